@@ -5,11 +5,11 @@
 
 use libfuzzer_sys::fuzz_target;
 use nodeward_model::{Access, Accessor};
-use nodeward_samples::{Source, counts, source};
+use nodeward_samples::{AccessSource, counts, source};
 
 fuzz_target!(|bytes: &[u8]| {
     let read: Vec<Access> = counts::read(bytes).map_while(Result::ok).collect();
-    let line = |access: &Access| match access.by {
+    let line = |access: &Access| match access.accessor {
         Accessor::Node(node) => format!("{:x} {node} {}\n", access.address, access.count),
         by => panic!("{by:?} is no node"),
     };
@@ -17,9 +17,9 @@ fuzz_target!(|bytes: &[u8]| {
     let again: Vec<Access> = counts::read(text.as_bytes()).map(Result::unwrap).collect();
     assert_eq!(again, read);
     match source::detect(bytes) {
-        Ok(Source::Counts(counts)) => drop(counts.last()),
-        Ok(Source::PerfText(samples)) => drop(samples.last()),
-        Ok(Source::PerfData(samples)) => drop(samples.last()),
+        Ok(AccessSource::Counts(counts)) => drop(counts.last()),
+        Ok(AccessSource::PerfText(samples)) => drop(samples.last()),
+        Ok(AccessSource::PerfData(samples)) => drop(samples.last()),
         Err(_) => {}
     }
 });

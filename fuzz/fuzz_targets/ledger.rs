@@ -7,12 +7,12 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use nodeward_wire::ledger::{Error, Operation, Runs};
+use nodeward_wire::ledger::{LedgerError, MovedRun, MovedRuns, Operation};
 
 /// A header of base pages of 4096 bytes, with one process and nothing else.
 const HEADER: &[u8] = &[0, 0x80, 0x20, 0, 0, 1, 1, 0, 0, 0, 0, 0];
 
-fn decode(bytes: &[u8]) -> Result<Operation, Error> {
+fn decode(bytes: &[u8]) -> Result<Operation, LedgerError> {
     let id = "1".parse().expect("a number");
     Operation::decode(id, Path::new("1.ledger"), bytes, false)
 }
@@ -36,10 +36,10 @@ fn payloads(mut bytes: &[u8]) -> Vec<&[u8]> {
     payloads
 }
 
-fn check(runs: &Runs) {
-    let mut before: Option<nodeward_wire::ledger::Run> = None;
+fn check(runs: &MovedRuns) {
+    let mut before: Option<MovedRun> = None;
     for run in runs.iter() {
-        let end = |run: &nodeward_wire::ledger::Run| run.start + run.pages * 4096;
+        let end = |run: &MovedRun| run.start + run.pages * 4096;
         let same = before.filter(|before| (before.from, before.to) == (run.from, run.to));
         assert!(run.pages > 0 && end(&run) > run.start);
         assert!(same.is_none_or(|before| end(&before) < run.start));

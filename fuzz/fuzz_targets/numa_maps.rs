@@ -12,6 +12,6 @@ fuzz_target!(|bytes: &[u8]| {
     status::parse(bytes);
     for policy in numa_maps::policies(bytes) {
         assert!(!policy.text.is_empty());
-        policy.binds();
+        policy.is_explicit();
     }
 });

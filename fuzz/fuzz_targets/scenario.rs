@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nodeward_scenario::{Place, Scenario};
+use nodeward_scenario::{ErrorLocation, Scenario};
 
 fuzz_target!(|input: &str| {
     let (text, set) = input.split_once('\0').unwrap_or((input, ""));
@@ -12,10 +12,10 @@ fuzz_target!(|input: &str| {
     match Scenario::with("fuzz", text, &set) {
         Ok(scenario) => assert_eq!(scenario.check(), Ok(())),
         Err(error) => {
-            assert!(!error.what.is_empty() && !error.expected.is_empty());
+            assert!(!error.problem.is_empty() && !error.expected.is_empty());
             let lines = text.split('\n').count() as u32;
             let within = error.line().is_some_and(|line| (1..=lines).contains(&line));
-            assert!(within || matches!(error.place, Place::Set(_)), "{error}");
+            assert!(within || matches!(error.location, ErrorLocation::Override(_)), "{error}");
         }
     }
 });

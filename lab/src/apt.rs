@@ -70,13 +70,13 @@ impl Apt {
     }
 
     /// Returns the dependencies of a package, as written in its record.
-    pub fn depends(&self, package: &Package) -> Result<Vec<Package>> {
+    pub fn depends(&self, package: &DebianPackage) -> Result<Vec<DebianPackage>> {
         let record = self.tool("apt-cache", &["show", &package.pinned()])?;
         Ok(parse_depends(&record))
     }
 
     /// Downloads a package and unpacks it into a directory.
-    pub fn unpack(&self, package: &Package, into: &Path) -> Result<()> {
+    pub fn unpack(&self, package: &DebianPackage, into: &Path) -> Result<()> {
         let dir = tempfile::tempdir_in(&self.dir)?;
         let mut download = Command::new("apt-get");
         download
@@ -94,14 +94,14 @@ impl Apt {
 
 /// A package at a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Package {
+pub struct DebianPackage {
     /// Its name.
     pub name: String,
     /// Its version; empty for any.
     pub version: String,
 }
 
-impl Package {
+impl DebianPackage {
     fn pinned(&self) -> String {
         match self.version.as_str() {
             "" => self.name.clone(),
@@ -170,17 +170,17 @@ fn mirror(listed: &str) -> Option<String> {
 }
 
 /// Parses the `Depends` line of the first record; of alternatives it takes the first.
-fn parse_depends(record: &str) -> Vec<Package> {
+fn parse_depends(record: &str) -> Vec<DebianPackage> {
     let line = record.lines().find_map(|line| line.strip_prefix("Depends: "));
     line.unwrap_or_default().split(',').map(parse_dependency).collect()
 }
 
 /// Parses `name (= version)`, `name (>= version)`, `name | other`.
-fn parse_dependency(text: &str) -> Package {
+fn parse_dependency(text: &str) -> DebianPackage {
     let first = text.split('|').next().unwrap_or_default().trim();
     let (name, condition) = first.split_once(' ').unwrap_or((first, ""));
     let exact = condition.strip_prefix("(= ").and_then(|rest| rest.strip_suffix(')'));
-    Package { name: name.to_owned(), version: exact.unwrap_or_default().to_owned() }
+    DebianPackage { name: name.to_owned(), version: exact.unwrap_or_default().to_owned() }
 }
 
 #[cfg(test)]
@@ -205,7 +205,7 @@ mod tests {
         let record = "Package: linux-image-cloud-amd64\n\
             Depends: dracut | initramfs-tools (>= 0.120), linux-image-6.1 (= 6.1.176-1), plain\n\
             Depends: second record\n";
-        let told: Vec<String> = parse_depends(record).iter().map(Package::pinned).collect();
+        let told: Vec<String> = parse_depends(record).iter().map(DebianPackage::pinned).collect();
         assert_eq!(told, ["dracut", "linux-image-6.1=6.1.176-1", "plain"]);
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ArgGroup, Parser, Subcommand};
-use nodeward_lab::{Count, GuestFile, Kernel};
+use nodeward_lab::{CountOptions, GuestFile, GuestKernel};
 use nodeward_model::units::parse_duration_ns;
 
 /// Runs programs on machines with several memory nodes, under stock kernels, in an emulator.
@@ -13,7 +13,7 @@ use nodeward_model::units::parse_duration_ns;
 pub struct Args {
     /// What to do.
     #[command(subcommand)]
-    pub verb: Verb,
+    pub verb: LabVerb,
 }
 
 const EXIT_CODES: &str = "\
@@ -25,11 +25,11 @@ user's cache directory).";
 
 /// What the lab can do.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum LabVerb {
     /// Run a command in a guest
-    Run(Box<Run>),
+    Run(Box<RunVerb>),
     /// Open a shell in a guest
-    Shell(Box<Shell>),
+    Shell(Box<ShellVerb>),
     /// List the machines that come with the lab
     Scenarios,
     /// List the kernels that are on disk
@@ -37,7 +37,7 @@ pub enum Verb {
     /// Fetch the archive's present version of kernels, without installing anything
     Fetch {
         /// 6.1, 6.12 or newest; all if none is given
-        kernels: Vec<Kernel>,
+        kernels: Vec<GuestKernel>,
     },
     /// Say whether the lab can run here, and if not, what to install
     Check,
@@ -68,10 +68,10 @@ Examples:
   nodeward-lab run --scenario four-nodes-hole --file ./a.out -- a.out --size 1G
   nodeward-lab run --count=price=100ns --file ./a.out -- a.out --size 1G
   nodeward-lab run --kernel newest -- 'grep . /sys/devices/system/node/node*/meminfo | head'")]
-pub struct Run {
+pub struct RunVerb {
     /// The guest.
     #[command(flatten)]
-    pub guest: Guest,
+    pub guest: GuestArgs,
     /// End the command after this time, such as 90s
     #[arg(short, long, default_value = "60s", value_parser = duration)]
     pub timeout: Duration,
@@ -91,21 +91,21 @@ Examples:
   nodeward-lab shell
   nodeward-lab shell --scenario four-nodes-hole --kernel newest --file ./a.out
   nodeward-lab shell <script.sh")]
-pub struct Shell {
+pub struct ShellVerb {
     /// The guest.
     #[command(flatten)]
-    pub guest: Guest,
+    pub guest: GuestArgs,
 }
 
 /// A machine, its kernel, and what is brought along.
 #[derive(Debug, ArgGroup)]
-pub struct Guest {
+pub struct GuestArgs {
     /// The machine: the name of one that comes with the lab, or the path of a TOML file
     #[arg(short, long, default_value = "two-nodes", value_name = "NAME|FILE")]
     pub scenario: String,
     /// The kernel: 6.1, 6.12, newest, or the path of an image
     #[arg(short, long, default_value = "6.12", value_name = "KERNEL")]
-    pub kernel: Kernel,
+    pub kernel: GuestKernel,
     /// Bring a file, or a directory; a program goes to /bin with its libraries, else to /root
     #[arg(short, long = "file", value_name = "PATH[:GUESTPATH]")]
     pub files: Vec<GuestFile>,
@@ -125,7 +125,7 @@ pub struct Guest {
     /// this time: llc=1MiB,ways=8,price=100ns
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true,
           default_missing_value = "")]
-    pub count: Option<Count>,
+    pub count: Option<CountOptions>,
     /// Keep the counts in a file, which `nodeward-lab counts` shows during and after the run
     #[arg(long, value_name = "FILE", requires = "count")]
     pub counts: Option<PathBuf>,

@@ -10,15 +10,15 @@ use anyhow::{Context, Result, ensure};
 /// Shared memory, which holds snapshots while there is room.
 const SHARED_MEMORY: &str = "/dev/shm";
 /// Free shared memory in bytes required for a snapshot and a run or two.
-const ROOM_BYTES: u64 = 2 << 30;
+const SHM_FREE_BYTES_MIN: u64 = 2 << 30;
 
 /// The lab's directories.
 #[derive(Debug, Clone)]
-pub struct Cache {
+pub struct LabCache {
     root: PathBuf,
 }
 
-impl Cache {
+impl LabCache {
     /// Opens the cache of this user: `$NODEWARD_LAB_CACHE`, or `nodeward/lab` in the user's cache
     /// directory.
     pub fn open() -> Result<Self> {
@@ -61,15 +61,15 @@ impl Cache {
 
     /// Returns the directory for snapshots: in shared memory if there is room, else in the cache.
     pub fn snapshots(&self) -> Result<PathBuf> {
-        match shared_memory() {
-            Ok(dir) if has_room() => Ok(dir),
+        match shm_dir() {
+            Ok(dir) if shm_has_room() => Ok(dir),
             _ => self.dir("snapshots"),
         }
     }
 
     /// Returns all directories that may hold snapshots.
-    pub fn snapshot_places(&self) -> Vec<PathBuf> {
-        [shared_memory().ok(), self.dir("snapshots").ok()].into_iter().flatten().collect()
+    pub fn snapshot_dirs(&self) -> Vec<PathBuf> {
+        [shm_dir().ok(), self.dir("snapshots").ok()].into_iter().flatten().collect()
     }
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn lock(path: &Path) -> Result<File> {
 }
 
 /// Returns this user's directory in shared memory; no other user may own or read it.
-fn shared_memory() -> Result<PathBuf> {
+fn shm_dir() -> Result<PathBuf> {
     let user = rustix::process::getuid().as_raw();
     let dir = Path::new(SHARED_MEMORY).join(format!("nodeward-lab-{user}"));
     if !dir.exists() {
@@ -100,13 +100,13 @@ fn shared_memory() -> Result<PathBuf> {
     Ok(dir)
 }
 
-fn has_room() -> bool {
+fn shm_has_room() -> bool {
     let stat = rustix::fs::statvfs(SHARED_MEMORY);
-    stat.is_ok_and(|stat| stat.f_bavail.saturating_mul(stat.f_frsize) >= ROOM_BYTES)
+    stat.is_ok_and(|stat| stat.f_bavail.saturating_mul(stat.f_frsize) >= SHM_FREE_BYTES_MIN)
 }
 
 /// Returns a text that identifies a file and its version, without reading the content.
-pub(crate) fn identity(path: &Path) -> Result<String> {
+pub(crate) fn file_fingerprint(path: &Path) -> Result<String> {
     let meta = fs::metadata(path).with_context(|| format!("cannot find {}", path.display()))?;
     let (seconds, nanoseconds) = (meta.mtime(), meta.mtime_nsec());
     Ok(format!("{} {} {seconds}.{nanoseconds:09}", path.display(), meta.len()))
@@ -114,7 +114,7 @@ pub(crate) fn identity(path: &Path) -> Result<String> {
 
 /// Returns a short name for a text. Two texts may share one: callers that rely on it keep the text
 /// as well.
-pub(crate) fn short_name(text: &str) -> String {
+pub(crate) fn hash_name(text: &str) -> String {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     format!("{:016x}", hasher.finish())

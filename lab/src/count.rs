@@ -7,53 +7,55 @@ use std::process::Command;
 use std::str::FromStr;
 
 use anyhow::{Context, Result, ensure};
-use nodeward_lab_counts::{Counts, FRAME_BYTES, Frames, Llc, Reader, Shape};
+use nodeward_lab_counts::{
+    CacheGeometry, CounterSnapshot, CountsLayout, CountsReader, FRAME_BYTES, FrameRange,
+};
 use nodeward_model::units::{parse_bytes, parse_duration_ns};
 
-use crate::agent;
-use crate::layout::Layout;
-use crate::qemu::{self, CPU_THREADS_MAX, Counted};
-use crate::scenario::Scenario;
+use crate::artifacts;
+use crate::layout::CpuLayout;
+use crate::qemu::{self, CPU_THREADS_MAX, CounterPlugin};
+use crate::scenario::LabMachine;
 
 /// Directory of count files without a given name.
 const SHARED_MEMORY: &str = "/dev/shm";
 /// Bytes per cache line.
 const LINE_BYTES: u64 = 64;
 /// With this much memory or more, the emulator leaves a hole for devices below 4 GiB.
-const HOLE_FROM: u64 = 0xe000_0000;
+const HOLE_MEMORY_MIN: u64 = 0xe000_0000;
 /// Start of that hole; memory continues at 4 GiB.
 const HOLE_START: u64 = 0xc000_0000;
 const HOLE_END: u64 = 1 << 32;
 /// A device with more memory finds no room in that hole; then single frames are not counted.
 const FILE_BYTES_MAX: u64 = 512 << 20;
 /// A node's distance to itself.
-const AT_HOME: u64 = 10;
+const LOCAL_DISTANCE: u64 = 10;
 /// From this version on the emulator confuses CPUs when they take turns.
-const MISTAKEN_FROM: u32 = 9;
+const ROUND_ROBIN_BROKEN_FROM: u32 = 9;
 
 /// Options of counting a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Count {
+pub struct CountOptions {
     /// Size of each node's last-level cache in bytes.
     pub llc_bytes: u64,
     /// Its associativity.
     pub llc_ways: u64,
     /// Local latency of a miss on the modelled machine, in nanoseconds. A CPU is delayed by the
     /// extra latency of remote misses according to the distances; with 0 it never is.
-    pub price_ns: u64,
+    pub miss_delay_ns: u64,
     /// File for the counts, readable during the run and after it; without one they are in memory
     /// that is freed after the run.
     pub file: Option<PathBuf>,
 }
 
-impl Default for Count {
+impl Default for CountOptions {
     /// 1 MiB in 8 ways, and no delays.
     fn default() -> Self {
-        Self { llc_bytes: 1 << 20, llc_ways: 8, price_ns: 0, file: None }
+        Self { llc_bytes: 1 << 20, llc_ways: 8, miss_delay_ns: 0, file: None }
     }
 }
 
-impl FromStr for Count {
+impl FromStr for CountOptions {
     type Err = String;
 
     /// Parses `llc=2MiB,ways=16,price=100ns`, or any subset of these.
@@ -65,7 +67,8 @@ impl FromStr for Count {
                 "llc" => count.llc_bytes = parse_bytes(value).map_err(|why| why.to_string())?,
                 "ways" => count.llc_ways = value.parse().map_err(|_| wrong(word))?,
                 "price" => {
-                    count.price_ns = parse_duration_ns(value).map_err(|why| why.to_string())?;
+                    count.miss_delay_ns =
+                        parse_duration_ns(value).map_err(|why| why.to_string())?;
                 }
                 _ => return Err(wrong(word)),
             }
@@ -84,18 +87,18 @@ fn wrong(word: &str) -> String {
 
 /// A prepared file for the counter, and its lifetime.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct CounterFile {
     /// The emulator's options.
-    pub counted: Counted,
+    pub plugin: CounterPlugin,
     _temporary: Option<tempfile::TempPath>,
 }
 
-impl Prepared {
+impl CounterFile {
     /// Creates the file for a machine, and finds the counter.
-    pub fn new(count: &Count, scenario: &Scenario, hypervisor: &str) -> Result<Self> {
+    pub fn new(count: &CountOptions, scenario: &LabMachine, hypervisor: &str) -> Result<Self> {
         check_counts(scenario, count, hypervisor)?;
-        let plugin = agent::counter()?;
-        let shape = shape(count, scenario)?;
+        let plugin = artifacts::counter_plugin()?;
+        let shape = counts_layout(count, scenario)?;
         let (file, temporary) = match &count.file {
             Some(path) => (path.clone(), None),
             None => {
@@ -104,21 +107,22 @@ impl Prepared {
             }
         };
         write(&file, &shape).with_context(|| format!("cannot make {}", file.display()))?;
-        let counted = Counted { plugin, file: file.canonicalize()?, bytes: shape.file_bytes() };
-        Ok(Self { counted, _temporary: temporary })
+        let counted =
+            CounterPlugin { plugin, file: file.canonicalize()?, bytes: shape.file_bytes() };
+        Ok(Self { plugin: counted, _temporary: temporary })
     }
 
     /// Returns the counts.
-    pub fn counts(&self) -> Result<Counts> {
-        let reader = Reader::open(&self.counted.file)?;
+    pub fn read(&self) -> Result<CounterSnapshot> {
+        let reader = CountsReader::open(&self.plugin.file)?;
         ensure!(reader.has_writer()?, "the emulator has not loaded the counter");
-        Ok(reader.now()?)
+        Ok(reader.snapshot()?)
     }
 }
 
-fn write(path: &Path, shape: &Shape) -> Result<()> {
+fn write(path: &Path, shape: &CountsLayout) -> Result<()> {
     let mut file = File::create(path)?;
-    file.write_all(&shape.head())?;
+    file.write_all(&shape.encode_header())?;
     Ok(file.set_len(shape.file_bytes())?)
 }
 
@@ -132,15 +136,15 @@ pub fn check_plugins() -> Result<()> {
     Ok(())
 }
 
-fn check_counts(scenario: &Scenario, count: &Count, hypervisor: &str) -> Result<()> {
+fn check_counts(scenario: &LabMachine, count: &CountOptions, hypervisor: &str) -> Result<()> {
     check_plugins()?;
     let turns = scenario.cpu_count() > CPU_THREADS_MAX;
     ensure!(
-        !turns || count.price_ns == 0,
+        !turns || count.miss_delay_ns == 0,
         "above {CPU_THREADS_MAX} CPUs take turns, and a miss would hold up all: leave price= out"
     );
     ensure!(
-        !turns || version(hypervisor).is_some_and(|major| major < MISTAKEN_FROM),
+        !turns || version(hypervisor).is_some_and(|major| major < ROUND_ROBIN_BROKEN_FROM),
         "{hypervisor} cannot count on more than {CPU_THREADS_MAX} CPUs"
     );
     Ok(())
@@ -152,25 +156,25 @@ fn version(hypervisor: &str) -> Option<u32> {
     number.split('.').next()?.parse().ok()
 }
 
-fn shape(count: &Count, scenario: &Scenario) -> Result<Shape> {
-    let place = |slot: &crate::layout::Slot| slot.filled.then_some(slot.node);
-    let mut shape = Shape {
-        places: Layout::of(scenario)?.slots.iter().map(place).collect(),
+fn counts_layout(count: &CountOptions, scenario: &LabMachine) -> Result<CountsLayout> {
+    let place = |slot: &crate::layout::CpuSlot| slot.filled.then_some(slot.node);
+    let mut shape = CountsLayout {
+        cpu_slots: CpuLayout::of(scenario)?.slots.iter().map(place).collect(),
         memory: memory(scenario),
-        llc: Llc { bytes: count.llc_bytes, ways: count.llc_ways },
-        price_ns: Vec::new(),
+        llc: CacheGeometry { bytes: count.llc_bytes, ways: count.llc_ways },
+        miss_delay_ns: Vec::new(),
         per_frame: true,
     };
-    shape.price_ns = prices(count.price_ns, scenario, shape.nodes());
+    shape.miss_delay_ns = miss_delays(count.miss_delay_ns, scenario, shape.nodes());
     shape.per_frame = shape.file_bytes() <= FILE_BYTES_MAX;
     Ok(shape)
 }
 
 /// Returns the physical memory layout of the emulator's `pc` machine: nodes by ascending ids, with
 /// a hole below 4 GiB.
-fn memory(scenario: &Scenario) -> Vec<Frames> {
+fn memory(scenario: &LabMachine) -> Vec<FrameRange> {
     let total = scenario.memory_bytes();
-    let low_end = if total >= HOLE_FROM { HOLE_START } else { total };
+    let low_end = if total >= HOLE_MEMORY_MIN { HOLE_START } else { total };
     let mut memory = Vec::new();
     let mut start = 0;
     for node in &scenario.nodes {
@@ -180,7 +184,7 @@ fn memory(scenario: &Scenario) -> Vec<Frames> {
         let high = (start.max(low_end) + shift, end.max(low_end) + shift);
         for (from, to) in [low, high].into_iter().filter(|(from, to)| from < to) {
             let (first, count) = (from / FRAME_BYTES, (to - from) / FRAME_BYTES);
-            memory.push(Frames { first, count, node: node.id.0 });
+            memory.push(FrameRange { first_frame: first, frame_count: count, node: node.id.0 });
         }
         start = end;
     }
@@ -188,12 +192,12 @@ fn memory(scenario: &Scenario) -> Vec<Frames> {
 }
 
 /// Returns the extra latency of a miss over a local one, by node ids.
-fn prices(home_ns: u64, scenario: &Scenario, nodes: usize) -> Vec<Vec<u64>> {
+fn miss_delays(home_ns: u64, scenario: &LabMachine, nodes: usize) -> Vec<Vec<u64>> {
     let mut prices = vec![vec![0; nodes]; nodes];
     for (from, distances) in scenario.nodes.iter().zip(&scenario.distances) {
         for (to, &distance) in scenario.nodes.iter().zip(distances) {
-            let further = u64::from(distance).saturating_sub(AT_HOME);
-            prices[from.id.0 as usize][to.id.0 as usize] = home_ns * further / AT_HOME;
+            let further = u64::from(distance).saturating_sub(LOCAL_DISTANCE);
+            prices[from.id.0 as usize][to.id.0 as usize] = home_ns * further / LOCAL_DISTANCE;
         }
     }
     prices
@@ -205,17 +209,19 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn scenario(gib: &[u64]) -> Scenario {
+    fn scenario(gib: &[u64]) -> LabMachine {
         let node = |(id, gib): (usize, &u64)| {
             format!("[[node]]\nid = {id}\ncpus = 1\nmemory = \"{gib}GiB\"\n")
         };
-        Scenario::parse("test", &gib.iter().enumerate().map(node).collect::<String>()).unwrap()
+        LabMachine::parse("test", &gib.iter().enumerate().map(node).collect::<String>()).unwrap()
     }
 
     /// Returns start and end in GiB, and the node.
     fn laid_out(gib: &[u64]) -> Vec<(u64, u64, u32)> {
         let each = GIB / FRAME_BYTES;
-        let part = |part: Frames| (part.first / each, (part.first + part.count) / each, part.node);
+        let part = |part: FrameRange| {
+            (part.first_frame / each, (part.first_frame + part.frame_count) / each, part.node)
+        };
         memory(&scenario(gib)).into_iter().map(part).collect()
     }
 
@@ -232,27 +238,33 @@ mod tests {
     /// Goal: a miss costs the extra latency of its distance, in its direction.
     #[test]
     fn prices_follow_the_distances() {
-        let asymmetric = Scenario::find("asymmetric").unwrap();
+        let asymmetric = LabMachine::find("asymmetric").unwrap();
         // Distances of node 0: 10, 20, 30; from 2 to 0 and 1: 35 and 25.
-        let prices = prices(100, &asymmetric, 3);
+        let prices = miss_delays(100, &asymmetric, 3);
         assert_eq!((&prices[0], prices[2][0], prices[2][1]), (&vec![0, 100, 200], 250, 150));
-        let hole = Scenario::find("four-nodes-hole").unwrap();
-        let shape = shape(&Count { price_ns: 50, ..Count::default() }, &hole).unwrap();
+        let hole = LabMachine::find("four-nodes-hole").unwrap();
+        let shape =
+            counts_layout(&CountOptions { miss_delay_ns: 50, ..CountOptions::default() }, &hole)
+                .unwrap();
         // Ids 0, 1, 3 and 4; between 1 and 3 it is 28: 50 x 18 / 10.
-        assert_eq!((shape.price_ns[1][3], shape.price_ns[1][2], shape.price_ns.len()), (90, 0, 5));
-        assert_eq!(shape.places, [Some(0), Some(1), None, Some(3), Some(4)]);
+        assert_eq!(
+            (shape.miss_delay_ns[1][3], shape.miss_delay_ns[1][2], shape.miss_delay_ns.len()),
+            (90, 0, 5)
+        );
+        assert_eq!(shape.cpu_slots, [Some(0), Some(1), None, Some(3), Some(4)]);
         assert!(shape.per_frame);
     }
 
     /// Goal: options in words are parsed; invalid ones are refused.
     #[test]
     fn words_are_understood() {
-        let asked: Count = "llc=3MiB,ways=12,price=150ns".parse().unwrap();
-        let expected = Count { llc_bytes: 3 << 20, llc_ways: 12, price_ns: 150, file: None };
+        let asked: CountOptions = "llc=3MiB,ways=12,price=150ns".parse().unwrap();
+        let expected =
+            CountOptions { llc_bytes: 3 << 20, llc_ways: 12, miss_delay_ns: 150, file: None };
         assert_eq!(asked, expected);
-        assert_eq!("".parse(), Ok(Count::default()));
+        assert_eq!("".parse(), Ok(CountOptions::default()));
         for wrong in ["llc", "llc=3MiB", "ways=0", "ways=x", "price=1", "size=1MiB", "llc=100"] {
-            assert!(wrong.parse::<Count>().is_err(), "{wrong}");
+            assert!(wrong.parse::<CountOptions>().is_err(), "{wrong}");
         }
     }
 

@@ -7,7 +7,7 @@ const TRAILER: &str = "TRAILER!!!";
 
 /// The content of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Content {
+pub enum EntryContent {
     /// A directory.
     Directory,
     /// A file that everyone may read and execute.
@@ -16,7 +16,7 @@ pub enum Content {
     Link(String),
 }
 
-impl Content {
+impl EntryContent {
     fn mode(&self) -> u32 {
         match self {
             Self::Directory => 0o040_755,
@@ -36,7 +36,7 @@ impl Content {
 
 /// Writes entries in order, so a directory must precede its content; paths have no leading slash.
 /// Fails when a file has 4 GiB or more.
-pub fn write(out: &mut impl Write, entries: &[(String, Content)]) -> Result<()> {
+pub fn write(out: &mut impl Write, entries: &[(String, EntryContent)]) -> Result<()> {
     for (number, (path, content)) in (1u32..).zip(entries) {
         entry(out, number, path, content.mode(), content.bytes())?;
     }
@@ -72,9 +72,9 @@ mod tests {
 
     fn sample() -> Vec<u8> {
         let entries = [
-            ("bin".to_owned(), Content::Directory),
-            ("bin/odd".to_owned(), Content::Program(b"12345".into())),
-            ("bin/link".to_owned(), Content::Link("odd".into())),
+            ("bin".to_owned(), EntryContent::Directory),
+            ("bin/odd".to_owned(), EntryContent::Program(b"12345".into())),
+            ("bin/link".to_owned(), EntryContent::Link("odd".into())),
         ];
         let mut bytes = Vec::new();
         write(&mut bytes, &entries).unwrap();

@@ -7,10 +7,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::cache::{Cache, identity, short_name};
-use crate::cpio::{self, Content};
-use crate::store::{self, Image};
-use crate::{agent, drivers, libraries};
+use crate::cache::{LabCache, file_fingerprint, hash_name};
+use crate::cpio::{self, EntryContent};
+use crate::store::{self, KernelImage};
+use crate::{artifacts, kernel_modules, libraries};
 
 /// Programs of the tool packages that go to the guest.
 const TOOLS: [&str; 3] = ["numactl", "numastat", "migratepages"];
@@ -20,20 +20,24 @@ const FORMAT: u32 = 1;
 const TOOL_LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
 /// Returns the archive for a kernel, created if missing. Its name depends on all of its content.
-pub fn path(cache: &Cache, kernel: &Image) -> Result<PathBuf> {
+pub fn path(cache: &LabCache, kernel: &KernelImage) -> Result<PathBuf> {
     let tools = store::tools(cache)?;
-    let init = agent::init()?;
-    let parts = [identity(&init)?, identity(&kernel.file)?, identity(&tools.join("bin/busybox"))?];
+    let init = artifacts::init_program()?;
+    let parts = [
+        file_fingerprint(&init)?,
+        file_fingerprint(&kernel.file)?,
+        file_fingerprint(&tools.join("bin/busybox"))?,
+    ];
     let key = format!("{FORMAT}\n{}", parts.join("\n"));
-    let path = cache.dir("initramfs")?.join(short_name(&key));
+    let path = cache.dir("initramfs")?.join(hash_name(&key));
     if !path.exists() {
         make(&path, &init, &tools, kernel).context("cannot make the guest's root file system")?;
     }
     Ok(path)
 }
 
-fn make(path: &Path, init: &Path, tools: &Path, kernel: &Image) -> Result<()> {
-    let mut tree = Tree::default();
+fn make(path: &Path, init: &Path, tools: &Path, kernel: &KernelImage) -> Result<()> {
+    let mut tree = InitramfsTree::default();
     tree.program("init", init)?;
     add_shell(&mut tree, tools)?;
     for tool in TOOLS {
@@ -41,7 +45,7 @@ fn make(path: &Path, init: &Path, tools: &Path, kernel: &Image) -> Result<()> {
     }
     add_drivers(&mut tree, kernel)?;
     for dir in ["dev", "proc", "sys", "tmp", "root", "etc", "var"] {
-        tree.put(dir, Content::Directory);
+        tree.put(dir, EntryContent::Directory);
     }
     let mut out = tempfile::NamedTempFile::new_in(path.parent().context("no parent")?)?;
     cpio::write(&mut out, &tree.entries())?;
@@ -49,56 +53,56 @@ fn make(path: &Path, init: &Path, tools: &Path, kernel: &Image) -> Result<()> {
     Ok(())
 }
 
-fn add_shell(tree: &mut Tree, tools: &Path) -> Result<()> {
+fn add_shell(tree: &mut InitramfsTree, tools: &Path) -> Result<()> {
     let busybox = tools.join("bin/busybox");
     let listed = Command::new(&busybox).arg("--list").output().context("cannot run busybox")?;
     for applet in String::from_utf8_lossy(&listed.stdout).lines() {
-        tree.put(&format!("bin/{applet}"), Content::Link("busybox".into()));
+        tree.put(&format!("bin/{applet}"), EntryContent::Link("busybox".into()));
     }
     tree.program("bin/busybox", &busybox)
 }
 
-fn add_tool(tree: &mut Tree, tools: &Path, name: &str) -> Result<()> {
+fn add_tool(tree: &mut InitramfsTree, tools: &Path, name: &str) -> Result<()> {
     let program = tools.join("usr/bin").join(name);
-    for library in libraries::of(&program, Some(&tools.join(TOOL_LIBRARIES)))? {
+    for library in libraries::shared_libraries(&program, Some(&tools.join(TOOL_LIBRARIES)))? {
         tree.program(library.guest.trim_start_matches('/'), &library.host)?;
     }
     tree.program(&format!("bin/{name}"), &program)
 }
 
 /// Adds drivers, numbered because the guest loads them in the order of their names.
-fn add_drivers(tree: &mut Tree, kernel: &Image) -> Result<()> {
+fn add_drivers(tree: &mut InitramfsTree, kernel: &KernelImage) -> Result<()> {
     let Some(modules) = &kernel.modules else { return Ok(()) };
     for (number, (name, bytes)) in
-        drivers::load_order(modules, &drivers::SERIAL_PORT)?.into_iter().enumerate()
+        kernel_modules::load_order(modules, &kernel_modules::SERIAL_PORT)?.into_iter().enumerate()
     {
         let path = format!("lib/lab-drivers/{number:02}-{name}.ko");
-        tree.put(&path, Content::Program(bytes));
+        tree.put(&path, EntryContent::Program(bytes));
     }
     Ok(())
 }
 
 /// Entries by path, which puts directories before their content.
 #[derive(Default)]
-struct Tree(BTreeMap<String, Content>);
+struct InitramfsTree(BTreeMap<String, EntryContent>);
 
-impl Tree {
+impl InitramfsTree {
     /// Adds content at a path, with its parent directories.
-    fn put(&mut self, path: &str, content: Content) {
+    fn put(&mut self, path: &str, content: EntryContent) {
         let above = path.match_indices('/').map(|(end, _)| path[..end].to_owned());
         for dir in above {
-            self.0.entry(dir).or_insert(Content::Directory);
+            self.0.entry(dir).or_insert(EntryContent::Directory);
         }
         self.0.insert(path.to_owned(), content);
     }
 
     fn program(&mut self, path: &str, file: &Path) -> Result<()> {
         let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-        self.put(path, Content::Program(bytes));
+        self.put(path, EntryContent::Program(bytes));
         Ok(())
     }
 
-    fn entries(self) -> Vec<(String, Content)> {
+    fn entries(self) -> Vec<(String, EntryContent)> {
         self.0.into_iter().collect()
     }
 }
@@ -109,9 +113,9 @@ mod tests {
 
     #[test]
     fn directories_come_before_their_content() {
-        let mut tree = Tree::default();
-        tree.put("a/b/c", Content::Program(Vec::new()));
-        tree.put("a", Content::Directory);
+        let mut tree = InitramfsTree::default();
+        tree.put("a/b/c", EntryContent::Program(Vec::new()));
+        tree.put("a", EntryContent::Directory);
         let entries = tree.entries();
         let paths: Vec<&str> = entries.iter().map(|(path, _)| path.as_str()).collect();
         assert_eq!(paths, ["a", "a/b", "a/b/c"]);

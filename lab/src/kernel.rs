@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// A kernel by name; its version follows the archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kernel {
+pub enum GuestKernel {
     /// The latest of Debian 12's 6.1.
     V6_1,
     /// The latest 6.12: Debian 13's, or the backport of it.
@@ -17,7 +17,7 @@ pub enum Kernel {
     Image(PathBuf),
 }
 
-impl Kernel {
+impl GuestKernel {
     /// The kernels from Debian's archive, oldest first.
     pub const DEBIAN: [Self; 3] = [Self::V6_1, Self::V6_12, Self::Newest];
 
@@ -32,7 +32,7 @@ impl Kernel {
     }
 }
 
-impl fmt::Display for Kernel {
+impl fmt::Display for GuestKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::V6_1 => f.write_str("6.1"),
@@ -43,7 +43,7 @@ impl fmt::Display for Kernel {
     }
 }
 
-impl FromStr for Kernel {
+impl FromStr for GuestKernel {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -90,10 +90,10 @@ mod tests {
 
     #[test]
     fn names_parse_back() {
-        for kernel in Kernel::DEBIAN {
+        for kernel in GuestKernel::DEBIAN {
             assert_eq!(kernel.to_string().parse(), Ok(kernel));
         }
-        assert_eq!("./bzImage".parse(), Ok(Kernel::Image("./bzImage".into())));
-        assert!("6.13".parse::<Kernel>().unwrap_err().contains("6.12"));
+        assert_eq!("./bzImage".parse(), Ok(GuestKernel::Image("./bzImage".into())));
+        assert!("6.13".parse::<GuestKernel>().unwrap_err().contains("6.12"));
     }
 }

@@ -6,35 +6,35 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::cache::Cache;
-use crate::count::{self, Prepared};
-use crate::drivers;
+use crate::cache::LabCache;
+use crate::count::{self, CounterFile};
 use crate::initramfs;
-use crate::kernel::Kernel;
-use crate::layout::Layout;
-use crate::qemu::{self, Machine, Memory};
-use crate::run::{self, Ended, Finished, Run, Sinks, TIMED_OUT};
-use crate::scenario::Scenario;
+use crate::kernel::GuestKernel;
+use crate::kernel_modules;
+use crate::layout::CpuLayout;
+use crate::qemu::{self, GuestMemory, QemuMachine};
+use crate::run::{self, GuestRun, RunExit, RunOutput, Sinks, TIMED_OUT};
+use crate::scenario::LabMachine;
 use crate::shell;
-use crate::snapshot::{self, Snapshot};
+use crate::snapshot::{self, GuestSnapshot};
 use crate::store;
 use crate::vm::Vm;
 
 /// A lab that can run commands.
 #[derive(Debug, Clone)]
 pub struct Lab {
-    cache: Cache,
+    cache: LabCache,
     hypervisor: String,
 }
 
 impl Lab {
     /// Opens the lab on this host. If something is missing, the error says what to install.
     pub fn open() -> Result<Self> {
-        Ok(Self { cache: Cache::open()?, hypervisor: hypervisor()? })
+        Ok(Self { cache: LabCache::open()?, hypervisor: hypervisor_version()? })
     }
 
     /// Returns the lab's cache.
-    pub fn cache(&self) -> &Cache {
+    pub fn cache(&self) -> &LabCache {
         &self.cache
     }
 
@@ -45,8 +45,8 @@ impl Lab {
 
     /// Downloads everything that a kernel needs ahead of a run. Returns its release, as in `uname
     /// -r`.
-    pub fn prepare(&self, kernel: &Kernel) -> Result<String> {
-        let image = store::kernel(&self.cache, kernel)?;
+    pub fn prepare(&self, kernel: &GuestKernel) -> Result<String> {
+        let image = store::find_or_fetch_kernel(&self.cache, kernel)?;
         initramfs::path(&self.cache, &image)?;
         Ok(image.release)
     }
@@ -54,9 +54,12 @@ impl Lab {
     /// Writes the kernel's modules of these names and their dependencies to a directory; insmod(8)
     /// can load them in the order of the file names. A kernel may lack one, or have no modules at
     /// all.
-    pub fn modules(&self, kernel: &Kernel, names: &[&str], into: &Path) -> Result<()> {
-        let Some(tree) = store::kernel(&self.cache, kernel)?.modules else { return Ok(()) };
-        for (number, (name, bytes)) in drivers::load_order(&tree, names)?.iter().enumerate() {
+    pub fn write_modules(&self, kernel: &GuestKernel, names: &[&str], into: &Path) -> Result<()> {
+        let Some(tree) = store::find_or_fetch_kernel(&self.cache, kernel)?.modules else {
+            return Ok(());
+        };
+        for (number, (name, bytes)) in kernel_modules::load_order(&tree, names)?.iter().enumerate()
+        {
             fs::write(into.join(format!("{number:02}-{name}.ko")), bytes)?;
         }
         Ok(())
@@ -64,18 +67,18 @@ impl Lab {
 
     /// Returns the tree of a Debian package, downloaded if missing. Its programs can be brought
     /// along; of its dependencies only libraries are, where the host has them.
-    pub fn package(&self, name: &str) -> Result<PathBuf> {
+    pub fn package_tree(&self, name: &str) -> Result<PathBuf> {
         store::package(&self.cache, name)
     }
 
     /// Returns the release of a kernel that is already on disk.
-    pub fn present(&self, kernel: &Kernel) -> Result<Option<String>> {
-        Ok(store::present(&self.cache, kernel)?.map(|image| image.release))
+    pub fn fetched_release(&self, kernel: &GuestKernel) -> Result<Option<String>> {
+        Ok(store::fetched_kernel(&self.cache, kernel)?.map(|image| image.release))
     }
 
     /// Downloads the archive's present version of a kernel. Returns its release.
-    pub fn refresh(&self, kernel: &Kernel) -> Result<String> {
-        Ok(store::refresh(&self.cache, kernel)?.release)
+    pub fn fetch_latest(&self, kernel: &GuestKernel) -> Result<String> {
+        Ok(store::fetch_latest_kernel(&self.cache, kernel)?.release)
     }
 
     /// Checks that runs can be counted here; the error says why not.
@@ -93,43 +96,43 @@ impl Lab {
     }
 
     /// Runs a command and keeps its output. An error means that the lab failed, not the command.
-    pub fn run(&self, run: &Run) -> Result<Finished> {
+    pub fn run(&self, run: &GuestRun) -> Result<RunOutput> {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let sinks = Sinks { stdout: &mut stdout, stderr: &mut stderr };
-        let Ended { code, counts } = self.stream(run, sinks)?;
+        let RunExit { code, counts } = self.stream(run, sinks)?;
         let timed_out = code.is_none();
-        Ok(Finished { code: code.unwrap_or(TIMED_OUT), timed_out, stdout, stderr, counts })
+        Ok(RunOutput { code: code.unwrap_or(TIMED_OUT), timed_out, stdout, stderr, counts })
     }
 
     /// Runs a command and passes on its output.
-    pub fn stream(&self, run: &Run, mut sinks: Sinks) -> Result<Ended> {
-        self.perform(run, |vm| run::drive(vm, run, &mut sinks))
+    pub fn stream(&self, run: &GuestRun, mut sinks: Sinks) -> Result<RunExit> {
+        self.run_in_vm(run, |vm| run::run_command(vm, run, &mut sinks))
     }
 
     /// Runs a command, a shell, on this process's standard streams. If standard input is a
     /// terminal, the guest's is one too, and all keys are passed on.
-    pub fn shell(&self, run: &Run) -> Result<Ended> {
-        self.perform(run, |vm| shell::drive(vm, run))
+    pub fn shell(&self, run: &GuestRun) -> Result<RunExit> {
+        self.run_in_vm(run, |vm| shell::run_shell(vm, run))
     }
 
-    fn perform(
+    fn run_in_vm(
         &self,
-        run: &Run,
+        run: &GuestRun,
         drive: impl FnOnce(&mut Vm) -> Result<Option<i32>>,
-    ) -> Result<Ended> {
-        check_together(run)?;
-        let kernel = store::kernel(&self.cache, &run.kernel)?;
+    ) -> Result<RunExit> {
+        check_compatible(run)?;
+        let kernel = store::find_or_fetch_kernel(&self.cache, &run.kernel)?;
         let initramfs = initramfs::path(&self.cache, &kernel)?;
-        let prepare = |count| Prepared::new(count, &run.scenario, &self.hypervisor);
+        let prepare = |count| CounterFile::new(count, &run.scenario, &self.hypervisor);
         let prepared = run.count.as_ref().map(prepare).transpose()?;
-        let machine = Machine {
+        let machine = QemuMachine {
             scenario: &run.scenario,
             kernel: &kernel.file,
             initramfs: &initramfs,
             append: &run.append,
-            memory: Memory::Private,
+            memory: GuestMemory::Private,
             populate: run.populate,
-            counted: prepared.as_ref().map(|prepared| &prepared.counted),
+            counter: prepared.as_ref().map(|prepared| &prepared.plugin),
         };
         let (mut vm, snapshot) = self.start(&machine, run.cold)?;
         let ended = drive(&mut vm);
@@ -138,10 +141,10 @@ impl Lab {
             snapshot.trim()?;
         }
         let code = ended?;
-        Ok(Ended { code, counts: prepared.map(|prepared| prepared.counts()).transpose()? })
+        Ok(RunExit { code, counts: prepared.map(|prepared| prepared.read()).transpose()? })
     }
 
-    fn start(&self, machine: &Machine, cold: bool) -> Result<(Vm, Option<Snapshot>)> {
+    fn start(&self, machine: &QemuMachine, cold: bool) -> Result<(Vm, Option<GuestSnapshot>)> {
         if !cold {
             match self.restore(machine) {
                 Ok((vm, snapshot)) => return Ok((vm, Some(snapshot))),
@@ -153,8 +156,8 @@ impl Lab {
         Ok((vm, None))
     }
 
-    fn restore(&self, machine: &Machine) -> Result<(Vm, Snapshot)> {
-        let snapshot = Snapshot::of(&self.cache, machine, &self.hypervisor)?;
+    fn restore(&self, machine: &QemuMachine) -> Result<(Vm, GuestSnapshot)> {
+        let snapshot = GuestSnapshot::find_or_make(&self.cache, machine, &self.hypervisor)?;
         Ok((snapshot.restore(machine)?, snapshot))
     }
 }
@@ -162,8 +165,8 @@ impl Lab {
 /// Refuses combinations that hang. QEMU 7.2 loses interrupts in logical mode for CPUs after an
 /// empty slot. Linux 6.1 uses that mode on small machines and hangs at boot; from 6.12 on it
 /// addresses CPUs one by one.
-fn check_together(run: &Run) -> Result<()> {
-    let lost = run.kernel == Kernel::V6_1 && Layout::of(&run.scenario)?.has_gap();
+fn check_compatible(run: &GuestRun) -> Result<()> {
+    let lost = run.kernel == GuestKernel::V6_1 && CpuLayout::of(&run.scenario)?.has_gap();
     let name = &run.scenario.name;
     ensure!(
         !lost,
@@ -172,7 +175,7 @@ fn check_together(run: &Run) -> Result<()> {
     Ok(())
 }
 
-fn hypervisor() -> Result<String> {
+fn hypervisor_version() -> Result<String> {
     let output = Command::new(qemu::PROGRAM).arg("--version").output();
     let output =
         output.with_context(|| format!("cannot run {}: install qemu-system-x86", qemu::PROGRAM))?;
@@ -186,16 +189,16 @@ fn hypervisor() -> Result<String> {
 ///
 /// # Panics
 /// With `NODEWARD_LAB_REQUIRED=1`, if the test cannot run.
-pub fn for_test(kernel: &Kernel) -> Option<Lab> {
-    unless_missing(Lab::open().and_then(|lab| lab.prepare(kernel).map(|_| lab)))
+pub fn open_for_test(kernel: &GuestKernel) -> Option<Lab> {
+    or_skip(Lab::open().and_then(|lab| lab.prepare(kernel).map(|_| lab)))
 }
 
-/// As [`for_test`], for counted runs. A hypervisor that cannot count is no failure.
+/// As [`open_for_test`], for counted runs. A hypervisor that cannot count is no failure.
 ///
 /// # Panics
 /// As there.
-pub fn for_counting_test(kernel: &Kernel) -> Option<Lab> {
-    let lab = for_test(kernel)?;
+pub fn open_for_counting_test(kernel: &GuestKernel) -> Option<Lab> {
+    let lab = open_for_test(kernel)?;
     match lab.can_count() {
         Ok(()) => Some(lab),
         Err(why) => {
@@ -205,7 +208,7 @@ pub fn for_counting_test(kernel: &Kernel) -> Option<Lab> {
     }
 }
 
-fn unless_missing(lab: Result<Lab>) -> Option<Lab> {
+fn or_skip(lab: Result<Lab>) -> Option<Lab> {
     match lab {
         Ok(lab) => Some(lab),
         Err(why) => {
@@ -221,8 +224,8 @@ fn unless_missing(lab: Result<Lab>) -> Option<Lab> {
 ///
 /// # Panics
 /// If there is none of that name.
-pub fn scenario(name: &str) -> Scenario {
-    match Scenario::find(name) {
+pub fn scenario(name: &str) -> LabMachine {
+    match LabMachine::find(name) {
         Ok(scenario) => scenario,
         Err(why) => panic!("{why:#}"),
     }

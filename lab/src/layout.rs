@@ -7,46 +7,46 @@
 use anyhow::{Result, ensure};
 use nodeward_model::CpuId;
 
-use crate::scenario::{Scenario, len};
+use crate::scenario::{LabMachine, len};
 
 /// The slots for CPUs, in the order in which the firmware lists them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Layout {
+pub struct CpuLayout {
     /// Every slot; slot `i` is core `i % cores_per_socket` of socket `i / cores_per_socket`.
-    pub slots: Vec<Slot>,
+    pub slots: Vec<CpuSlot>,
     /// Number of slots per socket.
     pub cores_per_socket: u32,
 }
 
 /// A place for one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slot {
+pub struct CpuSlot {
     /// The node of the slot, which may be a hole.
     pub node: u32,
     /// Whether a CPU is plugged in.
     pub filled: bool,
 }
 
-impl Layout {
+impl CpuLayout {
     /// Lays out a scenario. Fails where no order of slots gives the nodes their ids.
-    pub fn of(scenario: &Scenario) -> Result<Self> {
+    pub fn of(scenario: &LabMachine) -> Result<Self> {
         let cores_per_socket = cores_per_socket(scenario);
         let mut slots = Vec::new();
         let mut next_node = 0; // every node below it has slots
         for cpu in (0..scenario.cpu_count()).map(CpuId) {
             let node = node_of(scenario, cpu);
-            leave_empty(&mut slots, next_node..node, cores_per_socket);
+            push_empty_slots(&mut slots, next_node..node, cores_per_socket);
             next_node = next_node.max(node + 1);
-            slots.push(Slot { node, filled: true });
+            slots.push(CpuSlot { node, filled: true });
         }
         let end = scenario.nodes.last().map_or(0, |node| node.id.0 + 1);
-        leave_empty(&mut slots, next_node..end, cores_per_socket);
+        push_empty_slots(&mut slots, next_node..end, cores_per_socket);
         let layout = Self { slots, cores_per_socket };
         layout.check(scenario)?;
         Ok(layout)
     }
 
-    fn check(&self, scenario: &Scenario) -> Result<()> {
+    fn check(&self, scenario: &LabMachine) -> Result<()> {
         let first = self.slots.first().is_some_and(|slot| slot.filled && slot.node == 0);
         ensure!(first, "the lab can only boot from node 0: give node 0 CPUs, and CPU 0 among them");
         for node in &scenario.nodes {
@@ -79,7 +79,7 @@ impl Layout {
 }
 
 /// Returns one socket per node if all nodes with CPUs have equally many in a row, else one per CPU.
-fn cores_per_socket(scenario: &Scenario) -> u32 {
+fn cores_per_socket(scenario: &LabMachine) -> u32 {
     let mut nodes = scenario.nodes.iter().filter(|node| !node.cpus.is_empty());
     let count = nodes.clone().next().map_or(1, |node| len(&node.cpus));
     let mut start = 0;
@@ -91,14 +91,14 @@ fn cores_per_socket(scenario: &Scenario) -> u32 {
     if regular { count } else { 1 }
 }
 
-fn node_of(scenario: &Scenario, cpu: CpuId) -> u32 {
+fn node_of(scenario: &LabMachine, cpu: CpuId) -> u32 {
     let owner = scenario.nodes.iter().find(|node| node.cpus.contains(cpu));
     owner.map_or(0, |node| node.id.0)
 }
 
-fn leave_empty(slots: &mut Vec<Slot>, nodes: std::ops::Range<u32>, each: u32) {
+fn push_empty_slots(slots: &mut Vec<CpuSlot>, nodes: std::ops::Range<u32>, each: u32) {
     for node in nodes {
-        slots.extend((0..each).map(|_| Slot { node, filled: false }));
+        slots.extend((0..each).map(|_| CpuSlot { node, filled: false }));
     }
 }
 
@@ -106,12 +106,12 @@ fn leave_empty(slots: &mut Vec<Slot>, nodes: std::ops::Range<u32>, each: u32) {
 mod tests {
     use super::*;
 
-    fn built_in(name: &str) -> Layout {
-        Layout::of(&Scenario::find(name).unwrap()).unwrap()
+    fn built_in(name: &str) -> CpuLayout {
+        CpuLayout::of(&LabMachine::find(name).unwrap()).unwrap()
     }
 
     /// Formats a layout as `0 1 -2 3`: the node of each slot, a minus before empty ones.
-    fn drawn(layout: &Layout) -> String {
+    fn drawn(layout: &CpuLayout) -> String {
         let slots = layout.slots.iter();
         let drawn: Vec<String> = slots
             .map(|slot| format!("{}{}", if slot.filled { "" } else { "-" }, slot.node))
@@ -139,7 +139,7 @@ mod tests {
     fn equal_nodes_are_sockets() {
         let text = "[[node]]\nid = 0\ncpus = 2\nmemory = \"1G\"\n\
                     [[node]]\nid = 2\ncpus = 2\nmemory = \"1G\"\n";
-        let layout = Layout::of(&Scenario::parse("test", text).unwrap()).unwrap();
+        let layout = CpuLayout::of(&LabMachine::parse("test", text).unwrap()).unwrap();
         assert_eq!(drawn(&layout), "0 0 -1 -1 2 2");
         assert_eq!((layout.sockets(), layout.cores_per_socket), (3, 2));
     }
@@ -156,7 +156,7 @@ mod tests {
         for (text, told) in
             [(swapped, "boot from node 0"), (headless, "boot from node 0"), (late, "node 1: its")]
         {
-            let why = Layout::of(&Scenario::parse("test", text).unwrap()).unwrap_err();
+            let why = CpuLayout::of(&LabMachine::parse("test", text).unwrap()).unwrap_err();
             assert!(why.to_string().contains(told), "{why}");
         }
     }

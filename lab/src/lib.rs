@@ -3,10 +3,10 @@
 //! fraction of a second.
 //!
 //! ```no_run
-//! use nodeward_lab::{Lab, Run, Scenario};
+//! use nodeward_lab::{GuestRun, Lab, LabMachine};
 //!
 //! let lab = Lab::open()?;
-//! let run = Run::new(Scenario::find("four-nodes-hole")?, ["numactl", "--hardware"]);
+//! let run = GuestRun::new(LabMachine::find("four-nodes-hole")?, ["numactl", "--hardware"]);
 //! let finished = lab.run(&run)?;
 //! assert_eq!(finished.code, 0);
 //! # Ok::<(), anyhow::Error>(())
@@ -14,33 +14,33 @@
 
 #![forbid(unsafe_code)]
 
-mod agent;
 mod apt;
+mod artifacts;
+mod boot_image;
 mod cache;
 mod count;
 mod cpio;
-mod drivers;
 mod initramfs;
 mod kernel;
+mod kernel_modules;
 mod lab;
 mod layout;
 mod libraries;
+mod memory_files;
 mod monitor;
 mod payload;
 pub mod qemu;
-mod ram;
 mod run;
 pub mod scenario;
 pub mod shell;
 mod snapshot;
 mod store;
-mod unpack;
 mod vm;
 
-pub use cache::Cache;
-pub use count::Count;
-pub use kernel::Kernel;
-pub use lab::{Lab, for_counting_test, for_test, scenario};
+pub use cache::LabCache;
+pub use count::CountOptions;
+pub use kernel::GuestKernel;
+pub use lab::{Lab, open_for_counting_test, open_for_test, scenario};
 pub use payload::GuestFile;
-pub use run::{Ended, Finished, Run, Sinks, TIMED_OUT};
-pub use scenario::Scenario;
+pub use run::{GuestRun, RunExit, RunOutput, Sinks, TIMED_OUT};
+pub use scenario::LabMachine;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 const LOADER_DIRS: [&str; 4] =
     ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib", "/usr/lib"];
 /// Directory for libraries from anywhere else.
-const HOME: &str = "/usr/lib/x86_64-linux-gnu";
+const GUEST_LIBRARY_DIR: &str = "/usr/lib/x86_64-linux-gnu";
 
 /// A file of the host and its path in the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Library {
 
 /// Returns the libraries and the loader that a program needs; none for a static one or a script.
 /// `further` is searched before the host's own directories.
-pub fn of(program: &Path, further: Option<&Path>) -> Result<Vec<Library>> {
+pub fn shared_libraries(program: &Path, further: Option<&Path>) -> Result<Vec<Library>> {
     let mut ldd = Command::new("ldd");
     ldd.arg(program).env("LC_ALL", "C");
     if let Some(dir) = further {
@@ -63,7 +63,7 @@ fn guest_path(name: &str, path: &str) -> String {
         return path.to_owned();
     }
     let name = Path::new(name).file_name().unwrap_or_default().to_string_lossy();
-    format!("{HOME}/{name}")
+    format!("{GUEST_LIBRARY_DIR}/{name}")
 }
 
 #[cfg(test)]

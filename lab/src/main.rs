@@ -14,7 +14,7 @@ use clap::Parser;
 const LAB_FAILED: u8 = 125;
 
 fn main() -> ExitCode {
-    match verbs::perform(args::Args::parse()) {
+    match verbs::run_verb(args::Args::parse()) {
         Ok(code) => ExitCode::from(code),
         Err(why) => {
             eprintln!("nodeward-lab: {why:#}");

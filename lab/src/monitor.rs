@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 /// Timeout of an answer.
-const ANSWER: Duration = Duration::from_secs(120);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 /// Polling interval of a migration.
 const POLL: Duration = Duration::from_millis(3);
 
@@ -21,7 +21,7 @@ pub struct Monitor {
 impl Monitor {
     /// Opens a fresh connection and reads its greeting.
     pub fn new(stream: UnixStream) -> Result<Self> {
-        stream.set_read_timeout(Some(ANSWER))?;
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         let mut monitor = Self { stream: BufReader::new(stream) };
         monitor.read().context("no greeting from the hypervisor's monitor")?;
         monitor.execute("qmp_capabilities", &json!({}))?;
@@ -55,27 +55,27 @@ impl Monitor {
     /// files.
     pub fn save(&mut self, uri: &str) -> Result<()> {
         self.execute("stop", &json!({}))?;
-        self.leave_memory_out()?;
+        self.exclude_shared_memory()?;
         self.execute("migrate", &json!({ "uri": uri }))?;
         self.await_migration()
     }
 
     /// Reads the state that [`Monitor::save`] wrote, and resumes the machine.
     pub fn restore(&mut self, uri: &str) -> Result<()> {
-        self.leave_memory_out()?;
+        self.exclude_shared_memory()?;
         self.execute("migrate-incoming", &json!({ "uri": uri }))?;
         self.await_migration()?;
         self.execute("cont", &json!({})).map(drop)
     }
 
-    fn leave_memory_out(&mut self) -> Result<()> {
+    fn exclude_shared_memory(&mut self) -> Result<()> {
         let capability = json!({ "capability": "x-ignore-shared", "state": true });
         self.execute("migrate-set-capabilities", &json!({ "capabilities": [capability] })).map(drop)
     }
 
     fn await_migration(&mut self) -> Result<()> {
         let start = Instant::now();
-        while start.elapsed() < ANSWER {
+        while start.elapsed() < ANSWER_TIMEOUT {
             let answer = self.execute("query-migrate", &json!({}))?;
             match answer["status"].as_str() {
                 Some("completed") => return Ok(()),
@@ -83,6 +83,6 @@ impl Monitor {
                 _ => std::thread::sleep(POLL),
             }
         }
-        bail!("the hypervisor's migration takes longer than {ANSWER:?}")
+        bail!("the hypervisor's migration takes longer than {ANSWER_TIMEOUT:?}")
     }
 }

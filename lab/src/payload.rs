@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use nodeward_lab_agent::wire::Frame;
+use nodeward_lab_agent::protocol::Frame;
 use walkdir::WalkDir;
 
 use crate::libraries;
@@ -62,7 +62,7 @@ impl FromStr for GuestFile {
 /// Sends the files, and the libraries of the programs among them.
 pub fn send(files: &[GuestFile], port: &mut impl Write) -> Result<()> {
     let all = with_libraries(files)?;
-    let mut archive = tar::Builder::new(BufWriter::with_capacity(PIECE_BYTES, Frames(port)));
+    let mut archive = tar::Builder::new(BufWriter::with_capacity(PIECE_BYTES, FrameWriter(port)));
     for (guest, host) in &all {
         append(&mut archive, host, Path::new(guest.trim_start_matches('/')))
             .with_context(|| format!("cannot send {}", host.display()))?;
@@ -77,7 +77,7 @@ fn with_libraries(files: &[GuestFile]) -> Result<BTreeMap<String, PathBuf>> {
         let guest = file.guest_path()?;
         ensure!(guest.len() > 1, "the guest's root cannot be replaced");
         all.insert(guest, file.host.clone());
-        for library in libraries::of(&file.host, None)? {
+        for library in libraries::shared_libraries(&file.host, None)? {
             all.entry(library.guest).or_insert(library.host);
         }
     }
@@ -115,9 +115,9 @@ fn unreadable(why: &walkdir::Error) -> anyhow::Error {
 }
 
 /// A stream that is sent in frames.
-struct Frames<'a, W>(&'a mut W);
+struct FrameWriter<'a, W>(&'a mut W);
 
-impl<W: Write> Write for Frames<'_, W> {
+impl<W: Write> Write for FrameWriter<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> IoResult<usize> {
         let piece = &bytes[..bytes.len().min(PIECE_BYTES)];
         Frame::Files(piece.to_vec()).write_to(self.0)?;

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use nodeward_lab_agent::wire::PORT_NAME;
+use nodeward_lab_agent::protocol::PORT_NAME;
 
-use crate::layout::Layout;
-use crate::scenario::Scenario;
+use crate::layout::CpuLayout;
+use crate::scenario::LabMachine;
 
 /// The program.
 pub const PROGRAM: &str = "qemu-system-x86_64";
@@ -30,7 +30,7 @@ const DISTANCE_HOLE: u32 = 20;
 
 /// The storage of the machine's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Memory {
+pub enum GuestMemory {
     /// In the hypervisor, freed with it.
     Private,
     /// In files of this directory, written through: they become a snapshot.
@@ -41,9 +41,9 @@ pub enum Memory {
 
 /// A machine to start.
 #[derive(Debug, Clone)]
-pub struct Machine<'a> {
+pub struct QemuMachine<'a> {
     /// The nodes and CPUs.
-    pub scenario: &'a Scenario,
+    pub scenario: &'a LabMachine,
     /// The kernel image.
     pub kernel: &'a Path,
     /// The initial root file system.
@@ -51,16 +51,16 @@ pub struct Machine<'a> {
     /// Further arguments for the kernel.
     pub append: &'a str,
     /// The storage of the memory.
-    pub memory: Memory,
+    pub memory: GuestMemory,
     /// Whether the host allocates all memory before the machine starts.
     pub populate: bool,
     /// The counter of accesses, if any.
-    pub counted: Option<&'a Counted>,
+    pub counter: Option<&'a CounterPlugin>,
 }
 
 /// A counter for a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counted {
+pub struct CounterPlugin {
     /// The plugin.
     pub plugin: PathBuf,
     /// The file that it writes; the guest sees it as the memory of a device.
@@ -75,10 +75,10 @@ pub fn memory_file(dir: &Path, node: u32) -> PathBuf {
 }
 
 /// Returns all arguments. Descriptor 0 is the guest's serial port, 1 the monitor, 2 the log.
-pub fn arguments(machine: &Machine) -> Result<Vec<OsString>> {
-    let layout = Layout::of(machine.scenario)?;
-    let mut line = Line::default();
-    line.words("-nodefaults -no-user-config -display none -no-reboot -machine pc");
+pub fn command_line(machine: &QemuMachine) -> Result<Vec<OsString>> {
+    let layout = CpuLayout::of(machine.scenario)?;
+    let mut line = CommandLine::default();
+    line.add_words("-nodefaults -no-user-config -display none -no-reboot -machine pc");
     line.add("-accel", accelerator(machine.scenario));
     line.add("-cpu", CPU);
     line.add("-m", format!("{}k", machine.scenario.memory_bytes() >> 10));
@@ -86,37 +86,37 @@ pub fn arguments(machine: &Machine) -> Result<Vec<OsString>> {
     nodes(&mut line, machine, &layout);
     distances(&mut line, machine.scenario);
     boot(&mut line, machine);
-    wires(&mut line);
-    if let Some(counted) = machine.counted {
-        counter(&mut line, counted);
+    chardevs(&mut line);
+    if let Some(counted) = machine.counter {
+        counter_options(&mut line, counted);
     }
-    if matches!(machine.memory, Memory::Restored(_)) {
-        line.words("-incoming defer");
+    if matches!(machine.memory, GuestMemory::Restored(_)) {
+        line.add_words("-incoming defer");
     }
     Ok(line.0)
 }
 
 #[derive(Default)]
-struct Line(Vec<OsString>);
+struct CommandLine(Vec<OsString>);
 
-impl Line {
+impl CommandLine {
     fn add(&mut self, option: &str, value: impl Into<OsString>) {
         self.0.push(option.into());
         self.0.push(value.into());
     }
 
-    fn words(&mut self, words: &str) {
+    fn add_words(&mut self, words: &str) {
         self.0.extend(words.split_whitespace().map(OsString::from));
     }
 }
 
-fn accelerator(scenario: &Scenario) -> &'static str {
+fn accelerator(scenario: &LabMachine) -> &'static str {
     if scenario.cpu_count() > CPU_THREADS_MAX { "tcg,thread=single" } else { "tcg,thread=multi" }
 }
 
 /// With empty slots only the first CPU is present from the start; the others are plugged into their
 /// slots.
-fn processors(line: &mut Line, layout: &Layout) {
+fn processors(line: &mut CommandLine, layout: &CpuLayout) {
     let (slots, cores) = (layout.slots.len(), layout.cores_per_socket);
     let present = if layout.is_full() { slots } else { 1 };
     let sockets = layout.sockets();
@@ -131,8 +131,8 @@ fn processors(line: &mut Line, layout: &Layout) {
     }
 }
 
-fn nodes(line: &mut Line, machine: &Machine, layout: &Layout) {
-    let count = id_count(machine.scenario);
+fn nodes(line: &mut CommandLine, machine: &QemuMachine, layout: &CpuLayout) {
+    let count = node_id_count(machine.scenario);
     for id in 0..count {
         let bytes = memory_of(machine.scenario, id);
         if bytes > 0 {
@@ -152,35 +152,35 @@ fn nodes(line: &mut Line, machine: &Machine, layout: &Layout) {
     }
 }
 
-fn id_count(scenario: &Scenario) -> u32 {
+fn node_id_count(scenario: &LabMachine) -> u32 {
     scenario.nodes.last().map_or(0, |node| node.id.0 + 1)
 }
 
-fn memory_of(scenario: &Scenario, id: u32) -> u64 {
+fn memory_of(scenario: &LabMachine, id: u32) -> u64 {
     let node = scenario.nodes.iter().find(|node| node.id.0 == id);
     node.map_or(0, |node| node.memory_bytes)
 }
 
-fn memory_object(machine: &Machine, id: u32, bytes: u64) -> OsString {
+fn memory_object(machine: &QemuMachine, id: u32, bytes: u64) -> OsString {
     let populate = if machine.populate { ",prealloc=on,prealloc-threads=2" } else { "" };
     let what = format!("id=ram{id},size={bytes}{populate}");
     let (dir, share) = match &machine.memory {
-        Memory::Private => return format!("memory-backend-ram,{what}").into(),
-        Memory::Recorded(dir) => (dir, "on"),
-        Memory::Restored(dir) => (dir, "off"),
+        GuestMemory::Private => return format!("memory-backend-ram,{what}").into(),
+        GuestMemory::Recorded(dir) => (dir, "on"),
+        GuestMemory::Restored(dir) => (dir, "off"),
     };
     let start = format!("memory-backend-file,{what},share={share},mem-path=");
-    joined(start, &memory_file(dir, id))
+    path_option(start, &memory_file(dir, id))
 }
 
 /// Returns a value that contains a path, with its commas doubled.
-fn joined(start: String, path: &Path) -> OsString {
+fn path_option(start: String, path: &Path) -> OsString {
     let escaped = path.to_string_lossy().replace(',', ",,");
     (start + &escaped).into()
 }
 
-fn distances(line: &mut Line, scenario: &Scenario) {
-    let ids = 0..id_count(scenario);
+fn distances(line: &mut CommandLine, scenario: &LabMachine) {
+    let ids = 0..node_id_count(scenario);
     for from in ids.clone() {
         for to in ids.clone().filter(|&to| to != from) {
             let value = distance(scenario, from, to);
@@ -189,7 +189,7 @@ fn distances(line: &mut Line, scenario: &Scenario) {
     }
 }
 
-fn distance(scenario: &Scenario, from: u32, to: u32) -> u32 {
+fn distance(scenario: &LabMachine, from: u32, to: u32) -> u32 {
     let place = |id| scenario.nodes.iter().position(|node| node.id.0 == id);
     match (place(from), place(to)) {
         (Some(from), Some(to)) => scenario.distances[from][to],
@@ -198,7 +198,7 @@ fn distance(scenario: &Scenario, from: u32, to: u32) -> u32 {
 }
 
 /// `nr_cpus` keeps the kernel from counting empty slots as future CPUs, and their nodes as online.
-fn boot(line: &mut Line, machine: &Machine) {
+fn boot(line: &mut CommandLine, machine: &QemuMachine) {
     let cpus = machine.scenario.cpu_count();
     line.add("-kernel", machine.kernel);
     line.add("-initrd", machine.initramfs);
@@ -206,7 +206,7 @@ fn boot(line: &mut Line, machine: &Machine) {
 }
 
 /// The console and the hypervisor's own messages go to one log; the other two are sockets.
-fn wires(line: &mut Line) {
+fn chardevs(line: &mut CommandLine) {
     line.add("-chardev", "file,id=log,path=/dev/fd/2,append=on");
     line.add("-serial", "chardev:log");
     line.add("-chardev", "socket,id=port,fd=0");
@@ -219,13 +219,13 @@ fn wires(line: &mut Line) {
 
 /// The counter comes last, so that the rest equals an uncounted machine: both start from the same
 /// snapshot.
-fn counter(line: &mut Line, counted: &Counted) {
-    let mut plugin = joined(String::new(), &counted.plugin);
-    plugin.push(joined(",counts=".to_owned(), &counted.file));
+fn counter_options(line: &mut CommandLine, counted: &CounterPlugin) {
+    let mut plugin = path_option(String::new(), &counted.plugin);
+    plugin.push(path_option(",counts=".to_owned(), &counted.file));
     line.add("-plugin", plugin);
     let bytes = counted.bytes;
     let start = format!("memory-backend-file,id=counts,size={bytes},share=on,mem-path=");
-    line.add("-object", joined(start, &counted.file));
+    line.add("-object", path_option(start, &counted.file));
     line.add("-device", "ivshmem-plain,memdev=counts,master=on");
 }
 
@@ -234,13 +234,14 @@ mod tests {
     use super::*;
 
     /// Returns the options of a machine, one per line, that start with one of the words.
-    fn options(name: &str, memory: Memory, words: &[&str]) -> String {
-        let scenario = &Scenario::find(name).unwrap();
+    fn options(name: &str, memory: GuestMemory, words: &[&str]) -> String {
+        let scenario = &LabMachine::find(name).unwrap();
         let (kernel, initramfs) = (Path::new("/k"), Path::new("/i"));
         let append = "more=1";
         let (populate, counted) = (false, None);
-        let machine = Machine { scenario, kernel, initramfs, append, memory, populate, counted };
-        let arguments = arguments(&machine).unwrap();
+        let machine =
+            QemuMachine { scenario, kernel, initramfs, append, memory, populate, counter: counted };
+        let arguments = command_line(&machine).unwrap();
         let text = arguments.join(&OsString::from(" ")).into_string().unwrap();
         let lines = text.split(" -").filter(|line| words.iter().any(|w| line.starts_with(w)));
         lines.collect::<Vec<_>>().join("\n")
@@ -248,7 +249,8 @@ mod tests {
 
     #[test]
     fn two_nodes() {
-        let told = options("two-nodes", Memory::Private, &["m ", "smp", "obj", "numa", "append"]);
+        let told =
+            options("two-nodes", GuestMemory::Private, &["m ", "smp", "obj", "numa", "append"]);
         assert_eq!(
             told,
             "m 4194304k\n\
@@ -268,7 +270,8 @@ mod tests {
 
     #[test]
     fn a_hole_is_an_empty_slot() {
-        let told = options("four-nodes-hole", Memory::Private, &["smp", "numa node", "device max"]);
+        let told =
+            options("four-nodes-hole", GuestMemory::Private, &["smp", "numa node", "device max"]);
         assert_eq!(
             told,
             "smp 1,maxcpus=5,sockets=5,cores=1,threads=1\n\
@@ -285,7 +288,8 @@ mod tests {
 
     #[test]
     fn distances_keep_their_direction() {
-        let told = options("asymmetric", Memory::Private, &["numa dist,src=0", "numa dist,src=2"]);
+        let told =
+            options("asymmetric", GuestMemory::Private, &["numa dist,src=0", "numa dist,src=2"]);
         assert_eq!(
             told,
             "numa dist,src=0,dst=1,val=20\nnuma dist,src=0,dst=2,val=30\n\
@@ -296,14 +300,21 @@ mod tests {
     /// Goal: a counted machine is the same machine with more options at the end.
     #[test]
     fn a_counter_comes_last() {
-        let scenario = &Scenario::find("two-nodes").unwrap();
-        let counted = Counted { plugin: "/p,q".into(), file: "/c".into(), bytes: 1 << 20 };
+        let scenario = &LabMachine::find("two-nodes").unwrap();
+        let counted = CounterPlugin { plugin: "/p,q".into(), file: "/c".into(), bytes: 1 << 20 };
         let (kernel, initramfs) = (Path::new("/k"), Path::new("/i"));
-        let (append, memory) = ("", Memory::Private);
-        let plain =
-            Machine { scenario, kernel, initramfs, append, memory, populate: false, counted: None };
-        let with = Machine { counted: Some(&counted), ..plain.clone() };
-        let (plain, with) = (arguments(&plain).unwrap(), arguments(&with).unwrap());
+        let (append, memory) = ("", GuestMemory::Private);
+        let plain = QemuMachine {
+            scenario,
+            kernel,
+            initramfs,
+            append,
+            memory,
+            populate: false,
+            counter: None,
+        };
+        let with = QemuMachine { counter: Some(&counted), ..plain.clone() };
+        let (plain, with) = (command_line(&plain).unwrap(), command_line(&with).unwrap());
         assert_eq!(with[..plain.len()], plain);
         let more = with[plain.len()..].join(&OsString::from(" ")).into_string().unwrap();
         assert_eq!(
@@ -317,13 +328,20 @@ mod tests {
     /// Goal: a machine with preallocated memory differs in nothing else.
     #[test]
     fn memory_may_be_there_first() {
-        let scenario = &Scenario::find("two-nodes").unwrap();
+        let scenario = &LabMachine::find("two-nodes").unwrap();
         let (kernel, initramfs, counted) = (Path::new("/k"), Path::new("/i"), None);
         let told = |populate| {
-            let (append, memory) = ("", Memory::Restored("/d".into()));
-            let machine =
-                Machine { scenario, kernel, initramfs, append, memory, populate, counted };
-            arguments(&machine).unwrap().join(&OsString::from(" ")).into_string().unwrap()
+            let (append, memory) = ("", GuestMemory::Restored("/d".into()));
+            let machine = QemuMachine {
+                scenario,
+                kernel,
+                initramfs,
+                append,
+                memory,
+                populate,
+                counter: counted,
+            };
+            command_line(&machine).unwrap().join(&OsString::from(" ")).into_string().unwrap()
         };
         let populated = told(true);
         assert_eq!(populated.matches(",prealloc=on,prealloc-threads=2").count(), 2, "of two nodes");
@@ -334,7 +352,7 @@ mod tests {
     fn snapshots_are_written_once_and_read_after() {
         let dir = || PathBuf::from("/a,b");
         let words = ["object", "incoming"];
-        let made = options("memoryless", Memory::Recorded(dir()), &words);
+        let made = options("memoryless", GuestMemory::Recorded(dir()), &words);
         assert_eq!(
             made,
             "object memory-backend-file,id=ram0,size=1073741824,share=on,\
@@ -342,7 +360,7 @@ mod tests {
              object memory-backend-file,id=ram2,size=1073741824,share=on,\
              mem-path=/a,,b/node2.ram"
         );
-        let used = options("memoryless", Memory::Restored(dir()), &words);
+        let used = options("memoryless", GuestMemory::Restored(dir()), &words);
         assert_eq!(used, made.replace("share=on", "share=off") + "\nincoming defer");
     }
 }

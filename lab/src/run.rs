@@ -5,13 +5,13 @@ use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use nodeward_lab_agent::wire::{Frame, Input, Request};
-use nodeward_lab_counts::Counts;
+use nodeward_lab_agent::protocol::{Frame, Input, Request};
+use nodeward_lab_counts::CounterSnapshot;
 
-use crate::count::Count;
-use crate::kernel::Kernel;
+use crate::count::CountOptions;
+use crate::kernel::GuestKernel;
 use crate::payload::{self, GuestFile};
-use crate::scenario::Scenario;
+use crate::scenario::LabMachine;
 use crate::vm::Vm;
 
 /// Exit code of a run that timed out, as in timeout(1).
@@ -20,11 +20,11 @@ const SEED_BYTES: usize = 64;
 
 /// A command to run in a guest.
 #[derive(Debug, Clone)]
-pub struct Run {
+pub struct GuestRun {
     /// The machine.
-    pub scenario: Scenario,
+    pub scenario: LabMachine,
     /// The kernel.
-    pub kernel: Kernel,
+    pub kernel: GuestKernel,
     /// Files to bring along, programs with their libraries.
     pub files: Vec<GuestFile>,
     /// Program and arguments.
@@ -42,15 +42,18 @@ pub struct Run {
     /// the page takes.
     pub populate: bool,
     /// Count accesses to memory.
-    pub count: Option<Count>,
+    pub count: Option<CountOptions>,
 }
 
-impl Run {
+impl GuestRun {
     /// Creates a run of a program with arguments; kernel 6.12, no files, sixty seconds.
-    pub fn new<S: Into<String>>(scenario: Scenario, command: impl IntoIterator<Item = S>) -> Self {
+    pub fn new<S: Into<String>>(
+        scenario: LabMachine,
+        command: impl IntoIterator<Item = S>,
+    ) -> Self {
         Self {
             scenario,
-            kernel: Kernel::V6_12,
+            kernel: GuestKernel::V6_12,
             files: Vec::new(),
             command: command.into_iter().map(Into::into).collect(),
             env: Vec::new(),
@@ -63,14 +66,14 @@ impl Run {
     }
 
     /// Creates a run of a line for the guest's shell.
-    pub fn shell(scenario: Scenario, line: &str) -> Self {
+    pub fn shell(scenario: LabMachine, line: &str) -> Self {
         Self::new(scenario, ["sh", "-c", line])
     }
 }
 
 /// The output of a command, and how it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finished {
+pub struct RunOutput {
     /// The exit code; 128 plus the signal if a signal ended the command; 124 after a timeout.
     pub code: i32,
     /// Whether the command timed out.
@@ -80,16 +83,16 @@ pub struct Finished {
     /// Its standard error.
     pub stderr: Vec<u8>,
     /// The counts of a counted run.
-    pub counts: Option<Counts>,
+    pub counts: Option<CounterSnapshot>,
 }
 
 /// The end of a command whose output went elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
+pub struct RunExit {
     /// Its exit code, or `None` after a timeout.
     pub code: Option<i32>,
     /// The counts of a counted run.
-    pub counts: Option<Counts>,
+    pub counts: Option<CounterSnapshot>,
 }
 
 /// Receivers of a command's output while it runs.
@@ -104,19 +107,19 @@ pub struct Sinks<'a> {
 pub type Deadline = Option<Instant>;
 
 /// Runs a command in a guest that is ready. Returns its exit code, or `None` after a timeout.
-pub fn drive(vm: &mut Vm, run: &Run, sinks: &mut Sinks) -> Result<Option<i32>> {
+pub fn run_command(vm: &mut Vm, run: &GuestRun, sinks: &mut Sinks) -> Result<Option<i32>> {
     let deadline = deadline(run);
     send(vm, run, Input::Nothing, deadline)?;
-    follow(vm, deadline, sinks)
+    forward_output(vm, deadline, sinks)
 }
 
 /// Returns the deadline of a run that begins now.
-pub fn deadline(run: &Run) -> Deadline {
+pub fn deadline(run: &GuestRun) -> Deadline {
     Instant::now().checked_add(run.timeout)
 }
 
 /// Passes on the command's output until its end.
-pub fn follow(vm: &mut Vm, deadline: Deadline, sinks: &mut Sinks) -> Result<Option<i32>> {
+pub fn forward_output(vm: &mut Vm, deadline: Deadline, sinks: &mut Sinks) -> Result<Option<i32>> {
     loop {
         let Some(frame) = receive(vm, deadline)? else { return Ok(None) };
         match frame {
@@ -130,15 +133,15 @@ pub fn follow(vm: &mut Vm, deadline: Deadline, sinks: &mut Sinks) -> Result<Opti
 }
 
 /// Sends the files and the command with its kind of input.
-pub fn send(vm: &mut Vm, run: &Run, input: Input, deadline: Deadline) -> Result<()> {
+pub fn send(vm: &mut Vm, run: &GuestRun, input: Input, deadline: Deadline) -> Result<()> {
     ensure!(!run.command.is_empty(), "no command given");
-    vm.port.set_write_timeout(deadline.map(left))?;
+    vm.port.set_write_timeout(deadline.map(time_left))?;
     let sent = payload::send(&run.files, &mut vm.port)
         .and_then(|()| Ok(Frame::Run(request(run, input)?).write_to(&mut vm.port)?));
     sent.context("cannot send files and command to the guest")
 }
 
-fn request(run: &Run, input: Input) -> Result<Request> {
+fn request(run: &GuestRun, input: Input) -> Result<Request> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     let mut seed = vec![0; SEED_BYTES];
     File::open("/dev/urandom")?.read_exact(&mut seed)?;
@@ -156,16 +159,18 @@ fn receive(vm: &mut Vm, deadline: Deadline) -> Result<Option<Frame>> {
     if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
         return Ok(None);
     }
-    vm.port.set_read_timeout(deadline.map(left))?;
+    vm.port.set_read_timeout(deadline.map(time_left))?;
     match Frame::read_from(&mut vm.port) {
         Ok(frame) => Ok(Some(frame)),
         Err(why) if why.kind() == ErrorKind::WouldBlock => Ok(None),
-        Err(why) => Err(vm.explain(anyhow!(why), "the guest ended before its command did")),
+        Err(why) => {
+            Err(vm.with_console_tail(anyhow!(why), "the guest ended before its command did"))
+        }
     }
 }
 
 /// Returns the time until a deadline; never 0, because sockets take 0 for no limit.
-fn left(deadline: Instant) -> Duration {
+fn time_left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
 }
 

@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 use nodeward_model::Cpumask;
-use nodeward_scenario::Node;
+use nodeward_scenario::NodeSpec;
 
 /// Node ids are below this, the hypervisor's limit.
 const NODE_ID_LIMIT: u32 = 64;
@@ -22,18 +22,18 @@ pub const SMALL: [&str; 5] =
 
 /// A machine to run on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scenario {
+pub struct LabMachine {
     /// Its name in messages and file names.
     pub name: String,
     /// Its purpose, in a sentence; may be empty.
     pub about: String,
     /// The nodes, by ascending id; never empty.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<NodeSpec>,
     /// `distances[i][j]`: the distance from `nodes[i]` to `nodes[j]`; 10 on the diagonal.
     pub distances: Vec<Vec<u32>>,
 }
 
-impl Scenario {
+impl LabMachine {
     /// Finds a scenario by the name of a built-in one, or else by the path of its file.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Scenario {
     }
 
     fn check(&self) -> Result<()> {
-        for Node { id, memory_bytes, .. } in &self.nodes {
+        for NodeSpec { id, memory_bytes, .. } in &self.nodes {
             ensure!(id.0 < NODE_ID_LIMIT, "node {id}: in the lab ids stay below {NODE_ID_LIMIT}");
             let whole = memory_bytes.is_multiple_of(MEMORY_STEP);
             ensure!(whole, "node {id}: in the lab memory comes in pieces of 2MiB");
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     fn why(text: &str) -> String {
-        format!("{:#}", Scenario::parse("test", text).unwrap_err())
+        format!("{:#}", LabMachine::parse("test", text).unwrap_err())
     }
 
     fn node(id: u32, cpus: &str, memory: &str) -> String {
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn small_machines_are_small_and_say_what_they_are_for() {
         for name in SMALL {
-            let scenario = Scenario::find(name).unwrap();
+            let scenario = LabMachine::find(name).unwrap();
             assert!(!scenario.about.is_empty(), "{name}");
             assert!((2..=6).contains(&scenario.cpu_count()), "{name}");
             assert!(scenario.memory_bytes() <= 4 << 30, "{name}");
@@ -116,10 +116,10 @@ mod tests {
     #[test]
     fn what_runs_on_a_machine_is_left_aside() {
         let text = node(0, "2", "1GiB") + &node(2, "1", "512MiB");
-        let bare = Scenario::parse("test", &text).unwrap();
+        let bare = LabMachine::parse("test", &text).unwrap();
         let more = "[machine]\nlatency = \"85ns\"\n\
             [[workload]]\nname = \"w\"\nkind = \"hog\"\nmemory = \"1MiB\"\n";
-        assert_eq!(Scenario::parse("test", &(text + more)).unwrap(), bare);
+        assert_eq!(LabMachine::parse("test", &(text + more)).unwrap(), bare);
         assert_eq!((bare.cpu_count(), bare.memory_bytes()), (3, 1536 << 20));
     }
 
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_answered_with_the_names() {
-        let why = format!("{:#}", Scenario::find("three-nodes").unwrap_err());
+        let why = format!("{:#}", LabMachine::find("three-nodes").unwrap_err());
         assert!(why.contains("three-nodes: no such scenario"), "{why}");
         assert!(why.contains("two-nodes, four-nodes-hole"), "{why}");
     }

@@ -10,23 +10,23 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 
 use anyhow::{Context, Result};
-use nodeward_lab_agent::wire::{Frame, Input, Size};
+use nodeward_lab_agent::protocol::{Frame, Input, TerminalSize};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::Signals;
 
-use crate::run::{self, Run, Sinks};
+use crate::run::{self, GuestRun, Sinks};
 use crate::vm::Vm;
 
 /// Ctrl-], which three times in a row ends the guest.
-const LEAVE: u8 = 0x1d;
-const LEAVE_TIMES: usize = 3;
+const ESCAPE_KEY: u8 = 0x1d;
+const ESCAPE_KEY_REPEATS: usize = 3;
 /// Exit code of a guest that was ended that way: killed.
-const LEFT: i32 = 128 + 9;
+const ESCAPED_EXIT_CODE: i32 = 128 + 9;
 const PIECE_BYTES: usize = 4 << 10;
 
 /// Hint printed before a shell on a terminal.
-pub const HOW_TO_LEAVE: &str = "exit or Ctrl-D leaves it; Ctrl-] three times ends it at once";
+pub const ESCAPE_HELP: &str = "exit or Ctrl-D leaves it; Ctrl-] three times ends it at once";
 
 /// Returns whether a shell would have a terminal.
 pub fn on_terminal() -> bool {
@@ -35,34 +35,34 @@ pub fn on_terminal() -> bool {
 
 /// Runs the command of `run`, a shell, in a guest that is ready, on our standard streams. Returns
 /// its exit code, or `None` after a timeout.
-pub fn drive(vm: &mut Vm, run: &Run) -> Result<Option<i32>> {
-    let raw = on_terminal().then(Raw::begin).transpose()?;
+pub fn run_shell(vm: &mut Vm, run: &GuestRun) -> Result<Option<i32>> {
+    let raw = on_terminal().then(RawTerminal::begin).transpose()?;
     let input = match raw {
-        Some(_) => Input::Terminal(size()?),
+        Some(_) => Input::Terminal(terminal_size()?),
         None => Input::Stream,
     };
     let deadline = run::deadline(run);
     run::send(vm, run, input, deadline)?;
-    let wire = Wire::new(&vm.port)?;
+    let wire = GuestConnection::new(&vm.port)?;
     wire.watch_signals()?;
-    wire.take_input(raw.is_some());
+    wire.forward_input(raw.is_some());
     let mut sinks = Sinks { stdout: &mut io::stdout(), stderr: &mut io::stderr() };
-    let followed = run::follow(vm, deadline, &mut sinks);
-    match wire.cut.get() {
+    let followed = run::forward_output(vm, deadline, &mut sinks);
+    match wire.exit_code.get() {
         Some(code) => Ok(Some(*code)),
         None => followed,
     }
 }
 
-fn size() -> Result<Size> {
+fn terminal_size() -> Result<TerminalSize> {
     let size = tcgetwinsize(io::stdin()).context("cannot ask for the size of the terminal")?;
-    Ok(Size { rows: size.ws_row, columns: size.ws_col })
+    Ok(TerminalSize { rows: size.ws_row, columns: size.ws_col })
 }
 
 /// A terminal in raw mode, until this is dropped.
-struct Raw(Termios);
+struct RawTerminal(Termios);
 
-impl Raw {
+impl RawTerminal {
     fn begin() -> Result<Self> {
         let before = tcgetattr(io::stdin()).context("cannot ask for the terminal's modes")?;
         let mut raw = before.clone();
@@ -72,7 +72,7 @@ impl Raw {
     }
 }
 
-impl Drop for Raw {
+impl Drop for RawTerminal {
     fn drop(&mut self) {
         if let Err(why) = set(&self.0) {
             eprintln!("nodeward-lab: the terminal keeps its modes ({why}): try `reset`");
@@ -86,16 +86,16 @@ fn set(modes: &Termios) -> rustix::io::Result<()> {
 
 /// The connection to the guest, for threads that write to it beside the main one.
 #[derive(Clone)]
-struct Wire {
+struct GuestConnection {
     port: Arc<Mutex<UnixStream>>,
     /// The exit code of a guest that was cut off from here.
-    cut: Arc<OnceLock<i32>>,
+    exit_code: Arc<OnceLock<i32>>,
 }
 
-impl Wire {
+impl GuestConnection {
     fn new(port: &UnixStream) -> Result<Self> {
         let port = port.try_clone().context("cannot share the port to the guest")?;
-        Ok(Self { port: Arc::new(Mutex::new(port)), cut: Arc::default() })
+        Ok(Self { port: Arc::new(Mutex::new(port)), exit_code: Arc::default() })
     }
 
     fn send(&self, frame: &Frame) -> io::Result<()> {
@@ -104,8 +104,8 @@ impl Wire {
     }
 
     /// Cuts the guest off: the reader of its output sees the end.
-    fn cut(&self, code: i32) {
-        let _ = self.cut.set(code);
+    fn disconnect(&self, code: i32) {
+        let _ = self.exit_code.set(code);
         let port = self.port.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = port.shutdown(Shutdown::Both);
     }
@@ -118,23 +118,24 @@ impl Wire {
         let wire = self.clone();
         thread::spawn(move || {
             for signal in &mut signals {
-                match (signal, size()) {
+                match (signal, terminal_size()) {
                     (SIGWINCH, Ok(size)) => drop(wire.send(&Frame::Resize(size))),
                     (SIGWINCH, Err(_)) => {}
-                    _ => wire.cut(128 + signal),
+                    _ => wire.disconnect(128 + signal),
                 }
             }
         });
         Ok(())
     }
 
-    fn take_input(&self, terminal: bool) {
+    fn forward_input(&self, terminal: bool) {
         let wire = self.clone();
         thread::spawn(move || {
-            let mut keys = Keys::default();
-            let left = wire.pass_on(&mut io::stdin().lock(), |typed| terminal && keys.end(typed));
+            let mut keys = EscapeSequence::default();
+            let left =
+                wire.pass_on(&mut io::stdin().lock(), |typed| terminal && keys.is_complete(typed));
             if left.is_ok_and(|left| left) {
-                wire.cut(LEFT);
+                wire.disconnect(ESCAPED_EXIT_CODE);
             }
         });
     }
@@ -165,14 +166,14 @@ impl Wire {
 
 /// State of the key sequence that ends a guest.
 #[derive(Default)]
-struct Keys(usize);
+struct EscapeSequence(usize);
 
-impl Keys {
+impl EscapeSequence {
     /// Returns whether the sequence is complete somewhere in the typed keys.
-    fn end(&mut self, typed: &[u8]) -> bool {
+    fn is_complete(&mut self, typed: &[u8]) -> bool {
         typed.iter().any(|key| {
-            self.0 = if *key == LEAVE { self.0 + 1 } else { 0 };
-            self.0 == LEAVE_TIMES
+            self.0 = if *key == ESCAPE_KEY { self.0 + 1 } else { 0 };
+            self.0 == ESCAPE_KEY_REPEATS
         })
     }
 }
@@ -184,8 +185,8 @@ mod tests {
     #[test]
     fn three_in_a_row_end_it_however_they_arrive() {
         let ends = |pieces: &[&[u8]]| {
-            let mut keys = Keys::default();
-            pieces.iter().any(|typed| keys.end(typed))
+            let mut keys = EscapeSequence::default();
+            pieces.iter().any(|typed| keys.is_complete(typed))
         };
         assert!(ends(&[b"ls\r\x1d\x1d\x1d"]));
         assert!(ends(&[b"\x1d", b"\x1d", b"\x1d"]));

@@ -11,15 +11,15 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 
-use crate::cache::{Cache, identity, lock, short_name};
-use crate::qemu::{self, Machine, Memory};
-use crate::ram;
+use crate::cache::{LabCache, file_fingerprint, hash_name, lock};
+use crate::memory_files;
+use crate::qemu::{self, GuestMemory, QemuMachine};
 use crate::vm::Vm;
 
 /// Maximum number of snapshots; the least recently used ones are removed.
-const KEPT: usize = 12;
+const SNAPSHOTS_MAX: usize = 12;
 /// Delay between the guest's report and the snapshot, so that the kernel's late boot work is done.
-const SETTLE: Duration = Duration::from_millis(300);
+const SETTLE_TIME: Duration = Duration::from_millis(300);
 /// Number of attempts for a snapshot that vanishes between creation and use.
 const TRIES: u32 = 3;
 /// Version of the format; changes when snapshots of older labs no longer fit.
@@ -30,78 +30,79 @@ const STATE: &str = "state";
 
 /// A snapshot that is kept while this value lives.
 #[derive(Debug)]
-pub struct Snapshot {
+pub struct GuestSnapshot {
     dir: PathBuf,
     _in_use: File,
 }
 
-impl Snapshot {
+impl GuestSnapshot {
     /// Returns the snapshot of a machine, created if missing.
-    pub fn of(cache: &Cache, machine: &Machine, hypervisor: &str) -> Result<Self> {
+    pub fn find_or_make(cache: &LabCache, machine: &QemuMachine, hypervisor: &str) -> Result<Self> {
         let key = key(machine, hypervisor)?;
-        let name = short_name(&key);
+        let name = hash_name(&key);
         for _ in 0..TRIES {
             if let Some(snapshot) = Self::find(cache, &name, &key)? {
                 return Ok(snapshot);
             }
             let _lock = lock(&lock_path(cache, &name)?)?;
             let dir = cache.snapshots()?.join(&name);
-            if !is_whole(&dir, &key) {
+            if !is_complete(&dir, &key) {
                 make(machine, &dir, &key).context("cannot make a snapshot")?;
-                evict(cache, KEPT)?;
+                evict(cache, SNAPSHOTS_MAX)?;
             }
         }
         bail!("the snapshot vanishes as soon as it is made: is another lab cleaning?")
     }
 
-    fn find(cache: &Cache, name: &str, key: &str) -> Result<Option<Self>> {
+    fn find(cache: &LabCache, name: &str, key: &str) -> Result<Option<Self>> {
         let in_use = File::options().create(true).append(true).open(lock_path(cache, name)?)?;
         in_use.lock_shared()?;
-        let mut dirs = cache.snapshot_places().into_iter().map(|place| place.join(name));
-        let Some(dir) = dirs.find(|dir| is_whole(dir, key)) else { return Ok(None) };
+        let mut dirs = cache.snapshot_dirs().into_iter().map(|place| place.join(name));
+        let Some(dir) = dirs.find(|dir| is_complete(dir, key)) else { return Ok(None) };
         File::open(dir.join(KEY))?.set_modified(SystemTime::now())?;
         Ok(Some(Self { dir, _in_use: in_use }))
     }
 
     /// Starts a machine that resumes where the snapshot was taken.
-    pub fn restore(&self, machine: &Machine) -> Result<Vm> {
-        let memory = Memory::Restored(self.dir.clone());
-        let mut vm = Vm::start(&Machine { memory, ..machine.clone() })?;
+    pub fn restore(&self, machine: &QemuMachine) -> Result<Vm> {
+        let memory = GuestMemory::Restored(self.dir.clone());
+        let mut vm = Vm::start(&QemuMachine { memory, ..machine.clone() })?;
         let uri = format!("exec:cat {}", quoted(&self.dir.join(STATE)));
         match vm.monitor.restore(&uri) {
             Ok(()) => Ok(vm),
-            Err(why) => Err(vm.explain(why, "the snapshot cannot be restored")),
+            Err(why) => Err(vm.with_console_tail(why, "the snapshot cannot be restored")),
         }
     }
 
     /// Frees the memory by which a run has grown the snapshot's files.
     pub fn trim(&self) -> Result<()> {
-        ram::trim(&self.dir).context("cannot trim a snapshot")
+        memory_files::trim(&self.dir).context("cannot trim a snapshot")
     }
 }
 
 /// Returns everything that a snapshot depends on. Counting and the place of its memory are not part
 /// of it.
-fn key(machine: &Machine, hypervisor: &str) -> Result<String> {
-    let memory = Memory::Private;
-    let plain = Machine { memory, populate: false, counted: None, ..machine.clone() };
-    let arguments = qemu::arguments(&plain)?.join(&OsString::from(" "));
+fn key(machine: &QemuMachine, hypervisor: &str) -> Result<String> {
+    let memory = GuestMemory::Private;
+    let plain = QemuMachine { memory, populate: false, counter: None, ..machine.clone() };
+    let arguments = qemu::command_line(&plain)?.join(&OsString::from(" "));
     let arguments = arguments.to_string_lossy();
-    let (kernel, initramfs) = (identity(machine.kernel)?, identity(machine.initramfs)?);
+    let (kernel, initramfs) =
+        (file_fingerprint(machine.kernel)?, file_fingerprint(machine.initramfs)?);
     Ok(format!("{FORMAT}\n{hypervisor}\n{kernel}\n{initramfs}\n{arguments}\n"))
 }
 
-fn lock_path(cache: &Cache, name: &str) -> Result<PathBuf> {
+fn lock_path(cache: &LabCache, name: &str) -> Result<PathBuf> {
     Ok(cache.dir("locks")?.join(name))
 }
 
 /// Returns whether a snapshot is complete and matches. The key is written last, and compared in
 /// full, because names may collide.
-fn is_whole(dir: &Path, key: &str) -> bool {
+fn is_complete(dir: &Path, key: &str) -> bool {
     fs::read_to_string(dir.join(KEY)).is_ok_and(|found| found == key)
 }
 
-fn make(machine: &Machine, dir: &Path, key: &str) -> Result<()> {
+fn make(machine: &QemuMachine, dir: &Path, key: &str) -> Result<()> {
     if dir.exists() {
         fs::remove_dir_all(dir)?;
     }
@@ -113,15 +114,16 @@ fn make(machine: &Machine, dir: &Path, key: &str) -> Result<()> {
     made
 }
 
-fn record(machine: &Machine, dir: &Path) -> Result<()> {
-    let memory = Memory::Recorded(dir.to_owned());
-    let mut vm = Vm::start(&Machine { memory, populate: false, counted: None, ..machine.clone() })?;
+fn record(machine: &QemuMachine, dir: &Path) -> Result<()> {
+    let memory = GuestMemory::Recorded(dir.to_owned());
+    let mut vm =
+        Vm::start(&QemuMachine { memory, populate: false, counter: None, ..machine.clone() })?;
     vm.await_ready()?;
-    std::thread::sleep(SETTLE);
+    std::thread::sleep(SETTLE_TIME);
     let uri = format!("exec:cat > {}", quoted(&dir.join(STATE)));
     vm.monitor.save(&uri)?;
     drop(vm);
-    ram::record(dir)
+    memory_files::record(dir)
 }
 
 /// Quotes a path as one word of a shell.
@@ -130,9 +132,9 @@ fn quoted(path: &Path) -> String {
 }
 
 /// Removes all snapshots but the `kept` most recently used ones, and none that a run is using.
-pub fn evict(cache: &Cache, kept: usize) -> Result<()> {
+pub fn evict(cache: &LabCache, kept: usize) -> Result<()> {
     let mut found = Vec::new();
-    for dir in cache.snapshot_places().iter().filter_map(|place| fs::read_dir(place).ok()) {
+    for dir in cache.snapshot_dirs().iter().filter_map(|place| fs::read_dir(place).ok()) {
         found.extend(dir.flatten().map(|entry| (last_used(&entry.path()), entry.path())));
     }
     found.sort();

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::apt::{Apt, Package};
-use crate::cache::Cache;
-use crate::kernel::{Kernel, latest, numbers};
-use crate::unpack;
+use crate::apt::{Apt, DebianPackage};
+use crate::boot_image;
+use crate::cache::LabCache;
+use crate::kernel::{GuestKernel, latest, numbers};
 
 /// The package that depends on the current kernel of its suite, in the flavour for virtual
 /// machines.
@@ -21,7 +21,7 @@ const TOOL_PACKAGES: [&str; 3] = ["busybox-static", "numactl", "libnuma1"];
 
 /// A kernel on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Image {
+pub struct KernelImage {
     /// The output of `uname -r`; for a user's own image its path.
     pub release: String,
     /// The file to boot.
@@ -31,50 +31,54 @@ pub struct Image {
 }
 
 /// Returns a kernel that is already on disk.
-pub fn present(cache: &Cache, kernel: &Kernel) -> Result<Option<Image>> {
-    if let Kernel::Image(path) = kernel {
+pub fn fetched_kernel(cache: &LabCache, kernel: &GuestKernel) -> Result<Option<KernelImage>> {
+    if let GuestKernel::Image(path) = kernel {
         let file = path.canonicalize();
         let file = file.with_context(|| format!("no kernel at {}", path.display()))?;
-        return Ok(Some(Image { release: path.display().to_string(), file, modules: None }));
+        return Ok(Some(KernelImage { release: path.display().to_string(), file, modules: None }));
     }
     let kernels = cache.dir("kernels")?;
     let Ok(release) = fs::read_to_string(kernels.join(format!("{kernel}.release"))) else {
         return Ok(None);
     };
-    Ok(fetched(&kernels, release.trim()))
+    Ok(image_in_cache(&kernels, release.trim()))
 }
 
-fn fetched(kernels: &Path, release: &str) -> Option<Image> {
+fn image_in_cache(kernels: &Path, release: &str) -> Option<KernelImage> {
     let dir = kernels.join(release);
     let file = dir.join("vmlinux");
-    let image = Image { release: release.to_owned(), file, modules: Some(dir.join("modules")) };
+    let image =
+        KernelImage { release: release.to_owned(), file, modules: Some(dir.join("modules")) };
     image.file.exists().then_some(image)
 }
 
 /// Returns a kernel, downloaded if missing.
-pub fn kernel(cache: &Cache, kernel: &Kernel) -> Result<Image> {
-    match present(cache, kernel)? {
+pub fn find_or_fetch_kernel(cache: &LabCache, kernel: &GuestKernel) -> Result<KernelImage> {
+    match fetched_kernel(cache, kernel)? {
         Some(image) => Ok(image),
-        None => refresh(cache, kernel),
+        None => fetch_latest_kernel(cache, kernel),
     }
 }
 
 /// Returns the archive's present version of a kernel, downloaded if missing.
-pub fn refresh(cache: &Cache, kernel: &Kernel) -> Result<Image> {
-    let Some(prefix) = kernel.prefix() else { return self::kernel(cache, kernel) };
+pub fn fetch_latest_kernel(cache: &LabCache, kernel: &GuestKernel) -> Result<KernelImage> {
+    let Some(prefix) = kernel.prefix() else { return find_or_fetch_kernel(cache, kernel) };
     let _lock = cache.lock("fetch")?;
     let apt = Apt::open(&cache.dir("apt")?)?;
     let versions = apt.versions(KERNEL_PACKAGE)?;
     let version = latest(&versions, prefix)
         .with_context(|| format!("the mirror has no kernel {kernel}; it has {versions:?}"))?;
-    let parts = parts(&apt, &Package { name: KERNEL_PACKAGE.into(), version: version.clone() })?;
+    let parts = kernel_packages(
+        &apt,
+        &DebianPackage { name: KERNEL_PACKAGE.into(), version: version.clone() },
+    )?;
     let release = parts
         .iter()
         .find_map(|part| part.name.strip_prefix(KERNEL_PARTS[0]))
         .with_context(|| format!("{KERNEL_PACKAGE} {version} names no kernel"))?
         .to_owned();
     let kernels = cache.dir("kernels")?;
-    let image = match fetched(&kernels, &release) {
+    let image = match image_in_cache(&kernels, &release) {
         Some(image) => image,
         None => fetch(&apt, &kernels, &parts, &release)?,
     };
@@ -83,11 +87,11 @@ pub fn refresh(cache: &Cache, kernel: &Kernel) -> Result<Image> {
 }
 
 /// Follows dependencies from the package of a flavour to those that hold files of the kernel.
-fn parts(apt: &Apt, package: &Package) -> Result<Vec<Package>> {
-    let mut parts: Vec<Package> = Vec::new();
+fn kernel_packages(apt: &Apt, package: &DebianPackage) -> Result<Vec<DebianPackage>> {
+    let mut parts: Vec<DebianPackage> = Vec::new();
     let mut open = vec![package.clone()];
     while let Some(package) = open.pop() {
-        let found = apt.depends(&package)?.into_iter().filter(is_part);
+        let found = apt.depends(&package)?.into_iter().filter(is_kernel_package);
         for part in found {
             if !parts.contains(&part) {
                 parts.push(part.clone());
@@ -98,12 +102,12 @@ fn parts(apt: &Apt, package: &Package) -> Result<Vec<Package>> {
     Ok(parts)
 }
 
-fn is_part(package: &Package) -> bool {
+fn is_kernel_package(package: &DebianPackage) -> bool {
     let versions = KERNEL_PARTS.iter().filter_map(|part| package.name.strip_prefix(part));
     versions.into_iter().any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-fn fetch(apt: &Apt, kernels: &Path, parts: &[Package], release: &str) -> Result<Image> {
+fn fetch(apt: &Apt, kernels: &Path, parts: &[DebianPackage], release: &str) -> Result<KernelImage> {
     eprintln!("nodeward-lab: fetching kernel {release}");
     let work = tempfile::tempdir_in(kernels)?;
     let tree = work.path().join("tree");
@@ -114,11 +118,11 @@ fn fetch(apt: &Apt, kernels: &Path, parts: &[Package], release: &str) -> Result<
     fs::create_dir(&ready)?;
     let vmlinux = ready.join("vmlinux");
     let out = fs::File::options().read(true).write(true).create_new(true).open(&vmlinux)?;
-    unpack::kernel(&boot_image(&tree, release)?, &out)?;
+    boot_image::extract_kernel(&boot_image(&tree, release)?, &out)?;
     fs::rename(modules(&tree, release)?, ready.join("modules"))?;
     let dir = kernels.join(release);
     fs::rename(&ready, &dir).with_context(|| format!("cannot fill {}", dir.display()))?;
-    fetched(kernels, release).context("the kernel vanished")
+    image_in_cache(kernels, release).context("the kernel vanished")
 }
 
 fn boot_image(tree: &Path, release: &str) -> Result<PathBuf> {
@@ -136,14 +140,14 @@ fn first_of(tree: &Path, places: &[String]) -> Option<PathBuf> {
 }
 
 /// Returns the tree of tools for the guest, downloaded if missing.
-pub fn tools(cache: &Cache) -> Result<PathBuf> {
+pub fn tools(cache: &LabCache) -> Result<PathBuf> {
     let tree = packages(cache, &cache.root().join("tools"), &TOOL_PACKAGES)?;
     ensure!(tree.join("bin/busybox").exists(), "busybox-static holds no bin/busybox");
     Ok(tree)
 }
 
 /// Returns the tree of a package whose programs are to run in a guest, downloaded if missing.
-pub fn package(cache: &Cache, name: &str) -> Result<PathBuf> {
+pub fn package(cache: &LabCache, name: &str) -> Result<PathBuf> {
     packages(cache, &cache.dir("packages")?.join(name), &[name])
 }
 
@@ -151,7 +155,7 @@ pub fn package(cache: &Cache, name: &str) -> Result<PathBuf> {
 ///
 /// Of each the oldest version is used: it requires the least of the host's C library, which it runs
 /// with.
-fn packages(cache: &Cache, dir: &Path, names: &[&str]) -> Result<PathBuf> {
+fn packages(cache: &LabCache, dir: &Path, names: &[&str]) -> Result<PathBuf> {
     if dir.exists() {
         return Ok(dir.to_owned());
     }
@@ -167,7 +171,7 @@ fn packages(cache: &Cache, dir: &Path, names: &[&str]) -> Result<PathBuf> {
         let versions: BTreeSet<String> = apt.versions(name)?.into_iter().collect();
         let oldest = versions.into_iter().min_by_key(|version| numbers(version));
         let version = oldest.with_context(|| format!("the mirror has no {name}"))?;
-        apt.unpack(&Package { name: name.into(), version }, &tree)?;
+        apt.unpack(&DebianPackage { name: name.into(), version }, &tree)?;
     }
     fs::rename(&tree, dir)?;
     Ok(dir.to_owned())

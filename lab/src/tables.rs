@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use nodeward_lab_counts::{Cell, Counts, FrameCount, SlotCounts};
+use nodeward_lab_counts::{AccessCount, CounterSnapshot, FrameCount, SlotCounts};
 
 /// Formats a line for each slot and pair of nodes with counts.
-pub fn of_slots(counts: &Counts) -> String {
+pub fn of_slots(counts: &CounterSnapshot) -> String {
     let mut text =
         format!("{:>4} {:>5} {:>5} {:>14} {:>14}\n", "slot", "from", "to", "accesses", "misses");
     for slot in &counts.slots {
@@ -18,9 +18,9 @@ pub fn of_slots(counts: &Counts) -> String {
     text
 }
 
-fn lines(text: &mut String, counts: &Counts, slot: &SlotCounts) {
-    for (from, row) in counts.by_nodes(slot).iter().enumerate() {
-        for (to, Cell { accesses, misses }) in
+fn lines(text: &mut String, counts: &CounterSnapshot, slot: &SlotCounts) {
+    for (from, row) in counts.node_matrix(slot).iter().enumerate() {
+        for (to, AccessCount { accesses, misses }) in
             row.iter().enumerate().filter(|(_, c)| c.accesses > 0)
         {
             let number = slot.slot;
@@ -40,7 +40,7 @@ pub fn of_frames(frames: &[FrameCount]) -> String {
         "frame", "node", "from", "accesses", "misses"
     );
     for FrameCount { frame, home, by } in frames {
-        for (from, Cell { accesses, misses }) in
+        for (from, AccessCount { accesses, misses }) in
             by.iter().enumerate().filter(|(_, c)| c.accesses > 0)
         {
             _ = writeln!(text, "{frame:>10x} {home:>5} {from:>5} {accesses:>14} {misses:>14}");
@@ -53,18 +53,22 @@ pub fn of_frames(frames: &[FrameCount]) -> String {
 mod tests {
     use super::*;
 
-    fn cell(accesses: u64, misses: u64) -> Cell {
-        Cell { accesses, misses }
+    fn cell(accesses: u64, misses: u64) -> AccessCount {
+        AccessCount { accesses, misses }
     }
 
     /// Goal: empty rows are left out, and the share is of misses.
     #[test]
     fn counts_are_lines() {
-        let zero = Cell::default();
+        let zero = AccessCount::default();
         let cells = vec![vec![cell(5, 3), cell(7, 1), zero], vec![zero; 3]];
         let slots = vec![SlotCounts { slot: 9, space: None, cells }];
-        let counts =
-            Counts { counting: true, cpu_nodes: vec![0, 1], held_ns: vec![0, 2_000_000], slots };
+        let counts = CounterSnapshot {
+            counting: true,
+            cpu_nodes: vec![0, 1],
+            held_ns: vec![0, 2_000_000],
+            slots,
+        };
         assert_eq!(
             of_slots(&counts),
             "slot  from    to       accesses         misses\n\

@@ -12,13 +12,13 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use nodeward_lab_agent::wire::{Frame, VERSION};
+use nodeward_lab_agent::protocol::{Frame, VERSION};
 
 use crate::monitor::Monitor;
-use crate::qemu::{self, Machine};
+use crate::qemu::{self, QemuMachine};
 
 /// Time limit of a boot: forty times the time on an otherwise idle machine.
-const BOOT: Duration = Duration::from_secs(180);
+const BOOT_TIMEOUT: Duration = Duration::from_secs(180);
 const LOG_LINES: usize = 12;
 const NO_BOOT: &str = "the guest did not boot";
 
@@ -35,7 +35,7 @@ pub struct Vm {
 
 impl Vm {
     /// Starts the hypervisor; the guest boots, or waits to be restored.
-    pub fn start(machine: &Machine) -> Result<Self> {
+    pub fn start(machine: &QemuMachine) -> Result<Self> {
         let log = tempfile::Builder::new().append(true).tempfile();
         let log = log.context("cannot make a temporary file")?.into_file();
         let (port, guest_port) = UnixStream::pair()?;
@@ -43,7 +43,7 @@ impl Vm {
         let mut command = Command::new("setpriv");
         command
             .args(["--pdeathsig", "KILL", "--", qemu::PROGRAM])
-            .args(qemu::arguments(machine)?)
+            .args(qemu::command_line(machine)?)
             .stdin(OwnedFd::from(guest_port))
             .stdout(OwnedFd::from(guest_monitor))
             .stderr(log.try_clone()?);
@@ -53,19 +53,21 @@ impl Vm {
         match Monitor::new(monitor) {
             Ok(monitor) => Ok(Self { child, port, monitor, log }),
             Err(why) => {
-                end(&mut child);
-                Err(why.context(tail(&mut log)))
+                kill_and_wait(&mut child);
+                Err(why.context(console_tail(&mut log)))
             }
         }
     }
 
     /// Waits until a booting guest reports that it is ready.
     pub fn await_ready(&mut self) -> Result<()> {
-        self.port.set_read_timeout(Some(BOOT))?;
+        self.port.set_read_timeout(Some(BOOT_TIMEOUT))?;
         let frame = Frame::read_from(&mut self.port);
         let frame = frame.map_err(|why| match why.kind() {
-            ErrorKind::WouldBlock => self.explain(anyhow!("no word in {BOOT:?}"), NO_BOOT),
-            _ => self.explain(why.into(), NO_BOOT),
+            ErrorKind::WouldBlock => {
+                self.with_console_tail(anyhow!("no word in {BOOT_TIMEOUT:?}"), NO_BOOT)
+            }
+            _ => self.with_console_tail(why.into(), NO_BOOT),
         })?;
         let known = frame == Frame::Ready(VERSION);
         ensure!(known, "the guest's first process is of another version of the lab: {frame:?}");
@@ -73,27 +75,27 @@ impl Vm {
     }
 
     /// Adds the last lines of the console to an error.
-    pub fn explain(&mut self, why: anyhow::Error, what: &str) -> anyhow::Error {
-        end(&mut self.child);
-        why.context(format!("{what}; {}", tail(&mut self.log)))
+    pub fn with_console_tail(&mut self, why: anyhow::Error, what: &str) -> anyhow::Error {
+        kill_and_wait(&mut self.child);
+        why.context(format!("{what}; {}", console_tail(&mut self.log)))
     }
 }
 
 impl Drop for Vm {
     fn drop(&mut self) {
-        end(&mut self.child);
+        kill_and_wait(&mut self.child);
     }
 }
 
 /// Kills the hypervisor; it has nothing to save.
-fn end(child: &mut Child) {
+fn kill_and_wait(child: &mut Child) {
     let ended = child.kill().and_then(|()| child.wait());
     if let Err(why) = ended {
         eprintln!("nodeward-lab: cannot end the hypervisor: {why}");
     }
 }
 
-fn tail(log: &mut File) -> String {
+fn console_tail(log: &mut File) -> String {
     let mut bytes = Vec::new();
     let read = log.seek(SeekFrom::Start(0)).and_then(|_| log.read_to_end(&mut bytes));
     let text = String::from_utf8_lossy(&bytes);

@@ -3,33 +3,33 @@
 use std::path::Path;
 use std::time::Duration;
 
-use nodeward_lab::{Finished, GuestFile, Kernel, Lab, Run, for_test, scenario};
+use nodeward_lab::{GuestFile, GuestKernel, GuestRun, Lab, RunOutput, open_for_test, scenario};
 
 /// Time limit, only to end a guest that hangs.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-fn shell(line: &str) -> Run {
-    Run { timeout: PATIENCE, ..Run::shell(scenario("two-nodes"), line) }
+fn shell(line: &str) -> GuestRun {
+    GuestRun { timeout: PATIENCE, ..GuestRun::shell(scenario("two-nodes"), line) }
 }
 
-fn program(words: &[&str]) -> Run {
-    Run { timeout: PATIENCE, ..Run::new(scenario("two-nodes"), words.iter().copied()) }
+fn program(words: &[&str]) -> GuestRun {
+    GuestRun { timeout: PATIENCE, ..GuestRun::new(scenario("two-nodes"), words.iter().copied()) }
 }
 
 fn lab() -> Option<Lab> {
-    for_test(&Kernel::V6_12)
+    open_for_test(&GuestKernel::V6_12)
 }
 
-fn stdout(finished: &Finished) -> String {
+fn stdout(finished: &RunOutput) -> String {
     String::from_utf8_lossy(&finished.stdout).into_owned()
 }
 
 #[test]
 fn every_kernel_says_its_release() {
-    for kernel in Kernel::DEBIAN {
-        let Some(lab) = for_test(&kernel) else { continue };
+    for kernel in GuestKernel::DEBIAN {
+        let Some(lab) = open_for_test(&kernel) else { continue };
         let release = lab.prepare(&kernel).unwrap();
-        let finished = lab.run(&Run { kernel, ..shell("uname -r") }).unwrap();
+        let finished = lab.run(&GuestRun { kernel, ..shell("uname -r") }).unwrap();
         assert_eq!(stdout(&finished), format!("{release}\n"));
     }
 }
@@ -37,7 +37,8 @@ fn every_kernel_says_its_release() {
 #[test]
 fn a_cold_boot_gives_the_same() {
     let Some(lab) = lab() else { return };
-    let run = Run { cold: true, append: "nodeward.test=1".into(), ..shell("cat /proc/cmdline") };
+    let run =
+        GuestRun { cold: true, append: "nodeward.test=1".into(), ..shell("cat /proc/cmdline") };
     assert!(stdout(&lab.run(&run).unwrap()).contains("nodeward.test=1"));
 }
 
@@ -71,7 +72,7 @@ fn a_command_is_cut_off_when_its_time_is_over() {
     // A machine that has no CPU for the first word within 3 s has it within one of the longer
     // times.
     let said = [3, 12, 48, 192].map(Duration::from_secs).into_iter().any(|timeout| {
-        let run = Run { timeout, ..shell("echo before; sleep 3600") };
+        let run = GuestRun { timeout, ..shell("echo before; sleep 3600") };
         let finished = lab.run(&run).unwrap();
         assert_eq!((finished.code, finished.timed_out), (124, true));
         stdout(&finished) == "before\n"
@@ -178,7 +179,7 @@ fn two_runs_at_once_do_not_meet() {
 #[test]
 fn a_kernel_that_cannot_boot_shows_its_console() {
     let Some(lab) = lab() else { return };
-    let run = Run { cold: true, append: "rdinit=/no-such-init".into(), ..shell("true") };
+    let run = GuestRun { cold: true, append: "rdinit=/no-such-init".into(), ..shell("true") };
     let why = format!("{:#}", lab.run(&run).unwrap_err());
     assert!(why.contains("the guest did not boot; its console ends with"), "{why}");
     assert!(why.contains("panic"), "{why}");

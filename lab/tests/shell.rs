@@ -8,15 +8,15 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nodeward_lab::{Kernel, for_test};
+use nodeward_lab::{GuestKernel, open_for_test};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 /// Longer than anything takes; only a failure waits for it.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 const INTERRUPT: &str = "\x03";
-const LEAVE: &str = "\x1d\x1d\x1d";
+const ESCAPE: &str = "\x1d\x1d\x1d";
 
 /// `nodeward-lab shell` on a terminal of this test.
 struct Terminal {
@@ -31,7 +31,7 @@ struct Terminal {
 impl Terminal {
     /// Waits for the first prompt. `None` where the lab cannot run.
     fn open(rows: u16, columns: u16) -> Option<Self> {
-        for_test(&Kernel::V6_12)?;
+        open_for_test(&GuestKernel::V6_12)?;
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
@@ -71,7 +71,7 @@ impl Terminal {
     fn expect(&mut self, text: &str) {
         let start = Instant::now();
         while !self.found(text) {
-            assert!(start.elapsed() < PATIENCE, "no {text:?} in:\n{}", self.shown());
+            assert!(start.elapsed() < TIMEOUT, "no {text:?} in:\n{}", self.shown());
             thread::sleep(Duration::from_millis(20));
         }
     }
@@ -83,13 +83,13 @@ impl Terminal {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code();
             }
-            assert!(start.elapsed() < PATIENCE, "it does not end:\n{}", self.shown());
+            assert!(start.elapsed() < TIMEOUT, "it does not end:\n{}", self.shown());
             thread::sleep(Duration::from_millis(20));
         }
     }
 
     /// Returns whether the terminal's modes are as before: lines, echo and signals.
-    fn is_as_it_was(&self) -> bool {
+    fn is_restored(&self) -> bool {
         let modes = tcgetattr(&self.theirs).unwrap().local_modes;
         modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG)
     }
@@ -127,7 +127,7 @@ fn resize(terminal: &File, rows: u16, columns: u16) {
 fn a_shell_on_a_terminal() {
     let Some(mut terminal) = Terminal::open(33, 99) else { return };
     assert!(terminal.shown().contains("Ctrl-] three times"), "how to leave:\n{}", terminal.shown());
-    assert!(!terminal.is_as_it_was(), "keys are not passed on");
+    assert!(!terminal.is_restored(), "keys are not passed on");
     terminal.type_in("stty size\r");
     terminal.expect("33 99");
 
@@ -144,7 +144,7 @@ fn a_shell_on_a_terminal() {
 
     terminal.type_in("exit 7\r");
     assert_eq!(terminal.end(), Some(7));
-    assert!(terminal.is_as_it_was());
+    assert!(terminal.is_restored());
 }
 
 /// Goal: a guest that accepts no keys can be left.
@@ -153,9 +153,9 @@ fn three_keys_end_a_guest_that_does_nothing_else() {
     let Some(mut terminal) = Terminal::open(24, 80) else { return };
     terminal.type_in("trap '' INT; echo star\"\"ted; sleep 86400\r");
     terminal.expect("started");
-    terminal.type_in(LEAVE);
+    terminal.type_in(ESCAPE);
     assert_eq!(terminal.end(), Some(137)); // 128 + SIGKILL
-    assert!(terminal.is_as_it_was());
+    assert!(terminal.is_restored());
 }
 
 /// Goal: on a termination signal, the terminal is restored.
@@ -165,7 +165,7 @@ fn a_signal_ends_it_in_order() {
     let pid = Pid::from_raw(terminal.child.id().cast_signed()).unwrap();
     kill_process(pid, Signal::TERM).unwrap();
     assert_eq!(terminal.end(), Some(143)); // 128 + SIGTERM
-    assert!(terminal.is_as_it_was());
+    assert!(terminal.is_restored());
 }
 
 fn piped(script: &str) -> Output {
@@ -188,7 +188,7 @@ fn piped(script: &str) -> Output {
 /// apart, and the end of the input ends the shell.
 #[test]
 fn without_a_terminal_lines_come_from_standard_input() {
-    if for_test(&Kernel::V6_12).is_none() {
+    if open_for_test(&GuestKernel::V6_12).is_none() {
         return;
     }
     let lines: String = (0..20_000).map(|line| format!(": {line}\n")).collect();

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use nodeward_lab::scenario::{SMALL, Scenario};
-use nodeward_lab::{Kernel, Run, for_test, scenario};
+use nodeward_lab::scenario::{LabMachine, SMALL};
+use nodeward_lab::{GuestKernel, GuestRun, open_for_test, scenario};
 
 /// Prints, for each node online: its id, its CPUs, its distances, whether it has memory.
 const SURVEY: &str = "cd /sys/devices/system/node; echo online $(cat online); \
@@ -14,7 +14,7 @@ const SURVEY: &str = "cd /sys/devices/system/node; echo online $(cat online); \
     memory $((kb > 0)); done";
 
 /// Returns the expected output of the survey of a scenario's machine.
-fn expected(scenario: &Scenario) -> String {
+fn expected(scenario: &LabMachine) -> String {
     let ids: nodeward_model::Nodemask = scenario.nodes.iter().map(|node| node.id).collect();
     let mut text = format!("online {ids}\n");
     for (node, row) in scenario.nodes.iter().zip(&scenario.distances) {
@@ -28,10 +28,10 @@ fn expected(scenario: &Scenario) -> String {
     text
 }
 
-fn check(kernel: Kernel, name: &str) {
-    let Some(lab) = for_test(&kernel) else { return };
+fn check(kernel: GuestKernel, name: &str) {
+    let Some(lab) = open_for_test(&kernel) else { return };
     let timeout = Duration::from_secs(300);
-    let run = Run { kernel, timeout, ..Run::shell(scenario(name), SURVEY) };
+    let run = GuestRun { kernel, timeout, ..GuestRun::shell(scenario(name), SURVEY) };
     let finished = lab.run(&run).unwrap();
     assert_eq!(String::from_utf8_lossy(&finished.stderr), "", "{name}");
     assert_eq!(String::from_utf8_lossy(&finished.stdout), expected(&run.scenario), "{name}");
@@ -41,30 +41,33 @@ fn check(kernel: Kernel, name: &str) {
 #[test]
 fn every_scenario_is_what_linux_sees() {
     for name in SMALL {
-        check(Kernel::V6_12, name);
+        check(GuestKernel::V6_12, name);
     }
 }
 
 #[test]
 fn two_nodes_on_every_other_kernel() {
-    check(Kernel::V6_1, "two-nodes");
-    check(Kernel::Newest, "two-nodes");
+    check(GuestKernel::V6_1, "two-nodes");
+    check(GuestKernel::Newest, "two-nodes");
 }
 
 /// The hole and the node without CPUs depend on how Linux numbers nodes; other kernels have to
 /// agree.
 #[test]
 fn odd_machines_on_other_kernels() {
-    check(Kernel::V6_1, "cpuless");
-    check(Kernel::Newest, "cpuless");
-    check(Kernel::Newest, "four-nodes-hole");
+    check(GuestKernel::V6_1, "cpuless");
+    check(GuestKernel::Newest, "cpuless");
+    check(GuestKernel::Newest, "four-nodes-hole");
 }
 
 /// It would hang; the lab refuses it at once.
 #[test]
 fn a_hole_is_refused_on_6_1() {
-    let Some(lab) = for_test(&Kernel::V6_1) else { return };
-    let run = Run { kernel: Kernel::V6_1, ..Run::shell(scenario("four-nodes-hole"), "true") };
+    let Some(lab) = open_for_test(&GuestKernel::V6_1) else { return };
+    let run = GuestRun {
+        kernel: GuestKernel::V6_1,
+        ..GuestRun::shell(scenario("four-nodes-hole"), "true")
+    };
     let why = lab.run(&run).unwrap_err().to_string();
     assert!(why.contains("use --kernel 6.12 or newest"), "{why}");
 }

@@ -14,7 +14,7 @@ use std::process::Command;
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 
-use crate::ci::Outcome;
+use crate::ci::PartOutcome;
 use crate::process;
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
@@ -22,12 +22,12 @@ const TARGET: &str = "aarch64-unknown-linux-gnu";
 /// Where the standard library may come from.
 #[derive(clap::Args)]
 pub struct Args {
-    #[arg(long, value_enum, default_value_t = Source::Auto)]
-    source: Source,
+    #[arg(long, value_enum, default_value_t = StdSource::Auto)]
+    source: StdSource,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum Source {
+enum StdSource {
     /// The first that works
     Auto,
     /// Only rustup
@@ -47,19 +47,19 @@ enum Compiler {
 /// Checks the workspace; a machine that cannot get a standard library is an error here.
 pub fn run(args: &Args) -> Result<()> {
     let compiler = match args.source {
-        Source::Auto => any()?,
-        Source::Rustup => rustup::fetch().map(|()| Compiler::Installed)?,
-        Source::Debian => Compiler::Other(debian::fetch()?),
+        StdSource::Auto => any()?,
+        StdSource::Rustup => rustup::fetch().map(|()| Compiler::Installed)?,
+        StdSource::Debian => Compiler::Other(debian::fetch()?),
     };
     process::run(&mut check(&compiler))
 }
 
 /// Runs the check as a part of `ci`, which starts the command itself; it is skipped if there is no
 /// standard library.
-pub fn part(run: impl FnOnce(&mut Command) -> Result<()>) -> Result<Outcome> {
+pub fn part(run: impl FnOnce(&mut Command) -> Result<()>) -> Result<PartOutcome> {
     match any() {
-        Ok(compiler) => run(&mut check(&compiler)).map(|()| Outcome::Done),
-        Err(why) => Ok(Outcome::Skipped(format!("{why:#}"))),
+        Ok(compiler) => run(&mut check(&compiler)).map(|()| PartOutcome::Done),
+        Err(why) => Ok(PartOutcome::Skipped(format!("{why:#}"))),
     }
 }
 

@@ -1,8 +1,8 @@
 //! All checks. CI calls `make test`, which calls this without a part; a part named on the command
 //! line runs alone. Parts can be repeated, also beside a load, to find flaky tests.
 
+mod cpu_load;
 mod failures;
-mod load;
 mod parts;
 mod runner;
 mod runs;
@@ -16,21 +16,21 @@ use anyhow::Result;
 use clap::ValueEnum;
 use rustix::process::setpriority_process;
 
-use load::Load;
+use cpu_load::CpuLoad;
 use runner::Runner;
 use runs::Runs;
-pub use summary::Outcome;
-use summary::{Line, Summary};
+pub use summary::PartOutcome;
+use summary::{PartResult, Summary};
 
 /// The priority of work that can wait.
-const LEAST: i32 = 19;
+const NICE_LOWEST: i32 = 19;
 
 /// Which checks to run.
 #[derive(clap::Args)]
 pub struct Args {
     /// The parts to run; all when none is named
     #[arg(value_enum)]
-    parts: Vec<Part>,
+    parts: Vec<CiPart>,
     /// Run the parts N times, and name every test that ever failed
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: Option<u32>,
@@ -41,7 +41,7 @@ pub struct Args {
 
 /// A check with a name.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-enum Part {
+enum CiPart {
     /// Formatting as rustfmt has it
     Fmt,
     /// The house's own rules
@@ -62,18 +62,18 @@ enum Part {
     SpecSmoke,
 }
 
-impl Part {
+impl CiPart {
     /// Returns whether it can run beside the tests.
-    fn is_beside(self) -> bool {
-        matches!(self, Part::Clippy | Part::Docs | Part::Aarch64)
+    fn runs_beside_tests(self) -> bool {
+        matches!(self, CiPart::Clippy | CiPart::Docs | CiPart::Aarch64)
     }
 }
 
 /// Runs the parts, all of them even when one fails, and prints a summary.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let all = Part::value_variants();
+    let all = CiPart::value_variants();
     let chosen = if args.parts.is_empty() { all } else { &args.parts };
-    let _load = args.beside_load.then(Load::start).transpose()?;
+    let _load = args.beside_load.then(CpuLoad::start).transpose()?;
     let holds = match args.repeat.or(args.beside_load.then_some(1)) {
         None => once(chosen),
         Some(times) => again(chosen, times),
@@ -81,18 +81,18 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn once(parts: &[Part]) -> bool {
-    let summary = summed_up(parts, || Runner::Shown);
+fn once(parts: &[CiPart]) -> bool {
+    let summary = run_parts(parts, || Runner::Inherited);
     eprint!("\n{summary}");
     summary.holds()
 }
 
 /// Repeats the parts. The table is printed after each run, so that an early end loses nothing.
-fn again(parts: &[Part], times: u32) -> bool {
+fn again(parts: &[CiPart], times: u32) -> bool {
     let mut runs = Runs::default();
     for run in 1..=times {
         eprintln!("\n==== run {run} of {times}");
-        runs.push(summed_up(parts, Runner::reading));
+        runs.push(run_parts(parts, Runner::parsing));
         eprint!("\n{runs}");
     }
     runs.hold()
@@ -100,15 +100,16 @@ fn again(parts: &[Part], times: u32) -> bool {
 
 /// Runs the parts. Those that run no code of ours run beside the tests, which leave a quarter of
 /// two CPUs idle.
-fn summed_up(parts: &[Part], runner: fn() -> Runner) -> Summary {
-    let tests = parts.contains(&Part::Test);
-    let (beside, ahead): (Vec<Part>, _) = parts.iter().partition(|part| tests && part.is_beside());
+fn run_parts(parts: &[CiPart], runner: fn() -> Runner) -> Summary {
+    let tests = parts.contains(&CiPart::Test);
+    let (beside, ahead): (Vec<CiPart>, _) =
+        parts.iter().partition(|part| tests && part.runs_beside_tests());
     let mut lines = thread::scope(|scope| {
         let mut begun = None;
         let mut lines = Vec::new();
         for part in ahead {
-            if part == Part::Test {
-                begun = Some(scope.spawn(|| at_leisure(&beside)));
+            if part == CiPart::Test {
+                begun = Some(scope.spawn(|| run_at_low_priority(&beside)));
             }
             lines.push((part, timed(part, runner())));
         }
@@ -120,13 +121,13 @@ fn summed_up(parts: &[Part], runner: fn() -> Runner) -> Summary {
 }
 
 /// Runs parts on the CPU time that the tests leave.
-fn at_leisure(parts: &[Part]) -> Vec<(Part, Line)> {
+fn run_at_low_priority(parts: &[CiPart]) -> Vec<(CiPart, PartResult)> {
     // For this thread and the processes that it starts. Lowering the priority is always permitted.
-    let _ = setpriority_process(None, LEAST);
-    parts.iter().map(|part| (*part, timed(*part, Runner::HeldBack))).collect()
+    let _ = setpriority_process(None, NICE_LOWEST);
+    parts.iter().map(|part| (*part, timed(*part, Runner::Buffered))).collect()
 }
 
-fn timed(part: Part, mut runner: Runner) -> Line {
+fn timed(part: CiPart, mut runner: Runner) -> PartResult {
     let name = name(part);
     eprintln!("\n== {name}");
     let start = Instant::now();
@@ -134,9 +135,9 @@ fn timed(part: Part, mut runner: Runner) -> Line {
     if let Err(error) = &result {
         eprintln!("error: {error:#}");
     }
-    Line { name, result, seconds: start.elapsed().as_secs_f64(), failed: runner.failed() }
+    PartResult { name, result, seconds: start.elapsed().as_secs_f64(), failed: runner.failed() }
 }
 
-fn name(part: Part) -> String {
+fn name(part: CiPart) -> String {
     part.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }

@@ -19,7 +19,7 @@ use crate::workspace::Workspace;
 use crate::{guest, process};
 
 /// Programs that a shell in a guest has beside the guest's own: nodeward, and a process to move.
-const TO_TRY: [&str; 2] = ["nodeward", "nodeward-load"];
+const SHELL_PROGRAMS: [&str; 2] = ["nodeward", "nodeward-load"];
 
 /// What `nodeward-lab` is to be told.
 #[derive(clap::Args)]
@@ -36,14 +36,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Some((first, rest)) if first == "shell" => shell(rest),
         Some((first, [])) if first == "soak" => tests("lab_balance", &["churn"]),
         Some((first, [])) if first == "torture" => tests("lab_torture", &[]),
-        _ => process::hand_over(program("nodeward-lab").args(&args.words)),
+        _ => process::run_for_exit_code(program("nodeward-lab").args(&args.words)),
     }
 }
 
 fn compare(words: &[OsString]) -> Result<ExitCode> {
     guest::build(Profile::Release)?;
     let dir = guest::dir(&Workspace::load()?, Profile::Release);
-    process::hand_over(program("nodeward-compare").args(words).env("NODEWARD_GUEST_DIR", dir))
+    process::run_for_exit_code(
+        program("nodeward-compare").args(words).env("NODEWARD_GUEST_DIR", dir),
+    )
 }
 
 /// Runs the shell; a request for help needs no guest programs.
@@ -53,11 +55,11 @@ fn shell(words: &[OsString]) -> Result<ExitCode> {
     if !words.iter().any(|word| word == "--help" || word == "-h") {
         guest::build(Profile::Release)?;
         let dir = guest::dir(&Workspace::load()?, Profile::Release);
-        for program in TO_TRY {
+        for program in SHELL_PROGRAMS {
             lab.arg("--file").arg(dir.join(program));
         }
     }
-    process::hand_over(&mut lab)
+    process::run_for_exit_code(&mut lab)
 }
 
 /// Runs tests of configurable duration, one after the other.
@@ -67,7 +69,7 @@ fn tests(program: &str, names: &[&str]) -> Result<ExitCode> {
     cargo.args(["test", "--package", "nodeward-trials", "--test", program, "--"]).args(names);
     cargo.args(["--nocapture", "--test-threads=1"]).env("NODEWARD_LAB_REQUIRED", "1");
     let programs = guest::dir(&Workspace::load()?, Profile::Dev);
-    process::hand_over(cargo.env("NODEWARD_GUEST_DIR", programs))
+    process::run_for_exit_code(cargo.env("NODEWARD_GUEST_DIR", programs))
 }
 
 /// Returns a command that runs the program of the package of the same name.

@@ -29,21 +29,21 @@ pub fn run(command: &mut Command) -> Result<()> {
 }
 
 /// The same, and passes every line that the command writes, to stdout or stderr, to `each`.
-pub fn run_reading(command: &mut Command, each: impl FnMut(&str)) -> Result<()> {
-    eprintln!("$ {}", shown(command));
+pub fn run_with_lines(command: &mut Command, each: impl FnMut(&str)) -> Result<()> {
+    eprintln!("$ {}", command_line(command));
     let (reader, writer) = io::pipe().context("cannot make a pipe")?;
     let errors = writer.try_clone().context("cannot make a pipe")?;
     command.env("CARGO_TERM_COLOR", "never").stdout(writer).stderr(errors);
     let mut child = command.spawn().with_context(|| missing(command))?;
     // Drops our ends of the pipe, which would keep it open.
     command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
-    pass_on(reader, &mut child, each)?;
+    forward_lines(reader, &mut child, each)?;
     let status = child.wait().context("cannot wait for a child")?;
     succeeded(command, status)
 }
 
 /// The same without output before the end; on failure the output is part of the error.
-pub fn run_held_back(command: &mut Command) -> Result<()> {
+pub fn run_buffered(command: &mut Command) -> Result<()> {
     let (mut reader, writer) = io::pipe().context("cannot make a pipe")?;
     let errors = writer.try_clone().context("cannot make a pipe")?;
     command.stdin(Stdio::null()).stdout(writer).stderr(errors);
@@ -56,14 +56,14 @@ pub fn run_held_back(command: &mut Command) -> Result<()> {
         status if status.success() => Ok(()),
         status => {
             let words = String::from_utf8_lossy(&words);
-            bail!("`{}` ended with {status}; it said:\n{}", shown(command), words.trim_end())
+            bail!("`{}` ended with {status}; it said:\n{}", command_line(command), words.trim_end())
         }
     }
 }
 
 /// Shows output until the pipe is closed. If the child left a process behind that holds the other
 /// end, until the child has ended and nothing arrived for a while.
-fn pass_on(from: PipeReader, child: &mut Child, mut each: impl FnMut(&str)) -> Result<()> {
+fn forward_lines(from: PipeReader, child: &mut Child, mut each: impl FnMut(&str)) -> Result<()> {
     const QUIET: Duration = Duration::from_secs(10);
     let lines = lines(from);
     loop {
@@ -100,26 +100,26 @@ fn lines(from: PipeReader) -> mpsc::Receiver<Vec<u8>> {
 
 fn succeeded(command: &Command, status: ExitStatus) -> Result<()> {
     if !status.success() {
-        bail!("`{}` ended with {status}; its own words stand above", shown(command));
+        bail!("`{}` ended with {status}; its own words stand above", command_line(command));
     }
     Ok(())
 }
 
 /// Shows the command, runs it, and returns its exit code.
-pub fn hand_over(command: &mut Command) -> Result<ExitCode> {
+pub fn run_for_exit_code(command: &mut Command) -> Result<ExitCode> {
     let code = status(command)?.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
 /// Runs the command without showing it and returns its stdout.
-pub fn read(command: &mut Command) -> Result<String> {
+pub fn stdout_of(command: &mut Command) -> Result<String> {
     let output = command.stderr(Stdio::piped()).output().with_context(|| missing(command))?;
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr);
-        bail!("`{}` ended with {}: {}", shown(command), output.status, words.trim());
+        bail!("`{}` ended with {}: {}", command_line(command), output.status, words.trim());
     }
     String::from_utf8(output.stdout)
-        .with_context(|| format!("the output of `{}` is not UTF-8", shown(command)))
+        .with_context(|| format!("the output of `{}` is not UTF-8", command_line(command)))
 }
 
 /// Returns whether the command runs and succeeds; prints nothing.
@@ -135,7 +135,7 @@ pub fn find(program: &str) -> Option<PathBuf> {
 }
 
 /// Formats the command as one would type it, without its environment.
-pub fn shown(command: &Command) -> String {
+pub fn command_line(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(program.as_os_str());
     std::iter::once(name)
@@ -146,12 +146,15 @@ pub fn shown(command: &Command) -> String {
 }
 
 fn status(command: &mut Command) -> Result<ExitStatus> {
-    eprintln!("$ {}", shown(command));
+    eprintln!("$ {}", command_line(command));
     command.status().with_context(|| missing(command))
 }
 
 fn missing(command: &Command) -> String {
-    format!("failed to start `{}`; is it installed? `cargo xtask setup` may help", shown(command))
+    format!(
+        "failed to start `{}`; is it installed? `cargo xtask setup` may help",
+        command_line(command)
+    )
 }
 
 #[cfg(test)]
@@ -161,7 +164,8 @@ mod tests {
     fn read_of(script: &str) -> (Result<()>, Vec<String>) {
         let mut lines = Vec::new();
         let mut command = Command::new("sh");
-        let result = run_reading(command.args(["-c", script]), |line| lines.push(line.to_owned()));
+        let result =
+            run_with_lines(command.args(["-c", script]), |line| lines.push(line.to_owned()));
         (result, lines)
     }
 
@@ -176,7 +180,7 @@ mod tests {
     /// Goal: no output of a failed command is lost.
     #[test]
     fn what_was_held_back_is_in_the_error() {
-        let run = |script: &str| run_held_back(Command::new("sh").args(["-c", script]));
+        let run = |script: &str| run_buffered(Command::new("sh").args(["-c", script]));
         run("echo a; echo b >&2").expect("success");
         let error = run("echo a; echo b >&2; exit 3").expect_err("it fails").to_string();
         assert!(error.starts_with("`sh -c") && error.ends_with("it said:\na\nb"), "{error}");

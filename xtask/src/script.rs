@@ -56,8 +56,8 @@ pub fn run(script: &str, args: &Args) -> Result<ExitCode> {
     ensure!(path.is_file(), "this checkout has no {script}; `git status` tells if it was removed");
     build(Profile::Release)?;
     let mut command = Command::new(path);
-    tell(&mut command, Profile::Release)?;
-    process::hand_over(command.args(&args.words))
+    set_environment(&mut command, Profile::Release)?;
+    process::run_for_exit_code(command.args(&args.words))
 }
 
 /// Builds the programs for this machine and for the lab's guest.
@@ -68,7 +68,7 @@ pub fn build(profile: Profile) -> Result<()> {
 
 /// Adds the variables with the paths of the programs, and sets the root of the repository as
 /// directory.
-pub fn tell(command: &mut Command, profile: Profile) -> Result<()> {
+pub fn set_environment(command: &mut Command, profile: Profile) -> Result<()> {
     let workspace = Workspace::load()?;
     let host = workspace.target_directory.join(profile.folder());
     command.current_dir(workspace::root());

@@ -12,25 +12,25 @@ use anyhow::Result;
 use crate::process;
 
 /// A program that the checks start, and its Debian package.
-struct Need {
+struct RequiredProgram {
     program: &'static str,
     package: &'static str,
 }
 
-const NEEDS: &[Need] = &[
-    Need { program: "qemu-system-x86_64", package: "qemu-system-x86" },
-    Need { program: "numactl", package: "numactl" },
-    Need { program: "zstd", package: "zstd" },
-    Need { program: "xz", package: "xz-utils" },
-    Need { program: "cpio", package: "cpio" },
-    Need { program: "mkfs.xfs", package: "xfsprogs" },
-    Need { program: "c++", package: "g++" },
-    Need { program: "pkg-config", package: "pkg-config" },
+const REQUIRED_PROGRAMS: &[RequiredProgram] = &[
+    RequiredProgram { program: "qemu-system-x86_64", package: "qemu-system-x86" },
+    RequiredProgram { program: "numactl", package: "numactl" },
+    RequiredProgram { program: "zstd", package: "zstd" },
+    RequiredProgram { program: "xz", package: "xz-utils" },
+    RequiredProgram { program: "cpio", package: "cpio" },
+    RequiredProgram { program: "mkfs.xfs", package: "xfsprogs" },
+    RequiredProgram { program: "c++", package: "g++" },
+    RequiredProgram { program: "pkg-config", package: "pkg-config" },
 ];
 
 /// The way in which this user becomes root.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Power {
+enum RootAccess {
     Root,
     Sudo,
     None,
@@ -44,9 +44,9 @@ pub fn run() -> Result<()> {
         eprintln!("setup: every program is here");
         return Ok(());
     }
-    let power = power();
+    let power = root_access();
     let by_hand = format!("apt-get install --no-install-recommends {}", missing.join(" "));
-    if power == Power::None || process::find("apt-get").is_none() {
+    if power == RootAccess::None || process::find("apt-get").is_none() {
         eprintln!("setup: may not install here. To run every check, have root run: {by_hand}");
         return Ok(());
     }
@@ -58,24 +58,24 @@ pub fn run() -> Result<()> {
 }
 
 fn missing() -> Vec<&'static str> {
-    let absent = NEEDS.iter().filter(|need| process::find(need.program).is_none());
+    let absent = REQUIRED_PROGRAMS.iter().filter(|need| process::find(need.program).is_none());
     absent.map(|need| need.package).collect()
 }
 
-fn power() -> Power {
-    let user = process::read(Command::new("id").arg("-u")).unwrap_or_default();
+fn root_access() -> RootAccess {
+    let user = process::stdout_of(Command::new("id").arg("-u")).unwrap_or_default();
     if user.trim() == "0" {
-        Power::Root
+        RootAccess::Root
     } else if process::succeeds(Command::new("sudo").args(["-n", "true"])) {
-        Power::Sudo
+        RootAccess::Sudo
     } else {
-        Power::None
+        RootAccess::None
     }
 }
 
 /// Installs packages; package lists are updated only if the first attempt does not know the
 /// packages.
-fn install(power: Power, packages: &[&str]) -> Result<()> {
+fn install(power: RootAccess, packages: &[&str]) -> Result<()> {
     let words = ["install", "--yes", "--no-install-recommends"];
     let install = || process::run(apt_get(power).args(words).args(packages));
     install().or_else(|_| {
@@ -84,10 +84,10 @@ fn install(power: Power, packages: &[&str]) -> Result<()> {
     })
 }
 
-fn apt_get(power: Power) -> Command {
+fn apt_get(power: RootAccess) -> Command {
     let mut command = match power {
-        Power::Sudo => Command::new("sudo"),
-        Power::Root | Power::None => Command::new("env"),
+        RootAccess::Sudo => Command::new("sudo"),
+        RootAccess::Root | RootAccess::None => Command::new("env"),
     };
     command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get"]);
     command

@@ -18,11 +18,11 @@ use std::{fs, iter, thread};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::ci::Outcome;
+use crate::ci::PartOutcome;
 use crate::script::{self, Profile};
 use crate::workspace;
-use measure::{Effort, Finding, measure};
-use report::Judged;
+use measure::{Effort, PromiseResult, measure};
+use report::MeasuredPromise;
 use table::Promise;
 pub use table::parse;
 
@@ -49,25 +49,26 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     } else {
         print!("{}", report::text(&judged));
     }
-    let good = judged.iter().all(|j| j.finding.is_good());
+    let good = judged.iter().all(|j| j.result.is_good());
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Runs the commands as a part of `ci`: they must measure something, but the numbers are not
 /// judged.
-pub fn smoke() -> Result<Outcome> {
+pub fn smoke() -> Result<PartOutcome> {
     let judged = judge_all(&chosen(None)?, Effort::Smoke)?;
     print!("{}", report::text(&judged));
-    let skipped = judged.iter().filter(|j| matches!(j.finding, Finding::Skipped { .. })).count();
-    let good = judged.iter().filter(|j| j.finding.is_good()).count();
+    let skipped =
+        judged.iter().filter(|j| matches!(j.result, PromiseResult::Skipped { .. })).count();
+    let good = judged.iter().filter(|j| j.result.is_good()).count();
     let bad = judged.len() - good - skipped;
     ensure!(bad == 0, "{bad} commands of SPEC.md did not measure; see the table above");
     match judged.len() {
-        0 => Ok(Outcome::Skipped("SPEC.md promises nothing yet".to_owned())),
+        0 => Ok(PartOutcome::Skipped("SPEC.md promises nothing yet".to_owned())),
         all if skipped > 0 => {
-            Ok(Outcome::Skipped(format!("{skipped} of {all} could not run here")))
+            Ok(PartOutcome::Skipped(format!("{skipped} of {all} could not run here")))
         }
-        _ => Ok(Outcome::Done),
+        _ => Ok(PartOutcome::Done),
     }
 }
 
@@ -85,7 +86,7 @@ fn chosen(prefix: Option<&str>) -> Result<Vec<Promise>> {
     Ok(chosen)
 }
 
-fn judge_all(promises: &[Promise], effort: Effort) -> Result<Vec<Judged>> {
+fn judge_all(promises: &[Promise], effort: Effort) -> Result<Vec<MeasuredPromise>> {
     if promises.is_empty() {
         return Ok(Vec::new());
     }
@@ -99,14 +100,14 @@ fn judge_all(promises: &[Promise], effort: Effort) -> Result<Vec<Judged>> {
     if let Some(memcpy) = memcpy {
         eprintln!("memcpy does {memcpy} {} here, one thread", host::UNIT);
     }
-    let outside = |promise: &Promise| host::outside(promise.memcpy.as_ref()?, memcpy?);
+    let outside = |promise: &Promise| host::not_promised_reason(promise.memcpy.as_ref()?, memcpy?);
     let judge = |promise: &Promise| {
         let mut shell = Command::new("timeout");
-        script::tell(&mut shell, profile)?;
+        script::set_environment(&mut shell, profile)?;
         let began = Instant::now();
-        let finding = measure(shell, promise, effort)?.on_a_host(outside(promise));
+        let finding = measure(shell, promise, effort)?.for_host(outside(promise));
         eprintln!("{:26} {:6.1} s", promise.id, began.elapsed().as_secs_f64());
-        Ok(Judged { promise: promise.clone(), finding })
+        Ok(MeasuredPromise { promise: promise.clone(), result: finding })
     };
     script::build(profile)?;
     each(promises, at_once, judge)

@@ -2,18 +2,18 @@
 //! violations. Files are read and cargo is called only here, so that rules are tested on small
 //! strings.
 
-mod arrows;
 mod book;
 mod changelog;
+mod code_location;
+mod dependencies;
 mod documents;
 mod figures;
+mod forbidden_words;
 mod functions;
+mod layers;
 mod links;
 mod markdown;
-mod mask;
-mod rooms;
 mod source;
-mod words;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -26,7 +26,7 @@ use anyhow::{Context, Result, bail};
 use crate::workspace::{self, Workspace};
 use crate::{process, spec};
 use markdown::Document;
-use source::Source;
+use source::RustSource;
 
 /// A violation of a rule, with the remedy.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,9 +55,10 @@ impl fmt::Display for Violation {
 /// Checks every rule, prints all violations and the figures.
 pub fn run() -> Result<()> {
     let files = text_files()?;
-    let sources: Vec<Source> = files.iter().filter_map(Source::of).collect();
+    let sources: Vec<RustSource> = files.iter().filter_map(RustSource::of).collect();
     let mut violations: Vec<Violation> = sources.iter().flat_map(check_source).collect();
-    violations.extend(files.iter().flat_map(|(path, text)| words::check_text(path, text)));
+    violations
+        .extend(files.iter().flat_map(|(path, text)| forbidden_words::check_text(path, text)));
     violations.extend(check_workspace(&Workspace::load()?, &files));
     violations.extend(check_documents(&files));
     for violation in &violations {
@@ -71,14 +72,15 @@ pub fn run() -> Result<()> {
     }
 }
 
-fn check_source(source: &Source) -> Vec<Violation> {
-    let rules = [source::check, functions::check, words::check_source, rooms::check];
+fn check_source(source: &RustSource) -> Vec<Violation> {
+    let rules =
+        [source::check, functions::check, forbidden_words::check_source, code_location::check];
     rules.iter().flat_map(|rule| rule(source)).collect()
 }
 
 fn check_workspace(workspace: &Workspace, files: &[(PathBuf, String)]) -> Vec<Violation> {
     let text = |name: &str| files.iter().find(|(p, _)| p == Path::new(name)).map(|(_, t)| &**t);
-    let mut violations = arrows::check(workspace);
+    let mut violations = dependencies::check(workspace);
     let dirs: Vec<&Path> = workspace.packages.iter().map(|package| package.dir()).collect();
     violations.extend(documents::check_map(text("ARCHITECTURE.md"), &dirs));
     violations.extend(documents::check_readme(text("README.md")));
@@ -116,7 +118,7 @@ fn check_spec(text: Option<&str>) -> Vec<Violation> {
 fn text_files() -> Result<Vec<(PathBuf, String)>> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
-    let list = process::read(git.current_dir(workspace::root()))?;
+    let list = process::stdout_of(git.current_dir(workspace::root()))?;
     let mut files = Vec::new();
     for name in list.split('\0').filter(|name| !name.is_empty()) {
         let path = workspace::root().join(name);

@@ -22,7 +22,7 @@ pub struct Package {
     pub rust_version: Option<String>,
     pub manifest_path: PathBuf,
     pub dependencies: Vec<Dependency>,
-    pub targets: Vec<Target>,
+    pub targets: Vec<CargoTarget>,
 }
 
 /// A dependency of a member. `path` is set for members only.
@@ -36,7 +36,7 @@ pub struct Dependency {
 
 /// A library, program or test of a member.
 #[derive(Debug, Deserialize)]
-pub struct Target {
+pub struct CargoTarget {
     pub name: String,
     pub kind: Vec<String>,
 }
@@ -46,7 +46,7 @@ impl Workspace {
     pub fn load() -> Result<Workspace> {
         let mut cargo = process::cargo();
         cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
-        let text = process::read(&mut cargo)?;
+        let text = process::stdout_of(&mut cargo)?;
         serde_json::from_str(&text).context("cargo metadata answered in an unknown shape")
     }
 

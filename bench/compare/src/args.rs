@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use nodeward_compare::{Settings, contenders, workloads};
-use nodeward_lab::Kernel;
+use nodeward_compare::{CompareSettings, balancers, workloads};
+use nodeward_lab::GuestKernel;
 use nodeward_model::units::{parse_bytes, parse_duration_ns};
 
 /// The same workloads under one balancer after the other, in the lab.
@@ -41,7 +41,7 @@ pub struct Args {
 
     /// The kernel: 6.1, 6.12, newest, or the path of an image
     #[arg(long, default_value = "6.12")]
-    kernel: Kernel,
+    kernel: GuestKernel,
 
     /// The size of each node's last-level cache
     #[arg(long, default_value = "1MiB", value_parser = parse_bytes)]
@@ -67,17 +67,17 @@ impl Args {
     ///
     /// # Errors
     /// If a name is unknown.
-    pub fn settings(&self) -> Result<Settings> {
-        Ok(Settings {
+    pub fn settings(&self) -> Result<CompareSettings> {
+        Ok(CompareSettings {
             workloads: chosen(workloads(), &self.workloads, |one| one.name.to_owned())?,
-            contenders: chosen(contenders(), &self.balancers, |one| one.balancer.name.clone())?,
+            balancers: chosen(balancers(), &self.balancers, |one| one.balancer.name.clone())?,
             repeats: self.repeats,
             lead_ns: self.lead,
             size_bytes: self.size,
             passes: self.passes,
             kernel: self.kernel.clone(),
             llc_bytes: self.llc,
-            price_ns: self.price,
+            miss_delay_ns: self.price,
         })
     }
 }
@@ -99,7 +99,7 @@ fn chosen<T: Clone>(all: Vec<T>, names: &[String], name_of: fn(&T) -> String) ->
 mod tests {
     use super::*;
 
-    fn settings(line: &str) -> Result<Settings> {
+    fn settings(line: &str) -> Result<CompareSettings> {
         Args::try_parse_from(line.split(' ')).unwrap().settings()
     }
 
@@ -107,11 +107,11 @@ mod tests {
     #[test]
     fn choices() {
         let all = settings("c").unwrap();
-        assert_eq!((all.workloads.len(), all.contenders.len(), all.repeats), (10, 7, 5));
+        assert_eq!((all.workloads.len(), all.balancers.len(), all.repeats), (10, 7, 5));
         let some = settings("c --workloads split,crossed --balancers numad,hand").unwrap();
         let names: Vec<&str> = some.workloads.iter().map(|workload| workload.name).collect();
         assert_eq!(names, ["split", "crossed"]);
-        assert_eq!(some.contenders[0].balancer.name, "numad");
+        assert_eq!(some.balancers[0].balancer.name, "numad");
         let why = settings("c --balancers none").unwrap_err().to_string();
         assert!(why.contains("there are nothing, kernel, numad, hand, nodeward"), "{why}");
     }

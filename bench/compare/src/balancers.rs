@@ -1,16 +1,16 @@
 //! The balancers, as data.
 
-use nodeward_stage::Balancer;
+use nodeward_stage::BalancerSpec;
 
 /// A balancer, with the guest's requirements for it.
 #[derive(Clone, Debug)]
-pub struct Contender {
+pub struct BalancerSetup {
     /// The commands that start and stop it.
-    pub balancer: Balancer,
+    pub balancer: BalancerSpec,
     /// Its description, in a sentence.
     pub about: &'static str,
     /// The programs that it needs.
-    pub needs: Vec<Program>,
+    pub programs: Vec<GuestProgram>,
     /// Whether it is a daemon, which runs before tasks begin.
     pub is_daemon: bool,
     /// Whether a run in which it moved no page is invalid.
@@ -19,7 +19,7 @@ pub struct Contender {
 
 /// A program for the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Program {
+pub enum GuestProgram {
     /// The program of this path in the Debian package of this name.
     Debian(&'static str, &'static str),
     /// A program of the workspace.
@@ -27,12 +27,12 @@ pub enum Program {
 }
 
 /// Returns all balancers. The first is the reference for the others.
-pub fn contenders() -> Vec<Contender> {
-    let nothing = contender("nothing", "the scheduler alone");
-    let mut kernel = contender("kernel", "kernel.numa_balancing=1");
-    kernel.balancer.kernel = true;
-    let mut hand = contender("hand", "threads pinned and memory bound when the tasks start");
-    hand.balancer.by_hand = true;
+pub fn balancers() -> Vec<BalancerSetup> {
+    let nothing = setup("nothing", "the scheduler alone");
+    let mut kernel = setup("kernel", "kernel.numa_balancing=1");
+    kernel.balancer.numa_balancing = true;
+    let mut hand = setup("hand", "threads pinned and memory bound when the tasks start");
+    hand.balancer.is_manual = true;
     vec![nothing, kernel, numad(), hand, nodeward(), pinning(), hot()]
 }
 
@@ -40,42 +40,43 @@ pub fn contenders() -> Vec<Contender> {
 /// has never placed for one that it placed at time zero. Its clock is therefore set forward. By
 /// default it adds 18 % to the usage of a process: one that uses all CPUs of a node would always
 /// get two nodes.
-fn numad() -> Contender {
+fn numad() -> BalancerSetup {
     let mut numad =
-        contender("numad", "Debian's package numad with `-u 120`, as after five minutes of uptime");
-    numad.needs = vec![
-        Program::Debian("numad", "usr/bin/numad"),
-        Program::Debian("util-linux", "usr/bin/unshare"),
+        setup("numad", "Debian's package numad with `-u 120`, as after five minutes of uptime");
+    numad.programs = vec![
+        GuestProgram::Debian("numad", "usr/bin/numad"),
+        GuestProgram::Debian("util-linux", "usr/bin/unshare"),
     ];
     numad.must_move = true;
     numad.is_daemon = true;
-    numad.balancer.before = words("numad -V");
-    numad.balancer.start = words("unshare --time --monotonic 600 -- numad -u 120 -l 6");
-    numad.balancer.log = "/var/log/numad.log".to_owned();
-    numad.balancer.process = "numad".to_owned();
-    numad.balancer.stop = words("numad -i 0");
+    numad.balancer.warm_up_command = words("numad -V");
+    numad.balancer.start_command = words("unshare --time --monotonic 600 -- numad -u 120 -l 6");
+    numad.balancer.log_file = "/var/log/numad.log".to_owned();
+    numad.balancer.process_name = "numad".to_owned();
+    numad.balancer.stop_command = words("numad -i 0");
     numad
 }
 
 /// nodeward. The emulator needs tens of times as long as the modelled machine for a sample, and for
 /// a page move.
-fn nodeward() -> Contender {
-    let mut nodeward = contender("nodeward", "`nodeward balance --looking 60ms --stall 20ms`");
-    nodeward.needs = vec![Program::Ours("nodeward")];
+fn nodeward() -> BalancerSetup {
+    let mut nodeward = setup("nodeward", "`nodeward balance --looking 60ms --stall 20ms`");
+    nodeward.programs = vec![GuestProgram::Ours("nodeward")];
     nodeward.is_daemon = true;
-    nodeward.balancer.before = words("nodeward balance --once --dry-run --run-time-min 1ms");
-    nodeward.balancer.start = words("nodeward balance --looking 60ms --stall 20ms");
-    nodeward.balancer.process = "nodeward".to_owned();
-    nodeward.balancer.tells = words("nodeward ledger --json");
+    nodeward.balancer.warm_up_command =
+        words("nodeward balance --once --dry-run --run-time-min 1ms");
+    nodeward.balancer.start_command = words("nodeward balance --looking 60ms --stall 20ms");
+    nodeward.balancer.process_name = "nodeward".to_owned();
+    nodeward.balancer.report_command = words("nodeward ledger --json");
     nodeward
 }
 
 /// nodeward with `--pin`: keeps threads at home whatever the scheduler wants, as numad does.
-fn pinning() -> Contender {
+fn pinning() -> BalancerSetup {
     let mut pinning = nodeward();
     pinning.about = "`nodeward balance --pin --looking 60ms --stall 20ms`";
     pinning.balancer.name = "nodeward-pin".to_owned();
-    pinning.balancer.start.extend(words("--pin"));
+    pinning.balancer.start_command.extend(words("--pin"));
     pinning
 }
 
@@ -84,18 +85,18 @@ const HOT: &str = "sleep 2; for pid; do nodeward-bench counts $pid > /tmp/counts
     grep -q . /tmp/counts && nodeward move --progress never $pid --hot /tmp/counts; done; true";
 
 /// `nodeward move --hot`. The lab's counts of frames replace those of a machine's own counters.
-fn hot() -> Contender {
-    let mut hot = contender("hot", "`nodeward move --hot`, once, by the counts of the first 2 s");
-    hot.needs = vec![Program::Ours("nodeward"), Program::Ours("nodeward-bench")];
-    hot.balancer.start = ["sh", "-c", HOT, "hot", "{pids}"].map(str::to_owned).into();
-    hot.balancer.process = "nodeward".to_owned();
-    hot.balancer.tells = words("nodeward ledger --json");
+fn hot() -> BalancerSetup {
+    let mut hot = setup("hot", "`nodeward move --hot`, once, by the counts of the first 2 s");
+    hot.programs = vec![GuestProgram::Ours("nodeward"), GuestProgram::Ours("nodeward-bench")];
+    hot.balancer.start_command = ["sh", "-c", HOT, "hot", "{pids}"].map(str::to_owned).into();
+    hot.balancer.process_name = "nodeward".to_owned();
+    hot.balancer.report_command = words("nodeward ledger --json");
     hot
 }
 
-fn contender(name: &str, about: &'static str) -> Contender {
-    let balancer = Balancer { name: name.to_owned(), ..Balancer::default() };
-    Contender { balancer, about, needs: Vec::new(), is_daemon: false, must_move: false }
+fn setup(name: &str, about: &'static str) -> BalancerSetup {
+    let balancer = BalancerSpec { name: name.to_owned(), ..BalancerSpec::default() };
+    BalancerSetup { balancer, about, programs: Vec::new(), is_daemon: false, must_move: false }
 }
 
 fn words(line: &str) -> Vec<String> {

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::run::Outcome;
-use crate::settings::Settings;
-use crate::table::Table;
+use crate::run::RunResult;
+use crate::settings::CompareSettings;
+use crate::table::CompareTable;
 
 /// Formats settings, rows, and every run with its time series.
-pub fn json(settings: &Settings, table: &Table, outcomes: &[Outcome]) -> Value {
+pub fn json(settings: &CompareSettings, table: &CompareTable, outcomes: &[RunResult]) -> Value {
     json!({
         "schema": "nodeward.lab-compare/1",
         "kernel": settings.kernel.to_string(),
@@ -15,7 +15,7 @@ pub fn json(settings: &Settings, table: &Table, outcomes: &[Outcome]) -> Value {
         "size_bytes": settings.size_bytes,
         "passes": settings.passes,
         "llc_bytes": settings.llc_bytes,
-        "price_ns": settings.price_ns,
+        "price_ns": settings.miss_delay_ns,
         "rows": table.rows,
         "runs": outcomes,
     })

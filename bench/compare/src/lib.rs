@@ -8,25 +8,25 @@
 
 mod balancers;
 mod json;
+mod median_range;
+mod miss_timeline;
 mod page;
 mod programs;
 mod run;
 mod sampler;
 mod settings;
-mod spread;
 mod table;
 mod text;
-mod track;
 mod workloads;
 
-pub use balancers::{Contender, contenders};
+pub use balancers::{BalancerSetup, balancers};
 pub use json::json;
+pub use median_range::MedianRange;
+pub use miss_timeline::{MissSample, MissTimeline};
 pub use page::page;
-pub use programs::Programs;
-pub use run::{Outcome, perform};
-pub use settings::Settings;
-pub use spread::Spread;
-pub use table::{Cells, Key, Row, Table};
+pub use programs::GuestPrograms;
+pub use run::{RunResult, run_workload};
+pub use settings::CompareSettings;
+pub use table::{CompareRow, CompareTable, RowFigures, RunKey};
 pub use text::text;
-pub use track::{Sample, Track};
-pub use workloads::{Workload, workloads};
+pub use workloads::{LabWorkload, workloads};

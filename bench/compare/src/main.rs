@@ -11,13 +11,14 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Parser;
 use nodeward_compare::{
-    Contender, Key, Outcome, Programs, Settings, Table, Workload, json, page, perform, text,
+    BalancerSetup, CompareSettings, CompareTable, GuestPrograms, LabWorkload, RunKey, RunResult,
+    json, page, run_workload, text,
 };
 use nodeward_lab::Lab;
 
 use args::Args;
 
-type Done = (Key, Result<Outcome, String>);
+type KeyedResult = (RunKey, Result<RunResult, String>);
 
 fn main() -> ExitCode {
     match run(&Args::parse()) {
@@ -33,10 +34,10 @@ fn main() -> ExitCode {
 /// Runs the comparison. Returns whether all runs ended well.
 fn run(args: &Args) -> Result<bool> {
     let settings = args.settings()?;
-    let (lab, programs) = (Lab::open()?, Programs::found()?);
+    let (lab, programs) = (Lab::open()?, GuestPrograms::from_environment()?);
     lab.prepare(&settings.kernel)?;
     let done = all_runs(&lab, &programs, &settings);
-    let table = Table::of(&settings, &done);
+    let table = CompareTable::of(&settings, &done);
     if let Some(path) = &args.page {
         write_page(path, &settings, &table)?;
     }
@@ -51,16 +52,16 @@ fn run(args: &Args) -> Result<bool> {
 
 /// Runs all workloads and repeats; balancers take turns. A balancer that failed with a workload is
 /// not tried with it again.
-fn all_runs(lab: &Lab, programs: &Programs, settings: &Settings) -> Vec<Done> {
-    let mut done: Vec<Done> = Vec::new();
+fn all_runs(lab: &Lab, programs: &GuestPrograms, settings: &CompareSettings) -> Vec<KeyedResult> {
+    let mut done: Vec<KeyedResult> = Vec::new();
     for workload in &settings.workloads {
         for repeat in 0..settings.repeats {
-            for contender in &settings.contenders {
+            for contender in &settings.balancers {
                 let key = key(workload, contender, repeat);
                 if has_failed(&done, &key) {
                     continue;
                 }
-                let run = perform(lab, programs, settings, (workload, contender, repeat));
+                let run = run_workload(lab, programs, settings, (workload, contender, repeat));
                 let run = run.map_err(|why| format!("{why:#}"));
                 tell(&key, &run);
                 done.push((key, run));
@@ -70,22 +71,22 @@ fn all_runs(lab: &Lab, programs: &Programs, settings: &Settings) -> Vec<Done> {
     done
 }
 
-fn key(workload: &Workload, contender: &Contender, repeat: u32) -> Key {
+fn key(workload: &LabWorkload, contender: &BalancerSetup, repeat: u32) -> RunKey {
     let (workload, balancer) = (workload.name.to_owned(), contender.balancer.name.clone());
-    Key { workload, balancer, repeat }
+    RunKey { workload, balancer, repeat }
 }
 
-fn has_failed(done: &[Done], wanted: &Key) -> bool {
-    let same = |key: &Key| key.workload == wanted.workload && key.balancer == wanted.balancer;
+fn has_failed(done: &[KeyedResult], wanted: &RunKey) -> bool {
+    let same = |key: &RunKey| key.workload == wanted.workload && key.balancer == wanted.balancer;
     done.iter().any(|(key, result)| same(key) && result.is_err())
 }
 
 /// Reports each run on standard error: there may be many, and each takes a while.
-fn tell(key: &Key, run: &Result<Outcome, String>) {
-    let Key { workload, balancer, repeat } = key;
+fn tell(key: &RunKey, run: &Result<RunResult, String>) {
+    let RunKey { workload, balancer, repeat } = key;
     let told = match run {
         Ok(run) => {
-            let (look, local) = (run.end.look, run.track.share(0, u64::MAX));
+            let (look, local) = (run.end.look, run.track.local_share(0, u64::MAX));
             let local =
                 local.map_or("no misses".to_owned(), |s| format!("{:.1} % local", s * 100.0));
             let seconds = look.at_ms as f64 / 1000.0;
@@ -96,7 +97,7 @@ fn tell(key: &Key, run: &Result<Outcome, String>) {
     eprintln!("{workload} {balancer} {}: {told}", repeat + 1);
 }
 
-fn write_page(path: &Path, settings: &Settings, table: &Table) -> Result<()> {
+fn write_page(path: &Path, settings: &CompareSettings, table: &CompareTable) -> Result<()> {
     let words = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     let command = format!("cargo xtask lab compare {words}");
     let page = page(settings, table, command.trim_end());

@@ -3,33 +3,33 @@
 use std::fmt::Write as _;
 
 use comfy_table::presets::ASCII_MARKDOWN;
-use nodeward_model::units::{show_bytes, show_ns};
+use nodeward_model::units::{format_bytes, format_ns};
 
-use crate::settings::Settings;
-use crate::table::Table;
+use crate::settings::CompareSettings;
+use crate::table::CompareTable;
 use crate::text::{grid, notes};
 
 /// Text above the table.
 const HEAD: &str = include_str!("head.md");
 
 /// Formats the page: subject, method, the table, and the command that made it.
-pub fn page(settings: &Settings, table: &Table, command: &str) -> String {
+pub fn page(settings: &CompareSettings, table: &CompareTable, command: &str) -> String {
     let mut page = format!("{HEAD}\n    {command}\n\n");
     let _ = writeln!(
         page,
         "Kernel {}; {} repeats; {} and {} passes to a process; caches of {}; a miss at home {}.\n",
         settings.kernel,
         settings.repeats,
-        show_bytes(settings.size_bytes),
+        format_bytes(settings.size_bytes),
         settings.passes,
-        show_bytes(settings.llc_bytes),
-        show_ns(settings.price_ns),
+        format_bytes(settings.llc_bytes),
+        format_ns(settings.miss_delay_ns),
     );
     for workload in &settings.workloads {
         let _ = writeln!(page, "- `{}`: {}", workload.name, workload.about);
     }
     page += "\n";
-    for contender in &settings.contenders {
+    for contender in &settings.balancers {
         let _ = writeln!(page, "- `{}`: {}", contender.balancer.name, contender.about);
     }
     let _ = writeln!(page, "\n{}", grid(table, ASCII_MARKDOWN));

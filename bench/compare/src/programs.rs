@@ -5,18 +5,18 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use nodeward_lab::{GuestFile, Lab};
 
-use crate::balancers::{Contender, Program};
+use crate::balancers::{BalancerSetup, GuestProgram};
 
 /// The programs that every run needs.
 const ALWAYS: [&str; 2] = ["nodeward-stage", "nodeward-stream"];
 
 /// The directory of our programs.
 #[derive(Clone, Debug)]
-pub struct Programs {
+pub struct GuestPrograms {
     dir: PathBuf,
 }
 
-impl Programs {
+impl GuestPrograms {
     /// Uses our programs in this directory, which need no shared libraries.
     pub fn new(dir: PathBuf) -> Self {
         Self { dir }
@@ -26,19 +26,23 @@ impl Programs {
     ///
     /// # Errors
     /// If one is missing, or the archive cannot be reached.
-    pub fn files(&self, lab: &Lab, contender: &Contender) -> Result<Vec<GuestFile>> {
-        let mut files =
-            ALWAYS.map(|name| self.ours(name)).into_iter().collect::<Result<Vec<_>>>()?;
-        for program in &contender.needs {
+    pub fn files(&self, lab: &Lab, contender: &BalancerSetup) -> Result<Vec<GuestFile>> {
+        let mut files = ALWAYS
+            .map(|name| self.workspace_program(name))
+            .into_iter()
+            .collect::<Result<Vec<_>>>()?;
+        for program in &contender.programs {
             files.push(match program {
-                Program::Ours(name) => self.ours(name)?,
-                Program::Debian(package, path) => GuestFile::new(lab.package(package)?.join(path)),
+                GuestProgram::Ours(name) => self.workspace_program(name)?,
+                GuestProgram::Debian(package, path) => {
+                    GuestFile::new(lab.package_tree(package)?.join(path))
+                }
             });
         }
         Ok(files)
     }
 
-    fn ours(&self, name: &str) -> Result<GuestFile> {
+    fn workspace_program(&self, name: &str) -> Result<GuestFile> {
         let path = self.dir.join(name);
         let shown = path.display();
         ensure!(path.is_file(), "no {shown}: `cargo xtask lab compare` builds it");
@@ -46,12 +50,12 @@ impl Programs {
     }
 }
 
-impl Programs {
+impl GuestPrograms {
     /// Returns the programs in the directory that `cargo xtask` names in the environment.
     ///
     /// # Errors
     /// If none is named.
-    pub fn found() -> Result<Self> {
+    pub fn from_environment() -> Result<Self> {
         let dir = std::env::var_os("NODEWARD_GUEST_DIR");
         let dir =
             dir.context("NODEWARD_GUEST_DIR is not set; `cargo xtask lab compare` sets it")?;

@@ -8,21 +8,21 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use nodeward_lab::{Count, Lab, Run, Scenario, Sinks};
-use nodeward_stage::{Curtain, Line, Look, Play};
+use nodeward_lab::{CountOptions, GuestRun, Lab, LabMachine, Sinks};
+use nodeward_stage::{CounterSample, RunEnd, RunEvent, RunSpec};
 use serde::Serialize;
 
-use crate::balancers::Contender;
-use crate::programs::Programs;
+use crate::balancers::BalancerSetup;
+use crate::miss_timeline::MissTimeline;
+use crate::programs::GuestPrograms;
 use crate::sampler::{self, Reading};
-use crate::settings::Settings;
-use crate::track::Track;
-use crate::workloads::Workload;
+use crate::settings::CompareSettings;
+use crate::workloads::LabWorkload;
 
 /// The machine: no more CPUs than most hosts have cores, because times are compared.
 const SCENARIO: &str = "two-nodes";
 /// Interval between samples of the guest's counters, in milliseconds.
-const LOOK_MS: u64 = 500;
+const SAMPLE_INTERVAL_MS: u64 = 500;
 /// Directory of the counts during a run.
 const SHARED_MEMORY: &str = "/dev/shm";
 /// Time limit of a run.
@@ -30,7 +30,7 @@ const TIMEOUT: Duration = Duration::from_secs(900);
 
 /// The result of a run.
 #[derive(Clone, Debug, Serialize)]
-pub struct Outcome {
+pub struct RunResult {
     /// The workload's name.
     pub workload: String,
     /// The balancer's name.
@@ -40,45 +40,45 @@ pub struct Outcome {
     /// The time at which the first task completed its work, in milliseconds since the run began.
     pub first_end_ms: u64,
     /// The misses over time.
-    pub track: Track,
+    pub track: MissTimeline,
     /// The guest's counters over time.
-    pub looks: Vec<Look>,
+    pub looks: Vec<CounterSample>,
     /// The end of the run.
-    pub end: Curtain,
+    pub end: RunEnd,
 }
 
 /// Carries out one run.
 ///
 /// # Errors
 /// If the lab, the balancer or a task fails, or memory did not hold what was written.
-pub fn perform(
+pub fn run_workload(
     lab: &Lab,
-    programs: &Programs,
-    settings: &Settings,
-    (workload, contender, repeat): (&Workload, &Contender, u32),
-) -> Result<Outcome> {
-    let play = Play {
+    programs: &GuestPrograms,
+    settings: &CompareSettings,
+    (workload, contender, repeat): (&LabWorkload, &BalancerSetup, u32),
+) -> Result<RunResult> {
+    let play = RunSpec {
         tasks: workload.tasks(settings.size_bytes, settings.passes),
         balancer: contender.balancer.clone(),
-        lead_ms: settings.lead_ms(contender, repeat),
-        look_ms: LOOK_MS,
+        balancer_lead_ms: settings.lead_ms(contender, repeat),
+        sample_interval_ms: SAMPLE_INTERVAL_MS,
     };
     let counts = tempfile::NamedTempFile::new_in(SHARED_MEMORY)?.into_temp_path();
     let command = ["nodeward-stage".to_owned(), serde_json::to_string(&play)?];
-    let run = Run {
+    let run = GuestRun {
         kernel: settings.kernel.clone(),
         files: programs.files(lab, contender)?,
         timeout: TIMEOUT,
         populate: true,
-        count: Some(Count {
+        count: Some(CountOptions {
             llc_bytes: settings.llc_bytes,
-            price_ns: settings.price_ns,
+            miss_delay_ns: settings.miss_delay_ns,
             file: Some(counts.to_path_buf()),
-            ..Count::default()
+            ..CountOptions::default()
         }),
-        ..Run::new(Scenario::find(SCENARIO)?, command)
+        ..GuestRun::new(LabMachine::find(SCENARIO)?, command)
     };
-    let (heard, readings) = attend(lab, &run, &counts)?;
+    let (heard, readings) = run_and_sample(lab, &run, &counts)?;
     let mut outcome = outcome(&heard, &readings)?;
     outcome.workload = workload.name.to_owned();
     outcome.balancer.clone_from(&play.balancer.name);
@@ -87,12 +87,12 @@ pub fn perform(
 }
 
 /// The guest's lines, with their times of arrival.
-type Said = Vec<(Instant, Line)>;
+type TimedLines = Vec<(Instant, RunEvent)>;
 
 /// Runs the guest, and reads the counts meanwhile.
-fn attend(lab: &Lab, run: &Run, counts: &Path) -> Result<(Said, Vec<Reading>)> {
+fn run_and_sample(lab: &Lab, run: &GuestRun, counts: &Path) -> Result<(TimedLines, Vec<Reading>)> {
     let stop = AtomicBool::new(false);
-    let (mut lines, mut words) = (Lines::default(), Vec::new());
+    let (mut lines, mut words) = (TimedLineReader::default(), Vec::new());
     let (ended, readings) = thread::scope(|scope| {
         let readings = scope.spawn(|| sampler::sample(counts, &stop));
         let ended = lab.stream(run, Sinks { stdout: &mut lines, stderr: &mut words });
@@ -102,28 +102,28 @@ fn attend(lab: &Lab, run: &Run, counts: &Path) -> Result<(Said, Vec<Reading>)> {
     let told = String::from_utf8_lossy(&words);
     let code = ended?.code.with_context(|| format!("not done after {TIMEOUT:?}: {told}"))?;
     ensure!(code == 0, "the guest says: {}", told.trim());
-    Ok((lines.heard, readings.unwrap_or_default()))
+    Ok((lines.lines, readings.unwrap_or_default()))
 }
 
-fn outcome(heard: &[(Instant, Line)], readings: &[Reading]) -> Result<Outcome> {
-    let when = |wanted: fn(&Line) -> bool| heard.iter().find(|(_, line)| wanted(line));
-    let begin = when(|line| matches!(line, Line::Begin)).context("it did not begin")?.0;
-    let first_end = when(|line| matches!(line, Line::FirstEnd)).context("no task ended")?.0;
-    let Some((end, Line::End(curtain))) = heard.last() else {
+fn outcome(heard: &[(Instant, RunEvent)], readings: &[Reading]) -> Result<RunResult> {
+    let when = |wanted: fn(&RunEvent) -> bool| heard.iter().find(|(_, line)| wanted(line));
+    let begin = when(|line| matches!(line, RunEvent::Begin)).context("it did not begin")?.0;
+    let first_end = when(|line| matches!(line, RunEvent::FirstEnd)).context("no task ended")?.0;
+    let Some((end, RunEvent::End(curtain))) = heard.last() else {
         anyhow::bail!("it did not end");
     };
     let lost = curtain.mismatches;
     ensure!(lost == 0, "{lost} lines of memory did not hold what was written there");
     let looks = heard.iter().filter_map(|(_, line)| match line {
-        Line::Look(look) => Some(*look),
+        RunEvent::Look(look) => Some(*look),
         _ => None,
     });
-    Ok(Outcome {
+    Ok(RunResult {
         workload: String::new(),
         balancer: String::new(),
         repeat: 0,
         first_end_ms: first_end.duration_since(begin).as_millis() as u64,
-        track: sampler::track(readings, begin, *end),
+        track: sampler::miss_timeline(readings, begin, *end),
         looks: looks.collect(),
         end: curtain.clone(),
     })
@@ -131,18 +131,18 @@ fn outcome(heard: &[(Instant, Line)], readings: &[Reading]) -> Result<Outcome> {
 
 /// Records the time of arrival of each line.
 #[derive(Default)]
-struct Lines {
-    begun: Vec<u8>,
-    heard: Said,
+struct TimedLineReader {
+    partial: Vec<u8>,
+    lines: TimedLines,
 }
 
-impl Write for Lines {
+impl Write for TimedLineReader {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let now = Instant::now();
-        self.begun.extend(bytes);
-        while let Some(end) = self.begun.iter().position(|&byte| byte == b'\n') {
-            let line: Vec<u8> = self.begun.drain(..=end).collect();
-            self.heard.push((now, serde_json::from_slice(&line)?));
+        self.partial.extend(bytes);
+        while let Some(end) = self.partial.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = self.partial.drain(..=end).collect();
+            self.lines.push((now, serde_json::from_slice(&line)?));
         }
         Ok(bytes.len())
     }
@@ -159,12 +159,12 @@ mod tests {
     /// Goal: lines are found however they are split, and an invalid line is an error.
     #[test]
     fn lines_come_in_pieces() {
-        let mut lines = Lines::default();
+        let mut lines = TimedLineReader::default();
         lines.write_all(b"{\"line\":\"be").unwrap();
-        assert!(lines.heard.is_empty());
+        assert!(lines.lines.is_empty());
         lines.write_all(b"gin\"}\n{\"line\":\"first-end\"}\n").unwrap();
-        let heard: Vec<&Line> = lines.heard.iter().map(|(_, line)| line).collect();
-        assert_eq!(heard, [&Line::Begin, &Line::FirstEnd]);
+        let heard: Vec<&RunEvent> = lines.lines.iter().map(|(_, line)| line).collect();
+        assert_eq!(heard, [&RunEvent::Begin, &RunEvent::FirstEnd]);
         assert!(lines.write_all(b"garbage\n").is_err());
     }
 
@@ -173,8 +173,8 @@ mod tests {
     fn spoilt_runs_are_errors() {
         let now = Instant::now();
         let heard = |mismatches| {
-            let end = Line::End(Curtain { mismatches, ..Curtain::default() });
-            [Line::Begin, Line::FirstEnd, end].map(|line| (now, line))
+            let end = RunEvent::End(RunEnd { mismatches, ..RunEnd::default() });
+            [RunEvent::Begin, RunEvent::FirstEnd, end].map(|line| (now, line))
         };
         assert!(outcome(&heard(0), &[]).is_ok());
         assert!(outcome(&heard(1), &[]).unwrap_err().to_string().contains("did not hold"));

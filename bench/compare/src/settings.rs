@@ -1,17 +1,17 @@
 //! The settings of a comparison.
 
-use nodeward_lab::Kernel;
+use nodeward_lab::GuestKernel;
 
-use crate::balancers::Contender;
-use crate::workloads::Workload;
+use crate::balancers::BalancerSetup;
+use crate::workloads::LabWorkload;
 
 /// A comparison.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct CompareSettings {
     /// The workloads.
-    pub workloads: Vec<Workload>,
+    pub workloads: Vec<LabWorkload>,
     /// The balancers.
-    pub contenders: Vec<Contender>,
+    pub balancers: Vec<BalancerSetup>,
     /// Number of runs of each workload under each balancer.
     pub repeats: u32,
     /// Maximum time that daemons run before tasks begin, in nanoseconds.
@@ -21,19 +21,19 @@ pub struct Settings {
     /// Number of passes over the memory.
     pub passes: u64,
     /// The guest's kernel.
-    pub kernel: Kernel,
+    pub kernel: GuestKernel,
     /// Size of each node's last-level cache, in bytes.
     pub llc_bytes: u64,
     /// Local latency of a miss on the modelled machine, in nanoseconds. A remote miss takes longer
     /// by the distance, and the CPU is delayed by the difference.
-    pub price_ns: u64,
+    pub miss_delay_ns: u64,
 }
 
-impl Settings {
+impl CompareSettings {
     /// Returns the time that a daemon runs before the tasks of a repeat begin, in milliseconds. A
     /// daemon samples periodically, and tasks may begin at any time: the repeats are spread evenly
     /// over the whole time.
-    pub fn lead_ms(&self, contender: &Contender, repeat: u32) -> u64 {
+    pub fn lead_ms(&self, contender: &BalancerSetup, repeat: u32) -> u64 {
         if !contender.is_daemon {
             return 0;
         }
@@ -51,10 +51,10 @@ mod tests {
     /// no wait.
     #[test]
     fn leads_are_spread_over_the_time() {
-        let settings = Settings { lead_ns: 15_000_000_000, repeats: 5, ..sample().0 };
+        let settings = CompareSettings { lead_ns: 15_000_000_000, repeats: 5, ..sample().0 };
         let leads = |name: &str| {
-            let of_name = |one: &&Contender| one.balancer.name == name;
-            let contender = settings.contenders.iter().find(of_name).unwrap();
+            let of_name = |one: &&BalancerSetup| one.balancer.name == name;
+            let contender = settings.balancers.iter().find(of_name).unwrap();
             [0, 1, 4].map(|repeat| settings.lead_ms(contender, repeat))
         };
         // Fifths of 15 s, from the middle of each: 1.5, 4.5, ... 13.5 s.

@@ -3,8 +3,8 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table as Grid};
 
-use crate::spread::Spread;
-use crate::table::{Cells, Row, Table};
+use crate::median_range::MedianRange;
+use crate::table::{CompareRow, CompareTable, RowFigures};
 
 const HEADS: [&str; 10] = [
     "workload",
@@ -22,13 +22,13 @@ const HEADS: [&str; 10] = [
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Formats the table for a terminal, with notes below it.
-pub fn text(table: &Table) -> String {
+pub fn text(table: &CompareTable) -> String {
     let notes = notes(table).iter().map(|note| format!("{note}\n")).collect::<String>();
     format!("{}\n{notes}", grid(table, NOTHING))
 }
 
 /// Formats the table in the style of a preset.
-pub fn grid(table: &Table, preset: &str) -> Grid {
+pub fn grid(table: &CompareTable, preset: &str) -> Grid {
     let mut grid = Grid::new();
     grid.load_preset(preset).set_header(HEADS);
     for column in grid.column_iter_mut().skip(2).filter(|column| column.index != 3) {
@@ -41,31 +41,31 @@ pub fn grid(table: &Table, preset: &str) -> Grid {
 }
 
 /// Returns the notes below the table: invalid runs, and why.
-pub fn notes(table: &Table) -> Vec<String> {
+pub fn notes(table: &CompareTable) -> Vec<String> {
     table.rows.iter().flat_map(|row| [idle(row), failed(row), disagreed(row)]).flatten().collect()
 }
 
-fn idle(row: &Row) -> Option<String> {
-    let Row { workload, balancer, runs, idle_runs, .. } = row;
+fn idle(row: &CompareRow) -> Option<String> {
+    let CompareRow { workload, balancer, runs, idle_runs, .. } = row;
     let note = format!("{workload}, {balancer}: moved no page in {idle_runs} of {runs} runs");
     (*idle_runs > 0).then_some(note)
 }
 
-fn failed(row: &Row) -> Option<String> {
-    let Row { workload, balancer, failure, .. } = row;
+fn failed(row: &CompareRow) -> Option<String> {
+    let CompareRow { workload, balancer, failure, .. } = row;
     let last = failure.as_ref()?.lines().last().unwrap_or_default();
     Some(format!("{workload}, {balancer}: failed: {last}"))
 }
 
-fn disagreed(row: &Row) -> Option<String> {
-    let Row { workload, balancer, cells, .. } = row;
+fn disagreed(row: &CompareRow) -> Option<String> {
+    let CompareRow { workload, balancer, cells, .. } = row;
     let cells = cells.as_ref()?;
     let more = cells.told_more.filter(|more| more.least != 0.0 || more.most != 0.0)?;
     let more = spread(more, 0);
     Some(format!("{workload}, {balancer}: says that it moved {more} more pages than the kernel"))
 }
 
-fn cells_of(row: &Row) -> Vec<String> {
+fn cells_of(row: &CompareRow) -> Vec<String> {
     let mut words = vec![row.workload.clone(), row.balancer.clone()];
     if let Some(cells) = &row.cells {
         words.extend(figures(cells));
@@ -73,8 +73,8 @@ fn cells_of(row: &Row) -> Vec<String> {
     words
 }
 
-fn figures(cells: &Cells) -> [String; 8] {
-    let maybe = |figure: Option<Spread>, digits| {
+fn figures(cells: &RowFigures) -> [String; 8] {
+    let maybe = |figure: Option<MedianRange>, digits| {
         figure.map_or_else(|| "-".to_owned(), |figure| spread(figure, digits))
     };
     [
@@ -90,7 +90,7 @@ fn figures(cells: &Cells) -> [String; 8] {
 }
 
 /// Formats `median (least-most)`, or one figure if they are equal.
-fn spread(spread: Spread, digits: usize) -> String {
+fn spread(spread: MedianRange, digits: usize) -> String {
     let shown = |figure: f64| match figure.is_finite() {
         true => format!("{figure:.digits$}"),
         false => "never".to_owned(),

@@ -4,7 +4,7 @@
 //! least 400 MB each: numad ignores smaller ones.
 
 use nodeward_model::NodeId;
-use nodeward_stage::Task;
+use nodeward_stage::TaskSpec;
 
 /// Memory of each process in a sequence of short ones.
 const SHORT_SIZE: &str = "8MiB";
@@ -15,26 +15,26 @@ const LARGE_BYTES: u64 = 2304 << 20;
 
 /// A workload.
 #[derive(Clone, Copy, Debug)]
-pub struct Workload {
+pub struct LabWorkload {
     /// Its name on the command line.
     pub name: &'static str,
     /// Its description, in a sentence.
     pub about: &'static str,
-    tasks: fn(Size) -> Vec<Task>,
+    tasks: fn(WorkloadSize) -> Vec<TaskSpec>,
 }
 
 #[derive(Clone, Copy)]
-struct Size {
+struct WorkloadSize {
     bytes: u64,
     passes: u64,
 }
 
-impl Workload {
+impl LabWorkload {
     /// Returns its tasks, with this memory per process and number of passes. Workloads that go
     /// through more or less memory per pass than the first one make correspondingly fewer or more
     /// passes. Each task is counted in a slot of its own.
-    pub fn tasks(&self, bytes: u64, passes: u64) -> Vec<Task> {
-        let mut tasks = (self.tasks)(Size { bytes, passes });
+    pub fn tasks(&self, bytes: u64, passes: u64) -> Vec<TaskSpec> {
+        let mut tasks = (self.tasks)(WorkloadSize { bytes, passes });
         for (slot, task) in (1..).zip(&mut tasks) {
             task.command.extend(words(&format!("--slot {slot}")));
         }
@@ -43,55 +43,55 @@ impl Workload {
 }
 
 /// All workloads.
-pub fn workloads() -> Vec<Workload> {
+pub fn workloads() -> Vec<LabWorkload> {
     vec![
-        Workload {
+        LabWorkload {
             name: "crossed",
             about: "two processes of two streams, the memory of each on the other's node",
             tasks: |size| vec![stream(size, 0, "1"), stream(size, 1, "0")],
         },
-        Workload {
+        LabWorkload {
             name: "one-side",
             about: "two processes of two streams, all memory on node 0",
             tasks: |size| vec![stream(size, 0, "0"), stream(size, 1, "0")],
         },
-        Workload {
+        LabWorkload {
             name: "split",
             about: "two processes of two streams, the memory of each half on either node",
             tasks: |size| vec![stream(size, 0, "0,1"), stream(size, 1, "0,1")],
         },
-        Workload {
+        LabWorkload {
             name: "shared",
             about: "one process of four threads that all read all of its memory",
             tasks: shared,
         },
-        Workload {
+        LabWorkload {
             name: "sides",
             about: "two processes of two streams at home, which work in turns of 2 s",
             tasks: sides,
         },
-        Workload {
+        LabWorkload {
             name: "short",
             about: "four rows of short tasks, one after the other in each",
             tasks: short,
         },
-        Workload {
+        LabWorkload {
             name: "large",
             about: "one process of two streams that is larger than a node",
             tasks: large,
         },
-        Workload {
+        LabWorkload {
             name: "crowded",
             about: "six processes of a stream that leave little room, half of each on either node",
             tasks: crowded,
         },
-        Workload {
+        LabWorkload {
             name: "wide",
             about: "one process wider than a node: four threads with pages scattered all over its \
                     memory, which lies on node 0",
             tasks: wide,
         },
-        Workload {
+        LabWorkload {
             name: "bound",
             about: "one process wider than a node whose four threads stay on their CPUs: pages of \
                     each are scattered all over its memory, which lies half on either node (2004)",
@@ -102,13 +102,13 @@ pub fn workloads() -> Vec<Workload> {
 
 /// Returns a process of two streams that begins on a node. By hand its threads and its memory stay
 /// there.
-fn stream(size: Size, starts_on: u32, nodes: &str) -> Task {
-    let Size { bytes, passes } = size;
+fn stream(size: WorkloadSize, starts_on: u32, nodes: &str) -> TaskSpec {
+    let WorkloadSize { bytes, passes } = size;
     let line = format!("--size {bytes} --threads 2 --passes {passes} --nodes {nodes} --wait");
-    Task { starts_on: Some(NodeId(starts_on)), ..task(&line, &format!("--homes {starts_on}")) }
+    TaskSpec { start_node: Some(NodeId(starts_on)), ..task(&line, &format!("--homes {starts_on}")) }
 }
 
-fn sides(size: Size) -> Vec<Task> {
+fn sides(size: WorkloadSize) -> Vec<TaskSpec> {
     let side = |node: u32, odd: &str| {
         let mut task = stream(size, node, &node.to_string());
         task.command.extend(words(&format!("--turn 2s {odd}")));
@@ -119,7 +119,7 @@ fn sides(size: Size) -> Vec<Task> {
 
 /// Each thread goes through all memory: four times the memory per pass, where the streams of two
 /// processes go through twice that of one.
-fn shared(Size { bytes, passes }: Size) -> Vec<Task> {
+fn shared(WorkloadSize { bytes, passes }: WorkloadSize) -> Vec<TaskSpec> {
     let passes = passes.div_ceil(2);
     let line =
         format!("--size {bytes} --threads 4 --passes {passes} --part all --nodes 0,1 --wait");
@@ -128,7 +128,7 @@ fn shared(Size { bytes, passes }: Size) -> Vec<Task> {
 
 /// As much memory as two processes of the others have, so that a pass is as long. Its accesses are
 /// also counted by frame: these counts can replace those of a machine's own counters.
-fn wide(Size { bytes, passes }: Size) -> Vec<Task> {
+fn wide(WorkloadSize { bytes, passes }: WorkloadSize) -> Vec<TaskSpec> {
     let bytes = bytes * 2;
     let line =
         format!("--size {bytes} --threads 4 --passes {passes} --part scattered --nodes 0 --wait");
@@ -138,40 +138,48 @@ fn wide(Size { bytes, passes }: Size) -> Vec<Task> {
 
 /// The program of Menyhart's page migration: threads that bind themselves, and memory interleaved
 /// over the nodes. By hand each thread also has its pages on its node.
-fn bound(Size { bytes, passes }: Size) -> Vec<Task> {
+fn bound(WorkloadSize { bytes, passes }: WorkloadSize) -> Vec<TaskSpec> {
     let bytes = bytes * 2;
     let line = format!("--size {bytes} --threads 4 --passes {passes} --part scattered --wait");
     let line = line + " --nodes 0,1 --stay 0,1 --by-frame";
     vec![task(&line, "--homes 0,1")]
 }
 
-fn large(Size { bytes, passes }: Size) -> Vec<Task> {
+fn large(WorkloadSize { bytes, passes }: WorkloadSize) -> Vec<TaskSpec> {
     let passes = (passes * bytes * 2).div_ceil(LARGE_BYTES);
     let line = format!("--size {LARGE_BYTES} --threads 2 --passes {passes} --nodes 0,1 --wait");
     vec![task(&line, "--homes 0,1")]
 }
 
 /// Three processes fill most of a node. A third of the passes of two processes is as much work.
-fn crowded(Size { bytes, passes }: Size) -> Vec<Task> {
+fn crowded(WorkloadSize { bytes, passes }: WorkloadSize) -> Vec<TaskSpec> {
     let passes = passes.div_ceil(3);
     let line = format!("--size {bytes} --threads 1 --passes {passes} --nodes 0,1 --wait");
-    let process = |number: u32| Task {
-        starts_on: Some(NodeId(number % 2)),
+    let process = |number: u32| TaskSpec {
+        start_node: Some(NodeId(number % 2)),
         ..task(&line, &format!("--homes {}", number % 2))
     };
     (0..6).map(process).collect()
 }
 
 /// Short processes, which cannot be placed by hand.
-fn short(Size { passes, .. }: Size) -> Vec<Task> {
+fn short(WorkloadSize { passes, .. }: WorkloadSize) -> Vec<TaskSpec> {
     let in_a_row = u32::try_from(passes * SHORT_PER_PASS).unwrap_or(u32::MAX);
-    let row = Task { in_a_row, ..task(&format!("--size {SHORT_SIZE} --passes 4"), "") };
+    let row = TaskSpec {
+        sequential_processes: in_a_row,
+        ..task(&format!("--size {SHORT_SIZE} --passes 4"), "")
+    };
     vec![row; 4]
 }
 
-fn task(line: &str, by_hand: &str) -> Task {
+fn task(line: &str, by_hand: &str) -> TaskSpec {
     let command = words(&format!("nodeward-stream {line}"));
-    Task { command, starts_on: None, by_hand: words(by_hand), in_a_row: 0 }
+    TaskSpec {
+        command,
+        start_node: None,
+        manual_arguments: words(by_hand),
+        sequential_processes: 0,
+    }
 }
 
 fn words(line: &str) -> Vec<String> {
@@ -182,12 +190,12 @@ fn words(line: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn value(task: &Task, option: &str) -> u64 {
+    fn value(task: &TaskSpec, option: &str) -> u64 {
         let at = task.command.iter().position(|word| word == option).unwrap();
         task.command[at + 1].parse().unwrap()
     }
 
-    fn work(task: &Task) -> u64 {
+    fn work(task: &TaskSpec) -> u64 {
         value(task, "--size") * value(task, "--passes")
     }
 
@@ -214,8 +222,8 @@ mod tests {
         for name in ["crossed", "one-side", "split", "sides", "crowded"] {
             let workload = workloads().into_iter().find(|w| w.name == name).unwrap();
             for task in workload.tasks(1 << 20, 1) {
-                let home = task.starts_on.unwrap().to_string();
-                assert_eq!(task.by_hand, ["--homes", &home], "{name}");
+                let home = task.start_node.unwrap().to_string();
+                assert_eq!(task.manual_arguments, ["--homes", &home], "{name}");
             }
         }
     }

@@ -2,34 +2,35 @@
 //! work done. Times are not judged.
 
 use nodeward_compare::{
-    Contender, Outcome, Programs, Settings, Workload, contenders, perform, workloads,
+    BalancerSetup, CompareSettings, GuestPrograms, LabWorkload, RunResult, balancers, run_workload,
+    workloads,
 };
-use nodeward_lab::{Kernel, Lab, for_counting_test};
+use nodeward_lab::{GuestKernel, Lab, open_for_counting_test};
 
 const SIZE: u64 = 8 << 20;
 const PASSES: u64 = 5;
 
 /// The smallest comparison: 16 MiB, far more than the caches.
-fn settings() -> Settings {
-    let is_chosen = |contender: &Contender| {
+fn settings() -> CompareSettings {
+    let is_chosen = |contender: &BalancerSetup| {
         ["nothing", "kernel", "hand"].contains(&contender.balancer.name.as_str())
     };
-    Settings {
+    CompareSettings {
         workloads: workloads().into_iter().filter(|workload| workload.name == "crossed").collect(),
-        contenders: contenders().into_iter().filter(is_chosen).collect(),
+        balancers: balancers().into_iter().filter(is_chosen).collect(),
         repeats: 1,
         lead_ns: 0,
         size_bytes: SIZE,
         passes: PASSES,
-        kernel: Kernel::V6_12,
+        kernel: GuestKernel::V6_12,
         llc_bytes: 256 << 10,
-        price_ns: 0,
+        miss_delay_ns: 0,
     }
 }
 
 /// Returns our programs, or prints `skipped: why` and returns `None`.
-fn programs() -> Option<Programs> {
-    let found = Programs::found();
+fn programs() -> Option<GuestPrograms> {
+    let found = GuestPrograms::from_environment();
     let required = std::env::var_os("NODEWARD_LAB_REQUIRED").is_some_and(|v| v == "1");
     found
         .inspect_err(|why| {
@@ -39,16 +40,16 @@ fn programs() -> Option<Programs> {
         .ok()
 }
 
-fn runs(lab: &Lab, programs: &Programs, settings: &Settings) -> Vec<Outcome> {
-    let run = |workload: &Workload, contender: &Contender| {
-        perform(lab, programs, settings, (workload, contender, 0)).expect("a run")
+fn runs(lab: &Lab, programs: &GuestPrograms, settings: &CompareSettings) -> Vec<RunResult> {
+    let run = |workload: &LabWorkload, contender: &BalancerSetup| {
+        run_workload(lab, programs, settings, (workload, contender, 0)).expect("a run")
     };
-    settings.contenders.iter().map(|contender| run(&settings.workloads[0], contender)).collect()
+    settings.balancers.iter().map(|contender| run(&settings.workloads[0], contender)).collect()
 }
 
 #[test]
 fn counts_are_what_was_done() {
-    let Some(lab) = for_counting_test(&Kernel::V6_12) else { return };
+    let Some(lab) = open_for_counting_test(&GuestKernel::V6_12) else { return };
     let Some(programs) = programs() else { return };
     let runs = runs(&lab, &programs, &settings());
     let [nothing, kernel, hand] = runs.as_slice() else { panic!("three runs") };
@@ -68,6 +69,6 @@ fn counts_are_what_was_done() {
     }
     assert_eq!(nothing.end.look.burden.numa_migrated, 0);
     assert_eq!(nothing.end.look.burden.hint_faults, 0);
-    let by_hand = hand.track.share(0, u64::MAX).expect("misses");
+    let by_hand = hand.track.local_share(0, u64::MAX).expect("misses");
     assert!(by_hand > 0.98, "pinned to their memory, threads miss in it alone: {by_hand}");
 }

@@ -34,8 +34,8 @@ pub struct Args {
     pub hot: Option<u64>,
 
     /// What kind of memory
-    #[arg(long, value_enum, default_value_t = Kind::Anonymous)]
-    pub kind: Kind,
+    #[arg(long, value_enum, default_value_t = MemoryKind::Anonymous)]
+    pub kind: MemoryKind,
 
     /// Threads that write and check; 0 checks once, at the end
     #[arg(long, default_value_t = 1)]
@@ -94,7 +94,7 @@ pub struct Args {
 
 /// A kind of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
+pub enum MemoryKind {
     /// The brk heap, base pages
     Heap,
     /// One anonymous mapping, base pages
@@ -148,7 +148,7 @@ mod tests {
     fn usage() {
         let args =
             parsed("load --node 1 --size 512MiB --kind thp --race unmap,fork --probe --fork");
-        assert_eq!((args.size, args.kind, args.fork), (512 << 20, Kind::Thp, 1));
+        assert_eq!((args.size, args.kind, args.fork), (512 << 20, MemoryKind::Thp, 1));
         assert_eq!(args.race, [Race::Unmap, Race::Fork]);
         assert_eq!(args.probe_interval, 50_000);
         assert_eq!(parsed("load --probe-interval 0").probe_interval, 0);

@@ -24,16 +24,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use nodeward_lab_counts::mark::{Mark, mark};
-use nodeward_linux::{own, policy};
+use nodeward_linux::{mempolicy, own_process};
 use nodeward_proof::StallsReport;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use args::{Args, Kind};
-use memory::Page;
-use pattern::Written;
-use pins::Pins;
-use probe::Rhythm;
-use report::{Done, Ready, Tally};
+use args::{Args, MemoryKind};
+use memory::PageWords;
+use pattern::WrittenPage;
+use pins::PipePins;
+use probe::ProbeRate;
+use report::{LoadDone, LoadReady, WriteTally};
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -61,26 +61,27 @@ fn run_all(args: &Args) -> Result<u64> {
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    if args.kind != Kind::Thp {
-        own::disable_huge_pages().context("cannot switch transparent huge pages off")?;
+    if args.kind != MemoryKind::Thp {
+        own_process::disable_huge_pages().context("cannot switch transparent huge pages off")?;
     }
     if let Some(nodes) = &args.node {
-        policy::bind_memory(nodes)
+        mempolicy::bind_memory(nodes)
             .with_context(|| format!("no memory from node {nodes}; choose another --node"))?;
     }
-    memory::with(args, |pages| load(args, pages, &stop))
+    memory::with_memory(args, |pages| load(args, pages, &stop))
 }
 
-fn load(args: &Args, pages: &[Page], stop: &AtomicBool) -> Result<u64> {
+fn load(args: &Args, pages: &[PageWords], stop: &AtomicBool) -> Result<u64> {
     let mut written = fill(args.kind, pages);
     if args.unbind {
-        policy::default_memory()?;
+        mempolicy::default_memory()?;
     }
-    let pins = Pins::spread(pages, args.pin)?;
-    let children = (0..args.fork).map(|_| own::fork_idle(u32::MAX)).collect::<Result<Vec<_>, _>>();
+    let pins = PipePins::pin_evenly(pages, args.pin)?;
+    let children =
+        (0..args.fork).map(|_| own_process::fork_idle(u32::MAX)).collect::<Result<Vec<_>, _>>();
     let children: Vec<u32> = children?.into_iter().map(nodeward_model::Pid::number).collect();
     // Before threads start: while mappings are added, Linux 6.1 may omit others from its sums.
-    let ready = ready(args, pages, pins.held, &children);
+    let ready = ready(args, pages, pins.pinned, &children);
     let done = thread::scope(|scope| {
         let workers = Workers::start(scope, args, pages, &mut written, stop);
         let replacing = on_hang_up()?;
@@ -95,13 +96,13 @@ fn load(args: &Args, pages: &[Page], stop: &AtomicBool) -> Result<u64> {
     Ok(done.tally.mismatches)
 }
 
-fn fill<'a>(kind: Kind, pages: &[Page<'a>]) -> Vec<Written<'a>> {
-    let salt = |number| if kind == Kind::Ksm { 0 } else { number };
-    (0..).zip(pages).map(|(number, page)| Written::fill(page, salt(number))).collect()
+fn fill<'a>(kind: MemoryKind, pages: &[PageWords<'a>]) -> Vec<WrittenPage<'a>> {
+    let salt = |number| if kind == MemoryKind::Ksm { 0 } else { number };
+    (0..).zip(pages).map(|(number, page)| WrittenPage::fill(page, salt(number))).collect()
 }
 
-fn ready(args: &Args, pages: &[Page], pinned: usize, children: &[u32]) -> Ready {
-    Ready {
+fn ready(args: &Args, pages: &[PageWords], pinned: usize, children: &[u32]) -> LoadReady {
+    LoadReady {
         ready: true,
         pid: std::process::id(),
         range: range(pages),
@@ -115,7 +116,7 @@ fn ready(args: &Args, pages: &[Page], pinned: usize, children: &[u32]) -> Ready 
 }
 
 /// Returns the addresses of the first page and past the last one.
-fn range(pages: &[Page]) -> String {
+fn range(pages: &[PageWords]) -> String {
     let first = pages.iter().map(|page| page.as_ptr() as usize).min().unwrap_or(0);
     let last = pages.iter().map(|page| page.as_ptr() as usize).max().unwrap_or(0);
     format!("{first:x}-{:x}", last + memory::page_bytes())
@@ -168,7 +169,7 @@ fn reap(children: &[u32]) {
 
 /// The threads of the load.
 struct Workers<'scope> {
-    writers: Vec<ScopedJoinHandle<'scope, Tally>>,
+    writers: Vec<ScopedJoinHandle<'scope, WriteTally>>,
     races: Vec<ScopedJoinHandle<'scope, std::io::Result<u64>>>,
     probe: Option<ScopedJoinHandle<'scope, std::io::Result<StallsReport>>>,
 }
@@ -177,21 +178,21 @@ impl<'scope> Workers<'scope> {
     fn start<'env: 'scope>(
         scope: &'scope thread::Scope<'scope, 'env>,
         args: &'env Args,
-        pages: &'env [Page<'env>],
-        written: &'env mut [Written<'env>],
+        pages: &'env [PageWords<'env>],
+        written: &'env mut [WrittenPage<'env>],
         stop: &'env AtomicBool,
     ) -> Self {
         let (begun, all_begun) = mpsc::channel();
         let hot = memory::hot_pages(args, written.len());
         let (written, after) = written.split_at_mut(hot.end);
         let (before, written) = written.split_at_mut(hot.start);
-        let left_alone = |share: &'env mut [Written<'env>]| {
+        let left_alone = |share: &'env mut [WrittenPage<'env>]| {
             (!share.is_empty()).then(|| spawn(scope, &begun, move || check_at_the_end(share, stop)))
         };
         let share = written.len().div_ceil(args.threads.max(1)).max(1);
         let idle = args.threads == 0;
         let pause = args.pause.map(Duration::from_nanos);
-        let writer = |(seed, share): (u64, &'env mut [Written<'env>])| {
+        let writer = |(seed, share): (u64, &'env mut [WrittenPage<'env>])| {
             spawn(scope, &begun, move || match idle {
                 true => check_at_the_end(share, stop),
                 false => writer::keep_writing(share, seed, pause, stop),
@@ -200,7 +201,7 @@ impl<'scope> Workers<'scope> {
         let (step, most) = (args.race_size as usize, args.size as usize);
         let race = |&race| spawn(scope, &begun, move || race::run(race, step, most, stop));
         let rest = Duration::from_nanos(args.probe_interval);
-        let rhythm = Rhythm { rest, burst: args.probe_burst };
+        let rhythm = ProbeRate { interval: rest, burst: args.probe_burst };
         let probe = || spawn(scope, &begun, move || probe::keep_touching(pages, rhythm, stop));
         let workers = Self {
             writers: (1..)
@@ -217,8 +218,8 @@ impl<'scope> Workers<'scope> {
         workers
     }
 
-    fn join(self) -> Result<Done> {
-        let mut tally = Tally::default();
+    fn join(self) -> Result<LoadDone> {
+        let mut tally = WriteTally::default();
         for writer in self.writers {
             tally.add(joined(writer)?);
         }
@@ -227,7 +228,7 @@ impl<'scope> Workers<'scope> {
             races += joined(race)?.context("a race could not go on")?;
         }
         let probe = self.probe.map(joined).transpose()?.transpose()?;
-        Ok(Done { done: true, pid: std::process::id(), tally, races, probe })
+        Ok(LoadDone { done: true, pid: std::process::id(), tally, races, probe })
     }
 }
 
@@ -252,11 +253,11 @@ fn joined<T>(thread: ScopedJoinHandle<T>) -> Result<T> {
     result.map_err(|_| anyhow::anyhow!("a thread panicked"))
 }
 
-fn check_at_the_end(pages: &[Written], stop: &AtomicBool) -> Tally {
+fn check_at_the_end(pages: &[WrittenPage], stop: &AtomicBool) -> WriteTally {
     while !stop.load(Relaxed) {
         thread::sleep(LOOK_INTERVAL);
     }
-    let mut tally = Tally::default();
+    let mut tally = WriteTally::default();
     writer::check_all(pages, &mut tally);
     tally
 }

@@ -6,26 +6,26 @@ use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU64;
 
 use anyhow::{Context, Result, ensure};
-use nodeward_linux::own::{Area, Backing, Usage};
+use nodeward_linux::own_process::{AreaAdvice, AreaBacking, MappedArea};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::args::{Args, Kind};
+use crate::args::{Args, MemoryKind};
 
 /// One base page.
-pub type Page<'a> = &'a [AtomicU64];
+pub type PageWords<'a> = &'a [AtomicU64];
 
 const HUGE_BYTES: usize = 2 << 20;
 const FRAME_WORDS: usize = 8 << 10; // 64 KiB of stack a call
 const STACK_BYTES_MAX: usize = 96 << 20; // the kernel leaves 128 MiB below every stack
 
 /// Sets up the memory, hands its pages to `then`, and frees it.
-pub fn with<R>(args: &Args, then: impl FnOnce(&[Page]) -> Result<R>) -> Result<R> {
+pub fn with_memory<R>(args: &Args, then: impl FnOnce(&[PageWords]) -> Result<R>) -> Result<R> {
     let bytes = usize::try_from(args.size)?;
     ensure!(bytes >= page_bytes(), "--size is below one page; ask for more");
     match args.kind {
-        Kind::Heap => on_heap(bytes, then),
-        Kind::Stack => on_stack(bytes, then),
-        Kind::File | Kind::PageCache => in_file(args, bytes, then),
+        MemoryKind::Heap => on_heap(bytes, then),
+        MemoryKind::Stack => on_stack(bytes, then),
+        MemoryKind::File | MemoryKind::PageCache => in_file(args, bytes, then),
         _ => in_area(args.kind, bytes, then),
     }
 }
@@ -42,41 +42,49 @@ pub fn page_bytes() -> usize {
     rustix::param::page_size()
 }
 
-fn in_area<R>(kind: Kind, bytes: usize, then: impl FnOnce(&[Page]) -> Result<R>) -> Result<R> {
+fn in_area<R>(
+    kind: MemoryKind,
+    bytes: usize,
+    then: impl FnOnce(&[PageWords]) -> Result<R>,
+) -> Result<R> {
     let (backing, usage, step) = match kind {
-        Kind::Thp => (Backing::Anonymous, Some(Usage::HugePages), HUGE_BYTES),
-        Kind::Hugetlb => (Backing::Huge, None, HUGE_BYTES),
-        Kind::Shared => (Backing::SharedAnonymous, None, page_bytes()),
-        Kind::Ksm => (Backing::Anonymous, Some(Usage::Mergeable), page_bytes()),
-        _ => (Backing::Anonymous, Some(Usage::BasePages), page_bytes()),
+        MemoryKind::Thp => (AreaBacking::Anonymous, Some(AreaAdvice::HugePages), HUGE_BYTES),
+        MemoryKind::Hugetlb => (AreaBacking::Huge, None, HUGE_BYTES),
+        MemoryKind::Shared => (AreaBacking::SharedAnonymous, None, page_bytes()),
+        MemoryKind::Ksm => (AreaBacking::Anonymous, Some(AreaAdvice::Mergeable), page_bytes()),
+        _ => (AreaBacking::Anonymous, Some(AreaAdvice::BasePages), page_bytes()),
     };
     let bytes = bytes.next_multiple_of(step);
-    let room = if kind == Kind::Thp { bytes + HUGE_BYTES } else { bytes };
-    let area = Area::map(room, backing).with_context(|| refusal(kind))?;
+    let room = if kind == MemoryKind::Thp { bytes + HUGE_BYTES } else { bytes };
+    let area = MappedArea::map(room, backing).with_context(|| refusal(kind))?;
     usage.map_or(Ok(()), |usage| area.advise(usage)).context("madvise failed")?;
-    if kind == Kind::Mlocked {
+    if kind == MemoryKind::Mlocked {
         area.lock().context("cannot lock memory; raise `ulimit -l`")?;
     }
     let pages = pages(area.words(), step).take(bytes / page_bytes());
     then(&pages.collect::<Vec<_>>())
 }
 
-fn refusal(kind: Kind) -> &'static str {
+fn refusal(kind: MemoryKind) -> &'static str {
     match kind {
-        Kind::Hugetlb => "the pool has too few free huge pages; raise vm.nr_hugepages",
+        MemoryKind::Hugetlb => "the pool has too few free huge pages; raise vm.nr_hugepages",
         _ => "cannot map that much memory; lower --size",
     }
 }
 
-fn in_file<R>(args: &Args, bytes: usize, then: impl FnOnce(&[Page]) -> Result<R>) -> Result<R> {
+fn in_file<R>(
+    args: &Args,
+    bytes: usize,
+    then: impl FnOnce(&[PageWords]) -> Result<R>,
+) -> Result<R> {
     let directory = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     let file = file_of(&directory, bytes)
         .with_context(|| format!("cannot make a file in {}; choose --dir", directory.display()))?;
     let backing = match args.kind {
-        Kind::File => Backing::PrivateFile(file.as_fd()),
-        _ => Backing::SharedFile(file.as_fd()),
+        MemoryKind::File => AreaBacking::PrivateFile(file.as_fd()),
+        _ => AreaBacking::SharedFile(file.as_fd()),
     };
-    let area = Area::map(bytes.next_multiple_of(page_bytes()), backing)?;
+    let area = MappedArea::map(bytes.next_multiple_of(page_bytes()), backing)?;
     then(&pages(area.words(), page_bytes()).collect::<Vec<_>>())
 }
 
@@ -88,7 +96,7 @@ fn file_of(directory: &std::path::Path, bytes: usize) -> std::io::Result<File> {
 
 /// Allocates memory on the heap, in chunks small enough that the allocator takes them from brk and
 /// not from mmap, and long enough that little is lost where they do not begin at a page.
-fn on_heap<R>(bytes: usize, then: impl FnOnce(&[Page]) -> Result<R>) -> Result<R> {
+fn on_heap<R>(bytes: usize, then: impl FnOnce(&[PageWords]) -> Result<R>) -> Result<R> {
     let chunk = 120 << 10;
     let words = chunk / size_of::<AtomicU64>() - 2; // the allocator adds 16 bytes
     let usable = (chunk / page_bytes() - 1).max(1);
@@ -104,12 +112,12 @@ fn zeros(words: usize) -> Box<[AtomicU64]> {
 }
 
 /// One call of the recursion that makes the stack deep.
-struct Frame<'a> {
+struct StackFrame<'a> {
     words: &'a [AtomicU64],
-    caller: Option<&'a Frame<'a>>,
+    caller: Option<&'a StackFrame<'a>>,
 }
 
-fn on_stack<R>(bytes: usize, then: impl FnOnce(&[Page]) -> Result<R>) -> Result<R> {
+fn on_stack<R>(bytes: usize, then: impl FnOnce(&[PageWords]) -> Result<R>) -> Result<R> {
     ensure!(bytes <= STACK_BYTES_MAX, "a stack holds 96 MiB at most; lower --size");
     let limit = getrlimit(Resource::Stack);
     let current = Some((bytes + bytes / 8 + HUGE_BYTES) as u64);
@@ -128,7 +136,7 @@ fn on_stack<R>(bytes: usize, then: impl FnOnce(&[Page]) -> Result<R>) -> Result<
 #[inline(never)]
 fn descend<R>(
     calls: usize,
-    caller: Option<&Frame>,
+    caller: Option<&StackFrame>,
     bottom: &mut dyn FnMut(&[&[AtomicU64]]) -> R,
 ) -> R {
     if calls == 0 {
@@ -136,11 +144,11 @@ fn descend<R>(
         return bottom(&chain.map(|frame| frame.words).collect::<Vec<_>>());
     }
     let words = [const { AtomicU64::new(0) }; FRAME_WORDS];
-    descend(calls - 1, Some(&Frame { words: &words, caller }), bottom)
+    descend(calls - 1, Some(&StackFrame { words: &words, caller }), bottom)
 }
 
 /// Divides memory into pages, from the first multiple of `align_bytes` on.
-fn pages(words: &[AtomicU64], align_bytes: usize) -> impl Iterator<Item = Page<'_>> {
+fn pages(words: &[AtomicU64], align_bytes: usize) -> impl Iterator<Item = PageWords<'_>> {
     let address = words.as_ptr() as usize;
     let skipped = (address.next_multiple_of(align_bytes) - address) / size_of::<AtomicU64>();
     words[skipped.min(words.len())..].chunks_exact(page_bytes() / size_of::<AtomicU64>())
@@ -155,7 +163,7 @@ mod tests {
 
     fn addresses(kind: &str, size: &str) -> BTreeSet<usize> {
         let line = ["load", "--kind", kind, "--size", size];
-        with(&Args::parse_from(line), |pages| {
+        with_memory(&Args::parse_from(line), |pages| {
             pages.iter().for_each(|page| page[0].store(1, Relaxed));
             Ok(pages.iter().map(|page| page.as_ptr() as usize).collect())
         })
@@ -197,7 +205,7 @@ mod tests {
     fn impossible_sizes_are_refused() {
         for (kind, size) in [("stack", "1G"), ("anonymous", "1")] {
             let args = Args::parse_from(["load", "--kind", kind, "--size", size]);
-            let error = with(&args, |_| Ok(())).unwrap_err().to_string();
+            let error = with_memory(&args, |_| Ok(())).unwrap_err().to_string();
             assert!(error.contains("--size") || error.contains("at most"), "{error}");
         }
     }

@@ -9,13 +9,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// A page and its number of writes.
 #[derive(Debug)]
-pub struct Written<'a> {
+pub struct WrittenPage<'a> {
     page: &'a [AtomicU64],
     salt: u64,
     next: u64,
 }
 
-impl<'a> Written<'a> {
+impl<'a> WrittenPage<'a> {
     /// Writes every word once. Pages with equal salt have equal content.
     pub fn fill(page: &'a [AtomicU64], salt: u64) -> Self {
         for (number, word) in (0..).zip(page) {
@@ -25,7 +25,7 @@ impl<'a> Written<'a> {
     }
 
     /// Writes the next word. Returns whether it still held the value last written there.
-    pub fn step(&mut self) -> bool {
+    pub fn write_next(&mut self) -> bool {
         let turn = self.page.len() as u64;
         let word = &self.page[(self.next % turn) as usize];
         let intact = word.load(Relaxed) == value(self.salt, self.next - turn);
@@ -68,9 +68,9 @@ mod tests {
     #[test]
     fn written_pages_are_intact() {
         let words = page();
-        let mut written = Written::fill(&words, 3);
+        let mut written = WrittenPage::fill(&words, 3);
         for _ in 0..20 {
-            assert!(written.is_intact() && written.step());
+            assert!(written.is_intact() && written.write_next());
         }
     }
 
@@ -78,12 +78,12 @@ mod tests {
     #[test]
     fn a_lost_write_is_seen() {
         let words = page();
-        let mut written = Written::fill(&words, 3);
+        let mut written = WrittenPage::fill(&words, 3);
         let before = words[0].load(Relaxed);
-        written.step();
+        written.write_next();
         words[0].store(before, Relaxed);
         assert!(!written.is_intact());
-        assert_eq!((1..9).filter(|_| !written.step()).count(), 1, "word 0 comes round once");
+        assert_eq!((1..9).filter(|_| !written.write_next()).count(), 1, "word 0 comes round once");
         assert!(written.is_intact(), "it was written again");
     }
 
@@ -91,8 +91,8 @@ mod tests {
     #[test]
     fn another_page_is_seen() {
         let (one, other) = (page(), page());
-        let written = Written::fill(&one, 1);
-        Written::fill(&other, 2);
+        let written = WrittenPage::fill(&one, 1);
+        WrittenPage::fill(&other, 2);
         for (to, from) in one.iter().zip(&other) {
             to.store(from.load(Relaxed), Relaxed);
         }

@@ -3,33 +3,33 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use anyhow::{Context, Result, ensure};
-use nodeward_linux::own::hold_in_pipe;
+use nodeward_linux::own_process::hold_in_pipe;
 
-use crate::memory::{Page, page_bytes};
+use crate::memory::{PageWords, page_bytes};
 
 const PIPE_BYTES: usize = 1 << 20; // the limit for unprivileged users
 
 /// Pipes that hold pages as long as this lives.
 #[derive(Debug, Default)]
-pub struct Pins {
+pub struct PipePins {
     pipes: Vec<(OwnedFd, OwnedFd)>,
     /// Number of pages held.
-    pub held: usize,
+    pub pinned: usize,
 }
 
-impl Pins {
+impl PipePins {
     /// Holds `wanted` of the pages, evenly spread.
-    pub fn spread(pages: &[Page], wanted: usize) -> Result<Self> {
+    pub fn pin_evenly(pages: &[PageWords], wanted: usize) -> Result<Self> {
         ensure!(wanted <= pages.len(), "--pin asks for more pages than --size has");
         let mut pins = Self::default();
         for number in 0..wanted {
-            pins.hold(pages[number * pages.len() / wanted])?;
+            pins.pin(pages[number * pages.len() / wanted])?;
         }
         Ok(pins)
     }
 
-    fn hold(&mut self, page: Page) -> Result<()> {
-        if self.held.is_multiple_of(PIPE_BYTES / page_bytes()) {
+    fn pin(&mut self, page: PageWords) -> Result<()> {
+        if self.pinned.is_multiple_of(PIPE_BYTES / page_bytes()) {
             let (read, write) = rustix::pipe::pipe()?;
             rustix::pipe::fcntl_setpipe_size(&write, PIPE_BYTES)
                 .context("pipes are used up; pin fewer pages or raise fs.pipe-user-pages-soft")?;
@@ -38,7 +38,7 @@ impl Pins {
         let (_, write) = self.pipes.last().context("no pipe")?;
         let taken = hold_in_pipe(write.as_fd(), page).context("a pipe refused a page")?;
         ensure!(taken == page_bytes(), "a pipe took only {taken} bytes of a page");
-        self.held += 1;
+        self.pinned += 1;
         Ok(())
     }
 }
@@ -46,16 +46,16 @@ impl Pins {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodeward_linux::own::{Area, Backing};
+    use nodeward_linux::own_process::{AreaBacking, MappedArea};
 
     /// Goal: more pages than one pipe takes can be held; more than there are cannot.
     #[test]
     fn pages_are_held_by_several_pipes() {
-        let area = Area::map(300 * page_bytes(), Backing::Anonymous).unwrap();
-        let pages: Vec<Page> = area.words().chunks_exact(page_bytes() / 8).collect();
-        let pins = Pins::spread(&pages, 290).unwrap();
-        assert_eq!(pins.held, 290);
+        let area = MappedArea::map(300 * page_bytes(), AreaBacking::Anonymous).unwrap();
+        let pages: Vec<PageWords> = area.words().chunks_exact(page_bytes() / 8).collect();
+        let pins = PipePins::pin_evenly(&pages, 290).unwrap();
+        assert_eq!(pins.pinned, 290);
         assert_eq!(pins.pipes.len(), 290 * page_bytes() / PIPE_BYTES + 1);
-        assert!(Pins::spread(&pages, 301).is_err());
+        assert!(PipePins::pin_evenly(&pages, 301).is_err());
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use nodeward_linux::own::{Area, Backing, Usage, fork_idle};
+use nodeward_linux::own_process::{AreaAdvice, AreaBacking, MappedArea, fork_idle};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::args::Race;
@@ -17,14 +17,14 @@ const GROWTH_INTERVAL: Duration = Duration::from_millis(10);
 /// Makes one kind of change repeatedly until told to stop, at least once; returns how often.
 pub fn run(race: Race, bytes: usize, most: usize, stop: &AtomicBool) -> io::Result<u64> {
     let mut grown = Vec::new();
-    let lasting = Area::map(bytes, Backing::Anonymous)?;
+    let lasting = MappedArea::map(bytes, AreaBacking::Anonymous)?;
     let mut rounds = 0;
     loop {
         match race {
-            Race::Unmap => touch(&Area::map(bytes, Backing::Anonymous)?),
+            Race::Unmap => touch(&MappedArea::map(bytes, AreaBacking::Anonymous)?),
             Race::Discard => {
                 touch(&lasting);
-                lasting.advise(Usage::Discard)?;
+                lasting.advise(AreaAdvice::Discard)?;
             }
             Race::Grow => grow(&mut grown, bytes, most)?,
             Race::Fork => fork()?,
@@ -36,16 +36,16 @@ pub fn run(race: Race, bytes: usize, most: usize, stop: &AtomicBool) -> io::Resu
     }
 }
 
-fn touch(area: &Area) {
+fn touch(area: &MappedArea) {
     let step = page_bytes() / 8;
     area.words().iter().step_by(step).for_each(|word| word.store(1, Relaxed));
 }
 
-fn grow(grown: &mut Vec<Area>, bytes: usize, most: usize) -> io::Result<()> {
+fn grow(grown: &mut Vec<MappedArea>, bytes: usize, most: usize) -> io::Result<()> {
     if grown.len() * bytes >= most {
         grown.clear();
     }
-    let area = Area::map(bytes, Backing::Anonymous)?;
+    let area = MappedArea::map(bytes, AreaBacking::Anonymous)?;
     touch(&area);
     grown.push(area);
     std::thread::sleep(GROWTH_INTERVAL);

@@ -5,11 +5,11 @@ use std::io::Write;
 use nodeward_proof::StallsReport;
 use serde::Serialize;
 
-use crate::pattern::Written;
+use crate::pattern::WrittenPage;
 
 /// The line that says that everything is in place.
 #[derive(Debug, Serialize)]
-pub struct Ready {
+pub struct LoadReady {
     /// Always true.
     pub ready: bool,
     /// Our process id.
@@ -32,14 +32,14 @@ pub struct Ready {
 
 /// The line that says that the load has ended.
 #[derive(Debug, Serialize)]
-pub struct Done {
+pub struct LoadDone {
     /// Always true.
     pub done: bool,
     /// Our process id.
     pub pid: u32,
     /// Counts of writes and checks.
     #[serde(flatten)]
-    pub tally: Tally,
+    pub tally: WriteTally,
     /// Number of changes of the address space by races.
     pub races: u64,
     /// Results of the probe; absent if it did not run.
@@ -48,7 +48,7 @@ pub struct Done {
 
 /// Counts of writes and checks.
 #[derive(Debug, Default, Serialize)]
-pub struct Tally {
+pub struct WriteTally {
     /// Words written.
     pub writes: u64,
     /// Whole pages checked. Besides, every word is checked when it is written.
@@ -59,17 +59,17 @@ pub struct Tally {
     pub first_mismatch: Option<String>,
 }
 
-impl Tally {
+impl WriteTally {
     /// Records a write to a word of `page`, and whether it was intact before.
-    pub fn wrote(&mut self, page: &Written, intact: bool) {
+    pub fn count_write(&mut self, page: &WrittenPage, intact: bool) {
         self.writes += 1;
-        self.note(page, intact);
+        self.count_result(page, intact);
     }
 
     /// Checks a page.
-    pub fn checked(&mut self, page: &Written) {
+    pub fn check(&mut self, page: &WrittenPage) {
         self.checks += 1;
-        self.note(page, page.is_intact());
+        self.count_result(page, page.is_intact());
     }
 
     /// Adds the counts of another thread.
@@ -80,7 +80,7 @@ impl Tally {
         self.first_mismatch = self.first_mismatch.take().or(other.first_mismatch);
     }
 
-    fn note(&mut self, page: &Written, intact: bool) {
+    fn count_result(&mut self, page: &WrittenPage, intact: bool) {
         if !intact {
             self.mismatches += 1;
             self.first_mismatch.get_or_insert_with(|| format!("{:x}", page.address()));

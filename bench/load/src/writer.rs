@@ -4,30 +4,30 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use nodeward_proof::Dice;
+use nodeward_proof::Xorshift64;
 
-use crate::pattern::Written;
-use crate::report::Tally;
+use crate::pattern::WrittenPage;
+use crate::report::WriteTally;
 
 const BURST: usize = 256;
 
 /// Writes to random pages until told to stop, at least one burst. Checks one whole page after each
 /// burst, and every page at the end.
 pub fn keep_writing(
-    pages: &mut [Written],
+    pages: &mut [WrittenPage],
     seed: u64,
     pause: Option<Duration>,
     stop: &AtomicBool,
-) -> Tally {
-    let mut tally = Tally::default();
-    let mut dice = Dice::new(seed);
+) -> WriteTally {
+    let mut tally = WriteTally::default();
+    let mut dice = Xorshift64::new(seed);
     loop {
         for _ in 0..BURST {
             let page = &mut pages[dice.below(pages.len())];
-            let intact = page.step();
-            tally.wrote(page, intact);
+            let intact = page.write_next();
+            tally.count_write(page, intact);
         }
-        tally.checked(&pages[dice.below(pages.len())]);
+        tally.check(&pages[dice.below(pages.len())]);
         pause.inspect(|&pause| std::thread::sleep(pause));
         if stop.load(Relaxed) {
             break;
@@ -38,6 +38,6 @@ pub fn keep_writing(
 }
 
 /// Checks every page once.
-pub fn check_all(pages: &[Written], tally: &mut Tally) {
-    pages.iter().for_each(|page| tally.checked(page));
+pub fn check_all(pages: &[WrittenPage], tally: &mut WriteTally) {
+    pages.iter().for_each(|page| tally.check(page));
 }

@@ -14,43 +14,43 @@ use nodeward_model::units::parse_bytes;
 pub struct Args {
     /// What to measure.
     #[command(subcommand)]
-    pub what: What,
+    pub measurement: Measurement,
 }
 
 /// What to measure.
 #[derive(Debug, Subcommand)]
-pub enum What {
+pub enum Measurement {
     /// How many times as fast as `migratepages PID 0 1` is `nodeward move PID 0 1`
-    Speed(Speed),
+    Speed(SpeedOptions),
     /// How long a thread of the process waits for pages in flight meanwhile
-    Stall(Stall),
+    Stall(StallOptions),
     /// How long `nodeward show --topology` takes on a large machine, in ms
-    Topology(Topology),
+    Topology(TopologyOptions),
     /// How much memory beyond their own two nodes need that exchange all pages of two processes, in
     /// MiB
-    Exchange(Exchange),
+    Exchange(ExchangeOptions),
     /// How many times as fast a list of scattered addresses moves as the same memory as a range
-    List(List),
+    List(ListOptions),
     /// How many times as fast physical addresses are found as by the loops of 2004
-    Loops(Loops),
+    Loops(LoopsOptions),
     /// What the ledger costs a move, in percent of its time, and how far off an undo ends
-    Ledger(Ledger),
+    Ledger(LedgerOptions),
     /// What share of a CPU a look at all processes takes once a second, for 1,000 threads, in
     /// percent
-    Look(Look),
+    Look(LookOptions),
     /// A process that such looks are at
     #[command(hide = true)]
-    Crowd(Crowd),
+    Crowd(CrowdOptions),
     /// Print which pages of a process the lab has counted, for `nodeward move PID --hot FILE`
     ///
     /// Lines of address, accessing node and misses: for a machine of the lab that counts
     /// (`nodeward-lab run --count`), and a process whose slot is counted by frames.
-    Counts(Counts),
+    Counts(CountsOptions),
 }
 
 /// Options of `counts`.
 #[derive(Clone, Debug, Group)]
-pub struct Counts {
+pub struct CountsOptions {
     /// The process
     pub pid: u32,
     /// Count accesses, those that the cache answered, too
@@ -60,7 +60,7 @@ pub struct Counts {
 
 /// The process whose memory is moved.
 #[derive(Clone, Debug, Group)]
-pub struct Memory {
+pub struct MemoryOptions {
     /// How much memory it has
     #[arg(long, default_value = "512MiB", value_parser = parse_bytes)]
     pub size: u64,
@@ -71,10 +71,10 @@ pub struct Memory {
 
 /// Options of `speed`.
 #[derive(Clone, Debug, Group)]
-pub struct Speed {
+pub struct SpeedOptions {
     /// The process.
     #[command(flatten)]
-    pub memory: Memory,
+    pub memory: MemoryOptions,
     /// Move this process, which lies on node 0 and has --size, instead of one that is started
     #[arg(long)]
     pub pid: Option<u32>,
@@ -88,10 +88,10 @@ pub struct Speed {
 
 /// Options of `stall`.
 #[derive(Clone, Debug, Group)]
-pub struct Stall {
+pub struct StallOptions {
     /// The process.
     #[command(flatten)]
-    pub memory: Memory,
+    pub memory: MemoryOptions,
     /// How many processes each command moves, in turns
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub turns: u32,
@@ -114,7 +114,7 @@ pub struct Stall {
 
 /// Options of `topology`.
 #[derive(Clone, Debug, Group)]
-pub struct Topology {
+pub struct TopologyOptions {
     /// The `nodeward` to measure
     #[arg(long, value_name = "PATH", default_value = "nodeward")]
     pub program: PathBuf,
@@ -128,7 +128,7 @@ pub struct Topology {
 
 /// Options of `exchange`.
 #[derive(Clone, Debug, Group)]
-pub struct Exchange {
+pub struct ExchangeOptions {
     /// How much memory each of the two processes has
     #[arg(long, default_value = "512MiB", value_parser = parse_bytes)]
     pub size: u64,
@@ -145,7 +145,7 @@ pub struct Exchange {
 
 /// Options of `list`.
 #[derive(Clone, Debug, Group)]
-pub struct List {
+pub struct ListOptions {
     /// How much memory the process has
     #[arg(long, default_value = "4GiB", value_parser = parse_bytes)]
     pub size: u64,
@@ -165,7 +165,7 @@ pub struct List {
 
 /// Options of `loops`.
 #[derive(Clone, Debug, Group)]
-pub struct Loops {
+pub struct LoopsOptions {
     /// Pages that the process has mapped: 1 GiB of them at first
     #[arg(long, default_value_t = 262_144)]
     pub pages: usize,
@@ -179,10 +179,10 @@ pub struct Loops {
 
 /// Options of `ledger`.
 #[derive(Clone, Debug, Group)]
-pub struct Ledger {
+pub struct LedgerOptions {
     /// The process.
     #[command(flatten)]
-    pub memory: Memory,
+    pub memory: MemoryOptions,
     /// What to judge by
     #[arg(long, value_enum, default_value_t = LedgerFigure::Cost)]
     pub figure: LedgerFigure,
@@ -196,7 +196,7 @@ pub struct Ledger {
 
 /// Options of `look`.
 #[derive(Clone, Debug, Group)]
-pub struct Look {
+pub struct LookOptions {
     /// Threads that are started
     #[arg(long, default_value_t = 1000)]
     pub threads: u32,
@@ -216,7 +216,7 @@ pub struct Look {
 
 /// Options of `crowd`.
 #[derive(Clone, Debug, Group)]
-pub struct Crowd {
+pub struct CrowdOptions {
     /// How many threads it has
     #[arg(long)]
     pub threads: u32,
@@ -253,7 +253,9 @@ mod tests {
     #[test]
     fn usage() {
         let line = "bench speed --size 64MiB --kind thp -- --jobs 2";
-        let What::Speed(speed) = Args::parse_from(line.split(' ')).what else { panic!("{line}") };
+        let Measurement::Speed(speed) = Args::parse_from(line.split(' ')).measurement else {
+            panic!("{line}")
+        };
         assert_eq!((speed.memory.size, speed.memory.kind.as_str()), (64 << 20, "thp"));
         assert_eq!(speed.options, ["--jobs", "2"]);
         assert!(Args::try_parse_from(["bench", "speed", "--pairs", "0"]).is_err());
@@ -262,7 +264,7 @@ mod tests {
     /// Goal: a crowd matches the promise: 1,000 threads, one of each process awake.
     #[test]
     fn a_crowd_has_a_thousand_threads() {
-        let What::Look(look) = Args::parse_from(["bench", "look"]).what else {
+        let Measurement::Look(look) = Args::parse_from(["bench", "look"]).measurement else {
             panic!("another verb")
         };
         assert_eq!((look.threads, look.processes, look.awake), (1000, 50, Awake::One));
@@ -271,7 +273,8 @@ mod tests {
     /// Goal: the machine of the promise is the one that is made.
     #[test]
     fn the_large_machine_has_eight_nodes_and_1024_cpus() {
-        let What::Topology(options) = Args::parse_from(["bench", "topology"]).what else {
+        let Measurement::Topology(options) = Args::parse_from(["bench", "topology"]).measurement
+        else {
             panic!("another verb")
         };
         let topology = options.machine.topology();

@@ -8,39 +8,39 @@ use serde_json::Value;
 
 /// A direction of a move between two nodes.
 #[derive(Clone, Copy, Debug)]
-pub enum Way {
+pub enum Direction {
     /// From node 0 to node 1.
-    There,
+    Forward,
     /// From node 1 to node 0.
-    Back,
+    Backward,
 }
 
-impl Way {
-    /// Returns `There` for even turns and `Back` for odd ones.
-    pub fn of_turn(turn: u32) -> Self {
-        if turn.is_multiple_of(2) { Self::There } else { Self::Back }
+impl Direction {
+    /// Returns `Forward` for even turns and `Backward` for odd ones.
+    pub fn of_round(turn: u32) -> Self {
+        if turn.is_multiple_of(2) { Self::Forward } else { Self::Backward }
     }
 
     fn words(self) -> [&'static str; 2] {
         match self {
-            Self::There => ["0", "1"],
-            Self::Back => ["1", "0"],
+            Self::Forward => ["0", "1"],
+            Self::Backward => ["1", "0"],
         }
     }
 }
 
 /// A command that moves a process.
 #[derive(Clone, Debug)]
-pub enum Mover {
+pub enum MoveCommand {
     /// The command in common use today: one thread, no account.
     Migratepages,
     /// `nodeward move` with options.
     Nodeward(Vec<String>),
 }
 
-impl Mover {
+impl MoveCommand {
     /// Moves a process. Returns the time from the start of the command to its end.
-    pub fn run(&self, pid: u32, way: Way) -> Result<Duration> {
+    pub fn run(&self, pid: u32, way: Direction) -> Result<Duration> {
         let pid = pid.to_string();
         let mut command = match self {
             Self::Migratepages => Command::new("migratepages"),

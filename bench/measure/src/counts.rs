@@ -5,22 +5,23 @@ use std::collections::BTreeMap;
 use std::io::{BufWriter, Write, stdout};
 
 use anyhow::{Context, Result};
-use nodeward_lab_counts::{Cell, Reader};
+use nodeward_lab_counts::{AccessCount, CountsReader};
 use nodeward_linux::Linux;
 use nodeward_machine::{Machine, Process};
 use nodeward_model::Pid;
 
-use crate::args::Counts;
+use crate::args::CountsOptions;
 
 /// Prints a line `ADDRESS NODE COUNT` for each page of a process and each node that accessed it.
-pub fn print(options: &Counts) -> Result<()> {
-    let reader = Reader::of_this_machine().context("cannot read counts: see nodeward-lab run")?;
+pub fn print(options: &CountsOptions) -> Result<()> {
+    let reader =
+        CountsReader::open_in_guest().context("cannot read counts: see nodeward-lab run")?;
     let frames = reader.frames()?;
-    let counts: BTreeMap<u64, Vec<Cell>> =
+    let counts: BTreeMap<u64, Vec<AccessCount>> =
         frames.into_iter().map(|count| (count.frame, count.by)).collect();
     let linux = Linux::open();
-    let process = linux.hold(Pid::new(options.pid)?)?;
-    let count = |cell: &Cell| if options.accesses { cell.accesses } else { cell.misses };
+    let process = linux.open_process(Pid::new(options.pid)?)?;
+    let count = |cell: &AccessCount| if options.accesses { cell.accesses } else { cell.misses };
     let mut out = BufWriter::new(stdout().lock());
     each_page(&*process, linux.page_bytes(), |address, frame| {
         for (node, cell) in counts.get(&frame).into_iter().flatten().enumerate() {

@@ -12,10 +12,10 @@ use nodeward_linux::sysfs;
 use nodeward_model::NodeId;
 use serde_json::{Value, json};
 
-use crate::args::{Exchange, Memory};
+use crate::args::{ExchangeOptions, MemoryOptions};
 use crate::commands::timed_json;
-use crate::numbers::{all_short, ms, short};
-use crate::target::Target;
+use crate::numbers::{all_rounded, ms, rounded};
+use crate::target::LoadTarget;
 
 const NODES: [NodeId; 2] = [NodeId(0), NodeId(1)];
 const HUGE_PAGE_BYTES: u64 = 2 << 20;
@@ -28,14 +28,15 @@ const MIB: f64 = 1_048_576.0;
 const LOOK: Duration = Duration::from_micros(500);
 
 /// Exchanges all pages, alternating directions, and watches the free memory.
-pub fn measure(options: &Exchange) -> Result<Value> {
-    let memory = Memory { size: options.size, kind: "anonymous".to_owned() };
-    let targets = [Target::start_on(0, &memory, None)?, Target::start_on(1, &memory, None)?];
+pub fn measure(options: &ExchangeOptions) -> Result<Value> {
+    let memory = MemoryOptions { size: options.size, kind: "anonymous".to_owned() };
+    let targets =
+        [LoadTarget::start_on(0, &memory, None)?, LoadTarget::start_on(1, &memory, None)?];
     let _ballast = Ballast::leave_free(options.free)?;
     let (mut extra_mib, mut took) = (Vec::new(), Vec::new());
     for run in 0..options.runs {
         let mut command = command(options, &targets);
-        let (used, result) = watched(|| timed_json(&mut command))?;
+        let (used, result) = watch_free_memory(|| timed_json(&mut command))?;
         let (time, report) = result?;
         eprintln!("  run {}: {time:.2?}, {:.1} MiB beyond", run + 1, used as f64 / MIB);
         anyhow::ensure!(report["account"]["skipped"] == json!({}), "pages stayed: {report}");
@@ -46,16 +47,16 @@ pub fn measure(options: &Exchange) -> Result<Value> {
         target.stop()?;
     }
     Ok(json!({
-        "measured": short(extra_mib.iter().copied().fold(0.0, f64::max)),
+        "measured": rounded(extra_mib.iter().copied().fold(0.0, f64::max)),
         "unit": "MiB",
         "size_bytes": options.size,
         "free_bytes": options.free,
-        "extra_mib": all_short(&extra_mib),
-        "ms": all_short(&ms(&took)),
+        "extra_mib": all_rounded(&extra_mib),
+        "ms": all_rounded(&ms(&took)),
     }))
 }
 
-fn command(options: &Exchange, targets: &[Target]) -> Command {
+fn command(options: &ExchangeOptions, targets: &[LoadTarget]) -> Command {
     let mut command = Command::new("nodeward");
     command.args(["move", "--json", "--only", "anonymous"]).args(&options.options);
     command.args(targets.iter().map(|target| target.pid().to_string())).args(["0,1", "1,0"]);
@@ -63,7 +64,7 @@ fn command(options: &Exchange, targets: &[Target]) -> Command {
 }
 
 /// Runs `work`. Returns the largest drop of a node's free memory meanwhile, in bytes.
-fn watched<T>(work: impl FnOnce() -> T) -> Result<(u64, T)> {
+fn watch_free_memory<T>(work: impl FnOnce() -> T) -> Result<(u64, T)> {
     let before = free()?;
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -5,14 +5,14 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::args::{Ledger, LedgerFigure};
+use crate::args::{LedgerFigure, LedgerOptions};
 use crate::commands::timed_json;
-use crate::numbers::{all_short, median, short};
-use crate::target::Target;
+use crate::numbers::{all_rounded, median, rounded};
+use crate::target::LoadTarget;
 
 /// Moves a process and undoes the move, repeatedly.
-pub fn measure(options: &Ledger) -> Result<Value> {
-    let target = Target::start(&options.memory, None)?;
+pub fn measure(options: &LedgerOptions) -> Result<Value> {
+    let target = LoadTarget::start(&options.memory, None)?;
     let (mut cost, mut off) = (Vec::new(), Vec::new());
     for turn in 0..options.moves {
         let mut command = Command::new("nodeward");
@@ -33,14 +33,14 @@ pub fn measure(options: &Ledger) -> Result<Value> {
     target.stop()?;
     let worst_off = off.iter().copied().fold(0.0, f64::max);
     Ok(json!({
-        "measured": short(match options.figure {
+        "measured": rounded(match options.figure {
             LedgerFigure::Cost => median(&cost),
             LedgerFigure::Undo => worst_off,
         }),
         "unit": "%",
         "size_bytes": options.memory.size,
-        "cost_percent": all_short(&cost),
-        "off_percent": all_short(&off),
+        "cost_percent": all_rounded(&cost),
+        "off_percent": all_rounded(&off),
     }))
 }
 

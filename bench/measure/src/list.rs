@@ -13,29 +13,29 @@ use nodeward_model::{Pid, Range};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::args::{List, Memory};
+use crate::args::{ListOptions, MemoryOptions};
 use crate::commands::timed_json;
-use crate::numbers::{all_short, median, ms, short};
+use crate::numbers::{all_rounded, median, ms, rounded};
 use crate::shuffle::shuffled;
-use crate::target::Target;
+use crate::target::LoadTarget;
 
 /// The result of one command.
-struct Sample {
+struct MoveSample {
     took: Duration,
     moved: u64,
 }
 
-impl Sample {
+impl MoveSample {
     fn pages_per_s(&self) -> f64 {
         self.moved as f64 / self.took.as_secs_f64()
     }
 }
 
 /// Measures both in alternation, each in both directions and each first as often as second.
-pub fn measure(options: &List) -> Result<Value> {
-    let memory = Memory { size: options.size, kind: "anonymous".to_owned() };
-    let target = Target::start(&memory, None)?;
-    let bench = Bench::new(options, &target)?;
+pub fn measure(options: &ListOptions) -> Result<Value> {
+    let memory = MemoryOptions { size: options.size, kind: "anonymous".to_owned() };
+    let target = LoadTarget::start(&memory, None)?;
+    let bench = ListBenchmark::new(options, &target)?;
     bench.range(0, 1)?; // a guest's memory is allocated by its host at the first touch
     bench.range(1, 0)?;
     let (mut ranges, mut lists) = (Vec::new(), Vec::new());
@@ -53,17 +53,18 @@ pub fn measure(options: &List) -> Result<Value> {
     }
     drop(bench);
     target.stop()?;
-    let ratio = |(list, range): (&Sample, &Sample)| list.pages_per_s() / range.pages_per_s();
+    let ratio =
+        |(list, range): (&MoveSample, &MoveSample)| list.pages_per_s() / range.pages_per_s();
     let ratios: Vec<f64> = lists.iter().zip(&ranges).map(ratio).collect();
-    let times = |samples: &[Sample]| {
-        all_short(&ms(&samples.iter().map(|sample| sample.took).collect::<Vec<_>>()))
+    let times = |samples: &[MoveSample]| {
+        all_rounded(&ms(&samples.iter().map(|sample| sample.took).collect::<Vec<_>>()))
     };
     Ok(json!({
-        "measured": short(median(&ratios)),
+        "measured": rounded(median(&ratios)),
         "addresses": options.addresses,
         "physical": options.physical,
         "size_bytes": options.size,
-        "ratios": all_short(&ratios),
+        "ratios": all_rounded(&ratios),
         "list_ms": times(&lists),
         "list_pages": lists.iter().map(|sample| sample.moved).collect::<Vec<_>>(),
         "range_ms": times(&ranges),
@@ -71,15 +72,15 @@ pub fn measure(options: &List) -> Result<Value> {
     }))
 }
 
-struct Bench<'a> {
-    options: &'a List,
-    target: &'a Target,
+struct ListBenchmark<'a> {
+    options: &'a ListOptions,
+    target: &'a LoadTarget,
     range: Range,
     folder: TempDir,
 }
 
-impl<'a> Bench<'a> {
-    fn new(options: &'a List, target: &'a Target) -> Result<Self> {
+impl<'a> ListBenchmark<'a> {
+    fn new(options: &'a ListOptions, target: &'a LoadTarget) -> Result<Self> {
         let number = |text| u64::from_str_radix(text, 16);
         let (start, end) = target.range().split_once('-').context("the load's range")?;
         let range = Range::new(number(start)?, number(end)?);
@@ -88,7 +89,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Moves the whole memory as a range.
-    fn range(&self, from: u32, to: u32) -> Result<Sample> {
+    fn range(&self, from: u32, to: u32) -> Result<MoveSample> {
         let mut command = self.command();
         command.args(["--range", self.target.range()]);
         sample(command.args([from.to_string(), to.to_string()]))
@@ -96,7 +97,7 @@ impl<'a> Bench<'a> {
 
     /// Moves the pages of a new list. Frames change with each move, so the list is written anew;
     /// that time is not measured.
-    fn list(&self, to: u32) -> Result<Sample> {
+    fn list(&self, to: u32) -> Result<MoveSample> {
         let path = self.folder.path().join("addresses");
         self.write(&path)?;
         let mut command = self.command();
@@ -130,15 +131,15 @@ impl<'a> Bench<'a> {
     }
 
     fn frames(&self) -> Result<Vec<Option<u64>>> {
-        let process = Linux::open().hold(Pid::new(self.target.pid())?)?;
+        let process = Linux::open().open_process(Pid::new(self.target.pid())?)?;
         let mut frames = Vec::new();
         process.frames(self.range, &mut frames)?;
         Ok(frames)
     }
 }
 
-fn sample(command: &mut Command) -> Result<Sample> {
+fn sample(command: &mut Command) -> Result<MoveSample> {
     let (took, report) = timed_json(command)?;
     let moved = report["account"]["moved"].as_u64().context("a report without an account")?;
-    Ok(Sample { took, moved })
+    Ok(MoveSample { took, moved })
 }

@@ -10,12 +10,12 @@ mod args;
 mod commands;
 mod counts;
 mod exchange;
+mod frame_lookup;
 mod ledger;
 mod list;
-mod look;
-mod loops;
 mod numbers;
 mod shuffle;
+mod snapshot_cost;
 mod speed;
 mod stall;
 mod target;
@@ -27,10 +27,10 @@ use anyhow::Result;
 use clap::Parser;
 use serde_json::Value;
 
-use args::{Args, What};
+use args::{Args, Measurement};
 
 fn main() -> ExitCode {
-    match run(&Args::parse().what) {
+    match run(&Args::parse().measurement) {
         Ok(record) => {
             record.inspect(|record| println!("{record}"));
             ExitCode::SUCCESS
@@ -43,18 +43,18 @@ fn main() -> ExitCode {
 }
 
 /// Runs the selected measurement. Returns its record, if there is one.
-fn run(what: &What) -> Result<Option<Value>> {
+fn run(what: &Measurement) -> Result<Option<Value>> {
     let record = match what {
-        What::Speed(options) => speed::measure(options),
-        What::Stall(options) => stall::measure(options),
-        What::Topology(options) => topology::measure(options),
-        What::Exchange(options) => exchange::measure(options),
-        What::List(options) => list::measure(options),
-        What::Loops(options) => loops::measure(options),
-        What::Ledger(options) => ledger::measure(options),
-        What::Look(options) => look::measure(options),
-        What::Crowd(options) => look::be_crowd(options),
-        What::Counts(options) => return counts::print(options).map(|()| None),
+        Measurement::Speed(options) => speed::measure(options),
+        Measurement::Stall(options) => stall::measure(options),
+        Measurement::Topology(options) => topology::measure(options),
+        Measurement::Exchange(options) => exchange::measure(options),
+        Measurement::List(options) => list::measure(options),
+        Measurement::Loops(options) => frame_lookup::measure(options),
+        Measurement::Ledger(options) => ledger::measure(options),
+        Measurement::Look(options) => snapshot_cost::measure(options),
+        Measurement::Crowd(options) => snapshot_cost::run_crowd_process(options),
+        Measurement::Counts(options) => return counts::print(options).map(|()| None),
     };
     record.map(Some)
 }

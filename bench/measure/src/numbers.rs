@@ -16,13 +16,13 @@ pub fn ms(times: &[Duration]) -> Vec<f64> {
 }
 
 /// Rounds to three decimals, which is more than any of this is worth.
-pub fn short(value: f64) -> f64 {
+pub fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
 
 /// Rounds all values to three decimals.
-pub fn all_short(values: &[f64]) -> Vec<f64> {
-    values.iter().map(|&value| short(value)).collect()
+pub fn all_rounded(values: &[f64]) -> Vec<f64> {
+    values.iter().map(|&value| rounded(value)).collect()
 }
 
 /// Returns bytes per second, for moves of `bytes` bytes with these durations in milliseconds.

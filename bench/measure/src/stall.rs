@@ -9,18 +9,18 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::args::Stall;
-use crate::commands::{Mover, Way};
-use crate::numbers::{all_short, median, ms, rate, ratios, short};
-use crate::target::{Probe, Target};
+use crate::args::StallOptions;
+use crate::commands::{Direction, MoveCommand};
+use crate::numbers::{all_rounded, median, ms, rate, ratios, rounded};
+use crate::target::{LoadTarget, ProbeOptions};
 
 /// Lets each command move a process of its own there and back, in alternation: so a command that
 /// begins later does not meet a different machine.
-pub fn measure(options: &Stall) -> Result<Value> {
-    let plain = Mover::Nodeward(options.options.clone());
+pub fn measure(options: &StallOptions) -> Result<Value> {
+    let plain = MoveCommand::Nodeward(options.options.clone());
     let budget = ["--stall".to_owned(), options.stall.clone()];
-    let paced = Mover::Nodeward([&options.options[..], &budget[..]].concat());
-    let mut rows = [paced, plain, Mover::Migratepages].map(Row::new);
+    let paced = MoveCommand::Nodeward([&options.options[..], &budget[..]].concat());
+    let mut rows = [paced, plain, MoveCommand::Migratepages].map(CommandStalls::new);
     warm_up(options)?;
     for turn in 0..options.turns {
         let in_turn: Vec<usize> = if turn % 2 == 0 { vec![0, 1, 2] } else { vec![2, 1, 0] };
@@ -30,23 +30,23 @@ pub fn measure(options: &Stall) -> Result<Value> {
 }
 
 /// Touches memory on both nodes: a guest's memory is allocated by its host at the first touch.
-fn warm_up(options: &Stall) -> Result<()> {
-    let target = Target::start(&options.memory, None)?;
-    let mover = Mover::Nodeward(options.options.clone());
-    mover.run(target.pid(), Way::There)?;
-    mover.run(target.pid(), Way::Back)?;
+fn warm_up(options: &StallOptions) -> Result<()> {
+    let target = LoadTarget::start(&options.memory, None)?;
+    let mover = MoveCommand::Nodeward(options.options.clone());
+    mover.run(target.pid(), Direction::Forward)?;
+    mover.run(target.pid(), Direction::Backward)?;
     target.stop().map(drop)
 }
 
 /// A command, and its measurements.
-struct Row {
-    mover: Mover,
+struct CommandStalls {
+    mover: MoveCommand,
     took: Vec<Duration>,
-    waits: Vec<Waits>,
+    waits: Vec<WaitTimes>,
 }
 
 /// The waits of the probing thread of one process.
-struct Waits {
+struct WaitTimes {
     count: u64,
     p50_ms: f64,
     p99_ms: f64,
@@ -54,18 +54,18 @@ struct Waits {
     p99_with_queue_ms: f64,
 }
 
-impl Row {
-    fn new(mover: Mover) -> Self {
+impl CommandStalls {
+    fn new(mover: MoveCommand) -> Self {
         Self { mover, took: Vec::new(), waits: Vec::new() }
     }
 
-    fn turn(&mut self, options: &Stall) -> Result<()> {
-        let probe = Probe { interval: &options.interval, burst: options.burst };
-        let target = Target::start(&options.memory, Some(probe))?;
+    fn turn(&mut self, options: &StallOptions) -> Result<()> {
+        let probe = ProbeOptions { interval: &options.interval, burst: options.burst };
+        let target = LoadTarget::start(&options.memory, Some(probe))?;
         for turn in 0..options.moves {
-            self.took.push(self.mover.run(target.pid(), Way::of_turn(turn))?);
+            self.took.push(self.mover.run(target.pid(), Direction::of_round(turn))?);
         }
-        let waits = Waits::read(&target.stop()?)?;
+        let waits = WaitTimes::read(&target.stop()?)?;
         eprintln!(
             "  {:<38} {:>5} waits: median {:.3} ms, 99 % within {:.3} ms, longest {:.3} ms",
             self.mover.name(),
@@ -84,26 +84,26 @@ impl Row {
     }
 
     fn record(&self, bytes: u64) -> Value {
-        let waits = |waits: &Waits| {
+        let waits = |waits: &WaitTimes| {
             json!({
                 "waits": waits.count,
-                "p50_ms": short(waits.p50_ms),
-                "p99_ms": short(waits.p99_ms),
-                "max_ms": short(waits.max_ms),
-                "p99_with_queue_ms": short(waits.p99_with_queue_ms),
+                "p50_ms": rounded(waits.p50_ms),
+                "p99_ms": rounded(waits.p99_ms),
+                "max_ms": rounded(waits.max_ms),
+                "p99_with_queue_ms": rounded(waits.p99_with_queue_ms),
             })
         };
         let took_ms = ms(&self.took);
         json!({
             "command": self.mover.name(),
             "bytes_per_s": rate(bytes, &took_ms),
-            "ms": all_short(&took_ms),
+            "ms": all_rounded(&took_ms),
             "processes": self.waits.iter().map(waits).collect::<Vec<_>>(),
         })
     }
 }
 
-impl Waits {
+impl WaitTimes {
     fn read(done: &Value) -> Result<Self> {
         let number = |name: &str| {
             done.pointer(&format!("/probe/{name}"))
@@ -121,14 +121,14 @@ impl Waits {
     }
 }
 
-fn record(options: &Stall, rows: &[Row; 3]) -> Result<Value> {
+fn record(options: &StallOptions, rows: &[CommandStalls; 3]) -> Result<Value> {
     let [paced, _, theirs] = rows;
     let ratio = median(&ratios(&theirs.took, &paced.took));
     let bytes = options.memory.size;
     Ok(json!({
-        "measured": short(paced.worst_p99_ms()),
+        "measured": rounded(paced.worst_p99_ms()),
         "unit": "ms",
-        "times_as_fast_as_migratepages": short(ratio),
+        "times_as_fast_as_migratepages": rounded(ratio),
         "kind": options.memory.kind,
         "size_bytes": bytes,
         "commands": rows.iter().map(|row| row.record(bytes)).collect::<Vec<_>>(),
@@ -147,9 +147,9 @@ mod tests {
         let waits = times(1_000_000);
         let done =
             json!({"probe": {"touches": times(1), "waits": waits, "waits_with_queue": times(9)}});
-        let waits = Waits::read(&done).unwrap();
+        let waits = WaitTimes::read(&done).unwrap();
         assert_eq!(waits.count, 1_000_000);
         assert_eq!((waits.p50_ms, waits.p99_ms, waits.max_ms), (1.0, 2.0, 3.0));
-        assert!(Waits::read(&json!({"probe": null})).is_err());
+        assert!(WaitTimes::read(&json!({"probe": null})).is_err());
     }
 }

@@ -7,11 +7,11 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::args::Memory;
+use crate::args::MemoryOptions;
 
 /// The rate at which a thread of the load touches pages.
 #[derive(Clone, Copy, Debug)]
-pub struct Probe<'a> {
+pub struct ProbeOptions<'a> {
     /// The time between two bursts.
     pub interval: &'a str,
     /// Pages in a burst.
@@ -20,32 +20,36 @@ pub struct Probe<'a> {
 
 /// A running load with all its memory in place on one node. Dropping it ends it.
 #[derive(Debug)]
-pub struct Target {
+pub struct LoadTarget {
     child: Child,
-    says: BufReader<ChildStdout>,
+    output: BufReader<ChildStdout>,
     range: String,
 }
 
-impl Target {
+impl LoadTarget {
     /// Starts a load on node 0 that does not touch its memory until its end, when it checks every
     /// word. With a probe, one thread touches random pages meanwhile and measures how long that
     /// takes.
-    pub fn start(memory: &Memory, probe: Option<Probe>) -> Result<Self> {
+    pub fn start(memory: &MemoryOptions, probe: Option<ProbeOptions>) -> Result<Self> {
         Self::start_on(0, memory, probe)
     }
 
-    /// Like [`Target::start`], on any node.
-    pub fn start_on(node: u32, memory: &Memory, probe: Option<Probe>) -> Result<Self> {
+    /// Like [`LoadTarget::start`], on any node.
+    pub fn start_on(
+        node: u32,
+        memory: &MemoryOptions,
+        probe: Option<ProbeOptions>,
+    ) -> Result<Self> {
         let mut command = Command::new("nodeward-load");
         command.args(["--node", &node.to_string(), "--threads", "0", "--kind", &memory.kind]);
         command.args(["--size", &memory.size.to_string()]);
-        if let Some(Probe { interval, burst }) = probe {
+        if let Some(ProbeOptions { interval, burst }) = probe {
             command.args(["--probe", "--probe-interval", interval]);
             command.args(["--probe-burst", &burst.to_string()]);
         }
         let mut child = command.stdout(Stdio::piped()).spawn().context("nodeward-load")?;
         let out = child.stdout.take().context("the load has no output")?;
-        let mut target = Self { child, says: BufReader::new(out), range: String::new() };
+        let mut target = Self { child, output: BufReader::new(out), range: String::new() };
         let ready = target.line().context("the load did not begin")?;
         let range = ready.get("range").and_then(Value::as_str);
         target.range = range.context("the load does not tell its range")?.to_owned();
@@ -78,12 +82,12 @@ impl Target {
 
     fn line(&mut self) -> Result<Value> {
         let mut line = String::new();
-        self.says.read_line(&mut line)?;
+        self.output.read_line(&mut line)?;
         serde_json::from_str(&line).context("a line that is not JSON")
     }
 }
 
-impl Drop for Target {
+impl Drop for LoadTarget {
     fn drop(&mut self) {
         // It may have ended already; then there is nothing left to do.
         let _ = self.end();

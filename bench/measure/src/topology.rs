@@ -8,12 +8,12 @@ use anyhow::{Context, Result};
 use nodeward_linux::sysfs::{as_capture, unpack};
 use serde_json::{Value, json};
 
-use crate::args::Topology;
+use crate::args::TopologyOptions;
 use crate::commands::timed;
-use crate::numbers::{all_short, median, ms, short};
+use crate::numbers::{all_rounded, median, ms, rounded};
 
 /// Makes the machine and shows it as often as requested.
-pub fn measure(options: &Topology) -> Result<Value> {
+pub fn measure(options: &TopologyOptions) -> Result<Value> {
     let root = tempfile::tempdir().context("no directory for the machine's files")?;
     let topology = options.machine.topology();
     unpack(&as_capture(&topology), root.path())?;
@@ -22,12 +22,12 @@ pub fn measure(options: &Topology) -> Result<Value> {
     let took: Vec<Duration> = (0..options.runs).map(|_| timed(&mut show)).collect::<Result<_>>()?;
     let took_ms = ms(&took);
     Ok(json!({
-        "measured": short(median(&took_ms)),
+        "measured": rounded(median(&took_ms)),
         "unit": "ms",
         "machine": options.machine.to_string(),
         "made_from_a_description": true,
         "nodes": topology.nodes.len(),
         "cpus": topology.cpus.len(),
-        "runs_ms": all_short(&took_ms),
+        "runs_ms": all_rounded(&took_ms),
     }))
 }

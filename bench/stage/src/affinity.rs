@@ -36,7 +36,7 @@ pub fn confine_this_thread(cpus: &Cpumask) -> io::Result<()> {
 ///
 /// # Errors
 /// If the process is gone, or belongs to another user.
-pub fn confine(pid: u32, cpus: &Cpumask) -> io::Result<()> {
+pub fn confine_process(pid: u32, cpus: &Cpumask) -> io::Result<()> {
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
         let tid = thread?.file_name().to_string_lossy().parse().ok().and_then(Pid::from_raw);
         match sched_setaffinity(tid, &set(cpus)) {
@@ -68,7 +68,7 @@ mod tests {
                 confine_this_thread(&Cpumask::from_iter([cpu])).unwrap();
                 assert_eq!(sched_getcpu(), cpu.0 as usize);
             }
-            confine(std::process::id(), &all).unwrap();
+            confine_process(std::process::id(), &all).unwrap();
         })
         .join()
         .unwrap();

@@ -1,13 +1,13 @@
 //! The protocol between `nodeward-stage`, which runs tasks under a balancer inside the lab, and its
-//! caller: a [`Play`] goes in, [`Line`]s come out.
+//! caller: a [`RunSpec`] goes in, [`RunEvent`]s come out.
 //!
 //! The tasks are `nodeward-stream`, the other program of this package.
 
 #![forbid(unsafe_code)]
 
 pub mod affinity;
-mod line;
-mod play;
+mod event;
+mod run_spec;
 
-pub use line::{Burden, Curtain, Line, Look};
-pub use play::{Balancer, Play, Task};
+pub use event::{CounterSample, RunEnd, RunEvent, RunOverhead};
+pub use run_spec::{BalancerSpec, RunSpec, TaskSpec};

@@ -3,18 +3,18 @@
 #![forbid(unsafe_code)]
 
 mod args;
-mod crew;
-mod dump;
-mod ground;
-mod hand;
-mod lot;
+mod kernel_setting;
 mod means;
+mod move_totals;
+mod owned_range;
 mod pattern;
-mod post;
 mod report;
-mod setting;
-mod tally;
-mod watch;
+mod test_memory;
+mod test_threads;
+mod thread_context;
+mod thread_dump;
+mod thread_status;
+mod watchdog;
 
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
@@ -25,17 +25,17 @@ use clap::Parser;
 use nodeward::PagerOptions;
 
 use args::Args;
-use crew::{Crew, Ending, Part, Times};
-use ground::Ground;
-use means::{ALL, BROKEN, Kind, Site, Skipped};
-use post::Post;
-use report::Report;
-use tally::Tally;
+use means::{ALL, BROKEN, MeansEnv, MeansSpec, SkippedMeans};
+use move_totals::SharedMoveTotals;
+use report::TortureReport;
+use test_memory::TestMemory;
+use test_threads::{RunLimits, TestEnd, TestThreads, ThreadSpec};
+use thread_status::ThreadStatus;
 
 fn main() -> ExitCode {
     let args = Args::parse();
     if args.list {
-        ALL.iter().for_each(|kind| println!("{:<10}{}", kind.name, kind.what));
+        ALL.iter().for_each(|kind| println!("{:<10}{}", kind.name, kind.description));
         return ExitCode::SUCCESS;
     }
     match run(&args) {
@@ -48,49 +48,49 @@ fn main() -> ExitCode {
     }
 }
 
-fn code(ending: &Ending) -> u8 {
+fn code(ending: &TestEnd) -> u8 {
     match ending {
-        Ending::Clean => 0,
-        Ending::Fault(_, fault) if fault.is_loss() => 7,
-        Ending::Fault(..) => 6,
-        Ending::Stands(_) => 9,
+        TestEnd::Clean => 0,
+        TestEnd::Failed(_, fault) if fault.is_loss() => 7,
+        TestEnd::Failed(..) => 6,
+        TestEnd::Hung(_) => 9,
     }
 }
 
-fn run(args: &Args) -> Result<Ending> {
-    let kinds = chosen(args);
+fn run(args: &Args) -> Result<TestEnd> {
+    let kinds = chosen_means(args);
     let seed = args.seed.unwrap_or_else(new_seed);
-    eprintln!("{}", again(args, seed));
+    eprintln!("{}", repeat_command(args, seed));
     let options = PagerOptions { kernel_only: args.kernel_only, ..Default::default() };
-    let mut ground = Ground::open(&options)?;
-    let road = ground.pager.road().name();
+    let mut ground = TestMemory::open(&options)?;
+    let road = ground.pager.backend().name();
     let mut skipped_means = std::collections::BTreeMap::new();
-    let parts = parts(args, &kinds, &mut ground, |kind, Skipped(why)| {
+    let parts = parts(args, &kinds, &mut ground, |kind, SkippedMeans(why)| {
         skipped_means.insert(kind.name, why);
     });
-    let posts: Vec<_> = parts.iter().map(|part| Arc::clone(&part.post)).collect();
-    let (tally, began) = (Arc::new(Tally::default()), Instant::now());
-    let mut crew = Crew::start(parts, seed, &tally);
+    let posts: Vec<_> = parts.iter().map(|part| Arc::clone(&part.status)).collect();
+    let (tally, began) = (Arc::new(SharedMoveTotals::default()), Instant::now());
+    let mut crew = TestThreads::start(parts, seed, &tally);
     let [run, patience] = [args.time, args.patience].map(Duration::from_nanos);
-    let ending = crew.watch(Times { run, steps: args.steps, patience });
-    let mut report = Report { seed, road, skipped_means, ..Report::default() };
+    let ending = crew.run(RunLimits { run, steps: args.steps, hang_limit: patience });
+    let mut report = TortureReport { seed, road, skipped_means, ..TortureReport::default() };
     report.kernel = rustix::system::uname().release().to_string_lossy().into_owned();
     report.ran_ms = began.elapsed().as_millis() as u64;
     for post in posts {
         let name = post.name.split('-').next().unwrap_or_default().to_owned();
         *report.steps.entry(name).or_default() += post.steps();
     }
-    report.moves(&tally.so_far());
-    report.stood(crew.watchdog.longest());
-    report.ended(&ending);
+    report.record_moves(&tally.snapshot());
+    report.record_standstill(crew.watchdog.longest());
+    report.record_end(&ending);
     println!("{}", serde_json::to_string(&report)?);
     Ok(ending)
 }
 
 /// Returns the requested means.
-fn chosen(args: &Args) -> Vec<&'static Kind> {
-    let is_named = |kind: &&Kind| args.means.iter().any(|name| name == kind.name);
-    let is_left = |kind: &&Kind| !args.without.iter().any(|name| name == kind.name);
+fn chosen_means(args: &Args) -> Vec<&'static MeansSpec> {
+    let is_named = |kind: &&MeansSpec| args.means.iter().any(|name| name == kind.name);
+    let is_left = |kind: &&MeansSpec| !args.without.iter().any(|name| name == kind.name);
     let all = ALL.iter().filter(|_| args.means.is_empty());
     all.chain(ALL.iter().chain(BROKEN).filter(is_named)).filter(is_left).collect()
 }
@@ -98,26 +98,27 @@ fn chosen(args: &Args) -> Vec<&'static Kind> {
 /// Makes the threads of all means, with their posts.
 fn parts(
     args: &Args,
-    kinds: &[&'static Kind],
-    ground: &mut Ground,
-    mut skip: impl FnMut(&'static Kind, Skipped),
-) -> Vec<Part> {
+    kinds: &[&'static MeansSpec],
+    ground: &mut TestMemory,
+    mut skip: impl FnMut(&'static MeansSpec, SkippedMeans),
+) -> Vec<ThreadSpec> {
     let posts = Arc::new(OnceLock::new());
     let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     let whole_machine = args.whole_machine;
     let shared = Arc::clone(&posts);
-    let mut site = Site { ground, dir, whole_machine, movers: args.movers, posts: shared };
+    let mut site =
+        MeansEnv { memory: ground, dir, whole_machine, movers: args.movers, statuses: shared };
     let mut parts = Vec::new();
     for kind in kinds {
         match (kind.make)(&mut site) {
             Err(why) => skip(kind, why),
             Ok(all) => parts.extend((1..).zip(all).map(|(number, means)| {
                 let name = format!("{}-{number}", kind.name);
-                Part { post: Arc::new(Post::new(name.clone())), name, means }
+                ThreadSpec { status: Arc::new(ThreadStatus::new(name.clone())), name, means }
             })),
         }
     }
-    posts.get_or_init(|| parts.iter().map(|part| Arc::clone(&part.post)).collect());
+    posts.get_or_init(|| parts.iter().map(|part| Arc::clone(&part.status)).collect());
     parts
 }
 
@@ -127,7 +128,7 @@ fn new_seed() -> u64 {
 }
 
 /// Returns the command that repeats the run with the same random numbers.
-fn again(args: &Args, seed: u64) -> String {
+fn repeat_command(args: &Args, seed: u64) -> String {
     let given = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     let seed = if args.seed.is_some() { String::new() } else { format!("--seed {seed} ") };
     format!("the same again: nodeward-torture {seed}{given}")

@@ -4,14 +4,14 @@
 use std::fmt;
 
 /// The number of writes of a page; 0 if it is empty.
-pub type Turn = u32;
+pub type WriteVersion = u32;
 
-const TURN_BITS: u32 = 32;
+const VERSION_BITS: u32 = 32;
 const INDEX_BITS: u32 = 24;
 
 /// The identity of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Name {
+pub struct WordId {
     /// The lot that it belongs to.
     pub owner: u8,
     /// Its index there.
@@ -19,22 +19,22 @@ pub struct Name {
 }
 
 /// Returns the value of a word after `turn` writes of its page.
-pub fn value(name: Name, turn: Turn) -> u64 {
+pub fn value(name: WordId, turn: WriteVersion) -> u64 {
     if turn == 0 {
         return 0;
     }
     let index = u64::from(name.index) & ((1 << INDEX_BITS) - 1);
-    u64::from(name.owner) << (TURN_BITS + INDEX_BITS) | index << TURN_BITS | u64::from(turn)
+    u64::from(name.owner) << (VERSION_BITS + INDEX_BITS) | index << VERSION_BITS | u64::from(turn)
 }
 
-fn name_of(value: u64) -> Name {
-    let index = (value >> TURN_BITS) as u32 & ((1 << INDEX_BITS) - 1);
-    Name { owner: (value >> (TURN_BITS + INDEX_BITS)) as u8, index }
+fn word_id_of(value: u64) -> WordId {
+    let index = (value >> VERSION_BITS) as u32 & ((1 << INDEX_BITS) - 1);
+    WordId { owner: (value >> (VERSION_BITS + INDEX_BITS)) as u8, index }
 }
 
 /// An error in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wrong {
+pub enum MismatchKind {
     /// The whole page has the content of an earlier write.
     LostWrite,
     /// A part of the page has the content of an earlier write.
@@ -46,10 +46,10 @@ pub enum Wrong {
     /// The value was never written.
     Garbage,
     /// The page was wrong for a moment only.
-    Passing,
+    Transient,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for MismatchKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::LostWrite => "a lost write: the page is as it was before",
@@ -57,33 +57,39 @@ impl fmt::Display for Wrong {
             Self::OtherPage => "another page",
             Self::Empty => "an empty page, or a part of one",
             Self::Garbage => "what nobody ever wrote",
-            Self::Passing => "a word that was wrong when it was read first, and right afterwards",
+            Self::Transient => "a word that was wrong when it was read first, and right afterwards",
         })
     }
 }
 
 /// Returns the error of a page whose words were read as `found`; `None` if there is none.
-pub fn judge(names: impl Fn(usize) -> Name, turn: Turn, found: &[u64]) -> Option<Verdict> {
+pub fn compare_page(
+    names: impl Fn(usize) -> WordId,
+    turn: WriteVersion,
+    found: &[u64],
+) -> Option<Mismatch> {
     let wrong = |&at: &usize| found[at] != value(names(at), turn);
     let at = (0..found.len()).find(wrong)?;
     let all = (0..found.len()).all(|at| wrong(&at));
     let (name, held) = (names(at), found[at]);
     let wrong = match held {
-        0 => Wrong::Empty,
-        _ if name_of(held) != name && held as u32 <= turn.max(1 << 20) => Wrong::OtherPage,
-        _ if name_of(held) != name || held as u32 > turn => Wrong::Garbage,
-        _ if all => Wrong::LostWrite,
-        _ => Wrong::Torn,
+        0 => MismatchKind::Empty,
+        _ if word_id_of(held) != name && held as u32 <= turn.max(1 << 20) => {
+            MismatchKind::OtherPage
+        }
+        _ if word_id_of(held) != name || held as u32 > turn => MismatchKind::Garbage,
+        _ if all => MismatchKind::LostWrite,
+        _ => MismatchKind::Torn,
     };
-    Some(Verdict { wrong, at, expected: value(name, turn), found: held })
+    Some(Mismatch { kind: wrong, word: at, expected: value(name, turn), found: held })
 }
 
 /// The first wrong word of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    pub wrong: Wrong,
+pub struct Mismatch {
+    pub kind: MismatchKind,
     /// Its index in the page.
-    pub at: usize,
+    pub word: usize,
     pub expected: u64,
     pub found: u64,
 }
@@ -94,31 +100,31 @@ mod tests {
 
     const WORDS: usize = 512;
 
-    fn name(at: usize) -> Name {
-        Name { owner: 7, index: 1024 + at as u32 }
+    fn name(at: usize) -> WordId {
+        WordId { owner: 7, index: 1024 + at as u32 }
     }
 
-    fn page(turn: Turn) -> Vec<u64> {
+    fn page(turn: WriteVersion) -> Vec<u64> {
         (0..WORDS).map(|at| value(name(at), turn)).collect()
     }
 
-    fn wrong(found: &[u64]) -> Option<Wrong> {
-        judge(name, 9, found).map(|verdict| verdict.wrong)
+    fn wrong(found: &[u64]) -> Option<MismatchKind> {
+        compare_page(name, 9, found).map(|verdict| verdict.kind)
     }
 
     /// Goal: each error that a mover of pages can make has its own name; a correct page has none.
     #[test]
     fn mistakes_are_told_apart() {
         assert_eq!(wrong(&page(9)), None);
-        assert_eq!(wrong(&page(8)), Some(Wrong::LostWrite));
+        assert_eq!(wrong(&page(8)), Some(MismatchKind::LostWrite));
         let half = [&page(9)[..WORDS / 2], &page(8)[WORDS / 2..]].concat();
-        assert_eq!(wrong(&half), Some(Wrong::Torn));
-        assert_eq!(wrong(&[0; WORDS]), Some(Wrong::Empty));
+        assert_eq!(wrong(&half), Some(MismatchKind::Torn));
+        assert_eq!(wrong(&[0; WORDS]), Some(MismatchKind::Empty));
         let other: Vec<u64> =
-            (0..WORDS).map(|at| value(Name { owner: 8, ..name(at) }, 9)).collect();
-        assert_eq!(wrong(&other), Some(Wrong::OtherPage));
-        assert_eq!(wrong(&page(10)), Some(Wrong::Garbage));
-        assert_eq!(wrong(&[u64::MAX; WORDS]), Some(Wrong::Garbage));
+            (0..WORDS).map(|at| value(WordId { owner: 8, ..name(at) }, 9)).collect();
+        assert_eq!(wrong(&other), Some(MismatchKind::OtherPage));
+        assert_eq!(wrong(&page(10)), Some(MismatchKind::Garbage));
+        assert_eq!(wrong(&[u64::MAX; WORDS]), Some(MismatchKind::Garbage));
     }
 
     /// Goal: any changed bit is detected, with its word.
@@ -127,7 +133,7 @@ mod tests {
         for (at, bit) in (0..WORDS).zip((0..64).cycle()) {
             let mut found = page(9);
             found[at] ^= 1 << bit;
-            assert_eq!(judge(name, 9, &found).map(|verdict| verdict.at), Some(at));
+            assert_eq!(compare_page(name, 9, &found).map(|verdict| verdict.word), Some(at));
         }
     }
 
@@ -135,7 +141,7 @@ mod tests {
     /// there.
     #[test]
     fn an_empty_page_may_be_right() {
-        assert_eq!(judge(name, 0, &[0; WORDS]), None);
-        assert!(judge(name, 0, &page(1)).is_some());
+        assert_eq!(compare_page(name, 0, &[0; WORDS]), None);
+        assert!(compare_page(name, 0, &page(1)).is_some());
     }
 }

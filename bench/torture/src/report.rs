@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::crew::Ending;
-use crate::tally::Moves;
-use crate::watch::Standstill;
+use crate::move_totals::MoveTotals;
+use crate::test_threads::TestEnd;
+use crate::watchdog::Standstill;
 
 /// The results of a run.
 #[derive(Debug, Default, Serialize)]
-pub struct Report {
+pub struct TortureReport {
     pub seed: u64,
     pub kernel: String,
     pub road: &'static str,
@@ -40,9 +40,9 @@ pub struct Report {
     pub fault: Option<String>,
 }
 
-impl Report {
+impl TortureReport {
     /// Adds the outcome of migrations.
-    pub fn moves(&mut self, moves: &Moves) {
+    pub fn record_moves(&mut self, moves: &MoveTotals) {
         self.migrations = moves.calls;
         self.moved_pages = moves.account.moved;
         self.lazy_pages = moves.lazy_pages;
@@ -54,21 +54,21 @@ impl Report {
     }
 
     /// Adds the longest standstill.
-    pub fn stood(&mut self, longest: &Standstill) {
+    pub fn record_standstill(&mut self, longest: &Standstill) {
         self.longest_standstill_ms = longest.time.as_millis() as u64;
-        self.longest_standstill_of.clone_from(&longest.who);
-        self.longest_standstill_after.clone_from(&longest.story);
+        self.longest_standstill_of.clone_from(&longest.thread);
+        self.longest_standstill_after.clone_from(&longest.recent_actions);
     }
 
     /// Adds the ending.
-    pub fn ended(&mut self, ending: &Ending) {
+    pub fn record_end(&mut self, ending: &TestEnd) {
         self.fault = match ending {
-            Ending::Clean => None,
-            Ending::Fault(who, fault) => Some(format!("{who}: {fault}")),
-            Ending::Stands(post) => {
-                Some(format!("{} stands still, after: {}", post.name, post.story()))
+            TestEnd::Clean => None,
+            TestEnd::Failed(who, fault) => Some(format!("{who}: {fault}")),
+            TestEnd::Hung(post) => {
+                Some(format!("{} stands still, after: {}", post.name, post.recent_actions()))
             }
         };
-        self.lost = u64::from(matches!(ending, Ending::Fault(_, fault) if fault.is_loss()));
+        self.lost = u64::from(matches!(ending, TestEnd::Failed(_, fault) if fault.is_loss()));
     }
 }

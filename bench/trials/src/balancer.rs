@@ -9,27 +9,27 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use nodeward_linux::patience::Patience;
+use nodeward_linux::test_wait::TestDeadline;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::guest::{set, write};
-use crate::load::Load;
-use crate::numa_maps::{Nodes, nodes_within};
-use crate::{Ran, guest};
+use crate::guest::{write, write_optional};
+use crate::load::LoadProcess;
+use crate::numa_maps::{PagesByNode, pages_within};
+use crate::{CaseOutcome, guest};
 
 /// Maximum number of rounds until an expected event, however fast they are.
 const ROUNDS_MAX: usize = 150;
 /// Options for quick decisions, with JSON output and few messages.
-const USUAL: [&str; 5] =
+const BALANCE_ARGS: [&str; 5] =
     ["balance", "--json", "--quiet", "--interval=100ms", "--run-time-min=100ms"];
 /// The switch of the kernel's NUMA balancing.
-pub const KERNELS: &str = "/proc/sys/kernel/numa_balancing";
+pub const NUMA_BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 
 /// One round, as `--json` prints it.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Round {
+pub struct RoundLine {
     pub patrol: bool,
     pub settled: bool,
     pub stands_back: bool,
@@ -37,13 +37,13 @@ pub struct Round {
     pub threads: u64,
     pub moved_pages: u64,
     pub nudged: u64,
-    pub processes: Vec<Row>,
+    pub processes: Vec<RoundProcess>,
     pub news: Vec<Value>,
 }
 
 /// One process of a round.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Row {
+pub struct RoundProcess {
     pub entity: u64,
     pub pid: u32,
     pub home: Option<Value>,
@@ -51,28 +51,28 @@ pub struct Row {
     pub memory_reason: Option<String>,
 }
 
-impl Round {
+impl RoundLine {
     /// Returns the row of a process, if there is one.
-    pub fn of(&self, pid: u32) -> Option<&Row> {
+    pub fn process(&self, pid: u32) -> Option<&RoundProcess> {
         self.processes.iter().find(|row| row.pid == pid)
     }
 
     /// Returns the single home node of a process.
     pub fn home(&self, pid: u32) -> Option<u32> {
-        u32::try_from(self.of(pid)?.home.as_ref()?["node"].as_u64()?).ok()
+        u32::try_from(self.process(pid)?.home.as_ref()?["node"].as_u64()?).ok()
     }
 
     /// Returns whether a process has this reason.
-    pub fn is_because(&self, pid: u32, reason: &str) -> bool {
-        self.of(pid).is_some_and(|row| row.reason == reason)
+    pub fn has_reason(&self, pid: u32, reason: &str) -> bool {
+        self.process(pid).is_some_and(|row| row.reason == reason)
     }
 }
 
 /// The directory of balancers' state and standard error.
 #[derive(Clone, Debug)]
-pub struct Place(PathBuf);
+pub struct StateDir(PathBuf);
 
-impl Place {
+impl StateDir {
     /// Creates a new place, writable for everyone.
     pub fn new(name: &str) -> Self {
         let place = Self(PathBuf::from(format!("/tmp/balance-{name}")));
@@ -82,7 +82,7 @@ impl Place {
     }
 
     /// Returns the directory.
-    pub fn folder(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.0
     }
 
@@ -96,19 +96,19 @@ impl Place {
 
     /// Returns a `balance` command with the usual options.
     pub fn balance(&self, words: &str) -> Command {
-        let mut command = self.command(&USUAL.join(" "));
+        let mut command = self.command(&BALANCE_ARGS.join(" "));
         command.args(words.split_whitespace());
         command
     }
 
     /// Starts a balancer.
-    pub fn start(&self, words: &str) -> Balance {
-        Balance::spawn(&mut self.balance(words))
+    pub fn start(&self, words: &str) -> BalancerProcess {
+        BalancerProcess::spawn(&mut self.balance(words))
     }
 
     /// Starts a balancer for another user.
-    pub fn start_as(&self, user: u32, words: &str) -> Balance {
-        Balance::spawn(self.balance(words).uid(user).gid(user))
+    pub fn start_as(&self, user: u32, words: &str) -> BalancerProcess {
+        BalancerProcess::spawn(self.balance(words).uid(user).gid(user))
     }
 
     /// Returns the ledger, the newest operation first.
@@ -121,7 +121,7 @@ impl Place {
 
 /// A running balancer. It is killed when the value is dropped.
 #[derive(Debug)]
-pub struct Balance {
+pub struct BalancerProcess {
     child: Child,
     output: BufReader<ChildStdout>,
     errors: PathBuf,
@@ -135,14 +135,14 @@ pub struct Balance {
 
 /// The output of a balancer until its end.
 #[derive(Debug)]
-pub struct Ended {
+pub struct BalancerExit {
     pub code: Option<i32>,
     pub moved_pages: u64,
     pub news: Vec<Value>,
     pub stderr: String,
 }
 
-impl Balance {
+impl BalancerProcess {
     /// Starts this command, with its standard error in a file.
     pub fn spawn(command: &mut Command) -> Self {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
@@ -169,13 +169,14 @@ impl Balance {
         kill_process(Pid::from_child(&self.child), signal).expect("our child can be signalled");
     }
 
-    fn next(&mut self) -> Option<Round> {
+    fn next(&mut self) -> Option<RoundLine> {
         let mut line = String::new();
         self.output.read_line(&mut line).expect("the balancer's output can be read");
         if line.is_empty() {
             return None;
         }
-        let round: Round = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        let round: RoundLine =
+            serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"));
         self.moved_pages += round.moved_pages;
         self.nudged += round.nudged;
         self.news.extend(round.news.iter().cloned());
@@ -183,7 +184,7 @@ impl Balance {
     }
 
     /// Returns the next round, without fast rounds.
-    pub fn round(&mut self) -> Round {
+    pub fn next_round(&mut self) -> RoundLine {
         loop {
             match self.next() {
                 Some(round) if round.patrol => {}
@@ -195,20 +196,24 @@ impl Balance {
 
     /// Returns the next round, which is due at once because the settings are read again. Otherwise
     /// an idle balancer would wait long before it.
-    pub fn round_now(&mut self) -> Round {
+    pub fn reload_and_next_round(&mut self) -> RoundLine {
         self.signal(Signal::HUP);
-        self.round()
+        self.next_round()
     }
 
     /// Waits for a round that satisfies a condition.
-    pub fn until(&mut self, what: &str, mut is_so: impl FnMut(&Round) -> bool) -> Round {
-        let patience = Patience::begin();
+    pub fn wait_for_round(
+        &mut self,
+        what: &str,
+        mut is_so: impl FnMut(&RoundLine) -> bool,
+    ) -> RoundLine {
+        let patience = TestDeadline::start();
         for number in 0.. {
-            let round = self.round();
+            let round = self.next_round();
             if is_so(&round) {
                 return round;
             }
-            let may_go_on = number < ROUNDS_MAX || !patience.is_over();
+            let may_go_on = number < ROUNDS_MAX || !patience.has_passed();
             assert!(
                 may_go_on,
                 "{number} rounds in vain until {what}: {round:?}\n{}",
@@ -219,32 +224,32 @@ impl Balance {
     }
 
     /// Waits until some of a load's memory is on node 1: a move is in progress.
-    pub fn until_arrivals(&mut self, load: &Load) {
-        self.until("pages arrive", |_| pages_on(load, 1) > ARRIVED);
+    pub fn wait_for_arrivals(&mut self, load: &LoadProcess) {
+        self.wait_for_round("pages arrive", |_| pages_on(load, 1) > ARRIVED);
     }
 
     /// Waits until a load's memory is at its home according to /proc. Returns the home.
-    pub fn until_home(&mut self, load: &Load) -> u32 {
+    pub fn wait_until_home(&mut self, load: &LoadProcess) -> u32 {
         let mut home = None;
-        self.until("memory is at home", |round| {
+        self.wait_for_round("memory is at home", |round| {
             home = round.home(load.pid());
-            home.is_some_and(|home| is_on(load, home))
+            home.is_some_and(|home| is_mostly_on(load, home))
         });
         home.expect("it has a home")
     }
 
     /// Ends it as systemd does.
-    pub fn stop(self) -> Ended {
+    pub fn stop(self) -> BalancerExit {
         self.signal(Signal::TERM);
         self.end()
     }
 
     /// Waits for the end of a balancer that was told to end. A second signal would end it at once.
-    pub fn end(mut self) -> Ended {
+    pub fn end(mut self) -> BalancerExit {
         while self.next().is_some() {}
         let code = self.child.wait().expect("our child can be waited for").code();
         let news = std::mem::take(&mut self.news);
-        Ended { code, moved_pages: self.moved_pages, news, stderr: self.stderr() }
+        BalancerExit { code, moved_pages: self.moved_pages, news, stderr: self.stderr() }
     }
 
     /// Kills it, so that it cannot react.
@@ -254,7 +259,7 @@ impl Balance {
     }
 }
 
-impl Drop for Balance {
+impl Drop for BalancerProcess {
     fn drop(&mut self) {
         // It may have ended.
         let _ = self.child.kill();
@@ -262,9 +267,9 @@ impl Drop for Balance {
     }
 }
 
-impl Ended {
+impl BalancerExit {
     /// Checks that it ended without errors.
-    pub fn well(self) -> Self {
+    pub fn assert_success(self) -> Self {
         assert_eq!(self.code, Some(0), "{self:?}");
         assert_eq!(self.count("failed"), 0, "{self:?}");
         self
@@ -280,53 +285,53 @@ impl Ended {
 const HOME_MILLI: u64 = 950;
 
 /// Returns whether that share of a load's memory is on a node.
-pub fn is_on(load: &Load, node: u32) -> bool {
-    share_milli(load, node) >= HOME_MILLI
+pub fn is_mostly_on(load: &LoadProcess, node: u32) -> bool {
+    share_permille(load, node) >= HOME_MILLI
 }
 
 /// More pages than a load has there from the start, beside its memory.
 const ARRIVED: u64 = 100;
 
-fn pages(load: &Load) -> Nodes {
-    nodes_within(load.pid(), &load.range())
+fn pages(load: &LoadProcess) -> PagesByNode {
+    pages_within(load.pid(), &load.range())
 }
 
-fn pages_on(load: &Load, node: u32) -> u64 {
+fn pages_on(load: &LoadProcess, node: u32) -> u64 {
     pages(load).get(&node).copied().unwrap_or(0)
 }
 
 /// Checks that all of a load's memory is still on a node.
-pub fn assert_stayed(load: &Load, node: u32) {
+pub fn assert_stayed(load: &LoadProcess, node: u32) {
     // Other mappings may have some pages elsewhere.
     assert!(pages_on(load, node) >= load.ready.pages, "{:?}", pages(load));
 }
 
 /// Returns the share of a load's memory on a node, in thousandths.
-pub fn share_milli(load: &Load, node: u32) -> u64 {
+pub fn share_permille(load: &LoadProcess, node: u32) -> u64 {
     let pages = pages(load);
     let all: u64 = pages.values().sum();
     pages.get(&node).copied().unwrap_or(0) * 1000 / all.max(1)
 }
 
 /// Returns options that name loads.
-pub fn named(loads: &[&Load]) -> String {
+pub fn pid_options(loads: &[&LoadProcess]) -> String {
     loads.iter().map(|load| format!("--pid {} ", load.pid())).collect()
 }
 
 /// Switches the kernel's NUMA balancing off.
-pub fn alone() -> Ran {
-    set(KERNELS, "0")
+pub fn disable_numa_balancing() -> CaseOutcome {
+    write_optional(NUMA_BALANCING, "0")
 }
 
 /// Starts a load that may run on CPU 1 only, with its memory on node 0: its home is node 1.
-pub fn load_away(words: &str) -> Load {
-    guest::run_on(&[1]);
-    let load = Load::start(&format!("--node 0 --unbind {words}"));
-    guest::run_on(&[0, 1]);
+pub fn start_load_away(words: &str) -> LoadProcess {
+    guest::pin_this_thread(&[1]);
+    let load = LoadProcess::start(&format!("--node 0 --unbind {words}"));
+    guest::pin_this_thread(&[0, 1]);
     load
 }
 
 /// Puts a process into a cgroup.
-pub fn enter(folder: &str, pid: u32) {
+pub fn enter_cgroup(folder: &str, pid: u32) {
     write(&format!("{folder}/cgroup.procs"), &pid.to_string());
 }

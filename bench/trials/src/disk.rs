@@ -7,14 +7,14 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::Ordering::Relaxed;
 
-use nodeward_linux::own::{Area, Backing, Usage};
-use nodeward_linux::{Linux, policy};
+use nodeward_linux::own_process::{AreaAdvice, AreaBacking, MappedArea};
+use nodeward_linux::{Linux, mempolicy};
 use nodeward_machine::Machine;
 use nodeward_model::{CpuId, NodeId};
 
-use crate::Skipped;
+use crate::CaseSkipped;
 use crate::guest::{load_drivers, run, write};
-use crate::numa_maps::{Nodes, nodes_within};
+use crate::numa_maps::{PagesByNode, pages_within};
 
 /// Bytes in a base page.
 pub const PAGE: u64 = 4096;
@@ -28,17 +28,17 @@ pub struct Disk {
 
 impl Disk {
     /// Creates an ext4 on a disk in memory.
-    pub fn ext4() -> Result<Self, Skipped> {
+    pub fn ext4() -> Result<Self, CaseSkipped> {
         let device = device("/dev/ram0")?;
         run("mke2fs", &["-b", "4096", device]);
         Ok(Self::mount("ext4", device, "rw"))
     }
 
     /// Creates an xfs on a disk in memory, with the host's mkfs.
-    pub fn xfs() -> Result<Self, Skipped> {
+    pub fn xfs() -> Result<Self, CaseSkipped> {
         let device = device("/dev/ram1")?;
         if !Path::new("/bin/mkfs.xfs").exists() {
-            return Err(Skipped("mkfs.xfs is not here; apt install xfsprogs".to_owned()));
+            return Err(CaseSkipped("mkfs.xfs is not here; apt install xfsprogs".to_owned()));
         }
         run("mkfs.xfs", &["-q", "-f", device]);
         Ok(Self::mount("xfs", device, "rw"))
@@ -46,7 +46,7 @@ impl Disk {
 
     /// Creates an ext4 on memory that the kernel treats as persistent, with files that are mapped
     /// from there.
-    pub fn dax() -> Result<Self, Skipped> {
+    pub fn dax() -> Result<Self, CaseSkipped> {
         let device = device("/dev/pmem0")?;
         run("mke2fs", &["-b", "4096", device]);
         Ok(Self::mount("ext4", device, "dax"))
@@ -62,7 +62,7 @@ impl Disk {
     }
 
     /// Mounts a file system without a device: tmpfs, ramfs, hugetlbfs.
-    pub fn of_memory(kind: &str, options: &str) -> Self {
+    pub fn without_device(kind: &str, options: &str) -> Self {
         Self::mount(kind, "none", options)
     }
 
@@ -103,8 +103,8 @@ impl Disk {
         let mut file = File::create(&path).expect("a file can be made");
         // Affinity and memory policy belong to a thread.
         let fill = move || {
-            Linux::open().stay_on(CpuId(0));
-            policy::prefer_memory(NodeId(0)).expect("a memory policy");
+            Linux::open().pin_current_thread(CpuId(0));
+            mempolicy::prefer_memory(NodeId(0)).expect("a memory policy");
             for piece in 0..mib {
                 file.write_all(&numbers(piece << 17)).expect("the file can be written");
             }
@@ -126,7 +126,7 @@ impl Drop for Disk {
     }
 }
 
-fn device(path: &'static str) -> Result<&'static str, Skipped> {
+fn device(path: &'static str) -> Result<&'static str, CaseSkipped> {
     load_drivers();
     // A device appears some time after its driver was loaded.
     for _ in 0..6000 {
@@ -135,7 +135,7 @@ fn device(path: &'static str) -> Result<&'static str, Skipped> {
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    Err(Skipped(format!("this kernel has no {path}")))
+    Err(CaseSkipped(format!("this kernel has no {path}")))
 }
 
 /// Returns a MiB of distinct words, beginning with a number.
@@ -164,8 +164,8 @@ pub fn digest(path: &str) -> u64 {
 }
 
 /// Maps a file in base pages and touches all of them.
-pub fn mapped(path: &str) -> Area {
-    let area = unread(path);
+pub fn map_populated(path: &str) -> MappedArea {
+    let area = map_unpopulated(path);
     area.words().iter().step_by(PAGE as usize / 8).for_each(|word| {
         word.load(Relaxed);
     });
@@ -173,19 +173,20 @@ pub fn mapped(path: &str) -> Area {
 }
 
 /// Maps a file in base pages without touching any.
-pub fn unread(path: &str) -> Area {
+pub fn map_unpopulated(path: &str) -> MappedArea {
     let file = File::options().read(true).write(true).open(path).expect("the file can be opened");
     let bytes = file.metadata().expect("the file is there").len().next_multiple_of(PAGE);
-    let area = Area::map(bytes as usize, Backing::SharedFile(file.as_fd())).expect("mmap");
+    let area =
+        MappedArea::map(bytes as usize, AreaBacking::SharedFile(file.as_fd())).expect("mmap");
     // Existing huge pages stay, but no new ones are made meanwhile; hugetlb pages cannot be
     // advised.
-    area.advise(Usage::BasePages).ok();
+    area.advise(AreaAdvice::BasePages).ok();
     area
 }
 
 /// Returns the places of a file's pages, by /proc/self/numa_maps of a mapping of our own.
-pub fn places(path: &str) -> Nodes {
-    let area = mapped(path);
+pub fn pages_by_node(path: &str) -> PagesByNode {
+    let area = map_populated(path);
     let range = area.address()..area.address() + area.bytes() as u64;
-    nodes_within(std::process::id(), &range)
+    pages_within(std::process::id(), &range)
 }

@@ -6,13 +6,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Once;
 
-pub use nodeward_linux::patience::wait_until;
+pub use nodeward_linux::test_wait::wait_until;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::Skipped;
+use crate::CaseSkipped;
 
 /// The unprivileged user that cases run programs as.
-pub const SOMEBODY: u32 = 1000;
+pub const UNPRIVILEGED_USER: u32 = 1000;
 
 /// Returns the text of a file that must exist.
 pub fn read(path: &str) -> String {
@@ -25,8 +25,8 @@ pub fn write(path: &str, text: &str) {
 }
 
 /// Writes a switch that this kernel may lack.
-pub fn set(path: &str, text: &str) -> Result<(), Skipped> {
-    fs::write(path, text).map_err(|error| Skipped(format!("{path}: {error}")))
+pub fn write_optional(path: &str, text: &str) -> Result<(), CaseSkipped> {
+    fs::write(path, text).map_err(|error| CaseSkipped(format!("{path}: {error}")))
 }
 
 /// Returns a counter of /proc/vmstat.
@@ -52,12 +52,12 @@ pub fn run(program: &str, arguments: &[&str]) {
 }
 
 /// Sets the affinity of this thread, and of processes that it starts.
-pub fn run_on(cpus: &[usize]) {
+pub fn pin_this_thread(cpus: &[usize]) {
     sched_setaffinity(None, &set_of(cpus)).expect("the CPUs are ours");
 }
 
 /// Sets the affinity of all threads of a process.
-pub fn let_run_on(pid: u32, cpus: &[usize]) {
+pub fn set_affinity(pid: u32, cpus: &[usize]) {
     for tid in threads(pid) {
         let tid = rustix::process::Pid::from_raw(tid.cast_signed());
         sched_setaffinity(tid, &set_of(cpus)).expect("the thread is there");
@@ -81,12 +81,12 @@ pub fn affinities(pid: u32) -> BTreeSet<String> {
 }
 
 /// Returns the last CPU of a thread.
-pub fn cpu_of(tid: &str) -> u64 {
+pub fn last_cpu(tid: &str) -> u64 {
     stat(tid, 39)
 }
 
 /// Returns the CPU time of a thread, in hundredths of a second.
-pub fn ran_ticks(tid: &str) -> u64 {
+pub fn cpu_ticks(tid: &str) -> u64 {
     stat(tid, 14) + stat(tid, 15)
 }
 
@@ -146,39 +146,39 @@ pub struct Cpuset {
 
 impl Cpuset {
     /// Creates a group below the root.
-    pub fn new(name: &str, nodes: &str) -> Result<Self, Skipped> {
+    pub fn new(name: &str, nodes: &str) -> Result<Self, CaseSkipped> {
         let folder = control_group(name, "cpuset")?;
         write(&format!("{folder}/cpuset.mems"), nodes);
         Ok(Self { folder })
     }
 
     /// Puts a process into it.
-    pub fn take(&self, pid: u32) {
+    pub fn add_process(&self, pid: u32) {
         write(&format!("{}/cgroup.procs", self.folder), &pid.to_string());
     }
 }
 
 /// A cgroup that limits memory. This process is in it until the value is dropped.
 #[derive(Debug)]
-pub struct MemoryGroup {
+pub struct MemoryCgroup {
     folder: String,
 }
 
-impl MemoryGroup {
+impl MemoryCgroup {
     /// Creates a group below the root and enters it; it has no limit yet.
-    pub fn enter(name: &str) -> Result<Self, Skipped> {
+    pub fn enter(name: &str) -> Result<Self, CaseSkipped> {
         let folder = control_group(name, "memory")?;
         write(&format!("{folder}/cgroup.procs"), "0");
         Ok(Self { folder })
     }
 
     /// Limits the group to its present use plus a number of bytes.
-    pub fn allow_more(&self, bytes: u64) {
+    pub fn limit_above_usage(&self, bytes: u64) {
         self.limit("memory.max", bytes);
     }
 
     /// Makes the kernel throttle the group above its present use plus a number of bytes.
-    pub fn slow_down_above(&self, bytes: u64) {
+    pub fn throttle_above_usage(&self, bytes: u64) {
         self.limit("memory.high", bytes);
     }
 
@@ -189,7 +189,7 @@ impl MemoryGroup {
     }
 }
 
-impl Drop for MemoryGroup {
+impl Drop for MemoryCgroup {
     fn drop(&mut self) {
         write(&format!("{ROOT_GROUP}/cgroup.procs"), "0");
         fs::remove_dir(&self.folder).expect("nobody is in the group any more");
@@ -199,9 +199,9 @@ impl Drop for MemoryGroup {
 const ROOT_GROUP: &str = "/sys/fs/cgroup";
 
 /// Creates a cgroup below the root with a controller. Returns its directory.
-pub fn control_group(name: &str, controller: &str) -> Result<String, Skipped> {
+pub fn control_group(name: &str, controller: &str) -> Result<String, CaseSkipped> {
     if !Path::new(ROOT_GROUP).join("cgroup.controllers").exists() {
-        return Err(Skipped("control groups of version 2 are not mounted".to_owned()));
+        return Err(CaseSkipped("control groups of version 2 are not mounted".to_owned()));
     }
     write(&format!("{ROOT_GROUP}/cgroup.subtree_control"), &format!("+{controller}"));
     let folder = format!("{ROOT_GROUP}/{name}");

@@ -8,11 +8,11 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use nodeward_linux::Linux;
 use nodeward_machine::Machine;
-use nodeward_model::Place;
+use nodeward_model::PageLocation;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
-use crate::numa_maps::{Nodes, nodes_of, nodes_within};
+use crate::numa_maps::{PagesByNode, pages_of, pages_within};
 
 /// Pages that two workers move by their first calls of 50 ms each at 16 MiB/s, the highest rate of
 /// cases: 2 x
@@ -21,7 +21,7 @@ const FIRST_CALLS_PAGES: u64 = 410;
 
 /// The load's report when its memory is in place.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Ready {
+pub struct LoadReady {
     pub range: String,
     pub hot: String,
     pub pages: u64,
@@ -32,7 +32,7 @@ pub struct Ready {
 
 /// The load's report at its end.
 #[derive(Debug, Deserialize)]
-pub struct Done {
+pub struct LoadDone {
     pub writes: u64,
     pub checks: u64,
     pub mismatches: u64,
@@ -41,25 +41,25 @@ pub struct Done {
 
 /// A running load. It is killed when the value is dropped.
 #[derive(Debug)]
-pub struct Load {
+pub struct LoadProcess {
     child: Child,
     output: BufReader<ChildStdout>,
-    pub ready: Ready,
+    pub ready: LoadReady,
 }
 
-impl Load {
+impl LoadProcess {
     /// Starts a load with these arguments and waits until its memory is in place.
     pub fn start(arguments: &str) -> Self {
         Self::spawn(&mut command(arguments))
     }
 
-    /// As [`Load::start`], for another user.
+    /// As [`LoadProcess::start`], for another user.
     pub fn start_as(user: u32, arguments: &str) -> Self {
         Self::spawn(command(arguments).uid(user).gid(user))
     }
 
     /// Starts a load by way of another program, which becomes the load.
-    pub fn through(program: impl AsRef<OsStr>, words: &str) -> Self {
+    pub fn start_through(program: impl AsRef<OsStr>, words: &str) -> Self {
         Self::spawn(Command::new(program).args(words.split_whitespace()))
     }
 
@@ -93,22 +93,24 @@ impl Load {
     }
 
     /// Returns the places of its pages by /proc/PID/numa_maps, once two reads agree.
-    pub fn nodes(&self) -> Nodes {
-        settled(|| nodes_of(self.pid()))
+    pub fn pages_by_node(&self) -> PagesByNode {
+        stable(|| pages_of(self.pid()))
     }
 
-    /// As [`Load::nodes`], for the mappings that hold the load's memory.
-    pub fn nodes_of_memory(&self) -> Nodes {
-        settled(|| nodes_within(self.pid(), &self.range()))
+    /// As [`LoadProcess::pages_by_node`], for the mappings that hold the load's memory.
+    pub fn memory_by_node(&self) -> PagesByNode {
+        stable(|| pages_within(self.pid(), &self.range()))
     }
 
     /// Returns the place of each page of its memory, from its first address on.
-    pub fn places(&self) -> Vec<Place> {
+    pub fn page_locations(&self) -> Vec<PageLocation> {
         let pid = nodeward_model::Pid::new(self.pid()).expect("a pid");
-        let process = Linux::open().hold(pid).expect("our child");
+        let process = Linux::open().open_process(pid).expect("our child");
         let Range { start, end } = self.range();
         let mut places = Vec::new();
-        process.places(nodeward_model::Range::new(start, end), &mut places).expect("we are root");
+        process
+            .locations(nodeward_model::Range::new(start, end), &mut places)
+            .expect("we are root");
         places
     }
 
@@ -116,7 +118,7 @@ impl Load {
     /// returned.
     pub fn wait_for_arrivals(&self) {
         crate::guest::wait_until("pages arrive", || {
-            nodes_within(self.pid(), &self.range())
+            pages_within(self.pid(), &self.range())
                 .get(&1)
                 .is_some_and(|&pages| pages > FIRST_CALLS_PAGES)
         });
@@ -141,9 +143,9 @@ impl Load {
     }
 
     /// Ends it, and checks that its memory held what was written.
-    pub fn done(mut self) -> Done {
+    pub fn end(mut self) -> LoadDone {
         self.signal(Signal::TERM);
-        let done: Done = line(&mut self.output);
+        let done: LoadDone = line(&mut self.output);
         let status = self.child.wait().expect("our child can be waited for");
         assert_eq!((done.mismatches, status.code()), (0, Some(0)), "memory was lost: {done:?}");
         assert!(done.checks > 0, "nothing was checked: {done:?}");
@@ -151,7 +153,7 @@ impl Load {
     }
 }
 
-impl Drop for Load {
+impl Drop for LoadProcess {
     fn drop(&mut self) {
         // It may have ended by itself, as some cases expect.
         let _ = self.child.kill();
@@ -179,7 +181,7 @@ fn line<T: for<'de> Deserialize<'de>>(output: &mut impl BufRead) -> T {
 
 /// Repeats a read until it is stable: a process faults in its last pages some time after it
 /// reported ready.
-fn settled(look: impl Fn() -> Nodes) -> Nodes {
+fn stable(look: impl Fn() -> PagesByNode) -> PagesByNode {
     let mut last = look();
     crate::guest::wait_until("the process has all its pages", || {
         std::thread::sleep(std::time::Duration::from_millis(20));

@@ -19,13 +19,13 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 /// The result of a case that did not fail; a failure is a panic.
-pub type Ran = Result<(), Skipped>;
+pub type CaseOutcome = Result<(), CaseSkipped>;
 /// A case.
-pub type Body = fn() -> Ran;
+pub type CaseFn = fn() -> CaseOutcome;
 
 /// The reason why a case cannot run on this kernel.
 #[derive(Debug)]
-pub struct Skipped(pub String);
+pub struct CaseSkipped(pub String);
 
 fn main() -> ExitCode {
     let names: Vec<String> = std::env::args().skip(1).collect();
@@ -40,12 +40,12 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(failed))
 }
 
-fn run(name: &str, body: Body) -> bool {
+fn run(name: &str, body: CaseFn) -> bool {
     let start = Instant::now();
     let ran = panic::catch_unwind(body);
     match &ran {
         Ok(Ok(())) => println!("ok {name}: {:.1} s", start.elapsed().as_secs_f64()),
-        Ok(Err(Skipped(why))) => println!("skipped {name}: {why}"),
+        Ok(Err(CaseSkipped(why))) => println!("skipped {name}: {why}"),
         Err(_) => println!("FAILED {name}"),
     }
     ran.is_ok()

@@ -8,13 +8,13 @@ use nodeward_model::{Account, SkipReason};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
-use crate::load::Load;
-use crate::numa_maps::Nodes;
+use crate::load::LoadProcess;
+use crate::numa_maps::PagesByNode;
 
 /// The report of a move, as `--json` prints it.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Report {
-    pub processes: Vec<ProcessReport>,
+pub struct MoveJson {
+    pub processes: Vec<ProcessJson>,
     pub account: Account,
     pub interrupted: bool,
     pub error: Option<String>,
@@ -22,50 +22,50 @@ pub struct Report {
 
 /// The part of a report about one process.
 #[derive(Clone, Debug, Deserialize)]
-pub struct ProcessReport {
+pub struct ProcessJson {
     pub account: Account,
-    pub before_pages: Nodes,
-    pub after_pages: Nodes,
+    pub before_pages: PagesByNode,
+    pub after_pages: PagesByNode,
     pub life: String,
 }
 
 /// The report of a move of files, as `--json` prints it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct FilesReport {
-    pub looked: Looked,
+    pub looked: FilesScan,
     pub account: Account,
-    pub before_pages: Nodes,
-    pub after_pages: Nodes,
+    pub before_pages: PagesByNode,
+    pub after_pages: PagesByNode,
     pub interrupted: bool,
 }
 
 /// The part of a report about the files themselves.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Looked {
+pub struct FilesScan {
     pub files: u64,
     pub files_cached: u64,
     pub cached_bytes: u64,
     pub others: u64,
     pub problems: u64,
-    pub first_problems: Vec<Problem>,
+    pub first_problems: Vec<ScanProblem>,
 }
 
 /// A file that was left out.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Problem {
+pub struct ScanProblem {
     pub path: String,
     pub trouble: String,
 }
 
 /// The result of a command.
 #[derive(Debug)]
-pub struct Finished {
+pub struct CommandOutput {
     pub code: i32,
     pub stdout: String,
     pub stderr: String,
 }
 
-impl Finished {
+impl CommandOutput {
     fn of(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
         Self {
@@ -81,18 +81,18 @@ impl Finished {
     }
 
     /// Parses its output, after a check of its exit code.
-    pub fn ended<T: for<'de> Deserialize<'de>>(&self, code: i32) -> T {
+    pub fn json_after_exit<T: for<'de> Deserialize<'de>>(&self, code: i32) -> T {
         assert_eq!(self.code, code, "{self:?}");
         self.json()
     }
 
     /// Returns the report of a move that ended with this code.
-    pub fn report(&self, code: i32) -> Report {
-        self.ended(code)
+    pub fn report_after_exit(&self, code: i32) -> MoveJson {
+        self.json_after_exit(code)
     }
 
     /// Checks that it was refused with this code and one line that has these words in it.
-    pub fn refused(&self, code: i32, words: &[&str]) {
+    pub fn assert_refused(&self, code: i32, words: &[&str]) {
         assert_eq!((self.code, self.stdout.as_str()), (code, ""), "{self:?}");
         assert_eq!(self.stderr.lines().count(), 1, "one clear line: {self:?}");
         for word in words {
@@ -102,32 +102,32 @@ impl Finished {
 }
 
 /// Runs nodeward with these words to its end.
-pub fn nodeward(words: &str) -> Finished {
-    finish(&mut command(words))
+pub fn nodeward(words: &str) -> CommandOutput {
+    run_command(&mut command(words))
 }
 
 /// As [`nodeward`], for another user.
-pub fn nodeward_as(user: u32, words: &str) -> Finished {
-    finish(command(words).uid(user).gid(user))
+pub fn nodeward_as(user: u32, words: &str) -> CommandOutput {
+    run_command(command(words).uid(user).gid(user))
 }
 
 /// Moves the memory of a load.
-pub fn move_load(load: &Load, words: &str) -> Finished {
+pub fn move_load(load: &LoadProcess, words: &str) -> CommandOutput {
     nodeward(&format!("move --json --quiet {} {words}", load.pid()))
 }
 
 /// As [`move_load`], for another user.
-pub fn move_load_as(user: u32, load: &Load, words: &str) -> Finished {
+pub fn move_load_as(user: u32, load: &LoadProcess, words: &str) -> CommandOutput {
     nodeward_as(user, &format!("move --json --quiet {} {words}", load.pid()))
 }
 
 /// A move in progress.
 #[derive(Debug)]
-pub struct Underway(Child);
+pub struct RunningMove(Child);
 
-impl Underway {
+impl RunningMove {
     /// Starts moving the memory of a load.
-    pub fn start(load: &Load, words: &str) -> Self {
+    pub fn start(load: &LoadProcess, words: &str) -> Self {
         Self::begin(&format!("{} {words}", load.pid()))
     }
 
@@ -150,19 +150,19 @@ impl Underway {
     }
 
     /// Waits for its end.
-    pub fn finish(self) -> Finished {
-        Finished::of(self.0.wait_with_output().expect("nodeward can be waited for"))
+    pub fn finish(self) -> CommandOutput {
+        CommandOutput::of(self.0.wait_with_output().expect("nodeward can be waited for"))
     }
 }
 
 /// Returns the reasons and counts that a case expects.
-pub fn reasons<const N: usize>(expected: [(SkipReason, u64); N]) -> BTreeMap<SkipReason, u64> {
+pub fn skip_counts<const N: usize>(expected: [(SkipReason, u64); N]) -> BTreeMap<SkipReason, u64> {
     expected.into()
 }
 
 /// Runs a command to its end.
-pub fn finish(command: &mut Command) -> Finished {
-    Finished::of(command.output().expect("the program starts"))
+pub fn run_command(command: &mut Command) -> CommandOutput {
+    CommandOutput::of(command.output().expect("the program starts"))
 }
 
 fn command(words: &str) -> Command {

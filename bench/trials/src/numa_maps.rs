@@ -5,27 +5,27 @@ use std::fs;
 use std::ops::Range;
 
 /// Base pages by node.
-pub type Nodes = BTreeMap<u32, u64>;
+pub type PagesByNode = BTreeMap<u32, u64>;
 
 const BASE_KIB: u64 = 4;
 
 /// Returns the pages of a process; none if it is gone.
-pub fn nodes_of(pid: u32) -> Nodes {
-    nodes_within(pid, &(0..u64::MAX))
+pub fn pages_of(pid: u32) -> PagesByNode {
+    pages_within(pid, &(0..u64::MAX))
 }
 
 /// Returns the pages of a process in mappings that begin in a range, or contain its beginning.
-pub fn nodes_within(pid: u32, range: &Range<u64>) -> Nodes {
+pub fn pages_within(pid: u32, range: &Range<u64>) -> PagesByNode {
     let text = text_of(&format!("/proc/{pid}/numa_maps"));
     let maps = text_of(&format!("/proc/{pid}/maps"));
-    let kernels_own = kernels_own(&maps);
+    let kernels_own = kernel_mappings(&maps);
     let mappings: Vec<(u64, &str)> = text
         .lines()
         .filter_map(mapping)
         .filter(|(start, _)| !kernels_own.contains(start))
         .collect();
     let first = mappings.iter().rposition(|&(start, _)| start <= range.start).unwrap_or(0);
-    let mut nodes = Nodes::new();
+    let mut nodes = PagesByNode::new();
     let inside =
         mappings[first.min(mappings.len())..].iter().filter(|(start, _)| *start < range.end);
     for (_, fields) in inside {
@@ -41,7 +41,7 @@ fn text_of(path: &str) -> String {
 
 /// Returns the start of mappings whose pages belong to the kernel; newer kernels count those pages
 /// too.
-fn kernels_own(maps: &str) -> BTreeSet<u64> {
+fn kernel_mappings(maps: &str) -> BTreeSet<u64> {
     let own = maps.lines().filter(|line| line.contains("[v"));
     own.filter_map(|line| u64::from_str_radix(line.split_once('-')?.0, 16).ok()).collect()
 }
@@ -51,7 +51,7 @@ fn mapping(line: &str) -> Option<(u64, &str)> {
     Some((u64::from_str_radix(start, 16).ok()?, fields))
 }
 
-fn add(nodes: &mut Nodes, fields: &str) {
+fn add(nodes: &mut PagesByNode, fields: &str) {
     let value = |field: &str, name: &str| field.strip_prefix(name)?.strip_prefix('=')?.parse().ok();
     let page_kib = fields.split(' ').find_map(|field| value(field, "kernelpagesize_kB"));
     let base_pages = page_kib.unwrap_or(BASE_KIB) / BASE_KIB;
@@ -73,7 +73,7 @@ mod tests {
     /// Goal: counts are in base pages, whatever the page size; not every N is a node.
     #[test]
     fn pages_are_added_up() {
-        let mut nodes = Nodes::new();
+        let mut nodes = PagesByNode::new();
         add(&mut nodes, "default anon=3 dirty=3 N0=2 N3=1 kernelpagesize_kB=4");
         add(&mut nodes, "bind:1 huge anon=2 N3=2 kernelpagesize_kB=2048");
         add(&mut nodes, "default file=/tmp/N0=7x Name=1");

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use nodeward_lab::{Kernel, scenario};
+use nodeward_lab::{GuestKernel, scenario};
 use nodeward_model::units::parse_duration_ns;
 
-use guests::Guest;
+use guests::CaseGuest;
 
 mod guests;
 mod programs;
@@ -14,8 +14,8 @@ mod programs;
 /// Cases wait for a number of rounds, which are 3 s apart when the balancer is idle.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-fn on_two_nodes(kernel: &Kernel, names: &[&str]) {
-    let mut guest = Guest::new(kernel, scenario("two-nodes"));
+fn on_two_nodes(kernel: &GuestKernel, names: &[&str]) {
+    let mut guest = CaseGuest::new(kernel, scenario("two-nodes"));
     guest.timeout = TIMEOUT;
     guest.run(names);
 }
@@ -25,18 +25,18 @@ const HOMES: [&str; 3] = ["balance_brings_threads_home", "balance_once", "balanc
 
 #[test]
 fn homes_on_6_12() {
-    on_two_nodes(&Kernel::V6_12, &HOMES);
+    on_two_nodes(&GuestKernel::V6_12, &HOMES);
 }
 
 /// Samples come from a program, not from the kernel.
 #[test]
 fn pages_by_samples() {
-    on_two_nodes(&Kernel::V6_12, &["balance_by_samples"]);
+    on_two_nodes(&GuestKernel::V6_12, &["balance_by_samples"]);
 }
 
 #[test]
 fn homes_on_the_newest_kernel() {
-    on_two_nodes(&Kernel::Newest, &HOMES);
+    on_two_nodes(&GuestKernel::Newest, &HOMES);
 }
 
 /// Cases with low-priority work beside programs that use all CPUs of a guest.
@@ -45,12 +45,12 @@ const BUSY: [&str; 3] =
 
 #[test]
 fn memory_beside_busy_programs_on_6_12() {
-    on_two_nodes(&Kernel::V6_12, &BUSY);
+    on_two_nodes(&GuestKernel::V6_12, &BUSY);
 }
 
 #[test]
 fn memory_beside_busy_programs_on_the_newest_kernel() {
-    on_two_nodes(&Kernel::Newest, &BUSY);
+    on_two_nodes(&GuestKernel::Newest, &BUSY);
 }
 
 /// The effects of affinity, parentage and pid are decided by the balancer; kernels do not differ in
@@ -59,13 +59,13 @@ fn memory_beside_busy_programs_on_the_newest_kernel() {
 fn changes_of_targets() {
     let targets =
         ["balance_targets_fork", "balance_targets_go_elsewhere", "balance_pid_comes_back"];
-    on_two_nodes(&Kernel::V6_12, &targets);
+    on_two_nodes(&GuestKernel::V6_12, &targets);
 }
 
 #[test]
 fn surroundings() {
     on_two_nodes(
-        &Kernel::V6_12,
+        &GuestKernel::V6_12,
         &[
             "balance_without_privilege",
             "balance_beside_the_kernel",
@@ -80,7 +80,7 @@ fn surroundings() {
 #[test]
 fn as_a_service() {
     on_two_nodes(
-        &Kernel::V6_12,
+        &GuestKernel::V6_12,
         &["balance_of_two", "balance_tells_systemd", "balance_run_at_home"],
     );
 }
@@ -90,7 +90,7 @@ fn as_a_service() {
 fn churn() {
     let text = std::env::var("SOAK_TIME").unwrap_or_else(|_| "5s".to_owned());
     let time = Duration::from_nanos(parse_duration_ns(&text).expect("SOAK_TIME is a time"));
-    let mut guest = Guest::new(&Kernel::V6_12, scenario("two-nodes"));
+    let mut guest = CaseGuest::new(&GuestKernel::V6_12, scenario("two-nodes"));
     guest.timeout += time * 2;
     guest.env = vec![("SOAK_TIME".to_owned(), text)];
     guest.run(&["balance_churn"]);

@@ -4,7 +4,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nodeward_lab::{Count, GuestFile, Kernel, Run, for_counting_test, scenario};
+use nodeward_lab::{
+    CountOptions, GuestFile, GuestKernel, GuestRun, open_for_counting_test, scenario,
+};
 
 const PROGRAMS: [&str; 4] = ["nodeward", "nodeward-load", "nodeward-trials", "nodeward-bench"];
 const CASES: [&str; 4] = [
@@ -15,17 +17,17 @@ const CASES: [&str; 4] = [
 ];
 
 /// Runs the cases on a machine that counts; none may fail or be skipped.
-fn count(kernel: Kernel, cold: bool) {
-    let Some(lab) = for_counting_test(&kernel) else { return };
+fn count(kernel: GuestKernel, cold: bool) {
+    let Some(lab) = open_for_counting_test(&kernel) else { return };
     let Some(programs) = std::env::var_os("NODEWARD_GUEST_DIR").map(PathBuf::from) else {
         println!("skipped: NODEWARD_GUEST_DIR is not set; `cargo xtask ci lab` sets it");
         return;
     };
     let command = ["nodeward-trials"].into_iter().chain(CASES);
-    let mut run = Run::new(scenario("two-nodes"), command);
+    let mut run = GuestRun::new(scenario("two-nodes"), command);
     run.files = PROGRAMS.iter().map(|name| GuestFile::new(programs.join(name))).collect();
     // A small cache, so that little work is enough to miss in it.
-    run.count = Some(Count { llc_bytes: 256 << 10, ..Count::default() });
+    run.count = Some(CountOptions { llc_bytes: 256 << 10, ..CountOptions::default() });
     run.timeout = Duration::from_secs(600);
     (run.kernel, run.cold) = (kernel, cold);
     let finished = lab.run(&run).expect("the lab runs");
@@ -42,16 +44,16 @@ fn count(kernel: Kernel, cold: bool) {
 
 #[test]
 fn on_6_12() {
-    count(Kernel::V6_12, false);
+    count(GuestKernel::V6_12, false);
 }
 
 #[test]
 fn on_the_newest_kernel() {
-    count(Kernel::Newest, false);
+    count(GuestKernel::Newest, false);
 }
 
 /// A machine that booted with the counter, instead of getting it after a snapshot.
 #[test]
 fn from_a_cold_boot() {
-    count(Kernel::V6_12, true);
+    count(GuestKernel::V6_12, true);
 }

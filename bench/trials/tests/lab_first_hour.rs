@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use nodeward_lab::{Kernel, Run, for_test, scenario};
+use nodeward_lab::{GuestKernel, GuestRun, open_for_test, scenario};
 
 mod programs;
 
@@ -31,8 +31,8 @@ fn script(lines: &[&str]) -> String {
 /// Checks that every line works as printed, from the first on, with only the programs of `make
 /// shell`, and that these verbs are among them.
 fn is_true(page: &str, verbs: &[&str]) {
-    let kernel = Kernel::V6_12;
-    let Some(lab) = for_test(&kernel) else { return };
+    let kernel = GuestKernel::V6_12;
+    let Some(lab) = open_for_test(&kernel) else { return };
     let Some(programs) = programs::find(&lab, &kernel) else { return };
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
     let text = std::fs::read_to_string(path).expect(page);
@@ -42,7 +42,7 @@ fn is_true(page: &str, verbs: &[&str]) {
         let line = format!("nodeward {verb}");
         assert!(lines.contains(&line.as_str()), "no {line:?} in {lines:?}");
     }
-    let mut run = Run::shell(scenario("two-nodes"), &script(&lines));
+    let mut run = GuestRun::shell(scenario("two-nodes"), &script(&lines));
     run.files = programs.files();
     run.files.retain(|file| TO_TRY.iter().any(|name| file.host.ends_with(name)));
     run.timeout = Duration::from_secs(300);

@@ -1,25 +1,25 @@
 //! `nodeward move` on real kernels: each test is one guest that runs a group of cases of
 //! `nodeward-trials`, which state their goals.
 
-use nodeward_lab::{Kernel, Scenario, scenario};
+use nodeward_lab::{GuestKernel, LabMachine, scenario};
 
-use guests::Guest;
+use guests::CaseGuest;
 
 mod guests;
 mod programs;
 
 /// Runs cases in one guest, prints their output, and fails if one of them did.
-fn cases(kernel: &Kernel, scenario: Scenario, names: &[&str]) {
+fn cases(kernel: &GuestKernel, scenario: LabMachine, names: &[&str]) {
     cases_with("", kernel, scenario, names);
 }
 
 /// As [`cases`], with additional arguments for the kernel.
-fn cases_with(append: &str, kernel: &Kernel, scenario: Scenario, names: &[&str]) {
-    Guest { append: append.to_owned(), ..Guest::new(kernel, scenario) }.run(names);
+fn cases_with(append: &str, kernel: &GuestKernel, scenario: LabMachine, names: &[&str]) {
+    CaseGuest { append: append.to_owned(), ..CaseGuest::new(kernel, scenario) }.run(names);
 }
 
 fn on_two_nodes(names: &[&str]) {
-    cases(&Kernel::V6_12, scenario("two-nodes"), names);
+    cases(&GuestKernel::V6_12, scenario("two-nodes"), names);
 }
 
 /// Cases that may depend on the kernel: its answers, its refusals, the end of processes.
@@ -51,7 +51,7 @@ const ON_EVERY_KERNEL: [&str; 23] = [
 
 #[test]
 fn on_6_1() {
-    cases(&Kernel::V6_1, scenario("two-nodes"), &ON_EVERY_KERNEL);
+    cases(&GuestKernel::V6_1, scenario("two-nodes"), &ON_EVERY_KERNEL);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn on_6_12() {
 
 #[test]
 fn on_the_newest_kernel() {
-    cases(&Kernel::Newest, scenario("two-nodes"), &ON_EVERY_KERNEL);
+    cases(&GuestKernel::Newest, scenario("two-nodes"), &ON_EVERY_KERNEL);
 }
 
 /// Each kernel has its own DAMON, if any, and its own method to list written pages.
@@ -80,7 +80,7 @@ const HOT: [&str; 10] = [
 
 #[test]
 fn hot_on_6_1() {
-    cases(&Kernel::V6_1, scenario("two-nodes"), &HOT);
+    cases(&GuestKernel::V6_1, scenario("two-nodes"), &HOT);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn hot_on_6_12() {
 
 #[test]
 fn hot_on_the_newest_kernel() {
-    cases(&Kernel::Newest, scenario("two-nodes"), &HOT);
+    cases(&GuestKernel::Newest, scenario("two-nodes"), &HOT);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn kinds_of_memory() {
 /// On 6.1 and on the newest: each in a guest of its own, because its children stay.
 #[test]
 fn segments() {
-    for kernel in [Kernel::V6_1, Kernel::Newest] {
+    for kernel in [GuestKernel::V6_1, GuestKernel::Newest] {
         cases(&kernel, scenario("two-nodes"), &["segment_whole"]);
     }
     on_two_nodes(&["segment_excluded"]);
@@ -163,13 +163,13 @@ fn as_migratepages() {
 }
 
 /// A second node that is soon full.
-fn small_node(memory: &str) -> Scenario {
+fn small_node(memory: &str) -> LabMachine {
     let text = format!(
         "about = \"A second node too small for what comes\"\n\
         [[node]]\nid = 0\ncpus = 1\nmemory = \"1GiB\"\n\
         [[node]]\nid = 1\ncpus = 1\nmemory = \"{memory}\"\n"
     );
-    Scenario::parse("small-node", &text).expect("a scenario")
+    LabMachine::parse("small-node", &text).expect("a scenario")
 }
 
 #[test]
@@ -191,11 +191,11 @@ fn lists_and_sources() {
 }
 
 /// Nodes that pools of huge pages can quickly fill.
-fn small_nodes() -> Scenario {
+fn small_nodes() -> LabMachine {
     let text = "about = \"Nodes that pools of huge pages can quickly fill\"\n\
         [[node]]\nid = 0\ncpus = 1\nmemory = \"448MiB\"\n\
         [[node]]\nid = 1\ncpus = 1\nmemory = \"320MiB\"\n";
-    Scenario::parse("small-nodes", text).expect("a scenario")
+    LabMachine::parse("small-nodes", text).expect("a scenario")
 }
 
 /// The first case needs memory that was never used: otherwise the kernel compacts memory for pools
@@ -205,7 +205,7 @@ const EXCHANGES: [&str; 3] =
 
 #[test]
 fn nodes_that_change_places() {
-    cases(&Kernel::V6_12, small_nodes(), &EXCHANGES);
+    cases(&GuestKernel::V6_12, small_nodes(), &EXCHANGES);
 }
 
 /// The pager on kernels that have UFFDIO_MOVE.
@@ -222,7 +222,7 @@ const PAGER: [&str; 7] = [
 #[test]
 fn pager_on_6_1() {
     let by_remap = ["pager_by_remap", "pager_by_remap_meddled", "pager_in_a_full_group"];
-    cases(&Kernel::V6_1, scenario("two-nodes"), &by_remap);
+    cases(&GuestKernel::V6_1, scenario("two-nodes"), &by_remap);
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn pager_on_6_12() {
 
 #[test]
 fn pager_on_the_newest_kernel() {
-    cases(&Kernel::Newest, scenario("two-nodes"), &PAGER);
+    cases(&GuestKernel::Newest, scenario("two-nodes"), &PAGER);
 }
 
 /// Kernels differ for the page pool only in how they report pressure; each has its own DAX. 128 MiB
@@ -242,7 +242,7 @@ const BY_ARGUMENTS: [&str; 5] =
 
 #[test]
 fn pool_and_files_on_dax() {
-    for kernel in [Kernel::V6_1, Kernel::V6_12, Kernel::Newest] {
+    for kernel in [GuestKernel::V6_1, GuestKernel::V6_12, GuestKernel::Newest] {
         cases_with("psi=1 memmap=128M!1G", &kernel, scenario("two-nodes"), &BY_ARGUMENTS);
     }
 }
@@ -274,7 +274,7 @@ const FULL: [&str; 6] = [
 
 #[test]
 fn a_full_destination_on_6_12() {
-    cases(&Kernel::V6_12, small_node("128MiB"), &FULL);
+    cases(&GuestKernel::V6_12, small_node("128MiB"), &FULL);
 }
 
 /// Those that depend on the kernel.
@@ -282,7 +282,7 @@ fn a_full_destination_on_6_12() {
 fn a_full_destination_on_the_newest_kernel() {
     let full =
         ["conformance_of_a_full_node", "pager_destination_full", "pager_destination_fills_up"];
-    cases(&Kernel::Newest, small_node("128MiB"), &full);
+    cases(&GuestKernel::Newest, small_node("128MiB"), &full);
 }
 
 /// Files: kernels differ in their folios, and in what they report about them.
@@ -311,7 +311,7 @@ const FILES_OF_ANY_KERNEL: [&str; 3] = ["file_tree", "file_tree_changes", "file_
 
 #[test]
 fn files_on_6_1() {
-    cases(&Kernel::V6_1, scenario("two-nodes"), &FILES);
+    cases(&GuestKernel::V6_1, scenario("two-nodes"), &FILES);
 }
 
 #[test]
@@ -321,20 +321,20 @@ fn files_on_6_12() {
 
 #[test]
 fn files_on_the_newest_kernel() {
-    cases(&Kernel::Newest, scenario("two-nodes"), &FILES);
+    cases(&GuestKernel::Newest, scenario("two-nodes"), &FILES);
 }
 
 #[test]
 fn files_over_a_cold_cache() {
-    cases(&Kernel::V6_12, small_node("256MiB"), &["file_over_cold_cache"]);
+    cases(&GuestKernel::V6_12, small_node("256MiB"), &["file_over_cold_cache"]);
 }
 
 #[test]
 fn several_nodes_with_a_hole() {
-    cases(&Kernel::V6_12, scenario("four-nodes-hole"), &["several_nodes"]);
+    cases(&GuestKernel::V6_12, scenario("four-nodes-hole"), &["several_nodes"]);
 }
 
 #[test]
 fn a_node_without_memory() {
-    cases(&Kernel::V6_12, scenario("memoryless"), &["memoryless_node"]);
+    cases(&GuestKernel::V6_12, scenario("memoryless"), &["memoryless_node"]);
 }

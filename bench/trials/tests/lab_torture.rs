@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use nodeward_lab::{Kernel, scenario};
-use nodeward_model::units::{parse_duration_ns, show_ns};
+use nodeward_lab::{GuestKernel, scenario};
+use nodeward_model::units::{format_ns, parse_duration_ns};
 
-use guests::Guest;
+use guests::CaseGuest;
 
 mod guests;
 mod programs;
@@ -17,44 +17,44 @@ const MOMENTS: &str = "12s";
 /// Maximum time that a thread may stall, in time in which others made progress, unless
 /// `TORTURE_PATIENCE` is set: 4 s were seen on a host with five times as much to do as it has
 /// processors. `make soak` allows 10 s.
-const PATIENCE: &str = "60s";
+const HANG_TIMEOUT: &str = "60s";
 
 /// A guest ends after that and twice the time. (A clean run of 6 s takes 30 s beside other load.)
 const SLOWEST: Duration = Duration::from_secs(600);
 
 /// A third of `TORTURE_TIME` on each kernel.
-fn torture(kernel: &Kernel) {
+fn torture(kernel: &GuestKernel) {
     let set = |name: &str| std::env::var(name).ok();
     let or = |name, default: &str| set(name).unwrap_or_else(|| default.to_owned());
     let time = or("TORTURE_TIME", MOMENTS);
     let time = parse_duration_ns(&time).expect("TORTURE_TIME is a time") / 3;
-    let mut guest = Guest::new(kernel, scenario("two-nodes"));
+    let mut guest = CaseGuest::new(kernel, scenario("two-nodes"));
     guest.timeout = SLOWEST + Duration::from_nanos(time) * 2;
     let all = [
         ("TORTURE_TIME", Some(format!("{}ms", time / 1_000_000))),
-        ("TORTURE_PATIENCE", Some(or("TORTURE_PATIENCE", PATIENCE))),
+        ("TORTURE_PATIENCE", Some(or("TORTURE_PATIENCE", HANG_TIMEOUT))),
         ("TORTURE_SEED", set("TORTURE_SEED")),
     ];
     let given = all.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?)));
     guest.env = given.collect();
-    println!("{} on {kernel}", show_ns(time));
+    println!("{} on {kernel}", format_ns(time));
     guest.run(&["torture"]);
 }
 
 /// Goal: the method of kernels before 6.8, by mremap.
 #[test]
 fn on_6_1() {
-    torture(&Kernel::V6_1);
+    torture(&GuestKernel::V6_1);
 }
 
 /// Goal: the fastest method.
 #[test]
 fn on_6_12() {
-    torture(&Kernel::V6_12);
+    torture(&GuestKernel::V6_12);
 }
 
 /// Goal: the fastest method on the newest kernel.
 #[test]
 fn on_the_newest_kernel() {
-    torture(&Kernel::Newest);
+    torture(&GuestKernel::Newest);
 }

@@ -11,7 +11,7 @@ pub struct NodewardCancel(pub Cancel);
 /// Makes a request that is not set yet. Free it with nodeward_cancel_free().
 #[unsafe(no_mangle)]
 pub extern "C" fn nodeward_cancel_new() -> *mut NodewardCancel {
-    pointers::hand_over(NodewardCancel(Cancel::new()))
+    pointers::into_c(NodewardCancel(Cancel::new()))
 }
 
 /// Sets the request. It stays set: migrations that it is passed to, now or later, end after the
@@ -28,5 +28,5 @@ pub unsafe extern "C" fn nodeward_cancel_set(cancel: *const NodewardCancel) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_cancel_free(cancel: *mut NodewardCancel) {
     // SAFETY: it comes from `nodeward_cancel_new`, and C does not use it again.
-    unsafe { pointers::end(cancel) };
+    unsafe { pointers::free_box(cancel) };
 }

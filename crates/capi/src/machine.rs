@@ -22,6 +22,6 @@ pub unsafe extern "C" fn nodeward_nodes(
     status_of(|| {
         let found = nodeward::nodes()?.iter().map(|node| node.0).collect::<Vec<u32>>();
         // SAFETY: C has room for so many.
-        unsafe { pointers::list(&found, nodes, capacity, count) }
+        unsafe { pointers::write_list(&found, nodes, capacity, count) }
     })
 }

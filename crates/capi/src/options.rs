@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use nodeward::{
     Budget, Error, ForkRule, Id, Migration, Mode, NodeId, Nodemask, PageSize, PagerOptions,
-    Placement, PoolOptions, Progress, RegionOptions, Supply, Tuning,
+    Placement, PoolOptions, Progress, RegionOptions, Supply, TunerKind,
 };
 
 use crate::cancel::NodewardCancel;
 use crate::pointers;
 use crate::sized::{self, Versioned};
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 /// Of struct nodeward_pager_options: use only move_pages(2), which works everywhere.
 pub const NODEWARD_PAGER_KERNEL_ONLY: u32 = 1;
@@ -211,7 +211,7 @@ unsafe impl Versioned for NodewardMigration {
 ///
 /// # Safety
 /// As for [`sized::read`].
-pub unsafe fn pager(from: *const NodewardPagerOptions) -> Result<PagerOptions, Failure> {
+pub unsafe fn pager(from: *const NodewardPagerOptions) -> Result<PagerOptions, CallFailure> {
     // SAFETY: the caller vouches for the pointer.
     let theirs = unsafe { sized::read(from) }?;
     let NodewardPagerOptions { size: _, pool_bytes, lanes, flags: bits } = theirs;
@@ -221,11 +221,11 @@ pub unsafe fn pager(from: *const NodewardPagerOptions) -> Result<PagerOptions, F
     let no_pool = bits & NODEWARD_PAGER_NO_POOL != 0;
     if no_pool && pool_bytes != 0 {
         let words = "NODEWARD_PAGER_NO_POOL and pool_bytes exclude each other; choose one";
-        return Err(Failure::Argument(words.to_owned()));
+        return Err(CallFailure::Argument(words.to_owned()));
     }
     Ok(PagerOptions {
-        lanes: given(lanes),
-        pool_bytes: if no_pool { Some(0) } else { given(pool_bytes) },
+        lanes: non_default(lanes),
+        pool_bytes: if no_pool { Some(0) } else { non_default(pool_bytes) },
         assume_no_syscalls: bits & NODEWARD_PAGER_ASSUME_NO_SYSCALLS != 0,
         kernel_only: bits & NODEWARD_PAGER_KERNEL_ONLY != 0,
         ..PagerOptions::default()
@@ -236,7 +236,7 @@ pub unsafe fn pager(from: *const NodewardPagerOptions) -> Result<PagerOptions, F
 ///
 /// # Safety
 /// As for [`sized::read`], and for the nodes as for [`placement`].
-pub unsafe fn region(from: *const NodewardRegionOptions) -> Result<RegionOptions, Failure> {
+pub unsafe fn region(from: *const NodewardRegionOptions) -> Result<RegionOptions, CallFailure> {
     // SAFETY: the caller vouches for the pointer.
     let theirs = unsafe { sized::read(from) }?;
     known_flags(theirs.flags.into(), NODEWARD_REGION_FREE_OF_DMA, NodewardRegionOptions::NAME)?;
@@ -254,7 +254,7 @@ pub unsafe fn region(from: *const NodewardRegionOptions) -> Result<RegionOptions
 ///
 /// # Safety
 /// As for [`sized::read`].
-pub unsafe fn pool(from: *const NodewardPoolOptions) -> Result<PoolOptions, Failure> {
+pub unsafe fn pool(from: *const NodewardPoolOptions) -> Result<PoolOptions, CallFailure> {
     // SAFETY: the caller vouches for the pointer.
     let theirs = unsafe { sized::read(from) }?;
     let all = NODEWARD_POOL_NO_LISTS | NODEWARD_POOL_NO_HOUSEKEEPER;
@@ -262,14 +262,14 @@ pub unsafe fn pool(from: *const NodewardPoolOptions) -> Result<PoolOptions, Fail
     let no_lists = theirs.flags & NODEWARD_POOL_NO_LISTS != 0;
     if no_lists && theirs.high_default != 0 {
         let words = "NODEWARD_POOL_NO_LISTS and high_default exclude each other; choose one";
-        return Err(Failure::Argument(words.to_owned()));
+        return Err(CallFailure::Argument(words.to_owned()));
     }
     Ok(PoolOptions {
         tuning: tuning(theirs.tuning)?,
         page: page(theirs.page)?,
-        zone_bytes: given(theirs.zone_bytes),
-        batch: given(theirs.batch),
-        high_default: if no_lists { Some(0) } else { given(theirs.high_default) },
+        zone_bytes: non_default(theirs.zone_bytes),
+        batch: non_default(theirs.batch),
+        high_default: if no_lists { Some(0) } else { non_default(theirs.high_default) },
         keep_bytes: theirs.keep_bytes,
         period: Duration::from_millis(theirs.period_ms.into()),
         housekeeper: theirs.flags & NODEWARD_POOL_NO_HOUSEKEEPER == 0,
@@ -280,9 +280,9 @@ pub unsafe fn pool(from: *const NodewardPoolOptions) -> Result<PoolOptions, Fail
 ///
 /// # Safety
 /// There are `count` nodes, or the pointer is NULL.
-pub unsafe fn placement(nodes: *const u32, count: usize) -> Result<Placement, Failure> {
+pub unsafe fn placement(nodes: *const u32, count: usize) -> Result<Placement, CallFailure> {
     // SAFETY: the caller vouches for so many.
-    let numbers = unsafe { pointers::row(nodes, count, "nodes") }?;
+    let numbers = unsafe { pointers::slice(nodes, count, "nodes") }?;
     let ids = numbers.iter().map(|&number| node(number)).collect::<Result<Nodemask, Error>>()?;
     Ok(match ids.first() {
         None => Placement::Local,
@@ -303,8 +303,8 @@ pub fn node(number: u32) -> Result<NodeId, Error> {
 /// As for [`sized::read`]; what is named in the struct lives, and may be used, until this returns.
 pub unsafe fn with_migration<R>(
     from: *const NodewardMigration,
-    run: impl FnOnce(&Migration<'_>) -> Result<R, Failure>,
-) -> Result<R, Failure> {
+    run: impl FnOnce(&Migration<'_>) -> Result<R, CallFailure>,
+) -> Result<R, CallFailure> {
     // SAFETY: the caller vouches for the pointer.
     let theirs = unsafe { sized::read(from) }?;
     known_flags(theirs.flags, NODEWARD_MIGRATION_EVEN_IF_THERE, NodewardMigration::NAME)?;
@@ -318,11 +318,11 @@ pub unsafe fn with_migration<R>(
     let cancel = unsafe { theirs.cancel.as_ref() };
     run(&Migration {
         budget: Budget {
-            bytes_per_s: given(theirs.bytes_per_s),
-            stall: given(theirs.stall_ns).map(Duration::from_nanos),
+            bytes_per_s: non_default(theirs.bytes_per_s),
+            stall: non_default(theirs.stall_ns).map(Duration::from_nanos),
         },
-        lanes: given(theirs.lanes),
-        batch_bytes: given(theirs.batch_bytes),
+        lanes: non_default(theirs.lanes),
+        batch_bytes: non_default(theirs.batch_bytes),
         supply: supply(theirs.supply)?,
         even_if_there: theirs.flags & u64::from(NODEWARD_MIGRATION_EVEN_IF_THERE) != 0,
         progress: progress.as_ref().map(|call| call as &dyn Fn(Progress)),
@@ -331,29 +331,29 @@ pub unsafe fn with_migration<R>(
 }
 
 /// What moves pages, by its number.
-pub fn mode(number: u32) -> Result<Mode, Failure> {
+pub fn mode(number: u32) -> Result<Mode, CallFailure> {
     let all =
         [(NodewardMode::Auto as u32, Mode::Auto), (NodewardMode::Kernel as u32, Mode::Kernel)];
     one_of("mode", number, &all)
 }
 
-fn page(number: u32) -> Result<PageSize, Failure> {
+fn page(number: u32) -> Result<PageSize, CallFailure> {
     let all =
         [(NodewardPage::Base as u32, PageSize::Base), (NodewardPage::Huge as u32, PageSize::Huge)];
     one_of("page", number, &all)
 }
 
-fn tuning(number: u32) -> Result<Tuning, Failure> {
+fn tuning(number: u32) -> Result<TunerKind, CallFailure> {
     let all = [
-        (NodewardTuning::Default as u32, Tuning::default()),
-        (NodewardTuning::Fixed as u32, Tuning::Fixed),
-        (NodewardTuning::Depth as u32, Tuning::Depth),
-        (NodewardTuning::Events as u32, Tuning::Events),
+        (NodewardTuning::Default as u32, TunerKind::default()),
+        (NodewardTuning::Fixed as u32, TunerKind::Fixed),
+        (NodewardTuning::Depth as u32, TunerKind::Depth),
+        (NodewardTuning::Events as u32, TunerKind::Events),
     ];
     one_of("tuning", number, &all)
 }
 
-fn fork(number: u32) -> Result<ForkRule, Failure> {
+fn fork(number: u32) -> Result<ForkRule, CallFailure> {
     let all = [
         (NodewardFork::Copy as u32, ForkRule::Copy),
         (NodewardFork::Dont as u32, ForkRule::DontFork),
@@ -361,7 +361,7 @@ fn fork(number: u32) -> Result<ForkRule, Failure> {
     one_of("fork", number, &all)
 }
 
-fn supply(number: u32) -> Result<Supply, Failure> {
+fn supply(number: u32) -> Result<Supply, CallFailure> {
     let all = [
         (NodewardSupply::Any as u32, Supply::Any),
         (NodewardSupply::Recycled as u32, Supply::Recycled),
@@ -370,26 +370,26 @@ fn supply(number: u32) -> Result<Supply, Failure> {
     one_of("supply", number, &all)
 }
 
-fn one_of<T: Copy>(name: &str, number: u32, all: &[(u32, T)]) -> Result<T, Failure> {
+fn one_of<T: Copy>(name: &str, number: u32, all: &[(u32, T)]) -> Result<T, CallFailure> {
     let found = all.iter().find(|(known, _)| *known == number).map(|&(_, value)| value);
     found.ok_or_else(|| {
-        Failure::Argument(format!(
+        CallFailure::Argument(format!(
             "{number} has no meaning as {name}; take one of enum nodeward_{name}"
         ))
     })
 }
 
 /// Refuses flags that have no meaning where they stand: in a struct or call of that name.
-pub fn known_flags(bits: u64, all: u32, name: &str) -> Result<(), Failure> {
+pub fn known_flags(bits: u64, all: u32, name: &str) -> Result<(), CallFailure> {
     match bits & !u64::from(all) {
         0 => Ok(()),
-        unknown => Err(Failure::Argument(format!(
+        unknown => Err(CallFailure::Argument(format!(
             "flags of {name} has {unknown:#x}, which has no meaning; set only what the header names"
         ))),
     }
 }
 
 /// Zero stands for the default.
-fn given<T: Default + PartialEq>(number: T) -> Option<T> {
+fn non_default<T: Default + PartialEq>(number: T) -> Option<T> {
     (number != T::default()).then_some(number)
 }

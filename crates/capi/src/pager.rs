@@ -15,7 +15,7 @@ use crate::status::status_of;
 #[derive(Debug)]
 pub struct NodewardPager {
     pager: Pager,
-    road: CString,
+    backend: CString,
     why_not_faster: Option<CString>,
     copier: Option<CString>,
 }
@@ -24,10 +24,10 @@ impl NodewardPager {
     fn new(pager: Pager) -> Self {
         // None of these texts has a NUL; if one had, it would read as "".
         let text = |words: &str| CString::new(words).unwrap_or_default();
-        let road = text(pager.road().name());
+        let road = text(pager.backend().name());
         let why_not_faster = pager.why_not_faster().map(text);
         let copier = pager.copier().map(text);
-        Self { pager, road, why_not_faster, copier }
+        Self { pager, backend: road, why_not_faster, copier }
     }
 }
 
@@ -41,12 +41,12 @@ pub unsafe extern "C" fn nodeward_pager_open(
 ) -> c_int {
     status_of(|| {
         // SAFETY: C has a place for the handle.
-        unsafe { pointers::put(pager, "pager", ptr::null_mut()) }?;
+        unsafe { pointers::write(pager, "pager", ptr::null_mut()) }?;
         // SAFETY: C hands over a struct of the size that it says.
         let options = unsafe { options::pager(options) }?;
-        let opened = pointers::hand_over(NodewardPager::new(Pager::open(&options)?));
+        let opened = pointers::into_c(NodewardPager::new(Pager::open(&options)?));
         // SAFETY: C has a place for the handle.
-        unsafe { pointers::put(pager, "pager", opened) }
+        unsafe { pointers::write(pager, "pager", opened) }
     })
 }
 
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn nodeward_pager_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pager_close(pager: *mut NodewardPager) {
     // SAFETY: it comes from `nodeward_pager_open`, and C does not use it again.
-    unsafe { pointers::end(pager) };
+    unsafe { pointers::free_box(pager) };
 }
 
 /// Returns how pages move here: "move" (UFFDIO_MOVE, Linux 6.8), "remap" (only regions with
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn nodeward_pager_close(pager: *mut NodewardPager) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pager_road(pager: *const NodewardPager) -> *const c_char {
     // SAFETY: C keeps it alive.
-    unsafe { pager.as_ref() }.map_or(ptr::null(), |pager| pager.road.as_ptr())
+    unsafe { pager.as_ref() }.map_or(ptr::null(), |pager| pager.backend.as_ptr())
 }
 
 /// Returns why no faster method works and what to do; NULL for the fastest. Valid as long as the
@@ -112,11 +112,11 @@ pub unsafe extern "C" fn nodeward_pager_pool(
 ) -> c_int {
     status_of(|| {
         // SAFETY: C has a place for the handle.
-        unsafe { pointers::put(pool, "pool", ptr::null_mut()) }?;
+        unsafe { pointers::write(pool, "pool", ptr::null_mut()) }?;
         // SAFETY: C keeps it alive.
-        let pager = unsafe { pointers::shared(pager, "pager") }?;
+        let pager = unsafe { pointers::deref(pager, "pager") }?;
         // SAFETY: C has a place for the handle.
-        unsafe { pointers::put(pool, "pool", NodewardPool::hand_over(pager.pager.pool())) }
+        unsafe { pointers::write(pool, "pool", NodewardPool::into_c(pager.pager.pool())) }
     })
 }
 
@@ -132,13 +132,13 @@ pub unsafe extern "C" fn nodeward_region_reserve(
 ) -> c_int {
     status_of(|| {
         // SAFETY: C has a place for the handle.
-        unsafe { pointers::put(region, "region", ptr::null_mut()) }?;
+        unsafe { pointers::write(region, "region", ptr::null_mut()) }?;
         // SAFETY: C keeps it alive.
-        let pager = unsafe { pointers::shared(pager, "pager") }?;
+        let pager = unsafe { pointers::deref(pager, "pager") }?;
         // SAFETY: C hands over a struct of the size that it says.
         let options = unsafe { options::region(options) }?;
         let reserved = NodewardRegion::new(pager.pager.reserve(bytes, &options)?);
         // SAFETY: C has a place for the handle.
-        unsafe { pointers::put(region, "region", pointers::hand_over(reserved)) }
+        unsafe { pointers::write(region, "region", pointers::into_c(reserved)) }
     })
 }

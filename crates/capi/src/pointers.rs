@@ -2,30 +2,30 @@
 
 use std::ptr;
 
-use crate::status::Failure;
+use crate::status::CallFailure;
 
 /// A pointer that must not be NULL is.
-pub fn null(name: &str) -> Failure {
-    Failure::Argument(format!("{name} is NULL; pass a pointer"))
+pub fn null_argument(name: &str) -> CallFailure {
+    CallFailure::Argument(format!("{name} is NULL; pass a pointer"))
 }
 
 /// What a pointer leads to.
 ///
 /// # Safety
 /// It is NULL, or leads to a live value that nobody changes for as long as the caller uses it.
-pub unsafe fn shared<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, Failure> {
+pub unsafe fn deref<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, CallFailure> {
     // SAFETY: the caller vouches for all that is not NULL.
     let value = unsafe { pointer.as_ref() };
-    value.ok_or_else(|| null(name))
+    value.ok_or_else(|| null_argument(name))
 }
 
 /// Writes to where a pointer leads, whatever is there.
 ///
 /// # Safety
 /// It is NULL, or may be written.
-pub unsafe fn put<T>(pointer: *mut T, name: &str, value: T) -> Result<(), Failure> {
+pub unsafe fn write<T>(pointer: *mut T, name: &str, value: T) -> Result<(), CallFailure> {
     if pointer.is_null() {
-        return Err(null(name));
+        return Err(null_argument(name));
     }
     // SAFETY: the caller vouches for all that is not NULL.
     unsafe { pointer.write(value) };
@@ -37,15 +37,19 @@ pub unsafe fn put<T>(pointer: *mut T, name: &str, value: T) -> Result<(), Failur
 /// # Safety
 /// There are none, or the pointer is NULL, or leads to so many that nobody changes for as long as
 /// the caller uses them.
-pub unsafe fn row<'a, T>(first: *const T, count: usize, name: &str) -> Result<&'a [T], Failure> {
+pub unsafe fn slice<'a, T>(
+    first: *const T,
+    count: usize,
+    name: &str,
+) -> Result<&'a [T], CallFailure> {
     if count == 0 {
         return Ok(&[]);
     }
     if first.is_null() {
-        return Err(null(name));
+        return Err(null_argument(name));
     }
     if count > isize::MAX as usize / size_of::<T>().max(1) {
-        return Err(Failure::Argument(format!("{count} is no number of {name}; count them")));
+        return Err(CallFailure::Argument(format!("{count} is no number of {name}; count them")));
     }
     // SAFETY: the caller vouches for so many values, and they fit into an address space.
     Ok(unsafe { std::slice::from_raw_parts(first, count) })
@@ -55,33 +59,33 @@ pub unsafe fn row<'a, T>(first: *const T, count: usize, name: &str) -> Result<&'
 ///
 /// # Safety
 /// `to` is NULL or has room for `capacity` values, `count` is NULL or may be written.
-pub unsafe fn list<T: Copy>(
+pub unsafe fn write_list<T: Copy>(
     from: &[T],
     to: *mut T,
     capacity: usize,
     count: *mut usize,
-) -> Result<(), Failure> {
+) -> Result<(), CallFailure> {
     // SAFETY: the caller vouches for `count`.
-    unsafe { put(count, "count", from.len()) }?;
+    unsafe { write(count, "count", from.len()) }?;
     let shown = from.len().min(capacity);
     if shown > 0 && to.is_null() {
-        return Err(null("the array"));
+        return Err(null_argument("the array"));
     }
     // SAFETY: the caller vouches for the room; `from` is ours.
     unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to, shown) };
     Ok(())
 }
 
-/// Hands a value over to C, which gives it back to [`end`].
-pub fn hand_over<T>(value: T) -> *mut T {
+/// Hands a value over to C, which gives it back to [`free_box`].
+pub fn into_c<T>(value: T) -> *mut T {
     Box::into_raw(Box::new(value))
 }
 
-/// Ends what [`hand_over`] made; nothing for NULL.
+/// Ends what [`into_c`] made; nothing for NULL.
 ///
 /// # Safety
-/// It is NULL, or comes from [`hand_over`] and is not used again.
-pub unsafe fn end<T>(pointer: *mut T) {
+/// It is NULL, or comes from [`into_c`] and is not used again.
+pub unsafe fn free_box<T>(pointer: *mut T) {
     if !pointer.is_null() {
         // SAFETY: the caller vouches that this is a box that nobody else has.
         drop(unsafe { Box::from_raw(pointer) });

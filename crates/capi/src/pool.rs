@@ -9,12 +9,12 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use nodeward::{NodeId, PagePool, PoolStats, Wanted};
+use nodeward::{NodeId, PagePool, PoolStats, RunRequest};
 
 use crate::options::{self, NodewardPoolOptions};
 use crate::pointers;
 use crate::sized::{self, Versioned};
-use crate::status::{Failure, status_of};
+use crate::status::{CallFailure, status_of};
 
 /// For nodeward_pool_allocate(): all bytes are zero. Without it they have any content.
 pub const NODEWARD_POOL_ZEROED: u32 = 1;
@@ -31,8 +31,8 @@ static HANDLES: Mutex<Vec<&'static NodewardPool>> = Mutex::new(Vec::new());
 
 impl NodewardPool {
     /// Hands a pool over to C, which gives it back to [`nodeward_pool_release`].
-    pub fn hand_over(pool: PagePool) -> *mut Self {
-        let pool = AtomicPtr::new(pointers::hand_over(pool));
+    pub fn into_c(pool: PagePool) -> *mut Self {
+        let pool = AtomicPtr::new(pointers::into_c(pool));
         let handle: &'static Self = Box::leak(Box::new(Self(pool)));
         HANDLES.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
         ptr::from_ref(handle).cast_mut()
@@ -42,16 +42,16 @@ impl NodewardPool {
 /// The pool of a handle.
 ///
 /// # Safety
-/// The handle is NULL or comes from [`NodewardPool::hand_over`], and the pool is not released while
+/// The handle is NULL or comes from [`NodewardPool::into_c`], and the pool is not released while
 /// the caller uses it.
-unsafe fn open<'a>(handle: *const NodewardPool) -> Result<&'a PagePool, Failure> {
+unsafe fn pool_of<'a>(handle: *const NodewardPool) -> Result<&'a PagePool, CallFailure> {
     // SAFETY: handles stay.
-    let handle = unsafe { pointers::shared(handle, "pool") }?;
+    let handle = unsafe { pointers::deref(handle, "pool") }?;
     let pool = handle.0.load(Ordering::Acquire);
     // SAFETY: it lives until it is released.
     let pool = unsafe { pool.as_ref() };
     // Not by ok_or(): it makes the failure, and drops it again where there is none.
-    if let Some(pool) = pool { Ok(pool) } else { Err(Failure::PoolReleased) }
+    if let Some(pool) = pool { Ok(pool) } else { Err(CallFailure::PoolReleased) }
 }
 
 /// Counts of a pool, in base pages. Set `size` before the call; the call writes all other fields.
@@ -110,12 +110,12 @@ pub unsafe extern "C" fn nodeward_pool_open(
 ) -> c_int {
     status_of(|| {
         // SAFETY: C has a place for the handle.
-        unsafe { pointers::put(pool, "pool", ptr::null_mut()) }?;
+        unsafe { pointers::write(pool, "pool", ptr::null_mut()) }?;
         // SAFETY: C hands over a struct of the size that it says.
         let options = unsafe { options::pool(options) }?;
-        let opened = NodewardPool::hand_over(PagePool::open(&options)?);
+        let opened = NodewardPool::into_c(PagePool::open(&options)?);
         // SAFETY: C has a place for the handle.
-        unsafe { pointers::put(pool, "pool", opened) }
+        unsafe { pointers::write(pool, "pool", opened) }
     })
 }
 
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn nodeward_pool_open(
 pub unsafe extern "C" fn nodeward_pool_close(pool: *const NodewardPool) -> c_int {
     status_of(|| {
         // SAFETY: C keeps it alive.
-        unsafe { open(pool) }?.close();
+        unsafe { pool_of(pool) }?.close();
         Ok(())
     })
 }
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn nodeward_pool_release(pool: *mut NodewardPool) {
     let Some(handle) = (unsafe { pool.as_ref() }) else { return };
     let pool = handle.0.swap(ptr::null_mut(), Ordering::AcqRel);
     // SAFETY: whoever swaps it out has it alone.
-    unsafe { pointers::end(pool) };
+    unsafe { pointers::free_box(pool) };
 }
 
 /// Allocates a run of 2^order base pages and writes the address of its first byte, a multiple of
@@ -156,22 +156,22 @@ pub unsafe extern "C" fn nodeward_pool_allocate(
 ) -> c_int {
     status_of(|| {
         // SAFETY: C has a place for the pointer.
-        unsafe { pointers::put(run, "run", ptr::null_mut()) }?;
-        let wanted = wanted(order, flags, node)?;
+        unsafe { pointers::write(run, "run", ptr::null_mut()) }?;
+        let wanted = run_request(order, flags, node)?;
         // SAFETY: C keeps it alive.
-        let start = unsafe { open(pool) }?.allocate(&wanted)?;
+        let start = unsafe { pool_of(pool) }?.allocate(&wanted)?;
         // SAFETY: C has a place for the pointer.
-        unsafe { pointers::put(run, "run", start.as_ptr().cast()) }
+        unsafe { pointers::write(run, "run", start.as_ptr().cast()) }
     })
 }
 
-fn wanted(order: u32, flags: u32, node: u32) -> Result<Wanted, Failure> {
+fn run_request(order: u32, flags: u32, node: u32) -> Result<RunRequest, CallFailure> {
     options::known_flags(flags.into(), NODEWARD_POOL_ZEROED, "nodeward_pool_allocate")?;
     let node: Option<NodeId> = match node {
         NODEWARD_ANY_NODE => None,
         number => Some(options::node(number)?),
     };
-    Ok(Wanted { order, zeroed: flags & NODEWARD_POOL_ZEROED != 0, node })
+    Ok(RunRequest { order, zeroed: flags & NODEWARD_POOL_ZEROED != 0, node })
 }
 
 /// Frees a run of nodeward_pool_allocate(), with its order. Nobody may use it any more. An address
@@ -183,9 +183,9 @@ pub unsafe extern "C" fn nodeward_pool_free(
     order: u32,
 ) -> c_int {
     status_of(|| {
-        let start = NonNull::new(run.cast::<u8>()).ok_or_else(|| pointers::null("run"))?;
+        let start = NonNull::new(run.cast::<u8>()).ok_or_else(|| pointers::null_argument("run"))?;
         // SAFETY: C keeps it alive.
-        Ok(unsafe { open(pool) }?.free(start, order)?)
+        Ok(unsafe { pool_of(pool) }?.free(start, order)?)
     })
 }
 
@@ -198,12 +198,12 @@ pub unsafe extern "C" fn nodeward_pool_give_back(
 ) -> c_int {
     status_of(|| {
         // SAFETY: C keeps it alive.
-        let given = unsafe { open(pool) }?.give_back();
+        let given = unsafe { pool_of(pool) }?.give_back();
         if bytes.is_null() {
             return Ok(());
         }
         // SAFETY: C has a place for the number.
-        unsafe { pointers::put(bytes, "bytes", given) }
+        unsafe { pointers::write(bytes, "bytes", given) }
     })
 }
 
@@ -213,7 +213,7 @@ pub unsafe extern "C" fn nodeward_pool_give_back(
 pub unsafe extern "C" fn nodeward_pool_tick(pool: *const NodewardPool) -> c_int {
     status_of(|| {
         // SAFETY: C keeps it alive.
-        unsafe { open(pool) }?.tick();
+        unsafe { pool_of(pool) }?.tick();
         Ok(())
     })
 }
@@ -227,9 +227,9 @@ pub unsafe extern "C" fn nodeward_pool_stats(
 ) -> c_int {
     status_of(|| {
         // SAFETY: C keeps it alive.
-        let pool = unsafe { open(pool) }?;
+        let pool = unsafe { pool_of(pool) }?;
         if stats.is_null() {
-            return Err(pointers::null("stats"));
+            return Err(pointers::null_argument("stats"));
         }
         // SAFETY: C hands over a struct of the size that it says.
         unsafe { sized::write(stats, &NodewardPoolStats::from(&pool.stats())) }
@@ -240,12 +240,12 @@ pub unsafe extern "C" fn nodeward_pool_stats(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pool_page_bytes(pool: *const NodewardPool) -> usize {
     // SAFETY: C keeps it alive.
-    unsafe { open(pool) }.map_or(0, PagePool::page_bytes)
+    unsafe { pool_of(pool) }.map_or(0, PagePool::page_bytes)
 }
 
 /// Returns the largest order, that of a run of 2 MiB; 0 for NULL and for a pool that was released.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pool_order_max(pool: *const NodewardPool) -> u32 {
     // SAFETY: C keeps it alive.
-    unsafe { open(pool) }.map_or(0, PagePool::order_max)
+    unsafe { pool_of(pool) }.map_or(0, PagePool::order_max)
 }

@@ -5,11 +5,11 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 
-use nodeward::{Error, Migration, PinGuard, Region, Report};
+use nodeward::{Error, Migration, MigrationReport, PinGuard, Region};
 
 use crate::options::{self, NodewardMigration};
 use crate::report::NodewardReport;
-use crate::status::{Failure, status_of};
+use crate::status::{CallFailure, status_of};
 use crate::{pointers, sized};
 
 /// Managed memory. Ranges are an offset in bytes from its start and a length in bytes, both whole
@@ -53,13 +53,13 @@ impl NodewardRegion {
 ///
 /// # Safety
 /// The region lives.
-unsafe fn part(
+unsafe fn region_range(
     region: *const NodewardRegion,
     offset: usize,
     bytes: usize,
-) -> Result<(Arc<Region>, Range<usize>), Failure> {
+) -> Result<(Arc<Region>, Range<usize>), CallFailure> {
     // SAFETY: the caller vouches for it.
-    let region = unsafe { pointers::shared(region, "region") }?;
+    let region = unsafe { pointers::deref(region, "region") }?;
     Ok((Arc::clone(&region.0), region.range(offset, bytes)?))
 }
 
@@ -69,7 +69,7 @@ unsafe fn part(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_region_release(region: *mut NodewardRegion) {
     // SAFETY: it comes from `nodeward_region_reserve`, and C does not use it again.
-    unsafe { pointers::end(region) };
+    unsafe { pointers::free_box(region) };
 }
 
 /// Returns the address of the first byte, aligned to 2 MiB. Any thread may read and write the
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn nodeward_region_commit(
 ) -> c_int {
     status_of(|| {
         // SAFETY: C keeps it alive.
-        let (region, range) = unsafe { part(region, offset, bytes) }?;
+        let (region, range) = unsafe { region_range(region, offset, bytes) }?;
         // SAFETY: C has so many nodes.
         let placement = unsafe { options::placement(nodes, node_count) }?;
         Ok(region.commit(range, &placement)?)
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn nodeward_region_discard(
 ) -> c_int {
     status_of(|| {
         // SAFETY: C keeps it alive.
-        let (region, range) = unsafe { part(region, offset, bytes) }?;
+        let (region, range) = unsafe { region_range(region, offset, bytes) }?;
         Ok(region.discard(range)?)
     })
 }
@@ -135,8 +135,8 @@ pub unsafe extern "C" fn nodeward_region_discard(
 unsafe fn migrate(
     how: *const NodewardMigration,
     report: *mut NodewardReport,
-    run: impl FnOnce(&Migration<'_>) -> Result<Report, Error>,
-) -> Result<(), Failure> {
+    run: impl FnOnce(&Migration<'_>) -> Result<MigrationReport, Error>,
+) -> Result<(), CallFailure> {
     // SAFETY: the caller vouches for `report`.
     unsafe { sized::check(report) }?;
     // SAFETY: the caller vouches for `how`.
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn nodeward_region_migrate(
 ) -> c_int {
     status_of(|| {
         // SAFETY: C keeps it alive.
-        let (region, range) = unsafe { part(region, offset, bytes) }?;
+        let (region, range) = unsafe { region_range(region, offset, bytes) }?;
         let node = options::node(node)?;
         // SAFETY: C hands over structs of the sizes that they say.
         unsafe { migrate(how, report, |how| region.migrate(range, node, how)) }
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn nodeward_region_migrate_lazily(
 ) -> c_int {
     status_of(|| {
         // SAFETY: C keeps it alive.
-        let (region, range) = unsafe { part(region, offset, bytes) }?;
+        let (region, range) = unsafe { region_range(region, offset, bytes) }?;
         // SAFETY: C hands over structs of the sizes that they say.
         unsafe { migrate(how, report, |how| region.migrate_lazily(range, how)) }
     })
@@ -196,9 +196,9 @@ pub unsafe extern "C" fn nodeward_region_exchange(
 ) -> c_int {
     status_of(|| {
         // SAFETY: C keeps it alive.
-        let (_, one) = unsafe { part(region, one, bytes) }?;
+        let (_, one) = unsafe { region_range(region, one, bytes) }?;
         // SAFETY: C keeps it alive.
-        let (region, other) = unsafe { part(region, other, bytes) }?;
+        let (region, other) = unsafe { region_range(region, other, bytes) }?;
         // SAFETY: C hands over structs of the sizes that they say.
         unsafe { migrate(how, report, |how| region.exchange(one, other, how)) }
     })
@@ -218,12 +218,12 @@ pub unsafe extern "C" fn nodeward_region_residency(
 ) -> c_int {
     status_of(|| {
         // SAFETY: C keeps it alive.
-        let (region, range) = unsafe { part(region, offset, bytes) }?;
+        let (region, range) = unsafe { region_range(region, offset, bytes) }?;
         let residency = region.residency(range)?;
         let all =
             residency.into_iter().map(|(node, pages)| NodewardNodePages { node: node.0, pages });
         // SAFETY: C has room for so many.
-        unsafe { pointers::list(&all.collect::<Vec<_>>(), found, capacity, count) }
+        unsafe { pointers::write_list(&all.collect::<Vec<_>>(), found, capacity, count) }
     })
 }
 
@@ -239,14 +239,14 @@ pub unsafe extern "C" fn nodeward_region_pin(
 ) -> c_int {
     status_of(|| {
         // SAFETY: C has a place for the handle.
-        unsafe { pointers::put(pin, "pin", ptr::null_mut()) }?;
+        unsafe { pointers::write(pin, "pin", ptr::null_mut()) }?;
         // SAFETY: C keeps it alive.
-        let (region, range) = unsafe { part(region, offset, bytes) }?;
+        let (region, range) = unsafe { region_range(region, offset, bytes) }?;
         // SAFETY: the region stands still in its Arc, which ends after the guard that borrows it.
         let borrowed: &'static Region = unsafe { &*Arc::as_ptr(&region) };
         let held = NodewardPin { _guard: borrowed.pin(range)?, _region: region };
         // SAFETY: C has a place for the handle.
-        unsafe { pointers::put(pin, "pin", pointers::hand_over(held)) }
+        unsafe { pointers::write(pin, "pin", pointers::into_c(held)) }
     })
 }
 
@@ -254,7 +254,7 @@ pub unsafe extern "C" fn nodeward_region_pin(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_region_unpin(pin: *mut NodewardPin) {
     // SAFETY: it comes from `nodeward_region_pin`, and C does not use it again.
-    unsafe { pointers::end(pin) };
+    unsafe { pointers::free_box(pin) };
 }
 
 /// Chooses what moves the pages: one of enum nodeward_mode.
@@ -265,7 +265,7 @@ pub unsafe extern "C" fn nodeward_region_set_mode(
 ) -> c_int {
     status_of(|| {
         // SAFETY: C keeps it alive.
-        let region = unsafe { pointers::shared(region, "region") }?;
+        let region = unsafe { pointers::deref(region, "region") }?;
         Ok(region.0.set_mode(options::mode(mode)?)?)
     })
 }

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use std::ptr;
 use std::sync::LazyLock;
 
-use nodeward::{Report, SkipReason};
+use nodeward::{MigrationReport, SkipReason};
 
 use crate::sized::Versioned;
 
@@ -121,8 +121,8 @@ unsafe impl Versioned for NodewardReport {
     const FIRST_SIZE: usize = offset_of!(Self, cancelled) + size_of::<u32>();
 }
 
-impl From<&Report> for NodewardReport {
-    fn from(report: &Report) -> Self {
+impl From<&MigrationReport> for NodewardReport {
+    fn from(report: &MigrationReport) -> Self {
         let mut skipped_by_reason = [0; NODEWARD_SKIP_SLOTS];
         for (&reason, &pages) in &report.account.skipped {
             skipped_by_reason[NodewardSkip::from(reason).slot()] = pages;
@@ -138,10 +138,10 @@ impl From<&Report> for NodewardReport {
             lazy_pages: report.lazy_pages,
             batches: report.batches,
             took_ns: report.took_ns,
-            unmap_ns: report.spent.unmap_ns,
-            copy_ns: report.spent.copy_ns,
-            map_ns: report.spent.map_ns,
-            supply_ns: report.spent.supply_ns,
+            unmap_ns: report.step_times.unmap_ns,
+            copy_ns: report.step_times.copy_ns,
+            map_ns: report.step_times.map_ns,
+            supply_ns: report.step_times.supply_ns,
             longest_hold_ns: report.longest_hold_ns,
             lanes: report.lanes,
             cancelled: report.cancelled.into(),
@@ -150,12 +150,12 @@ impl From<&Report> for NodewardReport {
 }
 
 /// The words for each slot that has a reason.
-type Words = [Option<CString>; NODEWARD_SKIP_SLOTS];
+type ReasonTexts = [Option<CString>; NODEWARD_SKIP_SLOTS];
 
-static NAMES: LazyLock<Words> = LazyLock::new(|| words(SkipReason::name));
-static ADVICE: LazyLock<Words> = LazyLock::new(|| words(SkipReason::advice));
+static NAMES: LazyLock<ReasonTexts> = LazyLock::new(|| reason_texts(SkipReason::name));
+static ADVICE: LazyLock<ReasonTexts> = LazyLock::new(|| reason_texts(SkipReason::advice));
 
-fn words(of: impl Fn(SkipReason) -> &'static str) -> Words {
+fn reason_texts(of: impl Fn(SkipReason) -> &'static str) -> ReasonTexts {
     let mut words = [const { None }; NODEWARD_SKIP_SLOTS];
     for reason in SkipReason::ALL {
         words[NodewardSkip::from(reason).slot()] = CString::new(of(reason)).ok();
@@ -163,7 +163,7 @@ fn words(of: impl Fn(SkipReason) -> &'static str) -> Words {
     words
 }
 
-fn word(words: &'static Words, slot: u32) -> *const c_char {
+fn text_at(words: &'static ReasonTexts, slot: u32) -> *const c_char {
     let slot = usize::try_from(slot).unwrap_or(usize::MAX);
     words.get(slot).and_then(Option::as_ref).map_or(ptr::null(), |word| word.as_ptr())
 }
@@ -172,11 +172,11 @@ fn word(words: &'static Words, slot: u32) -> *const c_char {
 /// reason.
 #[unsafe(no_mangle)]
 pub extern "C" fn nodeward_skip_name(reason: u32) -> *const c_char {
-    word(&NAMES, reason)
+    text_at(&NAMES, reason)
 }
 
 /// Returns one line about a reason: its meaning and what to do. NULL for a slot without reason.
 #[unsafe(no_mangle)]
 pub extern "C" fn nodeward_skip_advice(reason: u32) -> *const c_char {
-    word(&ADVICE, reason)
+    text_at(&ADVICE, reason)
 }

@@ -7,8 +7,8 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use crate::pointers::row;
-use crate::status::Failure;
+use crate::pointers::slice;
+use crate::status::CallFailure;
 
 /// No struct of any version will be larger; anything else is a `size` that was never set.
 const SIZE_MAX: usize = 4096;
@@ -25,8 +25,8 @@ pub unsafe trait Versioned: Copy {
     const FIRST_SIZE: usize;
 }
 
-fn wrong_size<T: Versioned>(size: usize) -> Failure {
-    Failure::Argument(format!(
+fn wrong_size<T: Versioned>(size: usize) -> CallFailure {
+    CallFailure::Argument(format!(
         "size of struct {name} is {size}; set it to sizeof(struct {name})",
         name = T::NAME
     ))
@@ -36,7 +36,7 @@ fn wrong_size<T: Versioned>(size: usize) -> Failure {
 ///
 /// # Safety
 /// The pointer leads to as many bytes as its first field says.
-unsafe fn size_of_theirs<T: Versioned>(from: *const T) -> Result<usize, Failure> {
+unsafe fn declared_size<T: Versioned>(from: *const T) -> Result<usize, CallFailure> {
     // SAFETY: the first field of each is its size.
     let size = unsafe { from.cast::<usize>().read() };
     if (T::FIRST_SIZE..=SIZE_MAX).contains(&size) { Ok(size) } else { Err(wrong_size::<T>(size)) }
@@ -46,11 +46,11 @@ unsafe fn size_of_theirs<T: Versioned>(from: *const T) -> Result<usize, Failure>
 ///
 /// # Safety
 /// The pointer is NULL, or leads to as many bytes as its first field says.
-pub unsafe fn read<T: Versioned>(from: *const T) -> Result<T, Failure> {
+pub unsafe fn read<T: Versioned>(from: *const T) -> Result<T, CallFailure> {
     let mut ours = MaybeUninit::<T>::zeroed();
     if !from.is_null() {
         // SAFETY: the caller vouches for what is not NULL.
-        let theirs_size = unsafe { size_of_theirs(from) }?;
+        let theirs_size = unsafe { declared_size(from) }?;
         let known = theirs_size.min(size_of::<T>());
         let theirs = from.cast::<u8>();
         // SAFETY: both have at least so many bytes, and ours is a local variable.
@@ -58,9 +58,9 @@ pub unsafe fn read<T: Versioned>(from: *const T) -> Result<T, Failure> {
         // SAFETY: `known` is not beyond their size.
         let rest = unsafe { theirs.add(known) };
         // SAFETY: so many bytes are left.
-        let rest = unsafe { row(rest, theirs_size - known, T::NAME) }?;
+        let rest = unsafe { slice(rest, theirs_size - known, T::NAME) }?;
         if rest.iter().any(|&byte| byte != 0) {
-            return Err(Failure::Argument(format!(
+            return Err(CallFailure::Argument(format!(
                 "struct {} asks for what this library does not know; install a newer one",
                 T::NAME
             )));
@@ -75,12 +75,12 @@ pub unsafe fn read<T: Versioned>(from: *const T) -> Result<T, Failure> {
 ///
 /// # Safety
 /// The pointer is NULL, or leads to as many bytes as its first field says, which may be written.
-pub unsafe fn write<T: Versioned>(to: *mut T, ours: &T) -> Result<(), Failure> {
+pub unsafe fn write<T: Versioned>(to: *mut T, ours: &T) -> Result<(), CallFailure> {
     if to.is_null() {
         return Ok(());
     }
     // SAFETY: the caller vouches for what is not NULL.
-    let theirs_size = unsafe { size_of_theirs(to) }?;
+    let theirs_size = unsafe { declared_size(to) }?;
     let known = theirs_size.min(size_of::<T>());
     let bytes = to.cast::<u8>();
     // SAFETY: they have so many bytes, says their size.
@@ -96,10 +96,10 @@ pub unsafe fn write<T: Versioned>(to: *mut T, ours: &T) -> Result<(), Failure> {
 ///
 /// # Safety
 /// As for [`write`].
-pub unsafe fn check<T: Versioned>(to: *mut T) -> Result<(), Failure> {
+pub unsafe fn check<T: Versioned>(to: *mut T) -> Result<(), CallFailure> {
     if to.is_null() {
         return Ok(());
     }
     // SAFETY: the caller vouches for what is not NULL.
-    unsafe { size_of_theirs(to) }.map(drop)
+    unsafe { declared_size(to) }.map(drop)
 }

@@ -60,7 +60,7 @@ pub enum NodewardStatus {
 
 /// Why a function cannot do what was asked.
 #[derive(Debug)]
-pub enum Failure {
+pub enum CallFailure {
     /// The pager's reason.
     Pager(Error),
     /// The pool's reason.
@@ -71,13 +71,13 @@ pub enum Failure {
     Argument(String),
 }
 
-impl From<Error> for Failure {
+impl From<Error> for CallFailure {
     fn from(error: Error) -> Self {
         Self::Pager(error)
     }
 }
 
-impl From<PoolError> for Failure {
+impl From<PoolError> for CallFailure {
     fn from(error: PoolError) -> Self {
         Self::Pool(error)
     }
@@ -121,7 +121,7 @@ impl From<&Error> for NodewardStatus {
     }
 }
 
-impl Failure {
+impl CallFailure {
     fn status(&self) -> NodewardStatus {
         match self {
             Self::Pager(error) => error.into(),
@@ -131,7 +131,7 @@ impl Failure {
         }
     }
 
-    fn words(&self) -> String {
+    fn message(&self) -> String {
         match self {
             Self::Pager(error) => error.to_string(),
             Self::Pool(error) => error.to_string(),
@@ -148,19 +148,19 @@ thread_local! {
 }
 
 /// Does something and turns its end into a status.
-pub fn status_of(run: impl FnOnce() -> Result<(), Failure>) -> c_int {
+pub fn status_of(run: impl FnOnce() -> Result<(), CallFailure>) -> c_int {
     run().map_or_else(|failure| failed(&failure), |()| NodewardStatus::Ok as c_int)
 }
 
 /// Away from the road of calls that succeed, which may be taken every 50 ns.
 #[cold]
-fn failed(failure: &Failure) -> c_int {
-    remember(&failure.words());
+fn failed(failure: &CallFailure) -> c_int {
+    set_last_error(&failure.message());
     failure.status() as c_int
 }
 
 /// Keeps the words for [`nodeward_last_error`].
-fn remember(words: &str) {
+fn set_last_error(words: &str) {
     // Words may come from the machine (a path), and C's end at a NUL.
     let words = CString::new(words.replace('\0', "")).unwrap_or_default();
     // While a thread ends there is no place for words any more; the status says enough.

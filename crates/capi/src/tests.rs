@@ -6,7 +6,7 @@ use std::mem::{offset_of, zeroed};
 use std::{io, ptr, thread};
 
 use nodeward::{Account, Error, NodeId, PageSize, PoolError, PoolOptions, PoolStats};
-use nodeward::{Report, SkipReason, Tuning};
+use nodeward::{MigrationReport, SkipReason, TunerKind};
 
 use crate::cancel::*;
 use crate::machine::*;
@@ -21,16 +21,16 @@ use crate::status::*;
 const OK: c_int = NodewardStatus::Ok as c_int;
 const ARGUMENT: c_int = NodewardStatus::Argument as c_int;
 
-fn words(text: *const c_char) -> String {
+fn text_of(text: *const c_char) -> String {
     // SAFETY: the library says that it is a text.
     unsafe { CStr::from_ptr(text) }.to_str().unwrap().to_owned()
 }
 
 fn last_error() -> String {
-    words(nodeward_last_error())
+    text_of(nodeward_last_error())
 }
 
-fn blank<T: Versioned>() -> T {
+fn zeroed_struct<T: Versioned>() -> T {
     // SAFETY: zeros are valid, says the trait.
     unsafe { zeroed() }
 }
@@ -54,39 +54,40 @@ fn the_first_version_of_each_struct_stays_what_it_was() {
 /// A struct of a version 0, `size` and `old`, which grew by a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
-struct Grown {
+struct GrownStruct {
     size: usize,
     old: u64,
     new: u64,
 }
 
 // SAFETY: numbers only, without padding, size first; zeros are valid.
-unsafe impl Versioned for Grown {
+unsafe impl Versioned for GrownStruct {
     const NAME: &'static str = "grown";
-    const FIRST_SIZE: usize = offset_of!(Grown, new);
+    const FIRST_SIZE: usize = offset_of!(GrownStruct, new);
 }
 
 #[test]
 fn a_struct_of_an_older_program_reads_as_zero_where_it_ends() {
-    let size = Grown::FIRST_SIZE;
-    let theirs = Grown { size, old: 5, new: 77 }; // 77 lies behind the end of theirs
+    let size = GrownStruct::FIRST_SIZE;
+    let theirs = GrownStruct { size, old: 5, new: 77 }; // 77 lies behind the end of theirs
     // SAFETY: it has more bytes than its size says.
     let ours = unsafe { sized::read(&raw const theirs) }.unwrap();
-    assert_eq!(ours, Grown { size, old: 5, new: 0 });
+    assert_eq!(ours, GrownStruct { size, old: 5, new: 0 });
 }
 
 #[test]
 fn a_struct_of_an_older_program_is_not_written_behind_its_end() {
-    let size = Grown::FIRST_SIZE;
-    let mut theirs = Grown { size, old: 5, new: 77 };
+    let size = GrownStruct::FIRST_SIZE;
+    let mut theirs = GrownStruct { size, old: 5, new: 77 };
     // SAFETY: it has more bytes than its size says.
-    unsafe { sized::write(&raw mut theirs, &Grown { size: 1, old: 6, new: 8 }) }.unwrap();
-    assert_eq!(theirs, Grown { size, old: 6, new: 77 });
+    unsafe { sized::write(&raw mut theirs, &GrownStruct { size: 1, old: 6, new: 8 }) }.unwrap();
+    assert_eq!(theirs, GrownStruct { size, old: 6, new: 77 });
 }
 
 #[test]
 fn a_struct_of_a_newer_program_is_taken_if_it_asks_for_nothing_new() {
-    let mut theirs = [Grown { size: 2 * size_of::<Grown>(), old: 5, new: 6 }, blank()];
+    let mut theirs =
+        [GrownStruct { size: 2 * size_of::<GrownStruct>(), old: 5, new: 6 }, zeroed_struct()];
     // SAFETY: two of them have the size that the first says.
     let ours = unsafe { sized::read(theirs.as_ptr()) }.unwrap();
     assert_eq!((ours.old, ours.new), (5, 6));
@@ -100,18 +101,18 @@ fn a_struct_of_a_newer_program_is_taken_if_it_asks_for_nothing_new() {
 
 #[test]
 fn what_a_newer_program_has_more_is_written_as_zero() {
-    let mut theirs = [Grown { size: 2 * size_of::<Grown>(), old: 1, new: 1 }; 2];
+    let mut theirs = [GrownStruct { size: 2 * size_of::<GrownStruct>(), old: 1, new: 1 }; 2];
     // SAFETY: two of them have the size that the first says.
-    unsafe { sized::write(theirs.as_mut_ptr(), &Grown { size: 1, old: 6, new: 8 }) }.unwrap();
-    let first = Grown { size: 2 * size_of::<Grown>(), old: 6, new: 8 };
-    assert_eq!(theirs, [first, blank()]);
+    unsafe { sized::write(theirs.as_mut_ptr(), &GrownStruct { size: 1, old: 6, new: 8 }) }.unwrap();
+    let first = GrownStruct { size: 2 * size_of::<GrownStruct>(), old: 6, new: 8 };
+    assert_eq!(theirs, [first, zeroed_struct()]);
 }
 
 /// No size, and sizes that nobody can mean: one byte less than version 0, and one more than any.
 #[test]
 fn a_size_that_was_never_set_is_refused() {
     for size in [0, NodewardPagerOptions::FIRST_SIZE - 1, 4097, usize::MAX] {
-        let options = NodewardPagerOptions { size, ..blank() };
+        let options = NodewardPagerOptions { size, ..zeroed_struct() };
         let mut pager = ptr::null_mut();
         // SAFETY: the size is refused before anything behind it is read.
         let status = unsafe { nodeward_pager_open(&raw const options, &raw mut pager) };
@@ -126,11 +127,17 @@ fn a_size_that_was_never_set_is_refused() {
 fn numbers_without_a_meaning_are_refused() {
     let size = size_of::<NodewardRegionOptions>();
     let all = [
-        (NodewardRegionOptions { size, page: 2, ..blank() }, "enum nodeward_page"),
-        (NodewardRegionOptions { size, mode: 2, ..blank() }, "enum nodeward_mode"),
-        (NodewardRegionOptions { size, fork: 2, ..blank() }, "enum nodeward_fork"),
-        (NodewardRegionOptions { size, flags: 2, ..blank() }, "set only what the header names"),
-        (NodewardRegionOptions { size, node_count: 1, ..blank() }, "nodes is NULL; pass a pointer"),
+        (NodewardRegionOptions { size, page: 2, ..zeroed_struct() }, "enum nodeward_page"),
+        (NodewardRegionOptions { size, mode: 2, ..zeroed_struct() }, "enum nodeward_mode"),
+        (NodewardRegionOptions { size, fork: 2, ..zeroed_struct() }, "enum nodeward_fork"),
+        (
+            NodewardRegionOptions { size, flags: 2, ..zeroed_struct() },
+            "set only what the header names",
+        ),
+        (
+            NodewardRegionOptions { size, node_count: 1, ..zeroed_struct() },
+            "nodes is NULL; pass a pointer",
+        ),
     ];
     for (options, advice) in all {
         // SAFETY: the struct has the size that it says, and no nodes.
@@ -152,7 +159,7 @@ fn numbers_without_a_meaning_are_refused() {
 #[test]
 fn zero_is_the_default() {
     let size = size_of::<NodewardMigration>();
-    let how = NodewardMigration { size, ..blank() };
+    let how = NodewardMigration { size, ..zeroed_struct() };
     for how in [ptr::null(), &raw const how] {
         // SAFETY: NULL, or a struct of the size that it says.
         let same = unsafe {
@@ -203,7 +210,7 @@ fn every_setting_of_a_migration_arrives() {
 }
 
 /// What C asks of a pool, as Rust would.
-fn pool_options(theirs: NodewardPoolOptions) -> Result<PoolOptions, Failure> {
+fn pool_options(theirs: NodewardPoolOptions) -> Result<PoolOptions, CallFailure> {
     let theirs = NodewardPoolOptions { size: size_of::<NodewardPoolOptions>(), ..theirs };
     // SAFETY: the struct has the size that it says.
     unsafe { pool(&raw const theirs) }
@@ -214,7 +221,7 @@ fn zero_is_the_default_of_a_pool() {
     let default = PoolOptions { period: std::time::Duration::ZERO, ..PoolOptions::default() };
     // SAFETY: NULL is what is tested.
     let of_null = unsafe { pool(ptr::null()) };
-    for options in [pool_options(blank()), of_null] {
+    for options in [pool_options(zeroed_struct()), of_null] {
         assert_eq!(format!("{:?}", options.unwrap()), format!("{default:?}"), "zero is a second");
     }
 }
@@ -234,15 +241,15 @@ fn every_setting_of_a_pool_arrives() {
     };
     let ours = pool_options(theirs).unwrap();
     assert_eq!((ours.zone_bytes, ours.keep_bytes), (Some(1), 2));
-    assert_eq!((ours.tuning, ours.page), (Tuning::Events, PageSize::Huge));
+    assert_eq!((ours.tuning, ours.page), (TunerKind::Events, PageSize::Huge));
     assert_eq!((ours.batch, ours.high_default), (Some(3), Some(4)));
     assert_eq!((ours.period.as_millis(), ours.housekeeper), (5, false));
 
-    let no_lists = NodewardPoolOptions { flags: NODEWARD_POOL_NO_LISTS, ..blank() };
+    let no_lists = NodewardPoolOptions { flags: NODEWARD_POOL_NO_LISTS, ..zeroed_struct() };
     assert_eq!(pool_options(no_lists).unwrap().high_default, Some(0));
-    let tunings = [Tuning::default(), Tuning::Fixed, Tuning::Depth, Tuning::Events];
+    let tunings = [TunerKind::default(), TunerKind::Fixed, TunerKind::Depth, TunerKind::Events];
     for (tuning, wanted) in (0..).zip(tunings) {
-        let ours = pool_options(NodewardPoolOptions { tuning, ..blank() }).unwrap();
+        let ours = pool_options(NodewardPoolOptions { tuning, ..zeroed_struct() }).unwrap();
         assert_eq!(ours.tuning, wanted);
     }
 }
@@ -250,11 +257,15 @@ fn every_setting_of_a_pool_arrives() {
 #[test]
 fn settings_of_a_pool_without_a_meaning_are_refused() {
     let all = [
-        (NodewardPoolOptions { tuning: 4, ..blank() }, "take one of enum nodeward_tuning"),
-        (NodewardPoolOptions { page: 2, ..blank() }, "take one of enum nodeward_page"),
-        (NodewardPoolOptions { flags: 4, ..blank() }, "set only what the header names"),
+        (NodewardPoolOptions { tuning: 4, ..zeroed_struct() }, "take one of enum nodeward_tuning"),
+        (NodewardPoolOptions { page: 2, ..zeroed_struct() }, "take one of enum nodeward_page"),
+        (NodewardPoolOptions { flags: 4, ..zeroed_struct() }, "set only what the header names"),
         (
-            NodewardPoolOptions { flags: NODEWARD_POOL_NO_LISTS, high_default: 1, ..blank() },
+            NodewardPoolOptions {
+                flags: NODEWARD_POOL_NO_LISTS,
+                high_default: 1,
+                ..zeroed_struct()
+            },
             "exclude each other; choose one",
         ),
     ];
@@ -313,13 +324,19 @@ fn each_error_has_its_status_and_keeps_its_words() {
         (Error::Unaligned { start: 1, end: 2, page_bytes: 4096 }, NodewardStatus::Unaligned),
         (Error::OutOfRegion { start: 0, end: 9, region_bytes: 8 }, NodewardStatus::OutOfRegion),
         (Error::UnknownNode { node }, NodewardStatus::UnknownNode),
-        (Error::BadOption { what: "a".into(), fix: "b".into() }, NodewardStatus::BadOption),
-        (Error::NoHugePages { why: "a".into() }, NodewardStatus::NoHugePages),
-        (Error::NeedsUserfaultfd { what: "a", why: "b".into() }, NodewardStatus::NeedsUserfaultfd),
+        (Error::BadOption { problem: "a".into(), remedy: "b".into() }, NodewardStatus::BadOption),
+        (Error::NoHugePages { reason: "a".into() }, NodewardStatus::NoHugePages),
+        (
+            Error::NeedsUserfaultfd { feature: "a", reason: "b".into() },
+            NodewardStatus::NeedsUserfaultfd,
+        ),
         (Error::Forked, NodewardStatus::Forked),
         (Error::Closing, NodewardStatus::Closing),
         (Error::NoRoom { node }, NodewardStatus::NoRoom),
-        (Error::NoDescriptor { what: "a", whose: "b", fix: "c" }, NodewardStatus::NoDescriptor),
+        (
+            Error::NoDescriptor { action: "a", owner: "b", remedy: "c" },
+            NodewardStatus::NoDescriptor,
+        ),
         (Error::System { call: "a", source: io::Error::other("b") }, NodewardStatus::System),
     ];
     for (error, status) in all {
@@ -331,10 +348,10 @@ fn each_error_has_its_status_and_keeps_its_words() {
 
 #[test]
 fn each_thread_has_its_own_last_error() {
-    assert_eq!(status_of(|| Err(Failure::Argument("ours\0".to_owned()))), ARGUMENT);
+    assert_eq!(status_of(|| Err(CallFailure::Argument("ours\0".to_owned()))), ARGUMENT);
     let theirs = thread::spawn(|| {
         let before = last_error();
-        status_of(|| Err(Failure::Argument("theirs".to_owned())));
+        status_of(|| Err(CallFailure::Argument("theirs".to_owned())));
         (before, last_error())
     });
     assert_eq!(theirs.join().unwrap(), (String::new(), "theirs".to_owned()));
@@ -346,14 +363,14 @@ fn each_thread_has_its_own_last_error() {
 #[test]
 fn every_reason_has_a_slot_of_its_own_and_later_slots_have_none() {
     let count = u32::try_from(SkipReason::ALL.len()).unwrap();
-    let names: Vec<String> = (0..count).map(|slot| words(nodeward_skip_name(slot))).collect();
+    let names: Vec<String> = (0..count).map(|slot| text_of(nodeward_skip_name(slot))).collect();
     let mut wanted = SkipReason::ALL.map(SkipReason::name).map(str::to_owned);
     wanted.sort();
     let mut sorted = names.clone();
     sorted.sort();
     assert_eq!(sorted, wanted);
     assert_eq!(names[0], "pinned");
-    assert_eq!(words(nodeward_skip_advice(0)), SkipReason::Pinned.advice());
+    assert_eq!(text_of(nodeward_skip_advice(0)), SkipReason::Pinned.advice());
     for slot in [count, 31, 32, u32::MAX] {
         assert!(nodeward_skip_name(slot).is_null() && nodeward_skip_advice(slot).is_null());
     }
@@ -364,7 +381,13 @@ fn a_report_arrives_whole() {
     let mut account = Account { moved: 10, already_there: 20, ..Account::default() };
     account.skip(SkipReason::Pinned, 3);
     account.skip(SkipReason::NoMemory, 4);
-    let report = Report { account, lanes: 2, cancelled: true, took_ns: 9, ..Report::default() };
+    let report = MigrationReport {
+        account,
+        lanes: 2,
+        cancelled: true,
+        took_ns: 9,
+        ..MigrationReport::default()
+    };
     let theirs = NodewardReport::from(&report);
     assert_eq!((theirs.moved_pages, theirs.already_there_pages), (10, 20));
     assert_eq!(theirs.skipped_pages, 3 + 4);

@@ -51,7 +51,7 @@ fn is_here(program: &str) -> bool {
 /// The directory of the library: where `cargo xtask ci` has built it together with the tests, or
 /// where it is built now. The tests of a package that is no Rust library do not make cargo build
 /// it, and alone it takes other features of its dependencies, so all of these are built anew.
-fn built() -> PathBuf {
+fn built_library() -> PathBuf {
     env::var_os("NODEWARD_LIBRARY_DIR").map_or_else(build, PathBuf::from)
 }
 
@@ -74,20 +74,20 @@ fn prefix() -> &'static Path {
         let prefix = scratch("installed");
         let mut make = Command::new("make");
         make.args(["install-library", "CARGO=true"]).current_dir(root());
-        make.arg(format!("BUILT={}", built().display()));
+        make.arg(format!("BUILT={}", built_library().display()));
         make.arg(format!("PREFIX={}", prefix.display())).env_remove("DESTDIR");
         run(&mut make);
         prefix
     })
 }
 
-fn lib() -> PathBuf {
+fn library_directory() -> PathBuf {
     prefix().join("lib")
 }
 
 /// What a program needs that is linked with the static library.
 fn private_libs() -> Vec<String> {
-    let file = fs::read_to_string(lib().join("pkgconfig/nodeward.pc")).unwrap();
+    let file = fs::read_to_string(library_directory().join("pkgconfig/nodeward.pc")).unwrap();
     let line = file.lines().find_map(|line| line.strip_prefix("Libs.private:")).unwrap();
     line.split_ascii_whitespace().map(str::to_owned).collect()
 }
@@ -97,7 +97,7 @@ fn compile<S: AsRef<OsStr>>(name: &str, compiler: &[&str], source: &Path, libs: 
     let program = scratch(name);
     let mut command = Command::new(compiler[0]);
     command.args(&compiler[1..]).arg("-I").arg(prefix().join("include")).arg(source).args(libs);
-    run(command.arg("-L").arg(lib()).arg("-pthread").arg("-o").arg(&program));
+    run(command.arg("-L").arg(library_directory()).arg("-pthread").arg("-o").arg(&program));
     program
 }
 
@@ -114,14 +114,14 @@ fn the_examples_lose_nothing_with_the_shared_library() {
     for name in EXAMPLES.into_iter().filter(|_| is_here("cc") && is_here("make")) {
         let program = compile(&format!("{name}-shared"), &C, &example(name), &["-lnodeward"]);
         // Found by the name inside the library (its soname), for which only the link stands.
-        println!("{}", text(Command::new(program).env("LD_LIBRARY_PATH", lib())));
+        println!("{}", text(Command::new(program).env("LD_LIBRARY_PATH", library_directory())));
     }
 }
 
 #[test]
 fn the_examples_lose_nothing_with_the_static_library() {
     for name in EXAMPLES.into_iter().filter(|_| is_here("cc") && is_here("make")) {
-        let mut libs = vec![lib().join("libnodeward.a").display().to_string()];
+        let mut libs = vec![library_directory().join("libnodeward.a").display().to_string()];
         libs.extend(private_libs());
         let program = compile(&format!("{name}-static"), &C, &example(name), &libs);
         // The library is in the program: no other place is named.
@@ -135,8 +135,8 @@ fn the_examples_lose_nothing_with_the_static_library() {
 fn calls_do_what_the_header_says() {
     if is_here("cc") && is_here("make") {
         let program = compile("calls", &C, &source("tests/calls.c"), &["-lnodeward"]);
-        run(Command::new(&program).env("LD_LIBRARY_PATH", lib()));
-        run(Command::new(&program).arg("kernel").env("LD_LIBRARY_PATH", lib()));
+        run(Command::new(&program).env("LD_LIBRARY_PATH", library_directory()));
+        run(Command::new(&program).arg("kernel").env("LD_LIBRARY_PATH", library_directory()));
     }
 }
 
@@ -145,7 +145,7 @@ fn calls_do_what_the_header_says() {
 fn a_pool_refuses_what_is_wrong() {
     if is_here("cc") && is_here("make") {
         let program = compile("pool_calls", &C, &source("tests/pool_calls.c"), &["-lnodeward"]);
-        run(Command::new(program).env("LD_LIBRARY_PATH", lib()));
+        run(Command::new(program).env("LD_LIBRARY_PATH", library_directory()));
     }
 }
 
@@ -158,7 +158,7 @@ fn valgrind_has_nothing_to_say() {
         let mut valgrind = Command::new("valgrind");
         valgrind.args(["--quiet", "--leak-check=full", "--errors-for-leak-kinds=definite"]);
         valgrind.args(["--error-exitcode=9"]).arg(program).arg("500");
-        run(valgrind.env("LD_LIBRARY_PATH", lib()));
+        run(valgrind.env("LD_LIBRARY_PATH", library_directory()));
     }
 }
 
@@ -169,7 +169,7 @@ fn the_header_alone_is_enough_for_cpp() {
         let body = "#include <nodeward.h>\nint main() { return nodeward_last_error()[0]; }\n";
         fs::write(&source, body).unwrap();
         let program = compile("alone", &CPP, &source, &["-lnodeward"]);
-        run(Command::new(program).env("LD_LIBRARY_PATH", lib()));
+        run(Command::new(program).env("LD_LIBRARY_PATH", library_directory()));
     }
 }
 
@@ -179,7 +179,10 @@ fn pkg_config_finds_library_and_header() {
         let ask = |words: &[&str]| {
             let mut command = Command::new("pkg-config");
             let answer = text(
-                command.args(words).arg("nodeward").env("PKG_CONFIG_PATH", lib().join("pkgconfig")),
+                command
+                    .args(words)
+                    .arg("nodeward")
+                    .env("PKG_CONFIG_PATH", library_directory().join("pkgconfig")),
             );
             answer.trim().to_owned()
         };
@@ -203,7 +206,7 @@ fn the_library_exports_what_the_header_declares() {
             .filter(|name| name.starts_with("nodeward_"))
             .collect();
         let mut nm = Command::new("nm");
-        nm.args(["--dynamic", "--defined-only"]).arg(lib().join("libnodeward.so"));
+        nm.args(["--dynamic", "--defined-only"]).arg(library_directory().join("libnodeward.so"));
         let symbols = text(&mut nm);
         let exported: BTreeSet<&str> =
             symbols.lines().filter_map(|line| line.split_ascii_whitespace().last()).collect();

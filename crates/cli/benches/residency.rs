@@ -20,7 +20,7 @@ fn main() {
     let given: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let full = given.contains(&"--bench");
     match &given[..] {
-        ["hold", mebibytes] => hold(mebibytes.parse().expect("a number of MiB")),
+        ["hold", mebibytes] => hold_memory(mebibytes.parse().expect("a number of MiB")),
         given if given.contains(&"growth") => growth(full),
         _ => speed(full),
     }
@@ -28,7 +28,7 @@ fn main() {
 
 fn speed(full: bool) {
     let (mebibytes, pairs) = if full { (8192, 41) } else { (64, 2) };
-    let held = Held::start(mebibytes);
+    let held = MemoryHolder::start(mebibytes);
     if Command::new("numastat").arg("-V").output().is_err() {
         println!("{{\"skipped\": \"numastat is not installed (package numactl)\"}}");
         return;
@@ -56,7 +56,7 @@ fn speed(full: bool) {
 
 fn growth(full: bool) {
     let (small, large, pairs) = if full { (1024, 16 * 1024, 25) } else { (16, 64, 2) };
-    let processes = [Held::start(small), Held::start(large)];
+    let processes = [MemoryHolder::start(small), MemoryHolder::start(large)];
     let mut times = [Vec::new(), Vec::new()];
     for _ in 0..pairs {
         for (held, times) in processes.iter().zip(&mut times) {
@@ -71,7 +71,7 @@ fn growth(full: bool) {
     );
 }
 
-fn time_show(held: &Held, options: &[&str]) -> u128 {
+fn time_show(held: &MemoryHolder, options: &[&str]) -> u128 {
     let pid = held.pid();
     let mut arguments = vec!["show", &pid, "--json"];
     arguments.extend(options);
@@ -95,9 +95,9 @@ fn median(mut times: Vec<u128>) -> u128 {
 }
 
 /// A process that holds touched memory until it is dropped.
-struct Held(Child);
+struct MemoryHolder(Child);
 
-impl Held {
+impl MemoryHolder {
     fn start(mebibytes: u64) -> Self {
         let us = std::env::current_exe().expect("our own path");
         let mut child = Command::new(us)
@@ -118,7 +118,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for MemoryHolder {
     fn drop(&mut self) {
         drop(self.0.stdin.take()); // the end of its input ends it
         self.0.wait().ok();
@@ -126,7 +126,7 @@ impl Drop for Held {
 }
 
 /// Touches every base page of `mebibytes` MiB, then waits for the end of the input.
-fn hold(mebibytes: u64) {
+fn hold_memory(mebibytes: u64) {
     rustix::thread::disable_transparent_huge_pages(true).ok();
     let bytes = usize::try_from(mebibytes * MIB).expect("a size that fits");
     let mut memory = vec![0_u8; bytes];

@@ -18,9 +18,9 @@ use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser}
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use nodeward_model::name::harmless;
+use nodeward_model::name::sanitize_for_terminal;
 use nodeward_model::{Escape as _, MappingKind, Name, Pid, Range, Synthetic, units};
-use nodeward_wire::ledger::Id;
+use nodeward_wire::ledger::OperationId;
 
 use crate::examples;
 use crate::exit::Exit;
@@ -28,10 +28,10 @@ use crate::settings::MoveLayer;
 use help::{COUNTING, ELSEWHERE, MEMORY, OUTPUT, SIMULATED};
 
 pub use balance::BalanceArgs;
-pub use bench::{BenchArgs, BenchBalanceArgs, BenchPagerArgs, BenchPoolArgs, BenchVerb};
+pub use bench::{BenchArgs, BenchBalanceArgs, BenchPagerArgs, BenchPoolArgs, Benchmark};
 pub use compare::CompareArgs;
 pub use config::{ConfigArgs, ConfigVerb, PrintArgs};
-pub use explain::{ExplainArgs, Subject};
+pub use explain::{ExplainArgs, ExplainSubject};
 pub use help::{DECIDED, EXCEPT, PACE, PROCESSES, compact};
 pub use reproduce::{ReproduceArgs, ReproduceFigure};
 pub use run::{HomeChoice, RunArgs};
@@ -167,10 +167,10 @@ pub struct MoveArgs {
     /// Process ids (none with --name, --cgroup or --file), then the nodes to leave, then those to
     /// go to
     #[arg(required = true, allow_negative_numbers = true, value_name = "PID... FROM TO")]
-    pub words: Vec<String>,
+    pub operands: Vec<String>,
     /// Processes of this name, as ps shows it in its column COMMAND
     #[arg(help_heading = PROCESSES, long, value_name = "NAME", conflicts_with = "machine",
-          value_parser = name())]
+          value_parser = name_parser())]
     pub name: Vec<Name>,
     /// Processes of this control group and those below it
     #[arg(help_heading = PROCESSES, long, value_name = "GROUP", conflicts_with = "machine")]
@@ -183,11 +183,11 @@ pub struct MoveArgs {
     pub file: Vec<PathBuf>,
     /// Only these kinds of memory
     #[arg(help_heading = MEMORY, long, value_delimiter = ',', value_name = "KIND",
-          value_parser = named(MappingKind::ALL, MappingKind::name))]
+          value_parser = choice_parser(MappingKind::ALL, MappingKind::name))]
     pub only: Vec<MappingKind>,
     /// All but these kinds of memory
     #[arg(help_heading = MEMORY, long, value_delimiter = ',', value_name = "KIND",
-          value_parser = named(MappingKind::ALL, MappingKind::name),
+          value_parser = choice_parser(MappingKind::ALL, MappingKind::name),
           conflicts_with = "only")]
     pub exclude: Vec<MappingKind>,
     /// Only addresses in this range, in hexadecimal as in /proc/PID/maps; may be repeated
@@ -203,10 +203,10 @@ pub struct MoveArgs {
     pub physical: bool,
     /// Which hot pages are moved.
     #[command(flatten)]
-    pub hot: HotArgs,
+    pub hot_pages: HotArgs,
     /// How the move is done.
     #[command(flatten)]
-    pub how: MoveLayer,
+    pub layer: MoveLayer,
     /// Say what would be done and why, and do nothing
     #[arg(help_heading = OUTPUT, long)]
     pub dry_run: bool,
@@ -221,7 +221,7 @@ pub struct MoveArgs {
     pub output: OutputArgs,
     /// The machine.
     #[command(flatten)]
-    pub on: MachineArgs,
+    pub machine_args: MachineArgs,
     /// Decide by this number what is left open on a simulated machine
     #[arg(help_heading = SIMULATED, long, value_name = "N", requires = "machine")]
     pub seed: Option<u64>,
@@ -239,7 +239,7 @@ pub struct MachineArgs {
     #[arg(long, value_name = "TIME", requires = "machine", value_parser = units::parse_duration_ns)]
     pub at: Option<u64>,
     /// Another value in the scenario, such as machine.latency=100ns; may be repeated
-    #[arg(long, value_name = "KEY=VALUE", requires = "machine", value_parser = parse_set)]
+    #[arg(long, value_name = "KEY=VALUE", requires = "machine", value_parser = parse_override)]
     pub set: Vec<(String, String)>,
 }
 
@@ -268,8 +268,8 @@ pub struct HotArgs {
 #[command(next_help_heading = OUTPUT)]
 pub struct ProgressArgs {
     /// When to show progress on standard error; without a terminal it is shown line by line
-    #[arg(long, value_enum, default_value_t = When::Auto, value_name = "WHEN")]
-    progress: When,
+    #[arg(long, value_enum, default_value_t = ProgressMode::Auto, value_name = "WHEN")]
+    progress: ProgressMode,
     /// The same as --progress never
     #[arg(long, short, conflicts_with = "progress")]
     quiet: bool,
@@ -277,8 +277,8 @@ pub struct ProgressArgs {
 
 impl ProgressArgs {
     /// Returns when to show progress.
-    pub fn when(self) -> When {
-        if self.quiet { When::Never } else { self.progress }
+    pub fn mode(self) -> ProgressMode {
+        if self.quiet { ProgressMode::Never } else { self.progress }
     }
 }
 
@@ -287,7 +287,7 @@ impl ProgressArgs {
 pub struct LedgerArgs {
     /// The operation to show; all of them, in short, if none is given
     #[arg(value_name = "ID")]
-    pub id: Option<Id>,
+    pub id: Option<OperationId>,
     /// List every run of pages, too
     #[arg(long, requires = "id")]
     pub runs: bool,
@@ -301,10 +301,10 @@ pub struct LedgerArgs {
 pub struct UndoArgs {
     /// The operation to take back, as `nodeward ledger` numbers it
     #[arg(value_name = "ID")]
-    pub id: Id,
+    pub id: OperationId,
     /// How pages are moved.
     #[command(flatten)]
-    pub how: MoveLayer,
+    pub layer: MoveLayer,
     /// Say what would be done and why, and do nothing
     #[arg(help_heading = OUTPUT, long)]
     pub dry_run: bool,
@@ -361,12 +361,12 @@ pub struct ShowArgs {
     pub output: OutputArgs,
     /// The machine.
     #[command(flatten)]
-    pub on: MachineArgs,
+    pub machine_args: MachineArgs,
 }
 
 /// When something is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum When {
+pub enum ProgressMode {
     /// Also where nobody may be watching
     Always,
     /// On a terminal
@@ -376,7 +376,7 @@ pub enum When {
 }
 
 /// Creates a parser of one of `all` by its name; `--help` lists the names.
-fn named<T: Copy + Send + Sync + 'static, const N: usize>(
+fn choice_parser<T: Copy + Send + Sync + 'static, const N: usize>(
     all: [T; N],
     name: fn(T) -> &'static str,
 ) -> impl TypedValueParser<Value = T> {
@@ -385,14 +385,14 @@ fn named<T: Copy + Send + Sync + 'static, const N: usize>(
 }
 
 /// Creates a parser of a name, which need not be UTF-8.
-pub fn name() -> impl TypedValueParser<Value = Name> {
+pub fn name_parser() -> impl TypedValueParser<Value = Name> {
     OsStringValueParser::new().map(Name::from)
 }
 
 /// Returns an error of the command line with the typed words escaped. It quotes words, and scripts
 /// pass on those of others.
-pub fn as_shown(error: clap::Error) -> clap::Error {
-    let is_raw = |word: &str| harmless(word) != word || word.contains(['\n', '\t']);
+pub fn with_escaped_arguments(error: clap::Error) -> clap::Error {
+    let is_raw = |word: &str| sanitize_for_terminal(word) != word || word.contains(['\n', '\t']);
     if !std::env::args_os().any(|word| word.to_str().is_none_or(is_raw)) {
         return error;
     }
@@ -415,7 +415,7 @@ fn parse_machine(text: &str) -> Result<String, String> {
     scenario.map(str::to_owned).ok_or_else(|| expected.to_owned())
 }
 
-fn parse_set(text: &str) -> Result<(String, String), String> {
+fn parse_override(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
     let expected = "expected KEY=VALUE, such as machine.latency=100ns";
     pair.map(|(key, value)| (key.into(), value.into())).ok_or_else(|| expected.to_owned())
@@ -444,7 +444,7 @@ mod tests {
 
     /// Checks that a command has a section in the reference; a command without one belongs to the
     /// section of the command above it.
-    fn assert_told(command: &clap::Command, path: &str, above: &str) {
+    fn assert_documented(command: &clap::Command, path: &str, above: &str) {
         let mut sections = REFERENCE.split("\n## ");
         let section = sections.find(|text| text.lines().next() == Some(path)).unwrap_or(above);
         assert!(!section.is_empty(), "docs/reference/verbs.md has no section {path:?}");
@@ -454,7 +454,7 @@ mod tests {
         }
         for below in command.get_subcommands() {
             let path = format!("{path} {}", below.get_name());
-            assert_told(below, path.trim(), section);
+            assert_documented(below, path.trim(), section);
         }
     }
 
@@ -462,7 +462,7 @@ mod tests {
     #[test]
     fn the_reference_is_complete() {
         for command in Cli::command().get_subcommands() {
-            assert_told(command, command.get_name(), "");
+            assert_documented(command, command.get_name(), "");
         }
     }
 

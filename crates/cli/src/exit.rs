@@ -8,7 +8,7 @@ use nodeward_machine::Error;
 use nodeward_wire::{ledger, state};
 use {nodeward_pager as pager, nodeward_proof as proof};
 
-use crate::output::Unprinted;
+use crate::output::OutputError;
 
 /// The result of a command. Numbers never change their meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,17 +30,17 @@ pub enum Exit {
     /// 6: the machine failed in another way, for example by a full disk.
     Failed,
     /// 7: memory did not hold what was written to it.
-    Lost,
+    DataLost,
     /// 8: two runs that must be the same were not, or a figure is out of its tolerance.
-    Differs,
+    Mismatch,
     /// 9: a checker of the swarm found something.
-    Found,
+    CheckFailed,
     /// 125: `run` refused the requested home.
-    NotStarted,
+    HomeRefused,
     /// 126: `run` found the program, but it cannot be started.
-    NoProgram,
+    CannotExecute,
     /// 127: `run` did not find the program.
-    NoSuchProgram,
+    CommandNotFound,
     /// 130: interrupted by Ctrl-C; the account shows what was done until then.
     Interrupted,
 }
@@ -55,12 +55,12 @@ impl Exit {
         Self::NoPermission,
         Self::Gone,
         Self::Failed,
-        Self::Lost,
-        Self::Differs,
-        Self::Found,
-        Self::NotStarted,
-        Self::NoProgram,
-        Self::NoSuchProgram,
+        Self::DataLost,
+        Self::Mismatch,
+        Self::CheckFailed,
+        Self::HomeRefused,
+        Self::CannotExecute,
+        Self::CommandNotFound,
         Self::Interrupted,
     ];
 
@@ -74,12 +74,12 @@ impl Exit {
             Self::NoPermission => 4,
             Self::Gone => 5,
             Self::Failed => 6,
-            Self::Lost => 7,
-            Self::Differs => 8,
-            Self::Found => 9,
-            Self::NotStarted => 125,
-            Self::NoProgram => 126,
-            Self::NoSuchProgram => 127,
+            Self::DataLost => 7,
+            Self::Mismatch => 8,
+            Self::CheckFailed => 9,
+            Self::HomeRefused => 125,
+            Self::CannotExecute => 126,
+            Self::CommandNotFound => 127,
             Self::Interrupted => 130,
         }
     }
@@ -99,12 +99,14 @@ impl Exit {
             Self::NoPermission => "a privilege is missing",
             Self::Gone => "the process does not exist, ended, or was replaced by exec",
             Self::Failed => "the machine failed in another way, such as no room for the output",
-            Self::Lost => "a check found memory that did not hold what was written",
-            Self::Differs => "simulations differ that must be the same, or a figure is far off",
-            Self::Found => "a checker found a simulated machine on which something does not hold",
-            Self::NotStarted => "run refused its home, and started nothing",
-            Self::NoProgram => "run found the program, and it cannot be started",
-            Self::NoSuchProgram => "run did not find the program; other codes of run are its own",
+            Self::DataLost => "a check found memory that did not hold what was written",
+            Self::Mismatch => "simulations differ that must be the same, or a figure is far off",
+            Self::CheckFailed => {
+                "a checker found a simulated machine on which something does not hold"
+            }
+            Self::HomeRefused => "run refused its home, and started nothing",
+            Self::CannotExecute => "run found the program, and it cannot be started",
+            Self::CommandNotFound => "run did not find the program; other codes of run are its own",
             Self::Interrupted => "interrupted by Ctrl-C; what was done is in the account",
         }
     }
@@ -124,7 +126,7 @@ impl Exit {
 
 fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     let machine = cause.downcast_ref::<Error>().map(of_machine);
-    let state = || cause.downcast_ref::<state::Error>().map(of_state);
+    let state = || cause.downcast_ref::<state::StateError>().map(of_state);
     let known = machine.or_else(|| of_ledger(cause)).or_else(state).or_else(|| of_proof(cause));
     known.or_else(|| of_writing(cause))
 }
@@ -138,19 +140,19 @@ fn of_writing(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
             || error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
     };
     let full = cause.downcast_ref::<std::io::Error>().is_some_and(is_full);
-    (full || cause.is::<Unprinted>()).then_some(Exit::Failed)
+    (full || cause.is::<OutputError>()).then_some(Exit::Failed)
 }
 
 fn of_ledger(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
-    cause.downcast_ref::<ledger::Error>().map(|error| match error {
-        ledger::Error::NoSuchId { .. } => Exit::BadInput,
+    cause.downcast_ref::<ledger::LedgerError>().map(|error| match error {
+        ledger::LedgerError::NoSuchId { .. } => Exit::BadInput,
         _ => Exit::Failed,
     })
 }
 
-fn of_state(error: &state::Error) -> Exit {
+fn of_state(error: &state::StateError) -> Exit {
     match error {
-        state::Error::Locked { .. } => Exit::NothingDone,
+        state::StateError::Locked { .. } => Exit::NothingDone,
         _ => Exit::Failed,
     }
 }
@@ -171,7 +173,7 @@ fn of_proof(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
         proof::Error::System { .. } | proof::Error::Pool(_) => Exit::Failed,
         proof::Error::NoBlock { .. }
         | proof::Error::NothingMoves { .. }
-        | proof::Error::Stuck { .. } => Exit::NothingDone,
+        | proof::Error::NothingMoved { .. } => Exit::NothingDone,
     })
 }
 
@@ -219,7 +221,7 @@ mod tests {
         };
         assert_eq!(code(Error::Gone(pid)), Exit::Gone);
         assert_eq!(code(Error::KernelThread(pid)), Exit::NothingDone);
-        let denied = Error::Denied { what: String::new(), need: String::new() };
+        let denied = Error::Denied { action: String::new(), remedy: String::new() };
         assert_eq!(code(denied), Exit::NoPermission);
         let source = ErrorKind::Other.into();
         assert_eq!(code(Error::Syscall { call: "x", source }), Exit::Failed);
@@ -243,7 +245,7 @@ mod tests {
     #[test]
     fn errors_of_the_pager_tell_their_code() {
         let code = |error: proof::Error| Exit::of(&error.into());
-        assert_eq!(code(proof::Error::NothingMoves { why: String::new() }), Exit::NothingDone);
+        assert_eq!(code(proof::Error::NothingMoves { reason: String::new() }), Exit::NothingDone);
         let node = NodeId(9);
         assert_eq!(code(pager::Error::UnknownNode { node }.into()), Exit::BadInput);
         let gone = Error::Gone(Pid::new(7).unwrap());

@@ -1,7 +1,7 @@
 //! Sources of hot pages of a process: files, and the kernel's own trackers.
 
 mod files;
-mod live;
+mod tracker;
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use nodeward_machine::Process;
 use nodeward_model::{Access, units};
 
-use live::{Tracker, Watch};
+use tracker::{Tracker, TrackerSource};
 
 /// Default watch time of the kernel's trackers.
 const WATCH_NS: u64 = 2_000_000_000;
@@ -40,14 +40,14 @@ pub trait HotSource: Send {
 ///
 /// # Errors
 /// If there is no such source, or it does not work here.
-pub fn source(name: &str) -> Result<Box<dyn HotSource>> {
+pub fn open_source(name: &str) -> Result<Box<dyn HotSource>> {
     let (kind, time) = name.split_once(':').map_or((name, None), |(kind, t)| (kind, Some(t)));
     let watch_ns = || time.map_or(Ok(WATCH_NS), units::parse_duration_ns);
     match kind {
-        "damon" => Ok(Box::new(Watch::probe(Tracker::Damon, watch_ns()?)?)),
-        "written" => Ok(Box::new(Watch::probe(Tracker::Written, watch_ns()?)?)),
+        "damon" => Ok(Box::new(TrackerSource::probe(Tracker::Damon, watch_ns()?)?)),
+        "written" => Ok(Box::new(TrackerSource::probe(Tracker::SoftDirty, watch_ns()?)?)),
         _ if name.is_empty() => bail!("--hot needs a file, damon or written"),
-        _ => Ok(Box::new(files::Samples::open(Path::new(name))?)),
+        _ => Ok(Box::new(files::AccessFile::open(Path::new(name))?)),
     }
 }
 
@@ -63,7 +63,8 @@ mod tests {
             ("/no/such/file", "/no/such/file"),
             ("damon:soon", "time"),
         ] {
-            let error = source(name).err().map(|error| format!("{error:#}")).unwrap_or_default();
+            let error =
+                open_source(name).err().map(|error| format!("{error:#}")).unwrap_or_default();
             assert!(error.contains(words), "{name}: {error}");
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use nodeward_linux::{Linux, nodes};
 use nodeward_machine::Machine;
-use nodeward_model::nodestring::Context;
+use nodeward_model::nodestring::NodestringContext;
 use nodeward_model::{NodeId, Topology};
 use nodeward_scenario::Scenario;
 use nodeward_sim::SimMachine;
@@ -18,20 +18,20 @@ use crate::args::MachineArgs;
 const POPULATED_NS_MAX: u64 = 1_000_000_000;
 
 /// The selected machine.
-pub enum Chosen {
+pub enum SelectedMachine {
     /// This one.
-    Here(Linux),
+    Local(Linux),
     /// A simulated one, at the requested time.
     Simulated(SimMachine),
 }
 
-impl Chosen {
+impl SelectedMachine {
     /// Opens the named machine, or this one if none was named.
     ///
     /// # Errors
     /// If there is no such scenario, or it is invalid.
     pub fn open(args: &MachineArgs, seed: Option<u64>) -> Result<Self> {
-        let Some(scenario) = &args.machine else { return Ok(Self::Here(Linux::open())) };
+        let Some(scenario) = &args.machine else { return Ok(Self::Local(Linux::open())) };
         let scenario = Scenario::find_with(scenario, &args.set)?;
         let machine = SimMachine::new(&scenario, seed.unwrap_or(0));
         match args.at {
@@ -44,15 +44,15 @@ impl Chosen {
     /// Returns the interface that all machines share.
     pub fn machine(&self) -> &dyn Machine {
         match self {
-            Self::Here(machine) => machine,
+            Self::Local(machine) => machine,
             Self::Simulated(machine) => machine,
         }
     }
 
     /// Returns the same, owned.
-    pub fn shared(self) -> Arc<dyn Machine> {
+    pub fn into_shared(self) -> Arc<dyn Machine> {
         match self {
-            Self::Here(machine) => Arc::new(machine),
+            Self::Local(machine) => Arc::new(machine),
             Self::Simulated(machine) => Arc::new(machine),
         }
     }
@@ -61,9 +61,9 @@ impl Chosen {
     ///
     /// # Errors
     /// On a simulated one.
-    pub fn here(&self, what: &str) -> Result<&Linux> {
+    pub fn local(&self, what: &str) -> Result<&Linux> {
         match self {
-            Self::Here(machine) => Ok(machine),
+            Self::Local(machine) => Ok(machine),
             Self::Simulated(_) => bail!("a simulated machine has no {what}; leave out --machine"),
         }
     }
@@ -72,12 +72,12 @@ impl Chosen {
     ///
     /// # Errors
     /// If this machine does not provide it.
-    pub fn node_names(&self, topology: &Topology) -> Result<Context> {
-        if let Self::Here(_) = self {
-            return Ok(nodes::context(Path::new("/"), topology)?);
+    pub fn nodestring_context(&self, topology: &Topology) -> Result<NodestringContext> {
+        if let Self::Local(_) = self {
+            return Ok(nodes::nodestring_context(Path::new("/"), topology)?);
         }
         let existing = topology.node_ids();
-        Ok(Context {
+        Ok(NodestringContext {
             allowed: existing.clone(),
             highest_possible: existing.last().unwrap_or(NodeId(0)),
             existing,

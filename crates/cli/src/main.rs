@@ -6,18 +6,18 @@
 mod say;
 
 mod args;
+mod cgroups;
 mod examples;
 mod exit;
-mod groups;
 mod hot;
 mod machine;
-mod nodes;
-mod notify;
+mod move_task;
+mod node_pairs;
 mod output;
 mod progress;
+mod sd_notify;
 mod settings;
-mod state;
-mod task;
+mod state_dir;
 mod verbs;
 
 use std::ffi::OsString;
@@ -32,35 +32,35 @@ use tracing_subscriber::EnvFilter;
 
 use crate::args::{Cli, Verb};
 use crate::exit::Exit;
-use crate::output::Unprinted;
-use crate::settings::{MoveLayer, MoveSettings, Places, SettingsError};
+use crate::output::OutputError;
+use crate::settings::{MoveLayer, MoveSettings, SettingsError, SettingsPaths};
 use crate::verbs::migratepages;
 
 fn main() -> ExitCode {
     log();
-    if let Some(exit) = as_migratepages() {
+    if let Some(exit) = run_as_migratepages() {
         return exit;
     }
     let typed = args::compact(Cli::command()).try_get_matches();
     let done = match typed.and_then(|typed| Cli::from_arg_matches(&typed)) {
         Ok(cli) => run(&cli),
-        Err(answer) => answered(&args::as_shown(answer)),
+        Err(answer) => print_clap_error(&args::with_escaped_arguments(answer)),
     };
     done.unwrap_or_else(|error| report(&error)).into()
 }
 
 /// Prints help, the version, or the error of the command line.
-fn answered(answer: &clap::Error) -> anyhow::Result<Exit> {
+fn print_clap_error(answer: &clap::Error) -> anyhow::Result<Exit> {
     let printed = answer.print();
     if answer.use_stderr() {
         return Ok(Exit::BadInput);
     }
-    printed.map_err(Unprinted::from)?;
+    printed.map_err(OutputError::from)?;
     Ok(Exit::Done)
 }
 
 /// Acts as numactl's program if called by its name.
-fn as_migratepages() -> Option<ExitCode> {
+fn run_as_migratepages() -> Option<ExitCode> {
     let in_text = |word: OsString| word.escaped().to_string();
     let mut words = std::env::args_os().map(|word| word.into_string().unwrap_or_else(in_text));
     let program = words.next()?;
@@ -79,13 +79,13 @@ fn log() {
 fn run(cli: &Cli) -> anyhow::Result<Exit> {
     match &cli.verb {
         Verb::Move(args) if args.file.is_empty() => {
-            verbs::migrate::run(args, &settings(cli, args.how)?)
+            verbs::move_processes::run(args, &settings(cli, args.layer)?)
         }
-        Verb::Move(args) => verbs::migrate_files::run(args, &settings(cli, args.how)?),
+        Verb::Move(args) => verbs::move_files::run(args, &settings(cli, args.layer)?),
         Verb::Balance(args) => verbs::balance::run(args, cli.config.as_deref()),
         Verb::Run(args) => verbs::run::run(args),
         Verb::Config(args) => verbs::config::run(args, cli.config.as_deref()),
-        Verb::Undo(args) => verbs::undo::run(args, settings(cli, args.how)?),
+        Verb::Undo(args) => verbs::undo::run(args, settings(cli, args.layer)?),
         Verb::Ledger(args) => verbs::ledger::run(args),
         Verb::Show(args) => verbs::show::run(args),
         Verb::Capture => verbs::show::capture(),
@@ -101,14 +101,14 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
 
 /// Returns the typed settings, over all other sources.
 fn settings(cli: &Cli, typed: MoveLayer) -> Result<MoveSettings, SettingsError> {
-    let layer = Places::of(cli.config.as_deref()).layer()?;
-    Ok(MoveSettings::decided(typed.over(layer.moving)))
+    let layer = SettingsPaths::from_environment(cli.config.as_deref()).read_layer()?;
+    Ok(MoveSettings::resolve(typed.over(layer.moves)))
 }
 
 /// Reports an error. A broken pipe ends the program by SIGPIPE, as for all programs, but in order:
 /// after the verb has finished its pending work.
 fn report(error: &anyhow::Error) -> Exit {
-    if error.downcast_ref().is_some_and(Unprinted::is_unread) {
+    if error.downcast_ref().is_some_and(OutputError::is_broken_pipe) {
         emulate_default_handler(SIGPIPE).unwrap_or_default();
     }
     say!("nodeward: {error:#}");

@@ -7,33 +7,33 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use nodeward_engine::Live;
-use nodeward_model::units::show_bytes;
+use nodeward_engine::MoveControl;
+use nodeward_model::units::format_bytes;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::args::When;
+use crate::args::ProgressMode;
 
 /// Interval between updates of the bar, and of checks for signals.
 const REDRAW: Duration = Duration::from_millis(100);
 
 /// Work whose progress can be shown, and that can be stopped.
-pub trait Shown: Sync {
+pub trait ProgressSource: Sync {
     /// Returns the completed and the total work, in the same unit.
     fn done_of_total(&self) -> (u64, u64);
 
     /// Returns further information, after an elapsed time.
-    fn words(&self, elapsed: Duration) -> String;
+    fn message(&self, elapsed: Duration) -> String;
 
     /// Asks it to end early.
     fn stop(&self);
 }
 
-impl Shown for Live {
+impl ProgressSource for MoveControl {
     fn done_of_total(&self) -> (u64, u64) {
         (self.examined_bytes(), self.total_bytes())
     }
 
-    fn words(&self, elapsed: Duration) -> String {
+    fn message(&self, elapsed: Duration) -> String {
         let workers = self.workers();
         let plural = if workers == 1 { "" } else { "s" };
         format!("{}, {workers} worker{plural}", amount(self.moved_bytes(), "moved", elapsed))
@@ -44,12 +44,12 @@ impl Shown for Live {
     }
 }
 
-impl Shown for nodeward_proof::Progress {
+impl ProgressSource for nodeward_proof::BenchProgress {
     fn done_of_total(&self) -> (u64, u64) {
         (self.done(), self.total())
     }
 
-    fn words(&self, elapsed: Duration) -> String {
+    fn message(&self, elapsed: Duration) -> String {
         amount(self.moved_bytes(), "moved", elapsed)
     }
 
@@ -59,14 +59,14 @@ impl Shown for nodeward_proof::Progress {
 }
 
 /// A measurement that takes memory and moves none.
-pub struct Taking<'a>(pub &'a nodeward_proof::Progress);
+pub struct AllocationProgress<'a>(pub &'a nodeward_proof::BenchProgress);
 
-impl Shown for Taking<'_> {
+impl ProgressSource for AllocationProgress<'_> {
     fn done_of_total(&self) -> (u64, u64) {
         self.0.done_of_total()
     }
 
-    fn words(&self, elapsed: Duration) -> String {
+    fn message(&self, elapsed: Duration) -> String {
         amount(self.0.moved_bytes(), "taken", elapsed)
     }
 
@@ -77,14 +77,18 @@ impl Shown for Taking<'_> {
 
 /// Runs `work` and shows its progress on stderr. The first Ctrl-C asks the work to stop between
 /// batches, the second ends the program at once.
-pub fn watch<T: Send>(live: &impl Shown, when: When, work: impl FnOnce() -> T + Send) -> Result<T> {
+pub fn run_with_progress<T: Send>(
+    live: &impl ProgressSource,
+    when: ProgressMode,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&interrupted))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&interrupted)))
             .context("cannot catch Ctrl-C")?;
     }
-    let mut display = Display::new(when, io::stderr().is_terminal());
+    let mut display = ProgressDisplay::new(when, io::stderr().is_terminal());
     std::thread::scope(|scope| {
         let watcher = std::thread::current();
         let worker = scope.spawn(move || {
@@ -105,12 +109,12 @@ pub fn watch<T: Send>(live: &impl Shown, when: When, work: impl FnOnce() -> T + 
 }
 
 /// Returns whether progress is shown, so that finding the total amount of work is worthwhile.
-pub fn is_shown(when: When) -> bool {
-    !matches!(Display::new(when, io::stderr().is_terminal()), Display::Nothing)
+pub fn is_shown(when: ProgressMode) -> bool {
+    !matches!(ProgressDisplay::new(when, io::stderr().is_terminal()), ProgressDisplay::Nothing)
 }
 
 /// The form of progress display.
-enum Display {
+enum ProgressDisplay {
     Nothing,
     /// A bar that is redrawn in place.
     Bar(ProgressBar),
@@ -121,35 +125,35 @@ enum Display {
     },
 }
 
-impl Display {
-    fn new(when: When, on_terminal: bool) -> Self {
+impl ProgressDisplay {
+    fn new(when: ProgressMode, on_terminal: bool) -> Self {
         match (when, on_terminal) {
-            (When::Never, _) | (When::Auto, false) => Self::Nothing,
+            (ProgressMode::Never, _) | (ProgressMode::Auto, false) => Self::Nothing,
             (_, true) => Self::Bar(bar()),
-            (When::Always, false) => Self::Lines { tenths: 0, began: Instant::now() },
+            (ProgressMode::Always, false) => Self::Lines { tenths: 0, began: Instant::now() },
         }
     }
 
-    fn draw(&mut self, live: &impl Shown) {
+    fn draw(&mut self, live: &impl ProgressSource) {
         let (now, total) = live.done_of_total();
         match self {
             Self::Nothing => {}
             Self::Bar(bar) => {
                 bar.set_length(total);
                 bar.set_position(now);
-                bar.set_message(format!("{}, left", live.words(bar.elapsed())));
+                bar.set_message(format!("{}, left", live.message(bar.elapsed())));
             }
             Self::Lines { tenths, began } => {
                 let done = now.saturating_mul(10) / total.max(1);
                 if done > *tenths {
                     *tenths = done;
-                    say!("{}", line(done, &live.words(began.elapsed())));
+                    say!("{}", line(done, &live.message(began.elapsed())));
                 }
             }
         }
     }
 
-    fn finish(&mut self, live: &impl Shown) {
+    fn finish(&mut self, live: &impl ProgressSource) {
         match self {
             Self::Bar(bar) => bar.finish_and_clear(),
             Self::Nothing | Self::Lines { .. } => self.draw(live),
@@ -170,8 +174,8 @@ fn line(tenths: u64, words: &str) -> String {
 
 fn amount(bytes: u64, what_was_done: &str, elapsed: Duration) -> String {
     let ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
-    let rate = show_bytes(bytes.saturating_mul(1000) / ms);
-    format!("{} {what_was_done}, {rate}/s", show_bytes(bytes))
+    let rate = format_bytes(bytes.saturating_mul(1000) / ms);
+    format!("{} {what_was_done}, {rate}/s", format_bytes(bytes))
 }
 
 #[cfg(test)]
@@ -181,10 +185,19 @@ mod tests {
     /// Goal: progress that was requested is shown without a terminal too; otherwise it is not.
     #[test]
     fn progress_is_shown_where_it_is_wanted() {
-        assert!(matches!(Display::new(When::Always, false), Display::Lines { .. }));
-        assert!(matches!(Display::new(When::Auto, true), Display::Bar(_)));
-        assert!(matches!(Display::new(When::Auto, false), Display::Nothing));
-        assert!(matches!(Display::new(When::Never, true), Display::Nothing));
+        assert!(matches!(
+            ProgressDisplay::new(ProgressMode::Always, false),
+            ProgressDisplay::Lines { .. }
+        ));
+        assert!(matches!(ProgressDisplay::new(ProgressMode::Auto, true), ProgressDisplay::Bar(_)));
+        assert!(matches!(
+            ProgressDisplay::new(ProgressMode::Auto, false),
+            ProgressDisplay::Nothing
+        ));
+        assert!(matches!(
+            ProgressDisplay::new(ProgressMode::Never, true),
+            ProgressDisplay::Nothing
+        ));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! not set), or the one that --config or $NODEWARD_CONFIG names, which then must exist.
 
 mod balance;
-mod moving;
+mod moves;
 mod source;
 mod values;
 
@@ -14,13 +14,13 @@ use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use nodeward_files::{is_not_a_file, read};
+use nodeward_files::{is_not_regular_file, read};
 use nodeward_model::Escape as _;
 use serde::Deserialize;
 
-pub use balance::{BalanceLayer, Named};
-pub use moving::{MoveLayer, MoveSettings};
-pub use source::{Origin, Said, Source};
+pub use balance::{BalanceLayer, ProcessArgs};
+pub use moves::{MoveLayer, MoveSettings};
+pub use source::{SettingOrigin, SettingValue, SettingsSource};
 
 /// Maximum size of a settings file; a longer one is not read to its end.
 const BYTES_MAX: u64 = 1 << 20;
@@ -31,19 +31,19 @@ pub const SYSTEM_FILE: &str = "/etc/nodeward.toml";
 /// All settings of one source. A missing value is decided by the next lower source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Layer {
+pub struct SettingsLayer {
     /// Settings of moves.
     #[serde(default, rename = "move")]
-    pub moving: MoveLayer,
+    pub moves: MoveLayer,
     /// Settings of the balancer.
     #[serde(default)]
     pub balance: BalanceLayer,
 }
 
-impl Layer {
+impl SettingsLayer {
     /// Returns this layer with gaps filled from the one below.
     fn over(self, below: Self) -> Self {
-        Self { moving: self.moving.over(below.moving), balance: self.balance.over(below.balance) }
+        Self { moves: self.moves.over(below.moves), balance: self.balance.over(below.balance) }
     }
 }
 
@@ -59,12 +59,12 @@ pub enum SettingsError {
         source: io::Error,
     },
     /// The content of the file is invalid. The source shows the line.
-    #[error("the settings in {} are wrong in {place}; correct it", path.escaped())]
+    #[error("the settings in {} are wrong in {location}; correct it", path.escaped())]
     Parse {
         /// The file.
         path: PathBuf,
         /// The line, and the key if its value is wrong.
-        place: String,
+        location: String,
         /// The error, with the line itself.
         source: Box<toml::de::Error>,
     },
@@ -79,7 +79,7 @@ pub enum SettingsError {
 }
 
 fn remedy(source: &io::Error) -> &'static str {
-    match is_not_a_file(source) {
+    match is_not_regular_file(source) {
         true => "put a file there, or name another by --config",
         false => "name another file by --config",
     }
@@ -87,30 +87,30 @@ fn remedy(source: &io::Error) -> &'static str {
 
 /// All sources, the highest first.
 #[derive(Clone, Debug)]
-pub struct Stack {
-    sources: Vec<Source>,
+pub struct SettingsStack {
+    sources: Vec<SettingsSource>,
     /// The files that were looked for, and whether they existed.
     pub files: Vec<(PathBuf, bool)>,
 }
 
-impl Stack {
-    fn add(&mut self, path: &Path, found: Option<Source>) {
+impl SettingsStack {
+    fn add(&mut self, path: &Path, found: Option<SettingsSource>) {
         self.files.push((path.to_owned(), found.is_some()));
         self.sources.extend(found);
     }
 
     /// Returns the settings below the command line; each verb applies its arguments over them.
-    pub fn layer(&self) -> Layer {
+    pub fn merged_layer(&self) -> SettingsLayer {
         let layers = self.sources.iter().rev().map(|source| source.layer.clone());
-        layers.fold(Layer::default(), |below, above| above.over(below))
+        layers.fold(SettingsLayer::default(), |below, above| above.over(below))
     }
 
     /// Returns the value of each setting that a source sets, or of all with `defaults`, in the
     /// order of the file that we ship.
-    pub fn effective(&self, defaults: bool) -> Vec<Said> {
-        let all = Source::defaults().said.into_iter();
-        let by_somebody = |said: Said| {
-            let mut others = self.sources.iter().flat_map(|source| &source.said);
+    pub fn effective(&self, defaults: bool) -> Vec<SettingValue> {
+        let all = SettingsSource::defaults().values.into_iter();
+        let by_somebody = |said: SettingValue| {
+            let mut others = self.sources.iter().flat_map(|source| &source.values);
             let found = others.find(|other| other.key == said.key).cloned();
             found.or_else(|| defaults.then_some(said))
         };
@@ -120,14 +120,14 @@ impl Stack {
 
 /// The settings files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct SettingsPaths {
     /// The user's file, if the user has a home, and whether it must exist.
     pub user: Option<(PathBuf, bool)>,
     /// The system's file.
     pub system: PathBuf,
 }
 
-impl Places {
+impl SettingsPaths {
     /// Finds them by the --config flag and the environment.
     pub fn find(flag: Option<&Path>, variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let path = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -140,16 +140,16 @@ impl Places {
     }
 
     /// Finds them by the --config flag and our own environment.
-    pub fn of(flag: Option<&Path>) -> Self {
+    pub fn from_environment(flag: Option<&Path>) -> Self {
         Self::find(flag, |name| std::env::var_os(name))
     }
 
     /// Returns the settings below the command line, from these files and our own environment.
     ///
     /// # Errors
-    /// As [`Places::read`].
-    pub fn layer(&self) -> Result<Layer, SettingsError> {
-        Ok(self.read(&[], |name| std::env::var_os(name))?.layer())
+    /// As [`SettingsPaths::read`].
+    pub fn read_layer(&self) -> Result<SettingsLayer, SettingsError> {
+        Ok(self.read(&[], |name| std::env::var_os(name))?.merged_layer())
     }
 
     /// Reads all sources; `words` are KEY=VALUE that count as typed.
@@ -160,10 +160,13 @@ impl Places {
         &self,
         words: &[(String, String)],
         variable: impl Fn(&str) -> Option<OsString>,
-    ) -> Result<Stack, SettingsError> {
-        let keys = Source::defaults().said.into_iter().map(|said| said.key);
-        let mut stack = Stack {
-            sources: vec![Source::typed(words)?, Source::environment(keys, variable)?],
+    ) -> Result<SettingsStack, SettingsError> {
+        let keys = SettingsSource::defaults().values.into_iter().map(|said| said.key);
+        let mut stack = SettingsStack {
+            sources: vec![
+                SettingsSource::from_arguments(words)?,
+                SettingsSource::from_environment(keys, variable)?,
+            ],
             files: Vec::new(),
         };
         if let Some((path, must_exist)) = &self.user {
@@ -171,9 +174,9 @@ impl Places {
             // settings.
             let usual = [ErrorKind::NotFound, ErrorKind::PermissionDenied];
             let absence = if *must_exist { &[][..] } else { &usual };
-            stack.add(path, file(path, absence, |path, line| Origin::User { path, line })?);
+            stack.add(path, file(path, absence, |path, line| SettingOrigin::User { path, line })?);
         }
-        let system = |path, line| Origin::System { path, line };
+        let system = |path, line| SettingOrigin::System { path, line };
         stack.add(&self.system, file(&self.system, &[ErrorKind::NotFound], system)?);
         Ok(stack)
     }
@@ -187,10 +190,10 @@ fn text(bytes: Vec<u8>) -> io::Result<String> {
 fn file(
     path: &Path,
     absence: &[ErrorKind],
-    place: fn(PathBuf, usize) -> Origin,
-) -> Result<Option<Source>, SettingsError> {
+    place: fn(PathBuf, usize) -> SettingOrigin,
+) -> Result<Option<SettingsSource>, SettingsError> {
     match read(path, BYTES_MAX).and_then(text) {
-        Ok(text) => Source::file(&text, path, place).map(Some),
+        Ok(text) => SettingsSource::from_file(&text, path, place).map(Some),
         Err(error) if absence.contains(&error.kind()) => Ok(None),
         Err(source) => Err(SettingsError::Read { path: path.into(), source }),
     }
@@ -202,23 +205,24 @@ mod tests {
 
     use super::*;
 
-    const NOWHERE: fn(PathBuf, usize) -> Origin = |path, line| Origin::User { path, line };
+    const NOWHERE: fn(PathBuf, usize) -> SettingOrigin =
+        |path, line| SettingOrigin::User { path, line };
 
     fn layer(text: &str) -> MoveLayer {
-        toml::from_str::<Layer>(&format!("[move]\n{text}")).unwrap().moving
+        toml::from_str::<SettingsLayer>(&format!("[move]\n{text}")).unwrap().moves
     }
 
     /// Goal: the file that we ship contains the defaults, for every key.
     #[test]
     fn the_sample_file_holds_the_defaults() {
-        let Layer { moving, balance } = Source::defaults().layer;
+        let SettingsLayer { moves: moving, balance } = SettingsSource::defaults().layer;
         // A missing key leaves a gap, which shows as None.
         assert!(!format!("{moving:?} {balance:?}").contains(": None"), "{moving:?} {balance:?}");
-        assert_eq!(MoveSettings::decided(moving), MoveSettings::decided(MoveLayer::default()));
+        assert_eq!(MoveSettings::resolve(moving), MoveSettings::resolve(MoveLayer::default()));
         let none = BalanceLayer::default();
-        assert_eq!(balance.decided(true).unwrap(), none.decided(true).unwrap());
-        let nobody = Named::default();
-        assert_eq!(balance.wanted(&nobody).unwrap(), none.wanted(&nobody).unwrap());
+        assert_eq!(balance.resolve(true).unwrap(), none.resolve(true).unwrap());
+        let nobody = ProcessArgs::default();
+        assert_eq!(balance.process_filter(&nobody).unwrap(), none.process_filter(&nobody).unwrap());
     }
 
     /// Goal: each key is decided by the highest layer that has it, also when it lifts a limit.
@@ -227,7 +231,7 @@ mod tests {
         let system = layer("jobs = 2\nrate = '1GB/s'\nstall = '1ms'");
         let user = layer("rate = '500MB/s'\nstall = 'unlimited'");
         let typed = layer("jobs = 'auto'");
-        let settings = MoveSettings::decided(typed.over(user).over(system));
+        let settings = MoveSettings::resolve(typed.over(user).over(system));
         assert_eq!(settings.jobs, Jobs::Auto);
         assert_eq!(settings.rate_bytes_per_s, Some(500_000_000));
         assert_eq!(settings.stall_ns, None);
@@ -276,7 +280,7 @@ mod tests {
         let user = write("user", "[balance]\ninterval = '3s'\nnames = ['a', 'b']\n");
         let system =
             write("system", "# x\n[move]\njobs = 3\n[balance]\nhorizon = '5s'\npin = true");
-        let places = Places { user: Some((user, true)), system };
+        let places = SettingsPaths { user: Some((user, true)), system };
         let variable = |name: &str| (name == "NODEWARD_BALANCE_PIN").then(|| "false".into());
         let typed = [("balance.interval".to_owned(), "2s".to_owned())];
         let stack = places.read(&typed, variable).unwrap();
@@ -289,20 +293,20 @@ mod tests {
              balance.pin = \"false\" ($NODEWARD_BALANCE_PIN)\n\
              balance.names = [\"a\", \"b\"] (/user, line 3)"
         );
-        let settings = stack.layer().balance.decided(true).unwrap();
+        let settings = stack.merged_layer().balance.resolve(true).unwrap();
         assert_eq!((settings.interval_ns, settings.pin), (2_000_000_000, false));
         assert_eq!(settings.rules.horizon_ns, 5_000_000_000);
-        assert_eq!(stack.effective(true).len(), Source::defaults().said.len());
+        assert_eq!(stack.effective(true).len(), SettingsSource::defaults().values.len());
     }
 
-    fn shown(Said { key, value, origin }: Said) -> String {
+    fn shown(SettingValue { key, value, origin }: SettingValue) -> String {
         format!("{key} = {value} ({origin})")
     }
 
     /// Goal: an invalid variable or word is named.
     #[test]
     fn wrong_variables_and_words_are_named() {
-        let places = Places { user: None, system: "/nonexistent".into() };
+        let places = SettingsPaths { user: None, system: "/nonexistent".into() };
         let variable = |name: &str| (name == "NODEWARD_MOVE_JOBS").then(|| "many".into());
         let error = places.read(&[], variable).unwrap_err().to_string();
         assert!(
@@ -322,9 +326,12 @@ mod tests {
     #[test]
     fn what_cannot_be_meant() {
         let decided = |text: &str| {
-            let layer = toml::from_str::<Layer>(&format!("[balance]\n{text}")).unwrap().balance;
-            let error =
-                layer.decided(true).map(drop).and(layer.wanted(&Named::default()).map(drop));
+            let layer =
+                toml::from_str::<SettingsLayer>(&format!("[balance]\n{text}")).unwrap().balance;
+            let error = layer
+                .resolve(true)
+                .map(drop)
+                .and(layer.process_filter(&ProcessArgs::default()).map(drop));
             format!("{:#}", error.unwrap_err())
         };
         assert!(decided("interval = '1ms'").contains("balance.interval is below 100ms"));
@@ -341,8 +348,8 @@ mod tests {
     /// a second are 20 x 3 ms, so it is 20 x 20 ms.
     #[test]
     fn looking_may_cost_more() {
-        let layer = toml::from_str::<Layer>("[balance]\nlooking = '60ms'").unwrap().balance;
-        let settings = layer.decided(true).unwrap();
+        let layer = toml::from_str::<SettingsLayer>("[balance]\nlooking = '60ms'").unwrap().balance;
+        let settings = layer.resolve(true).unwrap();
         assert_eq!((settings.steady_ppm, settings.converging_ppm), (60_000, 400_000));
     }
 
@@ -350,12 +357,12 @@ mod tests {
     #[test]
     fn the_command_line_chooses_alone() {
         let text = "[balance]\nnames = ['a']\nusers = [33, 'root']\ncgroups = 'x,y'";
-        let layer = toml::from_str::<Layer>(text).unwrap().balance;
-        let by_file = layer.wanted(&Named::default()).unwrap();
+        let layer = toml::from_str::<SettingsLayer>(text).unwrap().balance;
+        let by_file = layer.process_filter(&ProcessArgs::default()).unwrap();
         assert_eq!((by_file.names, by_file.users), (vec!["a".into()], vec![33, 0]));
         assert_eq!(by_file.cgroups, [PathBuf::from("x"), PathBuf::from("y")]);
-        let chosen = Named { name: vec!["b".into()], ..Named::default() };
-        let typed = layer.wanted(&chosen).unwrap();
+        let chosen = ProcessArgs { name: vec!["b".into()], ..ProcessArgs::default() };
+        let typed = layer.process_filter(&chosen).unwrap();
         assert_eq!((typed.names, typed.users), (vec!["b".into()], vec![]));
     }
 
@@ -364,7 +371,7 @@ mod tests {
             let (_, value) = variables.iter().find(|(found, _)| *found == name)?;
             Some(OsString::from(value))
         };
-        let (path, must_exist) = Places::find(flag.map(Path::new), variable).user.unwrap();
+        let (path, must_exist) = SettingsPaths::find(flag.map(Path::new), variable).user.unwrap();
         (path.escaped().to_string(), must_exist)
     }
 
@@ -380,7 +387,7 @@ mod tests {
         let named = [home, ("NODEWARD_CONFIG", "/n.toml")];
         assert_eq!(places(None, &named), ("/n.toml".to_owned(), true));
         assert_eq!(places(Some("f.toml"), &named), ("f.toml".to_owned(), true));
-        assert_eq!(Places::find(None, |_| None).user, None);
+        assert_eq!(SettingsPaths::find(None, |_| None).user, None);
     }
 
     /// Goal: a named file must exist; another one need not.
@@ -388,11 +395,13 @@ mod tests {
     fn only_named_files_must_exist() {
         let nowhere = PathBuf::from("/nonexistent/nodeward.toml");
         let read = |must_exist| {
-            let places =
-                Places { user: Some((nowhere.clone(), must_exist)), system: nowhere.clone() };
-            places.read(&[], |_| None).map(|stack| stack.layer())
+            let places = SettingsPaths {
+                user: Some((nowhere.clone(), must_exist)),
+                system: nowhere.clone(),
+            };
+            places.read(&[], |_| None).map(|stack| stack.merged_layer())
         };
-        assert_eq!(read(false).unwrap(), Layer::default());
+        assert_eq!(read(false).unwrap(), SettingsLayer::default());
         assert!(read(true).unwrap_err().to_string().ends_with("by --config"));
     }
 }

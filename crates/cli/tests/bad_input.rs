@@ -3,18 +3,18 @@
 
 use std::process::{Command, Output};
 
-use nodeward_linux::patience::wait_until;
+use nodeward_linux::test_wait::wait_until;
 
 const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
 /// A pid that Linux does not assign: its pids are smaller.
-const NOBODY: &str = "4194304";
+const NO_SUCH_PID: &str = "4194304";
 
 fn run(words: &[&str]) -> Output {
     Command::new(NODEWARD).arg("move").args(words).output().unwrap()
 }
 
 /// Checks the code, that standard output is empty, and that one line on stderr has these words.
-fn refused(words: &[&str], code: i32, told: &[&str]) {
+fn assert_refused(words: &[&str], code: i32, told: &[&str]) {
     let output = run(words);
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(code), "{words:?}: {stderr}");
@@ -26,7 +26,7 @@ fn refused(words: &[&str], code: i32, told: &[&str]) {
 }
 
 /// Checks that the command line itself is refused, with usage.
-fn misused(words: &[&str], told: &str) {
+fn assert_usage_error(words: &[&str], told: &str) {
     let output = run(words);
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{words:?}: {stderr}");
@@ -37,16 +37,16 @@ fn misused(words: &[&str], told: &str) {
 #[test]
 fn what_is_no_process_id() {
     for pid in ["0", "-1", "-17", "abc", "1.5", "0x10", "4194305", "99999999999999999999", ""] {
-        refused(&[pid, "0", "0"], 2, &["is not a process id", "1 to 4194304"]);
+        assert_refused(&[pid, "0", "0"], 2, &["is not a process id", "1 to 4194304"]);
     }
 }
 
 /// Goal: a process that does not exist is reported as gone, also among others that exist.
 #[test]
 fn a_process_that_is_not_there() {
-    refused(&[NOBODY, "0", "0"], 5, &["process 4194304 is gone"]);
+    assert_refused(&[NO_SUCH_PID, "0", "0"], 5, &["process 4194304 is gone"]);
     let us = std::process::id().to_string();
-    refused(&[&us, NOBODY, "0", "0"], 5, &["process 4194304 is gone"]);
+    assert_refused(&[&us, NO_SUCH_PID, "0", "0"], 5, &["process 4194304 is gone"]);
 }
 
 /// Goal: a process that has ended is reported as gone, even before it has been waited for.
@@ -56,7 +56,7 @@ fn a_process_that_was_not_waited_for() {
     let pid = child.id().to_string();
     let stat = format!("/proc/{pid}/stat");
     wait_until("it has ended", || std::fs::read_to_string(&stat).unwrap().contains(") Z "));
-    refused(&[&pid, "0", "0"], 5, &["is gone"]);
+    assert_refused(&[&pid, "0", "0"], 5, &["is gone"]);
     child.wait().unwrap();
 }
 
@@ -70,7 +70,7 @@ fn a_thread_is_no_process() {
         ended.recv().unwrap_err();
     });
     let tid = told.recv().unwrap().to_string();
-    refused(&[&tid, "0", "0"], 3, &["is a thread", "Tgid"]);
+    assert_refused(&[&tid, "0", "0"], 3, &["is a thread", "Tgid"]);
     drop(end);
     thread.join().unwrap();
 }
@@ -81,8 +81,8 @@ fn a_thread_is_no_process() {
 fn malformed_node_strings() {
     let us = std::process::id().to_string();
     for odd in ["x", "0-", "0--1", "0,x", "!x", "0;1", "1e3"] {
-        refused(&[&us, odd, "0"], 2, &[&format!("FROM is '{odd}'")]);
-        refused(&[&us, "0", odd], 2, &[&format!("TO is '{odd}'")]);
+        assert_refused(&[&us, odd, "0"], 2, &[&format!("FROM is '{odd}'")]);
+        assert_refused(&[&us, "0", odd], 2, &[&format!("TO is '{odd}'")]);
     }
 }
 
@@ -90,8 +90,8 @@ fn malformed_node_strings() {
 #[test]
 fn a_node_that_is_not_there() {
     let us = std::process::id().to_string();
-    refused(&[&us, "1000000", "0"], 2, &["FROM is '1000000'"]);
-    refused(&[&us, "0", "0,1000000"], 2, &["TO is '0,1000000'"]);
+    assert_refused(&[&us, "1000000", "0"], 2, &["FROM is '1000000'"]);
+    assert_refused(&[&us, "0", "0,1000000"], 2, &["TO is '0,1000000'"]);
 }
 
 /// Goal: a FROM that is contained in TO is refused with what may have been meant. This machine need
@@ -100,32 +100,36 @@ fn a_node_that_is_not_there() {
 fn nodes_that_all_stay() {
     let sim = ["--machine", "sim:two-socket"];
     let told = ["'0 0-1' moves nothing", "'0 1' to move to 1", "nodeward balance"];
-    refused(&[&sim[..], &["1000", "0", "0,1"]].concat(), 2, &told);
-    refused(&[&sim[..], &["1000", "1", "all"]].concat(), 2, &["'1 0-1' moves nothing", "'1 0'"]);
+    assert_refused(&[&sim[..], &["1000", "0", "0,1"]].concat(), 2, &told);
+    assert_refused(
+        &[&sim[..], &["1000", "1", "all"]].concat(),
+        2,
+        &["'1 0-1' moves nothing", "'1 0'"],
+    );
 }
 
 /// Goal: names and groups without processes are reported as typed.
 #[test]
 fn nobody_of_that_name() {
-    refused(&["--name", "no-such-process", "0", "0"], 2, &["'no-such-process'"]);
-    refused(&["--cgroup", "/no/such/group", "0", "0"], 2, &["/no/such/group"]);
+    assert_refused(&["--name", "no-such-process", "0", "0"], 2, &["'no-such-process'"]);
+    assert_refused(&["--cgroup", "/no/such/group", "0", "0"], 2, &["/no/such/group"]);
 }
 
 /// Goal: an incomplete or contradictory command line is refused before anything is done.
 #[test]
 fn misuse() {
-    misused(&[], "PID... FROM TO");
-    misused(&["1"], "FROM");
-    misused(&["0", "1"], "no process is named");
-    misused(&["1", "0", "0", "--only", "nonsense"], "nonsense");
-    misused(&["1", "0", "0", "--only", "heap", "--exclude", "stack"], "--exclude");
+    assert_usage_error(&[], "PID... FROM TO");
+    assert_usage_error(&["1"], "FROM");
+    assert_usage_error(&["0", "1"], "no process is named");
+    assert_usage_error(&["1", "0", "0", "--only", "nonsense"], "nonsense");
+    assert_usage_error(&["1", "0", "0", "--only", "heap", "--exclude", "stack"], "--exclude");
     for range in ["10", "20-10", "x-y", "10-10"] {
-        misused(&["1", "0", "0", "--range", range], "START-END");
+        assert_usage_error(&["1", "0", "0", "--range", range], "START-END");
     }
     for (flag, value) in
         [("--jobs", "0"), ("--jobs", "-1"), ("--rate", "fast"), ("--rate", "0"), ("--stall", "1")]
     {
-        misused(&["1", "0", "0", &format!("{flag}={value}")], flag);
+        assert_usage_error(&["1", "0", "0", &format!("{flag}={value}")], flag);
     }
 }
 
@@ -133,15 +137,19 @@ fn misuse() {
 #[test]
 fn files_that_cannot_be_meant() {
     let missing = "/no/such/file";
-    refused(&["--file", missing, "0"], 2, &["'/no/such/file' does not exist", "check the path"]);
-    refused(&["--file", "/etc/passwd/x", "0"], 2, &["'/etc/passwd/x' does not exist"]);
-    refused(&["--file", "/dev/null", "0"], 2, &["'/dev/null' is no file or directory"]);
-    refused(&["--file", "/", "7", "0", "1"], 2, &["there is no PID", "'7 0 1'"]);
-    refused(&["--file", "/", "1000000"], 2, &["TO is '1000000'"]);
-    refused(&["--file", "/", "x", "0"], 2, &["FROM is 'x'"]);
-    misused(&["--file", "/"], "FROM TO");
+    assert_refused(
+        &["--file", missing, "0"],
+        2,
+        &["'/no/such/file' does not exist", "check the path"],
+    );
+    assert_refused(&["--file", "/etc/passwd/x", "0"], 2, &["'/etc/passwd/x' does not exist"]);
+    assert_refused(&["--file", "/dev/null", "0"], 2, &["'/dev/null' is no file or directory"]);
+    assert_refused(&["--file", "/", "7", "0", "1"], 2, &["there is no PID", "'7 0 1'"]);
+    assert_refused(&["--file", "/", "1000000"], 2, &["TO is '1000000'"]);
+    assert_refused(&["--file", "/", "x", "0"], 2, &["FROM is 'x'"]);
+    assert_usage_error(&["--file", "/"], "FROM TO");
     for other in [["--name", "x"], ["--cgroup", "x"], ["--only", "heap"], ["--range", "1000-2000"]]
     {
-        misused(&[&["--file", "/"], &other[..], &["0"]].concat(), "--file");
+        assert_usage_error(&[&["--file", "/"], &other[..], &["0"]].concat(), "--file");
     }
 }

@@ -9,13 +9,13 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 
-use nodeward_linux::patience::{hear, wait_for};
+use nodeward_linux::test_wait::{receive, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 
 const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
 
 /// A daemon that balances only this test, with its output.
-struct Daemon {
+struct DaemonProcess {
     child: Child,
     stdout: Receiver<String>,
     stderr: Receiver<String>,
@@ -45,7 +45,7 @@ fn command(dir: &Path) -> Command {
     command
 }
 
-impl Daemon {
+impl DaemonProcess {
     fn start(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         let stdout = lines(child.stdout.take().unwrap());
@@ -55,7 +55,7 @@ impl Daemon {
 
     /// Returns the next round.
     fn round(&self) -> serde_json::Value {
-        serde_json::from_str(&hear(&self.stdout, "a round is told")).unwrap()
+        serde_json::from_str(&receive(&self.stdout, "a round is told")).unwrap()
     }
 
     /// Waits for a line on stderr that has the words.
@@ -66,7 +66,7 @@ impl Daemon {
     /// Returns the next line on stderr that has the words.
     fn line(&self, words: &str) -> String {
         loop {
-            let line = hear(&self.stderr, &format!("it says '{words}'"));
+            let line = receive(&self.stderr, &format!("it says '{words}'"));
             if line.contains(words) {
                 return line;
             }
@@ -83,7 +83,7 @@ impl Daemon {
     }
 }
 
-impl Drop for Daemon {
+impl Drop for DaemonProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -94,7 +94,7 @@ impl Drop for Daemon {
 #[test]
 fn two_daemons() {
     let dir = tempfile::tempdir().unwrap();
-    let first = Daemon::start(command(dir.path()));
+    let first = DaemonProcess::start(command(dir.path()));
     first.round();
     let second = command(dir.path()).output().unwrap();
     let told = String::from_utf8(second.stderr).unwrap();
@@ -110,7 +110,7 @@ fn two_daemons() {
 fn signals_end_it() {
     for signal in [Signal::TERM, Signal::INT] {
         let dir = tempfile::tempdir().unwrap();
-        let daemon = Daemon::start(command(dir.path()));
+        let daemon = DaemonProcess::start(command(dir.path()));
         daemon.round();
         daemon.signal(signal);
         let (code, told) = daemon.end();
@@ -123,7 +123,7 @@ fn signals_end_it() {
 fn kill_and_restart() {
     let dir = tempfile::tempdir().unwrap();
     for _ in 0..3 {
-        let daemon = Daemon::start(command(dir.path()));
+        let daemon = DaemonProcess::start(command(dir.path()));
         daemon.round();
         daemon.signal(Signal::KILL);
         let (code, told) = daemon.end();
@@ -132,7 +132,7 @@ fn kill_and_restart() {
     }
     // A damaged state is reported and replaced.
     std::fs::write(dir.path().join("state/balance.state"), "nonsense").unwrap();
-    let daemon = Daemon::start(command(dir.path()));
+    let daemon = DaemonProcess::start(command(dir.path()));
     daemon.says("begins anew");
     assert_eq!(daemon.round()["round"], 1);
 }
@@ -142,7 +142,7 @@ fn kill_and_restart() {
 fn settings_are_read_again() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("config.toml");
-    let daemon = Daemon::start(command(dir.path()));
+    let daemon = DaemonProcess::start(command(dir.path()));
     daemon.round();
     std::fs::write(&config, "[balance]\ninterval = 'never'\n").unwrap();
     daemon.signal(Signal::HUP);
@@ -167,7 +167,7 @@ fn settings_are_read_again() {
 fn a_pipe_is_no_settings_file() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("config.toml");
-    let daemon = Daemon::start(command(dir.path()));
+    let daemon = DaemonProcess::start(command(dir.path()));
     daemon.round();
     std::fs::remove_file(&config).unwrap();
     assert!(Command::new("mkfifo").arg(&config).status().unwrap().success());
@@ -189,7 +189,7 @@ fn systemd_is_told() {
     let socket = UnixDatagram::bind(&path).unwrap();
     let mut command = command(dir.path());
     command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "3600000000");
-    let daemon = Daemon::start(command);
+    let daemon = DaemonProcess::start(command);
     daemon.round();
     daemon.signal(Signal::HUP);
     daemon.says("were read again");
@@ -225,7 +225,7 @@ fn no_place_for_its_state() {
         let dir = tempfile::tempdir().unwrap();
         let mut command = command(dir.path());
         command.env("NODEWARD_STATE_DIR", state);
-        let daemon = Daemon::start(command);
+        let daemon = DaemonProcess::start(command);
         daemon.round();
         daemon.round();
         daemon.signal(Signal::TERM);
@@ -250,7 +250,7 @@ fn its_files_are_its_own() {
     command.args(["-c", "umask 0; exec \"$0\" \"$@\""]).arg(words.get_program());
     command.args(words.get_args()).env("NODEWARD_STATE_DIR", dir.path().join("state"));
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let daemon = Daemon::start(command);
+    let daemon = DaemonProcess::start(command);
     daemon.round();
     daemon.round();
     daemon.signal(Signal::TERM);
@@ -286,7 +286,7 @@ fn little_is_permitted() {
     command.args(["balance", "--json", "--pid", &std::process::id().to_string()]);
     command.env("NODEWARD_STATE_DIR", dir.path().join("state")).env("NODEWARD_CONFIG", "/dev/null");
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).uid(65534).gid(65534);
-    let daemon = Daemon::start(command);
+    let daemon = DaemonProcess::start(command);
     let denied = daemon.round()["news"].to_string();
     assert!(denied.contains("denied"), "{denied}");
     let again = daemon.round()["news"].to_string();

@@ -62,7 +62,7 @@ fn systemd_understands_it() {
 }
 
 /// Returns the words in the first column of all tables, where they are in backticks.
-fn told(page: &str) -> BTreeSet<&str> {
+fn documented_keys(page: &str) -> BTreeSet<&str> {
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" |"));
     let words = rows.flat_map(|(first, _)| first.split(['`', ',', ' ']));
     words.filter(|word| !word.is_empty()).collect()
@@ -72,7 +72,7 @@ fn told(page: &str) -> BTreeSet<&str> {
 #[test]
 fn every_setting_is_told_of() {
     let key = |line: &'static str| Some(line.split_once(" = ")?.0).filter(|k| !k.starts_with('#'));
-    assert_eq!(told(SETTINGS), SAMPLE.lines().filter_map(key).collect());
+    assert_eq!(documented_keys(SETTINGS), SAMPLE.lines().filter_map(key).collect());
 }
 
 /// Goal: the documentation has a line for each reason, and no others.
@@ -80,5 +80,5 @@ fn every_setting_is_told_of() {
 fn every_reason_is_told_of() {
     let pages = SkipReason::ALL.iter().map(|reason| reason.name());
     let homes = Reason::ALL.iter().map(|reason| reason.name());
-    assert_eq!(told(REASONS), pages.chain(homes).collect());
+    assert_eq!(documented_keys(REASONS), pages.chain(homes).collect());
 }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::process::{Command, Output};
 
-use nodeward_linux::patience::rounds;
+use nodeward_linux::test_wait::rounds;
 use serde_json::Value;
 
 const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
@@ -25,7 +25,7 @@ fn measured(words: &[&str]) -> Option<String> {
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
-fn refused(words: &[&str], told: &str) {
+fn assert_refused(words: &[&str], told: &str) {
     let output = run(words);
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{words:?}: {stderr}");
@@ -83,10 +83,10 @@ fn one_figure() {
 /// Goal: invalid values are refused with valid ones.
 #[test]
 fn nonsense_is_refused() {
-    refused(&["--size", "1MiB"], "--size must be at least 8.00 MiB");
-    refused(&["--size", "1000TiB"], "or less");
-    refused(&["--from", "63"], "node 63 has no memory; nodes with memory are");
-    refused(&["--only", "8k"], "expected 4k or 2m");
-    refused(&["--figure", "4k-warp"], "recycled-writer-N");
-    refused(&["--lanes", "0"], "0 is not in 1..=1024");
+    assert_refused(&["--size", "1MiB"], "--size must be at least 8.00 MiB");
+    assert_refused(&["--size", "1000TiB"], "or less");
+    assert_refused(&["--from", "63"], "node 63 has no memory; nodes with memory are");
+    assert_refused(&["--only", "8k"], "expected 4k or 2m");
+    assert_refused(&["--figure", "4k-warp"], "recycled-writer-N");
+    assert_refused(&["--lanes", "0"], "0 is not in 1..=1024");
 }

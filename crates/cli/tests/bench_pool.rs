@@ -17,7 +17,7 @@ fn measured(words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn refused(words: &[&str], told: &str) {
+fn assert_refused(words: &[&str], told: &str) {
     let output = run(words);
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{words:?}: {stderr}");
@@ -66,10 +66,10 @@ fn one_figure() {
 /// Goal: invalid values are refused with valid ones.
 #[test]
 fn nonsense_is_refused() {
-    refused(&["--bytes", "1MiB"], "--bytes must be at least 2.00 MiB");
-    refused(&["--bytes", "1000TiB"], "or less");
-    refused(&["--only", "malloc"], "mimalloc, jemalloc, pool-fixed");
-    refused(&["--figure", "warp"], "zone-visits-depth");
-    refused(&["--threads", "0"], "0 is not in 1..=1024");
-    refused(&["--orders", "10"], "10 is not in 0..=9");
+    assert_refused(&["--bytes", "1MiB"], "--bytes must be at least 2.00 MiB");
+    assert_refused(&["--bytes", "1000TiB"], "or less");
+    assert_refused(&["--only", "malloc"], "mimalloc, jemalloc, pool-fixed");
+    assert_refused(&["--figure", "warp"], "zone-visits-depth");
+    assert_refused(&["--threads", "0"], "0 is not in 1..=1024");
+    assert_refused(&["--orders", "10"], "10 is not in 0..=9");
 }

@@ -9,8 +9,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-use nodeward_model::{Escape as _, Identity, Name, Pid};
-use nodeward_wire::ledger::{Header, Limits, Store, Why};
+use nodeward_model::{Escape as _, Name, Pid, ProcessIdentity};
+use nodeward_wire::ledger::{Header, LedgerStore, OperationCause, StoreLimits};
 
 const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
 
@@ -32,12 +32,12 @@ fn is_obeyed(c: char) -> bool {
 }
 
 /// A process with that name, which runs a file of that name, and maps another, in 32 MiB of memory.
-struct Hostile {
+struct HostileProcess {
     child: Child,
     folder: tempfile::TempDir,
 }
 
-impl Hostile {
+impl HostileProcess {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join(OsStr::from_bytes(NAME));
@@ -65,13 +65,13 @@ impl Hostile {
     }
 
     /// Returns the output of a verb, which is checked to be harmless, and its exit code.
-    fn says(&self, words: &[&str]) -> (String, Option<i32>) {
+    fn run(&self, words: &[&str]) -> (String, Option<i32>) {
         let words: Vec<_> = words.iter().map(OsStr::new).collect();
-        told(self.nodeward(&words), &words)
+        escaped_output(self.nodeward(&words), &words)
     }
 }
 
-impl Drop for Hostile {
+impl Drop for HostileProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -80,7 +80,7 @@ impl Drop for Hostile {
 
 /// Returns both streams. Checks that no byte is interpreted, and that no line begins as a name
 /// wants it.
-fn told(output: Output, words: &[&OsStr]) -> (String, Option<i32>) {
+fn escaped_output(output: Output, words: &[&OsStr]) -> (String, Option<i32>) {
     let mut all = String::new();
     for stream in [output.stdout, output.stderr] {
         let text = String::from_utf8(stream).unwrap_or_else(|odd| panic!("{words:?}: {odd}"));
@@ -108,17 +108,17 @@ fn a_process() {
 /// is shown escaped; JSON also has its bytes.
 #[test]
 fn looking() {
-    let hostile = Hostile::start();
+    let hostile = HostileProcess::start();
     let pid = hostile.pid();
     let comm = std::fs::read(format!("/proc/{pid}/comm")).unwrap();
     assert_eq!(comm.strip_suffix(b"\n"), Some(NAME), "the kernel calls it so");
     for words in [&["show", &pid][..], &["show", &pid, "--exact"], &["show", &pid, "--json"]] {
-        let (text, code) = hostile.says(words);
+        let (text, code) = hostile.run(words);
         assert_eq!(code, Some(0), "{words:?}: {text}");
     }
-    let (text, code) = hostile.says(&["show"]);
+    let (text, code) = hostile.run(&["show"]);
     assert_eq!(code, Some(0), "{text}");
-    let (json, _) = hostile.says(&["show", "--json"]);
+    let (json, _) = hostile.run(&["show", "--json"]);
     let ranked: serde_json::Value = serde_json::from_str(&json).unwrap();
     let ranked = ranked["ranking"]["processes"].as_array().unwrap();
     let found = |pid: u32| ranked.iter().find(|process| process["pid"] == pid);
@@ -129,24 +129,24 @@ fn looking() {
         found(std::process::id()).is_none_or(|text| text.get("name_bytes").is_none()),
         "ours is text"
     );
-    let (text, code) = hostile.says(&["explain", &pid]);
+    let (text, code) = hostile.run(&["explain", &pid]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains(&format!("process {pid}")), "{text}");
-    hostile.says(&["doctor"]);
+    hostile.run(&["doctor"]);
 }
 
 /// Goal: it is balanced and moved like any other, by its pid and by its name.
 #[test]
 fn acting() {
-    let hostile = Hostile::start();
+    let hostile = HostileProcess::start();
     let pid = hostile.pid();
     for how in ["--once", "--dry-run"] {
-        let (text, code) = hostile.says(&["balance", how, "--pid", &pid]);
+        let (text, code) = hostile.run(&["balance", how, "--pid", &pid]);
         assert_eq!(code, Some(0), "{text}");
         let name = OsStr::from_bytes(NAME);
         let words = ["balance", how, "--json", "--name"].map(OsStr::new);
         let words = [&words[..], &[name]].concat();
-        let (json, code) = told(hostile.nodeward(&words), &words);
+        let (json, code) = escaped_output(hostile.nodeward(&words), &words);
         assert_eq!(code, Some(0), "{json}");
         let round: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
         let rows = round["processes"].as_array().unwrap();
@@ -159,7 +159,7 @@ fn acting() {
     for who in [&[OsStr::new(&pid)][..], &[OsStr::new("--name"), name]] {
         let words = [&["move", "--quiet", "--dry-run"].map(OsStr::new)[..], who];
         let words = [&words.concat()[..], &["all", "0"].map(OsStr::new)].concat();
-        let (text, code) = told(hostile.nodeward(&words), &words);
+        let (text, code) = escaped_output(hostile.nodeward(&words), &words);
         assert_eq!(code, Some(0), "{text}");
         assert!(text.contains(&format!("process {pid}")), "{text}");
     }
@@ -168,7 +168,7 @@ fn acting() {
 /// Goal: an invalid typed word is named, whatever it is.
 #[test]
 fn errors() {
-    let hostile = Hostile::start();
+    let hostile = HostileProcess::start();
     let bad = "\u{1b}]0;x\u{7}\n<0>\u{202e}\u{9b}";
     let shown = r"\x1b]0;x\x07\x0a<0>\u{202e}\xc2\x9b";
     assert_eq!(bad.escaped().to_string(), shown);
@@ -198,14 +198,14 @@ fn errors() {
         (&["sim", bad], true),
         (&[bad], true),
     ] {
-        let (text, code) = hostile.says(words);
+        let (text, code) = hostile.run(words);
         assert_ne!(code, Some(0), "{words:?}: {text}");
         assert!(!named || text.contains(shown) || text.contains(in_between), "{words:?}: {text}");
     }
     let odd = OsStr::from_bytes(b"7\xff");
     for words in [&["show"][..], &["explain"], &["ledger"], &["move", "0", "1"]] {
         let words: Vec<_> = words.iter().map(OsStr::new).chain([odd]).collect();
-        let (text, code) = told(hostile.nodeward(&words), &words);
+        let (text, code) = escaped_output(hostile.nodeward(&words), &words);
         assert_eq!(code, Some(2), "{text}");
         assert!(text.contains(r"'7\xff'"), "{text}");
     }
@@ -217,7 +217,7 @@ fn variables() {
     let mut command = Command::new(NODEWARD);
     command.args(["config", "print"]);
     command.env("NODEWARD_BALANCE_EXCEPT_NAMES", OsString::from_vec(b"db\xff".to_vec()));
-    let (text, code) = told(command.output().unwrap(), &[]);
+    let (text, code) = escaped_output(command.output().unwrap(), &[]);
     assert_eq!(code, Some(2), "{text}");
     assert!(
         text.contains(r"NODEWARD_BALANCE_EXCEPT_NAMES is wrong: 'db\xff' is not UTF-8"),
@@ -229,7 +229,7 @@ fn variables() {
 /// out.
 #[test]
 fn files() {
-    let hostile = Hostile::start();
+    let hostile = HostileProcess::start();
     let folder = hostile.folder.path().join(OsStr::from_bytes(b"files\x1b\xff\n<0>"));
     std::fs::create_dir(&folder).unwrap();
     let file = folder.join(OsStr::from_bytes(NAME));
@@ -237,14 +237,14 @@ fn files() {
     for path in [&folder, &file] {
         let words = ["move", "--dry-run", "--quiet", "--file"].map(OsStr::new);
         let words = [&words[..], &[path.as_os_str()], &["0", "0"].map(OsStr::new)].concat();
-        let (text, code) = told(hostile.nodeward(&words), &words);
+        let (text, code) = escaped_output(hostile.nodeward(&words), &words);
         assert_eq!(code, Some(0), "{text}");
         assert!(text.contains("1 looked at"), "{text}");
     }
     let missing = folder.join(OsStr::from_bytes(b"none\x07"));
     let words = ["move", "--file"].map(OsStr::new);
     let words = [&words[..], &[missing.as_os_str(), OsStr::new("0")]].concat();
-    let (text, code) = told(hostile.nodeward(&words), &words);
+    let (text, code) = escaped_output(hostile.nodeward(&words), &words);
     assert_eq!(code, Some(2), "{text}");
     assert!(text.contains(r"files\x1b\xff\x0a<0>/none\x07' does not exist"), "{text}");
 }
@@ -253,35 +253,40 @@ fn files() {
 /// loss.
 #[test]
 fn ledgers() {
-    let hostile = Hostile::start();
-    let store = Store::new(hostile.folder.path().join("state/ledger"), Limits::default());
+    let hostile = HostileProcess::start();
+    let store =
+        LedgerStore::new(hostile.folder.path().join("state/ledger"), StoreLimits::default());
     let header = Header {
         page_bytes: 4096,
         began_unix_ms: 1_795_308_303_000,
         command: vec!["nodeward".into(), Name::from(NAME)],
-        processes: vec![Identity {
+        processes: vec![ProcessIdentity {
             pid: Pid::new(Pid::LIMIT).unwrap(),
             name: NAME.into(),
-            boot: "b".to_owned(),
+            boot_id: "b".to_owned(),
             started_ticks: 1,
-            program: 1,
+            auxv_checksum: 1,
         }],
         undoes: None,
     };
     drop(store.begin(&header).unwrap());
-    let why = Why { by: "balance".into(), reason: "pays".into(), words: "saves".into() };
-    drop(store.begin_because(&header, Some(&why)).unwrap());
+    let why = OperationCause {
+        requested_by: "balance".into(),
+        reason: "pays".into(),
+        explanation: "saves".into(),
+    };
+    drop(store.begin_with_cause(&header, Some(&why)).unwrap());
     for words in [&["ledger"][..], &["ledger", "1"], &["ledger", "2", "--runs"]] {
-        let (text, code) = hostile.says(words);
+        let (text, code) = hostile.run(words);
         assert_eq!(code, Some(0), "{text}");
         assert!(text.contains(SHOWN), "{words:?}: {text}");
     }
-    let (json, _) = hostile.says(&["ledger", "1", "--json"]);
+    let (json, _) = hostile.run(&["ledger", "1", "--json"]);
     let told: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(told["processes"][0]["name"], SHOWN);
     assert_eq!(told["processes"][0]["name_bytes"], serde_json::json!(NAME));
     assert_eq!(told["command_bytes"], serde_json::json!([&b"nodeward"[..], NAME]));
-    let (text, code) = hostile.says(&["undo", "1"]);
+    let (text, code) = hostile.run(&["undo", "1"]);
     assert_eq!(code, Some(5), "{text}");
     assert!(text.contains(&format!("({SHOWN}) is gone")), "{text}");
 }
@@ -290,7 +295,7 @@ fn ledgers() {
 /// for others.
 #[test]
 fn migratepages() {
-    let hostile = Hostile::start();
+    let hostile = HostileProcess::start();
     let link = hostile.folder.path().join("migratepages");
     std::os::unix::fs::symlink(Path::new(NODEWARD), &link).unwrap();
     let bad = OsStr::from_bytes(b"1\x1b[2J\xff\n<0>");
@@ -299,7 +304,7 @@ fn migratepages() {
         let output = Command::new(&link).args(words).output().unwrap();
         // Its own message begins with the bracket.
         let stdout = output.stdout.strip_prefix(b"<").unwrap_or(&output.stdout).to_vec();
-        let (text, code) = told(Output { stdout, ..output }, &words);
+        let (text, code) = escaped_output(Output { stdout, ..output }, &words);
         assert_eq!(code, Some(1), "{text}");
         assert!(text.contains("usage: ") || text.contains(r"\x1b"), "{text}");
     }

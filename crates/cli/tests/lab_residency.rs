@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nodeward_lab::{GuestFile, Kernel, Run, for_test, scenario};
+use nodeward_lab::{GuestFile, GuestKernel, GuestRun, open_for_test, scenario};
 use serde_json::Value;
 
 /// Returns a script that starts a shell with 64 MiB in a variable, on the nodes of `policy`, and
@@ -20,9 +20,9 @@ fn script(policy: &str) -> String {
 
 /// Returns sampled and counted residency of all kinds, as (pages on node 0, on node 1, ppm on node
 /// 1).
-fn shown(kernel: Kernel, policy: &str) -> Option<[(u64, u64, u64); 2]> {
-    let lab = for_test(&kernel)?;
-    let mut run = Run::shell(scenario("two-nodes"), &script(policy));
+fn shown(kernel: GuestKernel, policy: &str) -> Option<[(u64, u64, u64); 2]> {
+    let lab = open_for_test(&kernel)?;
+    let mut run = GuestRun::shell(scenario("two-nodes"), &script(policy));
     run.kernel = kernel;
     run.files.push(GuestFile::new(program()));
     let finished = lab.run(&run).expect("the guest to run");
@@ -50,7 +50,7 @@ fn total(line: &str) -> (u64, u64, u64) {
 #[test]
 fn memory_bound_to_a_node_is_seen_there() {
     // 6.1 cannot list populated ranges (PAGEMAP_SCAN), 6.12 can.
-    for kernel in [Kernel::V6_1, Kernel::V6_12] {
+    for kernel in [GuestKernel::V6_1, GuestKernel::V6_12] {
         let Some([sampled, counted]) = shown(kernel, "--membind=1") else { return };
         // 64 MiB are 16384 pages; some of the shell's files were in memory before, on node 0.
         assert!(counted.1 >= 16_384 && counted.0 < 1_000, "{counted:?}");
@@ -60,7 +60,7 @@ fn memory_bound_to_a_node_is_seen_there() {
 
 #[test]
 fn interleaved_memory_is_half_and_half() {
-    let Some([sampled, counted]) = shown(Kernel::V6_12, "--interleave=all") else { return };
+    let Some([sampled, counted]) = shown(GuestKernel::V6_12, "--interleave=all") else { return };
     assert!(counted.2.abs_diff(500_000) <= 40_000, "{counted:?}");
     // Twice the promise: this looks at random pages, and must not fail once in twenty runs.
     assert!(sampled.2.abs_diff(counted.2) <= 40_000, "{sampled:?} {counted:?}");

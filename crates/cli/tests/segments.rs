@@ -4,7 +4,7 @@
 use std::os::fd::AsFd as _;
 use std::process::Command;
 
-use nodeward_linux::own::{Area, Backing};
+use nodeward_linux::own_process::{AreaBacking, MappedArea};
 use serde_json::Value;
 
 const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
@@ -26,7 +26,8 @@ fn report(words: &[&str]) -> Value {
 fn a_segment_is_found_whole() {
     let mut file = tempfile::tempfile_in("/dev/shm").unwrap();
     std::io::copy(&mut std::io::Read::take(std::io::repeat(7), BYTES), &mut file).unwrap();
-    let areas = [(); 2].map(|()| Area::map(BYTES as usize, Backing::SharedFile(file.as_fd())));
+    let areas =
+        [(); 2].map(|()| MappedArea::map(BYTES as usize, AreaBacking::SharedFile(file.as_fd())));
     let us = std::process::id().to_string();
     let found = report(&[&us]);
     if found["segments"].is_null() {

@@ -54,7 +54,7 @@ fn json_of(words: &[&str]) -> Value {
     serde_json::from_str(&text_of(&[words, &["--json"]].concat())).unwrap()
 }
 
-fn refused(words: &[&str], told: &[&str]) {
+fn assert_refused(words: &[&str], told: &[&str]) {
     let output = run(words);
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{words:?}: {stderr}");
@@ -111,8 +111,8 @@ fn overrides_and_limits() {
     assert_eq!(told["report"]["virtual_ns"], 20_000_000);
     assert_eq!(told["report"]["workloads"][0]["processes"], 1);
     assert_eq!(told["report"]["actions"], serde_json::json!([]), "not due yet");
-    refused(&[&path, "--set", "workload.stream.processes=0"], &["processes", "expected"]);
-    refused(&[&path, "--set", "machine.latancy=1ns"], &["latancy", "latency"]);
+    assert_refused(&[&path, "--set", "workload.stream.processes=0"], &["processes", "expected"]);
+    assert_refused(&[&path, "--set", "machine.latancy=1ns"], &["latancy", "latency"]);
 }
 
 /// Goal: with a limit on wall time, a day of virtual time ends early with the report so far.
@@ -156,7 +156,7 @@ fn the_file_says_what_is_told() {
     let text = text_of(&[&path]);
     assert!(text.contains("NODE") && !text.contains("WORKLOAD"), "{text}");
     let (_directory, path) = small(&format!("report = [\"weather\"]\n{SMALL}"));
-    refused(
+    assert_refused(
         &[&path],
         &["small.toml:1: 'weather' is no part of a report; expected one of memory, workloads"],
     );
@@ -206,10 +206,10 @@ fn misuse() {
         (&["--figure", "speed"], &["SCENARIO is missing", "--list"]),
     ];
     for (words, told) in table {
-        refused(words, told);
+        assert_refused(words, told);
     }
     for option in ["--trace", "--plot"] {
-        refused(&[&path, option, &nowhere], &["cannot write", "not/there"]);
+        assert_refused(&[&path, option, &nowhere], &["cannot write", "not/there"]);
     }
 }
 
@@ -217,9 +217,9 @@ fn misuse() {
 #[test]
 fn a_faulty_file() {
     let (_directory, path) = small(&SMALL.replace("cpus = \"2-3\"", "cpus = \"1-3\""));
-    refused(&[&path], &["small.toml:", "expected"]);
+    assert_refused(&[&path], &["small.toml:", "expected"]);
     let (_directory, path) = small("time = ");
-    refused(&[&path], &["small.toml:1"]);
+    assert_refused(&[&path], &["small.toml:1"]);
     let (_directory, path) = small("");
-    refused(&[&path], &["small.toml", "expected"]);
+    assert_refused(&[&path], &["small.toml", "expected"]);
 }

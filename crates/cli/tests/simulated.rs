@@ -23,7 +23,7 @@ fn text(words: &str) -> String {
 }
 
 /// Checks the code, that standard output is empty, and that stderr has these words.
-fn refused(words: &str, code: i32, told: &[&str]) {
+fn assert_refused(words: &str, code: i32, told: &[&str]) {
     let output = run(words);
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(code), "{words}: {stderr}");
@@ -81,28 +81,32 @@ fn a_plan() {
 /// Goal: missing machines, keys, processes and nodes have different errors.
 #[test]
 fn what_is_not_there() {
-    refused("show --machine sim:nope", 2, &["nope", "no such scenario", "home-2012"]);
-    refused("show --machine sim:", 2, &["expected sim:SCENARIO"]);
-    refused("show --machine two-socket", 2, &["expected sim:SCENARIO"]);
-    refused("show --machine sim:two-socket 7", 5, &["process 7 is gone"]);
-    refused("move --machine sim:two-socket 7 1 0", 5, &["process 7 is gone"]);
-    refused("move --machine sim:two-socket 1000 1 5", 2, &["TO is '5'", "nodes here are 0-1"]);
+    assert_refused("show --machine sim:nope", 2, &["nope", "no such scenario", "home-2012"]);
+    assert_refused("show --machine sim:", 2, &["expected sim:SCENARIO"]);
+    assert_refused("show --machine two-socket", 2, &["expected sim:SCENARIO"]);
+    assert_refused("show --machine sim:two-socket 7", 5, &["process 7 is gone"]);
+    assert_refused("move --machine sim:two-socket 7 1 0", 5, &["process 7 is gone"]);
+    assert_refused(
+        "move --machine sim:two-socket 1000 1 5",
+        2,
+        &["TO is '5'", "nodes here are 0-1"],
+    );
     let key = "--set machine.latenci=1ns";
-    refused(&format!("show --machine sim:two-socket {key}"), 2, &[key, "latency"]);
-    refused("show --machine sim:two-socket --set machine.latency", 2, &["KEY=VALUE"]);
-    refused("show --machine sim:two-socket --at soon", 2, &["--at"]);
+    assert_refused(&format!("show --machine sim:two-socket {key}"), 2, &[key, "latency"]);
+    assert_refused("show --machine sim:two-socket --set machine.latency", 2, &["KEY=VALUE"]);
+    assert_refused("show --machine sim:two-socket --at soon", 2, &["--at"]);
 }
 
 /// Goal: operations that need a kernel are refused, and options of simulated machines require one.
 #[test]
 fn what_does_not_go_together() {
     let sim = "move --machine sim:two-socket";
-    refused(&format!("{sim} --name x 1 0"), 2, &["--name", "--machine"]);
-    refused(&format!("{sim} --cgroup x 1 0"), 2, &["--cgroup", "--machine"]);
-    refused(&format!("{sim} --file x 0"), 2, &["--file", "--machine"]);
-    refused(&format!("{sim} 1000 --hot damon"), 2, &["--hot", "--machine"]);
-    refused("show --machine sim:two-socket --window 1s", 2, &["--window", "--machine"]);
-    refused("show --at 1s", 2, &["--machine"]);
-    refused("show --seed 3", 2, &["--seed", "PID"]);
-    refused("move --seed 3 1 0 1", 2, &["--machine"]);
+    assert_refused(&format!("{sim} --name x 1 0"), 2, &["--name", "--machine"]);
+    assert_refused(&format!("{sim} --cgroup x 1 0"), 2, &["--cgroup", "--machine"]);
+    assert_refused(&format!("{sim} --file x 0"), 2, &["--file", "--machine"]);
+    assert_refused(&format!("{sim} 1000 --hot damon"), 2, &["--hot", "--machine"]);
+    assert_refused("show --machine sim:two-socket --window 1s", 2, &["--window", "--machine"]);
+    assert_refused("show --at 1s", 2, &["--machine"]);
+    assert_refused("show --seed 3", 2, &["--seed", "PID"]);
+    assert_refused("move --seed 3 1 0 1", 2, &["--machine"]);
 }

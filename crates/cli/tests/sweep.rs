@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use nodeward_linux::patience::wait_until;
+use nodeward_linux::test_wait::wait_until;
 use serde_json::Value;
 
 const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
@@ -15,9 +15,9 @@ const SMALL: &str = include_str!("small.toml");
 const SIX: [&str; 4] = ["--grid", "machine.latency=80ns,160ns", "--seeds", "1-3"];
 
 /// A directory with `small.toml`, in which commands run.
-struct Place(tempfile::TempDir);
+struct SweepDir(tempfile::TempDir);
 
-impl Place {
+impl SweepDir {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("small.toml"), SMALL).unwrap();
@@ -50,7 +50,7 @@ impl Place {
         self.done(&[&["small.toml"], &SIX[..], words].concat())
     }
 
-    fn refused(&self, words: &[&str], told: &[&str]) {
+    fn assert_refused(&self, words: &[&str], told: &[&str]) {
         let output = self.run(words);
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{words:?}: {stderr}");
@@ -64,7 +64,7 @@ impl Place {
 /// Goal: rows hold the same values as single runs of the points, in the order of points.
 #[test]
 fn rows_are_single_runs() {
-    let place = Place::new();
+    let place = SweepDir::new();
     let told: Value = serde_json::from_str(&place.six(&["--measure", "all", "--json"])).unwrap();
     assert_eq!((&told["schema"], &told["points"]), (&"nodeward.sim-sweep/1".into(), &6.into()));
     let rows = told["rows"].as_array().unwrap();
@@ -92,7 +92,7 @@ fn rows_are_single_runs() {
 /// Goal: the output does not depend on the number of threads.
 #[test]
 fn jobs_do_not_matter() {
-    let place = Place::new();
+    let place = SweepDir::new();
     for format in ["csv", "jsonl"] {
         let [one, four] = ["one", "four"].map(|name| format!("{name}.{format}"));
         place.six(&["--jobs", "1", "--measure", "all", "--out", &one]);
@@ -104,7 +104,7 @@ fn jobs_do_not_matter() {
 /// Goal: a file that was cut anywhere is completed to the same bytes.
 #[test]
 fn a_cut_file_is_completed() {
-    let place = Place::new();
+    let place = SweepDir::new();
     for name in ["all.csv", "all.jsonl"] {
         place.six(&["--out", name]);
         let all = place.read(name);
@@ -126,7 +126,7 @@ fn a_cut_file_is_completed() {
 /// Goal: Ctrl-C leaves whole rows, says so, and exits as interrupted.
 #[test]
 fn an_interrupted_sweep_leaves_whole_rows() {
-    let place = Place::new();
+    let place = SweepDir::new();
     // The third takes minutes on any machine.
     let grid = ["small.toml", "--set", "sample=1s", "--grid", "time=1s,2s,86400s"];
     let mut child = Command::new(NODEWARD)
@@ -143,7 +143,7 @@ fn an_interrupted_sweep_leaves_whole_rows() {
     });
     // A second sweep does not write between its rows.
     let words = [&grid[..], &["--out", "a.csv", "--resume"]].concat();
-    place.refused(&words, &["a.csv is being written by another sweep"]);
+    place.assert_refused(&words, &["a.csv is being written by another sweep"]);
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
@@ -156,7 +156,7 @@ fn an_interrupted_sweep_leaves_whole_rows() {
 /// Goal: shards are merged into the bytes of the whole, in any order of files.
 #[test]
 fn shards_make_the_whole() {
-    let place = Place::new();
+    let place = SweepDir::new();
     for format in ["csv", "jsonl"] {
         let name = |stem: &str| format!("{stem}.{format}");
         place.six(&["--out", &name("whole")]);
@@ -168,19 +168,19 @@ fn shards_make_the_whole() {
         assert_eq!(place.done(&["--merge", a, b, c, d]), place.read(&name("whole")));
         place.done(&["--merge", a, b, c, d, "--out", &name("merged")]);
         assert_eq!(place.read(&name("merged")), place.read(&name("whole")));
-        place.refused(&["--merge", a, b, c], &["5 of 6 points are there; missing: 2; run"]);
-        place.refused(&["--merge", a, a], &["point 3 is there twice"]);
-        place.refused(&["--merge", a, "small.toml"], &["expected a name that ends in"]);
-        place.refused(&["--merge", a, b, c, d, "--out", &name("whole")], &["is there"]);
+        place.assert_refused(&["--merge", a, b, c], &["5 of 6 points are there; missing: 2; run"]);
+        place.assert_refused(&["--merge", a, a], &["point 3 is there twice"]);
+        place.assert_refused(&["--merge", a, "small.toml"], &["expected a name that ends in"]);
+        place.assert_refused(&["--merge", a, b, c, d, "--out", &name("whole")], &["is there"]);
         place.done(&["small.toml", "--seeds", "1-4", "--shard", "3/4", "--out", &name("other")]);
-        place.refused(&["--merge", a, b, c, &name("other")], &[&name("other")]);
+        place.assert_refused(&["--merge", a, b, c, &name("other")], &[&name("other")]);
     }
 }
 
 /// Goal: a dry run reports the points without simulating them, and a shard reports its part.
 #[test]
 fn points_are_told() {
-    let place = Place::new();
+    let place = SweepDir::new();
     let text = place.six(&["--dry-run", "--shard", "2/4"]);
     let rows: Vec<Vec<_>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     // The second of four has 1 and 5: the second seed of the first latency, the last of the other.
@@ -195,7 +195,7 @@ fn points_are_told() {
 /// Goal: a picture has a line for each combination of the keys after the first.
 #[test]
 fn a_picture() {
-    let place = Place::new();
+    let place = SweepDir::new();
     let grid = ["--grid", "machine.latency=80ns..160ns+40ns", "--grid", "machine.llc=1MiB,8MiB"];
     let words = [&["small.toml"], &grid[..], &["--plot", "p.svg", "--seeds", "1-2"]].concat();
     place.done(&words);
@@ -205,13 +205,13 @@ fn a_picture() {
         assert!(picture.contains(words), "{words}");
     }
     let many = ["small.toml", "--grid", "time=5ms,10ms", "--grid", "machine.copiers=1..13"];
-    place.refused(&[&many[..], &["--plot", "q.svg"]].concat(), &["13 lines", "12 at most"]);
+    place.assert_refused(&[&many[..], &["--plot", "q.svg"]].concat(), &["13 lines", "12 at most"]);
 }
 
 /// Goal: invalid input is reported before anything runs, and leaves no file.
 #[test]
 fn misuse() {
-    let place = Place::new();
+    let place = SweepDir::new();
     let table: [(&[&str], &[&str]); 14] = [
         (&[], &["SCENARIO"]),
         (&["nope"], &["nope: no such scenario"]),
@@ -229,7 +229,7 @@ fn misuse() {
         (&["small.toml", "--merge", "a.csv"], &["cannot be used with"]),
     ];
     for (words, told) in table {
-        place.refused(words, told);
+        place.assert_refused(words, told);
     }
     assert_eq!(std::fs::read_dir(place.0.path()).unwrap().count(), 1, "small.toml alone");
 }
@@ -237,11 +237,14 @@ fn misuse() {
 /// Goal: files of other sweeps are not changed.
 #[test]
 fn other_files_are_left_alone() {
-    let place = Place::new();
+    let place = SweepDir::new();
     place.six(&["--out", "six.csv"]);
     let six = place.read("six.csv");
     let words = |more: &[&'static str]| [&["small.toml"], &SIX[..2], more].concat();
-    place.refused(&words(&["--out", "six.csv"]), &["six.csv is there; --resume completes it"]);
+    place.assert_refused(
+        &words(&["--out", "six.csv"]),
+        &["six.csv is there; --resume completes it"],
+    );
     let other: [&[&str]; 4] = [
         &["--seeds", "1-2"],
         &["--seeds", "1-3", "--limit", "10ms"],
@@ -250,10 +253,11 @@ fn other_files_are_left_alone() {
     ];
     for more in other {
         let words = words(&[more, &["--out", "six.csv", "--resume"]].concat());
-        place.refused(&words, &["six.csv is not of this sweep"]);
+        place.assert_refused(&words, &["six.csv is not of this sweep"]);
     }
     std::fs::write(place.path("notes.csv"), "what I must not forget").unwrap();
-    place.refused(&words(&["--out", "notes.csv", "--resume"]), &["notes.csv is not of this"]);
+    place
+        .assert_refused(&words(&["--out", "notes.csv", "--resume"]), &["notes.csv is not of this"]);
     assert_eq!(place.read("notes.csv"), "what I must not forget");
     assert_eq!(place.read("six.csv"), six);
 }
@@ -261,7 +265,7 @@ fn other_files_are_left_alone() {
 /// Goal: a file with the name of the verb can be given with its directory.
 #[test]
 fn a_scenario_called_sweep() {
-    let place = Place::new();
+    let place = SweepDir::new();
     std::fs::copy(place.path("small.toml"), place.path("sweep")).unwrap();
     let run = |name: &str| {
         let mut command = Command::new(NODEWARD);
@@ -276,7 +280,7 @@ fn a_scenario_called_sweep() {
 /// into the output of a single command. Slurm itself is not needed; its variable is set.
 #[test]
 fn the_slurm_job_of_the_documentation() {
-    let place = Place::new();
+    let place = SweepDir::new();
     let document = include_str!("../../../docs/reference/sweep.md");
     let job = document.split("```").find(|part| part.contains("#SBATCH --array=1-4")).unwrap();
     let (_, job) = job.split_once('\n').unwrap();

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use nodeward_engine::Live;
+use nodeward_engine::MoveControl;
 use nodeward_engine::balance::{self, BalanceSettings, Event, Host, ProcessRow, RoundReport};
 use nodeward_machine::Machine;
-use nodeward_model::Wanted;
+use nodeward_model::ProcessFilter;
 use nodeward_scenario::Scenario;
 use nodeward_sim::SimMachine;
 use serde::Serialize;
 
-use crate::hand;
+use crate::manual_placement;
 
 /// A balancer, which brings threads and memory together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Balancer {
+pub enum BalancerKind {
     /// None: a kernel whose NUMA balancing is off.
     Nothing,
     /// The kernel with the patches of 2012.
@@ -29,7 +29,7 @@ pub enum Balancer {
     Nodeward,
 }
 
-impl Balancer {
+impl BalancerKind {
     /// All balancers, in the order of the table.
     pub const ALL: [Self; 5] =
         [Self::Nothing, Self::Patches, Self::Kernel, Self::Hand, Self::Nodeward];
@@ -46,7 +46,7 @@ impl Balancer {
     }
 
     /// Returns the scenario keys that select it.
-    pub fn keys(self) -> &'static [(&'static str, &'static str)] {
+    pub fn scenario_overrides(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Patches => &[("scheduler", "numad")],
             Self::Kernel => &[("numa-balancing", "true")],
@@ -55,35 +55,43 @@ impl Balancer {
     }
 
     /// Begins to balance a machine that is about to start.
-    pub(crate) fn begin<'a>(
+    pub(crate) fn start<'a>(
         self,
         machine: &'a Arc<SimMachine>,
         scenario: &Scenario,
-    ) -> Result<Drive<'a>> {
+    ) -> Result<BalancedRun<'a>> {
         if self == Self::Hand {
-            hand::place(machine, scenario)?;
+            manual_placement::place_manually(machine, scenario)?;
         }
         let engine = (self == Self::Nodeward).then(|| {
             let shared: Arc<dyn Machine> = Arc::<SimMachine>::clone(machine);
-            balance::Balancer::new(shared, &Wanted::default(), BalanceSettings::default(), None)
+            balance::Balancer::new(
+                shared,
+                &ProcessFilter::default(),
+                BalanceSettings::default(),
+                None,
+            )
         });
-        Ok(Drive { machine, engine: engine.transpose()?, moving: false })
+        Ok(BalancedRun { machine, engine: engine.transpose()?, moving: false })
     }
 }
 
 /// A machine with its balancer.
-pub(crate) struct Drive<'a> {
+pub(crate) struct BalancedRun<'a> {
     machine: &'a SimMachine,
     engine: Option<balance::Balancer>,
     moving: bool,
 }
 
-impl Drive<'_> {
+impl BalancedRun<'_> {
     /// Runs it until a virtual time (ns), and until the end of a round that began before.
-    pub(crate) fn until(&mut self, until_ns: u64) -> Result<()> {
+    pub(crate) fn run_until(&mut self, until_ns: u64) -> Result<()> {
         if let Some(engine) = &mut self.engine {
             let moving = &mut self.moving;
-            engine.run(&mut Until { machine: self.machine, until_ns, moving }, &Live::default())?;
+            engine.run(
+                &mut RoundObserver { machine: self.machine, until_ns, moving },
+                &MoveControl::default(),
+            )?;
         }
         self.machine.run_until(until_ns);
         Ok(())
@@ -96,13 +104,13 @@ impl Drive<'_> {
 }
 
 /// Ends rounds at a time.
-struct Until<'a> {
+struct RoundObserver<'a> {
     machine: &'a SimMachine,
     until_ns: u64,
     moving: &'a mut bool,
 }
 
-impl Host for Until<'_> {
+impl Host for RoundObserver<'_> {
     fn wish(&mut self) -> Option<Event> {
         (self.machine.now_ns() >= self.until_ns).then_some(Event::Stop)
     }

@@ -1,24 +1,24 @@
 //! The loads that balancers are compared on.
 
-use crate::Balancer;
+use crate::BalancerKind;
 
 /// The goals for nodeward, beside that no work is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum Requirement {
     /// Memory becomes local, as soon as under the kernel's NUMA balancing and with no more pages
     /// moved.
-    Local,
+    LocalMemory,
     /// The same with half the pages: threads can move to the memory.
-    Threads,
+    LocalByMovingThreads,
     /// Memory becomes local.
-    Placed,
+    PagesPlaced,
     /// No other goal: no balancer gains much there, and each may lose something.
-    Work,
+    WorkOnly,
 }
 
 /// A load.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub struct CompareCase {
     /// Its name on the command line.
     pub name: &'static str,
     /// Its description.
@@ -26,9 +26,9 @@ pub struct Case {
     /// Name of the built-in scenario.
     pub scenario: &'static str,
     /// Values of scenario keys.
-    pub set: &'static [(&'static str, &'static str)],
+    pub overrides: &'static [(&'static str, &'static str)],
     /// The goals.
-    pub asked: Asked,
+    pub requirement: Requirement,
     /// Whether the patches of 2012 can take part: they place fresh pages, and move none that
     /// existed before a process got its home.
     pub with_patches: bool,
@@ -39,116 +39,119 @@ const COUNTERS: (&str, &str) = ("machine.counter-entries", "2097152");
 const SPLIT: (&str, &str) = ("workload.stream.place", "left:0-1");
 
 /// All cases.
-pub const CASES: [Case; 11] = [
-    Case {
+pub const CASES: [CompareCase; 11] = [
+    CompareCase {
         name: "2012-first-touch",
         about: "48 programs that stream, two for each CPU; each touches its memory first where it \
             begins",
         scenario: "home-2012",
-        set: &[("time", "60s"), ("sample", "100ms")],
-        asked: Asked::Threads,
+        overrides: &[("time", "60s"), ("sample", "100ms")],
+        requirement: Requirement::LocalByMovingThreads,
         with_patches: true,
     },
-    Case {
+    CompareCase {
         name: "2012-wrong",
         about: "48 programs that stream, two for each CPU; the memory of each lies on the node \
             where it does not begin",
         scenario: "balance-2012",
-        set: &[],
-        asked: Asked::Threads,
+        overrides: &[],
+        requirement: Requirement::LocalByMovingThreads,
         with_patches: false,
     },
-    Case {
+    CompareCase {
         name: "2012-split",
         about: "48 programs that stream, two for each CPU; one half of the memory of each lies on \
             either node",
         scenario: "balance-2012",
-        set: &[SPLIT],
-        asked: Asked::Local,
+        overrides: &[SPLIT],
+        requirement: Requirement::LocalMemory,
         with_patches: false,
     },
-    Case {
+    CompareCase {
         name: "2012-calm",
         about: "as 2012-split, with a scheduler that seldom takes a thread away without need",
         scenario: "balance-2012",
-        set: &[SPLIT, ("machine.stray", "20")],
-        asked: Asked::Local,
+        overrides: &[SPLIT, ("machine.stray", "20")],
+        requirement: Requirement::LocalMemory,
         with_patches: false,
     },
-    Case {
+    CompareCase {
         name: "wide",
         about: "one program with more memory than a node has, a thread for each CPU, each with its \
             part of memory that lies anywhere",
         scenario: "balance-wide",
-        set: &[],
-        asked: Asked::Work,
+        overrides: &[],
+        requirement: Requirement::WorkOnly,
         with_patches: false,
     },
-    Case {
+    CompareCase {
         name: "counted",
         about: "the same program on a machine that counts who uses which page",
         scenario: "balance-wide",
-        set: &[COUNTERS],
-        asked: Asked::Placed,
+        overrides: &[COUNTERS],
+        requirement: Requirement::PagesPlaced,
         with_patches: false,
     },
-    Case {
+    CompareCase {
         name: "shared",
         about: "one program whose threads on all CPUs share all its memory, which lies on one node",
         scenario: "balance-shared",
-        set: &[],
-        asked: Asked::Work,
+        overrides: &[],
+        requirement: Requirement::WorkOnly,
         with_patches: false,
     },
-    Case {
+    CompareCase {
         name: "counted-alike",
         about: "the same program on a machine that counts who uses which page: all use it alike",
         scenario: "balance-shared",
-        set: &[COUNTERS],
-        asked: Asked::Work,
+        overrides: &[COUNTERS],
+        requirement: Requirement::WorkOnly,
         with_patches: false,
     },
-    Case {
+    CompareCase {
         name: "sides",
         about: "load that changes sides every two seconds",
         scenario: "balance-sides",
-        set: &[],
-        asked: Asked::Work,
+        overrides: &[],
+        requirement: Requirement::WorkOnly,
         with_patches: false,
     },
-    Case {
+    CompareCase {
         name: "crowded",
         about: "programs that may run on one node only, which has too little memory for them",
         scenario: "balance-crowded",
-        set: &[],
-        asked: Asked::Work,
+        overrides: &[],
+        requirement: Requirement::WorkOnly,
         with_patches: false,
     },
-    Case {
+    CompareCase {
         name: "short",
         about: "10,000 programs of short life beside eight that stay",
         scenario: "balance-short",
-        set: &[],
-        asked: Asked::Work,
+        overrides: &[],
+        requirement: Requirement::WorkOnly,
         with_patches: false,
     },
 ];
 
-impl Case {
+impl CompareCase {
     /// Returns the balancers that are compared.
-    pub fn balancers(&self) -> impl Iterator<Item = Balancer> {
+    pub fn balancers(&self) -> impl Iterator<Item = BalancerKind> {
         let with_patches = self.with_patches;
-        Balancer::ALL.into_iter().filter(move |by| *by != Balancer::Patches || with_patches)
+        BalancerKind::ALL.into_iter().filter(move |by| *by != BalancerKind::Patches || with_patches)
     }
 
     /// Returns the values of scenario keys, those of the balancer included.
-    pub fn sets(&self, by: Balancer) -> Vec<(&'static str, &'static str)> {
-        [self.set, by.keys()].concat()
+    pub fn overrides_under(&self, by: BalancerKind) -> Vec<(&'static str, &'static str)> {
+        [self.overrides, by.scenario_overrides()].concat()
     }
 
     /// Returns the command that runs the same load, without a balancer that acts from outside.
-    pub fn command(&self, by: Balancer) -> String {
-        let sets = self.sets(by).into_iter().map(|(key, value)| format!(" --set {key}={value}"));
+    pub fn command(&self, by: BalancerKind) -> String {
+        let sets = self
+            .overrides_under(by)
+            .into_iter()
+            .map(|(key, value)| format!(" --set {key}={value}"));
         format!("nodeward sim {}{}", self.scenario, sets.collect::<String>())
     }
 }

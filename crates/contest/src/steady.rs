@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use nodeward_model::{NodeId, Nodemask};
-use nodeward_scenario::{Kind, Node, Placement, Scenario, Workload};
+use nodeward_scenario::{MemoryPlacement, NodeSpec, Scenario, Workload, WorkloadKind};
 use nodeward_sim::SimMachine;
-use nodeward_swarm::Chance;
-use nodeward_swarm::draw::{self, LIKELY, Style};
+use nodeward_swarm::SeededRng;
+use nodeward_swarm::generator::{self, GeneratorProfile, REALISTIC};
 
-use crate::Balancer;
-use crate::balancer::Drive;
+use crate::BalancerKind;
+use crate::balancer::BalancedRun;
 
 /// Time by which memory is at home unless it still moves, in virtual nanoseconds. Moves that pay
 /// within the longest horizon, a minute, have begun well before.
@@ -18,7 +18,7 @@ pub const CONVERGED_NS: u64 = 80_000_000_000;
 /// Memory still moves if it did within this time before, in virtual nanoseconds.
 const CALM_NS: u64 = 10_000_000_000;
 /// Duration of the check for moves that follows, in virtual nanoseconds.
-pub const WATCHED_NS: u64 = 60_000_000_000;
+pub const OBSERVED_NS: u64 = 60_000_000_000;
 
 /// Minimum number of bytes that a program goes through between two waits or changes.
 const STRIDE_BYTES: u64 = 16 << 20;
@@ -28,7 +28,7 @@ const STRIDE_BYTES_MAX: u64 = 64 << 20;
 const HOT_BYTES: u64 = 1 << 20;
 
 /// Swarm machines without faults, with nodes and loads that are worth a balancer.
-const STEADY: Style = Style {
+const STEADY: GeneratorProfile = GeneratorProfile {
     node_pages: &[1 << 14, 1 << 16, 1 << 17, 1 << 18],
     cores: &[0, 1, 1, 2, 2, 2, 3, 3, 3],
     processes: &[1, 2, 3, 6, 12],
@@ -37,32 +37,32 @@ const STEADY: Style = Style {
     period_ns: (10_000_000, 1_000_000_000),
     phase_bytes: STRIDE_BYTES,
     fault_milli: &[0],
-    ..LIKELY
+    ..REALISTIC
 };
 /// One load in this many has a memory policy of its own, and one is bound to some nodes.
-const BOUND_EACH_OF: u64 = 8;
+const POLICY_ONE_IN: u64 = 8;
 
 /// The result of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stayed {
+pub enum SteadyOutcome {
     /// Memory came home, and afterwards `after` base pages moved.
-    Home {
+    Converged {
         /// Base pages moved until then.
-        before: u64,
-        /// Base pages moved afterwards, in [`WATCHED_NS`].
-        after: u64,
+        moved_before: u64,
+        /// Base pages moved afterwards, in [`OBSERVED_NS`].
+        moved_after: u64,
     },
     /// Memory was still moving, no page of it twice: copies find no bandwidth there.
-    OnTheWay,
+    StillMoving,
     /// More pages moved than there are, and moves continue.
-    Restless,
+    Thrashing,
 }
 
 /// Returns the machine of a seed and its load, whose memory is placed at random at first.
-pub fn drawn(seed: u64) -> Scenario {
-    let mut chance = Chance::new(seed);
+pub fn generate_scenario(seed: u64) -> Scenario {
+    let mut chance = SeededRng::new(seed);
     loop {
-        let mut scenario = draw::scenario(&mut chance, &STEADY);
+        let mut scenario = generator::generate_scenario(&mut chance, &STEADY);
         make_steady(&mut chance, &mut scenario);
         if !scenario.workloads.is_empty() && scenario.check().is_ok() {
             return scenario;
@@ -70,9 +70,9 @@ pub fn drawn(seed: u64) -> Scenario {
     }
 }
 
-fn make_steady(chance: &mut Chance, scenario: &mut Scenario) {
+fn make_steady(chance: &mut SeededRng, scenario: &mut Scenario) {
     let machine = &scenario.machine;
-    let ids = |has: fn(&Node) -> bool| {
+    let ids = |has: fn(&NodeSpec) -> bool| {
         let nodes = machine.nodes.iter().filter(move |node| has(node));
         nodes.map(|node| node.id).collect::<Vec<NodeId>>()
     };
@@ -81,20 +81,24 @@ fn make_steady(chance: &mut Chance, scenario: &mut Scenario) {
     scenario.name = "steady".to_owned();
     scenario.actions.clear();
     scenario.faults = None;
-    scenario.scheduler = nodeward_scenario::Scheduler::Blind;
-    scenario.time_ns = CONVERGED_NS + WATCHED_NS;
+    scenario.scheduler = nodeward_scenario::SchedulerKind::NumaUnaware;
+    scenario.time_ns = CONVERGED_NS + OBSERVED_NS;
     scenario.sample_ns = 1_000_000_000;
     scenario.workloads.retain(|load| is_choice && is_steady(load));
     for load in &mut scenario.workloads {
         load.populated = true;
         load.start_ns = 0;
-        let nodes: Nodemask = chance.some(&with_memory).into_iter().collect();
-        if !chance.one_in(BOUND_EACH_OF) {
+        let nodes: Nodemask = chance.subset(&with_memory).into_iter().collect();
+        if !chance.one_in(POLICY_ONE_IN) {
             load.nodes = None;
         }
-        if !load.placement.is_policy() || !chance.one_in(BOUND_EACH_OF) {
+        if !load.placement.is_memory_policy() || !chance.one_in(POLICY_ONE_IN) {
             let is_left = !nodes.is_empty() && chance.one_in(2);
-            load.placement = if is_left { Placement::Left(nodes) } else { Placement::Away };
+            load.placement = if is_left {
+                MemoryPlacement::PopulatedOn(nodes)
+            } else {
+                MemoryPlacement::PopulatedFarthest
+            };
         }
     }
 }
@@ -103,37 +107,37 @@ fn make_steady(chance: &mut Chance, scenario: &mut Scenario) {
 /// worth the time to simulate them.
 fn is_steady(load: &Workload) -> bool {
     let is_kind = match load.kind {
-        Kind::Triad { .. } => true,
-        Kind::Random { hot_bytes_milli: hot, .. } => {
+        WorkloadKind::Triad { .. } => true,
+        WorkloadKind::Random { hot_bytes_milli: hot, .. } => {
             hot == 0 || load.memory_bytes / 1000 * u64::from(hot) >= HOT_BYTES
         }
-        Kind::Phases { phase_bytes, .. } => {
+        WorkloadKind::Phases { phase_bytes, .. } => {
             (STRIDE_BYTES..=STRIDE_BYTES_MAX).contains(&phase_bytes)
         }
-        Kind::MovingSet { window_bytes, .. } => window_bytes >= STRIDE_BYTES,
+        WorkloadKind::MovingSet { window_bytes, .. } => window_bytes >= STRIDE_BYTES,
         _ => false,
     };
-    is_kind && load.shifts.is_none()
+    is_kind && load.duty_cycle.is_none()
 }
 
 /// Runs the machine of a seed under a balancer.
 ///
 /// # Errors
 /// If the machine as a whole cannot be balanced.
-pub fn watch(seed: u64, by: Balancer) -> Result<Stayed> {
-    let scenario = drawn(seed);
+pub fn run_steady(seed: u64, by: BalancerKind) -> Result<SteadyOutcome> {
+    let scenario = generate_scenario(seed);
     let machine = Arc::new(SimMachine::new(&scenario, seed));
     let all: u64 = machine.processes().iter().flat_map(|process| process.pages.values()).sum();
-    let mut drive = by.begin(&machine, &scenario)?;
-    let pages_at = |drive: &mut Drive, until_ns| -> Result<u64> {
-        drive.until(until_ns)?;
+    let mut drive = by.start(&machine, &scenario)?;
+    let pages_at = |drive: &mut BalancedRun, until_ns| -> Result<u64> {
+        drive.run_until(until_ns)?;
         Ok(machine.with_world(|world| world.counters.migrated_pages))
     };
     let calm_from = pages_at(&mut drive, CONVERGED_NS - CALM_NS)?;
     let before = pages_at(&mut drive, CONVERGED_NS)?;
     if before == calm_from && !drive.is_moving() {
-        let after = pages_at(&mut drive, CONVERGED_NS + WATCHED_NS)? - before;
-        return Ok(Stayed::Home { before, after });
+        let after = pages_at(&mut drive, CONVERGED_NS + OBSERVED_NS)? - before;
+        return Ok(SteadyOutcome::Converged { moved_before: before, moved_after: after });
     }
-    Ok(if before <= all { Stayed::OnTheWay } else { Stayed::Restless })
+    Ok(if before <= all { SteadyOutcome::StillMoving } else { SteadyOutcome::Thrashing })
 }

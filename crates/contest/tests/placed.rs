@@ -1,20 +1,20 @@
 //! Programs wider than a node, whose pages are placed one by one where the machine counts accesses
 //! to pages.
 
-use nodeward_contest::{Asked, Balancer, Case, Outcome, run};
+use nodeward_contest::{BalancerKind, CompareCase, CompareOutcome, Requirement, run};
 
 /// 16 threads on two nodes of eight CPUs, each with its part of 2 GiB, which is placed at random.
-const WIDE: Case = Case {
+const WIDE: CompareCase = CompareCase {
     name: "wide",
     about: "",
     scenario: "balance-wide",
-    set: &[("workload.wide.memory", "2GiB"), ("time", "22s")],
-    asked: Asked::Placed,
+    overrides: &[("workload.wide.memory", "2GiB"), ("time", "22s")],
+    requirement: Requirement::PagesPlaced,
     with_patches: false,
 };
 /// A counter for each page.
-const COUNTED: Case = Case {
-    set: &[
+const COUNTED: CompareCase = CompareCase {
+    overrides: &[
         ("workload.wide.memory", "2GiB"),
         ("time", "22s"),
         ("machine.counter-entries", "524288"),
@@ -22,9 +22,9 @@ const COUNTED: Case = Case {
     ..WIDE
 };
 /// The same threads use all of 2 GiB alike, which is on one node.
-const ALIKE: Case = Case {
+const ALIKE: CompareCase = CompareCase {
     scenario: "balance-shared",
-    set: &[
+    overrides: &[
         ("workload.shared.memory", "2GiB"),
         ("time", "22s"),
         ("machine.counter-entries", "524288"),
@@ -32,15 +32,15 @@ const ALIKE: Case = Case {
     ..WIDE
 };
 
-fn under_nodeward(case: &Case) -> Outcome {
-    run(case, Balancer::Nodeward, None).expect("a scenario that runs")
+fn run_under_nodeward(case: &CompareCase) -> CompareOutcome {
+    run(case, BalancerKind::Nodeward, None).expect("a scenario that runs")
 }
 
 /// Goal: each page moves to the thread that uses it, and the thread stays there: half of the
 /// 524,288 pages move, a few more for threads that were away for a moment.
 #[test]
 fn counted_pages_go_to_their_threads() {
-    let outcome = under_nodeward(&COUNTED);
+    let outcome = run_under_nodeward(&COUNTED);
     assert!(outcome.local_milli >= 950, "{outcome:?}");
     assert!((262_144..=262_144 * 5 / 4).contains(&outcome.pages), "{}", outcome.pages);
 }
@@ -49,6 +49,6 @@ fn counted_pages_go_to_their_threads() {
 /// where it is, whatever a short time seems to say.
 #[test]
 fn nothing_moves_without_evidence() {
-    assert_eq!(under_nodeward(&WIDE).pages, 0);
-    assert_eq!(under_nodeward(&ALIKE).pages, 0);
+    assert_eq!(run_under_nodeward(&WIDE).pages, 0);
+    assert_eq!(run_under_nodeward(&ALIKE).pages, 0);
 }

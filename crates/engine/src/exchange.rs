@@ -9,63 +9,67 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use nodeward_model::{NodeId, NodePairs, Nodemask, PageSet, Range, Room, SkipReason};
-use nodeward_policy::exchange::{Parcel, parcel_bytes, sequence};
-use nodeward_policy::plan::{FolioMove, Order, Plan};
+use nodeward_model::{NodeHeadroom, NodeId, NodePairs, Nodemask, PageSet, Range, SkipReason};
+use nodeward_policy::exchange::{Parcel, parcel_bytes, transfer_order};
+use nodeward_policy::folio_plan::{FolioMove, FolioPlan, MoveOrder};
 
 use crate::MoveRequest;
-use crate::crew::Crew;
-use crate::drive::{Driven, is_no_room};
-use crate::leftovers::Leftovers;
+use crate::deferred_retries::DeferredRetries;
+use crate::folio_mover::{FolioMoveOutcome, is_out_of_memory};
+use crate::move_context::MoveContext;
+use crate::outcomes::{ProcessOutcomes, UnitOutcome};
 use crate::request::whole_pages;
 use crate::survey::Unit;
-use crate::tally::{Tallies, Tally};
-use crate::work::Work;
+use crate::worker_pool::WorkerPool;
 
 /// After this many parcels per worker in succession found no room, the others wait for the next
 /// round: the kernel searches long for a page where there is none.
 const FRUITLESS_PER_WORKER: u32 = 4;
 
 /// Returns whether pages arrive at a node that other pages leave.
-pub fn is_asked_for(request: &MoveRequest) -> bool {
+pub fn is_exchange(request: &MoveRequest) -> bool {
     let sources: Nodemask = pairs(request).map(|(from, _)| from).collect();
     pairs(request).any(|(_, to)| sources.contains(to))
 }
 
 /// Moves all units. Also returns the number of workers in use at the end of a round, the largest of
 /// all rounds.
-pub fn carry_out(work: &Work<'_>, crew: &Crew<'_>, units: &[Unit]) -> (Tallies, u32) {
-    let cutter = Cutter::new(work, crew.workers_max());
-    let mut tallies = Tallies::new(work.processes.len());
+pub fn carry_out(
+    work: &MoveContext<'_>,
+    crew: &WorkerPool<'_>,
+    units: &[Unit],
+) -> (ProcessOutcomes, u32) {
+    let cutter = ParcelCutter::new(work, crew.workers_max());
+    let mut tallies = ProcessOutcomes::new(work.processes.len());
     let mut parcels = cutter.parcels(crew, units, &mut tallies);
     let mut workers = 1;
-    let leftovers = Leftovers::new(work);
-    let goes_alone = units.iter().any(Unit::goes_alone);
+    let leftovers = DeferredRetries::new(work);
+    let goes_alone = units.iter().any(Unit::must_run_alone);
     while !parcels.is_empty() {
         let moved_before = tallies.moved();
-        let turns = in_turns(parcels, &cutter.room());
-        let round = Round::new(work, crew.workers_max());
+        let turns = batches_in_turn(parcels, &cutter.headroom());
+        let round = ExchangeRound::new(work, crew.workers_max());
         let (results, used) = match goes_alone {
-            true => (crew.one_by_one(&turns, |loads| round.parcels(loads)), 1),
-            false => crew.each(&turns, |loads| round.parcels(loads)),
+            true => (crew.run_one_by_one(&turns, |loads| round.parcels(loads)), 1),
+            false => crew.run_all(&turns, |loads| round.parcels(loads)),
         };
         workers = workers.max(used);
         let outcomes = turns.into_iter().flatten().zip(results.into_iter().flatten());
-        let enter = |(load, result)| cutter.enter(load, result, &leftovers, &mut tallies);
+        let enter = |(load, result)| cutter.record(load, result, &leftovers, &mut tallies);
         parcels = outcomes.filter_map(enter).collect();
-        if tallies.moved() == moved_before || work.live.is_stopped() {
-            parcels.drain(..).for_each(|load| give_up(work, &load, &mut tallies));
+        if tallies.moved() == moved_before || work.control.is_stopped() {
+            parcels.drain(..).for_each(|load| skip_parcel(work, &load, &mut tallies));
         }
     }
-    leftovers.try_again(&mut tallies);
+    leftovers.retry_all(&mut tallies);
     (tallies, workers)
 }
 
 /// A parcel, and the unit with its pages.
-type Load = (Parcel, Unit);
+type ParcelUnit = (Parcel, Unit);
 
 /// The outcome of a parcel; `None` if it was not tried.
-type Result = Option<(Tally, Driven)>;
+type ParcelResult = Option<(UnitOutcome, FolioMoveOutcome)>;
 
 fn pairs(request: &MoveRequest) -> impl Iterator<Item = (NodeId, NodeId)> + '_ {
     request.orders.iter().flat_map(|orders| orders.iter()).flat_map(|order| order.pairs.iter())
@@ -74,85 +78,90 @@ fn pairs(request: &MoveRequest) -> impl Iterator<Item = (NodeId, NodeId)> + '_ {
 /// Orders parcels by turn and groups them as one worker takes them: one of each direction. Pages
 /// that leave a node go to the page lists of the CPU that moves them, which other CPUs cannot use;
 /// the same worker's next parcel uses them.
-fn in_turns(parcels: Vec<Load>, room: &BTreeMap<NodeId, u64>) -> Vec<Vec<Load>> {
+fn batches_in_turn(parcels: Vec<ParcelUnit>, room: &BTreeMap<NodeId, u64>) -> Vec<Vec<ParcelUnit>> {
     let described: Vec<Parcel> = parcels.iter().map(|(parcel, _)| *parcel).collect();
     let directions: BTreeSet<_> = described.iter().map(|p| (p.from, p.to)).collect();
-    let mut waiting: Vec<Option<Load>> = parcels.into_iter().map(Some).collect();
-    let turns = sequence(&described, room);
+    let mut waiting: Vec<Option<ParcelUnit>> = parcels.into_iter().map(Some).collect();
+    let turns = transfer_order(&described, room);
     let together = |turns: &[usize]| turns.iter().filter_map(|&i| waiting[i].take()).collect();
     turns.chunks(directions.len().max(1)).map(together).collect()
 }
 
 /// Accounts for a parcel for which there is no room.
-fn give_up(work: &Work<'_>, (parcel, unit): &Load, tallies: &mut Tallies) {
-    let reason = match (work.live.is_stopped(), unit.hugetlb) {
+fn skip_parcel(work: &MoveContext<'_>, (parcel, unit): &ParcelUnit, tallies: &mut ProcessOutcomes) {
+    let reason = match (work.control.is_stopped(), unit.hugetlb) {
         (true, _) => SkipReason::Interrupted,
         (false, true) => SkipReason::NoHugePage,
         (false, false) => SkipReason::NoMemory,
     };
-    let mut tally = Tally::default();
+    let mut tally = UnitOutcome::default();
     tally.account.skip(reason, parcel.bytes / work.machine.page_bytes());
     tallies.add(unit.process, &tally, None);
-    work.live.examined(parcel.bytes);
+    work.control.add_examined(parcel.bytes);
 }
 
 /// Returns the bytes that a node can take before the kernel reclaims: zero if the machine cannot
 /// read them, because then no room can be relied upon, and no limit for a node that it does not
 /// list.
-fn room_bytes(work: &Work<'_>, node: NodeId) -> u64 {
-    let room = |rooms: BTreeMap<NodeId, Room>| match rooms.get(&node) {
+fn headroom_bytes(work: &MoveContext<'_>, node: NodeId) -> u64 {
+    let room = |rooms: BTreeMap<NodeId, NodeHeadroom>| match rooms.get(&node) {
         Some(room) => room.free_pages * work.machine.page_bytes(),
         None => u64::MAX,
     };
-    work.machine.rooms().map_or(0, room)
+    work.machine.headroom().map_or(0, room)
 }
 
 /// Divides plans into parcels.
-struct Cutter<'a> {
-    work: &'a Work<'a>,
+struct ParcelCutter<'a> {
+    context: &'a MoveContext<'a>,
     /// Nodes that pages may be on.
     nodes: Nodemask,
     parcel_bytes: u64,
 }
 
-impl<'a> Cutter<'a> {
-    fn new(work: &'a Work<'a>, workers: u32) -> Self {
+impl<'a> ParcelCutter<'a> {
+    fn new(work: &'a MoveContext<'a>, workers: u32) -> Self {
         let known = work.machine.topology().map(|topology| topology.nodes_with_memory());
         let named = pairs(work.request).flat_map(|(from, to)| [from, to]);
         let nodes = known.unwrap_or_default().iter().chain(named).collect();
-        let mut cutter = Self { work, nodes, parcel_bytes: 0 };
-        let least = cutter.room().values().copied().min().unwrap_or(0);
+        let mut cutter = Self { context: work, nodes, parcel_bytes: 0 };
+        let least = cutter.headroom().values().copied().min().unwrap_or(0);
         cutter.parcel_bytes = parcel_bytes(least, workers);
         cutter
     }
 
     /// Returns the room in bytes on the destination nodes.
-    fn room(&self) -> BTreeMap<NodeId, u64> {
-        pairs(self.work.request).map(|(_, to)| (to, room_bytes(self.work, to))).collect()
+    fn headroom(&self) -> BTreeMap<NodeId, u64> {
+        pairs(self.context.request).map(|(_, to)| (to, headroom_bytes(self.context, to))).collect()
     }
 
     /// Examines all units, accounts for pages that stay, and divides the others into parcels.
-    fn parcels(&self, crew: &Crew<'_>, units: &[Unit], tallies: &mut Tallies) -> Vec<Load> {
-        let (looks, _) = crew.each(units, |unit| {
-            let look = self.work.look(unit);
-            (look.map(|plan| (Tally::of(&plan), self.cut(unit, &plan))), 0)
+    fn parcels(
+        &self,
+        crew: &WorkerPool<'_>,
+        units: &[Unit],
+        tallies: &mut ProcessOutcomes,
+    ) -> Vec<ParcelUnit> {
+        let (looks, _) = crew.run_all(units, |unit| {
+            let look = self.context.look(unit);
+            (look.map(|plan| (UnitOutcome::of(&plan), self.cut(unit, &plan))), 0)
         });
         let mut parcels = Vec::new();
         for (unit, look) in units.iter().zip(looks) {
             let (tally, error, found) = match look {
                 Ok((tally, found)) => (tally, None, found),
-                Err(error) if error.is_gone() => (Tally::default(), None, Vec::new()),
-                Err(error) => (Tally::default(), Some(error), Vec::new()),
+                Err(error) if error.is_gone() => (UnitOutcome::default(), None, Vec::new()),
+                Err(error) => (UnitOutcome::default(), Some(error), Vec::new()),
             };
             tallies.add(unit.process, &tally, error);
             let to_move: u64 = found.iter().map(|(parcel, _)| parcel.bytes).sum();
-            self.work.live.examined(unit.bytes.saturating_sub(to_move));
+            self.context.control.add_examined(unit.bytes.saturating_sub(to_move));
             parcels.extend(found);
         }
         parcels
     }
 
-    fn cut(&self, unit: &Unit, plan: &Plan) -> Vec<Load> {
+    fn cut(&self, unit: &Unit, plan: &FolioPlan) -> Vec<ParcelUnit> {
         let mut moves = plan.moves.clone();
         moves.sort_by_key(|folio| (folio.from, folio.to, folio.address));
         let same = |a: &FolioMove, b: &FolioMove| (a.from, a.to) == (b.from, b.to);
@@ -161,11 +170,11 @@ impl<'a> Cutter<'a> {
             while !rest.is_empty() {
                 let mut bytes = 0;
                 let fits = |folio: &&FolioMove| {
-                    bytes += u64::from(folio.pages) * self.work.machine.page_bytes();
+                    bytes += u64::from(folio.pages) * self.context.machine.page_bytes();
                     bytes <= self.parcel_bytes
                 };
                 let count = rest.iter().take_while(fits).count().max(1);
-                parcels.push(self.load(unit, &rest[..count]));
+                parcels.push(self.parcel_unit(unit, &rest[..count]));
                 rest = &rest[count..];
             }
         }
@@ -174,8 +183,8 @@ impl<'a> Cutter<'a> {
 
     /// Makes a parcel of folios with one source and one destination. Its order sends the pages to
     /// the destination from any node that they are on when its turn comes.
-    fn load(&self, unit: &Unit, folios: &[FolioMove]) -> Load {
-        let page_bytes = self.work.machine.page_bytes();
+    fn parcel_unit(&self, unit: &Unit, folios: &[FolioMove]) -> ParcelUnit {
+        let page_bytes = self.context.machine.page_bytes();
         let FolioMove { from, to, .. } = folios[0];
         let mut pages = PageSet::new(page_bytes);
         for folio in folios {
@@ -184,67 +193,67 @@ impl<'a> Cutter<'a> {
         }
         let bytes = pages.len() * page_bytes;
         let pieces = unit.pieces.iter().flat_map(|(mapping, range)| {
-            let parts = whole_pages(&pages.parts(*range), mapping, page_bytes);
+            let parts = whole_pages(&pages.covering_ranges(*range), mapping, page_bytes);
             parts.into_iter().map(|part| (Arc::clone(mapping), part))
         });
         let pieces = pieces.collect();
-        let order = Order { pairs: NodePairs::gathering(&self.nodes, to), pages: Some(pages) };
+        let order = MoveOrder { pairs: NodePairs::all_to(&self.nodes, to), pages: Some(pages) };
         let (process, hugetlb, orders) = (unit.process, unit.hugetlb, [order].into());
         (Parcel { from, to, bytes }, Unit { process, pieces, bytes, hugetlb, orders })
     }
 
     /// Records the outcome of a parcel; returns the rest of it for the next round.
-    fn enter(
+    fn record(
         &self,
-        load: Load,
-        result: Result,
-        leftovers: &Leftovers<'_>,
-        tallies: &mut Tallies,
-    ) -> Option<Load> {
+        load: ParcelUnit,
+        result: ParcelResult,
+        leftovers: &DeferredRetries<'_>,
+        tallies: &mut ProcessOutcomes,
+    ) -> Option<ParcelUnit> {
         let Some((mut tally, driven)) = result else {
             return Some(load);
         };
         let (parcel, unit) = load;
         let (no_room, refused): (Vec<_>, Vec<_>) =
-            driven.left.into_iter().partition(|&(_, reason)| is_no_room(reason));
-        leftovers.keep(&unit, refused, &mut tally.account);
+            driven.refused.into_iter().partition(|&(_, reason)| is_out_of_memory(reason));
+        leftovers.defer(&unit, refused, &mut tally.account);
         // The first look has counted these already.
         tally.before.clear();
         tally.before_in_flight = 0;
         tallies.add(unit.process, &tally, driven.error);
         let folios: Vec<FolioMove> = no_room.iter().map(|(folio, _)| *folio).collect();
-        let left = (!folios.is_empty()).then(|| self.load(&unit, &folios));
+        let left = (!folios.is_empty()).then(|| self.parcel_unit(&unit, &folios));
         let left_bytes = left.as_ref().map_or(0, |(left, _)| left.bytes);
-        self.work.live.examined(parcel.bytes.saturating_sub(left_bytes));
+        self.context.control.add_examined(parcel.bytes.saturating_sub(left_bytes));
         left
     }
 }
 
 /// One turn for each parcel.
-struct Round<'a> {
-    work: &'a Work<'a>,
+struct ExchangeRound<'a> {
+    context: &'a MoveContext<'a>,
     fruitless: AtomicU32,
     fruitless_max: u32,
 }
 
-impl<'a> Round<'a> {
-    fn new(work: &'a Work<'a>, workers: u32) -> Self {
+impl<'a> ExchangeRound<'a> {
+    fn new(work: &'a MoveContext<'a>, workers: u32) -> Self {
         let fruitless_max = FRUITLESS_PER_WORKER * workers;
-        Self { work, fruitless: AtomicU32::new(0), fruitless_max }
+        Self { context: work, fruitless: AtomicU32::new(0), fruitless_max }
     }
 
-    fn parcels(&self, loads: &[Load]) -> (Vec<Result>, u64) {
-        let results: Vec<Result> = loads.iter().map(|load| self.parcel(load)).collect();
+    fn parcels(&self, loads: &[ParcelUnit]) -> (Vec<ParcelResult>, u64) {
+        let results: Vec<ParcelResult> = loads.iter().map(|load| self.parcel(load)).collect();
         let moved = results.iter().flatten().map(|(tally, _)| tally.account.moved).sum::<u64>();
-        (results, moved * self.work.machine.page_bytes())
+        (results, moved * self.context.machine.page_bytes())
     }
 
-    fn parcel(&self, (parcel, unit): &Load) -> Result {
-        if !self.work.live.is_stopped() && !self.may_have_room(parcel, unit) {
+    fn parcel(&self, (parcel, unit): &ParcelUnit) -> ParcelResult {
+        if !self.context.control.is_stopped() && !self.may_have_headroom(parcel, unit) {
             return None;
         }
-        let (tally, driven) = self.work.unit(unit);
-        let is_full = driven.left.iter().any(|&(_, reason)| is_no_room(reason));
+        let (tally, driven) = self.context.move_unit(unit);
+        let is_full = driven.refused.iter().any(|&(_, reason)| is_out_of_memory(reason));
         match driven.moved.is_empty() && is_full {
             true => _ = self.fruitless.fetch_add(1, Ordering::Relaxed),
             false => self.fruitless.store(0, Ordering::Relaxed),
@@ -252,11 +261,11 @@ impl<'a> Round<'a> {
         Some((tally, driven))
     }
 
-    fn may_have_room(&self, parcel: &Parcel, unit: &Unit) -> bool {
+    fn may_have_headroom(&self, parcel: &Parcel, unit: &Unit) -> bool {
         if self.fruitless.load(Ordering::Relaxed) >= self.fruitless_max {
             return false;
         }
         // Huge pages come from pools of their own.
-        unit.hugetlb || room_bytes(self.work, parcel.to) >= parcel.bytes
+        unit.hugetlb || headroom_bytes(self.context, parcel.to) >= parcel.bytes
     }
 }

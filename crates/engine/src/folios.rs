@@ -3,26 +3,26 @@
 use std::collections::BTreeMap;
 
 use nodeward_machine::{Machine, Process, Result};
-use nodeward_model::{PageSet, Place};
-use nodeward_policy::hot::Folio;
-use nodeward_policy::plan::Order;
+use nodeward_model::{PageLocation, PageSet};
+use nodeward_policy::folio_plan::MoveOrder;
+use nodeward_policy::hot::FolioLocation;
 
 use crate::Selection;
-use crate::survey::{Scope, units};
+use crate::survey::{SurveyScope, units};
 
 /// Returns the folios that hold the pages of a set, keyed by the address of each of their pages in
 /// the set. Pages that are on no node are left out.
 ///
 /// # Errors
 /// If the process is gone or cannot be read.
-pub fn folios(
+pub fn locate_folios(
     machine: &dyn Machine,
     process: &dyn Process,
     pages: PageSet,
-) -> Result<BTreeMap<u64, Folio>> {
+) -> Result<BTreeMap<u64, FolioLocation>> {
     let page_bytes = machine.page_bytes();
-    let orders = [Order { pages: Some(pages), ..Order::default() }].into();
-    let scope = Scope {
+    let orders = [MoveOrder { pages: Some(pages), ..MoveOrder::default() }].into();
+    let scope = SurveyScope {
         process,
         index: 0,
         selection: &Selection::default(),
@@ -38,8 +38,10 @@ pub fn folios(
         let mut head = None;
         for (address, page) in (range.start..).step_by(page_bytes as usize).zip(&seen) {
             if page.folio_pages > 0 {
-                head = match page.place {
-                    Place::On(node) => Some(Folio { address, pages: page.folio_pages, node }),
+                head = match page.location {
+                    PageLocation::On(node) => {
+                        Some(FolioLocation { address, pages: page.folio_pages, node })
+                    }
                     _ => None,
                 };
             }
@@ -54,7 +56,7 @@ pub fn folios(
 
 #[cfg(test)]
 mod tests {
-    use nodeward_machine::paper::{Paper, Sheet};
+    use nodeward_machine::fake::{FakeMachine, FakeProcess};
     use nodeward_model::{NodeId, Page, Pid};
 
     use super::*;
@@ -66,17 +68,20 @@ mod tests {
     fn pages_lead_to_their_folios() {
         let head = Page { folio_pages: 4, ..Page::on(NodeId(1)) };
         let tail = Page { folio_pages: 0, ..head };
-        let swapped = Page { place: Place::Swapped, ..Page::ABSENT };
-        let machine = Paper::new(false);
+        let swapped = Page { location: PageLocation::Swapped, ..Page::ABSENT };
+        let machine = FakeMachine::new(false);
         let pid = Pid::new(7).unwrap();
         let sheet = [Page::on(NodeId(0)), head, tail, tail, tail, swapped, Page::on(NodeId(0))];
-        machine.start(pid, Sheet::of(&sheet)); // pages 16 to 22
-        let process = machine.hold(pid).unwrap();
+        machine.spawn(pid, FakeProcess::with_pages(&sheet)); // pages 16 to 22
+        let process = machine.open_process(pid).unwrap();
         let mut set = PageSet::new(PAGE);
         [16, 19, 20, 21, 40].iter().for_each(|page| _ = set.insert(page * PAGE));
-        let found = folios(&machine, &*process, set).unwrap();
-        let folio =
-            |first: u64, pages, node| Folio { address: first * PAGE, pages, node: NodeId(node) };
+        let found = locate_folios(&machine, &*process, set).unwrap();
+        let folio = |first: u64, pages, node| FolioLocation {
+            address: first * PAGE,
+            pages,
+            node: NodeId(node),
+        };
         let expected = [
             (16 * PAGE, folio(16, 1, 0)),
             (19 * PAGE, folio(17, 4, 1)),

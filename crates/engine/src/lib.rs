@@ -7,35 +7,35 @@
 
 #![forbid(unsafe_code)]
 
+pub mod address_list;
 pub mod balance;
-mod census;
-mod crew;
-mod drive;
+mod cache_move;
+mod control;
+mod deferred_retries;
+mod distinct_pages;
 mod exchange;
-mod fit;
+mod folio_mover;
 mod folios;
-mod journal;
-mod leftovers;
-pub mod list;
-mod live;
 mod migrate;
-mod pace;
+mod move_context;
+mod outcomes;
+mod pacer;
 pub mod ranking;
 mod report;
 mod request;
 pub mod residency;
+mod shared_ledger;
 mod survey;
-mod tally;
 pub mod undo;
 mod verify;
-mod work;
+mod worker_pool;
 
-pub use census::Census;
-pub use fit::Fitting;
-pub use folios::folios;
-pub use journal::{Journal, JournalReport};
-pub use live::Live;
+pub use cache_move::CacheMove;
+pub use control::MoveControl;
+pub use distinct_pages::DistinctPages;
+pub use folios::locate_folios;
 pub use migrate::{migrate, plan};
-pub use nodeward_policy::plan::Order;
+pub use nodeward_policy::folio_plan::MoveOrder;
 pub use report::{MoveReport, PlanReport, ProcessPlan, ProcessReport, Residue};
 pub use request::{Jobs, MoveRequest, Selection};
+pub use shared_ledger::{LedgerReport, SharedLedger};

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use nodeward_machine::{Life, Machine, Process, Result};
+use nodeward_machine::{Liveness, Machine, Process, Result};
 use nodeward_model::{Nodemask, SkipReason};
 
-use crate::crew::Crew;
+use crate::deferred_retries::DeferredRetries;
 use crate::exchange;
-use crate::journal::Journal;
-use crate::leftovers::Leftovers;
-use crate::pace::Pace;
+use crate::move_context::MoveContext;
+use crate::outcomes::{ProcessOutcomes, UnitOutcome, add_counts};
+use crate::pacer::MovePacer;
 use crate::report::{MoveReport, PlanReport, ProcessPlan, ProcessReport};
-use crate::survey::{Scope, Unit, units};
-use crate::tally::{Tallies, Tally, add_counts};
-use crate::work::Work;
-use crate::{Live, MoveRequest, verify};
+use crate::shared_ledger::SharedLedger;
+use crate::survey::{SurveyScope, Unit, units};
+use crate::worker_pool::WorkerPool;
+use crate::{MoveControl, MoveRequest, verify};
 
 /// Moves the selected memory of processes, and keeps a ledger if there is one.
 ///
@@ -25,21 +25,22 @@ pub fn migrate(
     machine: &dyn Machine,
     processes: &[Arc<dyn Process>],
     request: &MoveRequest,
-    live: &Live,
-    journal: Option<&Journal>,
+    live: &MoveControl,
+    journal: Option<&SharedLedger>,
 ) -> Result<MoveReport> {
     let began_ns = machine.now_ns();
     let units = survey(machine, processes, request, live)?;
-    let pace = Pace::new(request);
-    let work = Work { machine, processes, request, live, pace: &pace, journal };
-    let is_exchange = exchange::is_asked_for(request);
+    let pace = MovePacer::new(request);
+    let work =
+        MoveContext { machine, processes, request, control: live, pacer: &pace, ledger: journal };
+    let is_exchange = exchange::is_exchange(request);
     let crew =
-        Crew::new(machine, live, request, if is_exchange { usize::MAX } else { units.len() });
+        WorkerPool::new(machine, live, request, if is_exchange { usize::MAX } else { units.len() });
     let (mut tallies, workers) = match is_exchange {
         true => exchange::carry_out(&work, &crew, &units),
         false => carry_out(&work, &crew, &units),
     };
-    enter_unseen(&mut tallies, processes, request, &units);
+    account_unmapped(&mut tallies, processes, request, &units);
     let moved_ns = machine.now_ns();
     if tallies.moved() == 0
         && let Some(error) = tallies.error.take()
@@ -49,7 +50,7 @@ pub fn migrate(
     let report =
         |(index, tally)| process_report(&crew, &scope(machine, processes, request, index), tally);
     Ok(MoveReport {
-        processes: tallies.of_processes.into_iter().enumerate().map(report).collect(),
+        processes: tallies.by_process.into_iter().enumerate().map(report).collect(),
         moving_ns: moved_ns - began_ns,
         verifying_ns: machine.now_ns() - moved_ns,
         workers,
@@ -68,13 +69,14 @@ pub fn plan(
     machine: &dyn Machine,
     processes: &[Arc<dyn Process>],
     request: &MoveRequest,
-    live: &Live,
+    live: &MoveControl,
 ) -> Result<PlanReport> {
     let units = survey(machine, processes, request, live)?;
-    let pace = Pace::new(request);
-    let work = Work { machine, processes, request, live, pace: &pace, journal: None };
-    let crew = Crew::new(machine, live, request, units.len());
-    let (plans, _) = crew.each(&units, |unit| (work.look(unit), 0));
+    let pace = MovePacer::new(request);
+    let work =
+        MoveContext { machine, processes, request, control: live, pacer: &pace, ledger: None };
+    let crew = WorkerPool::new(machine, live, request, units.len());
+    let (plans, _) = crew.run_all(&units, |unit| (work.look(unit), 0));
     let mut report = PlanReport::default();
     report.processes.extend(processes.iter().map(|p| (p.pid(), ProcessPlan::default())));
     for (unit, plan) in units.iter().zip(plans) {
@@ -83,9 +85,9 @@ pub fn plan(
         plan.moves.iter().for_each(|&folio| total.add(folio));
         total.account.add(&plan.account);
         add_counts(&mut total.residency, &plan.residency);
-        total.in_flight += plan.unplaced;
+        total.in_flight += plan.unlocated_pages;
     }
-    let unseen = unseen(processes, request, &units);
+    let unseen = unmapped_named_pages(processes, request, &units);
     for ((_, plan), (reason, pages)) in report.processes.iter_mut().zip(unseen) {
         plan.account.skip(reason, pages);
     }
@@ -97,8 +99,8 @@ fn scope<'a>(
     processes: &'a [Arc<dyn Process>],
     request: &'a MoveRequest,
     index: usize,
-) -> Scope<'a> {
-    Scope {
+) -> SurveyScope<'a> {
+    SurveyScope {
         process: &*processes[index],
         index,
         selection: &request.selection,
@@ -112,7 +114,7 @@ fn survey(
     machine: &dyn Machine,
     processes: &[Arc<dyn Process>],
     request: &MoveRequest,
-    live: &Live,
+    live: &MoveControl,
 ) -> Result<Vec<Unit>> {
     let mut all = Vec::new();
     for index in 0..processes.len() {
@@ -123,46 +125,51 @@ fn survey(
             Err(error) => return Err(error),
         }
     }
-    live.expect(all.iter().map(|unit| unit.bytes).sum());
+    live.add_total(all.iter().map(|unit| unit.bytes).sum());
     Ok(all)
 }
 
 /// Moves unit by unit. Also returns the number of workers in use at the end.
-fn carry_out(work: &Work<'_>, crew: &Crew<'_>, units: &[Unit]) -> (Tallies, u32) {
-    let leftovers = Leftovers::new(work);
+fn carry_out(
+    work: &MoveContext<'_>,
+    crew: &WorkerPool<'_>,
+    units: &[Unit],
+) -> (ProcessOutcomes, u32) {
+    let leftovers = DeferredRetries::new(work);
     let carry_out = |unit: &&Unit| {
-        let (mut tally, driven) = work.unit(unit);
-        leftovers.keep(unit, driven.left, &mut tally.account);
-        work.live.examined(unit.bytes);
+        let (mut tally, driven) = work.move_unit(unit);
+        leftovers.defer(unit, driven.refused, &mut tally.account);
+        work.control.add_examined(unit.bytes);
         let bytes = tally.account.moved * work.machine.page_bytes();
         ((unit.process, tally, driven.error), bytes)
     };
-    let (alone, together): (Vec<&Unit>, Vec<&Unit>) = units.iter().partition(|u| u.goes_alone());
-    let (mut results, workers) = crew.each(&together, carry_out);
-    results.extend(crew.one_by_one(&alone, carry_out));
-    let mut tallies = Tallies::new(work.processes.len());
+    let (alone, together): (Vec<&Unit>, Vec<&Unit>) =
+        units.iter().partition(|u| u.must_run_alone());
+    let (mut results, workers) = crew.run_all(&together, carry_out);
+    results.extend(crew.run_one_by_one(&alone, carry_out));
+    let mut tallies = ProcessOutcomes::new(work.processes.len());
     for (process, tally, error) in results {
         tallies.add(process, &tally, error);
     }
-    leftovers.try_again(&mut tallies);
+    leftovers.retry_all(&mut tallies);
     (tallies, workers)
 }
 
 /// Accounts for pages that were named and that no unit holds.
-fn enter_unseen(
-    tallies: &mut Tallies,
+fn account_unmapped(
+    tallies: &mut ProcessOutcomes,
     processes: &[Arc<dyn Process>],
     request: &MoveRequest,
     units: &[Unit],
 ) {
-    let unseen = unseen(processes, request, units);
-    for (tally, (reason, pages)) in tallies.of_processes.iter_mut().zip(unseen) {
+    let unseen = unmapped_named_pages(processes, request, units);
+    for (tally, (reason, pages)) in tallies.by_process.iter_mut().zip(unseen) {
         tally.account.skip(reason, pages);
     }
 }
 
 /// Returns for each process the pages that were named and are in no mapping that could be read.
-fn unseen(
+fn unmapped_named_pages(
     processes: &[Arc<dyn Process>],
     request: &MoveRequest,
     units: &[Unit],
@@ -172,8 +179,8 @@ fn unseen(
         let pieces = units.iter().filter(|unit| unit.process == index).flat_map(|u| &u.pieces);
         let seen: u64 =
             pieces.map(|(_, range)| sets().map(|set| set.count_in(*range)).sum::<u64>()).sum();
-        let reason = match process.life() {
-            Life::Running => SkipReason::NotPresent,
+        let reason = match process.liveness() {
+            Liveness::Running => SkipReason::NotPresent,
             _ => SkipReason::Gone,
         };
         (reason, sets().map(|set| set.len()).sum::<u64>().saturating_sub(seen))
@@ -181,17 +188,21 @@ fn unseen(
     processes.iter().enumerate().map(of_process).collect()
 }
 
-fn process_report(crew: &Crew<'_>, scope: &Scope<'_>, tally: Tally) -> ProcessReport {
+fn process_report(
+    crew: &WorkerPool<'_>,
+    scope: &SurveyScope<'_>,
+    tally: UnitOutcome,
+) -> ProcessReport {
     let after = verify::residency(crew, scope);
     let sources: Nodemask =
         scope.orders.iter().flat_map(|order| order.pairs.iter()).map(|(from, _)| from).collect();
     ProcessReport {
         pid: scope.process.pid(),
-        residue: verify::residue(&tally.account, &tally.at_home, &after, &sources),
+        residue: verify::residue(&tally.account, &tally.on_destination, &after, &sources),
         account: tally.account,
         before: tally.before,
         before_in_flight: tally.before_in_flight,
         after,
-        life: scope.process.life(),
+        life: scope.process.liveness(),
     }
 }

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use nodeward_machine::{Machine, Result};
 use nodeward_model::{CpuId, NodeId, Nodemask, ProcessLoad};
-use nodeward_policy::rank::{self, Candidate, Ranked};
+use nodeward_policy::rank::{self, Candidate, RankedProcess};
 use serde::Serialize;
 
 use crate::residency::{self, Options};
 
 /// Half-width limit of the interval of each process's shares, in ppm: 5 points, some 400 pages.
-const REACH_PPM: u64 = 50_000;
+const HALF_WIDTH_PPM: u64 = 50_000;
 /// Maximum time for one process, in nanoseconds.
 const TIME_NS_MAX: u64 = 100_000_000;
 
 /// The machine's topology, as far as a ranking needs it.
-pub struct Places<'a> {
+pub struct RankingTopology<'a> {
     /// The nodes with memory.
     pub nodes: &'a Nodemask,
     /// The node of a CPU, if the CPU is known.
@@ -28,7 +28,7 @@ pub struct Places<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Ranking {
     /// The processes, the one with most misplaced bytes first.
-    pub processes: Vec<Ranked>,
+    pub processes: Vec<RankedProcess>,
     /// Number of processes that we have no permission to read.
     pub denied: u64,
 }
@@ -43,7 +43,7 @@ pub fn rank(
     machine: &dyn Machine,
     before: &[ProcessLoad],
     now: &[ProcessLoad],
-    places: &Places<'_>,
+    places: &RankingTopology<'_>,
 ) -> Result<Ranking> {
     let earlier: BTreeMap<_, _> = before.iter().map(|load| (load.pid, load)).collect();
     let mut candidates = Vec::new();
@@ -63,12 +63,12 @@ fn candidate(
     machine: &dyn Machine,
     before: Option<&ProcessLoad>,
     now: &ProcessLoad,
-    places: &Places<'_>,
+    places: &RankingTopology<'_>,
 ) -> Result<Candidate> {
-    let process = machine.hold(now.pid)?;
+    let process = machine.open_process(now.pid)?;
     let options = Options {
         files: false,
-        reach_ppm: REACH_PPM,
+        half_width_ppm: HALF_WIDTH_PPM,
         time_ns_max: Some(TIME_NS_MAX),
         ..Options::default()
     };
@@ -93,21 +93,21 @@ fn candidate(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodeward_machine::paper::{Paper, Sheet};
-    use nodeward_model::{Page, Pid, ThreadTime};
+    use nodeward_machine::fake::{FakeMachine, FakeProcess};
+    use nodeward_model::{Page, Pid, ThreadCpuTime};
 
     fn load(pid: Pid, cpu_time_ns: u64) -> ProcessLoad {
-        let threads = vec![ThreadTime { tid: pid.number(), cpu: CpuId(0), cpu_time_ns }];
-        ProcessLoad { pid, name: "worker".into(), own_bytes: 1 << 24, threads }
+        let threads = vec![ThreadCpuTime { tid: pid.number(), cpu: CpuId(0), cpu_time_ns }];
+        ProcessLoad { pid, name: "worker".into(), non_file_bytes: 1 << 24, threads }
     }
 
     #[test]
     fn memory_away_from_the_threads_is_found_and_vanished_processes_are_not() {
-        let paper = Paper::new(true);
+        let paper = FakeMachine::new(true);
         let [ours, gone] = [7, 8].map(|pid| Pid::new(pid).unwrap());
         let pages: Vec<_> = (0..400).map(|i| Page::on(NodeId(u32::from(i >= 100)))).collect();
-        paper.start(ours, Sheet::of(&pages));
-        let places = Places {
+        paper.spawn(ours, FakeProcess::with_pages(&pages));
+        let places = RankingTopology {
             nodes: &"0-1".parse().unwrap(),
             node_of_cpu: &|cpu| Some(NodeId(cpu.0)),
             distance: &|a, b| Some(if a == b { 10 } else { 20 }),

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_machine::{Error, Life};
+use nodeward_machine::{Error, Liveness};
 use nodeward_model::{Account, NodeId, Pid, SkipReason};
-use nodeward_policy::plan::FolioMove;
+use nodeward_policy::folio_plan::FolioMove;
 
-use crate::tally::add_counts;
+use crate::outcomes::add_counts;
 
 /// The plan of a move.
 #[derive(Debug, Default)]
@@ -91,7 +91,7 @@ pub struct ProcessReport {
     /// The comparison of the account with the pages seen at the end.
     pub residue: Residue,
     /// The state of the process at the end: whether it still runs the same program.
-    pub life: Life,
+    pub life: Liveness,
 }
 
 impl ProcessReport {
@@ -200,7 +200,7 @@ impl MoveReport {
     }
 
     /// Returns whether every page that was seen before is seen afterwards.
-    pub(crate) fn all_is_seen(&self) -> bool {
+    pub(crate) fn all_pages_seen(&self) -> bool {
         let lost: u64 = self.processes.iter().map(ProcessReport::lost_pages).sum();
         lost + self.account().skipped_for(SkipReason::NotPresent) == 0
     }
@@ -214,18 +214,18 @@ impl MoveReport {
             let both = self.processes.iter_mut().zip(&later.processes);
             both.for_each(|(process, later)| process.join(later));
         }
-        self.go_on(MoveReport { processes: Vec::new(), ..later });
+        self.add_costs(MoveReport { processes: Vec::new(), ..later });
     }
 
     /// Merges the result of a later move of the same pages.
     pub(crate) fn repeat(&mut self, again: Self) {
         let both = self.processes.iter_mut().zip(&again.processes);
         both.for_each(|(process, again)| process.repeat(again));
-        self.go_on(again);
+        self.add_costs(again);
     }
 
     /// Adds times, workers, holds and errors of a later move of any pages.
-    pub fn go_on(&mut self, later: Self) {
+    pub fn add_costs(&mut self, later: Self) {
         self.moving_ns += later.moving_ns;
         self.verifying_ns += later.verifying_ns;
         self.workers = self.workers.max(later.workers);
@@ -256,7 +256,7 @@ mod tests {
             before_in_flight: 0,
             after: on(after),
             residue: Residue::default(),
-            life: Life::Running,
+            life: Liveness::Running,
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use nodeward_model::{CpuId, Mapping, MappingKind, Range};
-use nodeward_policy::plan::Order;
+use nodeward_policy::folio_plan::MoveOrder;
 use nodeward_policy::workers::WORKERS_MAX;
 
 /// The number of workers that move pages.
@@ -24,12 +24,12 @@ pub struct Selection {
     /// Only memory in one of these ranges; all of it if there are none.
     pub ranges: Vec<Range>,
     /// Also pages that other processes map, where we have permission to move them.
-    pub everyones: bool,
+    pub move_shared: bool,
 }
 
 impl Default for Selection {
     fn default() -> Self {
-        Self { kinds: MappingKind::ALL.into(), ranges: Vec::new(), everyones: true }
+        Self { kinds: MappingKind::ALL.into(), ranges: Vec::new(), move_shared: true }
     }
 }
 
@@ -53,11 +53,13 @@ pub(crate) fn whole_pages(ranges: &[Range], mapping: &Mapping, page_bytes: u64) 
         let end = range.end.checked_next_multiple_of(step).unwrap_or(range.end);
         Range::new(range.start / step * step, end)
     };
-    joined(ranges.iter().filter_map(|range| mapping.range.and(whole(range))).collect())
+    merge_overlapping(
+        ranges.iter().filter_map(|range| mapping.range.intersection(whole(range))).collect(),
+    )
 }
 
 /// Sorts ranges, and merges those that touch or overlap.
-fn joined(mut ranges: Vec<Range>) -> Vec<Range> {
+fn merge_overlapping(mut ranges: Vec<Range>) -> Vec<Range> {
     ranges.sort_unstable();
     let mut joined: Vec<Range> = Vec::new();
     for range in ranges {
@@ -73,7 +75,7 @@ fn joined(mut ranges: Vec<Range>) -> Vec<Range> {
 #[derive(Clone, Debug)]
 pub struct MoveRequest {
     /// The orders for the pages of each process, in the order of the processes.
-    pub orders: Vec<Arc<[Order]>>,
+    pub orders: Vec<Arc<[MoveOrder]>>,
     /// The selected memory.
     pub selection: Selection,
     /// Number of workers.

@@ -7,12 +7,14 @@ use std::collections::BTreeMap;
 
 use nodeward_machine::{Machine, Process, Result};
 use nodeward_model::{
-    KindResidency, Mapping, MappingKind, NodeId, NodeShare, Place, Range, Residency,
+    KindResidency, Mapping, MappingKind, NodeId, NodeShare, PageLocation, Range, Residency,
 };
-use nodeward_policy::sampling::{Estimate, Goal, NodeEstimate, Step, Survey};
+use nodeward_policy::sampling::{
+    Estimate, NodeEstimate, ResidencySampler, SamplingGoal, SamplingStep,
+};
 
 /// Pages queried at once: about a millisecond, after which the clock is checked.
-const PAGES_PER_LOOK: usize = 4096;
+const PAGES_PER_CALL: usize = 4096;
 /// Address range whose populated parts are queried at once, in bytes.
 const SCAN_PIECE_BYTES: u64 = 1 << 40;
 
@@ -24,7 +26,7 @@ pub struct Options {
     /// Include private mappings of files: mostly page cache that many processes share.
     pub files: bool,
     /// Half-width limit of the interval of a share, in ppm (20000 = 2 points).
-    pub reach_ppm: u64,
+    pub half_width_ppm: u64,
     /// Minimum number of sampled pages of each kind (fewer where the kind has fewer).
     pub samples_min: u64,
     /// Seed of the choice of sampled addresses.
@@ -41,7 +43,7 @@ impl Default for Options {
         Self {
             exact: false,
             files: true,
-            reach_ppm: 20_000,
+            half_width_ppm: 20_000,
             samples_min: 0,
             seed: 0,
             time_ns_max: Some(5_000_000_000),
@@ -61,14 +63,14 @@ pub fn measure(
 ) -> Result<Residency> {
     let wanted = |mapping: &Mapping| options.files || mapping.kind != MappingKind::File;
     let mappings = process.mappings()?.into_iter().filter(wanted).collect();
-    measure_of(machine, process, mappings, options)
+    measure_mappings(machine, process, mappings, options)
 }
 
 /// Measures on which nodes these parts of the memory of a process are.
 ///
 /// # Errors
 /// As [`measure`].
-pub fn measure_of(
+pub fn measure_mappings(
     machine: &dyn Machine,
     process: &dyn Process,
     mappings: Vec<Mapping>,
@@ -76,7 +78,7 @@ pub fn measure_of(
 ) -> Result<Residency> {
     let deadline = options.time_ns_max.map(|ns| machine.now_ns().saturating_add(ns));
     let cpu_deadline = options.cpu_ns_max.map(|ns| machine.own_cpu_time_ns().saturating_add(ns));
-    let look = Look { machine, process, options, deadline, cpu_deadline };
+    let look = ResidencyMeasurement { machine, process, options, deadline, cpu_deadline };
     let mut by_kind: BTreeMap<MappingKind, Vec<Mapping>> = BTreeMap::new();
     for mapping in mappings {
         by_kind.entry(mapping.kind).or_default().push(mapping);
@@ -95,7 +97,7 @@ pub fn measure_of(
 }
 
 /// One measurement of one process.
-struct Look<'a> {
+struct ResidencyMeasurement<'a> {
     machine: &'a dyn Machine,
     process: &'a dyn Process,
     options: &'a Options,
@@ -103,15 +105,15 @@ struct Look<'a> {
     cpu_deadline: Option<u64>,
 }
 
-impl Look<'_> {
-    fn is_late(&self) -> bool {
+impl ResidencyMeasurement<'_> {
+    fn is_out_of_time(&self) -> bool {
         self.deadline.is_some_and(|deadline| self.machine.now_ns() >= deadline)
             || self.cpu_deadline.is_some_and(|at| self.machine.own_cpu_time_ns() >= at)
     }
 
     /// Counts the pages of mappings; returns false if time ran out.
     fn count(&self, mappings: &[Mapping]) -> Result<(KindResidency, bool)> {
-        let mut tally = Tally::default();
+        let mut tally = LocationCounts::default();
         let mut complete = true;
         for mapping in mappings {
             complete = complete && self.count_mapping(mapping, &mut tally)?;
@@ -124,17 +126,17 @@ impl Look<'_> {
         Ok((found, complete))
     }
 
-    fn count_mapping(&self, mapping: &Mapping, tally: &mut Tally) -> Result<bool> {
-        let piece_bytes = PAGES_PER_LOOK as u64 * self.machine.page_bytes();
+    fn count_mapping(&self, mapping: &Mapping, tally: &mut LocationCounts) -> Result<bool> {
+        let piece_bytes = PAGES_PER_CALL as u64 * self.machine.page_bytes();
         let mut places = Vec::new();
         for part in mapping.range.aligned_pieces(SCAN_PIECE_BYTES) {
             for populated in self.process.populated(part)? {
                 for piece in populated.aligned_pieces(piece_bytes) {
-                    if self.is_late() {
+                    if self.is_out_of_time() {
                         return Ok(false);
                     }
                     places.clear();
-                    self.process.places(piece, &mut places)?;
+                    self.process.locations(piece, &mut places)?;
                     tally.add(&places);
                 }
             }
@@ -146,30 +148,33 @@ impl Look<'_> {
     /// enough.
     fn sample(&self, mappings: &[Mapping]) -> Result<(KindResidency, bool)> {
         let ranges = mappings.iter().map(|mapping| mapping.range).collect();
-        let goal = Goal {
-            reach_ppm: self.options.reach_ppm,
+        let goal = SamplingGoal {
+            half_width_ppm: self.options.half_width_ppm,
             hits_min: self.options.samples_min,
             can_scan: self.machine.capabilities().pagemap_scan,
-            ..Goal::default()
+            ..SamplingGoal::default()
         };
-        let mut survey = Survey::new(ranges, self.machine.page_bytes(), goal, self.options.seed);
+        let mut survey =
+            ResidencySampler::new(ranges, self.machine.page_bytes(), goal, self.options.seed);
         let complete = loop {
-            if self.is_late() {
+            if self.is_out_of_time() {
                 break false;
             }
             match survey.next_step() {
-                Step::Probe(addresses) => survey.note(&self.probe(&addresses)?),
-                Step::Scan(ranges) => survey.lay_again(self.populated(&ranges)?),
-                Step::Done(end) => break end.is_complete(),
+                SamplingStep::Probe(addresses) => survey.record(&self.probe(&addresses)?),
+                SamplingStep::Scan(ranges) => {
+                    survey.restrict_to_populated(self.populated(&ranges)?);
+                }
+                SamplingStep::Done(end) => break end.is_complete(),
             }
         };
         Ok((residency(survey.estimate(), survey.probes()), complete))
     }
 
     /// Locates pages.
-    fn probe(&self, addresses: &[u64]) -> Result<Vec<Place>> {
+    fn probe(&self, addresses: &[u64]) -> Result<Vec<PageLocation>> {
         let mut places = Vec::with_capacity(addresses.len());
-        for chunk in addresses.chunks(PAGES_PER_LOOK) {
+        for chunk in addresses.chunks(PAGES_PER_CALL) {
             places.extend(self.process.locate(chunk)?);
         }
         Ok(places)
@@ -179,7 +184,7 @@ impl Look<'_> {
     fn populated(&self, ranges: &[Range]) -> Result<Vec<Range>> {
         let mut populated = Vec::new();
         for piece in ranges.iter().flat_map(|range| range.aligned_pieces(SCAN_PIECE_BYTES)) {
-            match self.is_late() {
+            match self.is_out_of_time() {
                 true => populated.push(piece),
                 false => populated.extend(self.process.populated(piece)?),
             }
@@ -190,23 +195,23 @@ impl Look<'_> {
 
 /// Counts of pages.
 #[derive(Default)]
-pub(crate) struct Tally {
+pub(crate) struct LocationCounts {
     pub(crate) nodes: BTreeMap<NodeId, u64>,
     swapped: u64,
     fixed: u64,
     pages: u64,
 }
 
-impl Tally {
-    pub(crate) fn add(&mut self, places: &[Place]) {
+impl LocationCounts {
+    pub(crate) fn add(&mut self, places: &[PageLocation]) {
         self.pages += places.len() as u64;
         for run in places.chunk_by(|a, b| a == b) {
             let count = run.len() as u64;
             match run[0] {
-                Place::Absent => {}
-                Place::Swapped | Place::InFlight => self.swapped += count,
-                Place::Fixed => self.fixed += count,
-                Place::On(node) => *self.nodes.entry(node).or_default() += count,
+                PageLocation::Absent => {}
+                PageLocation::Swapped | PageLocation::InFlight => self.swapped += count,
+                PageLocation::Unmovable => self.fixed += count,
+                PageLocation::On(node) => *self.nodes.entry(node).or_default() += count,
             }
         }
     }
@@ -223,7 +228,7 @@ fn residency(estimate: Estimate, probes: u64) -> KindResidency {
         nodes: estimate.nodes.into_iter().map(|(node, known)| (node, share(known))).collect(),
         pages: estimate.on_nodes,
         swapped: estimate.swapped,
-        fixed: estimate.fixed,
+        fixed: estimate.unmovable,
         exact: estimate.exact,
         probes,
     }
@@ -232,7 +237,7 @@ fn residency(estimate: Estimate, probes: u64) -> KindResidency {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodeward_machine::paper::{Paper, Sheet};
+    use nodeward_machine::fake::{FakeMachine, FakeProcess};
     use nodeward_model::{Page, Pid};
 
     /// Returns `pages` pages, of which every third is on node 1; each 100 pages are followed by a
@@ -243,30 +248,30 @@ mod tests {
         (0..pages).map(page).collect()
     }
 
-    fn look(pages: u64, options: &Options) -> (Residency, BTreeMap<NodeId, u64>) {
-        let paper = Paper::new(true);
+    fn measured(pages: u64, options: &Options) -> (Residency, BTreeMap<NodeId, u64>) {
+        let paper = FakeMachine::new(true);
         let pid = Pid::new(7).unwrap();
-        let sheet = Sheet::of(&layout(pages));
+        let sheet = FakeProcess::with_pages(&layout(pages));
         let truth = sheet.residency();
-        paper.start(pid, sheet);
-        let process = paper.hold(pid).unwrap();
+        paper.spawn(pid, sheet);
+        let process = paper.open_process(pid).unwrap();
         (measure(&paper, &*process, options).unwrap(), truth)
     }
 
     #[test]
     fn exact_counts_every_page() {
-        let (seen, truth) = look(20_000, &Options { exact: true, ..Options::default() });
+        let (seen, truth) = measured(20_000, &Options { exact: true, ..Options::default() });
         let kind = &seen.kinds[&MappingKind::Anonymous];
         let counts: BTreeMap<_, _> = kind.nodes.iter().map(|(&n, s)| (n, s.pages)).collect();
         assert_eq!((counts, kind.exact, kind.probes), (truth, true, 20_000));
-        assert_eq!(kind.reach_ppm(), 0);
+        assert_eq!(kind.half_width_ppm(), 0);
     }
 
     #[test]
     fn sampling_finds_the_shares_with_fewer_looks() {
-        let (seen, truth) = look(100_000, &Options { seed: 1, ..Options::default() });
+        let (seen, truth) = measured(100_000, &Options { seed: 1, ..Options::default() });
         let kind = &seen.kinds[&MappingKind::Anonymous];
-        assert!(!kind.exact && kind.reach_ppm() <= 20_000 && kind.probes < 10_000, "{kind:?}");
+        assert!(!kind.exact && kind.half_width_ppm() <= 20_000 && kind.probes < 10_000, "{kind:?}");
         let whole: u64 = truth.values().sum();
         for (node, share) in &kind.nodes {
             let ppm = truth[node] * 1_000_000 / whole;
@@ -277,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_few_pages_are_counted_without_being_asked() {
-        let (seen, truth) = look(300, &Options::default());
+        let (seen, truth) = measured(300, &Options::default());
         let kind = &seen.kinds[&MappingKind::Anonymous];
         assert!(kind.exact);
         assert_eq!(kind.pages, truth.values().sum::<u64>());
@@ -287,7 +292,7 @@ mod tests {
     fn no_time_is_told_and_not_an_error() {
         for exact in [true, false] {
             let options = Options { exact, time_ns_max: Some(0), ..Options::default() };
-            let (seen, _) = look(10_000, &options);
+            let (seen, _) = measured(10_000, &options);
             assert!(seen.capped && seen.total().pages == 0);
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nodeward_machine::{Process, Result};
 use nodeward_model::{Mapping, Range};
-use nodeward_policy::plan::Order;
+use nodeward_policy::folio_plan::MoveOrder;
 use nodeward_policy::workers::unit_pages;
 
 use crate::Selection;
@@ -20,40 +20,40 @@ pub struct Unit {
     /// Index of its process among those of the move.
     pub process: usize,
     /// Ranges of address space, each within one mapping.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<UnitPiece>,
     /// Bytes of address space.
     pub bytes: u64,
     /// The memory is hugetlb memory; a unit never mixes kinds.
     pub hugetlb: bool,
     /// Orders for its pages.
-    pub orders: Arc<[Order]>,
+    pub orders: Arc<[MoveOrder]>,
 }
 
 impl Unit {
     /// Returns whether only one worker at a time may move such memory. To move a hugetlb page of a
     /// shared mapping the kernel only tries to lock the whole file, and refuses the page if another
     /// call holds the lock.
-    pub fn goes_alone(&self) -> bool {
+    pub fn must_run_alone(&self) -> bool {
         self.hugetlb && self.pieces.iter().any(|(mapping, _)| mapping.shared)
     }
 }
 
 /// A range of address space and the mapping that it is in.
-pub type Piece = (Arc<Mapping>, Range);
+pub type UnitPiece = (Arc<Mapping>, Range);
 
 /// The memory of one process that is divided into units.
-pub struct Scope<'a> {
+pub struct SurveyScope<'a> {
     pub process: &'a dyn Process,
     /// Index of the process among those of the move.
     pub index: usize,
     pub selection: &'a Selection,
-    pub orders: &'a Arc<[Order]>,
+    pub orders: &'a Arc<[MoveOrder]>,
     pub page_bytes: u64,
     pub workers: u32,
 }
 
 /// Lists the units of one process.
-pub fn units(scope: &Scope<'_>) -> Result<Vec<Unit>> {
+pub fn units(scope: &SurveyScope<'_>) -> Result<Vec<Unit>> {
     let page_bytes = scope.page_bytes;
     let pieces = pieces(scope)?;
     let mut left = bytes(&pieces);
@@ -89,7 +89,7 @@ pub fn units(scope: &Scope<'_>) -> Result<Vec<Unit>> {
 /// Lists the selected memory that may hold pages. Where the resident pages of the process could
 /// fill half of the selected addresses, listing the populated parts would take longer than to read
 /// all.
-fn pieces(scope: &Scope<'_>) -> Result<Vec<Piece>> {
+fn pieces(scope: &SurveyScope<'_>) -> Result<Vec<UnitPiece>> {
     let process = scope.process;
     let mut selected = Vec::new();
     for mapping in process.mappings()? {
@@ -113,24 +113,24 @@ fn pieces(scope: &Scope<'_>) -> Result<Vec<Piece>> {
 fn named_parts(
     parts: Vec<Range>,
     mapping: &Mapping,
-    orders: &[Order],
+    orders: &[MoveOrder],
     page_bytes: u64,
 ) -> Vec<Range> {
     let Some(sets) = orders.iter().map(|order| order.pages.as_ref()).collect::<Option<Vec<_>>>()
     else {
         return parts;
     };
-    let named = |part: Range| sets.iter().flat_map(move |set| set.parts(part));
+    let named = |part: Range| sets.iter().flat_map(move |set| set.covering_ranges(part));
     let named: Vec<Range> = parts.into_iter().flat_map(named).collect();
     whole_pages(&named, mapping, page_bytes)
 }
 
-fn bytes(pieces: &[Piece]) -> u64 {
+fn bytes(pieces: &[UnitPiece]) -> u64 {
     pieces.iter().map(|(_, range)| range.bytes()).sum()
 }
 
 /// Appends a piece, merging adjacent pieces of one mapping.
-fn append(pieces: &mut Vec<Piece>, mapping: &Arc<Mapping>, piece: Range) {
+fn append(pieces: &mut Vec<UnitPiece>, mapping: &Arc<Mapping>, piece: Range) {
     match pieces.last_mut() {
         Some((last, range)) if Arc::ptr_eq(last, mapping) && range.end == piece.start => {
             range.end = piece.end;
@@ -142,22 +142,22 @@ fn append(pieces: &mut Vec<Piece>, mapping: &Arc<Mapping>, piece: Range) {
 #[cfg(test)]
 mod tests {
     use nodeward_machine::Machine;
-    use nodeward_machine::paper::{Paper, Sheet};
+    use nodeward_machine::fake::{FakeMachine, FakeProcess};
     use nodeward_model::{NodeId, Page, Pid};
 
     use super::*;
 
     #[test]
     fn units_are_bounded_aligned_and_complete() {
-        let machine = Paper::new(false);
+        let machine = FakeMachine::new(false);
         let pid = Pid::new(7).unwrap();
-        machine.start(pid, Sheet::of(&vec![Page::on(NodeId(0)); 10_000]));
-        let process = machine.hold(pid).unwrap();
-        let scope = Scope {
+        machine.spawn(pid, FakeProcess::with_pages(&vec![Page::on(NodeId(0)); 10_000]));
+        let process = machine.open_process(pid).unwrap();
+        let scope = SurveyScope {
             process: &*process,
             index: 0,
             selection: &Selection::default(),
-            orders: &[Order::default()].into(),
+            orders: &[MoveOrder::default()].into(),
             page_bytes: 4096,
             workers: 2,
         };

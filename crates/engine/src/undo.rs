@@ -5,12 +5,16 @@
 use std::collections::BTreeMap;
 
 use nodeward_model::{NodeId, NodePairs, Nodemask, PageSet, Range};
-use nodeward_policy::plan::Order;
-use nodeward_wire::ledger::Run;
+use nodeward_policy::folio_plan::MoveOrder;
+use nodeward_wire::ledger::MovedRun;
 
 /// Returns the orders that move runs back, one for each pair of nodes. Only pages that are still
 /// within a mapping are named; `mapped` are the mappings, ascending.
-pub fn orders(runs: impl Iterator<Item = Run>, mapped: &[Range], page_bytes: u64) -> Vec<Order> {
+pub fn orders(
+    runs: impl Iterator<Item = MovedRun>,
+    mapped: &[Range],
+    page_bytes: u64,
+) -> Vec<MoveOrder> {
     let mut sets: BTreeMap<(NodeId, NodeId), PageSet> = BTreeMap::new();
     for run in runs {
         let set = sets.entry((run.to, run.from)).or_insert_with(|| PageSet::new(page_bytes));
@@ -18,10 +22,12 @@ pub fn orders(runs: impl Iterator<Item = Run>, mapped: &[Range], page_bytes: u64
         let range = Range::new(run.start, end);
         let behind = mapped.partition_point(|mapping| mapping.end <= range.start);
         let meets = mapped[behind..].iter().take_while(|mapping| mapping.start < range.end);
-        meets.filter_map(|mapping| mapping.and(range)).for_each(|part| set.insert_range(part));
+        meets
+            .filter_map(|mapping| mapping.intersection(range))
+            .for_each(|part| set.insert_range(part));
     }
-    let order = |((from, to), pages)| Order {
-        pairs: NodePairs::gathering(&Nodemask::from_iter([from]), to),
+    let order = |((from, to), pages)| MoveOrder {
+        pairs: NodePairs::all_to(&Nodemask::from_iter([from]), to),
         pages: Some(pages),
     };
     sets.into_iter().map(order).collect()
@@ -33,11 +39,11 @@ mod tests {
 
     const PAGE: u64 = 4096;
 
-    fn run(first: u64, pages: u64, from: u32, to: u32) -> Run {
-        Run { start: first * PAGE, pages, from: NodeId(from), to: NodeId(to) }
+    fn run(first: u64, pages: u64, from: u32, to: u32) -> MovedRun {
+        MovedRun { start: first * PAGE, pages, from: NodeId(from), to: NodeId(to) }
     }
 
-    fn pages(order: &Order) -> Vec<u64> {
+    fn pages(order: &MoveOrder) -> Vec<u64> {
         order.pages.iter().flat_map(PageSet::iter).map(|address| address / PAGE).collect()
     }
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_model::{Account, NodeId, Nodemask, Place, Range, SkipReason};
+use nodeward_model::{Account, NodeId, Nodemask, PageLocation, Range, SkipReason};
 
-use crate::crew::Crew;
+use crate::outcomes::add_counts;
 use crate::report::Residue;
-use crate::residency::Tally;
-use crate::survey::{Scope, Unit, units};
-use crate::tally::add_counts;
+use crate::residency::LocationCounts;
+use crate::survey::{SurveyScope, Unit, units};
+use crate::worker_pool::WorkerPool;
 
 /// Bytes read at a time, so that the data of one piece stays in the cache.
 const PIECE_BYTES: u64 = 8 << 20;
@@ -16,36 +16,36 @@ const PIECE_BYTES: u64 = 8 << 20;
 /// Counts base pages by node in the selected memory of a process, read anew: mappings that came or
 /// went since count as they are now. Of pages that were named one by one only those are counted.
 /// Empty if the process is gone.
-pub fn residency(crew: &Crew<'_>, scope: &Scope<'_>) -> BTreeMap<NodeId, u64> {
+pub fn residency(crew: &WorkerPool<'_>, scope: &SurveyScope<'_>) -> BTreeMap<NodeId, u64> {
     let units = units(scope).unwrap_or_default();
-    let (counts, _) = crew.each(&units, |unit| (count(scope, unit), 0));
+    let (counts, _) = crew.run_all(&units, |unit| (count(scope, unit), 0));
     let mut total = BTreeMap::new();
     counts.iter().for_each(|counts| add_counts(&mut total, counts));
     total
 }
 
-fn count(scope: &Scope<'_>, unit: &Unit) -> BTreeMap<NodeId, u64> {
+fn count(scope: &SurveyScope<'_>, unit: &Unit) -> BTreeMap<NodeId, u64> {
     let mut places = Vec::new();
-    let mut tally = Tally::default();
+    let mut tally = LocationCounts::default();
     for range in unit.pieces.iter().flat_map(|(_, range)| range.aligned_pieces(PIECE_BYTES)) {
         places.clear();
         // Memory that went away since is on no node.
-        scope.process.places(range, &mut places).unwrap_or_default();
-        forget_others(&mut places, range, scope);
+        scope.process.locations(range, &mut places).unwrap_or_default();
+        mask_unnamed_pages(&mut places, range, scope);
         tally.add(&places);
     }
     tally.nodes
 }
 
 /// Marks pages that no order is for as absent.
-fn forget_others(places: &mut [Place], range: Range, scope: &Scope<'_>) {
+fn mask_unnamed_pages(places: &mut [PageLocation], range: Range, scope: &SurveyScope<'_>) {
     if scope.orders.iter().any(|order| order.pages.is_none()) {
         return;
     }
     let sets = || scope.orders.iter().filter_map(|order| order.pages.as_ref());
     for (address, place) in (range.start..).step_by(scope.page_bytes as usize).zip(places) {
         if !sets().any(|set| set.contains(address)) {
-            *place = Place::Absent;
+            *place = PageLocation::Absent;
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_engine::{Jobs, Live, MoveReport, MoveRequest, Order, Selection, migrate};
+use nodeward_engine::{Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, Selection, migrate};
 use nodeward_machine::Machine;
-use nodeward_machine::paper::{Paper, Sheet};
+use nodeward_machine::fake::{FakeMachine, FakeProcess};
 use nodeward_model::{NodeId, NodePairs, Page, Pid, SkipReason};
 use proptest::prelude::*;
 
@@ -13,16 +13,19 @@ fn on(node: u32) -> Page {
 }
 
 /// A sheet with `free` pages free on nodes 0 and 1.
-fn sheet(pages: &[Page], free: u64) -> Sheet {
-    Sheet { free: [(NodeId(0), free), (NodeId(1), free)].into(), ..Sheet::of(pages) }
+fn sheet(pages: &[Page], free: u64) -> FakeProcess {
+    FakeProcess {
+        free_pages: [(NodeId(0), free), (NodeId(1), free)].into(),
+        ..FakeProcess::with_pages(pages)
+    }
 }
 
 /// Moves pages in a ring: from each node to the next, from the last to the first.
-fn rotate(sheet: Sheet, nodes: &[u32]) -> (MoveReport, Sheet) {
+fn rotate(sheet: FakeProcess, nodes: &[u32]) -> (MoveReport, FakeProcess) {
     let from: Vec<NodeId> = nodes.iter().map(|&node| NodeId(node)).collect();
     let mut to = from.clone();
     to.rotate_left(1);
-    let order = Order { pairs: NodePairs::in_order(&from, &to), pages: None };
+    let order = MoveOrder { pairs: NodePairs::from_lists(&from, &to), pages: None };
     let request = MoveRequest {
         orders: vec![[order].into()],
         selection: Selection::default(),
@@ -31,12 +34,12 @@ fn rotate(sheet: Sheet, nodes: &[u32]) -> (MoveReport, Sheet) {
         rate_bytes_per_s: None,
         stall_ns: None,
     };
-    let machine = Paper::new(false);
+    let machine = FakeMachine::new(false);
     let pid = Pid::new(7).unwrap();
-    machine.start(pid, sheet);
-    let process = machine.hold(pid).unwrap();
-    let report = migrate(&machine, &[process], &request, &Live::default(), None).unwrap();
-    (report, machine.sheet(pid).unwrap())
+    machine.spawn(pid, sheet);
+    let process = machine.open_process(pid).unwrap();
+    let report = migrate(&machine, &[process], &request, &MoveControl::default(), None).unwrap();
+    (report, machine.process(pid).unwrap())
 }
 
 /// Goal: two nodes exchange their pages though only a quarter of them would fit, and no more room
@@ -49,7 +52,7 @@ fn two_full_nodes_change_places() {
         let (report, after) = rotate(sheet(&pages, 1000), &[0, 1]);
         assert_eq!((report.account().moved, report.account().selected()), (8000, 8000));
         for (number, page) in after.pages.values().enumerate() {
-            assert_ne!(page.place, pages[number].place, "page {number}");
+            assert_ne!(page.location, pages[number].location, "page {number}");
         }
         assert_eq!(report.processes[0].before, [(NodeId(0), 4000), (NodeId(1), 4000)].into());
         assert_eq!(report.processes[0].after, report.processes[0].before);
@@ -87,7 +90,7 @@ fn nothing_can_be_borrowed_from_nobody() {
 fn three_nodes_pass_pages_round() {
     let pages: Vec<Page> = (0..3000).map(|page| on(page / 1000)).collect();
     let mut sheet = sheet(&pages, 100);
-    sheet.free.insert(NodeId(2), 100);
+    sheet.free_pages.insert(NodeId(2), 100);
     let (report, after) = rotate(sheet, &[0, 1, 2]);
     assert_eq!(report.account().moved, 3000);
     for (number, page) in after.pages.values().enumerate() {
@@ -105,12 +108,13 @@ proptest! {
         pinned in proptest::collection::btree_set(16..1516_u64, 0..5),
     ) {
         let pages: Vec<Page> = nodes.iter().map(|&node| on(node)).collect();
-        let before = Sheet { pinned: pinned.clone(), ..sheet(&pages, free) };
+        let before = FakeProcess { pinned: pinned.clone(), ..sheet(&pages, free) };
         let (report, after) = rotate(before, &[0, 1]);
         let account = report.account();
         let concerned = nodes.iter().filter(|&&node| node < 2).count() as u64;
         prop_assert_eq!(account.selected(), concerned);
-        let changed = after.pages.values().zip(&pages).filter(|(a, b)| a.place != b.place).count();
+        let pairs = after.pages.values().zip(&pages);
+            let changed = pairs.filter(|(a, b)| a.location != b.location).count();
         prop_assert_eq!(account.moved, changed as u64);
         let expected: BTreeMap<NodeId, u64> = after.residency();
         prop_assert_eq!(&report.processes[0].after, &expected);

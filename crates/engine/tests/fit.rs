@@ -4,12 +4,12 @@
 use std::cell::Cell;
 
 use nodeward_engine::{
-    Fitting, Jobs, Live, MoveReport, MoveRequest, Order, ProcessPlan, Selection,
+    CacheMove, Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, ProcessPlan, Selection,
 };
 use nodeward_machine::Machine;
-use nodeward_machine::paper::{Paper, Sheet};
-use nodeward_model::{Account, NodeId, NodePairs, Page, Pid, Range, Room, SkipReason};
-use nodeward_policy::room::Rooms;
+use nodeward_machine::fake::{FakeMachine, FakeProcess};
+use nodeward_model::{Account, NodeHeadroom, NodeId, NodePairs, Page, Pid, Range, SkipReason};
+use nodeward_policy::cache_headroom::CacheHeadroom;
 use proptest::prelude::*;
 
 const PAGE_BYTES: u64 = 4096;
@@ -30,7 +30,7 @@ fn request(pages: u64, range_pages: u64) -> MoveRequest {
     let ranges = starts.map(range).collect();
     let pairs = NodePairs::new(&"0".parse().unwrap(), &"1".parse().unwrap());
     MoveRequest {
-        orders: vec![[Order { pairs, pages: None }].into()],
+        orders: vec![[MoveOrder { pairs, pages: None }].into()],
         selection: Selection { ranges, ..Selection::default() },
         jobs: Jobs::Fixed(2),
         cpus: Vec::new(),
@@ -39,29 +39,31 @@ fn request(pages: u64, range_pages: u64) -> MoveRequest {
     }
 }
 
-fn rooms(free_pages: u64, cold_pages: u64) -> Rooms {
-    Rooms::new([(NodeId(1), Room { free_pages, cold_pages })].into())
+fn rooms(free_pages: u64, cold_pages: u64) -> CacheHeadroom {
+    CacheHeadroom::new(
+        [(NodeId(1), NodeHeadroom { free_pages, inactive_file_pages: cold_pages })].into(),
+    )
 }
 
 /// Returns the plan of a move to that room, its report, and the pages on node 1 afterwards.
-fn run(pages: &[Page], range_pages: u64, rooms: &Rooms) -> (ProcessPlan, MoveReport, u64) {
-    let machine = Paper::new(true);
-    machine.start(pid(), Sheet::of(pages));
-    let processes = [machine.hold(pid()).unwrap()];
-    let live = Live::default();
+fn run(pages: &[Page], range_pages: u64, rooms: &CacheHeadroom) -> (ProcessPlan, MoveReport, u64) {
+    let machine = FakeMachine::new(true);
+    machine.spawn(pid(), FakeProcess::with_pages(pages));
+    let processes = [machine.open_process(pid()).unwrap()];
+    let live = MoveControl::default();
     let map_again = |_: &[Range]| {};
-    let fitting = Fitting {
+    let fitting = CacheMove {
         machine: &machine,
         processes: &processes,
         mapped_pages: pages.len() as u64,
-        live: &live,
+        control: &live,
         map_again: &map_again,
     };
     let request = request(pages.len() as u64, range_pages);
     let mut plan = fitting.plan(&request, &mut rooms.clone()).unwrap();
     let report = fitting.migrate(&request, &mut rooms.clone()).unwrap();
     assert_eq!(live.examined_bytes(), live.total_bytes(), "progress comes to its end");
-    let residency = machine.sheet(pid()).unwrap().residency();
+    let residency = machine.process(pid()).unwrap().residency();
     assert_eq!(report.processes[0].after, residency);
     (plan.processes.remove(0).1, report, residency.get(&NodeId(1)).copied().unwrap_or(0))
 }
@@ -97,21 +99,26 @@ fn what_does_not_fit_stays() {
 #[test]
 fn pages_unmapped_before_the_first_look_are_mapped_again() {
     for (comes_back, seen_pages) in [(true, 1000), (false, 400)] {
-        let machine = Paper::new(true);
-        machine.start(pid(), Sheet::of(&[vec![on(0); 400], vec![Page::ABSENT; 600]].concat()));
-        let processes = [machine.hold(pid()).unwrap()];
-        let (live, tries) = (Live::default(), Cell::new(0));
+        let machine = FakeMachine::new(true);
+        machine.spawn(
+            pid(),
+            FakeProcess::with_pages(&[vec![on(0); 400], vec![Page::ABSENT; 600]].concat()),
+        );
+        let processes = [machine.open_process(pid()).unwrap()];
+        let (live, tries) = (MoveControl::default(), Cell::new(0));
         let map_again = |_: &[Range]| {
             tries.set(tries.get() + 1);
             if comes_back {
-                machine.change(pid(), |sheet| sheet.pages = Sheet::of(&[on(0); 1000]).pages);
+                machine.update_process(pid(), |sheet| {
+                    sheet.pages = FakeProcess::with_pages(&[on(0); 1000]).pages;
+                });
             }
         };
-        let fitting = Fitting {
+        let fitting = CacheMove {
             machine: &machine,
             processes: &processes,
             mapped_pages: 1000,
-            live: &live,
+            control: &live,
             map_again: &map_again,
         };
         let plan = fitting.plan(&request(1000, 1000), &mut rooms(2000, 0)).unwrap();

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_engine::{Jobs, Live, MoveReport, MoveRequest, Order, Selection, migrate, plan};
-use nodeward_machine::paper::{Paper, Sheet};
-use nodeward_machine::{Life, Machine};
+use nodeward_engine::{
+    Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, Selection, migrate, plan,
+};
+use nodeward_machine::fake::{FakeMachine, FakeProcess};
+use nodeward_machine::{Liveness, Machine};
 use nodeward_model::{MappingKind, NodeId, NodePairs, Page, PageSet, Pid, SkipReason};
 use proptest::prelude::*;
 
@@ -14,10 +16,10 @@ fn pid() -> Pid {
     Pid::new(7).unwrap()
 }
 
-fn order(from: &str, to: &str, pages: Option<PageSet>) -> Order {
+fn order(from: &str, to: &str, pages: Option<PageSet>) -> MoveOrder {
     let nodes =
         |text: &str| text.split(',').map(|n| NodeId(n.parse().unwrap())).collect::<Vec<_>>();
-    Order { pairs: NodePairs::in_order(&nodes(from), &nodes(to)), pages }
+    MoveOrder { pairs: NodePairs::from_lists(&nodes(from), &nodes(to)), pages }
 }
 
 fn request(from: &str, to: &str) -> MoveRequest {
@@ -32,12 +34,12 @@ fn request(from: &str, to: &str) -> MoveRequest {
 }
 
 /// Moves a sheet and returns the report and the sheet afterwards.
-fn run(sheet: Sheet, request: &MoveRequest, everyones: bool) -> (MoveReport, Sheet) {
-    let machine = Paper::new(everyones);
-    machine.start(pid(), sheet);
-    let process = machine.hold(pid()).unwrap();
-    let report = migrate(&machine, &[process], request, &Live::default(), None).unwrap();
-    (report, machine.sheet(pid()).unwrap())
+fn run(sheet: FakeProcess, request: &MoveRequest, everyones: bool) -> (MoveReport, FakeProcess) {
+    let machine = FakeMachine::new(everyones);
+    machine.spawn(pid(), sheet);
+    let process = machine.open_process(pid()).unwrap();
+    let report = migrate(&machine, &[process], request, &MoveControl::default(), None).unwrap();
+    (report, machine.process(pid()).unwrap())
 }
 
 fn on(node: u32) -> Page {
@@ -50,7 +52,7 @@ fn skipped(report: &MoveReport) -> BTreeMap<SkipReason, u64> {
 
 #[test]
 fn everything_moves_when_nothing_is_in_the_way() {
-    let (report, sheet) = run(Sheet::of(&[on(0); 10_000]), &request("0", "1"), false);
+    let (report, sheet) = run(FakeProcess::with_pages(&[on(0); 10_000]), &request("0", "1"), false);
     assert_eq!(report.account().moved, 10_000);
     assert_eq!(report.account().selected(), 10_000);
     assert_eq!(sheet.residency(), [(NodeId(1), 10_000)].into());
@@ -61,7 +63,7 @@ fn everything_moves_when_nothing_is_in_the_way() {
 
 #[test]
 fn pinned_pages_stay_and_their_neighbours_do_not() {
-    let mut sheet = Sheet::of(&[on(0); 6000]);
+    let mut sheet = FakeProcess::with_pages(&[on(0); 6000]);
     sheet.pinned = [FIRST + 3, FIRST + 4097, FIRST + 5999].into();
     let (report, sheet) = run(sheet, &request("0", "1"), false);
     assert_eq!(report.account().moved, 5997);
@@ -76,9 +78,9 @@ fn pinned_pages_stay_and_their_neighbours_do_not() {
 #[test]
 fn good_pages_behind_bad_ones_do_not_share_their_fate() {
     let shared = Page { shared: false, ..on(0) };
-    let mut sheet = Sheet::of(&[shared; 64]);
+    let mut sheet = FakeProcess::with_pages(&[shared; 64]);
     sheet.pinned = [FIRST, FIRST + 1].into();
-    sheet.vanishing = [FIRST + 2].into();
+    sheet.unmapped_on_call = [FIRST + 2].into();
     let (report, _) = run(sheet, &request("0", "1"), false);
     assert_eq!(report.account().moved, 61);
     let expected = [(SkipReason::Pinned, 2), (SkipReason::NotPresent, 1)];
@@ -89,9 +91,9 @@ fn good_pages_behind_bad_ones_do_not_share_their_fate() {
 /// moved like any other.
 #[test]
 fn pages_in_flight_are_waited_for() {
-    let mut sheet = Sheet::of(&[on(0); 100]);
+    let mut sheet = FakeProcess::with_pages(&[on(0); 100]);
     let there = |pages: std::ops::Range<u64>, node| pages.map(move |n| (FIRST + n, NodeId(node)));
-    sheet.landing = there(10..20, 0).chain(there(50..53, 1)).collect();
+    sheet.in_flight = there(10..20, 0).chain(there(50..53, 1)).collect();
     let (report, sheet) = run(sheet, &request("0", "1"), false);
     let account = report.account();
     assert_eq!((account.moved, account.already_there, account.skipped_total()), (97, 3, 0));
@@ -104,12 +106,14 @@ fn pages_in_flight_are_waited_for() {
 #[test]
 fn slow_flights_are_waited_for() {
     let flights: BTreeMap<_, _> = (FIRST + 10..FIRST + 20).map(|page| (page, NodeId(0))).collect();
-    let first = Sheet { landing: flights.clone(), ..Sheet::of(&[on(0); 100]) };
-    let later = Sheet { leaving: flights, ..Sheet::of(&[on(0); 100]) };
+    let first =
+        FakeProcess { in_flight: flights.clone(), ..FakeProcess::with_pages(&[on(0); 100]) };
+    let later =
+        FakeProcess { in_flight_on_call: flights, ..FakeProcess::with_pages(&[on(0); 100]) };
     for (sheet, flight_ms, held) in
         [(&first, 200, 0), (&later, 200, 0), (&first, 3000, 10), (&later, 3000, 10)]
     {
-        let sheet = Sheet { lets_go_ns: Some(flight_ms * 1_000_000), ..sheet.clone() };
+        let sheet = FakeProcess { release_after_ns: Some(flight_ms * 1_000_000), ..sheet.clone() };
         let account = run(sheet, &request("0", "1"), false).0.account();
         assert_eq!((account.moved, account.skipped_for(SkipReason::Pinned)), (100 - held, held));
     }
@@ -120,19 +124,19 @@ fn slow_flights_are_waited_for() {
 #[test]
 fn passing_holders_are_waited_for() {
     let held = (FIRST + 5..FIRST + 15).collect();
-    let sheet = Sheet { pinned: held, ..Sheet::of(&[on(0); 100]) };
-    let sheet = Sheet { lets_go_ns: Some(15_000_000), ..sheet };
+    let sheet = FakeProcess { pinned: held, ..FakeProcess::with_pages(&[on(0); 100]) };
+    let sheet = FakeProcess { release_after_ns: Some(15_000_000), ..sheet };
     let (report, sheet) = run(sheet, &request("0", "1"), false);
     assert_eq!((report.account().moved, report.account().skipped_total()), (100, 0));
     assert_eq!(sheet.residency(), [(NodeId(1), 100)].into());
 }
 
 /// Hugetlb pages of 16 base pages in a mapping that processes share.
-fn hugetlb(pages: usize) -> Sheet {
+fn hugetlb(pages: usize) -> FakeProcess {
     let head = Page { folio_pages: 16, ..on(0) };
     let rest = [Page { folio_pages: 0, ..on(0) }; 15];
     let one = [&[head], &rest[..]].concat();
-    let mut sheet = Sheet::of(&one.repeat(pages));
+    let mut sheet = FakeProcess::with_pages(&one.repeat(pages));
     for mapping in &mut sheet.mappings {
         mapping.huge_page_bytes = Some(16 * 4096);
         (mapping.shared, mapping.kind) = (true, MappingKind::Huge);
@@ -145,8 +149,8 @@ fn hugetlb(pages: usize) -> Sheet {
 #[test]
 fn huge_pages_stay_for_the_reason_that_is_so() {
     for (free, reason) in [(10, SkipReason::Pinned), (3, SkipReason::NoHugePage)] {
-        let sheet = Sheet { free: [(NodeId(1), free * 16)].into(), ..hugetlb(4) };
-        let sheet = Sheet { pinned: [FIRST + 16].into(), ..sheet };
+        let sheet = FakeProcess { free_pages: [(NodeId(1), free * 16)].into(), ..hugetlb(4) };
+        let sheet = FakeProcess { pinned: [FIRST + 16].into(), ..sheet };
         let report = run(sheet, &request("0", "1"), true).0;
         assert_eq!(report.account().moved, 3 * 16, "{free} free");
         assert_eq!(skipped(&report), [(reason, 16)].into(), "{free} free");
@@ -159,8 +163,8 @@ fn huge_pages_stay_for_the_reason_that_is_so() {
 #[test]
 fn pages_in_flight_for_ever_count_before() {
     let flights = (FIRST + 10..FIRST + 20).map(|page| (page, NodeId(0))).collect();
-    let sheet = Sheet { landing: flights, ..Sheet::of(&[on(0); 100]) };
-    let sheet = Sheet { lets_go_ns: Some(3_000_000_000), ..sheet };
+    let sheet = FakeProcess { in_flight: flights, ..FakeProcess::with_pages(&[on(0); 100]) };
+    let sheet = FakeProcess { release_after_ns: Some(3_000_000_000), ..sheet };
     let report = run(sheet, &request("0", "1"), false).0;
     let process = &report.processes[0];
     assert_eq!(process.before_in_flight, 10);
@@ -176,12 +180,12 @@ fn the_budget_that_would_do_does() {
     let huge = [&[head], &rest[..]].concat().repeat(4);
     let mut request = request("0", "1");
     request.stall_ns = Some(300); // a folio takes 1 us on this machine, 1 ns a page
-    let report = run(Sheet::of(&huge), &request, false).0;
+    let report = run(FakeProcess::with_pages(&huge), &request, false).0;
     // The first is tried, and its time is measured.
     assert_eq!(skipped(&report), [(SkipReason::StallBudget, 3 * 512)].into());
     assert_eq!(report.stall_needed_ns, Some(640), "512 ns and a quarter");
     request.stall_ns = report.stall_needed_ns;
-    let report = run(Sheet::of(&huge), &request, false).0;
+    let report = run(FakeProcess::with_pages(&huge), &request, false).0;
     assert_eq!((report.account().moved, report.stall_needed_ns), (4 * 512, None));
 }
 
@@ -191,25 +195,26 @@ fn the_budget_that_would_do_does() {
 fn company_is_waited_for() {
     let pids = [7, 8].map(|number| Pid::new(number).unwrap());
     for (processes, everyones, moved) in [(2, true, 100), (1, true, 90), (2, false, 90)] {
-        let machine = Paper::new(everyones);
+        let machine = FakeMachine::new(everyones);
         let held = (FIRST + 5..FIRST + 15).collect();
-        let sheet = Sheet { pinned: held, ..Sheet::of(&[on(0); 100]) };
-        machine.start(pids[0], Sheet { lets_go_ns: Some(60_000_000), ..sheet });
-        machine.start(pids[1], Sheet::of(&[]));
+        let sheet = FakeProcess { pinned: held, ..FakeProcess::with_pages(&[on(0); 100]) };
+        machine.spawn(pids[0], FakeProcess { release_after_ns: Some(60_000_000), ..sheet });
+        machine.spawn(pids[1], FakeProcess::with_pages(&[]));
         let processes: Vec<_> =
-            pids[..processes].iter().map(|&pid| machine.hold(pid).unwrap()).collect();
+            pids[..processes].iter().map(|&pid| machine.open_process(pid).unwrap()).collect();
         let mut request = request("0", "1");
         request.orders = vec![request.orders[0].clone(); processes.len()];
-        request.selection.everyones = everyones;
-        let report = migrate(&machine, &processes, &request, &Live::default(), None).unwrap();
+        request.selection.move_shared = everyones;
+        let report =
+            migrate(&machine, &processes, &request, &MoveControl::default(), None).unwrap();
         assert_eq!(report.processes[0].account.moved, moved);
     }
 }
 
 #[test]
 fn a_full_destination_takes_what_it_can() {
-    let mut sheet = Sheet::of(&[on(0); 1000]);
-    sheet.free = [(NodeId(1), 300)].into();
+    let mut sheet = FakeProcess::with_pages(&[on(0); 1000]);
+    sheet.free_pages = [(NodeId(1), 300)].into();
     let (report, sheet) = run(sheet, &request("0", "1"), false);
     assert_eq!(report.account().moved, 300);
     assert_eq!(skipped(&report), [(SkipReason::NoMemory, 700)].into());
@@ -218,8 +223,8 @@ fn a_full_destination_takes_what_it_can() {
 
 #[test]
 fn a_forbidden_destination_is_told() {
-    let mut sheet = Sheet::of(&[on(0); 100]);
-    sheet.forbidden = [NodeId(1)].into();
+    let mut sheet = FakeProcess::with_pages(&[on(0); 100]);
+    sheet.forbidden_nodes = [NodeId(1)].into();
     let (report, _) = run(sheet, &request("0", "1"), false);
     assert_eq!(skipped(&report), [(SkipReason::NotAllowed, 100)].into());
 }
@@ -227,8 +232,8 @@ fn a_forbidden_destination_is_told() {
 /// Goal: pages for an allowed node go there, though the move names a forbidden one too.
 #[test]
 fn a_forbidden_destination_is_no_harm_to_others() {
-    let mut sheet = Sheet::of(&[[on(0); 50], [on(1); 50]].concat());
-    sheet.forbidden = [NodeId(3)].into();
+    let mut sheet = FakeProcess::with_pages(&[[on(0); 50], [on(1); 50]].concat());
+    sheet.forbidden_nodes = [NodeId(3)].into();
     let (report, sheet) = run(sheet, &request("0,1", "2,3"), false);
     assert_eq!(report.account().moved, 50);
     assert_eq!(skipped(&report), [(SkipReason::NotAllowed, 50)].into());
@@ -239,17 +244,17 @@ fn a_forbidden_destination_is_no_harm_to_others() {
 fn shared_pages_move_only_with_the_privilege() {
     let shared = Page { shared: true, ..on(0) };
     let pages: Vec<Page> = [vec![shared; 10], vec![on(0); 10]].concat();
-    let (report, _) = run(Sheet::of(&pages), &request("0", "1"), false);
+    let (report, _) = run(FakeProcess::with_pages(&pages), &request("0", "1"), false);
     assert_eq!(skipped(&report), [(SkipReason::Shared, 10)].into());
-    let (report, _) = run(Sheet::of(&pages), &request("0", "1"), true);
+    let (report, _) = run(FakeProcess::with_pages(&pages), &request("0", "1"), true);
     assert_eq!(report.account().moved, 20);
 }
 
 #[test]
 fn a_process_that_ends_half_way_is_gone_not_lost() {
-    for life in [Life::Exited, Life::Replaced] {
-        let mut sheet = Sheet::of(&[on(0); 80_000]);
-        sheet.fate = Some((2, life));
+    for life in [Liveness::Exited, Liveness::Replaced] {
+        let mut sheet = FakeProcess::with_pages(&[on(0); 80_000]);
+        sheet.end_at_call = Some((2, life));
         let (report, _) =
             run(sheet, &MoveRequest { jobs: Jobs::Fixed(1), ..request("0", "1") }, false);
         // Units of 32,768 pages at most, in whole page tables from the first boundary on: 496 + 63
@@ -263,10 +268,10 @@ fn a_process_that_ends_half_way_is_gone_not_lost() {
 
 #[test]
 fn a_move_that_is_stopped_accounts_for_the_rest() {
-    let machine = Paper::new(false);
-    machine.start(pid(), Sheet::of(&[on(0); 5000]));
-    let process = machine.hold(pid()).unwrap();
-    let live = Live::default();
+    let machine = FakeMachine::new(false);
+    machine.spawn(pid(), FakeProcess::with_pages(&[on(0); 5000]));
+    let process = machine.open_process(pid()).unwrap();
+    let live = MoveControl::default();
     live.stop();
     let report = migrate(&machine, &[process], &request("0", "1"), &live, None).unwrap();
     assert!(report.interrupted);
@@ -279,10 +284,10 @@ fn a_stall_budget_bounds_what_is_held() {
     // On the fake machine an entry costs 1 us, so the guess of 4 us falls slowly from the first
     // call on: runs begin at 100 us / 4 / 4 us = 6 pages and never pass 100 us / 4 / 1 us = 25.
     let budget = MoveRequest { stall_ns: Some(100_000), ..request("0", "1") };
-    let (report, sheet) = run(Sheet::of(&[on(0); 5000]), &budget, false);
+    let (report, sheet) = run(FakeProcess::with_pages(&[on(0); 5000]), &budget, false);
     assert_eq!(report.account().moved, 5000);
     assert!((4..=25).contains(&sheet.run_pages_max), "{}", sheet.run_pages_max);
-    let (_, sheet) = run(Sheet::of(&[on(0); 5000]), &request("0", "1"), false);
+    let (_, sheet) = run(FakeProcess::with_pages(&[on(0); 5000]), &request("0", "1"), false);
     assert!(sheet.run_pages_max > 1000, "without a budget runs are as long as they can be");
 }
 
@@ -297,17 +302,17 @@ fn a_huge_page_beyond_the_budget_is_skipped_after_one_was_measured() {
     };
     let pages: Vec<Page> = (0..4).flat_map(|_| huge(0)).collect();
     let budget = MoveRequest { stall_ns: Some(100_000), ..request("0", "1") };
-    let (report, _) = run(Sheet::of(&pages), &budget, false);
+    let (report, _) = run(FakeProcess::with_pages(&pages), &budget, false);
     assert_eq!(report.account().moved, 2048);
 }
 
 #[test]
 fn the_rate_is_kept() {
-    let machine = Paper::new(false);
-    machine.start(pid(), Sheet::of(&[on(0); 25_600])); // 100 MiB
-    let process = machine.hold(pid()).unwrap();
+    let machine = FakeMachine::new(false);
+    machine.spawn(pid(), FakeProcess::with_pages(&[on(0); 25_600])); // 100 MiB
+    let process = machine.open_process(pid()).unwrap();
     let slow = MoveRequest { rate_bytes_per_s: Some(50 << 20), ..request("0", "1") };
-    let report = migrate(&machine, &[process], &slow, &Live::default(), None).unwrap();
+    let report = migrate(&machine, &[process], &slow, &MoveControl::default(), None).unwrap();
     // 100 MiB at 50 MiB/s are 2 s; the last stretch of 50 ms need not be waited out.
     let ms = report.moving_ns / 1_000_000;
     assert!((1950..2200).contains(&ms), "{ms} ms of the machine's own time");
@@ -316,16 +321,16 @@ fn the_rate_is_kept() {
 #[test]
 fn a_plan_says_what_a_move_would_do_and_does_nothing() {
     let shared = Page { shared: true, ..on(0) };
-    let sheet = Sheet::of(&[on(0), on(1), shared, on(2)]);
-    let machine = Paper::new(false);
-    machine.start(pid(), sheet);
-    let process = machine.hold(pid()).unwrap();
-    let report = plan(&machine, &[process], &request("0", "1"), &Live::default()).unwrap();
+    let sheet = FakeProcess::with_pages(&[on(0), on(1), shared, on(2)]);
+    let machine = FakeMachine::new(false);
+    machine.spawn(pid(), sheet);
+    let process = machine.open_process(pid()).unwrap();
+    let report = plan(&machine, &[process], &request("0", "1"), &MoveControl::default()).unwrap();
     let (_, planned) = &report.processes[0];
     assert_eq!(planned.moves, [((NodeId(0), NodeId(1)), 1)].into());
     assert_eq!(planned.account.skipped, [(SkipReason::Shared, 1)].into());
     assert_eq!(planned.account.already_there, 1);
-    assert_eq!(machine.sheet(pid()).unwrap().calls, 0);
+    assert_eq!(machine.process(pid()).unwrap().calls, 0);
 }
 
 /// Returns pages by their offset from the first.
@@ -338,7 +343,7 @@ fn named(positions: impl IntoIterator<Item = u64>) -> PageSet {
 /// Goal: only named pages move; named pages that do not exist are reported.
 #[test]
 fn named_pages_move_and_no_others() {
-    let sheet = Sheet::of(&[[on(0); 3000], [on(1); 3000]].concat());
+    let sheet = FakeProcess::with_pages(&[[on(0); 3000], [on(1); 3000]].concat());
     // 500 on node 0, 500 on node 1, and 7 behind the end of the only mapping.
     let pages = named((0..6000).step_by(6).chain(10_000..10_007));
     let orders = vec![[order("0", "1", Some(pages))].into()];
@@ -355,7 +360,7 @@ fn named_pages_move_and_no_others() {
 /// Goal: two lists with a destination each are one move.
 #[test]
 fn each_list_has_its_own_destination() {
-    let sheet = Sheet::of(&[[on(0); 1000], [on(1); 1000]].concat());
+    let sheet = FakeProcess::with_pages(&[[on(0); 1000], [on(1); 1000]].concat());
     let orders = [
         order("0,1", "1", Some(named(0..100))),
         order("0,1", "0", Some(named((1000..1050).chain(500..510)))),
@@ -368,7 +373,7 @@ fn each_list_has_its_own_destination() {
 }
 
 /// Generates layouts with folios of several sizes and everything that can be wrong with a page.
-fn any_sheet() -> impl Strategy<Value = Sheet> {
+fn any_sheet() -> impl Strategy<Value = FakeProcess> {
     let folio = (0..3_u32, prop_oneof![4 => Just(1_u32), 1 => Just(8)], any::<bool>(), 0..20_u8);
     (proptest::collection::vec(folio, 1..200), 0..2000_u64).prop_map(|(folios, free)| {
         let mut pages = Vec::new();
@@ -385,11 +390,11 @@ fn any_sheet() -> impl Strategy<Value = Sheet> {
                 (0..size).map(|i| Page { folio_pages: if i == 0 { size } else { 0 }, ..page }),
             );
         }
-        Sheet {
+        FakeProcess {
             pinned: pinned.into_iter().collect(),
-            vanishing: vanishing.into_iter().collect(),
-            free: [(NodeId(1), free)].into(),
-            ..Sheet::of(&pages)
+            unmapped_on_call: vanishing.into_iter().collect(),
+            free_pages: [(NodeId(1), free)].into(),
+            ..FakeProcess::with_pages(&pages)
         }
     })
 }

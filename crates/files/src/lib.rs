@@ -8,10 +8,10 @@
 
 #![forbid(unsafe_code)]
 
-mod kind;
+mod file_kind;
 mod make;
 mod open;
 
-pub use kind::{NotAFile, is_not_a_file};
-pub use make::{For, create, create_new, make_directory, write};
-pub use open::{open, open_or_make, read};
+pub use file_kind::{NotRegularFile, is_not_regular_file};
+pub use make::{Visibility, create, create_new, make_directory, write};
+pub use open::{open, open_or_create, read};

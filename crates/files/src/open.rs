@@ -7,21 +7,21 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use crate::make::For;
-use crate::{kind, make};
+use crate::make::Visibility;
+use crate::{file_kind, make};
 
 /// Flags against waiting: the file may have been replaced since it was checked.
-const NO_WAIT: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
+const NONBLOCKING: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
 /// The bits of writers other than the owner.
-const OTHERS_WRITE: u32 = 0o022;
+const GROUP_OTHER_WRITE: u32 = 0o022;
 
 /// Opens an existing file, by its own name or by that of a link to it.
 ///
 /// # Errors
-/// [`kind::NotAFile`] if the path is no regular file; those of open(2).
+/// [`file_kind::NotRegularFile`] if the path is no regular file; those of open(2).
 pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
-    kind::check(&fs::metadata(path)?)?;
-    checked(options.clone().custom_flags(bits(NO_WAIT)).open(path)?)
+    file_kind::require_regular_file(&fs::metadata(path)?)?;
+    regular_file(options.clone().custom_flags(raw_flags(NONBLOCKING)).open(path)?)
 }
 
 /// Reads a file, at most `bytes_max` bytes; returns nothing for /dev/null, which users name to have
@@ -31,7 +31,7 @@ pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
 /// Those of [`open`] and of read(2).
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    if !kind::is_null(&fs::metadata(path)?) {
+    if !file_kind::is_null(&fs::metadata(path)?) {
         open(File::options().read(true), path)?.take(bytes_max).read_to_end(&mut bytes)?;
     }
     Ok(bytes)
@@ -43,30 +43,32 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// Those of [`open`].
-pub fn open_or_make(path: &Path, whose: For) -> io::Result<File> {
-    let (found, flags) = match whose {
-        For::Owner => (fs::symlink_metadata(path), NO_WAIT | OFlags::NOFOLLOW),
-        For::Everyone => (fs::metadata(path), NO_WAIT),
+pub fn open_or_create(path: &Path, visibility: Visibility) -> io::Result<File> {
+    let (found, flags) = match visibility {
+        Visibility::Owner => (fs::symlink_metadata(path), NONBLOCKING | OFlags::NOFOLLOW),
+        Visibility::Everyone => (fs::metadata(path), NONBLOCKING),
     };
     match found {
-        Ok(found) => kind::check(&found)?,
+        Ok(found) => file_kind::require_regular_file(&found)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
     let mut options = File::options();
-    options.read(true).write(true).create(true).truncate(false).mode(whose.file());
-    let file = checked(options.custom_flags(bits(flags)).open(path)?)?;
-    if whose == For::Owner && file.metadata()?.permissions().mode() & OTHERS_WRITE != 0 {
-        make::set_mode(&file, Permissions::from_mode(whose.file()));
+    options.read(true).write(true).create(true).truncate(false).mode(visibility.file_mode());
+    let file = regular_file(options.custom_flags(raw_flags(flags)).open(path)?)?;
+    if visibility == Visibility::Owner
+        && file.metadata()?.permissions().mode() & GROUP_OTHER_WRITE != 0
+    {
+        make::set_mode(&file, Permissions::from_mode(visibility.file_mode()));
     }
     Ok(file)
 }
 
-fn checked(file: File) -> io::Result<File> {
-    kind::check(&file.metadata()?)?;
+fn regular_file(file: File) -> io::Result<File> {
+    file_kind::require_regular_file(&file.metadata()?)?;
     Ok(file)
 }
 
-fn bits(flags: OFlags) -> i32 {
+fn raw_flags(flags: OFlags) -> i32 {
     flags.bits().cast_signed()
 }

@@ -10,11 +10,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use nodeward_files::{For, create, create_new, is_not_a_file, make_directory, open};
-use nodeward_files::{open_or_make, read, write};
+use nodeward_files::{Visibility, create, create_new, is_not_regular_file, make_directory, open};
+use nodeward_files::{open_or_create, read, write};
 
 /// A longer wait counts as endless.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn fifo(path: &Path) {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -23,12 +23,12 @@ fn fifo(path: &Path) {
 }
 
 /// Returns the error of an attempt, which must not wait.
-fn told<T: Send + 'static>(
+fn error_in_time<T: Send + 'static>(
     attempt: impl FnOnce() -> std::io::Result<T> + Send + 'static,
 ) -> std::io::Error {
     let (tell, heard) = mpsc::channel();
     thread::spawn(move || tell.send(attempt().err()));
-    heard.recv_timeout(PATIENCE).expect("it waits").expect("an error")
+    heard.recv_timeout(TIMEOUT).expect("it waits").expect("an error")
 }
 
 /// Goal: an object that is no regular file is refused without a wait, with its kind, by each way to
@@ -46,17 +46,17 @@ fn only_files_are_opened_as_files() {
     {
         let expected = format!("it is {kind}, and must be a regular file");
         let ways: [Box<dyn Fn(PathBuf) -> std::io::Error>; 3] = [
-            Box::new(|path| told(move || open(File::options().append(true), &path))),
-            Box::new(|path| told(move || read(&path, 10))),
-            Box::new(|path| told(move || open_or_make(&path, For::Owner))),
+            Box::new(|path| error_in_time(move || open(File::options().append(true), &path))),
+            Box::new(|path| error_in_time(move || read(&path, 10))),
+            Box::new(|path| error_in_time(move || open_or_create(&path, Visibility::Owner))),
         ];
         for way in ways {
             let error = way(path.clone());
             assert_eq!(error.to_string(), expected, "{}", path.display());
-            assert!(is_not_a_file(&error));
+            assert!(is_not_regular_file(&error));
         }
     }
-    assert!(!is_not_a_file(&told(move || read(Path::new("/no/such/file"), 10))));
+    assert!(!is_not_regular_file(&error_in_time(move || read(Path::new("/no/such/file"), 10))));
 }
 
 /// Goal: a link to a file is a file for readers, but not for files that nodeward writes for its
@@ -69,36 +69,36 @@ fn links_and_null() {
     symlink(&file, &link).unwrap();
     assert_eq!(read(&link, 100).unwrap(), b"settings");
     assert_eq!(read(&link, 3).unwrap(), b"set", "no more than was asked for");
-    let error = open_or_make(&link, For::Owner).unwrap_err();
+    let error = open_or_create(&link, Visibility::Owner).unwrap_err();
     assert_eq!(error.to_string(), "it is a symbolic link, and must be a regular file");
-    open_or_make(&link, For::Everyone).unwrap();
+    open_or_create(&link, Visibility::Everyone).unwrap();
     assert_eq!(read(Path::new("/dev/null"), 100).unwrap(), b"");
 }
 
 /// Marks the run of a test with a umask of 0, which applies to the whole process.
-const ALONE: &str = "NODEWARD_FILES_TEST_ALONE";
+const UMASK_CHILD: &str = "NODEWARD_FILES_TEST_ALONE";
 
 /// Goal: under a umask of 0 each file and directory has the given mode; a file that others could
 /// write, made by an earlier version, is the owner's afterwards.
 #[test]
 fn modes_are_said() {
-    if std::env::var_os(ALONE).is_none() {
+    if std::env::var_os(UMASK_CHILD).is_none() {
         let mut again = std::process::Command::new(std::env::current_exe().unwrap());
-        again.args(["--exact", "modes_are_said", "--nocapture"]).env(ALONE, "1");
+        again.args(["--exact", "modes_are_said", "--nocapture"]).env(UMASK_CHILD, "1");
         assert!(again.status().unwrap().success());
         return;
     }
     rustix::process::umask(rustix::fs::Mode::empty());
     let dir = tempfile::tempdir().unwrap();
     for (whose, file_mode, directory_mode) in
-        [(For::Owner, 0o600, 0o700), (For::Everyone, 0o644, 0o755)]
+        [(Visibility::Owner, 0o600, 0o700), (Visibility::Everyone, 0o644, 0o755)]
     {
         let base = dir.path().join(format!("{whose:?}/deep"));
         make_directory(&base, whose).unwrap();
         create(&base.join("created"), whose).unwrap();
         create_new(&base.join("new"), whose).unwrap();
         write(&base.join("written"), "text", whose).unwrap();
-        open_or_make(&base.join("made"), whose).unwrap();
+        open_or_create(&base.join("made"), whose).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
         for directory in [&base, base.parent().unwrap()] {
             assert_eq!(mode(directory), directory_mode, "{}", directory.display());
@@ -109,7 +109,7 @@ fn modes_are_said() {
         }
         let old = base.join("written");
         fs::set_permissions(&old, fs::Permissions::from_mode(0o666)).unwrap();
-        open_or_make(&old, For::Owner).unwrap();
+        open_or_create(&old, Visibility::Owner).unwrap();
         assert_eq!(mode(&old), 0o600);
     }
 }

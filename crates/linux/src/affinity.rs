@@ -12,15 +12,15 @@ const WORDS: usize = CpuId::LIMIT as usize / 64;
 
 /// A buffer for the kernel's answer, which is only as long as the kernel's CPU set.
 #[derive(Debug)]
-pub struct Words(Box<[u64]>);
+pub struct AffinityBuffer(Box<[u64]>);
 
-impl Default for Words {
+impl Default for AffinityBuffer {
     fn default() -> Self {
         Self(vec![0; WORDS].into())
     }
 }
 
-impl Words {
+impl AffinityBuffer {
     /// Reads the affinity of a thread; bit n % 64 of word n / 64 stands for CPU n. Cost: one system
     /// call, less than 1 us.
     ///
@@ -33,7 +33,7 @@ impl Words {
 
     /// Sets the words in a test.
     #[cfg(test)]
-    pub fn of<const N: usize>(&mut self, words: [u64; N]) -> &[u64] {
+    pub fn fill<const N: usize>(&mut self, words: [u64; N]) -> &[u64] {
         self.0[..N].copy_from_slice(&words);
         &self.0[..N]
     }
@@ -43,8 +43,8 @@ impl Words {
 ///
 /// # Errors
 /// ESRCH if the thread has exited.
-pub fn of(tid: u32) -> io::Result<Cpumask> {
-    Ok(mask(Words::default().read(tid)?))
+pub fn get(tid: u32) -> io::Result<Cpumask> {
+    Ok(from_words(AffinityBuffer::default().read(tid)?))
 }
 
 /// Sets the affinity of a thread to those of these CPUs that its cpuset allows.
@@ -65,12 +65,12 @@ pub fn set(tid: u32, cpus: &Cpumask) -> io::Result<()> {
 ///
 /// # Errors
 /// Those of [`set`].
-pub fn set_all(tid: u32) -> io::Result<()> {
+pub fn set_unrestricted(tid: u32) -> io::Result<()> {
     sys::set_affinity(tid, &[u64::MAX; WORDS])
 }
 
 /// Converts words to a set.
-pub fn mask(words: &[u64]) -> Cpumask {
+pub fn from_words(words: &[u64]) -> Cpumask {
     let bits = |(index, &word): (usize, &u64)| {
         let first = index as u32 * 64;
         (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| CpuId(first + bit))
@@ -87,8 +87,8 @@ mod tests {
     fn words_are_sets() {
         let mut words = vec![0; WORDS];
         (words[0], words[1], words[WORDS - 1]) = (1 | 1 << 63, 1, 1 << 63);
-        assert_eq!(mask(&words).to_string(), "0,63-64,65535");
-        assert!(mask(&[]).is_empty() && mask(&[0, 0]).is_empty());
+        assert_eq!(from_words(&words).to_string(), "0,63-64,65535");
+        assert!(from_words(&[]).is_empty() && from_words(&[0, 0]).is_empty());
     }
 
     /// Goal: a thread set to all CPUs keeps its affinity, and one set to a single CPU has only that
@@ -97,15 +97,15 @@ mod tests {
     fn threads_are_told_where_to_run() {
         std::thread::spawn(|| {
             let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
-            let before = of(tid).unwrap();
+            let before = get(tid).unwrap();
             let one = Cpumask::from_iter(before.last());
             set(tid, &one).unwrap();
-            assert_eq!(of(tid).unwrap(), one);
-            set_all(tid).unwrap();
-            assert!(before.is_subset(&of(tid).unwrap()));
+            assert_eq!(get(tid).unwrap(), one);
+            set_unrestricted(tid).unwrap();
+            assert!(before.is_subset(&get(tid).unwrap()));
         })
         .join()
         .unwrap();
-        assert_eq!(of(0x3f_ffff).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+        assert_eq!(get(0x3f_ffff).unwrap_err().raw_os_error(), Some(libc::ESRCH));
     }
 }

@@ -11,30 +11,30 @@ use bstr::ByteSlice as _;
 use nodeward_machine::{Error, Result};
 use nodeward_model::Escape as _;
 
-use crate::procfs::{lines, said};
+use crate::procfs::{lines, parse_trimmed};
 
 /// The mounted control group hierarchies of both versions that limit memory.
 #[derive(Clone, Debug)]
 pub struct MemoryGroups {
     root: PathBuf,
-    mounts: Vec<Mount>,
+    mounts: Vec<CgroupMount>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Mount {
-    version: Version,
+struct CgroupMount {
+    version: CgroupVersion,
     /// The group that is visible at `point`: in a container often the container's own.
     top: PathBuf,
-    point: PathBuf,
+    mount_point: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+enum CgroupVersion {
     V1,
     V2,
 }
 
-impl Version {
+impl CgroupVersion {
     /// Returns the names of the files with the limit and the usage, and the field of memory.stat
     /// that counts file pages which the kernel drops before it kills a process. All of them include
     /// child groups.
@@ -68,7 +68,7 @@ impl MemoryGroups {
         let mut least = None;
         for mount in &self.mounts {
             let Some(folder) = self.folder(mount, &own) else { continue };
-            let point = self.point(mount);
+            let point = self.mount_path(mount);
             for folder in folder.ancestors().take_while(|folder| folder.starts_with(&point)) {
                 let headroom = headroom(folder, mount.version)?;
                 least = least.into_iter().chain(headroom).min();
@@ -84,14 +84,14 @@ impl MemoryGroups {
     /// If the kernel's list of this process's groups cannot be read.
     pub fn folder_v2(&self) -> Result<Option<PathBuf>> {
         let own = self.own()?;
-        let mut mounts = self.mounts.iter().filter(|mount| mount.version == Version::V2);
+        let mut mounts = self.mounts.iter().filter(|mount| mount.version == CgroupVersion::V2);
         Ok(mounts.find_map(|mount| self.folder(mount, &own)))
     }
 
     /// Returns the directory of a version 2 group, given by its path in /proc/PID/cgroup; `None`
     /// where version 2 is not mounted.
     pub fn folder_v2_of(&self, path: &Path) -> Option<PathBuf> {
-        let mount = self.mounts.iter().find(|mount| mount.version == Version::V2)?;
+        let mount = self.mounts.iter().find(|mount| mount.version == CgroupVersion::V2)?;
         Some(self.folder_at(mount, path))
     }
 
@@ -102,37 +102,39 @@ impl MemoryGroups {
 
     /// Returns the directory of this process's group in a hierarchy. A group outside the mounted
     /// part has none here, and its limits are not seen.
-    fn folder(&self, mount: &Mount, own: &[u8]) -> Option<PathBuf> {
-        Some(self.folder_at(mount, &group(own, mount.version)?))
+    fn folder(&self, mount: &CgroupMount, own: &[u8]) -> Option<PathBuf> {
+        Some(self.folder_at(mount, &group_path(own, mount.version)?))
     }
 
-    fn folder_at(&self, mount: &Mount, group: &Path) -> PathBuf {
+    fn folder_at(&self, mount: &CgroupMount, group: &Path) -> PathBuf {
         let below = group.strip_prefix(&mount.top).unwrap_or(Path::new(""));
-        self.point(mount).join(below)
+        self.mount_path(mount).join(below)
     }
 
-    fn point(&self, mount: &Mount) -> PathBuf {
-        self.root.join(mount.point.strip_prefix("/").unwrap_or(&mount.point))
+    fn mount_path(&self, mount: &CgroupMount) -> PathBuf {
+        self.root.join(mount.mount_point.strip_prefix("/").unwrap_or(&mount.mount_point))
     }
 }
 
 /// Parses `31 23 0:28 TOP POINT options [more] - TYPE SOURCE OPTIONS`.
-fn mount(line: &[u8]) -> Option<Mount> {
+fn mount(line: &[u8]) -> Option<CgroupMount> {
     let (place, kind) = line.split_once_str(" - ")?;
     let mut place = place.split_str(" ").skip(3);
-    let (top, point) = (as_made(place.next()?), as_made(place.next()?));
+    let (top, point) = (unescape(place.next()?), unescape(place.next()?));
     let mut kind = kind.split_str(" ");
     let version = match (kind.next()?, kind.nth(1)?) {
-        (b"cgroup2", _) => Version::V2,
-        (b"cgroup", options) if options.split_str(",").any(|word| word == b"memory") => Version::V1,
+        (b"cgroup2", _) => CgroupVersion::V2,
+        (b"cgroup", options) if options.split_str(",").any(|word| word == b"memory") => {
+            CgroupVersion::V1
+        }
         _ => return None,
     };
-    Some(Mount { version, top, point })
+    Some(CgroupMount { version, top, mount_point: point })
 }
 
 /// Decodes a path: in this file the kernel writes blanks and backslashes as a backslash and three
 /// octal digits.
-fn as_made(escaped: &[u8]) -> PathBuf {
+fn unescape(escaped: &[u8]) -> PathBuf {
     let (mut path, mut rest) = (Vec::with_capacity(escaped.len()), escaped);
     while let Some((&byte, behind)) = rest.split_first() {
         let octal =
@@ -145,15 +147,15 @@ fn as_made(escaped: &[u8]) -> PathBuf {
 }
 
 /// Returns the path of the version 2 group in the text of /proc/PID/cgroup.
-pub(crate) fn group_v2(bytes: &[u8]) -> Option<PathBuf> {
-    group(bytes, Version::V2)
+pub(crate) fn group_path_v2(bytes: &[u8]) -> Option<PathBuf> {
+    group_path(bytes, CgroupVersion::V2)
 }
 
 /// Parses `4:memory,cpu:/path` or `0::/path`; returns the path of the group in a hierarchy.
-fn group(bytes: &[u8], version: Version) -> Option<PathBuf> {
+fn group_path(bytes: &[u8], version: CgroupVersion) -> Option<PathBuf> {
     let is_it = |controllers: &[u8]| match version {
-        Version::V1 => controllers.split_str(",").any(|name| name == b"memory"),
-        Version::V2 => controllers.is_empty(),
+        CgroupVersion::V1 => controllers.split_str(",").any(|name| name == b"memory"),
+        CgroupVersion::V2 => controllers.is_empty(),
     };
     lines(bytes).find_map(|line| {
         let (controllers, path) = line.split_once_str(":")?.1.split_once_str(":")?;
@@ -166,7 +168,7 @@ fn path_of(bytes: &[u8]) -> PathBuf {
 }
 
 /// Returns the headroom of one group; `None` if it has no limit.
-fn headroom(folder: &Path, version: Version) -> Result<Option<u64>> {
+fn headroom(folder: &Path, version: CgroupVersion) -> Result<Option<u64>> {
     let (limit, used, reclaimable) = version.names();
     let path = folder.join(limit);
     // The root group has no such file, nor has a group whose parent does not enable the controller.
@@ -188,10 +190,10 @@ fn headroom(folder: &Path, version: Version) -> Result<Option<u64>> {
 }
 
 fn number(path: &Path, text: &[u8]) -> Result<u64> {
-    said(text).ok_or_else(|| Error::Parse {
+    parse_trimmed(text).ok_or_else(|| Error::Parse {
         path: path.to_owned(),
         line: 1,
-        wanted: format!("a number of bytes, not '{}'", text.trim_ascii().escaped()),
+        expected: format!("a number of bytes, not '{}'", text.trim_ascii().escaped()),
     })
 }
 

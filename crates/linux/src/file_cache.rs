@@ -6,8 +6,8 @@
 //! from a disk, and a file that shrinks meanwhile gives an error instead of a SIGBUS. No byte is
 //! accessed.
 
-mod open;
-mod parts;
+mod candidates;
+mod open_file;
 mod problem;
 mod walk;
 
@@ -17,12 +17,12 @@ use nodeward_machine::{Error, Result};
 use nodeward_model::Range;
 
 use crate::sys::{self, FileView};
-use open::{OpenFile, Populated, Window, map_again};
-use parts::Parts;
-pub use problem::{Problem, Trouble};
-use walk::{Found, Walk};
+use candidates::CandidateRanges;
+use open_file::{FileWindow, OpenFile, PopulatedView, remap_cached};
+pub use problem::{FileProblem, ProblemKind};
+use walk::{FileWalk, WalkEntry};
 
-pub use open::WINDOW_BYTES;
+pub use open_file::WINDOW_BYTES;
 
 /// The cached bytes that fill a batch: enough for workers to adapt their speed. The page tables of
 /// a batch take no more than 1/512 of that.
@@ -30,7 +30,7 @@ const BATCH_BYTES: u64 = 8 << 30;
 /// The mappings that fill a batch; a process may have 65530 (`vm.max_map_count`).
 const BATCH_MAPPINGS: usize = 1024;
 /// The problems that are listed one by one; further ones are only counted.
-const PROBLEMS_TOLD: usize = 20;
+const PROBLEMS_LISTED_MAX: usize = 20;
 
 /// Checks that this kernel can map cached pages without accessing them.
 ///
@@ -41,14 +41,14 @@ pub fn check_kernel() -> Result<()> {
         return Ok(());
     }
     Err(Error::Unsupported {
-        what: "moving the page cache of files",
-        why: "madvise(MADV_POPULATE_READ) is missing; run Linux 5.14 or newer".to_owned(),
+        action: "moving the page cache of files",
+        reason: "madvise(MADV_POPULATE_READ) is missing; run Linux 5.14 or newer".to_owned(),
     })
 }
 
 /// Counts of the files that were searched.
 #[derive(Debug, Default)]
-pub struct Looked {
+pub struct CacheScan {
     /// Regular files whose cached pages the kernel reported.
     pub files: u64,
     /// Those of `files` with cached pages.
@@ -56,9 +56,9 @@ pub struct Looked {
     /// Cached bytes, in whole pages.
     pub cached_bytes: u64,
     /// Bytes that were queried page by page.
-    pub looked_bytes: u64,
+    pub scanned_bytes: u64,
     /// Queries for the parts of large files that may be cached.
-    pub asked: u64,
+    pub queries: u64,
     /// Bytes of holes that were not queried, because this kernel cannot count cached pages of holes
     /// that were read (before Linux 6.5).
     pub holes_bytes: u64,
@@ -69,15 +69,15 @@ pub struct Looked {
     /// Those of `problems` that a privilege would have avoided.
     pub not_permitted: u64,
     /// The first problems, at most 20.
-    pub first_problems: Vec<Problem>,
+    pub first_problems: Vec<FileProblem>,
 }
 
-impl Looked {
-    fn leave(&mut self, problem: Problem) {
+impl CacheScan {
+    fn record_problem(&mut self, problem: FileProblem) {
         self.problems += 1;
-        let permission = matches!(problem.trouble, Trouble::Unreadable | Trouble::Untold);
+        let permission = matches!(problem.kind, ProblemKind::Unreadable | ProblemKind::Untold);
         self.not_permitted += u64::from(permission);
-        if self.first_problems.len() < PROBLEMS_TOLD {
+        if self.first_problems.len() < PROBLEMS_LISTED_MAX {
             self.first_problems.push(problem);
         }
     }
@@ -85,14 +85,14 @@ impl Looked {
 
 /// Cached parts of files, mapped as long as the value lives.
 #[derive(Debug)]
-pub struct Batch {
+pub struct MappedBatch {
     /// The mappings, each with its range from the first to the last cached page.
     views: Vec<(FileView, Range)>,
     mapped_bytes: u64,
     is_huge: bool,
 }
 
-impl Batch {
+impl MappedBatch {
     /// Returns the mapped ranges. They also contain pages that were not cached; those are not
     /// mapped.
     pub fn ranges(&self) -> Vec<Range> {
@@ -101,10 +101,10 @@ impl Batch {
 
     /// Maps the cached pages of these ranges again, each of which is within one range of the batch.
     /// The kernel unmaps pages before it knows whether it can drop or split them.
-    pub fn map_again(&self, ranges: &[Range]) {
+    pub fn remap_cached(&self, ranges: &[Range]) {
         for &range in ranges {
-            let view = self.views.iter().find(|(_, mapped)| mapped.and(range).is_some());
-            view.iter().for_each(|(view, _)| map_again(view, range));
+            let view = self.views.iter().find(|(_, mapped)| mapped.intersection(range).is_some());
+            view.iter().for_each(|(view, _)| remap_cached(view, range));
         }
     }
 
@@ -122,46 +122,53 @@ impl Batch {
 
 /// Walks files and directories and returns their cached pages in batches.
 #[derive(Debug)]
-pub struct Batches {
-    walk: Walk,
-    open: Option<Progress>,
+pub struct MappedBatches {
+    walk: FileWalk,
+    current: Option<OpenFileProgress>,
     /// The first window of the next batch.
-    held: Option<Window>,
-    looked: Looked,
+    next_window: Option<FileWindow>,
+    scan: CacheScan,
 }
 
 /// The progress in one file.
 #[derive(Debug)]
-struct Progress {
+struct OpenFileProgress {
     file: OpenFile,
-    parts: Parts,
+    parts: CandidateRanges,
     is_cached: bool,
 }
 
-impl Batches {
+impl MappedBatches {
     /// Returns the batches of the regular files at or below these paths. Symbolic links inside
     /// directories are not followed.
-    pub fn of(paths: Vec<PathBuf>) -> Self {
-        Self { walk: Walk::new(paths), open: None, held: None, looked: Looked::default() }
+    pub fn new(paths: Vec<PathBuf>) -> Self {
+        Self {
+            walk: FileWalk::new(paths),
+            current: None,
+            next_window: None,
+            scan: CacheScan::default(),
+        }
     }
 
     /// Maps the next cached pages, up to a limit on their bytes and on the number of mappings.
     /// `None` if there are no more, or if `stop` returns true, which is polled often.
-    pub fn next_batch(&mut self, stop: impl Fn() -> bool) -> Option<Batch> {
-        let mut batch = Batch { views: Vec::new(), mapped_bytes: 0, is_huge: false };
+    pub fn next_batch(&mut self, stop: impl Fn() -> bool) -> Option<MappedBatch> {
+        let mut batch = MappedBatch { views: Vec::new(), mapped_bytes: 0, is_huge: false };
         let mut cached_bytes = 0;
         while cached_bytes < BATCH_BYTES && batch.views.len() < BATCH_MAPPINGS {
-            let Some(window) = self.held.take().or_else(|| self.next_window(&stop)) else { break };
+            let Some(window) = self.next_window.take().or_else(|| self.next_window(&stop)) else {
+                break;
+            };
             if batch.views.is_empty() {
                 batch.is_huge = window.is_huge;
             } else if batch.is_huge != window.is_huge {
-                self.held = Some(window);
+                self.next_window = Some(window);
                 break;
             }
             cached_bytes += window.cached_bytes();
-            let Populated { view, range, bytes, error } = window.populate();
-            if let (Some(error), Some(open)) = (error, &self.open) {
-                self.looked.leave(Problem::of_pages(open.file.path.clone(), error));
+            let PopulatedView { view, range, bytes, error } = window.populate();
+            if let (Some(error), Some(open)) = (error, &self.current) {
+                self.scan.record_problem(FileProblem::from_populate(open.file.path.clone(), error));
             }
             batch.mapped_bytes += bytes;
             batch.views.push((view, range));
@@ -170,66 +177,71 @@ impl Batches {
     }
 
     /// Returns the counts so far.
-    pub fn into_looked(self) -> Looked {
-        self.looked
+    pub fn into_scan(self) -> CacheScan {
+        self.scan
     }
 
     /// Counts the cached bytes without mapping a page, until `stop` returns true.
     pub fn cached_bytes(mut self, stop: impl Fn() -> bool) -> u64 {
         while self.next_window(&stop).is_some() {}
-        self.looked.cached_bytes
+        self.scan.cached_bytes
     }
 
     /// Returns the next part of a file with cached pages.
-    fn next_window(&mut self, stop: &impl Fn() -> bool) -> Option<Window> {
+    fn next_window(&mut self, stop: &impl Fn() -> bool) -> Option<FileWindow> {
         while !stop() {
-            let Some(open) = &mut self.open else {
+            let Some(open) = &mut self.current else {
                 self.open_next()?;
                 continue;
             };
             match open.file.window(&mut open.parts) {
                 Ok(Some(window)) => {
-                    self.looked.looked_bytes += window.looked_bytes;
+                    self.scan.scanned_bytes += window.scanned_bytes;
                     let bytes = window.cached_bytes();
                     if bytes > 0 {
-                        self.looked.cached_bytes += bytes;
-                        self.looked.files_cached += u64::from(!open.is_cached);
+                        self.scan.cached_bytes += bytes;
+                        self.scan.files_cached += u64::from(!open.is_cached);
                         open.is_cached = true;
                         return Some(window);
                     }
                 }
-                Ok(None) => self.close(),
+                Ok(None) => self.finish_file(),
                 Err(error) => {
-                    self.looked.leave(Problem::of(open.file.path.clone(), error));
-                    self.close();
+                    self.scan.record_problem(FileProblem::from_io(open.file.path.clone(), error));
+                    self.finish_file();
                 }
             }
         }
         None
     }
 
-    fn close(&mut self) {
-        if let Some(Progress { parts, .. }) = self.open.take() {
-            self.looked.asked += parts.asked;
-            self.looked.holes_bytes += parts.unseen_bytes;
+    fn finish_file(&mut self) {
+        if let Some(OpenFileProgress { parts, .. }) = self.current.take() {
+            self.scan.queries += parts.queries;
+            self.scan.holes_bytes += parts.unseen_hole_bytes;
         }
     }
 
     /// Opens the next file, or counts the entry that cannot be opened; `None` after the last entry.
     fn open_next(&mut self) -> Option<()> {
         match self.walk.next()? {
-            Found::File(file) => match file.trouble() {
+            WalkEntry::File(file) => match file.problem() {
                 Some(trouble) => {
-                    self.looked.leave(Problem { path: file.path, trouble, error: None });
+                    self.scan.record_problem(FileProblem {
+                        path: file.path,
+                        kind: trouble,
+                        error: None,
+                    });
                 }
                 None => {
-                    self.looked.files += 1;
-                    self.open = Some(Progress { parts: file.parts(), file, is_cached: false });
+                    self.scan.files += 1;
+                    self.current =
+                        Some(OpenFileProgress { parts: file.candidates(), file, is_cached: false });
                 }
             },
-            Found::Empty => self.looked.files += 1,
-            Found::Other => self.looked.others += 1,
-            Found::Left(problem) => self.looked.leave(problem),
+            WalkEntry::Empty => self.scan.files += 1,
+            WalkEntry::Other => self.scan.others += 1,
+            WalkEntry::Skipped(problem) => self.scan.record_problem(problem),
         }
         Some(())
     }

@@ -14,51 +14,51 @@ use std::sync::atomic::Ordering;
 
 use nodeward_model::NodeId;
 
-use crate::pagemap::{self, WINDOW_PAGES};
-use crate::sys::{Area, Backing, Usage};
+use crate::pagemap::{self, PAGE_TABLE_PAGES};
+use crate::sys::{AreaAdvice, AreaBacking, MappedArea};
 
 /// The node of the frames in one memory block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Block {
+enum MemoryBlock {
     Unknown,
-    Of(NodeId),
-    SharedByNodes,
+    Node(NodeId),
+    SeveralNodes,
 }
 
 /// Data about page frames, loaded at the first use: reading a few pages needs none.
 #[derive(Debug)]
-pub struct LazyFrames {
+pub struct LazyFrameMap {
     page_bytes: u64,
-    known: OnceLock<Option<Frames>>,
+    map: OnceLock<Option<FrameMap>>,
 }
 
-impl LazyFrames {
+impl LazyFrameMap {
     /// Returns a value with nothing loaded.
     pub fn new(page_bytes: u64) -> Self {
-        Self { page_bytes, known: OnceLock::new() }
+        Self { page_bytes, map: OnceLock::new() }
     }
 
     /// Returns the data; `None` if this process may not read frame numbers.
-    pub fn get(&self) -> Option<&Frames> {
-        self.known.get_or_init(|| Frames::open(Path::new("/"), self.page_bytes)).as_ref()
+    pub fn get(&self) -> Option<&FrameMap> {
+        self.map.get_or_init(|| FrameMap::open(Path::new("/"), self.page_bytes)).as_ref()
     }
 }
 
 /// Data about page frames.
 #[derive(Debug)]
-pub struct Frames {
-    blocks: Vec<Block>,
+pub struct FrameMap {
+    blocks: Vec<MemoryBlock>,
     block_shift: u32,
     /// The frame of the zero page; `None` if it could not be found.
     zero_frame: Option<u64>,
     flags: Option<File>,
 }
 
-impl Frames {
+impl FrameMap {
     /// Reads the memory blocks (a power of two in size) under `root`. `None` if this process may
     /// not read frame numbers, or the kernel has no memory blocks.
     pub fn open(root: &Path, page_bytes: u64) -> Option<Self> {
-        let [one, other] = untouched_frames(page_bytes)?;
+        let [one, other] = zero_page_frames(page_bytes)?;
         let zero_frame = (one == other).then_some(one);
         let system = root.join("sys/devices/system");
         let block_bytes = fs::read_to_string(system.join("memory/block_size_bytes")).ok()?;
@@ -73,8 +73,8 @@ impl Frames {
     pub fn node(&self, frame: u64) -> Option<NodeId> {
         let block = usize::try_from(frame >> self.block_shift).ok()?;
         match self.blocks.get(block)? {
-            Block::Of(node) => Some(*node),
-            Block::Unknown | Block::SharedByNodes => None,
+            MemoryBlock::Node(node) => Some(*node),
+            MemoryBlock::Unknown | MemoryBlock::SeveralNodes => None,
         }
     }
 
@@ -97,9 +97,9 @@ impl Frames {
     /// Returns true if the frames of a whole page table, from this one on, are one folio. A folio
     /// begins at a multiple of its size, so a folio that holds the middle frame and does not begin
     /// there holds all of them.
-    pub fn fills_window(&self, first: u64) -> bool {
-        let middle = first + WINDOW_PAGES as u64 / 2;
-        first.is_multiple_of(WINDOW_PAGES as u64)
+    pub fn is_page_table_folio(&self, first: u64) -> bool {
+        let middle = first + PAGE_TABLE_PAGES as u64 / 2;
+        first.is_multiple_of(PAGE_TABLE_PAGES as u64)
             && self
                 .flags(middle, 1)
                 .first()
@@ -138,23 +138,23 @@ impl FrameFlags {
 }
 
 /// Reads the node of each memory block: `nodeN` has a link `memoryM` for each of its blocks.
-fn blocks(nodes: &Path) -> io::Result<Vec<Block>> {
+fn blocks(nodes: &Path) -> io::Result<Vec<MemoryBlock>> {
     let mut blocks = Vec::new();
     for (node, folder) in numbered(nodes, "node")? {
         for (block, _) in numbered(&folder, "memory")? {
-            claim(&mut blocks, block as usize, NodeId(node));
+            assign_block(&mut blocks, block as usize, NodeId(node));
         }
     }
     Ok(blocks)
 }
 
-fn claim(blocks: &mut Vec<Block>, block: usize, node: NodeId) {
+fn assign_block(blocks: &mut Vec<MemoryBlock>, block: usize, node: NodeId) {
     if blocks.len() <= block {
-        blocks.resize(block + 1, Block::Unknown);
+        blocks.resize(block + 1, MemoryBlock::Unknown);
     }
     blocks[block] = match blocks[block] {
-        Block::Unknown => Block::Of(node),
-        Block::Of(_) | Block::SharedByNodes => Block::SharedByNodes,
+        MemoryBlock::Unknown => MemoryBlock::Node(node),
+        MemoryBlock::Node(_) | MemoryBlock::SeveralNodes => MemoryBlock::SeveralNodes,
     };
 }
 
@@ -174,11 +174,11 @@ fn numbered(folder: &Path, prefix: &str) -> io::Result<Vec<(u32, std::path::Path
 /// page, unless something filled them (mlockall(2) does), and then they differ. `None` if this
 /// process may not read frame numbers. (The pages are a new mapping, because heap memory may have
 /// been written by an earlier owner.)
-fn untouched_frames(page_bytes: u64) -> Option<[u64; 2]> {
+fn zero_page_frames(page_bytes: u64) -> Option<[u64; 2]> {
     let page = usize::try_from(page_bytes).ok()?;
-    let area = Area::map(2 * page, Backing::Anonymous).ok()?;
+    let area = MappedArea::map(2 * page, AreaBacking::Anonymous).ok()?;
     // A kernel without huge pages refuses this, and has no huge zero page either.
-    let _ = area.advise(Usage::BasePages);
+    let _ = area.advise(AreaAdvice::BasePages);
     let pagemap = File::open("/proc/self/pagemap").ok()?;
     let frame = |index: usize| {
         std::hint::black_box(area.words()[index * page / 8].load(Ordering::Relaxed));
@@ -193,12 +193,12 @@ mod tests {
     use super::*;
 
     /// Two nodes with 128 MiB blocks; both share block 2, and block 4 belongs to none.
-    fn two_nodes() -> Frames {
+    fn two_nodes() -> FrameMap {
         let mut blocks = Vec::new();
         for (block, node) in [(0, 0), (1, 0), (2, 0), (2, 1), (3, 1), (5, 1)] {
-            claim(&mut blocks, block, NodeId(node));
+            assign_block(&mut blocks, block, NodeId(node));
         }
-        Frames { blocks, block_shift: 15, zero_frame: Some(7), flags: None }
+        FrameMap { blocks, block_shift: 15, zero_frame: Some(7), flags: None }
     }
 
     #[test]
@@ -229,7 +229,7 @@ mod tests {
         let _between = vec![1_u8; 4096];
         drop(written);
         let page_bytes = rustix::param::page_size() as u64;
-        let Some(frames) = Frames::open(Path::new("/"), page_bytes) else {
+        let Some(frames) = FrameMap::open(Path::new("/"), page_bytes) else {
             return println!("skipped: frame numbers are hidden from us");
         };
         let zero = frames.zero_frame.expect("untouched pages are the page of zeros");

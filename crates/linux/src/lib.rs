@@ -3,35 +3,35 @@
 #[allow(unsafe_code, reason = "the one room that speaks to the kernel")]
 mod sys;
 
-pub mod advice;
+pub mod access_queue;
 mod affinity;
-mod bound;
 pub mod cgroup;
+pub mod confinement;
 pub mod file_cache;
 mod frames;
-pub mod heard;
 pub mod hot;
+pub mod interference;
 pub mod load;
 mod machine;
-mod moving;
+mod memory_policies;
+pub mod mempolicy;
+mod move_pages;
 pub mod nodes;
-pub mod own;
+mod nudge;
+pub mod other_balancers;
+pub mod own_process;
 mod pagemap;
-pub mod patience;
-mod placing;
-pub mod policy;
 mod populated;
 pub mod pressure;
 pub mod probes;
 mod process;
+pub mod process_lookup;
 pub mod procfs;
-pub mod rivals;
 pub mod segments;
-pub mod select;
 pub mod sysfs;
-pub mod trouble;
+pub mod test_wait;
 pub mod users;
 mod watch;
 
 pub use machine::Linux;
-pub use placing::notes::Undone;
+pub use nudge::journal::RestoredThread;

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use nodeward_machine::{Error, Result};
-use nodeward_model::{Pid, ProcessLoad, ThreadTime};
+use nodeward_model::{Pid, ProcessLoad, ThreadCpuTime};
 
 use crate::procfs::{stat, status};
 use crate::sys;
@@ -23,17 +23,17 @@ const THREADS_MAX: usize = 256;
 ///
 /// # Errors
 /// Only if /proc itself cannot be listed.
-pub fn observe(root: &Path, own_bytes_min: u64, processes_max: usize) -> Result<Vec<ProcessLoad>> {
+pub fn sample(root: &Path, own_bytes_min: u64, processes_max: usize) -> Result<Vec<ProcessLoad>> {
     let mut found = processes(root, own_bytes_min)?;
-    found.sort_by_key(|load| (std::cmp::Reverse(load.own_bytes), load.pid));
+    found.sort_by_key(|load| (std::cmp::Reverse(load.non_file_bytes), load.pid));
     found.truncate(processes_max);
     found.sort_by_key(|load| load.pid);
-    Ok(observe_again(root, &found))
+    Ok(resample(root, &found))
 }
 
 /// Returns the present CPU time of the threads of the same processes; exited processes are left
 /// out.
-pub fn observe_again(root: &Path, loads: &[ProcessLoad]) -> Vec<ProcessLoad> {
+pub fn resample(root: &Path, loads: &[ProcessLoad]) -> Vec<ProcessLoad> {
     let again =
         |load: &ProcessLoad| ProcessLoad { threads: threads(root, load.pid), ..load.clone() };
     loads.iter().map(again).filter(|load| !load.threads.is_empty()).collect()
@@ -53,7 +53,7 @@ pub fn cpu_time_ns(pid: Pid) -> u64 {
 /// Only if /proc itself cannot be listed.
 pub fn processes(root: &Path, own_bytes_min: u64) -> Result<Vec<ProcessLoad>> {
     let mut found: Vec<_> = pids(root)?.into_iter().filter_map(|pid| process(root, pid)).collect();
-    found.retain(|load| load.own_bytes >= own_bytes_min);
+    found.retain(|load| load.non_file_bytes >= own_bytes_min);
     Ok(found)
 }
 
@@ -64,7 +64,7 @@ pub fn processes(root: &Path, own_bytes_min: u64) -> Result<Vec<ProcessLoad>> {
 /// Only if /proc itself cannot be listed.
 pub fn pids(root: &Path) -> Result<BTreeSet<Pid>> {
     let path = root.join("proc");
-    match numbers(&path) {
+    match pids_in(&path) {
         Ok(pids) => Ok(pids.into_iter().collect()),
         Err(source) => Err(Error::Read { path, source }),
     }
@@ -73,38 +73,38 @@ pub fn pids(root: &Path) -> Result<BTreeSet<Pid>> {
 /// Reads a process without its threads; `None` if it is gone or has no memory.
 fn process(root: &Path, pid: Pid) -> Option<ProcessLoad> {
     let status = status::parse(&fs::read(folder(root, pid).join("status")).ok()?);
-    let own_bytes = status.own_bytes();
+    let own_bytes = status.non_file_bytes();
     status.has_memory().then_some(ProcessLoad {
         pid,
         name: status.name,
-        own_bytes,
+        non_file_bytes: own_bytes,
         threads: Vec::new(),
     })
 }
 
 /// Returns the ids of a process's threads, ascending; none if it is gone.
 pub fn thread_ids(root: &Path, pid: Pid) -> Vec<Pid> {
-    let mut tids = numbers(&folder(root, pid).join("task")).unwrap_or_default();
+    let mut tids = pids_in(&folder(root, pid).join("task")).unwrap_or_default();
     tids.sort_unstable();
     tids
 }
 
 /// Reads the CPU time of a process's threads now; empty if it is gone.
-pub fn threads(root: &Path, pid: Pid) -> Vec<ThreadTime> {
+pub fn threads(root: &Path, pid: Pid) -> Vec<ThreadCpuTime> {
     let tasks = folder(root, pid).join("task");
     let tids = thread_ids(root, pid);
     let step = tids.len().div_ceil(THREADS_MAX).max(1);
     tids.iter().step_by(step).filter_map(|&tid| thread(&tasks, tid)).collect()
 }
 
-fn thread(tasks: &Path, tid: Pid) -> Option<ThreadTime> {
+fn thread(tasks: &Path, tid: Pid) -> Option<ThreadCpuTime> {
     let folder = tasks.join(tid.to_string());
     let stat = stat::parse(&fs::read(folder.join("stat")).ok()?)?;
     let precise = fs::read_to_string(folder.join("schedstat")).ok();
     let cpu_time_ns = precise
         .and_then(|text| Some(stat::parse_schedstat(&text)?.0))
         .unwrap_or_else(|| stat.cpu_time_ticks.saturating_mul(ns_per_tick()));
-    Some(ThreadTime { tid: tid.number(), cpu: stat.cpu, cpu_time_ns })
+    Some(ThreadCpuTime { tid: tid.number(), cpu: stat.cpu, cpu_time_ns })
 }
 
 /// Returns the nanoseconds in a clock tick, the unit of CPU time in /proc.
@@ -117,7 +117,7 @@ fn folder(root: &Path, pid: Pid) -> PathBuf {
 }
 
 /// Returns the entries of a directory that are pids.
-fn numbers(folder: &Path) -> io::Result<Vec<Pid>> {
+fn pids_in(folder: &Path) -> io::Result<Vec<Pid>> {
     let names = fs::read_dir(folder)?.filter_map(std::result::Result::ok).map(|e| e.file_name());
     Ok(names.filter_map(|name| name.to_str()?.parse().ok()).collect())
 }
@@ -131,7 +131,7 @@ mod tests {
         let all = processes(Path::new("/"), 0).unwrap();
         let us = Pid::new(std::process::id()).unwrap();
         let found = all.iter().find(|load| load.pid == us).expect("our own process");
-        assert!(found.own_bytes > 0);
+        assert!(found.non_file_bytes > 0);
         assert!(all.iter().all(|load| !load.name.starts_with("kthreadd")));
         assert!(!threads(Path::new("/"), us).is_empty());
     }

@@ -7,33 +7,35 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use nodeward_machine::{Capabilities, Error, Machine, Process, Result, Watch};
-use nodeward_model::{Access, CpuId, Cpumask, NodeId, Pid, Rival, Room, Topology, Wanted};
+use nodeward_machine::{Capabilities, Error, Machine, Process, ProcessWatch, Result};
+use nodeward_model::{
+    Access, CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, Pid, ProcessFilter, Topology,
+};
 use rustix::process::{PidfdFlags, pidfd_open};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::advice::Attempt;
-use crate::frames::LazyFrames;
-use crate::heard::Heard;
-use crate::placing::notes::{Notes, Undone};
+use crate::access_queue::AccessQueue;
+use crate::confinement::PrivilegedAction;
+use crate::frames::LazyFrameMap;
+use crate::nudge::journal::{NudgeJournal, RestoredThread};
 use crate::populated;
-use crate::process::{LinuxProcess, has_exited, open};
+use crate::process::{LinuxProcess, has_exited, open_file};
 use crate::procfs::privileges::Privileges;
-use crate::procfs::stat::Flags;
+use crate::procfs::stat::TaskFlags;
 use crate::procfs::{swaps, zoneinfo};
 use crate::watch::LinuxWatch;
-use crate::{rivals, sys, sysfs};
+use crate::{other_balancers, sys, sysfs};
 
 /// This kernel.
 #[derive(Debug)]
 pub struct Linux {
     page_bytes: u64,
-    frames: Arc<LazyFrames>,
-    move_everyones: bool,
+    frames: Arc<LazyFrameMap>,
+    move_shared: bool,
     pagemap_scan: bool,
-    notes: Arc<Notes>,
-    heard: Option<Arc<Heard>>,
+    nudge_journal: Arc<NudgeJournal>,
+    access_queue: Option<Arc<AccessQueue>>,
     started: Instant,
 }
 
@@ -43,19 +45,19 @@ impl Linux {
         let page_bytes = rustix::param::page_size() as u64;
         Self {
             page_bytes,
-            frames: Arc::new(LazyFrames::new(page_bytes)),
-            move_everyones: may_move_everyones(),
+            frames: Arc::new(LazyFrameMap::new(page_bytes)),
+            move_shared: can_move_shared(),
             pagemap_scan: populated::is_available(Path::new("/")),
-            notes: Arc::default(),
-            heard: None,
+            nudge_journal: Arc::default(),
+            access_queue: None,
             started: Instant::now(),
         }
     }
 
     /// Uses the accesses that are entered in the returned buffer, from now on, as those that the
     /// machine counts.
-    pub fn listen(&mut self) -> Arc<Heard> {
-        Arc::clone(self.heard.get_or_insert_default())
+    pub fn access_queue(&mut self) -> Arc<AccessQueue> {
+        Arc::clone(self.access_queue.get_or_insert_default())
     }
 
     /// Records each nudge in a file while it is in progress, from now on, so that a kill -9 leaves
@@ -64,13 +66,13 @@ impl Linux {
     ///
     /// # Errors
     /// If the file cannot be opened, read or emptied.
-    pub fn keep_notes(&self, path: &Path) -> io::Result<Option<Undone>> {
-        self.notes.keep_in(path, Path::new("/"))
+    pub fn open_nudge_journal(&self, path: &Path) -> io::Result<Option<RestoredThread>> {
+        self.nudge_journal.open(path, Path::new("/"))
     }
 }
 
 /// The kernel checks the privilege before it reads the pages, so a call without pages tests it.
-fn may_move_everyones() -> bool {
+fn can_move_shared() -> bool {
     sys::move_pages(0, &[], &[], &mut [], true).is_ok()
 }
 
@@ -81,7 +83,7 @@ impl Machine for Linux {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            move_everyones: self.move_everyones,
+            move_shared: self.move_shared,
             frame_numbers: self.frames.get().is_some(),
             pagemap_scan: self.pagemap_scan,
         }
@@ -91,8 +93,8 @@ impl Machine for Linux {
         sysfs::read_topology(Path::new("/"))
     }
 
-    fn rooms(&self) -> Result<BTreeMap<NodeId, Room>> {
-        zoneinfo::rooms(Path::new("/"))
+    fn headroom(&self) -> Result<BTreeMap<NodeId, NodeHeadroom>> {
+        zoneinfo::headroom(Path::new("/"))
     }
 
     fn free_huge_pages(&self, node: NodeId, bytes: u64) -> Option<u64> {
@@ -116,12 +118,12 @@ impl Machine for Linux {
         std::thread::sleep(Duration::from_nanos(ns));
     }
 
-    fn give_way(&self) {
+    fn yield_to_waking_threads(&self) {
         // Where this is not known or not permitted, threads of the target wait a little longer.
         sys::ask_for_long_slices().ok();
     }
 
-    fn stay_on(&self, cpu: CpuId) {
+    fn pin_current_thread(&self, cpu: CpuId) {
         let number = cpu.0 as usize;
         if number < CpuSet::MAX_CPU {
             let mut only = CpuSet::new();
@@ -131,11 +133,13 @@ impl Machine for Linux {
         }
     }
 
-    fn hold(&self, pid: Pid) -> Result<Arc<dyn Process>> {
+    fn open_process(&self, pid: Pid) -> Result<Arc<dyn Process>> {
         let folder = PathBuf::from(format!("/proc/{pid}"));
         let pidfd = open_pidfd(pid)?;
         refuse_kernel_thread(pid, &folder)?;
-        let open = |name| open(pid, folder.join(name), File::options().read(true), Attempt::Files);
+        let open = |name| {
+            open_file(pid, folder.join(name), File::options().read(true), PrivilegedAction::Files)
+        };
         let process = LinuxProcess {
             pid,
             maps: Mutex::new(open("maps")?),
@@ -144,7 +148,7 @@ impl Machine for Linux {
             pidfd,
             frames: Arc::clone(&self.frames),
             pagemap_scan: self.pagemap_scan,
-            notes: Arc::clone(&self.notes),
+            nudge_journal: Arc::clone(&self.nudge_journal),
             has_swap: swaps::has_areas(Path::new("/")),
             page_bytes: self.page_bytes,
         };
@@ -154,16 +158,16 @@ impl Machine for Linux {
 
     /// Beyond the contract: this process itself is among those that are seen. The limit on open
     /// files is raised to its hard limit, because samples are cheaper with more files kept open.
-    fn watch(&self, wanted: &Wanted) -> Result<Box<dyn Watch>> {
+    fn watch(&self, wanted: &ProcessFilter) -> Result<Box<dyn ProcessWatch>> {
         Ok(Box::new(LinuxWatch::begin(wanted, self.started)?))
     }
 
-    fn rivals(&self) -> Result<Vec<Rival>> {
-        rivals::find(Path::new("/"))
+    fn other_balancers(&self) -> Result<Vec<OtherBalancer>> {
+        other_balancers::find(Path::new("/"))
     }
 
     fn take_accesses(&self) -> Option<Vec<(Pid, Access)>> {
-        self.heard.as_ref()?.take()
+        self.access_queue.as_ref()?.drain()
     }
 
     fn own_cpu_time_ns(&self) -> u64 {
@@ -184,8 +188,8 @@ fn open_pidfd(pid: Pid) -> Result<std::os::fd::OwnedFd> {
         rustix::io::Errno::SRCH => Error::Gone(pid),
         // Linux 6.15 and later return NOENT.
         rustix::io::Errno::INVAL | rustix::io::Errno::NOENT => Error::Unsupported {
-            what: "taking hold of a single thread",
-            why: format!("{pid} is a thread; name its process (Tgid in /proc/{pid}/status)"),
+            action: "taking hold of a single thread",
+            reason: format!("{pid} is a thread; name its process (Tgid in /proc/{pid}/status)"),
         },
         error => Error::Syscall { call: "pidfd_open", source: error.into() },
     })
@@ -193,13 +197,13 @@ fn open_pidfd(pid: Pid) -> Result<std::os::fd::OwnedFd> {
 
 fn refuse_kernel_thread(pid: Pid, folder: &Path) -> Result<()> {
     let stat = fs::read(folder.join("stat")).map_err(|_| Error::Gone(pid))?;
-    match Flags::parse(&stat) {
+    match TaskFlags::parse(&stat) {
         Some(flags) if flags.is_kernel_thread() => Err(Error::KernelThread(pid)),
         Some(_) => Ok(()),
         None => Err(Error::Parse {
             path: folder.join("stat"),
             line: 1,
-            wanted: "PID (NAME) STATE and numbers".to_owned(),
+            expected: "PID (NAME) STATE and numbers".to_owned(),
         }),
     }
 }

@@ -4,19 +4,19 @@ use std::fs;
 use std::path::Path;
 
 use nodeward_machine::Result;
-use nodeward_model::nodestring::Context;
+use nodeward_model::nodestring::NodestringContext;
 use nodeward_model::{NodeId, Nodemask, Topology};
 
 use crate::procfs::privileges::Privileges;
 
 /// Returns the nodes against which node strings are resolved: those of the machine, and those that
 /// this process's cpuset allows.
-pub fn context(root: &Path, topology: &Topology) -> Result<Context> {
+pub fn nodestring_context(root: &Path, topology: &Topology) -> Result<NodestringContext> {
     let existing = topology.node_ids();
     let allowed = Privileges::of_this_thread(root)?.memory_nodes;
     let possible = fs::read_to_string(root.join("sys/devices/system/node/possible"));
     let possible: Option<Nodemask> = possible.ok().and_then(|text| text.parse().ok());
-    Ok(Context {
+    Ok(NodestringContext {
         allowed: allowed.unwrap_or_else(|| existing.clone()).and(&existing),
         highest_possible: possible
             .or(Some(existing.clone()))

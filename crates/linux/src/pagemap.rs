@@ -8,7 +8,7 @@ use nodeward_model::Range;
 
 /// The entry that the kernel put in place of a page. All of these show as swap in pagemap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StandIn {
+pub enum NonPresent {
     /// The page is in swap; or in flight, if this process may not see the difference.
     Swap,
     /// The page is in flight between two places (permanently, if it belongs to a device or is
@@ -26,9 +26,9 @@ const MARKER: u64 = 31;
 
 /// One entry (`Documentation/admin-guide/mm/pagemap.rst` of the kernel).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry(u64);
+pub struct PagemapEntry(u64);
 
-impl Entry {
+impl PagemapEntry {
     /// Decodes the bytes in the file.
     pub fn from_bytes(bytes: [u8; 8]) -> Self {
         Self(u64::from_ne_bytes(bytes))
@@ -40,15 +40,15 @@ impl Entry {
     }
 
     /// Returns the entry in place of a page that is not present; `None` if there is none.
-    pub fn stand_in(self) -> Option<StandIn> {
+    pub fn non_present(self) -> Option<NonPresent> {
         let (swap_bit, guard_bit) = (self.0 >> 62 & 1 == 1, self.0 >> 58 & 1 == 1);
         // Hidden, and so zero, without the privilege to read frame numbers.
         let kind = self.0 & 31;
         match () {
             () if self.is_present() || !swap_bit => None,
-            () if guard_bit || kind == MARKER => Some(StandIn::Marker),
-            () if kind >= SWAP_AREAS_MAX => Some(StandIn::Migration),
-            () => Some(StandIn::Swap),
+            () if guard_bit || kind == MARKER => Some(NonPresent::Marker),
+            () if kind >= SWAP_AREAS_MAX => Some(NonPresent::Migration),
+            () => Some(NonPresent::Swap),
         }
     }
 
@@ -72,18 +72,18 @@ impl Entry {
 }
 
 /// Pages in one page table: the largest folio that is not hugetlb.
-pub const WINDOW_PAGES: usize = 512;
+pub const PAGE_TABLE_PAGES: usize = 512;
 
-/// The entries of up to [`WINDOW_PAGES`] pages, in a reused buffer.
-pub struct Window {
-    bytes: [u8; WINDOW_PAGES * 8],
+/// The entries of up to [`PAGE_TABLE_PAGES`] pages, in a reused buffer.
+pub struct PagemapWindow {
+    bytes: [u8; PAGE_TABLE_PAGES * 8],
     len: usize,
 }
 
-impl Window {
+impl PagemapWindow {
     /// Returns a window without entries.
     pub fn new() -> Self {
-        Self { bytes: [0; WINDOW_PAGES * 8], len: 0 }
+        Self { bytes: [0; PAGE_TABLE_PAGES * 8], len: 0 }
     }
 
     /// Reads the entries of a page-aligned range, which must not be longer than a window.
@@ -96,8 +96,8 @@ impl Window {
     }
 
     /// Iterates over the entries that were read.
-    pub fn entries(&self) -> impl ExactSizeIterator<Item = Entry> + '_ {
-        let entry = |chunk: &[u8]| Entry::from_bytes(chunk.try_into().unwrap_or_default());
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = PagemapEntry> + '_ {
+        let entry = |chunk: &[u8]| PagemapEntry::from_bytes(chunk.try_into().unwrap_or_default());
         self.bytes[..self.len].chunks_exact(8).map(entry)
     }
 }
@@ -105,11 +105,11 @@ impl Window {
 /// Reads the entry of the page that begins at an address.
 ///
 /// # Errors
-/// Those of [`Window::read`].
-pub fn entry(pagemap: &File, address: u64, page_bytes: u64) -> io::Result<Entry> {
+/// Those of [`PagemapWindow::read`].
+pub fn entry(pagemap: &File, address: u64, page_bytes: u64) -> io::Result<PagemapEntry> {
     let mut bytes = [0; 8];
     pagemap.read_exact_at(&mut bytes, address / page_bytes * 8)?;
-    Ok(Entry::from_bytes(bytes))
+    Ok(PagemapEntry::from_bytes(bytes))
 }
 
 #[cfg(test)]
@@ -118,29 +118,37 @@ mod tests {
 
     #[test]
     fn bits_mean_what_the_kernel_documents() {
-        let present = Entry(1 << 63 | 1 << 56 | 0x1234);
+        let present = PagemapEntry(1 << 63 | 1 << 56 | 0x1234);
         assert!(present.is_present() && present.is_exclusive());
-        assert_eq!((present.stand_in(), Entry(0).stand_in()), (None, None));
+        assert_eq!((present.non_present(), PagemapEntry(0).non_present()), (None, None));
         assert_eq!(present.frame(), Some(0x1234));
-        assert!(Entry(1 << 63 | 1 << 55).is_soft_dirty() && !present.is_soft_dirty());
-        let hidden = Entry(1 << 63);
+        assert!(PagemapEntry(1 << 63 | 1 << 55).is_soft_dirty() && !present.is_soft_dirty());
+        let hidden = PagemapEntry(1 << 63);
         assert_eq!(hidden.frame(), None);
     }
 
     /// Goal: only entries of pages in swap count as swap.
     #[test]
-    fn stand_ins_are_told_apart() {
-        let entry = |kind: u64| Entry(1 << 62 | 0x55 << 5 | kind);
+    fn non_present_entries_are_told_apart() {
+        let entry = |kind: u64| PagemapEntry(1 << 62 | 0x55 << 5 | kind);
         assert_eq!(entry(0).frame(), None, "a swap offset is not a frame");
         for (kind, expected) in [
-            (0, StandIn::Swap),
-            (22, StandIn::Swap),
-            (24, StandIn::Migration),
-            (31, StandIn::Marker),
+            (0, NonPresent::Swap),
+            (22, NonPresent::Swap),
+            (24, NonPresent::Migration),
+            (31, NonPresent::Marker),
         ] {
-            assert_eq!(entry(kind).stand_in(), Some(expected), "{kind}");
+            assert_eq!(entry(kind).non_present(), Some(expected), "{kind}");
         }
-        assert_eq!(Entry(1 << 62 | 1 << 58).stand_in(), Some(StandIn::Marker), "a guard region");
-        assert_eq!(Entry(1 << 62).stand_in(), Some(StandIn::Swap), "without privilege");
+        assert_eq!(
+            PagemapEntry(1 << 62 | 1 << 58).non_present(),
+            Some(NonPresent::Marker),
+            "a guard region"
+        );
+        assert_eq!(
+            PagemapEntry(1 << 62).non_present(),
+            Some(NonPresent::Swap),
+            "without privilege"
+        );
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use nodeward_model::Range;
 
-use crate::sys::{PageRegion, Wanted, scan_pages};
+use crate::sys::{PageCategory, PageRegion, scan_pages};
 
 /// Limit on the pages that one call may find. A call holds the target's memory lock for reading:
 /// 0.2 ms in dense memory (about 10 ns a page), and 8 ms at worst, with one page in each page table
@@ -31,7 +31,7 @@ pub fn is_available(root: &Path) -> bool {
     let pagemap = File::open(root.join("proc/self/pagemap"));
     let mut regions = [PageRegion::default()];
     let mut scan = |file: File| {
-        scan_pages(file.as_fd(), Wanted::Populated, (0, 1 << 16), 1, &mut regions).is_ok()
+        scan_pages(file.as_fd(), PageCategory::Populated, (0, 1 << 16), 1, &mut regions).is_ok()
     };
     pagemap.is_ok_and(&mut scan)
 }
@@ -43,7 +43,7 @@ pub fn is_available(root: &Path) -> bool {
 /// Those of ioctl(2): ENOTTY where the kernel cannot list, ESRCH when the address space is gone.
 pub fn populated(pagemap: BorrowedFd<'_>, range: Range) -> io::Result<Vec<Range>> {
     let mut found = Vec::new();
-    list(pagemap, range, Wanted::Populated, &mut found)?;
+    list(pagemap, range, PageCategory::Populated, &mut found)?;
     Ok(found)
 }
 
@@ -55,7 +55,7 @@ pub fn populated(pagemap: BorrowedFd<'_>, range: Range) -> io::Result<Vec<Range>
 pub fn soft_dirty(pagemap: BorrowedFd<'_>, range: Range) -> io::Result<Vec<Range>> {
     let mut found = Vec::new();
     for part in populated(pagemap, range)? {
-        list(pagemap, part, Wanted::SoftDirty, &mut found)?;
+        list(pagemap, part, PageCategory::SoftDirty, &mut found)?;
     }
     Ok(found)
 }
@@ -64,12 +64,12 @@ pub fn soft_dirty(pagemap: BorrowedFd<'_>, range: Range) -> io::Result<Vec<Range
 fn list(
     pagemap: BorrowedFd<'_>,
     range: Range,
-    wanted: Wanted,
+    wanted: PageCategory,
     found: &mut Vec<Range>,
 ) -> io::Result<()> {
     let (ranges_max, step_max) = match wanted {
-        Wanted::Populated => (RANGES_MAX, STEP_BYTES_MAX),
-        Wanted::SoftDirty | Wanted::Huge => (usize::MAX, STEP_BYTES_MIN),
+        PageCategory::Populated => (RANGES_MAX, STEP_BYTES_MAX),
+        PageCategory::SoftDirty | PageCategory::Huge => (usize::MAX, STEP_BYTES_MIN),
     };
     let mut regions = vec![PageRegion::default(); REGIONS_PER_CALL];
     let (mut at, mut step) = (range.start, STEP_BYTES_MIN);
@@ -79,8 +79,9 @@ fn list(
             break;
         }
         let end = at.saturating_add(step).min(range.end);
-        let (count, walked) =
-            patiently(|| scan_pages(pagemap, wanted, (at, end), PAGES_PER_CALL, &mut regions))?;
+        let (count, walked) = retry_interrupted(|| {
+            scan_pages(pagemap, wanted, (at, end), PAGES_PER_CALL, &mut regions)
+        })?;
         let told = regions[..count].iter().map(|r| Range::new(r.start.max(at), r.end));
         told.filter(|part| !part.is_empty()).for_each(|part| join(found, part));
         step = if count == 0 { (step * 2).min(step_max) } else { STEP_BYTES_MIN };
@@ -98,7 +99,7 @@ pub fn join(ranges: &mut Vec<Range>, next: Range) {
 }
 
 /// Repeats a call while a signal interrupts it.
-fn patiently<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+fn retry_interrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

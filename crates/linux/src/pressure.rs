@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use crate::cgroup::MemoryGroups;
 
 /// Memory is short when some task was stalled for this long within [`WINDOW`].
-const STALL: Duration = Duration::from_millis(200);
+const STALL_THRESHOLD: Duration = Duration::from_millis(200);
 
 /// The shortest window, and the only one below 4 s, that the kernel monitors for a process without
 /// CAP_SYS_RESOURCE (Linux 6.4, commit d82caa273565).
@@ -23,16 +23,16 @@ const WINDOW: Duration = Duration::from_secs(2);
 
 /// A monitor of memory pressure.
 #[derive(Debug)]
-pub struct Pressure {
-    source: Source,
+pub struct PressureMonitor {
+    source: PressureSource,
     /// Files with counts of reclaim and compaction; `counts` has their last values.
     counters: Vec<PathBuf>,
-    counts: Counts,
+    counts: ReclaimCounts,
 }
 
 /// Counts of the kernel's reclaim and compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct ReclaimCounts {
     /// Pages that reclaim has scanned.
     scanned: u64,
     /// Tasks that were stalled by compaction, which makes contiguous free memory, for huge pages
@@ -41,7 +41,7 @@ pub(crate) struct Counts {
 }
 
 #[derive(Debug)]
-enum Source {
+enum PressureSource {
     /// The kernel has no PSI (CONFIG_PSI, `psi=0`) or does not show it to this process.
     Unknown,
     /// The kernel reports pressure by POLLPRI, at most once per window.
@@ -50,7 +50,7 @@ enum Source {
     Total { path: PathBuf, last: Duration, looked: Instant },
 }
 
-impl Pressure {
+impl PressureMonitor {
     /// Starts monitoring, below a root, which is `/` on a live machine.
     ///
     /// # Errors
@@ -63,9 +63,10 @@ impl Pressure {
         watched.counts = watched.count();
         let group = in_folder("memory.pressure");
         for path in group.into_iter().chain([root.join("proc/pressure/memory")]) {
-            let Some(last) = look(&path)? else { continue };
-            let total = || Source::Total { path: path.clone(), last, looked: Instant::now() };
-            watched.source = trigger(&path).map_or_else(total, Source::Trigger);
+            let Some(last) = read_stall_total(&path)? else { continue };
+            let total =
+                || PressureSource::Total { path: path.clone(), last, looked: Instant::now() };
+            watched.source = trigger(&path).map_or_else(total, PressureSource::Trigger);
             return Ok(watched);
         }
         Ok(watched)
@@ -73,12 +74,16 @@ impl Pressure {
 
     /// Returns a monitor that never reports pressure.
     pub fn unknown() -> Self {
-        Self { source: Source::Unknown, counters: Vec::new(), counts: Counts::default() }
+        Self {
+            source: PressureSource::Unknown,
+            counters: Vec::new(),
+            counts: ReclaimCounts::default(),
+        }
     }
 
     /// Returns true if pressure is known here. Otherwise memory is never reported as short.
     pub fn is_known(&self) -> bool {
-        !matches!(self.source, Source::Unknown)
+        !matches!(self.source, PressureSource::Unknown)
     }
 
     /// Waits until the end of `timeout`, until memory is short, or until `stop` is readable or hung
@@ -92,40 +97,40 @@ impl Pressure {
         let stalled = self.wait_for_stalls(timeout, stop.as_fd())?;
         let now = self.count();
         let before = std::mem::replace(&mut self.counts, now);
-        Ok(stalled && !self.counts.tell_of_pieces_only(before))
+        Ok(stalled && !self.counts.is_compaction_only(before))
     }
 
-    fn count(&self) -> Counts {
+    fn count(&self) -> ReclaimCounts {
         let texts = self.counters.iter().filter_map(|path| std::fs::read_to_string(path).ok());
-        texts.fold(Counts::default(), |counts, text| counts.with(&text))
+        texts.fold(ReclaimCounts::default(), |counts, text| counts.with(&text))
     }
 
     fn wait_for_stalls(&mut self, timeout: Duration, stop: BorrowedFd<'_>) -> Result<bool> {
         match &mut self.source {
-            Source::Trigger(file) => {
+            PressureSource::Trigger(file) => {
                 let (end, found) = (Instant::now() + timeout, poll_both(file, stop, timeout)?);
                 if !found.contains(PollFlags::ERR) {
                     return Ok(found.contains(PollFlags::PRI));
                 }
                 // The group was removed. The kernel reports this in every poll, which would turn
                 // the waits into a busy loop.
-                self.source = Source::Unknown;
+                self.source = PressureSource::Unknown;
                 sleep(stop, end.saturating_duration_since(Instant::now()))?;
                 Ok(false)
             }
-            Source::Total { path, last, looked } => {
+            PressureSource::Total { path, last, looked } => {
                 sleep(stop, timeout)?;
                 let (before, since) = (*last, looked.elapsed());
-                *last = look(path)?.unwrap_or(before);
+                *last = read_stall_total(path)?.unwrap_or(before);
                 *looked = Instant::now();
                 Ok(is_short(last.saturating_sub(before), since))
             }
-            Source::Unknown => sleep(stop, timeout).map(|()| false),
+            PressureSource::Unknown => sleep(stop, timeout).map(|()| false),
         }
     }
 }
 
-impl Counts {
+impl ReclaimCounts {
     /// Adds the counts of a file of lines with a name and a number. A group's file has `pgscan`,
     /// the machine's has one count for each kind of reclaim.
     pub(crate) fn with(mut self, text: &str) -> Self {
@@ -142,7 +147,7 @@ impl Counts {
 
     /// Returns true if the kernel has only compacted since `before`, without reclaim: then memory
     /// is not short.
-    pub(crate) fn tell_of_pieces_only(self, before: Self) -> bool {
+    pub(crate) fn is_compaction_only(self, before: Self) -> bool {
         self.scanned == before.scanned && self.compacted != before.compacted
     }
 }
@@ -152,7 +157,7 @@ impl Counts {
 /// stall within a few milliseconds means nothing.
 fn is_short(stalled: Duration, since: Duration) -> bool {
     let since = since.clamp(WINDOW / 10, WINDOW);
-    stalled.as_micros() * WINDOW.as_micros() >= STALL.as_micros() * since.as_micros()
+    stalled.as_micros() * WINDOW.as_micros() >= STALL_THRESHOLD.as_micros() * since.as_micros()
 }
 
 /// Asks the kernel to report when memory is short; `None` if it refuses, or the file is not a
@@ -163,7 +168,7 @@ fn trigger(path: &Path) -> Option<File> {
         return None;
     }
     // The kernel overwrites the last byte with a zero.
-    let wanted = format!("some {} {}\0", STALL.as_micros(), WINDOW.as_micros());
+    let wanted = format!("some {} {}\0", STALL_THRESHOLD.as_micros(), WINDOW.as_micros());
     file.write_all(wanted.as_bytes()).ok()?;
     Some(file)
 }
@@ -193,16 +198,16 @@ fn poll_for(files: &mut [PollFd<'_>], timeout: Duration) -> Result<()> {
 
 /// Returns the time for which some task was stalled for lack of memory, since the group was made or
 /// the machine booted; `None` where that is not known.
-fn look(path: &Path) -> Result<Option<Duration>> {
+fn read_stall_total(path: &Path) -> Result<Option<Duration>> {
     match std::fs::read_to_string(path) {
-        Ok(text) => stalled(&text, path).map(Some),
-        Err(error) if is_not_told(&error) => Ok(None),
+        Ok(text) => parse_stall_total(&text, path).map(Some),
+        Err(error) if is_unavailable(&error) => Ok(None),
         Err(source) => Err(Error::Read { path: path.to_owned(), source }),
     }
 }
 
 /// EOPNOTSUPP: `psi=0` on the kernel's command line. ENODEV: the group was removed.
-fn is_not_told(error: &std::io::Error) -> bool {
+fn is_unavailable(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
         || matches!(Errno::from_io_error(error), Some(Errno::OPNOTSUPP | Errno::NODEV))
 }
@@ -212,11 +217,11 @@ fn is_not_told(error: &std::io::Error) -> bool {
 ///
 /// # Errors
 /// If there is no such line.
-pub fn stalled(text: &str, path: &Path) -> Result<Duration> {
+pub fn parse_stall_total(text: &str, path: &Path) -> Result<Duration> {
     let expected = |line, found: &str| Error::Parse {
         path: path.to_owned(),
         line,
-        wanted: format!(
+        expected: format!(
             "'some ... total=MICROSECONDS', not '{found}'; is this a file of pressure?"
         ),
     };
@@ -278,9 +283,9 @@ full avg10=0.00 avg60=0.00 avg300=0.00 total=9002608
     #[test]
     fn the_total_is_read() {
         let path = Path::new("/proc/pressure/memory");
-        assert_eq!(stalled(TEXT, path).unwrap(), Duration::from_micros(22_262_148));
+        assert_eq!(parse_stall_total(TEXT, path).unwrap(), Duration::from_micros(22_262_148));
         for (text, line) in [("", 1), ("full total=1\n", 1), ("\nsome avg10=0.00 total=-1\n", 2)] {
-            let told = stalled(text, path).unwrap_err().to_string();
+            let told = parse_stall_total(text, path).unwrap_err().to_string();
             assert!(told.starts_with(&format!("/proc/pressure/memory:{line}: expected")), "{told}");
         }
     }
@@ -296,7 +301,7 @@ full avg10=0.00 avg60=0.00 avg300=0.00 total=9002608
         };
         let (group, machine_wide) = ((GROUP, &*some(0)), ("proc/vmstat", &*vmstat(1, 1)));
         let root = machine(&[MOUNTS, OWN, group, (stat, "anon 5\npgscan 7\n"), machine_wide]);
-        let mut watched = Pressure::watch(root.path()).unwrap();
+        let mut watched = PressureMonitor::watch(root.path()).unwrap();
         let (stop, _other) = quiet();
         let mut after = |total_us: u64| {
             write(&root, GROUP, &some(total_us));
@@ -325,8 +330,9 @@ full avg10=0.00 avg60=0.00 avg300=0.00 total=9002608
         ) {
             let path = Path::new("memory");
             let grown = format!("new line\nsome {field} total={total} {field}\nfull total=0\n");
-            prop_assert_eq!(stalled(&grown, path).ok(), Some(Duration::from_micros(total)));
-            let _ = stalled(&text, path);
+            let expected = Duration::from_micros(total);
+            prop_assert_eq!(parse_stall_total(&grown, path).ok(), Some(expected));
+            let _ = parse_stall_total(&text, path);
         }
     }
 
@@ -344,7 +350,7 @@ full avg10=0.00 avg60=0.00 avg300=0.00 total=9002608
     fn looks_are_compared() {
         let root = machine(&[(PROC, &some(5_000_000))]);
         let (stop, _open) = quiet();
-        let mut pressure = Pressure::watch(root.path()).unwrap();
+        let mut pressure = PressureMonitor::watch(root.path()).unwrap();
         let mut short = |total| {
             write(&root, PROC, &some(total));
             pressure.wait(Duration::ZERO, &stop).unwrap()
@@ -359,22 +365,27 @@ full avg10=0.00 avg60=0.00 avg300=0.00 total=9002608
     fn our_group_counts() {
         let root = machine(&[MOUNTS, OWN, (PROC, &some(7)), (GROUP, &some(1))]);
         let (stop, _open) = quiet();
-        let mut pressure = Pressure::watch(root.path()).unwrap();
+        let mut pressure = PressureMonitor::watch(root.path()).unwrap();
         write(&root, PROC, &some(9_000_000));
         assert!(!pressure.wait(Duration::ZERO, &stop).unwrap());
         write(&root, GROUP, &some(9_000_000));
         assert!(pressure.wait(Duration::ZERO, &stop).unwrap());
         assert_eq!(std::fs::read_to_string(root.path().join(GROUP)).unwrap(), some(9_000_000));
-        assert!(Pressure::watch(machine(&[MOUNTS, OWN, (PROC, TEXT)]).path()).unwrap().is_known());
+        assert!(
+            PressureMonitor::watch(machine(&[MOUNTS, OWN, (PROC, TEXT)]).path())
+                .unwrap()
+                .is_known()
+        );
     }
 
     /// Goal: a kernel without PSI never reports short memory, and an invalid file gives an error.
     #[test]
     fn nothing_and_nonsense() {
         let (stop, _open) = quiet();
-        let mut pressure = Pressure::watch(machine(&[]).path()).unwrap();
+        let mut pressure = PressureMonitor::watch(machine(&[]).path()).unwrap();
         assert!(!pressure.is_known() && !pressure.wait(Duration::ZERO, &stop).unwrap());
-        let odd = Pressure::watch(machine(&[(PROC, "plenty\n")]).path()).unwrap_err().to_string();
+        let odd =
+            PressureMonitor::watch(machine(&[(PROC, "plenty\n")]).path()).unwrap_err().to_string();
         assert!(odd.contains("proc/pressure/memory:1") && odd.contains("'plenty'"), "{odd}");
     }
 
@@ -386,7 +397,7 @@ full avg10=0.00 avg60=0.00 avg300=0.00 total=9002608
         drop(open);
         let invented = [machine(&[]), machine(&[(PROC, TEXT)])];
         for root in invented.iter().map(tempfile::TempDir::path).chain([Path::new("/")]) {
-            let mut pressure = Pressure::watch(root).unwrap();
+            let mut pressure = PressureMonitor::watch(root).unwrap();
             eprintln!("{pressure:?}");
             pressure.wait(Duration::from_secs(7200), &stop).unwrap();
         }

@@ -9,21 +9,22 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nodeward_machine::{Error, Life, MoveBatch, MoveOutcome, Process, Result};
+use nodeward_machine::{Error, Liveness, MovePagesCall, MovePagesOutcome, Process, Result};
 use nodeward_model::{
-    Bound, Cpumask, Identity, Mapping, MappingKind, NodeId, Page, Pid, Place, Placed, Range,
+    AffinityOutcome, Cpumask, Mapping, MappingKind, MemoryPolicies, NodeId, Page, PageLocation,
+    Pid, ProcessIdentity, Range,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::advice::{Attempt, Situation};
-use crate::frames::{Frames, LazyFrames};
-use crate::pagemap::{self, Entry, StandIn, WINDOW_PAGES, Window};
-use crate::placing::notes::Notes;
-use crate::placing::{self, Kernel};
+use crate::confinement::{Confinement, PrivilegedAction};
+use crate::frames::{FrameMap, LazyFrameMap};
+use crate::nudge::journal::NudgeJournal;
+use crate::nudge::{self, KernelAffinity};
+use crate::pagemap::{self, NonPresent, PAGE_TABLE_PAGES, PagemapEntry, PagemapWindow};
 use crate::populated;
-use crate::procfs::stat::Flags;
+use crate::procfs::stat::TaskFlags;
 use crate::procfs::{identity, maps, numa_maps, smaps};
-use crate::{bound, moving, sys};
+use crate::{memory_policies, move_pages, sys};
 
 /// Limit on the pages of one query; the kernel releases the target's lock after every 16.
 const QUERY_PAGES_MAX: usize = 4096;
@@ -38,9 +39,9 @@ pub struct LinuxProcess {
     pub(crate) pidfd: OwnedFd,
     pub(crate) maps: Mutex<File>,
     pub(crate) pagemap: File,
-    pub(crate) frames: Arc<LazyFrames>,
+    pub(crate) frames: Arc<LazyFrameMap>,
     pub(crate) pagemap_scan: bool,
-    pub(crate) notes: Arc<Notes>,
+    pub(crate) nudge_journal: Arc<NudgeJournal>,
     pub(crate) has_swap: bool,
     pub(crate) page_bytes: u64,
 }
@@ -50,19 +51,21 @@ impl Process for LinuxProcess {
         self.pid
     }
 
-    fn identity(&self) -> Result<Identity> {
+    fn identity(&self) -> Result<ProcessIdentity> {
         let identity = identity::read(Path::new("/"), self.pid)?;
         // If the held process is alive, files that were read by its path are its own.
         self.check_running().map(|()| identity)
     }
 
-    fn life(&self) -> Life {
+    fn liveness(&self) -> Liveness {
         if has_exited(&self.pidfd) {
-            return Life::Exited;
+            return Liveness::Exited;
         }
         match pagemap::entry(&self.pagemap, 0, self.page_bytes) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.without_memory(),
-            Ok(_) | Err(_) => Life::Running,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                self.liveness_without_memory()
+            }
+            Ok(_) | Err(_) => Liveness::Running,
         }
     }
 
@@ -71,7 +74,7 @@ impl Process for LinuxProcess {
         let text = self.read_maps().map_err(|source| self.failed(path.clone(), source))?;
         let mut mappings = maps::parse(&text, &path)?;
         self.mark_huge(&mut mappings);
-        match mappings.is_empty() && self.life() != Life::Running {
+        match mappings.is_empty() && self.liveness() != Liveness::Running {
             true => Err(Error::Gone(self.pid)),
             false => Ok(mappings),
         }
@@ -93,14 +96,14 @@ impl Process for LinuxProcess {
     }
 
     fn pages(&self, mapping: &Mapping, range: Range, into: &mut Vec<Page>) -> Result<()> {
-        let mut places = Vec::with_capacity(WINDOW_PAGES);
-        self.each_window(range, |piece, window| {
+        let mut places = Vec::with_capacity(PAGE_TABLE_PAGES);
+        self.for_each_window(range, |piece, window| {
             places.clear();
-            self.window_places(piece, window, &mut places)?;
+            self.window_locations(piece, window, &mut places)?;
             let first = into.len();
             into.extend(window.entries().zip(&places).map(|(entry, &place)| {
                 let shared = entry.is_present() && !entry.is_exclusive();
-                Page { place, shared, folio_pages: 1 }
+                Page { location: place, shared, folio_pages: 1 }
             }));
             match mapping.huge_page_bytes {
                 Some(bytes) => mark_hugetlb(&mut into[first..], piece, self.page_bytes, bytes),
@@ -110,43 +113,47 @@ impl Process for LinuxProcess {
         })
     }
 
-    fn places(&self, range: Range, into: &mut Vec<Place>) -> Result<()> {
-        self.each_window(range, |piece, window| self.window_places(piece, window, into))
+    fn locations(&self, range: Range, into: &mut Vec<PageLocation>) -> Result<()> {
+        self.for_each_window(range, |piece, window| self.window_locations(piece, window, into))
     }
 
     fn frames(&self, range: Range, into: &mut Vec<Option<u64>>) -> Result<()> {
         if self.frames.get().is_none() {
-            let situation = Situation::find(Path::new("/"));
-            return Err(situation.denied("seeing page frame numbers", Attempt::FrameNumbers));
+            let situation = Confinement::detect(Path::new("/"));
+            return Err(
+                situation.denied("seeing page frame numbers", PrivilegedAction::FrameNumbers)
+            );
         }
-        self.each_window(range, |_, window| {
-            into.extend(window.entries().map(Entry::frame));
+        self.for_each_window(range, |_, window| {
+            into.extend(window.entries().map(PagemapEntry::frame));
             Ok(())
         })
     }
 
-    fn locate(&self, addresses: &[u64]) -> Result<Vec<Place>> {
+    fn locate(&self, addresses: &[u64]) -> Result<Vec<PageLocation>> {
         let mut places = Vec::with_capacity(addresses.len());
         for chunk in addresses.chunks(QUERY_PAGES_MAX) {
             let mut status = vec![0; chunk.len()];
             sys::query_pages(self.pid.number(), chunk, &mut status)
-                .map_err(|source| moving::query_error(self.pid, source))?;
-            places.extend(chunk.iter().zip(&status).map(|(&at, &code)| self.place(at, code)));
+                .map_err(|source| move_pages::query_error(self.pid, source))?;
+            places.extend(
+                chunk.iter().zip(&status).map(|(&at, &code)| self.reported_location(at, code)),
+            );
         }
         self.check_running().map(|()| places)
     }
 
-    fn move_pages(&self, batch: &MoveBatch) -> Result<MoveOutcome> {
-        if self.life() != Life::Running {
+    fn move_pages(&self, batch: &MovePagesCall) -> Result<MovePagesOutcome> {
+        if self.liveness() != Liveness::Running {
             return Err(Error::Gone(self.pid));
         }
-        let outcome = moving::move_pages(self.pid, batch)?;
-        Ok(moving::seen_alive(outcome, self.life()))
+        let outcome = move_pages::move_pages(self.pid, batch)?;
+        Ok(move_pages::gone_unless_running(outcome, self.liveness()))
     }
 
     /// Policies of threads other than the first are not seen; the only file that shows them costs
     /// another page table walk for each thread.
-    fn bound(&self) -> Result<Bound> {
+    fn memory_policies(&self) -> Result<MemoryPolicies> {
         let path = self.folder.join("numa_maps");
         let text = match std::fs::read(&path) {
             Ok(text) => text,
@@ -156,56 +163,57 @@ impl Process for LinuxProcess {
         };
         let path = self.folder.join("maps");
         let mapped = self.read_maps().map_err(|source| self.failed(path.clone(), source))?;
-        let bound = bound::judge(&numa_maps::policies(&text), &maps::parse(&mapped, &path)?);
+        let bound =
+            memory_policies::infer(&numa_maps::policies(&text), &maps::parse(&mapped, &path)?);
         self.check_running().map(|()| bound)
     }
 
-    fn nudge(&self, tid: u32, cpus: &Cpumask) -> Result<Placed> {
+    fn nudge(&self, tid: u32, cpus: &Cpumask) -> Result<AffinityOutcome> {
         let thread = (self.pid, tid);
-        self.place_thread(tid, |kernel| placing::nudge(kernel, &self.notes, thread, cpus))
+        self.change_affinity(tid, |kernel| nudge::nudge(kernel, &self.nudge_journal, thread, cpus))
     }
 
-    fn pin(&self, tid: u32, cpus: &Cpumask) -> Result<Placed> {
-        self.place_thread(tid, |kernel| placing::pin(kernel, tid, cpus))
+    fn pin(&self, tid: u32, cpus: &Cpumask) -> Result<AffinityOutcome> {
+        self.change_affinity(tid, |kernel| nudge::pin(kernel, tid, cpus))
     }
 }
 
 impl LinuxProcess {
     /// The memory that was held is gone: by exec, or because the process is exiting, which takes
     /// long if there is much memory to free.
-    fn without_memory(&self) -> Life {
+    fn liveness_without_memory(&self) -> Liveness {
         let stat = std::fs::read(self.folder.join("stat")).unwrap_or_default();
-        match Flags::parse(&stat) {
-            Some(flags) if !flags.is_exiting() && !has_exited(&self.pidfd) => Life::Replaced,
-            _ => Life::Exited,
+        match TaskFlags::parse(&stat) {
+            Some(flags) if !flags.is_exiting() && !has_exited(&self.pidfd) => Liveness::Replaced,
+            _ => Liveness::Exited,
         }
     }
 
     fn check_running(&self) -> Result<()> {
-        match self.life() {
-            Life::Running => Ok(()),
-            Life::Exited | Life::Replaced => Err(Error::Gone(self.pid)),
+        match self.liveness() {
+            Liveness::Running => Ok(()),
+            Liveness::Exited | Liveness::Replaced => Err(Error::Gone(self.pid)),
         }
     }
 
     /// Places a thread if it is one of this process. The id of a thread that exits meanwhile is
     /// reused only after all ids have been used once.
-    fn place_thread(
+    fn change_affinity(
         &self,
         tid: u32,
-        act: impl FnOnce(&Kernel<'_>) -> io::Result<Placed>,
-    ) -> Result<Placed> {
+        act: impl FnOnce(&KernelAffinity<'_>) -> io::Result<AffinityOutcome>,
+    ) -> Result<AffinityOutcome> {
         self.check_running()?;
         let is_ours = || self.folder.join(format!("task/{tid}")).exists();
         if !is_ours() {
-            return self.check_running().map(|()| Placed::Gone);
+            return self.check_running().map(|()| AffinityOutcome::Gone);
         }
-        let placed = act(&Kernel { root: Path::new("/"), folder: &self.folder });
+        let placed = act(&KernelAffinity { root: Path::new("/"), folder: &self.folder });
         match placed {
-            Ok(placed) => Ok(if is_ours() { placed } else { Placed::Gone }),
+            Ok(placed) => Ok(if is_ours() { placed } else { AffinityOutcome::Gone }),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let what = format!("placing threads of process {}", self.pid);
-                Err(Situation::find(Path::new("/")).denied(what, Attempt::Threads))
+                Err(Confinement::detect(Path::new("/")).denied(what, PrivilegedAction::Threads))
             }
             Err(source) => Err(Error::Syscall { call: "sched_setaffinity", source }),
         }
@@ -236,13 +244,13 @@ impl LinuxProcess {
     }
 
     /// Reads the entries of a range, one page table at a time.
-    fn each_window(
+    fn for_each_window(
         &self,
         range: Range,
-        mut look: impl FnMut(Range, &Window) -> Result<()>,
+        mut look: impl FnMut(Range, &PagemapWindow) -> Result<()>,
     ) -> Result<()> {
-        let mut window = Window::new();
-        for piece in range.aligned_pieces(WINDOW_PAGES as u64 * self.page_bytes) {
+        let mut window = PagemapWindow::new();
+        for piece in range.aligned_pieces(PAGE_TABLE_PAGES as u64 * self.page_bytes) {
             window
                 .read(&self.pagemap, piece, self.page_bytes)
                 .map_err(|source| self.failed(self.folder.join("pagemap"), source))?;
@@ -253,14 +261,19 @@ impl LinuxProcess {
 
     /// Appends the places of the pages of a window. Pages whose frame numbers do not give their
     /// node are queried.
-    fn window_places(&self, range: Range, window: &Window, into: &mut Vec<Place>) -> Result<()> {
+    fn window_locations(
+        &self,
+        range: Range,
+        window: &PagemapWindow,
+        into: &mut Vec<PageLocation>,
+    ) -> Result<()> {
         let frames = self.frames.get();
         let first = into.len();
         let mut unknown = Vec::new();
         for (index, entry) in window.entries().enumerate() {
-            let place = self.place_of(entry, frames);
+            let place = self.location_of_entry(entry, frames);
             unknown.extend(place.is_none().then_some(index));
-            into.push(place.unwrap_or(Place::Absent));
+            into.push(place.unwrap_or(PageLocation::Absent));
         }
         if unknown.is_empty() {
             return Ok(());
@@ -274,72 +287,80 @@ impl LinuxProcess {
     }
 
     /// Returns the place of an entry's page; `None` if only a query can tell.
-    fn place_of(&self, entry: Entry, frames: Option<&Frames>) -> Option<Place> {
+    fn location_of_entry(
+        &self,
+        entry: PagemapEntry,
+        frames: Option<&FrameMap>,
+    ) -> Option<PageLocation> {
         if !entry.is_present() {
-            return Some(self.place_if_absent(entry));
+            return Some(self.location_if_not_present(entry));
         }
         let frame = entry.frame()?;
         let frames = frames?;
-        if frames.is_zero(frame)? { Some(Place::Fixed) } else { frames.node(frame).map(Place::On) }
+        if frames.is_zero(frame)? {
+            Some(PageLocation::Unmovable)
+        } else {
+            frames.node(frame).map(PageLocation::On)
+        }
     }
 
     /// Returns the place of a page by the kernel's status code. If the code does not give a node,
     /// its entry is read.
-    fn place(&self, address: u64, code: i32) -> Place {
+    fn reported_location(&self, address: u64, code: i32) -> PageLocation {
         if let Ok(node) = u32::try_from(code) {
-            return Place::On(NodeId(node));
+            return PageLocation::On(NodeId(node));
         }
         let start = address - address % self.page_bytes;
         match pagemap::entry(&self.pagemap, start, self.page_bytes) {
-            Ok(entry) if entry.is_present() => self.place_of_odd(start, entry),
-            Ok(entry) => self.place_if_absent(entry),
-            Err(_) => Place::Absent,
+            Ok(entry) if entry.is_present() => self.location_of_unreported(start, entry),
+            Ok(entry) => self.location_if_not_present(entry),
+            Err(_) => PageLocation::Absent,
         }
     }
 
     /// Returns the place of a page that is present though the kernel's status had no node: it never
     /// moves, or it was mapped (for example by a new mapping at the same address) after the query.
-    fn place_of_odd(&self, address: u64, entry: Entry) -> Place {
-        self.place_of(entry, self.frames.get()).unwrap_or_else(|| {
+    fn location_of_unreported(&self, address: u64, entry: PagemapEntry) -> PageLocation {
+        self.location_of_entry(entry, self.frames.get()).unwrap_or_else(|| {
             let mut status = [-1];
             let asked = sys::query_pages(self.pid.number(), &[address], &mut status);
             let node = asked.ok().and_then(|()| u32::try_from(status[0]).ok());
-            node.map_or(Place::Fixed, |node| Place::On(NodeId(node)))
+            node.map_or(PageLocation::Unmovable, |node| PageLocation::On(NodeId(node)))
         })
     }
 
     /// Returns the place of a page that is not present.
-    fn place_if_absent(&self, entry: Entry) -> Place {
-        match entry.stand_in() {
-            None | Some(StandIn::Marker) => Place::Absent,
-            Some(StandIn::Migration) => Place::InFlight,
-            Some(StandIn::Swap) if !self.has_swap => Place::InFlight,
-            Some(StandIn::Swap) => Place::Swapped,
+    fn location_if_not_present(&self, entry: PagemapEntry) -> PageLocation {
+        match entry.non_present() {
+            None | Some(NonPresent::Marker) => PageLocation::Absent,
+            Some(NonPresent::Migration) => PageLocation::InFlight,
+            Some(NonPresent::Swap) if !self.has_swap => PageLocation::InFlight,
+            Some(NonPresent::Swap) => PageLocation::Swapped,
         }
     }
 
     /// Marks folios: runs of consecutive frames whose flags show that they belong together. One
     /// frame of each window is checked first, because the kernel takes as long to show flags as to
     /// show entries. Folios that are missed that way are moved all the same, a little slower.
-    fn mark_folios(&self, window: &Window, pages: &mut [Page]) {
+    fn mark_folios(&self, window: &PagemapWindow, pages: &mut [Page]) {
         let Some(frames) = self.frames.get() else { return };
         for (at, first, length) in runs_of_frames(window.entries(), FOLIO_PAGES_MIN) {
             let pages = &mut pages[at..at + length];
-            if length == WINDOW_PAGES && frames.fills_window(first) {
-                mark_whole(pages);
+            if length == PAGE_TABLE_PAGES && frames.is_page_table_folio(first) {
+                mark_one_folio(pages);
             } else if frames.is_in_folio(first + 1) {
-                mark_run(pages, &frames.flags(first, length));
+                mark_folios_in_run(pages, &frames.flags(first, length));
             }
         }
     }
 
     fn failed(&self, path: PathBuf, source: io::Error) -> Error {
-        failed(self.pid, path, source)
+        file_error(self.pid, path, source)
     }
 }
 
 /// Returns the error of a read from an open file of a process's directory.
-pub(crate) fn failed(pid: Pid, path: PathBuf, source: io::Error) -> Error {
+pub(crate) fn file_error(pid: Pid, path: PathBuf, source: io::Error) -> Error {
     match source.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound => Error::Gone(pid),
         _ if source.raw_os_error() == Some(libc::ESRCH) => Error::Gone(pid),
@@ -348,29 +369,28 @@ pub(crate) fn failed(pid: Pid, path: PathBuf, source: io::Error) -> Error {
 }
 
 /// Opens a file of a process's directory. `attempt` explains a refusal.
-pub(crate) fn open(
+pub(crate) fn open_file(
     pid: Pid,
     path: PathBuf,
     options: &OpenOptions,
-    attempt: Attempt,
+    attempt: PrivilegedAction,
 ) -> Result<File> {
     options.open(&path).map_err(|source| match source.kind() {
-        io::ErrorKind::PermissionDenied => {
-            Situation::find(Path::new("/")).denied(format!("looking into process {pid}"), attempt)
-        }
-        _ => failed(pid, path, source),
+        io::ErrorKind::PermissionDenied => Confinement::detect(Path::new("/"))
+            .denied(format!("looking into process {pid}"), attempt),
+        _ => file_error(pid, path, source),
     })
 }
 
 /// Returns the runs of at least `length_min` consecutive frames: the index of the first entry, its
 /// frame, and the number of frames.
 fn runs_of_frames(
-    entries: impl Iterator<Item = Entry>,
+    entries: impl Iterator<Item = PagemapEntry>,
     length_min: usize,
 ) -> Vec<(usize, u64, usize)> {
     let mut runs = Vec::new();
     let mut run = (0, 0, 0);
-    for (index, frame) in entries.map(Entry::frame).chain([None]).enumerate() {
+    for (index, frame) in entries.map(PagemapEntry::frame).chain([None]).enumerate() {
         let (_, first, length) = run;
         if frame == Some(first + length as u64) && length > 0 {
             run.2 += 1;
@@ -382,11 +402,11 @@ fn runs_of_frames(
     runs
 }
 
-fn mark_run(pages: &mut [Page], flags: &[crate::frames::FrameFlags]) {
+fn mark_folios_in_run(pages: &mut [Page], flags: &[crate::frames::FrameFlags]) {
     let mut head = 0;
     for (i, flag) in flags.iter().enumerate() {
         if flag.is_zero() {
-            pages[i].place = Place::Fixed;
+            pages[i].location = PageLocation::Unmovable;
         }
         if i > 0 && flag.is_tail() {
             pages[i].folio_pages = 0;
@@ -398,7 +418,7 @@ fn mark_run(pages: &mut [Page], flags: &[crate::frames::FrameFlags]) {
 }
 
 /// Marks all of these pages as one folio.
-fn mark_whole(pages: &mut [Page]) {
+fn mark_one_folio(pages: &mut [Page]) {
     pages.iter_mut().for_each(|page| page.folio_pages = 0);
     pages[0].folio_pages = u32::try_from(pages.len()).unwrap_or(u32::MAX);
 }
@@ -425,8 +445,8 @@ mod tests {
 
     #[test]
     fn frames_that_follow_each_other_are_one_run() {
-        let present = |frame: u64| Entry::from_bytes((1 << 63 | frame).to_ne_bytes());
-        let absent = Entry::from_bytes([0; 8]);
+        let present = |frame: u64| PagemapEntry::from_bytes((1 << 63 | frame).to_ne_bytes());
+        let absent = PagemapEntry::from_bytes([0; 8]);
         let entries = [present(7), present(8), absent, present(9), present(10), present(3)];
         assert_eq!(runs_of_frames(entries.into_iter(), 1), [(0, 7, 2), (3, 9, 2), (5, 3, 1)]);
         assert_eq!(runs_of_frames(entries.into_iter(), 2), [(0, 7, 2), (3, 9, 2)]);

@@ -20,17 +20,17 @@ const NAMES: [&str; 4] = ["/dev/zero", "/SYSV", "/memfd:", "/dev/shm/"];
 
 /// Open segments; they outlive the processes that map them.
 #[derive(Debug, Default)]
-pub struct Segments {
+pub struct SharedSegments {
     files: Vec<File>,
     /// Mappings of segments that this process may not open (needs CAP_SYS_ADMIN or
     /// CAP_CHECKPOINT_RESTORE).
     pub denied: u64,
 }
 
-impl Segments {
+impl SharedSegments {
     /// Opens the segments that processes map now, each once. Processes that exit meanwhile have
     /// none.
-    pub fn of<'a>(processes: impl Iterator<Item = &'a dyn Process>) -> Self {
+    pub fn mapped_by<'a>(processes: impl Iterator<Item = &'a dyn Process>) -> Self {
         let mut segments = Self::default();
         let mut seen = BTreeSet::new();
         for process in processes {
@@ -39,13 +39,13 @@ impl Segments {
             for mapping in shared {
                 let range = mapping.range;
                 let path = format!("/proc/{}/map_files/{range}", process.pid());
-                segments.take(mapping, &path, &mut seen);
+                segments.add(mapping, &path, &mut seen);
             }
         }
         segments
     }
 
-    fn take(&mut self, mapping: &Mapping, path: &str, seen: &mut BTreeSet<(u64, u64)>) {
+    fn add(&mut self, mapping: &Mapping, path: &str, seen: &mut BTreeSet<(u64, u64)>) {
         // A file outside tmpfs may be a device, so the path is opened without opening the device
         // (O_PATH).
         let referred = OFlags::PATH.bits().cast_signed();
@@ -81,18 +81,19 @@ mod tests {
 
     use super::*;
     use crate::Linux;
-    use crate::own::{Area, Backing};
+    use crate::own_process::{AreaBacking, MappedArea};
 
     /// Goal: a segment that is mapped twice is found once, whatever its name; a file on a disk and
     /// private memory are not segments.
     #[test]
     fn each_segment_is_found_once() {
-        let us = Linux::open().hold(Pid::new(std::process::id()).unwrap()).unwrap();
+        let us = Linux::open().open_process(Pid::new(std::process::id()).unwrap()).unwrap();
         let file = tempfile::tempfile_in("/dev/shm").unwrap();
         file.set_len(1 << 20).unwrap();
-        let _areas = [(); 2].map(|()| Area::map(1 << 20, Backing::SharedFile(file.as_fd())));
+        let _areas =
+            [(); 2].map(|()| MappedArea::map(1 << 20, AreaBacking::SharedFile(file.as_fd())));
         let wanted = file.metadata().unwrap();
-        let segments = Segments::of([&*us].into_iter());
+        let segments = SharedSegments::mapped_by([&*us].into_iter());
         if segments.denied > 0 {
             println!("skipped: /proc/PID/map_files is not for this user");
             return;

@@ -9,7 +9,7 @@ mod cpus;
 mod files;
 pub(crate) mod huge_pages;
 mod nodes;
-mod tree;
+mod synthetic_capture;
 
 use std::path::Path;
 
@@ -17,9 +17,9 @@ use nodeward_machine::Result;
 use nodeward_model::{Cpumask, NodeId, Topology};
 
 pub use capture::{CaptureError, capture, unpack};
-pub use tree::as_capture;
+pub use synthetic_capture::as_capture;
 
-use files::{Buffer, Dir};
+use files::{Dir, ReadBuffer};
 
 /// The kernel's directory of CPUs, below the root.
 const CPU_DIR: &str = "sys/devices/system/cpu";
@@ -30,11 +30,11 @@ const NODE_DIR: &str = "sys/devices/system/node";
 /// below a root, which is `/` on a live machine.
 pub fn read_topology(root: &Path) -> Result<Topology> {
     let cpu_dir = Dir::open(root.join(CPU_DIR))?;
-    let mut buffer = Buffer::default();
+    let mut buffer = ReadBuffer::default();
     let cpus = online(&cpu_dir, &mut buffer)?;
     let (nodes, distances) = match Dir::open_if_present(root.join(NODE_DIR))? {
         Some(node_dir) => nodes::read(&node_dir, &mut buffer)?,
-        None => (nodes::single(root, &cpus, &mut buffer)?, None),
+        None => (nodes::single_node(root, &cpus, &mut buffer)?, None),
     };
     let (cores, caches) = cpus::read(&cpu_dir, &cpus, &nodes)?;
     let page_bytes = rustix::param::page_size() as u64;
@@ -48,10 +48,10 @@ pub fn read_topology(root: &Path) -> Result<Topology> {
 /// # Errors
 /// If the kernel's list cannot be read or parsed.
 pub fn online_cpus(root: &Path) -> Result<Cpumask> {
-    online(&Dir::open(root.join(CPU_DIR))?, &mut Buffer::default())
+    online(&Dir::open(root.join(CPU_DIR))?, &mut ReadBuffer::default())
 }
 
-fn online(cpu_dir: &Dir, buffer: &mut Buffer) -> Result<Cpumask> {
+fn online(cpu_dir: &Dir, buffer: &mut ReadBuffer) -> Result<Cpumask> {
     cpu_dir.require("online", buffer)?.list()
 }
 
@@ -61,5 +61,5 @@ fn online(cpu_dir: &Dir, buffer: &mut Buffer) -> Result<Cpumask> {
 /// If the node has no file with that number.
 pub fn free_bytes(root: &Path, node: NodeId) -> Result<u64> {
     let dir = Dir::open(root.join(NODE_DIR))?;
-    nodes::free_bytes(&dir, node, &mut Buffer::default())
+    nodes::free_bytes(&dir, node, &mut ReadBuffer::default())
 }

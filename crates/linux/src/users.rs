@@ -11,14 +11,14 @@ use nodeward_machine::{Error, Result};
 ///
 /// # Errors
 /// If that file cannot be read.
-pub fn number(name: &str) -> Result<Option<u32>> {
+pub fn uid(name: &str) -> Result<Option<u32>> {
     match name.parse() {
         Ok(number) => Ok(Some(number)),
-        Err(_) => in_file(Path::new("/etc/passwd"), name),
+        Err(_) => uid_in_file(Path::new("/etc/passwd"), name),
     }
 }
 
-fn in_file(path: &Path, name: &str) -> Result<Option<u32>> {
+fn uid_in_file(path: &Path, name: &str) -> Result<Option<u32>> {
     let text = match fs::read(path) {
         Ok(text) => String::from_utf8_lossy(&text).into_owned(),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -42,11 +42,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("passwd");
         fs::write(&path, "root:x:0:0::/root:/bin/sh\nodd\nweb:x:33:34::/:/bin/false\n").unwrap();
-        assert_eq!(in_file(&path, "web").unwrap(), Some(33));
-        assert_eq!(in_file(&path, "x").unwrap(), None);
-        assert_eq!(in_file(&path, "odd").unwrap(), None);
-        assert_eq!(in_file(&folder.path().join("none"), "web").unwrap(), None);
-        assert_eq!(number("1000").unwrap(), Some(1000));
-        assert_eq!(number("root").unwrap(), Some(0));
+        assert_eq!(uid_in_file(&path, "web").unwrap(), Some(33));
+        assert_eq!(uid_in_file(&path, "x").unwrap(), None);
+        assert_eq!(uid_in_file(&path, "odd").unwrap(), None);
+        assert_eq!(uid_in_file(&folder.path().join("none"), "web").unwrap(), None);
+        assert_eq!(uid("1000").unwrap(), Some(1000));
+        assert_eq!(uid("root").unwrap(), Some(0));
     }
 }

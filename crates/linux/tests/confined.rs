@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use nodeward_linux::advice::{Attempt, Situation};
+use nodeward_linux::confinement::{Confinement, PrivilegedAction};
 use nodeward_linux::file_cache::check_kernel;
-use nodeward_linux::probes::{State, can_move, examine};
+use nodeward_linux::probes::{CheckState, can_move, check_all};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, apply_filter,
@@ -16,11 +16,11 @@ const ENOSYS: u32 = 38;
 const EPERM: u32 = 1;
 
 /// Makes calls of the current thread fail, as container runtimes do.
-fn refuse(calls: &[i64], errno: u32) {
-    confine(calls.iter().map(|&call| (call, Vec::new())).collect(), errno);
+fn fail_calls(calls: &[i64], errno: u32) {
+    apply_seccomp(calls.iter().map(|&call| (call, Vec::new())).collect(), errno);
 }
 
-fn confine(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: u32) {
+fn apply_seccomp(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: u32) {
     let machine = std::env::consts::ARCH.try_into().unwrap();
     let refusal = SeccompAction::Errno(errno);
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refusal, machine).unwrap();
@@ -28,8 +28,8 @@ fn confine(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: u32) {
     apply_filter(&program).unwrap();
 }
 
-fn state(check: &str) -> State {
-    let findings = examine(Path::new("/"));
+fn state(check: &str) -> CheckState {
+    let findings = check_all(Path::new("/"));
     findings.into_iter().find(|finding| finding.check == check).unwrap().state
 }
 
@@ -37,12 +37,12 @@ fn state(check: &str) -> State {
 fn a_filter_is_named_as_the_cause_whatever_error_it_returns() {
     for errno in [EPERM, ENOSYS] {
         let confined = std::thread::spawn(move || {
-            refuse(&[libc::SYS_move_pages], errno);
-            let need = Situation::find(Path::new("/")).need(Attempt::Pages);
-            (state("move-pages"), can_move(&examine(Path::new("/"))), need)
+            fail_calls(&[libc::SYS_move_pages], errno);
+            let need = Confinement::detect(Path::new("/")).remedy(PrivilegedAction::Pages);
+            (state("move-pages"), can_move(&check_all(Path::new("/"))), need)
         });
         let (state, can_move, need) = confined.join().unwrap();
-        assert_eq!(state.seen(), "a seccomp filter refuses the call", "{errno}");
+        assert_eq!(state.observation(), "a seccomp filter refuses the call", "{errno}");
         assert!(need.contains("seccomp filter refuses move_pages"), "{need}");
         assert!(!can_move, "{errno}");
     }
@@ -50,19 +50,20 @@ fn a_filter_is_named_as_the_cause_whatever_error_it_returns() {
 
 #[test]
 fn a_filter_that_lets_the_call_through_is_not_blamed() {
-    refuse(&[libc::SYS_set_mempolicy], EPERM);
-    let situation = Situation::find(Path::new("/"));
+    fail_calls(&[libc::SYS_set_mempolicy], EPERM);
+    let situation = Confinement::detect(Path::new("/"));
     assert!(situation.set_mempolicy_filtered && !situation.move_pages_filtered);
     assert_eq!(state("move-pages").name(), "ok");
-    assert!(situation.need(Attempt::Policy).contains("refuses set_mempolicy"));
+    assert!(situation.remedy(PrivilegedAction::Policy).contains("refuses set_mempolicy"));
 }
 
 #[test]
 fn without_a_filter_nothing_is_blamed_on_one() {
-    let situation = Situation::find(Path::new("/"));
-    assert!(!situation.move_pages_filtered || situation.status.filtered == Some(true));
+    let situation = Confinement::detect(Path::new("/"));
+    assert!(!situation.move_pages_filtered || situation.privileges.seccomp_filtered == Some(true));
     assert!(
-        matches!(state("move-pages"), State::Works(_)) || situation.status.filtered != Some(false)
+        matches!(state("move-pages"), CheckState::Works(_))
+            || situation.privileges.seccomp_filtered != Some(false)
     );
 }
 
@@ -74,7 +75,7 @@ fn an_old_kernel_cannot_map_what_is_cached() {
     let is_advice =
         SeccompCondition::new(2, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, advice).unwrap();
     let rule = SeccompRule::new(vec![is_advice]).unwrap();
-    confine([(libc::SYS_madvise, vec![rule])].into(), libc::EINVAL as u32);
+    apply_seccomp([(libc::SYS_madvise, vec![rule])].into(), libc::EINVAL as u32);
     let error = check_kernel().unwrap_err().to_string();
     assert!(error.contains("MADV_POPULATE_READ") && error.contains("Linux 5.14"), "{error}");
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use nodeward_linux::file_cache::{Batches, Looked, Trouble, check_kernel};
+use nodeward_linux::file_cache::{CacheScan, MappedBatches, ProblemKind, check_kernel};
 use tempfile::TempDir;
 
 /// Returns a directory to walk, if this kernel can map cached pages.
@@ -24,13 +24,13 @@ fn write(path: &Path, pages: usize) {
 }
 
 /// Walks paths; returns the counts, and the base pages that were mapped in each batch.
-fn look(paths: &[&Path]) -> (Looked, Vec<u64>) {
-    let mut batches = Batches::of(paths.iter().map(PathBuf::from).collect());
+fn scan(paths: &[&Path]) -> (CacheScan, Vec<u64>) {
+    let mut batches = MappedBatches::new(paths.iter().map(PathBuf::from).collect());
     let mut pages = Vec::new();
     while let Some(batch) = batches.next_batch(|| false) {
         pages.push(batch.mapped_bytes() / rustix::param::page_size() as u64);
     }
-    (batches.into_looked(), pages)
+    (batches.into_scan(), pages)
 }
 
 /// Goal: pages are mapped as long as the batch lives, at its addresses, and no longer.
@@ -40,7 +40,7 @@ fn nothing_stays_mapped() {
     let path = folder.path().join("file");
     write(&path, 100);
     let maps = || fs::read_to_string("/proc/self/maps").unwrap();
-    let mut batches = Batches::of(vec![path.clone()]);
+    let mut batches = MappedBatches::new(vec![path.clone()]);
     let batch = batches.next_batch(|| false).unwrap();
     let range = batch.ranges()[0];
     assert_eq!(range.bytes(), batch.mapped_bytes());
@@ -68,7 +68,7 @@ fn every_file_once() {
     symlink("..", at("tree/deep/up")).unwrap();
     symlink("tree", at("named")).unwrap();
     let _socket = UnixListener::bind(at("tree/socket")).unwrap();
-    let (looked, pages) = look(&[&at("named"), &at("tree/deep"), &at("tree/a")]);
+    let (looked, pages) = scan(&[&at("named"), &at("tree/deep"), &at("tree/a")]);
     assert_eq!((looked.files, looked.files_cached), (3, 2));
     assert_eq!((looked.others, looked.problems), (3, 0));
     assert_eq!(looked.cached_bytes, 5 * rustix::param::page_size() as u64);
@@ -82,14 +82,14 @@ fn many_files_make_several_batches() {
     for number in 0..1100 {
         fs::write(folder.path().join(number.to_string()), [7]).unwrap();
     }
-    let (looked, pages) = look(&[folder.path()]);
+    let (looked, pages) = scan(&[folder.path()]);
     assert_eq!((looked.files, looked.files_cached), (1100, 1100));
     assert_eq!(pages, [1024, 76]);
-    let counted = Batches::of(vec![folder.path().into()]).cached_bytes(|| false);
+    let counted = MappedBatches::new(vec![folder.path().into()]).cached_bytes(|| false);
     assert_eq!(counted, looked.cached_bytes, "the same without mapping");
-    let mut stopped = Batches::of(vec![folder.path().into()]);
+    let mut stopped = MappedBatches::new(vec![folder.path().into()]);
     assert!(stopped.next_batch(|| true).is_none());
-    assert_eq!(stopped.into_looked().files, 0, "who is to stop looks at nothing more");
+    assert_eq!(stopped.into_scan().files, 0, "who is to stop looks at nothing more");
 }
 
 /// Goal: a file that cannot be opened is reported by its name, the first twenty of many.
@@ -97,11 +97,11 @@ fn many_files_make_several_batches() {
 fn what_cannot_be_opened_is_told() {
     let Some(folder) = folder() else { return };
     let missing: Vec<PathBuf> = (0..30).map(|n| folder.path().join(n.to_string())).collect();
-    let (looked, pages) = look(&missing.iter().map(PathBuf::as_path).collect::<Vec<_>>());
+    let (looked, pages) = scan(&missing.iter().map(PathBuf::as_path).collect::<Vec<_>>());
     assert_eq!((looked.problems, looked.not_permitted, pages.len()), (30, 0, 0));
     assert_eq!(looked.first_problems.len(), 20);
     let first = &looked.first_problems[0];
-    assert_eq!((&first.path, first.trouble), (&missing[0], Trouble::Vanished));
+    assert_eq!((&first.path, first.kind), (&missing[0], ProblemKind::Vanished));
 }
 
 /// Returns a sparse file of 4 TiB with `bytes` bytes written at each of these places; `None` where
@@ -134,12 +134,12 @@ fn holes_take_nothing() {
     if sparse(&path, page as usize, &places).is_none() {
         return;
     }
-    let (looked, pages) = look(&[&path]);
+    let (looked, pages) = scan(&[&path]);
     assert_eq!((looked.files, looked.files_cached, looked.problems), (1, 1, 0));
     assert_eq!((pages, looked.cached_bytes), (vec![3], 3 * page));
-    assert!(looked.looked_bytes <= 3 * SMALL_BYTES, "{looked:?}");
-    assert!(looked.asked <= 121, "{looked:?}");
-    let counted = Batches::of(vec![path]).cached_bytes(|| false);
+    assert!(looked.scanned_bytes <= 3 * SMALL_BYTES, "{looked:?}");
+    assert!(looked.queries <= 121, "{looked:?}");
+    let counted = MappedBatches::new(vec![path]).cached_bytes(|| false);
     assert_eq!(counted, 3 * page, "the same without mapping");
 }
 
@@ -154,11 +154,11 @@ fn what_was_read_of_a_hole_is_seen() {
     let mut zeros = vec![1; page];
     file.read_exact_at(&mut zeros, 3 << 40).unwrap();
     assert!(zeros.iter().all(|&byte| byte == 0));
-    let (looked, _) = look(&[&path]);
+    let (looked, _) = scan(&[&path]);
     let kept = mincore_finds_holes(&path);
     let seen = looked.cached_bytes > page as u64;
     assert!(seen == kept || looked.holes_bytes > 3 << 40, "{looked:?}, in memory: {kept}");
-    assert!(looked.looked_bytes <= 2 * SMALL_BYTES, "{looked:?}");
+    assert!(looked.scanned_bytes <= 2 * SMALL_BYTES, "{looked:?}");
 }
 
 /// Returns true if a read of a hole caches pages on this file system; tests it with a file so small
@@ -169,5 +169,5 @@ fn mincore_finds_holes(beside: &Path) -> bool {
     let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
     file.set_len(SMALL_BYTES).unwrap();
     file.read_exact_at(&mut vec![1; page], 0).unwrap();
-    look(&[&path]).0.cached_bytes > 0
+    scan(&[&path]).0.cached_bytes > 0
 }

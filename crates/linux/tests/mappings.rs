@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 use nodeward_linux::Linux;
-use nodeward_linux::own::{Area, Backing, Usage};
+use nodeward_linux::own_process::{AreaAdvice, AreaBacking, MappedArea};
 use nodeward_linux::procfs::maps::addresses;
 use nodeward_machine::{Machine, Process};
 use nodeward_model::{Pid, Range};
@@ -23,16 +23,16 @@ const TWICE: usize = 10;
 #[test]
 fn mappings_that_split_and_merge_count_once() {
     let page = rustix::param::page_size();
-    let area = Area::map(PAGES * page, Backing::Anonymous).unwrap();
-    if let Err(error) = area.advise(Usage::BasePages) {
+    let area = MappedArea::map(PAGES * page, AreaBacking::Anonymous).unwrap();
+    if let Err(error) = area.advise(AreaAdvice::BasePages) {
         return println!("skipped: no advice splits mappings here ({error})");
     }
     let all = Range::new(area.address(), area.address() + area.bytes() as u64);
-    let process = Linux::open().hold(Pid::of_this_process()).unwrap();
+    let process = Linux::open().open_process(Pid::of_this_process()).unwrap();
     let is_over = AtomicBool::new(false);
     let (wrong, twice) = thread::scope(|scope| {
         scope.spawn(|| split_and_merge(&area, &is_over));
-        let told = look(&*process, all);
+        let told = read_repeatedly(&*process, all);
         is_over.store(true, Relaxed);
         told
     });
@@ -42,17 +42,17 @@ fn mappings_that_split_and_merge_count_once() {
 
 /// Reads the list again and again. Returns the first list that does not hold the range exactly
 /// once, and the number of the kernel's lists with a repeated part.
-fn look(process: &dyn Process, all: Range) -> (Option<Vec<Range>>, usize) {
+fn read_repeatedly(process: &dyn Process, all: Range) -> (Option<Vec<Range>>, usize) {
     let mut twice = 0;
     for _ in 0..ROUNDS {
         let mappings = process.mappings().unwrap();
-        let parts: Vec<_> = mappings.iter().filter_map(|it| it.range.and(all)).collect();
+        let parts: Vec<_> = mappings.iter().filter_map(|it| it.range.intersection(all)).collect();
         let follow = parts.windows(2).all(|pair| pair[0].end == pair[1].start);
         let bytes: u64 = parts.iter().map(|part| part.bytes()).sum();
         if !follow || bytes != all.bytes() {
             return (Some(parts), twice);
         }
-        twice += usize::from(is_told_twice(&fs::read_to_string("/proc/self/maps").unwrap()));
+        twice += usize::from(is_listed_twice(&fs::read_to_string("/proc/self/maps").unwrap()));
         if twice >= TWICE {
             break;
         }
@@ -61,19 +61,19 @@ fn look(process: &dyn Process, all: Range) -> (Option<Vec<Range>>, usize) {
 }
 
 /// Returns true if a line of the kernel begins before the end of the line above.
-fn is_told_twice(maps: &str) -> bool {
+fn is_listed_twice(maps: &str) -> bool {
     let range = |line: &str| addresses(line.split(' ').next()?.as_bytes());
     let ranges: Vec<Range> = maps.lines().filter_map(range).collect();
     ranges.windows(2).any(|pair| pair[1].start < pair[0].end)
 }
 
 /// Makes every second page a mapping of its own, then all of them one, until it is over.
-fn split_and_merge(area: &Area, is_over: &AtomicBool) {
+fn split_and_merge(area: &MappedArea, is_over: &AtomicBool) {
     let page = rustix::param::page_size();
     while !is_over.load(Relaxed) {
         for at in (0..area.bytes()).step_by(2 * page) {
-            area.advise_part(at..at + page, Usage::HugePages).unwrap();
+            area.advise_part(at..at + page, AreaAdvice::HugePages).unwrap();
         }
-        area.advise(Usage::BasePages).unwrap();
+        area.advise(AreaAdvice::BasePages).unwrap();
     }
 }

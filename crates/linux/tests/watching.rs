@@ -2,9 +2,9 @@
 //! process is watched, and one of its threads is nudged.
 
 use nodeward_linux::Linux;
-use nodeward_linux::trouble::Worker;
+use nodeward_linux::interference::TestThread;
 use nodeward_machine::Machine;
-use nodeward_machine::conformance::watching::{ALL, Stage, two_sets};
+use nodeward_machine::conformance::watch::{ALL, WatchFixture, two_cpu_sets};
 use nodeward_model::Pid;
 
 /// Goal: this kernel behaves as the simulated machine and the fake one. On one node the thread is
@@ -12,15 +12,17 @@ use nodeward_model::Pid;
 #[test]
 fn this_kernel_conforms() {
     let machine = Linux::open();
-    let Some(sets) = two_sets(&machine) else { return eprintln!("skipped: this takes two CPUs") };
-    let worker = Worker::start(true).unwrap();
-    let stage = Stage {
+    let Some(sets) = two_cpu_sets(&machine) else {
+        return eprintln!("skipped: this takes two CPUs");
+    };
+    let worker = TestThread::start(true).unwrap();
+    let stage = WatchFixture {
         machine: &machine,
         pid: Pid::new(std::process::id()).unwrap(),
         name: std::fs::read("/proc/self/comm").unwrap().trim_ascii_end().into(),
-        busy: worker.tid,
-        sets,
-        own_bytes_min: machine.page_bytes(),
+        busy_tid: worker.tid,
+        cpu_sets: sets,
+        non_file_bytes_min: machine.page_bytes(),
     };
     for (name, body) in ALL {
         println!("body {name}");

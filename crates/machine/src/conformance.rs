@@ -1,21 +1,23 @@
-//! Test bodies that every machine must pass: the fake one ([`Paper`](crate::paper::Paper)), this
-//! kernel and the simulator.
+//! Test bodies that every machine must pass: the fake one
+//! ([`FakeMachine`](crate::fake::FakeMachine)), this kernel and the simulator.
 //!
-//! A [`Stage`] is a process with pages on one node, and another node to move them to. A body panics
-//! with the expected result. Bodies that need pages, nodes or processes in a special state are in
-//! [`scenes`]; bodies that read processes are in [`watching`].
+//! A [`MoveFixture`] is a process with pages on one node, and another node to move them to. A body
+//! panics with the expected result. Bodies that need pages, nodes or processes in a special state
+//! are in [`conditions`]; bodies that read processes are in [`watch`].
 
-pub mod scenes;
-pub mod watching;
+pub mod conditions;
+pub mod watch;
 
 use std::collections::BTreeSet;
 
-use nodeward_model::{Mapping, NodeId, Page, Pid, Place, Range};
+use nodeward_model::{Mapping, NodeId, Page, PageLocation, Pid, Range};
 
-use crate::{CallEnd, EntryStatus, Error, Life, Machine, MoveBatch, Process, Refusal, SEPARATOR};
+use crate::{
+    CallEnd, EntryRefusal, EntryStatus, Error, Liveness, Machine, MovePagesCall, Process, SEPARATOR,
+};
 
 /// The input of a test body.
-pub struct Stage<'a> {
+pub struct MoveFixture<'a> {
     /// The machine.
     pub machine: &'a dyn Machine,
     /// A running process.
@@ -23,16 +25,16 @@ pub struct Stage<'a> {
     /// At least 1024 base pages of the process, private, present and on `home`.
     pub range: Range,
     /// The node that holds the pages.
-    pub home: NodeId,
+    pub source: NodeId,
     /// Another node with room for them.
-    pub away: NodeId,
+    pub destination: NodeId,
 }
 
 /// A test body.
-pub type Body = fn(&Stage<'_>);
+pub type MoveTest = fn(&MoveFixture<'_>);
 
 /// All bodies, by name. Each leaves the pages on `home`.
-pub const ALL: [(&str, Body); 9] = [
+pub const ALL: [(&str, MoveTest); 9] = [
     ("looking_and_locating_agree", looking_and_locating_agree),
     ("pages_are_where_they_were_sent", pages_are_where_they_were_sent),
     ("pages_already_there_stay", pages_already_there_stay),
@@ -46,24 +48,24 @@ pub const ALL: [(&str, Body); 9] = [
 
 const PAGES: u64 = 64;
 
-impl Stage<'_> {
-    fn held(&self) -> std::sync::Arc<dyn Process> {
-        let process = self.machine.hold(self.pid).expect("the process can be held");
-        assert_eq!(process.life(), Life::Running);
+impl MoveFixture<'_> {
+    fn open_process(&self) -> std::sync::Arc<dyn Process> {
+        let process = self.machine.open_process(self.pid).expect("the process can be held");
+        assert_eq!(process.liveness(), Liveness::Running);
         process
     }
 
-    fn addresses(&self) -> Vec<u64> {
+    fn first_addresses(&self) -> Vec<u64> {
         (0..PAGES).map(|i| self.range.start + i * self.machine.page_bytes()).collect()
     }
 
     fn mapping(&self, process: &dyn Process) -> Mapping {
         let mappings = process.mappings().expect("mappings can be read");
-        let holds = |m: &Mapping| m.range.and(self.range) == Some(self.range);
+        let holds = |m: &Mapping| m.range.intersection(self.range) == Some(self.range);
         mappings.into_iter().find(holds).expect("one mapping holds the range")
     }
 
-    fn look(&self, process: &dyn Process) -> Vec<Page> {
+    fn read_pages(&self, process: &dyn Process) -> Vec<Page> {
         let end = self.range.start + PAGES * self.machine.page_bytes();
         let mut pages = Vec::new();
         let mapping = self.mapping(process);
@@ -73,105 +75,108 @@ impl Stage<'_> {
         pages
     }
 
-    fn send(&self, process: &dyn Process, to: NodeId) {
-        let mut batch = MoveBatch::new(false);
-        self.addresses().iter().for_each(|&address| batch.push(address, to));
+    fn move_to(&self, process: &dyn Process, to: NodeId) {
+        let mut batch = MovePagesCall::new(false);
+        self.first_addresses().iter().for_each(|&address| batch.push(address, to));
         let outcome = process.move_pages(&batch).expect("the call is made");
         assert_eq!(outcome.end, CallEnd::Complete);
     }
 
     fn assert_all_on(&self, process: &dyn Process, node: NodeId) {
-        let places = process.locate(&self.addresses()).expect("pages can be located");
-        assert!(places.iter().all(|&place| place == Place::On(node)), "{places:?} on {node}");
+        let places = process.locate(&self.first_addresses()).expect("pages can be located");
+        assert!(
+            places.iter().all(|&place| place == PageLocation::On(node)),
+            "{places:?} on {node}"
+        );
     }
 }
 
 /// The page table and the residency query give the same nodes.
-fn looking_and_locating_agree(stage: &Stage<'_>) {
-    let process = stage.held();
-    stage.assert_all_on(&*process, stage.home);
-    let pages = stage.look(&*process);
+fn looking_and_locating_agree(stage: &MoveFixture<'_>) {
+    let process = stage.open_process();
+    stage.assert_all_on(&*process, stage.source);
+    let pages = stage.read_pages(&*process);
     assert_eq!(pages.len() as u64, PAGES);
-    assert!(pages.iter().all(|page| page.node() == Some(stage.home)), "{pages:?}");
+    assert!(pages.iter().all(|page| page.node() == Some(stage.source)), "{pages:?}");
     let total: u64 = pages.iter().map(|page| u64::from(page.folio_pages)).sum();
     assert_eq!(total, PAGES, "folios cover the range exactly");
 }
 
 /// Pages moved to another node and back arrive both times, according to every way of reading them.
-fn pages_are_where_they_were_sent(stage: &Stage<'_>) {
-    let process = stage.held();
-    for node in [stage.away, stage.home] {
-        stage.send(&*process, node);
+fn pages_are_where_they_were_sent(stage: &MoveFixture<'_>) {
+    let process = stage.open_process();
+    for node in [stage.destination, stage.source] {
+        stage.move_to(&*process, node);
         stage.assert_all_on(&*process, node);
-        assert!(stage.look(&*process).iter().all(|page| page.node() == Some(node)));
+        assert!(stage.read_pages(&*process).iter().all(|page| page.node() == Some(node)));
     }
 }
 
 /// A request for the present placement changes nothing and reports the present node.
-fn pages_already_there_stay(stage: &Stage<'_>) {
-    let process = stage.held();
-    let mut batch = MoveBatch::new(false);
-    stage.addresses().iter().for_each(|&address| batch.push(address, stage.home));
+fn pages_already_there_stay(stage: &MoveFixture<'_>) {
+    let process = stage.open_process();
+    let mut batch = MovePagesCall::new(false);
+    stage.first_addresses().iter().for_each(|&address| batch.push(address, stage.source));
     let outcome = process.move_pages(&batch).expect("the call is made");
     assert_eq!(outcome.end, CallEnd::Complete);
-    assert!(outcome.status.iter().all(|&status| status == EntryStatus::On(stage.home)));
+    assert!(outcome.status.iter().all(|&status| status == EntryStatus::On(stage.source)));
 }
 
 /// Separators do not stop the entries after them from moving.
-fn a_separator_costs_nothing(stage: &Stage<'_>) {
-    let process = stage.held();
-    let mut batch = MoveBatch::new(false);
-    for run in stage.addresses().chunks(8) {
-        run.iter().for_each(|&address| batch.push(address, stage.away));
-        batch.separate();
+fn a_separator_costs_nothing(stage: &MoveFixture<'_>) {
+    let process = stage.open_process();
+    let mut batch = MovePagesCall::new(false);
+    for run in stage.first_addresses().chunks(8) {
+        run.iter().for_each(|&address| batch.push(address, stage.destination));
+        batch.end_run();
     }
     let outcome = process.move_pages(&batch).expect("the call is made");
     assert_eq!(outcome.end, CallEnd::Complete);
     for (address, status) in batch.addresses().iter().zip(&outcome.status) {
         match *address {
             SEPARATOR => assert!(matches!(status, EntryStatus::Refused(_)), "{status:?}"),
-            _ => assert_eq!(*status, EntryStatus::On(stage.away)),
+            _ => assert_eq!(*status, EntryStatus::On(stage.destination)),
         }
     }
-    stage.assert_all_on(&*process, stage.away);
-    stage.send(&*process, stage.home);
+    stage.assert_all_on(&*process, stage.destination);
+    stage.move_to(&*process, stage.source);
 }
 
 /// An unmapped address is refused, and the pages on both sides of it move.
-fn a_hole_is_told_and_does_no_harm(stage: &Stage<'_>) {
-    let process = stage.held();
-    let [first, second, ..] = stage.addresses()[..] else { unreachable!("64 pages") };
-    let mut batch = MoveBatch::new(false);
-    batch.push(first, stage.away);
-    batch.push(stage.machine.page_bytes(), stage.away); // the second page: never mapped
-    batch.push(second, stage.away);
+fn a_hole_is_told_and_does_no_harm(stage: &MoveFixture<'_>) {
+    let process = stage.open_process();
+    let [first, second, ..] = stage.first_addresses()[..] else { unreachable!("64 pages") };
+    let mut batch = MovePagesCall::new(false);
+    batch.push(first, stage.destination);
+    batch.push(stage.machine.page_bytes(), stage.destination); // the second page: never mapped
+    batch.push(second, stage.destination);
     let outcome = process.move_pages(&batch).expect("the call is made");
     assert_eq!(outcome.end, CallEnd::Complete);
     let hole = outcome.status[1];
-    let told = [Refusal::Absent, Refusal::Fault].map(EntryStatus::Refused);
+    let told = [EntryRefusal::Absent, EntryRefusal::Fault].map(EntryStatus::Refused);
     assert!(told.contains(&hole), "{hole:?}");
     let places = process.locate(&[first, second]).expect("pages can be located");
-    assert_eq!(places, [Place::On(stage.away); 2]);
-    stage.send(&*process, stage.home);
+    assert_eq!(places, [PageLocation::On(stage.destination); 2]);
+    stage.move_to(&*process, stage.source);
 }
 
 /// Holding a process that does not exist fails with `Gone`.
-fn a_process_that_is_not_there_is_gone(stage: &Stage<'_>) {
+fn a_process_that_is_not_there_is_gone(stage: &MoveFixture<'_>) {
     let nobody = Pid::new(Pid::LIMIT).expect("the limit is a valid number");
-    assert!(matches!(stage.machine.hold(nobody), Err(Error::Gone(pid)) if pid == nobody));
+    assert!(matches!(stage.machine.open_process(nobody), Err(Error::Gone(pid)) if pid == nobody));
 }
 
 /// Every handle of a process has the same identity, however often it is taken.
-fn a_process_is_itself(stage: &Stage<'_>) {
-    let identity = || stage.held().identity().expect("a running process has an identity");
+fn a_process_is_itself(stage: &MoveFixture<'_>) {
+    let identity = || stage.open_process().identity().expect("a running process has an identity");
     assert_eq!(identity().pid, stage.pid);
     assert!(identity().is_same(&identity()));
 }
 
 /// Each page has a frame of its own below the end, or the machine reports that frame numbers are
 /// hidden.
-fn frames_are_told_or_denied(stage: &Stage<'_>) {
-    let process = stage.held();
+fn frames_are_told_or_denied(stage: &MoveFixture<'_>) {
+    let process = stage.open_process();
     let end = stage.range.start + PAGES * stage.machine.page_bytes();
     let mut frames = Vec::new();
     let told = process.frames(Range::new(stage.range.start, end), &mut frames);
@@ -188,24 +193,30 @@ fn frames_are_told_or_denied(stage: &Stage<'_>) {
 }
 
 /// A node that a process can be moved to has free pages, or no limit.
-fn nodes_tell_their_room(stage: &Stage<'_>) {
-    let rooms = stage.machine.rooms().expect("the machine tells");
-    assert!(rooms.get(&stage.away).is_none_or(|room| room.free_pages > 0), "{rooms:?}");
+fn nodes_tell_their_room(stage: &MoveFixture<'_>) {
+    let rooms = stage.machine.headroom().expect("the machine tells");
+    assert!(rooms.get(&stage.destination).is_none_or(|room| room.free_pages > 0), "{rooms:?}");
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paper::{PAGE_BYTES, Paper, Sheet};
+    use crate::fake::{FakeMachine, FakeProcess, PAGE_BYTES};
 
     /// Goal: the fake machine passes the bodies that it is used to replace.
     #[test]
-    fn paper_conforms() {
-        let machine = Paper::new(false);
+    fn the_fake_machine_conforms() {
+        let machine = FakeMachine::new(false);
         let pid = Pid::new(7).unwrap();
-        machine.start(pid, Sheet::of(&[Page::on(NodeId(0)); 1024]));
+        machine.spawn(pid, FakeProcess::with_pages(&[Page::on(NodeId(0)); 1024]));
         let range = Range::new(16 * PAGE_BYTES, 1040 * PAGE_BYTES);
-        let stage = Stage { machine: &machine, pid, range, home: NodeId(0), away: NodeId(1) };
+        let stage = MoveFixture {
+            machine: &machine,
+            pid,
+            range,
+            source: NodeId(0),
+            destination: NodeId(1),
+        };
         for (name, body) in ALL {
             println!("{name}");
             body(&stage);

@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nodeward_model::{
-    Access, Bound, CpuId, Cpumask, Glance, Identity, Mapping, NodeId, Page, Pid, Place, Placed,
-    Range, Rival, Room, Topology, Wanted,
+    Access, AffinityOutcome, CpuId, Cpumask, MachineSnapshot, Mapping, MemoryPolicies,
+    NodeHeadroom, NodeId, OtherBalancer, Page, PageLocation, Pid, ProcessFilter, ProcessIdentity,
+    Range, Topology,
 };
 use serde::Serialize;
 
-use crate::{MoveBatch, MoveOutcome, Result};
+use crate::{MovePagesCall, MovePagesOutcome, Result};
 
 /// Optional features of a machine, found by trying them, never by the kernel version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Capabilities {
     /// Pages that other processes map can be moved (CAP_SYS_NICE).
-    pub move_everyones: bool,
+    pub move_shared: bool,
     /// The node of a page can be read from its frame number (CAP_SYS_ADMIN): the fastest way to
     /// read residency.
     pub frame_numbers: bool,
@@ -36,7 +37,7 @@ pub trait Machine: Send + Sync {
 
     /// Returns the present headroom of each node; a node that is missing has no limit. Cost: one
     /// file, whose size grows with the number of CPUs.
-    fn rooms(&self) -> Result<BTreeMap<NodeId, Room>>;
+    fn headroom(&self) -> Result<BTreeMap<NodeId, NodeHeadroom>>;
 
     /// Returns the number of free huge pages of `bytes` bytes that a node has for migration; `None`
     /// where the machine does not report it. Cost: a few files.
@@ -58,35 +59,35 @@ pub trait Machine: Send + Sync {
     fn sleep_ns(&self, ns: u64);
 
     /// Pins the calling thread to one CPU; the thread keeps its affinity if the pin is not allowed.
-    fn stay_on(&self, cpu: CpuId);
+    fn pin_current_thread(&self, cpu: CpuId);
 
     /// Lets threads that wake up preempt the calling thread at once, as far as the machine can. The
     /// thread keeps its share of the CPU.
-    fn give_way(&self);
+    fn yield_to_waking_threads(&self);
 
     /// Declares the calling thread worker `number` of `of` concurrent workers, until it calls
-    /// [`Machine::end_shift`]. A simulated machine waits for all of them and runs them one at a
-    /// time, in the order of virtual time.
-    fn begin_shift(&self, _number: u32, _of: u32) {}
+    /// [`Machine::unregister_worker`]. A simulated machine waits for all of them and runs them one
+    /// at a time, in the order of virtual time.
+    fn register_worker(&self, _number: u32, _of: u32) {}
 
     /// Declares that the calling thread no longer works beside others.
-    fn end_shift(&self) {}
+    fn unregister_worker(&self) {}
 
     /// Takes a handle of a process, so that its pid cannot come to mean another process.
     ///
     /// # Errors
     /// `Gone` if there is no such process, `KernelThread`, `Denied` if it belongs to another user.
-    fn hold(&self, pid: Pid) -> Result<Arc<dyn Process>>;
+    fn open_process(&self, pid: Pid) -> Result<Arc<dyn Process>>;
 
     /// Starts to watch processes: the repeated samples of a balancer.
     ///
     /// # Errors
     /// If the processes cannot be listed, or a named control group does not exist.
-    fn watch(&self, wanted: &Wanted) -> Result<Box<dyn Watch>>;
+    fn watch(&self, wanted: &ProcessFilter) -> Result<Box<dyn ProcessWatch>>;
 
     /// Returns the other balancers that now move memory or threads between nodes. Cost: a few
     /// files.
-    fn rivals(&self) -> Result<Vec<Rival>>;
+    fn other_balancers(&self) -> Result<Vec<OtherBalancer>>;
 
     /// Returns the accesses that the machine counted since the last call, each with the process
     /// that owns the page, and clears them. `None` where no hardware counts accesses per page and
@@ -106,16 +107,16 @@ pub trait Machine: Send + Sync {
 }
 
 /// A repeated reader of the same processes. It caches what makes the next sample cheap.
-pub trait Watch: Send {
+pub trait ProcessWatch: Send {
     /// Returns the present processes and nodes. Processes that start or exit during the call are
     /// left out, never an error. Cost: a few files for each process, and for each thread of a
     /// process that ran since the last call.
-    fn glance(&mut self) -> Result<Glance>;
+    fn snapshot(&mut self) -> Result<MachineSnapshot>;
 }
 
 /// The state of a held process, compared with the moment when it was held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
+pub enum Liveness {
     /// It still runs the same program.
     Running,
     /// It has exited.
@@ -131,10 +132,10 @@ pub trait Process: Send + Sync {
     fn pid(&self) -> Pid;
 
     /// Returns the identity that tells it from every other process. Cost: a few files.
-    fn identity(&self) -> Result<Identity>;
+    fn identity(&self) -> Result<ProcessIdentity>;
 
     /// Returns its state. Cost: one system call.
-    fn life(&self) -> Life;
+    fn liveness(&self) -> Liveness;
 
     /// Returns its mappings in ascending order, without those that hold no memory (such as the
     /// vdso).
@@ -154,7 +155,7 @@ pub trait Process: Send + Sync {
 
     /// Appends the place of each base page of a range, as [`Process::pages`] does, but cheaper:
     /// without folios and sharers.
-    fn places(&self, range: Range, into: &mut Vec<Place>) -> Result<()>;
+    fn locations(&self, range: Range, into: &mut Vec<PageLocation>) -> Result<()>;
 
     /// Appends the page frame number of each base page of a range, read as [`Process::pages`] does;
     /// `None` for a page that is not in memory.
@@ -164,24 +165,24 @@ pub trait Process: Send + Sync {
     fn frames(&self, range: Range, into: &mut Vec<Option<u64>>) -> Result<()>;
 
     /// Returns the present places of single pages, in the order of the addresses.
-    fn locate(&self, addresses: &[u64]) -> Result<Vec<Place>>;
+    fn locate(&self, addresses: &[u64]) -> Result<Vec<PageLocation>>;
 
     /// Moves pages. A machine need not move every page, and need not report the result of each: see
-    /// [`MoveOutcome`]. A page is never lost.
+    /// [`MovePagesOutcome`]. A page is never lost.
     ///
     /// # Errors
     /// Only if nothing was attempted.
-    fn move_pages(&self, batch: &MoveBatch) -> Result<MoveOutcome>;
+    fn move_pages(&self, batch: &MovePagesCall) -> Result<MovePagesOutcome>;
 
     /// Returns the memory policies that the program has set. Cost: a walk over its page tables,
     /// some 10 ms for a gibibyte of base pages.
-    fn bound(&self) -> Result<Bound>;
+    fn memory_policies(&self) -> Result<MemoryPolicies>;
 
     /// Moves a thread to one of these CPUs and then restores its former affinity (a *nudge*).
     /// Nothing is left to undo.
-    fn nudge(&self, tid: u32, cpus: &Cpumask) -> Result<Placed>;
+    fn nudge(&self, tid: u32, cpus: &Cpumask) -> Result<AffinityOutcome>;
 
     /// Restricts a thread to those of these CPUs that its cpuset allows, until the next call of
     /// this kind. Its former affinity is lost.
-    fn pin(&self, tid: u32, cpus: &Cpumask) -> Result<Placed>;
+    fn pin(&self, tid: u32, cpus: &Cpumask) -> Result<AffinityOutcome>;
 }

@@ -19,20 +19,20 @@ pub enum Error {
     #[error("process {0} is a kernel thread and has no memory to look at or move")]
     KernelThread(Pid),
     /// A privilege is missing.
-    #[error("{what} is not permitted: {need}")]
+    #[error("{action} is not permitted: {remedy}")]
     Denied {
         /// The operation that was tried.
-        what: String,
+        action: String,
         /// The capability, sysctl or container setting that would help.
-        need: String,
+        remedy: String,
     },
     /// The kernel does not offer the feature.
-    #[error("{what} is not available here: {why}")]
+    #[error("{action} is not available here: {reason}")]
     Unsupported {
         /// The operation that was tried.
-        what: &'static str,
+        action: &'static str,
         /// The missing feature, and where to find it.
-        why: String,
+        reason: String,
     },
     /// A system call failed with an error that has no variant of its own.
     #[error("{call} failed")]
@@ -54,14 +54,14 @@ pub enum Error {
         source: io::Error,
     },
     /// A file of /proc or /sys does not have the format that the kernel writes.
-    #[error("{}:{line}: expected {wanted}", path.escaped())]
+    #[error("{}:{line}: expected {expected}", path.escaped())]
     Parse {
         /// The file.
         path: PathBuf,
         /// The line, counted from 1.
         line: usize,
         /// The expected content.
-        wanted: String,
+        expected: String,
     },
 }
 

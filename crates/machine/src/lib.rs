@@ -6,12 +6,14 @@
 
 #![forbid(unsafe_code)]
 
-mod batch;
 pub mod conformance;
 mod contract;
 mod error;
-pub mod paper;
+pub mod fake;
+mod move_pages;
 
-pub use batch::{CallEnd, EntryStatus, MoveBatch, MoveOutcome, Refusal, SEPARATOR};
-pub use contract::{Capabilities, Life, Machine, Process, Watch};
+pub use contract::{Capabilities, Liveness, Machine, Process, ProcessWatch};
 pub use error::{Error, Result};
+pub use move_pages::{
+    CallEnd, EntryRefusal, EntryStatus, MovePagesCall, MovePagesOutcome, SEPARATOR,
+};

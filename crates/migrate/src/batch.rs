@@ -2,8 +2,8 @@
 
 use nodeward_model::{Account, SkipReason};
 
-use crate::slices::cut;
-use crate::{Refusal, Refused, Run, Shape, Slice, Step};
+use crate::copy_slices::split_copy;
+use crate::{BatchShape, BatchStep, CopySlice, FolioRefusal, FolioRun, RefusedFolio};
 
 /// One batch of a migration. Call [`Batch::next`] for a step, carry it out, and call it again.
 ///
@@ -15,18 +15,18 @@ use crate::{Refusal, Refused, Run, Shape, Slice, Step};
 /// of the allocator itself is unmapped.
 #[derive(Debug)]
 pub struct Batch {
-    shape: Shape,
-    stage: Stage,
+    shape: BatchShape,
+    phase: Phase,
     passes_left: u32,
-    folios: Vec<Folio>,
-    runs: Vec<Run>,
-    slices: Vec<Slice>,
+    states: Vec<FolioState>,
+    runs: Vec<FolioRun>,
+    slices: Vec<CopySlice>,
     account: Account,
 }
 
 /// The step that was returned last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum Phase {
     /// No step yet.
     Begin,
     Unmap,
@@ -39,67 +39,69 @@ enum Stage {
 
 /// The state of a folio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Folio {
+enum FolioState {
     /// Mapped at its place, and due for a try; if there is no further try, it stayed for this
     /// reason.
-    Home(SkipReason),
+    Mapped(SkipReason),
     /// About to be unmapped.
-    Leaving,
+    Unmapping,
     /// Unmapped, on its way.
-    Out,
+    Unmapped,
     /// Unmapped, and to be put back.
-    Turned(Refusal),
+    AwaitingPutBack(FolioRefusal),
     /// Unmapped, about to be put back.
-    Returning(Refusal),
+    PuttingBack(FolioRefusal),
     /// Mapped as a copy.
     Moved,
     /// Mapped at its place for good, or dropped.
     Skipped(SkipReason),
 }
 
-impl Folio {
+impl FolioState {
     /// Returns the state of a folio that is mapped at its place after a refusal.
-    fn stayed(why: Refusal) -> Self {
+    fn mapped_after(why: FolioRefusal) -> Self {
         match why {
-            Refusal::Transient(reason) => Self::Home(reason),
-            Refusal::Final(reason) => Self::Skipped(reason),
+            FolioRefusal::Transient(reason) => Self::Mapped(reason),
+            FolioRefusal::Final(reason) => Self::Skipped(reason),
         }
     }
 
     /// Returns the state after a step that was refused for this folio; `None` if it had no part in
     /// the step.
-    fn refused(self, why: Refusal) -> Option<Self> {
+    fn after_refusal(self, why: FolioRefusal) -> Option<Self> {
         match (self, why) {
-            (Self::Leaving, _) => Some(Self::stayed(why)),
-            (Self::Out, _) => Some(Self::Turned(why)),
-            (Self::Returning(first), Refusal::Transient(_)) => Some(Self::Turned(first)),
-            (Self::Returning(_), Refusal::Final(reason)) => Some(Self::Skipped(reason)),
+            (Self::Unmapping, _) => Some(Self::mapped_after(why)),
+            (Self::Unmapped, _) => Some(Self::AwaitingPutBack(why)),
+            (Self::PuttingBack(first), FolioRefusal::Transient(_)) => {
+                Some(Self::AwaitingPutBack(first))
+            }
+            (Self::PuttingBack(_), FolioRefusal::Final(reason)) => Some(Self::Skipped(reason)),
             _ => None,
         }
     }
 
     /// Returns the state after a step that was not refused for this folio.
-    fn done(self, stage: Stage) -> Self {
+    fn after_success(self, stage: Phase) -> Self {
         match self {
-            Self::Leaving => Self::Out,
-            Self::Out if stage == Stage::Map => Self::Moved,
-            Self::Returning(why) => Self::stayed(why),
+            Self::Unmapping => Self::Unmapped,
+            Self::Unmapped if stage == Phase::Map => Self::Moved,
+            Self::PuttingBack(why) => Self::mapped_after(why),
             other => other,
         }
     }
 
     /// Returns the state as part of a step of this kind; `None` if it has no part in it.
-    fn taking_part(self, stage: Stage) -> Option<Self> {
+    fn entering(self, stage: Phase) -> Option<Self> {
         match (stage, self) {
-            (Stage::Unmap, Self::Home(_)) => Some(Self::Leaving),
-            (Stage::Flush | Stage::Copy | Stage::Map, Self::Out) => Some(self),
-            (Stage::PutBack, Self::Turned(why)) => Some(Self::Returning(why)),
+            (Phase::Unmap, Self::Mapped(_)) => Some(Self::Unmapping),
+            (Phase::Flush | Phase::Copy | Phase::Map, Self::Unmapped) => Some(self),
+            (Phase::PutBack, Self::AwaitingPutBack(why)) => Some(Self::PuttingBack(why)),
             _ => None,
         }
     }
 
-    fn is_out_of_sight(self) -> bool {
-        matches!(self, Self::Out | Self::Turned(_) | Self::Returning(_))
+    fn is_unmapped(self) -> bool {
+        matches!(self, Self::Unmapped | Self::AwaitingPutBack(_) | Self::PuttingBack(_))
     }
 }
 
@@ -113,8 +115,8 @@ impl Batch {
     /// # Panics
     /// If the shape has more than [`Batch::PAGES_MAX`] pages, or a 0 in a field that must be 1 or
     /// more.
-    pub fn new(shape: Shape) -> Self {
-        let mut batch = Self::with_room(shape);
+    pub fn new(shape: BatchShape) -> Self {
+        let mut batch = Self::with_capacity(shape);
         batch.reset(shape);
         batch
     }
@@ -124,8 +126,8 @@ impl Batch {
     ///
     /// # Panics
     /// As [`Batch::new`].
-    pub fn of_unmapped(shape: Shape) -> Self {
-        let mut batch = Self::with_room(shape);
+    pub fn from_unmapped(shape: BatchShape) -> Self {
+        let mut batch = Self::with_capacity(shape);
         batch.reset_to_unmapped(shape);
         batch
     }
@@ -134,16 +136,16 @@ impl Batch {
     ///
     /// # Panics
     /// As [`Batch::new`], and if folios are unmapped, which would be lost.
-    pub fn reset(&mut self, shape: Shape) {
-        self.begin(shape, Folio::Home(SkipReason::Interrupted), shape.attempts);
+    pub fn reset(&mut self, shape: BatchShape) {
+        self.restart(shape, FolioState::Mapped(SkipReason::Interrupted), shape.attempts);
     }
 
-    /// Makes this the batch that [`Batch::of_unmapped`] returns, without allocating.
+    /// Makes this the batch that [`Batch::from_unmapped`] returns, without allocating.
     ///
     /// # Panics
     /// As [`Batch::reset`].
-    pub fn reset_to_unmapped(&mut self, shape: Shape) {
-        self.begin(shape, Folio::Out, shape.attempts.saturating_sub(1));
+    pub fn reset_to_unmapped(&mut self, shape: BatchShape) {
+        self.restart(shape, FolioState::Unmapped, shape.attempts.saturating_sub(1));
     }
 
     /// Returns the next step, given the folios for which the last step was refused; the caller has
@@ -152,10 +154,10 @@ impl Batch {
     ///
     /// A refused folio that had no part in the step is a bug of the caller: a panic in builds with
     /// debug assertions, ignored in others.
-    pub fn next(&mut self, refused: &[Refused]) -> Step<'_> {
-        debug_assert!(self.stage != Stage::Begin || refused.is_empty(), "no step was refused yet");
-        self.note(refused);
-        self.stage = self.following();
+    pub fn next(&mut self, refused: &[RefusedFolio]) -> BatchStep<'_> {
+        debug_assert!(self.phase != Phase::Begin || refused.is_empty(), "no step was refused yet");
+        self.record_results(refused);
+        self.phase = self.next_phase();
         self.step()
     }
 
@@ -166,23 +168,23 @@ impl Batch {
     }
 
     /// Returns the number of unmapped folios, as far as [`Batch::next`] was told.
-    pub fn out(&self) -> u32 {
-        self.folios.iter().map(|folio| u32::from(folio.is_out_of_sight())).sum()
+    pub fn unmapped_folios(&self) -> u32 {
+        self.states.iter().map(|folio| u32::from(folio.is_unmapped())).sum()
     }
 
     /// Returns true if a folio was moved. Call it at the end.
     pub fn is_moved(&self, folio: u32) -> bool {
-        self.folios.get(folio as usize) == Some(&Folio::Moved)
+        self.states.get(folio as usize) == Some(&FolioState::Moved)
     }
 
     /// Returns a batch without folios, with room for as many as possible.
-    fn with_room(shape: Shape) -> Self {
+    fn with_capacity(shape: BatchShape) -> Self {
         let pages = Self::PAGES_MAX as usize;
         Self {
             shape,
-            stage: Stage::End,
+            phase: Phase::End,
             passes_left: 0,
-            folios: Vec::with_capacity(pages),
+            states: Vec::with_capacity(pages),
             runs: Vec::with_capacity(pages.div_ceil(2)), // a hole between any two
             slices: Vec::with_capacity(pages),           // none is smaller than a page
             // The map has every reason from the start, because it allocates for each new key.
@@ -190,98 +192,104 @@ impl Batch {
         }
     }
 
-    fn begin(&mut self, shape: Shape, folio: Folio, passes: u32) {
-        assert_eq!(self.out(), 0, "folios are out of sight: ask for steps until the end");
-        check(&shape);
+    fn restart(&mut self, shape: BatchShape, folio: FolioState, passes: u32) {
+        assert_eq!(
+            self.unmapped_folios(),
+            0,
+            "folios are out of sight: ask for steps until the end"
+        );
+        validate(&shape);
         self.shape = shape;
-        self.stage = Stage::Begin;
+        self.phase = Phase::Begin;
         self.passes_left = passes;
-        self.folios.clear();
-        self.folios.resize(shape.folios as usize, folio);
+        self.states.clear();
+        self.states.resize(shape.folios as usize, folio);
     }
 
     /// Records the result of the last step.
-    fn note(&mut self, refused: &[Refused]) {
-        for &Refused { folio: index, why } in refused {
-            let folio = self.folios.get_mut(index as usize);
-            let after = folio.as_ref().and_then(|folio| folio.refused(why));
-            debug_assert!(after.is_some(), "folio {index} had no part in {:?}", self.stage);
+    fn record_results(&mut self, refused: &[RefusedFolio]) {
+        for &RefusedFolio { folio: index, refusal: why } in refused {
+            let folio = self.states.get_mut(index as usize);
+            let after = folio.as_ref().and_then(|folio| folio.after_refusal(why));
+            debug_assert!(after.is_some(), "folio {index} had no part in {:?}", self.phase);
             if let (Some(folio), Some(after)) = (folio, after) {
                 *folio = after;
             }
         }
-        for folio in &mut self.folios {
-            *folio = folio.done(self.stage);
+        for folio in &mut self.states {
+            *folio = folio.after_success(self.phase);
         }
     }
 
     /// Returns the step that is due. Unmapped folios go on, then turned ones are put back, and only
     /// when no folio is unmapped, others are unmapped.
-    fn following(&mut self) -> Stage {
-        let onward = match self.stage {
-            Stage::Unmap => Stage::Flush,
-            Stage::Begin | Stage::Flush => Stage::Copy,
-            Stage::Copy | Stage::Map | Stage::PutBack | Stage::End => Stage::Map,
+    fn next_phase(&mut self) -> Phase {
+        let onward = match self.phase {
+            Phase::Unmap => Phase::Flush,
+            Phase::Begin | Phase::Flush => Phase::Copy,
+            Phase::Copy | Phase::Map | Phase::PutBack | Phase::End => Phase::Map,
         };
-        if self.any(|folio| folio == Folio::Out) {
+        if self.any(|folio| folio == FolioState::Unmapped) {
             onward
-        } else if self.any(|folio| matches!(folio, Folio::Turned(_))) {
-            Stage::PutBack
-        } else if self.passes_left > 0 && self.any(|folio| matches!(folio, Folio::Home(_))) {
+        } else if self.any(|folio| matches!(folio, FolioState::AwaitingPutBack(_))) {
+            Phase::PutBack
+        } else if self.passes_left > 0 && self.any(|folio| matches!(folio, FolioState::Mapped(_))) {
             self.passes_left -= 1;
-            Stage::Unmap
+            Phase::Unmap
         } else {
-            Stage::End
+            Phase::End
         }
     }
 
-    fn any(&self, is: impl Fn(Folio) -> bool) -> bool {
-        self.folios.iter().any(|&folio| is(folio))
+    fn any(&self, is: impl Fn(FolioState) -> bool) -> bool {
+        self.states.iter().any(|&folio| is(folio))
     }
 
-    fn step(&mut self) -> Step<'_> {
-        self.gather();
-        match self.stage {
-            Stage::Unmap => Step::Unmap(&self.runs),
-            Stage::Flush => Step::Flush,
-            Stage::Copy => {
-                cut(&self.runs, &self.shape, &mut self.slices);
-                Step::Copy(&self.slices)
+    fn step(&mut self) -> BatchStep<'_> {
+        self.collect_runs();
+        match self.phase {
+            Phase::Unmap => BatchStep::Unmap(&self.runs),
+            Phase::Flush => BatchStep::Flush,
+            Phase::Copy => {
+                split_copy(&self.runs, &self.shape, &mut self.slices);
+                BatchStep::Copy(&self.slices)
             }
-            Stage::Map => Step::Map(&self.runs),
-            Stage::PutBack => Step::PutBack(&self.runs),
-            Stage::Begin | Stage::End => self.end(),
+            Phase::Map => BatchStep::Map(&self.runs),
+            Phase::PutBack => BatchStep::PutBack(&self.runs),
+            Phase::Begin | Phase::End => self.end(),
         }
     }
 
     /// Lists the folios that have part in the step.
-    fn gather(&mut self) {
+    fn collect_runs(&mut self) {
         self.runs.clear();
-        for (folio, index) in self.folios.iter_mut().zip(0..) {
-            let Some(taking_part) = folio.taking_part(self.stage) else { continue };
+        for (folio, index) in self.states.iter_mut().zip(0..) {
+            let Some(taking_part) = folio.entering(self.phase) else { continue };
             *folio = taking_part;
             match self.runs.last_mut() {
                 Some(run) if run.first + run.folios == index => run.folios += 1,
-                _ => self.runs.push(Run { first: index, folios: 1 }),
+                _ => self.runs.push(FolioRun { first: index, folios: 1 }),
             }
         }
     }
 
-    fn end(&mut self) -> Step<'_> {
+    fn end(&mut self) -> BatchStep<'_> {
         let pages = u64::from(self.shape.folio_pages);
         self.account.moved = 0;
         self.account.skipped.values_mut().for_each(|skipped| *skipped = 0);
-        for folio in &self.folios {
+        for folio in &self.states {
             match *folio {
-                Folio::Home(reason) | Folio::Skipped(reason) => self.account.skip(reason, pages),
+                FolioState::Mapped(reason) | FolioState::Skipped(reason) => {
+                    self.account.skip(reason, pages);
+                }
                 _ => self.account.moved += pages, // nothing is out of sight at the end
             }
         }
-        Step::End(&self.account)
+        BatchStep::End(&self.account)
     }
 }
 
-fn check(shape: &Shape) {
+fn validate(shape: &BatchShape) {
     let pages = shape.folios.checked_mul(shape.folio_pages);
     assert!(
         pages.is_some_and(|pages| pages <= Batch::PAGES_MAX),

@@ -12,19 +12,24 @@
 //! before 2023, one with many copiers the patches of 2017.
 //!
 //! ```
-//! use nodeward_migrate::{Batch, Shape, Step};
+//! use nodeward_migrate::{Batch, BatchShape, BatchStep};
 //!
-//! let shape = Shape { folios: 8, folio_pages: 1, page_bytes: 4096, copiers: 2, attempts: 3 };
+//! let shape =
+//!     BatchShape { folios: 8, folio_pages: 1, page_bytes: 4096, copiers: 2, attempts: 3 };
 //! let mut batch = Batch::new(shape);
 //! let mut refused = Vec::with_capacity(Batch::PAGES_MAX as usize);
 //! let moved = loop {
 //!     let step = batch.next(&refused);
 //!     refused.clear();
 //!     match step {
-//!         Step::Unmap(_) | Step::Flush | Step::Copy(_) | Step::Map(_) | Step::PutBack(_) => {
+//!         BatchStep::Unmap(_)
+//!         | BatchStep::Flush
+//!         | BatchStep::Copy(_)
+//!         | BatchStep::Map(_)
+//!         | BatchStep::PutBack(_) => {
 //!             // Carry it out; note in `refused` the folios for which that failed.
 //!         }
-//!         Step::End(account) => break account.moved,
+//!         BatchStep::End(account) => break account.moved,
 //!     }
 //! };
 //! assert_eq!(moved, 8);
@@ -33,8 +38,8 @@
 #![forbid(unsafe_code)]
 
 mod batch;
-mod slices;
+mod copy_slices;
 mod step;
 
 pub use batch::Batch;
-pub use step::{Refusal, Refused, Run, Shape, Slice, Step};
+pub use step::{BatchShape, BatchStep, CopySlice, FolioRefusal, FolioRun, RefusedFolio};

@@ -2,32 +2,37 @@
 //! unmapped, and an allocation would then wait for the thread itself.
 
 use allocation_counter::measure;
-use nodeward_migrate::{Batch, Refusal, Refused, Shape, Step};
+use nodeward_migrate::{Batch, BatchShape, BatchStep, FolioRefusal, RefusedFolio};
 use nodeward_model::SkipReason;
 
 /// Carries out a batch whose every other page is refused at first, half of them in the copy and
 /// half at the unmap, and one for ever.
-fn work(batch: &mut Batch, refused: &mut Vec<Refused>, copiers: u32, folios: u32) -> (u64, u64) {
-    let busy = |folio| Refused { folio, why: Refusal::Transient(SkipReason::Pinned) };
+fn work(
+    batch: &mut Batch,
+    refused: &mut Vec<RefusedFolio>,
+    copiers: u32,
+    folios: u32,
+) -> (u64, u64) {
+    let busy = |folio| RefusedFolio { folio, refusal: FolioRefusal::Transient(SkipReason::Pinned) };
     let mut first = true;
     loop {
         let step = batch.next(refused);
         refused.clear();
         match step {
-            Step::Unmap(_) if first => refused.extend((1..folios).step_by(4).map(busy)),
-            Step::Unmap(_) => {
-                let why = Refusal::Final(SkipReason::NotPresent);
-                refused.push(Refused { folio: 1, why });
+            BatchStep::Unmap(_) if first => refused.extend((1..folios).step_by(4).map(busy)),
+            BatchStep::Unmap(_) => {
+                let why = FolioRefusal::Final(SkipReason::NotPresent);
+                refused.push(RefusedFolio { folio: 1, refusal: why });
             }
-            Step::Copy(slices) => {
+            BatchStep::Copy(slices) => {
                 assert!(slices.len() >= copiers as usize);
                 if first {
                     refused.extend((3..folios).step_by(4).map(busy));
                 }
                 first = false;
             }
-            Step::Flush | Step::Map(_) | Step::PutBack(_) => {}
-            Step::End(account) => {
+            BatchStep::Flush | BatchStep::Map(_) | BatchStep::PutBack(_) => {}
+            BatchStep::End(account) => {
                 refused.clear();
                 return (account.moved, account.skipped_for(SkipReason::NotPresent));
             }
@@ -39,7 +44,7 @@ fn work(batch: &mut Batch, refused: &mut Vec<Refused>, copiers: u32, folios: u32
 /// copiers and any refusals.
 #[test]
 fn nothing_is_allocated_or_freed() {
-    let shape = |folios, copiers| Shape {
+    let shape = |folios, copiers| BatchShape {
         folios,
         folio_pages: 512 / folios,
         page_bytes: 4096,

@@ -3,26 +3,26 @@
 
 mod world;
 
-use nodeward_migrate::{Batch, Refusal, Shape};
+use nodeward_migrate::{Batch, BatchShape, FolioRefusal};
 use nodeward_model::SkipReason;
 use proptest::prelude::*;
-use world::{Fate, Kind, World};
+use world::{FaultInjector, ModelMemory, StepKind};
 
 /// Returns the possible refusals of a step, with a different reason for each, so that none is
 /// mistaken for another.
-fn refusals(kind: Kind) -> &'static [Refusal] {
-    use Refusal::{Final, Transient};
+fn refusals(kind: StepKind) -> &'static [FolioRefusal] {
+    use FolioRefusal::{Final, Transient};
     match kind {
-        Kind::Unmap => &[Transient(SkipReason::Pinned), Final(SkipReason::NotPresent)],
-        Kind::Flush => &[Transient(SkipReason::Refused)],
-        Kind::Copy => &[Transient(SkipReason::NoMemory), Final(SkipReason::NoHugePage)],
-        Kind::Map => &[Transient(SkipReason::Shared), Final(SkipReason::NotAllowed)],
-        Kind::PutBack => &[Final(SkipReason::Gone), Transient(SkipReason::Unmovable)],
+        StepKind::Unmap => &[Transient(SkipReason::Pinned), Final(SkipReason::NotPresent)],
+        StepKind::Flush => &[Transient(SkipReason::Refused)],
+        StepKind::Copy => &[Transient(SkipReason::NoMemory), Final(SkipReason::NoHugePage)],
+        StepKind::Map => &[Transient(SkipReason::Shared), Final(SkipReason::NotAllowed)],
+        StepKind::PutBack => &[Final(SkipReason::Gone), Transient(SkipReason::Unmovable)],
     }
 }
 
 /// A fate that repeatedly picks one of several possibilities.
-struct Choices<P> {
+struct ChosenFaults<P> {
     /// Picks a number below its argument.
     pick: P,
     may_stop: bool,
@@ -30,14 +30,14 @@ struct Choices<P> {
     put_back_again: u32,
 }
 
-impl<P: FnMut(usize) -> usize> Fate for Choices<P> {
-    fn refusal(&mut self, kind: Kind, _: u32) -> Option<Refusal> {
+impl<P: FnMut(usize) -> usize> FaultInjector for ChosenFaults<P> {
+    fn refusal(&mut self, kind: StepKind, _: u32) -> Option<FolioRefusal> {
         let refusals = match kind {
-            Kind::PutBack if self.put_back_again == 0 => &refusals(kind)[..1],
+            StepKind::PutBack if self.put_back_again == 0 => &refusals(kind)[..1],
             _ => refusals(kind),
         };
         let picked = (self.pick)(refusals.len() + 1).checked_sub(1).map(|index| refusals[index]);
-        if kind == Kind::PutBack && matches!(picked, Some(Refusal::Transient(_))) {
+        if kind == StepKind::PutBack && matches!(picked, Some(FolioRefusal::Transient(_))) {
             self.put_back_again -= 1;
         }
         picked
@@ -53,9 +53,9 @@ impl<P: FnMut(usize) -> usize> Fate for Choices<P> {
 /// A sequence of choices, each as (picked, number of possibilities); after the last one, the first
 /// possibility is picked.
 #[derive(Default)]
-struct Script(Vec<(usize, usize)>);
+struct ChoiceSequence(Vec<(usize, usize)>);
 
-impl Script {
+impl ChoiceSequence {
     fn pick(&mut self, at: &mut usize, of: usize) -> usize {
         if self.0.len() == *at {
             self.0.push((0, of));
@@ -71,23 +71,23 @@ impl Script {
     }
 }
 
-fn start(shape: Shape, unmapped: bool) -> (Batch, World) {
+fn start(shape: BatchShape, unmapped: bool) -> (Batch, ModelMemory) {
     if unmapped {
-        (Batch::of_unmapped(shape), World::of_unmapped(shape))
+        (Batch::from_unmapped(shape), ModelMemory::of_unmapped(shape))
     } else {
-        (Batch::new(shape), World::new(shape))
+        (Batch::new(shape), ModelMemory::new(shape))
     }
 }
 
 /// Plays every fate that a batch may have, and returns their number.
-fn play_all(folios: u32, attempts: u32, may_stop: bool, unmapped: bool) -> u32 {
-    let shape = Shape { folios, folio_pages: 2, page_bytes: 4096, copiers: 2, attempts };
-    let mut script = Script::default();
+fn run_all_fault_sequences(folios: u32, attempts: u32, may_stop: bool, unmapped: bool) -> u32 {
+    let shape = BatchShape { folios, folio_pages: 2, page_bytes: 4096, copiers: 2, attempts };
+    let mut script = ChoiceSequence::default();
     for played in 1.. {
         let (mut batch, mut world) = start(shape, unmapped);
         let mut at = 0;
         let pick = |of| script.pick(&mut at, of);
-        world.drive(&mut batch, &mut Choices { pick, may_stop, put_back_again: 1 });
+        world.drive(&mut batch, &mut ChosenFaults { pick, may_stop, put_back_again: 1 });
         if !script.advance() {
             return played;
         }
@@ -101,13 +101,13 @@ fn every_fate_of_a_small_batch() {
     // One folio, one pass. It stays at the unmap (2 ways), is moved (1), or is turned in the flush
     // (1), the copy (2) or the map (2) and then put back in one of 4 ways: it works, it is dropped,
     // or one of these after a retry. 2 + 1 + 5 * 4.
-    assert_eq!(play_all(1, 1, false, false), 23);
+    assert_eq!(run_all_fault_sequences(1, 1, false, false), 23);
     // Without the unmap and the flush: 1 + 4 * 4.
-    assert_eq!(play_all(1, 1, false, true), 17);
+    assert_eq!(run_all_fault_sequences(1, 1, false, true), 17);
     for unmapped in [false, true] {
-        assert!(play_all(1, 3, true, unmapped) > 1000);
-        assert!(play_all(2, 2, true, unmapped) > 10_000);
-        assert!(play_all(3, 1, false, unmapped) > 1000);
+        assert!(run_all_fault_sequences(1, 3, true, unmapped) > 1000);
+        assert!(run_all_fault_sequences(2, 2, true, unmapped) > 10_000);
+        assert!(run_all_fault_sequences(3, 1, false, unmapped) > 1000);
     }
 }
 
@@ -128,17 +128,18 @@ proptest! {
             Some(fate) if fate >= mildness => usize::from(fate) % of,
             _ => 0,
         };
-        let empty = Shape { folios: 0, folio_pages: 1, page_bytes: 1, copiers: 1, attempts: 1 };
+        let one = BatchShape { folios: 1, folio_pages: 1, page_bytes: 1, copiers: 1, attempts: 1 };
+            let empty = BatchShape { folios: 0, ..one };
         let mut batch = Batch::new(empty);
         for (folios, folio_pages, copiers, attempts, unmapped, may_stop) in rounds {
-            let shape = Shape { folios, folio_pages, page_bytes: 4096, copiers, attempts };
+            let shape = BatchShape { folios, folio_pages, page_bytes: 4096, copiers, attempts };
             let (_, mut world) = start(shape, unmapped);
             if unmapped {
                 batch.reset_to_unmapped(shape);
             } else {
                 batch.reset(shape);
             }
-            let mut fate = Choices { pick: &mut pick, may_stop, put_back_again: 20 };
+            let mut fate = ChosenFaults { pick: &mut pick, may_stop, put_back_again: 20 };
             let account = world.drive(&mut batch, &mut fate);
             prop_assert_eq!(account.selected(), u64::from(folios * folio_pages));
         }

@@ -2,20 +2,22 @@
 
 mod world;
 
-use nodeward_migrate::{Batch, Refusal, Refused, Run, Shape, Slice, Step};
+use nodeward_migrate::{
+    Batch, BatchShape, BatchStep, CopySlice, FolioRefusal, FolioRun, RefusedFolio,
+};
 use nodeward_model::{Account, SkipReason};
-use world::{Kind, World};
+use world::{ModelMemory, StepKind};
 
-fn pages(folios: u32) -> Shape {
-    Shape { folios, folio_pages: 1, page_bytes: 4096, copiers: 1, attempts: 3 }
+fn pages(folios: u32) -> BatchShape {
+    BatchShape { folios, folio_pages: 1, page_bytes: 4096, copiers: 1, attempts: 3 }
 }
 
 /// Drives a new batch to its end; returns its steps and its account.
 fn story(
-    shape: Shape,
-    mut fate: impl FnMut(Kind, u32) -> Option<Refusal>,
+    shape: BatchShape,
+    mut fate: impl FnMut(StepKind, u32) -> Option<FolioRefusal>,
 ) -> (Vec<String>, Account) {
-    let mut world = World::new(shape);
+    let mut world = ModelMemory::new(shape);
     let account = world.drive(&mut Batch::new(shape), &mut fate);
     (world.log, account)
 }
@@ -36,27 +38,28 @@ fn a_batch_without_trouble_takes_four_steps() {
 /// Goal: a huge page is a batch of its own, in base pages, and its copy is split.
 #[test]
 fn a_huge_page_is_cut_for_its_copiers() {
-    let shape = Shape { folios: 1, folio_pages: 512, page_bytes: 4096, copiers: 4, attempts: 1 };
+    let shape =
+        BatchShape { folios: 1, folio_pages: 512, page_bytes: 4096, copiers: 4, attempts: 1 };
     let mut batch = Batch::new(shape);
-    assert_eq!(batch.next(&[]), Step::Unmap(&[Run { first: 0, folios: 1 }]));
-    assert_eq!(batch.next(&[]), Step::Flush);
-    let quarter = |n: u64| Slice { offset: n << 19, bytes: 1 << 19 }; // 2 MiB / 4
-    assert_eq!(batch.next(&[]), Step::Copy(&[quarter(0), quarter(1), quarter(2), quarter(3)]));
-    assert_eq!(batch.out(), 1);
-    assert_eq!(batch.next(&[]), Step::Map(&[Run { first: 0, folios: 1 }]));
-    let Step::End(told) = batch.next(&[]) else { panic!("all is done") };
+    assert_eq!(batch.next(&[]), BatchStep::Unmap(&[FolioRun { first: 0, folios: 1 }]));
+    assert_eq!(batch.next(&[]), BatchStep::Flush);
+    let quarter = |n: u64| CopySlice { offset: n << 19, bytes: 1 << 19 }; // 2 MiB / 4
+    assert_eq!(batch.next(&[]), BatchStep::Copy(&[quarter(0), quarter(1), quarter(2), quarter(3)]));
+    assert_eq!(batch.unmapped_folios(), 1);
+    assert_eq!(batch.next(&[]), BatchStep::Map(&[FolioRun { first: 0, folios: 1 }]));
+    let BatchStep::End(told) = batch.next(&[]) else { panic!("all is done") };
     assert_eq!((told.moved, told.skipped_total()), (512, 0));
-    assert!(matches!(batch.next(&[]), Step::End(told) if told.moved == 512), "and stays so");
+    assert!(matches!(batch.next(&[]), BatchStep::End(told) if told.moved == 512), "and stays so");
 }
 
 /// Goal: the patches of 2017 can be modelled, which split each page of 4 KiB between eight threads.
 /// The test counts in pieces of 512 bytes.
 #[test]
 fn a_single_page_can_be_cut_where_pages_are_counted_smaller() {
-    let shape = Shape { folios: 1, folio_pages: 8, page_bytes: 512, copiers: 8, attempts: 1 };
-    let mut batch = Batch::of_unmapped(shape);
-    let Step::Copy(slices) = batch.next(&[]) else { panic!("what is out is copied") };
-    assert_eq!(slices, [0, 1, 2, 3, 4, 5, 6, 7].map(|n| Slice { offset: n * 512, bytes: 512 }));
+    let shape = BatchShape { folios: 1, folio_pages: 8, page_bytes: 512, copiers: 8, attempts: 1 };
+    let mut batch = Batch::from_unmapped(shape);
+    let BatchStep::Copy(slices) = batch.next(&[]) else { panic!("what is out is copied") };
+    assert_eq!(slices, [0, 1, 2, 3, 4, 5, 6, 7].map(|n| CopySlice { offset: n * 512, bytes: 512 }));
 }
 
 /// Goal: a busy page is retried alone, and the others do not wait for it.
@@ -64,9 +67,9 @@ fn a_single_page_can_be_cut_where_pages_are_counted_smaller() {
 fn a_busy_page_gets_another_pass() {
     let mut busy = 2;
     let (steps, told) = story(pages(2), |kind, folio| {
-        let refuse = kind == Kind::Unmap && folio == 1 && busy > 0;
+        let refuse = kind == StepKind::Unmap && folio == 1 && busy > 0;
         busy -= u32::from(refuse);
-        refuse.then_some(Refusal::Transient(SkipReason::Pinned))
+        refuse.then_some(FolioRefusal::Transient(SkipReason::Pinned))
     });
     let first = ["Unmap [0, 1]", "Flush [0]", "Copy [0]", "Map [0]"];
     // The second pass unmaps nothing, and so it ends.
@@ -80,11 +83,11 @@ fn a_busy_page_gets_another_pass() {
 fn a_page_that_stays_busy_is_skipped() {
     let mut tries = 0;
     let (steps, told) = story(pages(2), |kind, folio| {
-        tries += u32::from(kind == Kind::Unmap && folio == 0);
+        tries += u32::from(kind == StepKind::Unmap && folio == 0);
         match (kind, folio) {
-            (Kind::Unmap, 0) if tries < 3 => Some(Refusal::Transient(SkipReason::Refused)),
-            (Kind::Unmap, 0) => Some(Refusal::Transient(SkipReason::Pinned)),
-            (Kind::Unmap, 1) => Some(Refusal::Final(SkipReason::NotPresent)),
+            (StepKind::Unmap, 0) if tries < 3 => Some(FolioRefusal::Transient(SkipReason::Refused)),
+            (StepKind::Unmap, 0) => Some(FolioRefusal::Transient(SkipReason::Pinned)),
+            (StepKind::Unmap, 1) => Some(FolioRefusal::Final(SkipReason::NotPresent)),
             _ => None,
         }
     });
@@ -97,8 +100,8 @@ fn a_page_that_stays_busy_is_skipped() {
 #[test]
 fn what_fails_on_the_way_goes_back_at_once() {
     let (steps, told) = story(pages(4), |kind, folio| match (kind, folio) {
-        (Kind::Copy, 0) => Some(Refusal::Final(SkipReason::NoMemory)),
-        (Kind::Map, 2) => Some(Refusal::Final(SkipReason::Refused)),
+        (StepKind::Copy, 0) => Some(FolioRefusal::Final(SkipReason::NoMemory)),
+        (StepKind::Map, 2) => Some(FolioRefusal::Final(SkipReason::Refused)),
         _ => None,
     });
     let expected = ["Copy [0, 1, 2, 3]", "Map [1, 2, 3]", "PutBack [0, 2]"];
@@ -111,13 +114,13 @@ fn what_fails_on_the_way_goes_back_at_once() {
 #[test]
 fn nothing_is_left_out_of_sight() {
     let mut left = 50;
-    let shape = Shape { attempts: 1, ..pages(2) };
+    let shape = BatchShape { attempts: 1, ..pages(2) };
     let (steps, told) = story(shape, |kind, folio| match (kind, folio) {
-        (Kind::Copy, _) => Some(Refusal::Transient(SkipReason::NoMemory)),
-        (Kind::PutBack, 0) => Some(Refusal::Final(SkipReason::Gone)),
-        (Kind::PutBack, _) if left > 0 => {
+        (StepKind::Copy, _) => Some(FolioRefusal::Transient(SkipReason::NoMemory)),
+        (StepKind::PutBack, 0) => Some(FolioRefusal::Final(SkipReason::Gone)),
+        (StepKind::PutBack, _) if left > 0 => {
             left -= 1;
-            Some(Refusal::Transient(SkipReason::Refused))
+            Some(FolioRefusal::Transient(SkipReason::Refused))
         }
         _ => None,
     });
@@ -129,19 +132,19 @@ fn nothing_is_left_out_of_sight() {
 #[test]
 fn a_stopped_batch_brings_home_what_is_out() {
     let mut batch = Batch::new(pages(2));
-    let all = [Run { first: 0, folios: 2 }];
-    let busy = Refused { folio: 1, why: Refusal::Transient(SkipReason::Pinned) };
-    assert_eq!(batch.next(&[]), Step::Unmap(&all));
+    let all = [FolioRun { first: 0, folios: 2 }];
+    let busy = RefusedFolio { folio: 1, refusal: FolioRefusal::Transient(SkipReason::Pinned) };
+    assert_eq!(batch.next(&[]), BatchStep::Unmap(&all));
     batch.stop();
-    assert_eq!(batch.next(&[busy]), Step::Flush);
-    assert!(matches!(batch.next(&[]), Step::Copy(_)));
-    assert!(matches!(batch.next(&[]), Step::Map(_)));
-    let Step::End(told) = batch.next(&[]) else { panic!("no second pass") };
+    assert_eq!(batch.next(&[busy]), BatchStep::Flush);
+    assert!(matches!(batch.next(&[]), BatchStep::Copy(_)));
+    assert!(matches!(batch.next(&[]), BatchStep::Map(_)));
+    let BatchStep::End(told) = batch.next(&[]) else { panic!("no second pass") };
     assert_eq!((told.moved, told.skipped_for(SkipReason::Pinned)), (1, 1));
 
     batch.reset(pages(2));
     batch.stop();
-    let Step::End(told) = batch.next(&[]) else { panic!("no first pass") };
+    let BatchStep::End(told) = batch.next(&[]) else { panic!("no first pass") };
     assert_eq!((told.moved, told.skipped_for(SkipReason::Interrupted)), (0, 2));
     assert_eq!(told.selected(), 2, "the account of the batch before is not in it");
 }
@@ -150,12 +153,12 @@ fn a_stopped_batch_brings_home_what_is_out() {
 /// the original back.
 #[test]
 fn a_lazy_move_begins_with_the_copy() {
-    let mut world = World::of_unmapped(pages(3));
+    let mut world = ModelMemory::of_unmapped(pages(3));
     let mut full = |kind, folio| {
-        let refuse = (kind, folio) == (Kind::Copy, 1);
-        refuse.then_some(Refusal::Final(SkipReason::NoMemory))
+        let refuse = (kind, folio) == (StepKind::Copy, 1);
+        refuse.then_some(FolioRefusal::Final(SkipReason::NoMemory))
     };
-    let told = world.drive(&mut Batch::of_unmapped(pages(3)), &mut full);
+    let told = world.drive(&mut Batch::from_unmapped(pages(3)), &mut full);
     assert_eq!(world.log, ["Copy [0, 1, 2]", "Map [0, 2]", "PutBack [1]"]);
     assert_eq!(told, account(2, &[(SkipReason::NoMemory, 1)]));
 }
@@ -164,19 +167,19 @@ fn a_lazy_move_begins_with_the_copy() {
 #[test]
 #[should_panic(expected = "2 folios of 512 pages are more than 512 pages")]
 fn a_batch_beyond_one_huge_page_is_refused() {
-    let _ = Batch::new(Shape { folio_pages: 512, ..pages(2) });
+    let _ = Batch::new(BatchShape { folio_pages: 512, ..pages(2) });
 }
 
 #[test]
 #[should_panic(expected = "only the number of folios may be 0")]
 fn a_batch_that_nobody_copies_is_refused() {
-    let _ = Batch::new(Shape { copiers: 0, ..pages(1) });
+    let _ = Batch::new(BatchShape { copiers: 0, ..pages(1) });
 }
 
 #[test]
 #[should_panic(expected = "folios are out of sight")]
 fn a_batch_is_not_forgotten_with_pages_out() {
-    let mut batch = Batch::of_unmapped(pages(1));
+    let mut batch = Batch::from_unmapped(pages(1));
     let _ = batch.next(&[]);
     batch.reset(pages(1));
 }
@@ -186,9 +189,9 @@ fn a_batch_is_not_forgotten_with_pages_out() {
 #[cfg_attr(debug_assertions, should_panic(expected = "folio 1 had no part in Copy"))]
 fn a_refusal_of_a_folio_without_part_is_a_bug() {
     let mut batch = Batch::new(pages(2));
-    let refused = [Refused { folio: 1, why: Refusal::Final(SkipReason::NotPresent) }];
+    let refused = [RefusedFolio { folio: 1, refusal: FolioRefusal::Final(SkipReason::NotPresent) }];
     let _ = batch.next(&[]);
     let _ = batch.next(&refused);
-    assert!(matches!(batch.next(&[]), Step::Copy(_)));
-    assert_eq!(batch.next(&refused), Step::Map(&[Run { first: 0, folios: 1 }]));
+    assert!(matches!(batch.next(&[]), BatchStep::Copy(_)));
+    assert_eq!(batch.next(&refused), BatchStep::Map(&[FolioRun { first: 0, folios: 1 }]));
 }

@@ -30,7 +30,7 @@ pub struct Access {
     /// The virtual address, anywhere within its page.
     pub address: u64,
     /// The origin of the accesses.
-    pub by: Accessor,
+    pub accessor: Accessor,
     /// The number of accesses, as counted by the source. A sample counts with its sampling period.
     pub count: u64,
 }

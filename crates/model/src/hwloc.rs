@@ -34,7 +34,7 @@ pub enum HwlocError {
     #[error(
         "line {line}: {object} has no {attribute}; save the machine again with lstopo FILE.xml"
     )]
-    Missing {
+    MissingAttribute {
         /// The line of the object.
         line: u32,
         /// The type of the object.
@@ -44,9 +44,9 @@ pub enum HwlocError {
     },
     /// A value is not valid.
     #[error(
-        "line {line}: {name} is '{found}', wanted {wanted}; correct it or save the machine again"
+        "line {line}: {name} is '{found}', wanted {expected}; correct it or save the machine again"
     )]
-    Wrong {
+    InvalidValue {
         /// The line of the value.
         line: u32,
         /// The name of the value.
@@ -54,14 +54,14 @@ pub enum HwlocError {
         /// The value found.
         found: String,
         /// The values that are valid.
-        wanted: String,
+        expected: String,
     },
     /// The machine has no CPU.
     #[error("no CPU (object of type PU) in this machine; save it again without filters")]
     NoCpus,
 }
 
-const USUAL_PAGE_BYTES: u64 = 4096;
+const DEFAULT_PAGE_BYTES: u64 = 4096;
 
 /// Parses hwloc's XML.
 pub fn parse(xml: &str) -> Result<Topology, HwlocError> {
@@ -72,17 +72,17 @@ pub fn parse(xml: &str) -> Result<Topology, HwlocError> {
         return Err(HwlocError::NotHwloc { root: root.tag_name().name().to_owned() });
     }
     let objects: Vec<_> = root.descendants().filter(|e| e.has_tag_name("object")).collect();
-    Reader { root, objects, nests: root.attribute("version").is_none() }.topology()
+    TopologyReader { root, objects, is_version_1: root.attribute("version").is_none() }.topology()
 }
 
-struct Reader<'a> {
+struct TopologyReader<'a> {
     root: Element<'a, 'a>,
     objects: Vec<Element<'a, 'a>>,
     /// Version 1: the objects that are local to a node are nested inside it.
-    nests: bool,
+    is_version_1: bool,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> TopologyReader<'a> {
     fn topology(&self) -> Result<Topology, HwlocError> {
         let cpus = cpus_in(self.root)?;
         if cpus.is_empty() {
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
     fn page_bytes(&self) -> Result<u64, HwlocError> {
         let pages = self.root.descendants().filter(|e| e.has_tag_name("page_type"));
         let sizes: Vec<u64> = pages.map(|page| required(page, "size")).collect::<Result<_, _>>()?;
-        Ok(sizes.into_iter().filter(|&bytes| bytes > 0).min().unwrap_or(USUAL_PAGE_BYTES))
+        Ok(sizes.into_iter().filter(|&bytes| bytes > 0).min().unwrap_or(DEFAULT_PAGE_BYTES))
     }
 
     fn nodes(&self) -> Result<BTreeMap<NodeId, Node>, HwlocError> {
@@ -124,30 +124,32 @@ impl<'a> Reader<'a> {
         for object in self.of_type("PU") {
             let cpu: CpuId = id_of(object)?;
             let near = local.iter().filter(|(_, cpus)| cpus.contains(cpu));
-            let home = near.min_by_key(|(_, cpus)| cpus.len()).map(|&(id, _)| id);
-            if let Some(id) = home.or_else(|| first_node_in(object, "complete_nodeset")) {
-                nodes.entry(id).or_insert_with(without_memory).cpus.insert(cpu);
+            let local_node = near.min_by_key(|(_, cpus)| cpus.len()).map(|&(id, _)| id);
+            if let Some(id) = local_node.or_else(|| first_node_in(object, "complete_nodeset")) {
+                nodes.entry(id).or_insert_with(memoryless_node).cpus.insert(cpu);
             }
         }
         Ok(nodes)
     }
 
     fn local_cpus(&self, node: Element<'_, '_>) -> Result<Cpumask, HwlocError> {
-        if self.nests {
+        if self.is_version_1 {
             return cpus_in(node);
         }
-        let is_place = |e: &Element<'_, '_>| e.attribute("type") != Some("MemCache");
-        node.ancestors().skip(1).find(is_place).map_or_else(|| Ok(Cpumask::new()), cpus_in)
+        let is_locality = |e: &Element<'_, '_>| e.attribute("type") != Some("MemCache");
+        node.ancestors().skip(1).find(is_locality).map_or_else(|| Ok(Cpumask::new()), cpus_in)
     }
 
     fn cores(&self, machine: &Topology) -> Result<Vec<Core>, HwlocError> {
         let mut cores = Vec::new();
-        let mut homeless = machine.cpus.clone();
+        let mut unassigned_cpus = machine.cpus.clone();
         let bare = self.of_type("PU").filter(|pu| ancestor(*pu, &["Core"]).is_none());
         for object in self.of_type("Core").chain(bare) {
             let cpus = cpus_in(object)?;
-            let Some(first) = cpus.first().filter(|&cpu| homeless.contains(cpu)) else { continue };
-            homeless = homeless.without(&cpus);
+            let Some(first) = cpus.first().filter(|&cpu| unassigned_cpus.contains(cpu)) else {
+                continue;
+            };
+            unassigned_cpus = unassigned_cpus.without(&cpus);
             let socket = ancestor(object, &["Package", "Socket"]);
             let package = socket.map(|socket| optional(socket, "os_index")).transpose()?.flatten();
             cores.push(Core { cpus, package, node: machine.node_of_cpu(first) });
@@ -169,7 +171,7 @@ fn cache(object: Element<'_, '_>) -> Result<Cache, HwlocError> {
         0 => CacheKind::Unified,
         1 => CacheKind::Data,
         2 => CacheKind::Instruction,
-        other => return Err(wrong(object, "cache_type", &other.to_string(), "0, 1 or 2")),
+        other => return Err(invalid_value(object, "cache_type", &other.to_string(), "0, 1 or 2")),
     };
     Ok(Cache {
         level: required(object, "depth")?,
@@ -193,7 +195,7 @@ fn node(object: Element<'_, '_>, base_page_bytes: u64) -> Result<Node, HwlocErro
     Ok(Node { cpus: Cpumask::new(), memory_bytes, free_bytes: None, huge_pools })
 }
 
-fn without_memory() -> Node {
+fn memoryless_node() -> Node {
     Node { memory_bytes: Some(0), free_bytes: Some(0), ..Node::default() }
 }
 
@@ -216,7 +218,7 @@ fn id_of<T: Id>(object: Element<'_, '_>) -> Result<T, HwlocError> {
         true => Ok(T::from_number(number)),
         false => {
             let wanted = format!("a number below {}", T::LIMIT);
-            Err(wrong(object, "os_index", &number.to_string(), &wanted))
+            Err(invalid_value(object, "os_index", &number.to_string(), &wanted))
         }
     }
 }
@@ -237,7 +239,7 @@ fn first_node_in(object: Element<'_, '_>, attribute: &str) -> Option<NodeId> {
 }
 
 fn required<T: FromStr>(object: Element<'_, '_>, name: &'static str) -> Result<T, HwlocError> {
-    optional(object, name)?.ok_or_else(|| HwlocError::Missing {
+    optional(object, name)?.ok_or_else(|| HwlocError::MissingAttribute {
         line: line_of(object),
         object: object.attribute("type").unwrap_or(object.tag_name().name()).to_owned(),
         attribute: name,
@@ -249,15 +251,20 @@ fn optional<T: FromStr>(
     name: &'static str,
 ) -> Result<Option<T>, HwlocError> {
     let Some(text) = object.attribute(name) else { return Ok(None) };
-    text.trim().parse().map(Some).map_err(|_| wrong(object, name, text, "a number"))
+    text.trim().parse().map(Some).map_err(|_| invalid_value(object, name, text, "a number"))
 }
 
-fn wrong(element: Element<'_, '_>, name: &'static str, found: &str, wanted: &str) -> HwlocError {
-    HwlocError::Wrong {
+fn invalid_value(
+    element: Element<'_, '_>,
+    name: &'static str,
+    found: &str,
+    wanted: &str,
+) -> HwlocError {
+    HwlocError::InvalidValue {
         line: line_of(element),
         name,
         found: found.chars().take(60).collect(),
-        wanted: wanted.to_owned(),
+        expected: wanted.to_owned(),
     }
 }
 

@@ -11,40 +11,43 @@
 
 pub mod access;
 pub mod account;
-pub mod frames;
-pub mod glance;
+pub mod frame_set;
+pub mod headroom;
 pub mod hwloc;
-pub mod load;
 pub mod mapping;
 pub mod mask;
 pub mod name;
-pub mod nodes;
+pub mod node_pairs;
 pub mod nodestring;
 pub mod page;
-pub mod pages;
+pub mod page_set;
 pub mod process;
-pub mod reason;
+pub mod process_load;
 pub mod residency;
-pub mod room;
+pub mod skip_reason;
+pub mod snapshot;
 pub mod synthetic;
 pub mod topology;
 pub mod units;
 
 pub use access::{Access, Accessor};
 pub use account::Account;
-pub use frames::FrameSet;
-pub use glance::{Bound, Glance, NodeGlance, Placed, ProcessGlance, Rival, ThreadGlance, Wanted};
-pub use load::{ProcessLoad, ThreadTime};
+pub use frame_set::FrameSet;
+pub use headroom::NodeHeadroom;
 pub use mapping::{Mapping, MappingKind, Range};
 pub use mask::{CpuId, Cpumask, Id, Mask, NodeId, Nodemask};
 pub use name::{Escape, Escaped, Name};
-pub use nodes::NodePairs;
+pub use node_pairs::NodePairs;
 pub use nodestring::{NodestringError, parse_nodestring};
-pub use page::{Page, Place};
-pub use pages::PageSet;
-pub use process::{Identity, Pid};
-pub use reason::SkipReason;
+pub use page::{Page, PageLocation};
+pub use page_set::PageSet;
+pub use process::{Pid, ProcessIdentity};
+pub use process_load::{ProcessLoad, ThreadCpuTime};
 pub use residency::{KindResidency, NodeShare, Residency};
-pub use room::Room;
+pub use skip_reason::SkipReason;
+pub use snapshot::{
+    AffinityOutcome, MachineSnapshot, MemoryPolicies, NodeSnapshot, OtherBalancer, ProcessFilter,
+    ProcessSnapshot, ThreadSnapshot,
+};
 pub use synthetic::{Synthetic, SyntheticError};
 pub use topology::Topology;

@@ -32,7 +32,7 @@ impl Range {
     }
 
     /// Returns the intersection of both ranges, if it is not empty.
-    pub fn and(self, other: Self) -> Option<Self> {
+    pub fn intersection(self, other: Self) -> Option<Self> {
         let both = Self::new(self.start.max(other.start), self.end.min(other.end));
         (!both.is_empty()).then_some(both)
     }
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn ranges_meet_only_where_both_are() {
-        assert_eq!(Range::new(0, 10).and(Range::new(5, 20)), Some(Range::new(5, 10)));
-        assert_eq!(Range::new(0, 10).and(Range::new(10, 20)), None);
+        assert_eq!(Range::new(0, 10).intersection(Range::new(5, 20)), Some(Range::new(5, 10)));
+        assert_eq!(Range::new(0, 10).intersection(Range::new(10, 20)), None);
     }
 }

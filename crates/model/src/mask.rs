@@ -83,7 +83,7 @@ impl<T: Id> Mask<T> {
     pub fn insert(&mut self, id: T) -> bool {
         let number = id.number();
         assert!(number < T::LIMIT, "id {number} is beyond {}", T::LIMIT);
-        let (word, bit) = place(number);
+        let (word, bit) = bit_position(number);
         if self.words.len() <= word {
             self.words.resize(word + 1, 0);
         }
@@ -96,7 +96,7 @@ impl<T: Id> Mask<T> {
     pub fn remove(&mut self, id: T) -> bool {
         let present = self.contains(id);
         if present {
-            let (word, bit) = place(id.number());
+            let (word, bit) = bit_position(id.number());
             self.words[word] &= !bit;
             self.trim();
         }
@@ -105,7 +105,7 @@ impl<T: Id> Mask<T> {
 
     /// Returns true if the id is in the set.
     pub fn contains(&self, id: T) -> bool {
-        let (word, bit) = place(id.number());
+        let (word, bit) = bit_position(id.number());
         self.words.get(word).is_some_and(|w| w & bit != 0)
     }
 
@@ -164,7 +164,7 @@ impl<T: Id> Mask<T> {
     }
 }
 
-fn place(number: u32) -> (usize, u64) {
+fn bit_position(number: u32) -> (usize, u64) {
     ((number / 64) as usize, 1 << (number % 64))
 }
 
@@ -225,18 +225,18 @@ impl<T: Id> fmt::Debug for Mask<T> {
     "'{}' is not a list of numbers such as 0-3,8 (each below {limit})",
     text.escaped()
 )]
-pub struct ListError {
+pub struct MaskParseError {
     text: String,
     limit: u32,
 }
 
 impl<T: Id> FromStr for Mask<T> {
-    type Err = ListError;
+    type Err = MaskParseError;
 
     /// Parses a list as sysfs prints it. White space around it is ignored, and an empty list is the
     /// empty set.
-    fn from_str(text: &str) -> Result<Self, ListError> {
-        let wrong = || ListError { text: text.trim().to_owned(), limit: T::LIMIT };
+    fn from_str(text: &str) -> Result<Self, MaskParseError> {
+        let wrong = || MaskParseError { text: text.trim().to_owned(), limit: T::LIMIT };
         let mut mask = Self::new();
         for part in text.trim().split(',').filter(|part| !part.is_empty()) {
             let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -227,12 +227,12 @@ impl Escape for Name {
 /// may contain foreign names. It is a last resort that all output passes. Line ends stay, and so
 /// does text that is already escaped. Other unsafe characters are written as in JSON (`\u009b`), so
 /// the meaning of JSON does not change.
-pub fn harmless(text: &str) -> String {
+pub fn sanitize_for_terminal(text: &str) -> String {
     let mut told = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
             '\n' | '\t' => told.push(c),
-            c if is_harmless(c) => told.push(c),
+            c if is_printable(c) => told.push(c),
             c => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
                 let _ = write!(told, "\\u{unit:04x}");
             }),
@@ -242,7 +242,7 @@ pub fn harmless(text: &str) -> String {
 }
 
 /// Returns true if a character is visible and has no effect on the characters around it.
-fn is_harmless(c: char) -> bool {
+fn is_printable(c: char) -> bool {
     use GeneralCategory::{Control, Format, LineSeparator, ParagraphSeparator};
     let kind = c.general_category();
     c.is_ascii_graphic()
@@ -252,7 +252,7 @@ fn is_harmless(c: char) -> bool {
 
 fn write_char(text: &mut String, c: char) {
     match c {
-        c if is_harmless(c) => text.push(c),
+        c if is_printable(c) => text.push(c),
         c if c.is_control() => write_bytes(text, c.encode_utf8(&mut [0; 4]).as_bytes()),
         c => text.extend(c.escape_unicode()),
     }
@@ -334,9 +334,9 @@ mod tests {
     /// of JSON stays.
     #[test]
     fn a_whole_text_keeps_its_lines() {
-        let told = harmless("a \\x1b\n\tb\x1b[2J\r\u{202e}\n");
+        let told = sanitize_for_terminal("a \\x1b\n\tb\x1b[2J\r\u{202e}\n");
         assert_eq!(told, "a \\x1b\n\tb\\u001b[2J\\u000d\\u202e\n");
-        let told = harmless("{\"name\":\"\u{9b}\u{7f}\u{202e}\u{e0041}\u{fc}\"}\n");
+        let told = sanitize_for_terminal("{\"name\":\"\u{9b}\u{7f}\u{202e}\u{e0041}\u{fc}\"}\n");
         assert_eq!(told, "{\"name\":\"\\u009b\\u007f\\u202e\\udb40\\udc41\u{fc}\"}\n");
     }
 
@@ -351,9 +351,9 @@ mod tests {
             ],
         ) {
             let shown = shown(&bytes);
-            prop_assert!(shown.chars().all(is_harmless), "{shown:?}");
+            prop_assert!(shown.chars().all(is_printable), "{shown:?}");
             prop_assert_eq!(read_back(&shown), bytes);
-            prop_assert_eq!(&harmless(&shown), &shown);
+            prop_assert_eq!(&sanitize_for_terminal(&shown), &shown);
         }
     }
 }

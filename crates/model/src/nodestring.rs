@@ -23,7 +23,7 @@ use crate::{Escape as _, NodeId, Nodemask};
 
 /// The nodes against which a node string is resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Context {
+pub struct NodestringContext {
     /// The nodes of the machine.
     pub existing: Nodemask,
     /// The existing nodes on which the task may have memory (`Mems_allowed`).
@@ -47,10 +47,10 @@ pub enum NodestringError {
         valid: Nodemask,
     },
     /// A list or range ends too early.
-    #[error("a node is missing {place}; nodes here are {valid}")]
+    #[error("a node is missing {position}; nodes here are {valid}")]
     Missing {
         /// The position where a node is required.
-        place: String,
+        position: String,
         /// The nodes that may be named.
         valid: Nodemask,
     },
@@ -73,7 +73,7 @@ pub enum NodestringError {
     },
     /// No machine with this kernel can have the node.
     #[error("node {node} is beyond {highest}, the highest of this kernel; nodes here are {valid}")]
-    Impossible {
+    AboveHighestNode {
         /// The requested node.
         node: u64,
         /// The highest id that the kernel could use.
@@ -108,19 +108,25 @@ pub enum NodestringError {
 }
 
 /// Parses a node string into a set.
-pub fn parse_nodestring(text: &str, context: &Context) -> Result<Nodemask, NodestringError> {
+pub fn parse_nodestring(
+    text: &str,
+    context: &NodestringContext,
+) -> Result<Nodemask, NodestringError> {
     Ok(parse_nodelist(text, context)?.into_iter().collect())
 }
 
 /// Parses a node string into a list: the nodes in the order of the text, each once. The nodes of a
 /// range, of `all` and of `!` are in ascending order.
-pub fn parse_nodelist(text: &str, context: &Context) -> Result<Vec<NodeId>, NodestringError> {
+pub fn parse_nodelist(
+    text: &str,
+    context: &NodestringContext,
+) -> Result<Vec<NodeId>, NodestringError> {
     if text.is_empty() {
         return Ok(Vec::new());
     }
     let (inverted, rest) = strip(text, '!');
     let (relative, rest) = strip(rest, '+');
-    let list = Reader { context, relative }.list(rest)?;
+    let list = NodestringParser { context, relative }.list(rest)?;
     if !inverted {
         return Ok(list);
     }
@@ -131,12 +137,12 @@ fn strip(text: &str, sign: char) -> (bool, &str) {
     text.strip_prefix(sign).map_or((false, text), |rest| (true, rest))
 }
 
-struct Reader<'a> {
-    context: &'a Context,
+struct NodestringParser<'a> {
+    context: &'a NodestringContext,
     relative: bool,
 }
 
-impl Reader<'_> {
+impl NodestringParser<'_> {
     fn list(&self, text: &str) -> Result<Vec<NodeId>, NodestringError> {
         let mut nodes = Vec::new();
         let mut rest = text;
@@ -168,21 +174,22 @@ impl Reader<'_> {
     }
 
     fn node<'t>(&self, rest: &'t str, all: &str) -> Result<(NodeId, &'t str), NodestringError> {
-        let (number, behind) = c_number(rest).ok_or_else(|| self.no_number(rest, all))?;
+        let (number, behind) = c_number(rest).ok_or_else(|| self.missing_number(rest, all))?;
         let Some(number) = number else {
             let part = rest[..rest.len() - behind.len()].to_owned();
             return Err(NodestringError::NotANode { part, valid: self.valid() });
         };
-        let node = if self.relative { self.at(number)? } else { self.named(number)? };
+        let node =
+            if self.relative { self.node_at_position(number)? } else { self.allowed_node(number)? };
         Ok((node, behind))
     }
 
-    fn named(&self, number: u64) -> Result<NodeId, NodestringError> {
+    fn allowed_node(&self, number: u64) -> Result<NodeId, NodestringError> {
         let valid = self.valid();
         let highest = self.context.highest_possible;
         let node = match u32::try_from(number).map(NodeId) {
             Ok(node) if node <= highest => node,
-            _ => return Err(NodestringError::Impossible { node: number, highest, valid }),
+            _ => return Err(NodestringError::AboveHighestNode { node: number, highest, valid }),
         };
         match self.context.allowed.contains(node) {
             true => Ok(node),
@@ -194,7 +201,7 @@ impl Reader<'_> {
     }
 
     /// Returns the allowed node at a position.
-    fn at(&self, position: u64) -> Result<NodeId, NodestringError> {
+    fn node_at_position(&self, position: u64) -> Result<NodeId, NodestringError> {
         let allowed = &self.context.allowed;
         let last = allowed.len().saturating_sub(1);
         usize::try_from(position)
@@ -203,13 +210,13 @@ impl Reader<'_> {
             .ok_or(NodestringError::NoSuchPosition { position, last })
     }
 
-    fn no_number(&self, rest: &str, all: &str) -> NodestringError {
+    fn missing_number(&self, rest: &str, all: &str) -> NodestringError {
         let part = rest.split(',').next().unwrap_or(rest);
         let valid = self.valid();
         match part.trim_start().chars().next() {
             Some(sign @ ('!' | '+')) => NodestringError::SignInside { sign },
             Some(_) => NodestringError::NotANode { part: part.to_owned(), valid },
-            None => NodestringError::Missing { place: place(rest, all), valid },
+            None => NodestringError::Missing { position: missing_position(rest, all), valid },
         }
     }
 
@@ -219,7 +226,7 @@ impl Reader<'_> {
 }
 
 /// Describes in words the position where a number is missing.
-fn place(rest: &str, all: &str) -> String {
+fn missing_position(rest: &str, all: &str) -> String {
     let read = &all[..all.len() - rest.len()];
     match (read.is_empty(), rest.is_empty()) {
         (false, _) => format!("behind '{read}'"),

@@ -4,7 +4,7 @@ use crate::NodeId;
 
 /// The place of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum PageLocation {
     /// There is no page: never touched, or freed.
     Absent,
     /// In swap, on no node.
@@ -12,7 +12,7 @@ pub enum Place {
     /// In flight: some task is moving it at the moment.
     InFlight,
     /// In memory, but the kernel never moves it: the zero page, device memory.
-    Fixed,
+    Unmovable,
     /// In memory on a node.
     On(NodeId),
 }
@@ -21,7 +21,7 @@ pub enum Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
     /// Its place.
-    pub place: Place,
+    pub location: PageLocation,
     /// True if it is known to be mapped by more than one process.
     pub shared: bool,
     /// Base pages in the folio that begins here; 0 for a page inside a folio that began earlier.
@@ -31,17 +31,17 @@ pub struct Page {
 
 impl Page {
     /// An address without a page.
-    pub const ABSENT: Self = Self { place: Place::Absent, shared: false, folio_pages: 1 };
+    pub const ABSENT: Self = Self { location: PageLocation::Absent, shared: false, folio_pages: 1 };
 
     /// Returns a base page on a node, mapped by one process.
     pub fn on(node: NodeId) -> Self {
-        Self { place: Place::On(node), shared: false, folio_pages: 1 }
+        Self { location: PageLocation::On(node), shared: false, folio_pages: 1 }
     }
 
     /// Returns the node, if the page is in memory and movable.
     pub fn node(self) -> Option<NodeId> {
-        match self.place {
-            Place::On(node) => Some(node),
+        match self.location {
+            PageLocation::On(node) => Some(node),
             _ => None,
         }
     }

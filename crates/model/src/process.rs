@@ -68,25 +68,25 @@ impl fmt::Display for Pid {
 /// The identity of a process and its program. It differs for a process that has the same pid
 /// earlier or later, and for the same process after exec.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
+pub struct ProcessIdentity {
     /// Its pid.
     pub pid: Pid,
     /// Its name when it was read, as the kernel keeps it (15 bytes).
     pub name: Name,
     /// The boot of the machine, as /proc/sys/kernel/random/boot_id names it.
-    pub boot: String,
+    pub boot_id: String,
     /// The start time, in clock ticks after the boot.
     pub started_ticks: u64,
     /// A checksum of the values that the kernel gave its program at exec, random addresses among
     /// them.
-    pub program: u32,
+    pub auxv_checksum: u32,
 }
 
-impl Identity {
+impl ProcessIdentity {
     /// Returns true if both are the same process running the same program. Names may differ.
     pub fn is_same(&self, other: &Self) -> bool {
-        (self.pid, &self.boot, self.started_ticks, self.program)
-            == (other.pid, &other.boot, other.started_ticks, other.program)
+        (self.pid, &self.boot_id, self.started_ticks, self.auxv_checksum)
+            == (other.pid, &other.boot_id, other.started_ticks, other.auxv_checksum)
     }
 }
 

@@ -22,7 +22,7 @@ pub struct NodeShare {
 
 impl NodeShare {
     /// Returns the largest distance of a bound from the share, in ppm.
-    pub fn reach_ppm(&self) -> u64 {
+    pub fn half_width_ppm(&self) -> u64 {
         let below = self.share_ppm.saturating_sub(self.share_ppm_low);
         below.max(self.share_ppm_high.saturating_sub(self.share_ppm))
     }
@@ -63,9 +63,9 @@ impl KindResidency {
         self.nodes.get(&node).map_or(0, |share| share.pages)
     }
 
-    /// Returns the widest interval of a share, in ppm, as [`NodeShare::reach_ppm`].
-    pub fn reach_ppm(&self) -> u64 {
-        self.nodes.values().map(NodeShare::reach_ppm).max().unwrap_or(0)
+    /// Returns the widest interval of a share, in ppm, as [`NodeShare::half_width_ppm`].
+    pub fn half_width_ppm(&self) -> u64 {
+        self.nodes.values().map(NodeShare::half_width_ppm).max().unwrap_or(0)
     }
 
     /// Returns true if it has no pages of any sort.
@@ -97,7 +97,7 @@ impl Residency {
         }
         let mut total = KindResidency::counted(&counts);
         for (node, share) in &mut total.nodes {
-            let reach = self.reach_ppm(*node, total.pages);
+            let reach = self.half_width_ppm(*node, total.pages);
             share.share_ppm_low = share.share_ppm.saturating_sub(reach);
             share.share_ppm_high = (share.share_ppm + reach).min(1_000_000);
         }
@@ -110,11 +110,11 @@ impl Residency {
         total
     }
 
-    fn reach_ppm(&self, node: NodeId, pages: u64) -> u64 {
+    fn half_width_ppm(&self, node: NodeId, pages: u64) -> u64 {
         // A node that no sample of a kind hit may still hold pages of that kind.
         let reach = |kind: &KindResidency| match kind.nodes.get(&node) {
-            Some(share) => share.reach_ppm(),
-            None => kind.reach_ppm(),
+            Some(share) => share.half_width_ppm(),
+            None => kind.half_width_ppm(),
         };
         let part = |kind: &KindResidency| {
             u128::from(reach(kind)) * u128::from(kind.pages) / u128::from(pages.max(1))
@@ -173,6 +173,6 @@ mod tests {
     #[test]
     fn nothing_has_no_shares() {
         let nothing = KindResidency::counted(&BTreeMap::new());
-        assert!(nothing.is_empty() && nothing.reach_ppm() == 0);
+        assert!(nothing.is_empty() && nothing.half_width_ppm() == 0);
     }
 }

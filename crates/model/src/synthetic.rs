@@ -32,7 +32,7 @@ mod parse;
 /// A machine given by a one-line description. It prints as the shortest line with the same meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Synthetic {
-    groups: Vec<Group>,
+    groups: Vec<NodeGroup>,
     distances: DistanceRule,
     caches: Vec<CacheRule>,
     nodes_per_package: u32,
@@ -41,7 +41,7 @@ pub struct Synthetic {
 
 /// Equal nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Group {
+struct NodeGroup {
     ids: Vec<u32>,
     cores: u32,
     threads: u32,
@@ -64,7 +64,7 @@ enum DistanceRule {
     Matrix(Vec<Vec<u32>>),
 }
 
-const USUAL_DISTANCES: DistanceRule = DistanceRule::Flat { local: 10, remote: 20 };
+const DEFAULT_DISTANCES: DistanceRule = DistanceRule::Flat { local: 10, remote: 20 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CacheRule {
@@ -81,7 +81,7 @@ enum Sharing {
 }
 
 impl Sharing {
-    fn usual(level: u32) -> Self {
+    fn default_for(level: u32) -> Self {
         if level < 3 { Self::Cores(1) } else { Self::Node }
     }
 }
@@ -94,7 +94,7 @@ impl fmt::Display for Synthetic {
             group.write(f, next_id)?;
             next_id = group.ids.last().map_or(next_id, |last| last + 1);
         }
-        if self.distances != USUAL_DISTANCES {
+        if self.distances != DEFAULT_DISTANCES {
             write!(f, " dist:{}", self.distances)?;
         }
         for cache in &self.caches {
@@ -107,7 +107,7 @@ impl fmt::Display for Synthetic {
     }
 }
 
-impl Group {
+impl NodeGroup {
     fn write(&self, f: &mut fmt::Formatter<'_>, next_id: u32) -> fmt::Result {
         write!(f, "{}n", self.ids.len())?;
         if !self.ids.iter().copied().eq(next_id..next_id + self.count()) {
@@ -120,10 +120,10 @@ impl Group {
             write!(f, " {}t", self.threads)?;
         }
         if self.memory_bytes > 0 {
-            write!(f, " {}", Size(self.memory_bytes))?;
+            write!(f, " {}", ExactSize(self.memory_bytes))?;
         }
         if let Some(free) = self.free_bytes {
-            write!(f, " free:{}", Size(free))?;
+            write!(f, " free:{}", ExactSize(free))?;
         }
         self.huge.iter().try_for_each(|huge| write!(f, " {huge}"))
     }
@@ -140,7 +140,7 @@ impl Group {
 
 impl fmt::Display for HugeRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "huge:{}*{}", Size(self.page_bytes), self.pages)
+        write!(f, "huge:{}*{}", ExactSize(self.page_bytes), self.pages)
     }
 }
 
@@ -161,9 +161,9 @@ impl fmt::Display for DistanceRule {
 
 impl fmt::Display for CacheRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "L{}{}:{}", self.level, self.kind.suffix(), Size(self.size_bytes))?;
+        write!(f, "L{}{}:{}", self.level, self.kind.suffix(), ExactSize(self.size_bytes))?;
         match self.sharing {
-            usual if usual == Sharing::usual(self.level) => Ok(()),
+            usual if usual == Sharing::default_for(self.level) => Ok(()),
             Sharing::Cores(cores) => write!(f, "/{cores}c"),
             Sharing::Node => f.write_str("/n"),
         }
@@ -171,9 +171,9 @@ impl fmt::Display for CacheRule {
 }
 
 /// A number of bytes, shown in the largest unit that divides it.
-struct Size(u64);
+struct ExactSize(u64);
 
-impl fmt::Display for Size {
+impl fmt::Display for ExactSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "B")];
         let fits = |&&(shift, _): &&(u32, &str)| self.0 >> shift << shift == self.0;

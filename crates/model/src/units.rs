@@ -6,10 +6,10 @@ use crate::Escape as _;
 
 /// The error of a text that is not the requested quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{}' is not {wanted}", text.escaped())]
+#[error("'{}' is not {expected}", text.escaped())]
 pub struct UnitError {
     text: String,
-    wanted: &'static str,
+    expected: &'static str,
 }
 
 const SIZE_UNITS: [(&str, u64); 15] = [
@@ -38,18 +38,18 @@ const TIME_UNITS: [(&str, u64); 6] = [
     ("min", 60_000_000_000),
     ("h", 3_600_000_000_000),
 ];
-const SHORT_UNITS: [(&str, u64); 4] = [("", 1), ("ps", 1), ("ns", 1_000), ("us", 1_000_000)];
+const PICOSECOND_UNITS: [(&str, u64); 4] = [("", 1), ("ps", 1), ("ns", 1_000), ("us", 1_000_000)];
 
 /// Parses bytes from text such as `64K`, `2MiB` or `1.5GB`.
 pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
-    quantity(text, &SIZE_UNITS).ok_or_else(|| wrong(text, "a size such as 64K, 2MiB or 1.5GB"))
+    quantity(text, &SIZE_UNITS).ok_or_else(|| unit_error(text, "a size such as 64K, 2MiB or 1.5GB"))
 }
 
 /// Parses bytes per second from text such as `500MB/s`; the `/s` may be left out; zero is refused.
 pub fn parse_rate(text: &str) -> Result<u64, UnitError> {
     quantity(text.strip_suffix("/s").unwrap_or(text), &SIZE_UNITS)
         .filter(|&rate| rate > 0)
-        .ok_or_else(|| wrong(text, "a rate such as 500MB/s or 2GiB/s"))
+        .ok_or_else(|| unit_error(text, "a rate such as 500MB/s or 2GiB/s"))
 }
 
 /// Parses nanoseconds from text such as `250us`, `1ms` or `2min`; the unit is required and zero is
@@ -57,21 +57,22 @@ pub fn parse_rate(text: &str) -> Result<u64, UnitError> {
 pub fn parse_duration_ns(text: &str) -> Result<u64, UnitError> {
     quantity(text, &TIME_UNITS)
         .filter(|&ns| ns > 0)
-        .ok_or_else(|| wrong(text, "a time such as 250us, 1ms or 2s"))
+        .ok_or_else(|| unit_error(text, "a time such as 250us, 1ms or 2s"))
 }
 
 /// Parses picoseconds from text such as `500ps`, `2.5ns` or `500`; zero is allowed.
 pub fn parse_duration_ps(text: &str) -> Result<u64, UnitError> {
-    quantity(text, &SHORT_UNITS).ok_or_else(|| wrong(text, "a time such as 500ps or 2.5ns"))
+    quantity(text, &PICOSECOND_UNITS)
+        .ok_or_else(|| unit_error(text, "a time such as 500ps or 2.5ns"))
 }
 
 /// Parses thousandths from a number with at most three decimals, such as `4` or `1.5`.
 pub fn parse_thousandths(text: &str) -> Result<u64, UnitError> {
-    quantity(text, &[("", 1000)]).ok_or_else(|| wrong(text, "a number such as 4 or 1.5"))
+    quantity(text, &[("", 1000)]).ok_or_else(|| unit_error(text, "a number such as 4 or 1.5"))
 }
 
-fn wrong(text: &str, wanted: &'static str) -> UnitError {
-    UnitError { text: text.to_owned(), wanted }
+fn unit_error(text: &str, wanted: &'static str) -> UnitError {
+    UnitError { text: text.to_owned(), expected: wanted }
 }
 
 /// Parses digits with at most three decimals, then a unit; exact in integers.
@@ -91,7 +92,7 @@ fn quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
 }
 
 /// Formats bytes in powers of 1024 with three significant digits: `1.50 GiB`.
-pub fn show_bytes(bytes: u64) -> String {
+pub fn format_bytes(bytes: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
@@ -107,7 +108,7 @@ pub fn show_bytes(bytes: u64) -> String {
 }
 
 /// Formats a time: `850 ns`, `12.3 us`, `1.04 ms`, `2.50 s`.
-pub fn show_ns(ns: u64) -> String {
+pub fn format_ns(ns: u64) -> String {
     let (value, unit) = match ns {
         0..1_000 => return format!("{ns} ns"),
         1_000..1_000_000 => (ns as f64 / 1e3, "us"),
@@ -164,11 +165,11 @@ mod tests {
 
     #[test]
     fn shown_as_people_read_them() {
-        assert_eq!(show_bytes(1023), "1023 B");
-        assert_eq!(show_bytes(1536), "1.50 KiB");
-        assert_eq!(show_bytes(512 << 20), "512 MiB");
-        assert_eq!(show_bytes(u64::MAX), "16.0 EiB");
-        assert_eq!(show_ns(1_040_000), "1.04 ms");
-        assert_eq!(show_ns(850), "850 ns");
+        assert_eq!(format_bytes(1023), "1023 B");
+        assert_eq!(format_bytes(1536), "1.50 KiB");
+        assert_eq!(format_bytes(512 << 20), "512 MiB");
+        assert_eq!(format_bytes(u64::MAX), "16.0 EiB");
+        assert_eq!(format_ns(1_040_000), "1.04 ms");
+        assert_eq!(format_ns(850), "850 ns");
     }
 }

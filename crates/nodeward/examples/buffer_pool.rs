@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use nodeward::{
-    Budget, Migration, NodeId, Pager, PagerOptions, Region, RegionOptions, Report, Road,
+    Backend, Budget, Migration, MigrationReport, NodeId, Pager, PagerOptions, Region, RegionOptions,
 };
 
 const FRAMES: usize = 2048;
@@ -20,12 +20,12 @@ const THREADS: u64 = 2;
 const ROUNDS: usize = 4;
 
 /// Frames in managed memory, and in `versions` how often each was written.
-struct Pool<'a> {
+struct FramePool<'a> {
     words: &'a [AtomicU64],
     versions: Vec<RwLock<u64>>,
 }
 
-impl<'a> Pool<'a> {
+impl<'a> FramePool<'a> {
     fn new(region: &'a Region) -> Self {
         let pool =
             Self { words: region.words(), versions: (0..FRAMES).map(|_| RwLock::new(0)).collect() };
@@ -59,15 +59,15 @@ fn content(frame: usize, version: u64, index: usize) -> u64 {
 
 /// What a thread did.
 #[derive(Default)]
-struct Work {
+struct ThreadResult {
     writes: u64,
     reads: u64,
     wrong_words: usize,
 }
 
 /// Writes every fourth time, reads otherwise, frames in an order without end (xorshift).
-fn work(pool: &Pool<'_>, seed: u64, stop: &AtomicBool) -> Work {
-    let mut done = Work::default();
+fn use_frames(pool: &FramePool<'_>, seed: u64, stop: &AtomicBool) -> ThreadResult {
+    let mut done = ThreadResult::default();
     let mut random = seed;
     while !stop.load(Relaxed) {
         random ^= random << 13;
@@ -85,7 +85,7 @@ fn work(pool: &Pool<'_>, seed: u64, stop: &AtomicBool) -> Work {
     done
 }
 
-fn print(to: NodeId, report: &Report) {
+fn print(to: NodeId, report: &MigrationReport) {
     let account = &report.account;
     println!(
         "to node {to}: {} pages moved, {} already there, {} skipped, {} ms",
@@ -100,12 +100,12 @@ fn print(to: NodeId, report: &Report) {
 }
 
 /// Sends the pool to every node in turn.
-fn tour(pager: &Pager, region: &Region) -> nodeward::Result<()> {
+fn visit_nodes(pager: &Pager, region: &Region) -> nodeward::Result<()> {
     let nodes = nodeward::nodes()?;
     let how = Migration {
         budget: Budget { bytes_per_s: Some(1 << 30), ..Budget::default() },
         // So that pages fly on a machine with one node, too; the kernel has no such wish.
-        even_if_there: pager.road() != Road::Kernel,
+        even_if_there: pager.backend() != Backend::Kernel,
         ..Migration::default()
     };
     for node in (0..ROUNDS).flat_map(|_| nodes.iter()) {
@@ -117,23 +117,23 @@ fn tour(pager: &Pager, region: &Region) -> nodeward::Result<()> {
 /// Runs it; an error tells how many words were lost.
 pub fn main() -> Result<(), Box<dyn Error>> {
     let pager = Pager::open(&PagerOptions::default())?;
-    println!("road: {}, at most {} lanes", pager.road().name(), pager.lanes());
+    println!("road: {}, at most {} lanes", pager.backend().name(), pager.lanes());
     let region = pager.reserve(POOL_BYTES, &RegionOptions::default())?;
-    let pool = Pool::new(&region);
+    let pool = FramePool::new(&region);
     let stop = AtomicBool::new(false);
 
     let (toured, works) = thread::scope(|scope| {
         let (pool, stop) = (&pool, &stop);
         let workers: Vec<_> =
-            (1..=THREADS).map(|seed| scope.spawn(move || work(pool, seed, stop))).collect();
-        let toured = tour(&pager, &region);
+            (1..=THREADS).map(|seed| scope.spawn(move || use_frames(pool, seed, stop))).collect();
+        let toured = visit_nodes(&pager, &region);
         stop.store(true, Relaxed);
         let works = workers.into_iter().map(|worker| worker.join().expect("no thread panics"));
         (toured, works.collect::<Vec<_>>())
     });
     toured?;
 
-    for Work { writes, reads, wrong_words } in &works {
+    for ThreadResult { writes, reads, wrong_words } in &works {
         println!("{writes} writes, {reads} reads, {wrong_words} wrong words");
     }
     for (node, pages) in region.residency(0..region.bytes())? {

@@ -3,15 +3,15 @@
 //! A [`Pager`] manages memory of the program. A [`Region`] is memory like any other: any thread
 //! reads and writes it at any time, while its pages move to another node. A thread that touches a
 //! page in flight waits until that page is mapped again. No write is lost, no read is torn, and
-//! addresses do not change. The [`Report`] of a migration accounts for every page.
+//! addresses do not change. The [`MigrationReport`] of a migration accounts for every page.
 //!
 //! It needs no kernel patch and no privilege. What the kernel offers decides how fast it is
-//! ([`Road`]).
+//! ([`Backend`]).
 //!
 //! ```
 //! use std::sync::atomic::Ordering::Relaxed;
 //!
-//! use nodeward::{Migration, Pager, PagerOptions, RegionOptions};
+//! use nodeward::{Backend, Migration, Pager, PagerOptions, RegionOptions};
 //!
 //! # fn main() -> nodeward::Result<()> {
 //! let pager = Pager::open(&PagerOptions::default())?;
@@ -88,7 +88,7 @@
 //! region.words()[7].store(7, Relaxed);
 //! match region.migrate_lazily(0..region.bytes(), &Migration::default()) {
 //!     Ok(report) => println!("{} pages wait for a thread", report.lazy_pages),
-//!     Err(Error::NeedsUserfaultfd { why, .. }) => println!("not here: {why}"),
+//!     Err(Error::NeedsUserfaultfd { reason, .. }) => println!("not here: {reason}"),
 //!     Err(error) => return Err(error),
 //! }
 //! assert_eq!(region.words()[7].load(Relaxed), 7); // home with whoever reads this
@@ -99,13 +99,13 @@
 //! # Memory that others hold
 //!
 //! The kernel detects pages that a device or direct I/O uses; they stay, with the reason
-//! [`SkipReason::Pinned`]. On the fast [`Road`]s it does not detect plain references: vmsplice(2),
-//! MSG_ZEROCOPY, direct I/O of some network file systems. A program that makes such references
-//! pins the range until they are gone. ([`Road::Kernel`] detects all of them, and leaves pages
-//! that are held.)
+//! [`SkipReason::Pinned`]. On the fast [`Backend`]s it does not detect plain references:
+//! vmsplice(2), MSG_ZEROCOPY, direct I/O of some network file systems. A program that makes such
+//! references pins the range until they are gone. ([`Backend::Kernel`] detects all of them, and
+//! leaves pages that are held.)
 //!
 //! ```
-//! use nodeward::{Migration, Pager, PagerOptions, RegionOptions, Road, SkipReason};
+//! use nodeward::{Backend, Migration, Pager, PagerOptions, RegionOptions, SkipReason};
 //!
 //! # fn main() -> nodeward::Result<()> {
 //! let pager = Pager::open(&PagerOptions::default())?;
@@ -117,7 +117,7 @@
 //! let pin = region.pin(sent.clone())?;
 //! // Here: send(2) with MSG_ZEROCOPY, and wait for its completion.
 //! let report = region.migrate(0..region.bytes(), node, &Migration::default())?;
-//! if pager.road() != Road::Kernel {
+//! if pager.backend() != Backend::Kernel {
 //!     let pinned_pages = (sent.len() / region.page_bytes()) as u64;
 //!     assert_eq!(report.account.skipped_for(SkipReason::Pinned), pinned_pages);
 //! }
@@ -130,7 +130,7 @@
 //!
 //! fork(2) waits until pages in flight are mapped again and brings lazy ones back, so a child has a
 //! whole copy ([`ForkRule::Copy`]). The pager stays with the parent; in the child its methods end
-//! with [`Error::Forked`]. While the child lives, it shares the pages, and on the fast [`Road`]s
+//! with [`Error::Forked`]. While the child lives, it shares the pages, and on the fast [`Backend`]s
 //! shared pages stay where they are. With [`ForkRule::DontFork`] children do not have the region.
 //! Choose that for large regions and for programs that call clone(2) themselves. A child that calls
 //! exec at once, as [`std::process::Command`] starts it, does not affect the region either way:
@@ -157,26 +157,27 @@
 //!
 //! A [`PagePool`] is for programs that allocate and free memory all the time: buffer pools, packet
 //! rings, key-value caches. It hands out runs of 2^n base pages, on the node of the calling thread.
-//! Each CPU has a list of free pages, so most calls wait for no lock. [`Tuning`] decides how long
-//! the lists become. Pages of a pool do not move: a pool is not a region.
+//! Each CPU has a list of free pages, so most calls wait for no lock. [`TunerKind`] decides how
+//! long the lists become. Pages of a pool do not move: a pool is not a region.
 //!
 //! ```
-//! use nodeward::{PagePool, PoolError, PoolOptions, Wanted};
+//! use nodeward::{PagePool, PoolError, PoolOptions, RunRequest};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let options = PoolOptions { zone_bytes: Some(64 << 20), ..PoolOptions::default() };
 //! let pool = PagePool::open(&options)?; // 64 MiB on each node at most; none of it in memory yet
 //!
-//! let mut frame = pool.run(&Wanted { order: 1, ..Wanted::default() })?; // two pages, on this node
+//! // Two pages, on this node.
+//! let mut frame = pool.run(&RunRequest { order: 1, ..RunRequest::default() })?;
 //! frame.fill(7); // before this, the pages had what their last user left there
-//! let index = pool.run(&Wanted { zeroed: true, ..Wanted::default() })?;
+//! let index = pool.run(&RunRequest { zeroed: true, ..RunRequest::default() })?;
 //! assert!(index.iter().all(|&byte| byte == 0));
 //! assert!(pool.stats().in_use_pages >= 2 + 1);
 //! std::thread::scope(|scope| _ = scope.spawn(|| drop(frame))); // any thread may free it
 //! drop(index);
 //!
 //! // By address, for data structures of your own. A mistake is an error without effect.
-//! let start = pool.allocate(&Wanted::default())?;
+//! let start = pool.allocate(&RunRequest::default())?;
 //! pool.free(start, 0)?;
 //! let address = start.as_ptr() as u64;
 //! assert_eq!(pool.free(start, 0), Err(PoolError::DoubleFree { address }));
@@ -188,9 +189,9 @@
 //! }
 //! println!("{} bytes went to the kernel", pool.give_back());
 //!
-//! let last = pool.allocate(&Wanted::default())?;
+//! let last = pool.allocate(&RunRequest::default())?;
 //! pool.close(); // refuses allocations; runs can still be freed
-//! assert_eq!(pool.allocate(&Wanted::default()), Err(PoolError::Closed));
+//! assert_eq!(pool.allocate(&RunRequest::default()), Err(PoolError::Closed));
 //! pool.free(last, 0)?;
 //! # Ok(())
 //! # }
@@ -207,7 +208,8 @@ pub use machine::{nodes, topology};
 pub use nodeward_model::topology::{Cache, CacheKind, Core, Distances, HugePool, Node};
 pub use nodeward_model::{Account, CpuId, Cpumask, Id, NodeId, Nodemask, SkipReason, Topology};
 pub use nodeward_pager::{
-    Budget, Cancel, Copier, Error, ForkRule, ListStats, Memcpy, Migration, Mode, PagePool, PageRun,
-    PageSize, Pager, PagerOptions, PinGuard, Placement, PoolError, PoolOptions, PoolStats,
-    Progress, Region, RegionOptions, Report, Result, Road, Spent, Supply, Tuning, Wanted,
+    Backend, Budget, Cancel, Copier, Error, ForkRule, ListStats, Memcpy, Migration,
+    MigrationReport, Mode, PagePool, PageRun, PageSize, Pager, PagerOptions, PinGuard, Placement,
+    PoolError, PoolOptions, PoolStats, Progress, Region, RegionOptions, Result, RunRequest,
+    StepTimes, Supply, TunerKind,
 };

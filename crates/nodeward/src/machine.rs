@@ -26,7 +26,7 @@ const ROOT: &str = "/";
 /// ```
 pub fn nodes() -> Result<Nodemask> {
     let topology = topology()?;
-    let allowed = linux_nodes::context(Path::new(ROOT), &topology)?.allowed;
+    let allowed = linux_nodes::nodestring_context(Path::new(ROOT), &topology)?.allowed;
     let with_memory = topology.nodes.iter().filter(|(_, node)| node.has_memory());
     Ok(with_memory.map(|(&id, _)| id).filter(|&id| allowed.contains(id)).collect())
 }

@@ -1,6 +1,8 @@
 //! What threads may share.
 
-use nodeward::{Cancel, Error, PagePool, PageRun, Pager, PinGuard, PoolError, Region, Report};
+use nodeward::{
+    Cancel, Error, MigrationReport, PagePool, PageRun, Pager, PinGuard, PoolError, Region,
+};
 
 /// A program keeps its pager, pools and regions where all of its threads find them, as the
 /// documentation says; that they can be is a promise of the types. It fails by not compiling.
@@ -11,7 +13,7 @@ fn handles_may_be_used_by_all_threads() {
     shared::<Region>();
     shared::<PinGuard<'_>>();
     shared::<Cancel>();
-    shared::<Report>();
+    shared::<MigrationReport>();
     shared::<Error>();
     shared::<PagePool>();
     shared::<PageRun<'_>>();

@@ -2,35 +2,36 @@
 //! touched; those take no memory. The thread behind page faults also adds entries, so only a new
 //! table takes memory from the program's allocator, a new entry never does.
 
-use crate::sys::Row;
+use crate::sys::MmapSlice;
 
 /// Chunks that are allocated together: 1 GiB of address space.
-const TOGETHER: usize = 512;
+const CHUNKS_PER_ROW: usize = 512;
 
 /// A table in which every entry has the default value until it is first requested.
-pub struct ChunkTable<T>(Vec<Option<Row<T>>>);
+pub struct ChunkTable<T>(Vec<Option<MmapSlice<T>>>);
 
 impl<T: Default> ChunkTable<T> {
     /// A table of `chunks` chunks.
     pub fn new(chunks: usize) -> Self {
-        Self((0..chunks.div_ceil(TOGETHER)).map(|_| None).collect())
+        Self((0..chunks.div_ceil(CHUNKS_PER_ROW)).map(|_| None).collect())
     }
 
     /// Returns the entry of a chunk, allocating its row if needed.
     pub fn entry(&mut self, chunk: usize) -> &mut T {
-        let together = self.0[chunk / TOGETHER].get_or_insert_with(|| Row::of(TOGETHER));
-        &mut together[chunk % TOGETHER]
+        let together =
+            self.0[chunk / CHUNKS_PER_ROW].get_or_insert_with(|| MmapSlice::of(CHUNKS_PER_ROW));
+        &mut together[chunk % CHUNKS_PER_ROW]
     }
 
     /// Returns the entries of all allocated rows: those requested so far and their neighbours.
-    pub fn known(&self) -> impl Iterator<Item = (usize, &T)> {
-        let firsts = (0..).step_by(TOGETHER);
+    pub fn allocated(&self) -> impl Iterator<Item = (usize, &T)> {
+        let firsts = (0..).step_by(CHUNKS_PER_ROW);
         let known = firsts.zip(&self.0).filter_map(|(first, known)| Some((first, known.as_ref()?)));
         known.flat_map(|(first, known)| (first..).zip(known.iter()))
     }
 
-    /// As [`ChunkTable::known`], mutable and without the chunk numbers.
-    pub fn known_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    /// As [`ChunkTable::allocated`], mutable and without the chunk numbers.
+    pub fn allocated_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.0.iter_mut().flatten().flat_map(|known| known.iter_mut())
     }
 }
@@ -43,16 +44,19 @@ mod tests {
     /// take memory.
     #[test]
     fn entries_are_made_when_they_are_asked_for() {
-        let mut table = ChunkTable::<u8>::new(3 * TOGETHER - 1);
-        assert_eq!(table.known().count(), 0);
-        *table.entry(3 * TOGETHER - 2) = 2;
+        let mut table = ChunkTable::<u8>::new(3 * CHUNKS_PER_ROW - 1);
+        assert_eq!(table.allocated().count(), 0);
+        *table.entry(3 * CHUNKS_PER_ROW - 2) = 2;
         *table.entry(0) = 1;
-        assert_eq!((*table.entry(0), *table.entry(1), *table.entry(3 * TOGETHER - 2)), (1, 0, 2));
+        assert_eq!(
+            (*table.entry(0), *table.entry(1), *table.entry(3 * CHUNKS_PER_ROW - 2)),
+            (1, 0, 2)
+        );
         let known: Vec<usize> =
-            table.known().filter(|(_, entry)| **entry > 0).map(|e| e.0).collect();
-        assert_eq!(known, [0, 3 * TOGETHER - 2]);
-        assert_eq!(table.known().count(), 2 * TOGETHER, "not the one between");
-        table.known_mut().for_each(|entry| *entry += 1);
-        assert_eq!((*table.entry(0), *table.entry(1), *table.entry(TOGETHER)), (2, 1, 0));
+            table.allocated().filter(|(_, entry)| **entry > 0).map(|e| e.0).collect();
+        assert_eq!(known, [0, 3 * CHUNKS_PER_ROW - 2]);
+        assert_eq!(table.allocated().count(), 2 * CHUNKS_PER_ROW, "not the one between");
+        table.allocated_mut().for_each(|entry| *entry += 1);
+        assert_eq!((*table.entry(0), *table.entry(1), *table.entry(CHUNKS_PER_ROW)), (2, 1, 0));
     }
 }

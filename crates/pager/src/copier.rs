@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use crate::sys::{Routine, evict, routines};
+use crate::sys::{CopyRoutine, evict, routines};
 
 /// Copies pages that no other thread sees: the source is out of sight, and the destination is not
 /// in sight yet.
@@ -30,7 +30,7 @@ impl Copier for Memcpy {
     }
 }
 
-impl Copier for Routine {
+impl Copier for CopyRoutine {
     fn name(&self) -> &'static str {
         self.name()
     }
@@ -48,22 +48,22 @@ pub fn all() -> Vec<Arc<dyn Copier>> {
 
 /// The cache state of the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum CopyTarget {
     /// Pages that were not touched for a while.
     Cold,
     /// Pages that the kernel has just zeroed: non-temporal stores lose time by evicting the zeros
     /// from the caches.
-    Fresh,
+    JustZeroed,
 }
 
 /// Returns the fastest copier of this machine. The first call measures them, for about 30 ms.
-pub(crate) fn fastest(target: Target) -> Arc<dyn Copier> {
+pub(crate) fn fastest(target: CopyTarget) -> Arc<dyn Copier> {
     static FASTEST: OnceLock<[Arc<dyn Copier>; 2]> = OnceLock::new();
     let [cold, fresh] = FASTEST.get_or_init(|| {
         let choose_for = |target| choose(all(), target);
-        [choose_for(Target::Cold), choose_for(Target::Fresh)]
+        [choose_for(CopyTarget::Cold), choose_for(CopyTarget::JustZeroed)]
     });
-    Arc::clone(if target == Target::Cold { cold } else { fresh })
+    Arc::clone(if target == CopyTarget::Cold { cold } else { fresh })
 }
 
 /// Bytes copied per measurement. The source is evicted from the caches before each, because a large
@@ -74,7 +74,7 @@ const ROUNDS: usize = 4;
 /// A copier expected to be faster is replaced only if another one is faster by a twentieth.
 const TIE: (u128, u128) = (19, 20);
 
-fn choose(copiers: Vec<Arc<dyn Copier>>, target: Target) -> Arc<dyn Copier> {
+fn choose(copiers: Vec<Arc<dyn Copier>>, target: CopyTarget) -> Arc<dyn Copier> {
     let best = measure(&copiers, target);
     tracing::debug!(?target, copiers = ?names(&copiers).zip(&best).collect::<Vec<_>>(), "measured");
     copiers.into_iter().nth(winner(&best)).unwrap_or_else(|| Arc::new(Memcpy))
@@ -86,7 +86,7 @@ fn names(copiers: &[Arc<dyn Copier>]) -> impl Iterator<Item = &'static str> {
 
 /// Returns the best time of each copier. Every round starts with another copier, because the first
 /// one after a change of routine meets the caches and clock rates that the previous one left.
-fn measure(copiers: &[Arc<dyn Copier>], target: Target) -> Vec<Duration> {
+fn measure(copiers: &[Arc<dyn Copier>], target: CopyTarget) -> Vec<Duration> {
     // Nonzero bytes, so that real pages are mapped.
     let (mut to, from) = (vec![1; SAMPLE_BYTES], vec![2; SAMPLE_BYTES]);
     let mut best = vec![Duration::MAX; copiers.len()];
@@ -95,8 +95,8 @@ fn measure(copiers: &[Arc<dyn Copier>], target: Target) -> Vec<Duration> {
             let index = (round + turn) % copiers.len();
             evict(&from);
             match target {
-                Target::Cold => evict(&to),
-                Target::Fresh => to.fill(0),
+                CopyTarget::Cold => evict(&to),
+                CopyTarget::JustZeroed => to.fill(0),
             }
             let began = Instant::now();
             copiers[index].copy(&mut to, &from);
@@ -188,8 +188,8 @@ mod tests {
     /// Goal: the chosen copier is one of all copiers, and the same at each call.
     #[test]
     fn the_choice_stays() {
-        let first = fastest(Target::Cold).name();
+        let first = fastest(CopyTarget::Cold).name();
         assert!(names(&all()).any(|name| name == first), "{first}");
-        assert_eq!(fastest(Target::Cold).name(), first);
+        assert_eq!(fastest(CopyTarget::Cold).name(), first);
     }
 }

@@ -1,4 +1,4 @@
-//! Errors of the pager. The outcome of single pages is in a [`crate::Report`], never here.
+//! Errors of the pager. The outcome of single pages is in a [`crate::MigrationReport`], never here.
 
 use std::io;
 
@@ -39,28 +39,29 @@ pub enum Error {
         node: NodeId,
     },
     /// An option is invalid.
-    #[error("{what}; {fix}")]
+    #[error("{problem}; {remedy}")]
     BadOption {
         /// The value that is wrong.
-        what: String,
+        problem: String,
         /// The remedy.
-        fix: String,
+        remedy: String,
     },
     /// Huge pages were requested and are not available.
-    #[error("huge pages are not available: {why}")]
+    #[error("huge pages are not available: {reason}")]
     NoHugePages {
         /// The reason, and what to do.
-        why: String,
+        reason: String,
     },
     /// Something other than migration by the kernel was requested, and does not work here.
     #[error(
-        "{what} needs userfaultfd, which cannot be used: {why}; `nodeward doctor` tells what to do"
+        "{feature} needs userfaultfd, which cannot be used: {reason}; `nodeward doctor` tells what \
+         to do"
     )]
     NeedsUserfaultfd {
         /// The request.
-        what: &'static str,
+        feature: &'static str,
         /// The reason.
-        why: String,
+        reason: String,
     },
     /// This process is a child made by fork(2) of the one that opened the pager.
     #[error("this pager belongs to the parent process; open one of your own after fork(2)")]
@@ -75,14 +76,14 @@ pub enum Error {
         node: NodeId,
     },
     /// No file descriptor is left.
-    #[error("{what} needs a file descriptor and {whose} has none left; {fix}")]
+    #[error("{action} needs a file descriptor and {owner} has none left; {remedy}")]
     NoDescriptor {
         /// The part of the pager that needs it.
-        what: &'static str,
+        action: &'static str,
         /// The limit that is reached: that of this process or of the system.
-        whose: &'static str,
+        owner: &'static str,
         /// The remedy.
-        fix: &'static str,
+        remedy: &'static str,
     },
     /// A system call failed.
     #[error("{call} failed: {source}")]
@@ -124,5 +125,5 @@ pub(crate) fn no_descriptor(what: &'static str, error: &io::Error) -> Option<Err
         Errno::NFILE => ("the system", "raise the sysctl fs.file-max"),
         _ => return None,
     };
-    Some(Error::NoDescriptor { what, whose, fix })
+    Some(Error::NoDescriptor { action: what, owner: whose, remedy: fix })
 }

@@ -8,59 +8,59 @@ use std::time::{Duration, Instant};
 use nodeward_model::{CpuId, NodeId, SkipReason};
 use nodeward_policy::pacing::RateLimit;
 use nodeward_policy::ramp::Ramp;
-use nodeward_policy::roster::Roster;
+use nodeward_policy::stragglers::StragglerDetector;
 
-use crate::chunk::How;
-use crate::core::Core;
+use crate::claimed_chunk::MoveOptions;
 use crate::page_bits::PageBits;
+use crate::region_shared::RegionShared;
 use crate::sync::{Condvar, Mutex, lock};
-use crate::{Cancel, Placement, Progress, Report};
+use crate::{Cancel, MigrationReport, Placement, Progress};
 
 /// Interval at which a lane that is not needed checks whether it is.
-const IDLE: Duration = Duration::from_micros(500);
+const IDLE_POLL_INTERVAL: Duration = Duration::from_micros(500);
 /// Interval of progress reports, and of checks for cancellation.
-const TELL_EVERY: Duration = Duration::from_millis(50);
-const LISTEN_EVERY: Duration = Duration::from_millis(2);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
+const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The operation that is applied to each chunk.
-pub enum Kind {
+pub enum JobKind {
     /// Moves its pages to the task's node.
     Migrate,
     /// Leaves its pages out of sight.
-    LeaveOut,
+    UnmapLazily,
     /// Brings its missing pages into memory.
     Commit(Placement),
     /// Brings back pages that were left out of sight.
-    Return,
+    ReturnLazy,
     /// Frees its pages.
     Discard,
     /// Brings back pages that were left out, and forgets the chunk's node, because from now on the
     /// kernel moves its pages.
-    HandOver,
+    PrepareForKernel,
 }
 
-impl Kind {
+impl JobKind {
     /// Returns whether the operation only brings pages into sight. Then it may run while a fork
     /// waits for just that, and it has a lane of its own.
-    pub fn takes_nothing_out(&self) -> bool {
-        matches!(self, Self::Return | Self::Discard | Self::HandOver)
+    pub fn unmaps_nothing(&self) -> bool {
+        matches!(self, Self::ReturnLazy | Self::Discard | Self::PrepareForKernel)
     }
 }
 
 /// A part of a job: some pages of one chunk.
 #[derive(Clone, Copy)]
-pub struct Task {
+pub struct ChunkTask {
     pub chunk: usize,
     pub pages: PageBits,
     pub to: NodeId,
 }
 
 /// The description of a job.
-pub struct Order {
-    pub core: Arc<Core>,
-    pub kind: Kind,
-    pub how: How,
-    pub tasks: Vec<Task>,
+pub struct JobSpec {
+    pub region: Arc<RegionShared>,
+    pub kind: JobKind,
+    pub options: MoveOptions,
+    pub tasks: Vec<ChunkTask>,
     /// Number of lanes that work on it, and whether all of them work from the start.
     pub lanes: u32,
     pub all_lanes: bool,
@@ -70,13 +70,18 @@ pub struct Order {
     pub stall_ns: Option<u64>,
 }
 
-impl Order {
+impl JobSpec {
     /// An order for one lane, without limits.
-    pub fn simple(core: &Arc<Core>, kind: Kind, how: How, tasks: Vec<Task>) -> Self {
+    pub fn on_one_lane(
+        core: &Arc<RegionShared>,
+        kind: JobKind,
+        how: MoveOptions,
+        tasks: Vec<ChunkTask>,
+    ) -> Self {
         Self {
-            core: Arc::clone(core),
+            region: Arc::clone(core),
             kind,
-            how,
+            options: how,
             tasks,
             lanes: 1,
             all_lanes: true,
@@ -88,14 +93,14 @@ impl Order {
 }
 
 /// A job that lanes work on.
-pub struct Job {
-    pub order: Order,
+pub struct LaneJob {
+    pub spec: JobSpec,
     pub stop: AtomicBool,
     began: Instant,
     examined_bytes: AtomicU64,
     queue: Mutex<Queue>,
-    wanted: Condvar,
-    done: Mutex<Done>,
+    work_available: Condvar,
+    done: Mutex<FinishedLanes>,
     finished: Condvar,
 }
 
@@ -110,7 +115,7 @@ pub struct TaskControl<'j> {
 
 impl TaskControl<'_> {
     /// Control of what is no task of a job: it is not stopped, and nobody asks how far it is.
-    pub fn of_no_job() -> &'static TaskControl<'static> {
+    pub fn detached() -> &'static TaskControl<'static> {
         static STOP: AtomicBool = AtomicBool::new(false);
         static EXAMINED: AtomicU64 = AtomicU64::new(0);
         static CONTROL: TaskControl<'_> =
@@ -143,19 +148,19 @@ struct Queue {
     /// different sections; a lane that has finished its part helps another.
     parts: Vec<Range<usize>>,
     ramp: Ramp,
-    roster: Roster,
+    roster: StragglerDetector,
     rate: Option<RateLimit>,
 }
 
 #[derive(Default)]
-struct Done {
+struct FinishedLanes {
     lanes: u32,
-    report: Report,
+    report: MigrationReport,
 }
 
-impl Job {
+impl LaneJob {
     /// A job that no lane has begun.
-    pub fn new(order: Order) -> Self {
+    pub fn new(order: JobSpec) -> Self {
         let ramp = match order.all_lanes {
             true => Ramp::fixed(order.lanes),
             false => Ramp::up_to(order.lanes),
@@ -165,68 +170,72 @@ impl Job {
         let queue = Queue {
             parts: (0..lanes).map(part).collect(),
             ramp,
-            roster: Roster::new(lanes),
+            roster: StragglerDetector::new(lanes),
             rate: order.bytes_per_s.map(RateLimit::new),
         };
         Self {
-            order,
+            spec: order,
             stop: AtomicBool::new(false),
             began: Instant::now(),
             examined_bytes: AtomicU64::new(0),
             queue: Mutex::new(queue),
-            wanted: Condvar::new(),
+            work_available: Condvar::new(),
             done: Mutex::default(),
             finished: Condvar::new(),
         }
     }
 
     /// Returns the next task for a lane. Waits while the lane is not needed or the rate is used up.
-    pub fn take(&self, lane: usize) -> Option<Task> {
-        let (task, wait_ns) = self.pick(lane)?;
+    pub fn next_task(&self, lane: usize) -> Option<ChunkTask> {
+        let (task, wait_ns) = self.wait_for_task(lane)?;
         let wake_at = Instant::now() + Duration::from_nanos(wait_ns);
         while !self.is_stopped() && Instant::now() < wake_at {
-            std::thread::sleep((wake_at - Instant::now()).min(TELL_EVERY));
+            std::thread::sleep((wake_at - Instant::now()).min(PROGRESS_INTERVAL));
         }
         Some(task)
     }
 
-    fn pick(&self, lane: usize) -> Option<(Task, u64)> {
+    fn wait_for_task(&self, lane: usize) -> Option<(ChunkTask, u64)> {
         let mut queue = lock(&self.queue);
         loop {
             let nothing_left = queue.parts.iter().all(Range::is_empty);
-            if self.is_stopped() || nothing_left || queue.roster.is_given_up(lane) {
+            if self.is_stopped() || nothing_left || queue.roster.is_excluded(lane) {
                 return None;
             }
             if queue.is_needed(lane) {
                 break;
             }
-            queue = self.wanted.wait_timeout(queue, IDLE).expect("not poisoned").0;
+            queue = self
+                .work_available
+                .wait_timeout(queue, IDLE_POLL_INTERVAL)
+                .expect("not poisoned")
+                .0;
         }
-        let task = self.order.tasks[queue.next(lane)?];
+        let task = self.spec.tasks[queue.next(lane)?];
         let bytes = self.bytes(&task);
         let now = self.now_ns();
-        let wait_ns = queue.rate.as_mut().map_or(0, |rate| rate.book(now, bytes));
+        let wait_ns = queue.rate.as_mut().map_or(0, |rate| rate.reserve(now, bytes));
         Some((task, wait_ns))
     }
 
     /// Returns what the batches of a task need of the job. The task counts as examined when it is
     /// dropped.
-    pub fn control(&self, task: &Task) -> TaskControl<'_> {
+    pub fn control(&self, task: &ChunkTask) -> TaskControl<'_> {
         let left_bytes = AtomicU64::new(self.bytes(task));
         TaskControl { stop: &self.stop, examined_bytes: &self.examined_bytes, left_bytes }
     }
 
     /// Records that a lane has done a task, in `took_ns` nanoseconds.
-    pub fn finished(&self, lane: usize, task: &Task, took_ns: u64) {
+    pub fn finished(&self, lane: usize, task: &ChunkTask, took_ns: u64) {
         let bytes = self.bytes(task);
         let now = self.now_ns();
         let mut queue = lock(&self.queue);
         queue.ramp.finished(now, bytes);
-        queue.roster.finished(lane, task.pages.len() as u64, took_ns);
+        queue.roster.record_batch(lane, task.pages.len() as u64, took_ns);
     }
 
     /// Records that a lane has nothing more to do, and adds its report.
-    pub fn lane_finished(&self, report: &Report) {
+    pub fn lane_finished(&self, report: &MigrationReport) {
         let mut done = lock(&self.done);
         done.lanes += 1;
         done.report.add(report);
@@ -236,21 +245,25 @@ impl Job {
 
     /// Waits for the end and returns the outcome. Meanwhile reports progress and checks for
     /// cancellation.
-    pub fn wait(&self, progress: Option<&dyn Fn(Progress)>, cancel: Option<&Cancel>) -> Report {
-        let total_bytes = self.order.tasks.iter().map(|task| self.bytes(task)).sum();
+    pub fn wait(
+        &self,
+        progress: Option<&dyn Fn(Progress)>,
+        cancel: Option<&Cancel>,
+    ) -> MigrationReport {
+        let total_bytes = self.spec.tasks.iter().map(|task| self.bytes(task)).sum();
         let tell = || {
             let examined_bytes = self.examined_bytes.load(Ordering::Relaxed);
             progress.inspect(|progress| progress(Progress { examined_bytes, total_bytes }));
         };
-        let pause = if cancel.is_some() { LISTEN_EVERY } else { TELL_EVERY };
+        let pause = if cancel.is_some() { CANCEL_POLL_INTERVAL } else { PROGRESS_INTERVAL };
         let mut told = Instant::now();
         let mut done = lock(&self.done);
-        while done.lanes < self.order.lanes {
+        while done.lanes < self.spec.lanes {
             done = self.finished.wait_timeout(done, pause).expect("not poisoned").0;
             if cancel.is_some_and(Cancel::is_cancelled) {
                 self.stop.store(true, Ordering::Relaxed);
             }
-            if told.elapsed() >= TELL_EVERY {
+            if told.elapsed() >= PROGRESS_INTERVAL {
                 told = Instant::now();
                 drop(done);
                 tell();
@@ -260,17 +273,17 @@ impl Job {
         let mut report = std::mem::take(&mut done.report);
         drop(done);
         tell();
-        self.close(&mut report);
+        self.complete_report(&mut report);
         report
     }
 
     /// Fills in the fields that are known only at the end.
-    fn close(&self, report: &mut Report) {
+    fn complete_report(&self, report: &mut MigrationReport) {
         report.took_ns = self.now_ns();
         report.cancelled = self.is_stopped();
         report.lanes = lock(&self.queue).ramp.workers();
-        if let Kind::Migrate | Kind::LeaveOut = self.order.kind {
-            let pages: u64 = self.order.tasks.iter().map(|task| task.pages.len() as u64).sum();
+        if let JobKind::Migrate | JobKind::UnmapLazily = self.spec.kind {
+            let pages: u64 = self.spec.tasks.iter().map(|task| task.pages.len() as u64).sum();
             let untouched = pages.saturating_sub(report.account.selected() + report.lazy_pages);
             report.account.skip(SkipReason::Interrupted, untouched);
         }
@@ -280,8 +293,8 @@ impl Job {
         self.stop.load(Ordering::Relaxed)
     }
 
-    fn bytes(&self, task: &Task) -> u64 {
-        (task.pages.len() * self.order.core.shop.page_bytes) as u64
+    fn bytes(&self, task: &ChunkTask) -> u64 {
+        (task.pages.len() * self.spec.region.context.page_bytes) as u64
     }
 
     fn now_ns(&self) -> u64 {
@@ -292,7 +305,7 @@ impl Job {
 impl Queue {
     /// Returns whether the lane is among the first lanes that get work, as many as are worth it.
     fn is_needed(&self, lane: usize) -> bool {
-        let before = (0..lane).filter(|&other| !self.roster.is_given_up(other)).count();
+        let before = (0..lane).filter(|&other| !self.roster.is_excluded(other)).count();
         before < self.ramp.workers() as usize
     }
 

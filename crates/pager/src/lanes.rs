@@ -13,29 +13,29 @@ use std::time::{Duration, Instant};
 use nodeward_machine::Machine;
 use nodeward_policy::pacing::StallBudget;
 
-use crate::carrier::{Carrier, nanoseconds};
-use crate::chunk::Work;
+use crate::batch_runner::{BatchRunner, elapsed_ns};
+use crate::claimed_chunk::ClaimedChunk;
+use crate::context::PagerContext;
 use crate::error::{Result, system};
-use crate::job::{Job, Kind, Task};
-use crate::shop::Shop;
+use crate::job::{ChunkTask, JobKind, LaneJob};
 use crate::sync::{Mutex, lock};
 use crate::sys::block_signals;
-use crate::{Cancel, Progress, Report};
+use crate::{Cancel, MigrationReport, Progress};
 
 /// With a stall budget, the interval at which a lane yields its CPU while it holds no pages.
 /// Otherwise the scheduler would preempt it at the end of its slice (3 ms), in the middle of a
 /// batch, for as long as other threads run.
-const TURN_MAX: Duration = Duration::from_millis(1);
+const YIELD_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The lanes of a pager, and one more that only brings pages back: it must not queue behind a job
 /// that waits for just that.
 pub struct Lanes {
     lanes: Vec<Lane>,
-    returns: Lane,
+    return_lane: Lane,
 }
 
 /// A job, and the receiver's number among its lanes.
-type Assignment = (Arc<Job>, usize);
+type Assignment = (Arc<LaneJob>, usize);
 
 struct Lane {
     jobs: Mutex<Option<Sender<Assignment>>>,
@@ -46,10 +46,10 @@ struct Lane {
 
 impl Lanes {
     /// Starts `count` lanes, and the one that brings pages back.
-    pub fn start(shop: &Arc<Shop>, count: u32) -> Result<Self> {
+    pub fn start(shop: &Arc<PagerContext>, count: u32) -> Result<Self> {
         let lanes = (0..count as usize).map(|index| Lane::start(shop, index));
         let lanes = lanes.collect::<Result<_>>()?;
-        Ok(Self { lanes, returns: Lane::start(shop, count as usize)? })
+        Ok(Self { lanes, return_lane: Lane::start(shop, count as usize)? })
     }
 
     /// Returns the number of lanes.
@@ -60,18 +60,18 @@ impl Lanes {
     /// Runs a job and returns its outcome.
     pub fn run(
         &self,
-        job: Job,
+        job: LaneJob,
         progress: Option<&dyn Fn(Progress)>,
         cancel: Option<&Cancel>,
-    ) -> Report {
+    ) -> MigrationReport {
         let wanted = !cancel.is_some_and(Cancel::is_cancelled);
         job.stop.store(!wanted, Ordering::Relaxed);
         let job = Arc::new(job);
-        let lanes = match job.order.kind.takes_nothing_out() {
-            true => vec![&self.returns],
+        let lanes = match job.spec.kind.unmaps_nothing() {
+            true => vec![&self.return_lane],
             false => self.least_busy_first(),
         };
-        for (number, lane) in lanes[..job.order.lanes as usize].iter().enumerate() {
+        for (number, lane) in lanes[..job.spec.lanes as usize].iter().enumerate() {
             lane.assign(&job, number);
         }
         job.wait(progress, cancel)
@@ -88,7 +88,7 @@ impl Lanes {
 
     /// Ends the threads. All jobs are done by then, because their callers wait for them.
     pub fn stop(&self) {
-        for lane in self.lanes.iter().chain([&self.returns]) {
+        for lane in self.lanes.iter().chain([&self.return_lane]) {
             lock(&lane.jobs).take();
             if let Some(thread) = lock(&lane.thread).take() {
                 thread.join().expect("a lane that panics aborts the process");
@@ -98,18 +98,18 @@ impl Lanes {
 }
 
 impl Lane {
-    fn start(shop: &Arc<Shop>, index: usize) -> Result<Self> {
+    fn start(shop: &Arc<PagerContext>, index: usize) -> Result<Self> {
         let (jobs, inbox) = channel();
-        let carrier = Carrier::new(Arc::clone(shop), index);
+        let carrier = BatchRunner::new(Arc::clone(shop), index);
         let pending = Arc::new(AtomicUsize::new(0));
         let unfinished = Arc::clone(&pending);
-        let thread = start_thread(format!("nodeward-lane{index}"), move || {
-            serve(carrier, &inbox, &unfinished);
+        let thread = spawn_pager_thread(format!("nodeward-lane{index}"), move || {
+            run_lane(carrier, &inbox, &unfinished);
         })?;
         Ok(Self { jobs: Mutex::new(Some(jobs)), pending, thread: Mutex::new(Some(thread)) })
     }
 
-    fn assign(&self, job: &Arc<Job>, number: usize) {
+    fn assign(&self, job: &Arc<LaneJob>, number: usize) {
         let jobs = lock(&self.jobs);
         let jobs = jobs.as_ref().expect("lanes stop with the pager");
         self.pending.fetch_add(1, Ordering::Relaxed);
@@ -118,7 +118,10 @@ impl Lane {
 }
 
 /// Starts a thread that runs no signal handler, and whose panic ends the process.
-pub fn start_thread(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+pub fn spawn_pager_thread(
+    name: String,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>> {
     let guarded = move || {
         let _guard = AbortOnPanic;
         block_signals().expect("every thread may block signals");
@@ -138,69 +141,71 @@ impl Drop for AbortOnPanic {
     }
 }
 
-fn serve(mut carrier: Carrier, inbox: &Receiver<Assignment>, unfinished: &AtomicUsize) {
+fn run_lane(mut carrier: BatchRunner, inbox: &Receiver<Assignment>, unfinished: &AtomicUsize) {
     for (job, lane) in inbox {
-        if job.order.lanes > 1 && !job.order.cpus.is_empty() {
-            let cpu = job.order.cpus[lane % job.order.cpus.len()];
-            carrier.shop.machine.stay_on(cpu);
+        if job.spec.lanes > 1 && !job.spec.cpus.is_empty() {
+            let cpu = job.spec.cpus[lane % job.spec.cpus.len()];
+            carrier.context.machine.pin_current_thread(cpu);
         }
-        let report = work(&mut carrier, lane, &job);
-        carrier.stock.finish();
+        let report = run_job(&mut carrier, lane, &job);
+        carrier.slots.return_all();
         unfinished.fetch_sub(1, Ordering::Relaxed);
         job.lane_finished(&report);
     }
 }
 
-fn work(carrier: &mut Carrier, lane: usize, job: &Job) -> Report {
-    let mut report = Report::with_room();
-    let mut stall = job.order.stall_ns.map(StallBudget::new);
+fn run_job(carrier: &mut BatchRunner, lane: usize, job: &LaneJob) -> MigrationReport {
+    let mut report = MigrationReport::preallocated();
+    let mut stall = job.spec.stall_ns.map(StallBudget::new);
     let mut turn = Instant::now();
-    while let Some(task) = job.take(lane) {
-        if stall.is_some() && turn.elapsed() > TURN_MAX {
+    while let Some(task) = job.next_task(lane) {
+        if stall.is_some() && turn.elapsed() > YIELD_INTERVAL {
             std::thread::yield_now();
             turn = Instant::now();
         }
         let began = Instant::now();
-        do_task(carrier, job, &task, &mut stall, &mut report);
-        job.finished(lane, &task, nanoseconds(began));
+        run_task(carrier, job, &task, &mut stall, &mut report);
+        job.finished(lane, &task, elapsed_ns(began));
     }
     report
 }
 
-fn do_task(
-    carrier: &mut Carrier,
-    job: &Job,
-    task: &Task,
+fn run_task(
+    carrier: &mut BatchRunner,
+    job: &LaneJob,
+    task: &ChunkTask,
     stall: &mut Option<StallBudget>,
-    report: &mut Report,
+    report: &mut MigrationReport,
 ) {
-    let (core, control) = (&*job.order.core, job.control(task));
-    let claim = match job.order.kind.takes_nothing_out() {
-        true => core.desk.claim_to_return(task.chunk),
-        false => core.desk.claim(task.chunk),
+    let (core, control) = (&*job.spec.region, job.control(task));
+    let claim = match job.spec.kind.unmaps_nothing() {
+        true => core.claims.claim_to_return(task.chunk),
+        false => core.claims.claim(task.chunk),
     };
     let Ok(claim) = claim else {
         return job.stop.store(true, Ordering::Relaxed);
     };
-    let mut work = Work { carrier, core, claim };
-    let claim = match &job.order.kind {
-        Kind::Migrate => work.migrate(task.pages, task.to, &job.order.how, &control, stall, report),
-        Kind::LeaveOut => work.leave_out(task.pages, &job.order.how, report),
-        Kind::Commit(placement) => {
-            work.return_left_out();
-            work.supply(task.pages, placement.node_of_chunk(task.chunk));
+    let mut work = ClaimedChunk { runner: carrier, region: core, claim };
+    let claim = match &job.spec.kind {
+        JobKind::Migrate => {
+            work.migrate(task.pages, task.to, &job.spec.options, &control, stall, report)
+        }
+        JobKind::UnmapLazily => work.unmap_lazily(task.pages, &job.spec.options, report),
+        JobKind::Commit(placement) => {
+            work.return_lazy_pages();
+            work.fill_with_zeros(task.pages, placement.node_of_chunk(task.chunk));
             Some(work.claim)
         }
-        Kind::Return => {
-            work.return_left_out();
+        JobKind::ReturnLazy => {
+            work.return_lazy_pages();
             Some(work.claim)
         }
-        Kind::HandOver => {
-            work.return_left_out();
-            work.claim.note.node = None;
+        JobKind::PrepareForKernel => {
+            work.return_lazy_pages();
+            work.claim.state.node = None;
             Some(work.claim)
         }
-        Kind::Discard => {
+        JobKind::Discard => {
             work.discard(&task.pages);
             Some(work.claim)
         }
@@ -221,7 +226,7 @@ mod tests {
             let pending = Arc::new(AtomicUsize::new(pending));
             Lane { jobs: Mutex::new(None), pending, thread: Mutex::new(None) }
         };
-        let lanes = Lanes { lanes: [2, 0, 1, 0].map(lane).into(), returns: lane(0) };
+        let lanes = Lanes { lanes: [2, 0, 1, 0].map(lane).into(), return_lane: lane(0) };
         let chosen = |count| -> Vec<_> {
             let number = |lane: &Lane| lanes.lanes.iter().position(|one| std::ptr::eq(one, lane));
             lanes.least_busy_first().into_iter().filter_map(number).take(count).collect()

@@ -84,8 +84,8 @@ impl Placement {
 /// The method that moves the pages of a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// The pager itself, where that works (see [`crate::Road`]), except batches of base pages that
-    /// are measured to be cheaper when the kernel moves them.
+    /// The pager itself, where that works (see [`crate::Backend`]), except batches of base pages
+    /// that are measured to be cheaper when the kernel moves them.
     #[default]
     Auto,
     /// The kernel (move_pages(2)), whatever it costs: it also checks plain page references

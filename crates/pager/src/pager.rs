@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use nodeward_linux::own::{self, PageMap};
+use nodeward_linux::own_process::{self, OwnPagemap};
 use nodeward_linux::{Linux, nodes};
 use nodeward_machine::{Machine, Process};
 use nodeward_model::{NodeId, Nodemask, Pid, Topology};
@@ -13,35 +13,35 @@ use nodeward_policy::break_even::BreakEven;
 use nodeward_policy::workers::WORKERS_MAX;
 use rustix::process::getpid;
 
-use crate::busy::Watch;
-use crate::copier::{self, Target};
-use crate::core::Core;
+use crate::busy_cpus::BusyCpus;
+use crate::context::{ContextParts, PagerContext};
+use crate::copier::{self, CopyTarget};
 use crate::error::{Error, Result, system};
-use crate::handler::{Handler, Regions};
-use crate::job::{Job, Kind, Order, Task};
-use crate::kernel::Kernel;
+use crate::fault_handler::{FaultHandler, RegionTable};
+use crate::job::{ChunkTask, JobKind, JobSpec, LaneJob};
+use crate::kernel_backend::KernelBackend;
 use crate::lanes::Lanes;
 use crate::page_bits::PageBits;
 use crate::pool::Pool;
-use crate::shop::{Shop, Tools};
-use crate::sys::{Mapping, Passage, Uffd};
+use crate::region_shared::RegionShared;
+use crate::sys::{AnonMapping, TransferMethod, Uffd};
 use crate::{
-    CHUNK_BYTES, PagePool, PageSize, PagerOptions, Placement, PoolOptions, Region, RegionOptions,
-    Road, chunk, fork, probe,
+    Backend, CHUNK_BYTES, PagePool, PageSize, PagerOptions, Placement, PoolOptions, Region,
+    RegionOptions, claimed_chunk, fork_handlers, probe,
 };
 
 /// Manages memory of this process: regions whose pages move between nodes while they are in use. A
 /// clone is another handle of the same pager. The pager ends with its last handle and region.
 #[derive(Clone)]
-pub struct Pager(Arc<Inner>);
+pub struct Pager(Arc<PagerShared>);
 
 /// The state that the handles of a pager share.
-pub struct Inner {
+pub struct PagerShared {
     pub machine: Linux,
     pub topology: Topology,
     /// This process, to query the place of its pages.
     pub myself: Arc<dyn Process>,
-    road: Road,
+    backend: Backend,
     why_not_faster: Option<String>,
     lanes_max: u32,
     usable_nodes: Nodemask,
@@ -49,16 +49,16 @@ pub struct Inner {
     /// The pool that owns all free pages.
     pool: PagePool,
     /// Present unless only the kernel moves pages.
-    pub engine: Option<Engine>,
+    pub uffd_backend: Option<UffdBackend>,
 }
 
 /// The threads of a pager and what they share.
-pub struct Engine {
-    pub shop: Arc<Shop>,
-    pub regions: Arc<Regions>,
+pub struct UffdBackend {
+    pub context: Arc<PagerContext>,
+    pub regions: Arc<RegionTable>,
     pub lanes: Lanes,
-    handler: Handler,
-    pub watch: Watch,
+    fault_handler: FaultHandler,
+    pub busy_cpus: BusyCpus,
     break_even: Option<BreakEven>,
 }
 
@@ -67,13 +67,13 @@ impl Pager {
     ///
     /// # Errors
     /// If threads or memory cannot be obtained, or an option is invalid. A kernel that supports
-    /// only a slow method is no error: see [`Pager::road`].
+    /// only a slow method is no error: see [`Pager::backend`].
     pub fn open(options: &PagerOptions) -> Result<Self> {
         let machine = Linux::open();
         let topology = machine.topology()?;
-        let myself = machine.hold(Pid::of_this_process())?;
-        let lanes_max = lanes(options, &machine, &topology)?;
-        let usable_nodes = nodes::context(Path::new("/"), &topology)?.allowed;
+        let myself = machine.open_process(Pid::of_this_process())?;
+        let lanes_max = lane_count(options, &machine, &topology)?;
+        let usable_nodes = nodes::nodestring_context(Path::new("/"), &topology)?.allowed;
         let usable_nodes = usable_nodes.and(&topology.nodes_with_memory());
         let found = probe::probe(options.assume_no_syscalls, options.kernel_only)?;
         let uffd = found.uffd.map(Arc::new);
@@ -82,39 +82,40 @@ impl Pager {
             ..options.pool.clone()
         };
         let sizes = [PageSize::Base, PageSize::Huge];
-        let pool = PagePool::with(&pool, &sizes, topology.clone(), &usable_nodes, uffd.clone())?;
+        let pool =
+            PagePool::with_sizes(&pool, &sizes, topology.clone(), &usable_nodes, uffd.clone())?;
         let engine = match uffd {
             Some(uffd) => {
-                let passage = match found.road {
-                    Road::Remap => Passage::Remap,
-                    _ => Passage::Move,
+                let passage = match found.backend {
+                    Backend::Remap => TransferMethod::Remap,
+                    _ => TransferMethod::Move,
                 };
                 let tools = (uffd, passage, pool.shared());
-                Some(Engine::start(tools, options, &topology, &myself, lanes_max)?)
+                Some(UffdBackend::start(tools, options, &topology, &myself, lanes_max)?)
             }
             None => None,
         };
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(PagerShared {
             machine,
             topology,
             myself,
-            road: found.road,
+            backend: found.backend,
             why_not_faster: found.why_not_faster,
             lanes_max,
             usable_nodes,
             pid: getpid().as_raw_pid(),
             pool,
-            engine,
+            uffd_backend: engine,
         });
-        if inner.engine.is_some() {
-            fork::join(&inner)?;
+        if inner.uffd_backend.is_some() {
+            fork_handlers::register(&inner)?;
         }
         Ok(Self(inner))
     }
 
     /// Returns the method by which pages move here.
-    pub fn road(&self) -> Road {
-        self.0.road
+    pub fn backend(&self) -> Backend {
+        self.0.backend
     }
 
     /// Returns why no faster method is used; `None` if it is the fastest.
@@ -124,7 +125,7 @@ impl Pager {
 
     /// Returns the name of the copier; `None` if the kernel copies.
     pub fn copier(&self) -> Option<&'static str> {
-        self.0.engine.as_ref().map(|engine| engine.shop.copier.name())
+        self.0.uffd_backend.as_ref().map(|engine| engine.context.copier.name())
     }
 
     /// Returns the maximum number of lanes of a migration.
@@ -155,14 +156,14 @@ impl Pager {
 impl fmt::Debug for Pager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pager")
-            .field("road", &self.road())
+            .field("road", &self.backend())
             .field("lanes", &self.lanes())
             .field("copier", &self.copier())
             .finish_non_exhaustive()
     }
 }
 
-fn lanes(options: &PagerOptions, machine: &Linux, topology: &Topology) -> Result<u32> {
+fn lane_count(options: &PagerOptions, machine: &Linux, topology: &Topology) -> Result<u32> {
     let usable = machine.usable_cpus()?;
     let nodes = topology.node_ids();
     let cores = nodes.iter().flat_map(|node| topology.cores_of_node(node));
@@ -171,65 +172,74 @@ fn lanes(options: &PagerOptions, machine: &Linux, topology: &Topology) -> Result
         None => Ok(cores.clamp(1, WORKERS_MAX) as u32),
         Some(lanes) if (1..=256).contains(&lanes) => Ok(lanes),
         Some(lanes) => Err(Error::BadOption {
-            what: format!("{lanes} lanes"),
-            fix: "1 to 256 are possible, and more than one for each core never pays".to_owned(),
+            problem: format!("{lanes} lanes"),
+            remedy: "1 to 256 are possible, and more than one for each core never pays".to_owned(),
         }),
     }
 }
 
-impl Engine {
+impl UffdBackend {
     fn start(
-        (uffd, passage, pool): (Arc<Uffd>, Passage, &Arc<Pool>),
+        (uffd, passage, pool): (Arc<Uffd>, TransferMethod, &Arc<Pool>),
         options: &PagerOptions,
         topology: &Topology,
         myself: &Arc<dyn Process>,
         lanes_max: u32,
     ) -> Result<Self> {
         let copier = |target| options.copier.clone().unwrap_or_else(|| copier::fastest(target));
-        let tools = Tools {
+        let tools = ContextParts {
             uffd,
-            passage,
-            copier: copier(Target::Cold),
-            fresh_copier: copier(Target::Fresh),
+            transfer_method: passage,
+            copier: copier(CopyTarget::Cold),
+            fresh_copier: copier(CopyTarget::JustZeroed),
             machine: Linux::open(),
             topology: topology.clone(),
-            pages: Arc::new(PageMap::open().map_err(system("opening /proc/self/pagemap"))?),
+            pages: Arc::new(OwnPagemap::open().map_err(system("opening /proc/self/pagemap"))?),
             myself: Arc::clone(myself),
         };
-        let shop = Arc::new(Shop::new(tools, pool)?);
-        let regions = Arc::new(Regions::default());
+        let shop = Arc::new(PagerContext::new(tools, pool)?);
+        let regions = Arc::new(RegionTable::default());
         let lanes = Lanes::start(&shop, lanes_max)?;
-        let handler = Handler::start(&shop, &regions, lanes_max as usize + 1)?;
-        let watch = Watch::default();
-        let mut engine = Self { shop, regions, lanes, handler, watch, break_even: None };
-        engine.break_even = engine.measure();
+        let handler = FaultHandler::start(&shop, &regions, lanes_max as usize + 1)?;
+        let watch = BusyCpus::default();
+        let mut engine = Self {
+            context: shop,
+            regions,
+            lanes,
+            fault_handler: handler,
+            busy_cpus: watch,
+            break_even: None,
+        };
+        engine.break_even = engine.measure_break_even();
         Ok(engine)
     }
 
     /// Measures the cost of a job: moves a chunk of its own, with destination pages kept from
     /// earlier moves. Returns `None` if that does not work now. Cost: two milliseconds.
-    fn measure(&self) -> Option<BreakEven> {
-        let core = Core::new(&self.shop, Mapping::reserve(CHUNK_BYTES, CHUNK_BYTES).ok()?);
+    fn measure_break_even(&self) -> Option<BreakEven> {
+        let core =
+            RegionShared::new(&self.context, AnonMapping::reserve(CHUNK_BYTES, CHUNK_BYTES).ok()?);
         let core = Arc::new(core);
         self.manage(&core).ok()?;
-        let pages = PageBits::of(0..self.shop.chunk_pages());
-        let node = self.shop.topology.node_of_cpu(own::current_cpu())?;
-        let batch_pages = self.shop.chunk_pages();
-        let how = chunk::How { even_if_there: true, batch_pages, ..Default::default() };
+        let pages = PageBits::of(0..self.context.chunk_pages());
+        let node = self.context.topology.node_of_cpu(own_process::current_cpu())?;
+        let batch_pages = self.context.chunk_pages();
+        let how =
+            claimed_chunk::MoveOptions { even_if_there: true, batch_pages, ..Default::default() };
         let run = |kind, pages| {
-            let tasks = vec![Task { chunk: 0, pages, to: node }];
-            self.lanes.run(Job::new(Order::simple(&core, kind, how, tasks)), None, None)
+            let tasks = vec![ChunkTask { chunk: 0, pages, to: node }];
+            self.lanes.run(LaneJob::new(JobSpec::on_one_lane(&core, kind, how, tasks)), None, None)
         };
-        run(Kind::Commit(Placement::Node(node)), pages);
+        run(JobKind::Commit(Placement::Node(node)), pages);
         // Write to each page: with the shared zero page there would be less to do.
-        let words = core.mapping.words().iter().step_by(self.shop.page_bytes / size_of::<u64>());
+        let words = core.mapping.words().iter().step_by(self.context.page_bytes / size_of::<u64>());
         words.for_each(|word| word.store(1, Ordering::Relaxed));
-        let moved = (0..3).map(|_| run(Kind::Migrate, pages));
+        let moved = (0..3).map(|_| run(JobKind::Migrate, pages));
         let best = moved.filter(|report| report.account.skipped_total() == 0);
         let best = best.map(|report| report.took_ns).min();
-        let idle = (0..3).map(|_| run(Kind::Return, PageBits::default()).took_ns).min()?;
-        self.forget(&core);
-        self.shop.free_kept();
+        let idle = (0..3).map(|_| run(JobKind::ReturnLazy, PageBits::default()).took_ns).min()?;
+        self.unmanage(&core);
+        self.context.free_recycled();
         let work_ns = best?.saturating_sub(idle);
         let measured = BreakEven::measured(idle, pages.len() as u64, work_ns);
         tracing::debug!(?measured, "break-even of lanes");
@@ -237,21 +247,21 @@ impl Engine {
     }
 
     /// Registers a region and serves its faults.
-    pub fn manage(&self, core: &Arc<Core>) -> Result<()> {
+    pub fn manage(&self, core: &Arc<RegionShared>) -> Result<()> {
         self.regions.add(core);
-        core.watch().inspect_err(|_| self.regions.remove(core))
+        core.register().inspect_err(|_| self.regions.remove(core))
     }
 
     /// Undoes [`Self::manage`], once no chunk of the region is claimed any more.
-    pub fn forget(&self, core: &Core) {
-        for note in core.desk.close() {
-            note.left_out.into_iter().for_each(|left| core.give(left, false));
+    pub fn unmanage(&self, core: &RegionShared) {
+        for note in core.claims.close() {
+            note.lazy.into_iter().for_each(|left| core.return_slot(left, false));
         }
         self.regions.remove(core);
         // Wakes any thread that still waits there; none should. Fails only where memory was
         // unmapped.
         let bytes = core.mapping.bytes() as u64;
-        self.shop.uffd.unregister(core.mapping.start(), bytes).ok();
+        self.context.uffd.unregister(core.mapping.start(), bytes).ok();
     }
 
     /// Returns the number of lanes that `pages` base pages are worth, at most `lanes_max`.
@@ -261,24 +271,24 @@ impl Engine {
     }
 
     /// Brings back the pages of some chunks of a region that are left out.
-    pub fn return_left_out(&self, core: &Arc<Core>, chunks: Vec<usize>) {
-        let task = |chunk| Task { chunk, pages: PageBits::default(), to: NodeId(0) };
-        let how = chunk::How::default();
+    pub fn return_lazy_pages(&self, core: &Arc<RegionShared>, chunks: Vec<usize>) {
+        let task = |chunk| ChunkTask { chunk, pages: PageBits::default(), to: NodeId(0) };
+        let how = claimed_chunk::MoveOptions::default();
         let tasks = chunks.into_iter().map(task).collect();
-        let order = Order::simple(core, Kind::Return, how, tasks);
-        self.lanes.run(Job::new(order), None, None);
+        let order = JobSpec::on_one_lane(core, JobKind::ReturnLazy, how, tasks);
+        self.lanes.run(LaneJob::new(order), None, None);
     }
 }
 
-impl Inner {
+impl PagerShared {
     /// Returns the nodes with memory that our cpuset allows.
     pub fn usable_nodes(&self) -> &Nodemask {
         &self.usable_nodes
     }
 
     /// Returns the migration by move_pages(2), for pages that the pager does not move itself.
-    pub fn kernel(&self) -> Kernel<'_> {
-        Kernel { machine: &self.machine, topology: &self.topology, myself: &self.myself }
+    pub fn kernel_backend(&self) -> KernelBackend<'_> {
+        KernelBackend { machine: &self.machine, topology: &self.topology, myself: &self.myself }
     }
 
     /// Returns why no faster method is used.
@@ -287,7 +297,7 @@ impl Inner {
     }
 
     /// Returns whether this is the process that opened the pager, and not a child of it.
-    pub fn is_of_parent(&self) -> bool {
+    pub fn is_owner_process(&self) -> bool {
         getpid().as_raw_pid() == self.pid
     }
 
@@ -296,32 +306,36 @@ impl Inner {
     /// # Errors
     /// [`Error::Forked`] in a child made by fork(2).
     pub fn check_process(&self) -> Result<()> {
-        if self.is_of_parent() { Ok(()) } else { Err(Error::Forked) }
+        if self.is_owner_process() { Ok(()) } else { Err(Error::Forked) }
     }
 
     /// Stops taking pages out of sight, and brings back those that are out.
     pub fn pause(&self) {
-        let Some(engine) = self.engine.as_ref().filter(|_| self.is_of_parent()) else { return };
+        let Some(engine) = self.uffd_backend.as_ref().filter(|_| self.is_owner_process()) else {
+            return;
+        };
         for core in engine.regions.pause() {
-            let left_out = core.desk.chunks_where(|note| note.left_out.is_some());
-            engine.return_left_out(&core, left_out);
+            let left_out = core.claims.find_chunks(|note| note.lazy.is_some());
+            engine.return_lazy_pages(&core, left_out);
         }
     }
 
     /// Ends a pause.
     pub fn resume(&self) {
-        let Some(engine) = self.engine.as_ref().filter(|_| self.is_of_parent()) else { return };
+        let Some(engine) = self.uffd_backend.as_ref().filter(|_| self.is_owner_process()) else {
+            return;
+        };
         engine.regions.resume();
     }
 }
 
-impl Drop for Inner {
+impl Drop for PagerShared {
     fn drop(&mut self) {
-        if let Some(engine) = self.engine.take() {
-            match self.is_of_parent() {
+        if let Some(engine) = self.uffd_backend.take() {
+            match self.is_owner_process() {
                 true => {
                     engine.lanes.stop();
-                    engine.handler.stop();
+                    engine.fault_handler.stop();
                 }
                 // Its threads are in the parent.
                 false => std::mem::forget(engine),

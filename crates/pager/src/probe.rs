@@ -4,18 +4,18 @@
 use std::fmt;
 use std::path::Path;
 
-use nodeward_linux::advice::{Container, Situation};
+use nodeward_linux::confinement::{Confinement, Container};
 use rustix::io::Errno;
 
 use crate::error::{no_descriptor, system};
 use crate::sys::{FEATURE_MOVE, FEATURE_THREAD_ID, Uffd, try_move, try_remap};
-use crate::{Result, Road};
+use crate::{Backend, Result};
 
 /// The userfaultfd features that this process can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Capabilities {
+pub struct UffdCapabilities {
     /// Faults that our userfaultfd sees.
-    pub faults: Faults,
+    pub faults: VisibleFaults,
     /// Fault messages carry the id of the waiting thread.
     pub thread_id: bool,
     /// UFFDIO_MOVE has moved pages out and back in a trial.
@@ -23,12 +23,12 @@ pub struct Capabilities {
     /// MREMAP_DONTUNMAP has taken pages out and UFFDIO_COPY has brought them back, in a trial.
     pub can_remap: bool,
     /// The reason why not all faults are seen.
-    blind: Option<Shortfall>,
+    faults_shortfall: Option<Shortfall>,
 }
 
 /// Faults that can be handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Faults {
+pub enum VisibleFaults {
     /// All of them.
     All,
     /// Faults of user code only. A system call that meets one fails with EFAULT.
@@ -41,54 +41,54 @@ pub enum Faults {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortfall {
     /// The missing feature.
-    pub why: String,
+    pub reason: String,
     /// The one thing to do about it.
-    pub fix: String,
+    pub remedy: String,
 }
 
 impl Shortfall {
     fn new(why: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { why: why.into(), fix: fix.into() }
+        Self { reason: why.into(), remedy: fix.into() }
     }
 }
 
 impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; {}", self.why, self.fix)
+        write!(f, "{}; {}", self.reason, self.remedy)
     }
 }
 
-impl Capabilities {
+impl UffdCapabilities {
     /// Tries everything. Cost: less than a millisecond.
     ///
     /// # Errors
     /// If no file descriptor is left for the trials.
     pub fn probe() -> Result<Self> {
-        Ok(examine()?.0)
+        Ok(probe_userfaultfd()?.0)
     }
 
     /// Returns the method by which pages move. `assume_no_syscalls`: see [`crate::PagerOptions`].
-    pub fn road(&self, assume_no_syscalls: bool) -> Road {
+    pub fn backend(&self, assume_no_syscalls: bool) -> Backend {
         let sees_enough = match self.faults {
-            Faults::All => true,
-            Faults::UserCode => assume_no_syscalls,
-            Faults::None => false,
+            VisibleFaults::All => true,
+            VisibleFaults::UserCode => assume_no_syscalls,
+            VisibleFaults::None => false,
         };
         match (sees_enough, self.can_move, self.can_remap) {
-            (true, true, _) => Road::Move,
-            (true, false, true) => Road::Remap,
-            _ => Road::Kernel,
+            (true, true, _) => Backend::Move,
+            (true, false, true) => Backend::Remap,
+            _ => Backend::Kernel,
         }
     }
 
     /// Returns why that is not a faster method; `None` if it is the fastest.
     pub fn shortfall(&self, assume_no_syscalls: bool) -> Option<Shortfall> {
         let newer = "boot Linux 6.8 or later";
-        match (self.road(assume_no_syscalls), &self.blind) {
-            (Road::Move, _) => None,
-            (Road::Remap, _) => Some(Shortfall::new("UFFDIO_MOVE does not work here", newer)),
-            (Road::Kernel, Some(blind)) => Some(blind.clone()),
-            (Road::Kernel, None) => {
+        match (self.backend(assume_no_syscalls), &self.faults_shortfall) {
+            (Backend::Move, _) => None,
+            (Backend::Remap, _) => Some(Shortfall::new("UFFDIO_MOVE does not work here", newer)),
+            (Backend::Kernel, Some(blind)) => Some(blind.clone()),
+            (Backend::Kernel, None) => {
                 let why = "neither UFFDIO_MOVE nor MREMAP_DONTUNMAP works here";
                 Some(Shortfall::new(why, newer))
             }
@@ -98,9 +98,9 @@ impl Capabilities {
 
 /// The result of [`probe`].
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct ProbeResult {
     /// The method by which pages move.
-    pub road: Road,
+    pub backend: Backend,
     /// The userfaultfd, unless only the kernel moves pages: close-on-exec, non-blocking, with
     /// UFFDIO_MOVE and thread ids as far as the kernel has them.
     pub uffd: Option<Uffd>,
@@ -109,28 +109,43 @@ pub(crate) struct Found {
 }
 
 /// Chooses the method. The two options are those of [`crate::PagerOptions`].
-pub(crate) fn probe(assume_no_syscalls: bool, kernel_only: bool) -> Result<Found> {
+pub(crate) fn probe(assume_no_syscalls: bool, kernel_only: bool) -> Result<ProbeResult> {
     if kernel_only {
         let why = "the program asked for the kernel's moves only; leave `kernel_only` out";
-        return Ok(Found { road: Road::Kernel, uffd: None, why_not_faster: Some(why.into()) });
+        return Ok(ProbeResult {
+            backend: Backend::Kernel,
+            uffd: None,
+            why_not_faster: Some(why.into()),
+        });
     }
-    let (capabilities, uffd) = examine()?;
-    let road = capabilities.road(assume_no_syscalls);
+    let (capabilities, uffd) = probe_userfaultfd()?;
+    let road = capabilities.backend(assume_no_syscalls);
     let why_not_faster = capabilities.shortfall(assume_no_syscalls).map(|s| s.to_string());
     tracing::debug!(?capabilities, road = road.name(), "probed");
-    Ok(Found { road, uffd: uffd.filter(|_| road != Road::Kernel), why_not_faster })
+    Ok(ProbeResult {
+        backend: road,
+        uffd: uffd.filter(|_| road != Backend::Kernel),
+        why_not_faster,
+    })
 }
 
-fn examine() -> Result<(Capabilities, Option<Uffd>)> {
+fn probe_userfaultfd() -> Result<(UffdCapabilities, Option<Uffd>)> {
     let opened = open()?;
     let (faults, blind) = match &opened {
-        Opened::Full(_) => (Faults::All, None),
-        Opened::UserCode(refused) => (Faults::UserCode, Some(refused.explain())),
-        Opened::Nothing(refused) => (Faults::None, Some(refused.explain())),
+        Opened::Full(_) => (VisibleFaults::All, None),
+        Opened::UserCode(refused) => (VisibleFaults::UserCode, Some(refused.shortfall())),
+        Opened::Unavailable(refused) => (VisibleFaults::None, Some(refused.shortfall())),
     };
-    let mut capabilities =
-        Capabilities { faults, thread_id: false, can_move: false, can_remap: false, blind };
-    let Some((uffd, features)) = agree(&opened)? else { return Ok((capabilities, None)) };
+    let mut capabilities = UffdCapabilities {
+        faults,
+        thread_id: false,
+        can_move: false,
+        can_remap: false,
+        faults_shortfall: blind,
+    };
+    let Some((uffd, features)) = negotiate_features(&opened)? else {
+        return Ok((capabilities, None));
+    };
     capabilities.thread_id = features & FEATURE_THREAD_ID != 0;
     capabilities.can_move = features & FEATURE_MOVE != 0 && works(|| try_move(&uffd));
     capabilities.can_remap = works(|| try_remap(&uffd));
@@ -145,32 +160,32 @@ fn works(trial: impl Fn() -> std::result::Result<(), Errno>) -> bool {
 
 /// A way to open a userfaultfd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    Call,
+enum OpenMethod {
+    Syscall,
     Device,
-    CallForUserCode,
+    SyscallUserMode,
 }
 
-impl Way {
+impl OpenMethod {
     fn open(self) -> std::result::Result<Uffd, Errno> {
         match self {
-            Self::Call => Uffd::open(false),
+            Self::Syscall => Uffd::open(false),
             Self::Device => Uffd::open_by_device(),
-            Self::CallForUserCode => Uffd::open(true),
+            Self::SyscallUserMode => Uffd::open(true),
         }
     }
 }
 
 /// The most capable userfaultfd that could be opened.
 enum Opened {
-    Full(Way),
-    UserCode(Refused),
-    Nothing(Refused),
+    Full(OpenMethod),
+    UserCode(OpenRefusals),
+    Unavailable(OpenRefusals),
 }
 
 /// The error of each attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Refused {
+struct OpenRefusals {
     by_call: Errno,
     by_device: Errno,
     /// `None` if that succeeds.
@@ -178,27 +193,31 @@ struct Refused {
 }
 
 fn open() -> Result<Opened> {
-    let attempt = |way: Way| match way.open() {
+    let attempt = |way: OpenMethod| match way.open() {
         Ok(_) => Ok(None),
         Err(errno) => no_descriptor("userfaultfd", &errno.into()).map_or(Ok(Some(errno)), Err),
     };
-    let Some(by_call) = attempt(Way::Call)? else { return Ok(Opened::Full(Way::Call)) };
-    let Some(by_device) = attempt(Way::Device)? else { return Ok(Opened::Full(Way::Device)) };
-    let for_user_code = attempt(Way::CallForUserCode)?;
-    let refused = Refused { by_call, by_device, for_user_code };
+    let Some(by_call) = attempt(OpenMethod::Syscall)? else {
+        return Ok(Opened::Full(OpenMethod::Syscall));
+    };
+    let Some(by_device) = attempt(OpenMethod::Device)? else {
+        return Ok(Opened::Full(OpenMethod::Device));
+    };
+    let for_user_code = attempt(OpenMethod::SyscallUserMode)?;
+    let refused = OpenRefusals { by_call, by_device, for_user_code };
     Ok(match for_user_code {
         None => Opened::UserCode(refused),
-        Some(_) => Opened::Nothing(refused),
+        Some(_) => Opened::Unavailable(refused),
     })
 }
 
 /// Opens a userfaultfd with the available features. A descriptor agrees on features only once, so a
 /// first one is opened to ask for them.
-fn agree(opened: &Opened) -> Result<Option<(Uffd, u64)>> {
+fn negotiate_features(opened: &Opened) -> Result<Option<(Uffd, u64)>> {
     let way = match opened {
         Opened::Full(way) => *way,
-        Opened::UserCode(_) => Way::CallForUserCode,
-        Opened::Nothing(_) => return Ok(None),
+        Opened::UserCode(_) => OpenMethod::SyscallUserMode,
+        Opened::Unavailable(_) => return Ok(None),
     };
     let agreed = || {
         let offered = way.open()?.api(0)?;
@@ -210,16 +229,16 @@ fn agree(opened: &Opened) -> Result<Option<(Uffd, u64)>> {
     agreed().map(Some).map_err(|errno: Errno| system("UFFDIO_API")(errno.into()))
 }
 
-impl Refused {
+impl OpenRefusals {
     /// Returns why not all faults are seen, and the one thing to do.
-    fn explain(&self) -> Shortfall {
+    fn shortfall(&self) -> Shortfall {
         // The file exists wherever the kernel was built with userfaultfd (Linux 5.2).
         let built_in = Path::new("/proc/sys/vm/unprivileged_userfaultfd").exists();
-        self.because(built_in, &Situation::find(Path::new("/")))
+        self.shortfall_in(built_in, &Confinement::detect(Path::new("/")))
     }
 
-    fn because(&self, built_in: bool, situation: &Situation) -> Shortfall {
-        let filtered = situation.status.filtered == Some(true);
+    fn shortfall_in(&self, built_in: bool, situation: &Confinement) -> Shortfall {
+        let filtered = situation.privileges.seccomp_filtered == Some(true);
         match self.for_user_code {
             None => self.unprivileged(situation),
             Some(Errno::NOSYS) if !(built_in && filtered) => Shortfall::new(
@@ -229,7 +248,7 @@ impl Refused {
             // The kernel itself never refuses a userfaultfd for faults of user code only.
             Some(Errno::PERM | Errno::NOSYS) if filtered => Shortfall::new(
                 "a seccomp filter refuses userfaultfd, whatever privileges we hold",
-                situation.past_filter(),
+                situation.filter_remedy(),
             ),
             // Before Linux 5.11 there was only one kind, for privileged processes.
             Some(Errno::INVAL) => self.unprivileged(situation),
@@ -241,7 +260,7 @@ impl Refused {
     }
 
     /// Prefers the device: it opens userfaultfd to a group, and gives no other privilege.
-    fn unprivileged(&self, situation: &Situation) -> Shortfall {
+    fn unprivileged(&self, situation: &Confinement) -> Shortfall {
         let why = "faults inside system calls are only shown to the privileged";
         let fix = match (situation.container, self.by_device) {
             (Some(Container::Docker | Container::Podman), _) => {
@@ -263,13 +282,13 @@ mod tests {
 
     use super::*;
 
-    fn situation(filtered: bool, container: Option<Container>) -> Situation {
-        let status = Privileges { filtered: Some(filtered), ..Privileges::default() };
-        Situation { status, container, ..Situation::default() }
+    fn situation(filtered: bool, container: Option<Container>) -> Confinement {
+        let status = Privileges { seccomp_filtered: Some(filtered), ..Privileges::default() };
+        Confinement { privileges: status, container, ..Confinement::default() }
     }
 
-    fn refused(by_device: Errno, for_user_code: Option<Errno>) -> Refused {
-        Refused { by_call: for_user_code.unwrap_or(Errno::PERM), by_device, for_user_code }
+    fn refused(by_device: Errno, for_user_code: Option<Errno>) -> OpenRefusals {
+        OpenRefusals { by_call: for_user_code.unwrap_or(Errno::PERM), by_device, for_user_code }
     }
 
     /// Goal: each refusal leads to its one cause and its one remedy.
@@ -287,31 +306,35 @@ mod tests {
             (Errno::ACCESS, Some(Errno::ACCESS), true, true, None, "security module", "log"),
             (Errno::ACCESS, Some(Errno::PERM), true, false, None, "security module", "log"),
         ] {
-            let told = refused(device, user).because(built_in, &situation(filtered, container));
-            assert!(told.why.contains(why) && told.fix.contains(fix), "{device} {user:?}: {told}");
+            let told =
+                refused(device, user).shortfall_in(built_in, &situation(filtered, container));
+            assert!(
+                told.reason.contains(why) && told.remedy.contains(fix),
+                "{device} {user:?}: {told}"
+            );
         }
     }
 
-    fn capabilities(faults: Faults, can_move: bool, can_remap: bool) -> Capabilities {
-        let blind = (faults != Faults::All).then(|| Shortfall::new("blind", "see"));
-        Capabilities { faults, thread_id: true, can_move, can_remap, blind }
+    fn capabilities(faults: VisibleFaults, can_move: bool, can_remap: bool) -> UffdCapabilities {
+        let blind = (faults != VisibleFaults::All).then(|| Shortfall::new("blind", "see"));
+        UffdCapabilities { faults, thread_id: true, can_move, can_remap, faults_shortfall: blind }
     }
 
     /// Goal: the chosen method is the fastest safe one, and only the fastest has no shortfall.
     #[test]
     fn the_fastest_safe_road_is_taken() {
-        use Faults::{All, None, UserCode};
+        use VisibleFaults::{All, None, UserCode};
         for (faults, can_move, can_remap, assume, road, why) in [
-            (All, true, true, false, Road::Move, ""),
-            (All, false, true, false, Road::Remap, "UFFDIO_MOVE"),
-            (All, false, false, true, Road::Kernel, "neither"),
-            (UserCode, true, true, false, Road::Kernel, "blind"),
-            (UserCode, true, true, true, Road::Move, ""),
-            (UserCode, false, true, true, Road::Remap, "UFFDIO_MOVE"),
-            (None, false, false, true, Road::Kernel, "blind"),
+            (All, true, true, false, Backend::Move, ""),
+            (All, false, true, false, Backend::Remap, "UFFDIO_MOVE"),
+            (All, false, false, true, Backend::Kernel, "neither"),
+            (UserCode, true, true, false, Backend::Kernel, "blind"),
+            (UserCode, true, true, true, Backend::Move, ""),
+            (UserCode, false, true, true, Backend::Remap, "UFFDIO_MOVE"),
+            (None, false, false, true, Backend::Kernel, "blind"),
         ] {
             let capabilities = capabilities(faults, can_move, can_remap);
-            assert_eq!(capabilities.road(assume), road, "{capabilities:?}");
+            assert_eq!(capabilities.backend(assume), road, "{capabilities:?}");
             let told = capabilities.shortfall(assume).map(|s| s.to_string()).unwrap_or_default();
             assert!(told.contains(why) && told.is_empty() == why.is_empty(), "{told}");
         }
@@ -322,18 +345,18 @@ mod tests {
     #[test]
     fn a_road_is_found_here() {
         let found = probe(false, false).unwrap();
-        let capabilities = Capabilities::probe().unwrap();
+        let capabilities = UffdCapabilities::probe().unwrap();
         eprintln!("{found:?} {capabilities:?}");
-        assert_eq!(found.uffd.is_some(), found.road != Road::Kernel);
-        assert_eq!(found.road, capabilities.road(false));
-        assert_eq!(found.why_not_faster.is_none(), found.road == Road::Move);
+        assert_eq!(found.uffd.is_some(), found.backend != Backend::Kernel);
+        assert_eq!(found.backend, capabilities.backend(false));
+        assert_eq!(found.why_not_faster.is_none(), found.backend == Backend::Move);
     }
 
     /// Goal: a program that asks for the kernel's moves gets nothing else.
     #[test]
     fn the_kernel_can_be_asked_for() {
         let found = probe(true, true).unwrap();
-        assert!(found.uffd.is_none() && found.road == Road::Kernel);
+        assert!(found.uffd.is_none() && found.backend == Backend::Kernel);
         assert!(found.why_not_faster.unwrap().contains("kernel_only"));
     }
 }

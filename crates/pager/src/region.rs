@@ -1,5 +1,8 @@
 //! The public handle of a region.
 
+mod pin_guard;
+mod placement;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -10,17 +13,19 @@ use nodeward_machine::Machine;
 use nodeward_model::{CpuId, NodeId};
 use nodeward_policy::workers;
 
-use crate::chunk::How;
-use crate::core::Core;
+use crate::claimed_chunk::MoveOptions;
 use crate::error::{Error, Result, system};
-use crate::job::{Job, Kind, Order, Task};
+use crate::job::{ChunkTask, JobKind, JobSpec, LaneJob};
 use crate::page_bits::PageBits;
-use crate::pager::{Engine, Inner};
-use crate::sys::{Advice, Mapping};
+use crate::pager::{PagerShared, UffdBackend};
+use crate::region_shared::RegionShared;
+use crate::sys::{Advice, AnonMapping};
 use crate::{
-    CHUNK_BYTES, ForkRule, Migration, Mode, PageSize, Placement, RegionOptions, Report, kernel,
-    residency, sections,
+    CHUNK_BYTES, ForkRule, Migration, MigrationReport, Mode, PageSize, Placement, RegionOptions,
+    kernel_backend, residency, sections,
 };
+
+pub use pin_guard::PinGuard;
 
 /// Minimum size of a section.
 const SECTION_BYTES_MIN: usize = 32 << 20;
@@ -29,27 +34,28 @@ const SECTION_BYTES_MIN: usize = 32 << 20;
 /// memory. Ranges are bytes from the region's start and must be whole pages (whole huge pages in a
 /// region of huge pages).
 pub struct Region {
-    pager: Arc<Inner>,
+    pager: Arc<PagerShared>,
     backing: Backing,
     size: PageSize,
 }
 
 enum Backing {
     /// Memory whose pages the pager moves.
-    Managed(Arc<Core>),
+    Managed(Arc<RegionShared>),
     /// Memory whose pages only the kernel moves.
-    Plain(Mapping),
+    Plain(AnonMapping),
 }
 
 impl Region {
     pub(crate) fn reserve(
-        pager: &Arc<Inner>,
+        pager: &Arc<PagerShared>,
         bytes: usize,
         options: &RegionOptions,
     ) -> Result<Self> {
-        check_placement(pager, &options.placement)?;
-        let mapping = map(bytes, options)?;
-        let backing = match pager.engine.as_ref().filter(|engine| can_manage(engine, options)) {
+        placement::check(pager, &options.placement)?;
+        let mapping = map_region(bytes, options)?;
+        let backing = match pager.uffd_backend.as_ref().filter(|engine| can_manage(engine, options))
+        {
             Some(engine) => Backing::Managed(manage(engine, mapping, options)?),
             None => Backing::Plain(mapping),
         };
@@ -86,12 +92,12 @@ impl Region {
     /// # Errors
     /// For an invalid range or node, or if a node has no room.
     pub fn commit(&self, range: Range<usize>, placement: &Placement) -> Result<()> {
-        self.check(&range)?;
-        check_placement(&self.pager, placement)?;
+        self.check_range(&range)?;
+        placement::check(&self.pager, placement)?;
         match &self.backing {
             Backing::Managed(core) => self.commit_managed(core, range, placement),
             Backing::Plain(mapping) => {
-                kernel::commit(mapping, range, placement).map_err(system("madvise"))
+                kernel_backend::commit(mapping, range, placement).map_err(system("madvise"))
             }
         }
     }
@@ -101,12 +107,13 @@ impl Region {
     /// # Errors
     /// For an invalid range.
     pub fn discard(&self, range: Range<usize>) -> Result<()> {
-        self.check(&range)?;
+        self.check_range(&range)?;
         match &self.backing {
             Backing::Managed(core) => {
-                let tasks = self.tasks(&range, NodeId(0));
-                let order = Order::simple(core, Kind::Discard, How::default(), tasks);
-                self.engine()?.lanes.run(Job::new(order), None, None);
+                let tasks = self.chunk_tasks(&range, NodeId(0));
+                let order =
+                    JobSpec::on_one_lane(core, JobKind::Discard, MoveOptions::default(), tasks);
+                self.uffd_backend()?.lanes.run(LaneJob::new(order), None, None);
                 Ok(())
             }
             Backing::Plain(mapping) => {
@@ -119,41 +126,51 @@ impl Region {
     ///
     /// # Errors
     /// For an invalid range or node, and in a child of fork(2).
-    pub fn migrate(&self, range: Range<usize>, to: NodeId, how: &Migration<'_>) -> Result<Report> {
-        self.check(&range)?;
+    pub fn migrate(
+        &self,
+        range: Range<usize>,
+        to: NodeId,
+        how: &Migration<'_>,
+    ) -> Result<MigrationReport> {
+        self.check_range(&range)?;
         self.check_node(to)?;
         match self.managed() {
             Some(core) => {
-                let tasks = self.tasks(&range, to);
-                self.run(core, Kind::Migrate, tasks, Some(to), how)
+                let tasks = self.chunk_tasks(&range, to);
+                self.run_job(core, JobKind::Migrate, tasks, Some(to), how)
             }
             None => {
-                self.hand_over(&range)?;
-                self.pager.kernel().migrate(self.addresses(&range), to, how)
+                self.prepare_for_kernel(&range)?;
+                self.pager.kernel_backend().migrate(self.addresses(&range), to, how)
             }
         }
     }
 
     /// Leaves a range out of sight, so that the next thread to touch a granule (256 KiB) pulls it
-    /// to its own node. Returns when all of it is out; `Report::lazy_pages` counts the pages.
+    /// to its own node. Returns when all of it is out; `MigrationReport::lazy_pages` counts the
+    /// pages.
     ///
     /// # Errors
     /// As [`Region::migrate`]; also where UFFDIO_MOVE does not work, and in [`Mode::Kernel`].
-    pub fn migrate_lazily(&self, range: Range<usize>, how: &Migration<'_>) -> Result<Report> {
-        self.check(&range)?;
+    pub fn migrate_lazily(
+        &self,
+        range: Range<usize>,
+        how: &Migration<'_>,
+    ) -> Result<MigrationReport> {
+        self.check_range(&range)?;
         let core = match &self.backing {
-            Backing::Managed(core) if core.shop.passage.can_bring() => core,
+            Backing::Managed(core) if core.context.transfer_method.can_map_slot_pages() => core,
             _ => {
                 let why = self.pager.why_not_faster();
-                return Err(Error::NeedsUserfaultfd { what: "lazy migration", why });
+                return Err(Error::NeedsUserfaultfd { feature: "lazy migration", reason: why });
             }
         };
         self.managed().ok_or_else(|| Error::BadOption {
-            what: "the kernel moves this region, and leaves nothing out".to_owned(),
-            fix: "set its mode to `Auto` first".to_owned(),
+            problem: "the kernel moves this region, and leaves nothing out".to_owned(),
+            remedy: "set its mode to `Auto` first".to_owned(),
         })?;
-        let tasks = self.tasks(&range, NodeId(0));
-        self.run(core, Kind::LeaveOut, tasks, None, how)
+        let tasks = self.chunk_tasks(&range, NodeId(0));
+        self.run_job(core, JobKind::UnmapLazily, tasks, None, how)
     }
 
     /// Exchanges the nodes of two ranges of equal length. Pages on the node of the first range go
@@ -167,26 +184,26 @@ impl Region {
         one: Range<usize>,
         other: Range<usize>,
         how: &Migration<'_>,
-    ) -> Result<Report> {
-        self.check(&one)?;
-        self.check(&other)?;
+    ) -> Result<MigrationReport> {
+        self.check_range(&one)?;
+        self.check_range(&other)?;
         if one.len() != other.len() || (one.start < other.end && other.start < one.end) {
             return Err(Error::BadOption {
-                what: format!("ranges {one:x?} and {other:x?} to exchange"),
-                fix: "name two of equal length that have no page in common".to_owned(),
+                problem: format!("ranges {one:x?} and {other:x?} to exchange"),
+                remedy: "name two of equal length that have no page in common".to_owned(),
             });
         }
         let (first, second) = (self.node_of(&one)?, self.node_of(&other)?);
-        let there = self.tasks(&one, second);
-        let back = self.tasks(&other, first);
+        let there = self.chunk_tasks(&one, second);
+        let back = self.chunk_tasks(&other, first);
         let Some(core) = self.managed() else {
-            self.hand_over(&one)?;
-            self.hand_over(&other)?;
+            self.prepare_for_kernel(&one)?;
+            self.prepare_for_kernel(&other)?;
             let (one, other) = (self.addresses(&one), self.addresses(&other));
-            return self.pager.kernel().exchange((one, second), (other, first), how);
+            return self.pager.kernel_backend().exchange((one, second), (other, first), how);
         };
-        let tasks = in_turns(there, back);
-        self.run(core, Kind::Migrate, tasks, Some(first), how)
+        let tasks = interleave(there, back);
+        self.run_job(core, JobKind::Migrate, tasks, Some(first), how)
     }
 
     /// Counts the base pages of a range by node. Pages that are left out (lazily) are not counted.
@@ -194,7 +211,7 @@ impl Region {
     /// # Errors
     /// For an invalid range.
     pub fn residency(&self, range: Range<usize>) -> Result<BTreeMap<NodeId, u64>> {
-        self.check(&range)?;
+        self.check_range(&range)?;
         let page_bytes = self.pager.machine.page_bytes();
         residency::count(&*self.pager.myself, self.addresses(&range), page_bytes)
     }
@@ -206,13 +223,13 @@ impl Region {
     /// # Errors
     /// For an invalid range.
     pub fn pin(&self, range: Range<usize>) -> Result<PinGuard<'_>> {
-        self.check(&range)?;
+        self.check_range(&range)?;
         let page_bytes = self.base_page_bytes();
         let pages = range.start / page_bytes..range.end.div_ceil(page_bytes);
         if let Backing::Managed(core) = &self.backing {
-            core.desk.pin(pages.clone());
+            core.claims.pin(pages.clone());
             // Each chunk is claimed once, so any move of its pages has ended.
-            self.engine()?.return_left_out(core, chunks(&range).collect());
+            self.uffd_backend()?.return_lazy_pages(core, chunks(&range).collect());
         }
         Ok(PinGuard { region: self, pages })
     }
@@ -224,28 +241,33 @@ impl Region {
     pub fn set_mode(&self, mode: Mode) -> Result<()> {
         match (&self.backing, mode) {
             (Backing::Managed(core), _) => {
-                core.by_kernel.store(mode == Mode::Kernel, Ordering::Relaxed);
+                core.kernel_moves.store(mode == Mode::Kernel, Ordering::Relaxed);
                 Ok(())
             }
             (Backing::Plain(_), Mode::Kernel) => Ok(()),
             (Backing::Plain(_), Mode::Auto) => Err(Error::NeedsUserfaultfd {
-                what: "another mode than the kernel's",
-                why: self.pager.why_not_faster(),
+                feature: "another mode than the kernel's",
+                reason: self.pager.why_not_faster(),
             }),
         }
     }
 
     /// Prepares a range for migration by the kernel.
-    fn hand_over(&self, range: &Range<usize>) -> Result<()> {
+    fn prepare_for_kernel(&self, range: &Range<usize>) -> Result<()> {
         if let Backing::Managed(core) = &self.backing {
-            let tasks = self.tasks(range, NodeId(0));
-            let order = Order::simple(core, Kind::HandOver, How::default(), tasks);
-            self.engine()?.lanes.run(Job::new(order), None, None);
+            let tasks = self.chunk_tasks(range, NodeId(0));
+            let order = JobSpec::on_one_lane(
+                core,
+                JobKind::PrepareForKernel,
+                MoveOptions::default(),
+                tasks,
+            );
+            self.uffd_backend()?.lanes.run(LaneJob::new(order), None, None);
         }
         Ok(())
     }
 
-    fn mapping(&self) -> &Mapping {
+    fn mapping(&self) -> &AnonMapping {
         match &self.backing {
             Backing::Managed(core) => &core.mapping,
             Backing::Plain(mapping) => mapping,
@@ -253,22 +275,22 @@ impl Region {
     }
 
     /// Returns the core, if the pager moves the pages.
-    fn managed(&self) -> Option<&Arc<Core>> {
+    fn managed(&self) -> Option<&Arc<RegionShared>> {
         match &self.backing {
-            Backing::Managed(core) if !core.by_kernel.load(Ordering::Relaxed) => Some(core),
+            Backing::Managed(core) if !core.kernel_moves.load(Ordering::Relaxed) => Some(core),
             _ => None,
         }
     }
 
-    fn engine(&self) -> Result<&Engine> {
-        self.pager.engine.as_ref().ok_or(Error::Closing)
+    fn uffd_backend(&self) -> Result<&UffdBackend> {
+        self.pager.uffd_backend.as_ref().ok_or(Error::Closing)
     }
 
     fn base_page_bytes(&self) -> usize {
         self.pager.machine.page_bytes() as usize
     }
 
-    fn check(&self, range: &Range<usize>) -> Result<()> {
+    fn check_range(&self, range: &Range<usize>) -> Result<()> {
         self.pager.check_process()?;
         let (start, end, page_bytes) = (range.start, range.end, self.page_bytes());
         if start > end || end > self.bytes() {
@@ -281,7 +303,7 @@ impl Region {
     }
 
     fn check_node(&self, node: NodeId) -> Result<()> {
-        check_placement(&self.pager, &Placement::Node(node))
+        placement::check(&self.pager, &Placement::Node(node))
     }
 
     fn addresses(&self, range: &Range<usize>) -> nodeward_model::Range {
@@ -289,7 +311,7 @@ impl Region {
         nodeward_model::Range::new(start + range.start as u64, start + range.end as u64)
     }
 
-    fn tasks(&self, range: &Range<usize>, to: NodeId) -> Vec<Task> {
+    fn chunk_tasks(&self, range: &Range<usize>, to: NodeId) -> Vec<ChunkTask> {
         let page_bytes = self.base_page_bytes();
         let pages = |chunk: usize| {
             let start = chunk * CHUNK_BYTES;
@@ -297,84 +319,84 @@ impl Region {
             let end = range.end.min(start + CHUNK_BYTES) - start;
             PageBits::of(first / page_bytes..end / page_bytes)
         };
-        chunks(range).map(|chunk| Task { chunk, pages: pages(chunk), to }).collect()
+        chunks(range).map(|chunk| ChunkTask { chunk, pages: pages(chunk), to }).collect()
     }
 
     fn commit_managed(
         &self,
-        core: &Arc<Core>,
+        core: &Arc<RegionShared>,
         range: Range<usize>,
         placement: &Placement,
     ) -> Result<()> {
-        let local = || self.pager.topology.node_of_cpu(nodeward_linux::own::current_cpu());
+        let local = || self.pager.topology.node_of_cpu(nodeward_linux::own_process::current_cpu());
         let placement = match placement {
             Placement::Local => &local().map_or(Placement::Local, Placement::Node),
             named => named,
         };
-        let tasks = self.tasks(&range, NodeId(0));
+        let tasks = self.chunk_tasks(&range, NodeId(0));
         let mut pages = BTreeMap::new();
         for task in &tasks {
             let node = placement.node_of_chunk(task.chunk);
             *pages.entry(node).or_insert(0) += task.pages.len() as u64;
         }
         for (node, pages) in pages.into_iter().filter_map(|(node, pages)| Some((node?, pages))) {
-            core.shop.has_room(node, pages).then_some(()).ok_or(Error::NoRoom { node })?;
+            core.context.has_room(node, pages).then_some(()).ok_or(Error::NoRoom { node })?;
         }
-        let kind = Kind::Commit(placement.clone());
-        self.run(core, kind, tasks, None, &Migration::default())?;
+        let kind = JobKind::Commit(placement.clone());
+        self.run_job(core, kind, tasks, None, &Migration::default())?;
         Ok(())
     }
 
-    fn run(
+    fn run_job(
         &self,
-        core: &Arc<Core>,
-        kind: Kind,
-        tasks: Vec<Task>,
+        core: &Arc<RegionShared>,
+        kind: JobKind,
+        tasks: Vec<ChunkTask>,
         near: Option<NodeId>,
         how: &Migration<'_>,
-    ) -> Result<Report> {
-        let engine = self.engine()?;
+    ) -> Result<MigrationReport> {
+        let engine = self.uffd_backend()?;
         let batch_bytes = how.batch_bytes.unwrap_or(CHUNK_BYTES as u64);
-        let page_bytes = core.shop.page_bytes as u64;
+        let page_bytes = core.context.page_bytes as u64;
         if batch_bytes < page_bytes || batch_bytes > CHUNK_BYTES as u64 {
             return Err(Error::BadOption {
-                what: format!("batches of {batch_bytes} bytes"),
-                fix: format!("{page_bytes} (one page) to {CHUNK_BYTES} (2 MiB) are possible"),
+                problem: format!("batches of {batch_bytes} bytes"),
+                remedy: format!("{page_bytes} (one page) to {CHUNK_BYTES} (2 MiB) are possible"),
             });
         }
         if how.lanes == Some(0) {
             return Err(Error::BadOption {
-                what: "0 lanes".to_owned(),
-                fix: "ask for at least one, or for as many as pay (none named)".to_owned(),
+                problem: "0 lanes".to_owned(),
+                remedy: "ask for at least one, or for as many as pay (none named)".to_owned(),
             });
         }
-        core.watch()?;
+        core.register()?;
         let pages = tasks.iter().map(|task| task.pages.len() as u64).sum();
         let lanes = engine.lanes_for(pages, how.lanes.unwrap_or(engine.lanes.count()));
-        let order = Order {
-            core: Arc::clone(core),
+        let order = JobSpec {
+            region: Arc::clone(core),
             kind,
-            how: How {
+            options: MoveOptions {
                 supply: how.supply,
                 batch_pages: (batch_bytes / page_bytes) as usize,
                 even_if_there: how.even_if_there,
             },
             lanes: lanes.min(tasks.len().max(1) as u32),
             all_lanes: how.lanes.is_some(),
-            cpus: near.map_or_else(Vec::new, |node| self.cpus(engine, node)),
+            cpus: near.map_or_else(Vec::new, |node| self.lane_cpus(engine, node)),
             tasks,
             bytes_per_s: how.budget.bytes_per_s,
             stall_ns: how.budget.stall.map(|stall| stall.as_nanos() as u64),
         };
-        let report = engine.lanes.run(Job::new(order), how.progress, how.cancel);
-        engine.watch.restart();
+        let report = engine.lanes.run(LaneJob::new(order), how.progress, how.cancel);
+        engine.busy_cpus.restart();
         Ok(report)
     }
 
     /// Returns the CPUs for lanes that bring pages to a node.
-    fn cpus(&self, engine: &Engine, node: NodeId) -> Vec<CpuId> {
+    fn lane_cpus(&self, engine: &UffdBackend, node: NodeId) -> Vec<CpuId> {
         let usable = self.pager.machine.usable_cpus().unwrap_or_default();
-        workers::lanes(&self.pager.topology, node, &usable, &engine.watch.busy())
+        workers::lane_cpus(&self.pager.topology, node, &usable, &engine.busy_cpus.mask())
     }
 
     /// Returns the node that most pages of a range are on.
@@ -382,8 +404,8 @@ impl Region {
         let counts = self.residency(range.clone())?;
         let most = counts.into_iter().max_by_key(|&(_, pages)| pages);
         most.map(|(node, _)| node).ok_or_else(|| Error::BadOption {
-            what: format!("range {range:x?}, which has no page in memory"),
-            fix: "commit it first".to_owned(),
+            problem: format!("range {range:x?}, which has no page in memory"),
+            remedy: "commit it first".to_owned(),
         })
     }
 }
@@ -401,43 +423,28 @@ impl fmt::Debug for Region {
 impl Drop for Region {
     fn drop(&mut self) {
         let Backing::Managed(core) = &self.backing else { return };
-        let Some(engine) = self.pager.engine.as_ref().filter(|_| self.pager.is_of_parent()) else {
+        let Some(engine) =
+            self.pager.uffd_backend.as_ref().filter(|_| self.pager.is_owner_process())
+        else {
             return; // in a child, a thread that does not exist there may hold the desk's lock
         };
-        engine.forget(core);
+        engine.unmanage(core);
     }
 }
 
-/// Keeps a range of a region where it is until it is dropped. Made by [`Region::pin`].
-#[derive(Debug)]
-pub struct PinGuard<'a> {
-    region: &'a Region,
-    pages: Range<usize>,
-}
-
-impl Drop for PinGuard<'_> {
-    fn drop(&mut self) {
-        if let Backing::Managed(core) = &self.region.backing
-            && self.region.pager.is_of_parent()
-        {
-            core.desk.unpin(&self.pages);
-        }
-    }
-}
-
-fn map(bytes: usize, options: &RegionOptions) -> Result<Mapping> {
+fn map_region(bytes: usize, options: &RegionOptions) -> Result<AnonMapping> {
     let rounded = bytes.checked_next_multiple_of(CHUNK_BYTES).filter(|&bytes| bytes > 0);
     let bytes = rounded.ok_or_else(|| Error::BadOption {
-        what: format!("a region of {bytes} bytes"),
-        fix: "reserve at least one byte and less than the address space".to_owned(),
+        problem: format!("a region of {bytes} bytes"),
+        remedy: "reserve at least one byte and less than the address space".to_owned(),
     })?;
-    let mapping = Mapping::reserve(bytes, CHUNK_BYTES).map_err(system("mmap"))?;
+    let mapping = AnonMapping::reserve(bytes, CHUNK_BYTES).map_err(system("mmap"))?;
     match options.page {
         // Kernels without huge pages reject the advice, and do not need it.
         PageSize::Base => drop(mapping.advise(0..bytes, Advice::BasePages)),
         PageSize::Huge => {
-            let why = nodeward_linux::own::why_no_huge_pages();
-            why.map_or(Ok(()), |why| Err(Error::NoHugePages { why }))?;
+            let why = nodeward_linux::own_process::huge_pages_unavailable();
+            why.map_or(Ok(()), |why| Err(Error::NoHugePages { reason: why }))?;
             mapping.advise(0..bytes, Advice::HugePages).map_err(system("madvise"))?;
         }
     }
@@ -449,40 +456,27 @@ fn map(bytes: usize, options: &RegionOptions) -> Result<Mapping> {
 
 /// Returns whether the pager can move the pages of such a region without harm. With mremap(2) no
 /// device may use the pages, and huge pages would come back as base pages.
-fn can_manage(engine: &Engine, options: &RegionOptions) -> bool {
+fn can_manage(engine: &UffdBackend, options: &RegionOptions) -> bool {
     let harmless = options.free_of_dma && options.page == PageSize::Base;
-    engine.shop.passage.can_bring() || harmless
+    engine.context.transfer_method.can_map_slot_pages() || harmless
 }
 
-fn manage(engine: &Engine, mapping: Mapping, options: &RegionOptions) -> Result<Arc<Core>> {
+fn manage(
+    engine: &UffdBackend,
+    mapping: AnonMapping,
+    options: &RegionOptions,
+) -> Result<Arc<RegionShared>> {
     let bytes = mapping.bytes();
     sections::split(&mapping, (bytes / SECTION_BYTES_MIN).clamp(1, sections::MAX));
     mapping.advise(0..bytes, Advice::Discard).map_err(system("madvise"))?;
-    let core = Arc::new(Core {
+    let core = Arc::new(RegionShared {
         size: options.page,
         placement: options.placement.clone(),
-        by_kernel: AtomicBool::new(options.mode == Mode::Kernel),
-        ..Core::new(&engine.shop, mapping)
+        kernel_moves: AtomicBool::new(options.mode == Mode::Kernel),
+        ..RegionShared::new(&engine.context, mapping)
     });
     engine.manage(&core)?;
     Ok(core)
-}
-
-fn check_placement(pager: &Inner, placement: &Placement) -> Result<()> {
-    let usable = pager.usable_nodes();
-    let unknown = match placement {
-        Placement::Local => None,
-        // The number is the caller's: it may be too large for any node mask.
-        Placement::Node(node) => Some(*node).filter(|&node| !usable.contains(node)),
-        Placement::Interleaved(nodes) if nodes.is_empty() => {
-            return Err(Error::BadOption {
-                what: "interleaving over no node".to_owned(),
-                fix: "name at least one".to_owned(),
-            });
-        }
-        Placement::Interleaved(nodes) => nodes.without(usable).first(),
-    };
-    unknown.map_or(Ok(()), |node| Err(Error::UnknownNode { node }))
 }
 
 /// Returns the chunks that a range touches.
@@ -491,6 +485,6 @@ fn chunks(range: &Range<usize>) -> Range<usize> {
 }
 
 /// Interleaves two lists of tasks.
-fn in_turns(one: Vec<Task>, other: Vec<Task>) -> Vec<Task> {
+fn interleave(one: Vec<ChunkTask>, other: Vec<ChunkTask>) -> Vec<ChunkTask> {
     one.into_iter().zip(other).flat_map(|(one, other)| [one, other]).collect()
 }

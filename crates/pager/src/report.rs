@@ -4,7 +4,7 @@ use nodeward_model::{Account, SkipReason};
 
 /// The outcome of a migration: what became of every page of the range, and the cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct MigrationReport {
     /// Every base page of the range, those absent from memory
     /// ([`nodeward_model::SkipReason::NotPresent`]) included.
     pub account: Account,
@@ -23,7 +23,7 @@ pub struct Report {
     /// Time from start to end, in nanoseconds.
     pub took_ns: u64,
     /// Time by step, summed over the lanes.
-    pub spent: Spent,
+    pub step_times: StepTimes,
     /// The longest time that a page was out of sight, in nanoseconds. For pages that the kernel
     /// moved it is the time of the whole call.
     pub longest_hold_ns: u64,
@@ -33,7 +33,7 @@ pub struct Report {
 
 /// Time by step, in nanoseconds. With fresh base pages the kernel copies in the map step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
+pub struct StepTimes {
     /// Taking pages out of sight.
     pub unmap_ns: u64,
     /// Copying.
@@ -46,14 +46,14 @@ pub struct Spent {
     pub kernel_ns: u64,
 }
 
-impl Report {
+impl MigrationReport {
     /// An empty report in which counting a page never allocates.
-    pub(crate) fn with_room() -> Self {
+    pub(crate) fn preallocated() -> Self {
         let skipped = SkipReason::ALL.map(|reason| (reason, 0)).into();
         Self { account: Account { skipped, ..Account::default() }, ..Self::default() }
     }
 
-    /// Empties a report made by [`Self::with_room`], and keeps its room.
+    /// Empties a report made by [`Self::preallocated`], and keeps its room.
     pub(crate) fn clear(&mut self) {
         let mut skipped = std::mem::take(&mut self.account.skipped);
         skipped.values_mut().for_each(|pages| *pages = 0);
@@ -68,13 +68,13 @@ impl Report {
         self.by_kernel_pages += other.by_kernel_pages;
         self.lazy_pages += other.lazy_pages;
         self.batches += other.batches;
-        self.spent.add(other.spent);
+        self.step_times.add(other.step_times);
         self.longest_hold_ns = self.longest_hold_ns.max(other.longest_hold_ns);
         self.cancelled |= other.cancelled;
     }
 }
 
-impl Spent {
+impl StepTimes {
     fn add(&mut self, other: Self) {
         self.unmap_ns += other.unmap_ns;
         self.copy_ns += other.copy_ns;

@@ -3,27 +3,27 @@
 use std::collections::BTreeMap;
 
 use nodeward_machine::Process;
-use nodeward_model::{NodeId, Place, Range};
+use nodeward_model::{NodeId, PageLocation, Range};
 
 use crate::Result;
 
 /// Pages that are read at a time, which bounds the memory needed.
-const PAGES_PER_LOOK: u64 = 4096;
+const PAGES_PER_CALL: u64 = 4096;
 /// Number of further reads of a page that the kernel is moving.
-const LOOKS: usize = 3;
+const LOCATE_ATTEMPTS_MAX: usize = 3;
 
 /// Counts the base pages of a range of whole pages by node.
 pub fn count(myself: &dyn Process, range: Range, page_bytes: u64) -> Result<BTreeMap<NodeId, u64>> {
     let (mut counts, mut places) = (BTreeMap::new(), Vec::new());
-    for piece in range.aligned_pieces(PAGES_PER_LOOK * page_bytes) {
+    for piece in range.aligned_pieces(PAGES_PER_CALL * page_bytes) {
         places.clear();
-        myself.places(piece, &mut places)?;
+        myself.locations(piece, &mut places)?;
         let addresses = (piece.start..piece.end).step_by(page_bytes as usize);
-        let moving = addresses.zip(&places).filter(|(_, place)| **place == Place::InFlight);
+        let moving = addresses.zip(&places).filter(|(_, place)| **place == PageLocation::InFlight);
         let moving: Vec<u64> = moving.map(|(address, _)| address).collect();
-        let landed = landed(myself, moving)?;
+        let landed = locate_in_flight(myself, moving)?;
         for place in places.iter().chain(&landed) {
-            if let Place::On(node) = place {
+            if let PageLocation::On(node) = place {
                 *counts.entry(*node).or_default() += 1;
             }
         }
@@ -32,9 +32,9 @@ pub fn count(myself: &dyn Process, range: Range, page_bytes: u64) -> Result<BTre
 }
 
 /// Locates pages that were in flight. Those still in flight after the last read are left out.
-fn landed(myself: &dyn Process, mut addresses: Vec<u64>) -> Result<Vec<Place>> {
+fn locate_in_flight(myself: &dyn Process, mut addresses: Vec<u64>) -> Result<Vec<PageLocation>> {
     let mut places = Vec::new();
-    for _ in 0..LOOKS {
+    for _ in 0..LOCATE_ATTEMPTS_MAX {
         if addresses.is_empty() {
             break;
         }
@@ -42,7 +42,7 @@ fn landed(myself: &dyn Process, mut addresses: Vec<u64>) -> Result<Vec<Place>> {
         let asked = std::mem::take(&mut addresses).into_iter().zip(answers);
         for (address, place) in asked {
             match place {
-                Place::InFlight => addresses.push(address),
+                PageLocation::InFlight => addresses.push(address),
                 place => places.push(place),
             }
         }
@@ -53,7 +53,7 @@ fn landed(myself: &dyn Process, mut addresses: Vec<u64>) -> Result<Vec<Place>> {
 #[cfg(test)]
 mod tests {
     use nodeward_machine::Machine;
-    use nodeward_machine::paper::{Paper, Sheet};
+    use nodeward_machine::fake::{FakeMachine, FakeProcess};
     use nodeward_model::{Page, Pid};
 
     use super::*;
@@ -62,16 +62,16 @@ mod tests {
     /// moving at the first read; absent and swapped pages are not.
     #[test]
     fn pages_on_nodes_are_counted() {
-        let swapped = Page { place: Place::Swapped, ..Page::ABSENT };
+        let swapped = Page { location: PageLocation::Swapped, ..Page::ABSENT };
         let on = |node| Page::on(NodeId(node));
         let pages = [vec![on(0); 5000], vec![Page::ABSENT; 9], vec![swapped; 8], vec![on(1); 700]];
-        let sheet = Sheet::of(&pages.concat());
+        let sheet = FakeProcess::with_pages(&pages.concat());
         let range = sheet.mappings[0].range;
         let first = range.start / 4096;
         let landing = [(first + 4999, NodeId(1))].into();
-        let (machine, pid) = (Paper::new(false), Pid::new(7).unwrap());
-        machine.start(pid, Sheet { landing, ..sheet });
-        let process = machine.hold(pid).unwrap();
+        let (machine, pid) = (FakeMachine::new(false), Pid::new(7).unwrap());
+        machine.spawn(pid, FakeProcess { in_flight: landing, ..sheet });
+        let process = machine.open_process(pid).unwrap();
         let counts = count(&*process, range, 4096).unwrap();
         assert_eq!(counts, [(NodeId(0), 4999), (NodeId(1), 701)].into());
         let part = Range::new(range.start + 4096, range.start + 3 * 4096);

@@ -7,14 +7,14 @@
 //! section with its neighbours, because their locks differ.
 
 use crate::CHUNK_BYTES;
-use crate::sys::{Advice, Mapping};
+use crate::sys::{Advice, AnonMapping};
 
 /// Maximum number of sections of a mapping; each is an entry in /proc/self/maps.
 pub const MAX: usize = 16;
 
 /// Splits a mapping of whole chunks into at most `wanted` sections of equal size and returns their
 /// number. Touches the first page of each. Must be called before anything else touches the mapping.
-pub fn split(mapping: &Mapping, wanted: usize) -> usize {
+pub fn split(mapping: &AnonMapping, wanted: usize) -> usize {
     let chunks = mapping.bytes() / CHUNK_BYTES;
     let count = (1..=wanted).rev().find(|count| chunks.is_multiple_of(*count)).unwrap_or(1);
     let bytes = mapping.bytes() / count;

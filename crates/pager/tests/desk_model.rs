@@ -1,39 +1,39 @@
-//! Model check of the hand-over of chunks: the real `desk.rs` with the locks of loom, which tries
-//! every interleaving of the threads (with at most [`PREEMPTIONS`] preemptions).
+//! Model check of the hand-over of chunks: the real `chunk_claims.rs` with the locks of loom, which
+//! tries every interleaving of the threads (with at most [`PREEMPTIONS`] preemptions).
 //!
 //! The test adds a small model of the kernel: pages that are home, out of sight or missing; threads
 //! that touch one that is not home and wait until they are woken; messages about these faults. A
 //! thread that waits for ever is a deadlock, which loom reports by a panic.
 
+#[allow(dead_code, reason = "no model uses all of it")]
+#[path = "../src/chunk_claims.rs"]
+mod chunk_claims;
 #[path = "../src/chunk_table.rs"]
 mod chunk_table;
-#[allow(dead_code, reason = "no model uses all of it")]
-#[path = "../src/desk.rs"]
-mod desk;
 
-/// The locks of `desk.rs`.
+/// The locks of `chunk_claims.rs`.
 mod sync {
     pub use loom::sync::{Condvar, Mutex, MutexGuard};
 
     /// A stand-in: there are no signals in a model.
-    pub struct NoSignals;
+    pub struct NoBlockedSignals;
 
-    pub fn hold_signals() -> NoSignals {
-        NoSignals
+    pub fn block_signals_in_scope() -> NoBlockedSignals {
+        NoBlockedSignals
     }
 }
 
 /// The memory of `chunk_table.rs`.
 mod sys {
-    pub struct Row<T>(Box<[T]>);
+    pub struct MmapSlice<T>(Box<[T]>);
 
-    impl<T: Default> Row<T> {
+    impl<T: Default> MmapSlice<T> {
         pub fn of(count: usize) -> Self {
             Self((0..count).map(|_| T::default()).collect())
         }
     }
 
-    impl<T> std::ops::Deref for Row<T> {
+    impl<T> std::ops::Deref for MmapSlice<T> {
         type Target = [T];
 
         fn deref(&self) -> &[T] {
@@ -41,14 +41,14 @@ mod sys {
         }
     }
 
-    impl<T> std::ops::DerefMut for Row<T> {
+    impl<T> std::ops::DerefMut for MmapSlice<T> {
         fn deref_mut(&mut self) -> &mut [T] {
             &mut self.0
         }
     }
 }
 
-use desk::{Claim, Desk, Turn};
+use chunk_claims::{ChunkClaims, Claim, FaultClaim};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
@@ -57,11 +57,11 @@ const PREEMPTIONS: usize = 2;
 const PAGES: usize = 2;
 const CHUNK: usize = 0;
 
-/// Pages that a lazy migration left out; the note of a chunk.
-type LeftOut = [bool; PAGES];
+/// Pages that a lazy migration left out; the state of a chunk.
+type LazyPages = [bool; PAGES];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+enum ModelPageState {
     Home,
     Out,
     Missing,
@@ -69,14 +69,14 @@ enum At {
 
 /// The order of a lane's last steps. Only one is right.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum WakeOrder {
     Right,
     ReleasedBeforeHome,
     NobodyWoken,
 }
 
-struct Pages {
-    at: [At; PAGES],
+struct ModelPages {
+    at: [ModelPageState; PAGES],
     /// How often each page was taken out.
     moves: [u32; PAGES],
     /// How often the threads that wait for each page were woken.
@@ -86,28 +86,29 @@ struct Pages {
     ended: bool,
 }
 
-/// The kernel and the desk.
-struct World {
-    pages: Mutex<Pages>,
+/// The kernel and the chunk_claims.
+struct ClaimsModel {
+    pages: Mutex<ModelPages>,
     changed: Condvar,
-    desk: Desk<LeftOut>,
+    chunk_claims: ChunkClaims<LazyPages>,
 }
 
-impl World {
-    /// A world with pages in these states. Those that are out are recorded in the chunk's note.
-    fn new(at: [At; PAGES]) -> Arc<Self> {
-        let pages = Pages { at, moves: [0; 2], woken: [0; 2], unread: Vec::new(), ended: false };
-        let desk = Desk::new(1);
-        let mut claim = desk.claim(CHUNK).expect("nobody has it");
-        claim.note = at.map(|at| at == At::Out);
-        assert!(!desk.release(claim), "nobody waits for it");
-        Arc::new(Self { pages: Mutex::new(pages), changed: Condvar::new(), desk })
+impl ClaimsModel {
+    /// A world with pages in these states. Those that are out are recorded in the chunk's state.
+    fn new(at: [ModelPageState; PAGES]) -> Arc<Self> {
+        let pages =
+            ModelPages { at, moves: [0; 2], woken: [0; 2], unread: Vec::new(), ended: false };
+        let chunk_claims = ChunkClaims::new(1);
+        let mut claim = chunk_claims.claim(CHUNK).expect("nobody has it");
+        claim.state = at.map(|at| at == ModelPageState::Out);
+        assert!(!chunk_claims.release(claim), "nobody waits for it");
+        Arc::new(Self { pages: Mutex::new(pages), changed: Condvar::new(), chunk_claims })
     }
 
     /// Accesses a page as a thread does: waits until it is woken, and tries again.
     fn touch(&self, page: usize) {
         let mut pages = self.pages.lock().unwrap();
-        while pages.at[page] != At::Home {
+        while pages.at[page] != ModelPageState::Home {
             pages.unread.push(page);
             self.changed.notify_all();
             let woken = pages.woken[page];
@@ -126,91 +127,91 @@ impl World {
     }
 
     /// Takes a page out; returns whether it was there.
-    fn take_out(&self, page: usize) -> bool {
+    fn unmap(&self, page: usize) -> bool {
         let mut pages = self.pages.lock().unwrap();
-        let there = pages.at[page] == At::Home;
+        let there = pages.at[page] == ModelPageState::Home;
         if there {
-            pages.at[page] = At::Out;
+            pages.at[page] = ModelPageState::Out;
             pages.moves[page] += 1;
         }
         there
     }
 
-    fn bring(&self, page: usize) {
-        let at = std::mem::replace(&mut self.pages.lock().unwrap().at[page], At::Home);
-        assert_eq!(at, At::Out, "what comes home was out");
+    fn map(&self, page: usize) {
+        let at = std::mem::replace(&mut self.pages.lock().unwrap().at[page], ModelPageState::Home);
+        assert_eq!(at, ModelPageState::Out, "what comes home was out");
         self.wake(&[page]);
     }
 
     /// Supplies a page of zeros like the kernel, which does not know which pages are out.
     fn supply_zeros(&self, page: usize) {
         let mut pages = self.pages.lock().unwrap();
-        assert_ne!(pages.at[page], At::Out, "zeros over a page that is out");
-        pages.at[page] = At::Home;
+        assert_ne!(pages.at[page], ModelPageState::Out, "zeros over a page that is out");
+        pages.at[page] = ModelPageState::Home;
         drop(pages);
         self.wake(&[page]);
     }
 
-    fn release(&self, claim: Claim<LeftOut>, order: Order) {
-        if self.desk.release(claim) && order != Order::NobodyWoken {
+    fn release(&self, claim: Claim<LazyPages>, order: WakeOrder) {
+        if self.chunk_claims.release(claim) && order != WakeOrder::NobodyWoken {
             self.wake(&[0, 1]);
         }
     }
 
-    fn return_left_out(&self, claim: &mut Claim<LeftOut>) {
-        for (page, out) in claim.note.iter_mut().enumerate() {
+    fn return_lazy_pages(&self, claim: &mut Claim<LazyPages>) {
+        for (page, out) in claim.state.iter_mut().enumerate() {
             if std::mem::take(out) {
-                self.bring(page);
+                self.map(page);
             }
         }
     }
 
     fn is_pinned(&self) -> bool {
         let mut is_pinned = false;
-        self.desk.pinned(&(0..1), |_| is_pinned = true);
+        self.chunk_claims.for_each_pinned(&(0..1), |_| is_pinned = true);
         is_pinned
     }
 
     /// Moves page 0 as a lane does, unless it is pinned or the region is being dropped.
-    fn migrate(&self, order: Order) {
-        let Ok(mut claim) = self.desk.claim(CHUNK) else { return };
-        self.return_left_out(&mut claim);
-        let out = !self.is_pinned() && self.take_out(0);
-        if order == Order::ReleasedBeforeHome {
+    fn migrate(&self, order: WakeOrder) {
+        let Ok(mut claim) = self.chunk_claims.claim(CHUNK) else { return };
+        self.return_lazy_pages(&mut claim);
+        let out = !self.is_pinned() && self.unmap(0);
+        if order == WakeOrder::ReleasedBeforeHome {
             self.release(claim, order);
             if out {
-                self.bring(0);
+                self.map(0);
             }
             return;
         }
         if out {
-            self.bring(0);
+            self.map(0);
         }
         self.release(claim, order);
     }
 
     /// Leaves page 0 out as a lane does.
-    fn leave_out(&self) {
-        let Ok(mut claim) = self.desk.claim(CHUNK) else { return };
-        self.return_left_out(&mut claim);
+    fn unmap_lazily(&self) {
+        let Ok(mut claim) = self.chunk_claims.claim(CHUNK) else { return };
+        self.return_lazy_pages(&mut claim);
         if !self.is_pinned() {
-            claim.note[0] = self.take_out(0);
+            claim.state[0] = self.unmap(0);
         }
-        self.release(claim, Order::Right);
+        self.release(claim, WakeOrder::Right);
     }
 
     /// Brings pages back as the extra lane does.
-    fn bring_all_back(&self) {
-        let Ok(mut claim) = self.desk.claim_to_return(CHUNK) else { return };
-        self.return_left_out(&mut claim);
-        self.release(claim, Order::Right);
+    fn return_all(&self) {
+        let Ok(mut claim) = self.chunk_claims.claim_to_return(CHUNK) else { return };
+        self.return_lazy_pages(&mut claim);
+        self.release(claim, WakeOrder::Right);
     }
 
     /// Pauses as `Inner::pause` does.
     fn pause(&self) {
-        self.desk.pause();
-        for _ in self.desk.chunks_where(|left_out| left_out.contains(&true)) {
-            self.bring_all_back();
+        self.chunk_claims.pause();
+        for _ in self.chunk_claims.find_chunks(|lazy| lazy.contains(&true)) {
+            self.return_all();
         }
     }
 
@@ -223,12 +224,14 @@ impl World {
             }
             let Some(page) = pages.unread.pop() else { return };
             drop(pages);
-            let Turn::Claimed(mut claim) = self.desk.claim_for_fault(CHUNK) else { continue };
-            match std::mem::take(&mut claim.note[page]) {
-                true => self.bring(page),
+            let FaultClaim::Claimed(mut claim) = self.chunk_claims.claim_for_fault(CHUNK) else {
+                continue;
+            };
+            match std::mem::take(&mut claim.state[page]) {
+                true => self.map(page),
                 false => self.supply_zeros(page),
             }
-            self.release(claim, Order::Right);
+            self.release(claim, WakeOrder::Right);
         }
     }
 
@@ -241,9 +244,9 @@ impl World {
         self.pages.lock().unwrap().moves[0]
     }
 
-    fn out(&self) -> usize {
+    fn unmapped_pages(&self) -> usize {
         let at = self.pages.lock().unwrap().at;
-        at.iter().filter(|&&at| at == At::Out).count()
+        at.iter().filter(|&&at| at == ModelPageState::Out).count()
     }
 }
 
@@ -254,22 +257,22 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
 }
 
 /// Starts a thread that runs `act` on the world.
-fn spawn(world: &Arc<World>, act: fn(&World)) -> thread::JoinHandle<()> {
+fn spawn(world: &Arc<ClaimsModel>, act: fn(&ClaimsModel)) -> thread::JoinHandle<()> {
     let world = Arc::clone(world);
     thread::spawn(move || act(&world))
 }
 
 /// Checks a lane that moves page 0 beside threads that touch it and page 1, which is missing.
-fn a_lane_and_touchers(order: Order) {
+fn a_lane_and_faulting_threads(order: WakeOrder) {
     check(move || {
-        let world = World::new([At::Home, At::Missing]);
-        let handler = spawn(&world, World::handle_faults);
+        let world = ClaimsModel::new([ModelPageState::Home, ModelPageState::Missing]);
+        let handler = spawn(&world, ClaimsModel::handle_faults);
         let touchers = [spawn(&world, |world| world.touch(0)), spawn(&world, |w| w.touch(1))];
         world.migrate(order);
         touchers.into_iter().for_each(|toucher| toucher.join().unwrap());
         world.end();
         handler.join().unwrap();
-        assert_eq!(world.out(), 0);
+        assert_eq!(world.unmapped_pages(), 0);
     });
 }
 
@@ -277,7 +280,7 @@ fn a_lane_and_touchers(order: Order) {
 /// never gets zeros for a page that is out.
 #[test]
 fn touchers_of_a_chunk_in_flight_go_on() {
-    a_lane_and_touchers(Order::Right);
+    a_lane_and_faulting_threads(WakeOrder::Right);
 }
 
 /// Goal: the model can fail: if a chunk is released before its pages are home, the handler supplies
@@ -285,7 +288,7 @@ fn touchers_of_a_chunk_in_flight_go_on() {
 #[test]
 #[should_panic(expected = "zeros over a page that is out")]
 fn releasing_before_pages_are_home_is_found() {
-    a_lane_and_touchers(Order::ReleasedBeforeHome);
+    a_lane_and_faulting_threads(WakeOrder::ReleasedBeforeHome);
 }
 
 /// Goal: the model can fail: without the wake-up after a release, a thread that touched a missing
@@ -294,7 +297,7 @@ fn releasing_before_pages_are_home_is_found() {
 fn waking_nobody_is_found() {
     const HERE: &str = "NODEWARD_DEADLOCK";
     if std::env::var_os(HERE).is_some() {
-        return a_lane_and_touchers(Order::NobodyWoken);
+        return a_lane_and_faulting_threads(WakeOrder::NobodyWoken);
     }
     let mut again = std::process::Command::new(std::env::current_exe().unwrap());
     let ended = again.args(["waking_nobody_is_found", "--nocapture"]).env(HERE, "1").output();
@@ -307,16 +310,16 @@ fn waking_nobody_is_found() {
 #[test]
 fn what_is_left_out_comes_back_once() {
     check(|| {
-        let world = World::new([At::Out, At::Missing]);
-        let handler = spawn(&world, World::handle_faults);
+        let world = ClaimsModel::new([ModelPageState::Out, ModelPageState::Missing]);
+        let handler = spawn(&world, ClaimsModel::handle_faults);
         let toucher = spawn(&world, |world| world.touch(0));
-        let lane = spawn(&world, |world| world.migrate(Order::Right));
-        world.bring_all_back();
+        let lane = spawn(&world, |world| world.migrate(WakeOrder::Right));
+        world.return_all();
         toucher.join().unwrap();
         lane.join().unwrap();
         world.end();
         handler.join().unwrap();
-        assert_eq!(world.out(), 0);
+        assert_eq!(world.unmapped_pages(), 0);
     });
 }
 
@@ -325,16 +328,16 @@ fn what_is_left_out_comes_back_once() {
 #[test]
 fn nothing_is_out_during_a_pause() {
     check(|| {
-        let world = World::new([At::Out, At::Missing]);
-        let handler = spawn(&world, World::handle_faults);
+        let world = ClaimsModel::new([ModelPageState::Out, ModelPageState::Missing]);
+        let handler = spawn(&world, ClaimsModel::handle_faults);
         let lane = spawn(&world, |world| {
-            world.leave_out();
-            world.migrate(Order::Right);
+            world.unmap_lazily();
+            world.migrate(WakeOrder::Right);
         });
         let toucher = spawn(&world, |world| world.touch(0));
         world.pause();
-        assert_eq!(world.out(), 0, "the child would read zeros");
-        world.desk.resume();
+        assert_eq!(world.unmapped_pages(), 0, "the child would read zeros");
+        world.chunk_claims.resume();
         lane.join().unwrap();
         toucher.join().unwrap();
         world.end();
@@ -346,14 +349,14 @@ fn nothing_is_out_during_a_pause() {
 #[test]
 fn pauses_add_up() {
     check(|| {
-        let world = World::new([At::Home, At::Missing]);
-        let fork = |world: &World| {
+        let world = ClaimsModel::new([ModelPageState::Home, ModelPageState::Missing]);
+        let fork = |world: &ClaimsModel| {
             world.pause();
-            assert_eq!(world.out(), 0, "the child would read zeros");
-            world.desk.resume();
+            assert_eq!(world.unmapped_pages(), 0, "the child would read zeros");
+            world.chunk_claims.resume();
         };
         let other = spawn(&world, fork);
-        let lane = spawn(&world, World::leave_out);
+        let lane = spawn(&world, ClaimsModel::unmap_lazily);
         fork(&world);
         other.join().unwrap();
         lane.join().unwrap();
@@ -364,17 +367,19 @@ fn pauses_add_up() {
 #[test]
 fn a_pinned_page_stays() {
     check(|| {
-        let world = World::new([At::Home, At::Missing]);
-        let lanes =
-            [spawn(&world, |world| world.migrate(Order::Right)), spawn(&world, World::leave_out)];
-        world.desk.pin(0..1);
-        world.bring_all_back();
+        let world = ClaimsModel::new([ModelPageState::Home, ModelPageState::Missing]);
+        let lanes = [
+            spawn(&world, |world| world.migrate(WakeOrder::Right)),
+            spawn(&world, ClaimsModel::unmap_lazily),
+        ];
+        world.chunk_claims.pin(0..1);
+        world.return_all();
         let moves = world.moves();
-        assert_eq!(world.out(), 0, "a pinned page is in sight");
+        assert_eq!(world.unmapped_pages(), 0, "a pinned page is in sight");
         lanes.into_iter().for_each(|lane| lane.join().unwrap());
         assert_eq!(world.moves(), moves, "a pinned page moved");
-        world.desk.unpin(&(0..1));
-        world.migrate(Order::Right);
+        world.chunk_claims.unpin(&(0..1));
+        world.migrate(WakeOrder::Right);
         assert_eq!(world.moves(), moves + 1, "and moves again later");
     });
 }
@@ -384,14 +389,21 @@ fn a_pinned_page_stays() {
 #[test]
 fn closing_waits_for_claims() {
     check(|| {
-        let world = World::new([At::Home, At::Missing]);
-        let lane = spawn(&world, |world| world.migrate(Order::Right));
-        let other = spawn(&world, World::bring_all_back);
-        assert_eq!(world.desk.close().len(), 512, "the notes of a GiB: nobody has one of them");
+        let world = ClaimsModel::new([ModelPageState::Home, ModelPageState::Missing]);
+        let lane = spawn(&world, |world| world.migrate(WakeOrder::Right));
+        let other = spawn(&world, ClaimsModel::return_all);
+        assert_eq!(
+            world.chunk_claims.close().len(),
+            512,
+            "the notes of a GiB: nobody has one of them"
+        );
         let moves = world.moves();
-        assert_eq!(world.out(), 0);
-        assert!(world.desk.claim(CHUNK).is_err() && world.desk.claim_to_return(CHUNK).is_err());
-        assert!(matches!(world.desk.claim_for_fault(CHUNK), Turn::Closing));
+        assert_eq!(world.unmapped_pages(), 0);
+        assert!(
+            world.chunk_claims.claim(CHUNK).is_err()
+                && world.chunk_claims.claim_to_return(CHUNK).is_err()
+        );
+        assert!(matches!(world.chunk_claims.claim_for_fault(CHUNK), FaultClaim::Closing));
         lane.join().unwrap();
         other.join().unwrap();
         assert_eq!(world.moves(), moves, "nothing moves after the end");

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use nodeward_model::NodeId;
 use nodeward_pager::{
-    Migration, PageSize, Pager, PagerOptions, Placement, PoolOptions, Region, RegionOptions, Road,
-    Supply,
+    Backend, Migration, PageSize, Pager, PagerOptions, Placement, PoolOptions, Region,
+    RegionOptions, Supply,
 };
 
 #[allow(unsafe_code, reason = "an allocator, from the room where that is allowed")]
@@ -20,18 +20,18 @@ use nodeward_pager::{
 mod spied_heap;
 
 #[global_allocator]
-static HEAP: spied_heap::SpiedHeap = spied_heap::SpiedHeap(before_each_call);
+static HEAP: spied_heap::HookedAllocator = spied_heap::HookedAllocator(before_each_call);
 
 const MIB: usize = 1 << 20;
 const CHUNK: usize = 2 * MIB;
-const NOBODY: i32 = 0;
+const NO_THREAD: i32 = 0;
 
 /// The thread that must not use the heap, and the number of its heap calls.
-static FORBIDDEN: AtomicI32 = AtomicI32::new(NOBODY);
+static FORBIDDEN: AtomicI32 = AtomicI32::new(NO_THREAD);
 static CALLS: AtomicU64 = AtomicU64::new(0);
-static TOLD: AtomicBool = AtomicBool::new(false);
+static REPORTED: AtomicBool = AtomicBool::new(false);
 /// The thread that has the heap to itself.
-static HOLDER: AtomicI32 = AtomicI32::new(NOBODY);
+static HOLDER: AtomicI32 = AtomicI32::new(NO_THREAD);
 
 /// Tests here affect the heap of the whole process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -42,24 +42,24 @@ fn myself() -> i32 {
 
 fn before_each_call() {
     let forbidden = FORBIDDEN.load(Relaxed);
-    if forbidden != NOBODY && forbidden == myself() && !TOLD.load(Relaxed) {
+    if forbidden != NO_THREAD && forbidden == myself() && !REPORTED.load(Relaxed) {
         CALLS.fetch_add(1, Relaxed);
-        TOLD.store(true, Relaxed); // printing allocates
+        REPORTED.store(true, Relaxed); // printing allocates
         eprintln!("used the heap: {}", std::backtrace::Backtrace::force_capture());
-        TOLD.store(CALLS.load(Relaxed) > 3, Relaxed);
+        REPORTED.store(CALLS.load(Relaxed) > 3, Relaxed);
     }
-    while HOLDER.load(Acquire) != NOBODY && HOLDER.load(Acquire) != myself() {
+    while HOLDER.load(Acquire) != NO_THREAD && HOLDER.load(Acquire) != myself() {
         std::thread::yield_now();
     }
 }
 
 /// Runs `act` while no other thread can allocate or free, as with a lock of malloc(3).
-fn with_the_heap<T>(act: impl FnOnce() -> T) -> T {
-    while HOLDER.compare_exchange(NOBODY, myself(), AcqRel, Acquire).is_err() {
+fn while_holding_allocator<T>(act: impl FnOnce() -> T) -> T {
+    while HOLDER.compare_exchange(NO_THREAD, myself(), AcqRel, Acquire).is_err() {
         std::thread::yield_now();
     }
     let done = act();
-    HOLDER.store(NOBODY, Release);
+    HOLDER.store(NO_THREAD, Release);
     done
 }
 
@@ -67,14 +67,14 @@ fn with_the_heap<T>(act: impl FnOnce() -> T) -> T {
 fn pager() -> Option<Pager> {
     let pool = PoolOptions { housekeeper: false, ..Default::default() };
     let pager = Pager::open(&PagerOptions { pool, ..Default::default() }).unwrap();
-    if pager.road() != Road::Move {
+    if pager.backend() != Backend::Move {
         eprintln!("skipped: {}", pager.why_not_faster().unwrap_or_default());
         return None;
     }
     Some(pager)
 }
 
-fn filled(pager: &Pager, bytes: usize, page: PageSize) -> Region {
+fn filled_region(pager: &Pager, bytes: usize, page: PageSize) -> Region {
     let region = pager.reserve(bytes, &RegionOptions { page, ..Default::default() }).unwrap();
     region.commit(0..region.bytes(), &Placement::Local).unwrap();
     region.words().iter().zip(1..).for_each(|(word, value)| word.store(value, Relaxed));
@@ -88,7 +88,7 @@ fn touch(region: &Region) {
     pages.for_each(|(word, value)| assert_eq!(word.load(Relaxed), value));
 }
 
-fn always(supply: Supply) -> Migration<'static> {
+fn even_if_there(supply: Supply) -> Migration<'static> {
     Migration { supply, even_if_there: true, ..Default::default() }
 }
 
@@ -114,11 +114,11 @@ fn faults_are_served_without_the_heap() {
     let Some(pager) = pager() else { return };
     FORBIDDEN.store(thread_named("nodeward-faults"), Relaxed);
     for page in [PageSize::Base, PageSize::Huge] {
-        let region = filled(&pager, 4 * CHUNK, page);
+        let region = filled_region(&pager, 4 * CHUNK, page);
         let whole = 0..region.bytes();
         for round in 0..12 {
             let supply = [Supply::OneWay, Supply::Any][round % 2];
-            let how = if round % 3 == 2 { Migration::default() } else { always(supply) };
+            let how = if round % 3 == 2 { Migration::default() } else { even_if_there(supply) };
             let left = region.migrate_lazily(whole.clone(), &how).unwrap();
             assert_eq!(
                 left.lazy_pages,
@@ -126,7 +126,7 @@ fn faults_are_served_without_the_heap() {
                 "{left:?}"
             );
             touch(&region);
-            region.migrate(whole.clone(), NodeId(0), &always(supply)).unwrap();
+            region.migrate(whole.clone(), NodeId(0), &even_if_there(supply)).unwrap();
         }
         region.discard(whole).unwrap();
         assert!(region.words().iter().all(|word| word.load(Relaxed) == 0));
@@ -136,7 +136,7 @@ fn faults_are_served_without_the_heap() {
         large.words().iter().step_by(512 * MIB / 8).for_each(|word| word.store(1, Relaxed));
     }
     let calls = CALLS.swap(0, Relaxed);
-    FORBIDDEN.store(NOBODY, Relaxed);
+    FORBIDDEN.store(NO_THREAD, Relaxed);
     assert_eq!(calls, 0, "calls of the allocator by the thread behind faults");
 }
 
@@ -146,21 +146,21 @@ fn faults_are_served_without_the_heap() {
 fn nodes_are_found_without_the_heap() {
     let _alone = ONE_AT_A_TIME.lock();
     FORBIDDEN.store(myself(), Relaxed);
-    let cpu = nodeward_linux::own::cpu_of_thread(myself() as u32);
-    let nobody = nodeward_linux::own::cpu_of_thread(u32::MAX);
+    let cpu = nodeward_linux::own_process::cpu_of_thread(myself() as u32);
+    let nobody = nodeward_linux::own_process::cpu_of_thread(u32::MAX);
     // A kernel without NUMA has no memory policies.
-    let preferred = nodeward_linux::policy::prefer_memory(NodeId(0)).is_ok();
-    let default = nodeward_linux::policy::default_memory().is_ok();
-    let beyond = nodeward_linux::policy::prefer_memory(NodeId(u32::MAX)).is_err();
-    FORBIDDEN.store(NOBODY, Relaxed);
+    let preferred = nodeward_linux::mempolicy::prefer_memory(NodeId(0)).is_ok();
+    let default = nodeward_linux::mempolicy::default_memory().is_ok();
+    let beyond = nodeward_linux::mempolicy::prefer_memory(NodeId(u32::MAX)).is_err();
+    FORBIDDEN.store(NO_THREAD, Relaxed);
     assert!(cpu.is_some() && nobody.is_none() && preferred == default && beyond);
     assert_eq!(CALLS.swap(0, Relaxed), 0, "calls of the allocator");
 }
 
 /// Records that something has ended, also by a panic.
-struct Ending<'a>(&'a AtomicBool);
+struct DoneOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Ending<'_> {
+impl Drop for DoneOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Release);
     }
@@ -186,14 +186,14 @@ fn watch(done: &AtomicBool) {
 fn who_has_the_heap_gets_its_pages() {
     let _alone = ONE_AT_A_TIME.lock();
     let Some(pager) = pager() else { return };
-    let region = filled(&pager, 4 * CHUNK, PageSize::Base);
-    let alone = filled(&pager, CHUNK, PageSize::Base);
+    let region = filled_region(&pager, 4 * CHUNK, PageSize::Base);
+    let alone = filled_region(&pager, CHUNK, PageSize::Base);
     let whole = 0..region.bytes();
     let (ended, touched) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| watch(&ended));
-        let _watchdog = Ending(&ended);
-        let _toucher = Ending(&touched);
+        let _watchdog = DoneOnDrop(&ended);
+        let _toucher = DoneOnDrop(&touched);
         scope.spawn(|| {
             let mut rounds = 0..;
             while !touched.load(Acquire) {
@@ -201,16 +201,16 @@ fn who_has_the_heap_gets_its_pages() {
                 region.migrate_lazily(whole.clone(), &Migration::default()).unwrap();
                 if rounds.next().is_some_and(|round| round % 4 == 0) {
                     drop(region.pin(0..CHUNK).unwrap());
-                    region.migrate(whole.clone(), NodeId(0), &always(Supply::Any)).unwrap();
+                    region.migrate(whole.clone(), NodeId(0), &even_if_there(Supply::Any)).unwrap();
                 }
             }
         });
         // Each may take the second that a fault waits for the porter.
         for _ in 0..10 {
-            region.migrate_lazily(whole.clone(), &always(Supply::Any)).unwrap();
-            with_the_heap(|| touch(&region));
-            alone.migrate_lazily(0..CHUNK, &always(Supply::Any)).unwrap();
-            with_the_heap(|| touch(&alone));
+            region.migrate_lazily(whole.clone(), &even_if_there(Supply::Any)).unwrap();
+            while_holding_allocator(|| touch(&region));
+            alone.migrate_lazily(0..CHUNK, &even_if_there(Supply::Any)).unwrap();
+            while_holding_allocator(|| touch(&alone));
         }
     });
 }

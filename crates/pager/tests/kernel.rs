@@ -9,12 +9,13 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
+use nodeward_linux::interference::{MemoryChange, change_memory};
 use nodeward_linux::nodes;
-use nodeward_linux::patience::wait_for;
-use nodeward_linux::trouble::{Meddling, meddle};
+use nodeward_linux::test_wait::wait_for;
 use nodeward_model::{NodeId, SkipReason};
 use nodeward_pager::{
-    Error, Migration, Mode, Pager, PagerOptions, Placement, Progress, Region, RegionOptions, Road,
+    Backend, Error, Migration, Mode, Pager, PagerOptions, Placement, Progress, Region,
+    RegionOptions,
 };
 
 const MIB: usize = 1 << 20;
@@ -26,7 +27,7 @@ fn by_kernel_only() -> Pager {
 
 fn nodes() -> Vec<NodeId> {
     let topology = nodeward_linux::sysfs::read_topology(Path::new("/")).unwrap();
-    let allowed = nodes::context(Path::new("/"), &topology).unwrap().allowed;
+    let allowed = nodes::nodestring_context(Path::new("/"), &topology).unwrap().allowed;
     allowed.and(&topology.nodes_with_memory()).iter().collect()
 }
 
@@ -37,9 +38,9 @@ fn is_balancing() -> bool {
 }
 
 /// Ends the writer also when an assertion fails.
-struct End<'a>(&'a AtomicBool);
+struct EndOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
@@ -47,12 +48,12 @@ impl Drop for End<'_> {
 
 /// Moves the first half of a region to each node, while a thread counts in the words of the whole.
 /// Checks that account and residency cover every page, and that no count is lost.
-fn goes_round(region: &Region) {
+fn visits_every_node(region: &Region) {
     let ended = AtomicBool::new(false);
     let rounds = thread::scope(|scope| {
         let writer = scope.spawn(|| count_until(&ended, region));
-        let end = End(&ended);
-        nodes().into_iter().for_each(|node| goes_to(region, node));
+        let end = EndOnDrop(&ended);
+        nodes().into_iter().for_each(|node| migrates_to(region, node));
         drop(end);
         writer.join().unwrap()
     });
@@ -70,7 +71,7 @@ fn count_until(ended: &AtomicBool, region: &Region) -> u64 {
     rounds
 }
 
-fn goes_to(region: &Region, node: NodeId) {
+fn migrates_to(region: &Region, node: NodeId) {
     let half = region.bytes() / 2;
     let pages = (half / rustix::param::page_size()) as u64;
     let there = |found: &BTreeMap<NodeId, u64>| found.get(&node).copied().unwrap_or(0);
@@ -104,10 +105,10 @@ fn residency(region: &Region, bytes: usize) -> BTreeMap<NodeId, u64> {
 #[test]
 fn a_pager_of_the_kernels_moves_and_counts() {
     let pager = by_kernel_only();
-    assert_eq!((pager.road(), pager.copier()), (Road::Kernel, None));
+    assert_eq!((pager.backend(), pager.copier()), (Backend::Kernel, None));
     let region = pager.reserve(8 * MIB, &RegionOptions::default()).unwrap();
     region.commit(0..region.bytes(), &Placement::Local).unwrap();
-    goes_round(&region);
+    visits_every_node(&region);
 }
 
 /// Goal: a region that the pager could move may be left to the kernel, and be taken back.
@@ -117,8 +118,8 @@ fn a_managed_region_may_be_left_to_the_kernel() {
     let region = pager.reserve(8 * MIB, &RegionOptions::default()).unwrap();
     region.commit(0..region.bytes(), &Placement::Local).unwrap();
     region.set_mode(Mode::Kernel).unwrap();
-    goes_round(&region);
-    assert_eq!(region.set_mode(Mode::Auto).is_ok(), pager.road() != Road::Kernel);
+    visits_every_node(&region);
+    assert_eq!(region.set_mode(Mode::Auto).is_ok(), pager.backend() != Backend::Kernel);
 }
 
 /// Goal: pages that were never touched are reported as not present, and stay so.
@@ -144,16 +145,16 @@ fn what_is_protected_is_not_committed() {
     let page = rustix::param::page_size();
     let protect = |region: &Region, pages: Range<usize>, how| {
         let words = pages.start * page / 8..pages.end * page / 8;
-        meddle(&region.words()[words], how).unwrap();
+        change_memory(&region.words()[words], how).unwrap();
     };
     for placement in [Placement::Local, Placement::Node(nodes()[0])] {
         let region = by_kernel_only().reserve(1024 * page, &RegionOptions::default()).unwrap();
         let there = || region.residency(0..1024 * page).unwrap().values().sum::<u64>();
-        protect(&region, 100..102, Meddling::Protect);
-        protect(&region, 1021..1024, Meddling::Forbid);
+        protect(&region, 100..102, MemoryChange::ProtectReadOnly);
+        protect(&region, 1021..1024, MemoryChange::ProtectNone);
         region.commit(0..1024 * page, &placement).unwrap();
         wait_for("1019 pages are there", || (there() == 1019).then_some(()));
-        protect(&region, 0..1024, Meddling::Unprotect);
+        protect(&region, 0..1024, MemoryChange::Unprotect);
         region.commit(0..1024 * page, &placement).unwrap();
         wait_for("all pages are there", || (there() == 1024).then_some(()));
     }

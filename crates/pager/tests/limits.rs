@@ -7,41 +7,41 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use nodeward_model::{NodeId, SkipReason};
 use nodeward_pager::{
-    Error, Migration, PagePool, Pager, PagerOptions, Placement, PoolError, PoolOptions, Region,
-    RegionOptions, Road, Supply, Wanted,
+    Backend, Error, Migration, PagePool, Pager, PagerOptions, Placement, PoolError, PoolOptions,
+    Region, RegionOptions, RunRequest, Supply,
 };
 
 const MIB: usize = 1 << 20;
 const BYTES: usize = 64 * MIB;
 
 /// The folder of the group that the child works in.
-const FOLDER: &str = "NODEWARD_TEST_GROUP";
+const CGROUP_VARIABLE: &str = "NODEWARD_TEST_GROUP";
 
 /// A control group of our own, with the file names of its cgroup version.
-struct Group {
+struct TestCgroup {
     folder: PathBuf,
     limit: &'static str,
     used: &'static str,
 }
 
-impl Group {
-    const PLACES: [(&'static str, &'static str, &'static str); 2] = [
+impl TestCgroup {
+    const CGROUP_LAYOUTS: [(&'static str, &'static str, &'static str); 2] = [
         ("/sys/fs/cgroup", "memory.max", "memory.current"),
         ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
     ];
 
-    fn at(folder: &Path) -> Option<Self> {
+    fn open(folder: &Path) -> Option<Self> {
         let has = |(_, limit, _): &&(_, &str, _)| folder.join(limit).exists();
-        let (_, limit, used) = Self::PLACES.iter().find(has)?;
+        let (_, limit, used) = Self::CGROUP_LAYOUTS.iter().find(has)?;
         Some(Self { folder: folder.to_owned(), limit, used })
     }
 
     /// Makes a group, where that is allowed.
     fn new(test: &str) -> Option<Self> {
-        Self::PLACES.iter().find_map(|(place, ..)| {
+        Self::CGROUP_LAYOUTS.iter().find_map(|(place, ..)| {
             let folder = Path::new(place).join(format!("nodeward-{test}-{}", std::process::id()));
             fs::create_dir(&folder).ok()?;
-            Self::at(&folder).or_else(|| {
+            Self::open(&folder).or_else(|| {
                 fs::remove_dir(&folder).ok();
                 None
             })
@@ -59,42 +59,42 @@ impl Group {
 /// lives and nothing is lost. With a little room all pages move, one after another.
 #[test]
 fn a_group_without_room() {
-    in_group("a_group_without_room", inside);
+    in_cgroup("a_group_without_room", region_in_cgroup);
 }
 
 /// Goal: a page pool takes all the room of a control group, then reports that there is none; the
 /// process lives, and memory that it frees can be handed out again.
 #[test]
 fn a_pool_in_a_group_without_room() {
-    in_group("a_pool_in_a_group_without_room", pool_inside);
+    in_cgroup("a_pool_in_a_group_without_room", pool_in_cgroup);
 }
 
 /// Runs `inside` in a group, in a process of its own, which runs only this test.
-fn in_group(test: &str, inside: fn(&Group)) {
-    if let Some(folder) = std::env::var_os(FOLDER) {
-        let group = Group::at(Path::new(&folder)).unwrap();
+fn in_cgroup(test: &str, inside: fn(&TestCgroup)) {
+    if let Some(folder) = std::env::var_os(CGROUP_VARIABLE) {
+        let group = TestCgroup::open(Path::new(&folder)).unwrap();
         fs::write(group.folder.join("cgroup.procs"), "0").unwrap();
         return inside(&group);
     }
-    let Some(group) = Group::new(test) else {
+    let Some(group) = TestCgroup::new(test) else {
         return eprintln!("skipped: no control group for memory can be made here; run as root");
     };
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", test, "--nocapture"]);
-    let ended = child.env(FOLDER, &group.folder).status().unwrap();
+    let ended = child.env(CGROUP_VARIABLE, &group.folder).status().unwrap();
     fs::remove_dir(&group.folder).unwrap();
     assert!(ended.success(), "{ended}");
 }
 
-fn migrate(region: &Region) -> nodeward_pager::Report {
+fn migrate(region: &Region) -> nodeward_pager::MigrationReport {
     let how = Migration { supply: Supply::OneWay, even_if_there: true, ..Default::default() };
     region.migrate(0..BYTES, NodeId(0), &how).unwrap()
 }
 
 /// The work of the child in the group.
-fn inside(group: &Group) {
+fn region_in_cgroup(group: &TestCgroup) {
     let pager = Pager::open(&PagerOptions::default()).unwrap();
-    if pager.road() != Road::Move {
+    if pager.backend() != Backend::Move {
         return eprintln!("skipped: {}", pager.why_not_faster().unwrap_or_default());
     }
     let pages = (BYTES / rustix::param::page_size()) as u64;
@@ -119,7 +119,7 @@ fn inside(group: &Group) {
 }
 
 /// The work of the other child.
-fn pool_inside(group: &Group) {
+fn pool_in_cgroup(group: &TestCgroup) {
     let options = PoolOptions { housekeeper: false, ..PoolOptions::default() };
     let pool = PagePool::open(&options).unwrap();
     // Capacity for all runs, so that the vector needs no memory later.
@@ -128,7 +128,7 @@ fn pool_inside(group: &Group) {
         group.allow_more(allowed * MIB);
         for order in [0, 4] {
             let end = loop {
-                match pool.run(&Wanted { order, ..Wanted::default() }) {
+                match pool.run(&RunRequest { order, ..RunRequest::default() }) {
                     Ok(mut run) => {
                         run.fill(1);
                         runs.push(run);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use nodeward_model::NodeId;
 use nodeward_pager::{
-    Migration, PageSize, Pager, PagerOptions, Placement, Region, RegionOptions, Road,
+    Backend, Migration, PageSize, Pager, PagerOptions, Placement, Region, RegionOptions,
 };
 
 const MIB: usize = 1 << 20;
@@ -50,7 +50,7 @@ fn move_in_every_way(region: &Region) -> usize {
 #[test]
 fn mappings_stay_few() {
     let pager = Pager::open(&PagerOptions::default()).unwrap();
-    if pager.road() != Road::Move {
+    if pager.backend() != Backend::Move {
         return eprintln!("skipped: {}", pager.why_not_faster().unwrap_or_default());
     }
     for page in [PageSize::Base, PageSize::Huge] {

@@ -5,12 +5,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use nodeward_linux::Linux;
-use nodeward_linux::patience::rounds;
+use nodeward_linux::test_wait::rounds;
 use nodeward_machine::Machine;
 use nodeward_model::{NodeId, SkipReason};
 use nodeward_pager::{
-    Migration, PageSize, Pager, PagerOptions, Placement, PoolOptions, Region, RegionOptions, Road,
-    Supply, Wanted,
+    Backend, Migration, PageSize, Pager, PagerOptions, Placement, PoolOptions, Region,
+    RegionOptions, RunRequest, Supply,
 };
 
 const MIB: usize = 1 << 20;
@@ -19,8 +19,8 @@ const MIB: usize = 1 << 20;
 fn pager(options: &PagerOptions) -> Option<Pager> {
     let pager = Pager::open(options).unwrap();
     let why = pager.why_not_faster().unwrap_or_default();
-    match pager.road() {
-        Road::Move => Some(pager),
+    match pager.backend() {
+        Backend::Move => Some(pager),
         _ => {
             eprintln!("skipped: {why}");
             None
@@ -29,7 +29,7 @@ fn pager(options: &PagerOptions) -> Option<Pager> {
 }
 
 /// Options of a pager that keeps `bytes` bytes even if memory gets short.
-fn keeping(bytes: usize) -> PagerOptions {
+fn options_keeping(bytes: usize) -> PagerOptions {
     let pool = PoolOptions { housekeeper: false, ..Default::default() };
     PagerOptions { pool_bytes: Some(bytes as u64), pool, ..Default::default() }
 }
@@ -50,20 +50,20 @@ fn assert_filled(region: &Region) {
     assert_eq!(wrong.map(|(index, word)| (index, word.load(Relaxed))), None);
 }
 
-fn always(supply: Supply) -> Migration<'static> {
+fn even_if_there(supply: Supply) -> Migration<'static> {
     Migration { supply, even_if_there: true, ..Default::default() }
 }
 
 /// Goal: for all page sizes and supplies, all pages are moved and all words are unchanged.
 #[test]
 fn content_survives_every_road() {
-    let Some(pager) = pager(&keeping(64 * MIB)) else { return };
+    let Some(pager) = pager(&options_keeping(64 * MIB)) else { return };
     for page in [PageSize::Base, PageSize::Huge] {
         let region = region(&pager, 16 * MIB, page);
         fill(&region);
         for supply in [Supply::OneWay, Supply::Recycled, Supply::Any] {
             let whole = 0..region.bytes();
-            let report = region.migrate(whole, NodeId(0), &always(supply)).unwrap();
+            let report = region.migrate(whole, NodeId(0), &even_if_there(supply)).unwrap();
             eprintln!("{page:?} {supply:?} {report:?}");
             let pages = (16 * MIB / rustix::param::page_size()) as u64;
             assert_eq!(report.account.moved, pages, "{report:?}");
@@ -76,26 +76,26 @@ fn content_survives_every_road() {
 /// pages that the program frees are destinations of the next migration.
 #[test]
 fn emptied_pages_and_freed_pages_are_the_same() {
-    let Some(pager) = pager(&keeping(16 * MIB)) else { return };
+    let Some(pager) = pager(&options_keeping(16 * MIB)) else { return };
     // Pages in the list of another CPU would be of no use here.
     let machine = Linux::open();
-    machine.stay_on(machine.usable_cpus().unwrap().first().unwrap());
+    machine.pin_current_thread(machine.usable_cpus().unwrap().first().unwrap());
     let (pool, region) = (pager.pool(), region(&pager, 8 * MIB, PageSize::Base));
     fill(&region);
     let whole = || 0..region.bytes();
-    region.migrate(whole(), NodeId(0), &always(Supply::OneWay)).unwrap();
+    region.migrate(whole(), NodeId(0), &even_if_there(Supply::OneWay)).unwrap();
     let pages = (8 * MIB / pool.page_bytes()) as u64;
     assert_eq!(pool.stats().zone_free_pages, pages, "the 8 MiB that were moved away from");
 
-    let wanted = Wanted { order: 2, node: Some(NodeId(0)), ..Wanted::default() };
+    let wanted = RunRequest { order: 2, node: Some(NodeId(0)), ..RunRequest::default() };
     let runs: Vec<_> = (0..pages / 4).map(|_| pool.run(&wanted).unwrap()).collect();
     assert_eq!(pool.stats().held_pages, pages, "the kernel was not asked for more");
-    let nothing = region.migrate(whole(), NodeId(0), &always(Supply::Recycled)).unwrap();
+    let nothing = region.migrate(whole(), NodeId(0), &even_if_there(Supply::Recycled)).unwrap();
     assert_eq!(nothing.account.skipped_for(SkipReason::NoMemory), pages);
     drop(runs);
     pool.stats().lists.iter().for_each(|list| assert!(list.pages > 0));
     pool.tick();
-    let report = region.migrate(whole(), NodeId(0), &always(Supply::Recycled)).unwrap();
+    let report = region.migrate(whole(), NodeId(0), &even_if_there(Supply::Recycled)).unwrap();
     assert!(report.recycled_pages >= pages / 2, "all but what lists keep chunks with: {report:?}");
     assert_filled(&region);
 }
@@ -123,7 +123,7 @@ fn a_writer_loses_nothing_while_the_kernel_compacts_memory() {
                 compact().unwrap();
             }
         });
-        let end = End(&stop);
+        let end = EndOnDrop(&stop);
         // Memory that was just mapped is compacted once: three chances.
         (0..3).for_each(|_| write_while_pages_move(&pager, 20));
         drop(end);
@@ -139,10 +139,10 @@ fn write_while_pages_move(pager: &Pager, times: u64) {
     let pages = (32 * MIB / rustix::param::page_size()) as u64;
     let whole = Cell::new(false);
     std::thread::scope(|scope| {
-        let _end = End(&stop);
+        let _end = EndOnDrop(&stop);
         let writer = scope.spawn(|| count_rounds(&region, &stop));
         for _ in rounds(times, "every page of a region moves", || whole.get()) {
-            let how = always(Supply::Any);
+            let how = even_if_there(Supply::Any);
             let report = region.migrate(0..region.bytes(), NodeId(0), &how).unwrap();
             assert_eq!(report.account.selected(), pages, "{report:?}");
             whole.set(whole.get() || report.account.moved == pages);
@@ -153,9 +153,9 @@ fn write_while_pages_move(pager: &Pager, times: u64) {
 }
 
 /// Ends threads that count or compact, also when an assertion fails.
-struct End<'a>(&'a AtomicBool);
+struct EndOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Release);
     }
@@ -182,7 +182,7 @@ fn lazy_pages_come_by_touch() {
     for page in [PageSize::Base, PageSize::Huge] {
         let region = region(&pager, 16 * MIB, page);
         fill(&region);
-        let how = always(Supply::Any);
+        let how = even_if_there(Supply::Any);
         let report = region.migrate_lazily(0..region.bytes(), &how).unwrap();
         assert_eq!(report.lazy_pages, (16 * MIB / rustix::param::page_size()) as u64);
         assert_filled(&region);
@@ -198,7 +198,7 @@ fn untouched_memory_reads_as_zero() {
     let region = pager.reserve(4 * MIB, &RegionOptions::default()).unwrap();
     assert!(region.words().iter().step_by(1000).all(|word| word.load(Relaxed) == 0));
     region.discard(0..2 * MIB).unwrap();
-    let report = region.migrate(0..2 * MIB, NodeId(0), &always(Supply::Any)).unwrap();
+    let report = region.migrate(0..2 * MIB, NodeId(0), &even_if_there(Supply::Any)).unwrap();
     let pages = (2 * MIB / rustix::param::page_size()) as u64;
     assert_eq!(report.account.skipped_for(SkipReason::NotPresent), pages);
 }

@@ -8,31 +8,31 @@
 #![allow(dead_code, reason = "no model uses all of the real files")]
 #![allow(clippy::forget_non_drop, reason = "a slot of the model is only a number")]
 
+#[path = "../src/pool/buddy_zone.rs"]
+mod buddy_zone;
 #[path = "../src/pool/cpu_lists.rs"]
 mod cpu_lists;
 #[path = "../src/pool/error.rs"]
 mod error;
-#[path = "../src/pool/list.rs"]
-mod list;
+#[path = "../src/pool/growth.rs"]
+mod growth;
 #[path = "../src/pool/options.rs"]
 mod options;
 #[path = "../src/page_bits.rs"]
 mod page_bits;
+#[path = "../src/pool/page_list.rs"]
+mod page_list;
+#[path = "../src/pool/page_states.rs"]
+mod page_states;
 #[path = "../src/pool/pool.rs"]
 mod pool;
-#[path = "../src/pool/states.rs"]
-mod states;
-#[path = "../src/pool/supply.rs"]
-mod supply;
 #[allow(unsafe_code, reason = "the real file, from the room where it is allowed")]
 #[path = "../src/sys/try_lock.rs"]
 mod try_lock;
-#[path = "../src/pool/zone.rs"]
-mod zone;
 
 /// A stand-in: no process forks in the model.
-mod forks {
-    pub fn children() -> u32 {
+mod fork_detection {
+    pub fn fork_depth() -> u32 {
         0
     }
 }
@@ -45,20 +45,20 @@ mod arena {
 
     use nodeward_model::NodeId;
 
+    use super::buddy_zone::ChunkNo;
     use super::error::PoolError;
-    use super::states::{State, States};
-    use super::zone::ChunkNo;
-    use crate::sys::{Mapping, Slot};
+    use super::page_states::{PageState, PageStates};
+    use crate::sys::{AnonMapping, Slot};
     use crate::{CHUNK_PAGES, CHUNKS, PAGE, PageSize};
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Kind {
+    pub struct BlockKind {
         pub size: PageSize,
-        pub origin: Origin,
+        pub origin: PageOrigin,
     }
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Origin {
+    pub enum PageOrigin {
         Node(Option<NodeId>),
     }
 
@@ -66,16 +66,16 @@ mod arena {
     pub struct PageNo(usize);
 
     pub struct Arena {
-        pub mapping: Mapping,
-        states: States,
+        pub mapping: AnonMapping,
+        states: PageStates,
         empty: Mutex<Vec<Slot>>,
     }
 
     impl Arena {
         pub fn new() -> Self {
             Self {
-                mapping: Mapping::default(),
-                states: States::away(CHUNKS * CHUNK_PAGES),
+                mapping: AnonMapping::default(),
+                states: PageStates::all_absent(CHUNKS * CHUNK_PAGES),
                 empty: Mutex::new((0..CHUNKS).map(Slot).collect()),
             }
         }
@@ -88,12 +88,12 @@ mod arena {
             CHUNK_PAGES
         }
 
-        pub fn take_empty(&self, _kind: Kind, _lane: usize) -> crate::Result<(ChunkNo, Slot)> {
+        pub fn take_empty(&self, _kind: BlockKind, _lane: usize) -> crate::Result<(ChunkNo, Slot)> {
             let slot = self.empty.lock().unwrap().pop().ok_or(())?;
             Ok((slot.0 as ChunkNo, slot))
         }
 
-        pub fn give_empty(&self, _kind: Kind, slot: Slot) {
+        pub fn give_empty(&self, _kind: BlockKind, slot: Slot) {
             self.empty.lock().unwrap().push(slot);
         }
 
@@ -101,7 +101,7 @@ mod arena {
             slot.0 as ChunkNo
         }
 
-        pub fn is_of_lane(&self, _chunk: ChunkNo, _lane: usize) -> bool {
+        pub fn is_in_section_of(&self, _chunk: ChunkNo, _lane: usize) -> bool {
             true
         }
 
@@ -122,7 +122,7 @@ mod arena {
             Ok(PageNo(start.addr().get() / PAGE - 1))
         }
 
-        pub fn place(&self, first: PageNo, pages: usize) -> (&Mapping, Range<usize>) {
+        pub fn bytes_of_pages(&self, first: PageNo, pages: usize) -> (&AnonMapping, Range<usize>) {
             (&self.mapping, first.0 * PAGE..(first.0 + pages) * PAGE)
         }
 
@@ -134,15 +134,15 @@ mod arena {
             assert_eq!(zone, 0);
         }
 
-        pub fn set(&self, page: PageNo, state: State) {
+        pub fn set(&self, page: PageNo, state: PageState) {
             self.states.set(page.0, state);
         }
 
-        pub fn is(&self, page: PageNo, state: State) -> bool {
-            self.states.is(page.0, state)
+        pub fn has_state(&self, page: PageNo, state: PageState) -> bool {
+            self.states.has_state(page.0, state)
         }
 
-        pub fn set_all(&self, first: PageNo, pages: usize, state: State) {
+        pub fn set_all(&self, first: PageNo, pages: usize, state: PageState) {
             self.states.set_all(first.0..first.0 + pages, state);
         }
 
@@ -245,7 +245,7 @@ mod sys {
 
     use crate::{CHUNK_PAGES, CHUNKS, PAGE};
 
-    pub use crate::try_lock::{Guard, TryLock};
+    pub use crate::try_lock::{TryLock, TryLockGuard};
 
     loom::thread_local! {
         pub static CPU: Cell<u32> = Cell::new(0);
@@ -262,7 +262,7 @@ mod sys {
     }
 
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    enum Page {
+    enum ModelPage {
         #[default]
         Missing,
         /// Holds content of the kernel or of the last owner.
@@ -274,14 +274,14 @@ mod sys {
 
     /// The memory. Its lock is std's: no thread switch happens while it is held.
     #[derive(Default)]
-    pub struct Mapping(Mutex<[Page; CHUNKS * CHUNK_PAGES]>);
+    pub struct AnonMapping(Mutex<[ModelPage; CHUNKS * CHUNK_PAGES]>);
 
-    impl Mapping {
-        fn pages(&self) -> MutexGuard<'_, [Page; CHUNKS * CHUNK_PAGES]> {
+    impl AnonMapping {
+        fn pages(&self) -> MutexGuard<'_, [ModelPage; CHUNKS * CHUNK_PAGES]> {
             self.0.lock().unwrap()
         }
 
-        fn change(&self, bytes: Range<usize>, from: &[Page], to: Page) {
+        fn change(&self, bytes: Range<usize>, from: &[ModelPage], to: ModelPage) {
             for page in &mut self.pages()[bytes.start / PAGE..bytes.end / PAGE] {
                 assert!(from.contains(page), "a page is {page:?}, and is to become {to:?}");
                 *page = to;
@@ -290,12 +290,12 @@ mod sys {
 
         /// Marks pages as in use.
         pub fn take(&self, bytes: Range<usize>) {
-            self.change(bytes, &[Page::Poisoned, Page::Dirty], Page::Taken);
+            self.change(bytes, &[ModelPage::Poisoned, ModelPage::Dirty], ModelPage::Taken);
         }
 
         /// Marks pages as not in use any more.
         pub fn leave(&self, bytes: Range<usize>) {
-            self.change(bytes, &[Page::Taken], Page::Dirty);
+            self.change(bytes, &[ModelPage::Taken], ModelPage::Dirty);
         }
 
         pub fn start(&self) -> u64 {
@@ -303,25 +303,25 @@ mod sys {
         }
 
         pub fn zero(&self, bytes: Range<usize>) {
-            self.change(bytes, &[Page::Poisoned], Page::Dirty);
+            self.change(bytes, &[ModelPage::Poisoned], ModelPage::Dirty);
         }
 
         pub fn poison(&self, bytes: Range<usize>) {
-            self.change(bytes, &[Page::Dirty], Page::Poisoned);
+            self.change(bytes, &[ModelPage::Dirty], ModelPage::Poisoned);
         }
 
         pub fn written_since_poisoned(&self, bytes: Range<usize>) -> Option<usize> {
             let pages = &self.pages()[bytes.start / PAGE..bytes.end / PAGE];
-            pages.iter().position(|page| *page != Page::Poisoned)
+            pages.iter().position(|page| *page != ModelPage::Poisoned)
         }
 
         pub fn populate(&self, bytes: Range<usize>) -> io::Result<()> {
-            self.change(bytes, &[Page::Missing], Page::Dirty);
+            self.change(bytes, &[ModelPage::Missing], ModelPage::Dirty);
             Ok(())
         }
 
         pub fn advise(&self, bytes: Range<usize>, _discard: Advice) -> io::Result<()> {
-            self.change(bytes, &[Page::Poisoned], Page::Missing);
+            self.change(bytes, &[ModelPage::Poisoned], ModelPage::Missing);
             Ok(())
         }
     }
@@ -335,22 +335,22 @@ mod sys {
     }
 }
 
-mod rooms {
+mod headroom {
     use nodeward_model::NodeId;
 
     /// Always reports room.
-    pub struct Rooms;
+    pub struct Headroom;
 
-    impl Rooms {
-        pub fn room_for(&self, _: NodeId, _: usize, _: impl FnOnce()) -> bool {
+    impl Headroom {
+        pub fn reserve(&self, _: NodeId, _: usize, _: impl FnOnce()) -> bool {
             true
         }
 
-        pub fn are_on(&self, _: NodeId, _: impl Iterator<Item = u64>) -> bool {
+        pub fn are_on_node(&self, _: NodeId, _: impl Iterator<Item = u64>) -> bool {
             true
         }
 
-        pub fn look_again(&self, _: NodeId) {}
+        pub fn invalidate(&self, _: NodeId) {}
     }
 }
 
@@ -377,39 +377,40 @@ use std::time::Duration;
 use loom::thread;
 use nodeward_model::topology::Node;
 use nodeward_model::{CpuId, NodeId, Topology};
-use nodeward_policy::pcp::{Limits, Tuning};
+use nodeward_policy::pcp::{ListLimits, TunerKind};
 
 use arena::Arena;
 use error::PoolError;
-use options::Wanted;
-use pool::{Bounds, Parts, Pool};
+use options::RunRequest;
+use pool::{Pool, PoolParts, ZoneBounds};
 use sync::TORN;
 use sys::CPU;
 
-type Run = (NonNull<u8>, u32);
+type ModelRun = (NonNull<u8>, u32);
 
 fn new() -> Arc<Pool> {
     let cpus: nodeward_model::Cpumask = [CpuId(0), CpuId(1)].into_iter().collect();
     let node = Node { cpus: cpus.clone(), ..Node::default() };
     let nodes = [(NodeId(0), node)].into();
     let topology = Topology { cpus, nodes, ..Topology::default() };
-    let bounds = Bounds { held_pages_max: 4, free_pages_max: 4, keep_pages: 0 };
-    let limits = Limits { batch: 1, high_default: 2, high_max: 2 };
-    let pool = Arc::new(Pool::new(Parts {
+    let bounds = ZoneBounds { held_pages_max: 4, free_pages_max: 4, keep_pages: 0 };
+    let limits = ListLimits { batch: 1, high_default: 2, high_max: 2 };
+    let pool = Arc::new(Pool::new(PoolParts {
         arena: Arena::new(),
         zones: vec![(NodeId(0), PageSize::Base, bounds, limits)],
         size: PageSize::Base,
         topology,
-        rooms: Arc::new(rooms::Rooms),
-        tuning: Tuning::Fixed,
+        headroom: Arc::new(headroom::Headroom),
+        tuning: TunerKind::Fixed,
         period: Duration::from_secs(1),
     }));
     // std's OnceLock, which loom does not model, creates the lists before other threads exist.
     for cpu in [1, 0] {
         on(cpu, || free(&pool, allocate(&pool, 0).unwrap()).unwrap());
         // A thread that does not get the first list of a CPU uses the second.
-        let has_first =
-            pool.lists.with(cpu as usize, 0, |_| pool.lists.with(cpu as usize, 0, |_| ()));
+        let has_first = pool.lists.with_free_list(cpu as usize, 0, |_| {
+            pool.lists.with_free_list(cpu as usize, 0, |_| ())
+        });
         assert_eq!(has_first, Some(Some(())));
     }
     pool
@@ -421,14 +422,14 @@ fn on<T>(cpu: u32, act: impl FnOnce() -> T) -> T {
     act()
 }
 
-fn bytes((start, order): Run) -> std::ops::Range<usize> {
+fn bytes((start, order): ModelRun) -> std::ops::Range<usize> {
     let first = start.addr().get() - PAGE;
     first..first + (PAGE << order)
 }
 
 /// Allocates a run; `None` if there is none.
-fn allocate(pool: &Pool, order: u32) -> Option<Run> {
-    match pool.allocate(&Wanted { order, ..Wanted::default() }) {
+fn allocate(pool: &Pool, order: u32) -> Option<ModelRun> {
+    match pool.allocate(&RunRequest { order, ..RunRequest::default() }) {
         Ok(start) => {
             pool.arena.mapping.take(bytes((start, order)));
             Some((start, order))
@@ -440,12 +441,12 @@ fn allocate(pool: &Pool, order: u32) -> Option<Run> {
     }
 }
 
-fn free(pool: &Pool, run: Run) -> std::result::Result<(), PoolError> {
+fn free(pool: &Pool, run: ModelRun) -> std::result::Result<(), PoolError> {
     pool.arena.mapping.leave(bytes(run));
     pool.free(run.0, run.1)
 }
 
-fn take_and_give(pool: &Pool, order: u32) {
+fn allocate_and_free(pool: &Pool, order: u32) {
     if let Some(run) = allocate(pool, order) {
         free(pool, run).unwrap();
     }
@@ -486,7 +487,7 @@ fn lists_zone_and_kernel_exchange() {
         let pool = new();
         let run = allocate(&pool, 0).unwrap();
         let frees = spawn(&pool, 1, move |pool| free(pool, run).unwrap());
-        let wants_all = spawn(&pool, 0, |pool| take_and_give(pool, 2));
+        let wants_all = spawn(&pool, 0, |pool| allocate_and_free(pool, 2));
         pool.give_back();
         frees.join().unwrap();
         wants_all.join().unwrap();
@@ -500,8 +501,8 @@ fn lists_zone_and_kernel_exchange() {
 fn threads_of_one_cpu_exclude_each_other() {
     check(|| {
         let pool = new();
-        let others = [0, 1].map(|cpu| spawn(&pool, cpu, |pool| take_and_give(pool, 0)));
-        take_and_give(&pool, 1);
+        let others = [0, 1].map(|cpu| spawn(&pool, cpu, |pool| allocate_and_free(pool, 0)));
+        allocate_and_free(&pool, 1);
         others.into_iter().for_each(|other| other.join().unwrap());
         assert_idle(&pool);
     });

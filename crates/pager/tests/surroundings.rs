@@ -7,7 +7,9 @@ use std::fs::{self, File};
 use std::process::Command;
 use std::thread;
 
-use nodeward_pager::{Capabilities, Error, Faults, Pager, PagerOptions, Road, Shortfall};
+use nodeward_pager::{
+    Backend, Error, Pager, PagerOptions, Shortfall, UffdCapabilities, VisibleFaults,
+};
 use rustix::process::{Gid, Uid};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
@@ -17,14 +19,14 @@ use seccompiler::{
 };
 
 const UFFDIO_MOVE: u64 = 0xc028_aa05; // _IOWR(0xaa, 0x05, 40 bytes)
-const NOBODY: u32 = 65_534;
+const UNPRIVILEGED_UID: u32 = 65_534;
 const REFUSALS: [libc::c_int; 2] = [libc::EPERM, libc::ENOSYS];
 
 /// Returns what a probe finds on a thread that `confine` restricts first.
-fn found(confine: impl FnOnce() + Send + 'static) -> Capabilities {
+fn capabilities_under(confine: impl FnOnce() + Send + 'static) -> UffdCapabilities {
     let probing = move || {
         confine();
-        Capabilities::probe().unwrap()
+        UffdCapabilities::probe().unwrap()
     };
     thread::spawn(probing).join().unwrap()
 }
@@ -55,7 +57,7 @@ fn become_nobody() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    let (user, group) = (Uid::from_raw(UNPRIVILEGED_UID), Gid::from_raw(UNPRIVILEGED_UID));
     set_thread_res_gid(group, group, group).unwrap();
     set_thread_res_uid(user, user, user).unwrap();
 }
@@ -65,21 +67,21 @@ fn device_opens() -> bool {
 }
 
 /// Returns the sysctl; `None` on a kernel without userfaultfd.
-fn everybody_may() -> Option<bool> {
+fn is_unprivileged_allowed() -> Option<bool> {
     let text = fs::read_to_string("/proc/sys/vm/unprivileged_userfaultfd").ok()?;
     Some(text.trim() == "1")
 }
 
 /// Returns whether there is a userfaultfd to refuse here.
 fn has_userfaultfd() -> bool {
-    let has = Capabilities::probe().unwrap().faults != Faults::None;
+    let has = UffdCapabilities::probe().unwrap().faults != VisibleFaults::None;
     if !has {
         eprintln!("skipped: no userfaultfd here to begin with");
     }
     has
 }
 
-fn reason(capabilities: &Capabilities, daring: bool) -> String {
+fn reason(capabilities: &UffdCapabilities, daring: bool) -> String {
     capabilities.shortfall(daring).as_ref().map(Shortfall::to_string).unwrap_or_default()
 }
 
@@ -89,11 +91,11 @@ fn a_filter_is_passed_by_the_device_or_blamed() {
         return;
     }
     for errno in REFUSALS {
-        let found = found(move || refuse_userfaultfd(errno));
+        let found = capabilities_under(move || refuse_userfaultfd(errno));
         if device_opens() {
-            assert_eq!(found.faults, Faults::All, "errno {errno}");
+            assert_eq!(found.faults, VisibleFaults::All, "errno {errno}");
         } else {
-            assert_eq!((found.faults, found.road(true)), (Faults::None, Road::Kernel));
+            assert_eq!((found.faults, found.backend(true)), (VisibleFaults::None, Backend::Kernel));
             let reason = reason(&found, true);
             assert!(reason.contains("seccomp filter refuses userfaultfd"), "{reason}");
         }
@@ -106,14 +108,14 @@ fn a_filter_is_blamed_by_those_without_privilege() {
         return;
     }
     for errno in REFUSALS {
-        let found = found(move || {
+        let found = capabilities_under(move || {
             become_nobody();
             if device_opens() {
                 refuse(&[(libc::SYS_openat, Vec::new())], libc::EACCES);
             }
             refuse_userfaultfd(errno);
         });
-        assert_eq!((found.faults, found.road(true)), (Faults::None, Road::Kernel));
+        assert_eq!((found.faults, found.backend(true)), (VisibleFaults::None, Backend::Kernel));
         let reason = reason(&found, true);
         assert!(reason.contains("seccomp filter refuses userfaultfd"), "errno {errno}: {reason}");
     }
@@ -121,44 +123,45 @@ fn a_filter_is_blamed_by_those_without_privilege() {
 
 #[test]
 fn without_privilege_only_the_daring_take_the_fast_road() {
-    let Some(false) = everybody_may() else {
+    let Some(false) = is_unprivileged_allowed() else {
         return eprintln!("skipped: userfaultfd is missing, or open to everybody");
     };
     let (found, device) = thread::spawn(|| {
         become_nobody();
-        (Capabilities::probe().unwrap(), device_opens())
+        (UffdCapabilities::probe().unwrap(), device_opens())
     })
     .join()
     .unwrap();
     if device {
         return eprintln!("skipped: /dev/userfaultfd is open to everybody");
     }
-    assert_eq!((found.faults, found.road(false)), (Faults::UserCode, Road::Kernel));
+    assert_eq!((found.faults, found.backend(false)), (VisibleFaults::UserCode, Backend::Kernel));
     let reason = reason(&found, false);
     assert!(reason.contains("faults inside system calls"), "{reason}");
     let cures = ["60-nodeward-userfaultfd.rules", "vm.unprivileged_userfaultfd", "/dev/userfault"];
     assert!(cures.iter().any(|cure| reason.contains(cure)), "{reason}");
     // The other features of the kernel do not depend on privileges.
-    let privileged = Capabilities::probe().unwrap();
-    let gifts = |found: &Capabilities| (found.can_move, found.can_remap, found.thread_id);
+    let privileged = UffdCapabilities::probe().unwrap();
+    let gifts = |found: &UffdCapabilities| (found.can_move, found.can_remap, found.thread_id);
     assert_eq!(gifts(&found), gifts(&privileged));
-    assert_eq!(found.road(true) == Road::Kernel, !found.can_move && !found.can_remap);
+    assert_eq!(found.backend(true) == Backend::Kernel, !found.can_move && !found.can_remap);
 }
 
 #[test]
 fn an_older_kernel_remaps_or_leaves_it_to_the_kernel() {
-    let here = Capabilities::probe().unwrap();
-    if here.faults == Faults::None || !here.can_remap {
+    let here = UffdCapabilities::probe().unwrap();
+    if here.faults == VisibleFaults::None || !here.can_remap {
         return eprintln!("skipped: nothing remaps here");
     }
-    let remaps = found(|| refuse(&[no_move()], libc::EINVAL));
-    assert_eq!(remaps.road(true), Road::Remap);
+    let remaps = capabilities_under(|| refuse(&[no_move()], libc::EINVAL));
+    assert_eq!(remaps.backend(true), Backend::Remap);
     let reason_to_remap = reason(&remaps, true);
     assert!(reason_to_remap.contains("UFFDIO_MOVE does not work"), "{reason_to_remap}");
     assert!(reason_to_remap.contains("Linux 6.8"), "{reason_to_remap}");
 
-    let neither = found(|| refuse(&[no_move(), (libc::SYS_mremap, Vec::new())], libc::EINVAL));
-    assert_eq!((neither.faults, neither.road(true)), (here.faults, Road::Kernel));
+    let neither =
+        capabilities_under(|| refuse(&[no_move(), (libc::SYS_mremap, Vec::new())], libc::EINVAL));
+    assert_eq!((neither.faults, neither.backend(true)), (here.faults, Backend::Kernel));
 }
 
 /// Set in the environment of the process that runs out of descriptors.
@@ -178,16 +181,16 @@ fn running_out_of_descriptors_is_told() {
 }
 
 fn run_out_of_descriptors() {
-    let here = Capabilities::probe().unwrap();
+    let here = UffdCapabilities::probe().unwrap();
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limit }).unwrap();
-    let error = Capabilities::probe().unwrap_err();
+    let error = UffdCapabilities::probe().unwrap_err();
     assert!(matches!(error, Error::NoDescriptor { .. }), "{error}");
     let expected = "userfaultfd needs a file descriptor and this process has none left; \
                     raise RLIMIT_NOFILE (ulimit -n) or close some";
     assert_eq!(error.to_string(), expected);
     setrlimit(Resource::Nofile, limit).unwrap();
-    assert_eq!(Capabilities::probe().unwrap(), here, "nothing sticks");
+    assert_eq!(UffdCapabilities::probe().unwrap(), here, "nothing sticks");
     // However many are left, opening a pager works or reports that it was one too few.
     let mut told = 0;
     for current in 0.. {

@@ -8,4 +8,4 @@
 #[allow(unsafe_code, reason = "C functions are the only way to two allocators in one process")]
 mod sys;
 
-pub use sys::{ALIGN, Allocator, Block, Jemalloc, Mimalloc};
+pub use sys::{ALIGN, AllocatedBlock, Allocator, Jemalloc, Mimalloc};

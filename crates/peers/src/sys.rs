@@ -1,5 +1,5 @@
 //! The only module with unsafe code: the allocators' C functions. They return memory as a
-//! [`Block`], which cannot be freed twice, with another size or by another allocator.
+//! [`AllocatedBlock`], which cannot be freed twice, with another size or by another allocator.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -21,7 +21,7 @@ pub struct Mimalloc;
 #[derive(Clone, Copy, Debug)]
 pub struct Jemalloc;
 
-/// The functions of an allocator, for [`Block`].
+/// The functions of an allocator, for [`AllocatedBlock`].
 pub trait Allocator {
     /// Allocates `bytes` bytes (more than zero), aligned to [`ALIGN`]. Returns null if there is no
     /// memory. The memory reads as zero if `zeroed`, else its content is undefined.
@@ -54,7 +54,8 @@ impl Allocator for Mimalloc {
 impl Allocator for Jemalloc {
     fn allocate(bytes: usize, zeroed: bool) -> *mut c_void {
         let zero = if zeroed { MALLOCX_ZERO } else { 0 };
-        // SAFETY: the size is above zero, as `Block::new` checks, and the alignment a power of two.
+        // SAFETY: the size is above zero, as `AllocatedBlock::new` checks, and the alignment a
+        // power of two.
         unsafe { mallocx(bytes, MALLOCX_ALIGN(ALIGN) | zero) }
     }
 
@@ -67,7 +68,7 @@ impl Allocator for Jemalloc {
 
 /// Memory of an allocator, which is freed with the value, on any thread.
 #[derive(Debug)]
-pub struct Block<A: Allocator> {
+pub struct AllocatedBlock<A: Allocator> {
     start: NonNull<c_void>,
     bytes: usize,
     allocator: PhantomData<A>,
@@ -75,9 +76,9 @@ pub struct Block<A: Allocator> {
 
 // SAFETY: the block is accessible through this value alone, and both allocators can free on one
 // thread what another thread allocated.
-unsafe impl<A: Allocator> Send for Block<A> {}
+unsafe impl<A: Allocator> Send for AllocatedBlock<A> {}
 
-impl<A: Allocator> Block<A> {
+impl<A: Allocator> AllocatedBlock<A> {
     /// Allocates `bytes` bytes, which read as zero if `zeroed`. Returns `None` if there is no
     /// memory, or `bytes` is zero.
     pub fn new(bytes: usize, zeroed: bool) -> Option<Self> {
@@ -89,7 +90,7 @@ impl<A: Allocator> Block<A> {
     }
 }
 
-impl<A: Allocator> Deref for Block<A> {
+impl<A: Allocator> Deref for AllocatedBlock<A> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -99,14 +100,14 @@ impl<A: Allocator> Deref for Block<A> {
     }
 }
 
-impl<A: Allocator> DerefMut for Block<A> {
+impl<A: Allocator> DerefMut for AllocatedBlock<A> {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above; the mutable borrow of `self` leaves no other access to the block.
         unsafe { slice::from_raw_parts_mut(self.start.as_ptr().cast::<u8>(), self.bytes) }
     }
 }
 
-impl<A: Allocator> Drop for Block<A> {
+impl<A: Allocator> Drop for AllocatedBlock<A> {
     fn drop(&mut self) {
         // SAFETY: `new` got it from this allocator for this size, and no borrow of it is left.
         unsafe { A::free(self.start, self.bytes) }
@@ -119,23 +120,23 @@ mod tests {
 
     use super::*;
 
-    fn all(block: &[u8], wanted: u8) -> bool {
+    fn is_filled_with(block: &[u8], wanted: u8) -> bool {
         block.iter().all(|&byte| byte == wanted)
     }
 
     /// Allocates blocks of the measured sizes, writes to them, and frees half on another thread.
-    fn round<A: Allocator>() {
+    fn allocate_and_free<A: Allocator>() {
         for zeroed in [false, true] {
             for (bytes, count) in [(ALIGN, 64), (ALIGN << 9, 4)] {
                 let mut blocks: Vec<_> =
-                    (0..count).map(|_| Block::<A>::new(bytes, zeroed).unwrap()).collect();
+                    (0..count).map(|_| AllocatedBlock::<A>::new(bytes, zeroed).unwrap()).collect();
                 for (number, block) in (1..).zip(&mut blocks) {
                     assert!(block.as_ptr().addr().is_multiple_of(ALIGN));
-                    assert!(!zeroed || all(block, 0), "not zeroed");
+                    assert!(!zeroed || is_filled_with(block, 0), "not zeroed");
                     block.fill(number);
                 }
                 for (number, block) in (1..).zip(&blocks) {
-                    assert!(all(block, number), "blocks overlap");
+                    assert!(is_filled_with(block, number), "blocks overlap");
                 }
                 let half = blocks.split_off(count / 2);
                 thread::scope(|scope| {
@@ -150,8 +151,8 @@ mod tests {
     #[test]
     fn blocks_are_what_was_asked_for() {
         for _ in 0..3 {
-            round::<Mimalloc>();
-            round::<Jemalloc>();
+            allocate_and_free::<Mimalloc>();
+            allocate_and_free::<Jemalloc>();
         }
     }
 
@@ -159,8 +160,8 @@ mod tests {
     #[test]
     fn odd_sizes_are_refused() {
         for bytes in [0, usize::MAX / 2] {
-            assert!(Block::<Mimalloc>::new(bytes, false).is_none(), "{bytes}");
-            assert!(Block::<Jemalloc>::new(bytes, false).is_none(), "{bytes}");
+            assert!(AllocatedBlock::<Mimalloc>::new(bytes, false).is_none(), "{bytes}");
+            assert!(AllocatedBlock::<Jemalloc>::new(bytes, false).is_none(), "{bytes}");
         }
     }
 }

@@ -37,7 +37,7 @@ pub fn parcel_bytes(free_bytes: u64, workers: u32) -> u64 {
 /// Returns the order in which parcels move, as indices of `parcels`: the next one always goes to
 /// the node that then has most room. `free` is the present room in bytes; a node that is missing
 /// has no limit.
-pub fn sequence(parcels: &[Parcel], free: &BTreeMap<NodeId, u64>) -> Vec<usize> {
+pub fn transfer_order(parcels: &[Parcel], free: &BTreeMap<NodeId, u64>) -> Vec<usize> {
     let mut free = free.clone();
     let mut waiting: BTreeMap<(NodeId, NodeId), VecDeque<usize>> = BTreeMap::new();
     for (index, parcel) in parcels.iter().enumerate() {
@@ -79,15 +79,15 @@ mod tests {
     #[test]
     fn two_nodes_take_turns() {
         let parcels = [parcel(0, 1, 8), parcel(0, 1, 8), parcel(1, 0, 8), parcel(1, 0, 8)];
-        assert_eq!(sequence(&parcels, &room(&[(0, 64), (1, 64)])), [0, 2, 1, 3]);
-        assert_eq!(sequence(&parcels, &room(&[(0, 65), (1, 64)])), [2, 0, 3, 1]);
+        assert_eq!(transfer_order(&parcels, &room(&[(0, 64), (1, 64)])), [0, 2, 1, 3]);
+        assert_eq!(transfer_order(&parcels, &room(&[(0, 65), (1, 64)])), [2, 0, 3, 1]);
     }
 
     #[test]
     fn the_room_is_used_where_it_is() {
         // Node 0 is full: the first parcel must leave it.
         let parcels = [parcel(1, 0, 8), parcel(0, 1, 8), parcel(0, 1, 8)];
-        assert_eq!(sequence(&parcels, &room(&[(0, 0), (1, 10)])), [1, 0, 2]);
+        assert_eq!(transfer_order(&parcels, &room(&[(0, 0), (1, 10)])), [1, 0, 2]);
     }
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
         ) {
             let there = (0..count).map(|_| parcel(0, 1, 8));
             let parcels: Vec<_> = there.chain((0..count).map(|_| parcel(1, 0, 8))).collect();
-            let order = sequence(&parcels, &room(&[(0, free), (1, free)]));
+            let order = transfer_order(&parcels, &room(&[(0, free), (1, free)]));
             let mut sorted = order.clone();
             sorted.sort_unstable();
             prop_assert_eq!(sorted, (0..parcels.len()).collect::<Vec<_>>());
@@ -125,7 +125,7 @@ mod tests {
             free in proptest::collection::vec((0..4_u32, 0..200_u64), 0..4),
         ) {
             let parcels: Vec<_> = parcels.into_iter().map(|(f, t, b)| parcel(f, t, b)).collect();
-            let mut order = sequence(&parcels, &room(&free));
+            let mut order = transfer_order(&parcels, &room(&free));
             order.sort_unstable();
             prop_assert_eq!(order, (0..parcels.len()).collect::<Vec<_>>());
         }

@@ -12,22 +12,22 @@ use std::cmp::Reverse;
 use nodeward_model::topology::Distances;
 use nodeward_model::{NodeId, Nodemask, Range};
 
-use crate::rank::DISTANCE_UNKNOWN;
+use crate::rank::REMOTE_DISTANCE;
 
 pub use confirm::confirmed;
-pub use counts::Counts;
+pub use counts::PageAccessCounts;
 
 mod confirm;
 mod counts;
 
 /// The distance of a node to itself in the firmware's units.
-const DISTANCE_LOCAL: u32 = 10;
+const LOCAL_DISTANCE: u32 = 10;
 /// Larger than any firmware distance (8 bits), so that sums of latencies fit 128 bits.
 const DISTANCE_MAX: u32 = u16::MAX as u32;
 
 /// The costs of misses and moves.
 #[derive(Clone, Debug)]
-pub struct Costs {
+pub struct MissCosts {
     /// The latency of a miss at distance 10, in nanoseconds.
     pub local_ns: u32,
     /// The distances between nodes; without them every other node is at distance 20.
@@ -43,7 +43,7 @@ pub struct Costs {
 const LOCAL_NS: u32 = 100;
 const LINE_BYTES: u64 = 64;
 
-impl Costs {
+impl MissCosts {
     /// Returns the costs of a machine of which only the distances are known. `admin_ns` is the
     /// overhead of moving a folio, without the copy of its lines.
     pub fn typical(distances: Option<Distances>, admin_ns: u64) -> Self {
@@ -53,9 +53,9 @@ impl Costs {
 
 /// Limits of the choice.
 #[derive(Clone, Debug)]
-pub struct Rules {
+pub struct HotPageRules {
     /// The costs of the machine.
-    pub costs: Costs,
+    pub costs: MissCosts,
     /// The nodes that pages may go to.
     pub destinations: Nodemask,
     /// The number of future misses that each counted access stands for.
@@ -66,7 +66,7 @@ pub struct Rules {
 
 /// The place of a page, and the folio that moves with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Folio {
+pub struct FolioLocation {
     /// The address of its first page.
     pub address: u64,
     /// Its size in base pages.
@@ -107,7 +107,7 @@ impl HotMove {
 
 /// Counted pages that stay, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct RemainingPages {
     /// They are on their best node already.
     pub here_already: u64,
     /// Their move would cost as much as it saves, or more.
@@ -124,14 +124,18 @@ pub struct HotPlan {
     /// The folios to move, in descending order of their gain; equal ones in order of their address.
     pub moves: Vec<HotMove>,
     /// The counted pages that stay.
-    pub kept: Kept,
+    pub remaining: RemainingPages,
 }
 
 /// Chooses for all counted pages. `place_of` maps the address of a page to its folio and place; it
 /// is called once for each folio.
-pub fn choose(counts: &Counts, place_of: impl Fn(u64) -> Option<Folio>, rules: &Rules) -> HotPlan {
-    let chooser = Chooser::new(rules, counts);
-    let mut kept = Kept::default();
+pub fn plan_moves(
+    counts: &PageAccessCounts,
+    place_of: impl Fn(u64) -> Option<FolioLocation>,
+    rules: &HotPageRules,
+) -> HotPlan {
+    let chooser = MoveEvaluator::new(rules, counts);
+    let mut kept = RemainingPages::default();
     let mut worthwhile = Vec::new();
     counts.for_each_folio(place_of, |folio, pages, accesses| {
         let Some(folio) = folio else {
@@ -149,7 +153,7 @@ pub fn choose(counts: &Counts, place_of: impl Fn(u64) -> Option<Folio>, rules: &
     });
     worthwhile.sort_unstable_by_key(|(best, _)| (Reverse(best.gain_ns()), best.address));
     let (moves, beyond_cap) = within_cap(worthwhile, rules.pages_max);
-    HotPlan { moves, kept: Kept { beyond_cap, ..kept } }
+    HotPlan { moves, remaining: RemainingPages { beyond_cap, ..kept } }
 }
 
 /// Returns the moves that fit into the page limit, the first ones first, and the counted pages of
@@ -170,14 +174,14 @@ fn within_cap(worthwhile: Vec<(HotMove, u64)>, pages_max: u64) -> (Vec<HotMove>,
     (moves, beyond)
 }
 
-struct Chooser<'a> {
-    costs: &'a Costs,
+struct MoveEvaluator<'a> {
+    costs: &'a MissCosts,
     destinations: Vec<NodeId>,
     page_bytes: u64,
 }
 
-impl<'a> Chooser<'a> {
-    fn new(rules: &'a Rules, counts: &Counts) -> Self {
+impl<'a> MoveEvaluator<'a> {
+    fn new(rules: &'a HotPageRules, counts: &PageAccessCounts) -> Self {
         Self {
             costs: &rules.costs,
             destinations: rules.destinations.iter().collect(),
@@ -187,12 +191,12 @@ impl<'a> Chooser<'a> {
 
     /// Returns the move to the node where the misses cost least; `None` if the folio is there. Of
     /// nodes with equal cost the folio's own is preferred, then the lowest.
-    fn best_move(&self, folio: Folio, misses: &[(NodeId, u64)]) -> Option<HotMove> {
+    fn best_move(&self, folio: FolioLocation, misses: &[(NodeId, u64)]) -> Option<HotMove> {
         let here = (self.misses_cost(misses, folio.node), folio.node);
         let there = self.destinations.iter().map(|&node| (self.misses_cost(misses, node), node));
         let (cost, to) = there.min().filter(|there| there.0 < here.0)?;
         let cost_ns = self.move_ns(folio, to);
-        let saved_ns = narrow((here.0 - cost) / 10);
+        let saved_ns = saturating_u64((here.0 - cost) / 10);
         Some(HotMove {
             address: folio.address,
             pages: folio.pages,
@@ -215,22 +219,22 @@ impl<'a> Chooser<'a> {
 
     /// Returns the cost of a miss of a CPU on `node`, in tenths of nanoseconds.
     fn latency(&self, node: NodeId, memory: NodeId) -> u64 {
-        let unknown = if node == memory { DISTANCE_LOCAL } else { DISTANCE_UNKNOWN };
+        let unknown = if node == memory { LOCAL_DISTANCE } else { REMOTE_DISTANCE };
         let known = self.costs.distances.as_ref().and_then(|table| table.get(node, memory));
         u64::from(self.costs.local_ns) * u64::from(known.unwrap_or(unknown).min(DISTANCE_MAX))
     }
 
     /// Returns the cost of a move: the CPUs that copy are on the destination and read every line
     /// from the source.
-    fn move_ns(&self, folio: Folio, to: NodeId) -> u64 {
+    fn move_ns(&self, folio: FolioLocation, to: NodeId) -> u64 {
         let bytes = u128::from(folio.pages) * u128::from(self.page_bytes);
         let lines = bytes.div_ceil(u128::from(self.costs.line_bytes.max(1)));
         let copy = lines.saturating_mul(u128::from(self.latency(to, folio.node)));
-        narrow(copy.div_ceil(10)).saturating_add(self.costs.admin_ns)
+        saturating_u64(copy.div_ceil(10)).saturating_add(self.costs.admin_ns)
     }
 }
 
-fn narrow(number: u128) -> u64 {
+fn saturating_u64(number: u128) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 

@@ -3,17 +3,17 @@
 #![forbid(unsafe_code)]
 
 pub mod break_even;
+pub mod cache_headroom;
 pub mod damping;
 pub mod exchange;
+pub mod folio_plan;
 pub mod hot;
+pub mod move_method;
 pub mod pacing;
 pub mod pcp;
 pub mod placement;
-pub mod plan;
 pub mod ramp;
 pub mod rank;
-pub mod room;
-pub mod roster;
 pub mod sampling;
-pub mod ways;
+pub mod stragglers;
 pub mod workers;

@@ -1,6 +1,6 @@
 //! The speed of a move and the length of its pauses: the rate limit and the stall budget.
 
-use crate::plan::FolioMove;
+use crate::folio_plan::FolioMove;
 
 /// Limits a move to a number of bytes per second. Unused time is not saved up, so a burst never
 /// follows a pause.
@@ -17,7 +17,7 @@ impl RateLimit {
     }
 
     /// Reserves `bytes` and returns the nanoseconds to wait before moving them.
-    pub fn book(&mut self, now_ns: u64, bytes: u64) -> u64 {
+    pub fn reserve(&mut self, now_ns: u64, bytes: u64) -> u64 {
         let start_ns = self.free_at_ns.max(now_ns);
         let cost_ns = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_s);
         self.free_at_ns = start_ns.saturating_add(u64::try_from(cost_ns).unwrap_or(u64::MAX));
@@ -26,7 +26,7 @@ impl RateLimit {
 
     /// Returns the largest number of bytes to move in one piece, so that the rate looks even: 50 ms
     /// worth.
-    pub fn stretch_bytes(&self) -> u64 {
+    pub fn burst_bytes_max(&self) -> u64 {
         self.bytes_per_s / 20
     }
 }
@@ -36,7 +36,7 @@ pub const RUN_PAGES_MAX: u32 = 512;
 /// Shorter runs cost more in TLB flushes than they save in waiting.
 const RUN_PAGES_MIN: u32 = 4;
 /// The assumed cost of a page until one was measured.
-const PAGE_NS_GUESS: u64 = 4_000;
+const PAGE_NS_INITIAL: u64 = 4_000;
 /// Pages of the first call, which measures the cost of a page. Few, because the length of their
 /// runs is based on the assumed cost, but enough that the fixed cost of a call (about 1 ms at
 /// worst) does not dominate.
@@ -45,7 +45,7 @@ const FIRST_CALL_PAGES: u64 = 512;
 const CALL_PAGES_MAX: u64 = 4096;
 /// The inverse of the part of the budget that a run may use. The rest is for the other delays of a
 /// waiting thread: its fault, its wake-up, and a preemption of the mover.
-const SHARE_OF_BUDGET: u64 = 6;
+const RUN_BUDGET_DIVISOR: u64 = 6;
 
 /// Keeps the time for which pages are held within a budget, by measuring the cost of a page.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,7 @@ impl StallBudget {
 
     /// Returns the base pages that may be held together.
     pub fn run_pages(&self) -> u32 {
-        let pages = self.budget_ns / SHARE_OF_BUDGET / self.page_ns.unwrap_or(PAGE_NS_GUESS);
+        let pages = self.budget_ns / RUN_BUDGET_DIVISOR / self.page_ns.unwrap_or(PAGE_NS_INITIAL);
         u32::try_from(pages).unwrap_or(u32::MAX).clamp(RUN_PAGES_MIN, RUN_PAGES_MAX)
     }
 
@@ -104,7 +104,7 @@ impl StallBudget {
 
 /// Splits folios into runs of at most `run_pages` base pages to one node; returns the number of
 /// folios in each run. A larger folio is a run of its own.
-pub fn runs(folios: &[FolioMove], run_pages: u32) -> Vec<usize> {
+pub fn run_lengths(folios: &[FolioMove], run_pages: u32) -> Vec<usize> {
     let mut runs = Vec::new();
     let mut rest = folios;
     while let Some(first) = rest.first() {
@@ -134,10 +134,10 @@ mod tests {
     #[test]
     fn the_rate_is_kept_and_pauses_are_not_saved_up() {
         let mut limit = RateLimit::new(1_000_000); // 1 byte per microsecond
-        assert_eq!(limit.book(0, 500), 0, "the first bytes go at once");
-        assert_eq!(limit.book(100_000, 500), 400_000, "500 us for the first, 100 us are past");
-        assert_eq!(limit.book(9_000_000, 500), 0, "idle since 1 ms");
-        assert_eq!(limit.book(9_000_000, 1), 500_000, "no burst after the pause");
+        assert_eq!(limit.reserve(0, 500), 0, "the first bytes go at once");
+        assert_eq!(limit.reserve(100_000, 500), 400_000, "500 us for the first, 100 us are past");
+        assert_eq!(limit.reserve(9_000_000, 500), 0, "idle since 1 ms");
+        assert_eq!(limit.reserve(9_000_000, 1), 500_000, "no burst after the pause");
     }
 
     #[test]
@@ -170,8 +170,8 @@ mod tests {
     #[test]
     fn runs_end_at_the_limit_and_at_another_destination() {
         let folios = [folio(1, 0), folio(1, 0), folio(1, 0), folio(1, 1), folio(512, 1)];
-        assert_eq!(runs(&folios, 2), [2, 1, 1, 1]);
-        assert!(runs(&[], 2).is_empty());
+        assert_eq!(run_lengths(&folios, 2), [2, 1, 1, 1]);
+        assert!(run_lengths(&[], 2).is_empty());
     }
 
     proptest! {
@@ -181,7 +181,7 @@ mod tests {
             run_pages in 1..600_u32,
         ) {
             let folios: Vec<_> = sizes.into_iter().map(|(pages, to)| folio(pages, to)).collect();
-            let runs = runs(&folios, run_pages);
+            let runs = run_lengths(&folios, run_pages);
             prop_assert_eq!(runs.iter().sum::<usize>(), folios.len());
             let mut rest = folios.as_slice();
             for count in runs {

@@ -15,14 +15,14 @@ pub struct Ramp {
     workers: u32,
     workers_max: u32,
     settled: bool,
-    before: Option<Speed>,
+    before: Option<Throughput>,
     bytes: u64,
     units: u32,
     since_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Speed {
+struct Throughput {
     workers: u32,
     bytes_per_s: u64,
 }
@@ -82,7 +82,7 @@ impl Ramp {
         let elapsed_ns = u128::from((now_ns - self.since_ns).max(1));
         let bytes_per_s = u128::from(self.bytes) * 1_000_000_000 / elapsed_ns;
         let bytes_per_s = u64::try_from(bytes_per_s).unwrap_or(u64::MAX);
-        let now = Speed { workers: self.workers, bytes_per_s };
+        let now = Throughput { workers: self.workers, bytes_per_s };
         match self.before {
             Some(before) if !pays(before, now) => {
                 self.workers = before.workers;
@@ -100,7 +100,7 @@ impl Ramp {
     }
 }
 
-fn pays(before: Speed, now: Speed) -> bool {
+fn pays(before: Throughput, now: Throughput) -> bool {
     let needed = u128::from(before.bytes_per_s) * u128::from(100 + GAIN_PERCENT_MIN) / 100;
     u128::from(now.bytes_per_s) >= needed
 }

@@ -19,7 +19,7 @@ use serde::Serialize;
 const WHOLE_PPM: u128 = 1_000_000;
 
 /// The distance used for a missing one: the usual one to another node.
-pub(crate) const DISTANCE_UNKNOWN: u32 = 20;
+pub(crate) const REMOTE_DISTANCE: u32 = 20;
 
 /// The input of the ranking for one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct Candidate {
 
 /// A process and the effect of moving its memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Ranked {
+pub struct RankedProcess {
     /// Its pid.
     pub pid: Pid,
     /// Its name.
@@ -88,18 +88,19 @@ pub fn rank(
     candidates: Vec<Candidate>,
     nodes: &Nodemask,
     distance: &dyn Fn(NodeId, NodeId) -> Option<u32>,
-) -> Vec<Ranked> {
-    let judged = candidates.into_iter().filter_map(|candidate| judge(candidate, nodes, distance));
-    let mut ranked: Vec<Ranked> = judged.collect();
+) -> Vec<RankedProcess> {
+    let judged =
+        candidates.into_iter().filter_map(|candidate| rank_process(candidate, nodes, distance));
+    let mut ranked: Vec<RankedProcess> = judged.collect();
     ranked.sort_by_key(|r| (std::cmp::Reverse(r.misplaced_bytes), r.pid));
     ranked
 }
 
-fn judge(
+fn rank_process(
     candidate: Candidate,
     nodes: &Nodemask,
     distance: &dyn Fn(NodeId, NodeId) -> Option<u32>,
-) -> Option<Ranked> {
+) -> Option<RankedProcess> {
     let bytes: u64 = candidate.bytes.values().sum();
     let cpu_share_ppm = shares(&candidate.cpu_time_ns)?;
     let far = |node| mean_distance_milli(&cpu_share_ppm, node, distance);
@@ -110,7 +111,7 @@ fn judge(
         .filter(|_| bytes > 0)?;
     let now = mean_over_bytes(&candidate.bytes, bytes, far);
     let there = far(destination);
-    Some(Ranked {
+    Some(RankedProcess {
         misplaced_bytes: misplaced(&candidate.bytes, &cpu_share_ppm, destination),
         bytes,
         active: candidate.active,
@@ -137,14 +138,14 @@ fn mean_distance_milli(
     node: NodeId,
     distance: &dyn Fn(NodeId, NodeId) -> Option<u32>,
 ) -> u64 {
-    let to = |&cpu_node: &NodeId| distance(cpu_node, node).unwrap_or(DISTANCE_UNKNOWN);
+    let to = |&cpu_node: &NodeId| distance(cpu_node, node).unwrap_or(REMOTE_DISTANCE);
     let weighed = cpu_share_ppm.iter().map(|(cpu, &ppm)| u128::from(to(cpu)) * u128::from(ppm));
-    narrow(weighed.sum::<u128>() / 1000)
+    saturating_u64(weighed.sum::<u128>() / 1000)
 }
 
 fn mean_over_bytes(bytes: &BTreeMap<NodeId, u64>, whole: u64, far: impl Fn(NodeId) -> u64) -> u64 {
     let weighed = bytes.iter().map(|(&node, &held)| u128::from(far(node)) * u128::from(held));
-    narrow(weighed.sum::<u128>() / u128::from(whole.max(1)))
+    saturating_u64(weighed.sum::<u128>() / u128::from(whole.max(1)))
 }
 
 fn misplaced(
@@ -155,21 +156,21 @@ fn misplaced(
     let share = |node| cpu_share_ppm.get(&node).copied().unwrap_or(0);
     let excess = |node| u128::from(share(destination).saturating_sub(share(node)));
     let weighed = bytes.iter().map(|(&node, &held)| u128::from(held) * excess(node));
-    narrow(weighed.sum::<u128>() / WHOLE_PPM)
+    saturating_u64(weighed.sum::<u128>() / WHOLE_PPM)
 }
 
 fn part_ppm(part: u128, whole: u128) -> u64 {
-    narrow((part * WHOLE_PPM + whole / 2) / whole.max(1))
+    saturating_u64((part * WHOLE_PPM + whole / 2) / whole.max(1))
 }
 
-fn narrow(value: u128) -> u64 {
+fn saturating_u64(value: u128) -> u64 {
     u64::try_from(value).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodeward_model::ThreadTime;
+    use nodeward_model::ThreadCpuTime;
 
     const GIB: u64 = 1 << 30;
 
@@ -188,7 +189,7 @@ mod tests {
     }
 
     /// Local 10, remote 21; node 2 has memory and no CPU and is at distance 31 from all nodes.
-    fn check(candidates: Vec<Candidate>) -> Vec<Ranked> {
+    fn check(candidates: Vec<Candidate>) -> Vec<RankedProcess> {
         let distance = |from: NodeId, to: NodeId| match (from == to, to.0) {
             (true, _) => Some(10),
             (false, 2) => Some(31),
@@ -235,11 +236,11 @@ mod tests {
     }
 
     fn load(threads: &[(u32, u32, u64)]) -> ProcessLoad {
-        let thread = |&(tid, cpu, cpu_time_ns)| ThreadTime { tid, cpu: CpuId(cpu), cpu_time_ns };
+        let thread = |&(tid, cpu, cpu_time_ns)| ThreadCpuTime { tid, cpu: CpuId(cpu), cpu_time_ns };
         ProcessLoad {
             pid: Pid::new(1).unwrap(),
             name: Name::default(),
-            own_bytes: 0,
+            non_file_bytes: 0,
             threads: threads.iter().map(thread).collect(),
         }
     }

@@ -22,7 +22,7 @@ const UNIT_PAGES_MAX: u64 = 32_768;
 
 /// The shortest interval of CPU times that counts: the kernel counts in ticks, and a single
 /// misattributed tick must not decide.
-const LOOK_TICKS_MIN: u64 = 12;
+const SAMPLE_TICKS_MIN: u64 = 12;
 
 /// Returns the number of remaining pages that a worker takes next: half of its share. So units are
 /// large at first and small at the end, and all workers end at about the same time (guided
@@ -35,7 +35,7 @@ pub fn unit_pages(left: u64, workers: u32) -> u64 {
 
 /// Returns one CPU of each usable core, in order of preference for a worker: the cores of the
 /// destinations in turn, then those of ever more distant nodes.
-pub fn cpus(topology: &Topology, destinations: &Nodemask, usable: &Cpumask) -> Vec<CpuId> {
+pub fn worker_cpus(topology: &Topology, destinations: &Nodemask, usable: &Cpumask) -> Vec<CpuId> {
     let near = interleave(
         &destinations.iter().map(|node| cores(topology, node, usable)).collect::<Vec<_>>(),
     );
@@ -52,7 +52,7 @@ pub fn cpus(topology: &Topology, destinations: &Nodemask, usable: &Cpumask) -> V
 /// A lane on a busy CPU takes time from the program that it serves. If it is preempted during a
 /// batch, a thread that touches the batch waits for a whole time slice. An idle core of another
 /// node loses less: wherever the copy runs, it crosses the link between the nodes.
-pub fn lanes(
+pub fn lane_cpus(
     topology: &Topology,
     destination: NodeId,
     usable: &Cpumask,
@@ -72,13 +72,13 @@ pub fn lanes(
     }
     let destinations = Nodemask::from_iter([destination]);
     let tiers = [alone, beside, among];
-    tiers.iter().flat_map(|tier| cpus(topology, &destinations, tier)).collect()
+    tiers.iter().flat_map(|tier| worker_cpus(topology, &destinations, tier)).collect()
 }
 
 /// Returns whether a CPU has load of its own, from its recent busy and idle time, in any unit of
 /// which a dozen are significant; `None` if the interval is too short.
 pub fn is_busy(busy: u64, idle: u64) -> Option<bool> {
-    (busy + idle >= LOOK_TICKS_MIN).then_some(busy > idle)
+    (busy + idle >= SAMPLE_TICKS_MIN).then_some(busy > idle)
 }
 
 /// Returns the nodes that are no destination, nearest to any destination first.
@@ -116,7 +116,7 @@ mod tests {
 
     fn check(machine: &str, destinations: &str, usable: &str, expected: &[u32]) {
         let topology = machine.parse::<Synthetic>().unwrap().topology();
-        let cpus = cpus(&topology, &destinations.parse().unwrap(), &usable.parse().unwrap());
+        let cpus = worker_cpus(&topology, &destinations.parse().unwrap(), &usable.parse().unwrap());
         let cpus: Vec<u32> = cpus.into_iter().map(|cpu| cpu.0).collect();
         assert_eq!(cpus, expected, "{machine} to {destinations} on {usable}");
     }
@@ -164,7 +164,7 @@ mod tests {
         let topology = machine.parse::<Synthetic>().unwrap().topology();
         let [usable, busy] = [usable, busy].map(|cpus| cpus.parse().unwrap());
         let lanes: Vec<u32> =
-            lanes(&topology, NodeId(1), &usable, &busy).into_iter().map(|cpu| cpu.0).collect();
+            lane_cpus(&topology, NodeId(1), &usable, &busy).into_iter().map(|cpu| cpu.0).collect();
         assert_eq!(lanes, expected, "{machine} to 1 on {usable} without {busy}");
     }
 
@@ -198,7 +198,7 @@ mod tests {
                 (0..16).filter(|cpu| bits >> cpu & 1 == 1).map(CpuId).collect()
             };
             let (usable, busy) = (mask(usable), mask(busy));
-            let lanes = lanes(&topology, NodeId(1), &usable, &busy);
+            let lanes = lane_cpus(&topology, NodeId(1), &usable, &busy);
             prop_assert!(lanes.iter().all(|&cpu| usable.contains(cpu)));
             prop_assert!(lanes.is_sorted_by_key(|&cpu| busy.contains(cpu)));
             for core in &topology.cores {

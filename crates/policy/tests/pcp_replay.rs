@@ -4,11 +4,11 @@
 //! docs/explanation/page-pool.md has the table; the test that compares it prints the expected
 //! table.
 
-use nodeward_policy::pcp::{AnyTuner, Limits, PERIOD_MS, Tuner, Tuning};
-use nodeward_policy::sampling::Stream;
+use nodeward_policy::pcp::{AnyTuner, ListLimits, PERIOD_MS, Tuner, TunerKind};
+use nodeward_policy::sampling::SplitMix64;
 
 /// The limits of a machine with 4 GiB per node and two CPUs: high_max is 2^20 pages / 8 / 2.
-const LIMITS: Limits = Limits { batch: 63, high_default: 378, high_max: 65_536 };
+const LIMITS: ListLimits = ListLimits { batch: 63, high_default: 378, high_max: 65_536 };
 /// Allocating a page includes touching it: 3 us together, as page_fault1 takes outside of the lock.
 const ALLOCATE_NS: u64 = 2500;
 const FREE_NS: u64 = 500;
@@ -18,25 +18,25 @@ const START_NS: u64 = 5_000_000 * MS;
 const PASS_PAGES: u32 = 32_768;
 
 /// One CPU's list.
-struct List {
+struct ReplayList {
     tuner: AnyTuner,
     count: u32,
 }
 
 /// Two CPUs with their lists in front of one zone.
 struct Replay {
-    lists: [List; 2],
+    lists: [ReplayList; 2],
     /// Base pages of a run; all runs have the same length.
     run: u32,
     now_ns: u64,
     tick_ns: u64,
     in_use: u32,
-    seen: Seen,
+    statistics: ReplayStatistics,
 }
 
 /// Counts since the last query.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct ReplayStatistics {
     visits: u64,
     allocated: u64,
     elapsed_ns: u64,
@@ -46,7 +46,7 @@ struct Seen {
     in_use_peak: u32,
 }
 
-impl Seen {
+impl ReplayStatistics {
     fn visits_per_million(&self) -> u64 {
         self.visits * 1_000_000 / self.allocated
     }
@@ -61,19 +61,19 @@ impl Seen {
 }
 
 impl Replay {
-    fn new(tuning: Tuning) -> Self {
+    fn new(tuning: TunerKind) -> Self {
         Self::of_runs(tuning, 1)
     }
 
-    fn of_runs(tuning: Tuning, run: u32) -> Self {
-        let list = || List { tuner: tuning.tuner(&LIMITS), count: 0 };
+    fn of_runs(tuning: TunerKind, run: u32) -> Self {
+        let list = || ReplayList { tuner: tuning.tuner(&LIMITS), count: 0 };
         Self {
             lists: [list(), list()],
             run,
             now_ns: START_NS,
             tick_ns: START_NS + PERIOD_MS * MS,
             in_use: 0,
-            seen: Seen::default(),
+            statistics: ReplayStatistics::default(),
         }
     }
 
@@ -90,11 +90,11 @@ impl Replay {
         list.tuner.allocated(self.run);
         if list.count == 0 {
             list.count += list.tuner.refill(&LIMITS, 0).next_multiple_of(self.run);
-            self.seen.visits += 1;
+            self.statistics.visits += 1;
         }
         list.count -= self.run;
         self.in_use += self.run;
-        self.seen.allocated += u64::from(self.run);
+        self.statistics.allocated += u64::from(self.run);
         self.wait(ALLOCATE_NS * u64::from(self.run));
     }
 
@@ -109,7 +109,7 @@ impl Replay {
 
     fn give_back(&mut self, cpu: usize, pages: u32) {
         self.lists[cpu].count -= pages.next_multiple_of(self.run);
-        self.seen.visits += u64::from(pages > 0);
+        self.statistics.visits += u64::from(pages > 0);
     }
 
     /// Advances the time, with its ticks.
@@ -118,7 +118,7 @@ impl Replay {
         while self.tick_ns <= until_ns {
             self.pass(self.tick_ns);
             for cpu in 0..self.lists.len() {
-                let List { tuner, count } = &mut self.lists[cpu];
+                let ReplayList { tuner, count } = &mut self.lists[cpu];
                 let given = tuner.tick(&LIMITS, *count, self.now_ns / MS);
                 self.give_back(cpu, given);
             }
@@ -130,7 +130,7 @@ impl Replay {
     fn pass(&mut self, until_ns: u64) {
         let listed = self.lists.iter().map(|list| list.count).sum();
         let elapsed_ns = until_ns - self.now_ns;
-        let seen = &mut self.seen;
+        let seen = &mut self.statistics;
         seen.elapsed_ns += elapsed_ns;
         seen.listed_ns += elapsed_ns * u64::from(listed);
         seen.listed_peak = seen.listed_peak.max(listed);
@@ -148,39 +148,39 @@ impl Replay {
     }
 
     /// Returns the counts since the last call.
-    fn take_seen(&mut self) -> Seen {
-        std::mem::take(&mut self.seen)
+    fn take_statistics(&mut self) -> ReplayStatistics {
+        std::mem::take(&mut self.statistics)
     }
 
     /// Runs one pass of page_fault1.
-    fn pass_of_page_fault1(&mut self) -> Seen {
-        self.take_seen();
+    fn pass_of_page_fault1(&mut self) -> ReplayStatistics {
+        self.take_statistics();
         self.allocate(0, PASS_PAGES);
         self.free(0, PASS_PAGES);
-        self.seen
+        self.statistics
     }
 }
 
 /// Allocates and frees 128 MiB without end; a pass takes 98 ms. The first 9 s hold eight periods.
-fn page_fault1_first(tuning: Tuning) -> Seen {
+fn page_fault1_first(tuning: TunerKind) -> ReplayStatistics {
     let mut replay = Replay::new(tuning);
     page_fault1(&mut replay, 9);
-    replay.take_seen()
+    replay.take_statistics()
 }
 
-fn page_fault1_later(tuning: Tuning) -> Seen {
+fn page_fault1_later(tuning: TunerKind) -> ReplayStatistics {
     from_the_tenth_second(Replay::new(tuning))
 }
 
-fn page_fault1_huge(tuning: Tuning) -> Seen {
+fn page_fault1_huge(tuning: TunerKind) -> ReplayStatistics {
     from_the_tenth_second(Replay::of_runs(tuning, 512))
 }
 
-fn from_the_tenth_second(mut replay: Replay) -> Seen {
+fn from_the_tenth_second(mut replay: Replay) -> ReplayStatistics {
     page_fault1(&mut replay, 9);
-    replay.take_seen();
+    replay.take_statistics();
     page_fault1(&mut replay, 20);
-    replay.take_seen()
+    replay.take_statistics()
 }
 
 fn page_fault1(replay: &mut Replay, until_s: u64) {
@@ -193,20 +193,20 @@ fn page_fault1(replay: &mut Replay, until_s: u64) {
 /// Short processes, as of a compiler, one after the other on either CPU: 256 to 16384 pages, small
 /// ones more often, a quarter freed and allocated again on the way, and a pause after each that is
 /// at most as long as the process allocated.
-fn churn(tuning: Tuning) -> Seen {
+fn churn(tuning: TunerKind) -> ReplayStatistics {
     let mut replay = Replay::new(tuning);
-    let mut stream = Stream::new(1);
+    let mut stream = SplitMix64::new(1);
     while replay.seconds() < 30 {
-        let cpu = usize::try_from(stream.next_value() % 2).unwrap();
-        let least = 256 << (stream.next_value() % 6);
-        let pages = u32::try_from(least + stream.next_value() % least).unwrap();
+        let cpu = usize::try_from(stream.next_u64() % 2).unwrap();
+        let least = 256 << (stream.next_u64() % 6);
+        let pages = u32::try_from(least + stream.next_u64() % least).unwrap();
         replay.allocate(cpu, pages);
         replay.free(cpu, pages / 4);
         replay.allocate(cpu, pages / 4);
         replay.free(cpu, pages);
-        replay.wait(stream.next_value() % (u64::from(pages) * ALLOCATE_NS));
+        replay.wait(stream.next_u64() % (u64::from(pages) * ALLOCATE_NS));
     }
-    replay.take_seen()
+    replay.take_statistics()
 }
 
 /// CPU 0 only allocates, CPU 1 only frees, 1024 pages at a time.
@@ -217,14 +217,14 @@ fn pipe(replay: &mut Replay, seconds: u64) {
     }
 }
 
-fn producer_and_consumer(tuning: Tuning) -> Seen {
+fn producer_and_consumer(tuning: TunerKind) -> ReplayStatistics {
     let mut replay = Replay::new(tuning);
     pipe(&mut replay, 10);
-    replay.take_seen()
+    replay.take_statistics()
 }
 
 /// 2048 packets come every 20 ms and are freed when they are sent; every third second is quiet.
-fn packets(tuning: Tuning) -> Seen {
+fn packets(tuning: TunerKind) -> ReplayStatistics {
     let mut replay = Replay::new(tuning);
     while replay.seconds() < 30 {
         if replay.seconds() % 3 < 2 {
@@ -233,22 +233,22 @@ fn packets(tuning: Tuning) -> Seen {
         }
         replay.wait(14 * MS);
     }
-    replay.take_seen()
+    replay.take_statistics()
 }
 
 /// 1 GiB is allocated, used for 2 s and freed. Then nothing happens for 10 s.
-fn once(tuning: Tuning) -> Seen {
+fn once(tuning: TunerKind) -> ReplayStatistics {
     let mut replay = Replay::new(tuning);
     replay.allocate(0, 1 << 18);
     replay.wait(2000 * MS);
     replay.free(0, 1 << 18);
     replay.wait(10_000 * MS);
-    replay.take_seen()
+    replay.take_statistics()
 }
 
-type Trace = fn(Tuning) -> Seen;
+type ReplayTrace = fn(TunerKind) -> ReplayStatistics;
 
-const TRACES: &[(&str, Trace)] = &[
+const TRACES: &[(&str, ReplayTrace)] = &[
     ("page_fault1, the first 9 s", page_fault1_first),
     ("page_fault1, from then on", page_fault1_later),
     ("the same in runs of order 9", page_fault1_huge),
@@ -264,7 +264,7 @@ fn table() -> String {
          | peak held / peak in use |\n|---|---|---|---|---|---|\n",
     );
     for (name, trace) in TRACES {
-        for tuning in Tuning::ALL {
+        for tuning in TunerKind::ALL {
             let seen = trace(tuning);
             table += &format!(
                 "| {name} | {} | {} | {} | {} | {} % |\n",
@@ -294,7 +294,7 @@ const FIXED_PASS_VISITS: u64 = 105 + 517;
 
 #[test]
 fn a_pass_costs_a_fixed_list_as_much_each_time() {
-    let mut replay = Replay::new(Tuning::Fixed);
+    let mut replay = Replay::new(TunerKind::Fixed);
     replay.pass_of_page_fault1();
     let visits = [(); 3].map(|()| replay.pass_of_page_fault1().visits);
     assert_eq!(visits, [FIXED_PASS_VISITS; 3]);
@@ -305,7 +305,7 @@ fn a_pass_costs_a_fixed_list_as_much_each_time() {
 /// again in 2^n - 1 visits. So a pass costs n + 2^n - 1 visits with n = 9, 8, ..., 2.
 #[test]
 fn a_pass_costs_depth_half_as_much_with_each_period() {
-    let mut replay = Replay::new(Tuning::Depth);
+    let mut replay = Replay::new(TunerKind::Depth);
     let mut costs = Vec::new();
     while costs.len() < 8 {
         let before = replay.high(0);
@@ -323,7 +323,7 @@ fn a_pass_costs_depth_half_as_much_with_each_period() {
 /// 32640 or more there is room for 63 of them, so the last one goes, and comes again, in each pass.
 #[test]
 fn a_pass_in_long_runs_costs_depth_two_visits() {
-    let visits = [Tuning::Fixed, Tuning::Depth].map(|tuning| {
+    let visits = [TunerKind::Fixed, TunerKind::Depth].map(|tuning| {
         let mut replay = Replay::of_runs(tuning, 512);
         page_fault1(&mut replay, 9);
         replay.pass_of_page_fault1().visits
@@ -333,7 +333,7 @@ fn a_pass_in_long_runs_costs_depth_two_visits() {
 
 #[test]
 fn events_knows_after_one_pass() {
-    let mut replay = Replay::new(Tuning::Events);
+    let mut replay = Replay::new(TunerKind::Events);
     assert_eq!(replay.pass_of_page_fault1().visits, 21); // 63, 126, ... 1008, then 16 * 2016
     // The next pass has no tick and costs nothing. Later ones pay for the pages that ticks took
     // away.
@@ -344,7 +344,7 @@ fn events_knows_after_one_pass() {
 
 #[test]
 fn page_fault1_holds_little_more_than_it_uses() {
-    for tuning in Tuning::ALL {
+    for tuning in TunerKind::ALL {
         let seen = page_fault1_first(tuning);
         assert!(seen.held_percent() <= 120, "{tuning:?}: {} %", seen.held_percent());
     }
@@ -354,8 +354,8 @@ fn page_fault1_holds_little_more_than_it_uses() {
 /// gives nearly all to the one that allocates, as its documentation says.
 #[test]
 fn a_list_does_nothing_for_producers_and_consumers() {
-    let mut depth = Replay::new(Tuning::Depth);
-    let mut events = Replay::new(Tuning::Events);
+    let mut depth = Replay::new(TunerKind::Depth);
+    let mut events = Replay::new(TunerKind::Events);
     for second in 1..10 {
         pipe(&mut depth, second);
         assert_eq!([depth.high(0), depth.high(1)], [LIMITS.high_default; 2]);
@@ -367,7 +367,7 @@ fn a_list_does_nothing_for_producers_and_consumers() {
 
 #[test]
 fn lists_are_at_the_default_after_four_idle_periods() {
-    for tuning in Tuning::ALL {
+    for tuning in TunerKind::ALL {
         let mut replay = Replay::new(tuning);
         page_fault1(&mut replay, 9);
         replay.wait(4 * PERIOD_MS * MS);

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use nodeward_model::{NodeId, Place, Range};
-use nodeward_policy::sampling::{End, Goal, Step, Stream, Survey};
+use nodeward_model::{NodeId, PageLocation, Range};
+use nodeward_policy::sampling::{
+    ResidencySampler, SamplingEnd, SamplingGoal, SamplingStep, SplitMix64,
+};
 use proptest::prelude::*;
 
 const PAGE: u64 = 4096;
@@ -23,10 +25,10 @@ fn ranges(pages_max: u64) -> impl Strategy<Value = Vec<Range>> {
 }
 
 /// Page `page` is present in `permille` of cases, on one of `nodes` nodes.
-fn place(page: u64, permille: u64, nodes: u32) -> Place {
-    let value = Stream::new(page).next_value();
+fn location(page: u64, permille: u64, nodes: u32) -> PageLocation {
+    let value = SplitMix64::new(page).next_u64();
     let node = u32::try_from((value >> 32) % u64::from(nodes)).unwrap();
-    if value % 1000 < permille { Place::On(NodeId(node)) } else { Place::Absent }
+    if value % 1000 < permille { PageLocation::On(NodeId(node)) } else { PageLocation::Absent }
 }
 
 proptest! {
@@ -36,11 +38,11 @@ proptest! {
     fn it_ends_within_its_means_and_looks_only_where_told(
         ranges in ranges(3000), permille in 0..=1000_u64, nodes in 1..5_u32, seed: u64,
     ) {
-        let goal = Goal { probes_max: 4096, ..Goal::default() };
-        let mut survey = Survey::new(ranges.clone(), PAGE, goal, seed);
+        let goal = SamplingGoal { probes_max: 4096, ..SamplingGoal::default() };
+        let mut survey = ResidencySampler::new(ranges.clone(), PAGE, goal, seed);
         loop {
             match survey.next_step() {
-                Step::Probe(addresses) => {
+                SamplingStep::Probe(addresses) => {
                     let unique: BTreeSet<_> = addresses.iter().collect();
                     prop_assert_eq!(unique.len(), addresses.len());
                     prop_assert!(!addresses.is_empty());
@@ -48,11 +50,11 @@ proptest! {
                         prop_assert!(ranges.iter().any(|r| (r.start..r.end).contains(at)));
                     }
                     let places: Vec<_> =
-                        addresses.iter().map(|at| place(at / PAGE, permille, nodes)).collect();
-                    survey.note(&places);
+                        addresses.iter().map(|at| location(at / PAGE, permille, nodes)).collect();
+                    survey.record(&places);
                 }
-                Step::Scan(_) => prop_assert!(false, "the machine cannot scan"),
-                Step::Done(_) => break,
+                SamplingStep::Scan(_) => prop_assert!(false, "the machine cannot scan"),
+                SamplingStep::Done(_) => break,
             }
         }
         // A round never exceeds the limit; exploring may once be followed by 256 probes in vain.
@@ -72,15 +74,17 @@ proptest! {
     ) {
         let pages = || ranges.iter().flat_map(|r| r.start / PAGE..r.end / PAGE);
         prop_assume!(pages().count() <= 512);
-        let mut survey = Survey::new(ranges.clone(), PAGE, Goal::default(), seed);
-        if let Step::Probe(addresses) = survey.next_step() {
-            let places: Vec<_> = addresses.iter().map(|at| place(at / PAGE, permille, 3)).collect();
-            survey.note(&places);
+        let mut survey = ResidencySampler::new(ranges.clone(), PAGE, SamplingGoal::default(), seed);
+        if let SamplingStep::Probe(addresses) = survey.next_step() {
+            let location_of = |at: &u64| location(at / PAGE, permille, 3);
+            let places: Vec<_> = addresses.iter().map(location_of).collect();
+            survey.record(&places);
         }
-        prop_assert_eq!(survey.next_step(), Step::Done(End::Census));
-        let there = pages().filter(|&page| place(page, permille, 3) != Place::Absent).count();
+        prop_assert_eq!(survey.next_step(), SamplingStep::Done(SamplingEnd::Census));
+        let is_there = |page: &u64| location(*page, permille, 3) != PageLocation::Absent;
+            let there = pages().filter(is_there).count();
         let estimate = survey.estimate();
         prop_assert_eq!((estimate.on_nodes, estimate.exact), (there as u64, true));
-        prop_assert!(estimate.nodes.values().all(|known| known.share.reach_ppm() == 0));
+        prop_assert!(estimate.nodes.values().all(|known| known.share.half_width_ppm() == 0));
     }
 }

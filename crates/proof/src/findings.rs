@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::pattern::{owner, turn};
+use crate::pattern::{owner, write_count};
 
 /// Wrong words, counted. None if memory holds what was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -14,12 +14,12 @@ pub struct Findings {
     /// Words that held, when read, a value that no thread can have left there at that time.
     pub torn_reads: u64,
     /// The first wrong word.
-    pub first: Option<Wrong>,
+    pub first: Option<WrongWord>,
 }
 
 /// A word with a wrong value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct WrongWord {
     /// Index of the word in the region.
     pub word: usize,
     /// The expected value, or the least one.
@@ -42,21 +42,22 @@ impl Findings {
     }
 
     #[cold]
-    pub(crate) fn lost(&mut self, wrong: Wrong) {
+    pub(crate) fn record_lost(&mut self, wrong: WrongWord) {
         self.lost_writes += 1;
         self.first.get_or_insert(wrong);
     }
 
     #[cold]
-    pub(crate) fn torn(&mut self, wrong: Wrong) {
+    pub(crate) fn record_torn(&mut self, wrong: WrongWord) {
         self.torn_reads += 1;
         self.first.get_or_insert(wrong);
     }
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for WrongWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (word, wanted, found) = (self.word, turn(self.expected), turn(self.found));
+        let (word, wanted, found) =
+            (self.word, write_count(self.expected), write_count(self.found));
         write!(f, "word {word}, written {wanted} times, held ")?;
         match owner(self.found) {
             None => write!(f, "no word of the region ({:#x})", self.found),
@@ -66,7 +67,7 @@ impl fmt::Display for Wrong {
     }
 }
 
-impl Serialize for Wrong {
+impl Serialize for WrongWord {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }

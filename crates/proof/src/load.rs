@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::{Dice, Findings, Pattern, Stalls, Touches};
+use crate::{Findings, Pattern, StallTimes, TouchTimer, Xorshift64};
 
 /// Interval at which a resting thread checks whether it is to run.
-const NAP: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A reader reads this many pages in succession, about 10 us of work, and then rests, so that it
 /// takes little time from the copying threads.
-const READS: usize = 16;
-const READER_RESTS: Duration = Duration::from_micros(200);
+const READS_PER_BURST: usize = 16;
+const READER_PAUSE: Duration = Duration::from_micros(200);
 
 /// A visit of a page that takes longer than this was interrupted after its first touch.
 const LONG_VISIT: Duration = Duration::from_micros(20);
 
 /// The threads of a load.
 #[derive(Clone, Copy, Debug)]
-pub struct Load {
+pub struct LoadSpec {
     /// Threads that write without rest, each its own share of the pages.
     pub writers: usize,
     /// Threads that read any page, and rest in between.
@@ -36,7 +36,7 @@ pub struct LoadReport {
     /// Wrong words.
     pub findings: Findings,
     /// Durations of the first touch of each visited page, while touches were measured.
-    pub stalls: Stalls,
+    pub stalls: StallTimes,
     /// Number of pages written, after a check of every word.
     pub pages_written: u64,
     /// Number of pages read and checked.
@@ -50,27 +50,27 @@ const END: u8 = 3;
 
 /// The control of a load: its holder decides when the threads run. They start paused.
 #[derive(Debug, Default)]
-pub struct Reins {
-    call: AtomicU8,
+pub struct LoadControl {
+    command: AtomicU8,
     resting: AtomicUsize,
     /// Number of threads that have not ended.
     threads: AtomicUsize,
-    written: AtomicU64,
-    read: AtomicU64,
+    written_pages: AtomicU64,
+    read_pages: AtomicU64,
 }
 
-impl Reins {
+impl LoadControl {
     /// Pauses all threads; returns when they rest.
     pub fn pause(&self) {
-        self.call.store(PAUSE, Release);
+        self.command.store(PAUSE, Release);
         while self.resting.load(Acquire) < self.threads.load(Acquire) {
-            thread::sleep(NAP);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 
     /// Lets all threads run, and measures first touches if `watched`. Returns when they run.
     pub fn run(&self, watched: bool) {
-        self.call.store(if watched { WATCHED } else { RUN }, Release);
+        self.command.store(if watched { WATCHED } else { RUN }, Release);
         while self.resting.load(Acquire) > 0 {
             thread::yield_now();
         }
@@ -78,13 +78,13 @@ impl Reins {
 
     /// Returns the number of pages written so far.
     pub fn pages_written(&self) -> u64 {
-        self.written.load(Relaxed)
+        self.written_pages.load(Relaxed)
     }
 
     /// Tells the calling thread what to do next; `None` at the end.
-    fn next(&self) -> Option<bool> {
+    fn next_command(&self) -> Option<bool> {
         loop {
-            match self.call.load(Acquire) {
+            match self.command.load(Acquire) {
                 END => return None,
                 PAUSE => self.rest(),
                 call => return Some(call == WATCHED),
@@ -94,26 +94,26 @@ impl Reins {
 
     fn rest(&self) {
         self.resting.fetch_add(1, Release);
-        while self.call.load(Acquire) == PAUSE {
-            thread::sleep(NAP);
+        while self.command.load(Acquire) == PAUSE {
+            thread::sleep(POLL_INTERVAL);
         }
         self.resting.fetch_sub(1, Release);
     }
 }
 
 /// Ends the load when dropped, also by a panic.
-struct EndsWith<'a>(&'a Reins);
+struct EndLoadOnDrop<'a>(&'a LoadControl);
 
-impl Drop for EndsWith<'_> {
+impl Drop for EndLoadOnDrop<'_> {
     fn drop(&mut self) {
-        self.0.call.store(END, Release);
+        self.0.command.store(END, Release);
     }
 }
 
 /// Subtracts a thread from the count when it ends, for whatever reason.
-struct Counted<'a>(&'a Reins);
+struct ThreadCount<'a>(&'a LoadControl);
 
-impl Drop for Counted<'_> {
+impl Drop for ThreadCount<'_> {
     fn drop(&mut self) {
         self.0.threads.fetch_sub(1, Release);
     }
@@ -125,38 +125,39 @@ impl Drop for Counted<'_> {
 /// If a thread cannot read its counters of waits.
 pub fn under_load<T>(
     pattern: &Pattern<'_>,
-    load: Load,
-    work: impl FnOnce(&Reins) -> T,
+    load: LoadSpec,
+    work: impl FnOnce(&LoadControl) -> T,
 ) -> io::Result<(T, LoadReport)> {
-    let reins = Reins { threads: (load.writers + load.readers).into(), ..Reins::default() };
+    let reins =
+        LoadControl { threads: (load.writers + load.readers).into(), ..LoadControl::default() };
     let (done, report) = thread::scope(|scope| {
         let writers = (0..load.writers).map(|number| {
-            let worker = Worker::new(pattern, &reins, load.seed ^ number as u64);
+            let worker = LoadWorker::new(pattern, &reins, load.seed ^ number as u64);
             scope.spawn(move || worker.write(number, load.writers))
         });
         let writers: Vec<_> = writers.collect();
         let readers = (0..load.readers).map(|number| {
-            let worker = Worker::new(pattern, &reins, !load.seed ^ number as u64);
+            let worker = LoadWorker::new(pattern, &reins, !load.seed ^ number as u64);
             scope.spawn(move || worker.read())
         });
         let threads: Vec<_> = writers.into_iter().chain(readers.collect::<Vec<_>>()).collect();
-        let end = EndsWith(&reins);
+        let end = EndLoadOnDrop(&reins);
         let done = work(&reins);
         drop(end);
         join(threads).map(|report| (done, report))
     })?;
     let mut report = LoadReport {
-        pages_written: reins.written.load(Relaxed),
-        pages_read: reins.read.load(Relaxed),
+        pages_written: reins.written_pages.load(Relaxed),
+        pages_read: reins.read_pages.load(Relaxed),
         ..report
     };
     report.findings.add(&pattern.check_all());
     Ok((done, report))
 }
 
-type Thread<'scope> = ScopedJoinHandle<'scope, io::Result<(Findings, Stalls)>>;
+type LoadThread<'scope> = ScopedJoinHandle<'scope, io::Result<(Findings, StallTimes)>>;
 
-fn join(threads: Vec<Thread<'_>>) -> io::Result<LoadReport> {
+fn join(threads: Vec<LoadThread<'_>>) -> io::Result<LoadReport> {
     let mut report = LoadReport::default();
     for thread in threads {
         let result = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -168,53 +169,58 @@ fn join(threads: Vec<Thread<'_>>) -> io::Result<LoadReport> {
 }
 
 /// A thread of the load.
-struct Worker<'a> {
+struct LoadWorker<'a> {
     pattern: &'a Pattern<'a>,
-    reins: &'a Reins,
-    dice: Dice,
+    control: &'a LoadControl,
+    random: Xorshift64,
     findings: Findings,
 }
 
-impl<'a> Worker<'a> {
-    fn new(pattern: &'a Pattern<'a>, reins: &'a Reins, seed: u64) -> Self {
-        Self { pattern, reins, dice: Dice::new(seed), findings: Findings::default() }
+impl<'a> LoadWorker<'a> {
+    fn new(pattern: &'a Pattern<'a>, reins: &'a LoadControl, seed: u64) -> Self {
+        Self {
+            pattern,
+            control: reins,
+            random: Xorshift64::new(seed),
+            findings: Findings::default(),
+        }
     }
 
     /// Writes random pages of share `number` out of `writers` shares.
-    fn write(mut self, number: usize, writers: usize) -> io::Result<(Findings, Stalls)> {
-        let _counted = Counted(self.reins);
+    fn write(mut self, number: usize, writers: usize) -> io::Result<(Findings, StallTimes)> {
+        let _counted = ThreadCount(self.control);
         let share = (self.pattern.pages() - number).div_ceil(writers);
-        let mut touches = Touches::of_this_thread()?;
-        while let Some(watched) = self.reins.next() {
-            let page = self.dice.below(share) * writers + number;
-            touches.time_if(watched, || self.pattern.touch(page))?;
+        let mut touches = TouchTimer::of_this_thread()?;
+        while let Some(watched) = self.control.next_command() {
+            let page = self.random.below(share) * writers + number;
+            touches.time_touch_if(watched, || self.pattern.touch(page))?;
             let began = Instant::now();
             self.pattern.write(page, &mut self.findings);
-            self.reins.written.fetch_add(1, Relaxed);
+            self.control.written_pages.fetch_add(1, Relaxed);
             if began.elapsed() > LONG_VISIT {
-                touches.look()?;
+                touches.read_counters()?;
             }
         }
         Ok((self.findings, touches.into_stalls()))
     }
 
-    fn read(mut self) -> io::Result<(Findings, Stalls)> {
-        let _counted = Counted(self.reins);
-        let mut seen = self.pattern.unseen();
-        let mut touches = Touches::of_this_thread()?;
-        while let Some(watched) = self.reins.next() {
-            touches.look()?;
-            for _ in 0..READS {
-                let page = self.dice.below(self.pattern.pages());
-                touches.time_if(watched, || self.pattern.touch(page))?;
+    fn read(mut self) -> io::Result<(Findings, StallTimes)> {
+        let _counted = ThreadCount(self.control);
+        let mut seen = self.pattern.new_view();
+        let mut touches = TouchTimer::of_this_thread()?;
+        while let Some(watched) = self.control.next_command() {
+            touches.read_counters()?;
+            for _ in 0..READS_PER_BURST {
+                let page = self.random.below(self.pattern.pages());
+                touches.time_touch_if(watched, || self.pattern.touch(page))?;
                 let began = Instant::now();
                 self.pattern.read(page, &mut seen, &mut self.findings);
                 if began.elapsed() > LONG_VISIT {
-                    touches.look()?;
+                    touches.read_counters()?;
                 }
             }
-            self.reins.read.fetch_add(READS as u64, Relaxed);
-            thread::sleep(READER_RESTS);
+            self.control.read_pages.fetch_add(READS_PER_BURST as u64, Relaxed);
+            thread::sleep(READER_PAUSE);
         }
         Ok((self.findings, touches.into_stalls()))
     }
@@ -222,7 +228,7 @@ impl<'a> Worker<'a> {
 
 #[cfg(test)]
 mod tests {
-    use nodeward_linux::patience::wait_until;
+    use nodeward_linux::test_wait::wait_until;
 
     use super::*;
 
@@ -234,7 +240,7 @@ mod tests {
     }
 
     /// Runs a load on a region, and calls `harm` in the middle.
-    fn run(load: Load, harm: impl FnOnce(&[AtomicU64])) -> LoadReport {
+    fn run(load: LoadSpec, harm: impl FnOnce(&[AtomicU64])) -> LoadReport {
         let words = region();
         let pattern = Pattern::fill(&words, PAGE_BYTES);
         let (_, report) = under_load(&pattern, load, |reins| {
@@ -251,7 +257,7 @@ mod tests {
     /// Goal: many threads on correct memory find nothing, and report their work.
     #[test]
     fn memory_that_behaves_is_clean() {
-        let report = run(Load { writers: 3, readers: 2, seed: 1 }, |_| {});
+        let report = run(LoadSpec { writers: 3, readers: 2, seed: 1 }, |_| {});
         assert!(report.findings.is_clean(), "{:?}", report.findings);
         assert!(report.pages_written >= 10 * PAGES as u64);
         assert!(report.stalls.report().touches.count > 0);
@@ -260,7 +266,7 @@ mod tests {
     /// Goal: one word that is changed behind the threads' back is found.
     #[test]
     fn one_lost_word_is_found() {
-        let report = run(Load { writers: 2, readers: 1, seed: 2 }, |words| {
+        let report = run(LoadSpec { writers: 2, readers: 1, seed: 2 }, |words| {
             words[7 * PAGE_BYTES / 8 + 3].fetch_sub(1, Relaxed);
         });
         assert_eq!(report.findings.lost_writes, 1);
@@ -272,7 +278,7 @@ mod tests {
     fn a_load_rests_when_it_is_told_to() {
         let words = region();
         let pattern = Pattern::fill(&words, PAGE_BYTES);
-        let load = Load { writers: 2, readers: 1, seed: 3 };
+        let load = LoadSpec { writers: 2, readers: 1, seed: 3 };
         let ((before, after), report) = under_load(&pattern, load, |reins| {
             reins.run(false);
             reins.pause();

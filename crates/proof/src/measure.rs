@@ -2,30 +2,30 @@
 //! compared with, so that a drift of the host's speed affects both alike.
 
 mod against_memcpy;
-mod others;
+mod extras;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nodeward_linux::{Linux, own};
+use nodeward_linux::{Linux, own_process};
 use nodeward_machine::Machine;
 use nodeward_model::CpuId;
 use nodeward_pager::{Copier, Memcpy, Mode, PageSize, copiers};
 use nodeward_policy::workers;
 use serde::Serialize;
 
-pub use against_memcpy::{Cell, SpentShares, WriterRate};
-pub use others::{KernelCell, LanesCell, LazyCell, StallCell, Vmas};
+pub use against_memcpy::{MemcpyCell, StepTimeShares, WriterRate};
+pub use extras::{KernelCell, LanesCell, LazyCell, StallCell, VmaCount};
 
-use crate::subject::{SubjectOptions, system};
-use crate::{Buffers, Error, Findings, Nodes, Pattern, Progress, Subject};
+use crate::measured_region::{MeasuredRegionOptions, system};
+use crate::{BenchProgress, CopyBuffers, Error, Findings, MeasuredRegion, NodeRoute, Pattern};
 
 /// Minimum number of rounds for a median, after one that does not count.
 const ROUNDS_MIN: usize = 3;
 
 /// Number of tries of each copy routine in search of the fastest.
-const TRIES: usize = 2;
+const COPY_TRIES: usize = 2;
 
 /// Pool size of a pager that is to use fresh pages: next to nothing.
 const NO_POOL: u64 = 2 << 20;
@@ -60,7 +60,7 @@ pub enum Extra {
 
 /// The plan of a benchmark.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct MeasurePlan {
     /// Size of the region in bytes.
     pub bytes: usize,
     /// Page sizes; one row each.
@@ -72,7 +72,7 @@ pub struct Plan {
     /// Measurements beside the table.
     pub extras: Vec<Extra>,
     /// Nodes between which pages move.
-    pub nodes: Nodes,
+    pub nodes: NodeRoute,
     /// Approximate time per series.
     pub time: Duration,
     /// The budget of [`Extra::Stall`].
@@ -83,7 +83,7 @@ pub struct Plan {
 
 /// The results for one page size.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct BenchRow {
     /// `4k` or `2m`.
     pub page: &'static str,
     /// The method by which pages moved: `move`, `remap` or `kernel`; `None` if nothing was
@@ -94,7 +94,7 @@ pub struct Row {
     /// Name of the pager's copier; `None` if the kernel copies.
     pub copier: Option<&'static str>,
     /// The cells of the table.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<MemcpyCell>,
     /// Lazy against eager migration.
     pub lazy: Option<LazyCell>,
     /// Migration under a stall budget.
@@ -102,14 +102,14 @@ pub struct Row {
     /// Many lanes against one.
     pub lanes: Option<LanesCell>,
     /// Number of mappings.
-    pub vmas: Option<Vmas>,
+    pub vmas: Option<VmaCount>,
     /// Against the kernel: recycled, one-way, and as the pager chooses.
     pub kernel: Vec<KernelCell>,
     /// Findings of all checks of this row.
     pub findings: Findings,
 }
 
-impl Row {
+impl BenchRow {
     fn empty(page: PageSize) -> Self {
         Self {
             page: page_name(page),
@@ -135,8 +135,8 @@ pub fn page_name(page: PageSize) -> &'static str {
     }
 }
 
-impl Plan {
-    fn most_lanes(&self) -> u32 {
+impl MeasurePlan {
+    fn lanes_max(&self) -> u32 {
         self.lanes.iter().copied().max().unwrap_or(1)
     }
 
@@ -144,15 +144,16 @@ impl Plan {
         self.extras.contains(&extra)
     }
 
-    fn subject(&self, page: PageSize, pool_bytes: u64, mode: Mode) -> SubjectOptions {
-        let (bytes, lanes, nodes) = (self.bytes, self.most_lanes(), self.nodes);
-        SubjectOptions { bytes, page, mode, pool_bytes, lanes, nodes }
+    fn region_options(&self, page: PageSize, pool_bytes: u64, mode: Mode) -> MeasuredRegionOptions {
+        let (bytes, lanes, nodes) = (self.bytes, self.lanes_max(), self.nodes);
+        MeasuredRegionOptions { bytes, page, mode, pool_bytes, lanes, nodes }
     }
 
     /// Opens a subject with kept pages for the whole region.
-    fn recycling(&self, page: PageSize) -> Result<Subject, Error> {
-        let subject = Subject::open(self.subject(page, self.bytes as u64, Mode::Auto))?;
-        if subject.moves_what_is_there() {
+    fn open_recycling(&self, page: PageSize) -> Result<MeasuredRegion, Error> {
+        let subject =
+            MeasuredRegion::open(self.region_options(page, self.bytes as u64, Mode::Auto))?;
+        if subject.can_move_in_place() {
             subject.fill_pools()?;
         }
         Ok(subject)
@@ -160,7 +161,7 @@ impl Plan {
 
     /// Returns the number of series for one page size.
     fn series(&self) -> usize {
-        let kernel = 3 * usize::from(self.wants(Extra::Kernel) && self.nodes.differ());
+        let kernel = 3 * usize::from(self.wants(Extra::Kernel) && self.nodes.are_distinct());
         let others = [Extra::Lazy, Extra::Stall, Extra::Lanes].map(|extra| self.wants(extra));
         let others = others.into_iter().filter(|&wanted| wanted).count();
         self.columns.len() * self.lanes.len() + others + kernel
@@ -172,43 +173,47 @@ impl Plan {
 ///
 /// # Errors
 /// If there is no memory for it, or nothing can move on this machine.
-pub fn measure(plan: &Plan, progress: &Progress) -> Result<Vec<Row>, Error> {
+pub fn measure(plan: &MeasurePlan, progress: &BenchProgress) -> Result<Vec<BenchRow>, Error> {
     let total = plan.time * u32::try_from(plan.pages.len() * plan.series()).unwrap_or(u32::MAX);
-    progress.expect(u64::try_from(total.as_millis()).unwrap_or(u64::MAX));
+    progress.set_total(u64::try_from(total.as_millis()).unwrap_or(u64::MAX));
     let pages = plan.pages.iter().take_while(|_| !progress.cancel().is_cancelled());
-    pages.map(|&page| Bench::new(plan, page, progress)?.row()).collect()
+    pages.map(|&page| PageSizeBench::new(plan, page, progress)?.row()).collect()
 }
 
 /// One row while it is measured.
-struct Bench<'a> {
-    plan: &'a Plan,
+struct PageSizeBench<'a> {
+    plan: &'a MeasurePlan,
     page: PageSize,
-    progress: &'a Progress,
+    progress: &'a BenchProgress,
     /// CPUs of the threads that copy or pull; empty for any, on a machine with one node.
     cpus: Vec<CpuId>,
     machine: Linux,
     /// The fastest copier, by number of threads.
     fastest: BTreeMap<u32, Arc<dyn Copier>>,
-    row: Row,
+    row: BenchRow,
 }
 
-impl<'a> Bench<'a> {
-    fn new(plan: &'a Plan, page: PageSize, progress: &'a Progress) -> Result<Self, Error> {
+impl<'a> PageSizeBench<'a> {
+    fn new(
+        plan: &'a MeasurePlan,
+        page: PageSize,
+        progress: &'a BenchProgress,
+    ) -> Result<Self, Error> {
         let machine = Linux::open();
-        let cpus = match plan.nodes.differ() {
+        let cpus = match plan.nodes.are_distinct() {
             true => {
                 let to = [plan.nodes.to].into_iter().collect();
-                workers::cpus(&machine.topology()?, &to, &machine.usable_cpus()?)
+                workers::worker_cpus(&machine.topology()?, &to, &machine.usable_cpus()?)
             }
             false => Vec::new(),
         };
-        let (fastest, row) = (BTreeMap::new(), Row::empty(page));
+        let (fastest, row) = (BTreeMap::new(), BenchRow::empty(page));
         Ok(Self { plan, page, progress, cpus, machine, fastest, row })
     }
 
-    fn row(mut self) -> Result<Row, Error> {
+    fn row(mut self) -> Result<BenchRow, Error> {
         match self.fill() {
-            Err(Error::Pager(nodeward_pager::Error::NoHugePages { why })) => {
+            Err(Error::Pager(nodeward_pager::Error::NoHugePages { reason: why })) => {
                 self.row.why = Some(format!("no huge pages: {why}"));
             }
             other => other?,
@@ -217,28 +222,29 @@ impl<'a> Bench<'a> {
     }
 
     fn fill(&mut self) -> Result<(), Error> {
-        if self.plan.columns.contains(&Column::OneWay) && !self.is_over() {
+        if self.plan.columns.contains(&Column::OneWay) && !self.is_cancelled() {
             self.one_way()?;
         }
-        if !self.is_over() {
+        if !self.is_cancelled() {
             self.recycled()?;
         }
         self.against_kernel()
     }
 
     /// Returns whether the end is requested; then nothing new begins.
-    fn is_over(&self) -> bool {
+    fn is_cancelled(&self) -> bool {
         self.progress.cancel().is_cancelled()
     }
 
     fn one_way(&mut self) -> Result<(), Error> {
-        let subject = Subject::open(self.plan.subject(self.page, NO_POOL, Mode::Auto))?;
-        self.note(&subject);
-        if !subject.moves_what_is_there() {
+        let subject =
+            MeasuredRegion::open(self.plan.region_options(self.page, NO_POOL, Mode::Auto))?;
+        self.record_backend(&subject);
+        if !subject.can_move_in_place() {
             return Ok(()); // all pages of the kernel are fresh: the other columns cover it
         }
         let pattern = pattern(&subject);
-        self.columns(&subject, &pattern, &[Column::OneWay])
+        self.measure_cells(&subject, &pattern, &[Column::OneWay])
     }
 
     fn recycled(&mut self) -> Result<(), Error> {
@@ -248,33 +254,33 @@ impl<'a> Bench<'a> {
         if of_table.is_empty() && !others.iter().any(|&extra| self.plan.wants(extra)) {
             return Ok(());
         }
-        let mappings = own::mappings().map_err(system("counting our mappings"))?;
-        let subject = self.plan.recycling(self.page)?;
-        self.note(&subject);
+        let mappings = own_process::mappings().map_err(system("counting our mappings"))?;
+        let subject = self.plan.open_recycling(self.page)?;
+        self.record_backend(&subject);
         let pattern = pattern(&subject);
-        self.columns(&subject, &pattern, &of_table)?;
-        self.others(&subject, &pattern, mappings)
+        self.measure_cells(&subject, &pattern, &of_table)?;
+        self.measure_extras(&subject, &pattern, mappings)
     }
 
-    fn columns(
+    fn measure_cells(
         &mut self,
-        subject: &Subject,
+        subject: &MeasuredRegion,
         pattern: &Pattern<'_>,
         columns: &[Column],
     ) -> Result<(), Error> {
         if columns.is_empty() {
             return Ok(());
         }
-        let Plan { bytes, nodes, .. } = *self.plan;
-        let mut buffers = Buffers::new(bytes, self.page, nodes, self.cpus.clone())
+        let MeasurePlan { bytes, nodes, .. } = *self.plan;
+        let mut buffers = CopyBuffers::new(bytes, self.page, nodes, self.cpus.clone())
             .map_err(system("two buffers of the region's size for memcpy"))?;
         for &lanes in &self.plan.lanes {
-            if self.is_over() {
+            if self.is_cancelled() {
                 break;
             }
             let copier = self.fastest(&mut buffers, lanes)?;
             for &column in columns {
-                if self.is_over() {
+                if self.is_cancelled() {
                     break;
                 }
                 let cell = self.cell(subject, pattern, &mut buffers, &*copier, column, lanes)?;
@@ -286,12 +292,12 @@ impl<'a> Bench<'a> {
     }
 
     /// Returns the fastest copier with this many threads, on memory that is not in the caches.
-    fn fastest(&mut self, buffers: &mut Buffers, lanes: u32) -> Result<Arc<dyn Copier>, Error> {
+    fn fastest(&mut self, buffers: &mut CopyBuffers, lanes: u32) -> Result<Arc<dyn Copier>, Error> {
         if let Some(known) = self.fastest.get(&lanes) {
             return Ok(Arc::clone(known));
         }
         let mut best: (Duration, Arc<dyn Copier>) = (Duration::MAX, Arc::new(Memcpy));
-        for _ in 0..TRIES {
+        for _ in 0..COPY_TRIES {
             for copier in copiers() {
                 let took = buffers.copy(&*copier, lanes as usize).map_err(system("memcpy"))?;
                 if took < best.0 {
@@ -303,8 +309,8 @@ impl<'a> Bench<'a> {
         Ok(best.1)
     }
 
-    fn note(&mut self, subject: &Subject) {
-        self.row.road = Some(subject.pager().road().name());
+    fn record_backend(&mut self, subject: &MeasuredRegion) {
+        self.row.road = Some(subject.pager().backend().name());
         self.row.why = subject.pager().why_not_faster().map(str::to_owned);
         self.row.copier = subject.pager().copier();
     }
@@ -316,7 +322,7 @@ impl<'a> Bench<'a> {
         let mut done = Vec::new();
         let (began, mut shown) = (Instant::now(), Duration::ZERO);
         while done.len() < ROUNDS_MIN || began.elapsed() < self.plan.time {
-            if self.is_over() {
+            if self.is_cancelled() {
                 break;
             }
             done.push(round(done.len() + 1)?);
@@ -330,6 +336,6 @@ impl<'a> Bench<'a> {
     }
 }
 
-fn pattern(subject: &Subject) -> Pattern<'_> {
-    Pattern::fill(subject.words(), subject.base_bytes() as usize)
+fn pattern(subject: &MeasuredRegion) -> Pattern<'_> {
+    Pattern::fill(subject.words(), subject.base_page_bytes() as usize)
 }

@@ -6,41 +6,47 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nodeward_linux::own::{Area, Backing, Usage};
-use nodeward_linux::{Linux, policy};
+use nodeward_linux::own_process::{AreaAdvice, AreaBacking, MappedArea};
+use nodeward_linux::{Linux, mempolicy};
 use nodeward_machine::Machine;
 use nodeward_model::{CpuId, NodeId};
 use nodeward_pager::{Copier, PageSize};
 
-use crate::Nodes;
+use crate::NodeRoute;
 
 /// Bytes copied at a time, as in a batch of the pager.
 const BATCH_BYTES: usize = 2 << 20;
 
 /// Two buffers of ordinary memory, each as large as the region, copied to and fro.
-pub struct Buffers {
-    areas: [Memory; 2],
+pub struct CopyBuffers {
+    areas: [BufferArea; 2],
     /// CPUs of the threads; empty for any.
     cpus: Vec<CpuId>,
     machine: Linux,
-    back: bool,
+    is_reversed: bool,
 }
 
 /// A mapping, and the part of it that begins at a huge page.
-struct Memory {
-    area: Area,
+struct BufferArea {
+    area: MappedArea,
     part: Range<usize>,
 }
 
-impl Buffers {
+impl CopyBuffers {
     /// Maps and populates one buffer on `nodes.from` and the other on `nodes.to`, with pages of
     /// this size. Copying threads run on `cpus` in turn, anywhere if it is empty.
     ///
     /// # Errors
     /// If there is not enough memory.
-    pub fn new(bytes: usize, page: PageSize, nodes: Nodes, cpus: Vec<CpuId>) -> io::Result<Self> {
-        let areas = [Memory::on(nodes.from, bytes, page)?, Memory::on(nodes.to, bytes, page)?];
-        Ok(Self { areas, cpus, machine: Linux::open(), back: false })
+    pub fn new(
+        bytes: usize,
+        page: PageSize,
+        nodes: NodeRoute,
+        cpus: Vec<CpuId>,
+    ) -> io::Result<Self> {
+        let areas =
+            [BufferArea::on(nodes.from, bytes, page)?, BufferArea::on(nodes.to, bytes, page)?];
+        Ok(Self { areas, cpus, machine: Linux::open(), is_reversed: false })
     }
 
     /// Copies one buffer to the other with `threads` threads; the next call copies back. Returns
@@ -50,8 +56,8 @@ impl Buffers {
     /// None in practice: the buffers are private memory.
     pub fn copy(&mut self, copier: &dyn Copier, threads: usize) -> io::Result<Duration> {
         let [one, other] = &mut self.areas;
-        let (from, to) = if self.back { (other, one) } else { (one, other) };
-        self.back = !self.back;
+        let (from, to) = if self.is_reversed { (other, one) } else { (one, other) };
+        self.is_reversed = !self.is_reversed;
         let (from, to) = (from.content()?, to.content()?);
         let share = from.len().div_ceil(threads).next_multiple_of(BATCH_BYTES);
         let shares: Vec<_> = to.chunks_mut(share).zip(from.chunks(share)).collect();
@@ -60,7 +66,7 @@ impl Buffers {
         thread::scope(|scope| {
             let copy = |(number, (to, from)): (usize, (&'_ mut [u8], &'_ [u8]))| {
                 if let Some(cpu) = cpus.get(number % cpus.len().max(1)) {
-                    machine.stay_on(*cpu);
+                    machine.pin_current_thread(*cpu);
                 }
                 start.wait();
                 let began = Instant::now();
@@ -79,12 +85,12 @@ impl Buffers {
     }
 }
 
-impl Memory {
+impl BufferArea {
     fn on(node: NodeId, bytes: usize, page: PageSize) -> io::Result<Self> {
-        let area = Area::map(bytes + BATCH_BYTES, Backing::Anonymous)?;
+        let area = MappedArea::map(bytes + BATCH_BYTES, AreaBacking::Anonymous)?;
         area.advise(match page {
-            PageSize::Base => Usage::BasePages,
-            PageSize::Huge => Usage::HugePages,
+            PageSize::Base => AreaAdvice::BasePages,
+            PageSize::Huge => AreaAdvice::HugePages,
         })?;
         let first = area.address().next_multiple_of(BATCH_BYTES as u64) - area.address();
         let first = first as usize;
@@ -92,7 +98,7 @@ impl Memory {
         // A thread of its own, so that its memory policy ends with it.
         thread::scope(|scope| {
             let populated = scope.spawn(|| -> io::Result<()> {
-                policy::bind_memory(&[node].into_iter().collect())?;
+                mempolicy::bind_memory(&[node].into_iter().collect())?;
                 memory.content()?.fill(0x5a);
                 Ok(())
             });
@@ -132,14 +138,14 @@ mod tests {
     #[test]
     fn all_of_it_is_copied() {
         let bytes = 3 * BATCH_BYTES;
-        let nodes = Nodes { from: NodeId(0), to: NodeId(0) };
-        let mut buffers = Buffers::new(bytes, PageSize::Base, nodes, Vec::new()).unwrap();
+        let nodes = NodeRoute { from: NodeId(0), to: NodeId(0) };
+        let mut buffers = CopyBuffers::new(bytes, PageSize::Base, nodes, Vec::new()).unwrap();
         buffers.areas[0].content().unwrap().fill(7);
         for threads in 1..=4 {
             let copied = Counting(AtomicUsize::new(0));
             buffers.copy(&copied, threads).unwrap();
             assert_eq!(copied.0.into_inner(), bytes, "{threads} threads");
-            let ended = if buffers.back { 1 } else { 0 };
+            let ended = if buffers.is_reversed { 1 } else { 0 };
             assert!(buffers.areas[ended].content().unwrap().iter().all(|&byte| byte == 7));
         }
     }

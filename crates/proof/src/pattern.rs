@@ -8,32 +8,32 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::{Findings, Wrong};
+use crate::{Findings, WrongWord};
 
 /// Counts take 24 bits and wrap around; 40 bits are left for the index (8 TiB).
-const TURN_BITS: u32 = 24;
-const TURN_MASK: u32 = (1 << TURN_BITS) - 1;
+const COUNT_BITS: u32 = 24;
+const COUNT_MASK: u32 = (1 << COUNT_BITS) - 1;
 
 /// Returns the value of a word after `turn` writes. Never zero, so that an empty page is detected.
 fn value(word: usize, turn: u32) -> u64 {
-    (word as u64 + 1) << TURN_BITS | u64::from(turn & TURN_MASK)
+    (word as u64 + 1) << COUNT_BITS | u64::from(turn & COUNT_MASK)
 }
 
 /// Returns the number of writes that a value holds.
-pub(crate) fn turn(value: u64) -> u32 {
-    value as u32 & TURN_MASK
+pub(crate) fn write_count(value: u64) -> u32 {
+    value as u32 & COUNT_MASK
 }
 
 /// Returns the word that a value belongs to; `None` if the high bits are zero.
 pub(crate) fn owner(value: u64) -> Option<usize> {
-    ((value >> TURN_BITS) as usize).checked_sub(1)
+    ((value >> COUNT_BITS) as usize).checked_sub(1)
 }
 
 /// Returns whether count `one` is before `other`, modulo the wrap-around. Counts that belong
 /// together are never half a round apart; such counts are each before the other, so that they count
 /// as wrong.
-fn before(one: u32, other: u32) -> bool {
-    one != other && (other.wrapping_sub(one) & TURN_MASK) <= TURN_MASK / 2 + 1
+fn is_before(one: u32, other: u32) -> bool {
+    one != other && (other.wrapping_sub(one) & COUNT_MASK) <= COUNT_MASK / 2 + 1
 }
 
 /// A region and its expected content.
@@ -41,19 +41,19 @@ fn before(one: u32, other: u32) -> bool {
 pub struct Pattern<'a> {
     words: &'a [AtomicU64],
     page_words: usize,
-    pages: Vec<Page>,
+    pages: Vec<WriteCounts>,
 }
 
 /// The number of writes of a page: `begun` is ahead of `done` during a write.
 #[derive(Debug, Default)]
-struct Page {
+struct WriteCounts {
     begun: AtomicU32,
     done: AtomicU32,
 }
 
 /// The counts that one reader has seen of each page, below which none may fall for it.
 #[derive(Debug)]
-pub(crate) struct Seen(Vec<u32>);
+pub(crate) struct ReaderView(Vec<u32>);
 
 impl<'a> Pattern<'a> {
     /// Fills a region with pages of `page_bytes` bytes. `words` must be whole pages.
@@ -62,7 +62,7 @@ impl<'a> Pattern<'a> {
             word.store(value(index, 0), Relaxed);
         }
         let page_words = page_bytes / size_of::<u64>();
-        let pages = (0..words.len() / page_words).map(|_| Page::default()).collect();
+        let pages = (0..words.len() / page_words).map(|_| WriteCounts::default()).collect();
         Self { words, page_words, pages }
     }
 
@@ -80,12 +80,12 @@ impl<'a> Pattern<'a> {
     pub fn write(&self, page: usize, findings: &mut Findings) {
         let count = &self.pages[page];
         let turn = count.done.load(Relaxed);
-        let next = turn.wrapping_add(1) & TURN_MASK;
+        let next = turn.wrapping_add(1) & COUNT_MASK;
         count.begun.store(next, Relaxed);
         for (word, content) in self.page(page) {
             let (expected, found) = (value(word, turn), content.load(Relaxed));
             if found != expected {
-                findings.lost(Wrong { word, expected, found });
+                findings.record_lost(WrongWord { word, expected, found });
             }
             content.store(value(word, next), Release);
         }
@@ -93,24 +93,24 @@ impl<'a> Pattern<'a> {
     }
 
     /// Checks every word of a page that another thread may be writing.
-    pub(crate) fn read(&self, page: usize, seen: &mut Seen, findings: &mut Findings) {
+    pub(crate) fn read(&self, page: usize, seen: &mut ReaderView, findings: &mut Findings) {
         let mut least = self.pages[page].done.load(Acquire);
         for (word, content) in self.page(page).rev() {
             let found = content.load(Acquire);
-            if word == page * self.page_words && before(least, seen.0[page]) {
+            if word == page * self.page_words && is_before(least, seen.0[page]) {
                 least = seen.0[page];
             }
-            if owner(found) != Some(word) || before(turn(found), least) {
-                findings.torn(Wrong { word, expected: value(word, least), found });
+            if owner(found) != Some(word) || is_before(write_count(found), least) {
+                findings.record_torn(WrongWord { word, expected: value(word, least), found });
             } else {
-                least = turn(found);
+                least = write_count(found);
             }
         }
         let most = self.pages[page].begun.load(Relaxed);
-        if before(most, least) {
+        if is_before(most, least) {
             let word = page * self.page_words;
             let (expected, found) = (value(word, most), value(word, least));
-            findings.torn(Wrong { word, expected, found });
+            findings.record_torn(WrongWord { word, expected, found });
         }
         seen.0[page] = least;
     }
@@ -123,7 +123,7 @@ impl<'a> Pattern<'a> {
             for (word, content) in self.page(page) {
                 let (expected, found) = (value(word, turn), content.load(Acquire));
                 if found != expected {
-                    findings.lost(Wrong { word, expected, found });
+                    findings.record_lost(WrongWord { word, expected, found });
                 }
             }
         }
@@ -131,8 +131,8 @@ impl<'a> Pattern<'a> {
     }
 
     /// Returns the record of a reader that has read nothing yet.
-    pub(crate) fn unseen(&self) -> Seen {
-        Seen(self.pages.iter().map(|page| page.done.load(Acquire)).collect())
+    pub(crate) fn new_view(&self) -> ReaderView {
+        ReaderView(self.pages.iter().map(|page| page.done.load(Acquire)).collect())
     }
 
     fn page(&self, page: usize) -> impl DoubleEndedIterator<Item = (usize, &'a AtomicU64)> {
@@ -174,7 +174,7 @@ mod tests {
     fn found(pattern: &Pattern, page: usize) -> (u64, u64, u64) {
         let last = pattern.check_all().lost_writes;
         let mut read = Findings::default();
-        pattern.read(page, &mut pattern.unseen(), &mut read);
+        pattern.read(page, &mut pattern.new_view(), &mut read);
         let mut written = Findings::default();
         pattern.write(page, &mut written);
         (written.lost_writes, read.torn_reads, last)
@@ -187,7 +187,7 @@ mod tests {
             let words = region();
             let pattern = pattern(&words);
             let mut findings = Findings::default();
-            let mut seen = pattern.unseen();
+            let mut seen = pattern.new_view();
             for page in pages {
                 pattern.write(page, &mut findings);
                 pattern.read(page, &mut seen, &mut findings);
@@ -264,10 +264,10 @@ mod tests {
             words[written].store(value(written, 1), Relaxed);
         }
         let mut findings = Findings::default();
-        pattern.read(0, &mut pattern.unseen(), &mut findings);
+        pattern.read(0, &mut pattern.new_view(), &mut findings);
         assert!(findings.is_clean(), "a write that goes on is no fault");
         words[0].store(value(0, 0), Relaxed); // word 0 was written before words 1 and 2
-        pattern.read(0, &mut pattern.unseen(), &mut findings);
+        pattern.read(0, &mut pattern.new_view(), &mut findings);
         assert_eq!((findings.torn_reads, findings.lost_writes), (1, 0));
     }
 
@@ -277,7 +277,7 @@ mod tests {
     fn a_word_that_goes_back_is_found() {
         let words = region();
         let pattern = pattern(&words);
-        let (mut seen, mut findings) = (pattern.unseen(), Findings::default());
+        let (mut seen, mut findings) = (pattern.new_view(), Findings::default());
         pattern.pages[0].begun.store(1, Relaxed);
         words[0].store(value(0, 1), Relaxed);
         pattern.read(0, &mut seen, &mut findings);
@@ -301,18 +301,18 @@ mod tests {
     fn counts_go_round() {
         let words = region();
         let pattern = pattern(&words);
-        let (mut seen, mut findings) = (pattern.unseen(), Findings::default());
+        let (mut seen, mut findings) = (pattern.new_view(), Findings::default());
         for (number, page) in pattern.pages.iter().enumerate() {
-            page.done.store(TURN_MASK - 1, Relaxed);
+            page.done.store(COUNT_MASK - 1, Relaxed);
             overwrite(
                 &words,
                 number,
                 &(0..WORDS)
-                    .map(|word| value(number * WORDS + word, TURN_MASK - 1))
+                    .map(|word| value(number * WORDS + word, COUNT_MASK - 1))
                     .collect::<Vec<_>>(),
             );
         }
-        seen.0.fill(TURN_MASK - 1);
+        seen.0.fill(COUNT_MASK - 1);
         for _ in 0..4 {
             pattern.write(0, &mut findings);
             pattern.read(0, &mut seen, &mut findings);

@@ -4,12 +4,12 @@
 //! each once and frees them all.
 
 mod cells;
-mod course;
-mod crew;
-mod ours;
+mod contenders;
 #[cfg(feature = "peers")]
 mod peers;
-mod source;
+mod pinned_threads;
+mod timeline;
+mod workload;
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,18 +18,18 @@ use std::time::Duration;
 use nodeward_linux::Linux;
 use nodeward_machine::Machine;
 use nodeward_model::CpuId;
-use nodeward_policy::pcp::Tuning;
+use nodeward_policy::pcp::TunerKind;
 use serde::Serialize;
 
 pub use cells::{PoolCell, Ratio};
-pub use course::{Course, Look, PeriodVisits, PureFlow};
+pub use timeline::{PeriodVisits, PoolSample, PoolTimeline, PureFlow};
 
-use crate::{Error, Progress};
+use crate::{BenchProgress, Error};
 
 /// An allocator that takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Contender {
+pub enum PoolContender {
     /// The kernel: mmap, touch, munmap.
     Kernel,
     /// mimalloc, which calls itself a general purpose allocator.
@@ -44,7 +44,7 @@ pub enum Contender {
     PoolEvents,
 }
 
-impl Contender {
+impl PoolContender {
     /// All contenders, in the order of tables.
     pub const ALL: [Self; 6] = [
         Self::Kernel,
@@ -56,7 +56,7 @@ impl Contender {
     ];
 
     /// The contenders that others are compared with.
-    pub const MEASURES: [Self; 3] = [Self::Kernel, Self::Mimalloc, Self::Jemalloc];
+    pub const REFERENCES: [Self; 3] = [Self::Kernel, Self::Mimalloc, Self::Jemalloc];
 
     /// Returns the name in output.
     pub fn name(self) -> &'static str {
@@ -71,12 +71,12 @@ impl Contender {
     }
 
     /// Returns the tuning of a pool; `None` for other allocators.
-    pub fn tuning(self) -> Option<Tuning> {
+    pub fn tuning(self) -> Option<TunerKind> {
         match self {
             Self::Kernel | Self::Mimalloc | Self::Jemalloc => None,
-            Self::PoolFixed => Some(Tuning::Fixed),
-            Self::PoolDepth => Some(Tuning::Depth),
-            Self::PoolEvents => Some(Tuning::Events),
+            Self::PoolFixed => Some(TunerKind::Fixed),
+            Self::PoolDepth => Some(TunerKind::Depth),
+            Self::PoolEvents => Some(TunerKind::Events),
         }
     }
 
@@ -86,13 +86,13 @@ impl Contender {
     }
 }
 
-impl fmt::Display for Contender {
+impl fmt::Display for PoolContender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for Contender {
+impl FromStr for PoolContender {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -116,7 +116,7 @@ pub struct PoolPlan {
     /// Use huge pages for runs of all orders, not only for those longer than one page.
     pub huge: bool,
     /// Contenders.
-    pub contenders: Vec<Contender>,
+    pub contenders: Vec<PoolContender>,
     /// Time per number.
     pub time: Duration,
     /// Number of rounds that this time is divided into.
@@ -133,13 +133,13 @@ pub struct PoolPlan {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PoolReport {
     /// Contenders that this program was built without.
-    pub not_built_in: Vec<Contender>,
+    pub not_built_in: Vec<PoolContender>,
     /// Median time of two reads of the clock, which is part of every latency.
     pub clock_ns: u64,
     /// The table.
     pub cells: Vec<PoolCell>,
     /// Pools over time.
-    pub courses: Vec<Course>,
+    pub courses: Vec<PoolTimeline>,
     /// Pools between threads that only allocate and threads that only free.
     pub pure: Vec<PureFlow>,
 }
@@ -152,39 +152,39 @@ impl PoolReport {
 }
 
 /// The common parts of a measurement.
-struct Bench<'a> {
+struct PoolBench<'a> {
     plan: &'a PoolPlan,
-    progress: &'a Progress,
+    progress: &'a BenchProgress,
     machine: Linux,
     cpus: Vec<CpuId>,
-    contenders: Vec<Contender>,
+    contenders: Vec<PoolContender>,
 }
 
 /// Measures everything in the plan. A request to cancel ends it early, with the results so far.
 ///
 /// # Errors
 /// If there is no memory for it, or a pool refuses.
-pub fn measure_pool(plan: &PoolPlan, progress: &Progress) -> Result<PoolReport, Error> {
+pub fn measure_pool(plan: &PoolPlan, progress: &BenchProgress) -> Result<PoolReport, Error> {
     let machine = Linux::open();
     let (contenders, not_built_in) =
         plan.contenders.iter().partition(|contender| contender.is_built_in());
     let cpus = machine.usable_cpus()?.iter().collect();
-    let bench = Bench { plan, progress, machine, cpus, contenders };
-    progress.expect(u64::try_from(bench.expected().as_millis()).unwrap_or(u64::MAX));
+    let bench = PoolBench { plan, progress, machine, cpus, contenders };
+    progress.set_total(u64::try_from(bench.expected().as_millis()).unwrap_or(u64::MAX));
     let mut report = PoolReport { not_built_in, ..PoolReport::default() };
     report.clock_ns = cells::clock_ns();
     bench.cells(&mut report.cells)?;
-    bench.courses(&mut report)?;
+    bench.measure_timelines(&mut report)?;
     Ok(report)
 }
 
-impl Bench<'_> {
+impl PoolBench<'_> {
     /// Returns whether the end is requested; then nothing new begins.
-    fn is_over(&self) -> bool {
+    fn is_cancelled(&self) -> bool {
         self.progress.cancel().is_cancelled()
     }
 
-    fn pools(&self) -> impl Iterator<Item = Contender> {
+    fn pools(&self) -> impl Iterator<Item = PoolContender> {
         self.contenders.iter().copied().filter(|contender| contender.tuning().is_some())
     }
 
@@ -194,7 +194,7 @@ impl Bench<'_> {
         let groups = plan.threads.len() * plan.orders.len() * plan.zeroed.len();
         let cells = plan.time * u32::try_from(groups * self.contenders.len()).unwrap_or(u32::MAX);
         let pools = u32::try_from(self.pools().count()).unwrap_or(0);
-        cells + plan.period * pools * course::periods(plan)
+        cells + plan.period * pools * timeline::periods(plan)
     }
 
     fn page_bytes(&self) -> usize {
@@ -212,10 +212,10 @@ mod tests {
 
     #[test]
     fn contenders_have_names() {
-        for contender in Contender::ALL {
+        for contender in PoolContender::ALL {
             assert_eq!(contender.name().parse(), Ok(contender));
         }
-        let refused = "malloc".parse::<Contender>().unwrap_err();
+        let refused = "malloc".parse::<PoolContender>().unwrap_err();
         assert!(refused.contains("jemalloc, pool-fixed"), "{refused}");
     }
 }

@@ -7,15 +7,15 @@ use nodeward_pager::Cancel;
 
 /// The progress of a running measurement; another thread shows it.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct BenchProgress {
     done: AtomicU64,
     total: AtomicU64,
     moved_bytes: AtomicU64,
     cancel: Cancel,
 }
 
-impl Progress {
-    /// Returns the work that is done, in the unit of [`Progress::total`].
+impl BenchProgress {
+    /// Returns the work that is done, in the unit of [`BenchProgress::total`].
     pub fn done(&self) -> u64 {
         self.done.load(Relaxed)
     }
@@ -35,7 +35,7 @@ impl Progress {
         &self.cancel
     }
 
-    pub(crate) fn expect(&self, total: u64) {
+    pub(crate) fn set_total(&self, total: u64) {
         self.total.store(total, Relaxed);
     }
 
@@ -43,7 +43,7 @@ impl Progress {
         self.done.fetch_add(by, Relaxed);
     }
 
-    pub(crate) fn moved(&self, bytes: u64) {
+    pub(crate) fn add_moved(&self, bytes: u64) {
         self.moved_bytes.fetch_add(bytes, Relaxed);
     }
 }

@@ -5,17 +5,17 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use nodeward_model::{Account, NodeId};
-use nodeward_pager::{Budget, Migration, Mode, PageSize, Report, Supply};
+use nodeward_pager::{Budget, Migration, MigrationReport, Mode, PageSize, Supply};
 use serde::Serialize;
 
-use crate::subject::{SubjectOptions, system};
+use crate::measured_region::{MeasuredRegionOptions, system};
 use crate::{
-    Dice, Error, Findings, Load, Nodes, Pattern, Progress, Stalls, StallsReport, Subject,
-    under_load,
+    BenchProgress, Error, Findings, LoadSpec, MeasuredRegion, NodeRoute, Pattern, StallTimes,
+    StallsReport, Xorshift64, under_load,
 };
 
 /// Number of operations on one region before another is opened.
-const OPERATIONS: usize = 48;
+const OPERATIONS_PER_REGION: usize = 48;
 
 /// The largest range that is moved under a stall budget at a time, because that is slow.
 const BUDGETED_BYTES_MAX: usize = 64 << 20;
@@ -30,7 +30,7 @@ pub struct SoakPlan {
     /// Maximum number of threads that move pages.
     pub lanes: u32,
     /// Nodes between which pages move.
-    pub nodes: Nodes,
+    pub nodes: NodeRoute,
     /// Seed of all random choices.
     pub seed: u64,
 }
@@ -70,14 +70,14 @@ pub struct SoakReport {
 ///
 /// # Errors
 /// If the pager refuses, or nothing moves.
-pub fn soak(plan: &SoakPlan, progress: &Progress) -> Result<SoakReport, Error> {
-    progress.expect(plan.total_bytes);
+pub fn soak(plan: &SoakPlan, progress: &BenchProgress) -> Result<SoakReport, Error> {
+    progress.set_total(plan.total_bytes);
     let began = Instant::now();
     let mut soak = Soak {
         plan,
         progress,
-        dice: Dice::new(plan.seed),
-        stalls: Stalls::default(),
+        random: Xorshift64::new(plan.seed),
+        stalls: StallTimes::default(),
         report: SoakReport {
             seed: plan.seed,
             road: "",
@@ -94,7 +94,7 @@ pub fn soak(plan: &SoakPlan, progress: &Progress) -> Result<SoakReport, Error> {
             findings: Findings::default(),
         },
     };
-    while soak.goes_on() {
+    while soak.should_continue() {
         soak.region()?;
     }
     soak.report.stalls = soak.stalls.report();
@@ -104,14 +104,14 @@ pub fn soak(plan: &SoakPlan, progress: &Progress) -> Result<SoakReport, Error> {
 
 struct Soak<'a> {
     plan: &'a SoakPlan,
-    progress: &'a Progress,
-    dice: Dice,
-    stalls: Stalls,
+    progress: &'a BenchProgress,
+    random: Xorshift64,
+    stalls: StallTimes,
     report: SoakReport,
 }
 
 impl Soak<'_> {
-    fn goes_on(&self) -> bool {
+    fn should_continue(&self) -> bool {
         self.report.moved_bytes < self.plan.total_bytes
             && self.report.findings.is_clean()
             && !self.progress.cancel().is_cancelled()
@@ -121,16 +121,16 @@ impl Soak<'_> {
     fn region(&mut self) -> Result<(), Error> {
         let Some(subject) = self.open()? else { return Ok(()) };
         self.report.regions += 1;
-        self.report.road = subject.pager().road().name();
-        let pattern = Pattern::fill(subject.words(), subject.base_bytes() as usize);
-        let (writers, readers) = (1 + self.dice.below(2), 1 + self.dice.below(2));
-        let load = Load { writers, readers, seed: self.dice.below(usize::MAX) as u64 };
+        self.report.road = subject.pager().backend().name();
+        let pattern = Pattern::fill(subject.words(), subject.base_page_bytes() as usize);
+        let (writers, readers) = (1 + self.random.below(2), 1 + self.random.below(2));
+        let load = LoadSpec { writers, readers, seed: self.random.below(usize::MAX) as u64 };
         let before = self.report.moved_bytes;
         let (done, load) = under_load(&pattern, load, |reins| {
             reins.run(true);
-            for _ in 0..OPERATIONS {
-                if self.goes_on() {
-                    self.operation(&subject)?;
+            for _ in 0..OPERATIONS_PER_REGION {
+                if self.should_continue() {
+                    self.random_operation(&subject)?;
                 }
             }
             self.add(&subject, &self.migrate_all(&subject)?);
@@ -142,23 +142,23 @@ impl Soak<'_> {
         self.report.findings.add(&load.findings);
         self.report.pages_written += load.pages_written;
         self.report.pages_read += load.pages_read;
-        self.report.moved(before, self.progress)
+        self.report.check_progress(before, self.progress)
     }
 
     /// Opens a region with random options; `None` if its page size is not available.
-    fn open(&mut self) -> Result<Option<Subject>, Error> {
-        let huge = self.report.no_huge_pages.is_none() && self.dice.below(3) == 0;
+    fn open(&mut self) -> Result<Option<MeasuredRegion>, Error> {
+        let huge = self.report.no_huge_pages.is_none() && self.random.below(3) == 0;
         let bytes = self.plan.region_bytes;
-        let options = SubjectOptions {
+        let options = MeasuredRegionOptions {
             bytes,
             page: if huge { PageSize::Huge } else { PageSize::Base },
             mode: Mode::Auto,
-            pool_bytes: self.dice.one_of(&[0, 2 << 20, bytes as u64 / 4, bytes as u64]),
+            pool_bytes: self.random.choose(&[0, 2 << 20, bytes as u64 / 4, bytes as u64]),
             lanes: self.plan.lanes,
             nodes: self.plan.nodes,
         };
-        match Subject::open(options) {
-            Err(Error::Pager(nodeward_pager::Error::NoHugePages { why })) => {
+        match MeasuredRegion::open(options) {
+            Err(Error::Pager(nodeward_pager::Error::NoHugePages { reason: why })) => {
                 self.report.no_huge_pages = Some(why);
                 Ok(None)
             }
@@ -166,14 +166,14 @@ impl Soak<'_> {
         }
     }
 
-    fn operation(&mut self, subject: &Subject) -> Result<(), Error> {
-        let by_us = subject.moves_what_is_there();
+    fn random_operation(&mut self, subject: &MeasuredRegion) -> Result<(), Error> {
+        let by_us = subject.can_move_in_place();
         let region = subject.region();
         let range = self.range(region.bytes() / region.page_bytes(), region.page_bytes());
-        let (range, how) = self.how(range, by_us);
+        let (range, how) = self.random_options(range, by_us);
         let how = Migration { cancel: Some(self.progress.cancel()), ..how };
-        let lazy = by_us && self.dice.below(6) == 0;
-        let exchanged = self.plan.nodes.differ() && self.dice.below(6) == 0;
+        let lazy = by_us && self.random.below(6) == 0;
+        let exchanged = self.plan.nodes.are_distinct() && self.random.below(6) == 0;
         let report = match (lazy, exchanged) {
             (true, _) => region.migrate_lazily(range, &how)?,
             (false, true) => {
@@ -186,7 +186,7 @@ impl Soak<'_> {
             (false, false) => region.migrate(range, self.node(), &how)?,
         };
         self.add(subject, &report);
-        if self.dice.below(8) == 0 {
+        if self.random.below(8) == 0 {
             let range = self.range(region.bytes() / region.page_bytes(), region.page_bytes());
             let _guard = region.pin(range)?;
         }
@@ -194,8 +194,8 @@ impl Soak<'_> {
     }
 
     /// Moves all of it to its first node, so that the last check meets no page that was left out.
-    fn migrate_all(&self, subject: &Subject) -> Result<Report, Error> {
-        let even_if_there = subject.moves_what_is_there();
+    fn migrate_all(&self, subject: &MeasuredRegion) -> Result<MigrationReport, Error> {
+        let even_if_there = subject.can_move_in_place();
         let how = Migration { even_if_there, ..Migration::default() };
         let region = subject.region();
         Ok(region.migrate(0..region.bytes(), self.plan.nodes.from, &how)?)
@@ -203,19 +203,23 @@ impl Soak<'_> {
 
     /// Returns a random range; large ones are as frequent as small ones.
     fn range(&mut self, pages: usize, page_bytes: usize) -> Range<usize> {
-        let most = pages >> self.dice.below(pages.ilog2() as usize + 1);
-        let length = 1 + self.dice.below(most.max(1));
-        let start = self.dice.below(pages - length + 1);
+        let most = pages >> self.random.below(pages.ilog2() as usize + 1);
+        let length = 1 + self.random.below(most.max(1));
+        let start = self.random.below(pages - length + 1);
         start * page_bytes..(start + length) * page_bytes
     }
 
     fn node(&mut self) -> NodeId {
-        self.dice.one_of(&[self.plan.nodes.from, self.plan.nodes.to])
+        self.random.choose(&[self.plan.nodes.from, self.plan.nodes.to])
     }
 
-    fn how(&mut self, range: Range<usize>, by_us: bool) -> (Range<usize>, Migration<'static>) {
-        let lanes = 1 + self.dice.below(self.plan.lanes as usize) as u32;
-        let stall = match self.dice.below(8) {
+    fn random_options(
+        &mut self,
+        range: Range<usize>,
+        by_us: bool,
+    ) -> (Range<usize>, Migration<'static>) {
+        let lanes = 1 + self.random.below(self.plan.lanes as usize) as u32;
+        let stall = match self.random.below(8) {
             0 => Some(Duration::from_micros(250)),
             1 => Some(Duration::from_millis(1)),
             _ => None,
@@ -224,9 +228,9 @@ impl Soak<'_> {
         let how = Migration {
             budget: Budget { stall, bytes_per_s: None },
             lanes: Some(lanes),
-            batch_bytes: self.dice.one_of(&[None, Some(64 << 10), Some(512 << 10)]),
+            batch_bytes: self.random.choose(&[None, Some(64 << 10), Some(512 << 10)]),
             supply: match by_us {
-                true => self.dice.one_of(&[Supply::Any, Supply::Any, Supply::OneWay]),
+                true => self.random.choose(&[Supply::Any, Supply::Any, Supply::OneWay]),
                 false => Supply::Any,
             },
             even_if_there: by_us,
@@ -235,24 +239,24 @@ impl Soak<'_> {
         (range.start..range.end.min(range.start.saturating_add(longest)), how)
     }
 
-    fn add(&mut self, subject: &Subject, report: &Report) {
-        let page = subject.base_bytes();
+    fn add(&mut self, subject: &MeasuredRegion, report: &MigrationReport) {
+        let page = subject.base_page_bytes();
         let moved = report.account.moved * page;
         self.report.moved_bytes += moved;
         self.report.lazy_bytes += report.lazy_pages * page;
         self.report.migrations += 1;
         self.report.account.add(&report.account);
         self.progress.advance(moved);
-        self.progress.moved(moved);
+        self.progress.add_moved(moved);
     }
 }
 
 impl SoakReport {
     /// Fails if nothing moved in a region, because the soak would never end.
-    fn moved(&self, before: u64, progress: &Progress) -> Result<(), Error> {
+    fn check_progress(&self, before: u64, progress: &BenchProgress) -> Result<(), Error> {
         if self.moved_bytes > before || progress.cancel().is_cancelled() {
             return Ok(());
         }
-        Err(Error::stuck(&self.account))
+        Err(Error::nothing_moved(&self.account))
     }
 }

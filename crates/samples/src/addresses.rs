@@ -6,8 +6,8 @@
 
 use std::io::{BufRead, Read};
 
-use crate::head::{self, Head, fill};
-use crate::lines::Lines;
+use crate::lines::LineReader;
+use crate::peek::{self, PeekedSource, fill};
 use crate::{Error, fields};
 
 const EXPECTED: &str = "an address in hexadecimal, as in /proc/PID/maps";
@@ -17,49 +17,49 @@ const EXPECTED_BYTES: &str = "the rest of an address of 8 bytes; a list with a c
 /// Iterates over the addresses of a list, in its order; duplicates are not removed. Ends after an
 /// error.
 #[derive(Debug)]
-pub struct Addresses<R> {
-    form: Form<R>,
+pub struct AddressReader<R> {
+    format: AddressFormat<R>,
 }
 
 #[derive(Debug)]
-enum Form<R> {
-    Text(Lines<Head<R>>),
+enum AddressFormat<R> {
+    Text(LineReader<PeekedSource<R>>),
     Binary {
-        source: Head<R>,
+        source: PeekedSource<R>,
         offset: u64,
     },
     /// The end, or this error.
-    Over(Option<Error>),
+    Ended(Option<Error>),
 }
 
 /// Reads a list of addresses: its first bytes at once, the others on demand. An empty list has no
 /// addresses and is no error here.
-pub fn read<R: BufRead>(source: R) -> Addresses<R> {
-    let form = match head::of(source) {
-        Ok(source) if head::is_text(&source) => Form::Text(Lines::new(source)),
-        Ok(source) => Form::Binary { source, offset: 0 },
-        Err(error) => Form::Over(Some(error.into())),
+pub fn read<R: BufRead>(source: R) -> AddressReader<R> {
+    let form = match peek::peek(source) {
+        Ok(source) if peek::is_text(&source) => AddressFormat::Text(LineReader::new(source)),
+        Ok(source) => AddressFormat::Binary { source, offset: 0 },
+        Err(error) => AddressFormat::Ended(Some(error.into())),
     };
-    Addresses { form }
+    AddressReader { format: form }
 }
 
-impl<R: BufRead> Iterator for Addresses<R> {
+impl<R: BufRead> Iterator for AddressReader<R> {
     type Item = Result<u64, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let next = match &mut self.form {
-            Form::Text(lines) => lines.parse_next(EXPECTED, fields::hexadecimal),
-            Form::Binary { source, offset } => next_bytes(source, offset),
-            Form::Over(error) => return error.take().map(Err),
+        let next = match &mut self.format {
+            AddressFormat::Text(lines) => lines.parse_next(EXPECTED, fields::hexadecimal),
+            AddressFormat::Binary { source, offset } => next_binary(source, offset),
+            AddressFormat::Ended(error) => return error.take().map(Err),
         };
         if !matches!(next, Ok(Some(_))) {
-            self.form = Form::Over(None);
+            self.format = AddressFormat::Ended(None);
         }
         next.transpose()
     }
 }
 
-fn next_bytes(source: &mut impl BufRead, offset: &mut u64) -> Result<Option<u64>, Error> {
+fn next_binary(source: &mut impl BufRead, offset: &mut u64) -> Result<Option<u64>, Error> {
     let available = fill(source)?;
     let mut bytes = [0; 8];
     let length = if let Some(whole) = available.first_chunk() {
@@ -215,9 +215,9 @@ mod tests {
         /// lines.
         #[test]
         fn garbage_is_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let source = head::of(&bytes[..]).unwrap();
+            let source = peek::peek(&bytes[..]).unwrap();
             let lines = bytes.split(|&byte| byte == b'\n').count();
-            let most = if head::is_text(&source) { lines } else { bytes.len() / 8 };
+            let most = if peek::is_text(&source) { lines } else { bytes.len() / 8 };
             prop_assert!(read(&bytes[..]).filter(Result::is_ok).count() <= most);
         }
     }

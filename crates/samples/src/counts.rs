@@ -4,7 +4,7 @@ use std::io::BufRead;
 
 use nodeward_model::{Access, Accessor, Id, NodeId};
 
-use crate::lines::Lines;
+use crate::lines::LineReader;
 use crate::{Error, fields};
 
 const EXPECTED: &str =
@@ -12,30 +12,30 @@ const EXPECTED: &str =
 
 /// Iterates over the counts of a file, in its order; a page may occur again. Ends after an error.
 #[derive(Debug)]
-pub struct Counts<R> {
-    lines: Lines<R>,
-    is_over: bool,
+pub struct CountReader<R> {
+    lines: LineReader<R>,
+    has_ended: bool,
 }
 
 /// Reads counts; blank lines and the text after a `#` are ignored, and a missing count is 1.
-pub fn read<R: BufRead>(source: R) -> Counts<R> {
-    of(Lines::new(source))
+pub fn read<R: BufRead>(source: R) -> CountReader<R> {
+    from_lines(LineReader::new(source))
 }
 
 /// Reads the counts in the following lines.
-pub(crate) fn of<R>(lines: Lines<R>) -> Counts<R> {
-    Counts { lines, is_over: false }
+pub(crate) fn from_lines<R>(lines: LineReader<R>) -> CountReader<R> {
+    CountReader { lines, has_ended: false }
 }
 
-impl<R: BufRead> Iterator for Counts<R> {
+impl<R: BufRead> Iterator for CountReader<R> {
     type Item = Result<Access, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.is_over {
+        if self.has_ended {
             return None;
         }
         let next = self.lines.parse_next(EXPECTED, access);
-        self.is_over = !matches!(next, Ok(Some(_)));
+        self.has_ended = !matches!(next, Ok(Some(_)));
         next.transpose()
     }
 }
@@ -46,7 +46,7 @@ fn access(line: &[u8]) -> Option<Access> {
     let node = u32::try_from(fields::decimal(words.next()?)?).ok()?;
     let count = words.next().map_or(Some(1), fields::decimal)?;
     let is_complete = words.next().is_none() && node < NodeId::LIMIT;
-    is_complete.then_some(Access { address, by: Accessor::Node(NodeId(node)), count })
+    is_complete.then_some(Access { address, accessor: Accessor::Node(NodeId(node)), count })
 }
 
 #[cfg(test)]
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     fn all(text: &str) -> Result<Vec<(u64, u32, u64)>, Error> {
-        let plain = |access: Access| match access.by {
+        let plain = |access: Access| match access.accessor {
             Accessor::Node(node) => (access.address, node.0, access.count),
             by => panic!("{by:?} is no node"),
         };

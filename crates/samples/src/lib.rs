@@ -14,11 +14,11 @@ pub mod source;
 
 mod error;
 mod fields;
-mod head;
 mod lines;
+mod peek;
 mod sample;
 
 pub use error::Error;
-pub use head::Head;
-pub use sample::{Sample, Unusable};
-pub use source::{Source, open};
+pub use peek::PeekedSource;
+pub use sample::{PerfSample, UnusableSamples};
+pub use source::{AccessSource, open};

@@ -10,10 +10,10 @@ use std::io::{self, BufRead, Read};
 
 use linux_perf_event_reader::RecordType;
 
-use crate::head::fill;
-use crate::sample::Tally;
-use crate::{Error, Sample, Unusable};
-use formats::{Formats, u16_at, u32_at, u64_at};
+use crate::peek::fill;
+use crate::sample::SampleTally;
+use crate::{Error, PerfSample, UnusableSamples};
+use formats::{EventFormats, u16_at, u32_at, u64_at};
 
 mod formats;
 mod header;
@@ -26,19 +26,19 @@ const COMPRESSED: u32 = 81;
 const COMPRESSED2: u32 = 83;
 
 /// Bytes of the head of a record: its kind, some flags, its size.
-const HEAD_BYTES: u64 = 8;
+const RECORD_HEADER_BYTES: u64 = 8;
 
 /// Iterates over the samples of a file. Ends after an error; a file without a usable sample ends
 /// with one.
 #[derive(Debug)]
 pub struct PerfData<R> {
-    stream: Stream<R>,
+    stream: PerfStream<R>,
     /// The end of the records; `None` if they end with the file.
     end: Option<u64>,
-    formats: Formats,
-    tally: Tally,
+    formats: EventFormats,
+    tally: SampleTally,
     has_trace: bool,
-    is_over: bool,
+    has_ended: bool,
 }
 
 /// Returns true if these first bytes of a file are those of a perf.data, of any version.
@@ -49,41 +49,41 @@ pub fn is_perf_data(head: &[u8]) -> bool {
 /// Reads the header of a file at once, and its samples on demand, in the order in which they were
 /// written.
 pub fn read<R: BufRead>(source: R) -> Result<PerfData<R>, Error> {
-    let mut stream = Stream { source, at: 0, bytes: Vec::new() };
+    let mut stream = PerfStream { source, offset: 0, buffer: Vec::new() };
     let (formats, end) = header::read(&mut stream)?;
-    let tally = Tally::default();
-    Ok(PerfData { stream, end, formats, tally, has_trace: false, is_over: false })
+    let tally = SampleTally::default();
+    Ok(PerfData { stream, end, formats, tally, has_trace: false, has_ended: false })
 }
 
 impl<R> PerfData<R> {
     /// Returns the counts of samples that were left out so far.
-    pub fn unusable(&self) -> Unusable {
+    pub fn unusable(&self) -> UnusableSamples {
         self.tally.unusable
     }
 }
 
 impl<R: BufRead> Iterator for PerfData<R> {
-    type Item = Result<Sample, Error>;
+    type Item = Result<PerfSample, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.is_over {
+        if self.has_ended {
             return None;
         }
         let next = self.next_sample();
-        self.is_over = !matches!(next, Ok(Some(_)));
+        self.has_ended = !matches!(next, Ok(Some(_)));
         next.transpose()
     }
 }
 
 impl<R: BufRead> PerfData<R> {
-    fn next_sample(&mut self) -> Result<Option<Sample>, Error> {
+    fn next_sample(&mut self) -> Result<Option<PerfSample>, Error> {
         loop {
-            let at = self.stream.at;
+            let at = self.stream.offset;
             let Some(kind) = self.next_record()? else { break };
-            let body = &self.stream.bytes;
+            let body = &self.stream.buffer;
             if kind == RecordType::SAMPLE.0 {
                 let fields = self.formats.decode(body, at)?;
-                if let Some(sample) = self.tally.enter(fields) {
+                if let Some(sample) = self.tally.add(fields) {
                     return Ok(Some(sample));
                 }
             } else if kind == HEADER_ATTR {
@@ -92,7 +92,7 @@ impl<R: BufRead> PerfData<R> {
                 return Err(Error::PerfCompressed { at });
             }
         }
-        match self.tally.verdict() {
+        match self.tally.error_at_end() {
             Some(Error::NoSamples) if self.has_trace => Err(Error::PerfTrace),
             verdict => verdict.map_or(Ok(None), Err),
         }
@@ -100,7 +100,7 @@ impl<R: BufRead> PerfData<R> {
 
     /// Reads the body of the next record, and skips data that may follow it; returns its kind.
     fn next_record(&mut self) -> Result<Option<u32>, Error> {
-        let at = self.stream.at;
+        let at = self.stream.offset;
         let is_end = match self.end {
             Some(end) => end == at,
             None => fill(&mut self.stream.source)?.is_empty(),
@@ -108,18 +108,18 @@ impl<R: BufRead> PerfData<R> {
         if is_end {
             return Ok(None);
         }
-        let order = self.formats.order();
-        self.stream.take(HEAD_BYTES)?;
-        let kind = u32_at(&self.stream.bytes, 0, order);
-        let size = u16_at(&self.stream.bytes, 6, order);
-        let body = size.and_then(|size| u64::from(size).checked_sub(HEAD_BYTES));
-        self.stream.take(self.within_data(body, at)?)?;
+        let order = self.formats.byte_order();
+        self.stream.read(RECORD_HEADER_BYTES)?;
+        let kind = u32_at(&self.stream.buffer, 0, order);
+        let size = u16_at(&self.stream.buffer, 6, order);
+        let body = size.and_then(|size| u64::from(size).checked_sub(RECORD_HEADER_BYTES));
+        self.stream.read(self.within_data(body, at)?)?;
         let follows = match kind {
-            Some(AUXTRACE) => u64_at(&self.stream.bytes, 0, order),
-            Some(HEADER_TRACING_DATA) => u32_at(&self.stream.bytes, 0, order).map(u64::from),
+            Some(AUXTRACE) => u64_at(&self.stream.buffer, 0, order),
+            Some(HEADER_TRACING_DATA) => u32_at(&self.stream.buffer, 0, order).map(u64::from),
             _ => Some(0),
         };
-        self.stream.pass(self.within_data(follows, at)?)?;
+        self.stream.skip(self.within_data(follows, at)?)?;
         self.has_trace |= kind == Some(AUXTRACE);
         Ok(kind)
     }
@@ -127,46 +127,51 @@ impl<R: BufRead> PerfData<R> {
     /// Returns a count of bytes that follow, if they end within the data.
     fn within_data(&self, count: Option<u64>, record_at: u64) -> Result<u64, Error> {
         let expected = "a record that ends within the data; copy the file whole";
-        let ends = |count: &u64| self.stream.at.checked_add(*count);
+        let ends = |count: &u64| self.stream.offset.checked_add(*count);
         let is_within = |count: &u64| ends(count).is_some_and(|to| to <= self.end.unwrap_or(to));
         count.filter(is_within).ok_or(Error::Byte { at: record_at, expected })
     }
 }
 
 /// The expected content at the end of a truncated file.
-const MORE: &str = "more, but the file ends; copy it whole, or end perf record with Ctrl-C";
+const EXPECTED_MORE_BYTES: &str =
+    "more, but the file ends; copy it whole, or end perf record with Ctrl-C";
 
 /// A source, the offset in it, and the bytes that are held.
 #[derive(Debug)]
-struct Stream<R> {
+struct PerfStream<R> {
     source: R,
-    at: u64,
-    bytes: Vec<u8>,
+    offset: u64,
+    buffer: Vec<u8>,
 }
 
-impl<R: BufRead> Stream<R> {
+impl<R: BufRead> PerfStream<R> {
     /// Reads the next bytes in place of those before.
-    fn take(&mut self, count: u64) -> Result<(), Error> {
-        self.bytes.clear();
-        self.take_more(count)
+    fn read(&mut self, count: u64) -> Result<(), Error> {
+        self.buffer.clear();
+        self.read_more(count)
     }
 
     /// Reads the next bytes, after those before. Memory grows with the bytes that exist, not with
     /// the count that a file claims.
-    fn take_more(&mut self, count: u64) -> Result<(), Error> {
-        let read = self.source.by_ref().take(count).read_to_end(&mut self.bytes)?;
-        self.moved(read as u64, count)
+    fn read_more(&mut self, count: u64) -> Result<(), Error> {
+        let read = self.source.by_ref().take(count).read_to_end(&mut self.buffer)?;
+        self.advance(read as u64, count)
     }
 
     /// Skips the next bytes.
-    fn pass(&mut self, count: u64) -> Result<(), Error> {
+    fn skip(&mut self, count: u64) -> Result<(), Error> {
         let passed = io::copy(&mut self.source.by_ref().take(count), &mut io::sink())?;
-        self.moved(passed, count)
+        self.advance(passed, count)
     }
 
-    fn moved(&mut self, by: u64, wanted: u64) -> Result<(), Error> {
-        self.at += by;
-        if by == wanted { Ok(()) } else { Err(Error::Byte { at: self.at, expected: MORE }) }
+    fn advance(&mut self, by: u64, wanted: u64) -> Result<(), Error> {
+        self.offset += by;
+        if by == wanted {
+            Ok(())
+        } else {
+            Err(Error::Byte { at: self.offset, expected: EXPECTED_MORE_BYTES })
+        }
     }
 }
 

@@ -15,9 +15,9 @@
 use std::io::BufRead;
 use std::iter::Peekable;
 
-use crate::lines::Lines;
-use crate::sample::{Fields, Tally};
-use crate::{Error, Sample, Unusable, fields};
+use crate::lines::LineReader;
+use crate::sample::{SampleFields, SampleTally};
+use crate::{Error, PerfSample, UnusableSamples, fields};
 
 /// Smaller numbers are no addresses: nothing is ever mapped there (vm.mmap_min_addr), and a small
 /// number in the place of the address is a weight or a latency.
@@ -27,69 +27,70 @@ const ADDRESS_MIN: u64 = 4096;
 /// with one.
 #[derive(Debug)]
 pub struct PerfText<R> {
-    lines: Lines<R>,
-    tally: Tally,
-    is_over: bool,
+    lines: LineReader<R>,
+    tally: SampleTally,
+    has_ended: bool,
 }
 
 /// Reads the output of `perf script`. Lines that are no samples are skipped: headers, call chains,
 /// and events that are recorded without a CPU.
 pub fn read<R: BufRead>(source: R) -> PerfText<R> {
-    of(Lines::new(source))
+    from_lines(LineReader::new(source))
 }
 
 /// Reads the samples in the following lines.
-pub(crate) fn of<R>(lines: Lines<R>) -> PerfText<R> {
-    PerfText { lines, tally: Tally::default(), is_over: false }
+pub(crate) fn from_lines<R>(lines: LineReader<R>) -> PerfText<R> {
+    PerfText { lines, tally: SampleTally::default(), has_ended: false }
 }
 
 impl<R> PerfText<R> {
     /// Returns the counts of samples that were left out so far.
-    pub fn unusable(&self) -> Unusable {
+    pub fn unusable(&self) -> UnusableSamples {
         self.tally.unusable
     }
 }
 
 impl<R: BufRead> Iterator for PerfText<R> {
-    type Item = Result<Sample, Error>;
+    type Item = Result<PerfSample, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.is_over {
+        if self.has_ended {
             return None;
         }
         let next = self.next_sample();
-        self.is_over = !matches!(next, Ok(Some(_)));
+        self.has_ended = !matches!(next, Ok(Some(_)));
         next.transpose()
     }
 }
 
 impl<R: BufRead> PerfText<R> {
-    fn next_sample(&mut self) -> Result<Option<Sample>, Error> {
+    fn next_sample(&mut self) -> Result<Option<PerfSample>, Error> {
         while self.lines.advance()? {
             // The part cut off a long line belongs to a symbol.
             let fields = sample(self.lines.bytes());
-            if let Some(sample) = fields.and_then(|fields| self.tally.enter(fields)) {
+            if let Some(sample) = fields.and_then(|fields| self.tally.add(fields)) {
                 return Ok(Some(sample));
             }
         }
-        self.tally.verdict().map_or(Ok(None), Err)
+        self.tally.error_at_end().map_or(Ok(None), Err)
     }
 }
 
 /// Parses the line of a sample.
-fn sample(line: &[u8]) -> Option<Fields> {
-    let Start { pid, tid, cpu, rest } = start(line)?;
+fn sample(line: &[u8]) -> Option<SampleFields> {
+    let SamplePrefix { pid, tid, cpu, rest } = sample_prefix(line)?;
     let mut words = fields::words(rest).peekable();
     words.next_if(|word| is_time(word));
     let period = period(&mut words);
     words.next_if(|word| word.ends_with(b":"));
     let address = words.next().and_then(fields::hexadecimal);
-    let address = address.filter(|&at| at >= ADDRESS_MIN && !is_no_data(words.peek().copied()));
-    Some(Fields { pid, tid, cpu: Some(cpu), address, period })
+    let address =
+        address.filter(|&at| at >= ADDRESS_MIN && !is_not_data_address(words.peek().copied()));
+    Some(SampleFields { pid, tid, cpu: Some(cpu), address, period })
 }
 
 /// The thread and the CPU of a sample, and the rest of the line.
-struct Start<'a> {
+struct SamplePrefix<'a> {
     pid: Option<u32>,
     tid: Option<u32>,
     cpu: u32,
@@ -98,17 +99,17 @@ struct Start<'a> {
 
 /// Finds the CPU. The name of a program may look like one (`a 1 [2]`), so one with a time after it
 /// is preferred.
-fn start(line: &[u8]) -> Option<Start<'_>> {
+fn sample_prefix(line: &[u8]) -> Option<SamplePrefix<'_>> {
     if line.starts_with(b"#") {
         return None;
     }
-    let mut starts = memchr::memchr_iter(b'[', line).filter_map(|at| start_at(line, at));
-    let has_time = |start: &Start| fields::words(start.rest).next().is_some_and(is_time);
+    let mut starts = memchr::memchr_iter(b'[', line).filter_map(|at| sample_prefix_at(line, at));
+    let has_time = |start: &SamplePrefix| fields::words(start.rest).next().is_some_and(is_time);
     starts.clone().find(has_time).or_else(|| starts.next())
 }
 
 /// Returns the start, if the bracket that opens here contains the CPU.
-fn start_at(line: &[u8], bracket: usize) -> Option<Start<'_>> {
+fn sample_prefix_at(line: &[u8], bracket: usize) -> Option<SamplePrefix<'_>> {
     let (before, after) = (&line[..bracket], &line[bracket + 1..]);
     let end = after.iter().position(|byte| !byte.is_ascii_digit())?;
     let (cpu, rest) = (number(&after[..end])?, after[end..].strip_prefix(b"]")?);
@@ -120,7 +121,7 @@ fn start_at(line: &[u8], bracket: usize) -> Option<Start<'_>> {
         Some(slash) => (task(&thread[..slash])?, task(&thread[slash + 1..])?),
         None => (None, task(thread)?),
     };
-    Some(Start { pid, tid, cpu, rest })
+    Some(SamplePrefix { pid, tid, cpu, rest })
 }
 
 /// Parses the id of a process or a thread; `Some(None)` for the -1 of one that was exiting.
@@ -154,7 +155,7 @@ fn period<'a>(words: &mut Peekable<impl Iterator<Item = &'a [u8]> + Clone>) -> O
 /// Returns true if the word after a number shows that the number is no address of data. After a
 /// data address come more numbers or nothing; after the address of an instruction its symbol; and
 /// after a `|` the words for the meaning of the number as a source of data.
-fn is_no_data(next: Option<&[u8]>) -> bool {
+fn is_not_data_address(next: Option<&[u8]>) -> bool {
     next.is_some_and(|word| fields::hexadecimal(word).is_none())
 }
 

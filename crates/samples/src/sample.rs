@@ -6,7 +6,7 @@ use crate::Error;
 
 /// One sampled access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub struct PerfSample {
     /// The process, if the file has it.
     pub pid: Option<u32>,
     /// The thread.
@@ -17,7 +17,7 @@ pub struct Sample {
 
 /// Counts of samples that were left out, by the missing field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unusable {
+pub struct UnusableSamples {
     /// No address of data, or address zero: the event does not sample memory, or this access had no
     /// address.
     pub without_address: u64,
@@ -29,7 +29,7 @@ pub struct Unusable {
 
 /// The fields of a sample, before it is known whether they suffice.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Fields {
+pub struct SampleFields {
     pub pid: Option<u32>,
     pub tid: Option<u32>,
     pub cpu: Option<u32>,
@@ -39,14 +39,14 @@ pub struct Fields {
 
 /// The counts of usable and unusable samples.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
+pub struct SampleTally {
     used: u64,
-    pub unusable: Unusable,
+    pub unusable: UnusableSamples,
 }
 
-impl Tally {
+impl SampleTally {
     /// Counts a sample, and returns it if it has all required fields.
-    pub fn enter(&mut self, fields: Fields) -> Option<Sample> {
+    pub fn add(&mut self, fields: SampleFields) -> Option<PerfSample> {
         let unusable = &mut self.unusable;
         let Some(address) = fields.address.filter(|&address| address != 0) else {
             unusable.without_address += 1;
@@ -62,13 +62,13 @@ impl Tally {
         };
         self.used += 1;
         let count = fields.period.unwrap_or(1).max(1); // a sample is one access at least
-        let access = Access { address, by: Accessor::Cpu(CpuId(cpu)), count };
-        Some(Sample { pid: fields.pid, tid, access })
+        let access = Access { address, accessor: Accessor::Cpu(CpuId(cpu)), count };
+        Some(PerfSample { pid: fields.pid, tid, access })
     }
 
     /// Returns the error of a file that was read to its end without one usable sample.
-    pub fn verdict(&self) -> Option<Error> {
-        let Unusable { without_address, without_cpu, without_thread } = self.unusable;
+    pub fn error_at_end(&self) -> Option<Error> {
+        let UnusableSamples { without_address, without_cpu, without_thread } = self.unusable;
         let samples = without_address + without_cpu + without_thread;
         match (self.used, without_address, without_cpu) {
             (1.., ..) => None,

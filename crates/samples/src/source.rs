@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
-use crate::counts::Counts;
-use crate::head::{self, Head};
-use crate::lines::Lines;
+use crate::counts::CountReader;
+use crate::lines::LineReader;
+use crate::peek::{self, PeekedSource};
 use crate::perf_data::PerfData;
 use crate::perf_text::PerfText;
 use crate::{Error, counts, perf_data, perf_text};
@@ -16,9 +16,9 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// Accesses to pages, from one of three formats.
 #[derive(Debug)]
-pub enum Source<R> {
+pub enum AccessSource<R> {
     /// Lines `ADDRESS NODE [COUNT]`.
-    Counts(Counts<R>),
+    Counts(CountReader<R>),
     /// The output of `perf script`.
     PerfText(PerfText<R>),
     /// The file of `perf record`.
@@ -26,10 +26,10 @@ pub enum Source<R> {
 }
 
 /// A file or standard input.
-pub type Input = Box<dyn BufRead + Send>;
+pub type SampleInput = Box<dyn BufRead + Send>;
 
 /// Opens a file for any reader of this crate; `-` is standard input.
-pub fn input(path: &Path) -> Result<Input, Error> {
+pub fn open_input(path: &Path) -> Result<SampleInput, Error> {
     if path == Path::new("-") {
         return Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, io::stdin())));
     }
@@ -38,31 +38,31 @@ pub fn input(path: &Path) -> Result<Input, Error> {
 }
 
 /// Opens a source of accesses in any of the formats; `-` is standard input.
-pub fn open(path: &Path) -> Result<Source<Head<Input>>, Error> {
-    detect(input(path)?)
+pub fn open(path: &Path) -> Result<AccessSource<PeekedSource<SampleInput>>, Error> {
+    detect(open_input(path)?)
 }
 
 /// Detects the format of a source by its first bytes, and by its first line with content: a line of
 /// perf has a `[` or a `:`, a line of counts does not. An empty source has no counts.
-pub fn detect<R: BufRead>(source: R) -> Result<Source<Head<R>>, Error> {
-    let source = head::of(source)?;
-    if perf_data::is_perf_data(head::bytes(&source)) {
-        return perf_data::read(source).map(Source::PerfData);
+pub fn detect<R: BufRead>(source: R) -> Result<AccessSource<PeekedSource<R>>, Error> {
+    let source = peek::peek(source)?;
+    if perf_data::is_perf_data(peek::peeked_bytes(&source)) {
+        return perf_data::read(source).map(AccessSource::PerfData);
     }
-    if !head::is_text(&source) {
+    if !peek::is_text(&source) {
         return Err(Error::Unknown);
     }
-    let mut lines = Lines::new(source);
+    let mut lines = LineReader::new(source);
     while lines.advance()? {
         if !lines.content().is_empty() {
-            lines.hold();
+            lines.unread();
             break;
         }
     }
     let is_of_perf = lines.content().iter().any(|byte| matches!(byte, b'[' | b':'));
     Ok(match is_of_perf {
-        true => Source::PerfText(perf_text::of(lines)),
-        false => Source::Counts(counts::of(lines)),
+        true => AccessSource::PerfText(perf_text::from_lines(lines)),
+        false => AccessSource::Counts(counts::from_lines(lines)),
     })
 }
 
@@ -76,9 +76,9 @@ mod tests {
 
     fn format(bytes: &[u8]) -> Result<&'static str, Error> {
         detect(bytes).map(|source| match source {
-            Source::Counts(_) => "counts",
-            Source::PerfText(_) => "text of perf",
-            Source::PerfData(_) => "perf.data",
+            AccessSource::Counts(_) => "counts",
+            AccessSource::PerfText(_) => "text of perf",
+            AccessSource::PerfData(_) => "perf.data",
         })
     }
 
@@ -111,15 +111,19 @@ mod tests {
     fn a_long_header_of_perf_is_read_over() {
         let header = format!("# cmdline : {}\n#\n", "x ".repeat(10_000));
         let text = [header.as_bytes(), &fixture("faults.txt")].concat();
-        let Source::PerfText(samples) = detect(&text[..]).unwrap() else { panic!("no samples") };
+        let AccessSource::PerfText(samples) = detect(&text[..]).unwrap() else {
+            panic!("no samples")
+        };
         assert_eq!(samples.filter(Result::is_ok).count(), 49);
     }
 
     #[test]
     fn the_first_line_is_not_lost_and_keeps_its_number() {
-        let Source::Counts(counts) = detect(&b"#\n7f00 1 2\n"[..]).unwrap() else { panic!() };
+        let AccessSource::Counts(counts) = detect(&b"#\n7f00 1 2\n"[..]).unwrap() else { panic!() };
         assert_eq!(counts.map(|access| access.unwrap().count).collect::<Vec<_>>(), [2]);
-        let Source::Counts(mut counts) = detect(&b"#\nhello\n"[..]).unwrap() else { panic!() };
+        let AccessSource::Counts(mut counts) = detect(&b"#\nhello\n"[..]).unwrap() else {
+            panic!()
+        };
         let error = counts.next().unwrap().unwrap_err().to_string();
         assert!(error.starts_with("line 2: expected ADDRESS NODE [COUNT]"), "{error}");
     }
@@ -131,7 +135,7 @@ mod tests {
         let error = open(&path).err().unwrap().to_string();
         assert!(error.starts_with("cannot open ") && error.contains("hot"), "{error}");
         fs::write(&path, "7f00 1\n").unwrap();
-        assert!(matches!(open(&path), Ok(Source::Counts(_))));
+        assert!(matches!(open(&path), Ok(AccessSource::Counts(_))));
         assert!(matches!(open(directory.path()), Err(Error::Read(_))), "a directory");
     }
 
@@ -141,9 +145,9 @@ mod tests {
             bytes in proptest::collection::vec(0..128_u8, 0..99),
         ) {
             match detect(&bytes[..]) {
-                Ok(Source::Counts(counts)) => drop(counts.last()),
-                Ok(Source::PerfText(samples)) => drop(samples.last()),
-                Ok(Source::PerfData(samples)) => drop(samples.last()),
+                Ok(AccessSource::Counts(counts)) => drop(counts.last()),
+                Ok(AccessSource::PerfText(samples)) => drop(samples.last()),
+                Ok(AccessSource::PerfData(samples)) => drop(samples.last()),
                 Err(error) => prop_assert!(matches!(error, Error::Unknown)),
             }
         }

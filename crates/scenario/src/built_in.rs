@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io::{self, Read};
 
 use crate::Scenario;
-use crate::error::{Error, Fault, Place};
-use crate::near;
-use crate::tree::TEXT_BYTES_MAX;
+use crate::error::{Error, ErrorLocation, SourceError};
+use crate::suggest;
+use crate::toml_tree::TEXT_BYTES_MAX;
 
 /// Defines the built-in scenarios from a list of file names.
 macro_rules! built_in {
@@ -49,12 +49,12 @@ built_in! {
 
 /// The text of a scenario, read once and used for many scenarios that differ in some values.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct ScenarioText {
     name: String,
     text: Cow<'static, str>,
 }
 
-impl Source {
+impl ScenarioText {
     /// Returns the text of a built-in scenario by its name, or else of a file by its path.
     ///
     /// # Errors
@@ -64,10 +64,14 @@ impl Source {
         if let Some((_, text)) = BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
             return Ok(Self { name, text: Cow::Borrowed(text) });
         }
-        let text = read(name_or_path).map_err(|error| {
+        let text = read_file(name_or_path).map_err(|error| {
             let names: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-            let expected = format!("the path of a file, or {}", near::one_of(name_or_path, &names));
-            Fault::new(&Place::File, format!("no such scenario ({error})"), expected).of(&name)
+            let expected = format!(
+                "the path of a file, or {}",
+                suggest::expected_one_of(name_or_path, &names)
+            );
+            SourceError::new(&ErrorLocation::File, format!("no such scenario ({error})"), expected)
+                .in_file(&name)
         })?;
         Ok(Self { name, text: Cow::Owned(text) })
     }
@@ -87,7 +91,7 @@ impl Source {
 }
 
 /// Reads a file's text; of an endless one, enough to be refused as too long.
-fn read(path: &str) -> io::Result<String> {
+fn read_file(path: &str) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(TEXT_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
     Ok(text)

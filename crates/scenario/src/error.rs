@@ -7,37 +7,37 @@ const LETTERS_MAX: usize = 500;
 
 /// The error of a scenario that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name}{place}: {what}; expected {expected}")]
+#[error("{name}{location}: {problem}; expected {expected}")]
 pub struct Error {
     /// The file's path, or the scenario's name.
     pub name: String,
     /// The place in it.
-    pub place: Place,
+    pub location: ErrorLocation,
     /// What is wrong.
-    pub what: String,
+    pub problem: String,
     /// What would be right.
     pub expected: String,
 }
 
 /// The place of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ErrorLocation {
     /// The file as a whole.
     File,
     /// A line, counted from 1.
     Line(u32),
     /// An override, `key=value`.
-    Set(String),
+    Override(String),
     /// A value of a scenario that was not read from a text, such as `node[1].cpus`.
     Value(String),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ErrorLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File => Ok(()),
             Self::Line(line) => write!(f, ":{line}"),
-            Self::Set(set) => write!(f, ": --set {set}"),
+            Self::Override(set) => write!(f, ": --set {set}"),
             Self::Value(value) => write!(f, ": {value}"),
         }
     }
@@ -46,8 +46,8 @@ impl fmt::Display for Place {
 impl Error {
     /// Returns the line of the file, counted from 1.
     pub fn line(&self) -> Option<u32> {
-        match self.place {
-            Place::Line(line) => Some(line),
+        match self.location {
+            ErrorLocation::Line(line) => Some(line),
             _ => None,
         }
     }
@@ -55,22 +55,26 @@ impl Error {
 
 /// An error that does not know its file yet.
 #[derive(Debug)]
-pub(crate) struct Fault {
-    pub place: Place,
-    pub what: String,
+pub(crate) struct SourceError {
+    pub location: ErrorLocation,
+    pub problem: String,
     pub expected: String,
 }
 
-impl Fault {
-    pub fn new(place: &Place, what: impl Into<String>, expected: impl Into<String>) -> Self {
-        Self { place: place.clone(), what: what.into(), expected: expected.into() }
+impl SourceError {
+    pub fn new(
+        place: &ErrorLocation,
+        what: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Self {
+        Self { location: place.clone(), problem: what.into(), expected: expected.into() }
     }
 
     /// Returns the error for the file of this name.
-    pub fn of(self, name: &str) -> Error {
-        let Self { place, what, expected } = self;
+    pub fn in_file(self, name: &str) -> Error {
+        let Self { location: place, problem: what, expected } = self;
         let (what, expected) = (printable(&what), printable(&expected));
-        Error { name: name.to_owned(), place, what, expected }
+        Error { name: name.to_owned(), location: place, problem: what, expected }
     }
 }
 

@@ -14,23 +14,23 @@ const TIMES: [(u64, &str); 4] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000
 const SHORT_TIMES: [(u64, &str); 3] = [(1_000_000, "us"), (1_000, "ns"), (1, "ps")];
 
 pub(crate) fn bytes(bytes: u64) -> String {
-    whole(bytes, &SIZES)
+    in_largest_whole_unit(bytes, &SIZES)
 }
 
 pub(crate) fn rate(bytes_per_s: u64) -> String {
-    whole(bytes_per_s, &RATES)
+    in_largest_whole_unit(bytes_per_s, &RATES)
 }
 
 /// Zero has no unit, as a time of zero has none anywhere.
 pub(crate) fn ns(ns: u64) -> String {
-    if ns == 0 { "0".to_owned() } else { whole(ns, &TIMES) }
+    if ns == 0 { "0".to_owned() } else { in_largest_whole_unit(ns, &TIMES) }
 }
 
 pub(crate) fn ps(ps: u64) -> String {
-    whole(ps, &SHORT_TIMES)
+    in_largest_whole_unit(ps, &SHORT_TIMES)
 }
 
-fn whole(value: u64, units: &[(u64, &str)]) -> String {
+fn in_largest_whole_unit(value: u64, units: &[(u64, &str)]) -> String {
     let fits = |(scale, _): &&(u64, &str)| value >= *scale && value.is_multiple_of(*scale);
     let (scale, unit) = units.iter().find(fits).or(units.last()).copied().unwrap_or((1, ""));
     format!("{}{unit}", value / scale)

@@ -2,7 +2,7 @@
 
 /// Injected faults. Rates are per 1000; with all of them 0 no fault occurs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Faults {
+pub struct FaultInjection {
     /// Allocations that fail. A copy then has no page, and a page fault retries.
     pub allocation_milli: u32,
     /// Pages that are pinned at a time.
@@ -10,7 +10,7 @@ pub struct Faults {
     /// Interrupts for translation flushes that are answered late.
     pub late_ipi_milli: u32,
     /// Delay of late answers, in nanoseconds.
-    pub late_ipi_by_ns: u64,
+    pub ipi_delay_ns: u64,
     /// Access counts that are lost.
     pub lost_samples_milli: u32,
     /// Reported page locations that are those of the previous look.
@@ -49,9 +49,9 @@ impl Bug {
     ];
 }
 
-impl Faults {
+impl FaultInjection {
     /// Returns whether faults occur at a time, in virtual nanoseconds.
-    pub fn last_at(&self, now_ns: u64) -> bool {
+    pub fn is_active_at(&self, now_ns: u64) -> bool {
         self.start_ns <= now_ns && self.until_ns.is_none_or(|until_ns| now_ns < until_ns)
     }
 

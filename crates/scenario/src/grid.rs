@@ -8,15 +8,15 @@ pub const POINTS_MAX: usize = 100_000;
 
 /// The error of an invalid grid, and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what}; expected {expected}")]
+#[error("{problem}; expected {expected}")]
 pub struct GridError {
-    what: String,
+    problem: String,
     expected: &'static str,
 }
 
 impl GridError {
     fn new(what: impl Into<String>, expected: &'static str) -> Self {
-        Self { what: what.into(), expected }
+        Self { problem: what.into(), expected }
     }
 }
 
@@ -52,21 +52,21 @@ impl FromStr for Axis {
             return Err(wrong());
         }
         let mut values = Vec::new();
-        for part in parts(list) {
+        for part in split_list(list) {
             let part = part.trim();
             if part.is_empty() {
                 return Err(GridError::new(format!("'{text}' has an empty value"), expected));
             }
-            values.extend(expanded(part)?);
-            within(values.len())?;
+            values.extend(expand_range(part)?);
+            check_point_count(values.len())?;
         }
-        once(&values, |value| format!("{key} takes {value} twice"))?;
+        check_distinct(&values, |value| format!("{key} takes {value} twice"))?;
         Ok(Self { key, values })
     }
 }
 
 /// Splits a list at its commas, except inside quotes or brackets.
-fn parts(list: &str) -> Vec<&str> {
+fn split_list(list: &str) -> Vec<&str> {
     let (mut is_quoted, mut depth) = (false, 0_i32);
     list.split(|letter: char| {
         match letter {
@@ -81,7 +81,7 @@ fn parts(list: &str) -> Vec<&str> {
 }
 
 /// Expands a range; anything else stands for itself.
-fn expanded(part: &str) -> Result<Vec<String>, GridError> {
+fn expand_range(part: &str) -> Result<Vec<String>, GridError> {
     let Some((from, rest)) = part.split_once("..").filter(|_| !part.starts_with('"')) else {
         return Ok(vec![part.to_owned()]);
     };
@@ -98,31 +98,31 @@ fn expanded(part: &str) -> Result<Vec<String>, GridError> {
     };
     let (from, to) = (quantity(from).ok_or_else(wrong)?, quantity(to).ok_or_else(wrong)?);
     let step = match step {
-        None => Step::Plus(1),
+        None => RangeStep::Plus(1),
         Some(("+", step)) => {
             let (step, unit) = quantity(step).ok_or_else(wrong)?;
             let fits = unit.is_empty() || unit == to.1;
-            Step::Plus(Some(step).filter(|_| fits).ok_or_else(wrong)?)
+            RangeStep::Plus(Some(step).filter(|_| fits).ok_or_else(wrong)?)
         }
-        Some((_, factor)) => Step::Times(factor.trim().parse().map_err(|_| wrong())?),
+        Some((_, factor)) => RangeStep::Times(factor.trim().parse().map_err(|_| wrong())?),
     };
     // 0 has no unit, as everywhere.
     let is_one_unit = from.1 == to.1 || from == (0, "");
-    let ends = is_one_unit && from.0 <= to.0 && step.goes_on(from.0);
+    let ends = is_one_unit && from.0 <= to.0 && step.reaches_end(from.0);
     let numbers = if ends { numbers(from.0, to.0, step)? } else { return Err(wrong()) };
     Ok(numbers.into_iter().map(|number| format!("{number}{}", to.1)).collect())
 }
 
 /// The step between two numbers of a range.
 #[derive(Clone, Copy)]
-enum Step {
+enum RangeStep {
     Plus(u64),
     Times(u64),
 }
 
-impl Step {
+impl RangeStep {
     /// Returns whether a range that begins with `from` ends.
-    fn goes_on(self, from: u64) -> bool {
+    fn reaches_end(self, from: u64) -> bool {
         match self {
             Self::Plus(step) => step > 0,
             Self::Times(factor) => factor > 1 && from > 0,
@@ -138,10 +138,10 @@ impl Step {
 }
 
 /// Returns the numbers of a range, its end included if a step meets it.
-fn numbers(from: u64, to: u64, step: Step) -> Result<Vec<u64>, GridError> {
+fn numbers(from: u64, to: u64, step: RangeStep) -> Result<Vec<u64>, GridError> {
     let all = std::iter::successors(Some(from), |&number| step.after(number));
     let some: Vec<_> = all.take_while(|&number| number <= to).take(POINTS_MAX + 1).collect();
-    within(some.len()).map(|()| some)
+    check_point_count(some.len()).map(|()| some)
 }
 
 /// Splits a quantity into a whole number and its unit, which may be empty.
@@ -153,7 +153,7 @@ fn quantity(text: &str) -> Option<(u64, &str)> {
     number.parse().ok().filter(|_| is_unit).map(|number| (number, unit))
 }
 
-fn within(points: usize) -> Result<(), GridError> {
+fn check_point_count(points: usize) -> Result<(), GridError> {
     match points <= POINTS_MAX {
         true => Ok(()),
         false => Err(GridError::new("the grid has too many points", "100000 of them at most")),
@@ -161,7 +161,7 @@ fn within(points: usize) -> Result<(), GridError> {
 }
 
 /// Refuses a list with equal items.
-fn once<T: Ord>(items: &[T], told: impl Fn(&T) -> String) -> Result<(), GridError> {
+fn check_distinct<T: Ord>(items: &[T], told: impl Fn(&T) -> String) -> Result<(), GridError> {
     let mut sorted: Vec<_> = items.iter().collect();
     sorted.sort_unstable();
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -187,10 +187,10 @@ impl FromStr for Seeds {
             if from > to {
                 return Err(wrong());
             }
-            seeds.extend(numbers(from, to, Step::Plus(1))?);
-            within(seeds.len())?;
+            seeds.extend(numbers(from, to, RangeStep::Plus(1))?);
+            check_point_count(seeds.len())?;
         }
-        once(&seeds, |seed| format!("seed {seed} stands twice in '{text}'"))?;
+        check_distinct(&seeds, |seed| format!("seed {seed} stands twice in '{text}'"))?;
         Ok(Self(seeds))
     }
 }
@@ -223,10 +223,10 @@ impl Grid {
     /// If a key occurs twice, or if there are more than [`POINTS_MAX`] points.
     pub fn new(axes: Vec<Axis>, Seeds(seeds): Seeds) -> Result<Self, GridError> {
         let keys: Vec<_> = axes.iter().map(Axis::key).collect();
-        once(&keys, |key| format!("{key} has two lines of the grid"))?;
+        check_distinct(&keys, |key| format!("{key} has two lines of the grid"))?;
         let counts = axes.iter().map(|axis| axis.values.len());
         let points = counts.fold(seeds.len(), usize::saturating_mul);
-        within(points)?;
+        check_point_count(points)?;
         Ok(Self { axes, seeds })
     }
 

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod action;
 mod built_in;
 mod check;
 mod error;
@@ -13,26 +14,27 @@ mod faults;
 mod grid;
 pub mod limits;
 mod machine;
-mod near;
+mod overrides;
 mod params;
-mod policy;
 mod read;
-mod set;
-mod tree;
+mod suggest;
+mod toml_tree;
 mod workload;
 
-pub use built_in::{BUILT_IN, Source};
-pub use error::{Error, Place};
-pub use faults::{Bug, Faults};
+pub use action::{Action, ActionKind, SchedulerKind};
+pub use built_in::{BUILT_IN, ScenarioText};
+pub use error::{Error, ErrorLocation};
+pub use faults::{Bug, FaultInjection};
 pub use grid::{Axis, Grid, GridError, GridPoint, POINTS_MAX, Seeds, Shard};
-pub use machine::{DISTANCE_LOCAL, Link, Machine, Node};
-pub use params::{ParamInfo, Params, Unit};
-pub use policy::{Action, ActionKind, Scheduler};
-pub use workload::{Access, Home, Kind, Placement, Shifts, Workload};
+pub use machine::{LOCAL_DISTANCE, LinkSpec, MachineSpec, NodeSpec};
+pub use params::{ParamInfo, ParamUnit, Params};
+pub use workload::{
+    AccessPattern, DutyCycle, InitialHome, MemoryPlacement, Workload, WorkloadKind,
+};
 
 use std::path::Path;
 
-use error::Fault;
+use error::SourceError;
 
 /// The sections of a report, as `report` names them, in their usual order.
 pub const REPORT: [&str; 8] =
@@ -46,18 +48,18 @@ pub struct Scenario {
     /// Its purpose, in a sentence; may be empty.
     pub about: String,
     /// The hardware and its costs.
-    pub machine: Machine,
+    pub machine: MachineSpec,
     /// The workloads; empty for a machine without programs.
     pub workloads: Vec<Workload>,
     /// The scheduler, which places threads.
-    pub scheduler: Scheduler,
+    pub scheduler: SchedulerKind,
     /// Whether the kernel balances by hint faults (kernel.numa_balancing = 1).
     pub numa_balancing: bool,
     /// Actions on the programs while they run, in order of time.
     pub actions: Vec<Action>,
     /// Injected faults. `None` if there are none; then the state that checkers of contents need is
     /// not kept either.
-    pub faults: Option<Faults>,
+    pub faults: Option<FaultInjection>,
     /// Simulated time, in virtual nanoseconds.
     pub time_ns: u64,
     /// Interval between points of the time series of a report, in virtual nanoseconds.
@@ -85,7 +87,7 @@ impl Scenario {
     pub fn with<S: AsRef<str>>(name: &str, text: &str, sets: &[(S, S)]) -> Result<Self, Error> {
         let stem = Path::new(name.strip_suffix(".toml").unwrap_or(name)).file_name();
         let stem = stem.map_or_else(|| name.into(), |stem| stem.to_string_lossy());
-        read_checked(&stem, text, sets).map_err(|fault| fault.of(name))
+        read_checked(&stem, text, sets).map_err(|fault| fault.in_file(name))
     }
 
     /// Finds a scenario by the name of a built-in one, or else by the path of its file.
@@ -103,7 +105,7 @@ impl Scenario {
     /// As [`Scenario::with`]; or if there is neither a built-in scenario of that name nor such a
     /// file.
     pub fn find_with<S: AsRef<str>>(name_or_path: &str, sets: &[(S, S)]) -> Result<Self, Error> {
-        Source::find(name_or_path)?.with(sets)
+        ScenarioText::find(name_or_path)?.with(sets)
     }
 
     /// Checks that everything is consistent and within the limits, as it is for every scenario from
@@ -112,23 +114,28 @@ impl Scenario {
     /// # Errors
     /// The error states the value, and what was expected.
     pub fn check(&self) -> Result<(), Error> {
-        let flaw = check::scenario(self).and_then(|()| check::order(&self.actions));
+        let flaw = check::scenario(self).and_then(|()| check::action_order(&self.actions));
         flaw.map_err(|flaw| {
-            let place = Place::Value(flaw.spot.to_string());
-            Fault { place, what: flaw.what, expected: flaw.expected }.of(&self.name)
+            let place = ErrorLocation::Value(flaw.path.to_string());
+            SourceError { location: place, problem: flaw.problem, expected: flaw.expected }
+                .in_file(&self.name)
         })
     }
 }
 
-fn read_checked<S: AsRef<str>>(name: &str, text: &str, sets: &[(S, S)]) -> Result<Scenario, Fault> {
-    let mut root = tree::parse(text)?;
+fn read_checked<S: AsRef<str>>(
+    name: &str,
+    text: &str,
+    sets: &[(S, S)],
+) -> Result<Scenario, SourceError> {
+    let mut root = toml_tree::parse(text)?;
     for (key, value) in sets {
-        set::apply(&mut root, key.as_ref(), value.as_ref())?;
+        overrides::apply(&mut root, key.as_ref(), value.as_ref())?;
     }
     let mut scenario = read::scenario(name, &root)?;
     check::scenario(&scenario).map_err(|flaw| {
-        let place = flaw.spot.place_in(&root);
-        Fault { place, what: flaw.what, expected: flaw.expected }
+        let place = flaw.path.location_in(&root);
+        SourceError { location: place, problem: flaw.problem, expected: flaw.expected }
     })?;
     scenario.actions.sort_by_key(|action| action.at_ns);
     Ok(scenario)

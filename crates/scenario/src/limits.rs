@@ -18,7 +18,7 @@ pub const ACTIONS_MAX: usize = 4096;
 /// Links of a machine: each node with each other one, in both directions.
 pub const LINKS_MAX: usize = NODES_MAX * (NODES_MAX - 1);
 /// Ways that memory moves because of actions, there or back, in total: each has a record.
-pub const WAYS_MAX: u64 = 100_000;
+pub const MIGRATIONS_MAX: u64 = 100_000;
 /// Children of processes that fork because of actions, in total.
 pub const FORKS_MAX: u64 = 4096;
 /// Simulated time in nanoseconds: a day.

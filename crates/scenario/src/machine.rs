@@ -5,27 +5,27 @@ use nodeward_model::{CpuId, Cpumask, NodeId};
 use crate::Params;
 
 /// The distance of a node from itself, as firmware tables have it.
-pub const DISTANCE_LOCAL: u32 = 10;
+pub const LOCAL_DISTANCE: u32 = 10;
 /// The distance between two nodes when a scenario has no table.
-pub(crate) const DISTANCE_REMOTE: u32 = 20;
+pub(crate) const DEFAULT_REMOTE_DISTANCE: u32 = 20;
 
 /// A machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Machine {
+pub struct MachineSpec {
     /// The nodes, by ascending id; never empty.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<NodeSpec>,
     /// `distances[i][j]`: the distance from a CPU of `nodes[i]` to memory of `nodes[j]`; 10 on the
     /// diagonal.
     pub distances: Vec<Vec<u32>>,
     /// Links that differ from distances and parameters.
-    pub links: Vec<Link>,
+    pub links: Vec<LinkSpec>,
     /// Costs by name.
     pub params: Params,
 }
 
 /// One node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct NodeSpec {
     /// Its id; ids may have holes.
     pub id: NodeId,
     /// Its CPUs; none for a node of memory only.
@@ -43,7 +43,7 @@ pub struct Node {
 
 /// The path from the CPUs of one node to the memory of another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct LinkSpec {
     /// The node of the CPUs.
     pub from: NodeId,
     /// The node of the memory.
@@ -54,7 +54,7 @@ pub struct Link {
     pub bandwidth_bytes_per_s: Option<u64>,
 }
 
-impl Machine {
+impl MachineSpec {
     /// Returns the CPUs of all nodes.
     pub fn cpus(&self) -> Cpumask {
         self.nodes.iter().flat_map(|node| node.cpus.iter()).collect()
@@ -65,7 +65,7 @@ impl Machine {
         self.nodes.iter().map(|node| node.memory_bytes).sum()
     }
 
-    /// Returns the position of a node in [`Machine::nodes`].
+    /// Returns the position of a node in [`MachineSpec::nodes`].
     pub fn index_of(&self, id: NodeId) -> Option<usize> {
         self.nodes.iter().position(|node| node.id == id)
     }
@@ -87,7 +87,7 @@ impl Machine {
         }
         let told = self.link(from, to).and_then(|link| link.latency_ns);
         let distance = u64::from(self.distances[from][to]);
-        told.unwrap_or_else(|| local(to) * distance / u64::from(DISTANCE_LOCAL))
+        told.unwrap_or_else(|| local(to) * distance / u64::from(LOCAL_DISTANCE))
     }
 
     /// Returns the bandwidth of a node's memory, in bytes per second.
@@ -101,7 +101,7 @@ impl Machine {
         told.unwrap_or(self.params.link_bandwidth_bytes_per_s)
     }
 
-    fn link(&self, from: usize, to: usize) -> Option<&Link> {
+    fn link(&self, from: usize, to: usize) -> Option<&LinkSpec> {
         let (from, to) = (self.nodes[from].id, self.nodes[to].id);
         self.links.iter().find(|link| (link.from, link.to) == (from, to))
     }

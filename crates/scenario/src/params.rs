@@ -9,7 +9,7 @@ use crate::{exact, limits};
 
 /// The unit of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum ParamUnit {
     /// Nanoseconds, written as `250ns` or `4ms`.
     Time,
     /// Bytes per second, written as `25GB/s`.
@@ -32,7 +32,7 @@ pub struct ParamInfo {
     /// Its name in scenario files, and after `--set machine.`.
     pub name: &'static str,
     /// Its unit.
-    pub unit: Unit,
+    pub unit: ParamUnit,
     /// Its value unless a scenario sets another.
     pub default: u64,
     /// Its meaning, in a few words.
@@ -85,7 +85,7 @@ macro_rules! params {
     };
 }
 
-use Unit::{Bytes, Count, Milli, Picoseconds, Rate, Time, Word};
+use ParamUnit::{Bytes, Count, Milli, Picoseconds, Rate, Time, Word};
 
 params! {
     // Memory.
@@ -279,13 +279,13 @@ impl ParamInfo {
     }
 
     /// Returns a value as in files, exactly.
-    pub fn written(&self, value: u64) -> String {
+    pub fn format_exact(&self, value: u64) -> String {
         match self.unit {
             Time => exact::ns(value),
             Rate => exact::rate(value),
             Bytes => exact::bytes(value),
             Picoseconds => exact::ps(value),
-            Count | Milli | Word(_) => Params::show(self, value),
+            Count | Milli | Word(_) => Params::format_rounded(self, value),
         }
     }
 
@@ -293,8 +293,8 @@ impl ParamInfo {
     pub fn expected(&self) -> String {
         let bounds = format!(
             "from {} to {}",
-            self.written(*self.range().start()),
-            self.written(*self.range().end())
+            self.format_exact(*self.range().start()),
+            self.format_exact(*self.range().end())
         );
         match self.unit {
             Time => format!("a time such as 250us, {bounds}"),
@@ -332,11 +332,11 @@ impl Params {
     }
 
     /// Formats a value for people.
-    pub fn show(info: &ParamInfo, value: u64) -> String {
+    pub fn format_rounded(info: &ParamInfo, value: u64) -> String {
         match info.unit {
-            Time => units::show_ns(value),
-            Rate => format!("{}/s", units::show_bytes(value)),
-            Bytes => units::show_bytes(value),
+            Time => units::format_ns(value),
+            Rate => format!("{}/s", units::format_bytes(value)),
+            Bytes => units::format_bytes(value),
             Count | Milli | Picoseconds => value.to_string(),
             Word(words) => words.get(value as usize).copied().unwrap_or("?").to_owned(),
         }

@@ -9,10 +9,10 @@ mod workload;
 use nodeward_model::units;
 use nodeward_model::{Id, Mask, NodeId};
 
-use crate::error::{Fault, Place};
-use crate::near;
-use crate::tree::{Item, Table, Value};
-use crate::{Scenario, Scheduler};
+use crate::error::{ErrorLocation, SourceError};
+use crate::suggest;
+use crate::toml_tree::{TomlItem, TomlTable, TomlValue};
+use crate::{Scenario, SchedulerKind};
 
 pub(crate) use action::{KEYS as ACTION_KEYS, KIND_KEYS as ACTION_KIND_KEYS};
 pub(crate) use faults::KEYS as FAULT_KEYS;
@@ -36,28 +36,31 @@ const TIME: &str = "a time such as 250us, 1ms or 2s";
 const TIME_OR_ZERO: &str = "a time such as 250us, 1ms or 2s, or 0";
 
 /// Reads a scenario; its actions are in the order of the text.
-pub(crate) fn scenario(name: &str, root: &Table) -> Result<Scenario, Fault> {
-    root.only(&[ROOT_KEYS, TABLES])?;
+pub(crate) fn scenario(name: &str, root: &TomlTable) -> Result<Scenario, SourceError> {
+    root.reject_unknown_keys(&[ROOT_KEYS, TABLES])?;
     let time_ns = root.time("time")?.unwrap_or(TIME_DEFAULT_NS);
-    let schedulers =
-        [("blind", Scheduler::Blind), ("home", Scheduler::Home), ("numad", Scheduler::Numad)];
+    let schedulers = [
+        ("blind", SchedulerKind::NumaUnaware),
+        ("home", SchedulerKind::HomeAware),
+        ("numad", SchedulerKind::SchedNuma2012),
+    ];
     let scheduler = root.word("scheduler", &schedulers)?;
     Ok(Scenario {
         name: name.to_owned(),
         about: root.text("about")?.unwrap_or_default().to_owned(),
         machine: machine::machine(root)?,
-        workloads: each(root, "workload", workload::workload)?,
+        workloads: read_tables(root, "workload", workload::workload)?,
         scheduler: scheduler.unwrap_or_default(),
         numa_balancing: root.flag("numa-balancing")?,
-        actions: each(root, "action", action::action)?,
-        faults: root.read("faults", faults::faults)?,
+        actions: read_tables(root, "action", action::action)?,
+        faults: root.optional("faults", faults::faults)?,
         time_ns,
         sample_ns: root.time("sample")?.unwrap_or(time_ns.div_ceil(SAMPLES_DEFAULT)),
         report: report(root)?,
     })
 }
 
-fn report(root: &Table) -> Result<Vec<String>, Fault> {
+fn report(root: &TomlTable) -> Result<Vec<String>, SourceError> {
     let Some(list) = root.items.get("report") else { return Ok(Vec::new()) };
     list.list("a list such as [\"locality\"]")?
         .iter()
@@ -66,32 +69,32 @@ fn report(root: &Table) -> Result<Vec<String>, Fault> {
 }
 
 /// Reads each table of an array of tables.
-fn each<T>(
-    root: &Table,
+fn read_tables<T>(
+    root: &TomlTable,
     key: &str,
-    read: impl Fn(&Table) -> Result<T, Fault>,
-) -> Result<Vec<T>, Fault> {
+    read: impl Fn(&TomlTable) -> Result<T, SourceError>,
+) -> Result<Vec<T>, SourceError> {
     let Some(item) = root.items.get(key) else { return Ok(Vec::new()) };
     item.tables()?.iter().map(|table| read(table)).collect()
 }
 
-impl Item {
+impl TomlItem {
     /// Returns an error about this value.
-    pub fn fault(&self, expected: impl Into<String>) -> Fault {
+    pub fn error(&self, expected: impl Into<String>) -> SourceError {
         let shown = match &self.value {
-            Value::Text(text) => format!("'{text}'"),
-            Value::Number(text, _) => text.clone(),
-            Value::Bool(value) => value.to_string(),
-            Value::List(_) => "a list".to_owned(),
-            Value::Table(_) => "a table".to_owned(),
+            TomlValue::Text(text) => format!("'{text}'"),
+            TomlValue::Number(text, _) => text.clone(),
+            TomlValue::Bool(value) => value.to_string(),
+            TomlValue::List(_) => "a list".to_owned(),
+            TomlValue::Table(_) => "a table".to_owned(),
         };
-        Fault::new(&self.place, format!("`{}` is {shown}", self.key), expected)
+        SourceError::new(&self.location, format!("`{}` is {shown}", self.key), expected)
     }
 
     /// Returns a text or a number, as it was written.
     pub fn scalar(&self) -> Option<&str> {
         match &self.value {
-            Value::Text(text) | Value::Number(text, _) => Some(text),
+            TomlValue::Text(text) | TomlValue::Number(text, _) => Some(text),
             _ => None,
         }
     }
@@ -101,64 +104,64 @@ impl Item {
         &self,
         expected: &str,
         parse: impl FnOnce(&str) -> Option<T>,
-    ) -> Result<T, Fault> {
-        self.scalar().and_then(parse).ok_or_else(|| self.fault(expected))
+    ) -> Result<T, SourceError> {
+        self.scalar().and_then(parse).ok_or_else(|| self.error(expected))
     }
 
     /// Returns the option that sets the value, if it is not the file.
-    fn set_by(&self) -> Option<&'static str> {
-        matches!(self.place, Place::Set(_)).then_some("--set")
+    fn override_source(&self) -> Option<&'static str> {
+        matches!(self.location, ErrorLocation::Override(_)).then_some("--set")
     }
 
-    fn as_text(&self) -> Result<&str, Fault> {
+    fn as_text(&self) -> Result<&str, SourceError> {
         match &self.value {
-            Value::Text(text) => Ok(text),
-            _ => Err(self.fault("a text in quotes")),
+            TomlValue::Text(text) => Ok(text),
+            _ => Err(self.error("a text in quotes")),
         }
     }
 
-    fn number<T: TryFrom<u64>>(&self, expected: &str) -> Result<T, Fault> {
+    fn number<T: TryFrom<u64>>(&self, expected: &str) -> Result<T, SourceError> {
         match self.value {
-            Value::Number(_, Some(number)) => T::try_from(number).ok(),
+            TomlValue::Number(_, Some(number)) => T::try_from(number).ok(),
             _ => None,
         }
-        .ok_or_else(|| self.fault(expected))
+        .ok_or_else(|| self.error(expected))
     }
 
-    fn list(&self, expected: &str) -> Result<&[Item], Fault> {
+    fn list(&self, expected: &str) -> Result<&[TomlItem], SourceError> {
         match &self.value {
-            Value::List(items) => Ok(items),
-            _ => Err(self.fault(expected)),
+            TomlValue::List(items) => Ok(items),
+            _ => Err(self.error(expected)),
         }
     }
 
     /// Returns the tables of an array of tables.
-    pub fn tables(&self) -> Result<Vec<&Table>, Fault> {
-        let wrong = |item: &Self| item.fault(format!("tables, each headed [[{}]]", self.key));
-        let Value::List(items) = &self.value else { return Err(wrong(self)) };
-        let table = |item: &'_ Self| matches!(item.value, Value::Table(_));
+    pub fn tables(&self) -> Result<Vec<&TomlTable>, SourceError> {
+        let wrong = |item: &Self| item.error(format!("tables, each headed [[{}]]", self.key));
+        let TomlValue::List(items) = &self.value else { return Err(wrong(self)) };
+        let table = |item: &'_ Self| matches!(item.value, TomlValue::Table(_));
         if let Some(other) = items.iter().find(|item| !table(item)) {
             return Err(wrong(other));
         }
         Ok(items.iter().filter_map(Self::as_table).collect())
     }
 
-    pub fn as_table(&self) -> Option<&Table> {
+    pub fn as_table(&self) -> Option<&TomlTable> {
         match &self.value {
-            Value::Table(table) => Some(table),
+            TomlValue::Table(table) => Some(table),
             _ => None,
         }
     }
 
     /// Reads a node's number.
-    fn node(&self) -> Result<NodeId, Fault> {
+    fn node(&self) -> Result<NodeId, SourceError> {
         let expected = format!("the number of a node, below {}", NodeId::LIMIT);
         let number = self.scalar().and_then(|text| text.parse().ok());
-        number.filter(|&id| id < NodeId::LIMIT).map(NodeId).ok_or_else(|| self.fault(expected))
+        number.filter(|&id| id < NodeId::LIMIT).map(NodeId).ok_or_else(|| self.error(expected))
     }
 
     /// Reads a number or a list of numbers.
-    fn mask<T: Id>(&self, limit: u32) -> Result<Mask<T>, Fault> {
+    fn mask<T: Id>(&self, limit: u32) -> Result<Mask<T>, SourceError> {
         let expected = format!("a list such as \"0-3,8\", of numbers below {limit}");
         self.read(&expected, |text| mask(text, limit))
     }
@@ -170,90 +173,90 @@ fn mask<T: Id>(text: &str, limit: u32) -> Option<Mask<T>> {
     text.split([',', '-']).all(below).then(|| text.parse().ok()).flatten()
 }
 
-impl Table {
+impl TomlTable {
     /// Refuses keys that are in none of these lists.
-    fn only(&self, known: &[&[&str]]) -> Result<(), Fault> {
+    fn reject_unknown_keys(&self, known: &[&[&str]]) -> Result<(), SourceError> {
         let known = known.concat();
         match self.items.iter().find(|(key, _)| !known.contains(&key.as_str())) {
             None => Ok(()),
-            Some((key, item)) => Err(Fault::new(
-                &item.place,
+            Some((key, item)) => Err(SourceError::new(
+                &item.location,
                 format!("unknown key '{key}'"),
-                near::one_of(key, &known),
+                suggest::expected_one_of(key, &known),
             )),
         }
     }
 
     /// Reads the value of an optional key.
-    fn read<'a, T>(
+    fn optional<'a, T>(
         &'a self,
         key: &str,
-        read: impl FnOnce(&'a Item) -> Result<T, Fault>,
-    ) -> Result<Option<T>, Fault> {
+        read: impl FnOnce(&'a TomlItem) -> Result<T, SourceError>,
+    ) -> Result<Option<T>, SourceError> {
         self.items.get(key).map(read).transpose()
     }
 
     /// Reads the value of a required key.
-    fn need<'a, T>(
+    fn required<'a, T>(
         &'a self,
         key: &str,
         example: &str,
-        read: impl FnOnce(&'a Item) -> Result<T, Fault>,
-    ) -> Result<T, Fault> {
-        let missing = || Fault::new(&self.place, format!("`{key}` is missing"), example);
+        read: impl FnOnce(&'a TomlItem) -> Result<T, SourceError>,
+    ) -> Result<T, SourceError> {
+        let missing = || SourceError::new(&self.location, format!("`{key}` is missing"), example);
         self.items.get(key).ok_or_else(missing).and_then(read)
     }
 
-    fn text(&self, key: &str) -> Result<Option<&str>, Fault> {
-        self.read(key, Item::as_text)
+    fn text(&self, key: &str) -> Result<Option<&str>, SourceError> {
+        self.optional(key, TomlItem::as_text)
     }
 
-    fn time(&self, key: &str) -> Result<Option<u64>, Fault> {
-        self.read(key, |item| item.read(TIME, |text| units::parse_duration_ns(text).ok()))
+    fn time(&self, key: &str) -> Result<Option<u64>, SourceError> {
+        self.optional(key, |item| item.read(TIME, |text| units::parse_duration_ns(text).ok()))
     }
 
-    fn time_or_zero(&self, key: &str) -> Result<Option<u64>, Fault> {
-        self.read(key, |item| item.read(TIME_OR_ZERO, time_or_zero))
+    fn time_or_zero(&self, key: &str) -> Result<Option<u64>, SourceError> {
+        self.optional(key, |item| item.read(TIME_OR_ZERO, time_or_zero))
     }
 
-    fn rate(&self, key: &str) -> Result<Option<u64>, Fault> {
-        self.read(key, |item| item.read(RATE, |text| units::parse_rate(text).ok()))
+    fn rate(&self, key: &str) -> Result<Option<u64>, SourceError> {
+        self.optional(key, |item| item.read(RATE, |text| units::parse_rate(text).ok()))
     }
 
-    fn bytes(&self, key: &str) -> Result<Option<u64>, Fault> {
-        self.read(key, Item::bytes)
+    fn bytes(&self, key: &str) -> Result<Option<u64>, SourceError> {
+        self.optional(key, TomlItem::bytes)
     }
 
-    fn count(&self, key: &str) -> Result<Option<u32>, Fault> {
-        self.read(key, |item| item.number("a number up to 4294967295"))
+    fn count(&self, key: &str) -> Result<Option<u32>, SourceError> {
+        self.optional(key, |item| item.number("a number up to 4294967295"))
     }
 
     /// Reads a boolean; `false` if it is missing.
-    fn flag(&self, key: &str) -> Result<bool, Fault> {
-        Ok(self.read(key, |item| item.flag("true or false"))?.unwrap_or(false))
+    fn flag(&self, key: &str) -> Result<bool, SourceError> {
+        Ok(self.optional(key, |item| item.flag("true or false"))?.unwrap_or(false))
     }
 
     /// Reads one of some words.
-    fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<Option<T>, Fault> {
-        self.read(key, |item| item.word(words))
+    fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<Option<T>, SourceError> {
+        self.optional(key, |item| item.word(words))
     }
 }
 
-impl Item {
-    fn flag(&self, expected: &str) -> Result<bool, Fault> {
+impl TomlItem {
+    fn flag(&self, expected: &str) -> Result<bool, SourceError> {
         match self.value {
-            Value::Bool(value) => Ok(value),
-            _ => Err(self.fault(expected)),
+            TomlValue::Bool(value) => Ok(value),
+            _ => Err(self.error(expected)),
         }
     }
 
-    fn bytes(&self) -> Result<u64, Fault> {
+    fn bytes(&self) -> Result<u64, SourceError> {
         self.read(SIZE, |text| units::parse_bytes(text).ok())
     }
 
-    fn word<T: Copy>(&self, words: &[(&str, T)]) -> Result<T, Fault> {
+    fn word<T: Copy>(&self, words: &[(&str, T)]) -> Result<T, SourceError> {
         let names: Vec<_> = words.iter().map(|(name, _)| *name).collect();
-        let expected = near::one_of(self.scalar().unwrap_or_default(), &names);
+        let expected = suggest::expected_one_of(self.scalar().unwrap_or_default(), &names);
         let found = |text: &str| words.iter().find(|(name, _)| *name == text).map(|(_, t)| *t);
         self.read(&expected, found)
     }

@@ -11,7 +11,7 @@ pub struct Workload {
     /// Its name; unique in a scenario.
     pub name: String,
     /// The program of each process.
-    pub kind: Kind,
+    pub kind: WorkloadKind,
     /// Number of processes, 1 or more.
     pub processes: u32,
     /// Threads per process, 1 or more.
@@ -24,15 +24,15 @@ pub struct Workload {
     /// of two between a base page and a huge one. Folios are faulted in and moved as a whole.
     pub folio_bytes: u64,
     /// The source of its pages.
-    pub placement: Placement,
+    pub placement: MemoryPlacement,
     /// The nodes on whose CPUs it may run; `None` for all.
     pub nodes: Option<Nodemask>,
     /// Its home node.
-    pub home: Home,
+    pub home: InitialHome,
     /// Its start, in virtual nanoseconds.
     pub start_ns: u64,
     /// Whether each process has a memory cgroup of its own.
-    pub own_groups: bool,
+    pub own_memcgs: bool,
     /// Whether its memory is populated at the start, without faults: for machines of which only the
     /// steady state is of interest. Not available for kinds that allocate all the time.
     pub populated: bool,
@@ -40,21 +40,21 @@ pub struct Workload {
     pub cpuset: Option<Nodemask>,
     /// Whether it alternates between work and rest. Not available for kinds of pairs and of
     /// short-lived processes.
-    pub shifts: Option<Shifts>,
+    pub duty_cycle: Option<DutyCycle>,
 }
 
 /// Alternation of work and rest, from a process's start on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shifts {
+pub struct DutyCycle {
     /// Duration of work, in virtual nanoseconds.
-    pub works_ns: u64,
+    pub busy_ns: u64,
     /// Duration of the sleep that follows, in virtual nanoseconds.
-    pub rests_ns: u64,
+    pub idle_ns: u64,
 }
 
 /// The source of pages at first touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Placement {
+pub enum MemoryPlacement {
     /// The node of the CPU that touches them, or the nearest one with room.
     #[default]
     FirstTouch,
@@ -64,22 +64,22 @@ pub enum Placement {
     Interleave(Nodemask),
     /// Initial memory is on these nodes in turn, as if threads had touched it there. Memory touched
     /// later is local to the thread that touches it.
-    Left(Nodemask),
+    PopulatedOn(Nodemask),
     /// Initial memory is on the node farthest from each thread's first CPU. Memory touched later is
     /// local to the thread that touches it.
-    Away,
+    PopulatedFarthest,
 }
 
-impl Placement {
+impl MemoryPlacement {
     /// Returns whether the program set a memory policy, which keeps its memory in place.
-    pub fn is_policy(&self) -> bool {
+    pub fn is_memory_policy(&self) -> bool {
         matches!(self, Self::Bind(_) | Self::Interleave(_))
     }
 }
 
 /// The home node of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Home {
+pub enum InitialHome {
     /// None.
     #[default]
     None,
@@ -105,7 +105,7 @@ impl Workload {
 
 /// Properties of memory accesses that miss the caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
+pub struct AccessPattern {
     /// Outstanding misses of a thread, in thousandths: 1000 when each needs the result of the
     /// previous one, 10000 for prefetched streams.
     pub parallel_milli: u32,
@@ -117,16 +117,16 @@ pub struct Access {
 
 /// The program of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum WorkloadKind {
     /// Streams through its memory from end to end, repeatedly; each thread through its part.
     Triad {
         /// The accesses.
-        access: Access,
+        access: AccessPattern,
     },
     /// Touches random lines of all its memory, each thread of all.
     Random {
         /// The accesses.
-        access: Access,
+        access: AccessPattern,
         /// Touches of the hot part, per 1000.
         hot_touches_milli: u32,
         /// The hot part: the first bytes of the memory, per 1000.
@@ -139,7 +139,7 @@ pub enum Kind {
         /// CPU time of each life.
         compute_ns: u64,
         /// The accesses.
-        access: Access,
+        access: AccessPattern,
         /// Number of lives in each place; 0 for no end.
         lives: u32,
         /// Maximum part of memory and CPU time that a life may lack, in thousandths.
@@ -163,12 +163,12 @@ pub enum Kind {
         /// Work of each thread per message.
         compute_ns: u64,
         /// Whether both threads of a pair stay on one CPU.
-        together: bool,
+        on_one_cpu: bool,
     },
     /// Threads work on their parts and meet at a barrier after each phase.
     Phases {
         /// The accesses.
-        access: Access,
+        access: AccessPattern,
         /// Bytes that a thread goes through per phase.
         phase_bytes: u64,
         /// Lines of other threads' parts, per 1000.
@@ -177,7 +177,7 @@ pub enum Kind {
     /// Uses random lines of a window that moves through the memory.
     MovingSet {
         /// The accesses.
-        access: Access,
+        access: AccessPattern,
         /// Bytes of the window.
         window_bytes: u64,
         /// Time that the window stays, in virtual nanoseconds.

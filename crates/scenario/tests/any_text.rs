@@ -1,6 +1,6 @@
 //! Whatever a text says, it is accepted or refused, and an accepted scenario is within bounds.
 
-use nodeward_scenario::{BUILT_IN, Params, Place, Scenario, limits};
+use nodeward_scenario::{BUILT_IN, ErrorLocation, Params, Scenario, limits};
 use proptest::prelude::*;
 
 /// Words that occur in scenarios, and numbers that are hard on arithmetic.
@@ -115,7 +115,7 @@ fn read(text: &str) {
         Err(error) => {
             let line = error.line().unwrap();
             assert!((1..=text.split('\n').count()).contains(&(line as usize)), "{error}");
-            assert!(!error.what.is_empty() && !error.expected.is_empty(), "{error}");
+            assert!(!error.problem.is_empty() && !error.expected.is_empty(), "{error}");
         }
     }
 }
@@ -142,7 +142,7 @@ proptest! {
     ) {
         match Scenario::find_with("two-socket", &[(key, value)]) {
             Ok(scenario) => assert_bounded(&scenario),
-            Err(error) => assert_ne!(error.place, Place::File),
+            Err(error) => assert_ne!(error.location, ErrorLocation::File),
         }
     }
 
@@ -152,7 +152,7 @@ proptest! {
         let info = &Params::TABLE[which];
         let (least, most) = info.range().into_inner();
         let value = least + any % (most - least + 1);
-        assert_eq!(Params::parse(info, &info.written(value)), Ok(value), "{}", info.name);
+        assert_eq!(Params::parse(info, &info.format_exact(value)), Ok(value), "{}", info.name);
     }
 
     #[test]
@@ -164,7 +164,7 @@ proptest! {
         let key = format!("machine.{}", Params::TABLE[which].name);
         match Scenario::find_with("sixteen-nodes", &[(key, format!("{value}{unit}"))]) {
             Ok(scenario) => assert_bounded(&scenario),
-            Err(error) => assert_ne!(error.place, Place::File),
+            Err(error) => assert_ne!(error.location, ErrorLocation::File),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! docs/reference/scenarios.md agrees with the code: its example can be read, its tables have every
 //! key, every parameter and every scenario, and its defaults are those of the code.
 
-use nodeward_scenario::{BUILT_IN, ParamInfo, Params, Scenario, Unit};
+use nodeward_scenario::{BUILT_IN, ParamInfo, ParamUnit, Params, Scenario};
 
 const PAGE: &str = include_str!("../../../docs/reference/scenarios.md");
 
@@ -24,13 +24,13 @@ fn the_full_example_is_a_scenario() {
 
 fn unit(info: &ParamInfo) -> String {
     match info.unit {
-        Unit::Time => "time".to_owned(),
-        Unit::Rate => "rate".to_owned(),
-        Unit::Bytes => "size".to_owned(),
-        Unit::Count => "number".to_owned(),
-        Unit::Milli => "thousandths".to_owned(),
-        Unit::Picoseconds => "short time".to_owned(),
-        Unit::Word(words) => words.join(", "),
+        ParamUnit::Time => "time".to_owned(),
+        ParamUnit::Rate => "rate".to_owned(),
+        ParamUnit::Bytes => "size".to_owned(),
+        ParamUnit::Count => "number".to_owned(),
+        ParamUnit::Milli => "thousandths".to_owned(),
+        ParamUnit::Picoseconds => "short time".to_owned(),
+        ParamUnit::Word(words) => words.join(", "),
     }
 }
 
@@ -40,7 +40,7 @@ fn table() -> String {
         .to_owned();
     for info in Params::TABLE {
         let ParamInfo { name, default, about, source, .. } = info;
-        let (unit, default) = (unit(info), info.written(*default));
+        let (unit, default) = (unit(info), info.format_exact(*default));
         table += &format!("| `{name}` | {unit} | {default} | {about} | {source} |\n");
     }
     table
@@ -56,7 +56,7 @@ fn the_table_of_parameters_is_that_of_the_code() {
 /// Returns the valid keys, from the message about a key that does not exist.
 fn keys(text: &str) -> Vec<String> {
     let error = Scenario::parse("keys", text).unwrap_err();
-    assert!(error.what.starts_with("unknown key 'q'"), "{error}");
+    assert!(error.problem.starts_with("unknown key 'q'"), "{error}");
     let list = error.expected.strip_prefix("one of ").unwrap();
     list.split(", ").map(str::to_owned).collect()
 }

@@ -1,6 +1,6 @@
 //! Grids are every combination in one order, and shards are parts of them.
 
-use nodeward_scenario::{Axis, Grid, POINTS_MAX, Seeds, Shard, Source};
+use nodeward_scenario::{Axis, Grid, POINTS_MAX, ScenarioText, Seeds, Shard};
 use proptest::prelude::*;
 
 fn axis(text: &str) -> Axis {
@@ -114,7 +114,7 @@ fn a_grid_without_axes() {
 /// Goal: a source that is read once gives the same scenario as a lookup.
 #[test]
 fn a_source_makes_scenarios() {
-    let source = Source::find("two-nodes").unwrap();
+    let source = ScenarioText::find("two-nodes").unwrap();
     assert!(source.text().contains("[[node]]"));
     let sets = [("machine.latency", "100ns")];
     let found = nodeward_scenario::Scenario::find_with("two-nodes", &sets).unwrap();

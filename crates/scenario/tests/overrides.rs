@@ -1,7 +1,9 @@
 //! An override has the effect of the same value in the file, before anything is checked.
 
 use nodeward_model::NodeId;
-use nodeward_scenario::{ActionKind, Bug, Error, Kind, Placement, Scenario, Scheduler};
+use nodeward_scenario::{
+    ActionKind, Bug, Error, MemoryPlacement, Scenario, SchedulerKind, WorkloadKind,
+};
 
 fn with(sets: &[(&str, &str)]) -> Result<Scenario, Error> {
     Scenario::find_with("two-socket", sets)
@@ -28,7 +30,7 @@ fn every_table_can_be_reached() {
         ("faults.bug", "lose-page"),
     ])
     .unwrap();
-    assert_eq!((scenario.time_ns, scenario.scheduler), (4_000_000_000, Scheduler::Home));
+    assert_eq!((scenario.time_ns, scenario.scheduler), (4_000_000_000, SchedulerKind::HomeAware));
     assert_eq!(scenario.report, ["memory", "curves"]);
     assert_eq!(scenario.machine.distances, [[10, 30], [30, 10]]);
     let params = &scenario.machine.params;
@@ -37,8 +39,8 @@ fn every_table_can_be_reached() {
     assert_eq!(scenario.machine.nodes[1].memory_bytes, 4 << 30);
     let stream = &scenario.workloads[0];
     assert_eq!(stream.processes, 12);
-    assert_eq!(stream.placement, Placement::Interleave("0-1".parse().unwrap()));
-    assert!(matches!(stream.kind, Kind::Triad { access } if access.parallel_milli == 1500));
+    assert_eq!(stream.placement, MemoryPlacement::Interleave("0-1".parse().unwrap()));
+    assert!(matches!(stream.kind, WorkloadKind::Triad { access } if access.parallel_milli == 1500));
     let action = &scenario.actions[0];
     let there_and_back = ActionKind::Migrate { from: NodeId(1), to: NodeId(0), times: 3 };
     assert_eq!((action.at_ns, &action.kind), (500_000_000, &there_and_back));

@@ -1,7 +1,7 @@
 //! Invalid scenarios are refused with the line, what is wrong there, and what was expected. Most
 //! cases are in refusals.txt.
 
-use nodeward_scenario::{Place, Scenario};
+use nodeward_scenario::{ErrorLocation, Scenario};
 
 /// A valid machine with a workload and an action; each test spoils it.
 const GOOD: &str = r#"about = "a machine"
@@ -46,22 +46,22 @@ to = 2
 
 /// A case of refusals.txt.
 #[derive(Debug, Default)]
-struct Case {
+struct RefusalCase {
     old: String,
     new: String,
-    told: String,
+    message: String,
 }
 
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<RefusalCase> {
     let mut cases = Vec::new();
-    let mut case = Case::default();
+    let mut case = RefusalCase::default();
     for line in include_str!("refusals.txt").lines() {
         let text = line.get(2..).unwrap_or_default();
         match line.get(..1) {
             Some("-") => case.old = text.replace("\\n", "\n"),
             Some("+") => case.new = text.replace("\\n", "\n"),
             Some("=") => {
-                case.told = format!("bad.toml:{text}");
+                case.message = format!("bad.toml:{text}");
                 cases.push(std::mem::take(&mut case));
             }
             _ => {}
@@ -73,7 +73,7 @@ fn cases() -> Vec<Case> {
 #[test]
 fn what_is_spoiled_is_refused_with_its_place_and_what_was_expected() {
     let cases = cases();
-    for Case { old, new, told } in &cases {
+    for RefusalCase { old, new, message: told } in &cases {
         assert_eq!(GOOD.matches(old).count(), 1, "{old}");
         let text = GOOD.replace(old, new);
         let error = Scenario::parse("bad.toml", &text).unwrap_err();
@@ -216,7 +216,7 @@ fn more_than_there_may_be() {
 /// Messages are printed on terminals.
 #[test]
 fn messages_have_no_control_characters_and_an_end() {
-    let told = |key: &str| Scenario::parse("bad", &format!("\"{key}\" = 1\n")).unwrap_err().what;
+    let told = |key: &str| Scenario::parse("bad", &format!("\"{key}\" = 1\n")).unwrap_err().problem;
     assert_eq!(told("a\\u001b[31m"), "unknown key 'a\\u{1b}[31m'");
     // 500 letters, 13 of which are "unknown key '", and three points.
     assert_eq!(told(&"a".repeat(1000)), format!("unknown key '{}...", "a".repeat(487)));
@@ -225,7 +225,7 @@ fn messages_have_no_control_characters_and_an_end() {
 /// Returns the message for an override of the valid text.
 fn told_of(key: &str, value: &str) -> String {
     let error = Scenario::with("good.toml", GOOD, &[(key, value)]).unwrap_err();
-    assert_eq!(error.place, Place::Set(format!("{key}={value}")), "{error}");
+    assert_eq!(error.location, ErrorLocation::Override(format!("{key}={value}")), "{error}");
     let told = error.to_string();
     told.strip_prefix(&format!("good.toml: --set {key}={value}: ")).unwrap().to_owned()
 }

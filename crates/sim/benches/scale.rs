@@ -11,13 +11,14 @@ use std::time::Instant;
 
 use nodeward_model::{CpuId, NodeId, Nodemask};
 use nodeward_scenario::{
-    Access, Home, Kind, Machine, Node, Params, Placement, Scenario, Scheduler, Workload,
+    AccessPattern, InitialHome, MachineSpec, MemoryPlacement, NodeSpec, Params, Scenario,
+    SchedulerKind, Workload, WorkloadKind,
 };
 use nodeward_sim::World;
 
 /// Size of a run.
 #[derive(Clone, Copy)]
-pub struct Size {
+pub struct MachineSize {
     /// Nodes of 256 GiB each.
     pub nodes: u32,
     /// CPUs of each.
@@ -34,7 +35,7 @@ pub struct Size {
 }
 
 /// Cost of a run.
-pub struct Cost {
+pub struct SimulationCost {
     /// Milliseconds to set up, memory included.
     pub begin_ms: u128,
     /// Milliseconds per virtual second.
@@ -47,8 +48,8 @@ pub struct Cost {
     pub steps_milli: u64,
 }
 
-fn machine(nodes: u32, cpus: u32) -> Machine {
-    let node = |id: u32| Node {
+fn machine(nodes: u32, cpus: u32) -> MachineSpec {
+    let node = |id: u32| NodeSpec {
         id: NodeId(id),
         cpus: (id * cpus..(id + 1) * cpus).map(CpuId).collect(),
         threads_per_core: 2,
@@ -62,7 +63,7 @@ fn machine(nodes: u32, cpus: u32) -> Machine {
         _ => 28,
     };
     let row = |from| (0..nodes).map(|to| distance(from, to)).collect();
-    Machine {
+    MachineSpec {
         nodes: (0..nodes).map(node).collect(),
         distances: (0..nodes).map(row).collect(),
         links: Vec::new(),
@@ -70,7 +71,7 @@ fn machine(nodes: u32, cpus: u32) -> Machine {
     }
 }
 
-fn workload(kind: Kind, name: &str, size: Size, mib: u64) -> Workload {
+fn workload(kind: WorkloadKind, name: &str, size: MachineSize, mib: u64) -> Workload {
     let all: Nodemask = (0..size.nodes).map(NodeId).collect();
     Workload {
         name: name.to_owned(),
@@ -80,31 +81,35 @@ fn workload(kind: Kind, name: &str, size: Size, mib: u64) -> Workload {
         memory_bytes: mib << 20,
         huge: true,
         folio_bytes: 0,
-        placement: if size.spread { Placement::Interleave(all) } else { Placement::FirstTouch },
+        placement: if size.spread {
+            MemoryPlacement::Interleave(all)
+        } else {
+            MemoryPlacement::FirstTouch
+        },
         nodes: None,
-        home: Home::None,
+        home: InitialHome::None,
         start_ns: 0,
-        own_groups: true,
+        own_memcgs: true,
         populated: false,
         cpuset: None,
-        shifts: None,
+        duty_cycle: None,
     }
 }
 
 /// Half of the tasks stream, the others use random lines.
-pub fn scenario(size: Size) -> Scenario {
-    let streams = Access { parallel_milli: 10_000, compute_ps: 1000, writes_milli: 333 };
-    let jumps = Access { parallel_milli: 2000, compute_ps: 2000, writes_milli: 0 };
-    let random = Kind::Random { access: jumps, hot_touches_milli: 0, hot_bytes_milli: 0 };
+pub fn scenario(size: MachineSize) -> Scenario {
+    let streams = AccessPattern { parallel_milli: 10_000, compute_ps: 1000, writes_milli: 333 };
+    let jumps = AccessPattern { parallel_milli: 2000, compute_ps: 2000, writes_milli: 0 };
+    let random = WorkloadKind::Random { access: jumps, hot_touches_milli: 0, hot_bytes_milli: 0 };
     Scenario {
         name: "scale".to_owned(),
         about: String::new(),
         machine: machine(size.nodes, size.cpus),
         workloads: vec![
-            workload(Kind::Triad { access: streams }, "triad", size, size.mib),
+            workload(WorkloadKind::Triad { access: streams }, "triad", size, size.mib),
             workload(random, "random", size, 2 * size.mib),
         ],
-        scheduler: Scheduler::Blind,
+        scheduler: SchedulerKind::NumaUnaware,
         numa_balancing: false,
         actions: Vec::new(),
         faults: None,
@@ -115,7 +120,7 @@ pub fn scenario(size: Size) -> Scenario {
 }
 
 /// Runs a scenario and returns its cost.
-pub fn cost(size: Size) -> Cost {
+pub fn cost(size: MachineSize) -> SimulationCost {
     let begin = Instant::now();
     let mut world = World::new(&scenario(size), 1);
     world.populate();
@@ -124,7 +129,7 @@ pub fn cost(size: Size) -> Cost {
     world.run_until(size.ms * 1_000_000);
     let ran = run.elapsed();
     let events = world.counters.events;
-    Cost {
+    SimulationCost {
         begin_ms,
         second_ms: ran.as_millis() * 1000 / u128::from(size.ms),
         events: events * 1000 / size.ms,
@@ -135,23 +140,23 @@ pub fn cost(size: Size) -> Cost {
 
 /// Returns for each row the run with the median time. Rows take turns, so that other load of the
 /// host affects all alike.
-fn medians(runs: u32, sizes: &[Size]) -> Vec<Cost> {
-    let mut costs: Vec<Vec<Cost>> = sizes.iter().map(|_| Vec::new()).collect();
+fn medians(runs: u32, sizes: &[MachineSize]) -> Vec<SimulationCost> {
+    let mut costs: Vec<Vec<SimulationCost>> = sizes.iter().map(|_| Vec::new()).collect();
     for _ in 0..runs {
         costs.iter_mut().zip(sizes).for_each(|(costs, &size)| costs.push(cost(size)));
     }
-    let median = |mut costs: Vec<Cost>| {
+    let median = |mut costs: Vec<SimulationCost>| {
         costs.sort_by_key(|cost| cost.event_tenths);
         costs.swap_remove(costs.len() / 2)
     };
     costs.into_iter().map(median).collect()
 }
 
-fn table(what: &str, runs: u32, rows: impl Iterator<Item = (u64, Size)>) {
+fn table(what: &str, runs: u32, rows: impl Iterator<Item = (u64, MachineSize)>) {
     let mut first = None;
     let (counts, sizes): (Vec<_>, Vec<_>) = rows.unzip();
     for (count, cost) in counts.into_iter().zip(medians(runs, &sizes)) {
-        let Cost { begin_ms, second_ms, events, event_tenths, steps_milli } = cost;
+        let SimulationCost { begin_ms, second_ms, events, event_tenths, steps_milli } = cost;
         let times = event_tenths * 10 / *first.get_or_insert(event_tenths.max(1));
         let bar = "#".repeat((event_tenths / 250).min(50) as usize);
         println!(
@@ -169,25 +174,29 @@ fn table(what: &str, runs: u32, rows: impl Iterator<Item = (u64, Size)>) {
 /// Prints all tables, or those of small sizes.
 pub fn tables(smoke: bool) {
     let (runs, rows, ms) = if smoke { (1, 2, 5) } else { (7, 5, 500) };
-    let base = Size { nodes: 4, cpus: 64, spread: false, tasks: 512, mib: 32, ms: 4 * ms };
+    let base = MachineSize { nodes: 4, cpus: 64, spread: false, tasks: 512, mib: 32, ms: 4 * ms };
     println!(
         "{:>12} {:>9} {:>9} {:>8} {:>10} {:>8} {:>9}",
         "", "to begin", "a second", "events", "an event", "times", "steps"
     );
     if !smoke {
-        let floor = Size { nodes: 16, tasks: 2048, mib: 1024, ms: 1000, ..base };
+        let floor = MachineSize { nodes: 16, tasks: 2048, mib: 1024, ms: 1000, ..base };
         table("floor", runs, [(1024, floor)].into_iter());
     }
-    let size =
-        |nodes: u32| Size { nodes, tasks: nodes * 128, ms: 16 * ms / u64::from(nodes), ..base };
+    let size = |nodes: u32| MachineSize {
+        nodes,
+        tasks: nodes * 128,
+        ms: 16 * ms / u64::from(nodes),
+        ..base
+    };
     let by_two = || [1, 2, 4, 8, 16].into_iter().take(rows);
     table("CPUs", runs, by_two().map(|nodes| (u64::from(nodes) * 64, size(nodes))));
-    let size = |nodes: u32| Size { nodes, cpus: 256 / nodes, spread: true, ..base };
+    let size = |nodes: u32| MachineSize { nodes, cpus: 256 / nodes, spread: true, ..base };
     table("nodes", runs, by_two().map(|nodes| (u64::from(nodes), size(nodes))));
     let mib = [32, 128, 512, 2048].into_iter().take(rows);
-    table("MiB", runs, mib.map(|mib| (mib, Size { mib, ..base })));
+    table("MiB", runs, mib.map(|mib| (mib, MachineSize { mib, ..base })));
     let tasks = [512, 1024, 2048, 4096].into_iter().take(rows);
-    table("tasks", runs, tasks.map(|tasks| (u64::from(tasks), Size { tasks, ..base })));
+    table("tasks", runs, tasks.map(|tasks| (u64::from(tasks), MachineSize { tasks, ..base })));
 }
 
 #[allow(dead_code, reason = "the smoke test has no use for it")]

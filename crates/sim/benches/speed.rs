@@ -9,9 +9,10 @@
 use std::time::Instant;
 
 use nodeward_model::{CpuId, NodeId};
-use nodeward_policy::pcp::Tuning;
+use nodeward_policy::pcp::TunerKind;
 use nodeward_scenario::{
-    Home, Kind, Machine, Node, Params, Placement, Scenario, Scheduler, Workload,
+    InitialHome, MachineSpec, MemoryPlacement, NodeSpec, Params, Scenario, SchedulerKind, Workload,
+    WorkloadKind,
 };
 use nodeward_sim::World;
 
@@ -23,7 +24,7 @@ fn main() {
     let full = std::env::args().any(|argument| argument == "--bench");
     let virtual_ns = if full { 3 * SECOND_NS } else { SECOND_NS / 100 };
     let mut least = u64::MAX;
-    for tuning in 0..Tuning::ALL.len() {
+    for tuning in 0..TunerKind::ALL.len() {
         let mut world = World::new(&scenario(tuning), 1);
         let begin = Instant::now();
         world.run_until(virtual_ns);
@@ -37,7 +38,7 @@ fn main() {
         println!(
             "{}: {pages} pages in {} virtual ms and {} wall ms, {} events, {} zone visits, \
              {} % of the CPU time spent on waiting for the zone, hash {:016x}: {} M pages/s",
-            Tuning::ALL[tuning].name(),
+            TunerKind::ALL[tuning].name(),
             virtual_ns / 1_000_000,
             wall_us / 1000,
             world.counters.events,
@@ -56,7 +57,7 @@ fn tenths(value: u64) -> String {
 
 fn scenario(tuning: usize) -> Scenario {
     let cpus = CORES * THREADS;
-    let node = |id: u32| Node {
+    let node = |id: u32| NodeSpec {
         id: NodeId(id),
         cpus: (id * cpus..(id + 1) * cpus).map(CpuId).collect(),
         threads_per_core: THREADS,
@@ -65,7 +66,7 @@ fn scenario(tuning: usize) -> Scenario {
         bandwidth_bytes_per_s: None,
     };
     let params = Params { pcp_tuning: tuning as u64, ..Params::default() };
-    let machine = Machine {
+    let machine = MachineSpec {
         nodes: vec![node(0), node(1)],
         distances: vec![vec![10, 21], vec![21, 10]],
         links: Vec::new(),
@@ -73,27 +74,27 @@ fn scenario(tuning: usize) -> Scenario {
     };
     let workload = Workload {
         name: "page-fault".to_owned(),
-        kind: Kind::PageFault,
+        kind: WorkloadKind::PageFault,
         processes: CORES,
         threads: 1,
         memory_bytes: 128 << 20,
         huge: false,
         folio_bytes: 0,
-        placement: Placement::FirstTouch,
+        placement: MemoryPlacement::FirstTouch,
         nodes: Some([NodeId(0)].into_iter().collect()),
-        home: Home::None,
+        home: InitialHome::None,
         start_ns: 0,
-        own_groups: true,
+        own_memcgs: true,
         populated: false,
         cpuset: None,
-        shifts: None,
+        duty_cycle: None,
     };
     Scenario {
         name: "page-fault".to_owned(),
         about: String::new(),
         machine,
         workloads: vec![workload],
-        scheduler: Scheduler::Blind,
+        scheduler: SchedulerKind::NumaUnaware,
         numa_balancing: false,
         actions: Vec::new(),
         faults: None,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::scale::scale;
-use crate::task::Spent;
+use crate::arithmetic::mul_div;
+use crate::task::CpuTimeKind;
 
 /// All counters of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,8 +14,8 @@ pub struct Counters {
     pub local_lines: u64,
     /// Cache lines served by memory of other nodes.
     pub remote_lines: u64,
-    /// CPU time by purpose, in nanoseconds, in the order of [`Spent::ALL`].
-    pub spent_ns: [u64; Spent::ALL.len()],
+    /// CPU time by purpose, in nanoseconds, in the order of [`CpuTimeKind::ALL`].
+    pub spent_ns: [u64; CpuTimeKind::ALL.len()],
     /// Interrupts sent to make CPUs flush translations.
     pub flush_ipis: u64,
     /// Base pages that were faulted in.
@@ -53,7 +53,7 @@ pub struct Counters {
     /// Processes killed because no memory was left.
     pub oom_kills: u64,
     /// Work done by workload name: lines, pages, messages or lives.
-    pub done: BTreeMap<String, u64>,
+    pub work_done: BTreeMap<String, u64>,
     /// Translation flushes, with interrupts or without.
     pub flushes: u64,
     /// Base pages moved, by indices of source and destination node.
@@ -97,17 +97,17 @@ pub struct Counters {
 impl Counters {
     /// Counts cache lines. `hits` and `walks` are per 1000 lines. `local` is per 1000 misses: those
     /// served by the CPU's own node.
-    pub(crate) fn note_lines(&mut self, lines: u64, local: u64, hits: u64, walks: u64) {
-        let found = scale(lines, hits, 1000);
-        let near = scale(lines - found, local, 1000);
+    pub(crate) fn record_lines(&mut self, lines: u64, local: u64, hits: u64, walks: u64) {
+        let found = mul_div(lines, hits, 1000);
+        let near = mul_div(lines - found, local, 1000);
         self.cache_hits += found;
         self.local_lines += near;
         self.remote_lines += lines - found - near;
-        self.tlb_walks += scale(lines, walks, 1000);
+        self.tlb_walks += mul_div(lines, walks, 1000);
     }
 
     /// Counts CPU time.
-    pub fn spend(&mut self, on: Spent, ns: u64) {
+    pub fn record_cpu_time(&mut self, on: CpuTimeKind, ns: u64) {
         self.spent_ns[on as usize] += ns;
     }
 }

@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use crate::space::SpaceId;
-use crate::task::{Op, Program, State, TaskId};
+use crate::address_space::SpaceId;
+use crate::task::{Op, TaskId, TaskProgram, TaskState};
 use crate::world::World;
 
 impl World {
@@ -16,8 +16,8 @@ impl World {
             self.spaces[space].frozen = true;
             for task in self.spaces[space].tasks.clone() {
                 let entry = &self.tasks[task as usize];
-                if entry.state == State::Running {
-                    self.interrupt(entry.cpu, 0);
+                if entry.state == TaskState::Running {
+                    self.kick_cpu(entry.cpu, 0);
                 }
             }
         }
@@ -31,9 +31,9 @@ impl World {
     }
 
     /// Records that a task has stopped until its process thaws.
-    pub(crate) fn note_stopped(&mut self, task: TaskId) {
+    pub(crate) fn record_frozen(&mut self, task: TaskId) {
         let Some(space) = self.tasks[task as usize].space else { return };
-        let stopped = &mut self.spaces[space].stopped;
+        let stopped = &mut self.spaces[space].frozen_tasks;
         if !stopped.contains(&task) {
             stopped.push(task);
         }
@@ -41,9 +41,9 @@ impl World {
 
     fn thaw(&mut self, space: SpaceId) {
         self.spaces[space].frozen = false;
-        for task in std::mem::take(&mut self.spaces[space].stopped) {
-            if self.tasks[task as usize].state == State::Waiting {
-                self.ready(task);
+        for task in std::mem::take(&mut self.spaces[space].frozen_tasks) {
+            if self.tasks[task as usize].state == TaskState::Waiting {
+                self.make_runnable(task);
             }
         }
     }
@@ -55,7 +55,7 @@ struct Thaw {
     until_ns: u64,
 }
 
-impl Program for Thaw {
+impl TaskProgram for Thaw {
     fn next(&mut self, world: &mut World, _: TaskId) -> Op {
         if world.now_ns < self.until_ns {
             return Op::Sleep(self.until_ns);

@@ -32,22 +32,22 @@ impl Default for Latencies {
 
 impl Latencies {
     /// Records the allocation of pages that took `ns` each.
-    pub fn allocated(&mut self, ns: u64, pages: u64) {
+    pub fn record_allocation(&mut self, ns: u64, pages: u64) {
         self.allocation.saturating_record_n(ns, pages);
     }
 
     /// Records the time that a task waited for a CPU after it was woken.
-    pub fn woke(&mut self, ns: u64) {
+    pub fn record_wake(&mut self, ns: u64) {
         self.wake.saturating_record(ns);
     }
 
     /// Records the round-trip time of a message.
-    pub fn returned(&mut self, ns: u64) {
+    pub fn record_round_trip(&mut self, ns: u64) {
         self.round_trip.saturating_record(ns);
     }
 
     /// Records the freeing of pages that took `ns` each.
-    pub fn freed(&mut self, ns: u64, pages: u64) {
+    pub fn record_free(&mut self, ns: u64, pages: u64) {
         self.freeing.saturating_record_n(ns, pages);
     }
 }

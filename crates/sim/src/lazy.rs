@@ -5,14 +5,14 @@
 //! therefore costs one fault, and only pages that are used move. Where the kernel's NUMA balancing
 //! is on, such entries are its hints, and it decides page by page.
 
-use nodeward_migrate::Run;
+use nodeward_migrate::FolioRun;
 use nodeward_model::SkipReason;
 
-use crate::mover::{Folio, Seat, Way};
-use crate::scale::scale;
-use crate::space::{PageByte, SpaceId};
-use crate::task::{Copying, Lines, TaskId};
-use crate::world::{FAR_NS, TURN_NS, World};
+use crate::address_space::{PageByte, SpaceId};
+use crate::arithmetic::mul_div;
+use crate::mover::{BatchFolio, Folio, MigrationContext};
+use crate::task::{LineAccess, LineCopy, TaskId};
+use crate::world::{NEVER_NS, TURN_NS, World};
 
 /// Maximum number of faults handled at a stretch. Between two stretches others can take the locks.
 const FAULTS_MAX: u64 = 32;
@@ -25,7 +25,7 @@ impl World {
         for region in &mut self.spaces[space].regions {
             let mut page = 0;
             while page < region.pages {
-                let (byte, alike) = region.run(page, region.pages);
+                let (byte, alike) = region.uniform_run(page, region.pages);
                 if byte.node().is_some() && !byte.is_in_flight() {
                     marked += if region.is_huge(page) { 1 } else { alike };
                     region.set(page..page + alike, byte.lazy());
@@ -34,40 +34,45 @@ impl World {
             }
         }
         let unmap_ns = marked.saturating_mul(self.machine.params.unmap_page_ns);
-        unmap_ns.saturating_add(self.flush(cpu, space, marked))
+        unmap_ns.saturating_add(self.shoot_down_tlb(cpu, space, marked))
     }
 
     /// Returns the time (ns) of the faults that a turn through memory meets, if there are any. They
     /// come before the turn: the task calls again afterwards, and gets `None` when it may go on.
-    pub(crate) fn touch_lazy(&mut self, cpu: usize, task: TaskId, lines: &Lines) -> Option<u64> {
-        let due = match self.mover.lazy_due.remove(&task) {
+    pub(crate) fn lazy_fault_ns(
+        &mut self,
+        cpu: usize,
+        task: TaskId,
+        lines: &LineAccess,
+    ) -> Option<u64> {
+        let due = match self.movers.lazy_faults_due.remove(&task) {
             Some(0) => return None,
             Some(due) => due,
-            None => self.faults_of_turn(cpu, lines),
+            None => self.lazy_faults_of_turn(cpu, lines),
         };
         if due == 0 {
             return None;
         }
-        let home = self.tasks[task as usize].home.filter(|_| self.numa.is_none());
+        let home = self.tasks[task as usize].home.filter(|_| self.numa_balancing.is_none());
         let to = home.unwrap_or(self.layout.node_of(cpu));
         let folios = self.lazy_folios(lines, due.min(FAULTS_MAX));
         let left = if folios.is_empty() { 0 } else { due.saturating_sub(folios.len() as u64) };
-        self.mover.lazy_due.insert(task, left);
-        let way = Way { cpu, space: lines.part.space, to };
-        (!folios.is_empty()).then(|| self.lazy_faults(task, &way, folios))
+        self.movers.lazy_faults_due.insert(task, left);
+        let way = MigrationContext { cpu, space: lines.range.space, to };
+        (!folios.is_empty()).then(|| self.handle_lazy_faults(task, &way, folios))
     }
 
     /// Returns the number of lazy folios that a whole turn touches. A stream goes page by page,
     /// other accesses jump from line to line.
-    fn faults_of_turn(&mut self, cpu: usize, lines: &Lines) -> u64 {
+    fn lazy_faults_of_turn(&mut self, cpu: usize, lines: &LineAccess) -> u64 {
         let nodes = self.machine.nodes.len();
-        let counts = self.spaces[lines.part.space].count(&lines.part, nodes);
+        let counts = self.spaces[lines.range.space].count(&lines.range, nodes);
         let pages: u64 = counts[..nodes].iter().sum();
         let lazy = counts[nodes];
         let (place, params) = (&self.layout.cpus[cpu], &self.machine.params);
         let miss_ps = self.traffic.latency_ps(place.complex, place.node, place.node);
-        let wait_ps = scale(miss_ps, 1000, u64::from(lines.access.parallel_milli));
-        let line_ps = wait_ps.saturating_add(lines.access.compute_ps).max(1);
+        let wait_ps = mul_div(miss_ps, 1000, u64::from(lines.pattern.parallel_milli));
+        let line_ps = wait_ps.saturating_add(lines.pattern.compute_ps).max(1);
         let per_page = match lines.reused {
             true => 1,
             false => (params.page_bytes / params.line_bytes.max(1)).max(1),
@@ -75,27 +80,27 @@ impl World {
         let touched = u128::from(lines.lines.min(TURN_NS * 1000 / line_ps)) / u128::from(per_page);
         let milli = touched * u128::from(lazy) * 1000 / u128::from(pages.max(1));
         let milli = u64::try_from(milli).unwrap_or(u64::MAX);
-        let rest = u64::from(self.chance.next_value() % 1000 < milli % 1000);
+        let rest = u64::from(self.rng.next_u64() % 1000 < milli % 1000);
         (milli / 1000 + rest).min(lazy)
     }
 
     /// Returns the next lazy folios of one size in the part, from a random granule on.
-    fn lazy_folios(&mut self, lines: &Lines, most: u64) -> Vec<Folio> {
-        let part = &lines.part;
-        let begin = self.chance.next_value() % part.granules.max(1) as u64;
+    fn lazy_folios(&mut self, lines: &LineAccess, most: u64) -> Vec<Folio> {
+        let part = &lines.range;
+        let begin = self.rng.next_u64() % part.granules.max(1) as u64;
         let region = &self.spaces[part.space].regions[part.region];
         let lazy = self.machine.nodes.len();
         let (mut folios, mut size) = (Vec::new(), 0);
         for step in 0..part.granules {
             let granule = part.first + (begin as usize + step) % part.granules;
             let mut counts = vec![0; lazy + 2];
-            region.count(granule..granule + 1, &mut counts);
+            region.add_counts(granule..granule + 1, &mut counts);
             let mut pages = region.pages_of_granules(granule..granule + 1);
             while counts[lazy] > 0 && !pages.is_empty() {
                 let page = pages.start;
                 let byte = region.page(page);
                 if !byte.is_lazy() || byte.is_in_flight() {
-                    pages.start = page + region.run(page, pages.end).1;
+                    pages.start = page + region.uniform_run(page, pages.end).1;
                     continue;
                 }
                 pages.start = region.folio(page).end.min(pages.end);
@@ -111,7 +116,12 @@ impl World {
     }
 
     /// Handles faults on these folios by a thread whose node is the destination.
-    fn lazy_faults(&mut self, task: TaskId, way: &Way, folios: Vec<Folio>) -> u64 {
+    fn handle_lazy_faults(
+        &mut self,
+        task: TaskId,
+        way: &MigrationContext,
+        folios: Vec<Folio>,
+    ) -> u64 {
         let params = &self.machine.params;
         let faults = match folios[0].len() {
             1 => (folios.len() as u64).div_ceil(params.lazy_pages.max(1)),
@@ -119,8 +129,8 @@ impl World {
         };
         self.counters.lazy_faults += faults;
         let mut ns = faults * params.hint_fault_ns;
-        if self.numa.is_some() {
-            return ns + self.hint_faults(task, way, folios);
+        if self.numa_balancing.is_some() {
+            return ns + self.handle_hint_faults(task, way, folios);
         }
         let mut seats = Vec::new();
         for folio in folios {
@@ -132,28 +142,40 @@ impl World {
             }
             let (huge, why) = (self.is_huge_folio(way.space, &folio), SkipReason::Refused);
             let (index, from, flight) = (0, node, 0);
-            seats.push(Seat { index, folio, huge, from, flight, why, there: false });
+            seats.push(BatchFolio {
+                job_index: index,
+                folio,
+                huge,
+                from,
+                unmap_number: flight,
+                skip_reason: why,
+                already_there: false,
+            });
         }
-        ns += self.move_at_once(way, &mut seats);
+        ns += self.migrate_synchronously(way, &mut seats);
         ns
     }
 
     /// Moves folios that no CPU can reach, in the calling thread. Folios that cannot move stay.
-    pub(crate) fn move_at_once(&mut self, way: &Way, seats: &mut [Seat]) -> u64 {
-        let all = [Run { first: 0, folios: seats.len() as u32 }];
+    pub(crate) fn migrate_synchronously(
+        &mut self,
+        way: &MigrationContext,
+        seats: &mut [BatchFolio],
+    ) -> u64 {
+        let all = [FolioRun { first: 0, folios: seats.len() as u32 }];
         let mut refused = Vec::new();
         let mut ns = self.unmap_folios(way, seats, &all, &mut refused);
         let mut stayed = refused.iter().map(|refused| refused.folio).peekable();
         let (mut moving, mut bytes) = (Vec::new(), 0);
         for (seat, index) in seats.iter().zip(0..) {
             if stayed.next_if_eq(&index).is_none() {
-                moving.push(Run { first: index, folios: 1 });
-                self.note_copy(way.space, seat);
+                moving.push(FolioRun { first: index, folios: 1 });
+                self.record_copy(way.space, seat);
                 bytes += seat.folio.len() * self.machine.params.page_bytes;
                 let lines = self.machine.params.page_bytes / self.machine.params.line_bytes.max(1);
                 let lines = lines * seat.folio.len();
-                let copying = Copying { from: seat.from, to: way.to, lines };
-                ns += scale(lines, self.copy_line_ps(way.cpu, &copying), 1000).min(FAR_NS);
+                let copying = LineCopy { from: seat.from, to: way.to, lines };
+                ns += mul_div(lines, self.copy_line_ps(way.cpu, &copying), 1000).min(NEVER_NS);
                 continue;
             }
             let byte = self.folio_byte(way.space, &seat.folio);
@@ -164,6 +186,6 @@ impl World {
         self.counters.lazy_pages += bytes / self.machine.params.page_bytes;
         ns += self.map_ns(way, seats, &moving, true);
         refused.clear();
-        ns + self.land(way, seats, &moving, &mut refused)
+        ns + self.map_copies(way, seats, &moving, &mut refused)
     }
 }

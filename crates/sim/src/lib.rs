@@ -12,61 +12,61 @@
 
 #![forbid(unsafe_code)]
 
-mod actions;
-mod call;
+mod access_cost;
+mod address_space;
+mod arithmetic;
 mod counters;
-mod course;
-mod events;
-mod exit;
-mod faults;
+mod event_queue;
+mod fault_model;
 mod freeze;
 pub mod hashes;
+mod inspection;
 mod latencies;
-mod layout;
 mod lazy;
-mod lines;
 mod lock;
+mod lockstep;
 mod machine;
-mod meddle;
+mod machine_layout;
 mod memory;
+mod move_call;
 mod mover;
-mod nudge;
 mod numa_balancing;
 mod observer;
-mod perfetto;
+mod perfetto_trace;
 mod populate;
 mod process;
+mod process_exit;
+mod process_watch;
 mod programs;
-mod recount;
 mod report;
-mod scale;
+mod scenario_actions;
 mod sched;
 mod series;
-mod shift;
 mod slab;
-mod space;
 mod task;
+mod test_hooks;
+mod timeline;
 mod tlb;
 mod topology;
 mod trace;
 mod traffic;
-mod watching;
+mod user_control;
 mod world;
 
-pub use actions::MoveRecord;
 pub use counters::Counters;
-pub use course::Course;
-pub use faults::{Census, Hotplug, NodeCensus, ProcessCensus, StalePage};
+pub use fault_model::{Census, HotplugRecord, NodeCensus, ProcessCensus, StalePage};
+pub use inspection::PageView;
 pub use latencies::Latencies;
 pub use machine::{ProcessView, SimMachine};
 pub use memory::{ListView, PageAccesses};
-pub use observer::{Observer, Turn};
-pub use perfetto::{Perfetto, TraceEnd, describe};
-pub use recount::PageView;
+pub use observer::{CpuTurn, Observer};
+pub use perfetto_trace::{Perfetto, TraceEnd, describe_action};
 pub use report::{
-    ActionReport, Curves, LatencyReport, MachineReport, MemoryReport, MoveReport, NodeReport,
-    Report, Section, WorkloadReport,
+    ActionMoveReport, ActionReport, Curves, LatencyReport, MachineReport, MemoryReport, NodeReport,
+    Section, SimReport, WorkloadReport,
 };
+pub use scenario_actions::MoveRecord;
 pub use series::{NodePoint, Point};
-pub use task::{Spent, TaskId};
-pub use world::{Moment, Picture, World};
+pub use task::{CpuTimeKind, TaskId};
+pub use timeline::Timeline;
+pub use world::{Moment, ResidencySnapshot, World};

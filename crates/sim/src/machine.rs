@@ -7,30 +7,31 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nodeward_machine::{Capabilities, Error, Machine, Process, Result, Watch};
+use nodeward_machine::{Capabilities, Error, Machine, Process, ProcessWatch, Result};
 use nodeward_model::{
-    Access, Accessor, CpuId, Cpumask, NodeId, Pid, Rival, Room, Topology, Wanted,
+    Access, Accessor, CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, Pid, ProcessFilter,
+    Topology,
 };
 use nodeward_scenario::Scenario;
 
-use crate::call::Target;
-use crate::course::Course;
+use crate::address_space::{AddressSpace, MemoryRegion};
+use crate::lockstep::{SharedWorld, WaitUntil};
 use crate::memory::{PageAccesses, Zone};
+use crate::move_call::ProcessMemory;
 use crate::process::SimProcess;
-use crate::report::Report;
-use crate::shift::{SharedStage, Until};
-use crate::space::{Region, Space};
+use crate::process_watch::SimWatch;
+use crate::report::SimReport;
+use crate::timeline::Timeline;
 use crate::topology;
-use crate::watching::SimWatch;
 use crate::world::World;
 
 /// Interval at which population of memory is checked, in virtual nanoseconds.
-const LOOK_NS: u64 = 1_000_000;
+const POLL_NS: u64 = 1_000_000;
 
 /// A simulated machine with its workloads.
 #[derive(Clone)]
 pub struct SimMachine {
-    pub(crate) stage: Arc<SharedStage>,
+    pub(crate) shared: Arc<SharedWorld>,
     page_bytes: u64,
 }
 
@@ -50,84 +51,85 @@ pub struct ProcessView {
 impl SimMachine {
     /// Creates a machine at its beginning.
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
-        Self::of(World::new(scenario, seed))
+        Self::from_world(World::new(scenario, seed))
     }
 
     /// Wraps a world as a machine.
-    pub fn of(world: World) -> Self {
+    pub fn from_world(world: World) -> Self {
         let page_bytes = world.machine.params.page_bytes;
-        Self { stage: Arc::new(SharedStage::new(world)), page_bytes }
+        Self { shared: Arc::new(SharedWorld::new(world)), page_bytes }
     }
 
     /// Runs it until a time, in virtual nanoseconds.
     pub fn run_until(&self, at_ns: u64) {
-        self.stage.lock().world.run_until(at_ns);
+        self.shared.lock().world.run_until(at_ns);
     }
 
     /// Runs it until every process has all its pages in memory, or until the virtual time
     /// `most_ns`.
     pub fn run_until_populated(&self, most_ns: u64) {
-        let mut stage = self.stage.lock();
+        let mut stage = self.shared.lock();
         let world = &mut stage.world;
         while world.now_ns < most_ns && !is_populated(world) {
-            world.run_until((world.now_ns + LOOK_NS).min(most_ns));
+            world.run_until((world.now_ns + POLL_NS).min(most_ns));
         }
     }
 
     /// Returns the processes that run, by pid.
     pub fn processes(&self) -> Vec<ProcessView> {
-        let stage = self.stage.lock();
+        let stage = self.shared.lock();
         let world = &stage.world;
         let running = (0..world.spaces.len()).filter(|&space| !world.spaces[space].ended);
-        let mut views: Vec<_> = running.map(|space| view(world, &world.spaces[space])).collect();
+        let mut views: Vec<_> =
+            running.map(|space| process_view(world, &world.spaces[space])).collect();
         views.sort_by_key(|process| process.pid);
         views
     }
 
     /// Returns local and remote accesses and moved pages over time, at the scenario's `sample`
     /// interval.
-    pub fn course(&self) -> Course {
-        let stage = self.stage.lock();
-        let mut points = stage.world.watch.series.points().to_vec();
+    pub fn timeline(&self) -> Timeline {
+        let stage = self.shared.lock();
+        let mut points = stage.world.recorder.series.points().to_vec();
         points.push(stage.world.point());
-        Course::of(points)
+        Timeline::of(points)
     }
 
     /// Returns the work of all processes of a workload so far, including those that ended: lines,
     /// pages, messages or lives.
     pub fn work_of(&self, workload: &str) -> u64 {
-        self.stage.lock().world.counters.done.get(workload).copied().unwrap_or(0)
+        self.shared.lock().world.counters.work_done.get(workload).copied().unwrap_or(0)
     }
 
     /// Returns the report of the run so far.
-    pub fn report(&self) -> Report {
-        self.stage.lock().world.report()
+    pub fn report(&self) -> SimReport {
+        self.shared.lock().world.report()
     }
 
     /// Returns a hash of everything that has happened.
     pub fn trace_hash(&self) -> u64 {
-        self.stage.lock().world.trace_hash()
+        self.shared.lock().world.trace_hash()
     }
 }
 
 fn is_populated(world: &World) -> bool {
     let nodes = world.machine.nodes.len();
-    let whole = |space: &Space| {
-        let pages: u64 = space.regions.iter().map(|region: &Region| region.pages).sum();
+    let whole = |space: &AddressSpace| {
+        let pages: u64 = space.regions.iter().map(|region: &MemoryRegion| region.pages).sum();
         space.count_all(nodes)[..nodes].iter().sum::<u64>() == pages
     };
     let is_meant = |&space: &usize| !world.spaces[space].ended && !world.is_child(space);
     (0..world.spaces.len()).filter(is_meant).all(|space| whole(&world.spaces[space]))
 }
 
-fn view(world: &World, space: &Space) -> ProcessView {
+fn process_view(world: &World, space: &AddressSpace) -> ProcessView {
     let counts = space.count_all(world.machine.nodes.len());
     let pages = world.layout.node_ids.iter().copied().zip(counts);
     ProcessView {
         pid: space.pid,
         name: space.name.clone(),
         pages: pages.filter(|&(_, pages)| pages > 0).collect(),
-        done: space.done,
+        done: space.work_done,
     }
 }
 
@@ -137,18 +139,18 @@ impl Machine for SimMachine {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { move_everyones: true, frame_numbers: false, pagemap_scan: true }
+        Capabilities { move_shared: true, frame_numbers: false, pagemap_scan: true }
     }
 
     fn topology(&self) -> Result<Topology> {
-        Ok(topology::of(&self.stage.lock().world))
+        Ok(topology::topology(&self.shared.lock().world))
     }
 
-    fn rooms(&self) -> Result<BTreeMap<NodeId, Room>> {
-        let stage = self.stage.lock();
+    fn headroom(&self) -> Result<BTreeMap<NodeId, NodeHeadroom>> {
+        let stage = self.shared.lock();
         let zones = stage.world.memory.zones.iter();
-        let free_pages = |zone: &Zone| if zone.off { 0 } else { zone.free_pages };
-        let room = |zone| Room { free_pages: free_pages(zone), cold_pages: 0 };
+        let free_pages = |zone: &Zone| if zone.is_offline { 0 } else { zone.free_pages };
+        let room = |zone| NodeHeadroom { free_pages: free_pages(zone), inactive_file_pages: 0 };
         let ids = stage.world.layout.node_ids.iter().copied();
         Ok(ids.zip(zones.map(room)).collect())
     }
@@ -158,63 +160,63 @@ impl Machine for SimMachine {
     }
 
     fn usable_cpus(&self) -> Result<Cpumask> {
-        Ok(self.stage.lock().world.cpus_on())
+        Ok(self.shared.lock().world.online_cpus())
     }
 
     fn now_ns(&self) -> u64 {
-        self.stage.lock().world.now_ns
+        self.shared.lock().world.now_ns
     }
 
     fn sleep_ns(&self, ns: u64) {
-        let stage = self.stage.lock();
-        let until = Until::Time(stage.world.now_ns.saturating_add(ns));
-        drop(self.stage.wait(stage, until));
+        let stage = self.shared.lock();
+        let until = WaitUntil::Time(stage.world.now_ns.saturating_add(ns));
+        drop(self.shared.wait(stage, until));
     }
 
-    fn stay_on(&self, cpu: CpuId) {
-        let mut stage = self.stage.lock();
+    fn pin_current_thread(&self, cpu: CpuId) {
+        let mut stage = self.shared.lock();
         let index = stage.world.layout.cpus.iter().position(|place| place.id == cpu);
         if let Some(index) = index {
-            stage.stay_on(index);
+            stage.pin_current_thread(index);
         }
     }
 
-    fn give_way(&self) {}
+    fn yield_to_waking_threads(&self) {}
 
-    fn begin_shift(&self, number: u32, of: u32) {
-        self.stage.begin(number, of);
+    fn register_worker(&self, number: u32, of: u32) {
+        self.shared.register_worker(number, of);
     }
 
-    fn end_shift(&self) {
-        self.stage.end();
+    fn unregister_worker(&self) {
+        self.shared.unregister_worker();
     }
 
-    fn hold(&self, pid: Pid) -> Result<Arc<dyn Process>> {
-        let stage = self.stage.lock();
+    fn open_process(&self, pid: Pid) -> Result<Arc<dyn Process>> {
+        let stage = self.shared.lock();
         let world = &stage.world;
         let is_it = |&space: &usize| world.spaces[space].pid == pid && !world.spaces[space].ended;
         let space = (0..world.spaces.len()).find(is_it).ok_or(Error::Gone(pid))?;
-        let stage = Arc::clone(&self.stage);
-        let target = Target { space, page_bytes: self.page_bytes };
-        Ok(Arc::new(SimProcess { stage, pid, target }))
+        let stage = Arc::clone(&self.shared);
+        let target = ProcessMemory { space, page_bytes: self.page_bytes };
+        Ok(Arc::new(SimProcess { shared: stage, pid, memory: target }))
     }
 
-    fn watch(&self, wanted: &Wanted) -> Result<Box<dyn Watch>> {
-        Ok(Box::new(SimWatch::new(Arc::clone(&self.stage), wanted)?))
+    fn watch(&self, wanted: &ProcessFilter) -> Result<Box<dyn ProcessWatch>> {
+        Ok(Box::new(SimWatch::new(Arc::clone(&self.shared), wanted)?))
     }
 
-    fn rivals(&self) -> Result<Vec<Rival>> {
-        let is_on = self.stage.lock().world.numa.is_some();
-        Ok(is_on.then_some(Rival::Kernel { mode: 1 }).into_iter().collect())
+    fn other_balancers(&self) -> Result<Vec<OtherBalancer>> {
+        let is_on = self.shared.lock().world.numa_balancing.is_some();
+        Ok(is_on.then_some(OtherBalancer::Kernel { mode: 1 }).into_iter().collect())
     }
 
     fn take_accesses(&self) -> Option<Vec<(Pid, Access)>> {
-        let mut stage = self.stage.lock();
+        let mut stage = self.shared.lock();
         let world = &mut stage.world;
         let nodes = 0..world.machine.nodes.len();
         let seen = nodes.flat_map(|node| world.take_accesses(node)).map(|seen: PageAccesses| {
             let by = Accessor::Node(seen.from);
-            (seen.pid, Access { address: seen.address, by, count: seen.lines })
+            (seen.pid, Access { address: seen.address, accessor: by, count: seen.lines })
         });
         let seen = seen.collect();
         (world.machine.params.counter_entries > 0).then_some(seen)
@@ -222,6 +224,6 @@ impl Machine for SimMachine {
 
     /// Returns the CPU time of looks, moves and work, in nanoseconds.
     fn own_cpu_time_ns(&self) -> u64 {
-        self.stage.lock().own_ns
+        self.shared.lock().own_cpu_time_ns
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::series::Point;
-use crate::task::{Spent, TaskId};
+use crate::task::{CpuTimeKind, TaskId};
 
 /// Receives the events of a run. It cannot change the run: the result is the same without it.
 pub trait Observer: Send {
     /// A turn has ended. Turns of one CPU come in order of time and do not overlap.
-    fn turn(&mut self, turn: &Turn<'_>);
+    fn turn(&mut self, turn: &CpuTurn<'_>);
 
     /// A CPU (by index) was interrupted and loses `ns` nanoseconds.
     fn interrupted(&mut self, at_ns: u64, cpu: usize, ns: u64);
@@ -19,7 +19,7 @@ pub trait Observer: Send {
 
 /// Uninterrupted work of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn<'a> {
+pub struct CpuTurn<'a> {
     /// The index of the CPU.
     pub cpu: usize,
     /// Its start, in virtual nanoseconds.
@@ -31,12 +31,12 @@ pub struct Turn<'a> {
     /// The name and pid of the task's process. `None` for a kernel thread.
     pub process: Option<(&'a str, u32)>,
     /// The purpose of the time.
-    pub spent: Spent,
+    pub spent: CpuTimeKind,
 }
 
 /// Lets the caller keep a handle to the observer after the run.
 impl<O: Observer> Observer for Arc<Mutex<O>> {
-    fn turn(&mut self, turn: &Turn<'_>) {
+    fn turn(&mut self, turn: &CpuTurn<'_>) {
         self.lock().unwrap_or_else(PoisonError::into_inner).turn(turn);
     }
 

@@ -1,8 +1,8 @@
 //! Memory that is populated at the start.
 
-use nodeward_scenario::Placement;
+use nodeward_scenario::MemoryPlacement;
 
-use crate::space::{PageByte, SpaceId};
+use crate::address_space::{PageByte, SpaceId};
 use crate::task::TaskId;
 use crate::world::World;
 
@@ -37,7 +37,7 @@ impl World {
             let Some(node) = node else { break };
             self.memory.zones[node].free_pages -= end - page;
             let region = &mut self.spaces[space].regions[region];
-            if region.huge && end - page == chunk_pages {
+            if region.faults_huge && end - page == chunk_pages {
                 region.set_huge(page, PageByte::on(node));
             } else {
                 region.set(page..end, PageByte::on(node));
@@ -54,18 +54,20 @@ impl World {
         turn: u64,
         pages: u64,
     ) -> Option<usize> {
-        let nearest = &self.layout.nearest[self.layout.node_of(cpu)];
+        let nearest = &self.layout.memory_nodes_by_distance[self.layout.node_of(cpu)];
         let zone = |node: usize| &self.memory.zones[node];
         let has_room = |&node: &usize| {
-            !zone(node).off && zone(node).free_pages >= pages && self.may_have(space, node)
+            !zone(node).is_offline
+                && zone(node).free_pages >= pages
+                && self.cpuset_allows(space, node)
         };
         let id = |node: usize| self.layout.node_ids[node];
         let near = nearest.iter().copied();
         match &self.spaces[space].regions[region].placement {
-            Placement::FirstTouch => near.into_iter().find(has_room),
-            Placement::Bind(nodes) => near.filter(|&n| nodes.contains(id(n))).find(has_room),
-            Placement::Away => near.rev().find(has_room),
-            Placement::Interleave(nodes) | Placement::Left(nodes) => {
+            MemoryPlacement::FirstTouch => near.into_iter().find(has_room),
+            MemoryPlacement::Bind(nodes) => near.filter(|&n| nodes.contains(id(n))).find(has_room),
+            MemoryPlacement::PopulatedFarthest => near.rev().find(has_room),
+            MemoryPlacement::Interleave(nodes) | MemoryPlacement::PopulatedOn(nodes) => {
                 let mut among: Vec<_> = near.filter(|&node| nodes.contains(id(node))).collect();
                 among.sort_unstable();
                 let first = turn as usize % among.len().max(1);

@@ -3,47 +3,48 @@
 use std::sync::{Arc, MutexGuard};
 
 use nodeward_machine::{
-    CallEnd, EntryStatus, Error, Life, MoveBatch, MoveOutcome, Process, Result,
+    CallEnd, EntryStatus, Error, Liveness, MovePagesCall, MovePagesOutcome, Process, Result,
 };
 use nodeward_model::{
-    Bound, Cpumask, Identity, Mapping, MappingKind, Name, Page, Pid, Place, Placed, Range,
+    AffinityOutcome, Cpumask, Mapping, MappingKind, MemoryPolicies, Name, Page, PageLocation, Pid,
+    ProcessIdentity, Range,
 };
 
-use crate::call::Target;
-use crate::shift::{SharedStage, Stage, Until};
-use crate::space::Region;
-use crate::task::CpuSet;
-use crate::watching;
+use crate::address_space::MemoryRegion;
+use crate::lockstep::{LockstepWorld, SharedWorld, WaitUntil};
+use crate::move_call::ProcessMemory;
+use crate::process_watch;
+use crate::task::CpuIndexSet;
 
 /// Interval of checks whether a thread has left the kernel, in virtual nanoseconds.
-const KERNEL_NS: u64 = 50_000;
+const KERNEL_EXIT_POLL_NS: u64 = 50_000;
 
 /// A handle on a process.
 pub struct SimProcess {
-    pub(crate) stage: Arc<SharedStage>,
+    pub(crate) shared: Arc<SharedWorld>,
     pub(crate) pid: Pid,
-    pub(crate) target: Target,
+    pub(crate) memory: ProcessMemory,
 }
 
 impl SimProcess {
-    fn running(&self) -> Result<MutexGuard<'_, Stage>> {
-        let stage = self.stage.lock();
-        match stage.world.spaces[self.target.space].ended {
+    fn lock_running(&self) -> Result<MutexGuard<'_, LockstepWorld>> {
+        let stage = self.shared.lock();
+        match stage.world.spaces[self.memory.space].ended {
             true => Err(Error::Gone(self.pid)),
             false => Ok(stage),
         }
     }
 
     /// Returns what an observer sees of a page.
-    fn page(&self, stage: &mut Stage, address: u64) -> Page {
-        let page = self.target.page(&stage.world, address);
-        stage.world.as_told(self.target.space, address, page)
+    fn observed_page(&self, stage: &mut LockstepWorld, address: u64) -> Page {
+        let page = self.memory.page(&stage.world, address);
+        stage.world.observed_page(self.memory.space, address, page)
     }
 
-    fn each(&self, range: Range, mut tell: impl FnMut(Page)) -> Result<()> {
-        let mut stage = self.running()?;
-        let addresses = (range.start..range.end).step_by(self.target.page_bytes as usize);
-        addresses.for_each(|address| tell(self.page(&mut stage, address)));
+    fn for_each_page(&self, range: Range, mut tell: impl FnMut(Page)) -> Result<()> {
+        let mut stage = self.lock_running()?;
+        let addresses = (range.start..range.end).step_by(self.memory.page_bytes as usize);
+        addresses.for_each(|address| tell(self.observed_page(&mut stage, address)));
         Ok(())
     }
 }
@@ -53,53 +54,53 @@ impl Process for SimProcess {
         self.pid
     }
 
-    fn identity(&self) -> Result<Identity> {
-        let stage = self.running()?;
-        Ok(Identity {
+    fn identity(&self) -> Result<ProcessIdentity> {
+        let stage = self.lock_running()?;
+        Ok(ProcessIdentity {
             pid: self.pid,
-            name: watching::name(&stage.world.spaces[self.target.space]),
-            boot: format!("simulated {}", stage.world.scenario().name),
-            started_ticks: self.target.space as u64,
-            program: 0,
+            name: process_watch::kernel_comm(&stage.world.spaces[self.memory.space]),
+            boot_id: format!("simulated {}", stage.world.scenario().name),
+            started_ticks: self.memory.space as u64,
+            auxv_checksum: 0,
         })
     }
 
-    fn life(&self) -> Life {
-        if self.running().is_ok() { Life::Running } else { Life::Exited }
+    fn liveness(&self) -> Liveness {
+        if self.lock_running().is_ok() { Liveness::Running } else { Liveness::Exited }
     }
 
     fn mappings(&self) -> Result<Vec<Mapping>> {
-        let stage = self.running()?;
-        let mapping = |region: &Region| Mapping {
-            range: Range::new(region.start, region.start + region.pages * self.target.page_bytes),
+        let stage = self.lock_running()?;
+        let mapping = |region: &MemoryRegion| Mapping {
+            range: Range::new(region.start, region.start + region.pages * self.memory.page_bytes),
             kind: if region.shared { MappingKind::Shared } else { MappingKind::Anonymous },
             shared: region.shared,
             huge_page_bytes: None,
             path: Name::default(),
         };
-        Ok(stage.world.spaces[self.target.space].regions.iter().map(mapping).collect())
+        Ok(stage.world.spaces[self.memory.space].regions.iter().map(mapping).collect())
     }
 
     fn resident_bytes(&self) -> Result<u64> {
-        let stage = self.running()?;
+        let stage = self.lock_running()?;
         let nodes = stage.world.machine.nodes.len();
-        let counts = stage.world.spaces[self.target.space].count_all(nodes);
-        Ok(counts[..nodes].iter().sum::<u64>() * self.target.page_bytes)
+        let counts = stage.world.spaces[self.memory.space].count_all(nodes);
+        Ok(counts[..nodes].iter().sum::<u64>() * self.memory.page_bytes)
     }
 
     /// Returns the granules that have pages.
     fn populated(&self, range: Range) -> Result<Vec<Range>> {
-        let stage = self.running()?;
+        let stage = self.lock_running()?;
         let nodes = stage.world.machine.nodes.len();
         let mut found: Vec<Range> = Vec::new();
-        for region in &stage.world.spaces[self.target.space].regions {
-            let bytes = region.granule_pages() * self.target.page_bytes;
+        for region in &stage.world.spaces[self.memory.space].regions {
+            let bytes = region.granule_pages() * self.memory.page_bytes;
             for granule in 0..region.granules() {
                 let mut sums = vec![0; nodes + 2];
-                region.count(granule..granule + 1, &mut sums);
+                region.add_counts(granule..granule + 1, &mut sums);
                 let start = region.start + granule as u64 * bytes;
-                let end = (start + bytes).min(region.start + region.pages * self.target.page_bytes);
-                let part = Range::new(start, end).and(range);
+                let end = (start + bytes).min(region.start + region.pages * self.memory.page_bytes);
+                let part = Range::new(start, end).intersection(range);
                 let Some(part) = part.filter(|_| sums.iter().any(|&sum| sum > 0)) else { continue };
                 match found.last_mut().filter(|last| last.end == part.start) {
                     Some(last) => last.end = part.end,
@@ -111,32 +112,36 @@ impl Process for SimProcess {
     }
 
     fn pages(&self, _mapping: &Mapping, range: Range, into: &mut Vec<Page>) -> Result<()> {
-        self.each(range, |page| into.push(page))
+        self.for_each_page(range, |page| into.push(page))
     }
 
-    fn places(&self, range: Range, into: &mut Vec<Place>) -> Result<()> {
-        self.each(range, |page| into.push(page.place))
+    fn locations(&self, range: Range, into: &mut Vec<PageLocation>) -> Result<()> {
+        self.for_each_page(range, |page| into.push(page.location))
     }
 
     fn frames(&self, _range: Range, _into: &mut Vec<Option<u64>>) -> Result<()> {
         Err(Error::Denied {
-            what: "reading frame numbers".to_owned(),
-            need: "a simulated machine has none; name pages by their virtual addresses".to_owned(),
+            action: "reading frame numbers".to_owned(),
+            remedy: "a simulated machine has none; name pages by their virtual addresses"
+                .to_owned(),
         })
     }
 
-    fn locate(&self, addresses: &[u64]) -> Result<Vec<Place>> {
-        let mut stage = self.running()?;
-        Ok(addresses.iter().map(|&address| self.page(&mut stage, address).place).collect())
+    fn locate(&self, addresses: &[u64]) -> Result<Vec<PageLocation>> {
+        let mut stage = self.lock_running()?;
+        Ok(addresses
+            .iter()
+            .map(|&address| self.observed_page(&mut stage, address).location)
+            .collect())
     }
 
-    fn move_pages(&self, batch: &MoveBatch) -> Result<MoveOutcome> {
-        let mut stage = self.running()?;
-        let cpu = stage.own_cpu();
-        let begun = stage.world.begin_call(self.target, batch, cpu);
-        let mut stage = self.stage.wait(stage, Until::End(begun.task));
-        stage.own_ns += stage.world.tasks[begun.task as usize].ran_ns;
-        let lost = || MoveOutcome {
+    fn move_pages(&self, batch: &MovePagesCall) -> Result<MovePagesOutcome> {
+        let mut stage = self.lock_running()?;
+        let cpu = stage.current_or_idlest_cpu();
+        let begun = stage.world.start_move_call(self.memory, batch, cpu);
+        let mut stage = self.shared.wait(stage, WaitUntil::TaskEnd(begun.task));
+        stage.own_cpu_time_ns += stage.world.tasks[begun.task as usize].cpu_time_ns;
+        let lost = || MovePagesOutcome {
             end: CallEnd::Gone,
             status: vec![EntryStatus::Unwritten; batch.len()],
         };
@@ -144,45 +149,50 @@ impl Process for SimProcess {
     }
 
     /// A memory policy applies to all of the process's memory.
-    fn bound(&self) -> Result<Bound> {
-        let stage = self.running()?;
-        let regions = &stage.world.spaces[self.target.space].regions;
-        let is_told = |region: &Region| region.placement.is_policy();
-        Ok(Bound { whole: regions.iter().any(is_told), ranges: Vec::new() })
+    fn memory_policies(&self) -> Result<MemoryPolicies> {
+        let stage = self.lock_running()?;
+        let regions = &stage.world.spaces[self.memory.space].regions;
+        let is_told = |region: &MemoryRegion| region.placement.is_memory_policy();
+        Ok(MemoryPolicies {
+            has_task_policy: regions.iter().any(is_told),
+            policy_ranges: Vec::new(),
+        })
     }
 
-    fn nudge(&self, tid: u32, cpus: &Cpumask) -> Result<Placed> {
+    fn nudge(&self, tid: u32, cpus: &Cpumask) -> Result<AffinityOutcome> {
         loop {
-            let mut stage = self.running()?;
+            let mut stage = self.lock_running()?;
             let now_ns = stage.world.now_ns;
-            let Some(task) = stage.world.thread(self.target.space, tid) else {
-                return Ok(Placed::Gone);
+            let Some(task) = stage.world.task_of_tid(self.memory.space, tid) else {
+                return Ok(AffinityOutcome::Gone);
             };
-            let cpus = stage.world.cpu_set(cpus);
+            let cpus = stage.world.cpu_indices(cpus);
             let placed = stage.world.nudge(task, &cpus);
             if !stage.world.is_nudged(task) {
                 return Ok(placed);
             }
-            let stage = self.stage.wait(stage, Until::Time(now_ns + KERNEL_NS));
+            let stage = self.shared.wait(stage, WaitUntil::Time(now_ns + KERNEL_EXIT_POLL_NS));
             if stage.world.now_ns == now_ns {
-                return Ok(Placed::Done); // no caller waits any more; it completes by itself
+                // No caller waits any more; it completes by itself.
+                return Ok(AffinityOutcome::Done);
             }
         }
     }
 
-    fn pin(&self, tid: u32, cpus: &Cpumask) -> Result<Placed> {
-        let mut stage = self.running()?;
-        let (world, space) = (&mut stage.world, self.target.space);
-        let Some(task) = world.thread(space, tid) else { return Ok(Placed::Gone) };
-        let wanted = world.cpu_set(cpus);
+    fn pin(&self, tid: u32, cpus: &Cpumask) -> Result<AffinityOutcome> {
+        let mut stage = self.lock_running()?;
+        let (world, space) = (&mut stage.world, self.memory.space);
+        let Some(task) = world.task_of_tid(space, tid) else { return Ok(AffinityOutcome::Gone) };
+        let wanted = world.cpu_indices(cpus);
         let node = |cpu: usize| world.layout.node_of(cpu);
-        let may_run = |&cpu: &usize| world.is_on(cpu) && world.may_have(space, node(cpu));
-        let both = CpuSet::of(wanted.iter().filter(may_run));
+        let may_run =
+            |&cpu: &usize| world.is_cpu_online(cpu) && world.cpuset_allows(space, node(cpu));
+        let both = CpuIndexSet::of(wanted.iter().filter(may_run));
         if both.is_empty() {
-            return Ok(Placed::NotAllowed);
+            return Ok(AffinityOutcome::NotAllowed);
         }
-        world.set_allowed(task, both);
-        world.confine_anew(task);
-        Ok(Placed::Done)
+        world.set_cpus_allowed(task, both);
+        world.forget_requested_cpus(task);
+        Ok(AffinityOutcome::Done)
     }
 }

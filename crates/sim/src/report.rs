@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use nodeward_model::{Account, NodeId};
-use nodeward_scenario::{Action, Kind, REPORT, Workload};
+use nodeward_scenario::{Action, REPORT, Workload, WorkloadKind};
 use serde::Serialize;
 
-use crate::actions::MoveRecord;
+use crate::address_space::MemoryRegion;
 use crate::counters::Counters;
 use crate::latencies::Latencies;
-use crate::perfetto::describe;
+use crate::perfetto_trace::describe_action;
+use crate::scenario_actions::MoveRecord;
 use crate::series::Point;
-use crate::space::Region;
-use crate::task::Spent;
-use crate::world::{Moment, Picture, World};
+use crate::task::CpuTimeKind;
+use crate::world::{Moment, ResidencySnapshot, World};
 
 /// The last part (1/10) of a run, over which its final locality is measured.
-const WINDOW_PARTS: u64 = 10;
+const END_WINDOW_PARTS: u64 = 10;
 const SECOND_NS: u128 = 1_000_000_000;
 
 /// A section of a report, as `report` of a scenario names it.
@@ -60,14 +60,14 @@ impl Section {
     }
 
     /// Returns the section of a name.
-    pub fn of(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|section| section.name() == name)
     }
 }
 
 /// The report of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct SimReport {
     /// Name of the scenario.
     pub scenario: String,
     /// Its description.
@@ -95,7 +95,7 @@ pub struct Report {
     /// Actions on the workloads until the end.
     pub actions: Vec<ActionReport>,
     /// Pages moved by those actions.
-    pub moves: Vec<MoveReport>,
+    pub moves: Vec<ActionMoveReport>,
     /// Latencies of operations by name, without those that did not occur.
     pub latencies: BTreeMap<&'static str, LatencyReport>,
     /// CPU time by purpose, in nanoseconds, without zeros.
@@ -126,7 +126,7 @@ pub struct MachineReport {
 pub struct MemoryReport {
     /// The moment and the pages by node.
     #[serde(flatten)]
-    pub picture: Picture,
+    pub snapshot: ResidencySnapshot,
     /// Lines from the CPUs' own nodes, per million, in the window before. `None` without lines.
     pub local_ppm: Option<u64>,
     /// Length of that window, in virtual nanoseconds.
@@ -184,7 +184,7 @@ pub struct ActionReport {
 
 /// Pages that an action moved from a node to another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct MoveReport {
+pub struct ActionMoveReport {
     /// Index of the action.
     pub action: usize,
     /// The source node.
@@ -227,7 +227,7 @@ pub struct Curves {
 
 impl World {
     /// Returns the report of the run so far.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> SimReport {
         let (scenario, now_ns) = (self.scenario(), self.now_ns());
         let machine = MachineReport {
             nodes: self.machine.nodes.len(),
@@ -236,14 +236,14 @@ impl World {
             page_bytes: self.machine.params.page_bytes,
             line_bytes: self.machine.params.line_bytes,
         };
-        let mut points = self.watch.series.points().to_vec();
+        let mut points = self.recorder.series.points().to_vec();
         if points.last().is_none_or(|last| last.at_ns < now_ns) {
             points.push(self.point());
         }
         let regions = || self.spaces.iter().flat_map(|space| &space.regions);
         let actions = scenario.actions.iter().enumerate();
         let done = actions.filter(|(_, action)| action.at_ns <= now_ns);
-        Report {
+        SimReport {
             scenario: scenario.name.clone(),
             about: scenario.about.clone(),
             seed: self.seed,
@@ -251,7 +251,7 @@ impl World {
             trace_hash: format!("{:016x}", self.trace_hash()),
             events: self.counters.events,
             mapped_pages: regions().map(|region| region.pages).sum(),
-            kept_bytes: regions().map(Region::bytes).sum::<usize>() as u64,
+            kept_bytes: regions().map(MemoryRegion::state_bytes).sum::<usize>() as u64,
             machine,
             memory: self.memory_reports(),
             workloads: self.workload_reports(),
@@ -259,19 +259,19 @@ impl World {
             actions: done.map(|(index, action)| self.action_report(index, action)).collect(),
             moves: self.moves.iter().map(|record| self.move_report(record)).collect(),
             latencies: self.latency_reports(),
-            time_ns: by_step(&self.counters.spent_ns),
+            time_ns: named_times(&self.counters.spent_ns),
             counters: self.named_counters(),
-            curves: Curves { every_ns: self.watch.series.every_ns(), points },
+            curves: Curves { every_ns: self.recorder.series.every_ns(), points },
         }
     }
 
     fn memory_reports(&self) -> Vec<MemoryReport> {
-        let window = self.now_ns / WINDOW_PARTS;
-        let end = self.picture(Moment::End);
-        let pictures = self.watch.before.iter().cloned().chain([end]);
-        let report = |picture: Picture| {
+        let window = self.now_ns / END_WINDOW_PARTS;
+        let end = self.residency_snapshot(Moment::End);
+        let pictures = self.recorder.before.iter().cloned().chain([end]);
+        let report = |picture: ResidencySnapshot| {
             let (local_ppm, window_ns) = self.locality(picture.at_ns, window);
-            MemoryReport { picture, local_ppm, window_ns }
+            MemoryReport { snapshot: picture, local_ppm, window_ns }
         };
         pictures.map(report).collect()
     }
@@ -279,10 +279,12 @@ impl World {
     /// Returns the local lines per million in the window before a moment, as far as the time series
     /// covers it, and the length of that window.
     fn locality(&self, at_ns: u64, window_ns: u64) -> (Option<u64>, u64) {
-        let series = &self.watch.series;
+        let series = &self.recorder.series;
         let now = (at_ns == self.now_ns).then(|| self.point());
-        let Some(to) = now.as_ref().or_else(|| series.at(at_ns)) else { return (None, 0) };
-        let Some(from) = series.at(to.at_ns.saturating_sub(window_ns)) else { return (None, 0) };
+        let Some(to) = now.as_ref().or_else(|| series.point_at(at_ns)) else { return (None, 0) };
+        let Some(from) = series.point_at(to.at_ns.saturating_sub(window_ns)) else {
+            return (None, 0);
+        };
         let local = to.local_lines - from.local_lines;
         let all = local + to.remote_lines - from.remote_lines;
         (share_ppm(local, all), to.at_ns - from.at_ns)
@@ -293,12 +295,12 @@ impl World {
         let mut cpu_ns = vec![0; workloads.len()];
         for task in &self.tasks {
             if let Some(workload) = task.workload {
-                cpu_ns[workload] += task.ran_ns;
+                cpu_ns[workload] += task.cpu_time_ns;
             }
         }
         let report = |(index, workload): (usize, &Workload)| {
-            let [local, remote] = self.watch.lines[index];
-            let done = self.counters.done.get(&workload.name).copied().unwrap_or(0);
+            let [local, remote] = self.recorder.workload_lines[index];
+            let done = self.counters.work_done.get(&workload.name).copied().unwrap_or(0);
             WorkloadReport {
                 name: workload.name.clone(),
                 processes: workload.processes,
@@ -330,9 +332,9 @@ impl World {
         }
     }
 
-    fn move_report(&self, record: &MoveRecord) -> MoveReport {
+    fn move_report(&self, record: &MoveRecord) -> ActionMoveReport {
         let id = |node: usize| self.layout.node_ids[node];
-        MoveReport {
+        ActionMoveReport {
             action: record.action,
             from: id(record.from),
             to: id(record.to),
@@ -340,13 +342,13 @@ impl World {
             ended_ns: record.ended_ns,
             pages_per_s: record.pages_per_s(self.now_ns),
             account: record.account.clone(),
-            step_ns: by_step(&record.step_ns),
+            step_ns: named_times(&record.step_ns),
         }
     }
 
     fn action_report(&self, index: usize, action: &Action) -> ActionReport {
-        let outcome = self.outcome_of(index).map(|outcome| format!(": {outcome}"));
-        let what = describe(action) + &outcome.unwrap_or_default();
+        let outcome = self.hotplug_outcome(index).map(|outcome| format!(": {outcome}"));
+        let what = describe_action(action) + &outcome.unwrap_or_default();
         ActionReport { at_ns: action.at_ns, what }
     }
 
@@ -423,9 +425,9 @@ impl Counters {
     }
 }
 
-/// Returns times by step name, from values in the order of [`Spent::ALL`].
-fn by_step(ns: &[u64; Spent::ALL.len()]) -> BTreeMap<&'static str, u64> {
-    let times = Spent::ALL.into_iter().zip(*ns);
+/// Returns times by step name, from values in the order of [`CpuTimeKind::ALL`].
+fn named_times(ns: &[u64; CpuTimeKind::ALL.len()]) -> BTreeMap<&'static str, u64> {
+    let times = CpuTimeKind::ALL.into_iter().zip(*ns);
     times.filter(|(_, ns)| *ns > 0).map(|(spent, ns)| (spent.name(), ns)).collect()
 }
 
@@ -442,14 +444,15 @@ fn latency(histogram: &Histogram<u64>, probe_ns: u64) -> LatencyReport {
 }
 
 /// Returns the unit that a workload counts.
-fn unit(kind: &Kind) -> &'static str {
+fn unit(kind: &WorkloadKind) -> &'static str {
     match kind {
-        Kind::Triad { .. } | Kind::Random { .. } | Kind::Phases { .. } | Kind::MovingSet { .. } => {
-            "lines"
-        }
-        Kind::PageFault | Kind::Hog => "pages",
-        Kind::Compile { .. } => "lives",
-        Kind::PingPong { .. } | Kind::Stream { .. } => "messages",
+        WorkloadKind::Triad { .. }
+        | WorkloadKind::Random { .. }
+        | WorkloadKind::Phases { .. }
+        | WorkloadKind::MovingSet { .. } => "lines",
+        WorkloadKind::PageFault | WorkloadKind::Hog => "pages",
+        WorkloadKind::Compile { .. } => "lives",
+        WorkloadKind::PingPong { .. } | WorkloadKind::Stream { .. } => "messages",
     }
 }
 

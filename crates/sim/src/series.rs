@@ -76,7 +76,7 @@ impl Series {
     }
 
     /// Returns the last point that is not later than `at_ns`.
-    pub fn at(&self, at_ns: u64) -> Option<&Point> {
+    pub fn point_at(&self, at_ns: u64) -> Option<&Point> {
         let after = self.points.partition_point(|point| point.at_ns <= at_ns);
         self.points[..after].last()
     }
@@ -112,9 +112,9 @@ mod tests {
     fn points_are_found_by_time() {
         let mut series = Series::new(10);
         (0..3).for_each(|number| series.push(point(number * 10)));
-        assert_eq!(series.at(9), Some(&point(0)));
-        assert_eq!(series.at(10), Some(&point(10)));
-        assert_eq!(series.at(99), Some(&point(20)));
-        assert_eq!(Series::new(1).at(5), None);
+        assert_eq!(series.point_at(9), Some(&point(0)));
+        assert_eq!(series.point_at(10), Some(&point(10)));
+        assert_eq!(series.point_at(99), Some(&point(20)));
+        assert_eq!(Series::new(1).point_at(5), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Storage for the pages of mixed chunks, in blocks: small chunks would cost as much heap overhead.
 
-use crate::space::PageByte;
+use crate::address_space::PageByte;
 
 /// Pages per block.
 const BLOCK_PAGES: usize = 4096;
@@ -45,7 +45,7 @@ impl Slab {
         }
     }
 
-    fn place(&self, row: u32) -> (usize, std::ops::Range<usize>) {
+    fn position(&self, row: u32) -> (usize, std::ops::Range<usize>) {
         let rows = self.rows_of_block();
         let first = row as usize % rows * self.row_pages;
         (row as usize / rows, first..first + self.row_pages)
@@ -53,18 +53,18 @@ impl Slab {
 
     /// Returns the pages of a row.
     pub fn row(&self, row: u32) -> &[PageByte] {
-        let (block, pages) = self.place(row);
+        let (block, pages) = self.position(row);
         &self.blocks[block][pages]
     }
 
     /// Returns the pages of a row, mutable.
     pub fn row_mut(&mut self, row: u32) -> &mut [PageByte] {
-        let (block, pages) = self.place(row);
+        let (block, pages) = self.position(row);
         &mut self.blocks[block][pages]
     }
 
     /// Returns the memory in use, in bytes.
-    pub fn bytes(&self) -> usize {
+    pub fn heap_bytes(&self) -> usize {
         let pages: usize = self.blocks.iter().map(|block| block.len()).sum();
         let block = size_of::<Box<[PageByte]>>();
         pages * size_of::<PageByte>()

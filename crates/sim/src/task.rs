@@ -1,8 +1,8 @@
 //! A thread: its present operation and its scheduling state.
 
-use nodeward_scenario::Access;
+use nodeward_scenario::AccessPattern;
 
-use crate::space::SpaceId;
+use crate::address_space::SpaceId;
 use crate::world::World;
 
 /// The index of a task.
@@ -10,9 +10,9 @@ pub type TaskId = u32;
 
 /// A set of CPUs by index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CpuSet(Vec<u64>);
+pub struct CpuIndexSet(Vec<u64>);
 
-impl CpuSet {
+impl CpuIndexSet {
     /// Creates a set of these CPUs.
     pub fn of(cpus: impl IntoIterator<Item = usize>) -> Self {
         let mut set = Self::default();
@@ -41,7 +41,7 @@ impl CpuSet {
     }
 
     /// Adds or removes a CPU.
-    pub fn put(&mut self, cpu: usize, is_in: bool) {
+    pub fn set(&mut self, cpu: usize, is_in: bool) {
         if is_in { self.insert(cpu) } else { self.remove(cpu) }
     }
 
@@ -63,7 +63,7 @@ impl CpuSet {
 
 /// The purpose of CPU time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spent {
+pub enum CpuTimeKind {
     /// The program itself.
     User,
     /// Page faults and freeing of memory.
@@ -80,7 +80,7 @@ pub enum Spent {
     Kernel,
 }
 
-impl Spent {
+impl CpuTimeKind {
     /// All purposes.
     pub const ALL: [Self; 7] =
         [Self::User, Self::Fault, Self::Unmap, Self::Flush, Self::Copy, Self::Map, Self::Kernel];
@@ -101,7 +101,7 @@ impl Spent {
 
 /// The granules of a region that an operation uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct GranuleRange {
     /// The address space.
     pub space: SpaceId,
     /// The index of the region.
@@ -114,20 +114,20 @@ pub struct Part {
 
 /// Cache lines that a program requests. They miss the caches unless these hold the part.
 #[derive(Clone, Copy, Debug)]
-pub struct Lines {
+pub struct LineAccess {
     /// The memory.
-    pub part: Part,
+    pub range: GranuleRange,
     /// Remaining lines.
     pub lines: u64,
     /// Properties of the accesses.
-    pub access: Access,
+    pub pattern: AccessPattern,
     /// Whether the lines are used repeatedly. A part that fits the cache is then found there.
     pub reused: bool,
 }
 
 /// Memory that the kernel copies from one node to another. Kernel work is not interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Copying {
+pub struct LineCopy {
     /// The index of the source node.
     pub from: usize,
     /// The index of the destination node.
@@ -140,11 +140,11 @@ pub struct Copying {
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
     /// Uses a CPU for a time, in nanoseconds of an idle core. Kernel work is not interrupted.
-    Busy(Spent, u64),
+    Busy(CpuTimeKind, u64),
     /// Goes through memory.
-    Lines(Lines),
+    Access(LineAccess),
     /// Copies memory in the kernel.
-    Copy(Copying),
+    Copy(LineCopy),
     /// Waits until woken.
     Wait,
     /// Sleeps until this virtual time.
@@ -155,7 +155,7 @@ pub enum Op {
 
 /// The behaviour of a task: it chooses the next operation when the last one is done. All its
 /// changes of the world happen at the world's present time.
-pub trait Program: Send {
+pub trait TaskProgram: Send {
     /// Returns the next operation.
     fn next(&mut self, world: &mut World, task: TaskId) -> Op;
 
@@ -165,7 +165,7 @@ pub trait Program: Send {
 
 /// The scheduling state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum TaskState {
     /// In a run queue.
     Ready,
     /// On a CPU.
@@ -187,9 +187,9 @@ pub struct Task {
     /// Virtual run time: weighted CPU time in nanoseconds. The task with the least runs next.
     pub vruntime_ns: u64,
     /// CPU time so far, in nanoseconds.
-    pub ran_ns: u64,
+    pub cpu_time_ns: u64,
     /// The time at which it last left a CPU.
-    pub ran_at_ns: u64,
+    pub last_ran_ns: u64,
     /// Its address space. `None` for a kernel thread.
     pub space: Option<SpaceId>,
     /// Its workload, by index. `None` for a kernel thread.
@@ -197,20 +197,20 @@ pub struct Task {
     /// The index of its home node.
     pub home: Option<usize>,
     /// Its program. `None` while the program chooses the next operation.
-    pub program: Option<Box<dyn Program>>,
+    pub program: Option<Box<dyn TaskProgram>>,
     /// Whether it precedes other tasks: threads that the kernel waits for.
     pub urgent: bool,
     /// Its scheduling state.
-    pub state: State,
+    pub state: TaskState,
     /// Whether it was woken while it was not waiting.
-    pub woken: bool,
+    pub wakeup_pending: bool,
     /// The CPUs that it may run on.
-    pub allowed: CpuSet,
+    pub allowed: CpuIndexSet,
 }
 
 impl Task {
     /// Creates a kernel thread that may run on these CPUs, and begins on the first of them.
-    pub fn new(allowed: CpuSet, program: Box<dyn Program>) -> Self {
+    pub fn new(allowed: CpuIndexSet, program: Box<dyn TaskProgram>) -> Self {
         let cpu = allowed.iter().next().unwrap_or(0);
         Self {
             program: Some(program),
@@ -221,11 +221,11 @@ impl Task {
             allowed,
             home: None,
             urgent: false,
-            state: State::Ready,
-            woken: false,
+            state: TaskState::Ready,
+            wakeup_pending: false,
             vruntime_ns: 0,
-            ran_at_ns: 0,
-            ran_ns: 0,
+            last_ran_ns: 0,
+            cpu_time_ns: 0,
         }
     }
 }

@@ -7,15 +7,15 @@ use crate::world::World;
 
 /// Returns nodes with their present free memory, cores, caches and distances. Each node is a
 /// socket.
-pub fn of(world: &World) -> Topology {
+pub fn topology(world: &World) -> Topology {
     let machine = &world.machine;
     let page_bytes = machine.params.page_bytes;
-    let (on, zone) = (world.cpus_on(), |index: usize| &world.memory.zones[index]);
-    let node = |(index, node): (usize, &nodeward_scenario::Node)| {
+    let (on, zone) = (world.online_cpus(), |index: usize| &world.memory.zones[index]);
+    let node = |(index, node): (usize, &nodeward_scenario::NodeSpec)| {
         let told = Node {
             cpus: node.cpus.and(&on),
             memory_bytes: Some(zone(index).managed_pages * page_bytes),
-            free_bytes: Some(if zone(index).off {
+            free_bytes: Some(if zone(index).is_offline {
                 0
             } else {
                 world.memory.free(index) * page_bytes
@@ -56,7 +56,7 @@ fn cores(world: &World, on: &Cpumask) -> Vec<Core> {
 
 /// Returns the last-level cache of each complex.
 fn caches(world: &World, on: &Cpumask) -> Vec<Cache> {
-    let mut complexes = vec![Cpumask::new(); world.layout.complexes];
+    let mut complexes = vec![Cpumask::new(); world.layout.complex_count];
     for cpu in world.layout.cpus.iter().filter(|cpu| on.contains(cpu.id)) {
         complexes[cpu.complex].insert(cpu.id);
     }

@@ -10,7 +10,7 @@ pub struct TraceHash(SipHasher13);
 
 impl TraceHash {
     /// Adds some numbers to the hash.
-    pub fn note(&mut self, numbers: &[u64]) {
+    pub fn update(&mut self, numbers: &[u64]) {
         numbers.iter().for_each(|&number| self.0.write_u64(number));
     }
 

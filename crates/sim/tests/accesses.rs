@@ -5,8 +5,8 @@ mod common;
 use common::{machine, scenario, triad};
 use nodeward_machine::Machine;
 use nodeward_model::{Accessor, NodeId, Nodemask};
-use nodeward_policy::hot::Counts;
-use nodeward_scenario::Placement;
+use nodeward_policy::hot::PageAccessCounts;
+use nodeward_scenario::MemoryPlacement;
 use nodeward_sim::{SimMachine, World};
 
 const MS: u64 = 1_000_000;
@@ -14,7 +14,7 @@ const MS: u64 = 1_000_000;
 fn world(entries: u64) -> World {
     let mut scenario = scenario(machine(2, 2, 4), triad(1, 4));
     // Memory of node 1, used from node 0.
-    scenario.workloads[0].placement = Placement::Bind([NodeId(1)].into_iter().collect());
+    scenario.workloads[0].placement = MemoryPlacement::Bind([NodeId(1)].into_iter().collect());
     scenario.workloads[0].nodes = Some([NodeId(0)].into_iter().collect::<Nodemask>());
     scenario.machine.params.counter_entries = entries;
     let mut world = World::new(&scenario, 1);
@@ -46,7 +46,7 @@ fn counters_are_bounded() {
     assert_eq!(seen.len(), 64);
     let counted = seen.iter().map(|page| page.lines).sum::<u64>();
     assert_eq!(counted + world.lost_accesses(), lines);
-    let mut counts = Counts::new(4096);
+    let mut counts = PageAccessCounts::new(4096);
     seen.iter().for_each(|page| counts.add(page.address, page.from, page.lines));
     assert_eq!(counts.pages().count(), 64);
 }
@@ -65,7 +65,9 @@ fn machines_tell_what_they_count() {
     };
     let (pid, seen) = taken(1 << 20).unwrap();
     assert!(!seen.is_empty());
-    assert!(seen.iter().all(|&(whose, it)| whose == pid && it.by == Accessor::Node(NodeId(0))));
+    assert!(
+        seen.iter().all(|&(whose, it)| whose == pid && it.accessor == Accessor::Node(NodeId(0)))
+    );
     assert_eq!(taken(0), None);
 }
 

@@ -3,23 +3,23 @@
 
 use std::sync::Arc;
 
-use nodeward_engine::Live;
+use nodeward_engine::MoveControl;
 use nodeward_engine::balance::{BalanceSettings, Balancer, SavedState};
 use nodeward_machine::Machine;
-use nodeward_model::{NodeId, Wanted};
+use nodeward_model::{NodeId, ProcessFilter};
 use nodeward_scenario::Scenario;
 use nodeward_sim::SimMachine;
 
 const S: u64 = 1_000_000_000;
 
 /// A run of a scenario, with or without the balancer.
-struct Run {
+struct BalancedSimulation {
     machine: Arc<SimMachine>,
     balancer: Option<Balancer>,
     moved_pages: u64,
 }
 
-impl Run {
+impl BalancedSimulation {
     fn new(name: &str, sets: &[(&str, &str)], is_balanced: bool) -> Self {
         let scenario = Scenario::find_with(name, sets).unwrap();
         let machine = Arc::new(SimMachine::new(&scenario, 1));
@@ -28,13 +28,13 @@ impl Run {
     }
 
     /// Continues until a time, in seconds.
-    fn until(&mut self, seconds: u64) {
+    fn run_until(&mut self, seconds: u64) {
         let until_ns = seconds * S;
         while self.machine.now_ns() < until_ns {
             let Some(balancer) = &mut self.balancer else {
                 return self.machine.run_until(until_ns);
             };
-            let report = balancer.round(&Live::default()).unwrap();
+            let report = balancer.round(&MoveControl::default()).unwrap();
             self.moved_pages += report.moved_pages;
             let next_ns = (report.at_ns + report.interval_ns).min(until_ns);
             self.machine.run_until(next_ns.max(self.machine.now_ns() + 1));
@@ -52,7 +52,7 @@ impl Run {
     /// Returns the local lines per 1000 from now until a time.
     fn local_milli(&mut self, until_s: u64) -> u64 {
         let before = self.lines();
-        self.until(until_s);
+        self.run_until(until_s);
         let after = self.lines();
         let [local, remote] = [0, 1].map(|which| after[which] - before[which]);
         local * 1000 / (local + remote).max(1)
@@ -67,7 +67,7 @@ impl Run {
 
 fn balancer(machine: &Arc<SimMachine>, saved: Option<SavedState>) -> Balancer {
     let machine: Arc<dyn Machine> = Arc::<SimMachine>::clone(machine);
-    Balancer::new(machine, &Wanted::default(), BalanceSettings::default(), saved).unwrap()
+    Balancer::new(machine, &ProcessFilter::default(), BalanceSettings::default(), saved).unwrap()
 }
 
 /// Goal: 48 programs on 24 CPUs whose memory is on the wrong node, or on both: at least 95 % of
@@ -78,8 +78,8 @@ fn the_case_of_2012_comes_home() {
     // 48 x 230 MB are 2,695,313 pages.
     let split = ("workload.stream.place", "left:0-1");
     for (sets, most_pages) in [(&[][..], 0), (&[split], 2_695_313 / 2)] {
-        let mut run = Run::new("balance-2012", sets, true);
-        run.until(10);
+        let mut run = BalancedSimulation::new("balance-2012", sets, true);
+        run.run_until(10);
         let moved = run.moved_pages;
         let local = run.local_milli(20);
         assert!(local >= 950, "{local} of 1000, {sets:?}");
@@ -94,8 +94,8 @@ fn the_case_of_2012_comes_home() {
 fn balancing_costs_no_work() {
     for name in ["balance-wide", "balance-shared", "balance-sides", "balance-crowded"] {
         let works = [false, true].map(|is_balanced| {
-            let mut run = Run::new(name, &[], is_balanced);
-            run.until(12);
+            let mut run = BalancedSimulation::new(name, &[], is_balanced);
+            run.run_until(12);
             run.work()
         });
         let [without, with] = works;
@@ -108,13 +108,14 @@ fn balancing_costs_no_work() {
 /// home again, and then nothing moves any more.
 #[test]
 fn a_choked_controller_gets_help_for_as_long_as_it_needs_it() {
-    let mut runs = [false, true].map(|is_balanced| Run::new("balance-choked", &[], is_balanced));
-    let pages = |run: &Run| -> Vec<u64> {
+    let mut runs = [false, true]
+        .map(|is_balanced| BalancedSimulation::new("balance-choked", &[], is_balanced));
+    let pages = |run: &BalancedSimulation| -> Vec<u64> {
         let steady = run.machine.processes().into_iter().find(|it| it.name == "steady").unwrap();
         [0, 1].map(|node| steady.pages.get(&NodeId(node)).copied().unwrap_or(0)).to_vec()
     };
     for run in &mut runs {
-        run.until(20);
+        run.run_until(20);
     }
     // 1 GiB is 262,144 pages; even enough is an eighth of its half.
     let [first, second] = pages(&runs[1])[..] else { panic!("two nodes") };
@@ -122,10 +123,10 @@ fn a_choked_controller_gets_help_for_as_long_as_it_needs_it() {
     let [without, with] = [0, 1].map(|index: usize| runs[index].work());
     assert!(with > without, "{with} against {without}");
     let run = &mut runs[1];
-    run.until(35);
+    run.run_until(35);
     let moved = run.moved_pages;
     assert!(pages(run)[1] < 262_144 / 50, "{:?}", pages(run));
-    run.until(40);
+    run.run_until(40);
     assert_eq!(run.moved_pages, moved);
 }
 
@@ -133,8 +134,9 @@ fn a_choked_controller_gets_help_for_as_long_as_it_needs_it() {
 #[test]
 fn rounds_are_deterministic() {
     let run = || {
-        let mut run = Run::new("balance-2012", &[("workload.stream.place", "left:0-1")], true);
-        run.until(5);
+        let mut run =
+            BalancedSimulation::new("balance-2012", &[("workload.stream.place", "left:0-1")], true);
+        run.run_until(5);
         (run.machine.trace_hash(), run.moved_pages, run.lines())
     };
     assert_eq!(run(), run());
@@ -144,13 +146,14 @@ fn rounds_are_deterministic() {
 /// in total no more pages move than without the kill.
 #[test]
 fn a_restart_goes_on() {
-    let mut run = Run::new("balance-2012", &[("workload.stream.place", "left:0-1")], true);
-    run.until(4);
+    let mut run =
+        BalancedSimulation::new("balance-2012", &[("workload.stream.place", "left:0-1")], true);
+    run.run_until(4);
     let killed = run.balancer.take().unwrap();
     let saved = killed.saved_state();
     std::mem::forget(killed);
     run.balancer = Some(balancer(&run.machine, Some(saved)));
-    run.until(14);
+    run.run_until(14);
     assert!(run.moved_pages <= 2_695_313 / 2 * 102 / 100, "{}", run.moved_pages);
     let local = run.local_milli(20);
     assert!(local >= 950, "{local} of 1000");

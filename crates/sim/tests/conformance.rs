@@ -4,8 +4,10 @@ mod common;
 
 use common::{bound, machine, scenario, triad};
 use nodeward_machine::Machine;
-use nodeward_machine::conformance::scenes::{Cannot, Scene, Scenes, State};
-use nodeward_machine::conformance::{ALL, Stage, scenes, watching};
+use nodeward_machine::conformance::conditions::{
+    CannotPrepare, Condition, PreparedProcess, ProcessPreparer,
+};
+use nodeward_machine::conformance::{ALL, MoveFixture, conditions, watch};
 use nodeward_model::{NodeId, Pid, Range};
 use nodeward_sim::SimMachine;
 
@@ -22,42 +24,48 @@ fn simulated() -> Simulated {
     let machine = SimMachine::new(&scenario, 1);
     machine.run_until_populated(1_000_000_000);
     let pid = machine.processes()[0].pid;
-    let range = machine.hold(pid).unwrap().mappings().unwrap()[0].range;
+    let range = machine.open_process(pid).unwrap().mappings().unwrap()[0].range;
     Simulated { machine, pid, range, held: Vec::new() }
 }
 
-impl Scene for Simulated {
-    fn stage(&self) -> Stage<'_> {
+impl PreparedProcess for Simulated {
+    fn fixture(&self) -> MoveFixture<'_> {
         let (home, away) = (NodeId(0), NodeId(1));
-        Stage { machine: &self.machine, pid: self.pid, range: self.range, home, away }
+        MoveFixture {
+            machine: &self.machine,
+            pid: self.pid,
+            range: self.range,
+            source: home,
+            destination: away,
+        }
     }
 
-    fn held(&self) -> Vec<u64> {
+    fn pinned_addresses(&self) -> Vec<u64> {
         self.held.clone()
     }
 
     /// In the middle of the third move: 1024 pages take more than 100 us, and 60 us a call.
-    fn end_soon(&self) {
+    fn exit_soon(&self) {
         let began_ns = self.machine.now_ns();
-        assert!(self.machine.end_at(self.pid, began_ns + 2_500_000));
+        assert!(self.machine.kill_at(self.pid, began_ns + 2_500_000));
     }
 }
 
 struct SimScenes;
 
-impl Scenes for SimScenes {
-    fn set(&self, state: State) -> Result<Box<dyn Scene + '_>, Cannot> {
+impl ProcessPreparer for SimScenes {
+    fn prepare(&self, state: Condition) -> Result<Box<dyn PreparedProcess + '_>, CannotPrepare> {
         let mut scene = simulated();
         let (machine, pid) = (&scene.machine, scene.pid);
         match state {
-            State::Pinned => {
+            Condition::Pinned => {
                 scene.held = [3, 500, 501, 1000].map(|page| scene.range.start + page * 4096).into();
                 assert!(scene.held.iter().all(|&address| machine.pin(pid, address)));
             }
-            State::Shared => assert!(machine.share(pid)),
-            State::Huge => assert_eq!(machine.make_huge(pid), 2), // 4 MiB
-            State::Crowded => machine.leave_free(NodeId(1), 1000), // of 1024
-            State::Mortal => {}
+            Condition::Shared => assert!(machine.mark_shared(pid)),
+            Condition::Huge => assert_eq!(machine.make_huge(pid), 2), // 4 MiB
+            Condition::NodeNearlyFull => machine.limit_free_pages(NodeId(1), 1000), // of 1024
+            Condition::Exiting => {}
         }
         Ok(Box::new(scene))
     }
@@ -69,7 +77,7 @@ fn the_simulated_machine_conforms() {
     let scene = simulated();
     for (name, body) in ALL {
         println!("{name}");
-        body(&scene.stage());
+        body(&scene.fixture());
     }
 }
 
@@ -80,16 +88,16 @@ fn it_is_watched_as_the_kernel_is() {
     busy.run_until_populated(1_000_000_000);
     let process = &busy.processes()[0];
     let (pid, name) = (process.pid, process.name.as_str().into());
-    let sets = watching::two_sets(&busy).unwrap();
-    let stage = watching::Stage {
+    let sets = watch::two_cpu_sets(&busy).unwrap();
+    let stage = watch::WatchFixture {
         machine: &busy,
         pid,
         name,
-        busy: pid.number(),
-        sets,
-        own_bytes_min: 4 << 20,
+        busy_tid: pid.number(),
+        cpu_sets: sets,
+        non_file_bytes_min: 4 << 20,
     };
-    for (name, body) in watching::ALL {
+    for (name, body) in watch::ALL {
         println!("{name}");
         body(&stage);
     }
@@ -98,7 +106,7 @@ fn it_is_watched_as_the_kernel_is() {
 /// Goal: it conforms in every state of pages, nodes and processes.
 #[test]
 fn it_conforms_in_every_state() {
-    for (name, body) in scenes::ALL {
+    for (name, body) in conditions::ALL {
         println!("{name}");
         assert_eq!(body(&SimScenes), Ok(()));
     }

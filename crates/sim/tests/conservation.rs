@@ -4,43 +4,43 @@ mod common;
 
 use common::{machine, scenario, workload};
 use nodeward_model::{NodeId, Nodemask};
-use nodeward_scenario::{Access, Kind, Placement, Scenario, Workload};
+use nodeward_scenario::{AccessPattern, MemoryPlacement, Scenario, Workload, WorkloadKind};
 use nodeward_sim::World;
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 
 fn some_workload() -> impl Strategy<Value = Workload> {
-    let access = Access { parallel_milli: 4000, compute_ps: 500, writes_milli: 100 };
+    let access = AccessPattern { parallel_milli: 4000, compute_ps: 500, writes_milli: 100 };
     let kind = prop_oneof![
-        Just(Kind::PageFault),
-        Just(Kind::Hog),
-        Just(Kind::Triad { access }),
-        Just(Kind::Compile { compute_ns: 3 * MS, access, lives: 0, varies_milli: 0 }),
-        Just(Kind::Stream {
+        Just(WorkloadKind::PageFault),
+        Just(WorkloadKind::Hog),
+        Just(WorkloadKind::Triad { access }),
+        Just(WorkloadKind::Compile { compute_ns: 3 * MS, access, lives: 0, varies_milli: 0 }),
+        Just(WorkloadKind::Stream {
             message_bytes: 100_000,
             buffer_bytes: 20_000,
             window: 1000,
             compute_ns: 20_000,
-            together: false,
+            on_one_cpu: false,
         }),
     ];
     let both: Nodemask = [NodeId(0), NodeId(1)].into_iter().collect();
     let second: Nodemask = [NodeId(1)].into_iter().collect();
     let placement = prop_oneof![
-        Just(Placement::FirstTouch),
-        Just(Placement::Bind(second)),
-        Just(Placement::Interleave(both)),
+        Just(MemoryPlacement::FirstTouch),
+        Just(MemoryPlacement::Bind(second)),
+        Just(MemoryPlacement::Interleave(both)),
     ];
     (kind, placement, 1_u32..4, 1_u32..4, 1_u64..80, any::<[bool; 2]>(), 0_u64..20).prop_map(
         |(kind, placement, processes, threads, mib, [huge, own_groups], start_ms)| Workload {
             placement,
             threads,
             huge,
-            own_groups,
+            own_memcgs: own_groups,
             populated: false,
             cpuset: None,
-            shifts: None,
+            duty_cycle: None,
             start_ns: start_ms * MS,
             ..workload(kind, processes, mib)
         },

@@ -4,7 +4,7 @@ mod common;
 
 use common::{bound, machine, scenario, triad};
 use nodeward_model::NodeId;
-use nodeward_scenario::{Action, ActionKind, Bug, Faults, Scenario};
+use nodeward_scenario::{Action, ActionKind, Bug, FaultInjection, Scenario};
 use nodeward_sim::{Census, World};
 
 const MS: u64 = 1_000_000;
@@ -21,7 +21,7 @@ fn moving(bug: Option<Bug>) -> Scenario {
     let (from, to) = (NodeId(0), NodeId(1));
     let kind = ActionKind::Migrate { from, to, times: 10 };
     scenario.actions = vec![Action { at_ns: 50 * MS, workload: "triad".to_owned(), kind }];
-    scenario.faults = Some(Faults { bug, ..Faults::default() });
+    scenario.faults = Some(FaultInjection { bug, ..FaultInjection::default() });
     scenario
 }
 
@@ -35,7 +35,12 @@ fn after(scenario: &Scenario, ms: u64) -> (World, Census) {
 /// Returns the sum of the accounted pages of a node.
 fn sum(census: &Census, node: usize) -> u64 {
     let node = &census.nodes[node];
-    node.free + node.in_lists + node.on_the_way + node.held + node.taken + node.in_use
+    node.free
+        + node.in_lists
+        + node.being_freed
+        + node.copy_targets
+        + node.kernel_pages
+        + node.in_use
 }
 
 /// Goal: on a correct machine, counts and recounts agree in the middle of moves, all pages are
@@ -49,13 +54,13 @@ fn a_right_machine_has_its_pages_and_their_contents() {
         let census = world.census();
         for (index, node) in census.nodes.iter().enumerate() {
             assert_eq!(sum(&census, index), node.capacity, "{node:?}");
-            assert_eq!(node.in_use, node.in_use_by_sum);
-            assert_eq!(node.in_lists, node.in_lists_by_sum);
-            assert_eq!(Some(node.held), node.held_for_copies);
+            assert_eq!(node.in_use, node.in_use_by_counter);
+            assert_eq!(node.in_lists, node.in_lists_by_counter);
+            assert_eq!(Some(node.copy_targets), node.copy_targets_counted);
         }
         assert_eq!((census.stale_folios, &census.stale[..]), (0, &[][..]));
         out_of_sight += census.processes.iter().map(|process| process.in_flight).sum::<u64>();
-        landed = census.landed.unwrap();
+        landed = census.mapped_copies.unwrap();
     }
     assert!(out_of_sight > 0, "some looks were in the middle of a batch");
     assert!(landed > PAGES, "{landed} pages");
@@ -109,7 +114,7 @@ fn invented_pages_exceed_the_capacity() {
     scenario.actions[0].kind = ActionKind::Migrate { from, to, times: 1 };
     let (_, census) = after(&scenario, 400);
     assert!(census.nodes[1].in_use > census.nodes[1].capacity, "{:?}", census.nodes);
-    scenario.faults = Some(Faults::default());
+    scenario.faults = Some(FaultInjection::default());
     let (_, census) = after(&scenario, 400);
     assert!(census.nodes[1].in_use <= census.nodes[1].capacity, "{:?}", census.nodes);
 }

@@ -5,10 +5,10 @@ mod common;
 use std::sync::Arc;
 
 use common::{bound, machine, scenario, triad};
-use nodeward_engine::{Jobs, Live, MoveRequest, Order, Selection, migrate};
+use nodeward_engine::{Jobs, MoveControl, MoveOrder, MoveRequest, Selection, migrate};
 use nodeward_machine::{Machine, Process};
-use nodeward_model::{Account, CpuId, NodeId, NodePairs, Pid, Place, Range, SkipReason};
-use nodeward_scenario::{Action, ActionKind, Faults, Scenario};
+use nodeward_model::{Account, CpuId, NodeId, NodePairs, PageLocation, Pid, Range, SkipReason};
+use nodeward_scenario::{Action, ActionKind, FaultInjection, Scenario};
 use nodeward_sim::{SimMachine, World};
 
 const MS: u64 = 1_000_000;
@@ -16,7 +16,7 @@ const MS: u64 = 1_000_000;
 const PAGES: u64 = 64 * 256;
 
 /// Two processes that write to 64 MiB each on node 0, and a move of both to node 1 after 50 ms.
-fn moving(faults: Faults) -> Scenario {
+fn moving(faults: FaultInjection) -> Scenario {
     let mut scenario = scenario(machine(2, 4, 1), bound(triad(2, 64), "0"));
     scenario.workloads[0].populated = true;
     let kind = ActionKind::Migrate { from: NodeId(0), to: NodeId(1), times: 1 };
@@ -25,7 +25,7 @@ fn moving(faults: Faults) -> Scenario {
     scenario
 }
 
-fn ran(faults: Faults) -> World {
+fn ran(faults: FaultInjection) -> World {
     let mut world = World::new(&moving(faults), 5);
     world.run_until(400 * MS);
     let census = world.census();
@@ -40,7 +40,7 @@ fn ran(faults: Faults) -> World {
 /// 32768 pages are 3277, with a deviation of 54: five of them are 270.
 #[test]
 fn allocations_of_moves_fail() {
-    let world = ran(Faults { allocation_milli: 100, ..Faults::default() });
+    let world = ran(FaultInjection { allocation_milli: 100, ..FaultInjection::default() });
     let skipped = world.moves[0].account.skipped[&SkipReason::NoMemory];
     assert!((3000..3550).contains(&skipped), "{skipped}");
     assert_eq!(world.counters.failed_allocations, skipped);
@@ -50,7 +50,7 @@ fn allocations_of_moves_fail() {
 #[test]
 fn page_faults_try_again() {
     let filled_ns = |allocation_milli| {
-        let faults = Faults { allocation_milli, ..Faults::default() };
+        let faults = FaultInjection { allocation_milli, ..FaultInjection::default() };
         let mut scenario = moving(faults);
         scenario.actions.clear();
         scenario.workloads[0].populated = false;
@@ -67,7 +67,7 @@ fn page_faults_try_again() {
 /// Each page is tried ten times within less than the millisecond for which it is pinned.
 #[test]
 fn held_pages_stay() {
-    let world = ran(Faults { pinned_milli: 100, ..Faults::default() });
+    let world = ran(FaultInjection { pinned_milli: 100, ..FaultInjection::default() });
     let account = &world.moves[0].account;
     let pinned = account.skipped[&SkipReason::Pinned];
     assert!(pinned > 500 && pinned < 2 * PAGES / 10 + 300, "{pinned}");
@@ -78,10 +78,10 @@ fn held_pages_stay() {
 #[test]
 fn holds_end() {
     let until_ns = Some(50 * MS);
-    let world = ran(Faults { pinned_milli: 1000, until_ns, ..Faults::default() });
+    let world = ran(FaultInjection { pinned_milli: 1000, until_ns, ..FaultInjection::default() });
     assert_eq!(world.moves[0].account.moved, 2 * PAGES);
     let start_ns = 399 * MS;
-    let world = ran(Faults { pinned_milli: 1000, start_ns, ..Faults::default() });
+    let world = ran(FaultInjection { pinned_milli: 1000, start_ns, ..FaultInjection::default() });
     assert_eq!(world.moves[0].account.moved, 2 * PAGES);
 }
 
@@ -92,7 +92,8 @@ fn holds_end() {
 fn answers_are_late() {
     let took_ns = |late_ipi_milli| {
         let by = 2 * MS;
-        let world = ran(Faults { late_ipi_milli, late_ipi_by_ns: by, ..Faults::default() });
+        let world =
+            ran(FaultInjection { late_ipi_milli, ipi_delay_ns: by, ..FaultInjection::default() });
         let record = &world.moves[0];
         (record.ended_ns.unwrap() - record.began_ns, world.counters.late_answers)
     };
@@ -108,7 +109,8 @@ fn answers_are_late() {
 #[test]
 fn samples_are_lost() {
     let seen = |lost_samples_milli| {
-        let mut scenario = moving(Faults { lost_samples_milli, ..Faults::default() });
+        let mut scenario =
+            moving(FaultInjection { lost_samples_milli, ..FaultInjection::default() });
         scenario.machine.params.counter_entries = 2000;
         let mut world = World::new(&scenario, 5);
         world.run_until(40 * MS);
@@ -123,14 +125,14 @@ fn samples_are_lost() {
 
 /// Creates a machine whose pages are on node 1 since the first look at them, and a process of it.
 fn looked_at(stale_residency_milli: u32) -> (SimMachine, Arc<dyn Process>, Range) {
-    let faults = Faults { stale_residency_milli, ..Faults::default() };
+    let faults = FaultInjection { stale_residency_milli, ..FaultInjection::default() };
     let machine = SimMachine::new(&moving(faults), 5);
     let pid = machine.processes()[0].pid;
-    let process = machine.hold(pid).unwrap();
+    let process = machine.open_process(pid).unwrap();
     let range = process.mappings().unwrap()[0].range;
     let mut first = Vec::new();
-    process.places(range, &mut first).unwrap();
-    assert!(first.iter().all(|&place| place == Place::On(NodeId(0))));
+    process.locations(range, &mut first).unwrap();
+    assert!(first.iter().all(|&place| place == PageLocation::On(NodeId(0))));
     machine.run_until(400 * MS);
     (machine, process, range)
 }
@@ -140,20 +142,21 @@ fn looked_at(stale_residency_milli: u32) -> (SimMachine, Arc<dyn Process>, Range
 #[test]
 fn looks_are_stale_by_one() {
     let (machine, process, range) = looked_at(300);
-    let on_old =
-        |places: &[Place]| places.iter().filter(|&&place| place == Place::On(NodeId(0))).count();
+    let on_old = |places: &[PageLocation]| {
+        places.iter().filter(|&&place| place == PageLocation::On(NodeId(0))).count()
+    };
     let (mut second, mut third) = (Vec::new(), Vec::new());
-    process.places(range, &mut second).unwrap();
+    process.locations(range, &mut second).unwrap();
     assert!((4600..5200).contains(&on_old(&second)), "{}", on_old(&second));
-    process.places(range, &mut third).unwrap();
+    process.locations(range, &mut third).unwrap();
     assert_eq!(on_old(&third), 0);
-    assert_eq!(machine.look(|world| world.counters.stale_looks), on_old(&second) as u64);
+    assert_eq!(machine.inspect(|world| world.counters.stale_looks), on_old(&second) as u64);
 }
 
 /// Moves a process to node 1 with two workers, and returns the account.
 fn moved_by_engine(machine: &SimMachine, pid: Pid) -> Account {
-    let pairs = NodePairs::in_order(&[NodeId(0)], &[NodeId(1)]);
-    let orders: Arc<[Order]> = [Order { pairs, pages: None }].into();
+    let pairs = NodePairs::from_lists(&[NodeId(0)], &[NodeId(1)]);
+    let orders: Arc<[MoveOrder]> = [MoveOrder { pairs, pages: None }].into();
     let request = MoveRequest {
         orders: vec![orders],
         selection: Selection::default(),
@@ -162,8 +165,8 @@ fn moved_by_engine(machine: &SimMachine, pid: Pid) -> Account {
         rate_bytes_per_s: None,
         stall_ns: None,
     };
-    let processes = [machine.hold(pid).unwrap()];
-    migrate(machine, &processes, &request, &Live::default(), None).unwrap().account()
+    let processes = [machine.open_process(pid).unwrap()];
+    migrate(machine, &processes, &request, &MoveControl::default(), None).unwrap().account()
 }
 
 /// Goal: a move by the engine under all faults at once ends with an account that agrees with the
@@ -171,14 +174,14 @@ fn moved_by_engine(machine: &SimMachine, pid: Pid) -> Account {
 /// never a stayed page as moved.
 #[test]
 fn the_engine_gets_by() {
-    let faults = Faults {
+    let faults = FaultInjection {
         allocation_milli: 20,
         pinned_milli: 50,
         late_ipi_milli: 100,
-        late_ipi_by_ns: MS,
+        ipi_delay_ns: MS,
         stale_residency_milli: 50,
         until_ns: Some(10_000 * MS),
-        ..Faults::default()
+        ..FaultInjection::default()
     };
     let mut scenario = moving(faults);
     scenario.actions.clear();

@@ -3,9 +3,11 @@
 mod common;
 
 use common::{bound, machine, scenario, triad};
-use nodeward_machine::{EntryStatus, Machine, MoveBatch, Refusal};
+use nodeward_machine::{EntryRefusal, EntryStatus, Machine, MovePagesCall};
 use nodeward_model::NodeId;
-use nodeward_scenario::{Access, Action, ActionKind, Faults, Kind, Scenario};
+use nodeward_scenario::{
+    AccessPattern, Action, ActionKind, FaultInjection, Scenario, WorkloadKind,
+};
 use nodeward_sim::{SimMachine, World};
 
 const MS: u64 = 1_000_000;
@@ -21,11 +23,11 @@ fn fork(at_ms: u64, for_ms: u64) -> Action {
 /// lines.
 fn forking(writes_milli: u32, actions: Vec<Action>) -> Scenario {
     let mut scenario = scenario(machine(2, 4, 1), bound(triad(1, 64), "0"));
-    let access = Access { parallel_milli: 10_000, compute_ps: 1000, writes_milli };
-    scenario.workloads[0].kind = Kind::Triad { access };
+    let access = AccessPattern { parallel_milli: 10_000, compute_ps: 1000, writes_milli };
+    scenario.workloads[0].kind = WorkloadKind::Triad { access };
     scenario.workloads[0].populated = true;
     scenario.actions = actions;
-    scenario.faults = Some(Faults::default());
+    scenario.faults = Some(FaultInjection::default());
     scenario
 }
 
@@ -72,11 +74,11 @@ fn what_is_read_stays_shared() {
 #[test]
 fn shared_pages_need_a_call_for_all() {
     let machine = SimMachine::new(&forking(0, vec![fork(50, 500)]), 1);
-    let process = machine.hold(machine.processes()[0].pid).unwrap();
+    let process = machine.open_process(machine.processes()[0].pid).unwrap();
     let start = process.mappings().unwrap()[0].range.start;
     // 100 pages of 4 KiB each time, and the call's status of the first.
     let moved = |first: u64, everyones: bool| {
-        let mut batch = MoveBatch::new(everyones);
+        let mut batch = MovePagesCall::new(everyones);
         (first..first + 100).for_each(|page| batch.push(start + page * 4096, NodeId(1)));
         let before = machine.census().nodes[1].in_use;
         let status = process.move_pages(&batch).unwrap().status[0];
@@ -84,7 +86,7 @@ fn shared_pages_need_a_call_for_all() {
     };
     machine.run_until(60 * MS);
     assert_eq!(machine.processes().len(), 2);
-    assert_eq!(moved(0, false), (EntryStatus::Refused(Refusal::Shared), 0));
+    assert_eq!(moved(0, false), (EntryStatus::Refused(EntryRefusal::Shared), 0));
     assert_eq!(moved(100, true), (EntryStatus::On(NodeId(1)), 100));
     machine.run_until(600 * MS);
     assert_eq!(machine.processes().len(), 1);
@@ -124,5 +126,5 @@ fn forks_at_the_worst_moment() {
     }
     assert!(world.counters.forks > 5 && world.counters.copied_on_write > 0);
     let census = world.census();
-    assert!(census.nodes.iter().all(|node| node.in_use + node.held == 0), "{census:?}");
+    assert!(census.nodes.iter().all(|node| node.in_use + node.copy_targets == 0), "{census:?}");
 }

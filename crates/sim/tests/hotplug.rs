@@ -5,7 +5,7 @@ mod common;
 use common::{bound, machine, scenario, triad};
 use nodeward_machine::Machine;
 use nodeward_model::{Cpumask, NodeId};
-use nodeward_scenario::{Action, ActionKind, Faults, Kind, Scenario, Workload};
+use nodeward_scenario::{Action, ActionKind, FaultInjection, Scenario, Workload, WorkloadKind};
 use nodeward_sim::{SimMachine, World};
 
 const MS: u64 = 1_000_000;
@@ -32,7 +32,7 @@ fn on(at_ms: u64, list: &str) -> Action {
 fn busy(actions: Vec<Action>) -> Scenario {
     let mut scenario = scenario(machine(2, 4, 1), triad(8, 8));
     scenario.actions = actions;
-    scenario.faults = Some(Faults::default());
+    scenario.faults = Some(FaultInjection::default());
     scenario
 }
 
@@ -75,22 +75,22 @@ fn the_last_cpu_stays() {
     assert_eq!(machine.usable_cpus().unwrap(), cpus("7"));
     let topology = machine.topology().unwrap();
     assert_eq!((topology.cpus, topology.cores.len()), (cpus("7"), 1));
-    let counts = machine.look(|world| world.hotplugs.clone());
+    let counts = machine.inspect(|world| world.hotplugs.clone());
     let counts: Vec<_> = counts.iter().map(|record| (record.done, record.stayed)).collect();
     assert_eq!(counts, [(7, 0), (0, 8), (0, 1)]);
-    let busy_ns = |machine: &SimMachine| machine.look(World::busy_ns);
+    let busy_ns = |machine: &SimMachine| machine.inspect(World::busy_ns);
     let before = busy_ns(&machine);
     machine.run_until(300 * MS);
     let worked = busy_ns(&machine) - before;
     // A turn of 4 ms at most is accounted for at its end.
     assert!((96 * MS..=104 * MS).contains(&worked), "{worked}");
-    assert_eq!(machine.look(World::check_pages), Ok(()));
+    assert_eq!(machine.inspect(World::check_pages), Ok(()));
 }
 
 /// Goal: pages in the lists of a CPU return to the zones when it goes offline.
 #[test]
 fn lists_are_drained() {
-    let work = Workload { kind: Kind::PageFault, ..triad(8, 8) };
+    let work = Workload { kind: WorkloadKind::PageFault, ..triad(8, 8) };
     let mut scenario = busy(vec![off(100, "1-7")]);
     scenario.workloads = vec![work];
     let mut world = World::new(&scenario, 1);
@@ -147,17 +147,17 @@ fn memory_goes_and_comes_back() {
     let census = machine.census();
     assert_eq!((census.nodes[1].capacity, census.nodes[1].in_use, census.nodes[1].free), (0, 0, 0));
     assert_eq!((census.nodes[0].in_use, census.stale_folios), (2 * PAGES, 0));
-    assert_eq!(machine.rooms().unwrap()[&NodeId(1)].free_pages, 0);
+    assert_eq!(machine.headroom().unwrap()[&NodeId(1)].free_pages, 0);
     let told = |machine: &SimMachine| machine.topology().unwrap().nodes[&NodeId(1)].memory_bytes;
     assert_eq!(told(&machine), Some(0));
     machine.run_until(500 * MS);
     assert_eq!(told(&machine), Some(1 << 30));
     let census = machine.census();
     assert_eq!((census.nodes[1].capacity, census.nodes[1].free), (262_144, 262_144));
-    let report = machine.look(World::report);
+    let report = machine.inspect(World::report);
     assert_eq!(report.actions[0].what, "memory of node 1: off: 262144 pages");
     assert_eq!(report.actions[1].what, "memory of node 1: on: 262144 pages");
-    assert_eq!(machine.look(World::check_pages), Ok(()));
+    assert_eq!(machine.inspect(World::check_pages), Ok(()));
 }
 
 /// Goal: a node whose memory is switched off, on and off again while it is emptied goes offline
@@ -187,10 +187,10 @@ fn memory_without_room_elsewhere_stays() {
     let [first, second] = [0, 1].map(|node: usize| census.nodes[node].clone());
     assert!(first.in_use <= first.capacity && first.in_use > first.capacity * 9 / 10);
     assert_eq!((second.capacity, second.in_use), (262_144, 2 * PAGES - first.in_use));
-    let record = machine.look(|world| world.hotplugs[0].clone());
+    let record = machine.inspect(|world| world.hotplugs[0].clone());
     assert_eq!((record.done, record.stayed), (0, second.in_use));
-    assert!(machine.rooms().unwrap()[&NodeId(1)].free_pages > 0);
-    let what = machine.look(World::report).actions[0].what.clone();
+    assert!(machine.headroom().unwrap()[&NodeId(1)].free_pages > 0);
+    let what = machine.inspect(World::report).actions[0].what.clone();
     assert!(what.starts_with("memory of node 1: off: stays on, as "), "{what}");
 }
 
@@ -201,7 +201,8 @@ fn held_pages_keep_memory() {
     let held = |pinned_milli, until_ns| {
         let mut scenario = emptied();
         scenario.workloads[0].memory_bytes = 8 << 20;
-        scenario.faults = Some(Faults { pinned_milli, until_ns, ..Faults::default() });
+        scenario.faults =
+            Some(FaultInjection { pinned_milli, until_ns, ..FaultInjection::default() });
         let mut world = World::new(&scenario, 1);
         world.run_until(900 * MS);
         assert_eq!(world.check_pages(), Ok(()));
@@ -248,12 +249,12 @@ fn everything_at_once() {
             on(at + 25, "0-7"),
         ]);
     }
-    scenario.faults = Some(Faults {
+    scenario.faults = Some(FaultInjection {
         allocation_milli: 20,
         pinned_milli: 20,
         late_ipi_milli: 50,
-        late_ipi_by_ns: MS,
-        ..Faults::default()
+        ipi_delay_ns: MS,
+        ..FaultInjection::default()
     });
     assert_eq!(scenario.check(), Ok(()));
     let mut world = World::new(&scenario, 1);

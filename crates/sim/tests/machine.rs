@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use common::{bound, machine, scenario, triad};
-use nodeward_engine::{Jobs, Live, MoveReport, MoveRequest, Order, Selection, migrate};
-use nodeward_machine::{Life, Machine};
+use nodeward_engine::{Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, Selection, migrate};
+use nodeward_machine::{Liveness, Machine};
 use nodeward_model::{CpuId, NodeId, NodePairs, Pid, Range, SkipReason};
 use nodeward_sim::SimMachine;
 
@@ -29,9 +29,9 @@ fn move_it(sim: &SimMachine, pid: Pid, jobs: u32) -> MoveReport {
 
 /// Moves it to node 1 with `jobs` workers, on these CPUs or on any.
 fn move_from(sim: &SimMachine, pid: Pid, jobs: u32, cpus: Vec<CpuId>) -> MoveReport {
-    let processes = [sim.hold(pid).unwrap()];
-    let pairs = NodePairs::in_order(&[NodeId(0)], &[NodeId(1)]);
-    let orders: Arc<[Order]> = [Order { pairs, pages: None }].into();
+    let processes = [sim.open_process(pid).unwrap()];
+    let pairs = NodePairs::from_lists(&[NodeId(0)], &[NodeId(1)]);
+    let orders: Arc<[MoveOrder]> = [MoveOrder { pairs, pages: None }].into();
     let request = MoveRequest {
         orders: vec![orders],
         selection: Selection::default(),
@@ -40,7 +40,7 @@ fn move_from(sim: &SimMachine, pid: Pid, jobs: u32, cpus: Vec<CpuId>) -> MoveRep
         rate_bytes_per_s: None,
         stall_ns: None,
     };
-    migrate(sim, &processes, &request, &Live::default(), None).unwrap()
+    migrate(sim, &processes, &request, &MoveControl::default(), None).unwrap()
 }
 
 /// Moves with `jobs` workers. Returns the report and the trace hash.
@@ -103,7 +103,7 @@ fn workers_are_deterministic() {
 #[test]
 fn held_pages_stay() {
     let (sim, pid) = machine_with_a_process();
-    let start = sim.hold(pid).unwrap().mappings().unwrap()[0].range.start;
+    let start = sim.open_process(pid).unwrap().mappings().unwrap()[0].range.start;
     for page in [0, 511, 700, 16_383] {
         assert!(sim.pin(pid, start + page * 4096));
     }
@@ -116,7 +116,7 @@ fn held_pages_stay() {
 #[test]
 fn a_node_fills_up() {
     let (sim, pid) = machine_with_a_process();
-    sim.leave_free(NodeId(1), 10_000);
+    sim.limit_free_pages(NodeId(1), 10_000);
     let report = move_it(&sim, pid, 2);
     let arrived = report.processes[0].after[&NodeId(1)];
     assert_eq!(left(&report), [(SkipReason::NoMemory, PAGES - arrived)].into());
@@ -135,9 +135,9 @@ fn a_process_ends_on_the_way() {
     };
     let before = free();
     let whole_ns = moved(4).0.moving_ns;
-    sim.end_at(pid, sim.now_ns() + whole_ns * 3 / 4);
+    sim.kill_at(pid, sim.now_ns() + whole_ns * 3 / 4);
     let report = move_it(&sim, pid, 4);
-    assert_eq!(report.processes[0].life, Life::Exited);
+    assert_eq!(report.processes[0].life, Liveness::Exited);
     let account = report.account();
     assert_eq!(account.skipped.keys().collect::<Vec<_>>(), [&SkipReason::Gone]);
     assert!(account.moved > 0 && account.selected() <= PAGES, "{account:?}");
@@ -153,7 +153,7 @@ fn huge_pages_move_whole() {
     assert_eq!(sim.make_huge(pid), MIB / 2);
     let huge = move_it(&sim, pid, 1);
     assert_eq!(left(&huge), BTreeMap::new());
-    assert_eq!(sim.hold(pid).unwrap().populated(Range::new(0, u64::MAX)).unwrap().len(), 1);
+    assert_eq!(sim.open_process(pid).unwrap().populated(Range::new(0, u64::MAX)).unwrap().len(), 1);
     let base = moved(1).0;
     assert!(huge.moving_ns < base.moving_ns, "{} and {}", huge.moving_ns, base.moving_ns);
 }

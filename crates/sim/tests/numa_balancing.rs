@@ -5,9 +5,11 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{bound, machine, scenario, triad, workload};
-use nodeward_machine::{CallEnd, Machine, MoveBatch};
-use nodeward_model::{CpuId, Cpumask, NodeId, Placed, Rival, Wanted};
-use nodeward_scenario::{Access, Action, ActionKind, Kind, Placement, Scenario, Shifts, Workload};
+use nodeward_machine::{CallEnd, Machine, MovePagesCall};
+use nodeward_model::{AffinityOutcome, CpuId, Cpumask, NodeId, OtherBalancer, ProcessFilter};
+use nodeward_scenario::{
+    AccessPattern, Action, ActionKind, DutyCycle, MemoryPlacement, Scenario, Workload, WorkloadKind,
+};
 use nodeward_sim::SimMachine;
 
 const MS: u64 = 1_000_000;
@@ -16,7 +18,11 @@ const S: u64 = 1000 * MS;
 /// Single-threaded programs of 64 MiB on two nodes of four CPUs, with their memory on the wrong
 /// node.
 fn away(processes: u32) -> Scenario {
-    let away = Workload { placement: Placement::Away, populated: true, ..triad(processes, 64) };
+    let away = Workload {
+        placement: MemoryPlacement::PopulatedFarthest,
+        populated: true,
+        ..triad(processes, 64)
+    };
     scenario(machine(2, 4, 1), away)
 }
 
@@ -29,20 +35,20 @@ fn balanced(scenario: Scenario) -> SimMachine {
 #[test]
 fn misplaced_memory_comes_home() {
     let plain = SimMachine::new(&away(4), 1);
-    assert_eq!(plain.rivals().unwrap(), []);
+    assert_eq!(plain.other_balancers().unwrap(), []);
     plain.run_until(10 * S);
-    assert_eq!(plain.course().local_milli(0, 10 * S), Some(0));
+    assert_eq!(plain.timeline().local_milli(0, 10 * S), Some(0));
     let sim = balanced(away(4));
-    assert_eq!(sim.rivals().unwrap(), [Rival::Kernel { mode: 1 }]);
+    assert_eq!(sim.other_balancers().unwrap(), [OtherBalancer::Kernel { mode: 1 }]);
     sim.run_until(10 * S);
-    let course = sim.course();
+    let course = sim.timeline();
     let last = course.points().last().unwrap();
     assert_eq!(last.migrated_pages, 4 * (64 << 20) / 4096); // each page once
     assert_eq!((last.fault_pages, last.called_pages), (last.migrated_pages, 0));
     assert_eq!(course.local_milli(9 * S, 10 * S), Some(1000));
     assert_eq!(course.pages_per_minute(5 * S, 10 * S), 0);
     // Scans begin after a second of run time, and take the first stretch of memory at once.
-    let from_ns = course.local_from_ns(900, 100 * MS).unwrap();
+    let from_ns = course.local_since_ns(900, 100 * MS).unwrap();
     assert!((S..3 * S).contains(&from_ns), "{from_ns}");
     assert!(sim.work_of("triad") > plain.work_of("triad"));
 }
@@ -52,14 +58,16 @@ fn misplaced_memory_comes_home() {
 fn threads_follow_their_memory() {
     let sim = balanced(away(1));
     sim.run_until(30 * S);
-    let process = sim.watch(&Wanted::default()).unwrap().glance().unwrap().processes[0].clone();
+    let process =
+        sim.watch(&ProcessFilter::default()).unwrap().snapshot().unwrap().processes[0].clone();
     assert!(process.threads[0].cpu < CpuId(4));
     let other: Cpumask = "4-7".parse().unwrap();
-    let held = sim.hold(process.pid).unwrap();
-    assert_eq!(held.nudge(process.pid.number(), &other).unwrap(), Placed::Done);
+    let held = sim.open_process(process.pid).unwrap();
+    assert_eq!(held.nudge(process.pid.number(), &other).unwrap(), AffinityOutcome::Done);
     let before = sim.with_world(|world| world.counters.clone());
     sim.run_until(59 * S);
-    let process = sim.watch(&Wanted::default()).unwrap().glance().unwrap().processes[0].clone();
+    let process =
+        sim.watch(&ProcessFilter::default()).unwrap().snapshot().unwrap().processes[0].clone();
     assert!(process.threads[0].cpu < CpuId(4), "{process:?}");
     let after = sim.with_world(|world| world.counters.clone());
     assert_eq!((before.numa_moves, after.numa_moves), (0, 1));
@@ -80,7 +88,7 @@ fn nobody_is_spared_where_all_are_at_home() {
     // 4 CPUs x 330 / 1000 are 1.3 per check: hundreds in 20 s, if there are tasks to take.
     assert!(after.task_node_moves - before.task_node_moves > 20, "{after:?}");
     assert!(after.numa_moves > before.numa_moves, "{after:?}");
-    let local = sim.course().local_milli(20 * S, 40 * S).unwrap();
+    let local = sim.timeline().local_milli(20 * S, 40 * S).unwrap();
     assert!((700..1000).contains(&local), "{local}");
 }
 
@@ -88,11 +96,11 @@ fn nobody_is_spared_where_all_are_at_home() {
 /// and its threads touch more: after the first scans fewer than a third of the faults.
 #[test]
 fn shared_pages_are_not_thrown_to_and_fro() {
-    let access = Access { parallel_milli: 4000, compute_ps: 2000, writes_milli: 500 };
-    let kind = Kind::Random { access, hot_touches_milli: 0, hot_bytes_milli: 0 };
+    let access = AccessPattern { parallel_milli: 4000, compute_ps: 2000, writes_milli: 500 };
+    let kind = WorkloadKind::Random { access, hot_touches_milli: 0, hot_bytes_milli: 0 };
     let shared = Workload {
         threads: 8,
-        placement: Placement::Left([NodeId(0), NodeId(1)].into_iter().collect()),
+        placement: MemoryPlacement::PopulatedOn([NodeId(0), NodeId(1)].into_iter().collect()),
         populated: true,
         ..workload(kind, 1, 256)
     };
@@ -134,20 +142,20 @@ fn balancing_is_deterministic() {
 /// there.
 #[test]
 fn memory_lies_where_it_was_left() {
-    let pages = |placement: Placement| {
+    let pages = |placement: MemoryPlacement| {
         let sim = SimMachine::new(
             &scenario(machine(2, 1, 1), Workload { placement, populated: true, ..triad(1, 64) }),
             1,
         );
         let process = &sim.processes()[0];
-        assert!(!sim.hold(process.pid).unwrap().bound().unwrap().whole);
+        assert!(!sim.open_process(process.pid).unwrap().memory_policies().unwrap().has_task_policy);
         process.pages.clone()
     };
     let all = (64 << 20) / 4096;
     let both = [NodeId(0), NodeId(1)];
-    assert_eq!(pages(Placement::Away), [(NodeId(1), all)].into());
+    assert_eq!(pages(MemoryPlacement::PopulatedFarthest), [(NodeId(1), all)].into());
     assert_eq!(
-        pages(Placement::Left(both.into_iter().collect())),
+        pages(MemoryPlacement::PopulatedOn(both.into_iter().collect())),
         both.map(|id| (id, all / 2)).into()
     );
 }
@@ -158,15 +166,15 @@ fn cpusets_confine() {
     let confined = Workload { cpuset: Some("1".parse().unwrap()), ..triad(2, 64) };
     let sim = SimMachine::new(&scenario(machine(2, 4, 1), confined), 1);
     sim.run_until_populated(S);
-    for process in sim.watch(&Wanted::default()).unwrap().glance().unwrap().processes {
+    for process in sim.watch(&ProcessFilter::default()).unwrap().snapshot().unwrap().processes {
         assert_eq!(process.memory_nodes, "1".parse().unwrap());
         assert_eq!(*process.threads[0].cpus, "4-7".parse().unwrap());
-        let held = sim.hold(process.pid).unwrap();
-        let mut batch = MoveBatch::new(true);
+        let held = sim.open_process(process.pid).unwrap();
+        let mut batch = MovePagesCall::new(true);
         batch.push(held.mappings().unwrap()[0].range.start, NodeId(0));
         assert_eq!(held.move_pages(&batch).unwrap().end, CallEnd::NotAllowed);
         let tid = process.pid.number();
-        assert_eq!(held.nudge(tid, &"0-3".parse().unwrap()).unwrap(), Placed::NotAllowed);
+        assert_eq!(held.nudge(tid, &"0-3".parse().unwrap()).unwrap(), AffinityOutcome::NotAllowed);
     }
     for process in sim.processes() {
         assert_eq!(process.pages.keys().collect::<Vec<_>>(), [&NodeId(1)]);
@@ -182,10 +190,10 @@ fn the_frozen_stand_still() {
     let kind = ActionKind::Freeze { for_ns: 300 * MS };
     scenario.actions.push(Action { at_ns: 200 * MS, workload: "triad".to_owned(), kind });
     let sim = SimMachine::new(&scenario, 1);
-    let mut watch = sim.watch(&Wanted::default()).unwrap();
+    let mut watch = sim.watch(&ProcessFilter::default()).unwrap();
     let mut look = |at_ms: u64| -> BTreeMap<String, (bool, u64)> {
         sim.run_until(at_ms * MS);
-        let told = watch.glance().unwrap().processes.into_iter();
+        let told = watch.snapshot().unwrap().processes.into_iter();
         told.map(|process| (process.name.to_string(), (process.frozen, process.cpu_time_ns)))
             .collect()
     };
@@ -202,10 +210,14 @@ fn the_frozen_stand_still() {
 /// Goal: a program that works for as long as it rests uses half a CPU.
 #[test]
 fn shifts_share_time() {
-    let shifts = Some(Shifts { works_ns: 20 * MS, rests_ns: 20 * MS });
-    let sim = SimMachine::new(&scenario(machine(2, 2, 1), Workload { shifts, ..triad(1, 1) }), 1);
+    let shifts = Some(DutyCycle { busy_ns: 20 * MS, idle_ns: 20 * MS });
+    let sim = SimMachine::new(
+        &scenario(machine(2, 2, 1), Workload { duty_cycle: shifts, ..triad(1, 1) }),
+        1,
+    );
     sim.run_until(800 * MS);
-    let ran_ns = sim.watch(&Wanted::default()).unwrap().glance().unwrap().processes[0].cpu_time_ns;
+    let ran_ns =
+        sim.watch(&ProcessFilter::default()).unwrap().snapshot().unwrap().processes[0].cpu_time_ns;
     // 400 ms, and the last operation that was begun.
     assert!((390 * MS..=420 * MS).contains(&ran_ns), "{ran_ns}");
 }
@@ -216,8 +228,8 @@ fn scenarios_for_balancers_begin_as_they_are_meant() {
     let local = |name: &str, sets: &[(&str, &str)]| {
         let sim = SimMachine::new(&Scenario::find_with(name, sets).unwrap(), 1);
         sim.run_until(300 * MS);
-        assert!(sim.course().points().last().unwrap().migrated_pages == 0, "{name}");
-        sim.course().local_milli(0, 300 * MS).unwrap()
+        assert!(sim.timeline().points().last().unwrap().migrated_pages == 0, "{name}");
+        sim.timeline().local_milli(0, 300 * MS).unwrap()
     };
     assert!(local("balance-2012", &[]) < 200);
     let split = local("balance-2012", &[("workload.stream.place", "left:0-1")]);

@@ -4,7 +4,10 @@ mod common;
 
 use common::{machine, scenario, triad};
 use nodeward_model::NodeId;
-use nodeward_scenario::{Access, Home, Kind, Machine, Placement, Scenario, Scheduler, Workload};
+use nodeward_scenario::{
+    AccessPattern, InitialHome, MachineSpec, MemoryPlacement, Scenario, SchedulerKind, Workload,
+    WorkloadKind,
+};
 use nodeward_sim::World;
 
 const MS: u64 = 1_000_000;
@@ -16,13 +19,13 @@ const SPAN: u64 = 1000 * MS;
 /// Threads that touch random lines one after the other, in huge pages of 64 MiB each: 32
 /// translations, far fewer than 1536.
 fn chase(processes: u32) -> Workload {
-    let access = Access { parallel_milli: 1000, compute_ps: 0, writes_milli: 0 };
-    let kind = Kind::Random { access, hot_touches_milli: 0, hot_bytes_milli: 0 };
+    let access = AccessPattern { parallel_milli: 1000, compute_ps: 0, writes_milli: 0 };
+    let kind = WorkloadKind::Random { access, hot_touches_milli: 0, hot_bytes_milli: 0 };
     Workload { name: "chase".to_owned(), kind, huge: true, ..triad(processes, 64) }
 }
 
 /// Removes caches and switch costs, to keep the arithmetic short.
-fn plain(mut machine: Machine) -> Machine {
+fn plain(mut machine: MachineSpec) -> MachineSpec {
     machine.params.llc_bytes = 0;
     machine.params.switch_ns = 0;
     machine
@@ -38,7 +41,7 @@ fn world(scenario: &Scenario) -> World {
 fn rate(scenario: &Scenario) -> u64 {
     let mut world = world(scenario);
     let name = &scenario.workloads[0].name;
-    let done = |world: &World| world.counters.done.get(name).copied().unwrap_or(0);
+    let done = |world: &World| world.counters.work_done.get(name).copied().unwrap_or(0);
     world.run_until(SETTLED);
     let before = done(&world);
     world.run_until(SETTLED + SPAN);
@@ -51,7 +54,7 @@ fn assert_near(found: u64, expected: u64, within_milli: u64) {
 }
 
 fn on(workload: Workload, cpus: &str, memory: &str) -> Workload {
-    let placement = Placement::Bind(memory.parse().unwrap());
+    let placement = MemoryPlacement::Bind(memory.parse().unwrap());
     Workload { nodes: Some(cpus.parse().unwrap()), placement, ..workload }
 }
 
@@ -64,7 +67,7 @@ fn who_waits_for_memory_goes_at_its_latency() {
     let one = scenario(plain(machine(1, 4, 4)), chase(1));
     assert_near(rate(&one), 11_111_111, 1);
     let mut two = one.clone();
-    let Kind::Random { access, .. } = &mut two.workloads[0].kind else { unreachable!() };
+    let WorkloadKind::Random { access, .. } = &mut two.workloads[0].kind else { unreachable!() };
     access.parallel_milli = 2000;
     assert_near(rate(&two), 22_222_222, 1);
 }
@@ -132,7 +135,7 @@ fn a_core_of_two_threads_does_twice_the_share() {
     machine.params.latency_ns = 0;
     machine.params.bandwidth_bytes_per_s = 1 << 50;
     let mut alone = scenario(machine, chase(1));
-    let Kind::Random { access, .. } = &mut alone.workloads[0].kind else { unreachable!() };
+    let WorkloadKind::Random { access, .. } = &mut alone.workloads[0].kind else { unreachable!() };
     access.compute_ps = 10_000;
     let mut both = alone.clone();
     both.workloads[0].processes = 2;
@@ -142,14 +145,14 @@ fn a_core_of_two_threads_does_twice_the_share() {
 }
 
 /// Returns the work of each process; each is a workload of its own.
-fn shares(machine: Machine, tasks: u32) -> Vec<u64> {
+fn shares(machine: MachineSpec, tasks: u32) -> Vec<u64> {
     let mut scenario = scenario(plain(machine), chase(1));
     let one = scenario.workloads.remove(0);
     let named = |task: u32| Workload { name: format!("chase-{task}"), ..one.clone() };
     scenario.workloads = (0..tasks).map(named).collect();
     let mut world = world(&scenario);
     world.run_until(SPAN);
-    world.counters.done.values().copied().collect()
+    world.counters.work_done.values().copied().collect()
 }
 
 /// Goal: two tasks on a CPU get half of it each.
@@ -172,17 +175,17 @@ fn three_tasks_share_two_cpus() {
 
 /// Returns the local lines per 1000 in the second half of four seconds, and the idle part of CPU
 /// time per 1000.
-fn locality(scheduler: Scheduler, tasks: u32, seed: u64) -> (u64, u64) {
+fn locality(scheduler: SchedulerKind, tasks: u32, seed: u64) -> (u64, u64) {
     let mut scenario = scenario(plain(machine(2, 8, 16)), chase(tasks));
     scenario.scheduler = scheduler;
-    scenario.workloads[0].home = Home::Spread;
-    if scheduler == Scheduler::Home {
+    scenario.workloads[0].home = InitialHome::Spread;
+    if scheduler == SchedulerKind::HomeAware {
         // The home is the node of the memory: the first ones run on node 0, which binds nothing.
         let half = |node: u32| Workload {
             name: format!("on-{node}"),
             processes: tasks / 2,
-            home: Home::On(NodeId(node)),
-            placement: Placement::Bind(node.to_string().parse().unwrap()),
+            home: InitialHome::On(NodeId(node)),
+            placement: MemoryPlacement::Bind(node.to_string().parse().unwrap()),
             ..chase(1)
         };
         scenario.workloads = vec![half(0), half(1)];
@@ -207,7 +210,7 @@ fn a_blind_scheduler_mixes() {
     let count = seeds.clone().count() as u64;
     let mut sum = 0;
     for seed in seeds {
-        let (local, idle) = locality(Scheduler::Blind, 32, seed);
+        let (local, idle) = locality(SchedulerKind::NumaUnaware, 32, seed);
         // A remote line takes twice the time of a local one.
         let time = local * 1000 / (local + 2 * (1000 - local));
         println!("blind: {local} of 1000 lines local, {time} of 1000 of the time, {idle} idle");
@@ -222,14 +225,14 @@ fn a_blind_scheduler_mixes() {
 /// Goal: a scheduler that knows homes has more local lines, and leaves no CPU idle for it.
 #[test]
 fn a_scheduler_with_homes_keeps_tasks_there() {
-    let (local, idle) = locality(Scheduler::Home, 32, 1);
+    let (local, idle) = locality(SchedulerKind::HomeAware, 32, 1);
     println!("home: {local} of 1000 local, {idle} of 1000 idle");
     assert!(local > 950, "{local}");
     assert!(idle <= 5, "{idle}");
     // Node 0 is home to all tasks, twice as many as it has CPUs: the other node works, too.
     let mut scenario = scenario(plain(machine(2, 8, 16)), chase(16));
-    scenario.scheduler = Scheduler::Home;
-    scenario.workloads[0].home = Home::On(NodeId(0));
+    scenario.scheduler = SchedulerKind::HomeAware;
+    scenario.workloads[0].home = InitialHome::On(NodeId(0));
     let mut world = world(&scenario);
     world.run_until(SPAN);
     let time = 16 * SPAN;

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{machine, scenario, workload};
-use nodeward_scenario::{Access, Kind, Params, Scenario};
+use nodeward_scenario::{AccessPattern, Params, Scenario, WorkloadKind};
 use nodeward_sim::World;
 
 const MS: u64 = 1_000_000;
@@ -35,7 +35,7 @@ fn params() -> Params {
     }
 }
 
-fn on(cpus: u32, kind: Kind, processes: u32, mib: u64) -> Scenario {
+fn on(cpus: u32, kind: WorkloadKind, processes: u32, mib: u64) -> Scenario {
     let mut machine = machine(1, cpus, 64);
     machine.params = params();
     scenario(machine, workload(kind, processes, mib))
@@ -54,7 +54,7 @@ fn run(scenario: &Scenario, ns: u64) -> World {
 #[test]
 fn a_visit_is_its_own_time_and_that_of_its_pages() {
     for batch in [63, 511, 2047] {
-        let mut scenario = on(1, Kind::PageFault, 1, 64);
+        let mut scenario = on(1, WorkloadKind::PageFault, 1, 64);
         scenario.machine.params.pcp_batch = batch;
         scenario.machine.params.pcp_high = 2 * batch;
         let counters = run(&scenario, 300 * MS).counters;
@@ -66,15 +66,21 @@ fn a_visit_is_its_own_time_and_that_of_its_pages() {
     }
 }
 
-fn stream(window: u64) -> Kind {
+fn stream(window: u64) -> WorkloadKind {
     let (message_bytes, buffer_bytes) = (16 << 10, 16 << 10);
     let together = false;
-    Kind::Stream { message_bytes, buffer_bytes, window, compute_ns: 20 * US, together }
+    WorkloadKind::Stream {
+        message_bytes,
+        buffer_bytes,
+        window,
+        compute_ns: 20 * US,
+        on_one_cpu: together,
+    }
 }
 
 fn messages(scenario: &Scenario, ns: u64) -> (u64, World) {
     let world = run(scenario, ns);
-    (world.counters.done["work"], world)
+    (world.counters.work_done["work"], world)
 }
 
 fn assert_within(seen: u64, expected: u64, percent: u64, what: &str) {
@@ -173,7 +179,7 @@ fn one_sided_lists_visit_the_zone() {
 fn threads_together_share_a_list() {
     let mut scenario = on(4, stream(8), 1, 1);
     scenario.workloads[0].threads = 2;
-    if let Kind::Stream { together, .. } = &mut scenario.workloads[0].kind {
+    if let WorkloadKind::Stream { on_one_cpu: together, .. } = &mut scenario.workloads[0].kind {
         *together = true;
     }
     let (count, world) = messages(&scenario, 1000 * MS);
@@ -192,28 +198,28 @@ fn buffers_come_back() {
         kind: nodeward_scenario::ActionKind::Kill,
     }];
     let world = run(&scenario, 100 * MS);
-    assert!(world.is_over());
+    assert!(world.all_processes_ended());
     assert_eq!(world.free_on(0), (64 << 30) / 4096);
 }
 
 /// Goal: the configured number of lives follow each other in each place, and then the run is over.
 #[test]
 fn lives_end() {
-    let access = Access { parallel_milli: 10_000, compute_ps: 0, writes_milli: 0 };
-    let kind = Kind::Compile { compute_ns: MS, access, lives: 3, varies_milli: 0 };
+    let access = AccessPattern { parallel_milli: 10_000, compute_ps: 0, writes_milli: 0 };
+    let kind = WorkloadKind::Compile { compute_ns: MS, access, lives: 3, varies_milli: 0 };
     let world = run(&on(4, kind, 2, 1), 1000 * MS);
-    assert_eq!(world.counters.done["work"], 2 * 3);
+    assert_eq!(world.counters.work_done["work"], 2 * 3);
     assert_eq!(world.counters.faulted_pages, 2 * 3 * 256);
-    assert!(world.is_over());
+    assert!(world.all_processes_ended());
 }
 
 /// Goal: lives that vary lack half of the variation on average. Of 200 lives of 256 pages that may
 /// lack 1000 of 1000 parts, 50 % +- 2 * 29 % / sqrt(200) = 46 to 54 % of the pages are faulted in.
 #[test]
 fn lives_vary() {
-    let access = Access { parallel_milli: 10_000, compute_ps: 0, writes_milli: 0 };
-    let kind = Kind::Compile { compute_ns: MS, access, lives: 100, varies_milli: 1000 };
+    let access = AccessPattern { parallel_milli: 10_000, compute_ps: 0, writes_milli: 0 };
+    let kind = WorkloadKind::Compile { compute_ns: MS, access, lives: 100, varies_milli: 1000 };
     let counters = run(&on(4, kind, 2, 1), 1000 * MS).counters;
-    assert_eq!(counters.done["work"], 200);
+    assert_eq!(counters.work_done["work"], 200);
     assert_within(counters.faulted_pages, 200 * 256 / 2, 9, "pages");
 }

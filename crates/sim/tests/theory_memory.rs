@@ -4,7 +4,7 @@ mod common;
 
 use common::{machine, scenario, workload};
 use nodeward_model::{NodeId, Nodemask};
-use nodeward_scenario::{Access, Kind, Params, Placement, Scenario};
+use nodeward_scenario::{AccessPattern, MemoryPlacement, Params, Scenario, WorkloadKind};
 use nodeward_sim::World;
 
 const MS: u64 = 1_000_000;
@@ -28,7 +28,7 @@ fn plain(cpus: u32, tuning: u64) -> Scenario {
         pcp_high: 4 * 63,
         ..Params::default()
     };
-    scenario(machine, workload(Kind::PageFault, 1, 16))
+    scenario(machine, workload(WorkloadKind::PageFault, 1, 16))
 }
 
 fn with_processes(mut scenario: Scenario, processes: u32) -> Scenario {
@@ -139,7 +139,7 @@ fn twice_the_pages_take_twice_the_time() {
     let spent = |mib: u64| {
         let mut scenario = plain(1, FIXED);
         scenario.machine.params.lru_hold_ns = 60;
-        scenario.workloads = vec![workload(Kind::Hog, 1, mib)];
+        scenario.workloads = vec![workload(WorkloadKind::Hog, 1, mib)];
         run(&scenario, 1000 * MS).counters.spent_ns.iter().sum::<u64>()
     };
     // 64 MiB are 16384 pages.
@@ -155,7 +155,7 @@ fn groups_share_the_lock_of_their_lists() {
     scenario.machine.params.lru_hold_ns = 1000;
     assert_eq!(run(&scenario, 100 * MS).counters.lru_waited_ns, 0);
     assert_within(pages_per_ms(&scenario), 1995, 3, "own groups");
-    scenario.workloads[0].own_groups = false;
+    scenario.workloads[0].own_memcgs = false;
     assert!(run(&scenario, 100 * MS).counters.lru_waited_ns > 0);
     assert_within(pages_per_ms(&scenario), 500, 5, "one group");
 }
@@ -167,7 +167,7 @@ fn groups_share_the_lock_of_their_lists() {
 fn who_waits_for_the_zone_does_not_hold_the_group() {
     let mut scenario = with_processes(plain(56, FIXED), 56);
     scenario.machine.params.lru_hold_ns = 1;
-    scenario.workloads[0].own_groups = false;
+    scenario.workloads[0].own_memcgs = false;
     let counters = run(&scenario, 100 * MS).counters;
     let (zone, group) = (counters.zone_waited_ns, counters.lru_waited_ns);
     println!("waited {zone} ns for the zone, {group} ns for the group");
@@ -195,12 +195,12 @@ fn zeroing_is_bound_by_memory() {
 #[test]
 fn a_full_node_is_followed_by_the_next() {
     let node_pages = (1_u64 << 30) / 4096;
-    let mut scenario = scenario(machine(2, 2, 1), workload(Kind::Hog, 1, 1536));
+    let mut scenario = scenario(machine(2, 2, 1), workload(WorkloadKind::Hog, 1, 1536));
     let world = run(&scenario, 4000 * MS);
     // 1.5 GiB of 1 + 1: what is left is half of the second node.
     assert_eq!((world.free_on(0), world.free_on(1)), (0, node_pages / 2));
     let first: Nodemask = [NodeId(0)].into_iter().collect();
-    scenario.workloads[0].placement = Placement::Bind(first);
+    scenario.workloads[0].placement = MemoryPlacement::Bind(first);
     let world = run(&scenario, 4000 * MS);
     assert_eq!(world.counters.oom_kills, 1);
     assert_eq!((world.free_on(0), world.free_on(1)), (node_pages, node_pages));
@@ -212,14 +212,17 @@ fn a_full_node_is_followed_by_the_next() {
 /// and finds 424 MiB in the zone.
 #[test]
 fn lists_are_emptied_before_memory_is_out() {
-    let access = Access { parallel_milli: 100_000, compute_ps: 0, writes_milli: 0 };
-    let lives =
-        workload(Kind::Compile { compute_ns: 10 * MS, access, lives: 0, varies_milli: 0 }, 1, 600);
+    let access = AccessPattern { parallel_milli: 100_000, compute_ps: 0, writes_milli: 0 };
+    let lives = workload(
+        WorkloadKind::Compile { compute_ns: 10 * MS, access, lives: 0, varies_milli: 0 },
+        1,
+        600,
+    );
     let mut scenario = scenario(machine(1, 2, 1), lives);
     scenario.machine.params.pcp_tuning = FIXED;
     scenario.machine.params.pcp_high = 200_000;
     let counters = run(&scenario, 2000 * MS).counters;
-    assert!(counters.done["work"] > 1);
+    assert!(counters.work_done["work"] > 1);
     assert!(counters.list_drains > 0);
     assert_eq!(counters.oom_kills, 0);
 }
@@ -228,10 +231,10 @@ fn lists_are_emptied_before_memory_is_out() {
 /// half from each node.
 #[test]
 fn huge_pages_come_whole_and_in_turn() {
-    let mut scenario = scenario(machine(2, 2, 4), workload(Kind::Hog, 1, 1024));
+    let mut scenario = scenario(machine(2, 2, 4), workload(WorkloadKind::Hog, 1, 1024));
     scenario.workloads[0].huge = true;
     let both: Nodemask = [NodeId(0), NodeId(1)].into_iter().collect();
-    scenario.workloads[0].placement = Placement::Interleave(both);
+    scenario.workloads[0].placement = MemoryPlacement::Interleave(both);
     let world = run(&scenario, 1000 * MS);
     let node_pages = (4_u64 << 30) / 4096;
     assert_eq!((world.counters.huge_faults, world.counters.faulted_pages), (512, 512 * 512));
@@ -243,9 +246,9 @@ fn huge_pages_come_whole_and_in_turn() {
 /// hogs share 1.5 GiB of a node of 1 GiB.
 #[test]
 fn a_process_ends_with_all_its_threads() {
-    let mut scenario = scenario(machine(1, 8, 1), workload(Kind::Hog, 1, 1536));
+    let mut scenario = scenario(machine(1, 8, 1), workload(WorkloadKind::Hog, 1, 1536));
     scenario.workloads[0].threads = 4;
-    let mut idle = workload(Kind::Hog, 1, 64);
+    let mut idle = workload(WorkloadKind::Hog, 1, 64);
     idle.name = "idle".to_owned();
     scenario.workloads.push(idle);
     let world = run(&scenario, 2000 * MS);
@@ -256,9 +259,9 @@ fn a_process_ends_with_all_its_threads() {
 /// Goal: base pages are interleaved page by page; a GiB leaves half of it on each node.
 #[test]
 fn base_pages_come_in_turn() {
-    let mut scenario = scenario(machine(2, 2, 4), workload(Kind::Hog, 1, 1024));
+    let mut scenario = scenario(machine(2, 2, 4), workload(WorkloadKind::Hog, 1, 1024));
     let both: Nodemask = [NodeId(0), NodeId(1)].into_iter().collect();
-    scenario.workloads[0].placement = Placement::Interleave(both);
+    scenario.workloads[0].placement = MemoryPlacement::Interleave(both);
     let world = run(&scenario, 1000 * MS);
     let (node_pages, pages) = ((4_u64 << 30) / 4096, (1_u64 << 30) / 4096);
     assert_eq!(world.counters.faulted_pages, pages);
@@ -296,18 +299,18 @@ fn workloads_start_in_time() {
 /// parallel for 2 s are 2 * 2000 / 35.8 = 111 lives.
 #[test]
 fn lives_follow_each_other() {
-    let access = Access { parallel_milli: 1000, compute_ps: 0, writes_milli: 0 };
+    let access = AccessPattern { parallel_milli: 1000, compute_ps: 0, writes_milli: 0 };
     let mut scenario = plain(4, FIXED);
     scenario.workloads = vec![workload(
-        Kind::Compile { compute_ns: 4 * MS, access, lives: 0, varies_milli: 0 },
+        WorkloadKind::Compile { compute_ns: 4 * MS, access, lives: 0, varies_milli: 0 },
         2,
         16,
     )];
     let world = run(&scenario, 2000 * MS);
     // Lines may take less where caches hold them, but never less than nothing: 2 * 2000 / 12.2.
-    let lives = world.counters.done["work"];
+    let lives = world.counters.work_done["work"];
     println!("{lives} lives");
     assert!((106..=328).contains(&lives));
     // Few are alive at a time; the rest has left little behind: below a KiB for each dead process.
-    assert!(world.page_bytes_known() < (lives as usize + 2) * 1024);
+    assert!(world.page_state_bytes() < (lives as usize + 2) * 1024);
 }

@@ -5,7 +5,7 @@ mod common;
 
 use common::{machine, scenario, triad, workload};
 use nodeward_model::{NodeId, Nodemask, SkipReason};
-use nodeward_scenario::{Action, ActionKind, Kind, Placement, Scenario};
+use nodeward_scenario::{Action, ActionKind, MemoryPlacement, Scenario, WorkloadKind};
 use nodeward_sim::World;
 
 /// Base pages of a process: 64 MiB.
@@ -21,7 +21,7 @@ fn mask(node: u32) -> Nodemask {
 fn on_node_0(processes: u32, kinds: &[(u64, ActionKind)]) -> Scenario {
     let mut scenario = scenario(machine(2, 4, 4), triad(processes, 64));
     scenario.workloads[0].nodes = Some(mask(0));
-    scenario.workloads[0].placement = Placement::Bind(mask(0));
+    scenario.workloads[0].placement = MemoryPlacement::Bind(mask(0));
     let action = |(at_ns, kind): &(u64, ActionKind)| Action {
         at_ns: *at_ns,
         workload: "triad".to_owned(),
@@ -91,9 +91,9 @@ fn batches_save_interrupts() {
 #[test]
 fn copies_that_fetch_what_they_write_are_half_as_fast() {
     let pages_per_s = |copy_writes_milli| {
-        let mut scenario = scenario(machine(2, 4, 4), workload(Kind::Hog, 1, 2048));
+        let mut scenario = scenario(machine(2, 4, 4), workload(WorkloadKind::Hog, 1, 2048));
         scenario.workloads[0].huge = true;
-        scenario.workloads[0].placement = Placement::Bind(mask(0));
+        scenario.workloads[0].placement = MemoryPlacement::Bind(mask(0));
         let kind = there(1);
         scenario.actions = vec![Action { at_ns: 2 * AT_NS, workload: "work".to_owned(), kind }];
         let params = &mut scenario.machine.params;

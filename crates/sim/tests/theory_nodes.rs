@@ -4,24 +4,26 @@ mod common;
 
 use common::{bound, machine, scenario, triad};
 use nodeward_model::{NodeId, Nodemask, Pid};
-use nodeward_scenario::{Access, Kind, Machine, Scenario, Scheduler, Workload};
-use nodeward_sim::{SimMachine, Spent, World};
+use nodeward_scenario::{
+    AccessPattern, MachineSpec, Scenario, SchedulerKind, Workload, WorkloadKind,
+};
+use nodeward_sim::{CpuTimeKind, SimMachine, World};
 
 const MS: u64 = 1_000_000;
 
 /// Streams that only wait for memory: ten outstanding misses each, nothing written.
 fn streams(processes: u32, cpus: u32, memory: &str) -> Workload {
-    let access = Access { parallel_milli: 10_000, compute_ps: 0, writes_milli: 0 };
+    let access = AccessPattern { parallel_milli: 10_000, compute_ps: 0, writes_milli: 0 };
     let nodes: Nodemask = [NodeId(cpus)].into_iter().collect();
     let name = format!("on-{cpus}-{memory}");
-    let kind = Kind::Triad { access };
+    let kind = WorkloadKind::Triad { access };
     let workload = Workload { name, kind, nodes: Some(nodes), populated: true, ..triad(1, 64) };
     bound(Workload { processes, ..workload }, memory)
 }
 
 /// Two nodes of eight CPUs; 100 ns to the own memory and 200 ns to the other, without bandwidth
 /// limits. Translations cost nothing.
-fn wide() -> Machine {
+fn wide() -> MachineSpec {
     let mut machine = machine(2, 8, 16);
     machine.params.latency_ns = 100;
     machine.params.bandwidth_bytes_per_s = 1_000_000_000_000;
@@ -31,15 +33,15 @@ fn wide() -> Machine {
 }
 
 /// Returns the lines per second of each workload, in the steady state.
-fn rates(machine: Machine, workloads: Vec<Workload>) -> Vec<u64> {
+fn rates(machine: MachineSpec, workloads: Vec<Workload>) -> Vec<u64> {
     let names: Vec<_> = workloads.iter().map(|workload| workload.name.clone()).collect();
     let mut scenario = scenario(machine, triad(1, 1));
     scenario.workloads = workloads;
     let mut world = World::new(&scenario, 1);
     world.run_until(300 * MS);
-    let before = world.counters.done.clone();
+    let before = world.counters.work_done.clone();
     world.run_until(1300 * MS);
-    names.iter().map(|name| world.counters.done[name] - before[name]).collect()
+    names.iter().map(|name| world.counters.work_done[name] - before[name]).collect()
 }
 
 fn assert_near(value: u64, expected: u64, milli: u64) {
@@ -89,7 +91,7 @@ fn at_home(processes: u32) -> Scenario {
     let mut machine = wide();
     machine.params.stray_milli = 0;
     let mut scenario = scenario(machine, triad(processes, 16));
-    scenario.scheduler = Scheduler::Numad;
+    scenario.scheduler = SchedulerKind::SchedNuma2012;
     scenario.time_ns = 8000 * MS;
     scenario
 }
@@ -155,7 +157,7 @@ fn who_is_kept_at_home_is_there() {
     machine.run_until(100 * MS);
     let pid = machine.processes()[0].pid;
     let keep = |node: u32| {
-        machine.with_world(|world| world.keep_on(pid, &[NodeId(node)].into_iter().collect()))
+        machine.with_world(|world| world.bind_to_nodes(pid, &[NodeId(node)].into_iter().collect()))
     };
     assert!(keep(1));
     machine.run_until(110 * MS);
@@ -165,7 +167,7 @@ fn who_is_kept_at_home_is_there() {
     assert_eq!(remote(), before);
     assert!(!keep(7), "there is no such node");
     let nobody = Pid::new(7).expect("a pid");
-    assert!(!machine.with_world(|world| world.keep_on(nobody, &Nodemask::default())));
+    assert!(!machine.with_world(|world| world.bind_to_nodes(nobody, &Nodemask::default())));
 }
 
 /// Goal: work takes its time from the task that shares the CPU.
@@ -173,9 +175,9 @@ fn who_is_kept_at_home_is_there() {
 fn work_takes_time_from_others() {
     let machine = SimMachine::new(&scenario(machine(1, 1, 4), triad(1, 16)), 1);
     machine.run_until(100 * MS);
-    let spent = |on: Spent| machine.with_world(|world| world.counters.spent_ns[on as usize]);
-    let before = spent(Spent::Kernel);
-    machine.work_ns(Spent::Kernel, 20 * MS);
+    let spent = |on: CpuTimeKind| machine.with_world(|world| world.counters.spent_ns[on as usize]);
+    let before = spent(CpuTimeKind::Kernel);
+    machine.spend_cpu_time(CpuTimeKind::Kernel, 20 * MS);
     // And a switch or two.
-    assert!((20 * MS..20 * MS + 100_000).contains(&(spent(Spent::Kernel) - before)));
+    assert!((20 * MS..20 * MS + 100_000).contains(&(spent(CpuTimeKind::Kernel) - before)));
 }

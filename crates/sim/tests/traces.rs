@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use nodeward_model::NodeId;
-use nodeward_scenario::{Action, ActionKind, Placement, Scenario};
+use nodeward_scenario::{Action, ActionKind, MemoryPlacement, Scenario};
 use nodeward_sim::{Moment, Perfetto, TraceEnd, World};
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ fn crowded() -> Scenario {
 fn traced(scenario: &Scenario, bytes_max: u64) -> (World, TraceEnd, String) {
     let trace = Arc::new(Mutex::new(Perfetto::new(Vec::new(), scenario, bytes_max)));
     let mut world = World::new(scenario, 3);
-    world.observe(Box::new(Arc::clone(&trace)));
+    world.set_observer(Box::new(Arc::clone(&trace)));
     world.run_until(RUN_NS);
     let mut trace = trace.lock().unwrap();
     let end = trace.end(world.now_ns()).unwrap();
@@ -71,7 +71,7 @@ fn looking_on_changes_nothing() {
     let often = Scenario { sample_ns: 1_000_000, ..crowded() };
     assert_eq!(alone(&often).trace_hash(), seen.trace_hash());
     let mut in_steps = World::new(&crowded(), 3);
-    while !in_steps.run_some(RUN_NS, 7) {}
+    while !in_steps.run_events(RUN_NS, 7) {}
     assert_eq!(in_steps.report(), seen.report());
 }
 
@@ -108,7 +108,7 @@ fn actions_have_a_picture_before() {
     let report = world.report();
     assert_eq!(report.actions.len(), 1);
     assert_eq!(text.matches("triad: killed").count(), 1);
-    let before = &report.memory[0].picture;
+    let before = &report.memory[0].snapshot;
     assert_eq!((before.moment, before.at_ns), (Moment::FirstAction, 49_999_999));
     // 12 processes of 8 MiB of 4 KiB pages.
     assert_eq!(before.pages.iter().sum::<u64>(), 12 * 2048);
@@ -120,7 +120,7 @@ fn actions_have_a_picture_before() {
 fn reports_add_up() {
     let mut workload = triad(4, 8);
     workload.nodes = Some([NodeId(0)].into_iter().collect());
-    workload.placement = Placement::Bind([NodeId(1)].into_iter().collect());
+    workload.placement = MemoryPlacement::Bind([NodeId(1)].into_iter().collect());
     let mut world = World::new(&scenario(machine(2, 4, 4), workload), 1);
     world.run_until(RUN_NS);
     let report = world.report();
@@ -131,8 +131,8 @@ fn reports_add_up() {
     let switched = report.counters["switches"] * 1500;
     assert_eq!((near.free_bytes, near.busy_ns), (4 << 30, stream.cpu_ns + switched));
     assert_eq!((far.free_bytes, far.busy_ns), ((4 << 30) - 4 * (8 << 20), 0));
-    assert_eq!(report.memory[0].picture.moment, Moment::Populated);
-    assert_eq!(report.memory[1].picture.pages, [0, 4 * 2048]);
+    assert_eq!(report.memory[0].snapshot.moment, Moment::Populated);
+    assert_eq!(report.memory[1].snapshot.pages, [0, 4 * 2048]);
     assert_eq!(report.memory[1].local_ppm, Some(0));
     assert_eq!(report.time_ns.values().sum::<u64>(), stream.cpu_ns + switched);
     assert_eq!(report.mapped_pages, 4 * 2048);

@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 
 use common::{bound, machine, scenario, triad};
 use nodeward_machine::Machine;
-use nodeward_model::{CpuId, Cpumask, Glance, NodeId, Placed, ProcessGlance, ThreadGlance, Wanted};
-use nodeward_scenario::{Placement, Workload};
+use nodeward_model::{
+    AffinityOutcome, CpuId, Cpumask, MachineSnapshot, NodeId, ProcessFilter, ProcessSnapshot,
+    ThreadSnapshot,
+};
+use nodeward_scenario::{MemoryPlacement, Workload};
 use nodeward_sim::SimMachine;
 
 const MS: u64 = 1_000_000;
@@ -19,8 +22,8 @@ fn sim(processes: u32) -> SimMachine {
     sim
 }
 
-fn glance(sim: &SimMachine) -> Glance {
-    sim.watch(&Wanted::default()).unwrap().glance().unwrap()
+fn glance(sim: &SimMachine) -> MachineSnapshot {
+    sim.watch(&ProcessFilter::default()).unwrap().snapshot().unwrap()
 }
 
 fn cpus(list: &str) -> Cpumask {
@@ -28,7 +31,7 @@ fn cpus(list: &str) -> Cpumask {
 }
 
 /// The only thread of a process.
-fn thread(process: &ProcessGlance) -> &ThreadGlance {
+fn thread(process: &ProcessSnapshot) -> &ThreadSnapshot {
     let [thread] = &process.threads[..] else { panic!("{process:?}") };
     thread
 }
@@ -46,15 +49,15 @@ fn a_look_tells_time_and_memory() {
         // it.
         let ran_ns = new.cpu_time_ns - old.cpu_time_ns;
         assert!((98 * MS..=101 * MS).contains(&ran_ns), "{ran_ns}");
-        assert_eq!(new.own_bytes, 4 << 20);
+        assert_eq!(new.non_file_bytes, 4 << 20);
         assert_eq!(thread(new).tid, new.pid.number());
         assert_eq!(*thread(new).cpus, cpus("0-7"));
     }
-    let used: u64 = after.nodes.values().map(|node| node.pages - node.room.free_pages).sum();
+    let used: u64 = after.nodes.values().map(|node| node.pages - node.headroom.free_pages).sum();
     assert!(used >= 3 * 1024, "{used}"); // and what lists of CPUs have
-    let names = Wanted { names: vec!["other".into()], ..Wanted::default() };
-    assert_eq!(sim.watch(&names).unwrap().glance().unwrap().processes, []);
-    let group = Wanted { cgroups: vec!["/other".into()], ..Wanted::default() };
+    let names = ProcessFilter { names: vec!["other".into()], ..ProcessFilter::default() };
+    assert_eq!(sim.watch(&names).unwrap().snapshot().unwrap().processes, []);
+    let group = ProcessFilter { cgroups: vec!["/other".into()], ..ProcessFilter::default() };
     assert!(sim.watch(&group).is_err());
 }
 
@@ -78,11 +81,11 @@ fn a_look_tells_who_waits_for_a_cpu() {
 #[test]
 fn looks_are_paid_for() {
     let sim = sim(3);
-    let mut watch = sim.watch(&Wanted::default()).unwrap();
-    watch.glance().unwrap();
+    let mut watch = sim.watch(&ProcessFilter::default()).unwrap();
+    watch.snapshot().unwrap();
     assert_eq!(sim.own_cpu_time_ns(), 3 * 8_000 + 3 * 3_000);
     sim.sleep_ns(MS);
-    watch.glance().unwrap();
+    watch.snapshot().unwrap();
     assert_eq!(sim.own_cpu_time_ns(), 2 * (3 * 8_000 + 3 * 3_000));
 }
 
@@ -91,18 +94,18 @@ fn looks_are_paid_for() {
 fn a_nudge_brings_threads_home() {
     let sim = sim(3);
     for process in glance(&sim).processes {
-        let held = sim.hold(process.pid).unwrap();
-        assert_eq!(held.nudge(process.pid.number(), &cpus("4-7")).unwrap(), Placed::Done);
+        let held = sim.open_process(process.pid).unwrap();
+        assert_eq!(held.nudge(process.pid.number(), &cpus("4-7")).unwrap(), AffinityOutcome::Done);
     }
     let after = glance(&sim);
     for process in &after.processes {
         assert!(thread(process).cpu >= CpuId(4), "{process:?}");
         assert_eq!(*thread(process).cpus, cpus("0-7"));
     }
-    let held = sim.hold(after.processes[0].pid).unwrap();
+    let held = sim.open_process(after.processes[0].pid).unwrap();
     let tid = after.processes[0].pid.number();
-    assert_eq!(held.nudge(tid, &cpus("99")).unwrap(), Placed::NotAllowed);
-    assert_eq!(held.nudge(1, &cpus("0")).unwrap(), Placed::Gone);
+    assert_eq!(held.nudge(tid, &cpus("99")).unwrap(), AffinityOutcome::NotAllowed);
+    assert_eq!(held.nudge(1, &cpus("0")).unwrap(), AffinityOutcome::Gone);
 }
 
 /// Goal: a sleeping thread is reported as asleep, and wakes up where it was.
@@ -112,9 +115,9 @@ fn a_nudge_does_not_reach_sleepers() {
     scenario.workloads[0].start_ns = 500 * MS;
     let sim = SimMachine::new(&scenario, 1);
     let process = &glance(&sim).processes[0];
-    let held = sim.hold(process.pid).unwrap();
-    assert_eq!(held.nudge(process.pid.number(), &cpus("4-7")).unwrap(), Placed::Asleep);
-    assert_eq!(held.nudge(process.pid.number(), &cpus("0-3")).unwrap(), Placed::Done);
+    let held = sim.open_process(process.pid).unwrap();
+    assert_eq!(held.nudge(process.pid.number(), &cpus("4-7")).unwrap(), AffinityOutcome::Asleep);
+    assert_eq!(held.nudge(process.pid.number(), &cpus("0-3")).unwrap(), AffinityOutcome::Done);
     sim.run_until(600 * MS);
     assert!(thread(&glance(&sim).processes[0]).cpu < CpuId(4));
 }
@@ -125,18 +128,22 @@ fn a_nudge_does_not_reach_sleepers() {
 fn a_nudge_holds_nobody() {
     let on_node_1 = |sim: &SimMachine| {
         sim.run_until(sim.now_ns() + 50 * MS);
-        let of = |process: &ProcessGlance| u32::from(thread(process).cpu >= CpuId(4));
+        let of = |process: &ProcessSnapshot| u32::from(thread(process).cpu >= CpuId(4));
         glance(sim).processes.iter().map(of).sum::<u32>()
     };
     let nudged = sim(6);
     for process in glance(&nudged).processes {
-        nudged.hold(process.pid).unwrap().nudge(process.pid.number(), &cpus("4-7")).unwrap();
+        nudged
+            .open_process(process.pid)
+            .unwrap()
+            .nudge(process.pid.number(), &cpus("4-7"))
+            .unwrap();
     }
     assert_eq!(on_node_1(&nudged), 4);
     let pinned = sim(6);
     for process in glance(&pinned).processes {
-        let held = pinned.hold(process.pid).unwrap();
-        assert_eq!(held.pin(process.pid.number(), &cpus("4-7,99")).unwrap(), Placed::Done);
+        let held = pinned.open_process(process.pid).unwrap();
+        assert_eq!(held.pin(process.pid.number(), &cpus("4-7,99")).unwrap(), AffinityOutcome::Done);
     }
     assert_eq!(on_node_1(&pinned), 6);
 }
@@ -147,9 +154,9 @@ fn policies_are_told() {
     let told = |workload: Workload| {
         let sim = SimMachine::new(&scenario(machine(2, 4, 1), workload), 1);
         let pid = sim.processes()[0].pid;
-        sim.hold(pid).unwrap().bound().unwrap().whole
+        sim.open_process(pid).unwrap().memory_policies().unwrap().has_task_policy
     };
-    let turns = Placement::Interleave([NodeId(0), NodeId(1)].into_iter().collect());
+    let turns = MemoryPlacement::Interleave([NodeId(0), NodeId(1)].into_iter().collect());
     assert!(!told(triad(1, 4)));
     assert!(told(bound(triad(1, 4), "1")));
     assert!(told(Workload { placement: turns, ..triad(1, 4) }));
@@ -160,12 +167,12 @@ fn policies_are_told() {
 fn looking_on_is_deterministic() {
     let run = || {
         let sim = sim(6);
-        let mut watch = sim.watch(&Wanted::default()).unwrap();
+        let mut watch = sim.watch(&ProcessFilter::default()).unwrap();
         let mut ran = BTreeMap::new();
         for round in 0..10 {
-            for process in watch.glance().unwrap().processes {
+            for process in watch.snapshot().unwrap().processes {
                 let node = [cpus("0-3"), cpus("4-7")][round % 2].clone();
-                let held = sim.hold(process.pid).unwrap();
+                let held = sim.open_process(process.pid).unwrap();
                 held.nudge(process.pid.number(), &node).unwrap();
                 ran.insert(process.pid, process.cpu_time_ns);
             }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{machine, scenario, triad, workload};
-use nodeward_scenario::{Access, Kind, Scenario, Workload};
+use nodeward_scenario::{AccessPattern, Scenario, Workload, WorkloadKind};
 use nodeward_sim::World;
 
 const MS: u64 = 1_000_000;
@@ -26,11 +26,14 @@ fn equal_seeds_are_equal_runs() {
 /// Goal: page faults, lives and counters of accesses come out equal, run by run.
 #[test]
 fn equal_seeds_are_equal_allocations() {
-    let access = Access { parallel_milli: 4000, compute_ps: 500, writes_milli: 100 };
-    let mut scenario = scenario(machine(2, 4, 1), workload(Kind::PageFault, 3, 32));
+    let access = AccessPattern { parallel_milli: 4000, compute_ps: 500, writes_milli: 100 };
+    let mut scenario = scenario(machine(2, 4, 1), workload(WorkloadKind::PageFault, 3, 32));
     scenario.machine.params.counter_entries = 100;
-    let mut lives =
-        workload(Kind::Compile { compute_ns: MS, access, lives: 0, varies_milli: 0 }, 4, 40);
+    let mut lives = workload(
+        WorkloadKind::Compile { compute_ns: MS, access, lives: 0, varies_milli: 0 },
+        4,
+        40,
+    );
     lives.name = "lives".to_owned();
     scenario.workloads.push(lives);
     let run = |seed| {
@@ -45,37 +48,38 @@ fn equal_seeds_are_equal_allocations() {
     assert!(first.3 != other.3, "which pages are drawn depends on the seed");
 }
 
-fn with(kind: Kind, threads: u32, mib: u64) -> Scenario {
+fn with(kind: WorkloadKind, threads: u32, mib: u64) -> Scenario {
     let workload = Workload { name: "it".to_owned(), kind, threads, ..triad(1, mib) };
     scenario(machine(2, 4, 4), workload)
 }
 
-const ACCESS: Access = Access { parallel_milli: 4000, compute_ps: 500, writes_milli: 0 };
+const ACCESS: AccessPattern =
+    AccessPattern { parallel_milli: 4000, compute_ps: 500, writes_milli: 0 };
 
-const STREAM: Kind = Kind::Stream {
+const STREAM: WorkloadKind = WorkloadKind::Stream {
     message_bytes: 16 << 10,
     buffer_bytes: 8 << 10,
     window: 5,
     compute_ns: 2000,
-    together: false,
+    on_one_cpu: false,
 };
 
 /// Goal: every kind of program does its work, in a process that is wider than a node, too.
 #[test]
 fn programs_work() {
     let kinds = [
-        Kind::Random { access: ACCESS, hot_touches_milli: 800, hot_bytes_milli: 100 },
-        Kind::Phases { access: ACCESS, phase_bytes: 1 << 20, shared_milli: 100 },
-        Kind::MovingSet { access: ACCESS, window_bytes: 8 << 20, stays_ns: 50_000_000 },
-        Kind::PingPong { message_bytes: 16 << 10, compute_ns: 2000 },
+        WorkloadKind::Random { access: ACCESS, hot_touches_milli: 800, hot_bytes_milli: 100 },
+        WorkloadKind::Phases { access: ACCESS, phase_bytes: 1 << 20, shared_milli: 100 },
+        WorkloadKind::MovingSet { access: ACCESS, window_bytes: 8 << 20, stays_ns: 50_000_000 },
+        WorkloadKind::PingPong { message_bytes: 16 << 10, compute_ns: 2000 },
         STREAM,
     ];
     for kind in kinds {
         let mut world = World::new(&with(kind.clone(), 6, 64), 3);
         world.run_until(500_000_000);
-        let half = world.counters.done.get("it").copied().unwrap_or(0);
+        let half = world.counters.work_done.get("it").copied().unwrap_or(0);
         world.run_until(1_000_000_000);
-        let all = world.counters.done["it"];
+        let all = world.counters.work_done["it"];
         assert!(half > 0 && all > half + half / 4, "{kind:?}: {half}, then {all}");
     }
 }
@@ -84,14 +88,14 @@ fn programs_work() {
 #[test]
 fn phases_end_with_the_slowest() {
     let rate = |threads: u32| {
-        let kind = Kind::Phases { access: ACCESS, phase_bytes: 4 << 20, shared_milli: 0 };
+        let kind = WorkloadKind::Phases { access: ACCESS, phase_bytes: 4 << 20, shared_milli: 0 };
         let mut scenario = with(kind, threads, 64);
         scenario.machine = machine(1, 4, 4);
         scenario.machine.params.llc_bytes = 0;
         let mut world = World::new(&scenario, 3);
         world.populate();
         world.run_until(2_000_000_000);
-        world.counters.done["it"] / u64::from(threads)
+        world.counters.work_done["it"] / u64::from(threads)
     };
     // A phase of 65,536 lines at 0.5 + 90 / 4 = 23 ns takes 1.5 ms on a CPU of its own, and twice
     // that where two share one: for five threads as for eight.
@@ -103,7 +107,7 @@ fn phases_end_with_the_slowest() {
 /// Goal: a message takes at least what sender and receiver do for it, and the wake-up.
 #[test]
 fn round_trips_are_measured() {
-    let kind = Kind::PingPong { message_bytes: 4096, compute_ns: 5000 };
+    let kind = WorkloadKind::PingPong { message_bytes: 4096, compute_ns: 5000 };
     let mut world = World::new(&with(kind, 2, 1), 3);
     world.run_until(100_000_000);
     let trips = &world.latencies.round_trip;

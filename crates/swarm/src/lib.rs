@@ -1,26 +1,27 @@
 //! The swarm: simulated machines by the thousand, each drawn from its seed, and checkers that
 //! observe each while it runs.
 //!
-//! A seed decides the machine, programs, faults, and how memory is moved ([`draw`]). Some machines,
-//! the wildest valid ones, are only watched. On the others, rounds of the engine move memory, first
-//! during the faults, then until all of it is on its wanted node ([`run()`]). The checkers
-//! ([`check`]) count independently. Other crates that run many machines use the same [`crew`].
+//! A seed decides the machine, programs, faults, and how memory is moved ([`generator`]). Some
+//! machines, the wildest valid ones, are only watched. On the others, rounds of the engine move
+//! memory, first during the faults, then until all of it is on its wanted node ([`run()`]).
+//! The checkers ([`check`]) count independently. Other crates that run many machines use the same
+//! [`parallel`].
 
 #![forbid(unsafe_code)]
 
-pub mod canary;
-mod chance;
+mod case_run;
 pub mod check;
-pub mod crew;
-pub mod draw;
-mod happened;
-mod rounds;
-mod run;
+mod checked_machine;
+mod event_counts;
+pub mod generator;
+mod migration_rounds;
+pub mod parallel;
+pub mod planted_bugs;
+pub mod scenario_toml;
+mod seeded_rng;
 mod swarm;
-pub mod text;
-mod watched;
 
-pub use chance::Chance;
-pub use happened::Happened;
-pub use run::{Done, MISPLACED_MILLI, ROUNDS_MAX, run};
-pub use swarm::{Summary, Swarm};
+pub use case_run::{CaseResult, MISPLACED_MILLI, ROUNDS_MAX, run};
+pub use event_counts::EventCounts;
+pub use seeded_rng::SeededRng;
+pub use swarm::{Swarm, SwarmSummary};

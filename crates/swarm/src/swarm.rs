@@ -5,32 +5,32 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::check::Finding;
-use crate::draw::Case;
-use crate::happened::Happened;
-use crate::run::{Done, run};
+use crate::case_run::{CaseResult, run};
+use crate::check::CheckFinding;
+use crate::event_counts::EventCounts;
+use crate::generator::SwarmCase;
 
 /// The results of many cases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct SwarmSummary {
     /// Number of cases run.
     pub cases: u64,
     /// Findings by seed.
-    pub findings: BTreeMap<u64, Finding>,
+    pub findings: BTreeMap<u64, CheckFinding>,
     /// Coverage counts of all cases.
-    pub happened: Happened,
+    pub event_counts: EventCounts,
     /// Number of cases by the rounds that memory took to reach its wanted nodes.
-    pub rounds: BTreeMap<u64, u64>,
+    pub cases_by_rounds: BTreeMap<u64, u64>,
 }
 
-impl Summary {
-    fn enter(&mut self, seed: u64, ran: Result<Done, Finding>) {
+impl SwarmSummary {
+    fn record(&mut self, seed: u64, ran: Result<CaseResult, CheckFinding>) {
         self.cases += 1;
         match ran {
             Ok(done) => {
-                self.happened.join(&done.happened);
+                self.event_counts.merge(&done.event_counts);
                 if let Some(rounds) = done.rounds {
-                    *self.rounds.entry(rounds).or_default() += 1;
+                    *self.cases_by_rounds.entry(rounds).or_default() += 1;
                 }
             }
             Err(finding) => drop(self.findings.insert(seed, finding)),
@@ -39,7 +39,7 @@ impl Summary {
 
     /// Returns the most rounds that memory took to reach its wanted nodes.
     pub fn rounds_max(&self) -> u64 {
-        self.rounds.keys().last().copied().unwrap_or(0)
+        self.cases_by_rounds.keys().last().copied().unwrap_or(0)
     }
 }
 
@@ -50,7 +50,7 @@ pub struct Swarm {
     next: AtomicU64,
     done: AtomicU64,
     stopped: AtomicBool,
-    summary: Mutex<Summary>,
+    summary: Mutex<SwarmSummary>,
 }
 
 impl Swarm {
@@ -62,29 +62,29 @@ impl Swarm {
     }
 
     /// Runs all cases on `jobs` threads; `draw` makes the case of a seed.
-    pub fn run(&self, jobs: usize, draw: impl Fn(u64) -> Case + Sync) -> Summary {
+    pub fn run(&self, jobs: usize, draw: impl Fn(u64) -> SwarmCase + Sync) -> SwarmSummary {
         std::thread::scope(|scope| {
             for _ in 1..jobs {
-                scope.spawn(|| self.work(&draw));
+                scope.spawn(|| self.run_cases(&draw));
             }
-            self.work(&draw);
+            self.run_cases(&draw);
         });
         self.summary().clone()
     }
 
-    fn work(&self, draw: &impl Fn(u64) -> Case) {
+    fn run_cases(&self, draw: &impl Fn(u64) -> SwarmCase) {
         while !self.stopped.load(Ordering::Relaxed) {
             let seed = self.next.fetch_add(1, Ordering::Relaxed);
             if !self.seeds.contains(&seed) {
                 return;
             }
             let ran = run(&draw(seed));
-            self.summary().enter(seed, ran);
+            self.summary().record(seed, ran);
             self.done.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    fn summary(&self) -> MutexGuard<'_, Summary> {
+    fn summary(&self) -> MutexGuard<'_, SwarmSummary> {
         self.summary.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

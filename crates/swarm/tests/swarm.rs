@@ -1,9 +1,9 @@
 //! Some hundred seeds, each a machine of its own. `nodeward sim swarm` runs more of them.
 
 use nodeward_scenario::Bug;
-use nodeward_swarm::check::Finding;
-use nodeward_swarm::draw::Case;
-use nodeward_swarm::{Swarm, canary, run};
+use nodeward_swarm::check::CheckFinding;
+use nodeward_swarm::generator::SwarmCase;
+use nodeward_swarm::{Swarm, planted_bugs, run};
 
 /// Seeds in each test run.
 const SEEDS: u64 = 200;
@@ -39,8 +39,8 @@ const EXPECTED: [&str; 27] = [
     "rounds",
 ];
 
-fn told(seed: u64, finding: &Finding) -> String {
-    let (name, at_ns, what) = (finding.checker.name(), finding.at_ns, &finding.what);
+fn format_finding(seed: u64, finding: &CheckFinding) -> String {
+    let (name, at_ns, what) = (finding.checker.name(), finding.at_ns, &finding.problem);
     format!("{name} at {at_ns} ns: {what}\n    nodeward sim swarm --seed {seed}\n")
 }
 
@@ -48,14 +48,14 @@ fn told(seed: u64, finding: &Finding) -> String {
 #[test]
 fn no_checker_finds_anything() {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let summary = Swarm::new(0..SEEDS).run(jobs, Case::draw);
+    let summary = Swarm::new(0..SEEDS).run(jobs, SwarmCase::generate);
     let findings: String =
-        summary.findings.iter().map(|(seed, finding)| told(*seed, finding)).collect();
+        summary.findings.iter().map(|(seed, finding)| format_finding(*seed, finding)).collect();
     assert!(findings.is_empty(), "{} cases fail\n{findings}", summary.findings.len());
     assert_eq!(summary.cases, SEEDS);
-    println!("{:#?} {:?}", summary.happened, summary.rounds);
+    println!("{:#?} {:?}", summary.event_counts, summary.cases_by_rounds);
     let missing: Vec<_> =
-        EXPECTED.into_iter().filter(|what| summary.happened.count(what) == 0).collect();
+        EXPECTED.into_iter().filter(|what| summary.event_counts.count(what) == 0).collect();
     assert!(missing.is_empty(), "this never happened: {missing:?}");
 }
 
@@ -71,7 +71,7 @@ fn what_was_found_stays_away() {
         58, 366, 390, 706, 851, 934, 940, 1503, 1573, 1742, 1760, 1808, 2194, 2477, 2482, 8507,
         8517, 8776, 9651,
     ] {
-        assert_eq!(run(&Case::draw(seed)).err(), None, "seed {seed}");
+        assert_eq!(run(&SwarmCase::generate(seed)).err(), None, "seed {seed}");
     }
 }
 
@@ -79,7 +79,7 @@ fn what_was_found_stays_away() {
 #[test]
 fn a_seed_does_the_same_each_time() {
     for seed in 0..20 {
-        assert_eq!(run(&Case::draw(seed)), run(&Case::draw(seed)), "seed {seed}");
+        assert_eq!(run(&SwarmCase::generate(seed)), run(&SwarmCase::generate(seed)), "seed {seed}");
     }
 }
 
@@ -87,9 +87,14 @@ fn a_seed_does_the_same_each_time() {
 #[test]
 fn planted_bugs_are_found() {
     for (name, bug) in Bug::ALL {
-        let found = canary::first(bug, 0);
+        let found = planted_bugs::first_found(bug, 0);
         let (seed, finding) = found.unwrap_or_else(|| panic!("{name} is not found"));
-        println!("{name}: {}", told(seed, &finding));
-        assert_eq!(finding.checker, canary::found_by(bug), "{name}: {}", told(seed, &finding));
+        println!("{name}: {}", format_finding(seed, &finding));
+        assert_eq!(
+            finding.checker,
+            planted_bugs::expected_checker(bug),
+            "{name}: {}",
+            format_finding(seed, &finding)
+        );
     }
 }

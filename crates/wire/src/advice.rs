@@ -2,12 +2,12 @@
 
 use std::io::{self, ErrorKind};
 
-use nodeward_files::is_not_a_file;
+use nodeward_files::is_not_regular_file;
 
 /// Returns the remedy for a file that cannot be written.
-pub(crate) fn to_write(source: &io::Error) -> &'static str {
+pub(crate) fn write_advice(source: &io::Error) -> &'static str {
     match source.kind() {
-        _ if is_not_a_file(source) => "remove it: nodeward makes its own file there",
+        _ if is_not_regular_file(source) => "remove it: nodeward makes its own file there",
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space there",
         ErrorKind::NotFound | ErrorKind::NotADirectory => {
             "make the directory (mkdir -p; StateDirectory=nodeward in a unit of systemd), or \
@@ -29,9 +29,9 @@ pub(crate) fn to_write(source: &io::Error) -> &'static str {
 }
 
 /// Returns the remedy for a file that cannot be read.
-pub(crate) fn to_read(source: &io::Error) -> &'static str {
+pub(crate) fn read_advice(source: &io::Error) -> &'static str {
     match source.kind() {
-        _ if is_not_a_file(source) => "remove it: nodeward makes its own file there",
+        _ if is_not_regular_file(source) => "remove it: nodeward makes its own file there",
         ErrorKind::PermissionDenied => "run as the user who made it, or as root",
         _ => "check the file and its disk, or choose another directory by NODEWARD_STATE_DIR",
     }
@@ -57,7 +57,7 @@ mod tests {
             (Errno::DQUOT, "free space there"),
             (Errno::IO, "choose another directory by NODEWARD_STATE_DIR"),
         ] {
-            let advice = to_write(&errno.into());
+            let advice = write_advice(&errno.into());
             assert!(advice.contains(words), "{errno}: {advice}");
             let frees = advice.contains("free space");
             assert_eq!(frees, matches!(errno, Errno::NOSPC | Errno::DQUOT), "{errno}: {advice}");

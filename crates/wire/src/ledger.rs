@@ -22,18 +22,18 @@
 //!   residency before drawing a conclusion.
 
 mod error;
-mod id;
-mod log;
+mod moved_runs;
+mod operation_id;
 mod reader;
 mod record;
-mod runs;
+mod record_log;
 mod store;
 mod writer;
 
-pub use error::{Damage, Error};
-pub use id::{Id, IdError};
-pub use reader::{Moved, Operation, State};
-pub use record::{End, Header, VERSION, Why};
-pub use runs::{Run, Runs};
-pub use store::{Limits, Outline, Store, Summary};
-pub use writer::{Ticket, Writer};
+pub use error::{Damage, LedgerError};
+pub use moved_runs::{MovedRun, MovedRuns};
+pub use operation_id::{OperationId, OperationIdError};
+pub use reader::{MovedPages, Operation, OperationState};
+pub use record::{Header, OperationCause, OperationEnd, VERSION};
+pub use store::{LedgerStore, OperationOutline, OperationSummary, StoreLimits};
+pub use writer::{LedgerWriter, OpenIntent};

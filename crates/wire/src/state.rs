@@ -15,7 +15,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nodeward_files::{For, create_new, is_not_a_file, make_directory, open_or_make, read};
+use nodeward_files::{
+    Visibility, create_new, is_not_regular_file, make_directory, open_or_create, read,
+};
 use nodeward_model::Escape as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -30,9 +32,9 @@ const BYTES_MAX: u64 = 64 << 20;
 /// The reason why a state could not be written or read.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum StateError {
     /// The file could not be written; the previous one is unchanged.
-    #[error("cannot write {}; {}", path.escaped(), advice::to_write(source))]
+    #[error("cannot write {}; {}", path.escaped(), advice::write_advice(source))]
     Write {
         /// The file.
         path: PathBuf,
@@ -40,7 +42,7 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// The file could not be read.
-    #[error("cannot read {}; {}", path.escaped(), advice::to_read(source))]
+    #[error("cannot read {}; {}", path.escaped(), advice::read_advice(source))]
     Read {
         /// The file.
         path: PathBuf,
@@ -49,14 +51,14 @@ pub enum Error {
     },
     /// The file is no state file, or is damaged.
     #[error(
-        "{} is damaged ({what}); remove it, nothing but what was learnt is lost",
+        "{} is damaged ({description}); remove it, nothing but what was learnt is lost",
         path.escaped()
     )]
     Damaged {
         /// The file.
         path: PathBuf,
         /// The damage.
-        what: &'static str,
+        description: &'static str,
     },
     /// The file was written by another version of nodeward.
     #[error(
@@ -73,7 +75,7 @@ pub enum Error {
         known: u32,
     },
     /// No file can be made in the directory.
-    #[error("cannot keep anything in {}; {}", dir.escaped(), advice::to_write(source))]
+    #[error("cannot keep anything in {}; {}", dir.escaped(), advice::write_advice(source))]
     Directory {
         /// The directory.
         dir: PathBuf,
@@ -108,25 +110,25 @@ impl StateFile {
     ///
     /// # Errors
     /// `Write`.
-    pub fn write<T: Serialize>(&self, value: &T) -> Result<(), Error> {
-        self.replace(&self.bytes(value))
-            .map_err(|source| Error::Write { path: self.path.clone(), source: source.into() })
+    pub fn write<T: Serialize>(&self, value: &T) -> Result<(), StateError> {
+        self.replace(&self.encode(value))
+            .map_err(|source| StateError::Write { path: self.path.clone(), source: source.into() })
     }
 
     /// Reads the value; `None` if there is no such file.
     ///
     /// # Errors
     /// `Read`, `Damaged`, `OtherVersion`.
-    pub fn read<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
+    pub fn read<T: DeserializeOwned>(&self) -> Result<Option<T>, StateError> {
         match read(&self.path, BYTES_MAX) {
-            Ok(bytes) => self.value(&bytes).map(Some),
+            Ok(bytes) => self.decode(&bytes).map(Some),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(Error::Read { path: self.path.clone(), source: source.into() }),
+            Err(source) => Err(StateError::Read { path: self.path.clone(), source: source.into() }),
         }
     }
 
-    fn value<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, Error> {
-        let damaged = |what| Error::Damaged { path: self.path.clone(), what };
+    fn decode<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, StateError> {
+        let damaged = |what| StateError::Damaged { path: self.path.clone(), description: what };
         let head = bytes.get(..HEAD_BYTES).ok_or_else(|| damaged("it is cut short"))?;
         if !head.starts_with(MAGIC) {
             return Err(damaged("it is not a state of nodeward"));
@@ -134,7 +136,7 @@ impl StateFile {
         let found = number(&head[8..12]);
         if found != self.version {
             let (path, known) = (self.path.clone(), self.version);
-            return Err(Error::OtherVersion { path, found, known });
+            return Err(StateError::OtherVersion { path, found, known });
         }
         let value = &bytes[HEAD_BYTES..];
         if crc32fast::hash(value) != number(&head[12..]) {
@@ -146,7 +148,7 @@ impl StateFile {
         }
     }
 
-    fn bytes<T: Serialize>(&self, value: &T) -> Vec<u8> {
+    fn encode<T: Serialize>(&self, value: &T) -> Vec<u8> {
         let value = postcard::to_allocvec(value).expect("a state has nothing that cannot be told");
         let mut bytes = MAGIC.to_vec();
         bytes.extend(self.version.to_le_bytes());
@@ -156,10 +158,10 @@ impl StateFile {
     }
 
     fn replace(&self, bytes: &[u8]) -> io::Result<()> {
-        make_directory_of(&self.path)?;
+        create_parent_directory(&self.path)?;
         let new = self.path.with_extension("new");
         let _ = fs::remove_file(&new);
-        let mut file = create_new(&new, For::Owner)?;
+        let mut file = create_new(&new, Visibility::Owner)?;
         let written = file.write_all(bytes).and_then(|()| fs::rename(&new, &self.path));
         written.inspect_err(|_| drop(fs::remove_file(&new)))
     }
@@ -167,29 +169,29 @@ impl StateFile {
 
 /// The guarantee that no other program does the same. It ends with the value or with the process.
 #[derive(Debug)]
-pub struct OnlyOne {
+pub struct InstanceLock {
     _file: File,
 }
 
-impl OnlyOne {
+impl InstanceLock {
     /// Takes the lock, and writes the pid into its file.
     ///
     /// # Errors
     /// `Locked` if another program holds it, `Directory` if no file can be made there, `Write` if
     /// the path of the lock is not usable.
-    pub fn take(path: &Path) -> Result<Self, Error> {
+    pub fn acquire(path: &Path) -> Result<Self, StateError> {
         let refused = |source: io::Error| match path.parent() {
-            Some(dir) if !is_not_a_file(&source) => {
-                Error::Directory { dir: dir.to_owned(), source: source.into() }
+            Some(dir) if !is_not_regular_file(&source) => {
+                StateError::Directory { dir: dir.to_owned(), source: source.into() }
             }
-            _ => Error::Write { path: path.to_owned(), source: source.into() },
+            _ => StateError::Write { path: path.to_owned(), source: source.into() },
         };
-        make_directory_of(path).map_err(refused)?;
-        let file = open_or_make(path, For::Owner).map_err(refused)?;
+        create_parent_directory(path).map_err(refused)?;
+        let file = open_or_create(path, Visibility::Owner).map_err(refused)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(Error::Locked { path: path.into(), holder: holder(&file) });
+                return Err(StateError::Locked { path: path.into(), holder: holder(&file) });
             }
             Err(TryLockError::Error(source)) => return Err(refused(source)),
         }
@@ -207,9 +209,9 @@ fn holder(file: &File) -> String {
     if text.is_empty() { "of an unknown number".to_owned() } else { text }
 }
 
-fn make_directory_of(path: &Path) -> io::Result<()> {
+fn create_parent_directory(path: &Path) -> io::Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-    dir.map_or(Ok(()), |dir| make_directory(dir, For::Owner))
+    dir.map_or(Ok(()), |dir| make_directory(dir, Visibility::Owner))
 }
 
 /// Decodes a little-endian number of four bytes.
@@ -243,18 +245,18 @@ mod tests {
     #[test]
     fn damage_is_told() {
         let (_dir, file) = file();
-        let bytes = file.bytes(&vec![7_u64, 9]);
+        let bytes = file.encode(&vec![7_u64, 9]);
         for length in 0..bytes.len() {
-            let error = file.value::<Vec<u64>>(&bytes[..length]).unwrap_err();
-            assert!(matches!(error, Error::Damaged { .. }), "{length}: {error}");
+            let error = file.decode::<Vec<u64>>(&bytes[..length]).unwrap_err();
+            assert!(matches!(error, StateError::Damaged { .. }), "{length}: {error}");
         }
         for bit in 0..bytes.len() * 8 {
             let mut bytes = bytes.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(file.value::<Vec<u64>>(&bytes).is_err(), "bit {bit}");
+            assert!(file.decode::<Vec<u64>>(&bytes).is_err(), "bit {bit}");
         }
         let newer = StateFile { version: 4, ..file };
-        let error = newer.value::<Vec<u64>>(&bytes).unwrap_err().to_string();
+        let error = newer.decode::<Vec<u64>>(&bytes).unwrap_err().to_string();
         assert!(error.contains("has version 3 and this nodeward reads version 4"), "{error}");
     }
 
@@ -265,7 +267,7 @@ mod tests {
         file.write(&1_u64).unwrap();
         // A directory is in the place of the new file.
         fs::create_dir(file.path.with_extension("new")).unwrap();
-        assert!(matches!(file.write(&2_u64), Err(Error::Write { .. })));
+        assert!(matches!(file.write(&2_u64), Err(StateError::Write { .. })));
         assert_eq!(file.read::<u64>().unwrap(), Some(1));
     }
 
@@ -275,11 +277,14 @@ mod tests {
     fn only_one_has_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("balance.lock");
-        let first = OnlyOne::take(&path).unwrap();
-        let error = OnlyOne::take(&path).unwrap_err();
+        let first = InstanceLock::acquire(&path).unwrap();
+        let error = InstanceLock::acquire(&path).unwrap_err();
         let expected = std::process::id().to_string();
-        assert!(matches!(&error, Error::Locked { holder, .. } if *holder == expected), "{error}");
+        assert!(
+            matches!(&error, StateError::Locked { holder, .. } if *holder == expected),
+            "{error}"
+        );
         drop(first);
-        OnlyOne::take(&path).unwrap();
+        InstanceLock::acquire(&path).unwrap();
     }
 }

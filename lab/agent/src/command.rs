@@ -4,22 +4,22 @@ use std::fs::File;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
-use nodeward_lab_agent::wire::{Frame, Input, Request, Size};
+use nodeward_lab_agent::protocol::{Frame, Input, Request, TerminalSize};
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
 
 use crate::input;
-use crate::output::Carriers;
+use crate::output::OutputForwarder;
 
 /// Search path of programs; files from the host go to the first directory by default.
 const PATH: &str = "/bin:/usr/bin:/sbin:/usr/sbin";
 
 /// Runs the command to its end. Returns its exit code, or 128 plus the signal that ended it.
 pub fn run(request: &Request, port: &File) -> Result<i32> {
-    let mut carriers = Carriers::new(port)?;
+    let mut carriers = OutputForwarder::new(port)?;
     let child = match request.input {
-        Input::Terminal(size) => on_terminal(request, size, port, &mut carriers)?,
-        _ => on_streams(request, port, &mut carriers)?,
+        Input::Terminal(size) => spawn_on_terminal(request, size, port, &mut carriers)?,
+        _ => spawn_on_pipes(request, port, &mut carriers)?,
     };
     let code = reap_until(child.id())?;
     carriers.finish();
@@ -27,38 +27,39 @@ pub fn run(request: &Request, port: &File) -> Result<i32> {
 }
 
 /// Starts the command with streams, and a thread that forwards each.
-fn on_streams(request: &Request, port: &File, carriers: &mut Carriers) -> Result<Child> {
+fn spawn_on_pipes(request: &Request, port: &File, carriers: &mut OutputForwarder) -> Result<Child> {
     let stdin = if request.input == Input::Stream { Stdio::piped() } else { Stdio::null() };
     let mut command = command(&request.argv, request)?;
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = spawn(command, request)?;
     if let Some(stdin) = child.stdin.take() {
-        input::feed(port, stdin.into())?;
+        input::forward_input(port, stdin.into())?;
     }
     if let Some(stdout) = child.stdout.take() {
-        carriers.carry(stdout, Frame::Stdout)?;
+        carriers.forward(stdout, Frame::Stdout)?;
     }
     if let Some(stderr) = child.stderr.take() {
-        carriers.carry(stderr, Frame::Stderr)?;
+        carriers.forward(stderr, Frame::Stderr)?;
     }
     Ok(child)
 }
 
 /// Starts the command on a terminal of its own, in a session of its own, so that keys become
 /// signals there.
-fn on_terminal(
+fn spawn_on_terminal(
     request: &Request,
-    size: Size,
+    size: TerminalSize,
     port: &File,
-    carriers: &mut Carriers,
+    carriers: &mut OutputForwarder,
 ) -> Result<Child> {
-    let (ours, theirs) = input::terminal(size).context("cannot open a terminal in the guest")?;
+    let (ours, theirs) =
+        input::open_terminal(size).context("cannot open a terminal in the guest")?;
     let session = ["/bin/busybox", "setsid", "-c"].map(str::to_owned);
     let mut command = command(&[&session[..], &request.argv].concat(), request)?;
     command.stdin(theirs.try_clone()?).stdout(theirs.try_clone()?).stderr(theirs);
     let child = spawn(command, request)?;
-    input::feed(port, ours.try_clone()?.into())?;
-    carriers.carry(ours, Frame::Stdout)?;
+    input::forward_input(port, ours.try_clone()?.into())?;
+    carriers.forward(ours, Frame::Stdout)?;
     Ok(child)
 }
 
@@ -84,14 +85,14 @@ fn spawn(mut command: Command, request: &Request) -> Result<Child> {
 fn reap_until(wanted: u32) -> Result<i32> {
     loop {
         match wait(WaitOptions::empty()) {
-            Ok(Some((pid, status))) if is(pid, wanted) => return Ok(code(status)),
+            Ok(Some((pid, status))) if is_child(pid, wanted) => return Ok(code(status)),
             Ok(_) | Err(Errno::INTR) => {}
             Err(why) => return Err(why).context("cannot wait for the command"),
         }
     }
 }
 
-fn is(pid: Pid, wanted: u32) -> bool {
+fn is_child(pid: Pid, wanted: u32) -> bool {
     u32::try_from(pid.as_raw_nonzero().get()).is_ok_and(|pid| pid == wanted)
 }
 

@@ -6,12 +6,12 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use nodeward_lab_agent::wire::{Frame, Size};
+use nodeward_lab_agent::protocol::{Frame, TerminalSize};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcgetwinsize, tcsetwinsize};
 
 /// Opens a terminal of a size. Returns the host's end and the command's.
-pub fn terminal(size: Size) -> Result<(File, File)> {
+pub fn open_terminal(size: TerminalSize) -> Result<(File, File)> {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     grantpt(&ours)?;
     unlockpt(&ours)?;
@@ -27,25 +27,25 @@ fn open(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().read(true).write(true).open(path)
 }
 
-fn resize(terminal: &File, size: Size) -> rustix::io::Result<()> {
+fn resize(terminal: &File, size: TerminalSize) -> rustix::io::Result<()> {
     let before = tcgetwinsize(terminal)?;
     tcsetwinsize(terminal, Winsize { ws_row: size.rows, ws_col: size.columns, ..before })
 }
 
 /// Starts to forward input from the host, until the host ends it.
-pub fn feed(port: &File, to: OwnedFd) -> Result<()> {
+pub fn forward_input(port: &File, to: OwnedFd) -> Result<()> {
     let mut port = port.try_clone().context("cannot read the host's input")?;
     std::thread::spawn(move || {
         let mut to = Some(File::from(to));
         while let Ok(frame) = Frame::read_from(&mut port) {
-            hand_on(frame, &mut to);
+            apply_frame(frame, &mut to);
         }
     });
     Ok(())
 }
 
 /// Forwards a frame. A command that no longer reads is no error; its input is dropped.
-fn hand_on(frame: Frame, to: &mut Option<File>) {
+fn apply_frame(frame: Frame, to: &mut Option<File>) {
     let Some(file) = to else { return };
     let taken = match frame {
         Frame::Stdin(bytes) if !bytes.is_empty() => file.write_all(&bytes).is_ok(),

@@ -6,4 +6,4 @@
 
 #![forbid(unsafe_code)]
 
-pub mod wire;
+pub mod protocol;

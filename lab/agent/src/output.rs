@@ -11,44 +11,49 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result};
-use nodeward_lab_agent::wire::Frame;
+use nodeward_lab_agent::protocol::Frame;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 const PIECE_BYTES: usize = 64 << 10;
 /// Maximum number of bytes forwarded of a stream after the command has ended. Pipes have 64 KiB by
 /// default and 1 MiB at most, unless root asks for more; a terminal has less.
-const LEFT_BYTES_MAX: usize = 1 << 20;
+const TRAILING_BYTES_MAX: usize = 1 << 20;
 
 /// Threads that forward one stream each.
-pub struct Carriers {
+pub struct OutputForwarder {
     to_host: Arc<Mutex<File>>,
     threads: Vec<JoinHandle<()>>,
     /// Closed when the command has ended; every thread sees that at the other end.
-    runs: PipeWriter,
-    ended: PipeReader,
+    running_pipe: PipeWriter,
+    ended_pipe: PipeReader,
 }
 
-impl Carriers {
+impl OutputForwarder {
     pub fn new(port: &File) -> Result<Self> {
         let to_host = port.try_clone().context("cannot share the port to the host")?;
         let (ended, runs) = pipe().context("cannot make a pipe")?;
-        Ok(Self { to_host: Arc::new(Mutex::new(to_host)), threads: Vec::new(), runs, ended })
+        Ok(Self {
+            to_host: Arc::new(Mutex::new(to_host)),
+            threads: Vec::new(),
+            running_pipe: runs,
+            ended_pipe: ended,
+        })
     }
 
     /// Starts to forward a stream, in frames of one kind.
-    pub fn carry<R>(&mut self, stream: R, frame: fn(Vec<u8>) -> Frame) -> Result<()>
+    pub fn forward<R>(&mut self, stream: R, frame: fn(Vec<u8>) -> Frame) -> Result<()>
     where
         R: Read + AsFd + Send + 'static,
     {
-        let ended = self.ended.try_clone().context("cannot share a pipe")?;
+        let ended = self.ended_pipe.try_clone().context("cannot share a pipe")?;
         let to_host = Arc::clone(&self.to_host);
         self.threads.push(thread::spawn(move || {
             let send = |bytes: &[u8]| {
                 let mut port = to_host.lock().unwrap_or_else(PoisonError::into_inner);
                 frame(bytes.to_vec()).write_to(&mut *port)
             };
-            if let Err(why) = pump(stream, &ended, send) {
+            if let Err(why) = forward_until_end(stream, &ended, send) {
                 eprintln!("nodeward-lab-init: output is lost: {why}");
             }
         }));
@@ -57,7 +62,7 @@ impl Carriers {
 
     /// Forwards the remaining output after the command has ended.
     pub fn finish(self) {
-        drop(self.runs);
+        drop(self.running_pipe);
         for thread in self.threads {
             // A thread that panicked has said so.
             let _ = thread.join();
@@ -66,13 +71,13 @@ impl Carriers {
 }
 
 /// Sends data until the stream ends, or until nothing remains after the command has ended.
-fn pump(
+fn forward_until_end(
     mut stream: impl Read + AsFd,
     ended: &PipeReader,
     mut send: impl FnMut(&[u8]) -> IoResult<()>,
 ) -> IoResult<()> {
     let mut piece = vec![0; PIECE_BYTES];
-    let (mut over, mut left) = (false, LEFT_BYTES_MAX);
+    let (mut over, mut left) = (false, TRAILING_BYTES_MAX);
     while left > 0 {
         over = over || has_ended(&stream, ended)?;
         match (is_ready(&stream)?, over) {
@@ -133,7 +138,7 @@ mod tests {
         let mut sent = Vec::new();
         thread::scope(|scope| {
             let carrier = scope.spawn(|| {
-                pump(stream, &ended, |bytes| {
+                forward_until_end(stream, &ended, |bytes| {
                     thread::yield_now();
                     sent.extend_from_slice(bytes);
                     Ok(())
@@ -154,12 +159,12 @@ mod tests {
         let (ended, runs) = pipe().unwrap();
         drop(runs);
         let mut sent = 0;
-        pump(File::open("/dev/zero").unwrap(), &ended, |bytes| {
+        forward_until_end(File::open("/dev/zero").unwrap(), &ended, |bytes| {
             sent += bytes.len();
             Ok(())
         })
         .unwrap();
         // 1 MiB in pieces of 64 KiB.
-        assert_eq!(sent, LEFT_BYTES_MAX);
+        assert_eq!(sent, TRAILING_BYTES_MAX);
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use nodeward_lab_agent::wire::PORT_NAME;
+use nodeward_lab_agent::protocol::PORT_NAME;
 
 /// Directory in which the kernel lists its serial ports by device name.
 const PORTS: &str = "/sys/class/virtio-ports";

@@ -12,19 +12,21 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 
 use nodeward_lab_counts::mark::Mark;
-use nodeward_lab_counts::{Area, CONTROL, MappedWords, Reader, SLOTS, Shape, WORD_BYTES};
+use nodeward_lab_counts::{
+    CONTROL, CountsLayout, CountsReader, CpuArea, MappedWords, SLOTS, WORD_BYTES,
+};
 use rustix::fs::{FallocateFlags, fallocate};
 
-use crate::llc::Llc;
-use crate::places::{Place, Places, Telling, is_frame};
-use crate::price::Debt;
-use crate::spaces::Spaces;
-use crate::translations::Translations;
+use crate::address_spaces::AddressSpaceTable;
+use crate::cache_model::CacheModel;
+use crate::memory_map::{FrameLocation, PhysicalAddressKind, PhysicalMemoryMap, is_node_row};
+use crate::miss_delay::PendingDelay;
+use crate::translations::TranslationCache;
 
 /// Addresses of programs are below this.
-const PROGRAMS_END: u64 = 1 << 47;
+const USER_ADDRESS_END: u64 = 1 << 47;
 /// Mask of the page table root in CR3.
-const ROOT: u64 = 0x000f_ffff_ffff_f000;
+const CR3_ROOT_MASK: u64 = 0x000f_ffff_ffff_f000;
 const LINE_BITS: u32 = 6;
 const LINES_IN_FRAME: u64 = 64;
 
@@ -32,73 +34,73 @@ const LINES_IN_FRAME: u64 = 64;
 /// below.
 const BY_FRAME: u32 = 1 << 8;
 /// The CPU has to determine its state before it counts again.
-const UNSETTLED: u32 = 1 << 16;
+const UNRESOLVED: u32 = 1 << 16;
 /// The CPU is determining its state.
-const SETTLING: u32 = 2 << 16;
+const RESOLVING: u32 = 2 << 16;
 /// The CPU does not count.
-const OFF: u32 = 3 << 16;
+const NOT_COUNTING: u32 = 3 << 16;
 
 /// The state of a running machine.
 #[derive(Debug)]
-pub struct Counter {
+pub struct AccessCounter {
     file: File,
     words: MappedWords,
-    shape: Shape,
+    layout: CountsLayout,
     frames_start: usize,
-    places: Places,
-    cpus: Vec<Option<Cpu>>,
+    memory_map: PhysicalMemoryMap,
+    cpus: Vec<Option<VcpuState>>,
     /// Caches by node.
-    caches: Vec<Llc>,
+    caches: Vec<CacheModel>,
     /// Protects changes of the table of address spaces and of the control words.
-    changes: Mutex<()>,
+    table_lock: Mutex<()>,
 }
 
 /// The state of a CPU, on cache lines of its own, two at a time as CPUs fetch them: threads that
 /// shared one slowed each other down.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Cpu {
+struct VcpuState {
     node: usize,
-    area: Area,
+    area: CpuArea,
     state: AtomicU32,
     /// CR3, or 0 if it is not known yet.
-    space: AtomicU64,
+    address_space: AtomicU64,
     /// Whether CR3 changed since it was read.
-    switched: AtomicBool,
-    translations: Translations,
+    cr3_written: AtomicBool,
+    translations: TranslationCache,
     /// The last line accessed. An immediate repetition needs no lookup: the CPU still has the line.
     last_line: AtomicU64,
     /// Cost of a miss, by column.
-    price_ns: Vec<u64>,
-    debt: Debt,
+    miss_delay_ns: Vec<u64>,
+    pending_delay: PendingDelay,
 }
 
-impl Cpu {
-    fn new(shape: &Shape, number: usize, node: u32) -> Self {
+impl VcpuState {
+    fn new(shape: &CountsLayout, number: usize, node: u32) -> Self {
         let node = node as usize;
-        let mut price_ns = shape.price_ns.get(node).cloned().unwrap_or_default();
+        let mut price_ns = shape.miss_delay_ns.get(node).cloned().unwrap_or_default();
         price_ns.resize(shape.columns(), 0);
         Self {
             node,
             area: shape.area(number),
-            state: AtomicU32::new(UNSETTLED),
-            space: AtomicU64::new(0),
-            switched: AtomicBool::new(true),
-            translations: Translations::new(),
+            state: AtomicU32::new(UNRESOLVED),
+            address_space: AtomicU64::new(0),
+            cr3_written: AtomicBool::new(true),
+            translations: TranslationCache::new(),
             last_line: AtomicU64::new(u64::MAX),
-            price_ns,
-            debt: Debt::default(),
+            miss_delay_ns: price_ns,
+            pending_delay: PendingDelay::default(),
         }
     }
 }
 
-impl Counter {
+impl AccessCounter {
     /// Opens a prepared file; `interface` is the version of the emulator's interface.
     ///
     /// # Errors
     /// If it is not a file of counts.
-    pub fn open(path: &Path, telling: Telling, interface: u64) -> Result<Self> {
-        let shape = Reader::open(path)?.shape().clone();
+    pub fn open(path: &Path, telling: PhysicalAddressKind, interface: u64) -> Result<Self> {
+        let shape = CountsReader::open(path)?.layout().clone();
         let file = File::options().read(true).write(true).open(path)?;
         let bytes = shape.file_bytes();
         if file.metadata()?.len() < bytes {
@@ -108,18 +110,18 @@ impl Counter {
         let mut number = 0..;
         let mut cpu = |node: &Option<u32>| {
             let node = (*node)?;
-            Some(Cpu::new(&shape, number.next()?, node))
+            Some(VcpuState::new(&shape, number.next()?, node))
         };
-        let cpus = shape.places.iter().map(&mut cpu).collect();
+        let cpus = shape.cpu_slots.iter().map(&mut cpu).collect();
         let counter = Self {
             file,
             frames_start: shape.frames_start(),
-            places: Places::new(&shape, telling),
+            memory_map: PhysicalMemoryMap::new(&shape, telling),
             cpus,
-            caches: (0..shape.nodes()).map(|_| Llc::new(shape.llc)).collect(),
-            changes: Mutex::new(()),
+            caches: (0..shape.nodes()).map(|_| CacheModel::new(shape.llc)).collect(),
+            table_lock: Mutex::new(()),
             words,
-            shape,
+            layout: shape,
         };
         counter.word(CONTROL.writer).store(interface, Release);
         Ok(counter)
@@ -135,11 +137,13 @@ impl Counter {
         word.store(word.load(Relaxed) + count, Relaxed);
     }
 
-    fn spaces(&self) -> Spaces<'_> {
-        Spaces(&self.words.all()[self.shape.space(0)..self.shape.space(SLOTS)])
+    fn address_spaces(&self) -> AddressSpaceTable<'_> {
+        AddressSpaceTable(
+            &self.words.all()[self.layout.space_word(0)..self.layout.space_word(SLOTS)],
+        )
     }
 
-    fn cpu(&self, place: usize) -> Option<&Cpu> {
+    fn cpu(&self, place: usize) -> Option<&VcpuState> {
         self.cpus.get(place)?.as_ref()
     }
 
@@ -147,41 +151,41 @@ impl Counter {
     pub fn access(&self, place: usize, address: u64, ask: impl FnOnce() -> Option<u64>) {
         let Some(cpu) = self.cpu(place) else { return };
         let mut state = cpu.state.load(Acquire);
-        if state == UNSETTLED {
-            state = self.settle(cpu);
+        if state == UNRESOLVED {
+            state = self.resolve_state(cpu);
         }
-        if state >= UNSETTLED || address >= PROGRAMS_END {
+        if state >= UNRESOLVED || address >= USER_ADDRESS_END {
             return;
         }
         let asked = || {
-            self.add(cpu.area.asked(), 1);
-            ask().map(|physical| self.places.of(physical))
+            self.add(cpu.area.lookups(), 1);
+            ask().map(|physical| self.memory_map.locate(physical))
         };
-        let Some(place) = cpu.translations.place(address, asked) else { return };
+        let Some(place) = cpu.translations.lookup(address, asked) else { return };
         let cell = cpu.area.cell((state % BY_FRAME) as usize, place.column);
         self.add(cell, 1);
-        let missed = self.misses(cpu, place, address);
+        let missed = self.is_miss(cpu, place, address);
         if missed {
             self.add(cell + 1, 1);
         }
-        if state & BY_FRAME != 0 && is_frame(place.row) {
+        if state & BY_FRAME != 0 && is_node_row(place.row) {
             self.count_frame(cpu.node, place.row, missed);
         }
     }
 
     /// Looks up a line in the cache and charges for a miss. Returns whether it missed.
-    fn misses(&self, cpu: &Cpu, place: Place, address: u64) -> bool {
+    fn is_miss(&self, cpu: &VcpuState, place: FrameLocation, address: u64) -> bool {
         let line = place.row * LINES_IN_FRAME + (address >> LINE_BITS) % LINES_IN_FRAME;
         if cpu.last_line.load(Relaxed) == line {
             return false;
         }
         cpu.last_line.store(line, Relaxed);
-        if self.caches[cpu.node].hit(line) {
+        if self.caches[cpu.node].access(line) {
             return false;
         }
-        let price_ns = cpu.price_ns[place.column];
+        let price_ns = cpu.miss_delay_ns[place.column];
         if price_ns > 0
-            && let Some(held_ns) = cpu.debt.charge(price_ns)
+            && let Some(held_ns) = cpu.pending_delay.add_miss(price_ns)
         {
             self.add(cpu.area.held_ns(), held_ns);
         }
@@ -199,32 +203,32 @@ impl Counter {
 
     /// Determines a CPU's state. Another CPU may invalidate it again meanwhile.
     #[cold]
-    fn settle(&self, cpu: &Cpu) -> u32 {
+    fn resolve_state(&self, cpu: &VcpuState) -> u32 {
         loop {
-            cpu.state.store(SETTLING, Release);
+            cpu.state.store(RESOLVING, Release);
             let state = {
-                let _changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-                self.renew(cpu);
+                let _changes = self.table_lock.lock().unwrap_or_else(PoisonError::into_inner);
+                self.reset_if_stale(cpu);
                 self.state_of(cpu)
             };
-            if cpu.state.compare_exchange(SETTLING, state, AcqRel, Acquire).is_ok() {
+            if cpu.state.compare_exchange(RESOLVING, state, AcqRel, Acquire).is_ok() {
                 return state;
             }
         }
     }
 
-    fn state_of(&self, cpu: &Cpu) -> u32 {
+    fn state_of(&self, cpu: &VcpuState) -> u32 {
         if self.word(CONTROL.counting).load(Relaxed) == 0 {
-            return OFF;
+            return NOT_COUNTING;
         }
-        let slot = self.spaces().slot_of(cpu.space.load(Relaxed));
+        let slot = self.address_spaces().slot_of(cpu.address_space.load(Relaxed));
         let by_frame =
-            self.shape.per_frame && self.word(self.shape.by_frame(slot)).load(Relaxed) == 1;
+            self.layout.per_frame && self.word(self.layout.by_frame_word(slot)).load(Relaxed) == 1;
         slot as u32 | if by_frame { BY_FRAME } else { 0 }
     }
 
     /// Clears a CPU's counts if they are from before the last zeroing.
-    fn renew(&self, cpu: &Cpu) {
+    fn reset_if_stale(&self, cpu: &VcpuState) {
         let epoch = self.word(CONTROL.epoch).load(Relaxed);
         if self.word(cpu.area.start).load(Relaxed) != epoch {
             self.words.all()[cpu.area.counts()].iter().for_each(|word| word.store(0, Relaxed));
@@ -233,55 +237,55 @@ impl Counter {
     }
 
     /// Handles a CPU's flush of translations.
-    pub fn dropped(&self, place: usize) {
+    pub fn on_tlb_flush(&self, place: usize) {
         if let Some(cpu) = self.cpu(place) {
-            cpu.translations.drop_all();
+            cpu.translations.flush();
         }
     }
 
     /// Handles a CPU's change of CR3.
-    pub fn switched(&self, place: usize) {
+    pub fn on_cr3_write(&self, place: usize) {
         if let Some(cpu) = self.cpu(place) {
-            cpu.translations.drop_all();
-            cpu.switched.store(true, Relaxed);
+            cpu.translations.flush();
+            cpu.cr3_written.store(true, Relaxed);
         }
     }
 
     /// Handles a CPU's return from the kernel, perhaps to another address space; `cr3` reads that
     /// register.
-    pub fn leaving(&self, place: usize, cr3: impl FnOnce() -> Option<u64>) {
+    pub fn on_kernel_exit(&self, place: usize, cr3: impl FnOnce() -> Option<u64>) {
         let Some(cpu) = self.cpu(place) else { return };
-        if cpu.switched.load(Relaxed)
+        if cpu.cr3_written.load(Relaxed)
             && let Some(cr3) = cr3()
         {
-            cpu.switched.store(false, Relaxed);
-            if cpu.space.swap(cr3 & ROOT, Relaxed) != cr3 & ROOT {
-                cpu.state.store(UNSETTLED, Release);
+            cpu.cr3_written.store(false, Relaxed);
+            if cpu.address_space.swap(cr3 & CR3_ROOT_MASK, Relaxed) != cr3 & CR3_ROOT_MASK {
+                cpu.state.store(UNRESOLVED, Release);
             }
         }
     }
 
     /// Handles a mark of a program; `cr3` reads the CPU's register.
-    pub fn marked(&self, place: usize, mark: Mark, cr3: impl FnOnce() -> Option<u64>) {
+    pub fn on_mark(&self, place: usize, mark: Mark, cr3: impl FnOnce() -> Option<u64>) {
         let Some(cpu) = self.cpu(place) else { return };
-        let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let changes = self.table_lock.lock().unwrap_or_else(PoisonError::into_inner);
         match mark {
             Mark::Start => self.word(CONTROL.counting).store(1, Relaxed),
             Mark::Stop => self.word(CONTROL.counting).store(0, Relaxed),
             Mark::Zero => self.zero(),
             Mark::Attach(slot) => {
                 let Some(cr3) = cr3() else { return };
-                cpu.space.store(cr3 & ROOT, Relaxed);
-                self.spaces().attach(cr3 & ROOT, slot.into());
+                cpu.address_space.store(cr3 & CR3_ROOT_MASK, Relaxed);
+                self.address_spaces().attach(cr3 & CR3_ROOT_MASK, slot.into());
             }
-            Mark::Detach(slot) => self.spaces().detach(slot.into()),
+            Mark::Detach(slot) => self.address_spaces().detach(slot.into()),
             Mark::ByFrame(slot) => {
-                self.word(self.shape.by_frame(slot.into())).store(1, Relaxed);
+                self.word(self.layout.by_frame_word(slot.into())).store(1, Relaxed);
             }
         }
         drop(changes);
         for cpu in self.cpus.iter().flatten() {
-            cpu.state.store(UNSETTLED, Release);
+            cpu.state.store(UNRESOLVED, Release);
         }
     }
 
@@ -290,7 +294,7 @@ impl Counter {
     fn zero(&self) {
         self.word(CONTROL.epoch).fetch_add(1, Relaxed);
         let start = (self.frames_start * WORD_BYTES) as u64;
-        let bytes = self.shape.file_bytes() - start;
+        let bytes = self.layout.file_bytes() - start;
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         if fallocate(&self.file, flags, start, bytes).is_err() {
             self.words.all()[self.frames_start..].iter().for_each(|word| word.store(0, Relaxed));
@@ -302,7 +306,9 @@ impl Counter {
 mod tests {
     use std::os::unix::fs::FileExt;
 
-    use nodeward_lab_counts::{Cell, Counts, FileWords, FrameCount, Frames, Llc as Size};
+    use nodeward_lab_counts::{
+        AccessCount, CacheGeometry as Size, CounterSnapshot, FileWords, FrameCount, FrameRange,
+    };
     use tempfile::NamedTempFile;
 
     use super::*;
@@ -311,36 +317,37 @@ mod tests {
 
     /// Returns a shape with CPUs on nodes 0 and 1 with 1000 frames each, and an empty place between
     /// them.
-    fn shape() -> Shape {
-        let frames = |first, node| Frames { first, count: 1000, node };
-        Shape {
-            places: vec![Some(0), None, Some(1)],
+    fn shape() -> CountsLayout {
+        let frames = |first, node| FrameRange { first_frame: first, frame_count: 1000, node };
+        CountsLayout {
+            cpu_slots: vec![Some(0), None, Some(1)],
             memory: vec![frames(0, 0), frames(1000, 1)],
             llc: Size { bytes: 64 * 64, ways: 4 },
-            price_ns: vec![vec![0, 100], vec![200, 0]],
+            miss_delay_ns: vec![vec![0, 100], vec![200, 0]],
             per_frame: true,
         }
     }
 
-    struct Bench {
-        counter: Counter,
-        reader: Reader<FileWords>,
+    struct CounterFixture {
+        counter: AccessCounter,
+        reader: CountsReader<FileWords>,
         _file: NamedTempFile,
     }
 
-    fn bench() -> Bench {
+    fn bench() -> CounterFixture {
         let file = NamedTempFile::new().unwrap();
-        file.as_file().write_all_at(&shape().head(), 0).unwrap();
+        file.as_file().write_all_at(&shape().encode_header(), 0).unwrap();
         file.as_file().set_len(shape().file_bytes()).unwrap();
-        let counter = Counter::open(file.path(), Telling::AsTheGuest, 3).unwrap();
-        Bench { counter, reader: Reader::open(file.path()).unwrap(), _file: file }
+        let counter =
+            AccessCounter::open(file.path(), PhysicalAddressKind::GuestPhysical, 3).unwrap();
+        CounterFixture { counter, reader: CountsReader::open(file.path()).unwrap(), _file: file }
     }
 
-    impl Bench {
+    impl CounterFixture {
         /// Runs a program on the CPU of a place in an address space.
         fn run(&self, place: usize, space: u64) {
-            self.counter.switched(place);
-            self.counter.leaving(place, || Some(space | 0x7)); // low bits are not the root
+            self.counter.on_cr3_write(place);
+            self.counter.on_kernel_exit(place, || Some(space | 0x7)); // low bits are not the root
         }
 
         /// Reads a line of each page of a range; physical and virtual addresses are equal.
@@ -351,18 +358,18 @@ mod tests {
         }
 
         fn mark(&self, mark: Mark, space: u64) {
-            self.counter.marked(0, mark, || Some(space));
+            self.counter.on_mark(0, mark, || Some(space));
         }
 
-        fn now(&self) -> Counts {
-            self.reader.now().unwrap()
+        fn snapshot(&self) -> CounterSnapshot {
+            self.reader.snapshot().unwrap()
         }
 
         /// Returns the accesses of a slot by CPU and column.
         fn accesses(&self, slot: usize) -> Vec<[u64; 3]> {
-            let counts = self.now();
+            let counts = self.snapshot();
             let Some(slot) = counts.slot(slot) else { return vec![[0; 3]; 2] };
-            let row = |row: &Vec<Cell>| [0, 1, 2].map(|column| row[column].accesses);
+            let row = |row: &Vec<AccessCount>| [0, 1, 2].map(|column| row[column].accesses);
             slot.cells.iter().map(row).collect()
         }
     }
@@ -386,7 +393,7 @@ mod tests {
         assert_eq!(bench.accesses(64), [[10, 10, 0], [0, 0, 0]]);
         assert_eq!(bench.accesses(65), [[1, 0, 2], [10, 20, 0]]);
         assert_eq!(bench.accesses(0), [[0; 3]; 2]);
-        assert_eq!(bench.now().slot(65).unwrap().space, Some(0x20000));
+        assert_eq!(bench.snapshot().slot(65).unwrap().space, Some(0x20000));
     }
 
     /// Goal: marks take effect at once and on every CPU: attach, detach, stop, start, zero.
@@ -400,7 +407,7 @@ mod tests {
         bench.read(0, 0..2);
         bench.read(2, 0..4);
         bench.mark(Mark::Stop, 0x10000);
-        assert!(!bench.now().counting);
+        assert!(!bench.snapshot().counting);
         bench.read(2, 0..100);
         bench.mark(Mark::Start, 0x10000);
         bench.read(2, 0..8);
@@ -423,9 +430,9 @@ mod tests {
         let on = |frame: u64| move || Some(frame * PAGE);
         bench.counter.access(0, 5 * PAGE, on(1));
         bench.counter.access(0, 5 * PAGE, || panic!("it is known"));
-        bench.counter.dropped(2);
+        bench.counter.on_tlb_flush(2);
         bench.counter.access(0, 5 * PAGE, || panic!("another CPU dropped it"));
-        bench.counter.dropped(0);
+        bench.counter.on_tlb_flush(0);
         bench.counter.access(0, 5 * PAGE, on(1001));
         assert_eq!(bench.accesses(64), [[3, 1, 0], [0, 0, 0]]);
     }
@@ -441,15 +448,15 @@ mod tests {
             bench.read(0, 900..1000);
             bench.read(0, 1000..1100);
         }
-        let counts = bench.now();
+        let counts = bench.snapshot();
         let cells = &counts.slot(64).unwrap().cells[0];
-        assert_eq!(cells[..2], [Cell { accesses: 200, misses: 200 }; 2]);
+        assert_eq!(cells[..2], [AccessCount { accesses: 200, misses: 200 }; 2]);
         // 200 remote misses at 100 ns; charged in pieces of 20, which is 2 us.
         assert_eq!(counts.held_ns, [20_000, 0]);
         bench.counter.access(0, 1099 * PAGE + 8, || None);
-        let counts = bench.now();
+        let counts = bench.snapshot();
         let cell = counts.slot(64).unwrap().cells[0][1];
-        assert_eq!(cell, Cell { accesses: 201, misses: 200 }); // the same line again
+        assert_eq!(cell, AccessCount { accesses: 201, misses: 200 }); // the same line again
     }
 
     /// Goal: frames are counted for the chosen slots, by node, until zeroed.
@@ -465,8 +472,8 @@ mod tests {
         bench.run(2, 0x10000);
         bench.read(2, 1001..1002);
         bench.read(2, 3000..3001); // no frame
-        let cell = |accesses, misses| Cell { accesses, misses };
-        let count = |frame, home, by: [Cell; 2]| FrameCount { frame, home, by: by.to_vec() };
+        let cell = |accesses, misses| AccessCount { accesses, misses };
+        let count = |frame, home, by: [AccessCount; 2]| FrameCount { frame, home, by: by.to_vec() };
         let one = [cell(1, 1), cell(0, 0)];
         let expected = [
             count(998, 0, one),
@@ -483,9 +490,9 @@ mod tests {
     #[test]
     fn other_files_are_refused() {
         let file = NamedTempFile::new().unwrap();
-        assert!(Counter::open(file.path(), Telling::AsTheGuest, 3).is_err());
-        file.as_file().write_all_at(&shape().head(), 0).unwrap();
-        assert!(Counter::open(file.path(), Telling::AsTheGuest, 3).is_err());
+        assert!(AccessCounter::open(file.path(), PhysicalAddressKind::GuestPhysical, 3).is_err());
+        file.as_file().write_all_at(&shape().encode_header(), 0).unwrap();
+        assert!(AccessCounter::open(file.path(), PhysicalAddressKind::GuestPhysical, 3).is_err());
     }
 
     /// Goal: CPUs that count concurrently, while marks arrive, lose nothing.

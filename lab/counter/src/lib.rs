@@ -5,12 +5,12 @@
 //! Loaded as `-plugin libnodeward_lab_counter.so,counts=FILE`. The file is prepared by the lab
 //! (`nodeward_lab_counts::Shape`) and holds all other parameters.
 
+mod address_spaces;
+mod cache_model;
 mod counter;
 mod decode;
-mod llc;
-mod places;
-mod price;
-mod spaces;
+mod memory_map;
+mod miss_delay;
 #[allow(unsafe_code, reason = "the room that speaks to the emulator")]
 mod sys;
 mod translations;

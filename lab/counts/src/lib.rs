@@ -5,17 +5,18 @@
 //! inside the machine as the memory of a device. Programs control the counter by
 //! [marks](mark::Mark).
 
-mod counts;
-mod guest;
+mod ivshmem;
+mod layout;
 pub mod mark;
 mod reader;
-mod shape;
+mod snapshot;
 #[allow(unsafe_code, reason = "the room for memory that the emulator writes, and for marks")]
 mod sys;
 
-pub use counts::{Cell, Counts, FrameCount, Locality, SlotCounts};
-pub use reader::{FileWords, Reader, Words};
-pub use shape::{
-    Area, CHOSEN, CONTROL, Control, FRAME_BYTES, Frames, Llc, SLOTS, Shape, WORD_BYTES,
+pub use layout::{
+    CONTROL, CacheGeometry, ControlWords, CountsLayout, CpuArea, FRAME_BYTES, FrameRange,
+    SELECTABLE_SLOTS, SLOTS, WORD_BYTES,
 };
+pub use reader::{CountsReader, FileWords, WordSource};
+pub use snapshot::{AccessCount, CounterSnapshot, FrameCount, Locality, SlotCounts};
 pub use sys::MappedWords;

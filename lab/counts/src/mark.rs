@@ -4,7 +4,7 @@
 //! A mark is a `nop` with an operand that no compiler writes: 0f 1f 80 and the letters NW, the
 //! request, and the slot.
 
-use crate::shape::CHOSEN;
+use crate::layout::SELECTABLE_SLOTS;
 use crate::sys;
 
 const NOP: [u8; 5] = [0x0f, 0x1f, 0x80, b'N', b'W'];
@@ -58,7 +58,7 @@ impl Mark {
     }
 
     fn of_parts(what: u8, slot: u8) -> Option<Self> {
-        let has_slot = CHOSEN.contains(&usize::from(slot));
+        let has_slot = SELECTABLE_SLOTS.contains(&usize::from(slot));
         match what {
             1 => Some(Self::Start),
             2 => Some(Self::Stop),
@@ -74,11 +74,14 @@ impl Mark {
 /// Executes a mark.
 ///
 /// # Panics
-/// If its slot cannot be chosen (see [`CHOSEN`]).
+/// If its slot cannot be chosen (see [`SELECTABLE_SLOTS`]).
 pub fn mark(mark: Mark) {
     let (what, slot) = mark.parts();
     let has_slot = matches!(mark, Mark::Start | Mark::Stop | Mark::Zero);
-    assert!(has_slot || CHOSEN.contains(&usize::from(slot)), "slot {slot} cannot be chosen");
+    assert!(
+        has_slot || SELECTABLE_SLOTS.contains(&usize::from(slot)),
+        "slot {slot} cannot be chosen"
+    );
     sys::execute(usize::from(what - 1), usize::from(slot));
 }
 

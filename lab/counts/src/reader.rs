@@ -6,14 +6,14 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::counts::{Cell, Counts, FrameCount, SlotCounts};
-use crate::shape::{CONTROL, SLOTS, Shape, WORD_BYTES};
+use crate::layout::{CONTROL, CountsLayout, SLOTS, WORD_BYTES};
+use crate::snapshot::{AccessCount, CounterSnapshot, FrameCount, SlotCounts};
 
 /// Number of words of frames read at once.
 const PIECE: usize = 1 << 16;
 
 /// A file of counts, or its equivalent inside the machine.
-pub trait Words {
+pub trait WordSource {
     /// Returns a range of words.
     ///
     /// # Errors
@@ -25,7 +25,7 @@ pub trait Words {
 #[derive(Debug)]
 pub struct FileWords(File);
 
-impl Words for FileWords {
+impl WordSource for FileWords {
     fn words(&self, range: Range<usize>) -> Result<Vec<u64>> {
         let mut bytes = vec![0; range.len() * WORD_BYTES];
         self.0.read_exact_at(&mut bytes, (range.start * WORD_BYTES) as u64)?;
@@ -36,12 +36,12 @@ impl Words for FileWords {
 
 /// Reads counts of one machine.
 #[derive(Debug)]
-pub struct Reader<W> {
+pub struct CountsReader<W> {
     words: W,
-    shape: Shape,
+    shape: CountsLayout,
 }
 
-impl Reader<FileWords> {
+impl CountsReader<FileWords> {
     /// Opens a file of counts.
     ///
     /// # Errors
@@ -51,18 +51,18 @@ impl Reader<FileWords> {
     }
 }
 
-impl<W: Words> Reader<W> {
+impl<W: WordSource> CountsReader<W> {
     /// Creates a reader of these words.
     ///
     /// # Errors
     /// If they are not counts.
     pub fn new(words: W) -> Result<Self> {
-        let shape = Shape::read(|range| words.words(range))?;
+        let shape = CountsLayout::decode_header(|range| words.words(range))?;
         Ok(Self { words, shape })
     }
 
     /// Returns the shape of the machine.
-    pub fn shape(&self) -> &Shape {
+    pub fn layout(&self) -> &CountsLayout {
         &self.shape
     }
 
@@ -78,13 +78,14 @@ impl<W: Words> Reader<W> {
     ///
     /// # Errors
     /// If the words cannot be read.
-    pub fn now(&self) -> Result<Counts> {
+    pub fn snapshot(&self) -> Result<CounterSnapshot> {
         let shape = &self.shape;
-        let cpu_nodes = shape.cpus();
+        let cpu_nodes = shape.cpu_nodes();
         let epoch = self.word(CONTROL.epoch)?;
-        let areas: Result<Vec<_>> = (0..cpu_nodes.len()).map(|cpu| self.area(cpu, epoch)).collect();
+        let areas: Result<Vec<_>> =
+            (0..cpu_nodes.len()).map(|cpu| self.cpu_counts(cpu, epoch)).collect();
         let areas = areas?;
-        let spaces = self.words.words(shape.space(0)..shape.space(SLOTS))?;
+        let spaces = self.words.words(shape.space_word(0)..shape.space_word(SLOTS))?;
         let slot = |slot: usize| SlotCounts {
             slot,
             space: Some(spaces[slot]).filter(|&space| space != 0),
@@ -94,7 +95,7 @@ impl<W: Words> Reader<W> {
             let mut cells = counts.cells.iter().flatten();
             counts.space.is_some() || cells.any(|cell| cell.accesses > 0)
         };
-        Ok(Counts {
+        Ok(CounterSnapshot {
             counting: self.word(CONTROL.counting)? == 1,
             cpu_nodes,
             held_ns: areas.iter().map(|area| area.held_ns).collect(),
@@ -114,9 +115,10 @@ impl<W: Words> Reader<W> {
         let mut found = Vec::new();
         let mut row = 0;
         for part in &self.shape.memory {
-            let mut frame = part.first;
-            while frame < part.first + part.count {
-                let count = ((PIECE / each) as u64).min(part.first + part.count - frame);
+            let mut frame = part.first_frame;
+            while frame < part.first_frame + part.frame_count {
+                let count =
+                    ((PIECE / each) as u64).min(part.first_frame + part.frame_count - frame);
                 let start = self.shape.frame_cell(row, 0);
                 let words = self.words.words(start..start + count as usize * each)?;
                 for (frame, words) in (frame..).zip(words.chunks_exact(each)) {
@@ -134,60 +136,60 @@ impl<W: Words> Reader<W> {
         Ok(self.words.words(at..at + 1)?[0])
     }
 
-    fn area(&self, cpu: usize, epoch: u64) -> Result<AreaCounts> {
+    fn cpu_counts(&self, cpu: usize, epoch: u64) -> Result<CpuCounts> {
         let area = self.shape.area(cpu);
         if self.word(area.start)? != epoch {
-            return Ok(AreaCounts { held_ns: 0, cells: Vec::new() });
+            return Ok(CpuCounts { held_ns: 0, cells: Vec::new() });
         }
         let words = self.words.words(area.cell(0, 0)..area.cell(SLOTS, 0))?;
-        Ok(AreaCounts { held_ns: self.word(area.held_ns())?, cells: cells(&words) })
+        Ok(CpuCounts { held_ns: self.word(area.held_ns())?, cells: cells(&words) })
     }
 }
 
 /// The counts of one CPU; no cells if it has not counted in this epoch yet.
-struct AreaCounts {
+struct CpuCounts {
     held_ns: u64,
-    cells: Vec<Cell>,
+    cells: Vec<AccessCount>,
 }
 
-impl AreaCounts {
-    fn row(&self, slot: usize, columns: usize) -> Vec<Cell> {
+impl CpuCounts {
+    fn row(&self, slot: usize, columns: usize) -> Vec<AccessCount> {
         let row = self.cells.get(slot * columns..(slot + 1) * columns);
-        row.map_or_else(|| vec![Cell::default(); columns], <[Cell]>::to_vec)
+        row.map_or_else(|| vec![AccessCount::default(); columns], <[AccessCount]>::to_vec)
     }
 }
 
-fn cells(words: &[u64]) -> Vec<Cell> {
+fn cells(words: &[u64]) -> Vec<AccessCount> {
     let (pairs, _) = words.as_chunks();
-    pairs.iter().map(|&[accesses, misses]| Cell { accesses, misses }).collect()
+    pairs.iter().map(|&[accesses, misses]| AccessCount { accesses, misses }).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::{Frames, Llc};
+    use crate::layout::{CacheGeometry, FrameRange};
 
-    fn shape() -> Shape {
-        Shape {
-            places: vec![Some(0), None, Some(1)],
+    fn shape() -> CountsLayout {
+        CountsLayout {
+            cpu_slots: vec![Some(0), None, Some(1)],
             memory: vec![
-                Frames { first: 0, count: 40_000, node: 0 },
-                Frames { first: 50_000, count: 40_000, node: 1 },
+                FrameRange { first_frame: 0, frame_count: 40_000, node: 0 },
+                FrameRange { first_frame: 50_000, frame_count: 40_000, node: 1 },
             ],
-            llc: Llc { bytes: 1 << 20, ways: 8 },
-            price_ns: vec![vec![0; 2]; 2],
+            llc: CacheGeometry { bytes: 1 << 20, ways: 8 },
+            miss_delay_ns: vec![vec![0; 2]; 2],
             per_frame: true,
         }
     }
 
-    fn file(words: &[(usize, u64)]) -> Reader<FileWords> {
+    fn file(words: &[(usize, u64)]) -> CountsReader<FileWords> {
         let file = tempfile::NamedTempFile::new().unwrap();
-        file.as_file().write_all_at(&shape().head(), 0).unwrap();
+        file.as_file().write_all_at(&shape().encode_header(), 0).unwrap();
         file.as_file().set_len(shape().file_bytes()).unwrap();
         for (at, word) in words {
             file.as_file().write_all_at(&word.to_le_bytes(), (at * WORD_BYTES) as u64).unwrap();
         }
-        Reader::open(file.path()).unwrap()
+        CountsReader::open(file.path()).unwrap()
     }
 
     /// Goal: counts are read as written, slot by slot; empty slots are left out.
@@ -198,19 +200,22 @@ mod tests {
             (area.cell(3, 0), 10),
             (area.cell(3, 0) + 1, 4),
             (area.held_ns(), 77),
-            (shape.space(3), 0x1000),
-            (shape.space(9), 0x2000),
+            (shape.space_word(3), 0x1000),
+            (shape.space_word(9), 0x2000),
             (CONTROL.writer, 1),
         ]);
         assert!(reader.has_writer().unwrap());
-        assert_eq!(*reader.shape(), shape);
-        let counts = reader.now().unwrap();
+        assert_eq!(*reader.layout(), shape);
+        let counts = reader.snapshot().unwrap();
         assert_eq!((counts.cpu_nodes.as_slice(), counts.counting), (&[0, 1][..], true));
         assert_eq!(counts.held_ns, [0, 77]);
         let slots: Vec<_> = counts.slots.iter().map(|slot| (slot.slot, slot.space)).collect();
         assert_eq!(slots, [(3, Some(0x1000)), (9, Some(0x2000))]);
-        let expected = Cell { accesses: 10, misses: 4 };
-        assert_eq!(counts.slots[0].cells[1], [expected, Cell::default(), Cell::default()]);
+        let expected = AccessCount { accesses: 10, misses: 4 };
+        assert_eq!(
+            counts.slots[0].cells[1],
+            [expected, AccessCount::default(), AccessCount::default()]
+        );
     }
 
     /// Goal: after zeroing, the counts of a CPU that has not counted since are zero.
@@ -218,7 +223,7 @@ mod tests {
     fn counts_of_an_older_epoch_are_zero() {
         let area = shape().area(0);
         let words = [(area.cell(0, 0), 10), (area.held_ns(), 7), (CONTROL.epoch, 1)];
-        let counts = file(&words).now().unwrap();
+        let counts = file(&words).snapshot().unwrap();
         assert_eq!((counts.slots.len(), counts.held_ns.as_slice()), (0, &[0, 0][..]));
     }
 
@@ -228,7 +233,7 @@ mod tests {
         let shape = shape();
         let at = |frame, node| shape.frame_cell(shape.row(frame).unwrap().0, node);
         let reader = file(&[(at(39_999, 1), 5), (at(50_000, 0) + 1, 6), (at(89_999, 1), 7)]);
-        let cell = |accesses, misses| Cell { accesses, misses };
+        let cell = |accesses, misses| AccessCount { accesses, misses };
         let expected = [
             FrameCount { frame: 39_999, home: 0, by: vec![cell(0, 0), cell(5, 0)] },
             FrameCount { frame: 50_000, home: 1, by: vec![cell(0, 6), cell(0, 0)] },

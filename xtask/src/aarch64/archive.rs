@@ -15,18 +15,18 @@ use crate::process;
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// An apt whose state is in `dir`.
-pub struct Archive {
+pub struct AptArchive {
     dir: PathBuf,
 }
 
-impl Archive {
+impl AptArchive {
     /// Creates the directory and its configuration.
-    pub fn open(dir: PathBuf) -> Result<Archive> {
+    pub fn open(dir: PathBuf) -> Result<AptArchive> {
         ensure!(process::find("apt-get").is_some(), "this machine has no apt-get (not Debian)");
-        let machine = process::read(Command::new("dpkg").arg("--print-architecture"))?;
+        let machine = process::stdout_of(Command::new("dpkg").arg("--print-architecture"))?;
         ensure!(machine.trim() == "amd64", "Debian's route works on amd64 only");
         let (sources, acquire) = (sources()?, acquire()?);
-        let archive = Archive { dir };
+        let archive = AptArchive { dir };
         for sub in ["state/lists/partial", "cache/archives/partial"] {
             let sub = archive.dir.join(sub);
             fs::create_dir_all(&sub).with_context(|| format!("creating {}", sub.display()))?;
@@ -43,7 +43,7 @@ impl Archive {
 
     /// Returns the version that apt would install for this machine.
     pub fn candidate(&self, package: &str) -> Result<Option<String>> {
-        let policy = process::read(self.apt("apt-cache").args(["policy", package]))?;
+        let policy = process::stdout_of(self.apt("apt-cache").args(["policy", package]))?;
         Ok(candidate_of(&policy))
     }
 
@@ -92,7 +92,7 @@ fn sources() -> Result<String> {
     let mut targets = Command::new("apt-get");
     targets.args(["indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)"]);
     targets.args(["Created-By: Packages", "Origin: Debian"]);
-    let known = process::read(&mut targets)?;
+    let known = process::stdout_of(&mut targets)?;
     let keys = if Path::new(KEYRING).exists() { KEYRING } else { "" };
     let text = sources_of(&known, keys);
     ensure!(!text.is_empty(), "apt knows no Debian package list; run `apt-get update` once");
@@ -107,7 +107,7 @@ fn sources_of(known: &str, keys: &str) -> String {
 
 /// Returns this machine's download settings (proxies, timeouts), without its sources.
 fn acquire() -> Result<String> {
-    let dump = process::read(Command::new("apt-config").arg("dump"))?;
+    let dump = process::stdout_of(Command::new("apt-config").arg("dump"))?;
     Ok(acquire_of(&dump))
 }
 

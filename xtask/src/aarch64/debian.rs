@@ -14,7 +14,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::TARGET;
-use super::archive::Archive;
+use super::archive::AptArchive;
 use crate::process;
 use crate::workspace::Workspace;
 
@@ -34,7 +34,7 @@ pub fn fetch() -> Result<PathBuf> {
         return Ok(rustc);
     }
     let cache = cache()?;
-    let archive = Archive::open(cache.join("apt"))?;
+    let archive = AptArchive::open(cache.join("apt"))?;
     let rustc = install(&archive, &cache);
     archive.close()?;
     let rustc = rustc?;
@@ -42,7 +42,7 @@ pub fn fetch() -> Result<PathBuf> {
     Ok(rustc)
 }
 
-fn install(archive: &Archive, cache: &Path) -> Result<PathBuf> {
+fn install(archive: &AptArchive, cache: &Path) -> Result<PathBuf> {
     let wanted = Workspace::load()?.rust_version()?.to_owned();
     archive.update()?;
     let (compiler, library) = pick(archive, &wanted)?;
@@ -51,7 +51,7 @@ fn install(archive: &Archive, cache: &Path) -> Result<PathBuf> {
     unpack(&archive.debs()?, cache)
 }
 
-fn pick<'a>(archive: &Archive, wanted: &str) -> Result<(&'a str, &'a str)> {
+fn pick<'a>(archive: &AptArchive, wanted: &str) -> Result<(&'a str, &'a str)> {
     for (compiler, library) in FAMILIES {
         let offered = archive.candidate(compiler)?;
         if offered.is_some_and(|offered| release(&offered) >= release(wanted)) {
@@ -94,14 +94,14 @@ fn write_starter(tree: &Path, starter: &Path) -> Result<PathBuf> {
 
 /// Checks that the compiler starts, is new enough, and has the target.
 fn check(rustc: &Path) -> Result<()> {
-    let words = process::read(Command::new(rustc).arg("--version"))?;
+    let words = process::stdout_of(Command::new(rustc).arg("--version"))?;
     let version = words.split(' ').nth(1).unwrap_or_default();
     let workspace = Workspace::load()?;
     let wanted = workspace.rust_version()?;
     ensure!(release(version) >= release(wanted), "{} is older than {wanted}", words.trim());
     let mut libdir = Command::new(rustc);
     libdir.args(["--print", "target-libdir", "--target", TARGET]);
-    let dir = process::read(&mut libdir)?;
+    let dir = process::stdout_of(&mut libdir)?;
     ensure!(
         Path::new(dir.trim()).is_dir(),
         "{} has no standard library for {TARGET}",

@@ -18,7 +18,7 @@ const PATIENCE: &str = "15s";
 pub fn is_installed() -> bool {
     let mut rustc = Command::new("rustc");
     rustc.args(["--print", "target-libdir", "--target", TARGET]);
-    let dir = process::read(&mut rustc).unwrap_or_default();
+    let dir = process::stdout_of(&mut rustc).unwrap_or_default();
     names(Path::new(dir.trim())).iter().any(|name| {
         let name = name.to_string_lossy();
         name.starts_with("libstd-") && name.ends_with(".rlib")
@@ -58,7 +58,7 @@ fn downloads() -> BTreeSet<OsString> {
 }
 
 fn download_dir() -> Option<PathBuf> {
-    let home = process::read(Command::new("rustup").args(["show", "home"])).ok()?;
+    let home = process::stdout_of(Command::new("rustup").args(["show", "home"])).ok()?;
     Some(PathBuf::from(home.trim()).join("downloads"))
 }
 

@@ -7,7 +7,7 @@
 
 /// A test that failed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Failure {
+pub struct FailedTest {
     /// Cargo's arguments to run its program again, such as `-p nodeward-cli --test commands`.
     pub program: String,
     /// Its name, or how the program ended.
@@ -16,29 +16,29 @@ pub struct Failure {
 
 /// Parses output line by line.
 #[derive(Debug, Default)]
-pub struct Reader {
-    program: Program,
-    failed: Vec<Failure>,
+pub struct FailureReader {
+    program: TestProgram,
+    failed: Vec<FailedTest>,
 }
 
 /// State of the running program.
 #[derive(Debug, Default)]
-struct Program {
+struct TestProgram {
     name: String,
     /// Tests reported as failed and not listed so far.
-    told: Vec<String>,
+    failed_lines: Vec<String>,
     /// The names below the last `failures:`.
-    listed: Option<Vec<String>>,
+    listed_failures: Option<Vec<String>>,
     failed: Vec<String>,
     /// The end of the program, if unusual for a test program.
     end: Option<String>,
-    refused: bool,
+    rerun_was_advised: bool,
 }
 
-impl Reader {
+impl FailureReader {
     /// Processes the next line, without its line end.
     pub fn line(&mut self, line: &str) {
-        if let Some(name) = beginning(line) {
+        if let Some(name) = started_program(line) {
             self.end();
             self.program.name = name.to_owned();
         } else {
@@ -51,11 +51,11 @@ impl Reader {
         let program = std::mem::take(&mut self.program);
         let name = program.name.clone();
         let failures = program.failures().into_iter();
-        self.failed.extend(failures.map(|test| Failure { program: name.clone(), test }));
+        self.failed.extend(failures.map(|test| FailedTest { program: name.clone(), test }));
     }
 
     /// Returns all failures, sorted and without duplicates.
-    pub fn failed(mut self) -> Vec<Failure> {
+    pub fn failed(mut self) -> Vec<FailedTest> {
         self.end();
         self.failed.sort();
         self.failed.dedup();
@@ -63,32 +63,34 @@ impl Reader {
     }
 }
 
-impl Program {
+impl TestProgram {
     fn line(&mut self, line: &str) {
         if line == "failures:" {
-            self.listed = Some(Vec::new());
+            self.listed_failures = Some(Vec::new());
         } else if line.starts_with("test result: ") {
             self.sum_up();
-        } else if let Some(again) = run_again(line) {
+        } else if let Some(again) = rerun_arguments(line) {
             self.name = again.to_owned();
-            self.refused = true;
+            self.rerun_was_advised = true;
         } else if let Some(end) = abnormal_end(line) {
             self.end = Some(end.to_owned());
         } else if let Some(test) = failed_test(line) {
-            self.told.push(test.to_owned());
-        } else if let (Some(listed), Some(test)) = (&mut self.listed, line.strip_prefix("    ")) {
+            self.failed_lines.push(test.to_owned());
+        } else if let (Some(listed), Some(test)) =
+            (&mut self.listed_failures, line.strip_prefix("    "))
+        {
             listed.push(test.to_owned());
         }
     }
 
     fn sum_up(&mut self) {
-        let told = std::mem::take(&mut self.told);
-        self.failed.extend(self.listed.take().unwrap_or(told));
+        let told = std::mem::take(&mut self.failed_lines);
+        self.failed.extend(self.listed_failures.take().unwrap_or(told));
     }
 
     fn failures(mut self) -> Vec<String> {
-        self.failed.append(&mut self.told);
-        let unnamed = self.refused && self.failed.is_empty();
+        self.failed.append(&mut self.failed_lines);
+        let unnamed = self.rerun_was_advised && self.failed.is_empty();
         let end = self.end.or(unnamed.then(|| "a failure".to_owned()));
         self.failed.extend(end.map(|end| format!("(the program ended by {end})")));
         self.failed
@@ -97,13 +99,13 @@ impl Program {
 
 /// Returns the program that cargo is about to start: `     Running tests/a.rs
 /// (target/debug/deps/a-0f)`, or `   Doc-tests a`.
-fn beginning(line: &str) -> Option<&str> {
+fn started_program(line: &str) -> Option<&str> {
     let words = line.strip_prefix("   ")?.trim_start();
     let runs = words.strip_prefix("Running ").filter(|rest| rest.ends_with(')'));
     runs.or(words.starts_with("Doc-tests ").then_some(words))
 }
 
-fn run_again(line: &str) -> Option<&str> {
+fn rerun_arguments(line: &str) -> Option<&str> {
     let words = line.strip_prefix("error: ")?;
     let words = words.strip_prefix("test").or(words.strip_prefix("doctest"))?;
     words.strip_prefix(" failed, to rerun pass `")?.strip_suffix('`')
@@ -125,7 +127,7 @@ mod tests {
     use super::*;
 
     fn failed(text: &str) -> Vec<(String, String)> {
-        let mut reader = Reader::default();
+        let mut reader = FailureReader::default();
         text.lines().for_each(|line| reader.line(line));
         reader.failed().into_iter().map(|failure| (failure.program, failure.test)).collect()
     }

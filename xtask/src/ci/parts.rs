@@ -8,7 +8,7 @@ use std::thread;
 
 use anyhow::Result;
 
-use super::{Outcome, Part, Runner};
+use super::{CiPart, PartOutcome, Runner};
 use crate::script::Profile;
 use crate::workspace::Workspace;
 use crate::{aarch64, guest, process, spec, tidy};
@@ -18,39 +18,39 @@ const QEMU: &str = "qemu-system-x86_64";
 const LAB: &str = "nodeward-lab";
 
 /// Runs one part; its commands are started by `runner`.
-pub fn run(part: Part, runner: &mut Runner) -> Result<Outcome> {
+pub fn run(part: CiPart, runner: &mut Runner) -> Result<PartOutcome> {
     match part {
-        Part::Fmt => cargo(runner, &["fmt", "--all", "--check"]),
-        Part::Clippy => {
+        CiPart::Fmt => cargo(runner, &["fmt", "--all", "--check"]),
+        CiPart::Clippy => {
             cargo(runner, &["clippy", "--workspace", "--all-targets", "--", "--deny=warnings"])
         }
-        Part::Build => build(runner),
-        Part::Tidy => tidy::run().map(|()| Outcome::Done),
-        Part::Test => test(runner),
-        Part::Docs => docs(runner),
-        Part::Aarch64 => aarch64::part(|cargo| runner.run(cargo)),
-        Part::Lab => lab(runner),
-        Part::SpecSmoke => spec::smoke(),
+        CiPart::Build => build(runner),
+        CiPart::Tidy => tidy::run().map(|()| PartOutcome::Done),
+        CiPart::Test => test(runner),
+        CiPart::Docs => docs(runner),
+        CiPart::Aarch64 => aarch64::part(|cargo| runner.run(cargo)),
+        CiPart::Lab => lab(runner),
+        CiPart::SpecSmoke => spec::smoke(),
     }
 }
 
-fn cargo(runner: &mut Runner, words: &[&str]) -> Result<Outcome> {
-    runner.run(process::cargo().args(words)).map(|()| Outcome::Done)
+fn cargo(runner: &mut Runner, words: &[&str]) -> Result<PartOutcome> {
+    runner.run(process::cargo().args(words)).map(|()| PartOutcome::Done)
 }
 
-fn docs(runner: &mut Runner) -> Result<Outcome> {
+fn docs(runner: &mut Runner) -> Result<PartOutcome> {
     let mut cargo = process::cargo();
     cargo.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny=warnings");
-    runner.run(&mut cargo).map(|()| Outcome::Done)
+    runner.run(&mut cargo).map(|()| PartOutcome::Done)
 }
 
 /// Builds everything that the following parts run. Guest programs use another target directory, so
 /// both builds run in parallel.
-fn build(runner: &mut Runner) -> Result<Outcome> {
+fn build(runner: &mut Runner) -> Result<PartOutcome> {
     let guests = thread::spawn(|| guest::build(Profile::Dev));
     let tests = build_tests(runner);
     guests.join().expect("building does not panic")?;
-    tests.map(|()| Outcome::Done)
+    tests.map(|()| PartOutcome::Done)
 }
 
 /// Builds the tests and the libraries, with the same features: also the library for C, which the
@@ -60,14 +60,14 @@ fn build_tests(runner: &mut Runner) -> Result<()> {
     runner.run(process::cargo().args(all))
 }
 
-fn test(runner: &mut Runner) -> Result<Outcome> {
+fn test(runner: &mut Runner) -> Result<PartOutcome> {
     let workspace = Workspace::load()?;
     build_tests(runner)?;
     let mut programs = tests(&workspace);
     programs.env("NODEWARD_LIBRARY_DIR", workspace.target_directory.join(Profile::Dev.folder()));
     let mut documentation = cargo_test(&["--workspace", "--doc"]);
     let results = [&mut programs, &mut documentation].map(|cargo| runner.run(cargo));
-    results.into_iter().collect::<Result<()>>().map(|()| Outcome::Done)
+    results.into_iter().collect::<Result<()>>().map(|()| PartOutcome::Done)
 }
 
 /// Returns one command for all packages: for fewer, cargo would choose other features and rebuild
@@ -81,9 +81,11 @@ fn tests(workspace: &Workspace) -> Command {
 }
 
 /// Runs the lab's tests. With QEMU installed, a lab test that cannot run has failed.
-fn lab(runner: &mut Runner) -> Result<Outcome> {
+fn lab(runner: &mut Runner) -> Result<PartOutcome> {
     if process::find(QEMU).is_none() {
-        return Ok(Outcome::Skipped(format!("{QEMU} is not installed; run `cargo xtask setup`")));
+        return Ok(PartOutcome::Skipped(format!(
+            "{QEMU} is not installed; run `cargo xtask setup`"
+        )));
     }
     guest::build(Profile::Dev)?;
     let workspace = Workspace::load()?;
@@ -93,7 +95,7 @@ fn lab(runner: &mut Runner) -> Result<Outcome> {
     }
     let programs = guest::dir(&workspace, Profile::Dev);
     cargo.env("NODEWARD_LAB_REQUIRED", "1").env("NODEWARD_GUEST_DIR", programs);
-    runner.run(&mut cargo).map(|()| Outcome::Done)
+    runner.run(&mut cargo).map(|()| PartOutcome::Done)
 }
 
 /// Returns a test command that continues after a failure, so that one does not hide the others.

@@ -4,43 +4,43 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::failures::{Failure, Reader};
+use super::failures::{FailedTest, FailureReader};
 use crate::process;
 
 /// The treatment of the output of a part's commands.
 pub enum Runner {
     /// It goes to the terminal at once.
-    Shown,
+    Inherited,
     /// The same, and it is parsed.
-    Read(Reader),
+    Parsed(FailureReader),
     /// It is shown if the command fails, because another part writes meanwhile.
-    HeldBack,
+    Buffered,
 }
 
 impl Runner {
     /// Creates a runner that finds failed tests.
-    pub fn reading() -> Runner {
-        Runner::Read(Reader::default())
+    pub fn parsing() -> Runner {
+        Runner::Parsed(FailureReader::default())
     }
 
     /// Runs a command; any end but success is an error.
     pub fn run(&mut self, command: &mut Command) -> Result<()> {
         match self {
-            Runner::Shown => process::run(command),
-            Runner::Read(reader) => {
-                let result = process::run_reading(command, |line| reader.line(line));
+            Runner::Inherited => process::run(command),
+            Runner::Parsed(reader) => {
+                let result = process::run_with_lines(command, |line| reader.line(line));
                 reader.end();
                 result
             }
-            Runner::HeldBack => process::run_held_back(command),
+            Runner::Buffered => process::run_buffered(command),
         }
     }
 
     /// Returns the failed tests, if the output was parsed.
-    pub fn failed(self) -> Vec<Failure> {
+    pub fn failed(self) -> Vec<FailedTest> {
         match self {
-            Runner::Read(reader) => reader.failed(),
-            Runner::Shown | Runner::HeldBack => Vec::new(),
+            Runner::Parsed(reader) => reader.failed(),
+            Runner::Inherited | Runner::Buffered => Vec::new(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::summary::{Line, Summary};
+use super::summary::{PartResult, Summary};
 
 /// All runs so far.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl Runs {
 
     /// Returns the values that `of` finds in the lines of each run, each with the numbers of its
     /// runs.
-    fn found<T: Ord>(&self, of: impl Fn(&Line) -> Vec<T>) -> BTreeMap<T, Vec<usize>> {
+    fn found<T: Ord>(&self, of: impl Fn(&PartResult) -> Vec<T>) -> BTreeMap<T, Vec<usize>> {
         let mut found: BTreeMap<T, Vec<usize>> = BTreeMap::new();
         for (number, run) in self.numbered() {
             for what in run.lines().iter().flat_map(&of) {
@@ -44,7 +44,7 @@ impl Runs {
         row(f, "run", &header)?;
         for (number, run) in self.numbered() {
             let cells = run.lines().iter();
-            let cells = cells.map(|line| format!("{} {:.1} s", line.word(), line.seconds));
+            let cells = cells.map(|line| format!("{} {:.1} s", line.status(), line.seconds));
             row(f, &number.to_string(), &cells.collect::<Vec<_>>())?;
         }
         Ok(())
@@ -52,9 +52,9 @@ impl Runs {
 
     /// Writes the reasons why parts failed or were skipped.
     fn reasons(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = self.found(|line| match line.word() {
+        let found = self.found(|line| match line.status() {
             "ok" => Vec::new(),
-            _ => vec![format!("{}: {}", line.name, line.words())],
+            _ => vec![format!("{}: {}", line.name, line.status_with_reason())],
         });
         for (words, runs) in found {
             writeln!(f, "{words} ({})", counted(&runs, self.runs.len()))?;
@@ -104,19 +104,19 @@ fn counted(runs: &[usize], of: usize) -> String {
 mod tests {
     use anyhow::{Result, anyhow};
 
-    use super::super::Outcome;
-    use super::super::failures::Failure;
+    use super::super::PartOutcome;
+    use super::super::failures::FailedTest;
     use super::*;
 
-    fn line(name: &str, result: Result<Outcome>, failed: &[&str]) -> Line {
+    fn line(name: &str, result: Result<PartOutcome>, failed: &[&str]) -> PartResult {
         let program = "-p a --test b".to_owned();
         let failed = failed.iter().map(|test| (*test).to_owned());
-        let failed = failed.map(|test| Failure { program: program.clone(), test }).collect();
-        Line { name: name.to_owned(), result, seconds: 340.04, failed }
+        let failed = failed.map(|test| FailedTest { program: program.clone(), test }).collect();
+        PartResult { name: name.to_owned(), result, seconds: 340.04, failed }
     }
 
-    fn run(test: Line) -> Summary {
-        let lab = line("lab", Ok(Outcome::Skipped("no QEMU".to_owned())), &[]);
+    fn run(test: PartResult) -> Summary {
+        let lab = line("lab", Ok(PartOutcome::Skipped("no QEMU".to_owned())), &[]);
         Summary::from_iter([test, lab])
     }
 
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn every_test_that_ever_failed_stands_below_the_table() {
         let mut runs = Runs::default();
-        runs.push(run(line("test", Ok(Outcome::Done), &[])));
+        runs.push(run(line("test", Ok(PartOutcome::Done), &[])));
         assert!(runs.hold());
         runs.push(run(line("test", Err(anyhow!("it broke\nmore")), &["x::often", "x::once"])));
         runs.push(run(line("test", Err(anyhow!("it broke")), &["x::often"])));
@@ -148,7 +148,7 @@ failed in 3 runs: 2 tests
     #[test]
     fn no_test_failed() {
         let mut runs = Runs::default();
-        runs.push(run(line("test", Ok(Outcome::Done), &[])));
+        runs.push(run(line("test", Ok(PartOutcome::Done), &[])));
         assert!(runs.to_string().ends_with("failed in 1 run: no test\n"));
     }
 }

@@ -4,11 +4,11 @@ use std::fmt;
 
 use anyhow::Result;
 
-use super::failures::Failure;
+use super::failures::FailedTest;
 
 /// The result of a part that did not fail.
 #[derive(Debug, PartialEq)]
-pub enum Outcome {
+pub enum PartOutcome {
     /// It ran successfully.
     Done,
     /// It could not run here, for this reason. Never the same as success.
@@ -17,29 +17,29 @@ pub enum Outcome {
 
 /// A part in the table.
 #[derive(Debug)]
-pub struct Line {
+pub struct PartResult {
     pub name: String,
-    pub result: Result<Outcome>,
+    pub result: Result<PartOutcome>,
     pub seconds: f64,
     /// The failed tests, if the output was parsed.
-    pub failed: Vec<Failure>,
+    pub failed: Vec<FailedTest>,
 }
 
-impl Line {
+impl PartResult {
     /// Returns the result of the part, with its reason.
-    pub fn words(&self) -> String {
+    pub fn status_with_reason(&self) -> String {
         match &self.result {
-            Ok(Outcome::Done) => self.word().to_owned(),
-            Ok(Outcome::Skipped(why)) => format!("{}: {why}", self.word()),
-            Err(error) => format!("{}: {}", self.word(), first_line(&format!("{error:#}"))),
+            Ok(PartOutcome::Done) => self.status().to_owned(),
+            Ok(PartOutcome::Skipped(why)) => format!("{}: {why}", self.status()),
+            Err(error) => format!("{}: {}", self.status(), first_line(&format!("{error:#}"))),
         }
     }
 
     /// Returns the result of the part.
-    pub fn word(&self) -> &'static str {
+    pub fn status(&self) -> &'static str {
         match &self.result {
-            Ok(Outcome::Done) => "ok",
-            Ok(Outcome::Skipped(_)) => "skipped",
+            Ok(PartOutcome::Done) => "ok",
+            Ok(PartOutcome::Skipped(_)) => "skipped",
             Err(_) => "FAILED",
         }
     }
@@ -48,17 +48,17 @@ impl Line {
 /// All parts that ran.
 #[derive(Debug)]
 pub struct Summary {
-    lines: Vec<Line>,
+    lines: Vec<PartResult>,
 }
 
-impl FromIterator<Line> for Summary {
-    fn from_iter<T: IntoIterator<Item = Line>>(lines: T) -> Summary {
+impl FromIterator<PartResult> for Summary {
+    fn from_iter<T: IntoIterator<Item = PartResult>>(lines: T) -> Summary {
         Summary { lines: lines.into_iter().collect() }
     }
 }
 
 impl Summary {
-    pub fn lines(&self) -> &[Line] {
+    pub fn lines(&self) -> &[PartResult] {
         &self.lines
     }
 
@@ -72,7 +72,13 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.lines.iter().map(|line| line.name.len()).max().unwrap_or(0);
         for line in &self.lines {
-            writeln!(f, "{:width$}  {:7.1} s  {}", line.name, line.seconds, line.words())?;
+            writeln!(
+                f,
+                "{:width$}  {:7.1} s  {}",
+                line.name,
+                line.seconds,
+                line.status_with_reason()
+            )?;
         }
         Ok(())
     }
@@ -86,14 +92,14 @@ fn first_line(text: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn line(name: &str, result: Result<Outcome>) -> Line {
-        Line { name: name.to_owned(), result, seconds: 1.25, failed: Vec::new() }
+    fn line(name: &str, result: Result<PartOutcome>) -> PartResult {
+        PartResult { name: name.to_owned(), result, seconds: 1.25, failed: Vec::new() }
     }
 
     #[test]
     fn a_skipped_part_says_why_and_does_not_fail_the_run() {
-        let lab = line("lab", Ok(Outcome::Skipped("no QEMU".to_owned())));
-        let summary = Summary::from_iter([line("fmt", Ok(Outcome::Done)), lab]);
+        let lab = line("lab", Ok(PartOutcome::Skipped("no QEMU".to_owned())));
+        let summary = Summary::from_iter([line("fmt", Ok(PartOutcome::Done)), lab]);
         assert!(summary.holds());
         assert_eq!(summary.to_string(), "fmt      1.2 s  ok\nlab      1.2 s  skipped: no QEMU\n");
     }
@@ -101,7 +107,7 @@ mod tests {
     #[test]
     fn one_failure_fails_the_run() {
         let tidy = line("tidy", Err(anyhow::anyhow!("3 violations\nmore")));
-        let summary = Summary::from_iter([line("fmt", Ok(Outcome::Done)), tidy]);
+        let summary = Summary::from_iter([line("fmt", Ok(PartOutcome::Done)), tidy]);
         assert!(!summary.holds());
         assert!(summary.to_string().ends_with("FAILED: 3 violations\n"));
     }

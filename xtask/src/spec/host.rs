@@ -28,7 +28,7 @@ pub fn memcpy() -> f64 {
 }
 
 /// Returns why a promise that is limited to some hosts does not apply to this one, if so.
-pub fn outside(limit: &Bound, memcpy: f64) -> Option<String> {
+pub fn not_promised_reason(limit: &Bound, memcpy: f64) -> Option<String> {
     let inside = Number::from_f64(memcpy).is_some_and(|number| limit.holds(&number));
     (!inside).then(|| format!("memcpy does {memcpy} {UNIT} here, promised where {limit}"))
 }
@@ -40,9 +40,9 @@ mod tests {
     #[test]
     fn a_host_is_inside_or_it_is_said_why_not() {
         let limit = Bound::parse("< 10 GB/s").unwrap();
-        assert_eq!(outside(&limit, 6.5), None);
+        assert_eq!(not_promised_reason(&limit, 6.5), None);
         let why = "memcpy does 18.1 GB/s here, promised where < 10 GB/s";
-        assert_eq!(outside(&limit, 18.1), Some(why.to_owned()));
+        assert_eq!(not_promised_reason(&limit, 18.1), Some(why.to_owned()));
     }
 
     #[test]

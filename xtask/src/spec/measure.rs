@@ -25,9 +25,9 @@ pub enum Effort {
 
 /// The result of a promise.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Finding {
+pub enum PromiseResult {
     /// The command printed a number, with further recorded values.
-    Measured { verdict: Verdict, number: Number, record: Map<String, Value> },
+    Measured { verdict: PromiseVerdict, number: Number, record: Map<String, Value> },
     /// It cannot run on this machine: not shown, hence not held.
     Skipped { why: String },
     /// It ran and measured nothing.
@@ -36,7 +36,7 @@ pub enum Finding {
 
 /// The comparison of the number with its bound.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
+pub enum PromiseVerdict {
     Holds,
     Broken,
     /// The promise does not apply to such a host.
@@ -47,28 +47,28 @@ pub enum Verdict {
     NotJudged,
 }
 
-impl Finding {
+impl PromiseResult {
     /// Returns whether the result is as required.
     pub fn is_good(&self) -> bool {
         match self {
-            Finding::Measured { verdict, .. } => *verdict != Verdict::Broken,
-            Finding::Skipped { .. } | Finding::Failed { .. } => false,
+            PromiseResult::Measured { verdict, .. } => *verdict != PromiseVerdict::Broken,
+            PromiseResult::Skipped { .. } | PromiseResult::Failed { .. } => false,
         }
     }
 
     /// Withdraws the verdict on a promise that does not apply to this host, with the reason.
-    pub fn on_a_host(mut self, outside: Option<String>) -> Finding {
-        if let (Finding::Measured { verdict, .. }, Some(why)) = (&mut self, outside)
-            && *verdict != Verdict::NotJudged
+    pub fn for_host(mut self, outside: Option<String>) -> PromiseResult {
+        if let (PromiseResult::Measured { verdict, .. }, Some(why)) = (&mut self, outside)
+            && *verdict != PromiseVerdict::NotJudged
         {
-            *verdict = Verdict::NotPromised { why };
+            *verdict = PromiseVerdict::NotPromised { why };
         }
         self
     }
 }
 
 /// Runs the command; `timeout` is that program, with its directory and variables set.
-pub fn measure(mut timeout: Command, promise: &Promise, effort: Effort) -> Result<Finding> {
+pub fn measure(mut timeout: Command, promise: &Promise, effort: Effort) -> Result<PromiseResult> {
     eprintln!("\n== {}\n$ {}", promise.id, promise.command);
     let limit = SECONDS_MAX.to_string();
     timeout.args(["--kill-after=10", &limit, "sh", "-c", &promise.command]);
@@ -82,14 +82,14 @@ pub fn measure(mut timeout: Command, promise: &Promise, effort: Effort) -> Resul
 }
 
 /// The output and status of a command.
-struct Said {
+struct CommandEnd {
     status: ExitStatus,
     stdout: String,
     stderr_last: String,
 }
 
 /// Collects stdout, and shows stderr at once.
-fn listen(mut child: Child) -> Result<Said> {
+fn listen(mut child: Child) -> Result<CommandEnd> {
     let talk =
         child.stderr.take().map(|stderr| thread::spawn(move || echo(BufReader::new(stderr))));
     let mut stdout = String::new();
@@ -98,7 +98,7 @@ fn listen(mut child: Child) -> Result<Said> {
     }
     let status = child.wait().context("waiting for the command")?;
     let stderr_last = talk.and_then(|thread| thread.join().ok()).unwrap_or_default();
-    Ok(Said { status, stdout, stderr_last })
+    Ok(CommandEnd { status, stdout, stderr_last })
 }
 
 /// Copies lines to stderr. Returns the last one that is not blank.
@@ -115,30 +115,32 @@ fn echo(lines: impl BufRead) -> String {
     last
 }
 
-fn judge(said: &Said, promise: &Promise, effort: Effort) -> Finding {
+fn judge(said: &CommandEnd, promise: &Promise, effort: Effort) -> PromiseResult {
     let last = |otherwise: &str| match said.stderr_last.as_str() {
         "" => otherwise.to_owned(),
         words => words.to_owned(),
     };
     match said.status.code() {
         Some(0) => number_of(&said.stdout, promise, effort),
-        Some(EXIT_SKIPPED) => Finding::Skipped { why: last("the command gave no reason") },
-        Some(EXIT_STOPPED) => Finding::Failed { why: format!("not done in {SECONDS_MAX} s") },
-        _ => Finding::Failed { why: format!("{}: {}", said.status, last("no word on stderr")) },
+        Some(EXIT_SKIPPED) => PromiseResult::Skipped { why: last("the command gave no reason") },
+        Some(EXIT_STOPPED) => PromiseResult::Failed { why: format!("not done in {SECONDS_MAX} s") },
+        _ => {
+            PromiseResult::Failed { why: format!("{}: {}", said.status, last("no word on stderr")) }
+        }
     }
 }
 
-fn number_of(stdout: &str, promise: &Promise, effort: Effort) -> Finding {
+fn number_of(stdout: &str, promise: &Promise, effort: Effort) -> PromiseResult {
     let (number, record) = match read(stdout, promise.bound.unit.as_deref()) {
         Ok(read) => read,
-        Err(why) => return Finding::Failed { why },
+        Err(why) => return PromiseResult::Failed { why },
     };
     let verdict = match effort {
-        Effort::Smoke => Verdict::NotJudged,
-        Effort::Full if promise.bound.holds(&number) => Verdict::Holds,
-        Effort::Full => Verdict::Broken,
+        Effort::Smoke => PromiseVerdict::NotJudged,
+        Effort::Full if promise.bound.holds(&number) => PromiseVerdict::Holds,
+        Effort::Full => PromiseVerdict::Broken,
     };
-    Finding::Measured { verdict, number, record }
+    PromiseResult::Measured { verdict, number, record }
 }
 
 /// Parses the last line of stdout: an object with `measured`, in the unit of the bound.
@@ -163,23 +165,23 @@ mod tests {
     use crate::spec::table::parse;
 
     /// Runs a real shell, to test the whole path from the row to the finding.
-    fn find(bound: &str, command: &str, effort: Effort) -> Finding {
+    fn find(bound: &str, command: &str, effort: Effort) -> PromiseResult {
         let row = format!("| id | promise | bound | command |\n| a.b | p | {bound} | {command} |");
         let promise = parse(&row).unwrap().remove(0);
         measure(Command::new("timeout"), &promise, effort).unwrap()
     }
 
-    fn why(finding: Finding) -> String {
+    fn why(finding: PromiseResult) -> String {
         match finding {
-            Finding::Skipped { why } => format!("skipped: {why}"),
-            Finding::Failed { why } => format!("failed: {why}"),
+            PromiseResult::Skipped { why } => format!("skipped: {why}"),
+            PromiseResult::Failed { why } => format!("failed: {why}"),
             other => panic!("{other:?}"),
         }
     }
 
-    fn measured(finding: &Finding) -> (Verdict, Option<u64>) {
+    fn measured(finding: &PromiseResult) -> (PromiseVerdict, Option<u64>) {
         match finding {
-            Finding::Measured { verdict, number, .. } => (verdict.clone(), number.as_u64()),
+            PromiseResult::Measured { verdict, number, .. } => (verdict.clone(), number.as_u64()),
             other => panic!("{other:?}"),
         }
     }
@@ -188,9 +190,9 @@ mod tests {
     fn the_last_line_counts_and_the_bound_decides() {
         let command = r#"echo noise; echo '{"measured": 2, "unit": "ms", "n": 3}'"#;
         let verdict = |bound, effort| measured(&find(bound, command, effort));
-        assert_eq!(verdict("< 3 ms", Effort::Full), (Verdict::Holds, Some(2)));
-        assert_eq!(verdict("< 2 ms", Effort::Full), (Verdict::Broken, Some(2)));
-        assert_eq!(verdict("< 2 ms", Effort::Smoke), (Verdict::NotJudged, Some(2)));
+        assert_eq!(verdict("< 3 ms", Effort::Full), (PromiseVerdict::Holds, Some(2)));
+        assert_eq!(verdict("< 2 ms", Effort::Full), (PromiseVerdict::Broken, Some(2)));
+        assert_eq!(verdict("< 2 ms", Effort::Smoke), (PromiseVerdict::NotJudged, Some(2)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Map, Number, Value, json};
 
-use super::measure::{Finding, Verdict};
+use super::measure::{PromiseResult, PromiseVerdict};
 use super::table::Promise;
 
 /// The version of the JSON; it changes with every change that readers would notice.
@@ -11,13 +11,13 @@ const SCHEMA: &str = "nodeward.spec/1";
 const NOT_PROMISED: &str = "not-promised-here";
 
 /// A promise and its result.
-pub struct Judged {
+pub struct MeasuredPromise {
     pub promise: Promise,
-    pub finding: Finding,
+    pub result: PromiseResult,
 }
 
 /// Formats one line for each promise and a closing count.
-pub fn text(all: &[Judged]) -> String {
+pub fn text(all: &[MeasuredPromise]) -> String {
     let header = ["id", "promised", "measured", "result"].map(str::to_owned);
     let rows: Vec<[String; 4]> = std::iter::once(header).chain(all.iter().map(row)).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
@@ -26,8 +26,8 @@ pub fn text(all: &[Judged]) -> String {
     for [id, promised, measured, result] in &rows {
         text.push_str(&format!("{id:a$}  {promised:b$}  {measured:c$}  {result}\n"));
     }
-    let good = all.iter().filter(|judged| judged.finding.is_good()).count();
-    let elsewhere = all.iter().filter(|judged| word(&judged.finding) == NOT_PROMISED).count();
+    let good = all.iter().filter(|judged| judged.result.is_good()).count();
+    let elsewhere = all.iter().filter(|judged| status(&judged.result) == NOT_PROMISED).count();
     text.push_str(&format!("{} of {} promises shown", good - elsewhere, all.len()));
     if elsewhere > 0 {
         text.push_str(&format!(", {elsewhere} not promised for this host"));
@@ -37,20 +37,20 @@ pub fn text(all: &[Judged]) -> String {
 }
 
 /// Formats the same for programs, as one object with the schema and the rows.
-pub fn json(all: &[Judged]) -> Result<String> {
+pub fn json(all: &[MeasuredPromise]) -> Result<String> {
     let rows: Vec<Value> = all.iter().map(object).collect();
     Ok(serde_json::to_string_pretty(&json!({ "schema": SCHEMA, "promises": rows }))?)
 }
 
-fn row(Judged { promise, finding }: &Judged) -> [String; 4] {
+fn row(MeasuredPromise { promise, result: finding }: &MeasuredPromise) -> [String; 4] {
     let measured = match (measured(finding), &promise.bound.unit) {
         (Some(number), Some(unit)) => format!("{number} {unit}"),
         (Some(number), None) => number.to_string(),
         (None, _) => "-".to_owned(),
     };
     let result = match why(finding) {
-        Some(why) => format!("{}: {why}", word(finding)),
-        None => word(finding).to_owned(),
+        Some(why) => format!("{}: {why}", status(finding)),
+        None => status(finding).to_owned(),
     };
     let promised = match &promise.memcpy {
         Some(limit) => format!("{} if memcpy {limit}", promise.bound),
@@ -59,7 +59,7 @@ fn row(Judged { promise, finding }: &Judged) -> [String; 4] {
     [promise.id.clone(), promised, measured, result]
 }
 
-fn object(Judged { promise, finding }: &Judged) -> Value {
+fn object(MeasuredPromise { promise, result: finding }: &MeasuredPromise) -> Value {
     json!({
         "id": promise.id,
         "promise": promise.promise,
@@ -67,45 +67,45 @@ fn object(Judged { promise, finding }: &Judged) -> Value {
         "memcpy": promise.memcpy.as_ref().map(ToString::to_string),
         "unit": promise.bound.unit,
         "command": promise.command,
-        "result": word(finding),
-        "holds": matches!(finding, Finding::Measured { verdict: Verdict::Holds, .. }),
+        "result": status(finding),
+        "holds": matches!(finding, PromiseResult::Measured { verdict: PromiseVerdict::Holds, .. }),
         "measured": measured(finding),
         "why": why(finding),
         "record": record(finding),
     })
 }
 
-fn word(finding: &Finding) -> &'static str {
+fn status(finding: &PromiseResult) -> &'static str {
     match finding {
-        Finding::Measured { verdict: Verdict::Holds, .. } => "holds",
-        Finding::Measured { verdict: Verdict::Broken, .. } => "broken",
-        Finding::Measured { verdict: Verdict::NotPromised { .. }, .. } => NOT_PROMISED,
-        Finding::Measured { verdict: Verdict::NotJudged, .. } => "not-judged",
-        Finding::Skipped { .. } => "skipped",
-        Finding::Failed { .. } => "failed",
+        PromiseResult::Measured { verdict: PromiseVerdict::Holds, .. } => "holds",
+        PromiseResult::Measured { verdict: PromiseVerdict::Broken, .. } => "broken",
+        PromiseResult::Measured { verdict: PromiseVerdict::NotPromised { .. }, .. } => NOT_PROMISED,
+        PromiseResult::Measured { verdict: PromiseVerdict::NotJudged, .. } => "not-judged",
+        PromiseResult::Skipped { .. } => "skipped",
+        PromiseResult::Failed { .. } => "failed",
     }
 }
 
-fn measured(finding: &Finding) -> Option<&Number> {
+fn measured(finding: &PromiseResult) -> Option<&Number> {
     match finding {
-        Finding::Measured { number, .. } => Some(number),
-        Finding::Skipped { .. } | Finding::Failed { .. } => None,
+        PromiseResult::Measured { number, .. } => Some(number),
+        PromiseResult::Skipped { .. } | PromiseResult::Failed { .. } => None,
     }
 }
 
-fn record(finding: &Finding) -> Option<&Map<String, Value>> {
+fn record(finding: &PromiseResult) -> Option<&Map<String, Value>> {
     match finding {
-        Finding::Measured { record, .. } => Some(record),
-        Finding::Skipped { .. } | Finding::Failed { .. } => None,
+        PromiseResult::Measured { record, .. } => Some(record),
+        PromiseResult::Skipped { .. } | PromiseResult::Failed { .. } => None,
     }
 }
 
-fn why(finding: &Finding) -> Option<&str> {
+fn why(finding: &PromiseResult) -> Option<&str> {
     match finding {
-        Finding::Skipped { why }
-        | Finding::Failed { why }
-        | Finding::Measured { verdict: Verdict::NotPromised { why }, .. } => Some(why),
-        Finding::Measured { .. } => None,
+        PromiseResult::Skipped { why }
+        | PromiseResult::Failed { why }
+        | PromiseResult::Measured { verdict: PromiseVerdict::NotPromised { why }, .. } => Some(why),
+        PromiseResult::Measured { .. } => None,
     }
 }
 
@@ -115,17 +115,17 @@ mod tests {
     use crate::spec::table::parse;
 
     /// One promise measured at 2 ms against `< 3 ms`, and one that could not run.
-    fn judged() -> Vec<Judged> {
+    fn judged() -> Vec<MeasuredPromise> {
         let text =
             "| id | promise | bound | command |\n| a.b | p | < 3 ms | c |\n| a.c | q | > 1 | d |";
-        let measured = Finding::Measured {
-            verdict: Verdict::Holds,
+        let measured = PromiseResult::Measured {
+            verdict: PromiseVerdict::Holds,
             number: Number::from(2),
             record: Map::new(),
         };
-        let skipped = Finding::Skipped { why: "one node".to_owned() };
+        let skipped = PromiseResult::Skipped { why: "one node".to_owned() };
         let promises = parse(text).unwrap().into_iter();
-        let pair = |(promise, finding)| Judged { promise, finding };
+        let pair = |(promise, finding)| MeasuredPromise { promise, result: finding };
         promises.zip([measured, skipped]).map(pair).collect()
     }
 
@@ -144,10 +144,11 @@ mod tests {
     fn a_promise_for_other_hosts_is_told_apart() {
         let text = "| id | promise | bound | command |\n| a.b | p | > 1 if memcpy < 10 GB/s | c |";
         let number = Number::from_f64(0.5).unwrap();
-        let finding = Finding::Measured { verdict: Verdict::Broken, number, record: Map::new() };
-        let finding = finding.on_a_host(Some("memcpy does 18 GB/s here".to_owned()));
+        let finding =
+            PromiseResult::Measured { verdict: PromiseVerdict::Broken, number, record: Map::new() };
+        let finding = finding.for_host(Some("memcpy does 18 GB/s here".to_owned()));
         assert!(finding.is_good());
-        let judged = [Judged { promise: parse(text).unwrap().remove(0), finding }];
+        let judged = [MeasuredPromise { promise: parse(text).unwrap().remove(0), result: finding }];
         let want = "id   promised                 measured  result\n\
                     a.b  > 1 if memcpy < 10 GB/s  0.5       not-promised-here: memcpy does 18 GB/s \
                     here\n\

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::functions::{LINES_MAX, functions};
-use super::source::Source;
+use super::source::RustSource;
 
 /// Counts over all Rust files.
 #[derive(Debug, PartialEq)]
@@ -17,11 +17,12 @@ pub struct Figures {
 
 impl Figures {
     /// Counts the sources.
-    pub fn of(sources: &[Source]) -> Figures {
-        let lengths = |source: &Source| functions(&source.layers.code).into_iter().map(|f| f.lines);
+    pub fn of(sources: &[RustSource]) -> Figures {
+        let lengths =
+            |source: &RustSource| functions(&source.layers.code).into_iter().map(|f| f.lines);
         let mut lengths: Vec<usize> = sources.iter().flat_map(lengths).collect();
         lengths.sort_unstable();
-        let count = |count: fn(&Source) -> usize| sources.iter().map(count).sum();
+        let count = |count: fn(&RustSource) -> usize| sources.iter().map(count).sum();
         Figures {
             files: sources.len(),
             lengths,
@@ -70,7 +71,7 @@ mod tests {
         };
         let text: String = (0..10).map(function).collect();
         let note = "// SAFETY: none is needed.\nconst A: u8 = unsafe { 1 };\n";
-        let figures = Figures::of(&[Source::new(Path::new("a.rs"), &format!("{text}{note}"))]);
+        let figures = Figures::of(&[RustSource::new(Path::new("a.rs"), &format!("{text}{note}"))]);
         let want = "1 files, 10 functions\nfunction lines: median 6, p90 10, over 70: 0.0 %\n\
                     unsafe blocks: 1, SAFETY notes: 1\n";
         assert_eq!(figures.to_string(), want);

@@ -1,7 +1,7 @@
 //! Functions, with their positions and lengths.
 
 use super::Violation;
-use super::source::{Source, item_end};
+use super::source::{RustSource, item_end};
 
 /// Maximum length of a function, from its signature to its closing brace.
 pub const LINES_MAX: usize = 70;
@@ -16,7 +16,7 @@ pub struct Function {
 }
 
 /// Checks the rule.
-pub fn check(source: &Source) -> Vec<Violation> {
+pub fn check(source: &RustSource) -> Vec<Violation> {
     let long = functions(&source.layers.code).into_iter().filter(|f| f.lines > LINES_MAX);
     long.map(|f| {
         let advice = format!("`{}` has {} lines, over {LINES_MAX}; split it", f.name, f.lines);
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     fn lengths(text: &str) -> Vec<(String, usize)> {
-        let code = Source::new(Path::new("a.rs"), text).layers.code;
+        let code = RustSource::new(Path::new("a.rs"), text).layers.code;
         functions(&code).into_iter().map(|f| (f.name, f.lines)).collect()
     }
 
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn one_line_too_many_is_reported_where_the_function_begins() {
         let text = |body| format!("//! A.\nfn f() {{\n{}}}\n", "    g();\n".repeat(body));
-        let check = |body| check(&Source::new(Path::new("a.rs"), &text(body)));
+        let check = |body| check(&RustSource::new(Path::new("a.rs"), &text(body)));
         assert_eq!(check(68), []);
         assert_eq!(check(69)[0].to_string(), "a.rs:2: `f` has 71 lines, over 70; split it");
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum LineKind {
     Prose,
     Table,
     Code,
@@ -16,18 +16,18 @@ enum Kind {
 #[derive(Debug)]
 pub struct Document<'a> {
     pub path: &'a Path,
-    lines: Vec<(Kind, &'a str)>,
+    lines: Vec<(LineKind, &'a str)>,
 }
 
 impl<'a> Document<'a> {
     /// Parses a document.
     pub fn new(path: &'a Path, text: &'a str) -> Document<'a> {
-        let mut lines: Vec<(Kind, &str)> = Vec::new();
+        let mut lines: Vec<(LineKind, &str)> = Vec::new();
         let mut fence = None;
         for line in text.lines() {
             let follows_prose = lines
                 .last()
-                .is_some_and(|(kind, above)| *kind != Kind::Code && !above.trim().is_empty());
+                .is_some_and(|(kind, above)| *kind != LineKind::Code && !above.trim().is_empty());
             lines.push((kind(line, &mut fence, follows_prose), line));
         }
         Document { path, lines }
@@ -35,7 +35,9 @@ impl<'a> Document<'a> {
 
     /// Returns the lines that are neither code nor tables, with their numbers from one.
     pub fn prose(&self) -> impl Iterator<Item = (usize, &'a str)> {
-        self.numbered().filter(|(_, kind, _)| *kind == Kind::Prose).map(|(at, _, line)| (at, line))
+        self.numbered()
+            .filter(|(_, kind, _)| *kind == LineKind::Prose)
+            .map(|(at, _, line)| (at, line))
     }
 
     /// Returns the targets of all links and pictures, each with the number of its line.
@@ -43,7 +45,7 @@ impl<'a> Document<'a> {
         let mut links = Vec::new();
         let mut open = 0;
         for (number, kind, line) in self.numbered() {
-            if kind == Kind::Code || line.trim().is_empty() {
+            if kind == LineKind::Code || line.trim().is_empty() {
                 open = 0;
                 continue;
             }
@@ -66,27 +68,27 @@ impl<'a> Document<'a> {
         headings.map(anchor).collect()
     }
 
-    fn numbered(&self) -> impl Iterator<Item = (usize, Kind, &'a str)> {
+    fn numbered(&self) -> impl Iterator<Item = (usize, LineKind, &'a str)> {
         self.lines.iter().enumerate().map(|(index, (kind, line))| (index + 1, *kind, *line))
     }
 }
 
 /// Returns the kind of a line. `fence` is the mark of the open fenced block.
-fn kind(line: &str, fence: &mut Option<&'static str>, follows_prose: bool) -> Kind {
+fn kind(line: &str, fence: &mut Option<&'static str>, follows_prose: bool) -> LineKind {
     let bare = line.trim_start();
     if let Some(mark) = *fence {
         if bare.starts_with(mark) {
             *fence = None;
         }
-        return Kind::Code;
+        return LineKind::Code;
     }
     *fence = ["```", "~~~"].into_iter().find(|mark| bare.starts_with(mark));
     // Indented text continues the item of a list that it follows without a blank line.
     let is_indented = line.starts_with("    ") && !follows_prose;
     match bare {
-        _ if fence.is_some() || is_indented => Kind::Code,
-        _ if bare.starts_with('|') => Kind::Table,
-        _ => Kind::Prose,
+        _ if fence.is_some() || is_indented => LineKind::Code,
+        _ if bare.starts_with('|') => LineKind::Table,
+        _ => LineKind::Prose,
     }
 }
 

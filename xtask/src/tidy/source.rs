@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use super::Violation;
-use super::mask::{Layers, layers};
+use super::layers::{Layers, layers};
 
 const COLUMNS_MAX: usize = 100;
 const LINES_MAX: usize = 500;
 
 /// A Rust file with its layers and the lines that are tests.
 #[derive(Debug)]
-pub struct Source {
+pub struct RustSource {
     pub path: PathBuf,
     pub text: String,
     pub layers: Layers,
@@ -18,25 +18,25 @@ pub struct Source {
     pub is_test: Vec<bool>,
 }
 
-impl Source {
+impl RustSource {
     /// Returns the file, if it is Rust.
-    pub fn of((path, text): &(PathBuf, String)) -> Option<Source> {
-        (path.extension()? == "rs").then(|| Source::new(path, text))
+    pub fn of((path, text): &(PathBuf, String)) -> Option<RustSource> {
+        (path.extension()? == "rs").then(|| RustSource::new(path, text))
     }
 
     /// Creates a file of the given content.
-    pub fn new(path: &Path, text: &str) -> Source {
+    pub fn new(path: &Path, text: &str) -> RustSource {
         let layers = layers(text);
         let is_test = if is_test_file(path) {
             vec![true; text.lines().count()]
         } else {
             test_lines(&layers.code)
         };
-        Source { path: path.to_path_buf(), text: text.to_owned(), layers, is_test }
+        RustSource { path: path.to_path_buf(), text: text.to_owned(), layers, is_test }
     }
 
     /// Returns the lines of a layer that ship, with their numbers from one.
-    pub fn shipped<'a>(&'a self, layer: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
+    pub fn shipped_lines<'a>(&'a self, layer: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
         let ships = |index: &usize| !self.is_test.get(*index).copied().unwrap_or(false);
         let numbered = layer.lines().enumerate().filter(move |(index, _)| ships(index));
         numbered.map(|(index, line)| (index + 1, line))
@@ -53,7 +53,7 @@ impl Source {
 }
 
 /// Checks the rules about the file as a whole.
-pub fn check(source: &Source) -> Vec<Violation> {
+pub fn check(source: &RustSource) -> Vec<Violation> {
     let mut violations = check_columns(source);
     violations.extend(check_length(source));
     violations.extend(check_header(source));
@@ -61,7 +61,7 @@ pub fn check(source: &Source) -> Vec<Violation> {
     violations
 }
 
-fn check_columns(source: &Source) -> Vec<Violation> {
+fn check_columns(source: &RustSource) -> Vec<Violation> {
     let lines = source.text.lines().enumerate();
     let long = lines.map(|(index, line)| (index + 1, line.chars().count()));
     let long = long.filter(|(_, columns)| *columns > COLUMNS_MAX);
@@ -69,19 +69,19 @@ fn check_columns(source: &Source) -> Vec<Violation> {
     long.map(|(line, columns)| source.violation(line, advice(columns))).collect()
 }
 
-fn check_length(source: &Source) -> Option<Violation> {
-    let lines = source.shipped(&source.text).count();
+fn check_length(source: &RustSource) -> Option<Violation> {
+    let lines = source.shipped_lines(&source.text).count();
     let advice = || format!("{lines} lines that are not tests, over {LINES_MAX}; split the module");
     (lines > LINES_MAX).then(|| source.violation(0, advice()))
 }
 
-fn check_header(source: &Source) -> Option<Violation> {
+fn check_header(source: &RustSource) -> Option<Violation> {
     let first = source.text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let missing = !first.starts_with("//!");
     missing.then(|| source.violation(1, "begin with `//!`: what the module is for"))
 }
 
-fn check_name(source: &Source) -> Option<Violation> {
+fn check_name(source: &RustSource) -> Option<Violation> {
     let vague = ["util", "utils", "helper", "helpers", "misc"];
     let mut parts = source.path.with_extension("").into_os_string().into_string().ok()?;
     parts.make_ascii_lowercase();
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     fn advice(path: &str, text: &str) -> Vec<String> {
-        let found = check(&Source::new(Path::new(path), text));
+        let found = check(&RustSource::new(Path::new(path), text));
         found.iter().map(ToString::to_string).collect()
     }
 
@@ -173,9 +173,9 @@ mod tests {
     #[test]
     fn code_after_the_tests_ships() {
         let text = "#[cfg(test)]\nmod tests {\n    fn f() {}\n}\nfn g() {}\n";
-        let source = Source::new(Path::new("a.rs"), text);
+        let source = RustSource::new(Path::new("a.rs"), text);
         assert_eq!(source.is_test, [true, true, true, true, false]);
-        let source = Source::new(Path::new("a.rs"), "#[cfg(test)]\nmod tests;\nfn g() {}\n");
+        let source = RustSource::new(Path::new("a.rs"), "#[cfg(test)]\nmod tests;\nfn g() {}\n");
         assert_eq!(source.is_test, [true, true, false]);
     }
 }

@@ -1,33 +1,34 @@
 //! madvise: discards content, as far as it is in sight.
 
-use nodeward_linux::trouble::{Meddling, meddle};
+use nodeward_linux::interference::{MemoryChange, change_memory};
 
-use super::{Made, Means, Site, one};
-use crate::ground::Use;
-use crate::hand::{Fault, Hand, failed};
-use crate::lot::Lot;
+use super::{Means, MeansEnv, MeansThreads, single_thread};
+use crate::owned_range::OwnedRange;
+use crate::test_memory::RangeUse;
+use crate::thread_context::{StepFailure, ThreadContext, failure};
 
 pub const WHAT: &str = "madvise: each page is empty afterwards or as it was, and not in between";
 
-struct Advise(Vec<Lot<'static>>);
+struct Advise(Vec<OwnedRange<'static>>);
 
-pub fn make(site: &mut Site<'_>) -> Made {
-    one(Advise(site.ground.lots(Use::Plain)))
+pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
+    single_thread(Advise(site.memory.ranges(RangeUse::Plain)))
 }
 
 impl Means for Advise {
-    fn step(&mut self, hand: &mut Hand) -> Result<(), Fault> {
-        let lot = hand.one_of(&mut self.0);
-        hand.turn(lot)?;
-        let pages = hand.pages(lot);
-        hand.does("madvise(MADV_DONTNEED)", lot, &pages);
-        meddle(lot.words_of(pages.clone()), Meddling::Discard).map_err(failed("madvise"))?;
+    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
+        let lot = hand.random_range(&mut self.0);
+        hand.check_and_write(lot)?;
+        let pages = hand.random_pages(lot);
+        hand.begin_action("madvise(MADV_DONTNEED)", lot, &pages);
+        change_memory(lot.words_of(pages.clone()), MemoryChange::Discard)
+            .map_err(failure("madvise"))?;
         lot.check_emptied_or_whole(pages.clone())?;
         lot.write(pages.clone());
         Ok(lot.check(pages)?)
     }
 
-    fn lots(&mut self) -> &mut [Lot<'static>] {
+    fn ranges(&mut self) -> &mut [OwnedRange<'static>] {
         &mut self.0
     }
 }

@@ -2,41 +2,42 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Made, Means, Site, one};
-use crate::ground::Use;
-use crate::hand::{Fault, Hand};
-use crate::lot::Lot;
+use super::{Means, MeansEnv, MeansThreads, single_thread};
+use crate::owned_range::OwnedRange;
+use crate::test_memory::RangeUse;
+use crate::thread_context::{StepFailure, ThreadContext};
 
-pub const WHAT_STANDS: &str = "to try the watchdog: a thread that stands still";
-pub const WHAT_SPOILS: &str = "to try the checks: memory that does not hold what was written";
+pub const DESCRIPTION_HANG: &str = "to try the watchdog: a thread that stands still";
+pub const DESCRIPTION_CORRUPT: &str =
+    "to try the checks: memory that does not hold what was written";
 
-struct Stands;
+struct HangMeans;
 
-struct Spoils(Vec<Lot<'static>>);
+struct CorruptMeans(Vec<OwnedRange<'static>>);
 
-pub fn make_stands(_: &mut Site<'_>) -> Made {
-    one(Stands)
+pub fn make_hang(_: &mut MeansEnv<'_>) -> MeansThreads {
+    single_thread(HangMeans)
 }
 
-pub fn make_spoils(site: &mut Site<'_>) -> Made {
-    one(Spoils(site.ground.lots(Use::Plain)))
+pub fn make_corrupt(site: &mut MeansEnv<'_>) -> MeansThreads {
+    single_thread(CorruptMeans(site.memory.ranges(RangeUse::Plain)))
 }
 
-impl Means for Stands {
-    fn step(&mut self, hand: &mut Hand) -> Result<(), Fault> {
-        hand.post.does("stand", 0..0);
+impl Means for HangMeans {
+    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
+        hand.status.begin_action("stand", 0..0);
         loop {
             std::thread::park();
         }
     }
 }
 
-impl Means for Spoils {
-    fn step(&mut self, hand: &mut Hand) -> Result<(), Fault> {
-        let lot = hand.one_of(&mut self.0);
-        let page = hand.pages(lot).start;
+impl Means for CorruptMeans {
+    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
+        let lot = hand.random_range(&mut self.0);
+        let page = hand.random_pages(lot).start;
         lot.write(page..page + 1);
-        hand.does("spoil", lot, &(page..page + 1));
+        hand.begin_action("spoil", lot, &(page..page + 1));
         lot.words_of(page..page + 1)[7].fetch_sub(1, Relaxed);
         Ok(lot.check(page..page + 1)?)
     }

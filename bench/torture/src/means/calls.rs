@@ -8,14 +8,14 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicU64;
 
-use nodeward_linux::trouble::{Carry, carry};
+use nodeward_linux::interference::{TransferCall, transfer};
 use rustix::fs::MemfdFlags;
 
-use super::{Made, Means, Site, Skipped, one};
-use crate::ground::Use;
-use crate::hand::{Fault, Hand, failed};
-use crate::lot::{Lot, PAGE, PAGE_WORDS};
-use crate::post;
+use super::{Means, MeansEnv, MeansThreads, SkippedMeans, single_thread};
+use crate::owned_range::{OwnedRange, PAGE, PAGE_WORDS};
+use crate::test_memory::RangeUse;
+use crate::thread_context::{StepFailure, ThreadContext, failure};
+use crate::thread_status;
 
 pub const WHAT: &str = "read, write, send, recv, preadv and pwritev by pipe, socket and file";
 
@@ -23,130 +23,136 @@ pub const WHAT: &str = "read, write, send, recv, preadv and pwritev by pipe, soc
 const PIPE_PAGES: usize = 8;
 
 struct Calls {
-    lots: Vec<Lot<'static>>,
+    ranges: Vec<OwnedRange<'static>>,
     pipe: (OwnedFd, OwnedFd),
     socket: (UnixStream, UnixStream),
     file: File,
 }
 
-pub fn make(site: &mut Site<'_>) -> Made {
-    let skipped = |error: std::io::Error| Skipped(error.to_string());
+pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
+    let skipped = |error: std::io::Error| SkippedMeans(error.to_string());
     let pipe = rustix::pipe::pipe().map_err(|error| skipped(error.into()))?;
     let socket = UnixStream::pair().map_err(skipped)?;
     let file = rustix::fs::memfd_create("torture", MemfdFlags::CLOEXEC);
     let file = File::from(file.map_err(|error| skipped(error.into()))?);
-    one(Calls { lots: site.ground.lots(Use::Plain), pipe, socket, file })
+    single_thread(Calls { ranges: site.memory.ranges(RangeUse::Plain), pipe, socket, file })
 }
 
 impl Means for Calls {
-    fn step(&mut self, hand: &mut Hand) -> Result<(), Fault> {
-        let count = self.lots.len();
-        let lot = &mut self.lots[hand.dice.below(count)];
-        match hand.dice.below(3) {
+    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
+        let count = self.ranges.len();
+        let lot = &mut self.ranges[hand.random.below(count)];
+        match hand.random.below(3) {
             0 => by_pipe(hand, lot, &self.pipe),
             1 => by_socket(hand, lot, &mut self.socket),
             _ => by_file(hand, lot, &self.file),
         }
     }
 
-    fn end(&mut self, _hand: &mut Hand) -> Result<(), Fault> {
+    fn end(&mut self, _hand: &mut ThreadContext) -> Result<(), StepFailure> {
         self.socket.0.shutdown(Shutdown::Both).ok();
         Ok(())
     }
 
-    fn lots(&mut self) -> &mut [Lot<'static>] {
-        &mut self.lots
+    fn ranges(&mut self) -> &mut [OwnedRange<'static>] {
+        &mut self.ranges
     }
 }
 
 /// Makes system calls transfer all of some words, a few pages at a time: during a large call the
 /// watchdog would not see that the thread makes progress.
-pub fn carry_all(
+pub fn transfer_all(
     what: &'static str,
     fd: BorrowedFd<'_>,
     words: &[AtomicU64],
-    how: impl Fn(usize) -> Carry,
-) -> Result<(), Fault> {
+    how: impl Fn(usize) -> TransferCall,
+) -> Result<(), StepFailure> {
     let mut done = 0;
     while done < size_of_val(words) {
-        post::go_on();
+        thread_status::mark_progress();
         let rest = &words[done / 8..];
         let piece = &rest[..rest.len().min(PIPE_PAGES * PAGE_WORDS)];
-        match carry(fd, piece, how(done)) {
+        match transfer(fd, piece, how(done)) {
             Ok(bytes) if bytes > 0 && bytes % 8 == 0 => done += bytes,
-            Ok(bytes) => return Err(Fault::Failed(format!("{what}: {bytes} bytes after {done}"))),
+            Ok(bytes) => {
+                return Err(StepFailure::Failed(format!("{what}: {bytes} bytes after {done}")));
+            }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => (),
-            Err(error) => return Err(failed(what)(error)),
+            Err(error) => return Err(failure(what)(error)),
         }
     }
     Ok(())
 }
 
 /// Returns some random pages that fit into a pipe.
-fn few_pages(hand: &mut Hand, lot: &Lot) -> std::ops::Range<usize> {
-    let pages = hand.pages(lot);
+fn few_pages(hand: &mut ThreadContext, lot: &OwnedRange) -> std::ops::Range<usize> {
+    let pages = hand.random_pages(lot);
     pages.start..pages.end.min(pages.start + PIPE_PAGES)
 }
 
 /// Checks a copy that a system call made from the memory.
-fn same(
+fn check_copy(
     what: &'static str,
-    lot: &Lot,
+    lot: &OwnedRange,
     pages: std::ops::Range<usize>,
     found: &[u8],
-) -> Result<(), Fault> {
+) -> Result<(), StepFailure> {
     lot.check_copy(pages, found).map_err(|finding| {
         eprintln!("{what} carried what is not there:");
         finding.into()
     })
 }
 
-fn by_pipe(hand: &mut Hand, lot: &mut Lot, (from, to): &(OwnedFd, OwnedFd)) -> Result<(), Fault> {
+fn by_pipe(
+    hand: &mut ThreadContext,
+    lot: &mut OwnedRange,
+    (from, to): &(OwnedFd, OwnedFd),
+) -> Result<(), StepFailure> {
     let pages = few_pages(hand, lot);
     let mut content = vec![0; pages.len() * PAGE];
-    hand.does("write to a pipe", lot, &pages);
-    carry_all("write", to.as_fd(), lot.words_of(pages.clone()), |_| Carry::Write)?;
-    let mut ends = (File::from(clone(from)?), File::from(clone(to)?));
-    ends.0.read_exact(&mut content).map_err(failed("read"))?;
-    same("write", lot, pages.clone(), &content)?;
-    let content = lot.next_image(pages.clone());
-    ends.1.write_all(&content).map_err(failed("write"))?;
-    hand.does("read from a pipe", lot, &pages);
-    carry_all("read", from.as_fd(), lot.words_of(pages.clone()), |_| Carry::Read)?;
+    hand.begin_action("write to a pipe", lot, &pages);
+    transfer_all("write", to.as_fd(), lot.words_of(pages.clone()), |_| TransferCall::Write)?;
+    let mut ends = (File::from(dup(from)?), File::from(dup(to)?));
+    ends.0.read_exact(&mut content).map_err(failure("read"))?;
+    check_copy("write", lot, pages.clone(), &content)?;
+    let content = lot.advance_image(pages.clone());
+    ends.1.write_all(&content).map_err(failure("write"))?;
+    hand.begin_action("read from a pipe", lot, &pages);
+    transfer_all("read", from.as_fd(), lot.words_of(pages.clone()), |_| TransferCall::Read)?;
     Ok(lot.check(pages)?)
 }
 
-fn clone(fd: &OwnedFd) -> Result<OwnedFd, Fault> {
-    fd.try_clone().map_err(failed("dup"))
+fn dup(fd: &OwnedFd) -> Result<OwnedFd, StepFailure> {
+    fd.try_clone().map_err(failure("dup"))
 }
 
 fn by_socket(
-    hand: &mut Hand,
-    lot: &mut Lot,
+    hand: &mut ThreadContext,
+    lot: &mut OwnedRange,
     (one, other): &mut (UnixStream, UnixStream),
-) -> Result<(), Fault> {
+) -> Result<(), StepFailure> {
     let pages = few_pages(hand, lot);
     let mut content = vec![0; pages.len() * PAGE];
-    hand.does("send", lot, &pages);
-    carry_all("send", one.as_fd(), lot.words_of(pages.clone()), |_| Carry::Send)?;
-    other.read_exact(&mut content).map_err(failed("read"))?;
-    same("send", lot, pages.clone(), &content)?;
-    other.write_all(&lot.next_image(pages.clone())).map_err(failed("write"))?;
-    hand.does("recv", lot, &pages);
-    carry_all("recv", one.as_fd(), lot.words_of(pages.clone()), |_| Carry::Receive)?;
+    hand.begin_action("send", lot, &pages);
+    transfer_all("send", one.as_fd(), lot.words_of(pages.clone()), |_| TransferCall::Send)?;
+    other.read_exact(&mut content).map_err(failure("read"))?;
+    check_copy("send", lot, pages.clone(), &content)?;
+    other.write_all(&lot.advance_image(pages.clone())).map_err(failure("write"))?;
+    hand.begin_action("recv", lot, &pages);
+    transfer_all("recv", one.as_fd(), lot.words_of(pages.clone()), |_| TransferCall::Receive)?;
     Ok(lot.check(pages)?)
 }
 
-fn by_file(hand: &mut Hand, lot: &mut Lot, file: &File) -> Result<(), Fault> {
-    let pages = hand.pages(lot);
+fn by_file(hand: &mut ThreadContext, lot: &mut OwnedRange, file: &File) -> Result<(), StepFailure> {
+    let pages = hand.random_pages(lot);
     let mut content = vec![0; pages.len() * PAGE];
-    hand.does("pwritev", lot, &pages);
+    hand.begin_action("pwritev", lot, &pages);
     let words = lot.words_of(pages.clone());
-    carry_all("pwritev", file.as_fd(), words, |done| Carry::WriteAt(done as u64))?;
-    file.read_exact_at(&mut content, 0).map_err(failed("pread"))?;
-    same("pwritev", lot, pages.clone(), &content)?;
-    file.write_all_at(&lot.next_image(pages.clone()), 0).map_err(failed("pwrite"))?;
-    hand.does("preadv", lot, &pages);
-    carry_all("preadv", file.as_fd(), words, |done| Carry::ReadAt(done as u64))?;
+    transfer_all("pwritev", file.as_fd(), words, |done| TransferCall::WriteAt(done as u64))?;
+    file.read_exact_at(&mut content, 0).map_err(failure("pread"))?;
+    check_copy("pwritev", lot, pages.clone(), &content)?;
+    file.write_all_at(&lot.advance_image(pages.clone()), 0).map_err(failure("pwrite"))?;
+    hand.begin_action("preadv", lot, &pages);
+    transfer_all("preadv", file.as_fd(), words, |done| TransferCall::ReadAt(done as u64))?;
     Ok(lot.check(pages)?)
 }

@@ -2,44 +2,44 @@
 
 use nodeward::Placement;
 
-use super::{Made, Means, Site, one};
-use crate::ground::{HUGE_BYTES, LOT_BYTES, Use};
-use crate::hand::{Fault, Hand, failed};
-use crate::lot::{Lot, PAGE};
+use super::{Means, MeansEnv, MeansThreads, single_thread};
+use crate::owned_range::{OwnedRange, PAGE};
+use crate::test_memory::{HUGE_BYTES, RANGE_BYTES, RangeUse};
+use crate::thread_context::{StepFailure, ThreadContext, failure};
 
 pub const WHAT: &str = "discard and commit";
 
-struct Discard(Vec<Lot<'static>>);
+struct Discard(Vec<OwnedRange<'static>>);
 
 /// Lots are as large as huge pages, which are discarded as a whole.
-pub fn make(site: &mut Site<'_>) -> Made {
-    one(Discard(site.ground.lots_of(Use::Plain, HUGE_BYTES)))
+pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
+    single_thread(Discard(site.memory.ranges_of(RangeUse::Plain, HUGE_BYTES)))
 }
 
 impl Means for Discard {
-    fn step(&mut self, hand: &mut Hand) -> Result<(), Fault> {
-        let lot = hand.one_of(&mut self.0);
-        hand.turn(lot)?;
-        let some = hand.pages(lot);
-        let some = some.start..some.end.min(some.start + LOT_BYTES / PAGE);
+    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
+        let lot = hand.random_range(&mut self.0);
+        hand.check_and_write(lot)?;
+        let some = hand.random_pages(lot);
+        let some = some.start..some.end.min(some.start + RANGE_BYTES / PAGE);
         let size = lot.region.page_bytes() / PAGE;
         let pages = some.start / size * size..some.end.next_multiple_of(size);
         let start = lot.bytes.start;
         let bytes = start + pages.start * PAGE..start + pages.end * PAGE;
-        hand.does("discard", lot, &pages);
-        lot.region.discard(bytes.clone()).map_err(failed("discard"))?;
-        lot.emptied(pages.clone());
+        hand.begin_action("discard", lot, &pages);
+        lot.region.discard(bytes.clone()).map_err(failure("discard"))?;
+        lot.mark_emptied(pages.clone());
         lot.check(pages.clone())?;
         if hand.once_in(2) {
-            hand.does("commit", lot, &pages);
-            lot.region.commit(bytes, &Placement::Local).map_err(failed("commit"))?;
+            hand.begin_action("commit", lot, &pages);
+            lot.region.commit(bytes, &Placement::Local).map_err(failure("commit"))?;
             lot.check(pages.clone())?;
         }
         lot.write(some.clone());
         Ok(lot.check(some)?)
     }
 
-    fn lots(&mut self) -> &mut [Lot<'static>] {
+    fn ranges(&mut self) -> &mut [OwnedRange<'static>] {
         &mut self.0
     }
 }

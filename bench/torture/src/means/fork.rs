@@ -1,11 +1,11 @@
 //! fork: children see the memory as it was, whatever moves in parent or child.
 
-use nodeward_linux::trouble::{Child, End, fork_and_run};
+use nodeward_linux::interference::{ChildExit, ForkedChild, fork_and_run};
 
-use super::{Made, Means, Site, one};
-use crate::ground::Use;
-use crate::hand::{Fault, Hand, failed};
-use crate::lot::Lot;
+use super::{Means, MeansEnv, MeansThreads, single_thread};
+use crate::owned_range::OwnedRange;
+use crate::test_memory::RangeUse;
+use crate::thread_context::{StepFailure, ThreadContext, failure};
 
 pub const WHAT: &str = "fork: a child checks all that it has inherited, while its parent writes";
 
@@ -13,42 +13,42 @@ pub const WHAT: &str = "fork: a child checks all that it has inherited, while it
 const RIGHT: u8 = 0;
 const WRONG: u8 = 7;
 
-struct Fork(Vec<Lot<'static>>);
+struct Fork(Vec<OwnedRange<'static>>);
 
-pub fn make(site: &mut Site<'_>) -> Made {
-    one(Fork(site.ground.lots(Use::Inherited)))
+pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
+    single_thread(Fork(site.memory.ranges(RangeUse::Inherited)))
 }
 
 impl Means for Fork {
-    fn step(&mut self, hand: &mut Hand) -> Result<(), Fault> {
+    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
         for lot in &mut self.0 {
-            hand.turn(lot)?;
+            hand.check_and_write(lot)?;
         }
-        hand.post.does("fork", 0..0);
+        hand.status.begin_action("fork", 0..0);
         let lots = &self.0;
-        let child = fork_and_run(|| look(lots)).map_err(failed("fork"))?;
-        let turned = self.0.iter_mut().try_for_each(|lot| hand.turn(lot));
-        hand.post.does("waitpid", 0..0);
+        let child = fork_and_run(|| check_in_child(lots)).map_err(failure("fork"))?;
+        let turned = self.0.iter_mut().try_for_each(|lot| hand.check_and_write(lot));
+        hand.status.begin_action("waitpid", 0..0);
         let ended = end(child)?;
         turned?;
         match ended {
-            End::Code(code) if code == i32::from(RIGHT) => Ok(()),
-            End::Code(code) if code == i32::from(WRONG) => Err(Fault::Child),
-            end => Err(Fault::Failed(format!("a child ended by {end:?}"))),
+            ChildExit::Code(code) if code == i32::from(RIGHT) => Ok(()),
+            ChildExit::Code(code) if code == i32::from(WRONG) => Err(StepFailure::Child),
+            end => Err(StepFailure::Failed(format!("a child ended by {end:?}"))),
         }
     }
 
-    fn lots(&mut self) -> &mut [Lot<'static>] {
+    fn ranges(&mut self) -> &mut [OwnedRange<'static>] {
         &mut self.0
     }
 }
 
-fn end(child: Child) -> Result<End, Fault> {
-    child.wait().map_err(failed("waitpid"))
+fn end(child: ForkedChild) -> Result<ChildExit, StepFailure> {
+    child.wait().map_err(failure("waitpid"))
 }
 
 /// Checks all lots, in the child.
-fn look(lots: &[Lot]) -> u8 {
+fn check_in_child(lots: &[OwnedRange]) -> u8 {
     for lot in lots {
         if let Err(finding) = lot.check(0..lot.pages()) {
             eprintln!("in a child: {finding}");

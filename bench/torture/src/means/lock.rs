@@ -1,43 +1,44 @@
 //! mlock: memory that must not leave.
 
-use nodeward_linux::trouble::{Meddling, meddle};
+use nodeward_linux::interference::{MemoryChange, change_memory};
 
-use super::{Made, Means, Site, Skipped, one};
-use crate::ground::Use;
-use crate::hand::{Fault, Hand, failed};
-use crate::lot::Lot;
+use super::{Means, MeansEnv, MeansThreads, SkippedMeans, single_thread};
+use crate::owned_range::OwnedRange;
+use crate::test_memory::RangeUse;
+use crate::thread_context::{StepFailure, ThreadContext, failure};
 
 pub const WHAT: &str = "mlock and munlock";
 
-struct Lock(Vec<Lot<'static>>);
+struct MlockMeans(Vec<OwnedRange<'static>>);
 
-pub fn make(site: &mut Site<'_>) -> Made {
-    let lots = site.ground.lots(Use::Held);
+pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
+    let lots = site.memory.ranges(RangeUse::PinnedOrLocked);
     let Some(lot) = lots.first() else {
-        return Err(Skipped("no region may be locked on this road".to_owned()));
+        return Err(SkippedMeans("no region may be locked on this road".to_owned()));
     };
-    let may = meddle(lot.words(), Meddling::Lock);
-    may.map_err(|error| Skipped(format!("mlock: {error}; raise RLIMIT_MEMLOCK")))?;
-    meddle(lot.words(), Meddling::Unlock).map_err(|error| Skipped(error.to_string()))?;
-    one(Lock(lots))
+    let may = change_memory(lot.words(), MemoryChange::Lock);
+    may.map_err(|error| SkippedMeans(format!("mlock: {error}; raise RLIMIT_MEMLOCK")))?;
+    change_memory(lot.words(), MemoryChange::Unlock)
+        .map_err(|error| SkippedMeans(error.to_string()))?;
+    single_thread(MlockMeans(lots))
 }
 
-impl Means for Lock {
-    fn step(&mut self, hand: &mut Hand) -> Result<(), Fault> {
-        let lot = hand.one_of(&mut self.0);
-        let pages = hand.pages(lot);
-        hand.does("mlock", lot, &pages);
-        meddle(lot.words_of(pages.clone()), Meddling::Lock).map_err(failed("mlock"))?;
+impl Means for MlockMeans {
+    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
+        let lot = hand.random_range(&mut self.0);
+        let pages = hand.random_pages(lot);
+        hand.begin_action("mlock", lot, &pages);
+        change_memory(lot.words_of(pages.clone()), MemoryChange::Lock).map_err(failure("mlock"))?;
         lot.check(pages.clone())?;
         lot.write(pages.clone());
-        std::thread::sleep(std::time::Duration::from_micros(hand.dice.below(2000) as u64));
+        std::thread::sleep(std::time::Duration::from_micros(hand.random.below(2000) as u64));
         lot.check(pages.clone())?;
-        hand.does("munlock", lot, &pages);
-        meddle(lot.words_of(pages), Meddling::Unlock).map_err(failed("munlock"))?;
-        hand.turn(lot)
+        hand.begin_action("munlock", lot, &pages);
+        change_memory(lot.words_of(pages), MemoryChange::Unlock).map_err(failure("munlock"))?;
+        hand.check_and_write(lot)
     }
 
-    fn lots(&mut self) -> &mut [Lot<'static>] {
+    fn ranges(&mut self) -> &mut [OwnedRange<'static>] {
         &mut self.0
     }
 }

@@ -1,58 +1,59 @@
 //! Equal pages, which the kernel merges (KSM).
 
-use nodeward_linux::trouble::{Meddling, meddle, merge_equal_pages};
+use nodeward_linux::interference::{MemoryChange, change_memory, merge_equal_pages};
 
-use super::{Made, Means, Site, Skipped, one};
-use crate::ground::Use;
-use crate::hand::{Fault, Hand};
-use crate::lot::Lot;
-use crate::setting::Setting;
+use super::{Means, MeansEnv, MeansThreads, SkippedMeans, single_thread};
+use crate::kernel_setting::KernelSetting;
+use crate::owned_range::OwnedRange;
+use crate::test_memory::RangeUse;
+use crate::thread_context::{StepFailure, ThreadContext};
 
 pub const WHAT: &str = "equal pages that the kernel merges (KSM), written now and then";
 
 struct Merge {
-    lots: Vec<Lot<'static>>,
-    _settings: Vec<Setting>,
+    ranges: Vec<OwnedRange<'static>>,
+    _settings: Vec<KernelSetting>,
 }
 
 /// Makes the kernel merge as fast as it can, in all of our memory if it supports that.
-pub fn make(site: &mut Site<'_>) -> Made {
-    site.needs_the_machine()?;
+pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
+    site.require_whole_machine()?;
     let settings = [("sleep_millisecs", "1"), ("pages_to_scan", "2000"), ("run", "1")];
-    let change = |(file, text)| Setting::change(&format!("/sys/kernel/mm/ksm/{file}"), text);
+    let change = |(file, text)| KernelSetting::change(&format!("/sys/kernel/mm/ksm/{file}"), text);
     let settings = settings.into_iter().map(change).collect::<Result<Vec<_>, _>>()?;
-    let lots: Vec<_> = site.ground.lots(Use::Plain).into_iter().map(Lot::equal).collect();
+    let lots: Vec<_> =
+        site.memory.ranges(RangeUse::Plain).into_iter().map(OwnedRange::with_equal_pages).collect();
     if merge_equal_pages(true).is_err() {
-        let merge = |lot: &Lot| meddle(lot.words(), Meddling::Merge);
-        lots.iter().try_for_each(merge).map_err(|error| Skipped(format!("KSM: {error}")))?;
+        let merge = |lot: &OwnedRange| change_memory(lot.words(), MemoryChange::Merge);
+        lots.iter().try_for_each(merge).map_err(|error| SkippedMeans(format!("KSM: {error}")))?;
     }
-    one(Merge { lots, _settings: settings })
+    single_thread(Merge { ranges: lots, _settings: settings })
 }
 
 impl Means for Merge {
-    fn step(&mut self, hand: &mut Hand) -> Result<(), Fault> {
-        let lot = hand.one_of(&mut self.lots);
+    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
+        let lot = hand.random_range(&mut self.ranges);
         // All pages alike, then one of them changed; after a while it is like the others again.
         if hand.once_in(4) {
             let all = 0..lot.pages();
-            hand.does("write equal pages", lot, &all);
+            hand.begin_action("write equal pages", lot, &all);
             lot.check(all.clone())?;
-            lot.level();
+            lot.write_all_equal();
         } else {
-            let pages = hand.pages(lot);
-            hand.does("check", lot, &pages);
+            let pages = hand.random_pages(lot);
+            hand.begin_action("check", lot, &pages);
             lot.check(pages)?;
         }
-        std::thread::sleep(std::time::Duration::from_millis(hand.dice.below(20) as u64));
-        if hand.once_in(4) { hand.turn(lot) } else { Ok(()) }
+        std::thread::sleep(std::time::Duration::from_millis(hand.random.below(20) as u64));
+        if hand.once_in(4) { hand.check_and_write(lot) } else { Ok(()) }
     }
 
-    fn end(&mut self, _hand: &mut Hand) -> Result<(), Fault> {
+    fn end(&mut self, _hand: &mut ThreadContext) -> Result<(), StepFailure> {
         merge_equal_pages(false).ok();
         Ok(())
     }
 
-    fn lots(&mut self) -> &mut [Lot<'static>] {
-        &mut self.lots
+    fn ranges(&mut self) -> &mut [OwnedRange<'static>] {
+        &mut self.ranges
     }
 }

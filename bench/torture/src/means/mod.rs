@@ -5,58 +5,58 @@ mod broken;
 mod calls;
 mod direct;
 mod discard;
+mod exec;
 mod fork;
 mod futex;
-mod hold;
-mod lives;
+mod huge_page_toggle;
 mod lock;
 mod merge;
 mod moves;
 mod pageout;
+mod pins;
 mod plain;
 mod pressure;
 mod protect;
+mod region_lifecycle;
 mod signals;
-mod sizes;
-mod start;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::ground::Ground;
-use crate::hand::{Fault, Hand};
-use crate::lot::Lot;
-use crate::post::Post;
+use crate::owned_range::OwnedRange;
+use crate::test_memory::TestMemory;
+use crate::thread_context::{StepFailure, ThreadContext};
+use crate::thread_status::ThreadStatus;
 
 /// One of the threads of a means.
 pub trait Means: Send {
     /// Does something for a few milliseconds.
-    fn step(&mut self, hand: &mut Hand) -> Result<(), Fault>;
+    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure>;
 
     /// Undoes, on the same thread, changes that must not stay.
-    fn end(&mut self, _hand: &mut Hand) -> Result<(), Fault> {
+    fn end(&mut self, _hand: &mut ThreadContext) -> Result<(), StepFailure> {
         Ok(())
     }
 
     /// Returns its memory.
-    fn lots(&mut self) -> &mut [Lot<'static>] {
+    fn ranges(&mut self) -> &mut [OwnedRange<'static>] {
         &mut []
     }
 
     /// Checks all its memory when no other thread is left.
-    fn last_look(&mut self) -> Result<(), Fault> {
-        self.lots().iter().try_for_each(|lot| lot.check(0..lot.pages()))?;
+    fn final_check(&mut self) -> Result<(), StepFailure> {
+        self.ranges().iter().try_for_each(|lot| lot.check(0..lot.pages()))?;
         Ok(())
     }
 }
 
 /// The reason why a means is not available here.
 #[derive(Debug)]
-pub struct Skipped(pub String);
+pub struct SkippedMeans(pub String);
 
 /// The environment in which a means is made.
-pub struct Site<'a> {
-    pub ground: &'a mut Ground,
+pub struct MeansEnv<'a> {
+    pub memory: &'a mut TestMemory,
     /// Directory for files.
     pub dir: PathBuf,
     /// Settings of the whole machine may be changed for a while.
@@ -64,56 +64,60 @@ pub struct Site<'a> {
     /// Number of threads that move pages.
     pub movers: usize,
     /// The posts of all threads, once all are there.
-    pub posts: Arc<std::sync::OnceLock<Vec<Arc<Post>>>>,
+    pub statuses: Arc<std::sync::OnceLock<Vec<Arc<ThreadStatus>>>>,
 }
 
-impl Site<'_> {
+impl MeansEnv<'_> {
     /// Fails unless settings of the whole machine may be changed.
-    fn needs_the_machine(&self) -> Result<(), Skipped> {
+    fn require_whole_machine(&self) -> Result<(), SkippedMeans> {
         let why = "it changes settings of the whole machine, which --whole-machine allows";
-        if self.whole_machine { Ok(()) } else { Err(Skipped(why.to_owned())) }
+        if self.whole_machine { Ok(()) } else { Err(SkippedMeans(why.to_owned())) }
     }
 }
 
 /// The threads of a means, or why there are none.
-pub type Made = Result<Vec<Box<dyn Means>>, Skipped>;
+pub type MeansThreads = Result<Vec<Box<dyn Means>>, SkippedMeans>;
 
 /// A means, and its description.
-pub struct Kind {
+pub struct MeansSpec {
     pub name: &'static str,
-    pub what: &'static str,
-    pub make: fn(&mut Site<'_>) -> Made,
+    pub description: &'static str,
+    pub make: fn(&mut MeansEnv<'_>) -> MeansThreads,
 }
 
 /// All means.
-pub const ALL: &[Kind] = &[
-    Kind { name: "moves", what: moves::WHAT, make: moves::make },
-    Kind { name: "plain", what: plain::WHAT, make: plain::make },
-    Kind { name: "calls", what: calls::WHAT, make: calls::make },
-    Kind { name: "direct", what: direct::WHAT, make: direct::make },
-    Kind { name: "hold", what: hold::WHAT, make: hold::make },
-    Kind { name: "futex", what: futex::WHAT, make: futex::make },
-    Kind { name: "protect", what: protect::WHAT, make: protect::make },
-    Kind { name: "advise", what: advise::WHAT, make: advise::make },
-    Kind { name: "discard", what: discard::WHAT, make: discard::make },
-    Kind { name: "lock", what: lock::WHAT, make: lock::make },
-    Kind { name: "fork", what: fork::WHAT, make: fork::make },
-    Kind { name: "start", what: start::WHAT, make: start::make },
-    Kind { name: "signals", what: signals::WHAT, make: signals::make },
-    Kind { name: "lives", what: lives::WHAT, make: lives::make },
-    Kind { name: "merge", what: merge::WHAT, make: merge::make },
-    Kind { name: "sizes", what: sizes::WHAT, make: sizes::make },
-    Kind { name: "pageout", what: pageout::WHAT, make: pageout::make },
-    Kind { name: "pressure", what: pressure::WHAT, make: pressure::make },
+pub const ALL: &[MeansSpec] = &[
+    MeansSpec { name: "moves", description: moves::WHAT, make: moves::make },
+    MeansSpec { name: "plain", description: plain::WHAT, make: plain::make },
+    MeansSpec { name: "calls", description: calls::WHAT, make: calls::make },
+    MeansSpec { name: "direct", description: direct::WHAT, make: direct::make },
+    MeansSpec { name: "hold", description: pins::WHAT, make: pins::make },
+    MeansSpec { name: "futex", description: futex::WHAT, make: futex::make },
+    MeansSpec { name: "protect", description: protect::WHAT, make: protect::make },
+    MeansSpec { name: "advise", description: advise::WHAT, make: advise::make },
+    MeansSpec { name: "discard", description: discard::WHAT, make: discard::make },
+    MeansSpec { name: "lock", description: lock::WHAT, make: lock::make },
+    MeansSpec { name: "fork", description: fork::WHAT, make: fork::make },
+    MeansSpec { name: "start", description: exec::WHAT, make: exec::make },
+    MeansSpec { name: "signals", description: signals::WHAT, make: signals::make },
+    MeansSpec { name: "lives", description: region_lifecycle::WHAT, make: region_lifecycle::make },
+    MeansSpec { name: "merge", description: merge::WHAT, make: merge::make },
+    MeansSpec { name: "sizes", description: huge_page_toggle::WHAT, make: huge_page_toggle::make },
+    MeansSpec { name: "pageout", description: pageout::WHAT, make: pageout::make },
+    MeansSpec { name: "pressure", description: pressure::WHAT, make: pressure::make },
 ];
 
 /// Means that run only when they are named.
-pub const BROKEN: &[Kind] = &[
-    Kind { name: "stands", what: broken::WHAT_STANDS, make: broken::make_stands },
-    Kind { name: "spoils", what: broken::WHAT_SPOILS, make: broken::make_spoils },
+pub const BROKEN: &[MeansSpec] = &[
+    MeansSpec { name: "stands", description: broken::DESCRIPTION_HANG, make: broken::make_hang },
+    MeansSpec {
+        name: "spoils",
+        description: broken::DESCRIPTION_CORRUPT,
+        make: broken::make_corrupt,
+    },
 ];
 
 /// Returns one thread, boxed.
-fn one(means: impl Means + 'static) -> Made {
+fn single_thread(means: impl Means + 'static) -> MeansThreads {
     Ok(vec![Box::new(means)])
 }

@@ -5,48 +5,49 @@ use std::ops::Range;
 use std::time::Duration;
 
 use nodeward::{
-    Budget, Cancel, Error, Migration, Mode, NodeId, Pager, Placement, Region, Report, Supply,
+    Budget, Cancel, Error, Migration, MigrationReport, Mode, NodeId, Pager, Placement, Region,
+    Supply,
 };
 
-use super::{Made, Means, Site};
-use crate::hand::{Fault, Hand};
+use super::{Means, MeansEnv, MeansThreads};
+use crate::thread_context::{StepFailure, ThreadContext};
 
 pub const WHAT: &str = "migrate, migrate_lazily, exchange, pin, set_mode, commit, residency, trim";
 
 /// Maximum number of pages moved under a stall budget at a time, because that is slow.
 const BUDGETED_PAGES: usize = 128;
 
-struct Mover {
+struct MigrateMeans {
     pager: &'static Pager,
     regions: Vec<&'static Region>,
     nodes: Vec<NodeId>,
 }
 
-pub fn make(site: &mut Site<'_>) -> Made {
-    let ground = &site.ground;
+pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
+    let ground = &site.memory;
     let mover = || -> Box<dyn Means> {
         let (regions, nodes) = (ground.regions(), ground.nodes.clone());
-        Box::new(Mover { pager: ground.pager, regions, nodes })
+        Box::new(MigrateMeans { pager: ground.pager, regions, nodes })
     };
     Ok(std::iter::repeat_with(mover).take(site.movers).collect())
 }
 
-impl Means for Mover {
-    fn step(&mut self, hand: &mut Hand) -> Result<(), Fault> {
-        let region = hand.dice.one_of(&self.regions);
-        let range = range(hand, region);
-        let node = hand.dice.one_of(&self.nodes);
+impl Means for MigrateMeans {
+    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
+        let region = hand.random.choose(&self.regions);
+        let range = random_byte_range(hand, region);
+        let node = hand.random.choose(&self.nodes);
         let cancel = Cancel::new();
-        let done = match hand.dice.below(20) {
+        let done = match hand.random.below(20) {
             0..8 => {
-                let (range, how) = how(hand, region, range, &cancel);
-                told(hand, "migrate", region, &range.clone(), how, |how| {
+                let (range, how) = random_options(hand, region, range, &cancel);
+                run_and_count(hand, "migrate", region, &range.clone(), how, |how| {
                     region.migrate(range, node, how)
                 })
             }
             8..12 => {
-                let (range, how) = how(hand, region, range, &cancel);
-                told(hand, "migrate_lazily", region, &range.clone(), how, |how| {
+                let (range, how) = random_options(hand, region, range, &cancel);
+                run_and_count(hand, "migrate_lazily", region, &range.clone(), how, |how| {
                     region.migrate_lazily(range, how)
                 })
             }
@@ -56,40 +57,40 @@ impl Means for Mover {
             17 => commit(hand, region, range, node),
             18 => residency(hand, region, range),
             _ => {
-                hand.post.does("trim", 0..0);
+                hand.status.begin_action("trim", 0..0);
                 self.pager.trim();
                 Ok(())
             }
         };
-        done.or_else(as_documented)
+        done.or_else(allow_documented)
     }
 }
 
 /// Accepts the documented errors: a method that cannot do it, empty ranges, full nodes.
-fn as_documented(error: Error) -> Result<(), Fault> {
+fn allow_documented(error: Error) -> Result<(), StepFailure> {
     match error {
         Error::NeedsUserfaultfd { .. } | Error::NoRoom { .. } | Error::BadOption { .. } => Ok(()),
-        error => Err(Fault::Failed(error.to_string())),
+        error => Err(StepFailure::Failed(error.to_string())),
     }
 }
 
 /// Returns a random range; large ones are as frequent as small ones.
-fn range(hand: &mut Hand, region: &Region) -> Range<usize> {
+fn random_byte_range(hand: &mut ThreadContext, region: &Region) -> Range<usize> {
     let page = region.page_bytes();
     let pages = region.bytes() / page;
-    let most = pages >> hand.dice.below(pages.ilog2() as usize + 1);
-    let length = 1 + hand.dice.below(most);
-    let start = hand.dice.below(pages - length + 1);
+    let most = pages >> hand.random.below(pages.ilog2() as usize + 1);
+    let length = 1 + hand.random.below(most);
+    let start = hand.random.below(pages - length + 1);
     start * page..(start + length) * page
 }
 
-fn how<'a>(
-    hand: &mut Hand,
+fn random_options<'a>(
+    hand: &mut ThreadContext,
     region: &Region,
     range: Range<usize>,
     cancel: &'a Cancel,
 ) -> (Range<usize>, Migration<'a>) {
-    let stall = match hand.dice.below(6) {
+    let stall = match hand.random.below(6) {
         0 => Some(Duration::from_micros(250)),
         1 => Some(Duration::from_millis(2)),
         _ => None,
@@ -101,9 +102,9 @@ fn how<'a>(
     let most = most.max(region.page_bytes());
     let how = Migration {
         budget: Budget { bytes_per_s, stall },
-        lanes: hand.dice.one_of(&[None, Some(1), Some(2)]),
-        batch_bytes: hand.dice.one_of(&[None, Some(4096), Some(64 << 10), Some(512 << 10)]),
-        supply: hand.dice.one_of(&[Supply::Any, Supply::Any, Supply::OneWay, Supply::Recycled]),
+        lanes: hand.random.choose(&[None, Some(1), Some(2)]),
+        batch_bytes: hand.random.choose(&[None, Some(4096), Some(64 << 10), Some(512 << 10)]),
+        supply: hand.random.choose(&[Supply::Any, Supply::Any, Supply::OneWay, Supply::Recycled]),
         even_if_there: hand.once_in(2),
         cancel: Some(cancel),
         progress: None,
@@ -112,77 +113,85 @@ fn how<'a>(
 }
 
 /// Records and makes a call, and counts its outcome. Sometimes cancels it on the way.
-fn told(
-    hand: &mut Hand,
+fn run_and_count(
+    hand: &mut ThreadContext,
     what: &'static str,
     region: &Region,
     range: &Range<usize>,
     how: Migration<'_>,
-    act: impl FnOnce(&Migration<'_>) -> nodeward::Result<Report>,
+    act: impl FnOnce(&Migration<'_>) -> nodeward::Result<MigrationReport>,
 ) -> Result<(), Error> {
-    says(hand, what, region, range);
+    begin_action(hand, what, region, range);
     let cancels = hand.once_in(8);
-    let (post, examined) = (&hand.post, Cell::new(0));
+    let (post, examined) = (&hand.status, Cell::new(0));
     let progress = |done: nodeward::Progress| {
         if done.examined_bytes > examined.replace(done.examined_bytes) {
-            post.goes_on();
+            post.mark_progress();
         }
         if let Some(cancel) = how.cancel.filter(|_| cancels) {
             cancel.cancel();
         }
     };
     let report = act(&Migration { progress: Some(&progress), ..how })?;
-    hand.tally.add(&report);
+    hand.totals.add(&report);
     Ok(())
 }
 
-fn says(hand: &Hand, what: &'static str, region: &Region, range: &Range<usize>) {
+fn begin_action(hand: &ThreadContext, what: &'static str, region: &Region, range: &Range<usize>) {
     let start = region.as_ptr() as usize;
-    hand.post.does(what, start + range.start..start + range.end);
+    hand.status.begin_action(what, start + range.start..start + range.end);
 }
 
 fn exchange(
-    hand: &mut Hand,
+    hand: &mut ThreadContext,
     region: &Region,
     range: &Range<usize>,
     cancel: &Cancel,
 ) -> Result<(), Error> {
     let page = region.page_bytes();
     let half = range.len() / 2 / page * page;
-    let (range, limits) = how(hand, region, range.start..range.start + half, cancel);
+    let (range, limits) = random_options(hand, region, range.start..range.start + half, cancel);
     let other = range.end..range.end + range.len();
     if range.is_empty() {
         return Ok(());
     }
-    told(hand, "exchange", region, &(range.start..other.end), limits, |how| {
+    run_and_count(hand, "exchange", region, &(range.start..other.end), limits, |how| {
         region.exchange(range, other, how)
     })
 }
 
-fn pin(hand: &mut Hand, region: &Region, range: Range<usize>) -> Result<(), Error> {
-    says(hand, "pin", region, &range);
+fn pin(hand: &mut ThreadContext, region: &Region, range: Range<usize>) -> Result<(), Error> {
+    begin_action(hand, "pin", region, &range);
     let guard = region.pin(range)?;
-    std::thread::sleep(Duration::from_micros(hand.dice.below(3000) as u64));
-    hand.post.does("unpin", 0..0);
+    std::thread::sleep(Duration::from_micros(hand.random.below(3000) as u64));
+    hand.status.begin_action("unpin", 0..0);
     drop(guard);
     Ok(())
 }
 
-fn set_mode(hand: &mut Hand, region: &Region) -> Result<(), Error> {
+fn set_mode(hand: &mut ThreadContext, region: &Region) -> Result<(), Error> {
     let mode = if hand.once_in(3) { Mode::Kernel } else { Mode::Auto };
-    says(hand, "set_mode", region, &(0..region.bytes()));
+    begin_action(hand, "set_mode", region, &(0..region.bytes()));
     region.set_mode(mode)
 }
 
-fn commit(hand: &Hand, region: &Region, range: Range<usize>, node: NodeId) -> Result<(), Error> {
-    says(hand, "commit", region, &range);
+fn commit(
+    hand: &ThreadContext,
+    region: &Region,
+    range: Range<usize>,
+    node: NodeId,
+) -> Result<(), Error> {
+    begin_action(hand, "commit", region, &range);
     region.commit(range, &Placement::Node(node))
 }
 
 /// Checks that residency does not report more pages than the range has.
-fn residency(hand: &Hand, region: &Region, range: Range<usize>) -> Result<(), Error> {
-    says(hand, "residency", region, &range);
+fn residency(hand: &ThreadContext, region: &Region, range: Range<usize>) -> Result<(), Error> {
+    begin_action(hand, "residency", region, &range);
     let pages: u64 = region.residency(range.clone())?.values().sum();
-    assert!(pages as usize * crate::lot::PAGE <= range.len(), "{pages} pages in {range:x?}");
+    assert!(
+        pages as usize * crate::owned_range::PAGE <= range.len(),
+        "{pages} pages in {range:x?}"
+    );
     Ok(())
 }

@@ -1,39 +1,40 @@
 //! Pages go to swap, and come back when they are touched.
 
-use nodeward_linux::trouble::{Meddling, meddle};
+use nodeward_linux::interference::{MemoryChange, change_memory};
 
-use super::{Made, Means, Site, Skipped, one};
-use crate::ground::Use;
-use crate::hand::{Fault, Hand, failed};
-use crate::lot::Lot;
+use super::{Means, MeansEnv, MeansThreads, SkippedMeans, single_thread};
+use crate::owned_range::OwnedRange;
+use crate::test_memory::RangeUse;
+use crate::thread_context::{StepFailure, ThreadContext, failure};
 
 pub const WHAT: &str = "pages that are sent to swap, and come back when they are touched";
 
-struct PageOut(Vec<Lot<'static>>);
+struct PageOut(Vec<OwnedRange<'static>>);
 
-pub fn make(site: &mut Site<'_>) -> Made {
+pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
     swap()?;
-    one(PageOut(site.ground.lots(Use::Plain)))
+    single_thread(PageOut(site.memory.ranges(RangeUse::Plain)))
 }
 
 /// Fails if the machine has no swap.
-pub fn swap() -> Result<(), Skipped> {
+pub fn swap() -> Result<(), SkippedMeans> {
     let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
     let why = "this machine has no swap; swapon some";
-    if swaps.lines().count() > 1 { Ok(()) } else { Err(Skipped(why.to_owned())) }
+    if swaps.lines().count() > 1 { Ok(()) } else { Err(SkippedMeans(why.to_owned())) }
 }
 
 impl Means for PageOut {
-    fn step(&mut self, hand: &mut Hand) -> Result<(), Fault> {
-        let lot = hand.one_of(&mut self.0);
-        let pages = hand.pages(lot);
-        hand.does("madvise(MADV_PAGEOUT)", lot, &pages);
-        meddle(lot.words_of(pages.clone()), Meddling::PageOut).map_err(failed("madvise"))?;
+    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
+        let lot = hand.random_range(&mut self.0);
+        let pages = hand.random_pages(lot);
+        hand.begin_action("madvise(MADV_PAGEOUT)", lot, &pages);
+        change_memory(lot.words_of(pages.clone()), MemoryChange::PageOut)
+            .map_err(failure("madvise"))?;
         lot.check(pages.clone())?;
-        hand.turn(lot)
+        hand.check_and_write(lot)
     }
 
-    fn lots(&mut self) -> &mut [Lot<'static>] {
+    fn ranges(&mut self) -> &mut [OwnedRange<'static>] {
         &mut self.0
     }
 }

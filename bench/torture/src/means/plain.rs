@@ -1,31 +1,31 @@
 //! Plain reads and writes.
 
-use super::{Made, Means, Site};
-use crate::ground::Use;
-use crate::hand::{Fault, Hand};
-use crate::lot::Lot;
+use super::{Means, MeansEnv, MeansThreads};
+use crate::owned_range::OwnedRange;
+use crate::test_memory::RangeUse;
+use crate::thread_context::{StepFailure, ThreadContext};
 
 pub const WHAT: &str = "reads and writes, each word of it checked";
 
 /// How many times pages are checked and written in a step.
 const TURNS: usize = 4;
 
-struct Plain(Vec<Lot<'static>>);
+struct Plain(Vec<OwnedRange<'static>>);
 
-pub fn make(site: &mut Site<'_>) -> Made {
-    let writer = || -> Box<dyn Means> { Box::new(Plain(site.ground.lots(Use::Plain))) };
+pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
+    let writer = || -> Box<dyn Means> { Box::new(Plain(site.memory.ranges(RangeUse::Plain))) };
     Ok(std::iter::repeat_with(writer).take(2).collect())
 }
 
 impl Means for Plain {
-    fn step(&mut self, hand: &mut Hand) -> Result<(), Fault> {
+    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
         (0..TURNS).try_for_each(|_| {
-            let lot = hand.one_of(&mut self.0);
-            hand.turn(lot)
+            let lot = hand.random_range(&mut self.0);
+            hand.check_and_write(lot)
         })
     }
 
-    fn lots(&mut self) -> &mut [Lot<'static>] {
+    fn ranges(&mut self) -> &mut [OwnedRange<'static>] {
         &mut self.0
     }
 }

@@ -4,79 +4,79 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use super::pageout::swap;
-use super::{Made, Means, Site, Skipped, one};
-use crate::ground::Use;
-use crate::hand::{Fault, Hand};
-use crate::lot::Lot;
+use super::{Means, MeansEnv, MeansThreads, SkippedMeans, single_thread};
+use crate::owned_range::OwnedRange;
+use crate::test_memory::RangeUse;
+use crate::thread_context::{StepFailure, ThreadContext};
 
 pub const WHAT: &str = "memory.high of our control group, so low that pages go to swap";
 
 const ROOT: &str = "/sys/fs/cgroup";
 /// Bytes by which the limit is at times below the present use.
-const LESS: u64 = 1 << 20;
+const SHORTAGE_BYTES: u64 = 1 << 20;
 /// Memory is short for one part in this many of the time: other threads wait for swap then, and do
 /// little else.
-const SHORT: u32 = 8;
-const NAP: Duration = Duration::from_millis(10);
+const SHORT_SHARE: u32 = 8;
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 struct Pressure {
-    lots: Vec<Lot<'static>>,
-    folder: String,
+    ranges: Vec<OwnedRange<'static>>,
+    cgroup: String,
 }
 
-pub fn make(site: &mut Site<'_>) -> Made {
-    site.needs_the_machine()?;
+pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
+    site.require_whole_machine()?;
     swap()?;
     let folder = format!("{ROOT}/nodeward-torture-{}", std::process::id());
-    enter(&folder).map_err(|error| Skipped(format!("{folder}: {error}")))?;
-    one(Pressure { lots: site.ground.lots(Use::Plain), folder })
+    create_cgroup(&folder).map_err(|error| SkippedMeans(format!("{folder}: {error}")))?;
+    single_thread(Pressure { ranges: site.memory.ranges(RangeUse::Plain), cgroup: folder })
 }
 
-fn enter(folder: &str) -> std::io::Result<()> {
+fn create_cgroup(folder: &str) -> std::io::Result<()> {
     fs::write(format!("{ROOT}/cgroup.subtree_control"), "+memory")?;
     fs::create_dir(folder)?;
     fs::write(format!("{folder}/cgroup.procs"), "0")
 }
 
 impl Means for Pressure {
-    fn step(&mut self, hand: &mut Hand) -> Result<(), Fault> {
+    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
         let began = Instant::now();
-        let used = fs::read_to_string(format!("{}/memory.current", self.folder));
+        let used = fs::read_to_string(format!("{}/memory.current", self.cgroup));
         let used: u64 = used.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
-        hand.post.does("memory.high down", 0..0);
-        self.high(&used.saturating_sub(LESS).to_string());
-        std::thread::sleep(Duration::from_millis(hand.dice.below(20) as u64));
-        hand.post.does("memory.high up", 0..0);
-        self.high("max");
-        rest(hand, began.elapsed() * (SHORT - 1));
-        let lot = hand.one_of(&mut self.lots);
-        hand.turn(lot)
+        hand.status.begin_action("memory.high down", 0..0);
+        self.set_high(&used.saturating_sub(SHORTAGE_BYTES).to_string());
+        std::thread::sleep(Duration::from_millis(hand.random.below(20) as u64));
+        hand.status.begin_action("memory.high up", 0..0);
+        self.set_high("max");
+        pause(hand, began.elapsed() * (SHORT_SHARE - 1));
+        let lot = hand.random_range(&mut self.ranges);
+        hand.check_and_write(lot)
     }
 
-    fn lots(&mut self) -> &mut [Lot<'static>] {
-        &mut self.lots
+    fn ranges(&mut self) -> &mut [OwnedRange<'static>] {
+        &mut self.ranges
     }
 }
 
-fn rest(hand: &Hand, time: Duration) {
+fn pause(hand: &ThreadContext, time: Duration) {
     let began = Instant::now();
     while began.elapsed() < time && !hand.is_over() {
-        std::thread::sleep(NAP);
-        hand.post.goes_on();
+        std::thread::sleep(POLL_INTERVAL);
+        hand.status.mark_progress();
     }
 }
 
 impl Pressure {
     /// An error is ignored: what the kernel cannot reclaim now it can another time.
-    fn high(&self, text: &str) {
-        fs::write(format!("{}/memory.high", self.folder), text).ok();
+    fn set_high(&self, text: &str) {
+        fs::write(format!("{}/memory.high", self.cgroup), text).ok();
     }
 }
 
 impl Drop for Pressure {
     fn drop(&mut self) {
-        self.high("max");
+        self.set_high("max");
         fs::write(format!("{ROOT}/cgroup.procs"), "0").ok();
-        fs::remove_dir(&self.folder).ok();
+        fs::remove_dir(&self.cgroup).ok();
     }
 }

@@ -1,42 +1,42 @@
 //! mprotect: memory that is write-protected or inaccessible for a while.
 
-use nodeward_linux::trouble::{Meddling, meddle};
+use nodeward_linux::interference::{MemoryChange, change_memory};
 
-use super::{Made, Means, Site, one};
-use crate::ground::Use;
-use crate::hand::{Fault, Hand, failed};
-use crate::lot::Lot;
+use super::{Means, MeansEnv, MeansThreads, single_thread};
+use crate::owned_range::OwnedRange;
+use crate::test_memory::RangeUse;
+use crate::thread_context::{StepFailure, ThreadContext, failure};
 
 pub const WHAT: &str = "mprotect to read only and to nothing, and back";
 
-struct Protect(Vec<Lot<'static>>);
+struct Protect(Vec<OwnedRange<'static>>);
 
-pub fn make(site: &mut Site<'_>) -> Made {
-    one(Protect(site.ground.lots(Use::Plain)))
+pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
+    single_thread(Protect(site.memory.ranges(RangeUse::Plain)))
 }
 
 impl Means for Protect {
-    fn step(&mut self, hand: &mut Hand) -> Result<(), Fault> {
-        let lot = hand.one_of(&mut self.0);
-        hand.turn(lot)?;
-        let pages = hand.pages(lot);
+    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
+        let lot = hand.random_range(&mut self.0);
+        hand.check_and_write(lot)?;
+        let pages = hand.random_pages(lot);
         let words = lot.words_of(pages.clone());
         let forbids = hand.once_in(2);
-        hand.does(if forbids { "mprotect nothing" } else { "mprotect read" }, lot, &pages);
-        let how = if forbids { Meddling::Forbid } else { Meddling::Protect };
-        meddle(words, how).map_err(failed("mprotect"))?;
+        hand.begin_action(if forbids { "mprotect nothing" } else { "mprotect read" }, lot, &pages);
+        let how = if forbids { MemoryChange::ProtectNone } else { MemoryChange::ProtectReadOnly };
+        change_memory(words, how).map_err(failure("mprotect"))?;
         if !forbids {
             lot.check(pages.clone())?;
         }
-        std::thread::sleep(std::time::Duration::from_micros(hand.dice.below(2000) as u64));
-        hand.does("mprotect all", lot, &pages);
-        meddle(words, Meddling::Unprotect).map_err(failed("mprotect"))?;
+        std::thread::sleep(std::time::Duration::from_micros(hand.random.below(2000) as u64));
+        hand.begin_action("mprotect all", lot, &pages);
+        change_memory(words, MemoryChange::Unprotect).map_err(failure("mprotect"))?;
         lot.check(pages.clone())?;
         lot.write(pages);
         Ok(())
     }
 
-    fn lots(&mut self) -> &mut [Lot<'static>] {
+    fn ranges(&mut self) -> &mut [OwnedRange<'static>] {
         &mut self.0
     }
 }

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use nodeward_model::units::parse_duration_ns;
 use rustix::process::Signal;
 
-use crate::balancer::{Place, Round, alone, load_away};
+use crate::balancer::{RoundLine, StateDir, disable_numa_balancing, start_load_away};
 use crate::guest::kib;
-use crate::load::Load;
-use crate::{Body, Ran};
+use crate::load::LoadProcess;
+use crate::{CaseFn, CaseOutcome};
 
-pub const CASES: [(&str, Body); 1] = [("balance_churn", churn)];
+pub const CASES: [(&str, CaseFn); 1] = [("balance_churn", churn)];
 
 /// Number of live processes; the oldest ends when another starts.
 const ALIVE: usize = 5;
@@ -21,11 +21,11 @@ const GROWN_KIB: u64 = 2048;
 /// Goal: while processes start, grow, fork, call exec, end and are killed all the time, a balancer
 /// reports no error, stays within its memory, and loses no word of theirs. SOAK_TIME sets the
 /// duration.
-fn churn() -> Ran {
-    alone()?;
+fn churn() -> CaseOutcome {
+    disable_numa_balancing()?;
     let text = std::env::var("SOAK_TIME").expect("SOAK_TIME is set");
     let time = Duration::from_nanos(parse_duration_ns(&text).expect("SOAK_TIME is a time"));
-    let place = Place::new("churn");
+    let place = StateDir::new("churn");
     let mut balance = place.start("");
     let (mut loads, mut started, mut rounds) = (VecDeque::new(), 0, 0_u64);
     let (mut early_kib, mut seen) = (None, 0);
@@ -37,7 +37,7 @@ fn churn() -> Ran {
         }
         loads.push_back(begin(started));
         started += 1;
-        let round: Round = balance.round();
+        let round: RoundLine = balance.next_round();
         rounds += 1;
         seen += round.processes.iter().filter(|row| row.home.is_some()).count();
         if start.elapsed() >= time / 12 && loads.len() == ALIVE {
@@ -46,7 +46,7 @@ fn churn() -> Ran {
     }
     let (early, late) = (early_kib.unwrap_or(0), rss_kib(balance.pid()));
     loads.into_iter().for_each(|load| end(load, 0));
-    let ended = balance.stop().well();
+    let ended = balance.stop().assert_success();
     println!(
         "{started} processes, {rounds} rounds, {} pages moved, {seen} times somebody had a home; \
          {early} kB of memory early, {late} kB at the end",
@@ -65,21 +65,21 @@ fn rss_kib(pid: u32) -> u64 {
 }
 
 /// Starts processes of all kinds, in turn.
-fn begin(number: usize) -> Load {
+fn begin(number: usize) -> LoadProcess {
     match number % 5 {
-        0 => load_away("--size 8MiB"),
-        1 => Load::start("--node 0 --unbind --size 4MiB --race grow --race-size 256KiB"),
-        2 => Load::start("--node 1 --unbind --size 4MiB --race fork"),
-        3 => load_away("--size 4MiB --pause 1ms --race unmap,discard --race-size 64KiB"),
-        _ => Load::start("--node 0 --unbind --size 8MiB --threads 2"),
+        0 => start_load_away("--size 8MiB"),
+        1 => LoadProcess::start("--node 0 --unbind --size 4MiB --race grow --race-size 256KiB"),
+        2 => LoadProcess::start("--node 1 --unbind --size 4MiB --race fork"),
+        3 => start_load_away("--size 4MiB --pause 1ms --race unmap,discard --race-size 64KiB"),
+        _ => LoadProcess::start("--node 0 --unbind --size 8MiB --threads 2"),
     }
 }
 
 /// Ends a process: by itself, by a kill, or after exec.
-fn end(load: Load, number: usize) {
+fn end(load: LoadProcess, number: usize) {
     match number % 4 {
         1 => load.signal(Signal::KILL),
         2 => load.signal(Signal::HUP),
-        _ => _ = load.done(),
+        _ => _ = load.end(),
     }
 }

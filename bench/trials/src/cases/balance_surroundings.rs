@@ -2,12 +2,15 @@
 
 use std::process::Command;
 
-use crate::balancer::{KERNELS, Place, alone, assert_stayed, is_on, load_away, named};
-use crate::guest::{SOMEBODY, let_run_on, run, run_on, set, write};
-use crate::load::Load;
-use crate::{Body, Ran, Skipped};
+use crate::balancer::{
+    NUMA_BALANCING, StateDir, assert_stayed, disable_numa_balancing, is_mostly_on, pid_options,
+    start_load_away,
+};
+use crate::guest::{UNPRIVILEGED_USER, pin_this_thread, run, set_affinity, write, write_optional};
+use crate::load::LoadProcess;
+use crate::{CaseFn, CaseOutcome, CaseSkipped};
 
-pub const CASES: [(&str, Body); 6] = [
+pub const CASES: [(&str, CaseFn); 6] = [
     ("balance_without_privilege", without_privilege),
     ("balance_beside_the_kernel", beside_the_kernel),
     ("balance_full_disk", full_disk),
@@ -18,96 +21,96 @@ pub const CASES: [(&str, Body); 6] = [
 
 /// Goal: without privileges our own processes come home; for those of other users it is reported
 /// once that we may not balance them, with the remedy.
-fn without_privilege() -> Ran {
-    alone()?;
-    let place = Place::new("somebody");
-    run_on(&[1]);
-    let own = Load::start_as(SOMEBODY, "--node 0 --unbind --size 8MiB");
-    run_on(&[0, 1]);
-    let others = load_away("--size 8MiB");
-    let mut balance = place.start_as(SOMEBODY, "--name nodeward-load");
-    assert_eq!(balance.until_home(&own), 1);
+fn without_privilege() -> CaseOutcome {
+    disable_numa_balancing()?;
+    let place = StateDir::new("somebody");
+    pin_this_thread(&[1]);
+    let own = LoadProcess::start_as(UNPRIVILEGED_USER, "--node 0 --unbind --size 8MiB");
+    pin_this_thread(&[0, 1]);
+    let others = start_load_away("--size 8MiB");
+    let mut balance = place.start_as(UNPRIVILEGED_USER, "--name nodeward-load");
+    assert_eq!(balance.wait_until_home(&own), 1);
     for _ in 0..3 {
-        balance.round();
+        balance.next_round();
     }
     assert_stayed(&others, 0);
-    let ended = balance.stop().well();
+    let ended = balance.stop().assert_success();
     assert_eq!(ended.count("denied"), 1, "{ended:?}");
     let line = format!("process {} may not be balanced by us: ", others.pid());
     assert_eq!(ended.stderr.matches(&line).count(), 1, "{ended:?}");
-    own.done();
-    others.done();
+    own.end();
+    others.end();
     Ok(())
 }
 
 /// Goal: beside the kernel's NUMA balancing the balancer stands back without sampling, names it
 /// once and says how to end it; when that has ended, it goes to work.
-fn beside_the_kernel() -> Ran {
-    set(KERNELS, "1")?;
-    let place = Place::new("rival");
-    let load = load_away("--size 8MiB");
-    let mut balance = place.start(&named(&[&load]));
-    balance.until("it stands back", |round| round.stands_back);
+fn beside_the_kernel() -> CaseOutcome {
+    write_optional(NUMA_BALANCING, "1")?;
+    let place = StateDir::new("rival");
+    let load = start_load_away("--size 8MiB");
+    let mut balance = place.start(&pid_options(&[&load]));
+    balance.wait_for_round("it stands back", |round| round.stands_back);
     let told = balance.stderr();
     let words = ["(kernel.numa_balancing=1) balances, too", "sysctl kernel.numa_balancing=0"];
     assert!(words.iter().all(|words| told.matches(words).count() == 1), "{told}");
     for _ in 0..3 {
-        let round = balance.round_now();
+        let round = balance.reload_and_next_round();
         let seen = (round.threads, round.looked, round.processes.len());
         assert_eq!(seen, (0, 0, 0), "who stands back looks at nobody");
     }
     assert_eq!((balance.moved_pages, balance.nudged), (0, 0));
-    alone()?;
+    disable_numa_balancing()?;
     // Other balancers are looked for in each tenth round.
     for _ in 0..10 {
-        balance.round_now();
+        balance.reload_and_next_round();
     }
-    assert_eq!(balance.until_home(&load), 1);
-    let ended = balance.stop().well();
+    assert_eq!(balance.wait_until_home(&load), 1);
+    let ended = balance.stop().assert_success();
     assert_eq!((ended.count("rival-came"), ended.count("rival-left")), (1, 1), "{ended:?}");
-    load.done();
+    load.end();
     Ok(())
 }
 
 /// Goal: without room for state and ledger the balancer says so once, and balances all the same.
-fn full_disk() -> Ran {
-    alone()?;
-    let place = Place::new("full");
-    let folder = place.folder().to_string_lossy().into_owned();
+fn full_disk() -> CaseOutcome {
+    disable_numa_balancing()?;
+    let place = StateDir::new("full");
+    let folder = place.path().to_string_lossy().into_owned();
     run("mount", &["-t", "tmpfs", "-o", "size=16k", "none", &folder]);
-    std::fs::write(place.folder().join("filler"), vec![0; 4 * 4096]).expect("room for a filler");
-    let load = load_away("--size 8MiB");
-    let mut balance = place.start(&named(&[&load]));
-    assert_eq!(balance.until_home(&load), 1);
+    std::fs::write(place.path().join("filler"), vec![0; 4 * 4096]).expect("room for a filler");
+    let load = start_load_away("--size 8MiB");
+    let mut balance = place.start(&pid_options(&[&load]));
+    assert_eq!(balance.wait_until_home(&load), 1);
     for _ in 0..3 {
-        balance.round();
+        balance.next_round();
     }
-    let ended = balance.stop().well();
+    let ended = balance.stop().assert_success();
     println!("full disk: {}", ended.stderr.trim());
     assert_eq!((ended.count("state"), ended.count("ledger")), (1, 1), "{ended:?}");
-    load.done();
+    load.end();
     run("umount", &[&folder]);
     Ok(())
 }
 
 /// Goal: when the clock jumps by a day, forward or back, rounds go on and memory comes home.
-fn clock_jumps() -> Ran {
-    alone()?;
-    let place = Place::new("clock");
+fn clock_jumps() -> CaseOutcome {
+    disable_numa_balancing()?;
+    let place = StateDir::new("clock");
     let mut balance = place.start("--name nodeward-load");
     for days in [1, -1] {
-        let load = load_away("--size 8MiB");
-        balance.until_arrivals(&load);
-        jump(days * 86_400);
-        assert_eq!(balance.until_home(&load), 1);
-        load.done();
+        let load = start_load_away("--size 8MiB");
+        balance.wait_for_arrivals(&load);
+        shift_clock(days * 86_400);
+        assert_eq!(balance.wait_until_home(&load), 1);
+        load.end();
     }
-    balance.stop().well();
+    balance.stop().assert_success();
     assert!(place.ledger().len() >= 2, "{:?}", place.ledger());
     Ok(())
 }
 
-fn jump(seconds: i64) {
+fn shift_clock(seconds: i64) {
     let output = Command::new("date").arg("+%s").output().expect("date starts");
     let now: i64 = String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number");
     run("date", &["-s", &format!("@{}", now + seconds)]);
@@ -115,50 +118,52 @@ fn jump(seconds: i64) {
 
 /// Goal: when the CPUs of its home go offline, a process gets another home, and its memory follows;
 /// when they are back, nothing is wrong.
-fn node_without_cpus() -> Ran {
+fn node_without_cpus() -> CaseOutcome {
     const SWITCH: &str = "/sys/devices/system/cpu/cpu1/online";
-    alone()?;
-    let place = Place::new("offline");
-    let load = load_away("--size 8MiB");
-    let mut balance = place.start(&named(&[&load]));
-    assert_eq!(balance.until_home(&load), 1);
-    let_run_on(load.pid(), &[0, 1]);
-    balance.round();
-    set(SWITCH, "0")?;
-    assert_eq!(balance.until_home(&load), 0);
+    disable_numa_balancing()?;
+    let place = StateDir::new("offline");
+    let load = start_load_away("--size 8MiB");
+    let mut balance = place.start(&pid_options(&[&load]));
+    assert_eq!(balance.wait_until_home(&load), 1);
+    set_affinity(load.pid(), &[0, 1]);
+    balance.next_round();
+    write_optional(SWITCH, "0")?;
+    assert_eq!(balance.wait_until_home(&load), 0);
     write(SWITCH, "1");
     for _ in 0..3 {
-        balance.round();
+        balance.next_round();
     }
-    assert!([0, 1].iter().any(|&node| is_on(&load, node)));
-    balance.stop().well();
-    load.done();
+    assert!([0, 1].iter().any(|&node| is_mostly_on(&load, node)));
+    balance.stop().assert_success();
+    load.end();
     Ok(())
 }
 
 /// Goal: when the memory of its home goes offline, block after block, the kernel moves its pages
 /// elsewhere, nothing is lost, and rounds go on; when it is back, the process comes home again.
-fn memory_offline() -> Ran {
-    alone()?;
-    let place = Place::new("memory-offline");
-    let load = load_away("--size 16MiB");
-    let mut balance = place.start(&named(&[&load]));
-    assert_eq!(balance.until_home(&load), 1);
+fn memory_offline() -> CaseOutcome {
+    disable_numa_balancing()?;
+    let place = StateDir::new("memory-offline");
+    let load = start_load_away("--size 16MiB");
+    let mut balance = place.start(&pid_options(&[&load]));
+    assert_eq!(balance.wait_until_home(&load), 1);
     let blocks = memory_blocks(1);
     // Blocks with pages that the kernel cannot move stay online.
-    let gone: Vec<&String> =
-        blocks.iter().filter(|block| set(&format!("{block}/state"), "offline").is_ok()).collect();
+    let gone: Vec<&String> = blocks
+        .iter()
+        .filter(|block| write_optional(&format!("{block}/state"), "offline").is_ok())
+        .collect();
     println!("{} of {} blocks of memory went offline", gone.len(), blocks.len());
     for _ in 0..3 {
-        balance.round_now();
+        balance.reload_and_next_round();
     }
     gone.iter().for_each(|block| write(&format!("{block}/state"), "online"));
     if gone.is_empty() {
-        return Err(Skipped("no block of memory can go offline here".to_owned()));
+        return Err(CaseSkipped("no block of memory can go offline here".to_owned()));
     }
-    assert_eq!(balance.until_home(&load), 1);
-    balance.stop().well();
-    load.done();
+    assert_eq!(balance.wait_until_home(&load), 1);
+    balance.stop().assert_success();
+    load.end();
     Ok(())
 }
 

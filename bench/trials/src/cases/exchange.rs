@@ -3,44 +3,46 @@
 use nodeward_model::SkipReason;
 
 use crate::guest::{huge_pages, kib, write};
-use crate::load::Load;
-use crate::nodeward::{Finished, nodeward, reasons};
-use crate::{Body, Ran};
+use crate::load::LoadProcess;
+use crate::nodeward::{CommandOutput, nodeward, skip_counts};
+use crate::{CaseFn, CaseOutcome};
 
-pub const CASES: [(&str, Body); 2] =
+pub const CASES: [(&str, CaseFn); 2] =
     [("exchange_full_nodes", full_nodes), ("exchange_of_unequals", unequals)];
 
 const HUGE_PAGE_KIB: u64 = 2048;
 
 /// Goal: the memory of two processes changes places though a node has room for a fraction of it.
-fn full_nodes() -> Ran {
-    let loads = [0, 1].map(|node| Load::start(&format!("--node {node} --size 64MiB --pause 1ms")));
+fn full_nodes() -> CaseOutcome {
+    let loads =
+        [0, 1].map(|node| LoadProcess::start(&format!("--node {node} --size 64MiB --pause 1ms")));
     leave_free(32 << 10);
-    let report = exchange(&loads).report(0);
-    assert_eq!(report.account.skipped, reasons([]), "{report:?}");
-    let nodes = loads.each_ref().map(Load::nodes_of_memory);
+    let report = exchange(&loads).report_after_exit(0);
+    assert_eq!(report.account.skipped, skip_counts([]), "{report:?}");
+    let nodes = loads.each_ref().map(LoadProcess::memory_by_node);
     assert!(!nodes[0].contains_key(&0) && !nodes[1].contains_key(&1), "{nodes:?}");
-    loads.into_iter().for_each(|load| _ = load.done());
+    loads.into_iter().for_each(|load| _ = load.end());
     give_back();
     Ok(())
 }
 
 /// Goal: where one process has more memory than the other's node can take, what fits moves, the
 /// rest is reported, and no process is killed for lack of memory.
-fn unequals() -> Ran {
-    let loads = [(0, 128), (1, 32)]
-        .map(|(node, mib)| Load::start(&format!("--node {node} --size {mib}MiB --pause 1ms")));
-    let total = |load: &Load| load.nodes_of_memory().values().sum::<u64>();
+fn unequals() -> CaseOutcome {
+    let loads = [(0, 128), (1, 32)].map(|(node, mib)| {
+        LoadProcess::start(&format!("--node {node} --size {mib}MiB --pause 1ms"))
+    });
+    let total = |load: &LoadProcess| load.memory_by_node().values().sum::<u64>();
     let before = loads.each_ref().map(total);
     leave_free(32 << 10);
-    let report = exchange(&loads).report(1);
+    let report = exchange(&loads).report_after_exit(1);
     let left = report.account.skipped_for(SkipReason::NoMemory);
-    assert_eq!(report.account.skipped, reasons([(SkipReason::NoMemory, left)]), "{report:?}");
+    assert_eq!(report.account.skipped, skip_counts([(SkipReason::NoMemory, left)]), "{report:?}");
     // At least the 32 MiB that were made free are used. Further room besides the 32 MiB that show
     // as free depends on the lists of CPUs.
     assert!(0 < left && left <= (128 - 32) << 8, "{report:?}");
     assert_eq!(loads.each_ref().map(total), before);
-    loads.into_iter().for_each(|load| _ = load.done());
+    loads.into_iter().for_each(|load| _ = load.end());
     give_back();
     Ok(())
 }
@@ -63,7 +65,7 @@ pub(super) fn give_back() {
     [0, 1].into_iter().for_each(|node| _ = huge_pages(node, 0));
 }
 
-fn exchange(loads: &[Load; 2]) -> Finished {
-    let [first, second] = loads.each_ref().map(Load::pid);
+fn exchange(loads: &[LoadProcess; 2]) -> CommandOutput {
+    let [first, second] = loads.each_ref().map(LoadProcess::pid);
     nodeward(&format!("move --json --quiet --only anonymous {first} {second} 0,1 1,0"))
 }

@@ -3,12 +3,12 @@
 use nodeward_model::SkipReason;
 use rustix::process::Signal;
 
-use crate::guest::{Cpuset, SOMEBODY, write};
-use crate::load::Load;
-use crate::nodeward::{Underway, move_load, move_load_as, reasons};
-use crate::{Body, Ran};
+use crate::guest::{Cpuset, UNPRIVILEGED_USER, write};
+use crate::load::LoadProcess;
+use crate::nodeward::{RunningMove, move_load, move_load_as, skip_counts};
+use crate::{CaseFn, CaseOutcome};
 
-pub const CASES: [(&str, Body); 8] = [
+pub const CASES: [(&str, CaseFn); 8] = [
     ("destination_full", destination_full),
     ("pinned", pinned),
     ("shared_without_privilege", shared_without_privilege),
@@ -20,126 +20,129 @@ pub const CASES: [(&str, Body); 8] = [
 ];
 
 /// Goal: a node that fills up takes what it can, and the rest is reported. (Node 1 is small there.)
-fn destination_full() -> Ran {
-    let load = Load::start("--node 0 --size 128MiB --pause 1ms");
-    let report = move_load(&load, &format!("0 1 --range {}", load.ready.range)).report(1);
+fn destination_full() -> CaseOutcome {
+    let load = LoadProcess::start("--node 0 --size 128MiB --pause 1ms");
+    let report =
+        move_load(&load, &format!("0 1 --range {}", load.ready.range)).report_after_exit(1);
     println!("destination full: {:?}", report.account);
     let left = report.account.skipped_for(SkipReason::NoMemory);
-    assert_eq!(report.account.skipped, reasons([(SkipReason::NoMemory, left)]));
+    assert_eq!(report.account.skipped, skip_counts([(SkipReason::NoMemory, left)]));
     assert!(left > 0 && report.account.moved > 0, "{report:?}");
     assert_eq!(report.account.selected(), load.ready.pages);
     assert_eq!(report.processes[0].after_pages[&0], left, "{report:?}");
-    assert!(load.nodes_of_memory()[&0] >= left);
+    assert!(load.memory_by_node()[&0] >= left);
     huge_pages_have_no_room()?;
-    load.done();
+    load.end();
     Ok(())
 }
 
 /// On the node that is now full there is neither a pool nor memory to make a huge page from.
-fn huge_pages_have_no_room() -> Ran {
+fn huge_pages_have_no_room() -> CaseOutcome {
     let pages = super::kinds_special::HUGE_PAGES;
     let load = super::kinds_special::hugetlb_load()?;
-    let report = move_load(&load, "0 1 --only huge").report(3);
-    assert_eq!(report.account.skipped, reasons([(SkipReason::NoHugePage, pages * 512)]));
-    assert_eq!(load.nodes_of_memory(), [(0, pages * 512)].into());
-    load.done();
+    let report = move_load(&load, "0 1 --only huge").report_after_exit(3);
+    assert_eq!(report.account.skipped, skip_counts([(SkipReason::NoHugePage, pages * 512)]));
+    assert_eq!(load.memory_by_node(), [(0, pages * 512)].into());
+    load.end();
     super::files_special::huge_pages_have_no_room()
 }
 
 /// Goal: exactly the pinned pages stay, however many, and all others move.
-fn pinned() -> Ran {
-    let load = Load::start("--node 0 --size 64MiB --pin 300");
+fn pinned() -> CaseOutcome {
+    let load = LoadProcess::start("--node 0 --size 64MiB --pin 300");
     assert_eq!(load.ready.pinned, 300);
-    let before = load.nodes_of_memory();
-    let report = move_load(&load, "0 1 --only anonymous").report(1);
-    assert_eq!(report.account.skipped, reasons([(SkipReason::Pinned, 300)]));
+    let before = load.memory_by_node();
+    let report = move_load(&load, "0 1 --only anonymous").report_after_exit(1);
+    assert_eq!(report.account.skipped, skip_counts([(SkipReason::Pinned, 300)]));
     let moved = before[&0] - 300;
     assert!(report.account.moved >= moved, "{report:?} of {before:?}");
-    assert_eq!(load.nodes_of_memory()[&0], 300);
-    load.done();
+    assert_eq!(load.memory_by_node()[&0], 300);
+    load.end();
     Ok(())
 }
 
 /// Goal: pages that a child also maps stay without the privilege, each reported as shared.
-fn shared_without_privilege() -> Ran {
-    let load = Load::start_as(SOMEBODY, "--node 0 --size 8MiB --fork 1 --threads 0");
-    let before = load.nodes_of_memory();
+fn shared_without_privilege() -> CaseOutcome {
+    let load =
+        LoadProcess::start_as(UNPRIVILEGED_USER, "--node 0 --size 8MiB --fork 1 --threads 0");
+    let before = load.memory_by_node();
     let words = format!("0 1 --range {}", load.ready.range);
-    let report = move_load_as(SOMEBODY, &load, &words).report(3);
-    assert_eq!(report.account.skipped, reasons([(SkipReason::Shared, load.ready.pages)]));
-    assert_eq!(load.nodes_of_memory(), before);
-    load.done();
+    let report = move_load_as(UNPRIVILEGED_USER, &load, &words).report_after_exit(3);
+    assert_eq!(report.account.skipped, skip_counts([(SkipReason::Shared, load.ready.pages)]));
+    assert_eq!(load.memory_by_node(), before);
+    load.end();
     Ok(())
 }
 
 /// Goal: with the privilege they move, for the child as well.
-fn shared_with_privilege() -> Ran {
-    let load = Load::start("--node 0 --size 8MiB --fork 1 --threads 0");
-    let report = move_load(&load, &format!("0 1 --range {}", load.ready.range)).report(0);
+fn shared_with_privilege() -> CaseOutcome {
+    let load = LoadProcess::start("--node 0 --size 8MiB --fork 1 --threads 0");
+    let report =
+        move_load(&load, &format!("0 1 --range {}", load.ready.range)).report_after_exit(0);
     assert_eq!(report.account.moved, load.ready.pages);
-    let child = crate::numa_maps::nodes_within(load.ready.children[0], &load.range());
+    let child = crate::numa_maps::pages_within(load.ready.children[0], &load.range());
     assert!(child.get(&1).is_some_and(|&pages| pages >= load.ready.pages), "{child:?}");
     assert_eq!(child.get(&0), None, "{child:?}");
-    load.done();
+    load.end();
     Ok(())
 }
 
 /// Goal: a destination outside the target's cpuset is reported as such, and nothing moves.
-fn cpuset_forbids() -> Ran {
-    let load = Load::start("--node 0 --size 8MiB");
-    Cpuset::new("only-node-0", "0")?.take(load.pid());
+fn cpuset_forbids() -> CaseOutcome {
+    let load = LoadProcess::start("--node 0 --size 8MiB");
+    Cpuset::new("only-node-0", "0")?.add_process(load.pid());
     load.stop();
-    let before = load.nodes();
-    let report = move_load(&load, "0 1").report(3);
-    assert_eq!(report.account.skipped, reasons([(SkipReason::NotAllowed, before[&0])]));
-    assert_eq!(load.nodes(), before);
+    let before = load.pages_by_node();
+    let report = move_load(&load, "0 1").report_after_exit(3);
+    assert_eq!(report.account.skipped, skip_counts([(SkipReason::NotAllowed, before[&0])]));
+    assert_eq!(load.pages_by_node(), before);
     load.signal(Signal::CONT);
-    load.done();
+    load.end();
     Ok(())
 }
 
 /// Goal: node strings are relative to our own cpuset, as for numactl; a node outside is bad input.
-fn outside_our_cpuset() -> Ran {
-    let load = Load::start("--node 0 --size 2MiB");
+fn outside_our_cpuset() -> CaseOutcome {
+    let load = LoadProcess::start("--node 0 --size 2MiB");
     let ours = Cpuset::new("ours-is-node-0", "0")?;
-    ours.take(std::process::id());
+    ours.add_process(std::process::id());
     let finished = move_load(&load, "0 1");
     write("/sys/fs/cgroup/cgroup.procs", "0");
-    finished.refused(2, &["TO is '1'", "cpuset.mems"]);
-    load.done();
+    finished.assert_refused(2, &["TO is '1'", "cpuset.mems"]);
+    load.end();
     Ok(())
 }
 
 /// Goal: a stopped process is moved like any other, and continues afterwards.
-fn stopped_target() -> Ran {
-    let load = Load::start("--node 0 --size 8MiB");
+fn stopped_target() -> CaseOutcome {
+    let load = LoadProcess::start("--node 0 --size 8MiB");
     load.stop();
-    let before = load.nodes();
-    let report = move_load(&load, "0 1").report(0);
+    let before = load.pages_by_node();
+    let report = move_load(&load, "0 1").report_after_exit(0);
     assert_eq!(report.account.moved, before[&0]);
-    assert_eq!(load.nodes().get(&0), None);
+    assert_eq!(load.pages_by_node().get(&0), None);
     load.signal(Signal::CONT);
-    load.done();
+    load.end();
     Ok(())
 }
 
 /// Goal: Ctrl-C ends the move between two calls; done or not, every page is accounted for.
-fn interrupted() -> Ran {
+fn interrupted() -> CaseOutcome {
     for signal in [Signal::INT, Signal::TERM] {
-        let load = Load::start("--node 0 --size 32MiB");
-        let before = load.nodes_of_memory();
+        let load = LoadProcess::start("--node 0 --size 32MiB");
+        let before = load.memory_by_node();
         let words = format!("0 1 --range {} --rate 2MiB/s", load.ready.range);
-        let underway = Underway::start(&load, &words);
+        let underway = RunningMove::start(&load, &words);
         load.wait_for_arrivals();
         underway.signal(signal);
-        let report = underway.finish().report(130);
+        let report = underway.finish().report_after_exit(130);
         assert!(report.interrupted);
         let left = report.account.skipped_for(SkipReason::Interrupted);
-        assert_eq!(report.account.skipped, reasons([(SkipReason::Interrupted, left)]));
+        assert_eq!(report.account.skipped, skip_counts([(SkipReason::Interrupted, left)]));
         assert!(report.account.moved > 0 && left > 0, "{report:?}");
         assert_eq!(report.account.selected(), load.ready.pages);
-        assert_eq!(load.nodes_of_memory()[&0], left + before[&0] - load.ready.pages);
-        load.done();
+        assert_eq!(load.memory_by_node()[&0], left + before[&0] - load.ready.pages);
+        load.end();
     }
     Ok(())
 }

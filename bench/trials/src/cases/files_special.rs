@@ -3,17 +3,17 @@
 
 use std::fs::{self, File};
 
-use nodeward_linux::own::Area;
+use nodeward_linux::own_process::MappedArea;
 use nodeward_model::SkipReason;
 
 use super::files::{MIB, drop_caches, move_file, there_and_back};
-use super::kinds_special::{Group, Swap};
-use crate::disk::{Disk, digest, mapped, places};
+use super::kinds_special::{ReclaimableCgroup, ZramSwap};
+use crate::disk::{Disk, digest, map_populated, pages_by_node};
 use crate::guest::{free_huge_pages, huge_pages, run, vmstat, wait_until, write};
-use crate::nodeward::{FilesReport, reasons};
-use crate::{Body, Ran, Skipped};
+use crate::nodeward::{FilesReport, skip_counts};
+use crate::{CaseFn, CaseOutcome, CaseSkipped};
 
-pub const CASES: [(&str, Body); 12] = [
+pub const CASES: [(&str, CaseFn); 12] = [
     ("file_xfs", file_xfs),
     ("file_overlay", file_overlay),
     ("file_tmpfs", || tmpfs("rw")),
@@ -29,13 +29,13 @@ pub const CASES: [(&str, Body); 12] = [
 ];
 
 /// Goal: large folios move whole, clean and dirty.
-fn file_xfs() -> Ran {
+fn file_xfs() -> CaseOutcome {
     let disk = Disk::xfs()?;
     let (path, content) = disk.write_clean("clean", 8);
     there_and_back(&path, content);
     let (path, content) = disk.write("dirty", 8);
     there_and_back(&path, content);
-    let plan: serde_json::Value = move_file(&path, "0 --dry-run").ended(0);
+    let plan: serde_json::Value = move_file(&path, "0 --dry-run").json_after_exit(0);
     println!("folios of 8 MiB on xfs: {}", plan["folios_by_pages"]);
     run("sync", &[]);
     drop_caches();
@@ -44,7 +44,7 @@ fn file_xfs() -> Ran {
 }
 
 /// Goal: a file of an overlay, as in containers, moves by the pages of the file below.
-fn file_overlay() -> Ran {
+fn file_overlay() -> CaseOutcome {
     let below = Disk::xfs()?;
     let disk = Disk::overlay(&below);
     let (path, content) = disk.write("file", 16);
@@ -55,11 +55,11 @@ fn file_overlay() -> Ran {
 }
 
 /// Goal: files that live in memory alone move, in base pages and in huge ones.
-fn tmpfs(options: &str) -> Ran {
-    let disk = Disk::of_memory("tmpfs", options);
+fn tmpfs(options: &str) -> CaseOutcome {
+    let disk = Disk::without_device("tmpfs", options);
     let (path, content) = disk.write("file", 16);
     there_and_back(&path, content);
-    let plan: serde_json::Value = move_file(&path, "0 --dry-run").ended(0);
+    let plan: serde_json::Value = move_file(&path, "0 --dry-run").json_after_exit(0);
     let size = if options == "huge=always" { "512" } else { "1" };
     let folios = 16 * MIB / size.parse::<u64>().expect("a number");
     assert_eq!(plan["folios_by_pages"], serde_json::json!({ size: folios }), "{plan}");
@@ -67,11 +67,11 @@ fn tmpfs(options: &str) -> Ran {
 }
 
 /// Goal: swapped pages of a file stay in swap; the rest moves.
-fn file_tmpfs_swapped() -> Ran {
-    let swap = Swap::on()?;
-    let disk = Disk::of_memory("tmpfs", "rw");
-    let group = Group::new("swapped-file");
-    let (path, content) = group.with_us_inside(|| disk.write("file", 16));
+fn file_tmpfs_swapped() -> CaseOutcome {
+    let swap = ZramSwap::on()?;
+    let disk = Disk::without_device("tmpfs", "rw");
+    let group = ReclaimableCgroup::new("swapped-file");
+    let (path, content) = group.run_inside(|| disk.write("file", 16));
     write("/proc/sys/vm/swappiness", "200");
     wait_until("pages are in swap", || {
         // The kernel returns EAGAIN when it found less than that.
@@ -79,7 +79,7 @@ fn file_tmpfs_swapped() -> Ran {
         vmstat("pswpout") >= MIB
     });
     let read_back = vmstat("pswpin");
-    let report: FilesReport = move_file(&path, "1").ended(0);
+    let report: FilesReport = move_file(&path, "1").json_after_exit(0);
     println!("partly in swap: {:?}", report.account);
     assert!((1..16 * MIB).contains(&report.account.moved), "{report:?}");
     assert_eq!(report.account.selected(), report.account.moved);
@@ -92,13 +92,13 @@ fn file_tmpfs_swapped() -> Ran {
 
 /// Goal: the kernel considers pages of ramfs dirty and has no way to write them, so it moves none;
 /// that is reported, and nothing is lost.
-fn file_ramfs() -> Ran {
-    let disk = Disk::of_memory("ramfs", "rw");
+fn file_ramfs() -> CaseOutcome {
+    let disk = Disk::without_device("ramfs", "rw");
     let (path, content) = disk.write("file", 1);
-    let report: FilesReport = move_file(&path, "1").ended(3);
+    let report: FilesReport = move_file(&path, "1").json_after_exit(3);
     println!("ramfs: {:?}", report.account);
-    assert_eq!(report.account.skipped, reasons([(SkipReason::Pinned, MIB)]));
-    assert_eq!(places(&path), [(0, MIB)].into());
+    assert_eq!(report.account.skipped, skip_counts([(SkipReason::Pinned, MIB)]));
+    assert_eq!(pages_by_node(&path), [(0, MIB)].into());
     assert_eq!(digest(&path), content);
     Ok(())
 }
@@ -107,26 +107,26 @@ const HUGE_PAGES: u64 = 4;
 const PAGES: u64 = HUGE_PAGES * 512;
 
 /// Returns a file system with a file of huge pages on node 0, and the path of the file.
-fn hugetlbfs() -> Result<(Disk, String), Skipped> {
+fn hugetlbfs() -> Result<(Disk, String), CaseSkipped> {
     let got = huge_pages(0, HUGE_PAGES);
     if got < HUGE_PAGES {
-        return Err(Skipped(format!("node 0 yields only {got} huge pages")));
+        return Err(CaseSkipped(format!("node 0 yields only {got} huge pages")));
     }
     huge_pages(1, 0);
-    let disk = Disk::of_memory("hugetlbfs", "rw");
+    let disk = Disk::without_device("hugetlbfs", "rw");
     let path = disk.path("file");
     run("fallocate", &["-l", "8M", &path]);
-    fill(&mapped(&path));
+    fill(&map_populated(&path));
     Ok((disk, path))
 }
 
-fn fill(area: &Area) {
+fn fill(area: &MappedArea) {
     let words = area.words().iter().zip(0..);
     words.for_each(|(word, number)| word.store(number, std::sync::atomic::Ordering::Relaxed));
 }
 
 fn is_filled(path: &str) -> bool {
-    let area = mapped(path);
+    let area = map_populated(path);
     let mut words = area.words().iter().zip(0..);
     words.all(|(word, number)| word.load(std::sync::atomic::Ordering::Relaxed) == number)
 }
@@ -139,14 +139,14 @@ fn end(disk: Disk, path: &str) {
 }
 
 /// Goal: huge pages of a file move to the pool of the other node, and back.
-fn file_hugetlbfs() -> Ran {
+fn file_hugetlbfs() -> CaseOutcome {
     let (disk, path) = hugetlbfs()?;
     assert_eq!(huge_pages(1, HUGE_PAGES), HUGE_PAGES);
     for (to, from) in [(1, 0), (0, 1)] {
-        let report: FilesReport = move_file(&path, &to.to_string()).ended(0);
+        let report: FilesReport = move_file(&path, &to.to_string()).json_after_exit(0);
         assert_eq!(report.account.moved, PAGES, "{report:?}");
         assert_eq!(report.account.selected(), PAGES);
-        assert_eq!(places(&path), [(to, PAGES)].into());
+        assert_eq!(pages_by_node(&path), [(to, PAGES)].into());
         assert_eq!((free_huge_pages(to), free_huge_pages(from)), (0, HUGE_PAGES));
     }
     assert!(is_filled(&path));
@@ -155,12 +155,12 @@ fn file_hugetlbfs() -> Ran {
 }
 
 /// Goal: without a pool on the destination the kernel makes the pages from free memory there.
-fn file_hugetlbfs_without_a_pool() -> Ran {
+fn file_hugetlbfs_without_a_pool() -> CaseOutcome {
     let (disk, path) = hugetlbfs()?;
-    let report: FilesReport = move_file(&path, "1").ended(0);
+    let report: FilesReport = move_file(&path, "1").json_after_exit(0);
     println!("without a pool: {:?}", report.account);
     assert_eq!(report.account.moved, PAGES, "{report:?}");
-    assert_eq!(places(&path), [(1, PAGES)].into());
+    assert_eq!(pages_by_node(&path), [(1, PAGES)].into());
     assert!(is_filled(&path));
     end(disk, &path);
     Ok(())
@@ -168,12 +168,12 @@ fn file_hugetlbfs_without_a_pool() -> Ran {
 
 /// Goal: the existing pages of a file with holes are not known, so none is touched and none is
 /// made.
-fn file_hugetlbfs_with_holes() -> Ran {
+fn file_hugetlbfs_with_holes() -> CaseOutcome {
     let (disk, path) = hugetlbfs()?;
     run("truncate", &["-s", "4M", &path]);
     run("truncate", &["-s", "8M", &path]);
     assert_eq!(free_huge_pages(0), HUGE_PAGES / 2);
-    let report: FilesReport = move_file(&path, "1").ended(3);
+    let report: FilesReport = move_file(&path, "1").json_after_exit(3);
     assert_eq!(report.looked.first_problems[0].trouble, "holes", "{report:?}");
     assert_eq!(free_huge_pages(0), HUGE_PAGES / 2, "no page was made");
     end(disk, &path);
@@ -181,10 +181,10 @@ fn file_hugetlbfs_with_holes() -> Ran {
 }
 
 /// Goal: a file that is mapped from its device has no page cache, so there is nothing to move.
-fn file_dax() -> Ran {
+fn file_dax() -> CaseOutcome {
     let disk = Disk::dax()?;
     let (path, content) = disk.write("file", 8);
-    let report: FilesReport = move_file(&path, "1").ended(0);
+    let report: FilesReport = move_file(&path, "1").json_after_exit(0);
     println!("DAX: {:?} {:?}", report.looked, report.account);
     assert_eq!((report.looked.files, report.looked.files_cached), (1, 0), "{report:?}");
     assert_eq!(report.account.selected(), 0, "{report:?}");
@@ -198,12 +198,12 @@ const GIVEN_UP: u64 = 256;
 
 /// Goal: a node takes what it has room for, no page is evicted to make room for the rest, and the
 /// rest is reported; a second move evicts nothing either. (Node 1 is small there.)
-fn file_destination_full() -> Ran {
+fn file_destination_full() -> CaseOutcome {
     let disk = Disk::ext4()?;
     let (path, content) = disk.write_clean("large", 96);
     let mut moved = 0;
     for round in ["first", "second"] {
-        let report: FilesReport = move_file(&path, "1").ended(1);
+        let report: FilesReport = move_file(&path, "1").json_after_exit(1);
         println!("destination full, {round} move: {:?}", report.account);
         let [left, gone] = [SkipReason::NoMemory, SkipReason::NotPresent]
             .map(|reason| report.account.skipped_for(reason));
@@ -214,7 +214,7 @@ fn file_destination_full() -> Ran {
         assert!(stayed, "what came first is there: {report:?}");
         moved = report.account.moved + report.account.already_there;
         assert!(moved >= 16 * MIB, "{report:?}");
-        let on = places(&path);
+        let on = pages_by_node(&path);
         assert_eq!(on.values().sum::<u64>(), left + moved + gone, "{on:?}");
         let arrived = on[&1] <= moved + gone && on[&1] + GIVEN_UP >= moved;
         assert!(arrived, "{on:?}: {report:?}");
@@ -224,27 +224,27 @@ fn file_destination_full() -> Ran {
 }
 
 /// Checks the failure on a destination with neither a pool nor memory to make a huge page from.
-pub fn huge_pages_have_no_room() -> Ran {
+pub fn huge_pages_have_no_room() -> CaseOutcome {
     let (disk, path) = hugetlbfs()?;
-    let report: FilesReport = move_file(&path, "1").ended(3);
-    assert_eq!(report.account.skipped, reasons([(SkipReason::NoHugePage, PAGES)]));
-    assert_eq!(places(&path), [(0, PAGES)].into());
+    let report: FilesReport = move_file(&path, "1").json_after_exit(3);
+    assert_eq!(report.account.skipped, skip_counts([(SkipReason::NoHugePage, PAGES)]));
+    assert_eq!(pages_by_node(&path), [(0, PAGES)].into());
     assert!(is_filled(&path));
     end(disk, &path);
     Ok(())
 }
 
 /// Goal: cold files of others are evicted for a file that is wanted there. (Node 1 has 512 MiB.)
-fn file_over_cold_cache() -> Ran {
+fn file_over_cold_cache() -> CaseOutcome {
     let disk = Disk::ext4()?;
     let cold = disk.path("cold");
     File::create(&cold).and_then(|file| file.set_len(320 << 20)).expect("a file of one hole");
     run("numactl", &["--cpunodebind=1", "--membind=1", "cat", &cold]);
     let (path, content) = disk.write_clean("wanted", 64);
-    let report: FilesReport = move_file(&path, "1").ended(0);
+    let report: FilesReport = move_file(&path, "1").json_after_exit(0);
     println!("over a cold cache: {:?}", report.account);
     assert_eq!(report.account.moved, 64 * MIB, "{report:?}");
-    assert_eq!(places(&path), [(1, 64 * MIB)].into());
+    assert_eq!(pages_by_node(&path), [(1, 64 * MIB)].into());
     assert_eq!(digest(&path), content);
     Ok(())
 }

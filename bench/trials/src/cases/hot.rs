@@ -1,14 +1,14 @@
 //! `nodeward move PID --hot SOURCE`.
 
-use nodeward_model::{NodeId, Place};
+use nodeward_model::{NodeId, PageLocation};
 use serde_json::Value;
 
-use crate::guest::{run_on, write};
-use crate::load::Load;
-use crate::nodeward::{Finished, move_load, nodeward, reasons};
-use crate::{Body, Ran, Skipped};
+use crate::guest::{pin_this_thread, write};
+use crate::load::LoadProcess;
+use crate::nodeward::{CommandOutput, move_load, nodeward, skip_counts};
+use crate::{CaseFn, CaseOutcome, CaseSkipped};
 
-pub const CASES: [(&str, Body); 5] = [
+pub const CASES: [(&str, CaseFn); 5] = [
     ("hot_by_counts", by_counts),
     ("hot_by_perf", by_perf),
     ("hot_by_damon", by_damon),
@@ -19,15 +19,15 @@ pub const CASES: [(&str, Body); 5] = [
 const PAGE: u64 = 4096;
 const FILE: &str = "/tmp/hot";
 
-fn json(finished: &Finished) -> Value {
+fn json(finished: &CommandOutput) -> Value {
     finished.json()
 }
 
 /// Goal: of the pages of a process that is wider than a node each moves to the node that uses it
 /// most, if it is used enough for the move to pay; the others stay, with the reason.
-fn by_counts() -> Ran {
-    let load = Load::start("--node 0 --size 16MiB --threads 0");
-    let before = load.nodes_of_memory();
+fn by_counts() -> CaseOutcome {
+    let load = LoadProcess::start("--node 0 --size 16MiB --threads 0");
+    let before = load.memory_by_node();
     // Distances 10 and 21, 100 ns locally: a remote miss costs 110 ns more. A page has 64 lines, 64
     // x 210 ns = 13.4 us, and 2 us for administration: 141 misses are worth a move, 140 are not.
     let line = |page: u64, node: u64, count: u64| {
@@ -49,27 +49,27 @@ fn by_counts() -> Ran {
     let planned = json(&nodeward(&format!("move --json --dry-run {} --hot {FILE}", load.pid())));
     assert_eq!(planned["hot"]["moves"][0]["pages"], 1100, "{planned}");
     let finished = move_load(&load, &format!("--hot {FILE}"));
-    assert_eq!(finished.report(0).account.moved, 1100);
+    assert_eq!(finished.report_after_exit(0).account.moved, 1100);
     let hot = &json(&finished)["hot"];
     assert_eq!(hot["counted_pages"], 1000 + 500 + 500 + 100 + 1);
     let kept = &hot["kept_pages"];
     assert_eq!((&kept["does_not_pay"], &kept["here_already"]), (&500.into(), &500.into()));
     assert_eq!(kept["not_in_memory"], 1);
-    let after = load.nodes_of_memory();
+    let after = load.memory_by_node();
     assert_eq!((after[&1], after[&0]), (1100, before[&0] - 1100));
     // Moved back, and only the pages that gain most: 256 KiB are 64 pages.
     assert_eq!(nodeward(&format!("move --quiet {} 1 0", load.pid())).code, 0);
     let capped = move_load(&load, &format!("--hot {FILE} --hot-max 256KiB"));
-    assert_eq!(capped.report(0).account.moved, 64);
+    assert_eq!(capped.report_after_exit(0).account.moved, 64);
     assert_eq!(json(&capped)["hot"]["kept_pages"]["beyond_cap"], 1100 - 64);
-    load.done();
+    load.end();
     Ok(())
 }
 
 /// Goal: samples as perf script prints them count for the node of their CPU, if they are of this
 /// process.
-fn by_perf() -> Ran {
-    let load = Load::start("--node 0 --size 4MiB");
+fn by_perf() -> CaseOutcome {
+    let load = LoadProcess::start("--node 0 --size 4MiB");
     let tid = load.other_thread();
     let address = |page: u64| load.range().start + page * PAGE;
     let sample = |ids: &str, cpu: u32, page: u64| {
@@ -83,38 +83,38 @@ fn by_perf() -> Ran {
         + &sample(&tid, 0, 11)
         + &sample("1/1", 1, 13);
     std::fs::write(FILE, &text).expect("a file");
-    assert_eq!(move_load(&load, &format!("--hot {FILE}")).report(0).account.moved, 3);
-    assert_eq!(load.nodes_of_memory()[&1], 3);
-    let other = Load::start("--node 0 --size 1MiB --threads 0");
+    assert_eq!(move_load(&load, &format!("--hot {FILE}")).report_after_exit(0).account.moved, 3);
+    assert_eq!(load.memory_by_node()[&1], 3);
+    let other = LoadProcess::start("--node 0 --size 1MiB --threads 0");
     std::fs::write(FILE, sample("1/1", 1, 13)).expect("a file");
     let refused = move_load(&other, &format!("--hot {FILE}"));
     assert_eq!((refused.code, refused.stdout.as_str()), (2, ""), "{refused:?}");
     assert!(refused.stderr.contains("none of the 1 samples"), "{refused:?}");
-    load.done();
-    other.done();
+    load.end();
+    other.end();
     Ok(())
 }
 
 /// Starts a load of which the middle 16 of 64 MiB are written all the time, by a thread on node 1,
 /// and another load on the same CPU. DAMON detects an access when the CPU next loads the page's
 /// translation: an emulated CPU keeps all of them until it switches to another process.
-fn busy_in_the_middle() -> [Load; 2] {
-    run_on(&[1]);
-    let load = Load::start("--node 0 --size 64MiB --hot 16MiB");
-    let neighbour = Load::start("--node 1 --size 1MiB");
-    run_on(&[0, 1]);
+fn busy_in_the_middle() -> [LoadProcess; 2] {
+    pin_this_thread(&[1]);
+    let load = LoadProcess::start("--node 0 --size 64MiB --hot 16MiB");
+    let neighbour = LoadProcess::start("--node 1 --size 1MiB");
+    pin_this_thread(&[0, 1]);
     [load, neighbour]
 }
 
 /// Returns the pages of the middle on node 1, and of the rest.
-fn on_node_1(load: &Load) -> (u64, u64) {
-    let places = load.places();
+fn on_node_1(load: &LoadProcess) -> (u64, u64) {
+    let places = load.page_locations();
     let (rest, middle): (Vec<_>, Vec<_>) = places.iter().enumerate().partition(|(page, _)| {
         // 24 of 64 MiB are before the middle, and as many after it.
         !(24 << 8..40 << 8).contains(page)
     });
-    let arrived = |pages: Vec<(usize, &Place)>| {
-        pages.iter().filter(|(_, place)| **place == Place::On(NodeId(1))).count() as u64
+    let arrived = |pages: Vec<(usize, &PageLocation)>| {
+        pages.iter().filter(|(_, place)| **place == PageLocation::On(NodeId(1))).count() as u64
     };
     (arrived(middle), arrived(rest))
 }
@@ -125,7 +125,7 @@ const DAMON_TRIES: u32 = 3;
 
 /// Goal: the pages that DAMON finds hot move to the node of the threads, and most of the rest
 /// stays.
-fn by_damon() -> Ran {
+fn by_damon() -> CaseOutcome {
     let stat = "/sys/module/damon_stat/parameters/enabled";
     if std::path::Path::new(stat).exists() {
         write(stat, "N");
@@ -134,8 +134,8 @@ fn by_damon() -> Ran {
     for tries_left in (0..DAMON_TRIES).rev() {
         let finished = move_load(&load, "--hot damon:5s");
         if finished.code == 3 && finished.stderr.contains("not available") {
-            load.done();
-            return Err(Skipped(finished.stderr.trim().to_owned()));
+            load.end();
+            return Err(CaseSkipped(finished.stderr.trim().to_owned()));
         }
         assert!(finished.stderr.contains("taking node 1"), "{finished:?}");
         let (middle, rest) = on_node_1(&load);
@@ -148,28 +148,28 @@ fn by_damon() -> Ran {
         assert!(tries_left > 0, "{finished:?}");
         assert_eq!(nodeward(&format!("move --quiet {} 1 0", load.pid())).code, 0);
     }
-    load.done();
-    neighbour.done();
+    load.end();
+    neighbour.end();
     Ok(())
 }
 
 /// Goal: exactly the written pages move to the node of the threads.
-fn by_written_pages() -> Ran {
+fn by_written_pages() -> CaseOutcome {
     let [load, neighbour] = busy_in_the_middle();
     let finished = move_load(&load, "--hot written:1s");
-    let report = finished.report(0);
+    let report = finished.report_after_exit(0);
     assert!(finished.stderr.contains("reads are not seen"), "{finished:?}");
     assert_eq!(on_node_1(&load), (4096, 0), "{report:?}");
-    assert_eq!(report.account.skipped, reasons([]));
-    load.done();
-    neighbour.done();
+    assert_eq!(report.account.skipped, skip_counts([]));
+    load.end();
+    neighbour.end();
     Ok(())
 }
 
 /// Goal: a source that cannot be used is refused before anything moves.
-fn source_that_is_wrong() -> Ran {
-    let load = Load::start("--node 0 --size 1MiB --threads 0");
-    let before = load.nodes();
+fn source_that_is_wrong() -> CaseOutcome {
+    let load = LoadProcess::start("--node 0 --size 1MiB --threads 0");
+    let before = load.pages_by_node();
     for (text, words) in [
         ("1000 0 7\nwhat\n", ["line 2", "ADDRESS"]),
         (&format!("PERFFILE{}", "\0".repeat(200)), ["format 1", "record it again"]),
@@ -183,8 +183,8 @@ fn source_that_is_wrong() -> Ran {
             assert!(finished.stderr.contains(word), "{word}: {finished:?}");
         }
     }
-    move_load(&load, "0 1 --hot /tmp/hot").refused(2, &["--hot takes one process"]);
-    assert_eq!(load.nodes(), before);
-    load.done();
+    move_load(&load, "0 1 --hot /tmp/hot").assert_refused(2, &["--hot takes one process"]);
+    assert_eq!(load.pages_by_node(), before);
+    load.end();
     Ok(())
 }

@@ -13,16 +13,16 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use nodeward_linux::Linux;
-use nodeward_linux::hot::{RegionAccess, damon, written};
+use nodeward_linux::hot::{RegionAccess, damon, soft_dirty};
 use nodeward_machine::{Error, Machine, Process};
 use nodeward_model::{Pid, Range};
 use rustix::process::{Signal, getpid, kill_process};
 
-use crate::guest::{SOMEBODY, read, wait_until, write};
-use crate::load::Load;
-use crate::{Body, Ran, Skipped};
+use crate::guest::{UNPRIVILEGED_USER, read, wait_until, write};
+use crate::load::LoadProcess;
+use crate::{CaseFn, CaseOutcome, CaseSkipped};
 
-pub const CASES: [(&str, Body); 12] = [
+pub const CASES: [(&str, CaseFn); 12] = [
     ("damon_finds_what_is_hot", damon_finds_what_is_hot),
     ("damon_stat_is_left_alone", damon_stat_is_left_alone),
     ("damon_of_others_is_left_alone", damon_of_others_is_left_alone),
@@ -49,19 +49,19 @@ fn root() -> &'static Path {
 }
 
 fn hold(pid: u32) -> Arc<dyn Process> {
-    Linux::open().hold(Pid::new(pid).expect("a pid")).expect("our child can be held")
+    Linux::open().open_process(Pid::new(pid).expect("a pid")).expect("our child can be held")
 }
 
-fn watch_damon(load: &Load, stop: &dyn Fn() -> bool) -> Result<Vec<RegionAccess>, Error> {
+fn watch_damon(load: &LoadProcess, stop: &dyn Fn() -> bool) -> Result<Vec<RegionAccess>, Error> {
     damon::watch(root(), &*hold(load.pid()), 3 * SECOND_NS, stop)
 }
 
 /// Makes DAMON available: newer kernels use it themselves unless told not to.
-fn free_damon() -> Result<(), Skipped> {
+fn free_damon() -> Result<(), CaseSkipped> {
     if Path::new(DAMON_STAT).exists() {
         write(DAMON_STAT, "N");
     }
-    damon::probe(root()).map_err(|error| Skipped(error.to_string()))
+    damon::probe(root()).map_err(|error| CaseSkipped(error.to_string()))
 }
 
 fn assert_nothing_is_set_up() {
@@ -79,9 +79,9 @@ fn assert_unsupported(answer: Result<Vec<RegionAccess>, Error>, words: &str) {
 }
 
 /// Returns the accesses per thousand samples of a page, on average over a range.
-fn heat(seen: &[RegionAccess], range: Range) -> u64 {
+fn samples_permille(seen: &[RegionAccess], range: Range) -> u64 {
     let weighted = seen.iter().filter_map(|part| {
-        let bytes = part.range.and(range)?.bytes();
+        let bytes = part.range.intersection(range)?.bytes();
         Some(bytes * part.accesses * 1000 / part.samples)
     });
     weighted.sum::<u64>() / range.bytes()
@@ -93,44 +93,45 @@ fn heat(seen: &[RegionAccess], range: Range) -> u64 {
 /// target therefore frees pages all the time; freeing more than 33 at once flushes all
 /// (tlb_single_page_flush_ceiling). How often that thread runs is chance, and how well regions fit,
 /// too: the case watches until it succeeds once.
-fn damon_finds_what_is_hot() -> Ran {
+fn damon_finds_what_is_hot() -> CaseOutcome {
     free_damon()?;
-    let load = Load::start("--node 0 --size 64MiB --hot 16MiB --race discard --race-size 256KiB");
+    let load =
+        LoadProcess::start("--node 0 --size 64MiB --hot 16MiB --race discard --race-size 256KiB");
     let (all, hot) = (load.range(), load.hot());
     wait_until("what is hot is told to be", || {
         let seen = watch_damon(&load, &|| false).expect("it can be watched");
         assert_nothing_is_set_up();
         let [hot, below, above] = [
-            heat(&seen, Range::new(hot.start, hot.end)),
-            heat(&seen, Range::new(all.start, hot.start)),
-            heat(&seen, Range::new(hot.end, all.end)),
+            samples_permille(&seen, Range::new(hot.start, hot.end)),
+            samples_permille(&seen, Range::new(all.start, hot.start)),
+            samples_permille(&seen, Range::new(hot.end, all.end)),
         ];
         println!("{} parts; accesses in 1000 samples: {below}, {hot}, {above}", seen.len());
         hot > 3 * below.max(above)
     });
-    load.done();
+    load.end();
     Ok(())
 }
 
 /// Goal: the kernel's own use of DAMON is not disturbed, and the error says what to do.
-fn damon_stat_is_left_alone() -> Ran {
+fn damon_stat_is_left_alone() -> CaseOutcome {
     if !Path::new(DAMON_STAT).exists() {
-        return Err(Skipped(format!("this kernel has no {DAMON_STAT}")));
+        return Err(CaseSkipped(format!("this kernel has no {DAMON_STAT}")));
     }
     write(DAMON_STAT, "Y");
-    let load = Load::start("--node 0 --size 1MiB");
+    let load = LoadProcess::start("--node 0 --size 1MiB");
     assert_unsupported(watch_damon(&load, &|| false), &format!("echo N > {DAMON_STAT}"));
     assert_eq!(read(DAMON_STAT).trim(), "Y");
     assert_nothing_is_set_up();
-    load.done();
+    load.end();
     Ok(())
 }
 
 /// Goal: neither another program nor another nodeward that uses DAMON is disturbed; a context that
 /// a program left switched off is no obstacle.
-fn damon_of_others_is_left_alone() -> Ran {
+fn damon_of_others_is_left_alone() -> CaseOutcome {
     free_damon()?;
-    let load = Load::start("--node 0 --size 1MiB");
+    let load = LoadProcess::start("--node 0 --size 1MiB");
     let set = |name: &str, text: &str| write(&format!("{KDAMONDS}/{name}"), text);
     set("nr_kdamonds", "1");
     set("0/contexts/nr_contexts", "1");
@@ -155,13 +156,13 @@ fn damon_of_others_is_left_alone() -> Ran {
         first.join().expect("no panic").expect("the first one is not disturbed");
     });
     assert_nothing_is_set_up();
-    load.done();
+    load.end();
     Ok(())
 }
 
 /// Returns a stop condition that sends a signal when it is checked for the second time, and never
 /// stops.
-fn signal_in_the_middle(load: &Load, signal: Signal) -> impl Fn() -> bool {
+fn signal_in_the_middle(load: &LoadProcess, signal: Signal) -> impl Fn() -> bool {
     let asked = Cell::new(0);
     move || {
         asked.set(asked.get() + 1);
@@ -174,10 +175,10 @@ fn signal_in_the_middle(load: &Load, signal: Signal) -> impl Fn() -> bool {
 
 /// Goal: a process that ends, or becomes another program, in the middle is gone, and nothing
 /// remains.
-fn damon_target_ends() -> Ran {
+fn damon_target_ends() -> CaseOutcome {
     free_damon()?;
     for signal in [Signal::KILL, Signal::HUP] {
-        let load = Load::start("--node 0 --size 1MiB");
+        let load = LoadProcess::start("--node 0 --size 1MiB");
         let ended = watch_damon(&load, &signal_in_the_middle(&load, signal));
         assert!(ended.expect_err("it is gone").is_gone());
         assert_nothing_is_set_up();
@@ -187,9 +188,9 @@ fn damon_target_ends() -> Ran {
 
 /// Goal: after a kill, the next nodeward recognizes the remaining context as its own and removes
 /// it.
-fn damon_after_a_kill() -> Ran {
+fn damon_after_a_kill() -> CaseOutcome {
     free_damon()?;
-    let load = Load::start("--node 0 --size 1MiB");
+    let load = LoadProcess::start("--node 0 --size 1MiB");
     let mut us = ourselves("damon_killed");
     let ended = us.env(TARGET, load.pid().to_string()).status().expect("we start ourselves");
     assert_eq!(ended.signal(), Some(Signal::KILL.as_raw()));
@@ -197,14 +198,14 @@ fn damon_after_a_kill() -> Ran {
     damon::probe(root()).expect("it is ours");
     watch_damon(&load, &|| true).expect("it is cleared");
     assert_nothing_is_set_up();
-    load.done();
+    load.end();
     Ok(())
 }
 
 /// Not a case of its own: is killed while it watches.
-fn damon_killed() -> Ran {
+fn damon_killed() -> CaseOutcome {
     let target =
-        env::var(TARGET).map_err(|_| Skipped("a part of damon_after_a_kill".to_owned()))?;
+        env::var(TARGET).map_err(|_| CaseSkipped("a part of damon_after_a_kill".to_owned()))?;
     let process = hold(target.parse().expect("a pid"));
     let ended = damon::watch(root(), &*process, SECOND_NS, &|| {
         kill_process(getpid(), Signal::KILL).is_err()
@@ -213,14 +214,14 @@ fn damon_killed() -> Ran {
 }
 
 /// Goal: a user who may not write the files of DAMON is told so, and what to do.
-fn damon_without_privilege() -> Ran {
+fn damon_without_privilege() -> CaseOutcome {
     free_damon()?;
     assert!(run_as_somebody("damon_denied").success());
     Ok(())
 }
 
 /// Not a case of its own: runs without privileges.
-fn damon_denied() -> Ran {
+fn damon_denied() -> CaseOutcome {
     let error = damon::probe(root()).expect_err("only root may");
     assert!(error.is_permission() && error.to_string().contains("run as root"), "{error}");
     Ok(())
@@ -233,15 +234,19 @@ fn ourselves(case: &str) -> Command {
 }
 
 fn run_as_somebody(case: &str) -> ExitStatus {
-    ourselves(case).uid(SOMEBODY).gid(SOMEBODY).status().expect("we start ourselves")
+    ourselves(case)
+        .uid(UNPRIVILEGED_USER)
+        .gid(UNPRIVILEGED_USER)
+        .status()
+        .expect("we start ourselves")
 }
 
-fn soft_dirty() -> Result<(), Skipped> {
-    written::probe(root()).map_err(|error| Skipped(error.to_string()))
+fn soft_dirty() -> Result<(), CaseSkipped> {
+    soft_dirty::probe(root()).map_err(|error| CaseSkipped(error.to_string()))
 }
 
 /// Returns the ranges that a load writes, over the time until it has written to each hot page.
-fn written_by(load: &Load) -> Vec<Range> {
+fn written_by(load: &LoadProcess) -> Vec<Range> {
     let before = OnceCell::new();
     let each_changed = || {
         let now = hot_bytes(load);
@@ -252,7 +257,7 @@ fn written_by(load: &Load) -> Vec<Range> {
 }
 
 /// Returns the content of the memory that a load writes to, without writing to it.
-fn hot_bytes(load: &Load) -> Vec<u8> {
+fn hot_bytes(load: &LoadProcess) -> Vec<u8> {
     let memory = fs::File::open(format!("/proc/{}/mem", load.pid())).expect("its memory");
     let hot = load.hot();
     let mut bytes = vec![0; (hot.end - hot.start) as usize];
@@ -260,34 +265,34 @@ fn hot_bytes(load: &Load) -> Vec<u8> {
     bytes
 }
 
-fn written_until(load: &Load, most_ns: u64, stop: &dyn Fn() -> bool) -> Vec<Range> {
-    let seen = written::watch(&*hold(load.pid()), most_ns, stop).expect("it can be watched");
+fn written_until(load: &LoadProcess, most_ns: u64, stop: &dyn Fn() -> bool) -> Vec<Range> {
+    let seen = soft_dirty::watch(&*hold(load.pid()), most_ns, stop).expect("it can be watched");
     let all = Range::new(load.range().start, load.range().end);
-    let inside: Vec<Range> = seen.iter().filter_map(|part| part.range.and(all)).collect();
+    let inside: Vec<Range> = seen.iter().filter_map(|part| part.range.intersection(all)).collect();
     println!("{} ranges, of them in the memory: {inside:x?}", seen.len());
     inside
 }
 
 /// Goal: exactly the written pages are found, also when watching twice.
-fn written_exactly() -> Ran {
+fn written_exactly() -> CaseOutcome {
     soft_dirty()?;
-    let load = Load::start("--node 0 --size 64MiB --hot 1MiB");
+    let load = LoadProcess::start("--node 0 --size 64MiB --hot 1MiB");
     let hot = [Range::new(load.hot().start, load.hot().end)];
     assert_eq!(written_by(&load), hot);
     assert_eq!(written_by(&load), hot);
-    load.done();
-    let idle = Load::start("--node 0 --size 8MiB --threads 0");
+    load.end();
+    let idle = LoadProcess::start("--node 0 --size 8MiB --threads 0");
     assert_eq!(written_until(&idle, SECOND_NS / 4, &|| false), []);
-    idle.done();
+    idle.end();
     Ok(())
 }
 
 /// Goal: the same holds for other kinds of memory; a huge page counts as a whole; nothing is
 /// reported for hugetlb pages.
-fn written_kinds() -> Ran {
+fn written_kinds() -> CaseOutcome {
     soft_dirty()?;
     for kind in ["shared", "file", "page-cache", "mlocked", "thp"] {
-        let load = Load::start(&format!("--node 0 --size 8MiB --hot 2MiB --kind {kind}"));
+        let load = LoadProcess::start(&format!("--node 0 --size 8MiB --hot 2MiB --kind {kind}"));
         println!("{kind}, {:?} bytes in huge pages", load.ready.huge_bytes);
         let (hot, huge_bytes) = (load.hot(), 2 << 20);
         // 2 MiB in the middle of 8 MiB touch two huge pages.
@@ -301,30 +306,30 @@ fn written_kinds() -> Ran {
         };
         let written = written_by(&load);
         assert!(expected.iter().any(|range| written == [*range]), "{kind}: {written:x?}");
-        load.done();
+        load.end();
     }
     if crate::guest::huge_pages(0, 4) == 4 {
-        let load = Load::start("--node 0 --size 8MiB --kind hugetlb");
+        let load = LoadProcess::start("--node 0 --size 8MiB --kind hugetlb");
         assert_eq!(written_by(&load), []);
-        load.done();
+        load.end();
     }
     Ok(())
 }
 
 /// Goal: a process that ends, or becomes another program, in the middle is gone.
-fn written_target_ends() -> Ran {
+fn written_target_ends() -> CaseOutcome {
     soft_dirty()?;
     for signal in [Signal::KILL, Signal::HUP] {
-        let load = Load::start("--node 0 --size 1MiB");
+        let load = LoadProcess::start("--node 0 --size 1MiB");
         let stop = signal_in_the_middle(&load, signal);
-        let ended = written::watch(&*hold(load.pid()), 10 * SECOND_NS, &stop);
+        let ended = soft_dirty::watch(&*hold(load.pid()), 10 * SECOND_NS, &stop);
         assert!(ended.expect_err("it is gone").is_gone());
     }
     Ok(())
 }
 
 /// Goal: for processes of the same user no privilege is needed.
-fn written_without_privilege() -> Ran {
+fn written_without_privilege() -> CaseOutcome {
     soft_dirty()?;
     assert!(run_as_somebody("written_exactly").success());
     Ok(())

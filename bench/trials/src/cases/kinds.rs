@@ -2,13 +2,13 @@
 
 use rustix::process::Signal;
 
-use crate::guest::{SOMEBODY, kib, set, vmstat};
-use crate::load::Load;
-use crate::nodeward::{Report, move_load, move_load_as};
-use crate::numa_maps::Nodes;
-use crate::{Body, Ran};
+use crate::guest::{UNPRIVILEGED_USER, kib, vmstat, write_optional};
+use crate::load::LoadProcess;
+use crate::nodeward::{MoveJson, move_load, move_load_as};
+use crate::numa_maps::PagesByNode;
+use crate::{CaseFn, CaseOutcome};
 
-pub const CASES: [(&str, Body); 10] = [
+pub const CASES: [(&str, CaseFn); 10] = [
     ("heap", || kind("heap")),
     ("anonymous", || kind("anonymous")),
     ("shared", || kind("shared")),
@@ -22,57 +22,62 @@ pub const CASES: [(&str, Body); 10] = [
 ];
 
 /// Moves everything there while the load writes, and back while it is stopped.
-fn kind(name: &str) -> Ran {
-    let load = Load::start(&format!("--node 0 --size 8MiB --kind {name}"));
+fn kind(name: &str) -> CaseOutcome {
+    let load = LoadProcess::start(&format!("--node 0 --size 8MiB --kind {name}"));
     there_and_back(&load);
-    load.done();
+    load.end();
     Ok(())
 }
 
 /// While the load is stopped, before and after can be compared with numa_maps page by page.
-pub fn there_and_back(load: &Load) {
-    let account = move_load(load, "0 1").report(0).account;
+pub fn there_and_back(load: &LoadProcess) {
+    let account = move_load(load, "0 1").report_after_exit(0).account;
     assert!(account.moved >= load.ready.pages, "{account:?} of {:?}", load.ready);
     load.stop();
     for (from, to) in [(1, 0), (0, 1)] {
-        let before = load.nodes();
-        let report = move_load(load, &format!("{from} {to}")).report(0);
+        let before = load.pages_by_node();
+        let report = move_load(load, &format!("{from} {to}")).report_after_exit(0);
         check_whole(load, &before, &report, (from, to));
     }
     load.signal(Signal::CONT);
 }
 
 /// Checks that all pages moved, and that before and after agree with numa_maps.
-fn check_whole(load: &Load, before: &Nodes, report: &Report, (from, to): (u32, u32)) {
-    let count = |nodes: &Nodes, node| nodes.get(&node).copied().unwrap_or(0);
+fn check_whole(
+    load: &LoadProcess,
+    before: &PagesByNode,
+    report: &MoveJson,
+    (from, to): (u32, u32),
+) {
+    let count = |nodes: &PagesByNode, node| nodes.get(&node).copied().unwrap_or(0);
     let account = &report.account;
     assert_eq!(account.skipped_total(), 0, "{account:?}");
     assert!(account.moved >= load.ready.pages, "{account:?} of {:?}", load.ready);
     assert_eq!(account.moved, count(before, from), "moved is what was there: {before:?}");
     assert_eq!(account.already_there, count(before, to), "{before:?}");
     assert_eq!(report.processes[0].before_pages, *before);
-    let after = load.nodes();
+    let after = load.pages_by_node();
     assert_eq!(report.processes[0].after_pages, after, "{account:?}");
     assert_eq!(count(&after, from), 0, "{after:?}");
 }
 
 /// Goal: locked memory moves and is locked afterwards.
-fn mlocked() -> Ran {
-    let load = Load::start("--node 0 --size 8MiB --kind mlocked");
+fn mlocked() -> CaseOutcome {
+    let load = LoadProcess::start("--node 0 --size 8MiB --kind mlocked");
     let locked = || kib(&format!("/proc/{}/status", load.pid()), "VmLck");
     let before = locked();
     assert!(before >= 8 << 10, "{before} kB");
     there_and_back(&load);
     assert_eq!(locked(), before);
-    load.done();
+    load.end();
     Ok(())
 }
 
 /// Goal: a transparent huge page moves as one folio, by one address, and is not split.
-fn thp() -> Ran {
+fn thp() -> CaseOutcome {
     // khugepaged would fill sparse ranges while pages are compared.
-    set("/sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_none", "0")?;
-    let load = Load::start("--node 0 --size 16MiB --kind thp");
+    write_optional("/sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_none", "0")?;
+    let load = LoadProcess::start("--node 0 --size 16MiB --kind thp");
     assert_eq!(load.ready.huge_bytes, Some(16 << 20));
     let huge = || kib(&format!("/proc/{}/smaps_rollup", load.pid()), "AnonHugePages");
     let plan: serde_json::Value = move_load(&load, "0 1 --dry-run").json();
@@ -85,31 +90,34 @@ fn thp() -> Ran {
     assert_eq!(whole - before[0], 24, "eight folios, there and back and there");
     assert_eq!((failed - before[1], split - before[2]), (0, 0));
     assert_eq!(huge(), 16 << 10);
-    load.done();
+    load.end();
     Ok(())
 }
 
 /// Goal: the owner of a process may move its private pages without any privilege.
-fn anonymous_without_privilege() -> Ran {
-    let load = Load::start_as(SOMEBODY, "--node 0 --size 8MiB --threads 0");
-    let before = load.nodes_of_memory();
-    let report = move_load_as(SOMEBODY, &load, "0 1 --only anonymous").report(0);
+fn anonymous_without_privilege() -> CaseOutcome {
+    let load = LoadProcess::start_as(UNPRIVILEGED_USER, "--node 0 --size 8MiB --threads 0");
+    let before = load.memory_by_node();
+    let report =
+        move_load_as(UNPRIVILEGED_USER, &load, "0 1 --only anonymous").report_after_exit(0);
     assert!(report.account.moved >= before[&0], "{report:?} of {before:?}");
-    assert_eq!(load.nodes_of_memory(), [(1, before[&0])].into());
-    load.done();
+    assert_eq!(load.memory_by_node(), [(1, before[&0])].into());
+    load.end();
     Ok(())
 }
 
 /// Goal: where folios cannot be seen, each still moves whole and every page is counted once.
-fn thp_without_privilege() -> Ran {
-    let load = Load::start_as(SOMEBODY, "--node 0 --size 16MiB --kind thp --threads 0");
-    let before = load.nodes_of_memory();
+fn thp_without_privilege() -> CaseOutcome {
+    let load =
+        LoadProcess::start_as(UNPRIVILEGED_USER, "--node 0 --size 16MiB --kind thp --threads 0");
+    let before = load.memory_by_node();
     let whole = vmstat("thp_migration_success");
     let range = &load.ready.range;
-    let report = move_load_as(SOMEBODY, &load, &format!("0 1 --range {range}")).report(0);
+    let report = move_load_as(UNPRIVILEGED_USER, &load, &format!("0 1 --range {range}"))
+        .report_after_exit(0);
     assert_eq!(report.account.moved, load.ready.pages, "{report:?}");
     assert_eq!(vmstat("thp_migration_success") - whole, 8);
-    assert_eq!(load.nodes_of_memory(), [(1, before[&0])].into());
-    load.done();
+    assert_eq!(load.memory_by_node(), [(1, before[&0])].into());
+    load.end();
     Ok(())
 }

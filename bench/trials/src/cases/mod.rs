@@ -1,5 +1,6 @@
 //! The cases, by name.
 
+mod access_counts;
 mod balance_churn;
 mod balance_homes;
 mod balance_service;
@@ -7,9 +8,6 @@ mod balance_surroundings;
 mod balance_targets;
 mod choice;
 mod conformance;
-mod counted;
-mod drop_in;
-mod ends;
 mod exchange;
 mod faults;
 mod files;
@@ -21,23 +19,25 @@ mod kinds;
 mod kinds_special;
 mod ledger;
 mod lists;
+mod migratepages;
 mod names;
 mod pager;
-mod pager_meddling;
-mod pager_ways;
+mod pager_interference;
+mod pager_methods;
 mod pool;
 mod races;
 mod segments;
+mod target_exits;
 mod torture;
 
-use crate::Body;
+use crate::CaseFn;
 
-const ALL: [&[(&str, Body)]; 29] = [
+const ALL: [&[(&str, CaseFn)]; 29] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
     &faults::CASES,
-    &ends::CASES,
+    &target_exits::CASES,
     &races::CASES,
     &segments::CASES,
     &choice::CASES,
@@ -45,17 +45,17 @@ const ALL: [&[(&str, Body)]; 29] = [
     &names::CASES,
     &files::CASES,
     &files_special::CASES,
-    &drop_in::CASES,
+    &migratepages::CASES,
     &lists::CASES,
     &exchange::CASES,
     &ledger::CASES,
     &hot_live::CASES,
     &hot::CASES,
     &pager::CASES,
-    &pager_meddling::CASES,
-    &pager_ways::CASES,
+    &pager_interference::CASES,
+    &pager_methods::CASES,
     &pool::CASES,
-    &counted::CASES,
+    &access_counts::CASES,
     &balance_homes::CASES,
     &balance_targets::CASES,
     &balance_surroundings::CASES,
@@ -65,6 +65,6 @@ const ALL: [&[(&str, Body)]; 29] = [
 ];
 
 /// Returns the case of a name.
-pub fn find(name: &str) -> Option<Body> {
+pub fn find(name: &str) -> Option<CaseFn> {
     ALL.into_iter().flatten().find(|(known, _)| *known == name).map(|&(_, body)| body)
 }

@@ -10,16 +10,16 @@ use nodeward_linux::Linux;
 use nodeward_machine::Machine;
 use nodeward_model::{CpuId, NodeId, SkipReason};
 use nodeward_pager::{
-    Migration, Mode, PageSize, Pager, PagerOptions, Placement, Region, RegionOptions, Report, Road,
-    Supply,
+    Backend, Migration, MigrationReport, Mode, PageSize, Pager, PagerOptions, Placement, Region,
+    RegionOptions, Supply,
 };
 
 use super::exchange::{give_back, leave_free};
-use crate::guest::{MemoryGroup, set, vmstat, wait_until};
-use crate::numa_maps::{Nodes, nodes_of, nodes_within};
-use crate::{Body, Ran, Skipped};
+use crate::guest::{MemoryCgroup, vmstat, wait_until, write_optional};
+use crate::numa_maps::{PagesByNode, pages_of, pages_within};
+use crate::{CaseFn, CaseOutcome, CaseSkipped};
 
-pub const CASES: [(&str, Body); 9] = [
+pub const CASES: [(&str, CaseFn); 9] = [
     ("pager_under_a_writer", under_a_writer),
     ("pager_placement", placement),
     ("pager_exchange_full_nodes", exchange_full_nodes),
@@ -37,20 +37,23 @@ pub const SIZES: [PageSize; 2] = [PageSize::Base, PageSize::Huge];
 pub const NODES: [NodeId; 2] = [NodeId(0), NodeId(1)];
 
 /// Creates a pager that moves pages itself and keeps `pool` bytes on each node.
-pub fn pager(pool: usize) -> Result<Pager, Skipped> {
-    on_road(Road::Move, &PagerOptions { pool_bytes: Some(pool as u64), ..Default::default() })
+pub fn pager(pool: usize) -> Result<Pager, CaseSkipped> {
+    open_with_backend(
+        Backend::Move,
+        &PagerOptions { pool_bytes: Some(pool as u64), ..Default::default() },
+    )
 }
 
-pub fn on_road(road: Road, options: &PagerOptions) -> Result<Pager, Skipped> {
-    keep_still();
+pub fn open_with_backend(road: Backend, options: &PagerOptions) -> Result<Pager, CaseSkipped> {
+    disable_numa_balancing();
     let pager = Pager::open(options).expect("a pager");
     let why = pager.why_not_faster().unwrap_or("there is a faster one").to_owned();
-    if pager.road() == road { Ok(pager) } else { Err(Skipped(why)) }
+    if pager.backend() == road { Ok(pager) } else { Err(CaseSkipped(why)) }
 }
 
 /// Disables the kernel's own page moves.
-pub(super) fn keep_still() {
-    set("/proc/sys/kernel/numa_balancing", "0").ok(); // kernels that lack it never do
+pub(super) fn disable_numa_balancing() {
+    write_optional("/proc/sys/kernel/numa_balancing", "0").ok(); // kernels that lack it never do
 }
 
 /// Creates a region on a node, in which each word holds its index.
@@ -58,7 +61,7 @@ pub fn region(pager: &Pager, bytes: usize, page: PageSize, node: NodeId) -> Regi
     let region = reserve(pager, bytes, page, Placement::default());
     region.commit(0..bytes, &Placement::Node(node)).expect("node has room");
     fill(&region);
-    assert_eq!(places(&region, 0..bytes), [(node.0, pages(bytes))].into());
+    assert_eq!(pages_by_node(&region, 0..bytes), [(node.0, pages(bytes))].into());
     region
 }
 
@@ -82,12 +85,12 @@ pub fn pages(bytes: usize) -> u64 {
 
 /// Returns the places of the pages of a part of a region, and checks that the pager reports the
 /// same.
-pub fn places(region: &Region, part: Range<usize>) -> Nodes {
+pub fn pages_by_node(region: &Region, part: Range<usize>) -> PagesByNode {
     let told = region.residency(part.clone()).expect("a good range");
-    let told: Nodes = told.into_iter().map(|(node, pages)| (node.0, pages)).collect();
+    let told: PagesByNode = told.into_iter().map(|(node, pages)| (node.0, pages)).collect();
     if part == (0..region.bytes()) {
         let start = region.as_ptr() as u64;
-        let seen = nodes_within(std::process::id(), &(start..start + region.bytes() as u64));
+        let seen = pages_within(std::process::id(), &(start..start + region.bytes() as u64));
         assert_eq!(told, seen, "what the pager and /proc/self/numa_maps say");
     }
     told
@@ -97,25 +100,25 @@ fn by(supply: Supply) -> Migration<'static> {
     Migration { supply, ..Default::default() }
 }
 
-fn migrate(region: &Region, to: NodeId, supply: Supply) -> Report {
+fn migrate(region: &Region, to: NodeId, supply: Supply) -> MigrationReport {
     region.migrate(0..region.bytes(), to, &by(supply)).expect("a good range and node")
 }
 
 /// Checks that all pages of a region moved, and how.
-fn assert_all_moved(report: &Report, region: &Region, to: NodeId) {
+fn assert_all_moved(report: &MigrationReport, region: &Region, to: NodeId) {
     assert_eq!(report.account.moved, pages(region.bytes()), "{report:?}");
     assert_eq!(report.account.skipped_total(), 0, "{report:?}");
-    assert_eq!(places(region, 0..region.bytes()), [(to.0, pages(region.bytes()))].into());
+    assert_eq!(pages_by_node(region, 0..region.bytes()), [(to.0, pages(region.bytes()))].into());
 }
 
 /// Runs `work` while a thread adds one to every 64th word repeatedly, at least once, and checks the
 /// previous values, on every CPU in turn. Fails if a word was lost.
-pub fn while_written<T>(region: &Region, work: impl FnOnce() -> T) -> T {
+pub fn with_writer<T>(region: &Region, work: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let writer = scope.spawn(|| {
             for rounds in 0.. {
-                Linux::open().stay_on(CpuId(rounds as u32 % 2));
+                Linux::open().pin_current_thread(CpuId(rounds as u32 % 2));
                 for (word, index) in region.words().iter().step_by(64).zip((0..).step_by(64)) {
                     assert_eq!(word.fetch_add(1, Relaxed), index + rounds, "a write was lost");
                 }
@@ -124,7 +127,7 @@ pub fn while_written<T>(region: &Region, work: impl FnOnce() -> T) -> T {
                 }
             }
         });
-        let ending = StopAtEnd(&stop);
+        let ending = StopOnDrop(&stop);
         let done = work();
         drop(ending);
         writer.join().expect("the writer lost nothing");
@@ -135,9 +138,9 @@ pub fn while_written<T>(region: &Region, work: impl FnOnce() -> T) -> T {
 
 /// Stops a thread when dropped, also when the case fails: the failure would not show while the
 /// thread runs.
-pub(super) struct StopAtEnd<'a>(pub(super) &'a AtomicBool);
+pub(super) struct StopOnDrop<'a>(pub(super) &'a AtomicBool);
 
-impl Drop for StopAtEnd<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Release);
     }
@@ -146,7 +149,7 @@ impl Drop for StopAtEnd<'_> {
 /// Runs `work` on a CPU of a node.
 pub(super) fn on_node<T: Send>(node: NodeId, work: impl FnOnce() -> T + Send) -> T {
     let here = move || {
-        Linux::open().stay_on(CpuId(node.0)); // one CPU on each node, of the same number
+        Linux::open().pin_current_thread(CpuId(node.0)); // one CPU on each node, of the same number
         work()
     };
     thread::scope(|scope| scope.spawn(here).join().expect("the work is done"))
@@ -154,7 +157,7 @@ pub(super) fn on_node<T: Send>(node: NodeId, work: impl FnOnce() -> T + Send) ->
 
 /// Goal: pages of both sizes move to the other node and back with either supply while a thread
 /// writes; each is where the report says, and no write is lost.
-fn under_a_writer() -> Ran {
+fn under_a_writer() -> CaseOutcome {
     const BYTES: usize = 16 * MIB;
     let pager = pager(BYTES)?;
     for page in SIZES {
@@ -162,7 +165,7 @@ fn under_a_writer() -> Ran {
         // A migration leaves as many pages behind as the next one back can use.
         let trips = [Supply::OneWay, Supply::Recycled, Supply::Recycled, Supply::OneWay];
         for (supply, to) in trips.into_iter().zip([1, 0, 1, 0].map(NodeId)) {
-            let report = while_written(&region, || migrate(&region, to, supply));
+            let report = with_writer(&region, || migrate(&region, to, supply));
             assert_all_moved(&report, &region, to);
             let by_supply = [report.recycled_pages, report.one_way_pages];
             let all = pages(BYTES);
@@ -181,7 +184,7 @@ fn under_a_writer() -> Ran {
 
 /// Goal: memory comes from the node that it was reserved for, whichever thread touches it, and
 /// committed memory from the named nodes.
-fn placement() -> Ran {
+fn placement() -> CaseOutcome {
     const BYTES: usize = 4 * MIB;
     let pager = pager(0)?;
     // A fault of each 16th page shows its node; a huge page comes whole.
@@ -194,27 +197,27 @@ fn placement() -> Ran {
     for (page, some) in SIZES.into_iter().zip([half / 16, half]) {
         let touched = reserve(&pager, BYTES, page, Placement::Node(NODES[1]));
         on_node(NODES[0], || touch(&touched));
-        assert_eq!(places(&touched, 0..BYTES), [(1, some * 2)].into());
+        assert_eq!(pages_by_node(&touched, 0..BYTES), [(1, some * 2)].into());
         let touched = reserve(&pager, BYTES, page, both.clone());
         on_node(NODES[0], || touch(&touched));
-        assert_eq!(places(&touched, 0..BYTES), [(0, some), (1, some)].into());
+        assert_eq!(pages_by_node(&touched, 0..BYTES), [(0, some), (1, some)].into());
         let local = reserve(&pager, BYTES, page, Placement::Local);
         on_node(NODES[1], || touch(&local));
-        assert_eq!(places(&local, 0..BYTES), [(1, some * 2)].into());
+        assert_eq!(pages_by_node(&local, 0..BYTES), [(1, some * 2)].into());
         let committed = reserve(&pager, BYTES, page, Placement::Local);
         committed.commit(0..BYTES, &both).expect("the nodes have room");
-        assert_eq!(places(&committed, 0..BYTES), [(0, half), (1, half)].into());
-        assert_eq!(places(&committed, 0..2 * MIB), [(0, 512)].into());
+        assert_eq!(pages_by_node(&committed, 0..BYTES), [(0, half), (1, half)].into());
+        assert_eq!(pages_by_node(&committed, 0..2 * MIB), [(0, 512)].into());
         // Half of it is there already, and the account says so.
         let report = migrate(&committed, NODES[1], Supply::Any);
         assert_eq!((report.account.moved, report.account.already_there), (half, half));
-        assert_eq!(places(&committed, 0..BYTES), [(1, half * 2)].into());
+        assert_eq!(pages_by_node(&committed, 0..BYTES), [(1, half * 2)].into());
     }
     Ok(())
 }
 
 /// Goal: two ranges change places though each node has room for a fraction of them.
-fn exchange_full_nodes() -> Ran {
+fn exchange_full_nodes() -> CaseOutcome {
     const HALF: usize = 64 * MIB;
     let pager = pager(8 * MIB)?;
     for page in SIZES {
@@ -226,8 +229,8 @@ fn exchange_full_nodes() -> Ran {
         leave_free(48 << 10);
         let report = region.exchange(0..HALF, HALF..2 * HALF, &Migration::default());
         let report = report.expect("good ranges");
-        let first = places(&region, 0..HALF);
-        let second = places(&region, HALF..2 * HALF);
+        let first = pages_by_node(&region, 0..HALF);
+        let second = pages_by_node(&region, HALF..2 * HALF);
         give_back();
         assert_eq!(report.account.moved, pages(2 * HALF), "{report:?}");
         assert_eq!((first, second), ([(1, pages(HALF))].into(), [(0, pages(HALF))].into()));
@@ -241,34 +244,34 @@ fn exchange_full_nodes() -> Ran {
 
 /// Goal: pages that are left out move to the node of the thread that touches them, a granule at a
 /// time; untouched ones stay.
-fn lazily() -> Ran {
+fn lazily() -> CaseOutcome {
     const BYTES: usize = 16 * MIB;
     let pager = pager(0)?;
     for (page, granule) in SIZES.into_iter().zip([256 << 10, 2 * MIB]) {
         let region = region(&pager, BYTES, page, NODES[0]);
-        let before = nodes_of(std::process::id())[&0];
+        let before = pages_of(std::process::id())[&0];
         let how = Migration::default();
         let report = region.migrate_lazily(0..BYTES, &how).expect("a good range");
         assert_eq!(report.lazy_pages, pages(BYTES), "{report:?}");
-        assert_eq!(places(&region, 0..BYTES), Nodes::new());
+        assert_eq!(pages_by_node(&region, 0..BYTES), PagesByNode::new());
         let word = |at: usize| region.words()[at / 8].load(Relaxed);
         let touched = [0, 4 * MIB + 4096, 8 * MIB];
         let values = on_node(NODES[1], || touched.map(word));
         assert_eq!(values, touched.map(|at| at as u64 / 8));
         let pulled = pages(touched.len() * granule);
-        assert_eq!(places(&region, 0..BYTES), [(1, pulled)].into());
+        assert_eq!(pages_by_node(&region, 0..BYTES), [(1, pulled)].into());
         // A thread that is there already does not move the pages that it touches.
         assert_eq!(on_node(NODES[0], || word(12 * MIB)), 12 * MIB as u64 / 8);
         let placed = [(0, pages(granule)), (1, pulled)].into();
-        assert_eq!(places(&region, 0..BYTES), placed);
+        assert_eq!(pages_by_node(&region, 0..BYTES), placed);
         on_node(NODES[1], || assert_filled(&region));
-        let all: Nodes = [(0, pages(granule)), (1, pages(BYTES - granule))].into();
-        assert_eq!(places(&region, 0..BYTES), all);
+        let all: PagesByNode = [(0, pages(granule)), (1, pages(BYTES - granule))].into();
+        assert_eq!(pages_by_node(&region, 0..BYTES), all);
         // The source pages are free: none is kept. Other parts of this process may take or free a
         // few. The thread behind faults frees the last chunk after it woke the thread that touched
         // it.
         wait_until("the pages are free", || {
-            let gone = before.saturating_sub(nodes_of(std::process::id())[&0]);
+            let gone = before.saturating_sub(pages_of(std::process::id())[&0]);
             gone.abs_diff(all[&1]) < 64
         });
     }
@@ -276,26 +279,26 @@ fn lazily() -> Ran {
 }
 
 /// Checks a migration to a node that cannot take everything, whatever it could take.
-fn assert_exact(report: &Report, region: &Region, before: &Nodes) {
+fn assert_exact(report: &MigrationReport, region: &Region, before: &PagesByNode) {
     let moved = report.account.moved;
     let there = before.get(&1).copied().unwrap_or(0);
     assert_eq!(report.account.selected(), pages(region.bytes()), "{report:?}");
     assert_eq!(report.account.already_there, there, "{report:?}");
-    let after = places(region, 0..region.bytes());
+    let after = pages_by_node(region, 0..region.bytes());
     assert_eq!(after.get(&1).copied().unwrap_or(0), there + moved, "{report:?}");
     assert_eq!(after.values().sum::<u64>(), pages(region.bytes()), "{report:?}");
 }
 
 /// Goal: a node that fills up takes what it can, and the rest stays and is reported; no process is
 /// killed. (Node 1 is small there.)
-fn destination_full() -> Ran {
+fn destination_full() -> CaseOutcome {
     const BYTES: usize = 128 * MIB;
     let pager = pager(16 * MIB)?;
     let killed = vmstat("oom_kill");
     for (page, supply) in [(0, Supply::Any), (0, Supply::OneWay), (1, Supply::Any)] {
         let region = region(&pager, BYTES, SIZES[page], NODES[0]);
-        let before = places(&region, 0..BYTES);
-        let report = while_written(&region, || migrate(&region, NODES[1], supply));
+        let before = pages_by_node(&region, 0..BYTES);
+        let report = with_writer(&region, || migrate(&region, NODES[1], supply));
         println!("{:?} {supply:?}: {:?}", SIZES[page], report.account);
         assert_exact(&report, &region, &before);
         let full = [SkipReason::NoMemory, SkipReason::NoHugePage, SkipReason::WrongNode];
@@ -312,7 +315,7 @@ fn destination_full() -> Ran {
 
 /// Goal: where others take the room while we use it, pages that the kernel had to place elsewhere
 /// are not reported as moved. (Node 1 is small there.)
-fn destination_fills_up() -> Ran {
+fn destination_fills_up() -> CaseOutcome {
     const BYTES: usize = 48 * MIB;
     const ROUNDS: usize = 3;
     let pager = pager(0)?;
@@ -324,11 +327,11 @@ fn destination_fills_up() -> Ran {
         // It ends with `order`, also when this thread panics.
         let order = order;
         let count = &taken;
-        scope.spawn(move || take_and_give(NODES[1], orders, count, &given));
+        scope.spawn(move || hog_node(NODES[1], orders, count, &given));
         for round in 0..ROUNDS {
             for page in SIZES {
                 let region = region(&pager, BYTES, page, NODES[0]);
-                let before = places(&region, 0..BYTES);
+                let before = pages_by_node(&region, 0..BYTES);
                 taken.store(0, Release);
                 order.send(()).expect("the other thread waits");
                 // Once while the node is still empty, once when it is nearly full, and so on.
@@ -352,9 +355,9 @@ fn destination_fills_up() -> Ran {
 
 /// With each order, takes more memory of a node than it has, and frees it. The excess comes from
 /// another node. It is one block, because allocators keep small ones.
-fn take_and_give(node: NodeId, orders: Receiver<()>, taken: &AtomicUsize, given: &Sender<()>) {
+fn hog_node(node: NodeId, orders: Receiver<()>, taken: &AtomicUsize, given: &Sender<()>) {
     const BYTES: usize = 160 * MIB;
-    nodeward_linux::policy::prefer_memory(node).expect("the node is ours to use");
+    nodeward_linux::mempolicy::prefer_memory(node).expect("the node is ours to use");
     for () in orders {
         let mut block: Vec<u8> = Vec::with_capacity(BYTES);
         while block.len() < BYTES {
@@ -370,7 +373,7 @@ fn take_and_give(node: NodeId, orders: Receiver<()>, taken: &AtomicUsize, given:
 
 /// Goal: however much is moved or left out, the number of mappings hardly grows: a process may have
 /// 65530 of them.
-fn few_mappings() -> Ran {
+fn few_mappings() -> CaseOutcome {
     const BYTES: usize = 96 * MIB;
     let pager = pager(16 * MIB)?;
     for page in SIZES {
@@ -401,9 +404,9 @@ fn few_mappings() -> Ran {
 /// Goal: on a kernel without UFFDIO_MOVE the pager moves memory that is declared free of DMA by
 /// mremap(2): nothing is lost, missing pages are reported, and mappings stay few. Other memory does
 /// not use that method.
-fn by_remap() -> Ran {
+fn by_remap() -> CaseOutcome {
     const BYTES: usize = 8 * MIB;
-    let pager = on_road(Road::Remap, &PagerOptions::default())?;
+    let pager = open_with_backend(Backend::Remap, &PagerOptions::default())?;
     let declared = RegionOptions { free_of_dma: true, ..Default::default() };
     let region = pager.reserve(BYTES, &declared).expect("address space");
     region.commit(0..BYTES, &Placement::Node(NODES[0])).expect("node 0 has room");
@@ -411,7 +414,7 @@ fn by_remap() -> Ran {
     let before = mappings();
     for (to, supply) in [(1, Supply::OneWay), (0, Supply::Any), (1, Supply::Any)] {
         let to = NodeId(to);
-        let report = while_written(&region, || migrate(&region, to, supply));
+        let report = with_writer(&region, || migrate(&region, to, supply));
         assert_all_moved(&report, &region, to);
         assert_eq!(report.one_way_pages, pages(BYTES), "{report:?}");
         println!("to {to}: {} ms, {} batches", report.took_ns / 1_000_000, report.batches);
@@ -427,10 +430,10 @@ fn by_remap() -> Ran {
     let most = AtomicUsize::new(0);
     let look = |_| _ = most.fetch_max(mappings(), Relaxed);
     let how = Migration { progress: Some(&look), ..Default::default() };
-    let report = while_written(&region, || region.migrate(0..BYTES, NODES[0], &how));
+    let report = with_writer(&region, || region.migrate(0..BYTES, NODES[0], &how));
     let account = report.expect("a good range").account;
     assert_eq!((account.moved, account.already_there), (pages(BYTES) - 128, 128));
-    assert_eq!(places(&region, 0..BYTES), [(0, pages(BYTES))].into());
+    assert_eq!(pages_by_node(&region, 0..BYTES), [(0, pages(BYTES))].into());
     assert!(most.into_inner() < before + 100, "{before} mappings before");
     assert_few_more(before, 100);
 
@@ -449,7 +452,7 @@ fn by_remap() -> Ran {
         assert!(region.set_mode(Mode::Auto).is_err(), "only the kernel moves {options:?}");
         region.commit(0..BYTES, &Placement::Node(NODES[0])).expect("node 0 has room");
         fill(&region);
-        let report = while_written(&region, || migrate(&region, NODES[1], Supply::Any));
+        let report = with_writer(&region, || migrate(&region, NODES[1], Supply::Any));
         assert_all_moved(&report, &region, NODES[1]);
         assert_eq!(report.batches, 0, "none of ours: {report:?}");
     }
@@ -458,27 +461,27 @@ fn by_remap() -> Ran {
 
 /// Goal: where a cgroup has no room for copies nothing moves and no process is killed; where it has
 /// a little, all pages move one after another.
-fn in_a_full_group() -> Ran {
+fn in_a_full_group() -> CaseOutcome {
     const BYTES: usize = 32 * MIB;
-    keep_still();
+    disable_numa_balancing();
     let pager = Pager::open(&PagerOptions::default()).expect("a pager");
-    if pager.road() == Road::Kernel {
-        return Err(Skipped(pager.why_not_faster().unwrap_or_default().to_owned()));
+    if pager.backend() == Backend::Kernel {
+        return Err(CaseSkipped(pager.why_not_faster().unwrap_or_default().to_owned()));
     }
     // Only the faster method has huge pages.
-    for page in SIZES.into_iter().take(if pager.road() == Road::Move { 2 } else { 1 }) {
-        let group = MemoryGroup::enter("pager")?;
+    for page in SIZES.into_iter().take(if pager.backend() == Backend::Move { 2 } else { 1 }) {
+        let group = MemoryCgroup::enter("pager")?;
         let options = RegionOptions { page, free_of_dma: true, ..Default::default() };
         let region = pager.reserve(BYTES, &options).expect("address space");
         region.commit(0..BYTES, &Placement::Node(NODES[0])).expect("node 0 has room");
         fill(&region);
         let killed = vmstat("oom_kill");
-        group.allow_more(4 << 20);
-        let report = while_written(&region, || migrate(&region, NODES[1], Supply::OneWay));
+        group.limit_above_usage(4 << 20);
+        let report = with_writer(&region, || migrate(&region, NODES[1], Supply::OneWay));
         assert_eq!(report.account.skipped_for(SkipReason::NoMemory), pages(BYTES), "{report:?}");
-        assert_eq!(places(&region, 0..BYTES), [(0, pages(BYTES))].into());
-        group.allow_more(24 << 20);
-        let report = while_written(&region, || migrate(&region, NODES[1], Supply::OneWay));
+        assert_eq!(pages_by_node(&region, 0..BYTES), [(0, pages(BYTES))].into());
+        group.limit_above_usage(24 << 20);
+        let report = with_writer(&region, || migrate(&region, NODES[1], Supply::OneWay));
         assert_all_moved(&report, &region, NODES[1]);
         assert_eq!(vmstat("oom_kill"), killed);
         drop(region);

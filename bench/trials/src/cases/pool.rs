@@ -7,14 +7,14 @@ use std::thread;
 use std::time::Duration;
 
 use nodeward_model::{CpuId, NodeId};
-use nodeward_pager::{PagePool, PageRun, PageSize, PoolError, PoolOptions, PoolStats, Wanted};
+use nodeward_pager::{PagePool, PageRun, PageSize, PoolError, PoolOptions, PoolStats, RunRequest};
 
-use super::pager::{MIB, NODES, SIZES, StopAtEnd, keep_still, on_node};
-use crate::guest::{MemoryGroup, set, vmstat, wait_until, write};
-use crate::numa_maps::nodes_within;
-use crate::{Body, Ran, Skipped};
+use super::pager::{MIB, NODES, SIZES, StopOnDrop, disable_numa_balancing, on_node};
+use crate::guest::{MemoryCgroup, vmstat, wait_until, write, write_optional};
+use crate::numa_maps::pages_within;
+use crate::{CaseFn, CaseOutcome, CaseSkipped};
 
-pub const CASES: [(&str, Body); 5] = [
+pub const CASES: [(&str, CaseFn); 5] = [
     ("pool_placement", placement),
     ("pool_foreign_lists", foreign_lists),
     ("pool_cpu_goes", cpu_goes),
@@ -24,13 +24,13 @@ pub const CASES: [(&str, Body); 5] = [
 
 /// Creates a pool without a housekeeper; the case does its periodic work.
 fn pool(page: PageSize) -> PagePool {
-    keep_still();
+    disable_numa_balancing();
     let options = PoolOptions { page, housekeeper: false, ..PoolOptions::default() };
     PagePool::open(&options).expect("a pool")
 }
 
-fn from(node: Option<NodeId>, order: u32) -> Wanted {
-    Wanted { order, zeroed: false, node }
+fn from(node: Option<NodeId>, order: u32) -> RunRequest {
+    RunRequest { order, zeroed: false, node }
 }
 
 fn range(run: &PageRun<'_>) -> Range<u64> {
@@ -40,7 +40,7 @@ fn range(run: &PageRun<'_>) -> Range<u64> {
 
 /// Returns the nodes that have pages of the block of a run.
 fn nodes(run: &PageRun<'_>) -> Vec<u32> {
-    nodes_within(std::process::id(), &range(run)).into_keys().collect()
+    pages_within(std::process::id(), &range(run)).into_keys().collect()
 }
 
 /// Returns the pages in a CPU's list of a node.
@@ -51,7 +51,7 @@ fn listed(stats: &PoolStats, cpu: u32, node: NodeId) -> u32 {
 
 /// Goal: runs are on the requested node, or else on that of the thread, whichever thread uses them
 /// first; also after a thread of the other node used and freed them.
-fn placement() -> Ran {
+fn placement() -> CaseOutcome {
     for page in SIZES {
         let pool = pool(page);
         for order in [0, 4, pool.order_max()] {
@@ -79,7 +79,7 @@ fn placement() -> Ran {
 
 /// Goal: a CPU's list of another node's pages is emptied after three periods without use; that of
 /// its own node stays.
-fn foreign_lists() -> Ran {
+fn foreign_lists() -> CaseOutcome {
     let pool = pool(PageSize::Base);
     let frees = |node| drop(pool.run(&from(Some(node), 0)).expect("the node has room"));
     on_node(NODES[0], || NODES.into_iter().for_each(frees));
@@ -97,13 +97,13 @@ fn foreign_lists() -> Ran {
 
 /// Goal: pages in the lists of a CPU that goes offline are available to others after a period. When
 /// it is back it works as before.
-fn cpu_goes() -> Ran {
+fn cpu_goes() -> CaseOutcome {
     const SWITCH: &str = "/sys/devices/system/cpu/cpu1/online";
     let pool = pool(PageSize::Base);
     let use_it = || on_node(NODES[1], || drop(pool.run(&from(None, 0)).expect("there is room")));
     use_it();
     assert_eq!(listed(&pool.stats(), 1, NODES[1]), 63);
-    set(SWITCH, "0")?;
+    write_optional(SWITCH, "0")?;
     pool.tick();
     let gone = pool.stats();
     write(SWITCH, "1");
@@ -116,7 +116,7 @@ fn cpu_goes() -> Ran {
 
 /// Goal: a full node refuses requests for this node, and other requests get memory of the nearest
 /// one; no process is killed. (Node 1 is small there.)
-fn full_node() -> Ran {
+fn full_node() -> CaseOutcome {
     let killed = vmstat("oom_kill");
     for page in [PageSize::Base, PageSize::Huge] {
         let pool = pool(page);
@@ -154,13 +154,13 @@ fn full_node() -> Ran {
 
 /// Goal: when memory is short in our cgroup the pool frees its unused pages without a request and
 /// long before the end of its period: all but four batches of 63 pages in each list.
-fn under_pressure() -> Ran {
+fn under_pressure() -> CaseOutcome {
     const BYTES: u64 = 32 * MIB as u64;
     if std::fs::read("/proc/pressure/memory").is_err() {
-        return Err(Skipped("this kernel knows no pressure; psi=1 switches it on".to_owned()));
+        return Err(CaseSkipped("this kernel knows no pressure; psi=1 switches it on".to_owned()));
     }
-    keep_still();
-    let group = MemoryGroup::enter("pool")?;
+    disable_numa_balancing();
+    let group = MemoryCgroup::enter("pool")?;
     let options = PoolOptions {
         keep_bytes: BYTES,
         period: Duration::from_secs(3600),
@@ -174,8 +174,8 @@ fn under_pressure() -> Ran {
     assert!(kept >= BYTES / 4096, "{kept} pages, of 32 MiB");
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let _ending = StopAtEnd(&stop);
-        group.slow_down_above(4 * MIB as u64);
+        let _ending = StopOnDrop(&stop);
+        group.throttle_above_usage(4 * MIB as u64);
         scope.spawn(|| {
             let mut taken = Vec::new();
             while taken.len() < 24 && !stop.load(Acquire) {

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use nodeward_model::SkipReason;
 
-use crate::guest::SOMEBODY;
-use crate::load::Load;
-use crate::nodeward::{Finished, Report, move_load, move_load_as};
-use crate::{Body, Ran};
+use crate::guest::UNPRIVILEGED_USER;
+use crate::load::LoadProcess;
+use crate::nodeward::{CommandOutput, MoveJson, move_load, move_load_as};
+use crate::{CaseFn, CaseOutcome};
 
-pub const CASES: [(&str, Body); 6] = [
+pub const CASES: [(&str, CaseFn); 6] = [
     ("race_unmap", || race("unmap")),
     ("race_discard", || race("discard")),
     ("race_grow", || race("grow")),
@@ -21,33 +21,33 @@ pub const CASES: [(&str, Body); 6] = [
 const ROUNDS: usize = 2;
 
 /// Goal: no write is lost, and every page ends with a plausible reason.
-fn race(how: &str) -> Ran {
-    let load = Load::start(&format!(
+fn race(how: &str) -> CaseOutcome {
+    let load = LoadProcess::start(&format!(
         "--node 0 --size 8MiB --race-size 1MiB --race {how} --pause 1ms --unbind"
     ));
     let busy = [SkipReason::NotPresent, SkipReason::Pinned];
     rounds(&load, &busy.into(), |words| move_load(&load, words));
-    let done = load.done();
+    let done = load.end();
     assert!(done.races > 0 && done.writes > 0, "{done:?}");
     Ok(())
 }
 
 /// Goal: the same holds for a process's own user; pages that a child shares may stay.
-fn race_without_privilege() -> Ran {
+fn race_without_privilege() -> CaseOutcome {
     let how =
         "--node 0 --size 8MiB --race-size 1MiB --race unmap,discard,fork --pause 1ms --unbind";
-    let load = Load::start_as(SOMEBODY, how);
+    let load = LoadProcess::start_as(UNPRIVILEGED_USER, how);
     let busy = [SkipReason::NotPresent, SkipReason::Pinned, SkipReason::Shared];
-    rounds(&load, &busy.into(), |words| move_load_as(SOMEBODY, &load, words));
-    assert!(load.done().races > 0);
+    rounds(&load, &busy.into(), |words| move_load_as(UNPRIVILEGED_USER, &load, words));
+    assert!(load.end().races > 0);
     Ok(())
 }
 
-fn rounds(load: &Load, allowed: &BTreeSet<SkipReason>, run: impl Fn(&str) -> Finished) {
+fn rounds(load: &LoadProcess, allowed: &BTreeSet<SkipReason>, run: impl Fn(&str) -> CommandOutput) {
     for round in 0..ROUNDS {
         let finished = run(if round % 2 == 0 { "0 1" } else { "1 0" });
         assert!([0, 1, 3].contains(&finished.code), "{finished:?}");
-        let report: Report = finished.json();
+        let report: MoveJson = finished.json();
         println!("round {round}: {:?}", report.account);
         let seen: BTreeSet<SkipReason> = report.account.skipped.keys().copied().collect();
         assert!(seen.is_subset(allowed), "{report:?}");

@@ -2,16 +2,16 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use nodeward_linux::own::fork_idle;
+use nodeward_linux::own_process::fork_idle;
 use serde::Deserialize;
 
 use super::files::MIB;
-use crate::disk::{Disk, digest, places, unread};
+use crate::disk::{Disk, digest, map_unpopulated, pages_by_node};
 use crate::nodeward::nodeward;
-use crate::numa_maps::Nodes;
-use crate::{Body, Ran};
+use crate::numa_maps::PagesByNode;
+use crate::{CaseFn, CaseOutcome};
 
-pub const CASES: [(&str, Body); 2] =
+pub const CASES: [(&str, CaseFn); 2] =
     [("segment_whole", segment_whole), ("segment_excluded", segment_excluded)];
 
 const SEGMENT_MIB: u64 = 16;
@@ -20,31 +20,31 @@ const TOUCHED: u64 = 100;
 
 /// The part of a report about segments.
 #[derive(Debug, Deserialize)]
-struct Told {
+struct SegmentsMoveReport {
     processes: Vec<serde_json::Value>,
-    segments: Option<Segments>,
-    together: Option<Together>,
+    segments: Option<SegmentsField>,
+    together: Option<TotalField>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Segments {
+struct SegmentsField {
     found: u64,
     account: nodeward_model::Account,
 }
 
 #[derive(Debug, Deserialize)]
-struct Together {
-    before_pages: Nodes,
-    after_pages: Nodes,
+struct TotalField {
+    before_pages: PagesByNode,
+    after_pages: PagesByNode,
     moved_pages: u64,
 }
 
 /// Moves a segment on node 0, written by a process that has ended, and mapped by three that touch
 /// little of it: this one and two children. They are selected by name.
-fn moved(options: &str, check: impl FnOnce(&Told, &Nodes)) -> Ran {
-    let disk = Disk::of_memory("tmpfs", "rw");
+fn moved(options: &str, check: impl FnOnce(&SegmentsMoveReport, &PagesByNode)) -> CaseOutcome {
+    let disk = Disk::without_device("tmpfs", "rw");
     let (path, content) = disk.write("segment", SEGMENT_MIB);
-    let area = unread(&path);
+    let area = map_unpopulated(&path);
     let first = area.words().iter().step_by(512).take(TOUCHED as usize);
     let sum: u64 = first.map(|word| word.load(Relaxed) & 1).sum();
     assert!(sum <= TOUCHED);
@@ -52,11 +52,12 @@ fn moved(options: &str, check: impl FnOnce(&Told, &Nodes)) -> Ran {
         fork_idle(600).expect("a child that shares it");
     }
     let words = format!("move --json --quiet --name nodeward-trials 0 1 {options}");
-    let told: Told = serde_json::from_str(&nodeward(&words).stdout).expect("a report");
+    let told: SegmentsMoveReport =
+        serde_json::from_str(&nodeward(&words).stdout).expect("a report");
     println!("{told:?}");
     assert!(told.processes.len() >= 3, "{told:?}");
     drop(area);
-    check(&told, &places(&path));
+    check(&told, &pages_by_node(&path));
     assert_eq!(digest(&path), content);
     // Children map it, too, until the guest ends.
     std::mem::forget(disk);
@@ -65,7 +66,7 @@ fn moved(options: &str, check: impl FnOnce(&Told, &Nodes)) -> Ran {
 
 /// Goal: a segment that processes share is moved whole, including pages that none of them maps, and
 /// the total over all processes counts each page once.
-fn segment_whole() -> Ran {
+fn segment_whole() -> CaseOutcome {
     moved("", |told, places| {
         assert_eq!(*places, [(1, SEGMENT_MIB * MIB)].into(), "{told:?}");
         let segments = told.segments.as_ref().expect("segments");
@@ -73,7 +74,7 @@ fn segment_whole() -> Ran {
         assert!(segments.account.moved >= SEGMENT_MIB * MIB - 512, "{told:?}");
         assert!(segments.account.skipped.is_empty(), "{told:?}");
         let together = told.together.as_ref().expect("all together");
-        let total = |nodes: &Nodes| nodes.values().sum::<u64>();
+        let total = |nodes: &PagesByNode| nodes.values().sum::<u64>();
         // The segment once, and for each of three processes less than as much again.
         let before = total(&together.before_pages);
         assert!((SEGMENT_MIB * MIB..3 * SEGMENT_MIB * MIB).contains(&before), "{told:?}");
@@ -83,7 +84,7 @@ fn segment_whole() -> Ran {
 }
 
 /// Goal: excluding shared memory excludes segments.
-fn segment_excluded() -> Ran {
+fn segment_excluded() -> CaseOutcome {
     moved("--exclude shared", |told, places| {
         assert_eq!(*places, [(0, SEGMENT_MIB * MIB)].into(), "{told:?}");
         assert!(told.segments.is_none(), "{told:?}");

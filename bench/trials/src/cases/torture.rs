@@ -4,11 +4,11 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::kinds_special::Swap;
+use super::kinds_special::ZramSwap;
 use crate::disk::Disk;
-use crate::{Body, Ran};
+use crate::{CaseFn, CaseOutcome};
 
-pub const CASES: [(&str, Body); 1] = [("torture", torture)];
+pub const CASES: [(&str, CaseFn); 1] = [("torture", torture)];
 
 /// Minimum number of steps of each thread, however slow the guest is.
 const STEPS: &str = "1";
@@ -19,8 +19,8 @@ const OPTIONS: [(&str, &str); 3] =
 
 /// Goal: no write is lost, no read torn, and no thread stalls, whatever a program does with memory
 /// that moves and whatever the machine does meanwhile; all means have had their turns.
-fn torture() -> Ran {
-    let swap = Swap::on()?;
+fn torture() -> CaseOutcome {
+    let swap = ZramSwap::on()?;
     let disk = Disk::ext4()?;
     let mut command = Command::new("nodeward-torture");
     command.args(["--whole-machine", "--steps", STEPS, "--dir", &disk.path("")]);

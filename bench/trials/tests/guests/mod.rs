@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use nodeward_lab::{Finished, Kernel, Run, Scenario, for_test};
+use nodeward_lab::{GuestKernel, GuestRun, LabMachine, RunOutput, open_for_test};
 
 use crate::programs;
 
 /// A guest for some cases.
 #[derive(Clone, Debug)]
-pub struct Guest {
-    pub kernel: Kernel,
-    pub scenario: Scenario,
+pub struct CaseGuest {
+    pub kernel: GuestKernel,
+    pub scenario: LabMachine,
     /// Additional arguments of the kernel.
     pub append: String,
     /// Environment variables of the cases.
@@ -18,8 +18,8 @@ pub struct Guest {
     pub timeout: Duration,
 }
 
-impl Guest {
-    pub fn new(kernel: &Kernel, scenario: Scenario) -> Self {
+impl CaseGuest {
+    pub fn new(kernel: &GuestKernel, scenario: LabMachine) -> Self {
         let timeout = Duration::from_secs(300);
         let (append, env) = (String::new(), Vec::new());
         Self { kernel: kernel.clone(), scenario, append, env, timeout }
@@ -28,12 +28,13 @@ impl Guest {
     /// Runs cases, prints their output, and fails if one of them did.
     pub fn run(self, names: &[&str]) {
         let Self { kernel, scenario, append, env, timeout } = self;
-        let Some(lab) = for_test(&kernel) else { return };
+        let Some(lab) = open_for_test(&kernel) else { return };
         let Some(programs) = programs::find(&lab, &kernel) else { return };
         let mut command = vec!["nodeward-trials"];
         command.extend(names);
         let files = programs.files();
-        let run = Run { kernel, files, timeout, append, env, ..Run::new(scenario, command) };
+        let run =
+            GuestRun { kernel, files, timeout, append, env, ..GuestRun::new(scenario, command) };
         let finished = lab.run(&run).expect("the lab runs");
         let kernel = &run.kernel;
         print!("on {kernel}:\n{}", text(&finished.stdout));
@@ -50,6 +51,6 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn told(finished: &Finished) -> String {
+fn told(finished: &RunOutput) -> String {
     format!("timed out: {}\n{}", finished.timed_out, text(&finished.stderr))
 }

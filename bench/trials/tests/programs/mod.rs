@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nodeward_lab::{GuestFile, Kernel, Lab};
+use nodeward_lab::{GuestFile, GuestKernel, Lab};
 use tempfile::TempDir;
 
 const NAMES: [&str; 4] = ["nodeward", "nodeward-load", "nodeward-torture", "nodeward-trials"];
@@ -17,7 +17,7 @@ const DRIVERS: [&str; 8] =
 const MKFS_XFS: &str = "/usr/sbin/mkfs.xfs";
 
 /// The programs and drivers of one run.
-pub struct Programs {
+pub struct CasePrograms {
     programs: PathBuf,
     drivers: TempDir,
 }
@@ -27,7 +27,7 @@ pub struct Programs {
 ///
 /// # Panics
 /// With `NODEWARD_LAB_REQUIRED=1`, if the test cannot run.
-pub fn find(lab: &Lab, kernel: &Kernel) -> Option<Programs> {
+pub fn find(lab: &Lab, kernel: &GuestKernel) -> Option<CasePrograms> {
     let Some(programs) = std::env::var_os("NODEWARD_GUEST_DIR").map(PathBuf::from) else {
         let why = "NODEWARD_GUEST_DIR is not set; `cargo xtask ci lab` sets it";
         let required = std::env::var_os("NODEWARD_LAB_REQUIRED").is_some_and(|v| v == "1");
@@ -36,11 +36,11 @@ pub fn find(lab: &Lab, kernel: &Kernel) -> Option<Programs> {
         return None;
     };
     let drivers = tempfile::tempdir().expect("a directory for drivers");
-    lab.modules(kernel, &DRIVERS, drivers.path()).expect("the kernel's modules can be read");
-    Some(Programs { programs, drivers })
+    lab.write_modules(kernel, &DRIVERS, drivers.path()).expect("the kernel's modules can be read");
+    Some(CasePrograms { programs, drivers })
 }
 
-impl Programs {
+impl CasePrograms {
     /// Returns the files with their places in the guest.
     pub fn files(&self) -> Vec<GuestFile> {
         let programs = NAMES.iter().map(|name| GuestFile::new(self.programs.join(name)));

@@ -7,17 +7,17 @@ use nodeward_model::units;
 
 use super::MachineArgs;
 use super::help::{DECIDED, OUTPUT, SIMULATED};
-use crate::settings::{BalanceLayer, Named};
+use crate::settings::{BalanceLayer, ProcessArgs};
 
 /// What `balance` is told.
 #[derive(Debug, Args)]
 pub struct BalanceArgs {
     /// Which processes.
     #[command(flatten)]
-    pub named: Named,
+    pub processes: ProcessArgs,
     /// What it does, over the settings files.
     #[command(flatten)]
-    pub how: BalanceLayer,
+    pub layer: BalanceLayer,
     /// Place the pages of processes that are wider than a node one by one, by what perf samples
     /// meanwhile: a pipe with the output of perf script or perf record; - is standard input
     #[arg(help_heading = DECIDED, long, value_name = "FILE", conflicts_with = "machine")]
@@ -40,7 +40,7 @@ pub struct BalanceArgs {
     pub quiet: bool,
     /// The machine.
     #[command(flatten)]
-    pub on: MachineArgs,
+    pub machine_args: MachineArgs,
     /// Decide by this number what is left open on a simulated machine
     #[arg(help_heading = SIMULATED, long, value_name = "N", requires = "machine")]
     pub seed: Option<u64>,

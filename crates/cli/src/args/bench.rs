@@ -4,23 +4,23 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use nodeward_model::{NodeId, units};
-use nodeward_proof::Contender;
+use nodeward_proof::PoolContender;
 
 use super::{OutputArgs, ProgressArgs};
 use crate::examples;
-use crate::verbs::bench::{BalanceFigure, Figure, Pages, PoolFigure};
+use crate::verbs::bench::{BalanceFigure, PageSizeValue, PagerFigure, PoolFigure};
 
 /// What `bench` is told.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
     /// What to measure.
     #[command(subcommand)]
-    pub what: BenchVerb,
+    pub benchmark: Benchmark,
 }
 
 /// What can be measured.
 #[derive(Debug, Subcommand)]
-pub enum BenchVerb {
+pub enum Benchmark {
     /// Measure how fast the pager moves live memory of a process, and that nothing is lost.
     ///
     /// A region of this program's own memory is moved to and fro between two nodes, or on a machine
@@ -62,7 +62,7 @@ pub struct BenchPagerArgs {
     pub size: Option<u64>,
     /// Only pages of these sizes
     #[arg(long, value_delimiter = ',', value_name = "PAGES", default_values = ["4k", "2m"])]
-    pub only: Vec<Pages>,
+    pub only: Vec<PageSizeValue>,
     /// Numbers of threads that move pages [default: 1, 2, 4 and so on, as many as there are CPUs]
     #[arg(long, value_delimiter = ',', value_name = "LIST",
           value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -91,7 +91,7 @@ pub struct BenchPagerArgs {
     /// 4k-recycled-writer-2, 2m-recycled-alone-1, 4k-writer-rate, 4k-lazy, 4k-lanes, 4k-vmas,
     /// 4k-stall-p99, 4k-vs-kernel-recycled, lost
     #[arg(long, value_name = "NAME", conflicts_with_all = ["only", "lanes", "svg", "json"])]
-    pub figure: Option<Figure>,
+    pub figure: Option<PagerFigure>,
     /// The least that still measures something, in a second
     #[arg(long)]
     pub smoke: bool,
@@ -125,7 +125,7 @@ pub struct BenchPoolArgs {
     pub huge: bool,
     /// Only these: kernel, mimalloc, jemalloc, pool-fixed, pool-depth, pool-events
     #[arg(long, value_delimiter = ',', value_name = "CONTENDERS")]
-    pub only: Vec<Contender>,
+    pub only: Vec<PoolContender>,
     /// How long each number is measured [default: 500ms]
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration_ns)]
     pub time: Option<u64>,

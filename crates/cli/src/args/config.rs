@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{OutputArgs, parse_set};
+use super::{OutputArgs, parse_override};
 
 /// What `config` is told.
 #[derive(Debug, Args)]
@@ -26,8 +26,8 @@ pub enum ConfigVerb {
 #[derive(Debug, Args)]
 pub struct PrintArgs {
     /// As if this was typed, such as balance.interval=2s
-    #[arg(value_name = "KEY=VALUE", value_parser = parse_set)]
-    pub words: Vec<(String, String)>,
+    #[arg(value_name = "KEY=VALUE", value_parser = parse_override)]
+    pub overrides: Vec<(String, String)>,
     /// Print every setting, those that nobody set with their defaults
     #[arg(long)]
     pub effective: bool,

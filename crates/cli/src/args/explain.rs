@@ -16,14 +16,14 @@ use super::{MachineArgs, OutputArgs};
 pub struct ExplainArgs {
     /// Reasons as nodeward names them, or processes, of which is told what the balancer would do
     /// with them; all reasons if none is given
-    #[arg(value_name = "REASON|PID", value_parser = Words, hide_possible_values = true)]
-    pub subjects: Vec<Subject>,
+    #[arg(value_name = "REASON|PID", value_parser = SubjectParser, hide_possible_values = true)]
+    pub subjects: Vec<ExplainSubject>,
     /// How to print them.
     #[command(flatten)]
     pub output: OutputArgs,
     /// The machine.
     #[command(flatten)]
-    pub on: MachineArgs,
+    pub machine_args: MachineArgs,
     /// Decide by this number what is left open on a simulated machine
     #[arg(help_heading = SIMULATED, long, value_name = "N", requires = "machine")]
     pub seed: Option<u64>,
@@ -31,7 +31,7 @@ pub struct ExplainArgs {
 
 /// A subject to explain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum ExplainSubject {
     /// A reason why pages stayed.
     Skip(SkipReason),
     /// A reason of a process's home.
@@ -42,20 +42,20 @@ pub enum Subject {
 
 /// Parses subjects, and offers the names of reasons to shell completion.
 #[derive(Clone, Copy, Debug)]
-struct Words;
+struct SubjectParser;
 
-impl TypedValueParser for Words {
-    type Value = Subject;
+impl TypedValueParser for SubjectParser {
+    type Value = ExplainSubject;
 
     fn parse_ref(
         &self,
         command: &Command,
         _arg: Option<&Arg>,
         value: &OsStr,
-    ) -> Result<Subject, Error> {
+    ) -> Result<ExplainSubject, Error> {
         // Unprintable text is escaped for all verbs.
         let text = value.to_str().map_or_else(|| value.escaped().to_string(), str::to_owned);
-        subject(&text).ok_or_else(|| {
+        parse_subject(&text).ok_or_else(|| {
             let words = format!(
                 "'{text}' is neither a process id nor a reason; nodeward explain without \
                  arguments lists all reasons\n"
@@ -74,13 +74,13 @@ fn names() -> impl Iterator<Item = &'static str> {
     skipped.chain(placement::Reason::ALL.iter().map(|reason| reason.name()))
 }
 
-fn subject(text: &str) -> Option<Subject> {
+fn parse_subject(text: &str) -> Option<ExplainSubject> {
     if let Ok(pid) = text.parse() {
-        return Some(Subject::Process(pid));
+        return Some(ExplainSubject::Process(pid));
     }
     let skip = SkipReason::ALL.into_iter().find(|reason| reason.name() == text);
     let home = || placement::Reason::ALL.iter().copied().find(|reason| reason.name() == text);
-    skip.map(Subject::Skip).or_else(|| home().map(Subject::Home))
+    skip.map(ExplainSubject::Skip).or_else(|| home().map(ExplainSubject::Home))
 }
 
 #[cfg(test)]
@@ -95,16 +95,19 @@ mod tests {
         let mut seen = BTreeSet::new();
         for name in names() {
             assert!(seen.insert(name), "{name} is there twice");
-            assert!(!matches!(subject(name), None | Some(Subject::Process(_))), "{name}");
+            assert!(
+                !matches!(parse_subject(name), None | Some(ExplainSubject::Process(_))),
+                "{name}"
+            );
         }
     }
 
     #[test]
     fn numbers_are_processes() {
-        assert_eq!(subject("7"), Some(Subject::Process(Pid::new(7).unwrap())));
-        assert_eq!(subject("pinned"), Some(Subject::Skip(SkipReason::Pinned)));
+        assert_eq!(parse_subject("7"), Some(ExplainSubject::Process(Pid::new(7).unwrap())));
+        assert_eq!(parse_subject("pinned"), Some(ExplainSubject::Skip(SkipReason::Pinned)));
         for word in ["", "0", "-1", "pin"] {
-            assert_eq!(subject(word), None, "{word}");
+            assert_eq!(parse_subject(word), None, "{word}");
         }
     }
 }

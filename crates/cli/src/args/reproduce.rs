@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
-use nodeward_reproduce::seeds;
+use nodeward_reproduce::documents;
 
 use super::{OutputArgs, ProgressArgs};
 
@@ -12,7 +12,7 @@ use super::{OutputArgs, ProgressArgs};
 #[derive(Debug, Args)]
 pub struct ReproduceArgs {
     /// Which tables; all of them if none is given
-    #[arg(value_name = "TABLE", value_parser = PossibleValuesParser::new(seeds::NAMES))]
+    #[arg(value_name = "TABLE", value_parser = PossibleValuesParser::new(documents::NAMES))]
     pub tables: Vec<String>,
     /// Draw ours beside the seeds', and what nodeward adds, into this file, as SVG
     #[arg(long, value_name = "FILE")]

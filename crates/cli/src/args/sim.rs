@@ -8,7 +8,7 @@ use nodeward_scenario::limits;
 
 use super::{CompareArgs, OutputArgs, ProgressArgs, SwarmArgs, SweepArgs};
 use crate::examples;
-use crate::verbs::sim::Figure;
+use crate::verbs::sim::SimFigure;
 
 /// What `sim` is told: a scenario, or one of its own verbs. A file that is called as a verb is
 /// given with its directory: `./sweep`.
@@ -54,7 +54,7 @@ pub struct SimArgs {
     /// Measure one number and print it as one line of JSON: a row of SPEC.md
     #[arg(long, value_name = "NAME",
           conflicts_with_all = ["trace", "plot", "check_determinism", "json"])]
-    pub figure: Option<Figure>,
+    pub figure: Option<SimFigure>,
     /// When to show progress.
     #[command(flatten)]
     pub progress: ProgressArgs,

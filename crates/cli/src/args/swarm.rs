@@ -3,7 +3,7 @@
 use clap::Args;
 use nodeward_scenario::Bug;
 
-use super::{OutputArgs, ProgressArgs, named};
+use super::{OutputArgs, ProgressArgs, choice_parser};
 use crate::verbs::sim::SwarmFigure;
 
 /// What `sim swarm` is told.
@@ -25,8 +25,8 @@ pub struct SwarmArgs {
     #[arg(long, conflicts_with_all = ["jobs", "json", "figure"])]
     pub print: bool,
     /// Plant a bug in each simulated kernel, to see that a checker finds it
-    #[arg(long, value_name = "BUG", value_parser = named(Bug::ALL.map(|(_, bug)| bug), bug_name),
-          conflicts_with = "figure")]
+    #[arg(long, value_name = "BUG", conflicts_with = "figure",
+          value_parser = choice_parser(Bug::ALL.map(|(_, bug)| bug), bug_name))]
     pub bug: Option<Bug>,
     /// Measure one number and print it as one line of JSON: a row of SPEC.md
     #[arg(long, value_name = "NAME", conflicts_with = "json")]

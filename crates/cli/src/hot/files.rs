@@ -7,18 +7,18 @@ use anyhow::{Context, Result, bail};
 use nodeward_linux::load;
 use nodeward_machine::Process;
 use nodeward_model::{Access, Escape as _, Pid};
-use nodeward_samples::source::{Input, open};
-use nodeward_samples::{Error, Head, Sample, Source, Unusable};
+use nodeward_samples::source::{SampleInput, open};
+use nodeward_samples::{AccessSource, Error, PeekedSource, PerfSample, UnusableSamples};
 
 use super::HotSource;
 
 /// The samples of a file.
-pub struct Samples {
+pub struct AccessFile {
     path: PathBuf,
-    source: Source<Head<Input>>,
+    source: AccessSource<PeekedSource<SampleInput>>,
 }
 
-impl Samples {
+impl AccessFile {
     /// Opens a file and detects its format.
     pub fn open(path: &Path) -> Result<Self> {
         let source = open(path).with_context(|| wrong(path))?;
@@ -26,12 +26,12 @@ impl Samples {
     }
 }
 
-impl HotSource for Samples {
+impl HotSource for AccessFile {
     fn describe(&self) -> String {
         let what = match &self.source {
-            Source::Counts(_) => "counts",
-            Source::PerfText(_) => "the output of perf script",
-            Source::PerfData(_) => "a perf.data",
+            AccessSource::Counts(_) => "counts",
+            AccessSource::PerfText(_) => "the output of perf script",
+            AccessSource::PerfData(_) => "a perf.data",
         };
         format!("reading '{}' as {what}", self.path.escaped())
     }
@@ -48,17 +48,17 @@ impl HotSource for Samples {
     ) -> Result<()> {
         let path = self.path;
         let unusable = match self.source {
-            Source::Counts(mut counts) => {
+            AccessSource::Counts(mut counts) => {
                 return counts.try_for_each(|access| {
                     see(access.with_context(|| wrong(&path))?);
                     Ok(())
                 });
             }
-            Source::PerfText(mut samples) => {
+            AccessSource::PerfText(mut samples) => {
                 select(&path, &mut samples, process, see)?;
                 samples.unusable()
             }
-            Source::PerfData(mut samples) => {
+            AccessSource::PerfData(mut samples) => {
                 select(&path, &mut samples, process, see)?;
                 samples.unusable()
             }
@@ -71,7 +71,7 @@ impl HotSource for Samples {
 /// Passes on the samples of one process.
 fn select(
     path: &Path,
-    samples: &mut dyn Iterator<Item = Result<Sample, Error>>,
+    samples: &mut dyn Iterator<Item = Result<PerfSample, Error>>,
     process: &dyn Process,
     see: &mut dyn FnMut(Access),
 ) -> Result<()> {
@@ -94,8 +94,8 @@ fn select(
 }
 
 /// Reports samples with missing fields.
-fn warn(unusable: Unusable) {
-    let Unusable { without_address, without_cpu, without_thread } = unusable;
+fn warn(unusable: UnusableSamples) {
+    let UnusableSamples { without_address, without_cpu, without_thread } = unusable;
     if without_address + without_cpu + without_thread > 0 {
         say!(
             "nodeward: samples left out: {without_address} without the address of data, \

@@ -1,18 +1,18 @@
 //! Rounds of the balancer: a table, a line for each new decision, JSON for programs.
 
-pub mod explained;
-pub mod news;
-mod words;
+mod decision_text;
+pub mod explanation;
+pub mod notices;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use nodeward_engine::balance::{ProcessRow, RoundReport};
-use nodeward_model::units::{show_bytes, show_ns};
+use nodeward_model::units::{format_bytes, format_ns};
 use nodeward_policy::placement::{NodeSum, Reason, Verdict};
 use serde_json::{Value, json};
 
-pub use words::{changed, cpus, home, reasons};
+pub use decision_text::{change_line, cpus, home, reasons};
 
 /// Formats a round for programs, in one line.
 pub fn json(report: &RoundReport) -> Value {
@@ -41,9 +41,9 @@ pub fn table(report: &RoundReport) -> String {
 pub fn status(report: &RoundReport) -> String {
     let homes = report.processes.iter().filter(|row| row.home.is_some()).count();
     let pages = report.processes.iter().map(|row| row.decision.numbers.pages_away).sum::<u64>();
-    let away = show_bytes(pages * report.page_bytes);
+    let away = format_bytes(pages * report.page_bytes);
     if report.stands_back {
-        return news::standing_back(&report.rivals);
+        return notices::standing_back(&report.rivals);
     }
     let state = if report.settled { "settled" } else { "at work" };
     format!("{state}: {homes} processes have a home, {away} of their memory is elsewhere")
@@ -59,14 +59,14 @@ fn is_shown(row: &ProcessRow) -> bool {
 }
 
 fn cells(row: &ProcessRow, report: &RoundReport) -> [String; 9] {
-    let time = |ns: u64| if ns == 0 { "-".to_owned() } else { show_ns(ns) };
+    let time = |ns: u64| if ns == 0 { "-".to_owned() } else { format_ns(ns) };
     [
         row.pid.to_string(),
         row.name.to_string(),
         row.home.as_ref().map_or_else(|| "-".to_owned(), home),
         by_node(&row.threads, ToString::to_string),
-        by_node(&row.pages, |&pages| show_bytes(pages * report.page_bytes)),
-        words::decision(row, report),
+        by_node(&row.pages, |&pages| format_bytes(pages * report.page_bytes)),
+        decision_text::decision(row, report),
         reasons(row),
         time(row.decision.numbers.gain_ns),
         time(row.decision.numbers.cost_ns),
@@ -125,7 +125,7 @@ fn nodes(nodes: &BTreeMap<nodeward_model::NodeId, NodeSum>) -> String {
 }
 
 fn footer(report: &RoundReport) -> String {
-    let moved = show_bytes(report.moved_pages * report.page_bytes);
+    let moved = format_bytes(report.moved_pages * report.page_bytes);
     let did = match (report.acted, report.nudged, report.moved_pages) {
         (false, ..) => "nothing was done, this only tells what would be".to_owned(),
         (true, 0, 0) => "nothing was to be done".to_owned(),
@@ -133,7 +133,7 @@ fn footer(report: &RoundReport) -> String {
     };
     let cost = &report.cost;
     let back = match report.stands_back {
-        true => format!("{}\n", news::standing_back(&report.rivals)),
+        true => format!("{}\n", notices::standing_back(&report.rivals)),
         false => String::new(),
     };
     format!(
@@ -141,8 +141,8 @@ fn footer(report: &RoundReport) -> String {
          deciding, {} moving\n",
         report.threads,
         report.looked,
-        show_ns(cost.looking_ns),
-        show_ns(cost.deciding_ns),
-        show_ns(cost.moving_ns),
+        format_ns(cost.looking_ns),
+        format_ns(cost.deciding_ns),
+        format_ns(cost.moving_ns),
     )
 }

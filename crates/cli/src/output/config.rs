@@ -7,13 +7,13 @@ use nodeward_model::Escape as _;
 use serde_json::{Value, json};
 
 use super::put_name;
-use crate::settings::{Origin, Said};
+use crate::settings::{SettingOrigin, SettingValue};
 
 /// Column of the origins, as far as values leave room.
 const ORIGINS_AT: usize = 36;
 
 /// Formats settings as a settings file, with origins as comments.
-pub fn text(said: &[Said], files: &[(PathBuf, bool)]) -> String {
+pub fn text(said: &[SettingValue], files: &[(PathBuf, bool)]) -> String {
     let mut text = String::new();
     for (path, was_read) in files {
         let state = if *was_read { "read" } else { "not there" };
@@ -23,7 +23,7 @@ pub fn text(said: &[Said], files: &[(PathBuf, bool)]) -> String {
         text += "# nothing is set; --effective prints the defaults\n";
     }
     let mut table = "";
-    for Said { key, value, origin } in said {
+    for SettingValue { key, value, origin } in said {
         if key.table != table {
             table = &key.table;
             let _ = writeln!(text, "\n[{table}]");
@@ -35,8 +35,8 @@ pub fn text(said: &[Said], files: &[(PathBuf, bool)]) -> String {
 }
 
 /// Formats settings for programs.
-pub fn json(said: &[Said], files: &[(PathBuf, bool)]) -> Value {
-    let settings: Vec<Value> = said.iter().map(one).collect();
+pub fn json(said: &[SettingValue], files: &[(PathBuf, bool)]) -> Value {
+    let settings: Vec<Value> = said.iter().map(setting_json).collect();
     let file =
         |(path, was_read): &(PathBuf, bool)| with_path(json!({ "was_read": was_read }), path);
     let files: Vec<Value> = files.iter().map(file).collect();
@@ -48,22 +48,22 @@ fn with_path(mut told: Value, path: &Path) -> Value {
     told
 }
 
-fn one(said: &Said) -> Value {
+fn setting_json(said: &SettingValue) -> Value {
     json!({
         "key": said.key.to_string(),
         "value": said.value,
         "origin": match &said.origin {
-            Origin::Typed => json!({ "kind": "typed" }),
-            Origin::Environment(variable) => {
+            SettingOrigin::CommandLine => json!({ "kind": "typed" }),
+            SettingOrigin::Environment(variable) => {
                 json!({ "kind": "environment", "variable": variable })
             }
-            Origin::User { path, line } => {
+            SettingOrigin::User { path, line } => {
                 with_path(json!({ "kind": "user", "line": line }), path)
             }
-            Origin::System { path, line } => {
+            SettingOrigin::System { path, line } => {
                 with_path(json!({ "kind": "system", "line": line }), path)
             }
-            Origin::Default => json!({ "kind": "default" }),
+            SettingOrigin::Default => json!({ "kind": "default" }),
         },
     })
 }
@@ -71,15 +71,15 @@ fn one(said: &Said) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Source;
+    use crate::settings::SettingsSource;
 
     /// Goal: the printed text is a settings file with the same values.
     #[test]
     fn the_text_is_a_settings_file() {
-        let defaults = Source::defaults();
-        let text = text(&defaults.said, &[("/etc/nodeward.toml".into(), false)]);
-        let place = |path, line| Origin::System { path, line };
-        let again = Source::file(&text, "x".as_ref(), place).unwrap();
+        let defaults = SettingsSource::defaults();
+        let text = text(&defaults.values, &[("/etc/nodeward.toml".into(), false)]);
+        let place = |path, line| SettingOrigin::System { path, line };
+        let again = SettingsSource::from_file(&text, "x".as_ref(), place).unwrap();
         assert_eq!(again.layer, defaults.layer);
         insta::assert_snapshot!(text);
     }
@@ -88,17 +88,17 @@ mod tests {
     #[test]
     fn origins_as_json() {
         let said = |value: &str, origin| {
-            let mut said = Source::defaults().said.remove(0);
+            let mut said = SettingsSource::defaults().values.remove(0);
             (said.value, said.origin) = (value.into(), origin);
-            one(&said)
+            setting_json(&said)
         };
         let path = || PathBuf::from("/x");
         let all = [
-            Origin::Typed,
-            Origin::Environment("NODEWARD_MOVE_JOBS".to_owned()),
-            Origin::User { path: path(), line: 2 },
-            Origin::System { path: path(), line: 3 },
-            Origin::Default,
+            SettingOrigin::CommandLine,
+            SettingOrigin::Environment("NODEWARD_MOVE_JOBS".to_owned()),
+            SettingOrigin::User { path: path(), line: 2 },
+            SettingOrigin::System { path: path(), line: 3 },
+            SettingOrigin::Default,
         ];
         let lines = all.map(|origin| said("4", origin).to_string());
         insta::assert_snapshot!(lines.join("\n"));

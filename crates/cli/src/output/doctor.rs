@@ -2,19 +2,19 @@
 
 use std::fmt::Write;
 
-use nodeward_linux::probes::{Finding, Role, can_move};
+use nodeward_linux::probes::{CheckResult, Role, can_move};
 use serde::Serialize;
 
 /// The version of the JSON.
 const SCHEMA: &str = "nodeward.doctor/1";
 
 /// Formats all findings, as a table for people.
-pub fn text(findings: &[Finding]) -> String {
+pub fn text(findings: &[CheckResult]) -> String {
     let mut text = String::new();
     for (role, title) in [
         (Role::Needed, "Needed to move pages"),
         (Role::Helps, "Moves more, or faster"),
-        (Role::Around, "This machine"),
+        (Role::Environment, "This machine"),
     ] {
         section(&mut text, title, findings.iter().filter(|finding| finding.role == role));
     }
@@ -22,10 +22,10 @@ pub fn text(findings: &[Finding]) -> String {
     text
 }
 
-fn section<'a>(text: &mut String, title: &str, findings: impl Iterator<Item = &'a Finding>) {
+fn section<'a>(text: &mut String, title: &str, findings: impl Iterator<Item = &'a CheckResult>) {
     let _ = writeln!(text, "{title}"); // writing to a string cannot fail
-    for Finding { check, matters, state, .. } in findings {
-        let _ = writeln!(text, "  {:<8} {check:<15} {}", state.name(), state.seen());
+    for CheckResult { check, relevance: matters, state, .. } in findings {
+        let _ = writeln!(text, "  {:<8} {check:<15} {}", state.name(), state.observation());
         if let Some(fix) = state.fix() {
             let _ = writeln!(text, "{:27}why: {matters}\n{:27}fix: {fix}", "", "");
         }
@@ -33,7 +33,7 @@ fn section<'a>(text: &mut String, title: &str, findings: impl Iterator<Item = &'
     text.push('\n');
 }
 
-fn verdict(findings: &[Finding]) -> &'static str {
+fn verdict(findings: &[CheckResult]) -> &'static str {
     match can_move(findings) {
         true => "Pages can be moved here.\n",
         false => "Pages cannot be moved here; see the first section.\n",
@@ -41,19 +41,19 @@ fn verdict(findings: &[Finding]) -> &'static str {
 }
 
 /// Formats all findings, for programs.
-pub fn json(findings: &[Finding]) -> serde_json::Result<String> {
-    serde_json::to_string_pretty(&Report::of(findings))
+pub fn json(findings: &[CheckResult]) -> serde_json::Result<String> {
+    serde_json::to_string_pretty(&DoctorReport::of(findings))
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct DoctorReport<'a> {
     schema: &'static str,
     can_move: bool,
-    findings: Vec<Line<'a>>,
+    findings: Vec<CheckLine<'a>>,
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct CheckLine<'a> {
     check: &'a str,
     role: &'static str,
     state: &'static str,
@@ -62,26 +62,26 @@ struct Line<'a> {
     fix: Option<&'a str>,
 }
 
-impl<'a> Report<'a> {
-    fn of(findings: &'a [Finding]) -> Self {
-        let findings_json = findings.iter().map(Line::of).collect();
+impl<'a> DoctorReport<'a> {
+    fn of(findings: &'a [CheckResult]) -> Self {
+        let findings_json = findings.iter().map(CheckLine::of).collect();
         Self { schema: SCHEMA, can_move: can_move(findings), findings: findings_json }
     }
 }
 
-impl<'a> Line<'a> {
-    fn of(finding: &'a Finding) -> Self {
+impl<'a> CheckLine<'a> {
+    fn of(finding: &'a CheckResult) -> Self {
         let role = match finding.role {
             Role::Needed => "needed",
             Role::Helps => "helps",
-            Role::Around => "around",
+            Role::Environment => "around",
         };
         Self {
             check: finding.check,
             role,
             state: finding.state.name(),
-            seen: finding.state.seen(),
-            matters: finding.matters,
+            seen: finding.state.observation(),
+            matters: finding.relevance,
             fix: finding.state.fix(),
         }
     }
@@ -90,29 +90,30 @@ impl<'a> Line<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodeward_linux::probes::State;
+    use nodeward_linux::probes::CheckState;
 
-    fn findings(move_pages: State) -> Vec<Finding> {
-        let finding = |check, role, matters, state| Finding { check, role, matters, state };
-        let hinders = State::Hinders {
-            why: "on (1): pages follow threads".to_owned(),
+    fn findings(move_pages: CheckState) -> Vec<CheckResult> {
+        let finding =
+            |check, role, matters, state| CheckResult { check, role, relevance: matters, state };
+        let hinders = CheckState::Hinders {
+            reason: "on (1): pages follow threads".to_owned(),
             fix: "sysctl kernel.numa_balancing=0".to_owned(),
         };
-        let unknown = State::Unknown { why: "we are process 1 ourselves".to_owned() };
+        let unknown = CheckState::Unknown { reason: "we are process 1 ourselves".to_owned() };
         vec![
             finding("move-pages", Role::Needed, "moves pages", move_pages),
             finding("other-users", Role::Helps, "processes of other users", unknown),
-            finding("numa-balancing", Role::Around, "the kernel may move pages back", hinders),
+            finding("numa-balancing", Role::Environment, "the kernel may move pages back", hinders),
         ]
     }
 
-    fn works() -> Vec<Finding> {
-        findings(State::Works("moved a page of ours on node 0".to_owned()))
+    fn works() -> Vec<CheckResult> {
+        findings(CheckState::Works("moved a page of ours on node 0".to_owned()))
     }
 
-    fn missing() -> Vec<Finding> {
-        findings(State::Missing {
-            why: "a seccomp filter refuses the call".to_owned(),
+    fn missing() -> Vec<CheckResult> {
+        findings(CheckState::Missing {
+            reason: "a seccomp filter refuses the call".to_owned(),
             fix: "start the container with a seccomp profile that allows it".to_owned(),
         })
     }

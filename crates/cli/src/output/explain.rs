@@ -1,26 +1,27 @@
 //! Explanations of reasons, both of pages that stay and of the balancer's decisions: meaning, cause
 //! and remedy.
 
-mod homes;
+mod home_reasons;
 
 use nodeward_model::SkipReason;
 use nodeward_policy::placement::Reason;
 use serde_json::{Value, json};
 
-use super::balance::explained;
-use crate::verbs::explain::Would;
-use homes::Told;
+use super::balance::explanation;
+use crate::verbs::explain::ProcessExplanation;
+use home_reasons::ReasonText;
 
 /// Formats the requested explanations, as paragraphs for people.
-pub fn text(skipped: &[SkipReason], homes: &[Reason], would: &[Would]) -> String {
+pub fn text(skipped: &[SkipReason], homes: &[Reason], would: &[ProcessExplanation]) -> String {
     let skipped = skipped
         .iter()
-        .map(|&reason| paragraph(reason.name(), means(reason), why(reason), what_to_do(reason)));
+        .map(|&reason| paragraph(reason.name(), meaning(reason), cause(reason), remedy(reason)));
     let homes = homes.iter().map(|&reason| {
-        let Told { means, why, what_to_do } = homes::told(reason);
+        let ReasonText { meaning: means, cause: why, remedy: what_to_do } =
+            home_reasons::reason_text(reason);
         paragraph(reason.name(), means, why, what_to_do)
     });
-    let processes = would.iter().map(explained::text);
+    let processes = would.iter().map(explanation::text);
     processes.chain(skipped).chain(homes).collect::<Vec<_>>().join("\n")
 }
 
@@ -29,28 +30,29 @@ fn paragraph(name: &str, means: &str, why: &str, what_to_do: &str) -> String {
 }
 
 /// Formats the same for programs.
-pub fn json(skipped: &[SkipReason], homes: &[Reason], would: &[Would]) -> Value {
-    let skipped = skipped
-        .iter()
-        .map(|&reason| one("page", reason.name(), means(reason), why(reason), what_to_do(reason)));
+pub fn json(skipped: &[SkipReason], homes: &[Reason], would: &[ProcessExplanation]) -> Value {
+    let skipped = skipped.iter().map(|&reason| {
+        reason_json("page", reason.name(), meaning(reason), cause(reason), remedy(reason))
+    });
     let homes = homes.iter().map(|&reason| {
-        let Told { means, why, what_to_do } = homes::told(reason);
-        one("process", reason.name(), means, why, what_to_do)
+        let ReasonText { meaning: means, cause: why, remedy: what_to_do } =
+            home_reasons::reason_text(reason);
+        reason_json("process", reason.name(), means, why, what_to_do)
     });
     let reasons: Vec<_> = skipped.chain(homes).collect();
     let mut value = json!({ "schema": "nodeward.explain/1", "reasons": reasons });
     if !would.is_empty() {
-        value["processes"] = would.iter().map(explained::json).collect();
+        value["processes"] = would.iter().map(explanation::json).collect();
     }
     value
 }
 
-fn one(of: &str, name: &str, means: &str, why: &str, what_to_do: &str) -> Value {
+fn reason_json(of: &str, name: &str, means: &str, why: &str, what_to_do: &str) -> Value {
     json!({ "reason": name, "of": of, "means": means, "why": why, "what_to_do": what_to_do })
 }
 
 /// Returns the meaning of a reason in an account.
-fn means(reason: SkipReason) -> &'static str {
+fn meaning(reason: SkipReason) -> &'static str {
     match reason {
         SkipReason::Pinned => {
             "somebody beside the process held the page at every attempt, the last of them when \
@@ -81,7 +83,7 @@ fn means(reason: SkipReason) -> &'static str {
 }
 
 /// Returns why the kernel, or nodeward, leaves such pages.
-fn why(reason: SkipReason) -> &'static str {
+fn cause(reason: SkipReason) -> &'static str {
     match reason {
         SkipReason::Pinned => {
             "a device, a pipe or a system call may use the page's present place at any time, so \
@@ -132,7 +134,7 @@ fn why(reason: SkipReason) -> &'static str {
 }
 
 /// Returns how to get such pages moved, if possible.
-fn what_to_do(reason: SkipReason) -> &'static str {
+fn remedy(reason: SkipReason) -> &'static str {
     match reason {
         SkipReason::Pinned => {
             "repeat the move: what was held for a moment moves then, and what direct I/O or a \

@@ -5,22 +5,22 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use nodeward_engine::{MoveReport, ProcessPlan};
-use nodeward_linux::file_cache::{Looked, Problem};
+use nodeward_linux::file_cache::{CacheScan, FileProblem};
 use nodeward_model::Escape as _;
-use nodeward_model::units::show_bytes;
+use nodeward_model::units::format_bytes;
 use serde_json::{Value, json};
 
 use super::moves::{ending_text, moves_json, pages_text, planned_text, with_ending};
-use super::{print, print_done, put_name};
+use super::{print, print_outcome, put_name};
 
 /// Prints the result of a move on stdout.
 pub fn print_report(
-    looked: &Looked,
+    looked: &CacheScan,
     report: &MoveReport,
     page_bytes: u64,
     as_json: bool,
 ) -> Result<()> {
-    print_done(&if as_json {
+    print_outcome(&if as_json {
         format!("{}\n", report_json(looked, report, page_bytes))
     } else {
         report_text(looked, report, page_bytes)
@@ -29,7 +29,7 @@ pub fn print_report(
 
 /// Prints a plan on stdout.
 pub fn print_plan(
-    looked: &Looked,
+    looked: &CacheScan,
     plan: &ProcessPlan,
     page_bytes: u64,
     as_json: bool,
@@ -38,12 +38,12 @@ pub fn print_plan(
         format!("{}\n", plan_json(looked, plan, page_bytes))
     } else {
         let would = format!("would move {} pages\n", plan.pages());
-        looked_text(looked) + &would + &planned_text(plan, page_bytes)
+        scan_text(looked) + &would + &planned_text(plan, page_bytes)
     })
 }
 
-fn report_text(looked: &Looked, report: &MoveReport, page_bytes: u64) -> String {
-    let mut text = looked_text(looked);
+fn report_text(looked: &CacheScan, report: &MoveReport, page_bytes: u64) -> String {
+    let mut text = scan_text(looked);
     for process in &report.processes {
         text += &pages_text(process, page_bytes);
     }
@@ -53,8 +53,8 @@ fn report_text(looked: &Looked, report: &MoveReport, page_bytes: u64) -> String 
     }
 }
 
-fn looked_text(looked: &Looked) -> String {
-    let cached = show_bytes(looked.cached_bytes);
+fn scan_text(looked: &CacheScan) -> String {
+    let cached = format_bytes(looked.cached_bytes);
     let mut text = format!(
         "files: {} looked at, {} with pages in memory ({cached})\n",
         looked.files, looked.files_cached
@@ -66,13 +66,13 @@ fn looked_text(looked: &Looked) -> String {
         let _ = writeln!(
             text,
             "  not looked at: {} of holes (what was read of them is not seen before Linux 6.5)",
-            show_bytes(looked.holes_bytes)
+            format_bytes(looked.holes_bytes)
         );
     }
     if looked.problems > 0 {
         let _ = writeln!(text, "  left out: {}", looked.problems);
     }
-    for Problem { path, trouble, error } in &looked.first_problems {
+    for FileProblem { path, kind: trouble, error } in &looked.first_problems {
         let error = error.as_ref().map(|error| format!(" ({error})")).unwrap_or_default();
         let name = trouble.name();
         let _ = writeln!(text, "    {}: {name}{error}: {}", path.escaped(), trouble.advice());
@@ -84,10 +84,10 @@ fn looked_text(looked: &Looked) -> String {
     text
 }
 
-fn looked_json(looked: &Looked) -> Value {
-    let problem = |problem: &Problem| {
+fn scan_json(looked: &CacheScan) -> Value {
+    let problem = |problem: &FileProblem| {
         let mut told = json!({
-            "trouble": problem.trouble.name(),
+            "trouble": problem.kind.name(),
             "error": problem.error.as_ref().map(ToString::to_string),
         });
         put_name(&mut told, "path", &problem.path.as_path().into());
@@ -104,14 +104,14 @@ fn looked_json(looked: &Looked) -> Value {
     })
 }
 
-fn report_json(looked: &Looked, report: &MoveReport, page_bytes: u64) -> Value {
+fn report_json(looked: &CacheScan, report: &MoveReport, page_bytes: u64) -> Value {
     let none = BTreeMap::new();
     let pages = report.processes.first();
     let residue = pages.map(|pages| pages.residue).unwrap_or_default();
     let told = json!({
         "schema": "nodeward.files/1",
         "page_bytes": page_bytes,
-        "looked": looked_json(looked),
+        "looked": scan_json(looked),
         "account": report.account(),
         "before_pages": pages.map_or(&none, |pages| &pages.before),
         "before_in_flight_pages": pages.map_or(0, |pages| pages.before_in_flight),
@@ -121,11 +121,11 @@ fn report_json(looked: &Looked, report: &MoveReport, page_bytes: u64) -> Value {
     with_ending(told, report)
 }
 
-fn plan_json(looked: &Looked, plan: &ProcessPlan, page_bytes: u64) -> Value {
+fn plan_json(looked: &CacheScan, plan: &ProcessPlan, page_bytes: u64) -> Value {
     json!({
         "schema": "nodeward.files-plan/1",
         "page_bytes": page_bytes,
-        "looked": looked_json(looked),
+        "looked": scan_json(looked),
         "moves": moves_json(plan),
         "folios_by_pages": plan.folios,
         "stays": plan.account,
@@ -138,20 +138,20 @@ mod tests {
     use std::io;
 
     use nodeward_engine::{ProcessReport, Residue};
-    use nodeward_linux::file_cache::Trouble;
-    use nodeward_machine::Life;
+    use nodeward_linux::file_cache::ProblemKind;
+    use nodeward_machine::Liveness;
     use nodeward_model::{Account, NodeId, Pid, SkipReason};
 
     use super::*;
 
     /// Three files; two could not be examined, and a third problem is only counted.
-    fn looked() -> Looked {
-        let problem = |path: &str, trouble, error: Option<io::ErrorKind>| Problem {
+    fn looked() -> CacheScan {
+        let problem = |path: &str, trouble, error: Option<io::ErrorKind>| FileProblem {
             path: path.into(),
-            trouble,
+            kind: trouble,
             error: error.map(Into::into),
         };
-        Looked {
+        CacheScan {
             files: 3,
             files_cached: 2,
             cached_bytes: 1 << 30,
@@ -160,10 +160,10 @@ mod tests {
             problems: 3,
             not_permitted: 2,
             first_problems: vec![
-                problem("/srv/key", Trouble::Unreadable, Some(io::ErrorKind::PermissionDenied)),
-                problem("/srv/of-others", Trouble::Untold, None),
+                problem("/srv/key", ProblemKind::Unreadable, Some(io::ErrorKind::PermissionDenied)),
+                problem("/srv/of-others", ProblemKind::Untold, None),
             ],
-            ..Looked::default()
+            ..CacheScan::default()
         }
     }
 
@@ -178,7 +178,7 @@ mod tests {
             before_in_flight: 0,
             after: [(NodeId(0), 3), (NodeId(1), 262_139)].into(),
             residue: Residue { expected: 3, seen: 3 },
-            life: Life::Running,
+            life: Liveness::Running,
         };
         MoveReport {
             processes: vec![process],
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn nothing_in_memory_is_nothing_to_move() {
-        let looked = Looked { files: 3, ..Looked::default() };
+        let looked = CacheScan { files: 3, ..CacheScan::default() };
         let text = report_text(&looked, &MoveReport::default(), 4096);
         let expected =
             "files: 3 looked at, 0 with pages in memory (0 B)\nnothing of them to move\n";

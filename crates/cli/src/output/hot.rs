@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use nodeward_model::NodeId;
-use nodeward_model::units::{show_bytes, show_ns};
+use nodeward_model::units::{format_bytes, format_ns};
 use nodeward_policy::hot::{HotMove, HotPlan};
 use serde_json::{Value, json};
 
 /// A decision, and its input.
 #[derive(Debug)]
-pub struct HotTold {
+pub struct HotReport {
     /// Pages with counted accesses.
     pub pages: u64,
     /// Misses per counted access.
@@ -19,18 +19,18 @@ pub struct HotTold {
     pub plan: HotPlan,
 }
 
-impl HotTold {
+impl HotReport {
     /// Formats it for people.
     pub fn text(&self, page_bytes: u64) -> String {
-        let kept = &self.plan.kept;
+        let kept = &self.plan.remaining;
         let mut text = format!(
             "hot: {} pages counted; {} are used best where they are, {} would not pay, {} are \
              beyond --hot-max, {} are not in memory\n",
             self.pages, kept.here_already, kept.does_not_pay, kept.beyond_cap, kept.not_in_memory,
         );
         for (to, (pages, gain_ns)) in self.by_destination() {
-            let bytes = show_bytes(pages * page_bytes);
-            let gain = show_ns(gain_ns);
+            let bytes = format_bytes(pages * page_bytes);
+            let gain = format_ns(gain_ns);
             let _ = writeln!(text, "  to node {to}: {pages} pages ({bytes}), {gain} to be gained");
         }
         text
@@ -38,7 +38,7 @@ impl HotTold {
 
     /// Formats it for programs.
     pub fn json(&self) -> Value {
-        let kept = &self.plan.kept;
+        let kept = &self.plan.remaining;
         let destination = |(to, (pages, gain_ns))| -> Value {
             json!({ "to": to, "pages": pages, "gain_ns": gain_ns })
         };
@@ -70,7 +70,7 @@ impl HotTold {
 
 #[cfg(test)]
 mod tests {
-    use nodeward_policy::hot::Kept;
+    use nodeward_policy::hot::RemainingPages;
 
     use super::*;
 
@@ -84,10 +84,11 @@ mod tests {
             saved_ns,
             cost_ns: 1_000_000,
         };
-        let kept = Kept { here_already: 5, does_not_pay: 6, beyond_cap: 7, not_in_memory: 8 };
+        let kept =
+            RemainingPages { here_already: 5, does_not_pay: 6, beyond_cap: 7, not_in_memory: 8 };
         let moves = vec![folio(0, 1, 9_000_000), folio(1 << 21, 2, 3_000_000)];
-        let plan = HotPlan { moves, kept };
-        let told = HotTold { pages: 1050, misses_per_count: 64, plan };
+        let plan = HotPlan { moves, remaining: kept };
+        let told = HotReport { pages: 1050, misses_per_count: 64, plan };
         insta::assert_snapshot!(told.text(4096));
         insta::assert_snapshot!(serde_json::to_string_pretty(&told.json()).unwrap());
     }

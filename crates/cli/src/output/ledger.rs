@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use nodeward_model::units::show_bytes;
-use nodeward_model::{Identity, Name, NodeId};
-use nodeward_wire::ledger::{Header, Operation, Outline, Run, Runs, State, Summary, Why};
+use nodeward_model::units::format_bytes;
+use nodeward_model::{Name, NodeId, ProcessIdentity};
+use nodeward_wire::ledger::{
+    Header, MovedRun, MovedRuns, Operation, OperationCause, OperationOutline, OperationState,
+    OperationSummary,
+};
 use serde_json::{Value, json};
 
 use super::put_name;
 
 /// Formats all operations, a line each.
-pub fn list_text(list: &[Summary]) -> String {
+pub fn list_text(list: &[OperationSummary]) -> String {
     if list.is_empty() {
         return "no move is recorded\n".to_owned();
     }
@@ -27,11 +30,11 @@ pub fn list_text(list: &[Summary]) -> String {
 }
 
 /// Formats all operations for programs.
-pub fn list_json(list: &[Summary]) -> Value {
-    let operation = |summary: &Summary| match &summary.outline {
+pub fn list_json(list: &[OperationSummary]) -> Value {
+    let operation = |summary: &OperationSummary| match &summary.outline {
         Ok(outline) => {
             let mut value = header_json(&outline.header);
-            value["why"] = why_json(outline.why.as_ref());
+            value["why"] = cause_json(outline.cause.as_ref());
             value["id"] = json!(summary.id);
             value["bytes"] = json!(summary.bytes);
             value["state"] = state_json(&outline.state);
@@ -56,11 +59,12 @@ pub fn operation_text(operation: &Operation, runs: bool) -> String {
     let header = &operation.header;
     let mut text = format!("operation {}: {}\n", operation.id, state_words(&operation.state));
     let _ = writeln!(text, "  began    {}", time(header.began_unix_ms));
-    if let State::Ended(end) = &operation.state {
+    if let OperationState::Ended(end) = &operation.state {
         let _ = writeln!(text, "  ended    {}", time(end.ended_unix_ms));
     }
     let _ = writeln!(text, "  command  {}", command(header));
-    if let Some(Why { by, reason, words }) = &operation.why {
+    if let Some(OperationCause { requested_by: by, reason, explanation: words }) = &operation.cause
+    {
         let _ = writeln!(text, "  by       {by}");
         let _ = writeln!(text, "  why      {reason}: {words}");
     }
@@ -72,7 +76,7 @@ pub fn operation_text(operation: &Operation, runs: bool) -> String {
         text += &runs_text("moved", &moved.moved, runs);
         text += &runs_text("may have moved", &moved.open, runs);
     }
-    if let State::Ended(end) = &operation.state {
+    if let OperationState::Ended(end) = &operation.state {
         for (reason, pages) in &end.account.skipped {
             let _ = writeln!(text, "  {pages} pages stayed: {reason}");
         }
@@ -89,7 +93,7 @@ pub fn operation_text(operation: &Operation, runs: bool) -> String {
 /// Formats one operation for programs; with every run if `runs`.
 pub fn operation_json(operation: &Operation, runs: bool) -> Value {
     let mut value = header_json(&operation.header);
-    value["why"] = why_json(operation.why.as_ref());
+    value["why"] = cause_json(operation.cause.as_ref());
     value["schema"] = json!("nodeward.operation/1");
     value["id"] = json!(operation.id);
     value["state"] = state_json(&operation.state);
@@ -103,7 +107,7 @@ pub fn operation_json(operation: &Operation, runs: bool) -> Value {
     value
 }
 
-fn outline_text(outline: &Outline) -> String {
+fn outline_text(outline: &OperationOutline) -> String {
     let state = match outline.damage {
         Some(_) => "damaged",
         None => state_name(&outline.state),
@@ -112,17 +116,17 @@ fn outline_text(outline: &Outline) -> String {
     format!(
         "{:<20}  {state:<11} {:>10}  {}",
         time(outline.header.began_unix_ms),
-        show_bytes(bytes),
-        wanted_by(outline)
+        format_bytes(bytes),
+        requester(outline)
     )
 }
 
 /// Returns the command, or for an automatic operation who requested it and why.
-fn wanted_by(outline: &Outline) -> String {
-    let Some(Why { by, reason, .. }) = &outline.why else {
+fn requester(outline: &OperationOutline) -> String {
+    let Some(OperationCause { requested_by: by, reason, .. }) = &outline.cause else {
         return command(&outline.header);
     };
-    let process = |identity: &Identity| format!("{} ({})", identity.name, identity.pid);
+    let process = |identity: &ProcessIdentity| format!("{} ({})", identity.name, identity.pid);
     let processes: Vec<_> = outline.header.processes.iter().map(process).collect();
     format!("{by}: {reason}: {}", processes.join(", "))
 }
@@ -132,13 +136,15 @@ fn command(header: &Header) -> String {
     words.join(" ")
 }
 
-fn why_json(why: Option<&Why>) -> Value {
-    let Some(Why { by, reason, words }) = why else { return Value::Null };
+fn cause_json(why: Option<&OperationCause>) -> Value {
+    let Some(OperationCause { requested_by: by, reason, explanation: words }) = why else {
+        return Value::Null;
+    };
     json!({ "by": by, "reason": reason, "words": words })
 }
 
 fn header_json(header: &Header) -> Value {
-    let process = |identity: &Identity| {
+    let process = |identity: &ProcessIdentity| {
         let mut told = json!({
             "pid": identity.pid,
             "started_ticks": identity.started_ticks,
@@ -160,27 +166,27 @@ fn header_json(header: &Header) -> Value {
     told
 }
 
-fn state_name(state: &State) -> &'static str {
+fn state_name(state: &OperationState) -> &'static str {
     match state {
-        State::Running => "running",
-        State::Ended(end) if end.interrupted => "stopped",
-        State::Ended(_) => "ended",
-        State::Interrupted => "interrupted",
+        OperationState::Running => "running",
+        OperationState::Ended(end) if end.interrupted => "stopped",
+        OperationState::Ended(_) => "ended",
+        OperationState::Interrupted => "interrupted",
     }
 }
 
-fn state_words(state: &State) -> &'static str {
+fn state_words(state: &OperationState) -> &'static str {
     match state {
-        State::Running => "it is running",
-        State::Ended(end) if end.interrupted => "it was stopped before its end",
-        State::Ended(_) => "it came to its end",
-        State::Interrupted => "it was interrupted: killed, or out of disk space",
+        OperationState::Running => "it is running",
+        OperationState::Ended(end) if end.interrupted => "it was stopped before its end",
+        OperationState::Ended(_) => "it came to its end",
+        OperationState::Interrupted => "it was interrupted: killed, or out of disk space",
     }
 }
 
-fn state_json(state: &State) -> Value {
+fn state_json(state: &OperationState) -> Value {
     let mut value = json!({ "name": state_name(state) });
-    if let State::Ended(end) = state {
+    if let OperationState::Ended(end) = state {
         value["ended_unix_ms"] = json!(end.ended_unix_ms);
         value["account"] = json!(end.account);
     }
@@ -188,7 +194,7 @@ fn state_json(state: &State) -> Value {
 }
 
 /// Returns the pages and runs by pair of nodes.
-fn by_pair(runs: &Runs) -> BTreeMap<(NodeId, NodeId), (u64, u64)> {
+fn by_pair(runs: &MovedRuns) -> BTreeMap<(NodeId, NodeId), (u64, u64)> {
     let mut pairs = BTreeMap::new();
     for run in runs.iter() {
         let (pages, count): &mut (u64, u64) = pairs.entry((run.from, run.to)).or_default();
@@ -198,10 +204,10 @@ fn by_pair(runs: &Runs) -> BTreeMap<(NodeId, NodeId), (u64, u64)> {
     pairs
 }
 
-fn runs_text(what: &str, runs: &Runs, all: bool) -> String {
+fn runs_text(what: &str, runs: &MovedRuns, all: bool) -> String {
     let mut text = String::new();
     for ((from, to), (pages, count)) in by_pair(runs) {
-        let bytes = show_bytes(pages * runs.page_bytes());
+        let bytes = format_bytes(pages * runs.page_bytes());
         let plural = if count == 1 { "" } else { "s" };
         let _ = writeln!(
             text,
@@ -215,11 +221,11 @@ fn runs_text(what: &str, runs: &Runs, all: bool) -> String {
     text + &lines.collect::<String>()
 }
 
-fn runs_json(runs: &Runs, all: bool) -> Value {
+fn runs_json(runs: &MovedRuns, all: bool) -> Value {
     let pair = |((from, to), (pages, count))| -> Value {
         json!({ "from": from, "to": to, "pages": pages, "runs": count })
     };
-    let run = |run: Run| {
+    let run = |run: MovedRun| {
         json!({
             "start": format!("{:x}", run.start),
             "end": format!("{:x}", end_of(&run, runs.page_bytes())),
@@ -234,7 +240,7 @@ fn runs_json(runs: &Runs, all: bool) -> Value {
     value
 }
 
-fn end_of(run: &Run, page_bytes: u64) -> u64 {
+fn end_of(run: &MovedRun, page_bytes: u64) -> u64 {
     run.start.saturating_add(run.pages.saturating_mul(page_bytes))
 }
 
@@ -247,7 +253,7 @@ fn time(unix_ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nodeward_wire::ledger::{Limits, Store};
+    use nodeward_wire::ledger::{LedgerStore, StoreLimits};
 
     use super::*;
 
@@ -255,13 +261,13 @@ mod tests {
     #[test]
     fn who_wanted_it_is_told() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::new(folder.path().join("ledger"), Limits::default());
-        let process = Identity {
+        let store = LedgerStore::new(folder.path().join("ledger"), StoreLimits::default());
+        let process = ProcessIdentity {
             pid: nodeward_model::Pid::new(7).unwrap(),
             name: "postgres".into(),
-            boot: String::new(),
+            boot_id: String::new(),
             started_ticks: 1,
-            program: 1,
+            auxv_checksum: 1,
         };
         let header = Header {
             page_bytes: 4096,
@@ -270,12 +276,12 @@ mod tests {
             processes: vec![process],
             undoes: None,
         };
-        let why = Why {
-            by: "balance".to_owned(),
+        let why = OperationCause {
+            requested_by: "balance".to_owned(),
             reason: "pays".to_owned(),
-            words: "saves 2 s and costs 1 s".to_owned(),
+            explanation: "saves 2 s and costs 1 s".to_owned(),
         };
-        drop(store.begin_because(&header, Some(&why)).unwrap());
+        drop(store.begin_with_cause(&header, Some(&why)).unwrap());
         let list = store.list().unwrap();
         let text = list_text(&list);
         assert!(text.contains("balance: pays: postgres (7)"), "{text}");

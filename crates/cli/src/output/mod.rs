@@ -13,7 +13,7 @@ mod plot;
 pub mod ranking;
 pub mod reproduce;
 pub mod residency;
-pub mod shared;
+pub mod shared_memory;
 pub mod sim;
 pub mod simulated;
 pub mod swarm;
@@ -23,17 +23,17 @@ use std::io::{self, ErrorKind, Write};
 
 use anyhow::Result;
 use nodeward_model::Name;
-use nodeward_model::name::harmless;
+use nodeward_model::name::sanitize_for_terminal;
 use serde_json::{Value, json};
 
 /// Standard output did not accept the text.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write to standard output; make room there, or send it elsewhere")]
-pub struct Unprinted(#[from] io::Error);
+pub struct OutputError(#[from] io::Error);
 
-impl Unprinted {
+impl OutputError {
     /// Returns whether it is a pipe without a reader.
-    pub fn is_unread(&self) -> bool {
+    pub fn is_broken_pipe(&self) -> bool {
         self.0.kind() == ErrorKind::BrokenPipe
     }
 }
@@ -41,21 +41,21 @@ impl Unprinted {
 /// Prints text on stdout, without anything that a terminal interprets.
 ///
 /// # Errors
-/// [`Unprinted`] if some of it was not accepted.
+/// [`OutputError`] if some of it was not accepted.
 pub fn print(text: &str) -> Result<()> {
-    Ok(printed(io::stdout().lock(), text)?)
+    Ok(write_sanitized(io::stdout().lock(), text)?)
 }
 
 /// Prints a result on stdout, or on stderr if stdout does not accept it, so that it is not lost.
 ///
 /// # Errors
 /// As [`print`].
-pub fn print_done(text: &str) -> Result<()> {
+pub fn print_outcome(text: &str) -> Result<()> {
     print(text).inspect_err(|_| text.lines().for_each(|line| say!("{line}")))
 }
 
-fn printed(mut out: impl Write, text: &str) -> Result<(), Unprinted> {
-    Ok(out.write_all(harmless(text).as_bytes()).and_then(|()| out.flush())?)
+fn write_sanitized(mut out: impl Write, text: &str) -> Result<(), OutputError> {
+    Ok(out.write_all(sanitize_for_terminal(text).as_bytes()).and_then(|()| out.flush())?)
 }
 
 /// Adds a name, or a path, to an object: as text, and as bytes too if it is not UTF-8.

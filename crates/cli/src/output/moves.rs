@@ -4,27 +4,27 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use nodeward_engine::list::ListCounts;
-use nodeward_engine::{JournalReport, MoveReport, PlanReport, ProcessPlan, ProcessReport};
-use nodeward_machine::Life;
-use nodeward_model::units::{show_bytes, show_ns};
+use nodeward_engine::address_list::ListCounts;
+use nodeward_engine::{LedgerReport, MoveReport, PlanReport, ProcessPlan, ProcessReport};
+use nodeward_machine::Liveness;
+use nodeward_model::units::{format_bytes, format_ns};
 use nodeward_model::{Account, NodeId};
 use serde_json::{Value, json};
 
-use super::hot::HotTold;
-use super::shared::{self, Shared};
-use super::{print, print_done};
+use super::hot::HotReport;
+use super::shared_memory::{self, SharedMemoryReport};
+use super::{print, print_outcome};
 
 /// The way pages were named, if they were.
 #[derive(Clone, Copy, Default)]
-pub struct Named<'a> {
+pub struct SelectionReport<'a> {
     /// By a list of addresses.
     pub list: Option<ListCounts>,
     /// As hot pages.
-    pub hot: Option<&'a HotTold>,
+    pub hot: Option<&'a HotReport>,
 }
 
-impl Named<'_> {
+impl SelectionReport<'_> {
     fn text(self, page_bytes: u64) -> String {
         let hot = self.hot.map_or_else(String::new, |hot| hot.text(page_bytes));
         hot + &self.list.map_or_else(String::new, list_text)
@@ -33,77 +33,82 @@ impl Named<'_> {
 
 /// A move with its context.
 #[derive(Clone, Copy)]
-pub struct Told<'a> {
+pub struct MoveOutput<'a> {
     /// Its report.
     pub report: &'a MoveReport,
     /// Bytes in a base page.
     pub page_bytes: u64,
     /// The way its pages were named.
-    pub named: Named<'a>,
+    pub selection: SelectionReport<'a>,
     /// Its ledger, if there is one.
-    pub ledger: Option<&'a JournalReport>,
+    pub ledger: Option<&'a LedgerReport>,
     /// Memory that its processes share, if that was requested.
-    pub shared: Option<&'a Shared>,
+    pub shared_memory: Option<&'a SharedMemoryReport>,
 }
 
-impl Told<'_> {
+impl MoveOutput<'_> {
     /// Returns the base pages that moved, in processes and in shared segments.
-    fn moved(&self) -> u64 {
-        let of_segments = self.shared.and_then(Shared::account);
+    fn moved_pages(&self) -> u64 {
+        let of_segments = self.shared_memory.and_then(SharedMemoryReport::account);
         self.report.account().moved + of_segments.map_or(0, |account| account.moved)
     }
 }
 
 /// Prints the result of a move on stdout.
-pub fn print_report(told: &Told<'_>, as_json: bool) -> Result<()> {
-    print_done(&if as_json { format!("{}\n", report_json(told)) } else { report_text(told) })
+pub fn print_report(told: &MoveOutput<'_>, as_json: bool) -> Result<()> {
+    print_outcome(&if as_json { format!("{}\n", report_json(told)) } else { report_text(told) })
 }
 
 /// Prints a plan on stdout.
 pub fn print_plan(
     report: &PlanReport,
-    named: Named<'_>,
+    named: SelectionReport<'_>,
     segments: Option<&ProcessPlan>,
     page_bytes: u64,
     as_json: bool,
 ) -> Result<()> {
     print(&if as_json {
         let mut plan = plan_json(report, page_bytes);
-        plan["segments"] = json!(segments.map(shared::plan_json));
-        plan["hot"] = json!(named.hot.map(HotTold::json));
+        plan["segments"] = json!(segments.map(shared_memory::plan_json));
+        plan["hot"] = json!(named.hot.map(HotReport::json));
         plan["list"] = json!(named.list.map(list_json));
         format!("{plan}\n")
     } else {
-        let segments = segments.map(|plan| shared::plan_text(plan, page_bytes));
+        let segments = segments.map(|plan| shared_memory::plan_text(plan, page_bytes));
         named.text(page_bytes) + &plan_text(report, page_bytes) + &segments.unwrap_or_default()
     })
 }
 
-fn report_text(told: &Told<'_>) -> String {
-    let Told { report, page_bytes, .. } = *told;
-    let mut text = told.named.text(page_bytes);
-    let (worth_a_word, others): (Vec<_>, Vec<_>) =
-        report.processes.iter().partition(|process| report.processes.len() == 1 || says(process));
+fn report_text(told: &MoveOutput<'_>) -> String {
+    let MoveOutput { report, page_bytes, .. } = *told;
+    let mut text = told.selection.text(page_bytes);
+    let (worth_a_word, others): (Vec<_>, Vec<_>) = report
+        .processes
+        .iter()
+        .partition(|process| report.processes.len() == 1 || is_notable(process));
     for process in worth_a_word {
         text += &process_text(process, page_bytes);
     }
     if !others.is_empty() {
         let _ = writeln!(text, "{} more processes: nothing to move there", others.len());
     }
-    text += &told.shared.map(|shared| shared.text(told.moved(), page_bytes)).unwrap_or_default();
-    if let Some(list) = told.named.list {
+    text += &told
+        .shared_memory
+        .map(|shared| shared.text(told.moved_pages(), page_bytes))
+        .unwrap_or_default();
+    if let Some(list) = told.selection.list {
         let account = report.account();
         let failed = account.skipped_total() + list.outside;
         let _ = writeln!(text, "of the list: {} moved, {failed} failed", account.moved);
     }
-    text + &ending_text(report, told.moved() * page_bytes) + &ledger_text(told)
+    text + &ending_text(report, told.moved_pages() * page_bytes) + &ledger_text(told)
 }
 
 /// Returns whether one of several processes is worth mentioning.
-fn says(process: &ProcessReport) -> bool {
+fn is_notable(process: &ProcessReport) -> bool {
     let Account { moved, skipped, .. } = &process.account;
     let stayed = skipped.values().any(|&pages| pages > 0);
-    *moved > 0 || stayed || process.residue.appeared() > 0 || process.life != Life::Running
+    *moved > 0 || stayed || process.residue.appeared() > 0 || process.life != Liveness::Running
 }
 
 /// Formats the amount and rate of a move, and what ended it early.
@@ -112,14 +117,14 @@ pub(super) fn ending_text(report: &MoveReport, bytes: u64) -> String {
     let plural = if report.workers == 1 { "" } else { "s" };
     let mut text = format!(
         "moved {} in {} ({}/s, {} worker{plural}), verified in {}\n",
-        show_bytes(bytes),
-        show_ns(report.moving_ns),
-        show_bytes(u64::try_from(rate).unwrap_or(u64::MAX)),
+        format_bytes(bytes),
+        format_ns(report.moving_ns),
+        format_bytes(u64::try_from(rate).unwrap_or(u64::MAX)),
         report.workers,
-        show_ns(report.verifying_ns),
+        format_ns(report.verifying_ns),
     );
     if let Some(ns) = report.longest_hold_ns {
-        let _ = writeln!(text, "pages were held for about {} at most", show_ns(ns));
+        let _ = writeln!(text, "pages were held for about {} at most", format_ns(ns));
     }
     if let Some(ns) = report.stall_needed_ns {
         let _ = writeln!(text, "--stall {} would have been enough for all pages", budget(ns));
@@ -145,20 +150,20 @@ fn budget(ns: u64) -> String {
 fn list_text(list: ListCounts) -> String {
     format!(
         "list: {} addresses = {} pages + {} named again + {} that the process does not have\n",
-        list.read(),
+        list.entries(),
         list.pages,
         list.duplicates,
         list.outside,
     )
 }
 
-fn ledger_text(told: &Told<'_>) -> String {
+fn ledger_text(told: &MoveOutput<'_>) -> String {
     match told.ledger {
-        Some(JournalReport { id, error: Some(error), .. }) => {
+        Some(LedgerReport { id, error: Some(error), .. }) => {
             format!("ledger {id} does not tell of everything: {error}\n")
         }
-        Some(JournalReport { id, .. }) if told.report.account().moved > 0 => {
-            let rest = told.moved() > told.report.account().moved;
+        Some(LedgerReport { id, .. }) if told.report.account().moved > 0 => {
+            let rest = told.moved_pages() > told.report.account().moved;
             let but = if rest { ", but for the segments' pages that no process maps" } else { "" };
             format!("nodeward undo {id} takes this back{but}\n")
         }
@@ -168,9 +173,9 @@ fn ledger_text(told: &Told<'_>) -> String {
 
 fn process_text(process: &ProcessReport, page_bytes: u64) -> String {
     let mut text = match process.life {
-        Life::Running => format!("process {}\n", process.pid),
-        Life::Exited => format!("process {} (it ended meanwhile)\n", process.pid),
-        Life::Replaced => format!("process {} (it called exec meanwhile)\n", process.pid),
+        Liveness::Running => format!("process {}\n", process.pid),
+        Liveness::Exited => format!("process {} (it ended meanwhile)\n", process.pid),
+        Liveness::Replaced => format!("process {} (it called exec meanwhile)\n", process.pid),
     };
     text += &pages_text(process, page_bytes);
     text
@@ -180,13 +185,13 @@ fn process_text(process: &ProcessReport, page_bytes: u64) -> String {
 pub(super) fn pages_text(process: &ProcessReport, page_bytes: u64) -> String {
     let mut text = nodes_text(&process.before, &process.after, page_bytes);
     if process.before_in_flight > 0 {
-        let bytes = show_bytes(process.before_in_flight * page_bytes);
+        let bytes = format_bytes(process.before_in_flight * page_bytes);
         let _ = writeln!(text, "  {:<6}{bytes:>12}  (somebody was moving them)", "none");
     }
     text += &account_text(&process.account, page_bytes);
     let appeared = process.residue.appeared();
     if appeared > 0 {
-        let bytes = show_bytes(appeared * page_bytes);
+        let bytes = format_bytes(appeared * page_bytes);
         let _ = writeln!(
             text,
             "  {appeared} pages ({bytes}) are on the source that were not there before: newly\n\
@@ -206,7 +211,7 @@ pub(super) fn nodes_text(
     nodes.sort();
     nodes.dedup();
     let bytes = |counts: &BTreeMap<NodeId, u64>, node| {
-        show_bytes(counts.get(node).copied().unwrap_or(0) * page_bytes)
+        format_bytes(counts.get(node).copied().unwrap_or(0) * page_bytes)
     };
     let mut text = format!("  {:<6}{:>12}{:>12}\n", "node", "before", "after");
     for node in nodes {
@@ -225,7 +230,7 @@ pub(super) fn account_text(account: &Account, page_bytes: u64) -> String {
         account.skipped_total()
     );
     for (reason, &pages) in &account.skipped {
-        let bytes = show_bytes(pages * page_bytes);
+        let bytes = format_bytes(pages * page_bytes);
         let _ = writeln!(text, "    {reason:<14}{pages:>10} ({bytes}): {}", reason.advice());
     }
     if !account.skipped.is_empty() {
@@ -261,17 +266,17 @@ pub(super) fn planned_text(plan: &ProcessPlan, page_bytes: u64) -> String {
 fn moves_text(plan: &ProcessPlan, page_bytes: u64) -> String {
     let mut text = String::new();
     for ((from, to), pages) in &plan.moves {
-        let bytes = show_bytes(pages * page_bytes);
+        let bytes = format_bytes(pages * page_bytes);
         let _ = writeln!(text, "  node {from} -> node {to}: {pages} pages ({bytes})");
     }
     for (&pages, count) in &plan.folios {
-        let size = show_bytes(u64::from(pages) * page_bytes);
+        let size = format_bytes(u64::from(pages) * page_bytes);
         let _ = writeln!(text, "    in {count} pages of {size}");
     }
     text
 }
 
-fn report_json(told: &Told<'_>) -> Value {
+fn report_json(told: &MoveOutput<'_>) -> Value {
     let report = told.report;
     let account = report.account();
     let process = |process: &ProcessReport| {
@@ -292,12 +297,12 @@ fn report_json(told: &Told<'_>) -> Value {
         "schema": "nodeward.move/1",
         "page_bytes": told.page_bytes,
         "processes": report.processes.iter().map(process).collect::<Vec<_>>(),
-        "hot": told.named.hot.map(HotTold::json),
-        "list": told.named.list.map(|list| listed_json(list, &account)),
+        "hot": told.selection.hot.map(HotReport::json),
+        "list": told.selection.list.map(|list| listed_json(list, &account)),
         "account": account,
         "ledger": told.ledger.map(ledger_json),
-        "segments": told.shared.and_then(Shared::segments_json),
-        "together": told.shared.and_then(|shared| shared.together_json(told.moved())),
+        "segments": told.shared_memory.and_then(SharedMemoryReport::segments_json),
+        "together": told.shared_memory.and_then(|shared| shared.total_json(told.moved_pages())),
     });
     with_ending(told, report)
 }
@@ -316,7 +321,7 @@ pub(super) fn with_ending(mut value: Value, report: &MoveReport) -> Value {
 
 fn list_json(list: ListCounts) -> Value {
     json!({
-        "read": list.read(),
+        "read": list.entries(),
         "pages": list.pages,
         "duplicates": list.duplicates,
         "outside": list.outside,
@@ -331,7 +336,7 @@ fn listed_json(list: ListCounts, account: &Account) -> Value {
     value
 }
 
-fn ledger_json(ledger: &JournalReport) -> Value {
+fn ledger_json(ledger: &LedgerReport) -> Value {
     json!({
         "id": ledger.id,
         "writing_ns": ledger.writing_ns,
@@ -362,18 +367,18 @@ fn plan_json(report: &PlanReport, page_bytes: u64) -> Value {
     })
 }
 
-fn life_name(life: Life) -> &'static str {
+fn life_name(life: Liveness) -> &'static str {
     match life {
-        Life::Running => "running",
-        Life::Exited => "exited",
-        Life::Replaced => "replaced",
+        Liveness::Running => "running",
+        Liveness::Exited => "exited",
+        Liveness::Replaced => "replaced",
     }
 }
 
 #[cfg(test)]
 mod tests {
     use nodeward_engine::Residue;
-    use nodeward_linux::file_cache::Looked;
+    use nodeward_linux::file_cache::CacheScan;
     use nodeward_model::{Pid, SkipReason};
 
     use super::*;
@@ -393,7 +398,7 @@ mod tests {
                 before_in_flight: 0,
                 after: [(NodeId(0), 5), (NodeId(1), 262_397)].into(),
                 residue: Residue { expected: 3, seen: 5 },
-                life: Life::Running,
+                life: Liveness::Running,
             }],
             moving_ns: 1_000_000_000,
             verifying_ns: 20_000_000,
@@ -405,13 +410,19 @@ mod tests {
         }
     }
 
-    fn told(report: &MoveReport) -> Told<'_> {
-        Told { report, page_bytes: 4096, named: Named::default(), ledger: None, shared: None }
+    fn output_of(report: &MoveReport) -> MoveOutput<'_> {
+        MoveOutput {
+            report,
+            page_bytes: 4096,
+            selection: SelectionReport::default(),
+            ledger: None,
+            shared_memory: None,
+        }
     }
 
     #[test]
     fn the_account_as_text() {
-        insta::assert_snapshot!(report_text(&told(&report())));
+        insta::assert_snapshot!(report_text(&output_of(&report())));
     }
 
     /// Goal: of several processes those worth mentioning are shown, and all of them together with
@@ -426,19 +437,29 @@ mod tests {
             before_in_flight: 0,
             after: [(NodeId(1), 7)].into(),
             residue: Residue::default(),
-            life: Life::Running,
+            life: Liveness::Running,
         };
         report.processes.extend([quiet(4712), quiet(4713)]);
         let mut rest = quiet(4714);
         rest.account.moved = 3984;
-        let segments =
-            shared::Segments { found: 1, looked: Looked::default(), process: Some(rest) };
+        let segments = shared_memory::SegmentsReport {
+            found: 1,
+            scan: CacheScan::default(),
+            process: Some(rest),
+        };
         let before = [(NodeId(0), 266_128), (NodeId(1), 256)].into();
         let after = [(NodeId(0), 5), (NodeId(1), 266_381)].into();
-        let shared = Shared { segments: Some(segments), nodes: Some((before, after)) };
+        let shared = SharedMemoryReport {
+            segments: Some(segments),
+            pages_before_and_after: Some((before, after)),
+        };
         let id = "42".parse().unwrap();
-        let ledger = JournalReport { id, writing_ns: 5_000_000, error: None };
-        let told = Told { shared: Some(&shared), ledger: Some(&ledger), ..told(&report) };
+        let ledger = LedgerReport { id, writing_ns: 5_000_000, error: None };
+        let told = MoveOutput {
+            shared_memory: Some(&shared),
+            ledger: Some(&ledger),
+            ..output_of(&report)
+        };
         insta::assert_snapshot!(report_text(&told));
         let value = report_json(&told);
         let [segments, together] = ["segments", "together"].map(|key| &value[key]);
@@ -450,17 +471,17 @@ mod tests {
     fn a_list_and_a_ledger_as_text() {
         let report = report();
         let list = Some(ListCounts { pages: 262_400, duplicates: 7, outside: 2 });
-        let named = Named { list, hot: None };
+        let named = SelectionReport { list, hot: None };
         let id = "42".parse().unwrap();
-        let ledger = JournalReport { id, writing_ns: 5_000_000, error: None };
-        let told = Told { named, ledger: Some(&ledger), ..told(&report) };
+        let ledger = LedgerReport { id, writing_ns: 5_000_000, error: None };
+        let told = MoveOutput { selection: named, ledger: Some(&ledger), ..output_of(&report) };
         insta::assert_snapshot!(report_text(&told));
         insta::assert_snapshot!(serde_json::to_string_pretty(&report_json(&told)).unwrap());
     }
 
     #[test]
     fn the_account_as_json() {
-        let value = report_json(&told(&report()));
+        let value = report_json(&output_of(&report()));
         insta::assert_snapshot!(serde_json::to_string_pretty(&value).unwrap());
     }
 
@@ -471,7 +492,7 @@ mod tests {
         let mut report = report();
         report.stall_needed_ns = Some(2_560_001);
         report.processes[0].before_in_flight = 512;
-        let text = report_text(&told(&report));
+        let text = report_text(&output_of(&report));
         assert!(text.contains("--stall 3ms would have been enough for all pages\n"), "{text}");
         assert!(text.contains("  none      2.00 MiB  (somebody was moving them)\n"), "{text}");
         assert_eq!([budget(1), budget(999_000), budget(1_000_000)], ["1us", "999us", "1ms"]);
@@ -481,8 +502,8 @@ mod tests {
     fn what_ended_early_is_said() {
         let mut report = report();
         report.interrupted = true;
-        report.processes[0].life = Life::Replaced;
-        let text = report_text(&told(&report));
+        report.processes[0].life = Liveness::Replaced;
+        let text = report_text(&output_of(&report));
         assert!(text.contains("it called exec meanwhile"), "{text}");
         assert!(text.contains("interrupted: the same command moves the rest"), "{text}");
     }

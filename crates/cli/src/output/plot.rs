@@ -6,13 +6,13 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 /// Width of a bar with its gap, and of the axis and margins; height of a chart, in pixels.
-const BAR: u32 = 90;
+const BAR_WIDTH: u32 = 90;
 const MARGIN: u32 = 120;
 const HEIGHT: u32 = 420;
 /// Minimum width for the title.
 const WIDTH_MIN: u32 = 480;
 /// Height of a label line.
-const LINE: i32 = 15;
+const LINE_HEIGHT: i32 = 15;
 
 /// Colours that colour-blind people can distinguish (Okabe and Ito 2008): blue, orange, green,
 /// vermilion, sky blue, purple.
@@ -26,33 +26,33 @@ const COLOURS: [RGBColor; 6] = [
 ];
 
 type Drawing<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), Box<dyn std::error::Error>>;
+type DrawResult = Result<(), Box<dyn std::error::Error>>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 /// A bar.
-pub struct Bar {
+pub struct ChartBar {
     /// Its height.
     pub value: f64,
     /// The label above it.
-    pub shown: String,
+    pub value_label: String,
     /// The index of its colour.
     pub colour: usize,
     /// The label below it, line by line.
-    pub words: Vec<String>,
+    pub labels: Vec<String>,
 }
 
 /// Bars side by side.
-pub struct Bars {
+pub struct BarChart {
     /// The title.
     pub title: String,
     /// The unit of heights.
     pub unit: &'static str,
     /// The bars.
-    pub bars: Vec<Bar>,
+    pub bars: Vec<ChartBar>,
 }
 
 /// A line over time, or over another quantity.
-pub struct Line {
+pub struct ChartLine {
     /// Its name.
     pub name: String,
     /// The index of its colour.
@@ -62,24 +62,24 @@ pub struct Line {
 }
 
 /// Lines in one chart.
-pub struct Lines {
+pub struct LineChart {
     /// The title.
     pub title: String,
     /// The horizontal quantity: seconds, or another name.
-    pub across: String,
+    pub x_label: String,
     /// The unit of heights.
     pub unit: &'static str,
     /// The lines.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ChartLine>,
     /// Marked moments in seconds, each with a label; the label may be empty.
     pub marks: Vec<(f64, String)>,
 }
 
 /// Draws charts of bars, and below them charts of lines, as SVG.
-pub fn svg(bars: &[Bars], lines: &[Lines]) -> Result<String> {
+pub fn svg(bars: &[BarChart], lines: &[LineChart]) -> Result<String> {
     let most = bars.iter().map(|bars| bars.bars.len()).max().unwrap_or(0);
     let charts = (bars.len() + lines.len()).max(1);
-    let width = (u32::try_from(most)? * BAR + MARGIN).max(WIDTH_MIN);
+    let width = (u32::try_from(most)? * BAR_WIDTH + MARGIN).max(WIDTH_MIN);
     let size = (width, HEIGHT * u32::try_from(charts)?);
     let mut picture = String::new();
     let root = SVGBackend::with_string(&mut picture, size).into_drawing_area();
@@ -88,7 +88,7 @@ pub fn svg(bars: &[Bars], lines: &[Lines]) -> Result<String> {
     Ok(picture)
 }
 
-fn draw(root: &Drawing<'_>, charts: usize, bars: &[Bars], lines: &[Lines]) -> Drawn {
+fn draw(root: &Drawing<'_>, charts: usize, bars: &[BarChart], lines: &[LineChart]) -> DrawResult {
     root.fill(&WHITE)?;
     let areas = root.split_evenly((charts, 1));
     for (area, bars) in areas.iter().zip(bars) {
@@ -114,7 +114,7 @@ fn chart<'a, 'b>(
     Ok(builder.build_cartesian_2d(0.0..right, 0.0..highest * 1.1)?)
 }
 
-fn draw_bars(area: &Drawing<'_>, Bars { title, unit, bars }: &Bars) -> Drawn {
+fn draw_bars(area: &Drawing<'_>, BarChart { title, unit, bars }: &BarChart) -> DrawResult {
     let highest = bars.iter().map(|bar| bar.value).fold(1.0, f64::max);
     let mut chart = chart(area, title, bars.len().max(1) as f64, highest)?;
     chart.configure_mesh().disable_x_mesh().x_labels(0).y_desc(*unit).draw()?;
@@ -123,7 +123,7 @@ fn draw_bars(area: &Drawing<'_>, Bars { title, unit, bars }: &Bars) -> Drawn {
         let shape = Rectangle::new([(left, 0.0), (right, bar.value)], colour(bar.colour).filled());
         chart.draw_series([shape])?;
         let write = |line: i32, words: &str, (x, y): (i32, i32)| {
-            area.draw(&Text::new(words.to_owned(), (x, y + LINE * line), ("sans-serif", 15)))
+            area.draw(&Text::new(words.to_owned(), (x, y + LINE_HEIGHT * line), ("sans-serif", 15)))
         };
         // The chart counts from the top of the picture, an area from its own top.
         let top = area.get_base_pixel().1;
@@ -131,17 +131,17 @@ fn draw_bars(area: &Drawing<'_>, Bars { title, unit, bars }: &Bars) -> Drawn {
             let (x, y) = chart.backend_coord(&(left, height));
             (x, y - top)
         };
-        write(-1, &bar.shown, place(bar.value))?;
+        write(-1, &bar.value_label, place(bar.value))?;
         let (x, y) = place(0.0);
-        for (line, words) in (0..).zip(&bar.words) {
-            write(line, words, (x, y + LINE / 2))?;
+        for (line, words) in (0..).zip(&bar.labels) {
+            write(line, words, (x, y + LINE_HEIGHT / 2))?;
         }
     }
     Ok(())
 }
 
-fn draw_lines(area: &Drawing<'_>, chart_of: &Lines) -> Drawn {
-    let Lines { title, across, unit, lines, marks } = chart_of;
+fn draw_lines(area: &Drawing<'_>, chart_of: &LineChart) -> DrawResult {
+    let LineChart { title, x_label: across, unit, lines, marks } = chart_of;
     let points = || lines.iter().flat_map(|line| &line.points);
     let (right, highest) =
         points().fold((1e-9, 1.0), |(x, y), point| (f64::max(x, point.0), f64::max(y, point.1)));

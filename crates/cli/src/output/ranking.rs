@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use nodeward_engine::ranking::Ranking;
 use nodeward_model::NodeId;
-use nodeward_model::units::show_bytes;
-use nodeward_policy::rank::Ranked;
+use nodeward_model::units::format_bytes;
+use nodeward_policy::rank::RankedProcess;
 use serde_json::{Value, json};
 
 /// Formats the first `lines` processes of the ranking.
@@ -33,7 +33,7 @@ pub fn json(ranking: &Ranking) -> Value {
     })
 }
 
-fn line(process: &Ranked) -> String {
+fn line(process: &RankedProcess) -> String {
     let idle = if process.active { "" } else { " (idle)" };
     let memory =
         process.node_bytes.iter().map(|(&node, &bytes)| (node, share(bytes, process.bytes)));
@@ -41,8 +41,8 @@ fn line(process: &Ranked) -> String {
     let _ = writeln!(
         text,
         "{:>12}{:>12}{:>10}  {:<18}{:<18}{:>5}{idle}",
-        show_bytes(process.misplaced_bytes),
-        show_bytes(process.bytes),
+        format_bytes(process.misplaced_bytes),
+        format_bytes(process.bytes),
         format!("{} %", rounded(process.gain_ppm)),
         nodes(&process.cpu_share_ppm),
         nodes(&memory.collect()),
@@ -103,9 +103,9 @@ mod tests {
 
     use super::*;
 
-    fn process(pid: u32, active: bool, bytes: [u64; 2]) -> Ranked {
+    fn process(pid: u32, active: bool, bytes: [u64; 2]) -> RankedProcess {
         let by_node = |amounts: [u64; 2]| [(NodeId(0), amounts[0]), (NodeId(1), amounts[1])].into();
-        Ranked {
+        RankedProcess {
             pid: Pid::new(pid).unwrap(),
             name: "postgres".into(),
             misplaced_bytes: bytes[1],

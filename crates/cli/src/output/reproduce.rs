@@ -6,7 +6,7 @@ mod plot;
 use std::fmt::Write as _;
 
 use nodeward_reproduce::{
-    Basis, BeyondResult, Expected, Kind, RowResult, StepResult, TableResult, Unit,
+    Basis, Expected, FigureUnit, ImprovementResult, RowKind, RowResult, StepResult, TableResult,
 };
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ fn table(table: &TableResult) -> String {
         let _ =
             writeln!(text, "  fitted: {} = {}, on {}", fitted.parameter, fitted.value, fitted.on);
     }
-    text + &table.beyond.as_ref().map_or(String::new(), beyond)
+    text + &table.beyond.as_ref().map_or(String::new(), improvement_text)
 }
 
 fn row_text(row: &RowResult) -> String {
@@ -62,7 +62,7 @@ fn row_text(row: &RowResult) -> String {
     text
 }
 
-fn beyond(beyond: &BeyondResult) -> String {
+fn improvement_text(beyond: &ImprovementResult) -> String {
     let mut text = format!("  beyond the seed: {}\n", beyond.figure);
     for step in &beyond.steps {
         let _ = writeln!(
@@ -89,12 +89,12 @@ fn gain(step: &StepResult) -> String {
 fn basis(row: &RowResult) -> &'static str {
     match (row.kind, row.basis) {
         (_, Basis::Calibrated(_)) => "calibrated",
-        (Kind::HoldOut, _) => "hold-out",
+        (RowKind::HoldOut, _) => "hold-out",
         _ => "predicted",
     }
 }
 
-fn expected(expected: Expected, unit: Unit) -> String {
+fn expected(expected: Expected, unit: FigureUnit) -> String {
     match expected {
         Expected::One(value) => figure(value, unit),
         Expected::Between(least, most) => {
@@ -103,9 +103,9 @@ fn expected(expected: Expected, unit: Unit) -> String {
     }
 }
 
-fn figure(value: f64, unit: Unit) -> String {
-    let sign = unit.sign();
-    let gap = if matches!(unit, Unit::Times | Unit::Count) { "" } else { " " };
+fn figure(value: f64, unit: FigureUnit) -> String {
+    let sign = unit.symbol();
+    let gap = if matches!(unit, FigureUnit::Times | FigureUnit::Count) { "" } else { " " };
     format!("{}{gap}{sign}", digits(value))
 }
 

@@ -90,7 +90,7 @@ fn rest(residency: &Residency, total: &KindResidency) -> String {
 
 /// Formats percentage points, rounded up to a tenth, so that an interval is never shown too narrow.
 fn points(share: &nodeward_model::NodeShare) -> String {
-    let tenths = share.reach_ppm().div_ceil(1000);
+    let tenths = share.half_width_ppm().div_ceil(1000);
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 

@@ -9,23 +9,23 @@ use nodeward_scenario::Scenario;
 use nodeward_sim::Section;
 use serde_json::{Value, json};
 
-use crate::verbs::sim::Run;
+use crate::verbs::sim::SimulationRun;
 
 pub use plot::svg;
 pub use text::text;
 
 /// A run, and the parts to print.
-pub struct Told<'a> {
+pub struct SimOutput<'a> {
     /// The result of the run.
-    pub run: &'a Run,
+    pub run: &'a SimulationRun,
     /// Whether a second run was equal; `None` if there was none.
-    pub same: Option<bool>,
+    pub is_deterministic: Option<bool>,
     /// The sections to print, in this order.
     pub sections: &'a [Section],
 }
 
 /// Formats a run for programs: the report, without sections that were not requested.
-pub fn json(told: &Told<'_>) -> Value {
+pub fn json(told: &SimOutput<'_>) -> Value {
     let mut report = json!(told.run.report);
     if let Some(fields) = report.as_object_mut() {
         let left_out = Section::ALL.iter().filter(|section| !told.sections.contains(section));
@@ -36,7 +36,7 @@ pub fn json(told: &Told<'_>) -> Value {
         "schema": "nodeward.sim/1",
         "ended": told.run.ended.name(),
         "wall_ns": told.run.wall_ns,
-        "deterministic": told.same,
+        "deterministic": told.is_deterministic,
         "report": report,
     })
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use nodeward_model::NodeId;
-use nodeward_model::units::show_bytes;
+use nodeward_model::units::format_bytes;
 use nodeward_sim::ProcessView;
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ pub fn text(processes: &[ProcessView], page_bytes: u64, lines: usize) -> String 
     }
     let mut text = format!("{:>8} {:<16}{:>12}  {}\n", "PID", "NAME", "MEMORY", "ON");
     for process in processes.iter().take(lines) {
-        let bytes = |pages: u64| show_bytes(pages * page_bytes);
+        let bytes = |pages: u64| format_bytes(pages * page_bytes);
         let on = |(node, &pages): (&NodeId, &u64)| format!("{node}: {}", bytes(pages));
         let on: Vec<_> = process.pages.iter().map(on).collect();
         let all = bytes(process.pages.values().sum());

@@ -3,18 +3,18 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use nodeward_model::units::show_ns;
-use nodeward_swarm::Summary;
-use nodeward_swarm::check::Finding;
+use nodeward_model::units::format_ns;
+use nodeward_swarm::SwarmSummary;
+use nodeward_swarm::check::CheckFinding;
 use serde_json::{Value, json};
 
 /// Maximum number of listed findings; more are counted.
 const FINDINGS_TOLD: usize = 20;
 
 /// A swarm's results, and how it was run.
-pub struct Told<'a> {
+pub struct SwarmOutput<'a> {
     /// The results of the cases.
-    pub summary: &'a Summary,
+    pub summary: &'a SwarmSummary,
     /// The seeds of the cases.
     pub seeds: Range<u64>,
     /// Wall time, in nanoseconds.
@@ -23,25 +23,26 @@ pub struct Told<'a> {
     pub bug: Option<&'a str>,
 }
 
-impl Told<'_> {
+impl SwarmOutput<'_> {
     /// Returns the command that runs a seed again.
     fn replay(&self, seed: u64) -> String {
         let bug = self.bug.map(|name| format!(" --bug {name}")).unwrap_or_default();
         format!("nodeward sim swarm --seed {seed}{bug}")
     }
 
-    fn finding(&self, seed: u64, finding: &Finding) -> String {
-        let (checker, at) = (finding.checker.name(), show_ns(finding.at_ns));
-        format!("seed {seed}, {checker}, at {at}: {}\n    {}\n", finding.what, self.replay(seed))
+    fn finding(&self, seed: u64, finding: &CheckFinding) -> String {
+        let (checker, at) = (finding.checker.name(), format_ns(finding.at_ns));
+        format!("seed {seed}, {checker}, at {at}: {}\n    {}\n", finding.problem, self.replay(seed))
     }
 }
 
 /// Formats it for people.
-pub fn text(told: &Told<'_>) -> String {
-    let Summary { cases, findings, happened, rounds } = told.summary;
+pub fn text(told: &SwarmOutput<'_>) -> String {
+    let SwarmSummary { cases, findings, event_counts: happened, cases_by_rounds: rounds } =
+        told.summary;
     let (first, last) = (told.seeds.start, told.seeds.end.saturating_sub(1));
     let many = if findings.is_empty() { "none".to_owned() } else { findings.len().to_string() };
-    let took = show_ns(told.wall_ns);
+    let took = format_ns(told.wall_ns);
     let mut text = format!("{cases} of seeds {first} to {last} in {took}; with findings: {many}\n");
     for (seed, finding) in findings.iter().take(FINDINGS_TOLD) {
         text += "\n";
@@ -63,14 +64,15 @@ pub fn text(told: &Told<'_>) -> String {
 }
 
 /// Formats it for programs.
-pub fn json(told: &Told<'_>) -> Value {
-    let Summary { cases, findings, happened, rounds } = told.summary;
-    let finding = |(&seed, finding): (&u64, &Finding)| {
+pub fn json(told: &SwarmOutput<'_>) -> Value {
+    let SwarmSummary { cases, findings, event_counts: happened, cases_by_rounds: rounds } =
+        told.summary;
+    let finding = |(&seed, finding): (&u64, &CheckFinding)| {
         json!({
             "seed": seed,
             "checker": finding.checker.name(),
             "at_ns": finding.at_ns,
-            "what": finding.what,
+            "what": finding.problem,
             "replay": told.replay(seed),
         })
     };
@@ -96,13 +98,14 @@ mod tests {
     /// included.
     #[test]
     fn a_finding_can_be_replayed() {
-        let mut summary = Summary { cases: 10, ..Summary::default() };
+        let mut summary = SwarmSummary { cases: 10, ..SwarmSummary::default() };
         let what = "a page is lost".to_owned();
-        let finding = Finding { checker: Checker::Pages, at_ns: 1_500_000, what };
+        let finding = CheckFinding { checker: Checker::Pages, at_ns: 1_500_000, problem: what };
         summary.findings.insert(7, finding);
-        summary.happened.add("rounds", 3);
-        summary.rounds.insert(2, 9);
-        let told = |bug| Told { summary: &summary, seeds: 5..15, wall_ns: 2_000_000_000, bug };
+        summary.event_counts.add("rounds", 3);
+        summary.cases_by_rounds.insert(2, 9);
+        let told =
+            |bug| SwarmOutput { summary: &summary, seeds: 5..15, wall_ns: 2_000_000_000, bug };
         let text = text(&told(None));
         assert_eq!(
             text,

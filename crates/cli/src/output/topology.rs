@@ -37,12 +37,12 @@ pub fn hardware(topology: &Topology) -> String {
 /// Formats a machine as one line of JSON. Sizes are in bytes, and unknown values are null.
 pub fn json(topology: &Topology) -> String {
     #[derive(Serialize)]
-    struct Document<'a> {
+    struct TopologyDocument<'a> {
         schema: &'static str,
         #[serde(flatten)]
         topology: &'a Topology,
     }
-    let document = Document { schema: SCHEMA, topology };
+    let document = TopologyDocument { schema: SCHEMA, topology };
     // There are only integers, strings and lists, so this cannot fail.
     serde_json::to_string(&document).unwrap_or_default() + "\n"
 }

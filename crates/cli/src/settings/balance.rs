@@ -7,13 +7,13 @@ use anyhow::{Result, bail};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use nodeward_engine::balance::BalanceSettings;
 use nodeward_linux::users;
-use nodeward_model::{Escape as _, Name, Pid, Wanted};
+use nodeward_model::{Escape as _, Name, Pid, ProcessFilter};
 use nodeward_policy::placement::Rules;
 use serde::Deserialize;
 
 use crate::args::{DECIDED, EXCEPT, PACE, PROCESSES};
 
-use super::values::{List, RateChoice, RivalsChoice, StallChoice, Switch, TimeChoice};
+use super::values::{NameList, RateChoice, RivalsChoice, StallChoice, Switch, TimeChoice};
 
 /// What the balancer does. One layer: what is absent is decided by the layer below.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, clap::Args)]
@@ -71,38 +71,38 @@ pub struct BalanceLayer {
     /// Processes of these names; with several lists those that any of them names, with none all.
     /// On the command line --name says it.
     #[arg(skip)]
-    pub names: Option<List>,
+    pub names: Option<NameList>,
 
     /// Processes of these users, by name or number (--user).
     #[arg(skip)]
-    pub users: Option<List>,
+    pub users: Option<NameList>,
 
     /// Processes of these control groups (version 2) and those below them (--cgroup).
     #[arg(skip)]
-    pub cgroups: Option<List>,
+    pub cgroups: Option<NameList>,
 
     /// Leave processes of these names alone, with commas between them
     #[arg(help_heading = EXCEPT, long, value_name = "NAME,...", value_parser = list())]
-    pub except_names: Option<List>,
+    pub except_names: Option<NameList>,
 
     /// Leave processes of these users alone
     #[arg(help_heading = EXCEPT, long, value_name = "USER,...", value_parser = list())]
-    pub except_users: Option<List>,
+    pub except_users: Option<NameList>,
 
     /// Leave processes of these control groups and those below them alone
     #[arg(help_heading = EXCEPT, long, value_name = "GROUP,...", value_parser = list())]
-    pub except_cgroups: Option<List>,
+    pub except_cgroups: Option<NameList>,
 }
 
 /// Processes that were named on the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = PROCESSES)]
-pub struct Named {
+pub struct ProcessArgs {
     /// Only this process; may be repeated. Whoever any of these options names is meant
     #[arg(long, value_name = "PID")]
     pub pid: Vec<Pid>,
     /// Only processes of this name, as ps shows it in its column COMMAND; may be repeated
-    #[arg(long, value_name = "NAME", value_parser = crate::args::name())]
+    #[arg(long, value_name = "NAME", value_parser = crate::args::name_parser())]
     pub name: Vec<Name>,
     /// Only processes of this user, by name or number; may be repeated
     #[arg(long, value_name = "USER")]
@@ -140,7 +140,7 @@ impl BalanceLayer {
     ///
     /// # Errors
     /// If a time is out of range, or a user is not known here.
-    pub fn decided(&self, act: bool) -> Result<BalanceSettings> {
+    pub fn resolve(&self, act: bool) -> Result<BalanceSettings> {
         let usual = BalanceSettings::default();
         let time = |choice: Option<TimeChoice>, usual| choice.map_or(usual, |TimeChoice(ns)| ns);
         let switch = |choice: Option<Switch>, usual| choice.map_or(usual, |Switch(on)| on);
@@ -149,7 +149,7 @@ impl BalanceLayer {
             None => usual,
         };
         let looking_ns = time(self.looking, u64::from(usual.steady_ppm) * NS_PER_PPM);
-        let steady_ppm = looking_ppm(looking_ns)?;
+        let steady_ppm = cpu_budget_ppm(looking_ns)?;
         let settings = BalanceSettings {
             interval_ns: time(self.interval, usual.interval_ns),
             budget_bytes_per_s: rate(self.budget, usual.budget_bytes_per_s),
@@ -161,10 +161,10 @@ impl BalanceLayer {
             pin: switch(self.pin, usual.pin),
             act,
             rivals: self.rivals.map_or(usual.rivals, |RivalsChoice(choice)| choice),
-            except: Wanted {
+            except: ProcessFilter {
                 pids: Vec::new(),
                 names: names(self.except_names.as_ref()),
-                users: numbers(&words(self.except_users.as_ref()))?,
+                users: user_ids(&words(self.except_users.as_ref()))?,
                 cgroups: paths(self.except_cgroups.as_ref()),
             },
             rules: Rules {
@@ -190,19 +190,19 @@ impl BalanceLayer {
     ///
     /// # Errors
     /// If a user is not known here.
-    pub fn wanted(&self, chosen: &Named) -> Result<Wanted> {
-        if *chosen != Named::default() {
-            return Ok(Wanted {
+    pub fn process_filter(&self, chosen: &ProcessArgs) -> Result<ProcessFilter> {
+        if *chosen != ProcessArgs::default() {
+            return Ok(ProcessFilter {
                 pids: chosen.pid.clone(),
                 names: chosen.name.clone(),
-                users: numbers(&chosen.user)?,
+                users: user_ids(&chosen.user)?,
                 cgroups: chosen.cgroup.clone(),
             });
         }
-        Ok(Wanted {
+        Ok(ProcessFilter {
             pids: Vec::new(),
             names: names(self.names.as_ref()),
-            users: numbers(&words(self.users.as_ref()))?,
+            users: user_ids(&words(self.users.as_ref()))?,
             cgroups: paths(self.cgroups.as_ref()),
         })
     }
@@ -216,7 +216,7 @@ const NS_PER_PPM: u64 = 1_000;
 
 /// Returns the CPU time for sampling per second in ppm of a CPU. It may be 0.1 ms to a tenth of a
 /// CPU.
-fn looking_ppm(ns: u64) -> Result<u32> {
+fn cpu_budget_ppm(ns: u64) -> Result<u32> {
     match u32::try_from(ns / NS_PER_PPM) {
         Ok(ppm @ 100..=100_000) => Ok(ppm),
         _ => bail!("balance.looking is a part of each second; give 100us to 100ms"),
@@ -224,24 +224,24 @@ fn looking_ppm(ns: u64) -> Result<u32> {
 }
 
 /// Creates a parser of names with commas between them, which need not be UTF-8.
-fn list() -> impl TypedValueParser<Value = List> {
-    OsStringValueParser::new().map(|words| List::of(words.as_bytes()))
+fn list() -> impl TypedValueParser<Value = NameList> {
+    OsStringValueParser::new().map(|words| NameList::of(words.as_bytes()))
 }
 
-fn names(list: Option<&List>) -> Vec<Name> {
-    list.map_or_else(Vec::new, |List(names)| names.clone())
+fn names(list: Option<&NameList>) -> Vec<Name> {
+    list.map_or_else(Vec::new, |NameList(names)| names.clone())
 }
 
-fn words(list: Option<&List>) -> Vec<String> {
+fn words(list: Option<&NameList>) -> Vec<String> {
     names(list).iter().map(Name::to_string).collect()
 }
 
-fn paths(list: Option<&List>) -> Vec<PathBuf> {
+fn paths(list: Option<&NameList>) -> Vec<PathBuf> {
     names(list).iter().map(|name| name.as_os_str().into()).collect()
 }
 
-fn numbers(names: &[String]) -> Result<Vec<u32>> {
-    let number = |name: &String| match users::number(name)? {
+fn user_ids(names: &[String]) -> Result<Vec<u32>> {
+    let number = |name: &String| match users::uid(name)? {
         Some(number) => Ok(number),
         None => bail!(
             "'{}' is no user in /etc/passwd; give the number that id -u tells",

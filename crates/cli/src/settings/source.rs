@@ -9,27 +9,27 @@ use nodeward_model::Escape as _;
 use toml::Table;
 use toml::de::DeTable;
 
-use super::{Layer, SettingsError};
+use super::{SettingsError, SettingsLayer};
 
 /// The file that we ship. Every value in it is the default.
-const SAMPLE: &str = include_str!("../../../../packaging/nodeward.toml");
+const DEFAULTS_FILE: &str = include_str!("../../../../packaging/nodeward.toml");
 
 /// A setting's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
+pub struct SettingKey {
     /// Its table.
     pub table: String,
     /// Its name in the table.
     pub name: String,
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for SettingKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.table, self.name)
     }
 }
 
-impl Key {
+impl SettingKey {
     /// Returns the variable that sets it: NODEWARD_BALANCE_INTERVAL for `balance.interval`.
     fn variable(&self) -> String {
         let words = format!("NODEWARD_{}_{}", self.table, self.name);
@@ -39,9 +39,9 @@ impl Key {
 
 /// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum SettingOrigin {
     /// The command line.
-    Typed,
+    CommandLine,
     /// A variable of this name.
     Environment(String),
     /// The user's file.
@@ -62,10 +62,10 @@ pub enum Origin {
     Default,
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for SettingOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Typed => f.write_str("typed"),
+            Self::CommandLine => f.write_str("typed"),
             Self::Environment(name) => write!(f, "${name}"),
             Self::User { path, line } | Self::System { path, line } => {
                 write!(f, "{}, line {line}", path.escaped())
@@ -77,50 +77,54 @@ impl fmt::Display for Origin {
 
 /// A value as it was written.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Said {
+pub struct SettingValue {
     /// Its setting.
-    pub key: Key,
+    pub key: SettingKey,
     /// The value.
     pub value: toml::Value,
     /// Its origin.
-    pub origin: Origin,
+    pub origin: SettingOrigin,
 }
 
 /// The content of one source.
 #[derive(Clone, Debug, Default)]
-pub struct Source {
+pub struct SettingsSource {
     /// The values, checked.
-    pub layer: Layer,
+    pub layer: SettingsLayer,
     /// The same as they were written, in that order.
-    pub said: Vec<Said>,
+    pub values: Vec<SettingValue>,
 }
 
-impl Source {
+impl SettingsSource {
     /// Parses a file; `place` gives the origin of its values.
     ///
     /// # Errors
     /// If it is not TOML, names an unknown setting, or has an invalid value.
-    pub fn file(
+    pub fn from_file(
         text: &str,
         path: &Path,
-        place: fn(PathBuf, usize) -> Origin,
+        place: fn(PathBuf, usize) -> SettingOrigin,
     ) -> Result<Self, SettingsError> {
         let wrong = |source: toml::de::Error| wrong(text, path, source);
         let layer = toml::from_str(text).map_err(wrong)?;
         let values: Table = toml::from_str(text).map_err(wrong)?;
         let said = keys(text).into_iter().filter_map(|(key, span)| {
             let value = values.get(&key.table)?.get(&key.name)?.clone();
-            Some(Said { key, value, origin: place(path.to_owned(), line(text, span.start)) })
+            Some(SettingValue {
+                key,
+                value,
+                origin: place(path.to_owned(), line(text, span.start)),
+            })
         });
-        Ok(Self { layer, said: said.collect() })
+        Ok(Self { layer, values: said.collect() })
     }
 
     /// Reads the variables of the keys.
     ///
     /// # Errors
     /// If one has an invalid value.
-    pub fn environment(
-        keys: impl IntoIterator<Item = Key>,
+    pub fn from_environment(
+        keys: impl IntoIterator<Item = SettingKey>,
         variable: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Self, SettingsError> {
         let mut all = Self::default();
@@ -131,7 +135,7 @@ impl Source {
                 name: name.clone(),
                 message: format!("'{}' is not UTF-8", words.escaped()),
             })?;
-            all.add(key, words, Origin::Environment(name.clone()), &name)?;
+            all.add(key, words, SettingOrigin::Environment(name.clone()), &name)?;
         }
         Ok(all)
     }
@@ -140,50 +144,52 @@ impl Source {
     ///
     /// # Errors
     /// If there is no such key, or it cannot have the value.
-    pub fn typed(words: &[(String, String)]) -> Result<Self, SettingsError> {
+    pub fn from_arguments(words: &[(String, String)]) -> Result<Self, SettingsError> {
         let mut all = Self::default();
         for (name, value) in words {
             let (table, name) = name.split_once('.').unwrap_or((name, ""));
-            let key = Key { table: table.to_owned(), name: name.to_owned() };
+            let key = SettingKey { table: table.to_owned(), name: name.to_owned() };
             let shown = format!("'{key}={value}'");
-            all.add(key, value.clone(), Origin::Typed, &shown)?;
+            all.add(key, value.clone(), SettingOrigin::CommandLine, &shown)?;
         }
         Ok(all)
     }
 
     /// Returns the file that we ship: every setting.
     pub fn defaults() -> Self {
-        Self::file(SAMPLE, Path::new(""), |_, _| Origin::Default).unwrap_or_default()
+        Self::from_file(DEFAULTS_FILE, Path::new(""), |_, _| SettingOrigin::Default)
+            .unwrap_or_default()
     }
 
     fn add(
         &mut self,
-        key: Key,
+        key: SettingKey,
         words: String,
-        origin: Origin,
+        origin: SettingOrigin,
         shown: &str,
     ) -> Result<(), SettingsError> {
         let value = toml::Value::String(words);
         let inner = Table::from_iter([(key.name.clone(), value.clone())]);
         let outer = Table::from_iter([(key.table.clone(), toml::Value::Table(inner))]);
-        let layer = outer.try_into::<Layer>().map_err(|error| SettingsError::Value {
+        let layer = outer.try_into::<SettingsLayer>().map_err(|error| SettingsError::Value {
             name: shown.to_owned(),
             message: error.message().to_owned(),
         })?;
         self.layer = layer.over(std::mem::take(&mut self.layer));
-        self.said.retain(|said| said.key != key);
-        self.said.push(Said { key, value, origin });
+        self.values.retain(|said| said.key != key);
+        self.values.push(SettingValue { key, value, origin });
         Ok(())
     }
 }
 
 /// Returns all keys inside tables, each with its span in the text, in order.
-fn keys(text: &str) -> Vec<(Key, Range<usize>)> {
+fn keys(text: &str) -> Vec<(SettingKey, Range<usize>)> {
     let Ok(tables) = DeTable::parse(text) else { return Vec::new() };
     let mut found = Vec::new();
     for (table, values) in tables.get_ref() {
         for (name, value) in values.get_ref().as_table().into_iter().flatten() {
-            let key = Key { table: table.get_ref().to_string(), name: name.get_ref().to_string() };
+            let key =
+                SettingKey { table: table.get_ref().to_string(), name: name.get_ref().to_string() };
             found.push((key, name.span().start..value.span().end));
         }
     }
@@ -203,7 +209,7 @@ fn wrong(text: &str, path: &Path, source: toml::de::Error) -> SettingsError {
     let key = key.map_or_else(String::new, |key| format!(" ({key})"));
     SettingsError::Parse {
         path: path.to_owned(),
-        place: format!("line {}{key}", line(text, at)),
+        location: format!("line {}{key}", line(text, at)),
         source: source.into(),
     }
 }

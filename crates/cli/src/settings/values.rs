@@ -35,13 +35,13 @@ pub struct RivalsChoice(pub OnRivals);
 
 /// A word of a list: a name, or the number of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Word(String);
+struct ListItem(String);
 
 /// Words: an array in a file, with commas between them elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct List(pub Vec<Name>);
+pub struct NameList(pub Vec<Name>);
 
-impl List {
+impl NameList {
     /// Splits words at commas.
     pub fn of(words: &[u8]) -> Self {
         let words = words.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
@@ -109,14 +109,14 @@ impl FromStr for RivalsChoice {
     }
 }
 
-impl FromStr for Word {
+impl FromStr for ListItem {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         Ok(Self(text.to_owned()))
     }
 }
 
-impl FromStr for List {
+impl FromStr for NameList {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         Ok(Self::of(text.as_bytes()))
@@ -131,9 +131,9 @@ fn limit(text: &str, parse: impl Fn(&str) -> Result<u64, String>) -> Result<Opti
 }
 
 /// Deserializes a string, or a bare number, in the words of the command line.
-struct Words<T>(&'static str, std::marker::PhantomData<T>);
+struct FromStrVisitor<T>(&'static str, std::marker::PhantomData<T>);
 
-impl<T: FromStr<Err = String>> Visitor<'_> for Words<T> {
+impl<T: FromStr<Err = String>> Visitor<'_> for FromStrVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -157,7 +157,7 @@ macro_rules! deserialize_as_typed {
     ($($name:ty: $expected:literal),*) => {$(
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_any(Words($expected, std::marker::PhantomData))
+                deserializer.deserialize_any(FromStrVisitor($expected, std::marker::PhantomData))
             }
         }
     )*};
@@ -169,35 +169,35 @@ deserialize_as_typed! {
     StallChoice: "a time such as \"1ms\" or \"unlimited\"",
     TimeChoice: "a time such as \"1s\"",
     Switch: "true or false",
-    Word: "a name, or the number of a user",
+    ListItem: "a name, or the number of a user",
     RivalsChoice: "\"stand-back\" or \"ignore\""
 }
 
-struct Array;
+struct ListVisitor;
 
-impl<'de> Visitor<'de> for Array {
-    type Value = List;
+impl<'de> Visitor<'de> for ListVisitor {
+    type Value = NameList;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an array such as [\"postgres\", \"java\"]")
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<List, E> {
+    fn visit_str<E: Error>(self, text: &str) -> Result<NameList, E> {
         text.parse().map_err(E::custom)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<List, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<NameList, A::Error> {
         let mut words = Vec::new();
-        while let Some(Word(word)) = items.next_element()? {
+        while let Some(ListItem(word)) = items.next_element()? {
             words.push(word.into());
         }
-        Ok(List(words))
+        Ok(NameList(words))
     }
 }
 
-impl<'de> Deserialize<'de> for List {
+impl<'de> Deserialize<'de> for NameList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Array)
+        deserializer.deserialize_any(ListVisitor)
     }
 }
 
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!("2s".parse(), Ok(TimeChoice(2_000_000_000)));
         assert_eq!("true".parse(), Ok(Switch(true)));
         assert_eq!("ignore".parse(), Ok(RivalsChoice(OnRivals::Ignore)));
-        assert_eq!("a, b,,".parse(), Ok(List(vec!["a".into(), "b".into()])));
+        assert_eq!("a, b,,".parse(), Ok(NameList(vec!["a".into(), "b".into()])));
     }
 
     /// Goal: a word with two valid values is refused with both.

@@ -9,45 +9,45 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use nodeward_engine::Live;
+use nodeward_engine::MoveControl;
 use nodeward_engine::balance::{self, BalanceSettings, Balancer, RoundReport, SavedState, Storage};
 use nodeward_linux::Linux;
 use nodeward_machine::Machine;
-use nodeward_model::{Escape as _, Name, Wanted};
-use nodeward_wire::state::{Error, OnlyOne};
+use nodeward_model::{Escape as _, Name, ProcessFilter};
+use nodeward_wire::state::{InstanceLock, StateError};
 
 use crate::args::BalanceArgs;
+use crate::cgroups;
 use crate::exit::Exit;
-use crate::groups;
-use crate::machine::Chosen;
+use crate::machine::SelectedMachine;
 use crate::output;
-use crate::settings::Places;
-use crate::state;
+use crate::settings::SettingsPaths;
+use crate::state_dir;
 
 use daemon::Daemon;
 use once::Once;
-use signals::Signals;
+use signals::SignalFlags;
 
 /// Default time to balance a simulated machine, in virtual nanoseconds.
 const SIMULATED_NS: u64 = 10_000_000_000;
 
 /// Balances.
 pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
-    let asked = Asked { args, places: Places::of(flag) };
+    let asked = BalanceRequest { args, places: SettingsPaths::from_environment(flag) };
     let (wanted, settings) = asked.read()?;
-    let mut chosen = Chosen::open(&args.on, args.seed)?;
-    if let (Some(path), Chosen::Here(machine)) = (&args.samples, &mut chosen) {
-        samples::listen(path, machine.listen())?;
+    let mut chosen = SelectedMachine::open(&args.machine_args, args.seed)?;
+    if let (Some(path), SelectedMachine::Local(machine)) = (&args.samples, &mut chosen) {
+        samples::start_reader(path, machine.access_queue())?;
     }
     check(chosen.machine(), &wanted, &settings)?;
-    let simulated = matches!(chosen, Chosen::Simulated(_));
-    let live = Arc::new(Live::default());
-    let signals = Signals::catch(&live)?;
+    let simulated = matches!(chosen, SelectedMachine::Simulated(_));
+    let live = Arc::new(MoveControl::default());
+    let signals = SignalFlags::install(&live)?;
     // The state of a simulated machine is not saved, because the machine does not outlive this
     // command.
-    let kept = (!simulated && !args.dry_run).then(|| Kept::open(&chosen)).transpose()?;
-    let machine = chosen.shared();
-    let (saved, storage, _lock) = kept.map_or((None, None, None), Kept::parts);
+    let kept = (!simulated && !args.dry_run).then(|| PersistentState::open(&chosen)).transpose()?;
+    let machine = chosen.into_shared();
+    let (saved, storage, _lock) = kept.map_or((None, None, None), PersistentState::into_parts);
     let mut balancer = Balancer::new(Arc::clone(&machine), &wanted, settings, saved)?;
     if let Some(storage) = storage {
         balancer.write_to(storage);
@@ -60,22 +60,22 @@ pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
 }
 
 /// Checks what only the machine itself can tell.
-fn check(machine: &dyn Machine, wanted: &Wanted, settings: &BalanceSettings) -> Result<()> {
-    groups::check(machine, &wanted.cgroups)?;
-    groups::check(machine, &settings.except.cgroups)
+fn check(machine: &dyn Machine, wanted: &ProcessFilter, settings: &BalanceSettings) -> Result<()> {
+    cgroups::check(machine, &wanted.cgroups)?;
+    cgroups::check(machine, &settings.except.cgroups)
 }
 
 /// The arguments, and the places of the settings files.
-struct Asked<'a> {
+struct BalanceRequest<'a> {
     args: &'a BalanceArgs,
-    places: Places,
+    places: SettingsPaths,
 }
 
-impl Asked<'_> {
+impl BalanceRequest<'_> {
     /// Reads the settings, also repeatedly.
-    fn read(&self) -> Result<(Wanted, BalanceSettings)> {
-        let layer = self.args.how.clone().over(self.places.layer()?.balance);
-        Ok((layer.wanted(&self.args.named)?, layer.decided(!self.args.dry_run)?))
+    fn read(&self) -> Result<(ProcessFilter, BalanceSettings)> {
+        let layer = self.args.layer.clone().over(self.places.read_layer()?.balance);
+        Ok((layer.process_filter(&self.args.processes)?, layer.resolve(!self.args.dry_run)?))
     }
 
     /// Prints a round: as JSON, or as a table for people.
@@ -84,54 +84,55 @@ impl Asked<'_> {
             true => format!("{}\n", output::balance::json(report)),
             false => output::balance::table(report),
         };
-        if self.args.dry_run { output::print(&text) } else { output::print_done(&text) }
+        if self.args.dry_run { output::print(&text) } else { output::print_outcome(&text) }
     }
 
     /// Prints new notices on standard error.
-    fn tell_news(&self, report: &RoundReport) {
+    fn print_notices(&self, report: &RoundReport) {
         if report.news.is_empty() {
             return;
         }
         let acts = self.read().is_ok_and(|(_, settings)| {
             settings.act && settings.rivals == balance::OnRivals::Ignore
         });
-        for line in output::balance::news::lines(&report.news, acts) {
+        for line in output::balance::notices::lines(&report.news, acts) {
             say!("nodeward: {line}");
         }
     }
 }
 
 /// State that outlives the command, and the lock against a second balancer.
-struct Kept {
+struct PersistentState {
     saved: Option<SavedState>,
     storage: Storage,
-    lock: Option<OnlyOne>,
+    lock: Option<InstanceLock>,
 }
 
 /// The result of taking the lock of the state directory, if no other process has it.
-enum Lock {
-    Taken(OnlyOne),
+enum LockResult {
+    Taken(InstanceLock),
     /// The lock cannot be taken, but the directory exists.
-    Missing,
+    Unusable,
     /// Nothing can be written there at all.
-    NoPlace,
+    NoDirectory,
 }
 
-impl Lock {
+impl LockResult {
     /// Takes the lock. An error is reported with all its consequences.
     fn take(dir: &Path) -> Result<Self> {
-        let error = match OnlyOne::take(&dir.join("balance.lock")) {
+        let error = match InstanceLock::acquire(&dir.join("balance.lock")) {
             Ok(lock) => return Ok(Self::Taken(lock)),
-            Err(error @ Error::Locked { .. }) => {
+            Err(error @ StateError::Locked { .. }) => {
                 return Err(error).context("a balancer runs already");
             }
             Err(error) => error,
         };
         let (lock, so) = match error {
-            Error::Directory { .. } => {
-                (Self::NoPlace, "no move is in a ledger, after a kill it begins anew, and a second")
-            }
-            _ => (Self::Missing, "a second"),
+            StateError::Directory { .. } => (
+                Self::NoDirectory,
+                "no move is in a ledger, after a kill it begins anew, and a second",
+            ),
+            _ => (Self::Unusable, "a second"),
         };
         let told = anyhow::Error::new(error);
         say!("nodeward: {so} balancer would not be noticed: {told:#}");
@@ -139,16 +140,16 @@ impl Lock {
     }
 }
 
-impl Kept {
+impl PersistentState {
     /// Opens the state. If it cannot be written, that is reported and balancing goes on.
-    fn open(chosen: &Chosen) -> Result<Self> {
-        let dir = state::dir()?;
-        let lock = Lock::take(&dir)?;
-        let has_no_place = matches!(lock, Lock::NoPlace);
-        if let Chosen::Here(machine) = chosen
+    fn open(chosen: &SelectedMachine) -> Result<Self> {
+        let dir = state_dir::dir()?;
+        let lock = LockResult::take(&dir)?;
+        let has_no_place = matches!(lock, LockResult::NoDirectory);
+        if let SelectedMachine::Local(machine) = chosen
             && !has_no_place
         {
-            keep_notes(machine, &dir.join("balance.notes"));
+            open_nudge_journal(machine, &dir.join("balance.notes"));
         }
         let file = balance::state_file(dir.join("balance.state"));
         let saved = file.read().unwrap_or_else(|error| {
@@ -159,27 +160,27 @@ impl Kept {
         });
         let storage = Storage {
             state: Some(file),
-            ledger: Some(state::ledgers()?),
-            unix_ms: state::now_unix_ms,
+            ledger: Some(state_dir::ledgers()?),
+            unix_ms: state_dir::now_unix_ms,
             command: std::env::args_os().map(Name::from).collect(),
             trouble_told: has_no_place,
         };
         let lock = match lock {
-            Lock::Taken(lock) => Some(lock),
-            Lock::Missing | Lock::NoPlace => None,
+            LockResult::Taken(lock) => Some(lock),
+            LockResult::Unusable | LockResult::NoDirectory => None,
         };
         Ok(Self { saved, storage, lock })
     }
 
     /// Splits it into parts, which are needed in different places.
-    fn parts(self) -> (Option<SavedState>, Option<Storage>, Option<OnlyOne>) {
+    fn into_parts(self) -> (Option<SavedState>, Option<Storage>, Option<InstanceLock>) {
         (self.saved, Some(self.storage), self.lock)
     }
 }
 
 /// Undoes a nudge that was interrupted when a balancer was killed, and prepares for the next time.
-fn keep_notes(machine: &Linux, path: &Path) {
-    match machine.keep_notes(path) {
+fn open_nudge_journal(machine: &Linux, path: &Path) {
+    match machine.open_nudge_journal(path) {
         Ok(None) => {}
         Ok(Some(undone)) => say!(
             "nodeward: thread {} of process {} was left with too few CPUs when a balancer was \

@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::args::{ConfigArgs, ConfigVerb, PrintArgs};
 use crate::exit::Exit;
 use crate::output::{config, print};
-use crate::settings::Places;
+use crate::settings::SettingsPaths;
 
 /// Carries out its verb.
 pub fn run(args: &ConfigArgs, flag: Option<&Path>) -> Result<Exit> {
@@ -18,9 +18,10 @@ pub fn run(args: &ConfigArgs, flag: Option<&Path>) -> Result<Exit> {
 
 /// Prints settings with their origins.
 fn settings(args: &PrintArgs, flag: Option<&Path>) -> Result<Exit> {
-    let stack = Places::of(flag).read(&args.words, |name| std::env::var_os(name))?;
+    let stack = SettingsPaths::from_environment(flag)
+        .read(&args.overrides, |name| std::env::var_os(name))?;
     // Values that are refused on use are refused here, too.
-    stack.layer().balance.decided(true)?;
+    stack.merged_layer().balance.resolve(true)?;
     let said = stack.effective(args.effective);
     print(&match args.output.json {
         true => format!("{}\n", config::json(&said, &stack.files)),

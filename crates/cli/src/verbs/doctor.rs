@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use nodeward_linux::probes::{Finding, Role, State, can_move, examine};
-use nodeward_pager::{Capabilities, Road, Shortfall};
+use nodeward_linux::probes::{CheckResult, CheckState, Role, can_move, check_all};
+use nodeward_pager::{Backend, Shortfall, UffdCapabilities};
 
 use crate::args::OutputArgs;
 use crate::exit::Exit;
@@ -17,7 +17,7 @@ pub fn run(args: OutputArgs) -> anyhow::Result<Exit> {
 }
 
 fn verdict(args: OutputArgs) -> anyhow::Result<(String, Exit)> {
-    let mut findings = examine(Path::new("/"));
+    let mut findings = check_all(Path::new("/"));
     findings.push(pager());
     let text = match args.json {
         true => doctor::json(&findings)? + "\n",
@@ -27,35 +27,43 @@ fn verdict(args: OutputArgs) -> anyhow::Result<(String, Exit)> {
 }
 
 /// Returns the finding on how the pager moves managed memory of programs.
-fn pager() -> Finding {
-    let state = match Capabilities::probe() {
-        Err(error) => State::Unknown { why: error.to_string() },
-        Ok(found) => road(found.road(false), found.road(true), found.shortfall(false)),
+fn pager() -> CheckResult {
+    let state = match UffdCapabilities::probe() {
+        Err(error) => CheckState::Unknown { reason: error.to_string() },
+        Ok(found) => {
+            backend_state(found.backend(false), found.backend(true), found.shortfall(false))
+        }
     };
     let matters = "programs whose memory is managed migrate it faster";
-    Finding { check: "pager", role: Role::Helps, matters, state }
+    CheckResult { check: "pager", role: Role::Helps, relevance: matters, state }
 }
 
 /// Returns the state of the pager's method. `daring` is the method for a program that promises to
 /// pass no managed memory to a system call.
-fn road(road: Road, daring: Road, shortfall: Option<Shortfall>) -> State {
+fn backend_state(road: Backend, daring: Backend, shortfall: Option<Shortfall>) -> CheckState {
     let seen = match daring == road {
-        true => format!("moves pages by {}", means(road)),
+        true => format!("moves pages by {}", backend_name(road)),
         false => {
-            format!("moves pages by {} (with assume_no_syscalls: {})", means(road), means(daring))
+            format!(
+                "moves pages by {} (with assume_no_syscalls: {})",
+                backend_name(road),
+                backend_name(daring)
+            )
         }
     };
     match shortfall {
-        None => State::Works(seen),
-        Some(Shortfall { why, fix }) => State::Missing { why: format!("{seen}: {why}"), fix },
+        None => CheckState::Works(seen),
+        Some(Shortfall { reason: why, remedy: fix }) => {
+            CheckState::Missing { reason: format!("{seen}: {why}"), fix }
+        }
     }
 }
 
-fn means(road: Road) -> &'static str {
+fn backend_name(road: Backend) -> &'static str {
     match road {
-        Road::Move => "UFFDIO_MOVE",
-        Road::Remap => "MREMAP_DONTUNMAP and UFFDIO_COPY, where no device works on them",
-        Road::Kernel => "move_pages(2)",
+        Backend::Move => "UFFDIO_MOVE",
+        Backend::Remap => "MREMAP_DONTUNMAP and UFFDIO_COPY, where no device works on them",
+        Backend::Kernel => "move_pages(2)",
     }
 }
 
@@ -67,13 +75,14 @@ mod tests {
     /// remedy.
     #[test]
     fn the_road_of_the_pager_is_told() {
-        let shortfall = || Some(Shortfall { why: "too dark".into(), fix: "switch it on".into() });
-        let state = road(Road::Kernel, Road::Move, shortfall());
+        let shortfall =
+            || Some(Shortfall { reason: "too dark".into(), remedy: "switch it on".into() });
+        let state = backend_state(Backend::Kernel, Backend::Move, shortfall());
         let seen = "moves pages by move_pages(2) (with assume_no_syscalls: UFFDIO_MOVE): too dark";
-        assert_eq!((state.name(), state.seen()), ("missing", seen));
+        assert_eq!((state.name(), state.observation()), ("missing", seen));
         assert_eq!(state.fix(), Some("switch it on"));
-        let state = road(Road::Move, Road::Move, None);
-        assert_eq!((state.name(), state.seen()), ("ok", "moves pages by UFFDIO_MOVE"));
+        let state = backend_state(Backend::Move, Backend::Move, None);
+        assert_eq!((state.name(), state.observation()), ("ok", "moves pages by UFFDIO_MOVE"));
         assert_eq!(pager().check, "pager");
     }
 

@@ -4,34 +4,34 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use nodeward_engine::Live;
+use nodeward_engine::MoveControl;
 use nodeward_engine::balance::{
     BalanceSettings, Balancer, Notice, ProcessRow, RoundReport, Undecided,
 };
 use nodeward_machine::{Error, Machine};
-use nodeward_model::{Pid, SkipReason, Wanted};
+use nodeward_model::{Pid, ProcessFilter, SkipReason};
 use nodeward_policy::placement::Reason;
 
-use crate::args::{ExplainArgs, Subject};
+use crate::args::{ExplainArgs, ExplainSubject};
 use crate::exit::Exit;
-use crate::machine::Chosen;
+use crate::machine::SelectedMachine;
 use crate::output::{explain, print};
-use crate::settings::Places;
+use crate::settings::SettingsPaths;
 
 /// Explains the named subjects, or all reasons.
 pub fn run(args: &ExplainArgs, flag: Option<&Path>) -> Result<Exit> {
     let (mut skipped, mut homes, mut pids) = (Vec::new(), Vec::new(), Vec::new());
     for subject in &args.subjects {
         match *subject {
-            Subject::Skip(reason) => skipped.push(reason),
-            Subject::Home(reason) => homes.push(reason),
-            Subject::Process(pid) => pids.push(pid),
+            ExplainSubject::Skip(reason) => skipped.push(reason),
+            ExplainSubject::Home(reason) => homes.push(reason),
+            ExplainSubject::Process(pid) => pids.push(pid),
         }
     }
     if args.subjects.is_empty() {
         (skipped, homes) = (SkipReason::ALL.to_vec(), Reason::ALL.to_vec());
     }
-    if args.on.machine.is_some() && pids.is_empty() {
+    if args.machine_args.machine.is_some() && pids.is_empty() {
         bail!("--machine is for the processes that are explained: name a PID");
     }
     let would = processes(args, flag, &pids)?;
@@ -43,17 +43,21 @@ pub fn run(args: &ExplainArgs, flag: Option<&Path>) -> Result<Exit> {
 }
 
 /// Examines each process in turn.
-fn processes(args: &ExplainArgs, flag: Option<&Path>, pids: &[Pid]) -> Result<Vec<Would>> {
+fn processes(
+    args: &ExplainArgs,
+    flag: Option<&Path>,
+    pids: &[Pid],
+) -> Result<Vec<ProcessExplanation>> {
     if pids.is_empty() {
         return Ok(Vec::new());
     }
-    let settings = Places::of(flag).layer()?.balance.decided(false)?;
-    let machine = Chosen::open(&args.on, args.seed)?.shared();
-    pids.iter().map(|&pid| Would::find(&machine, &settings, pid)).collect()
+    let settings = SettingsPaths::from_environment(flag).read_layer()?.balance.resolve(false)?;
+    let machine = SelectedMachine::open(&args.machine_args, args.seed)?.into_shared();
+    pids.iter().map(|&pid| ProcessExplanation::explain(&machine, &settings, pid)).collect()
 }
 
 /// The decision about a process.
-pub struct Would {
+pub struct ProcessExplanation {
     /// The process.
     pub pid: Pid,
     /// The dry-run round.
@@ -62,12 +66,12 @@ pub struct Would {
     pub row: Result<ProcessRow, Undecided>,
 }
 
-impl Would {
-    fn find(machine: &Arc<dyn Machine>, settings: &BalanceSettings, pid: Pid) -> Result<Self> {
-        machine.hold(pid)?;
+impl ProcessExplanation {
+    fn explain(machine: &Arc<dyn Machine>, settings: &BalanceSettings, pid: Pid) -> Result<Self> {
+        machine.open_process(pid)?;
         // Unwanted processes are included: the time that nodes have for one depends on all others.
-        let wanted = Wanted::default();
-        let live = Live::default();
+        let wanted = ProcessFilter::default();
+        let live = MoveControl::default();
         let mut balancer = Balancer::new(Arc::clone(machine), &wanted, settings.clone(), None)?;
         balancer.sample_first(pid);
         // Loads are differences between two samples.
@@ -78,9 +82,10 @@ impl Would {
             Some(row) => Ok(row.clone()),
             None => Err(balancer.why_undecided(pid)),
         };
-        match denied(&first, pid).or_else(|| denied(&report, pid)) {
+        match denied_remedy(&first, pid).or_else(|| denied_remedy(&report, pid)) {
             Some(need) if row.is_err() => {
-                Err(Error::Denied { what: format!("balancing process {pid}"), need }.into())
+                Err(Error::Denied { action: format!("balancing process {pid}"), remedy: need }
+                    .into())
             }
             _ => Ok(Self { pid, report, row }),
         }
@@ -88,7 +93,7 @@ impl Would {
 }
 
 /// Returns the permission that we lack to balance it, if any.
-fn denied(report: &RoundReport, pid: Pid) -> Option<String> {
+fn denied_remedy(report: &RoundReport, pid: Pid) -> Option<String> {
     report.news.iter().find_map(|news| match news {
         Notice::Denied { pids, need } if pids.contains(&pid) => Some(need.clone()),
         _ => None,

@@ -5,11 +5,11 @@ use anyhow::Result;
 use crate::args::LedgerArgs;
 use crate::exit::Exit;
 use crate::output::{ledger, print};
-use crate::state;
+use crate::state_dir;
 
 /// Lists all operations, or shows one.
 pub fn run(args: &LedgerArgs) -> Result<Exit> {
-    let store = state::ledgers()?;
+    let store = state_dir::ledgers()?;
     let text = match args.id {
         None if args.output.json => format!("{}\n", ledger::list_json(&store.list()?)),
         None => ledger::list_text(&store.list()?),

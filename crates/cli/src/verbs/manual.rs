@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
-use nodeward_files::{For, create, make_directory};
+use nodeward_files::{Visibility, create, make_directory};
 use nodeward_model::Escape as _;
 
 use crate::args::Cli;
@@ -18,7 +18,7 @@ use crate::output::print;
 /// Writes one page for the command and one for each verb: nodeward.1, nodeward-move.1 and so on.
 pub fn pages(directory: &Path) -> Result<Exit> {
     let cannot = || format!("cannot write manual pages to {}", directory.escaped());
-    make_directory(directory, For::Everyone).with_context(cannot)?;
+    make_directory(directory, Visibility::Everyone).with_context(cannot)?;
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
     page(&command, directory).with_context(cannot)?;
@@ -30,7 +30,7 @@ fn page(command: &Command, directory: &Path) -> io::Result<()> {
     let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
     verbs.into_iter().try_for_each(|verb| page(verb, directory))?;
     let page = Man::new(command.clone());
-    let mut file = create(&directory.join(page.get_filename()), For::Everyone)?;
+    let mut file = create(&directory.join(page.get_filename()), Visibility::Everyone)?;
     page.render(&mut file)
 }
 

@@ -5,22 +5,22 @@
 //! strings are parsed by `nodeward_model::nodestring`, which documents the differences from
 //! libnuma.
 
-mod words;
+mod args;
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
-use nodeward_engine::{Live, Order, Selection, migrate};
-use nodeward_linux::{Linux, nodes, select};
+use nodeward_engine::{MoveControl, MoveOrder, Selection, migrate};
+use nodeward_linux::{Linux, nodes, process_lookup};
 use nodeward_machine::{Error, Machine, Process};
-use nodeward_model::nodestring::{Context, parse_nodestring};
+use nodeward_model::nodestring::{NodestringContext, parse_nodestring};
 use nodeward_model::{Account, Escape as _, NodePairs, Nodemask, Pid, SkipReason};
 
 use crate::output;
-use crate::settings::{MoveSettings, Places};
-use words::Words;
+use crate::settings::{MoveSettings, SettingsPaths};
+use args::MigratepagesArgs;
 
 /// The name of a link to nodeward that makes it act as that program.
 pub const NAME: &str = "migratepages";
@@ -32,13 +32,13 @@ const USAGE: [&str; 3] = [
 ];
 
 /// Early ends of numactl's program: always with exit code 1.
-enum Refusal {
+enum MigratepagesError {
     /// The arguments are not a pid and two node strings.
     Usage(Option<String>),
     /// An invalid node string.
     Node(String, String),
     /// The error that migrate_pages(2) would have returned, with a reason if we know more.
-    Call(&'static str, Option<String>),
+    Syscall(&'static str, Option<String>),
 }
 
 const NO_PROCESS: &str = "No such process";
@@ -47,7 +47,7 @@ const INVALID: &str = "Invalid argument";
 
 /// Runs as `program` with the arguments after it.
 pub fn run(program: &str, arguments: &[String]) -> ExitCode {
-    match Words::read(program, arguments).and_then(|words| carry_out(&words)) {
+    match MigratepagesArgs::parse(program, arguments).and_then(|words| carry_out(&words)) {
         Ok(account) => {
             if let Some(warning) = warning(&account) {
                 say!("nodeward: {warning}");
@@ -61,65 +61,75 @@ pub fn run(program: &str, arguments: &[String]) -> ExitCode {
     }
 }
 
-fn carry_out(words: &Words) -> Result<Account, Refusal> {
+fn carry_out(words: &MigratepagesArgs) -> Result<Account, MigratepagesError> {
     let machine = Linux::open();
-    let topology = machine.topology().map_err(Refusal::of)?;
-    let context = nodes::context(Path::new("/"), &topology).map_err(Refusal::of)?;
+    let topology = machine.topology().map_err(MigratepagesError::of)?;
+    let context =
+        nodes::nodestring_context(Path::new("/"), &topology).map_err(MigratepagesError::of)?;
     let from = node_set(&words.from, &context)?;
     let to = node_set(&words.to, &context)?;
-    let process = hold(&machine, words.pid)?;
+    let process = open_process(&machine, words.pid)?;
     let to = to.and(&topology.nodes_with_memory());
     if to.is_empty() {
-        return Err(Refusal::Call(INVALID, Some("TO names no node with memory".to_owned())));
+        return Err(MigratepagesError::Syscall(
+            INVALID,
+            Some("TO names no node with memory".to_owned()),
+        ));
     }
-    let layer = Places::of(None).layer();
-    let layer = layer.map_err(|error| Refusal::Call(INVALID, Some(error.to_string())))?;
-    let settings = MoveSettings::decided(layer.moving);
-    let order = Order { pairs: NodePairs::new(&from, &to), pages: None };
+    let layer = SettingsPaths::from_environment(None).read_layer();
+    let layer =
+        layer.map_err(|error| MigratepagesError::Syscall(INVALID, Some(error.to_string())))?;
+    let settings = MoveSettings::resolve(layer.moves);
+    let order = MoveOrder { pairs: NodePairs::new(&from, &to), pages: None };
     let orders = vec![[order].into()];
     let request = settings.request(&machine, &topology, orders, Selection::default());
-    let request = request.map_err(Refusal::of)?;
-    let report =
-        migrate(&machine, &[process], &request, &Live::default(), None).map_err(Refusal::of)?;
+    let request = request.map_err(MigratepagesError::of)?;
+    let report = migrate(&machine, &[process], &request, &MoveControl::default(), None)
+        .map_err(MigratepagesError::of)?;
     Ok(report.account())
 }
 
-fn node_set(text: &str, context: &Context) -> Result<Nodemask, Refusal> {
+fn node_set(text: &str, context: &NodestringContext) -> Result<Nodemask, MigratepagesError> {
     parse_nodestring(text, context)
-        .map_err(|error| Refusal::Node(text.to_owned(), error.to_string()))
+        .map_err(|error| MigratepagesError::Node(text.to_owned(), error.to_string()))
 }
 
 /// Opens a handle on a process; the kernel accepts the id of any of its threads.
-fn hold(machine: &Linux, pid: i64) -> Result<Arc<dyn Process>, Refusal> {
+fn open_process(machine: &Linux, pid: i64) -> Result<Arc<dyn Process>, MigratepagesError> {
     let number = if pid == 0 { std::process::id() } else { u32::try_from(pid).unwrap_or(0) };
-    let pid = Pid::new(number).map_err(|_| Refusal::Call(NO_PROCESS, None))?;
-    let held = machine.hold(pid);
+    let pid = Pid::new(number).map_err(|_| MigratepagesError::Syscall(NO_PROCESS, None))?;
+    let held = machine.open_process(pid);
     // The kernel finds the process, checks privileges, and then looks for its memory. Of a process
     // that has ended, users other than root may not even open the files.
-    let zombie = held.is_err().then(|| select::zombie(Path::new("/"), pid)).flatten();
+    let zombie =
+        held.is_err().then(|| process_lookup::zombie_is_accessible(Path::new("/"), pid)).flatten();
     match zombie {
-        Some(true) => Err(Refusal::Call(INVALID, Some(format!("process {pid} has ended")))),
-        Some(false) => Err(Refusal::Call(NOT_PERMITTED, None)),
-        None => take(machine, pid, held),
+        Some(true) => {
+            Err(MigratepagesError::Syscall(INVALID, Some(format!("process {pid} has ended"))))
+        }
+        Some(false) => Err(MigratepagesError::Syscall(NOT_PERMITTED, None)),
+        None => finish_open(machine, pid, held),
     }
 }
 
 /// Interprets the result of opening a process that is no zombie.
-fn take(
+fn finish_open(
     machine: &Linux,
     pid: Pid,
     held: Result<Arc<dyn Process>, Error>,
-) -> Result<Arc<dyn Process>, Refusal> {
+) -> Result<Arc<dyn Process>, MigratepagesError> {
     match held {
         Err(Error::Unsupported { .. }) => {
-            let process = select::by_thread(Path::new("/"), pid);
-            machine.hold(process.ok_or(Refusal::Call(NO_PROCESS, None))?).map_err(Refusal::of)
+            let process = process_lookup::by_thread(Path::new("/"), pid);
+            machine
+                .open_process(process.ok_or(MigratepagesError::Syscall(NO_PROCESS, None))?)
+                .map_err(MigratepagesError::of)
         }
         // The kernel checks privileges before it finds that there is no memory.
-        Err(Error::KernelThread(_)) if !machine.capabilities().move_everyones => {
-            Err(Refusal::Call(NOT_PERMITTED, None))
+        Err(Error::KernelThread(_)) if !machine.capabilities().move_shared => {
+            Err(MigratepagesError::Syscall(NOT_PERMITTED, None))
         }
-        held => held.map_err(Refusal::of),
+        held => held.map_err(MigratepagesError::of),
     }
 }
 
@@ -133,12 +143,12 @@ fn warning(account: &Account) -> Option<String> {
     })
 }
 
-impl Refusal {
+impl MigratepagesError {
     fn of(error: Error) -> Self {
         match error {
-            error if error.is_gone() => Self::Call(NO_PROCESS, None),
-            error if error.is_permission() => Self::Call(NOT_PERMITTED, Some(error.to_string())),
-            error => Self::Call(INVALID, Some(error.to_string())),
+            error if error.is_gone() => Self::Syscall(NO_PROCESS, None),
+            error if error.is_permission() => Self::Syscall(NOT_PERMITTED, Some(error.to_string())),
+            error => Self::Syscall(INVALID, Some(error.to_string())),
         }
     }
 
@@ -154,7 +164,7 @@ impl Refusal {
                 let text = text.escaped();
                 output::print(&format!("<{text}> is invalid\n")).unwrap_or_default();
             }
-            Self::Call(message, why) => {
+            Self::Syscall(message, why) => {
                 say!("migrate_pages: {message}");
                 why.iter().for_each(|why| say!("nodeward: {why}"));
             }

@@ -5,32 +5,32 @@ use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use nodeward_files::For;
+use nodeward_files::Visibility;
 use nodeward_model::Escape as _;
-use nodeward_reproduce::{Table, TableResult, run_all, seeds};
-use nodeward_swarm::crew::Watch;
+use nodeward_reproduce::{DocumentTable, TableResult, documents, run_all};
+use nodeward_swarm::parallel::ParallelProgress;
 use serde_json::{Value, json};
 
 use crate::args::{ReproduceArgs, ReproduceFigure};
 use crate::exit::Exit;
 use crate::output;
 use crate::output::reproduce as out;
-use crate::progress::{self, Shown};
+use crate::progress::{self, ProgressSource};
 use crate::verbs::bench::rounded;
 
 /// Progress: how many of all runs have ended.
-struct Live {
-    watch: Watch,
+struct ReproduceProgress {
+    watch: ParallelProgress,
     total: u64,
 }
 
-impl Shown for Live {
+impl ProgressSource for ReproduceProgress {
     fn done_of_total(&self) -> (u64, u64) {
-        (self.watch.done() as u64, self.total)
+        (self.watch.completed() as u64, self.total)
     }
 
-    fn words(&self, _elapsed: Duration) -> String {
-        format!("{} of {} simulations", self.watch.done(), self.total)
+    fn message(&self, _elapsed: Duration) -> String {
+        format!("{} of {} simulations", self.watch.completed(), self.total)
     }
 
     fn stop(&self) {
@@ -59,26 +59,28 @@ pub fn run(args: &ReproduceArgs) -> Result<Exit> {
         true => format!("{}\n", out::json(&results)),
         false => out::text(&results),
     })?;
-    Ok(if misses(&results).is_empty() { Exit::Done } else { Exit::Differs })
+    Ok(if missed_goals(&results).is_empty() { Exit::Done } else { Exit::Mismatch })
 }
 
 fn results(args: &ReproduceArgs) -> Result<Vec<TableResult>> {
-    let is_meant =
-        |table: &Table| args.tables.is_empty() || args.tables.iter().any(|name| name == table.name);
-    let tables: Vec<_> = seeds::all().into_iter().filter(is_meant).collect();
+    let is_meant = |table: &DocumentTable| {
+        args.tables.is_empty() || args.tables.iter().any(|name| name == table.name)
+    };
+    let tables: Vec<_> = documents::all().into_iter().filter(is_meant).collect();
     let total = tables.iter().map(|table| table.runs.len() as u64).sum();
-    let live = Live { watch: Watch::default(), total };
+    let live = ReproduceProgress { watch: ParallelProgress::default(), total };
     let cpus = available_parallelism().map_or(1, usize::from);
     let jobs = args.jobs.map_or(cpus, |jobs| jobs as usize);
-    let runs =
-        progress::watch(&live, args.progress.when(), || run_all(&tables, jobs, &live.watch))??;
+    let runs = progress::run_with_progress(&live, args.progress.mode(), || {
+        run_all(&tables, jobs, &live.watch)
+    })??;
     Ok(tables.iter().zip(&runs).map(|(table, runs)| table.judge(runs)).collect())
 }
 
 /// Returns the rows outside their tolerance and the missed goals, by name.
-fn misses(results: &[TableResult]) -> Vec<String> {
+fn missed_goals(results: &[TableResult]) -> Vec<String> {
     let of = |table: &TableResult| {
-        let rows = table.outside().map(|row| format!("{}: {}", table.name, row.name));
+        let rows = table.rows_outside().map(|row| format!("{}: {}", table.name, row.name));
         let goal = table.beyond.iter().filter(|beyond| !beyond.reached);
         let goal = goal.map(|beyond| format!("{}: {}", table.name, beyond.goal.what));
         rows.chain(goal).collect::<Vec<_>>()
@@ -88,7 +90,7 @@ fn misses(results: &[TableResult]) -> Vec<String> {
 
 /// Formats a number with its unit, if it has one, as SPEC.md's checks read it.
 fn number(figure: ReproduceFigure, results: &[TableResult], took: Duration) -> Value {
-    let misses = misses(results);
+    let misses = missed_goals(results);
     let (measured, unit) = match figure {
         ReproduceFigure::Outside => (misses.len() as f64, None),
         ReproduceFigure::Wall => (took.as_secs_f64(), Some("s")),
@@ -96,7 +98,7 @@ fn number(figure: ReproduceFigure, results: &[TableResult], took: Duration) -> V
             let beyond = results.iter().find_map(|table| table.beyond.as_ref());
             let last = beyond.and_then(|beyond| beyond.steps.last());
             let ours = last.map_or(f64::NAN, |last| last.ours);
-            (ours, beyond.map(|beyond| beyond.unit.sign()))
+            (ours, beyond.map(|beyond| beyond.unit.symbol()))
         }
     };
     let rows: usize = results.iter().map(|table| table.rows.len()).sum();
@@ -115,6 +117,6 @@ fn write_docs(directory: &Path, results: &[TableResult]) -> Result<()> {
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
-    nodeward_files::write(path, text, For::Everyone)
+    nodeward_files::write(path, text, Visibility::Everyone)
         .with_context(|| format!("cannot write {}", path.escaped()))
 }

@@ -8,10 +8,10 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
-use nodeward_linux::advice::{Attempt, Situation};
-use nodeward_linux::{Linux, policy};
+use nodeward_linux::confinement::{Confinement, PrivilegedAction};
+use nodeward_linux::{Linux, mempolicy};
 use nodeward_machine::Machine;
-use nodeward_model::{Cpumask, Escape as _, NodeId, Pid, Placed, Topology};
+use nodeward_model::{AffinityOutcome, Cpumask, Escape as _, NodeId, Pid, Topology};
 
 use crate::args::{HomeChoice, RunArgs};
 use crate::exit::Exit;
@@ -19,32 +19,32 @@ use crate::exit::Exit;
 /// Replaces this process with the program. Returns only on failure.
 pub fn run(args: &RunArgs) -> Result<Exit> {
     // The exit codes of the program must not be confused with ours.
-    if let Err(error) = settle(args) {
+    if let Err(error) = place_self(args) {
         say!("nodeward: {error:#}");
-        return Ok(Exit::NotStarted);
+        return Ok(Exit::HomeRefused);
     }
     let (program, words) = args.command.split_first().context("COMMAND is missing")?;
     let error = Command::new(program).args(words).exec();
     say!("nodeward: cannot start {}: {error}", program.escaped());
     Ok(match error.kind() {
-        ErrorKind::NotFound => Exit::NoSuchProgram,
-        _ => Exit::NoProgram,
+        ErrorKind::NotFound => Exit::CommandNotFound,
+        _ => Exit::CannotExecute,
     })
 }
 
 /// Moves this process home: this thread, which the program continues on, and the memory that it
 /// will touch first.
-fn settle(args: &RunArgs) -> Result<()> {
+fn place_self(args: &RunArgs) -> Result<()> {
     let machine = Linux::open();
     let topology = machine.topology()?;
     let usable = machine.usable_cpus()?;
     let home = match args.home {
         HomeChoice::Node(node) => node,
-        HomeChoice::Auto => auto::idlest(&machine, &topology, &usable)?,
+        HomeChoice::Auto => auto::pick_home(&machine, &topology, &usable)?,
     };
     let cpus = cpus(&topology, home, &usable)?;
-    place(&machine, home, &cpus, args.pin)?;
-    prefer(&topology, home)
+    set_affinity(&machine, home, &cpus, args.pin)?;
+    prefer_memory(&topology, home)
 }
 
 /// Returns the CPUs of a home that we may run on.
@@ -74,26 +74,26 @@ fn cpus(topology: &Topology, home: NodeId, usable: &Cpumask) -> Result<Cpumask> 
 }
 
 /// Moves this thread to its CPUs. It is the only thread of this process.
-fn place(machine: &Linux, home: NodeId, cpus: &Cpumask, pin: bool) -> Result<()> {
+fn set_affinity(machine: &Linux, home: NodeId, cpus: &Cpumask, pin: bool) -> Result<()> {
     let us = std::process::id();
-    let process = machine.hold(Pid::new(us)?)?;
+    let process = machine.open_process(Pid::new(us)?)?;
     let placed = if pin { process.pin(us, cpus)? } else { process.nudge(us, cpus)? };
     match placed {
-        Placed::Done => Ok(()),
+        AffinityOutcome::Done => Ok(()),
         // Another program decides where we run; the kernel would refuse us in the same way.
         _ if pin => bail!("the threads cannot be kept on node {home}: their CPUs were changed"),
         _ => Ok(()),
     }
 }
 
-fn prefer(topology: &Topology, home: NodeId) -> Result<()> {
-    match policy::prefer_memory(home) {
+fn prefer_memory(topology: &Topology, home: NodeId) -> Result<()> {
+    match mempolicy::prefer_memory(home) {
         // A kernel without NUMA (CONFIG_NUMA) has only one place for memory.
         Err(error) if error.kind() == ErrorKind::Unsupported && topology.node_ids().len() == 1 => {
             Ok(())
         }
         Err(error) => {
-            let need = Situation::find(Path::new("/")).need(Attempt::Policy);
+            let need = Confinement::detect(Path::new("/")).remedy(PrivilegedAction::Policy);
             let what = format!("memory cannot be wanted on node {home}; {need}");
             Err(anyhow::Error::new(error).context(what))
         }

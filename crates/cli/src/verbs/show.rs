@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use nodeward_engine::ranking::{self, Places, Ranking};
+use nodeward_engine::ranking::{self, Ranking, RankingTopology};
 use nodeward_engine::residency::{self, Options};
 use nodeward_linux::{Linux, load, sysfs};
 use nodeward_machine::Machine;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::args::ShowArgs;
 use crate::exit::Exit;
-use crate::machine::Chosen;
+use crate::machine::SelectedMachine;
 use crate::output;
 use crate::output::topology::{self, Charset};
 
@@ -27,22 +27,22 @@ const LINES: usize = 10;
 
 /// Shows processes, or the machine and its processes by misplaced memory.
 pub fn run(args: &ShowArgs) -> Result<Exit> {
-    if args.seed.is_some() && args.pids.is_empty() && args.on.machine.is_none() {
+    if args.seed.is_some() && args.pids.is_empty() && args.machine_args.machine.is_none() {
         bail!("--seed is for the processes that are sampled: name a PID, or a --machine");
     }
-    let chosen = Chosen::open(&args.on, args.seed)?;
+    let chosen = SelectedMachine::open(&args.machine_args, args.seed)?;
     match chosen {
         _ if !args.pids.is_empty() => processes(args, &chosen),
-        Chosen::Here(_) => machine(args),
-        Chosen::Simulated(sim) => simulated(args, &sim),
+        SelectedMachine::Local(_) => machine(args),
+        SelectedMachine::Simulated(sim) => simulated(args, &sim),
     }
 }
 
-fn processes(args: &ShowArgs, chosen: &Chosen) -> Result<Exit> {
+fn processes(args: &ShowArgs, chosen: &SelectedMachine) -> Result<Exit> {
     let machine = chosen.machine();
     let any_seed = || match chosen {
-        Chosen::Here(_) => machine.now_ns() ^ u64::from(std::process::id()) << 32,
-        Chosen::Simulated(_) => 0,
+        SelectedMachine::Local(_) => machine.now_ns() ^ u64::from(std::process::id()) << 32,
+        SelectedMachine::Simulated(_) => 0,
     };
     let options = Options {
         exact: args.exact,
@@ -52,7 +52,7 @@ fn processes(args: &ShowArgs, chosen: &Chosen) -> Result<Exit> {
         ..Options::default()
     };
     let look = |&pid: &Pid| -> Result<Residency> {
-        let process = machine.hold(pid)?;
+        let process = machine.open_process(pid)?;
         Ok(residency::measure(machine, &*process, &options)?)
     };
     let found = args.pids.iter().map(look).collect::<Result<Vec<_>>>()?;
@@ -71,7 +71,7 @@ pub fn capture() -> Result<Exit> {
 
 fn machine(args: &ShowArgs) -> Result<Exit> {
     let elsewhere = args.root.is_some() || args.hwloc.is_some() || args.synthetic.is_some();
-    let topology = described(args)?;
+    let topology = topology_of(args)?;
     if args.hardware || args.topology || elsewhere {
         return without_processes(args, &topology);
     }
@@ -114,7 +114,7 @@ fn simulated(args: &ShowArgs, sim: &SimMachine) -> Result<Exit> {
 }
 
 /// Returns the selected machine: this one, or one that is described.
-fn described(args: &ShowArgs) -> Result<Topology> {
+fn topology_of(args: &ShowArgs) -> Result<Topology> {
     if let Some(machine) = &args.synthetic {
         return Ok(machine.topology());
     }
@@ -142,10 +142,10 @@ fn both_json(topology: &Topology, name: &str, what: &Value) -> Result<String> {
 /// Watches CPU time for a moment, then samples memory.
 fn rank(root: &Path, topology: &Topology, window_ns: Option<u64>) -> Result<Ranking> {
     let machine = Linux::open();
-    let before = load::observe(root, RANKED_BYTES_MIN, RANKED_MAX)?;
+    let before = load::sample(root, RANKED_BYTES_MIN, RANKED_MAX)?;
     machine.sleep_ns(window_ns.unwrap_or(100_000_000));
-    let now = load::observe_again(root, &before);
-    let places = Places {
+    let now = load::resample(root, &before);
+    let places = RankingTopology {
         nodes: &topology.nodes_with_memory(),
         node_of_cpu: &|cpu| topology.node_of_cpu(cpu),
         distance: &|from, to| topology.distance(from, to),

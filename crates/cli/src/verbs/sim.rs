@@ -1,8 +1,8 @@
 //! `nodeward sim`: a machine in virtual time.
 
 mod compare;
-mod drive;
 mod figure;
+mod simulation;
 mod swarm;
 pub mod sweep;
 
@@ -12,23 +12,23 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
-use nodeward_files::{For, create};
+use nodeward_files::{Visibility, create};
 use nodeward_model::Escape as _;
-use nodeward_model::units::{show_bytes, show_ns};
+use nodeward_model::units::{format_bytes, format_ns};
 use nodeward_scenario::{BUILT_IN, Scenario};
-use nodeward_sim::{Observer, Perfetto, Report, Section};
+use nodeward_sim::{Observer, Perfetto, Section, SimReport};
 
 pub use compare::CompareFigure;
-pub use drive::{Ended, Run};
-pub use figure::Figure;
+pub use figure::SimFigure;
+pub use simulation::{EndReason, SimulationRun};
 pub use swarm::SwarmFigure;
 
 use crate::args::{SimArgs, SimVerb};
 use crate::exit::Exit;
 use crate::output;
-use crate::output::sim::{self as out, Told};
+use crate::output::sim::{self as out, SimOutput};
 use crate::progress;
-use drive::Live;
+use simulation::SimulationProgress;
 
 /// Simulates, prints, and reports by the exit code whether the run was cut short.
 pub fn run(args: &SimArgs) -> Result<Exit> {
@@ -40,16 +40,16 @@ pub fn run(args: &SimArgs) -> Result<Exit> {
         };
     }
     match (&args.scenario, args.figure) {
-        (_, Some(Figure::Hashes)) => figure::hashes(),
-        (Some(name), Some(figure)) => figure::of(&found(name, args)?, args, figure),
-        (Some(name), None) => simulate(&found(name, args)?, args),
+        (_, Some(SimFigure::Hashes)) => figure::hashes(),
+        (Some(name), Some(figure)) => figure::of(&load_scenario(name, args)?, args, figure),
+        (Some(name), None) => simulate(&load_scenario(name, args)?, args),
         (None, Some(_)) => bail!("SCENARIO is missing; `nodeward sim --list` names some"),
         (None, None) => list(args),
     }
 }
 
 /// Returns the scenario with the changes of the command line.
-fn found(name: &str, args: &SimArgs) -> Result<Scenario> {
+fn load_scenario(name: &str, args: &SimArgs) -> Result<Scenario> {
     let mut scenario = Scenario::find_with(name, &args.set)?;
     scenario.time_ns = args.limit.unwrap_or(scenario.time_ns);
     Ok(scenario)
@@ -59,12 +59,12 @@ fn simulate(scenario: &Scenario, args: &SimArgs) -> Result<Exit> {
     let sections = sections(scenario);
     let plot = args.plot.as_deref().map(created).transpose()?;
     let trace = args.trace.as_deref().map(|path| trace(path, scenario, args)).transpose()?;
-    let live = Live::new(scenario.time_ns);
+    let live = SimulationProgress::new(scenario.time_ns);
     let observer = trace.clone().map(|trace| -> Box<dyn Observer> { Box::new(trace) });
-    let (run, again) = progress::watch(&live, args.progress.when(), || {
-        let run = drive::run(scenario, args, observer, &live);
-        let twice = args.check_determinism && run.ended == Ended::Time;
-        (run, twice.then(|| drive::run(scenario, args, None, &live)))
+    let (run, again) = progress::run_with_progress(&live, args.progress.mode(), || {
+        let run = simulation::run(scenario, args, observer, &live);
+        let twice = args.check_determinism && run.ended == EndReason::VirtualTime;
+        (run, twice.then(|| simulation::run(scenario, args, None, &live)))
     })?;
     if let (Some(trace), Some(path)) = (trace, &args.trace) {
         end_trace(&trace, path, run.report.virtual_ns)?;
@@ -73,7 +73,7 @@ fn simulate(scenario: &Scenario, args: &SimArgs) -> Result<Exit> {
         write_plot(file, path, scenario, &run.report)?;
     }
     let same = again.as_ref().map(|again| again.report == run.report);
-    let told = Told { run: &run, same, sections: &sections };
+    let told = SimOutput { run: &run, is_deterministic: same, sections: &sections };
     output::print(&match args.output.json {
         true => format!("{}\n", out::json(&told)),
         false => out::text(&told),
@@ -87,9 +87,9 @@ fn simulate(scenario: &Scenario, args: &SimArgs) -> Result<Exit> {
             hashes[0],
             hashes[1],
         );
-        return Ok(Exit::Differs);
+        return Ok(Exit::Mismatch);
     }
-    Ok(if run.ended == Ended::Stopped { Exit::Interrupted } else { Exit::Done })
+    Ok(if run.ended == EndReason::Interrupted { Exit::Interrupted } else { Exit::Done })
 }
 
 /// Returns the sections of the report, in order.
@@ -97,11 +97,11 @@ fn sections(scenario: &Scenario) -> Vec<Section> {
     if scenario.report.is_empty() {
         return Section::ALL.to_vec();
     }
-    scenario.report.iter().filter_map(|word| Section::of(word)).collect()
+    scenario.report.iter().filter_map(|word| Section::from_name(word)).collect()
 }
 
 fn created(path: &Path) -> Result<File> {
-    create(path, For::Everyone).with_context(|| format!("cannot write {}", path.escaped()))
+    create(path, Visibility::Everyone).with_context(|| format!("cannot write {}", path.escaped()))
 }
 
 type Trace = Arc<Mutex<Perfetto<BufWriter<File>>>>;
@@ -117,14 +117,14 @@ fn end_trace(trace: &Trace, path: &Path, at_ns: u64) -> Result<()> {
     if let Some(cut_at) = end.cut_at_ns {
         say!(
             "nodeward: the trace ends at {}, with {}; --trace-max allows more",
-            show_ns(cut_at),
-            show_bytes(end.bytes),
+            format_ns(cut_at),
+            format_bytes(end.bytes),
         );
     }
     Ok(())
 }
 
-fn write_plot(mut file: File, path: &Path, scenario: &Scenario, report: &Report) -> Result<()> {
+fn write_plot(mut file: File, path: &Path, scenario: &Scenario, report: &SimReport) -> Result<()> {
     use std::io::Write as _;
     let picture = out::svg(scenario, report)?;
     let written = file.write_all(picture.as_bytes());

@@ -3,36 +3,36 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use nodeward_engine::{Order, undo};
+use nodeward_engine::{MoveOrder, undo};
 use nodeward_linux::Linux;
 use nodeward_machine::{Error, Machine, Process};
-use nodeward_model::{Identity, Range};
-use nodeward_wire::ledger::{Moved, Operation, State};
+use nodeward_model::{ProcessIdentity, Range};
+use nodeward_wire::ledger::{MovedPages, Operation, OperationState};
 
 use crate::args::UndoArgs;
 use crate::exit::Exit;
+use crate::move_task::{MoveTask, MoveTaskOptions};
 use crate::settings::MoveSettings;
-use crate::state;
-use crate::task::{How, Task};
+use crate::state_dir;
 
 /// Undoes an operation.
 pub fn run(args: &UndoArgs, settings: MoveSettings) -> Result<Exit> {
-    let operation = state::ledgers()?.read(args.id)?;
-    if operation.state == State::Running {
+    let operation = state_dir::ledgers()?.read(args.id)?;
+    if operation.state == OperationState::Running {
         bail!("operation {} is still running; stop it (Ctrl-C), or wait for its end", args.id);
     }
     warn(&operation);
     let machine = Linux::open();
     let topology = machine.topology()?;
     let task = task(&operation, &machine)?;
-    let how = How {
+    let how = MoveTaskOptions {
         settings,
         dry_run: args.dry_run,
-        progress: args.progress.when(),
+        progress: args.progress.mode(),
         json: args.output.json,
-        ledger: true,
+        writes_ledger: true,
     };
-    task.carry_out(&machine, &topology, &how)
+    task.execute(&machine, &topology, &how)
 }
 
 /// Reports gaps in the ledger.
@@ -49,13 +49,13 @@ fn warn(operation: &Operation) {
     }
 }
 
-fn task(operation: &Operation, machine: &Linux) -> Result<Task> {
+fn task(operation: &Operation, machine: &Linux) -> Result<MoveTask> {
     let (mut processes, mut orders) = (Vec::new(), Vec::new());
     let mut last_gone = None;
     for (identity, moved) in operation.header.processes.iter().zip(&operation.processes) {
-        match hold(machine, identity) {
+        match open_same_process(machine, identity) {
             Ok(process) => {
-                orders.push(back(&*process, moved, machine.page_bytes())?);
+                orders.push(undo_orders(&*process, moved, machine.page_bytes())?);
                 processes.push(process);
             }
             Err(error) if error.is_gone() => {
@@ -69,13 +69,16 @@ fn task(operation: &Operation, machine: &Linux) -> Result<Task> {
     if let (true, Some(gone)) = (processes.is_empty(), last_gone) {
         return Err(gone).context(format!("operation {} cannot be undone", operation.id));
     }
-    Ok(Task { undoes: Some(operation.id), ..Task::new(processes, orders) })
+    Ok(MoveTask { undoes: Some(operation.id), ..MoveTask::new(processes, orders) })
 }
 
 /// Opens the process that was moved. Another process with its pid, or another program in it, is
 /// refused.
-fn hold(machine: &Linux, identity: &Identity) -> Result<Arc<dyn Process>, Error> {
-    let process = machine.hold(identity.pid)?;
+fn open_same_process(
+    machine: &Linux,
+    identity: &ProcessIdentity,
+) -> Result<Arc<dyn Process>, Error> {
+    let process = machine.open_process(identity.pid)?;
     match process.identity()?.is_same(identity) {
         true => Ok(process),
         false => Err(Error::Gone(identity.pid)),
@@ -83,7 +86,11 @@ fn hold(machine: &Linux, identity: &Identity) -> Result<Arc<dyn Process>, Error>
 }
 
 /// Returns the orders that bring back pages that moved, or may have.
-fn back(process: &dyn Process, moved: &Moved, page_bytes: u64) -> Result<Arc<[Order]>> {
+fn undo_orders(
+    process: &dyn Process,
+    moved: &MovedPages,
+    page_bytes: u64,
+) -> Result<Arc<[MoveOrder]>> {
     let mapped: Vec<Range> = process.mappings()?.iter().map(|mapping| mapping.range).collect();
     let runs = moved.moved.iter().chain(moved.open.iter());
     Ok(undo::orders(runs, &mapped, page_bytes).into())

@@ -10,10 +10,12 @@ use std::collections::BTreeMap;
 use nodeward_machine::{Machine, Process, Result};
 use nodeward_model::{Access, NodeId, Nodemask, PageSet, Range};
 use nodeward_policy::damping::Retry;
-use nodeward_policy::hot::{Costs, Counts, Folio, HotMove, Rules, choose, confirmed};
+use nodeward_policy::hot::{
+    FolioLocation, HotMove, HotPageRules, MissCosts, PageAccessCounts, confirmed, plan_moves,
+};
 use nodeward_policy::placement::{EntityId, MemoryMove, Reason};
 
-use crate::folios;
+use crate::folios::locate_folios;
 
 /// Accesses are counted for so long at first, in nanoseconds, and for twice as long whenever
 /// nothing came of it, up to the second.
@@ -36,8 +38,8 @@ pub struct ProcessCounts {
     since_ns: u64,
     period: Retry,
     /// Those of the period before, and how long that was in nanoseconds.
-    before: Option<(Counts, u64)>,
-    now: Counts,
+    before: Option<(PageAccessCounts, u64)>,
+    now: PageAccessCounts,
     placed: PageSet,
     stays: Retry,
 }
@@ -52,7 +54,7 @@ pub struct SpreadProcess<'a> {
     pub horizon_ns: u64,
     /// For how many base pages there is room where it is at home.
     pub pages_max: u64,
-    pub costs: Costs,
+    pub costs: MissCosts,
 }
 
 /// Memory to bring to a node, and where it lies.
@@ -126,7 +128,7 @@ impl ProcessCounts {
         let moves = match &before {
             Some((before, before_ns)) => {
                 let plan =
-                    choose(before, places(machine, spread, before)?, &spread.rules(*before_ns));
+                    plan_moves(before, places(machine, spread, before)?, &spread.rules(*before_ns));
                 let moves = confirmed(plan.moves, &now, &spread.rules(ns));
                 self.hold_back(moves, at_ns, page_bytes)
             }
@@ -151,25 +153,25 @@ impl ProcessCounts {
     }
 }
 
-fn no_counts(page_bytes: u64) -> Counts {
-    Counts::with_room(page_bytes, PAIRS_MAX)
+fn no_counts(page_bytes: u64) -> PageAccessCounts {
+    PageAccessCounts::with_capacity(page_bytes, PAIRS_MAX)
 }
 
 /// Where the pages are that were counted.
 fn places(
     machine: &dyn Machine,
     spread: &SpreadProcess<'_>,
-    counts: &Counts,
-) -> Result<impl Fn(u64) -> Option<Folio>> {
+    counts: &PageAccessCounts,
+) -> Result<impl Fn(u64) -> Option<FolioLocation>> {
     let mut seen = PageSet::new(machine.page_bytes());
     counts.pages().for_each(|address| _ = seen.insert(address));
-    let places = folios(machine, spread.process, seen)?;
+    let places = locate_folios(machine, spread.process, seen)?;
     Ok(move |address| places.get(&address).copied())
 }
 
 impl SpreadProcess<'_> {
-    fn rules(&self, period_ns: u64) -> Rules {
-        Rules {
+    fn rules(&self, period_ns: u64) -> HotPageRules {
+        HotPageRules {
             costs: self.costs.clone(),
             destinations: self.nodes.clone(),
             misses_per_count: (self.horizon_ns / period_ns.max(1)).max(1),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nodeward_machine::{Error, Machine, Process, Result};
-use nodeward_model::Placed;
+use nodeward_model::AffinityOutcome;
 use nodeward_policy::placement::{EntityId, MemoryMove, Nudge, Plan, Rules};
 
 use super::journals::Journals;
@@ -16,14 +16,14 @@ use super::report::{Done, Notice, Short};
 use super::sampling::own_memory;
 use super::settings::BalanceSettings;
 use super::token_bucket::TokenBucket;
-use crate::Live;
+use crate::MoveControl;
 
 /// What acting needs.
 pub struct Actor<'a> {
     pub machine: &'a dyn Machine,
     pub nodes: &'a Nodes,
     pub settings: &'a BalanceSettings,
-    pub live: &'a Live,
+    pub live: &'a MoveControl,
     pub processes: &'a mut ProcessTable,
     pub journals: &'a mut Journals,
     /// What all processes together may still move.
@@ -54,7 +54,7 @@ impl Actor<'_> {
             self.attempt(nudge.entity, |actor, key| actor.nudge(key, nudge));
         }
         if !self.pending.is_empty() {
-            self.machine.give_way();
+            self.machine.yield_to_waking_threads();
         }
         let began: BTreeSet<_> = self.pending.iter().map(PendingMove::entity).collect();
         let workers = self.workers_for(&began);
@@ -144,7 +144,7 @@ impl Actor<'_> {
         if let Some(process) = self.held.get(&entity) {
             return Ok(Arc::clone(process));
         }
-        let process = self.machine.hold(pid)?;
+        let process = self.machine.open_process(pid)?;
         if process.identity()?.started_ticks != started_ticks {
             return Err(Error::Gone(pid));
         }
@@ -161,14 +161,14 @@ impl Actor<'_> {
         };
         let done = self.done_of(nudge.entity);
         *match placed {
-            Placed::Done => &mut done.threads_placed,
-            Placed::NotAllowed => &mut done.threads_not_allowed,
-            Placed::Changed => &mut done.threads_changed,
-            Placed::Asleep => &mut done.threads_asleep,
-            Placed::Gone => &mut done.threads_gone,
+            AffinityOutcome::Done => &mut done.threads_placed,
+            AffinityOutcome::NotAllowed => &mut done.threads_not_allowed,
+            AffinityOutcome::Changed => &mut done.threads_changed,
+            AffinityOutcome::Asleep => &mut done.threads_asleep,
+            AffinityOutcome::Gone => &mut done.threads_gone,
         } += 1;
         if self.settings.pin
-            && placed == Placed::Done
+            && placed == AffinityOutcome::Done
             && let Some(process) = self.processes.get_mut(key)
             && let Some(seen) = &process.seen
             && let Some(thread) = seen.threads.iter().find(|thread| thread.tid == nudge.tid)
@@ -219,7 +219,7 @@ impl Actor<'_> {
         workers: u32,
     ) -> Result<Moved> {
         let sample = self.processes.get_mut(key).and_then(|process| process.sample.as_ref());
-        let bound = sample.map(|sample| sample.bound.ranges.clone()).unwrap_or_default();
+        let bound = sample.map(|sample| sample.bound.policy_ranges.clone()).unwrap_or_default();
         let known = sample.map(|sample| &sample.pages);
         let on_way: u64 = one.order.from.iter().filter_map(|from| known?.get(&from)).sum();
         let process = self.hold(one.entity(), key)?;
@@ -292,7 +292,7 @@ impl ProcessState {
     pub fn went_wrong(&mut self, (pid, _): ProcessKey, error: Error) -> Option<Notice> {
         match error {
             Error::Gone(_) => None,
-            Error::Denied { need, .. } => {
+            Error::Denied { remedy: need, .. } => {
                 let is_new = self.denied.replace(need.clone()).is_none();
                 is_new.then(|| Notice::Denied { pids: vec![pid], need })
             }

@@ -1,10 +1,10 @@
 //! The loop around rounds: it waits for the next round, a change of settings or the end.
 
 use nodeward_machine::Result;
-use nodeward_model::Wanted;
+use nodeward_model::ProcessFilter;
 
 use super::{BalanceSettings, Balancer, RoundReport};
-use crate::Live;
+use crate::MoveControl;
 
 /// The longest time without a look at what the host wants, in nanoseconds.
 const NAP_NS: u64 = 100_000_000;
@@ -15,7 +15,7 @@ pub enum Event {
     /// It is time.
     RoundDue,
     /// The settings are others now; the next round is due at once.
-    Reload(Box<Wanted>, Box<BalanceSettings>),
+    Reload(Box<ProcessFilter>, Box<BalanceSettings>),
     /// End, with nothing half-done.
     Stop,
 }
@@ -35,7 +35,7 @@ impl Balancer {
     ///
     /// # Errors
     /// What a round could not do without, such as the list of processes.
-    pub fn run(&mut self, host: &mut dyn Host, live: &Live) -> Result<()> {
+    pub fn run(&mut self, host: &mut dyn Host, live: &MoveControl) -> Result<()> {
         let mut due_ns = self.now_ns();
         loop {
             match self.wait(host, due_ns) {

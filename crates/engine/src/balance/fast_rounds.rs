@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nodeward_machine::Result;
-use nodeward_model::{CpuId, Glance};
+use nodeward_model::{CpuId, MachineSnapshot};
 use nodeward_policy::placement::Plan;
 
 use super::Balancer;
@@ -14,7 +14,7 @@ use super::cpu_budget::Activity;
 use super::process_table::ProcessState;
 use super::report::RoundReport;
 use super::round::RoundState;
-use crate::Live;
+use crate::MoveControl;
 
 /// There are fast rounds while more threads than this were away at the last look, in thousandths of
 /// those that have a home, and fewer of them when fewer were.
@@ -87,11 +87,11 @@ impl Balancer {
 
     /// Brings back threads that strayed. Loads are those of the last round: too little time passed
     /// for better ones, and nothing is decided anew.
-    pub(super) fn fast_round(&mut self, live: &Live) -> Result<RoundReport> {
+    pub(super) fn fast_round(&mut self, live: &MoveControl) -> Result<RoundReport> {
         let machine = Arc::clone(&self.machine);
         let began_ns = machine.now_ns();
         self.meter.begin(&*machine);
-        let glance = self.watches.wanted.glance()?;
+        let glance = self.watches.wanted.snapshot()?;
         self.follow(&glance);
         let is_too_early = |process: &ProcessState| self.is_undecided(process).is_some();
         let when = (self.timing.decided_at_ns, machine.page_bytes());
@@ -107,7 +107,7 @@ impl Balancer {
     }
 
     /// Takes in where threads are now.
-    fn follow(&mut self, glance: &Glance) {
+    fn follow(&mut self, glance: &MachineSnapshot) {
         let cpus: BTreeMap<_, BTreeMap<u32, CpuId>> = glance
             .processes
             .iter()
@@ -124,7 +124,7 @@ impl Balancer {
     }
 
     /// Nudges threads; memory that is on its way waits for the next round.
-    fn nudge(&mut self, plan: &Plan, live: &Live, state: &mut RoundState) {
+    fn nudge(&mut self, plan: &Plan, live: &MoveControl, state: &mut RoundState) {
         let machine = Arc::clone(&self.machine);
         let pending = std::mem::take(&mut self.pending);
         self.act(&*machine, plan, live, 0, state);

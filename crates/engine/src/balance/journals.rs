@@ -7,14 +7,14 @@
 use std::collections::BTreeMap;
 
 use nodeward_machine::{Machine, Process, Result};
-use nodeward_model::units::show_ns;
-use nodeward_model::{Account, Identity, NodeId};
+use nodeward_model::units::format_ns;
+use nodeward_model::{Account, NodeId, ProcessIdentity};
 use nodeward_policy::placement::{EntityId, MemoryMove};
-use nodeward_wire::ledger::{Header, Why};
+use nodeward_wire::ledger::{Header, OperationCause};
 
 use super::report::Notice;
 use super::saved_state::{SavedState, Storage};
-use crate::journal::Journal;
+use crate::shared_ledger::SharedLedger;
 
 /// A journal in which nothing was written for so many rounds is ended.
 const ROUNDS_MAX: u64 = 10;
@@ -34,9 +34,9 @@ pub struct Journals {
 
 /// The journal of one process on its way.
 struct OpenJournal {
-    identity: Identity,
+    identity: ProcessIdentity,
     to: NodeId,
-    journal: Journal,
+    journal: SharedLedger,
     account: Account,
     round: u64,
 }
@@ -60,7 +60,7 @@ impl Journals {
         process: &dyn Process,
         order: &MemoryMove,
         round: u64,
-    ) -> Result<Option<&Journal>> {
+    ) -> Result<Option<&SharedLedger>> {
         if self.storage.as_ref().is_none_or(|storage| storage.ledger.is_none()) {
             return Ok(None);
         }
@@ -77,7 +77,7 @@ impl Journals {
         }))
     }
 
-    fn begin(&mut self, machine: &dyn Machine, identity: Identity, order: &MemoryMove) {
+    fn begin(&mut self, machine: &dyn Machine, identity: ProcessIdentity, order: &MemoryMove) {
         let Some(storage) = &self.storage else { return };
         let Some(store) = &storage.ledger else { return };
         let header = Header {
@@ -87,10 +87,10 @@ impl Journals {
             processes: vec![identity.clone()],
             undoes: None,
         };
-        match store.begin_because(&header, Some(&why(order))) {
+        match store.begin_with_cause(&header, Some(&why(order))) {
             Ok(writer) => {
                 self.ledger_fails = false;
-                let journal = Journal::new(writer);
+                let journal = SharedLedger::new(writer);
                 let account = Account::default();
                 let open = OpenJournal { identity, to: order.to, journal, account, round: 0 };
                 self.open.insert(order.entity, open);
@@ -174,14 +174,18 @@ impl Drop for Journals {
     }
 }
 
-fn why(order: &MemoryMove) -> Why {
+fn why(order: &MemoryMove) -> OperationCause {
     let words = format!(
         "{} pages from node {} to {}: saves {} for {} of moving",
         order.pages_max,
         order.from,
         order.to,
-        show_ns(order.gain_ns),
-        show_ns(order.cost_ns),
+        format_ns(order.gain_ns),
+        format_ns(order.cost_ns),
     );
-    Why { by: BY.to_owned(), reason: order.reason.name().to_owned(), words }
+    OperationCause {
+        requested_by: BY.to_owned(),
+        reason: order.reason.name().to_owned(),
+        explanation: words,
+    }
 }

@@ -2,7 +2,7 @@
 //! process more than there are.
 
 use nodeward_machine::{Machine, Result};
-use nodeward_model::{Cpumask, NodeId, Nodemask, Pid, Wanted};
+use nodeward_model::{Cpumask, NodeId, Nodemask, Pid, ProcessFilter};
 use nodeward_policy::placement::{Entity, EntityId, Homes, Rules, Snapshot, Thread};
 
 use super::nodes::Nodes;
@@ -31,11 +31,11 @@ pub struct Launch<'a> {
 /// # Errors
 /// If processes cannot be watched.
 pub fn home_of_launch(machine: &dyn Machine, launch: &Launch<'_>) -> Result<Option<NodeId>> {
-    let mut watch = machine.watch(&Wanted::default())?;
+    let mut watch = machine.watch(&ProcessFilter::default())?;
     let (mut processes, mut nodes) = (ProcessTable::default(), Nodes::default());
     for pause_ns in [0, WINDOW_NS] {
         machine.sleep_ns(pause_ns);
-        let glance = watch.glance()?;
+        let glance = watch.snapshot()?;
         nodes.see(machine, &glance)?;
         processes.see(&glance, 0);
     }

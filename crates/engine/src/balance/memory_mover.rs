@@ -5,15 +5,15 @@
 
 use std::sync::Arc;
 
-use nodeward_machine::{Life, Machine, Process, Result};
+use nodeward_machine::{Liveness, Machine, Process, Result};
 use nodeward_model::{Account, NodeId, NodePairs, Nodemask, Range, SkipReason};
+use nodeward_policy::folio_plan::MoveOrder;
 use nodeward_policy::placement::Rules;
-use nodeward_policy::plan::Order;
 
 use super::nodes::{Nodes, room_pages};
 use super::report::Short;
-use crate::journal::Journal;
-use crate::{Jobs, Live, MoveReport, MoveRequest, Selection, migrate};
+use crate::shared_ledger::SharedLedger;
+use crate::{Jobs, MoveControl, MoveReport, MoveRequest, Selection, migrate};
 
 /// Populated parts are listed for so much address space at a time, in bytes.
 const WINDOW_BYTES: u64 = 1 << 30;
@@ -33,8 +33,8 @@ pub struct MemoryMover<'a> {
     /// What says when memory is short.
     pub rules: &'a Rules,
     /// Asks us to stop.
-    pub live: &'a Live,
-    pub journal: Option<&'a Journal>,
+    pub live: &'a MoveControl,
+    pub journal: Option<&'a SharedLedger>,
     /// When to leave the rest to the next round, by the machine's clock.
     pub until_ns: u64,
     pub stall_ns: Option<u64>,
@@ -104,7 +104,7 @@ impl Run<'_> {
     fn go_through(&mut self) -> Result<Short> {
         let Portion { process, ranges, .. } = self.mover.portion;
         let behind = Range::new(self.moved.cursor, u64::MAX);
-        let ranges = ranges.iter().filter_map(|range| range.and(behind));
+        let ranges = ranges.iter().filter_map(|range| range.intersection(behind));
         let mut chunk = Chunk::default();
         for window in ranges.flat_map(|range| range.aligned_pieces(WINDOW_BYTES)) {
             for part in process.populated(window)? {
@@ -148,7 +148,7 @@ impl Run<'_> {
         if let Some(error) = report.error {
             return Err(error);
         }
-        let is_gone = report.processes.iter().any(|process| process.life != Life::Running);
+        let is_gone = report.processes.iter().any(|process| process.life != Liveness::Running);
         let is_full = report.account().skipped_for(SkipReason::NoMemory) > 0;
         let is_more = report.account().moved > 0;
         Ok(match (is_gone, is_full) {
@@ -162,10 +162,10 @@ impl Run<'_> {
 
     fn migrate(&self, ranges: Vec<Range>) -> Result<MoveReport> {
         let MemoryMover { machine, portion, workers, .. } = self.mover;
-        let pairs = NodePairs::gathering(portion.from, portion.to);
+        let pairs = NodePairs::all_to(portion.from, portion.to);
         let request = MoveRequest {
-            orders: vec![vec![Order { pairs, pages: None }].into()],
-            selection: Selection { ranges, everyones: false, ..Selection::default() },
+            orders: vec![vec![MoveOrder { pairs, pages: None }].into()],
+            selection: Selection { ranges, move_shared: false, ..Selection::default() },
             jobs: Jobs::Fixed(*workers),
             cpus: Vec::new(),
             rate_bytes_per_s: None,
@@ -173,7 +173,7 @@ impl Run<'_> {
         };
         let process = std::slice::from_ref(portion.process);
         // Its own: a move that fails asks whoever moves with it to stop.
-        let live = Live::default();
+        let live = MoveControl::default();
         migrate(*machine, process, &request, &live, self.mover.journal)
     }
 
@@ -194,7 +194,7 @@ impl Run<'_> {
     /// Whether memory is short on the destination.
     fn is_pressed(&self) -> Result<bool> {
         let MemoryMover { machine, nodes, rules, portion, .. } = self.mover;
-        let room = machine.rooms()?.get(&portion.to).copied();
+        let room = machine.headroom()?.get(&portion.to).copied();
         Ok(room.is_some_and(|room| nodes.is_short(portion.to, room_pages(room), rules)))
     }
 

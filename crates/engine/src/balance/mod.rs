@@ -50,8 +50,8 @@ mod token_bucket;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use nodeward_machine::{Machine, Result, Watch};
-use nodeward_model::{Pid, Wanted};
+use nodeward_machine::{Machine, ProcessWatch, Result};
+use nodeward_model::{Pid, ProcessFilter};
 use nodeward_policy::placement::Homes;
 
 pub use events::{Event, Host};
@@ -61,7 +61,7 @@ pub use report::{Cost, Done, Notice, Outcome, ProcessRow, RoundReport, Short, Un
 pub use saved_state::{STATE_VERSION, SavedProcess, SavedState, Storage, state_file};
 pub use settings::{BalanceSettings, OnRivals};
 
-use crate::Live;
+use crate::MoveControl;
 use access_counts::AccessCounts;
 use cpu_budget::{CpuBudget, CpuMeter};
 use journals::Journals;
@@ -110,13 +110,13 @@ pub struct Balancer {
 
 /// What takes snapshots: of the processes that are wanted, and of those of them that are left out.
 struct Watches {
-    wanted: Box<dyn Watch>,
-    except: Option<Box<dyn Watch>>,
+    wanted: Box<dyn ProcessWatch>,
+    except: Option<Box<dyn ProcessWatch>>,
 }
 
 impl Watches {
-    fn open(machine: &dyn Machine, wanted: &Wanted, except: &Wanted) -> Result<Self> {
-        let except = match except.is_everything() {
+    fn open(machine: &dyn Machine, wanted: &ProcessFilter, except: &ProcessFilter) -> Result<Self> {
+        let except = match except.matches_all() {
             true => None,
             false => Some(machine.watch(except)?),
         };
@@ -131,7 +131,7 @@ impl Balancer {
     /// If the processes cannot be watched.
     pub fn new(
         machine: Arc<dyn Machine>,
-        wanted: &Wanted,
+        wanted: &ProcessFilter,
         settings: BalanceSettings,
         saved: Option<SavedState>,
     ) -> Result<Self> {
@@ -171,7 +171,7 @@ impl Balancer {
     ///
     /// # Errors
     /// If the processes cannot be watched; everything then stays as it was.
-    pub fn reload(&mut self, wanted: &Wanted, settings: BalanceSettings) -> Result<()> {
+    pub fn reload(&mut self, wanted: &ProcessFilter, settings: BalanceSettings) -> Result<()> {
         self.watches = Watches::open(&*self.machine, wanted, &settings.except)?;
         self.settings = settings;
         self.denied.clear();
@@ -234,7 +234,7 @@ impl Balancer {
     ///
     /// # Errors
     /// As [`Balancer::round`].
-    pub fn warm_up(&mut self, live: &Live) -> Result<()> {
+    pub fn warm_up(&mut self, live: &MoveControl) -> Result<()> {
         self.round(live)?;
         self.sleep_ns(self.settings.interval_ns);
         Ok(())

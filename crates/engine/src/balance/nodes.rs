@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use nodeward_machine::{Machine, Result};
 use nodeward_model::topology::Distances;
-use nodeward_model::{CpuId, Cpumask, Glance, NodeGlance, NodeId, Nodemask, Room};
+use nodeward_model::{
+    CpuId, Cpumask, MachineSnapshot, NodeHeadroom, NodeId, NodeSnapshot, Nodemask,
+};
 use nodeward_policy::placement::{Affinity, NodeState, Rules};
 
 use super::report::Notice;
@@ -21,7 +23,7 @@ pub struct Nodes {
     node_of_cpu: BTreeMap<CpuId, NodeId>,
     distances: Option<Distances>,
     /// The counters of the last snapshot.
-    seen: BTreeMap<NodeId, NodeGlance>,
+    seen: BTreeMap<NodeId, NodeSnapshot>,
     /// What follows from these and those before.
     states: BTreeMap<NodeId, NodeState>,
     at_ns: Option<u64>,
@@ -39,7 +41,7 @@ struct Stalls {
 
 impl Nodes {
     /// Takes in what was seen of the nodes; tells which came and went since the last time.
-    pub fn see(&mut self, machine: &dyn Machine, glance: &Glance) -> Result<Vec<Notice>> {
+    pub fn see(&mut self, machine: &dyn Machine, glance: &MachineSnapshot) -> Result<Vec<Notice>> {
         let is_known = |cpu| self.node_of_cpu.contains_key(cpu);
         let mut cpus = glance.processes.iter().flat_map(|p| p.threads.iter().map(|t| &t.cpu));
         let is_first = self.seen.is_empty();
@@ -50,8 +52,8 @@ impl Nodes {
         let earlier = std::mem::replace(&mut self.seen, glance.nodes.clone());
         let before_ns = self.at_ns.replace(glance.at_ns).unwrap_or(glance.at_ns);
         let elapsed_ns = glance.at_ns.saturating_sub(before_ns);
-        self.stalls.see(glance.stalled_ns, elapsed_ns);
-        let state = |(&id, now): (&NodeId, &NodeGlance)| {
+        self.stalls.see(glance.pressure_stall_ns, elapsed_ns);
+        let state = |(&id, now): (&NodeId, &NodeSnapshot)| {
             (id, self.state(id, now, earlier.get(&id), elapsed_ns))
         };
         self.states = self.seen.iter().map(state).collect();
@@ -125,8 +127,8 @@ impl Nodes {
     fn state(
         &self,
         id: NodeId,
-        now: &NodeGlance,
-        earlier: Option<&NodeGlance>,
+        now: &NodeSnapshot,
+        earlier: Option<&NodeSnapshot>,
         elapsed_ns: u64,
     ) -> NodeState {
         let cpus = self.cpus.get(&id).map_or(0, Cpumask::len);
@@ -139,7 +141,7 @@ impl Nodes {
         NodeState {
             cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
             pages: now.pages,
-            room_pages: room_pages(now.room),
+            room_pages: room_pages(now.headroom),
             foreign_pages: now.foreign_pages.saturating_sub(foreign_before),
             traffic_ppm,
         }
@@ -158,8 +160,8 @@ impl Stalls {
 }
 
 /// What a node can take, in base pages.
-pub fn room_pages(room: Room) -> u64 {
-    room.free_pages.saturating_add(room.cold_pages)
+pub fn room_pages(room: NodeHeadroom) -> u64 {
+    room.free_pages.saturating_add(room.inactive_file_pages)
 }
 
 fn part_ppm(part: u128, whole: u128) -> u32 {
@@ -168,9 +170,9 @@ fn part_ppm(part: u128, whole: u128) -> u32 {
 
 /// What part of what it can the memory of a node carried; `None` where it is not counted, or not
 /// known what it can.
-fn traffic_ppm(earlier: &NodeGlance, now: &NodeGlance, elapsed_ns: u64) -> Option<u32> {
+fn traffic_ppm(earlier: &NodeSnapshot, now: &NodeSnapshot, elapsed_ns: u64) -> Option<u32> {
     let most = u128::from(now.bandwidth_bytes_per_s.filter(|&most| most > 0)?);
-    let bytes = u128::from(now.carried_bytes?.saturating_sub(earlier.carried_bytes?));
+    let bytes = u128::from(now.traffic_bytes?.saturating_sub(earlier.traffic_bytes?));
     Some(part_ppm(bytes * 1_000_000_000 / u128::from(elapsed_ns), most))
 }
 

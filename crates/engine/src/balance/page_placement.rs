@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use nodeward_machine::{Error, Machine, Result};
 use nodeward_model::{Access, Pid};
-use nodeward_policy::hot::Costs;
+use nodeward_policy::hot::MissCosts;
 use nodeward_policy::placement::{Decision, EntityId, Numbers, Plan};
 
 use super::Balancer;
@@ -63,7 +63,7 @@ impl Balancer {
         let pid = |entity: &EntityId| Some((self.processes.key(*entity)?.0, *entity));
         let entities: BTreeMap<Pid, EntityId> = wanting.keys().filter_map(pid).collect();
         for &(pid, access) in accesses {
-            let from = access.by.node(|cpu| self.nodes.node_of(cpu));
+            let from = access.accessor.node(|cpu| self.nodes.node_of(cpu));
             if let (Some(&entity), Some(from)) = (entities.get(&pid), from) {
                 self.counts.add(entity, access, from);
             }
@@ -92,12 +92,12 @@ impl Balancer {
         if !counts.is_due(at_ns) {
             return Ok(Vec::new());
         }
-        let process = machine.hold(key.0)?;
+        let process = machine.open_process(key.0)?;
         if process.identity()?.started_ticks != key.1 {
             return Err(Error::Gone(key.0));
         }
         let nodes = home.thread_nodes();
-        let costs = Costs::typical(self.nodes.distances().cloned(), page_ns);
+        let costs = MissCosts::typical(self.nodes.distances().cloned(), page_ns);
         let Numbers { horizon_ns, room_pages: pages_max, .. } = decision.numbers;
         let process = &*process;
         let spread = SpreadProcess { entity, process, nodes: &nodes, horizon_ns, pages_max, costs };

@@ -128,7 +128,7 @@ fn common(ranges: &[Range], others: &[Range]) -> Vec<Range> {
     let parts = |range: &Range| {
         let from = others.partition_point(|other| other.end <= range.start);
         let range = *range;
-        others[from..].iter().map_while(move |other| other.and(range))
+        others[from..].iter().map_while(move |other| other.intersection(range))
     };
     ranges.iter().flat_map(parts).collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nodeward_model::{Cpumask, ThreadGlance};
+use nodeward_model::{Cpumask, ThreadSnapshot};
 use serde::{Deserialize, Serialize};
 
 /// A thread that is kept somewhere.
@@ -39,14 +39,14 @@ impl Pins {
     }
 
     /// Notes that a thread is kept on CPUs now.
-    pub fn enter(&mut self, thread: &ThreadGlance, cpus: &Cpumask) {
+    pub fn enter(&mut self, thread: &ThreadSnapshot, cpus: &Cpumask) {
         let before = self.cpus_of(thread);
         let now = cpus.and(&before);
         self.0.insert(thread.tid, (before, now));
     }
 
     /// Where a thread might run if it were not for us.
-    pub fn cpus_of(&self, thread: &ThreadGlance) -> Arc<Cpumask> {
+    pub fn cpus_of(&self, thread: &ThreadSnapshot) -> Arc<Cpumask> {
         match self.0.get(&thread.tid) {
             Some((before, now)) if *thread.cpus == *now => Arc::clone(before),
             _ => Arc::clone(&thread.cpus),
@@ -54,7 +54,7 @@ impl Pins {
     }
 
     /// Forgets threads that ended, and those whose affinity somebody else changed.
-    pub fn keep(&mut self, threads: &[ThreadGlance]) {
+    pub fn keep(&mut self, threads: &[ThreadSnapshot]) {
         let at = |tid: u32| threads.binary_search_by_key(&tid, |thread| thread.tid).ok();
         self.0.retain(|&tid, (_, now)| at(tid).is_some_and(|i| *threads[i].cpus == *now));
     }
@@ -70,8 +70,8 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn thread(cpus: &str) -> ThreadGlance {
-        ThreadGlance {
+    fn thread(cpus: &str) -> ThreadSnapshot {
+        ThreadSnapshot {
             tid: 5,
             cpu: CpuId(0),
             cpu_time_ns: 0,

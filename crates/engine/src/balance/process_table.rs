@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_model::{CpuId, Glance, NodeId, Pid, ProcessGlance, ThreadGlance};
+use nodeward_model::{CpuId, MachineSnapshot, NodeId, Pid, ProcessSnapshot, ThreadSnapshot};
 use nodeward_policy::placement::{Decision, EntityId, Home, Reason, Verdict};
 
 use super::pins::Pins;
@@ -26,7 +26,7 @@ pub struct ProcessState {
     pub entity: EntityId,
     /// What the last snapshot saw; `None` of a process that an earlier balancer knew, before the
     /// first snapshot.
-    pub seen: Option<ProcessGlance>,
+    pub seen: Option<ProcessSnapshot>,
     /// The loads of its threads, in the order of those in `seen`.
     loads: Vec<ThreadLoad>,
     /// Where its memory was when that was sampled last.
@@ -98,7 +98,11 @@ impl ProcessTable {
     /// Takes in a snapshot. Returns the time since the one before, in nanoseconds, `None` at the
     /// first, and the processes that are gone. Loads are those of `load_ns_min` at least: a thread
     /// that runs in turns has none or all of a CPU in a short time.
-    pub fn see(&mut self, glance: &Glance, load_ns_min: u64) -> (Option<u64>, Vec<EntityId>) {
+    pub fn see(
+        &mut self,
+        glance: &MachineSnapshot,
+        load_ns_min: u64,
+    ) -> (Option<u64>, Vec<EntityId>) {
         let since = |at_ns: Option<u64>| at_ns.map(|at_ns| glance.at_ns.saturating_sub(at_ns));
         let elapsed_ns = since(self.at_ns);
         self.at_ns = Some(glance.at_ns);
@@ -159,7 +163,7 @@ impl ProcessTable {
 
 impl ProcessState {
     /// Its threads with their loads.
-    pub fn threads(&self) -> impl Iterator<Item = (&ThreadGlance, &ThreadLoad)> {
+    pub fn threads(&self) -> impl Iterator<Item = (&ThreadSnapshot, &ThreadLoad)> {
         self.seen.iter().flat_map(|seen| &seen.threads).zip(&self.loads)
     }
 
@@ -221,10 +225,10 @@ impl ProcessState {
         is_new
     }
 
-    fn see(&mut self, process: &ProcessGlance, window: Window) {
+    fn see(&mut self, process: &ProcessSnapshot, window: Window) {
         let is_first = self.seen.is_none();
         let mut earlier = std::mem::take(&mut self.loads).into_iter().peekable();
-        let load = |thread: &ThreadGlance| {
+        let load = |thread: &ThreadSnapshot| {
             while earlier.next_if(|load| load.tid < thread.tid).is_some() {}
             let before = earlier.next_if(|load| load.tid == thread.tid);
             ThreadLoad::measure(thread, before, is_first, window)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nodeward_model::name::in_json;
-use nodeward_model::{Account, Name, NodeId, Pid, Rival, SkipReason};
+use nodeward_model::{Account, Name, NodeId, OtherBalancer, Pid, SkipReason};
 use nodeward_policy::placement::{Decision, Home, NodeSum};
 use serde::Serialize;
 
@@ -57,7 +57,7 @@ pub struct RoundReport {
     /// Processes that should have been sampled, and wait for a later round.
     pub look_later: u64,
     /// Who else moves memory or threads now.
-    pub rivals: Vec<Rival>,
+    pub rivals: Vec<OtherBalancer>,
     /// What the round cost.
     pub cost: Cost,
     /// What all rounds cost.
@@ -203,12 +203,12 @@ pub enum Notice {
     /// Somebody else moves memory or threads, from now on.
     RivalCame {
         /// Who.
-        rival: Rival,
+        rival: OtherBalancer,
     },
     /// They no longer do.
     RivalLeft {
         /// Who did.
-        rival: Rival,
+        rival: OtherBalancer,
     },
     /// A node came online.
     NodeCame {

@@ -1,7 +1,7 @@
 //! Other balancers: who else moves memory or threads between nodes, looked up now and then.
 
 use nodeward_machine::Machine;
-use nodeward_model::Rival;
+use nodeward_model::OtherBalancer;
 
 use super::report::Notice;
 
@@ -11,7 +11,7 @@ const ROUNDS: u64 = 10;
 /// The others as they were seen last.
 #[derive(Default)]
 pub struct Rivals {
-    seen: Vec<Rival>,
+    seen: Vec<OtherBalancer>,
     rounds: u64,
 }
 
@@ -22,7 +22,7 @@ impl Rivals {
         if self.rounds % ROUNDS != 1 {
             return Vec::new();
         }
-        let now = match machine.rivals() {
+        let now = match machine.other_balancers() {
             Ok(now) => now,
             Err(error) => {
                 tracing::debug!(%error, "whether others balance is not known");
@@ -37,7 +37,7 @@ impl Rivals {
     }
 
     /// Who they are.
-    pub fn seen(&self) -> &[Rival] {
+    pub fn seen(&self) -> &[OtherBalancer] {
         &self.seen
     }
 }

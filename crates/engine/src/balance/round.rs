@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nodeward_machine::{Machine, Result};
-use nodeward_model::{Glance, Pid};
+use nodeward_model::{MachineSnapshot, Pid};
 use nodeward_policy::placement::{EntityId, Plan, Rules};
 
 use super::act::Actor;
@@ -15,7 +15,7 @@ use super::report::{Done, Notice, RoundReport, Undecided};
 use super::sampling::{self, SampleCause};
 use super::snapshot::Tables;
 use super::{Balancer, OnRivals};
-use crate::Live;
+use crate::MoveControl;
 
 /// Samples in a round at most, whatever they cost.
 const SAMPLES_MAX: usize = 64;
@@ -49,7 +49,7 @@ impl Balancer {
     ///
     /// # Errors
     /// Only if the machine as a whole cannot be looked at.
-    pub fn round(&mut self, live: &Live) -> Result<RoundReport> {
+    pub fn round(&mut self, live: &MoveControl) -> Result<RoundReport> {
         if self.is_fast_round_due(self.now_ns()) {
             return self.fast_round(live);
         }
@@ -122,7 +122,7 @@ impl Balancer {
         &mut self,
         machine: &dyn Machine,
         plan: &Plan,
-        live: &Live,
+        live: &MoveControl,
         elapsed_ns: u64,
         state: &mut RoundState,
     ) {
@@ -163,9 +163,11 @@ impl Balancer {
         machine: &dyn Machine,
         state: &mut RoundState,
     ) -> Result<Option<u64>> {
-        let glance = self.watches.wanted.glance()?;
+        let glance = self.watches.wanted.snapshot()?;
         self.excluded.by_settings = match &mut self.watches.except {
-            Some(except) => except.glance()?.processes.iter().map(|process| process.pid).collect(),
+            Some(except) => {
+                except.snapshot()?.processes.iter().map(|process| process.pid).collect()
+            }
             None => Vec::new(),
         };
         self.excluded.by_settings.sort_unstable();
@@ -191,7 +193,7 @@ impl Balancer {
     }
 
     /// The processes that may not be looked at, unless that was told before.
-    fn denials(&mut self, glance: &Glance) -> Vec<Notice> {
+    fn denials(&mut self, glance: &MachineSnapshot) -> Vec<Notice> {
         let mut by_need: BTreeMap<&str, Vec<Pid>> = BTreeMap::new();
         for (pid, need) in glance.denied.iter().filter(|(pid, _)| !self.denied.contains(pid)) {
             by_need.entry(need).or_default().push(*pid);
@@ -204,11 +206,11 @@ impl Balancer {
 
     /// Goes on with what an earlier balancer saved, if the machine is still in the boot of which
     /// that tells: a process that is held says which it is in.
-    fn recall(&mut self, machine: &dyn Machine, glance: &Glance) {
+    fn recall(&mut self, machine: &dyn Machine, glance: &MachineSnapshot) {
         if !self.boot.is_empty() {
             return;
         }
-        let boot = |pid| Some(machine.hold(pid).ok()?.identity().ok()?.boot);
+        let boot = |pid| Some(machine.open_process(pid).ok()?.identity().ok()?.boot_id);
         let Some(boot) = glance.processes.iter().find_map(|process| boot(process.pid)) else {
             return;
         };

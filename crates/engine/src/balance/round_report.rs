@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nodeward_machine::Machine;
-use nodeward_model::{NodeId, ProcessGlance};
+use nodeward_model::{NodeId, ProcessSnapshot};
 use nodeward_policy::placement::{Decision, EntityId, Plan};
 
 use super::Balancer;
@@ -182,8 +182,8 @@ impl Balancer {
 
 /// Threads of a process by the node on which they ran last.
 fn count_by_node(
-    seen: &ProcessGlance,
-    node_of: impl Fn(&nodeward_model::ThreadGlance) -> Option<NodeId>,
+    seen: &ProcessSnapshot,
+    node_of: impl Fn(&nodeward_model::ThreadSnapshot) -> Option<NodeId>,
 ) -> BTreeMap<NodeId, u32> {
     let mut counts = BTreeMap::new();
     for node in seen.threads.iter().filter_map(node_of) {

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use nodeward_machine::{Error, Machine, Process, Result};
-use nodeward_model::{Bound, Mapping, MappingKind, Name, NodeId, Pid, Range};
+use nodeward_model::{Mapping, MappingKind, MemoryPolicies, Name, NodeId, Pid, Range};
 use nodeward_policy::damping::Retry;
 
 use super::cpu_budget;
@@ -45,7 +45,7 @@ pub struct ResidencySample {
     /// Of those the ones that a policy binds.
     pub bound_pages: BTreeMap<NodeId, u64>,
     /// What the program told the kernel about its memory.
-    pub bound: Bound,
+    pub bound: MemoryPolicies,
     /// When that was read.
     bound_at_ns: u64,
     /// What the process was called and what it had at the time.
@@ -100,7 +100,7 @@ pub fn cause(
         return (may_sample && !process.is_moving).then_some(SampleCause::Moved);
     }
     let Some(sample) = &process.sample else { return may_sample.then_some(SampleCause::First) };
-    let by = seen.own_bytes.abs_diff(sample.own_bytes);
+    let by = seen.non_file_bytes.abs_diff(sample.own_bytes);
     let part = u128::from(sample.own_bytes) * u128::from(settings.grown_ppm) / 1_000_000;
     let has_changed = (u128::from(by) > part && by > GROWN_BYTES) || seen.name != sample.name;
     let here = busiest(process, nodes);
@@ -108,7 +108,9 @@ pub fn cause(
     match (may_sample, has_changed, has_moved) {
         (true, true, _) => Some(SampleCause::Changed),
         (true, false, true) => Some(SampleCause::Placed),
-        (true, false, false) if sample.bound != Bound::default() => Some(SampleCause::Bound),
+        (true, false, false) if sample.bound != MemoryPolicies::default() => {
+            Some(SampleCause::Bound)
+        }
         _ => None,
     }
 }
@@ -170,7 +172,7 @@ pub fn own_memory(mappings: Vec<Mapping>, bound: &[Range]) -> (Vec<Mapping>, Vec
     for mapping in mappings.into_iter().filter(is_own) {
         let piece = |range| Mapping { range, ..mapping.clone() };
         let mut start = mapping.range.start;
-        for cut in bound.iter().filter_map(|range| mapping.range.and(*range)) {
+        for cut in bound.iter().filter_map(|range| mapping.range.intersection(*range)) {
             if cut.end <= start {
                 continue;
             }
@@ -216,20 +218,20 @@ fn take(
     cause: SampleCause,
     time: SampleTime,
 ) -> Result<Option<ResidencySample>> {
-    let process = machine.hold(key.0)?;
+    let process = machine.open_process(key.0)?;
     let identity = process.identity()?;
     if identity.started_ticks != key.1 {
         return Err(Error::Gone(key.0));
     }
-    let earlier = state.sample.as_ref().filter(|sample| sample.program == identity.program);
+    let earlier = state.sample.as_ref().filter(|sample| sample.program == identity.auxv_checksum);
     let now_ns = machine.now_ns();
     let (bound, bound_at_ns) = match earlier.filter(|it| it.is_bound_known(cause, now_ns)) {
         Some(sample) => (sample.bound.clone(), sample.bound_at_ns),
         None => (bound_of(&*process)?, now_ns),
     };
-    let (free, tied) = own_memory(process.mappings()?, &bound.ranges);
+    let (free, tied) = own_memory(process.mappings()?, &bound.policy_ranges);
     let options = Options {
-        reach_ppm: settings.reach_ppm,
+        half_width_ppm: settings.reach_ppm,
         seed: state.entity.0,
         time_ns_max: Some(time.ns.saturating_mul(SAMPLE_WAITS)),
         cpu_ns_max: Some(time.ns),
@@ -237,7 +239,7 @@ fn take(
     };
     let mut was_cut = false;
     let mut pages = |mappings| -> Result<BTreeMap<NodeId, u64>> {
-        let seen = residency::measure_of(machine, &*process, mappings, &options)?;
+        let seen = residency::measure_mappings(machine, &*process, mappings, &options)?;
         was_cut |= seen.capped;
         Ok(seen.total().nodes.into_iter().map(|(node, share)| (node, share.pages)).collect())
     };
@@ -246,7 +248,7 @@ fn take(
     if was_cut && !time.is_most {
         return Ok(None);
     }
-    crate::tally::add_counts(&mut all, &bound_pages);
+    crate::outcomes::add_counts(&mut all, &bound_pages);
     let seen = state.seen.as_ref();
     Ok(Some(ResidencySample {
         at_ns: now_ns,
@@ -255,9 +257,9 @@ fn take(
         bound,
         bound_at_ns,
         name: seen.map(|seen| seen.name.clone()).unwrap_or_default(),
-        own_bytes: seen.map_or(0, |seen| seen.own_bytes),
+        own_bytes: seen.map_or(0, |seen| seen.non_file_bytes),
         busiest: None,
-        program: identity.program,
+        program: identity.auxv_checksum,
     }))
 }
 
@@ -267,14 +269,14 @@ impl ResidencySample {
     fn is_bound_known(&self, cause: SampleCause, now_ns: u64) -> bool {
         let may_differ = matches!(cause, SampleCause::Changed | SampleCause::Bound);
         let is_fresh = now_ns.abs_diff(self.bound_at_ns) < BOUND_NS;
-        is_fresh && !may_differ && !self.bound.whole
+        is_fresh && !may_differ && !self.bound.has_task_policy
     }
 }
 
 /// What a machine that does not tell policies cannot refuse to tell.
-fn bound_of(process: &dyn Process) -> Result<Bound> {
-    match process.bound() {
-        Err(Error::Unsupported { .. }) => Ok(Bound::default()),
+fn bound_of(process: &dyn Process) -> Result<MemoryPolicies> {
+    match process.memory_policies() {
+        Err(Error::Unsupported { .. }) => Ok(MemoryPolicies::default()),
         bound => bound,
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use nodeward_model::{Name, Pid};
 use nodeward_policy::placement::{EntityId, Homes};
-use nodeward_wire::ledger::Store;
+use nodeward_wire::ledger::LedgerStore;
 use nodeward_wire::state::StateFile;
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +47,7 @@ pub struct Storage {
     /// What it learnt; `None`: nowhere.
     pub state: Option<StateFile>,
     /// What it moved; `None`: nowhere.
-    pub ledger: Option<Store>,
+    pub ledger: Option<LedgerStore>,
     /// The time, in milliseconds after 1970.
     pub unix_ms: fn() -> u64,
     /// The command that the ledger names.

@@ -1,6 +1,6 @@
 //! What a balancer may do, and how hard it tries.
 
-use nodeward_model::Wanted;
+use nodeward_model::ProcessFilter;
 use nodeward_policy::placement::Rules;
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ pub struct BalanceSettings {
     /// What is done about other balancers.
     pub rivals: OnRivals,
     /// Processes to leave alone, though they are wanted; none if it names nothing.
-    pub except: Wanted,
+    pub except: ProcessFilter,
     /// What decisions go by.
     pub rules: Rules,
     /// When its own memory grew or shrank by this part, a process is looked into again.
@@ -57,7 +57,7 @@ impl Default for BalanceSettings {
             pin: false,
             act: true,
             rivals: OnRivals::StandBack,
-            except: Wanted::default(),
+            except: ProcessFilter::default(),
             rules: Rules::default(),
             grown_ppm: 100_000,
             steady_ppm: 3_000,

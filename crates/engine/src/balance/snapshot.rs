@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use nodeward_model::{Cpumask, NodeId, Pid, ProcessGlance, ThreadGlance};
+use nodeward_model::{Cpumask, NodeId, Pid, ProcessSnapshot, ThreadSnapshot};
 use nodeward_policy::placement::{Affinity, Entity, Exclusion, Snapshot, Thread};
 
 use super::nodes::Nodes;
@@ -59,10 +59,10 @@ impl Tables<'_> {
     fn entity(
         &self,
         process: &ProcessState,
-        seen: &ProcessGlance,
+        seen: &ProcessSnapshot,
         affinities: &mut Affinities<'_>,
     ) -> Entity {
-        let thread = |(thread, load): (&ThreadGlance, &ThreadLoad)| {
+        let thread = |(thread, load): (&ThreadSnapshot, &ThreadLoad)| {
             Some(Thread {
                 tid: thread.tid,
                 node: self.nodes.node_of(thread.cpu)?,
@@ -76,7 +76,7 @@ impl Tables<'_> {
         Entity {
             id: process.entity,
             run_ns: seen.cpu_time_ns,
-            children_ns: seen.children_time_ns,
+            children_ns: seen.children_cpu_time_ns,
             threads: process.threads().filter_map(thread).collect(),
             pages: sample.map(|sample| sample.pages.clone()).unwrap_or_default(),
             pages_at_ns: sample.map_or(0, |sample| sample.at_ns),
@@ -93,8 +93,8 @@ impl Excluded {
         Some(pid) == self.own || self.by_settings.binary_search(&pid).is_ok()
     }
 
-    fn exclusion(&self, process: &ProcessState, seen: &ProcessGlance) -> Option<Exclusion> {
-        let is_bound = process.sample.as_ref().is_some_and(|sample| sample.bound.whole);
+    fn exclusion(&self, process: &ProcessState, seen: &ProcessSnapshot) -> Option<Exclusion> {
+        let is_bound = process.sample.as_ref().is_some_and(|sample| sample.bound.has_task_policy);
         let exclusions = [
             (Some(seen.pid) == self.own, Exclusion::Ourselves),
             (self.by_settings.binary_search(&seen.pid).is_ok(), Exclusion::Excluded),

@@ -1,6 +1,6 @@
 //! The load of a thread between two snapshots.
 
-use nodeward_model::ThreadGlance;
+use nodeward_model::ThreadSnapshot;
 use nodeward_policy::placement::wanted_ppm;
 
 /// The load of a thread, and the counters from which the next one is measured.
@@ -30,7 +30,7 @@ impl ThreadLoad {
     /// The load of a thread that was seen before or not, of a process that was or not. Where no
     /// time passed, or the clock went back, what was known of it stays.
     pub fn measure(
-        thread: &ThreadGlance,
+        thread: &ThreadSnapshot,
         before: Option<Self>,
         is_first: bool,
         window: Window,

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use nodeward_engine::Live;
+use nodeward_engine::MoveControl;
 use nodeward_engine::balance::{
     BalanceSettings, Event, Host, Notice, OnRivals, Outcome, RoundReport, Short, Undecided,
 };
 use nodeward_machine::Machine;
-use nodeward_machine::paper::{Paper, PaperThread, Sheet};
-use nodeward_model::{Bound, CpuId, NodeId, Page, Range, Rival, SkipReason, Wanted};
+use nodeward_machine::fake::{FakeMachine, FakeProcess, FakeThread};
+use nodeward_model::{
+    CpuId, MemoryPolicies, NodeId, OtherBalancer, Page, ProcessFilter, Range, SkipReason,
+};
 use nodeward_policy::placement::{Home, Reason, Rules};
 
 use crate::stage::*;
@@ -25,7 +27,7 @@ fn threads_go_where_their_memory_is() {
     let last = reports.last().unwrap();
     assert_eq!(row(last, 7).home, Some(Home::Node(NodeId(1))));
     assert!(last.settled);
-    let thread = paper.sheet(pid(7)).unwrap().threads[&1].clone();
+    let thread = paper.process(pid(7)).unwrap().threads[&1].clone();
     assert_eq!(thread.cpus, cpus("0-7"), "a nudge leaves nothing behind");
 }
 
@@ -34,12 +36,13 @@ fn threads_go_where_their_memory_is() {
 #[test]
 fn own_work_keeps_nobody_away() {
     let busy =
-        |cpu| PaperThread { ran_ns: 60 * S, ..PaperThread::new(CpuId(cpu), cpus("4-7"), 1000) };
+        |cpu| FakeThread { cpu_time_ns: 60 * S, ..FakeThread::new(CpuId(cpu), cpus("4-7"), 1000) };
     for (own, node) in [(9, 1), (8, 0)] {
-        let paper = Arc::new(Paper::shaped(true, "2n 4c 1t 4GiB").seen_by(pid(own)));
-        paper.start(pid(7), sheet([0, PAGES], 0, "0-7"));
+        let paper =
+            Arc::new(FakeMachine::with_topology(true, "2n 4c 1t 4GiB").with_own_pid(pid(own)));
+        paper.spawn(pid(7), sheet([0, PAGES], 0, "0-7"));
         let threads = (1..).zip((4..8).map(busy)).collect();
-        paper.start(pid(9), Sheet { threads, ..Sheet::default() });
+        paper.spawn(pid(9), FakeProcess { threads, ..FakeProcess::default() });
         let settings = BalanceSettings::default();
         let rules = Rules { move_memory: false, ..settings.rules.clone() };
         let mut balancer = balancer(&paper, BalanceSettings { rules, ..settings });
@@ -64,7 +67,7 @@ fn fast_rounds_bring_back_who_strays() {
     rounds(&paper, &mut balancer, 20);
     let mut straying = Vec::new();
     for _ in 0..24 {
-        paper.change(pid(7), |sheet| sheet.threads.get_mut(&1).unwrap().cpu = CpuId(0));
+        paper.update_process(pid(7), |sheet| sheet.threads.get_mut(&1).unwrap().cpu = CpuId(0));
         straying.push(round(&paper, &mut balancer));
     }
     assert!(straying.iter().all(|report| report.nudged == 1));
@@ -87,7 +90,7 @@ fn threads_are_pinned_on_request() {
     let settings = BalanceSettings { pin: true, ..BalanceSettings::default() };
     let mut balancer = balancer(&paper, settings);
     rounds(&paper, &mut balancer, 5);
-    assert_eq!(paper.sheet(pid(7)).unwrap().threads[&1].cpus, cpus("4-7"));
+    assert_eq!(paper.process(pid(7)).unwrap().threads[&1].cpus, cpus("4-7"));
     let saved = balancer.saved_state();
     assert_eq!(saved.processes[0].pins[0].before, cpus("0-7"), "and it is remembered");
     assert_ne!(row(&round(&paper, &mut balancer), 7).decision.reason, Reason::OnlyThere);
@@ -109,7 +112,7 @@ fn memory_comes_to_threads_that_cannot_go() {
 }
 
 /// A process of which the pages on node 1 from some number on are other processes', too.
-fn sharing(private: usize) -> Sheet {
+fn sharing(private: usize) -> FakeProcess {
     let mut sheet = sheet([0, PAGES], 0, "0-3");
     sheet.pages.values_mut().skip(private).for_each(|page| page.shared = true);
     sheet
@@ -156,7 +159,7 @@ fn what_came_of_several_rounds_is_told_at_the_end() {
 fn budgets_are_kept() {
     let paper = paper();
     for number in [7, 8, 9] {
-        paper.start(pid(number), sheet([0, PAGES], 0, "0-3"));
+        paper.spawn(pid(number), sheet([0, PAGES], 0, "0-3"));
     }
     let settings = BalanceSettings {
         budget_bytes_per_s: 3 << 20,         // 768 pages
@@ -188,7 +191,10 @@ fn what_samples_missed_comes_along() {
     for tables in 33..=36 {
         let half = |at: u64| Page::on(NodeId((at / 8 % 2) as u32));
         let of: Vec<Page> = (0..tables * 512).map(half).collect();
-        let paper = with(Sheet { threads: sheet([1, 0], 0, "0-3").threads, ..Sheet::of(&of) });
+        let paper = with(FakeProcess {
+            threads: sheet([1, 0], 0, "0-3").threads,
+            ..FakeProcess::with_pages(&of)
+        });
         let budget_bytes_per_s = 2 << 20;
         let settings = BalanceSettings { budget_bytes_per_s, ..BalanceSettings::default() };
         rounds(&paper, &mut balancer(&paper, settings), 60);
@@ -200,7 +206,7 @@ fn what_samples_missed_comes_along() {
 /// half-way, as nothing is moved from then on: that is said, and what came home stays there.
 #[test]
 fn what_is_too_dear_is_not_moved() {
-    let paper = with(Sheet {
+    let paper = with(FakeProcess {
         move_ns: 5_000_000, // 4096 pages would be 20 s of CPU time; waiting costs 3 s in 10
         ..sheet([0, PAGES], 0, "0-3")
     });
@@ -221,9 +227,9 @@ fn what_is_too_dear_is_not_moved() {
 /// Whether memory of which a page table moves in a second, at so much for a page, comes home
 /// without a break.
 fn comes_home(move_ns: u64, rules: Rules, ran_ns: u64) -> bool {
-    let paper = with(Sheet { move_ns, ..sheet([0, PAGES], 0, "0-3") });
-    let thread = |thread: &mut PaperThread| thread.ran_ns = ran_ns;
-    paper.change(pid(7), |sheet| sheet.threads.values_mut().for_each(thread));
+    let paper = with(FakeProcess { move_ns, ..sheet([0, PAGES], 0, "0-3") });
+    let thread = |thread: &mut FakeThread| thread.cpu_time_ns = ran_ns;
+    paper.update_process(pid(7), |sheet| sheet.threads.values_mut().for_each(thread));
     let budget_bytes_per_s = 2 << 20;
     let settings = BalanceSettings { budget_bytes_per_s, rules, ..BalanceSettings::default() };
     let reports = rounds(&paper, &mut balancer(&paper, settings), 60);
@@ -254,8 +260,11 @@ fn what_is_gained_is_judged_anew_on_the_way() {
 #[test]
 fn bound_ranges_stay() {
     // Pages 16 to 1039 of the address space are bound: 1024 of them.
-    let bound = Bound { whole: false, ranges: vec![Range::new(16 * 4096, 1040 * 4096)] };
-    let paper = with(Sheet { bound, ..sheet([0, PAGES], 0, "0-3") });
+    let bound = MemoryPolicies {
+        has_task_policy: false,
+        policy_ranges: vec![Range::new(16 * 4096, 1040 * 4096)],
+    };
+    let paper = with(FakeProcess { memory_policies: bound, ..sheet([0, PAGES], 0, "0-3") });
     let mut balancer = balancer(&paper, BalanceSettings::default());
     let reports = rounds(&paper, &mut balancer, 60);
     assert_eq!(residency(&paper), [PAGES - 1024, 1024]);
@@ -266,8 +275,8 @@ fn bound_ranges_stay() {
 /// Goal: a process that said where all its memory goes is left alone.
 #[test]
 fn explicit_policies_are_respected() {
-    let bound = Bound { whole: true, ranges: Vec::new() };
-    let paper = with(Sheet { bound, ..sheet([0, PAGES], 0, "0-7") });
+    let bound = MemoryPolicies { has_task_policy: true, policy_ranges: Vec::new() };
+    let paper = with(FakeProcess { memory_policies: bound, ..sheet([0, PAGES], 0, "0-7") });
     let mut balancer = balancer(&paper, BalanceSettings::default());
     let reports = rounds(&paper, &mut balancer, 10);
     assert_eq!(row(&reports[9], 7).decision.reason, Reason::ExplicitPolicy);
@@ -278,15 +287,15 @@ fn explicit_policies_are_respected() {
 /// then, and until then looked into more and more rarely.
 #[test]
 fn a_policy_that_was_taken_back_binds_no_more() {
-    let bound = Bound { whole: true, ranges: Vec::new() };
-    let paper = with(Sheet { bound, ..sheet([0, PAGES], 0, "0-3") });
+    let bound = MemoryPolicies { has_task_policy: true, policy_ranges: Vec::new() };
+    let paper = with(FakeProcess { memory_policies: bound, ..sheet([0, PAGES], 0, "0-3") });
     let mut balancer = balancer(&paper, BalanceSettings::default());
     let reports = rounds(&paper, &mut balancer, 30);
     assert_eq!(moved(&reports), 0);
     // Waits of 1, 2, 4, 8 and 16 s, and the first look: 6 in 30 s.
     let looks: u64 = reports.iter().map(|report| report.looked).sum();
     assert!((2..=6).contains(&looks), "{looks}");
-    paper.change(pid(7), |sheet| sheet.bound.whole = false);
+    paper.update_process(pid(7), |sheet| sheet.memory_policies.has_task_policy = false);
     rounds(&paper, &mut balancer, 60);
     assert_eq!(residency(&paper), [PAGES, 0]);
 }
@@ -295,12 +304,13 @@ fn a_policy_that_was_taken_back_binds_no_more() {
 /// that is no longer believed than one of the whole, and its memory comes home.
 #[test]
 fn a_policy_that_was_read_half_way_binds_no_more() {
-    let bound = Bound { whole: false, ranges: vec![Range::new(0, u64::MAX)] };
-    let paper = with(Sheet { bound, ..sheet([0, PAGES], 0, "0-3") });
+    let bound =
+        MemoryPolicies { has_task_policy: false, policy_ranges: vec![Range::new(0, u64::MAX)] };
+    let paper = with(FakeProcess { memory_policies: bound, ..sheet([0, PAGES], 0, "0-3") });
     let mut balancer = balancer(&paper, BalanceSettings::default());
     let first = rounds(&paper, &mut balancer, 5);
     assert_eq!(row(&first[4], 7).decision.memory, Some(Reason::AllHome), "nothing that may move");
-    paper.change(pid(7), |sheet| sheet.bound = Bound::default());
+    paper.update_process(pid(7), |sheet| sheet.memory_policies = MemoryPolicies::default());
     rounds(&paper, &mut balancer, 60);
     assert_eq!(residency(&paper), [PAGES, 0]);
 }
@@ -310,14 +320,14 @@ fn a_policy_that_was_read_half_way_binds_no_more() {
 #[test]
 fn rivals_are_never_fought_silently() {
     let paper = with(sheet([0, PAGES], 0, "0-7"));
-    let rival = Rival::Kernel { mode: 1 };
-    paper.set_rivals(vec![rival.clone()]);
+    let rival = OtherBalancer::Kernel { mode: 1 };
+    paper.set_other_balancers(vec![rival.clone()]);
     let mut balancer = balancer(&paper, BalanceSettings::default());
     let reports = rounds(&paper, &mut balancer, 15);
-    assert_eq!(paper.sheet(pid(7)).unwrap().placements, 0);
+    assert_eq!(paper.process(pid(7)).unwrap().affinity_calls, 0);
     assert!(reports.iter().all(|report| report.stands_back && report.processes.is_empty()));
     assert_eq!(reports[14].rivals, std::slice::from_ref(&rival));
-    paper.set_rivals(Vec::new());
+    paper.set_other_balancers(Vec::new());
     let more = rounds(&paper, &mut balancer, 20);
     assert_eq!((runs_on(&paper), more.last().unwrap().stands_back), (1, false));
     let news: Vec<_> = reports.iter().chain(&more).flat_map(|report| &report.news).collect();
@@ -335,18 +345,18 @@ fn standing_back_costs_nothing() {
     rounds(&paper, &mut balancer, 4);
     let on_the_way = residency(&paper);
     assert!(on_the_way[0] > 0 && on_the_way[1] > 0, "{on_the_way:?}");
-    paper.set_rivals(vec![Rival::Kernel { mode: 1 }]);
+    paper.set_other_balancers(vec![OtherBalancer::Kernel { mode: 1 }]);
     // Who else balances is looked up in each tenth round.
     rounds(&paper, &mut balancer, 10);
-    let before = paper.sheet(pid(7)).unwrap();
+    let before = paper.process(pid(7)).unwrap();
     let reports = rounds(&paper, &mut balancer, 600);
-    let after = paper.sheet(pid(7)).unwrap();
-    assert_eq!((after.glances, after.looks), (before.glances, before.looks));
-    assert_eq!((after.calls, after.placements), (before.calls, before.placements));
+    let after = paper.process(pid(7)).unwrap();
+    assert_eq!((after.snapshots, after.page_reads), (before.snapshots, before.page_reads));
+    assert_eq!((after.calls, after.affinity_calls), (before.calls, before.affinity_calls));
     assert!(reports.iter().all(|report| report.stands_back && report.interval_ns == S));
     let cost = reports.last().unwrap().total_cost;
     assert_eq!(cost.looking_ns, reports[0].total_cost.looking_ns);
-    paper.set_rivals(Vec::new());
+    paper.set_other_balancers(Vec::new());
     rounds(&paper, &mut balancer, 60);
     assert_eq!(residency(&paper), [PAGES, 0], "it goes on where it was");
 }
@@ -355,24 +365,24 @@ fn standing_back_costs_nothing() {
 #[test]
 fn a_dry_run_tells_what_it_would_do_beside_a_rival() {
     let dry = || BalanceSettings { act: false, ..BalanceSettings::default() };
-    let told = |rivals: Vec<Rival>| {
+    let told = |rivals: Vec<OtherBalancer>| {
         let paper = with(sheet([0, PAGES], 0, "0-3"));
-        paper.set_rivals(rivals);
+        paper.set_other_balancers(rivals);
         let reports = rounds(&paper, &mut balancer(&paper, dry()), 5);
-        assert_eq!(paper.sheet(pid(7)).unwrap().placements, 0);
+        assert_eq!(paper.process(pid(7)).unwrap().affinity_calls, 0);
         let row = row(&reports[4], 7).clone();
         (reports[4].stands_back, row.home, row.decision.memory, row.decision.numbers.pages_planned)
     };
     let alone = told(Vec::new());
     assert_eq!(alone, (false, Some(Home::Node(NodeId(0))), Some(Reason::Pays), PAGES));
-    assert_eq!(told(vec![Rival::Kernel { mode: 1 }]), (true, alone.1, alone.2, alone.3));
+    assert_eq!(told(vec![OtherBalancer::Kernel { mode: 1 }]), (true, alone.1, alone.2, alone.3));
 }
 
 /// Goal: told to ignore rivals, it works beside them and still names them.
 #[test]
 fn rivals_may_be_ignored() {
     let paper = with(sheet([0, PAGES], 0, "0-7"));
-    paper.set_rivals(vec![Rival::Numad { pid: pid(99) }]);
+    paper.set_other_balancers(vec![OtherBalancer::Numad { pid: pid(99) }]);
     let settings = BalanceSettings { rivals: OnRivals::Ignore, ..BalanceSettings::default() };
     let mut balancer = balancer(&paper, settings);
     let reports = rounds(&paper, &mut balancer, 5);
@@ -392,24 +402,24 @@ fn a_dry_run_only_tells() {
         assert_eq!((row.done.pages_planned, row.done.pages_moved), (PAGES, 0));
         assert!(!report.acted);
     }
-    let sheet = paper.sheet(pid(7)).unwrap();
-    assert_eq!((sheet.calls, sheet.placements), (0, 0));
+    let sheet = paper.process(pid(7)).unwrap();
+    assert_eq!((sheet.calls, sheet.affinity_calls), (0, 0));
 }
 
 /// Goal: who is left out by the settings is, by name, and the others are not.
 #[test]
 fn exceptions_are_left_alone() {
     let paper = with(sheet([0, PAGES], 0, "0-7"));
-    let named = |name: &str| Sheet { name: name.into(), ..sheet([0, PAGES], 0, "0-7") };
-    paper.start(pid(8), named("db"));
-    let except = Wanted { names: vec!["db".into()], ..Wanted::default() };
+    let named = |name: &str| FakeProcess { name: name.into(), ..sheet([0, PAGES], 0, "0-7") };
+    paper.spawn(pid(8), named("db"));
+    let except = ProcessFilter { names: vec!["db".into()], ..ProcessFilter::default() };
     let settings = BalanceSettings { except, ..BalanceSettings::default() };
     let mut balancer = balancer(&paper, settings);
     let reports = rounds(&paper, &mut balancer, 5);
     let told = reports.iter().filter(|report| !report.fast && report.round > 1);
     assert!(told.clone().count() > 0);
     assert!(told.clone().all(|report| row(report, 8).decision.reason == Reason::Excluded));
-    assert_eq!(paper.sheet(pid(8)).unwrap().placements, 0);
+    assert_eq!(paper.process(pid(8)).unwrap().affinity_calls, 0);
     assert_eq!(runs_on(&paper), 1);
 }
 
@@ -444,7 +454,7 @@ fn the_loop_keeps_time_and_obeys() {
     let mut balancer = balancer(&paper, quiet);
     let settings = Some(BalanceSettings::default());
     let mut host = Script { rounds: Vec::new(), reload_at: 5, stop_at: 10, settings };
-    balancer.run(&mut host, &Live::default()).unwrap();
+    balancer.run(&mut host, &MoveControl::default()).unwrap();
     let at_ns: Vec<_> = host.rounds.iter().map(|report| report.at_ns).collect();
     // The sixth follows the fifth at once, because the settings changed.
     let expected: Vec<_> = [0, 1, 2, 3, 4, 4, 5, 6, 7, 8].map(|s| s * S).into();
@@ -459,13 +469,13 @@ fn the_loop_keeps_time_and_obeys() {
 fn a_stopped_round_begins_nothing() {
     let paper = with(sheet([0, PAGES], 0, "0-3"));
     let mut balancer = balancer(&paper, BalanceSettings::default());
-    let live = Live::default();
+    let live = MoveControl::default();
     live.stop();
     for _ in 0..5 {
         balancer.round(&live).unwrap();
         paper.sleep_ns(S);
     }
-    assert_eq!(paper.sheet(pid(7)).unwrap().calls, 0);
+    assert_eq!(paper.process(pid(7)).unwrap().calls, 0);
     rounds(&paper, &mut balancer, 10);
     assert_eq!(residency(&paper), [PAGES, 0]);
 }
@@ -477,11 +487,11 @@ fn a_process_is_explained() {
     let settings = BalanceSettings { act: false, ..BalanceSettings::default() };
     let mut balancer = balancer(&paper, settings);
     balancer.sample_first(pid(7));
-    balancer.warm_up(&Live::default()).unwrap();
+    balancer.warm_up(&MoveControl::default()).unwrap();
     assert!(balancer.explain(pid(7)).is_none(), "nothing is decided yet");
     assert_eq!(balancer.why_undecided(pid(7)), Undecided::NoLoad);
     assert_eq!(balancer.why_undecided(pid(8)), Undecided::NotThere);
-    balancer.round(&Live::default()).unwrap();
+    balancer.round(&MoveControl::default()).unwrap();
     let row = balancer.explain(pid(7)).unwrap();
     assert_eq!(row.home, Some(Home::Node(NodeId(0))));
     assert_eq!((row.decision.numbers.pages, row.decision.numbers.pages_away), (PAGES, PAGES));
@@ -496,13 +506,13 @@ fn a_process_is_explained() {
 fn a_controller_that_is_the_bottleneck_gets_help() {
     const MB: u64 = 1_000_000;
     let paper = with(sheet([PAGES, 0], 0, "0-3"));
-    paper.change(pid(7), |sheet| {
+    paper.update_process(pid(7), |sheet| {
         let thread = sheet.threads[&1].clone();
         sheet.threads = (1..4).map(|tid| (tid, thread.clone())).collect();
     });
     let carry = |mb_per_s: [u64; 2]| {
         let nodes = (0..).map(NodeId).zip(mb_per_s.map(|mb| [mb * MB, 1000 * MB]));
-        paper.set_weather(|weather| weather.traffic = nodes.collect());
+        paper.update_counters(|weather| weather.traffic_bytes_per_s = nodes.collect());
     };
     let mut balancer = balancer(&paper, BalanceSettings::default());
     rounds(&paper, &mut balancer, 20);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use nodeward_engine::balance::{BalanceSettings, Notice, RoundReport, Short};
-use nodeward_machine::Life;
-use nodeward_machine::paper::{Paper, Sheet};
+use nodeward_machine::Liveness;
+use nodeward_machine::fake::{FakeMachine, FakeProcess};
 use nodeward_model::{CpuId, NodeId};
 use nodeward_policy::placement::Reason;
 
@@ -18,15 +18,18 @@ fn news(reports: &[RoundReport]) -> Vec<&Notice> {
 /// are brought home all the same.
 #[test]
 fn processes_end_at_any_call() {
-    for life in [Life::Exited, Life::Replaced] {
+    for life in [Liveness::Exited, Liveness::Replaced] {
         for call in 0..5 {
-            let paper = with(Sheet { fate: Some((call, life)), ..sheet([0, PAGES], 0, "0-3") });
-            paper.start(pid(8), sheet([0, PAGES], 0, "0-3"));
+            let paper = with(FakeProcess {
+                end_at_call: Some((call, life)),
+                ..sheet([0, PAGES], 0, "0-3")
+            });
+            paper.spawn(pid(8), sheet([0, PAGES], 0, "0-3"));
             let settings =
                 BalanceSettings { budget_bytes_per_s: 8 << 20, ..BalanceSettings::default() };
             let mut balancer = balancer(&paper, settings);
             let reports = rounds(&paper, &mut balancer, 40);
-            let on = paper.sheet(pid(8)).unwrap().residency();
+            let on = paper.process(pid(8)).unwrap().residency();
             assert_eq!(on, [(NodeId(0), PAGES)].into(), "{life:?} before call {call}");
             let of_gone = reports.iter().flat_map(|report| &report.processes);
             let mut shorts = of_gone.filter(|row| row.pid == pid(7)).map(|row| row.done.short);
@@ -41,13 +44,14 @@ fn processes_end_at_any_call() {
 #[test]
 fn affinity_changes_between_narrow_and_restore() {
     let changes_affinity = Some((0, cpus("0-1")));
-    let paper = with(Sheet { changes_affinity, ..sheet([0, PAGES], 0, "0-7") });
+    let paper =
+        with(FakeProcess { affinity_change: changes_affinity, ..sheet([0, PAGES], 0, "0-7") });
     let mut balancer = balancer(&paper, BalanceSettings::default());
     let reports = rounds(&paper, &mut balancer, 10);
     let changed: u32 =
         reports.iter().flat_map(|r| &r.processes).map(|row| row.done.threads_changed).sum();
     assert_eq!(changed, 1);
-    assert_eq!(paper.sheet(pid(7)).unwrap().threads[&1].cpus, cpus("0-1"));
+    assert_eq!(paper.process(pid(7)).unwrap().threads[&1].cpus, cpus("0-1"));
 }
 
 /// Goal: what is frozen is left alone until it runs again.
@@ -55,11 +59,11 @@ fn affinity_changes_between_narrow_and_restore() {
 fn frozen_processes_wait() {
     let paper = with(sheet([0, PAGES], 0, "0-7"));
     let mut balancer = balancer(&paper, BalanceSettings::default());
-    paper.change(pid(7), |sheet| sheet.frozen = true);
+    paper.update_process(pid(7), |sheet| sheet.frozen = true);
     let reports = rounds(&paper, &mut balancer, 10);
     assert_eq!(row(&reports[9], 7).decision.reason, Reason::Frozen);
-    assert_eq!((paper.sheet(pid(7)).unwrap().placements, runs_on(&paper)), (0, 0));
-    paper.change(pid(7), |sheet| sheet.frozen = false);
+    assert_eq!((paper.process(pid(7)).unwrap().affinity_calls, runs_on(&paper)), (0, 0));
+    paper.update_process(pid(7), |sheet| sheet.frozen = false);
     rounds(&paper, &mut balancer, 10);
     assert_eq!(runs_on(&paper), 1);
 }
@@ -69,17 +73,17 @@ fn frozen_processes_wait() {
 #[test]
 fn launchers_stay_where_they_are() {
     let paper = with(sheet([0, PAGES], 0, "0-7"));
-    let ran_ns = paper.sheet(pid(7)).unwrap().threads[&1].ran_ns;
+    let ran_ns = paper.process(pid(7)).unwrap().threads[&1].cpu_time_ns;
     let far_ns = 30_000_000_000;
-    paper.change(pid(7), |sheet| sheet.children_ns = ran_ns + far_ns);
+    paper.update_process(pid(7), |sheet| sheet.children_cpu_time_ns = ran_ns + far_ns);
     let mut balancer = balancer(&paper, BalanceSettings::default());
     let reports = rounds(&paper, &mut balancer, 10);
     assert_eq!(row(&reports[9], 7).decision.reason, Reason::Launcher);
-    assert_eq!((paper.sheet(pid(7)).unwrap().placements, runs_on(&paper)), (0, 0));
+    assert_eq!((paper.process(pid(7)).unwrap().affinity_calls, runs_on(&paper)), (0, 0));
     rounds(&paper, &mut balancer, 30); // in each a second of CPU time
     assert_eq!(runs_on(&paper), 1);
-    paper.change(pid(7), |sheet| {
-        sheet.children_ns += 2 * far_ns;
+    paper.update_process(pid(7), |sheet| {
+        sheet.children_cpu_time_ns += 2 * far_ns;
         sheet.threads.values_mut().for_each(|thread| thread.cpu = CpuId(0));
     });
     rounds(&paper, &mut balancer, 10);
@@ -90,7 +94,7 @@ fn launchers_stay_where_they_are() {
 #[test]
 fn cpusets_are_obeyed() {
     let forbidden = [NodeId(0)].into();
-    let paper = with(Sheet { forbidden, ..sheet([0, PAGES], 0, "0-3") });
+    let paper = with(FakeProcess { forbidden_nodes: forbidden, ..sheet([0, PAGES], 0, "0-3") });
     let mut balancer = balancer(&paper, BalanceSettings::default());
     let reports = rounds(&paper, &mut balancer, 20);
     assert_eq!((residency(&paper), moved(&reports)), ([0, PAGES], 0));
@@ -103,7 +107,7 @@ fn permission_denied_is_told_once() {
     let paper = with(sheet([0, PAGES], 0, "0-7"));
     for number in [8, 9] {
         let denied = Some("run as root".to_owned());
-        paper.start(pid(number), Sheet { denied, ..sheet([0, PAGES], 0, "0-7") });
+        paper.spawn(pid(number), FakeProcess { denied, ..sheet([0, PAGES], 0, "0-7") });
     }
     let mut balancer = balancer(&paper, BalanceSettings::default());
     let reports = rounds(&paper, &mut balancer, 20);
@@ -120,7 +124,7 @@ fn rights_may_be_lost_meanwhile() {
     let settings = BalanceSettings { budget_bytes_per_s: 4 << 20, ..BalanceSettings::default() };
     let mut balancer = balancer(&paper, settings);
     let before = rounds(&paper, &mut balancer, 4);
-    paper.change(pid(7), |sheet| sheet.denied = Some("be root".to_owned()));
+    paper.update_process(pid(7), |sheet| sheet.denied = Some("be root".to_owned()));
     let after = rounds(&paper, &mut balancer, 10);
     assert!((1..PAGES).contains(&moved(&before)));
     assert_eq!(moved(&after), 0);
@@ -136,7 +140,7 @@ fn nodes_come_and_go() {
     round(&paper, &mut balancer);
     paper.set_offline(NodeId(1), true);
     let without = rounds(&paper, &mut balancer, 5);
-    assert_eq!(paper.sheet(pid(7)).unwrap().placements, 0);
+    assert_eq!(paper.process(pid(7)).unwrap().affinity_calls, 0);
     paper.set_offline(NodeId(1), false);
     let with_it = rounds(&paper, &mut balancer, 30);
     assert_eq!(runs_on(&paper), 1);
@@ -171,7 +175,7 @@ fn no_time_may_pass() {
     let paper = with(sheet([0, PAGES], 0, "0-7"));
     let mut balancer = balancer(&paper, BalanceSettings::default());
     for _ in 0..5 {
-        balancer.round(&nodeward_engine::Live::default()).unwrap();
+        balancer.round(&nodeward_engine::MoveControl::default()).unwrap();
     }
     rounds(&paper, &mut balancer, 10);
     assert_eq!(runs_on(&paper), 1);
@@ -183,13 +187,13 @@ fn no_time_may_pass() {
 fn moves_end_under_memory_pressure() {
     // A node of 4 GiB has 1,048,576 pages; a hundredth is 10,485. There is room for 3,000 more.
     let free = [(NodeId(0), 13_485)].into();
-    let paper = with(Sheet { free, ..sheet([0, PAGES], 0, "0-3") });
+    let paper = with(FakeProcess { free_pages: free, ..sheet([0, PAGES], 0, "0-3") });
     // The decision's own margin is out of the way.
     let mut settings = BalanceSettings::default();
     settings.rules.margin_ppm = 0;
     let mut balancer = balancer(&paper, settings);
     let reports = rounds(&paper, &mut balancer, 30);
-    let left = paper.sheet(pid(7)).unwrap().free_pages_min[&NodeId(0)];
+    let left = paper.process(pid(7)).unwrap().free_pages_min[&NodeId(0)];
     // A chunk that is begun is brought to its end: 64 MiB are more than all of it here.
     assert!(left >= 13_485 - PAGES, "{left}");
     assert!(moved(&reports) <= PAGES);
@@ -203,8 +207,8 @@ fn moves_end_under_memory_pressure() {
 #[test]
 fn moves_wait_while_tasks_stall() {
     let paper = with(sheet([0, PAGES], 0, "0-3"));
-    let stalls = |milli| paper.set_weather(|weather| weather.stalls_milli = milli);
-    paper.set_weather(|weather| weather.stalled_ns = Some(0));
+    let stalls = |milli| paper.update_counters(|weather| weather.stall_permille = milli);
+    paper.update_counters(|weather| weather.pressure_stall_ns = Some(0));
     let settings = BalanceSettings { budget_bytes_per_s: 4 << 20, ..BalanceSettings::default() };
     let mut balancer = balancer(&paper, settings);
     let before = rounds(&paper, &mut balancer, 3);
@@ -212,7 +216,7 @@ fn moves_wait_while_tasks_stall() {
     assert_eq!(row(&before[2], 7).decision.numbers.stalled_ppm, Some(0));
     stalls(101);
     round(&paper, &mut balancer); // it knows of the time before only
-    paper.start(pid(8), sheet([0, PAGES], 1, "0-3"));
+    paper.spawn(pid(8), sheet([0, PAGES], 1, "0-3"));
     let under = rounds(&paper, &mut balancer, 5);
     assert_eq!(moved(&under), 0);
     for report in &under[2..] {
@@ -227,7 +231,7 @@ fn moves_wait_while_tasks_stall() {
     stalls(100);
     rounds(&paper, &mut balancer, 40);
     assert_eq!(residency(&paper), [PAGES, 0]);
-    assert_eq!(paper.sheet(pid(8)).unwrap().residency(), [(NodeId(0), PAGES)].into());
+    assert_eq!(paper.process(pid(8)).unwrap().residency(), [(NodeId(0), PAGES)].into());
 }
 
 /// Goal: a node from which a thousandth of its memory spilled since the last look takes nothing,
@@ -238,7 +242,9 @@ fn a_node_that_spills_takes_nothing() {
     let mut balancer = balancer(&paper, BalanceSettings::default());
     // A node of 4 GiB has 1,048,576 pages.
     let mut spill = |pages: u64| {
-        paper.set_weather(|weather| *weather.foreign.entry(NodeId(0)).or_default() += pages);
+        paper.update_counters(|weather| {
+            *weather.foreign_pages.entry(NodeId(0)).or_default() += pages;
+        });
         round(&paper, &mut balancer)
     };
     let reports: Vec<_> = (0..5).map(|_| spill(1049)).collect();
@@ -251,7 +257,7 @@ fn a_node_that_spills_takes_nothing() {
 }
 
 /// All memory is away, and somebody holds half of it.
-fn half_held() -> Arc<Paper> {
+fn half_held() -> Arc<FakeMachine> {
     let mut held = sheet([0, PAGES], 0, "0-3");
     held.pinned = (16..16 + PAGES / 2).collect();
     with(held)
@@ -264,9 +270,9 @@ fn pinned_pages_are_given_up() {
     let mut balancer = balancer(&paper, BalanceSettings::default());
     let reports = rounds(&paper, &mut balancer, 120);
     assert_eq!(residency(&paper), [PAGES / 2, PAGES / 2]);
-    let calls = paper.sheet(pid(7)).unwrap().calls;
+    let calls = paper.process(pid(7)).unwrap().calls;
     rounds(&paper, &mut balancer, 600);
-    assert_eq!(paper.sheet(pid(7)).unwrap().calls, calls, "ten more minutes, no more tries");
+    assert_eq!(paper.process(pid(7)).unwrap().calls, calls, "ten more minutes, no more tries");
     let told = reports.iter().flat_map(|report| &report.processes);
     assert!(told.clone().any(|row| row.done.short == Some(Short::Refused)));
     assert!(told.clone().any(|row| row.done.pages_away_after == Some(PAGES / 2)));
@@ -279,7 +285,7 @@ fn what_was_held_comes_home_after_an_hour() {
     let paper = half_held();
     let mut balancer = balancer(&paper, BalanceSettings::default());
     rounds(&paper, &mut balancer, 120);
-    paper.change(pid(7), |sheet| sheet.pinned.clear());
+    paper.update_process(pid(7), |sheet| sheet.pinned.clear());
     rounds(&paper, &mut balancer, 3000);
     assert_eq!(residency(&paper), [PAGES / 2, PAGES / 2], "not yet");
     rounds(&paper, &mut balancer, 600);

@@ -6,10 +6,10 @@ use nodeward_engine::balance::{
     BalanceSettings, Balancer, Notice, Pin, RoundReport, STATE_VERSION, SavedState, Storage,
     state_file,
 };
-use nodeward_machine::paper::{Paper, Sheet};
-use nodeward_model::{Name, NodeId, Page, Wanted};
+use nodeward_machine::fake::{FakeMachine, FakeProcess};
+use nodeward_model::{Name, NodeId, Page, ProcessFilter};
 use nodeward_policy::placement::Home;
-use nodeward_wire::ledger::{Limits, State, Store};
+use nodeward_wire::ledger::{LedgerStore, OperationState, StoreLimits};
 use nodeward_wire::state::StateFile;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -30,8 +30,8 @@ impl Place {
         state_file(self.dir.path().join("balance.state"))
     }
 
-    fn store(&self) -> Store {
-        Store::new(self.dir.path().join("ledger"), Limits::default())
+    fn store(&self) -> LedgerStore {
+        LedgerStore::new(self.dir.path().join("ledger"), StoreLimits::default())
     }
 
     fn storage(&self) -> Storage {
@@ -45,10 +45,11 @@ impl Place {
     }
 
     /// A balancer that goes on with what is kept here.
-    fn start(&self, paper: &Arc<Paper>, settings: BalanceSettings) -> Balancer {
+    fn start(&self, paper: &Arc<FakeMachine>, settings: BalanceSettings) -> Balancer {
         let saved: Option<SavedState> = self.state().read().unwrap();
         let machine = machine(paper);
-        let mut balancer = Balancer::new(machine, &Wanted::default(), settings, saved).unwrap();
+        let mut balancer =
+            Balancer::new(machine, &ProcessFilter::default(), settings, saved).unwrap();
         balancer.write_to(self.storage());
         balancer
     }
@@ -69,10 +70,14 @@ fn moves_are_in_the_ledger() {
     let outline = summary.outline.as_ref().unwrap();
     assert_eq!((outline.moved_pages, outline.open_pages), (PAGES, 0));
     assert_eq!(outline.header.processes[0].pid, pid(7));
-    let why = outline.why.as_ref().unwrap();
-    assert_eq!((&*why.by, &*why.reason), ("balance", "pays"));
-    assert!(why.words.starts_with("4096 pages from node 1 to 0: saves "), "{}", why.words);
-    let State::Ended(end) = &outline.state else { panic!("{:?}", outline.state) };
+    let why = outline.cause.as_ref().unwrap();
+    assert_eq!((&*why.requested_by, &*why.reason), ("balance", "pays"));
+    assert!(
+        why.explanation.starts_with("4096 pages from node 1 to 0: saves "),
+        "{}",
+        why.explanation
+    );
+    let OperationState::Ended(end) = &outline.state else { panic!("{:?}", outline.state) };
     assert_eq!((end.account.moved, end.interrupted), (PAGES, false));
 }
 
@@ -83,7 +88,7 @@ fn moves_are_in_the_ledger() {
 fn moves_of_nothing_are_rare_and_in_no_ledger() {
     for pinned in [false, true] {
         let (paper, place) = (with(sheet([0, 0], 0, "0-3")), Place::new());
-        paper.change(pid(7), |sheet| grow(sheet, PAGES, pinned));
+        paper.update_process(pid(7), |sheet| grow(sheet, PAGES, pinned));
         let mut balancer = place.start(&paper, BalanceSettings::default());
         let mut tries = 0;
         for _ in 0..100 {
@@ -91,7 +96,7 @@ fn moves_of_nothing_are_rare_and_in_no_ledger() {
             assert_eq!(report.moved_pages, 0);
             let rows = report.processes.iter();
             tries += rows.filter(|row| row.done.outcome.is_some()).count();
-            paper.change(pid(7), |sheet| grow(sheet, 512, pinned));
+            paper.update_process(pid(7), |sheet| grow(sheet, 512, pinned));
         }
         assert_eq!(place.store().list().unwrap().len(), 0, "pinned: {pinned}");
         // Five before it is given up, and as many each time when it has more than doubled since,
@@ -101,7 +106,7 @@ fn moves_of_nothing_are_rare_and_in_no_ledger() {
 }
 
 /// Adds pages that stay on node 1: somebody holds them, or has them, too.
-fn grow(sheet: &mut Sheet, pages: u64, pinned: bool) {
+fn grow(sheet: &mut FakeProcess, pages: u64, pinned: bool) {
     let range = &mut sheet.mappings[0].range;
     let first = range.end / 4096;
     range.end += pages * 4096;
@@ -258,7 +263,7 @@ fn the_state_is_written_when_it_changed() {
 fn a_full_disk_stops_nothing() {
     let (paper, place) = (paper(), Place::new());
     for number in [7, 8, 9] {
-        paper.start(pid(number), sheet([0, PAGES], 0, "0-3"));
+        paper.spawn(pid(number), sheet([0, PAGES], 0, "0-3"));
     }
     // A file stands where the directory should be: nothing can be written, as root neither.
     let file = place.dir.path().join("file");
@@ -266,7 +271,7 @@ fn a_full_disk_stops_nothing() {
     let mut balancer = balancer(&paper, slow());
     balancer.write_to(Storage {
         state: Some(state_file(file.join("balance.state"))),
-        ledger: Some(Store::new(file.join("ledger"), Limits::default())),
+        ledger: Some(LedgerStore::new(file.join("ledger"), StoreLimits::default())),
         ..place.storage()
     });
     let reports = rounds(&paper, &mut balancer, 60);
@@ -283,8 +288,8 @@ fn a_full_disk_stops_nothing() {
 fn a_full_ledger_stops_nothing() {
     let (paper, place) = (with(sheet([0, PAGES], 0, "0-3")), Place::new());
     let mut balancer = balancer(&paper, slow());
-    let limits = Limits { operation_bytes: 400, ..Limits::default() };
-    let store = Store::new(place.dir.path().join("ledger"), limits);
+    let limits = StoreLimits { operation_bytes: 400, ..StoreLimits::default() };
+    let store = LedgerStore::new(place.dir.path().join("ledger"), limits);
     balancer.write_to(Storage { ledger: Some(store), state: None, ..place.storage() });
     let reports = rounds(&paper, &mut balancer, 60);
     assert_eq!(moved(&reports), PAGES);

@@ -1,7 +1,7 @@
 //! Where a program starts that is one more than there are.
 
 use nodeward_engine::balance::{Launch, home_of_launch};
-use nodeward_machine::paper::{Paper, Sheet};
+use nodeward_machine::fake::{FakeMachine, FakeProcess};
 use nodeward_model::NodeId;
 
 use crate::stage::*;
@@ -9,12 +9,17 @@ use crate::stage::*;
 /// The home of pid 7, which starts on node 0, on a machine of so many nodes with 4 CPUs each, where
 /// processes with one busy thread each run on these CPUs.
 fn home(nodes: u32, busy: &[u32], usable: &str) -> Option<NodeId> {
-    home_beside(&Paper::shaped(true, &format!("{nodes}n 4c 1t 1GiB")), nodes, busy, usable)
+    home_beside(
+        &FakeMachine::with_topology(true, &format!("{nodes}n 4c 1t 1GiB")),
+        nodes,
+        busy,
+        usable,
+    )
 }
 
-fn home_beside(paper: &Paper, nodes: u32, busy: &[u32], usable: &str) -> Option<NodeId> {
+fn home_beside(paper: &FakeMachine, nodes: u32, busy: &[u32], usable: &str) -> Option<NodeId> {
     for (&cpu, number) in busy.iter().zip(10..) {
-        paper.start(pid(number), sheet([0, 0], cpu, &format!("0-{}", nodes * 4 - 1)));
+        paper.spawn(pid(number), sheet([0, 0], cpu, &format!("0-{}", nodes * 4 - 1)));
     }
     let usable = cpus(usable);
     let us = Launch { pid: pid(7), node: Some(NodeId(0)), usable: &usable };
@@ -42,10 +47,10 @@ fn it_goes_where_it_may() {
 /// Goal: its cpuset is obeyed, and what its pid runs now is no load.
 #[test]
 fn it_replaces_what_has_its_pid() {
-    let paper = Paper::shaped(true, "2n 4c 1t 1GiB");
+    let paper = FakeMachine::with_topology(true, "2n 4c 1t 1GiB");
     let many = (0..8).map(|tid| (tid, sheet([0, 0], tid % 4, "0-7").threads[&1].clone()));
-    paper.start(pid(7), Sheet { threads: many.collect(), ..sheet([0, 0], 0, "0-7") });
+    paper.spawn(pid(7), FakeProcess { threads: many.collect(), ..sheet([0, 0], 0, "0-7") });
     assert_eq!(home_beside(&paper, 2, &[], "0-7"), Some(NodeId(0)));
-    paper.change(pid(7), |sheet| sheet.forbidden = [NodeId(0)].into());
+    paper.update_process(pid(7), |sheet| sheet.forbidden_nodes = [NodeId(0)].into());
     assert_eq!(home_beside(&paper, 2, &[], "0-7"), Some(NodeId(1)));
 }

@@ -1,10 +1,10 @@
 //! The two rates of looking, and which processes are which.
 
-use nodeward_engine::Live;
+use nodeward_engine::MoveControl;
 use nodeward_engine::balance::BalanceSettings;
 use nodeward_machine::Machine;
-use nodeward_machine::paper::Sheet;
-use nodeward_model::{Bound, CpuId, Mapping, MappingKind, NodeId, Page, Range};
+use nodeward_machine::fake::FakeProcess;
+use nodeward_model::{CpuId, Mapping, MappingKind, MemoryPolicies, NodeId, Page, Range};
 
 use crate::stage::*;
 
@@ -14,9 +14,9 @@ fn a_steady_machine_is_not_looked_into() {
     let paper = with(sheet([PAGES, 0], 0, "0-7"));
     let mut balancer = balancer(&paper, BalanceSettings::default());
     rounds(&paper, &mut balancer, 20);
-    let looks = paper.sheet(pid(7)).unwrap().looks;
+    let looks = paper.process(pid(7)).unwrap().page_reads;
     let reports = rounds(&paper, &mut balancer, 600);
-    assert_eq!(paper.sheet(pid(7)).unwrap().looks, looks);
+    assert_eq!(paper.process(pid(7)).unwrap().page_reads, looks);
     assert!(looks > 0 && reports.iter().all(|report| report.looked == 0 && report.settled));
 }
 
@@ -27,9 +27,9 @@ fn a_steady_machine_is_not_looked_into() {
 fn who_waits_for_a_cpu_wants_it() {
     for (waits_milli, wants_ppm) in [(0, 400_000), (500, 900_000), (3000, 1_000_000)] {
         let paper = with(sheet([PAGES, 0], 0, "0-7"));
-        paper.change(pid(7), |sheet| {
+        paper.update_process(pid(7), |sheet| {
             let thread = sheet.threads.get_mut(&1).unwrap();
-            (thread.busy_milli, thread.waits_milli) = (400, waits_milli);
+            (thread.run_permille, thread.wait_permille) = (400, waits_milli);
         });
         let mut balancer = balancer(&paper, BalanceSettings::default());
         let reports = rounds(&paper, &mut balancer, 3);
@@ -43,14 +43,16 @@ fn who_waits_for_a_cpu_wants_it() {
 fn short_times_tell_no_loads() {
     let paper = with(sheet([PAGES, 0], 0, "0-7"));
     let busy = |milli| {
-        paper.change(pid(7), |sheet| sheet.threads.get_mut(&1).unwrap().busy_milli = milli);
+        paper.update_process(pid(7), |sheet| {
+            sheet.threads.get_mut(&1).unwrap().run_permille = milli;
+        });
     };
     let mut balancer = balancer(&paper, BalanceSettings::default());
     busy(400);
     rounds(&paper, &mut balancer, 3);
     let mut load_after = |ns| {
         paper.sleep_ns(ns);
-        row(&balancer.round(&Live::default()).unwrap(), 7).decision.numbers.load_ppm
+        row(&balancer.round(&MoveControl::default()).unwrap(), 7).decision.numbers.load_ppm
     };
     assert_eq!(load_after(0), 400_000);
     busy(0);
@@ -87,7 +89,7 @@ fn growth_is_mopped_up() {
     let paper = with(sheet([PAGES, 0], 0, "0-3"));
     let mut balancer = balancer(&paper, BalanceSettings::default());
     rounds(&paper, &mut balancer, 10);
-    paper.change(pid(7), |sheet| _ = grow(sheet));
+    paper.update_process(pid(7), |sheet| _ = grow(sheet));
     let reports = rounds(&paper, &mut balancer, 70);
     assert_eq!(residency(&paper), [2 * PAGES, 0]);
     assert_eq!(moved(&reports), PAGES);
@@ -99,16 +101,16 @@ fn growth_that_is_bound_is_respected() {
     let paper = with(sheet([PAGES, 0], 0, "0-3"));
     let mut balancer = balancer(&paper, BalanceSettings::default());
     rounds(&paper, &mut balancer, 10);
-    paper.change(pid(7), |sheet| {
+    paper.update_process(pid(7), |sheet| {
         let ranges = vec![grow(sheet)];
-        sheet.bound = Bound { whole: false, ranges };
+        sheet.memory_policies = MemoryPolicies { has_task_policy: false, policy_ranges: ranges };
     });
     let reports = rounds(&paper, &mut balancer, 70);
     assert_eq!((moved(&reports), residency(&paper)), (0, [PAGES, PAGES]));
 }
 
 /// Gives a process as much memory again, on node 1; where it lies.
-fn grow(sheet: &mut Sheet) -> Range {
+fn grow(sheet: &mut FakeProcess) -> Range {
     let first = 1 << 20; // a page number far behind the others
     let range = Range::new(first * 4096, (first + PAGES) * 4096);
     sheet.pages.extend((first..first + PAGES).map(|number| (number, Page::on(NodeId(1)))));
@@ -133,7 +135,7 @@ fn restless_threads_cost_few_looks() {
     for second in 0..300 {
         looked += round(&paper, &mut balancer).looked;
         let cpu = CpuId(if second % 2 == 0 { 4 } else { 0 });
-        paper.change(pid(7), |sheet| sheet.threads.get_mut(&1).unwrap().cpu = cpu);
+        paper.update_process(pid(7), |sheet| sheet.threads.get_mut(&1).unwrap().cpu = cpu);
     }
     // After 1, 2, 4, ... 32 s, then every 60 s: about 6 + 237 / 60; a few more as seconds fall.
     assert!((5..=13).contains(&looked), "{looked}");
@@ -146,11 +148,11 @@ fn a_pid_that_comes_back_is_another_process() {
     let paper = with(sheet([PAGES, 0], 0, "0-7"));
     let mut balancer = balancer(&paper, BalanceSettings::default());
     let before = rounds(&paper, &mut balancer, 10);
-    paper.end(pid(7));
+    paper.kill(pid(7));
     // It ran for 40 s less, and has its memory on the other node.
     let mut other = sheet([0, PAGES], 0, "0-7");
-    other.threads.get_mut(&1).unwrap().ran_ns = 20 * S;
-    paper.start(pid(7), Sheet { started_ticks: 9, ..other });
+    other.threads.get_mut(&1).unwrap().cpu_time_ns = 20 * S;
+    paper.spawn(pid(7), FakeProcess { started_ticks: 9, ..other });
     let after = rounds(&paper, &mut balancer, 10);
     let entity = |report| row(report, 7).decision.entity;
     assert_ne!(entity(&before[9]), entity(&after[9]));
@@ -167,10 +169,10 @@ fn a_pid_that_comes_back_is_another_process() {
 fn the_young_are_left_alone() {
     let mut young = sheet([0, PAGES], 0, "0-7");
     let thread = young.threads.get_mut(&1).unwrap();
-    (thread.ran_ns, thread.busy_milli) = (0, 10);
+    (thread.cpu_time_ns, thread.run_permille) = (0, 10);
     let paper = with(young);
     let mut balancer = balancer(&paper, BalanceSettings::default());
     let reports = rounds(&paper, &mut balancer, 90);
     assert!(reports.iter().all(|report| report.looked == 0)); // 90 s x 10 / 1000 = 0.9 s
-    assert_eq!(paper.sheet(pid(7)).unwrap().placements, 0);
+    assert_eq!(paper.process(pid(7)).unwrap().affinity_calls, 0);
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use nodeward_engine::Live;
+use nodeward_engine::MoveControl;
 use nodeward_engine::balance::{BalanceSettings, Balancer, ProcessRow, RoundReport};
 use nodeward_machine::Machine;
-use nodeward_machine::paper::{Paper, PaperThread, Sheet};
-use nodeward_model::{CpuId, Cpumask, NodeId, Page, Pid, Wanted};
+use nodeward_machine::fake::{FakeMachine, FakeProcess, FakeThread};
+use nodeward_model::{CpuId, Cpumask, NodeId, Page, Pid, ProcessFilter};
 
 pub const S: u64 = 1_000_000_000;
 /// Pages of a process: 16 MiB, which a horizon of 10 s always pays for.
@@ -28,52 +28,52 @@ pub fn pages(on: [u64; 2]) -> Vec<Page> {
 
 /// A process with a busy thread on a CPU, which may run on these, and pages on both nodes. It ran
 /// for long.
-pub fn sheet(on: [u64; 2], cpu: u32, may: &str) -> Sheet {
-    let thread = PaperThread::new(CpuId(cpu), cpus(may), 1000);
-    let thread = PaperThread { ran_ns: 60 * S, ..thread };
-    Sheet { threads: [(1, thread)].into(), ..Sheet::of(&pages(on)) }
+pub fn sheet(on: [u64; 2], cpu: u32, may: &str) -> FakeProcess {
+    let thread = FakeThread::new(CpuId(cpu), cpus(may), 1000);
+    let thread = FakeThread { cpu_time_ns: 60 * S, ..thread };
+    FakeProcess { threads: [(1, thread)].into(), ..FakeProcess::with_pages(&pages(on)) }
 }
 
-pub fn paper() -> Arc<Paper> {
-    Arc::new(Paper::shaped(true, "2n 4c 1t 4GiB"))
+pub fn paper() -> Arc<FakeMachine> {
+    Arc::new(FakeMachine::with_topology(true, "2n 4c 1t 4GiB"))
 }
 
 /// A machine with one process, pid 7.
-pub fn with(sheet: Sheet) -> Arc<Paper> {
+pub fn with(sheet: FakeProcess) -> Arc<FakeMachine> {
     let paper = paper();
-    paper.start(pid(7), sheet);
+    paper.spawn(pid(7), sheet);
     paper
 }
 
-pub fn balancer(paper: &Arc<Paper>, settings: BalanceSettings) -> Balancer {
-    Balancer::new(machine(paper), &Wanted::default(), settings, None).unwrap()
+pub fn balancer(paper: &Arc<FakeMachine>, settings: BalanceSettings) -> Balancer {
+    Balancer::new(machine(paper), &ProcessFilter::default(), settings, None).unwrap()
 }
 
-pub fn machine(paper: &Arc<Paper>) -> Arc<dyn Machine> {
-    let paper: Arc<Paper> = Arc::clone(paper);
+pub fn machine(paper: &Arc<FakeMachine>) -> Arc<dyn Machine> {
+    let paper: Arc<FakeMachine> = Arc::clone(paper);
     paper
 }
 
 /// A round, and the time to the next one.
-pub fn round(paper: &Paper, balancer: &mut Balancer) -> RoundReport {
-    let report = balancer.round(&Live::default()).unwrap();
+pub fn round(paper: &FakeMachine, balancer: &mut Balancer) -> RoundReport {
+    let report = balancer.round(&MoveControl::default()).unwrap();
     paper.sleep_ns(report.interval_ns);
     report
 }
 
-pub fn rounds(paper: &Paper, balancer: &mut Balancer, count: usize) -> Vec<RoundReport> {
+pub fn rounds(paper: &FakeMachine, balancer: &mut Balancer, count: usize) -> Vec<RoundReport> {
     (0..count).map(|_| round(paper, balancer)).collect()
 }
 
 /// Pages of process 7 on both nodes.
-pub fn residency(paper: &Paper) -> [u64; 2] {
-    let on = paper.sheet(pid(7)).unwrap().residency();
+pub fn residency(paper: &FakeMachine) -> [u64; 2] {
+    let on = paper.process(pid(7)).unwrap().residency();
     [0, 1].map(|node| on.get(&NodeId(node)).copied().unwrap_or(0))
 }
 
 /// The node of the thread of process 7.
-pub fn runs_on(paper: &Paper) -> u32 {
-    paper.sheet(pid(7)).unwrap().threads[&1].cpu.0 / 4
+pub fn runs_on(paper: &FakeMachine) -> u32 {
+    paper.process(pid(7)).unwrap().threads[&1].cpu.0 / 4
 }
 
 /// What a report says of a process.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// Kinds of problems that differ in their remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum ProblemKind {
     /// The file may not be opened, or its directory not be listed.
     Unreadable,
     /// The kernel does not report to this process which pages of the file are cached.
@@ -21,7 +21,7 @@ pub enum Trouble {
     Failed,
 }
 
-impl Trouble {
+impl ProblemKind {
     /// Returns the name in JSON.
     pub fn name(self) -> &'static str {
         match self {
@@ -53,32 +53,32 @@ impl Trouble {
 
 /// A file or a part of it that was skipped.
 #[derive(Debug)]
-pub struct Problem {
+pub struct FileProblem {
     /// The file, or the directory that could not be listed.
     pub path: PathBuf,
     /// The kind of the problem.
-    pub trouble: Trouble,
+    pub kind: ProblemKind,
     /// The kernel's error, if it adds something.
     pub error: Option<io::Error>,
 }
 
-impl Problem {
+impl FileProblem {
     /// Returns the problem of a file or directory that could not be opened, listed or mapped.
-    pub(super) fn of(path: PathBuf, error: io::Error) -> Self {
+    pub(super) fn from_io(path: PathBuf, error: io::Error) -> Self {
         let trouble = match error.kind() {
-            io::ErrorKind::PermissionDenied => Trouble::Unreadable,
-            io::ErrorKind::NotFound => Trouble::Vanished,
-            _ => Trouble::Failed,
+            io::ErrorKind::PermissionDenied => ProblemKind::Unreadable,
+            io::ErrorKind::NotFound => ProblemKind::Vanished,
+            _ => ProblemKind::Failed,
         };
-        Self { path, trouble, error: Some(error) }
+        Self { path, kind: trouble, error: Some(error) }
     }
 
     /// Returns the problem of pages that could not be mapped.
-    pub(super) fn of_pages(path: PathBuf, error: io::Error) -> Self {
+    pub(super) fn from_populate(path: PathBuf, error: io::Error) -> Self {
         // The kernel returns EFAULT where a read would have raised SIGBUS.
         match error.raw_os_error() {
-            Some(libc::EFAULT) => Self { path, trouble: Trouble::Shrank, error: None },
-            _ => Self { path, trouble: Trouble::Failed, error: Some(error) },
+            Some(libc::EFAULT) => Self { path, kind: ProblemKind::Shrank, error: None },
+            _ => Self { path, kind: ProblemKind::Failed, error: Some(error) },
         }
     }
 }

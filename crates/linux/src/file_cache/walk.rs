@@ -11,12 +11,12 @@ use std::vec;
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
 
-use super::open::OpenFile;
-use super::problem::Problem;
+use super::open_file::OpenFile;
+use super::problem::FileProblem;
 
 /// The object at a path.
 #[derive(Debug)]
-pub enum Found {
+pub enum WalkEntry {
     /// A regular file.
     File(OpenFile),
     /// An empty regular file.
@@ -24,45 +24,45 @@ pub enum Found {
     /// A symbolic link, a device, a pipe, a socket.
     Other,
     /// An object that could not be opened.
-    Left(Problem),
+    Skipped(FileProblem),
 }
 
 /// Walks directories without following symbolic links, and opens one file after another. A file
 /// with several names, or below several of the paths, is found once. The walk holds one descriptor
 /// for each level of directories, and a few words for each file.
-pub struct Walk {
-    named: vec::IntoIter<PathBuf>,
-    levels: Vec<Level>,
+pub struct FileWalk {
+    roots: vec::IntoIter<PathBuf>,
+    levels: Vec<OpenDirectory>,
     seen: BTreeSet<(u64, u64)>,
 }
 
-struct Level {
+struct OpenDirectory {
     path: PathBuf,
     entries: Dir,
 }
 
-impl fmt::Debug for Walk {
+impl fmt::Debug for FileWalk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Walk").field("named", &self.named).finish_non_exhaustive()
+        f.debug_struct("Walk").field("named", &self.roots).finish_non_exhaustive()
     }
 }
 
-impl Walk {
+impl FileWalk {
     /// Returns a walk of these files and directories. A symbolic link among these paths is
     /// followed.
     pub fn new(paths: Vec<PathBuf>) -> Self {
-        Self { named: paths.into_iter(), levels: Vec::new(), seen: BTreeSet::new() }
+        Self { roots: paths.into_iter(), levels: Vec::new(), seen: BTreeSet::new() }
     }
 
     /// Reads the next entry of the innermost directory.
-    fn next_entry(&mut self) -> Option<Found> {
+    fn next_entry(&mut self) -> Option<WalkEntry> {
         let level = self.levels.last_mut()?;
         let entry = match level.entries.read() {
             None => {
                 self.levels.pop();
                 return None;
             }
-            Some(Err(error)) => return Some(left(&level.path, error.into())),
+            Some(Err(error)) => return Some(skipped(&level.path, error.into())),
             Some(Ok(entry)) => entry,
         };
         let name = entry.file_name().to_bytes();
@@ -75,33 +75,33 @@ impl Walk {
             Ok(folder) => visit(folder, name, &path, false, &mut self.seen),
             Err(error) => Err(error.into()),
         };
-        self.enter(path, visited)
+        self.handle(path, visited)
     }
 
-    fn enter(&mut self, path: PathBuf, visited: io::Result<Visited>) -> Option<Found> {
+    fn handle(&mut self, path: PathBuf, visited: io::Result<VisitedEntry>) -> Option<WalkEntry> {
         match visited {
-            Ok(Visited::Folder(entries)) => {
-                self.levels.push(Level { path, entries });
+            Ok(VisitedEntry::Directory(entries)) => {
+                self.levels.push(OpenDirectory { path, entries });
                 None
             }
-            Ok(Visited::File(file)) => Some(Found::File(file)),
-            Ok(Visited::Empty) => Some(Found::Empty),
-            Ok(Visited::Other) => Some(Found::Other),
-            Ok(Visited::Again) => None,
-            Err(error) => Some(left(&path, error)),
+            Ok(VisitedEntry::File(file)) => Some(WalkEntry::File(file)),
+            Ok(VisitedEntry::Empty) => Some(WalkEntry::Empty),
+            Ok(VisitedEntry::Other) => Some(WalkEntry::Other),
+            Ok(VisitedEntry::Duplicate) => None,
+            Err(error) => Some(skipped(&path, error)),
         }
     }
 }
 
-impl Iterator for Walk {
-    type Item = Found;
+impl Iterator for FileWalk {
+    type Item = WalkEntry;
 
-    fn next(&mut self) -> Option<Found> {
+    fn next(&mut self) -> Option<WalkEntry> {
         loop {
             let found = if self.levels.is_empty() {
-                let path = self.named.next()?;
+                let path = self.roots.next()?;
                 let visited = visit(CWD, &path, &path, true, &mut self.seen);
-                self.enter(path, visited)
+                self.handle(path, visited)
             } else {
                 self.next_entry()
             };
@@ -112,17 +112,17 @@ impl Iterator for Walk {
     }
 }
 
-fn left(path: &Path, error: io::Error) -> Found {
-    Found::Left(Problem::of(path.to_owned(), error))
+fn skipped(path: &Path, error: io::Error) -> WalkEntry {
+    WalkEntry::Skipped(FileProblem::from_io(path.to_owned(), error))
 }
 
-enum Visited {
-    Folder(Dir),
+enum VisitedEntry {
+    Directory(Dir),
     File(OpenFile),
     Empty,
     Other,
     /// The walk has found it before, under another name.
-    Again,
+    Duplicate,
 }
 
 /// Reads the status of the entry `name` of a directory, and opens it if it is a directory or a file
@@ -134,24 +134,25 @@ fn visit(
     path: &Path,
     follow: bool,
     seen: &mut BTreeSet<(u64, u64)>,
-) -> io::Result<Visited> {
+) -> io::Result<VisitedEntry> {
     let at = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
     let stat = statat(folder, name, at)?;
     let kind = FileType::from_raw_mode(stat.st_mode);
     if !matches!(kind, FileType::RegularFile | FileType::Directory) {
-        return Ok(Visited::Other);
+        return Ok(VisitedEntry::Other);
     }
     if !seen.insert((stat.st_dev, stat.st_ino)) {
-        return Ok(Visited::Again);
+        return Ok(VisitedEntry::Duplicate);
     }
     if kind == FileType::RegularFile && stat.st_size == 0 {
-        return Ok(Visited::Empty);
+        return Ok(VisitedEntry::Empty);
     }
     let link = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
     if kind == FileType::Directory {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | link;
         let folder = openat(folder, name, flags, Mode::empty())?;
-        return Ok(Visited::Folder(Dir::new(folder)?));
+        return Ok(VisitedEntry::Directory(Dir::new(folder)?));
     }
-    Ok(OpenFile::open(folder.as_fd(), name, path, link)?.map_or(Visited::Other, Visited::File))
+    Ok(OpenFile::open(folder.as_fd(), name, path, link)?
+        .map_or(VisitedEntry::Other, VisitedEntry::File))
 }

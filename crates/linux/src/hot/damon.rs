@@ -15,8 +15,8 @@
 //! DAMON runs (the kernel does not let them share), this module leaves it alone. A configuration
 //! that is switched off counts as left behind and is replaced.
 
+mod accumulated;
 mod files;
-mod looks;
 mod setup;
 #[cfg(test)]
 mod tests;
@@ -28,15 +28,15 @@ use std::time::{Duration, Instant};
 use nodeward_machine::{Error, Process, Result};
 use nodeward_model::Range;
 
-use super::{Obstacle, RegionAccess, still_there, wait};
-use files::{Files, Sysfs, number};
-use looks::{Looks, Region};
-use setup::{SCHEME, STATE, Setup};
+use super::{RegionAccess, Unavailability, check_running, wait};
+use accumulated::{AccumulatedRegions, DamonRegion};
+use files::{DamonFiles, DamonSysfs, number};
+use setup::{DamonSetup, SCHEME, STATE};
 
 /// The name of the operation in errors.
-const WHAT: &str = "watching with DAMON";
+const ACTION: &str = "watching with DAMON";
 /// Limit on the snapshots. It bounds the memory of the sum to some 10 MB.
-const LOOKS_MAX: u32 = 100;
+const SNAPSHOTS_MAX: u32 = 100;
 /// DAMON begins with ten regions and splits them every 100 ms. Nothing is read during this time, or
 /// during the first quarter of a shorter watch.
 const WARM_UP_MAX: Duration = Duration::from_secs(1);
@@ -50,21 +50,21 @@ const WARM_UP_MAX: Duration = Duration::from_secs(1);
 /// `Unsupported` if the kernel has no DAMON with files in sysfs, or another program uses it;
 /// `Denied`.
 pub fn probe(root: &Path) -> Result<()> {
-    examine(root).map_err(|obstacle| obstacle.error(WHAT))
+    check(root).map_err(|obstacle| obstacle.error(ACTION))
 }
 
 /// Checks as [`probe`] does, and returns the reason in parts.
-pub(crate) fn examine(root: &Path) -> std::result::Result<(), Obstacle> {
-    reserve(root).map(drop)
+pub(crate) fn check(root: &Path) -> std::result::Result<(), Unavailability> {
+    acquire(root).map(drop)
 }
 
 /// Reserves DAMON's files: no other nodeward uses them while the returned file is open. The kernel
 /// ends the reservation with the process, however it ends.
-fn reserve(root: &Path) -> std::result::Result<(Sysfs, File), Obstacle> {
-    let sysfs = Sysfs::below(root);
+fn acquire(root: &Path) -> std::result::Result<(DamonSysfs, File), Unavailability> {
+    let sysfs = DamonSysfs::below(root);
     let lock = sysfs.lock(root)?;
-    setup::refuse_if_in_use(&sysfs)?;
-    setup::refuse_beside_modules(root)?;
+    setup::check_unused(&sysfs)?;
+    setup::check_kernel_modules(root)?;
     Ok((sysfs, lock))
 }
 
@@ -80,47 +80,48 @@ pub fn watch(
     duration_ns: u64,
     stop: &dyn Fn() -> bool,
 ) -> Result<Vec<RegionAccess>> {
-    let (sysfs, _lock) = reserve(root).map_err(|obstacle| obstacle.error(WHAT))?;
+    let (sysfs, _lock) = acquire(root).map_err(|obstacle| obstacle.error(ACTION))?;
     watch_with(&sysfs, process, Duration::from_nanos(duration_ns), stop)
 }
 
 /// Watches as [`watch`] does, after the files were reserved.
 fn watch_with(
-    files: &dyn Files,
+    files: &dyn DamonFiles,
     process: &dyn Process,
     duration: Duration,
     stop: &dyn Fn() -> bool,
 ) -> Result<Vec<RegionAccess>> {
-    let setup = Setup::start(files, process.pid())
+    let setup = DamonSetup::start(files, process.pid())
         // A pid that is gone by now cannot be watched; the kernel's error may be another one.
-        .map_err(|error| still_there(process).err().unwrap_or(error))?;
+        .map_err(|error| check_running(process).err().unwrap_or(error))?;
     // The kernel looked up the pid in the meantime.
-    still_there(process)?;
-    let seen = look_on(files, process, duration, stop)?;
+    check_running(process)?;
+    let seen = collect(files, process, duration, stop)?;
     setup.end()?;
     Ok(seen)
 }
 
-fn look_on(
-    files: &dyn Files,
+fn collect(
+    files: &dyn DamonFiles,
     process: &dyn Process,
     duration: Duration,
     stop: &dyn Fn() -> bool,
 ) -> Result<Vec<RegionAccess>> {
     let intervals = Intervals::read(files)?;
-    let rest = intervals.aggregation.max(duration / LOOKS_MAX);
-    let (start, mut looks) = (Instant::now(), Looks::default());
+    let rest = intervals.aggregation.max(duration / SNAPSHOTS_MAX);
+    let (start, mut looks) = (Instant::now(), AccumulatedRegions::default());
     let mut next = start + WARM_UP_MAX.min(duration / 4);
     while !wait(next, process, stop)? {
-        let regions = look(files).map_err(|error| still_there(process).err().unwrap_or(error))?;
-        still_there(process)?;
+        let regions =
+            read_regions(files).map_err(|error| check_running(process).err().unwrap_or(error))?;
+        check_running(process)?;
         looks.add(&regions, intervals.samples);
         next = Instant::now() + rest;
         if next > start + duration {
             break;
         }
     }
-    Ok(looks.sum())
+    Ok(looks.regions())
 }
 
 /// The intervals of DAMON.
@@ -132,7 +133,7 @@ struct Intervals {
 }
 
 impl Intervals {
-    fn read(files: &dyn Files) -> Result<Self> {
+    fn read(files: &dyn DamonFiles) -> Result<Self> {
         let value = |name: &str| {
             number(files, &format!("{}/monitoring_attrs/intervals/{name}", setup::CONTEXT))
         };
@@ -143,23 +144,23 @@ impl Intervals {
 }
 
 /// Asks the kernel to list the regions at the end of an aggregation interval, and reads them.
-fn look(files: &dyn Files) -> Result<Vec<Region>> {
+fn read_regions(files: &dyn DamonFiles) -> Result<Vec<DamonRegion>> {
     let asked = files.write(STATE, "update_schemes_tried_regions");
     if asked.is_err() && !setup::is_on(files, 0) {
         return Err(Error::Unsupported {
-            what: WHAT,
-            why: "somebody else switched it off meanwhile; find out who uses DAMON here".into(),
+            action: ACTION,
+            reason: "somebody else switched it off meanwhile; find out who uses DAMON here".into(),
         });
     }
-    asked.map_err(|source| files.refused(STATE, source))?;
+    asked.map_err(|source| files.write_error(STATE, source))?;
     let folder = format!("{SCHEME}/tried_regions");
-    let names = files.list(&folder).map_err(|source| files.unreadable(&folder, source))?;
+    let names = files.list(&folder).map_err(|source| files.read_error(&folder, source))?;
     let regions = names.iter().filter(|name| name.parse::<u64>().is_ok());
-    regions.map(|name| region(files, &format!("{folder}/{name}"))).collect()
+    regions.map(|name| read_region(files, &format!("{folder}/{name}"))).collect()
 }
 
-fn region(files: &dyn Files, folder: &str) -> Result<Region> {
+fn read_region(files: &dyn DamonFiles, folder: &str) -> Result<DamonRegion> {
     let value = |name: &str| number(files, &format!("{folder}/{name}"));
     let range = Range::new(value("start")?, value("end")?);
-    Ok(Region { range, accesses: value("nr_accesses")? })
+    Ok(DamonRegion { range, accesses: value("nr_accesses")? })
 }

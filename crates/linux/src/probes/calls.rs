@@ -7,18 +7,19 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
-use super::{Finding, Role, State};
-use crate::advice::{Attempt, Situation};
-use crate::frames::Frames;
+use super::{CheckResult, CheckState, Role};
+use crate::confinement::{Confinement, PrivilegedAction};
+use crate::frames::FrameMap;
 use crate::hot;
-use crate::own::{Area, Backing};
+use crate::own_process::{AreaBacking, MappedArea};
 use crate::procfs::privileges::Capability;
 use crate::sys;
 
 /// Makes every call. The file of frame numbers is read below `root`.
-pub fn examine(root: &Path, situation: &Situation) -> Vec<Finding> {
+pub fn check_calls(root: &Path, situation: &Confinement) -> Vec<CheckResult> {
     let page_bytes = rustix::param::page_size();
-    let finding = |check, role, matters, state| Finding { check, role, matters, state };
+    let finding =
+        |check, role, matters, state| CheckResult { check, role, relevance: matters, state };
     vec![
         finding(
             "move-pages",
@@ -37,7 +38,7 @@ pub fn examine(root: &Path, situation: &Situation) -> Vec<Finding> {
             "shared-pages",
             Role::Helps,
             "pages that several processes map can be moved",
-            everyones(situation),
+            shared_pages(situation),
         ),
         finding(
             "frame-numbers",
@@ -50,47 +51,50 @@ pub fn examine(root: &Path, situation: &Situation) -> Vec<Finding> {
             "damon",
             Role::Helps,
             "memory that a process accesses can be found",
-            source(hot::damon::examine(root), "nobody uses it"),
+            hot_source(hot::damon::check(root), "nobody uses it"),
         ),
         finding(
             "soft-dirty",
             Role::Helps,
             "pages that a process writes can be found",
-            source(hot::written::examine(root), "found a page that we wrote"),
+            hot_source(hot::soft_dirty::check(root), "found a page that we wrote"),
         ),
     ]
 }
 
 /// Returns the state of a source of hot pages.
-fn source(answer: Result<(), hot::Obstacle>, seen: &str) -> State {
+fn hot_source(answer: Result<(), hot::Unavailability>, seen: &str) -> CheckState {
     match answer {
-        Ok(()) => State::works(seen),
-        Err(obstacle) => State::missing(obstacle.why, obstacle.fix),
+        Ok(()) => CheckState::works(seen),
+        Err(obstacle) => CheckState::missing(obstacle.reason, obstacle.fix),
     }
 }
 
 /// Moves a page of this process to the node where it is.
-fn own_page(page_bytes: usize, situation: &Situation) -> State {
+fn own_page(page_bytes: usize, situation: &Confinement) -> CheckState {
     match move_own_page(page_bytes) {
-        Ok(node) if node >= 0 => State::works(format!("moved a page of ours on node {node}")),
-        Ok(code) => State::unknown(format!("the kernel says {} of a page of ours", os(-code))),
-        Err(error) if is_refusal(&error) && situation.move_pages_filtered => {
-            State::missing("a seccomp filter refuses the call", situation.need(Attempt::Pages))
+        Ok(node) if node >= 0 => CheckState::works(format!("moved a page of ours on node {node}")),
+        Ok(code) => {
+            CheckState::unknown(format!("the kernel says {} of a page of ours", errno_text(-code)))
         }
+        Err(error) if is_refusal(&error) && situation.move_pages_filtered => CheckState::missing(
+            "a seccomp filter refuses the call",
+            situation.remedy(PrivilegedAction::Pages),
+        ),
         Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
             let fix = "boot a kernel with CONFIG_NUMA and CONFIG_MIGRATION";
-            State::missing("this kernel does not have the call", fix)
+            CheckState::missing("this kernel does not have the call", fix)
         }
         Err(error) if is_refusal(&error) => {
-            State::missing(error.to_string(), situation.need(Attempt::Pages))
+            CheckState::missing(error.to_string(), situation.remedy(PrivilegedAction::Pages))
         }
-        Err(error) => State::unknown(format!("move_pages failed: {error}")),
+        Err(error) => CheckState::unknown(format!("move_pages failed: {error}")),
     }
 }
 
 /// Returns the node of the page afterwards, or a negative error number.
 fn move_own_page(page_bytes: usize) -> io::Result<i32> {
-    let area = Area::map(page_bytes, Backing::Anonymous)?;
+    let area = MappedArea::map(page_bytes, AreaBacking::Anonymous)?;
     area.words()[0].store(1, Relaxed);
     let mut status = [-libc::EAGAIN];
     sys::query_pages(0, &[area.address()], &mut status)?;
@@ -101,13 +105,13 @@ fn move_own_page(page_bytes: usize) -> io::Result<i32> {
     Ok(status[0])
 }
 
-fn pidfd() -> State {
+fn pidfd() -> CheckState {
     match pidfd_open(getpid(), PidfdFlags::empty()) {
-        Ok(_) => State::works("opened one for ourselves"),
+        Ok(_) => CheckState::works("opened one for ourselves"),
         Err(rustix::io::Errno::NOSYS) => {
-            State::missing("this kernel does not have pidfd_open", "boot Linux 5.3 or later")
+            CheckState::missing("this kernel does not have pidfd_open", "boot Linux 5.3 or later")
         }
-        Err(error) => State::missing(
+        Err(error) => CheckState::missing(
             format!("pidfd_open failed: {error}"),
             "allow pidfd_open in the seccomp profile",
         ),
@@ -115,58 +119,60 @@ fn pidfd() -> State {
 }
 
 /// Queries process 1, which belongs to root.
-fn other_users(situation: &Situation) -> State {
+fn other_users(situation: &Confinement) -> CheckState {
     if std::process::id() == 1 {
-        return State::unknown("we are process 1 ourselves");
+        return CheckState::unknown("we are process 1 ourselves");
     }
     match sys::query_pages(1, &[], &mut []) {
-        Ok(()) => State::works("process 1 may be looked at"),
+        Ok(()) => CheckState::works("process 1 may be looked at"),
         Err(error) if is_refusal(&error) => {
             let why = "process 1 may not be looked at, so others may neither";
-            State::missing(why, situation.need(Attempt::Pages))
+            CheckState::missing(why, situation.remedy(PrivilegedAction::Pages))
         }
-        Err(error) => State::unknown(format!("asking about process 1 failed: {error}")),
+        Err(error) => CheckState::unknown(format!("asking about process 1 failed: {error}")),
     }
 }
 
 /// The kernel checks the privilege before it reads the pages, so a call without pages tests it.
-fn everyones(situation: &Situation) -> State {
+fn shared_pages(situation: &Confinement) -> CheckState {
     match sys::move_pages(0, &[], &[], &mut [], true) {
-        Ok(_) => State::works("CAP_SYS_NICE is honoured"),
-        Err(error) if is_refusal(&error) => State::missing(
+        Ok(_) => CheckState::works("CAP_SYS_NICE is honoured"),
+        Err(error) if is_refusal(&error) => CheckState::missing(
             "they stay behind: CAP_SYS_NICE is not honoured",
-            situation.need(Attempt::EveryonesPages),
+            situation.remedy(PrivilegedAction::SharedPages),
         ),
-        Err(error) => State::unknown(format!("move_pages failed: {error}")),
+        Err(error) => CheckState::unknown(format!("move_pages failed: {error}")),
     }
 }
 
-fn frames(root: &Path, page_bytes: usize, situation: &Situation) -> State {
-    if Frames::open(root, page_bytes as u64).is_some() {
-        return State::works("pagemap shows them");
+fn frames(root: &Path, page_bytes: usize, situation: &Confinement) -> CheckState {
+    if FrameMap::open(root, page_bytes as u64).is_some() {
+        return CheckState::works("pagemap shows them");
     }
-    if situation.status.holds(Capability::SysAdmin) && !situation.user_namespace {
-        return State::missing(
+    if situation.privileges.holds(Capability::SysAdmin) && !situation.user_namespace {
+        return CheckState::missing(
             "the kernel does not show which node a frame belongs to",
             "boot a kernel with CONFIG_MEMORY_HOTPLUG",
         );
     }
     let why = "pagemap hides them, so the kernel is asked about each page";
-    State::missing(why, situation.need(Attempt::FrameNumbers))
+    CheckState::missing(why, situation.remedy(PrivilegedAction::FrameNumbers))
 }
 
-fn scan() -> State {
+fn scan() -> CheckState {
     let file = match File::open("/proc/self/pagemap") {
         Ok(file) => file,
-        Err(error) => return State::unknown(format!("cannot open /proc/self/pagemap: {error}")),
+        Err(error) => {
+            return CheckState::unknown(format!("cannot open /proc/self/pagemap: {error}"));
+        }
     };
     let answer = sys::pagemap_scan_without_size(&file);
     match answer.raw_os_error() {
-        Some(libc::EINVAL) => State::works("the kernel knows PAGEMAP_SCAN"),
+        Some(libc::EINVAL) => CheckState::works("the kernel knows PAGEMAP_SCAN"),
         Some(libc::ENOTTY) => {
-            State::missing("the kernel does not know PAGEMAP_SCAN", "boot Linux 6.7 or later")
+            CheckState::missing("the kernel does not know PAGEMAP_SCAN", "boot Linux 6.7 or later")
         }
-        _ => State::unknown(format!("PAGEMAP_SCAN failed: {answer}")),
+        _ => CheckState::unknown(format!("PAGEMAP_SCAN failed: {answer}")),
     }
 }
 
@@ -174,6 +180,6 @@ fn is_refusal(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOSYS | libc::EACCES))
 }
 
-fn os(errno: i32) -> String {
+fn errno_text(errno: i32) -> String {
     io::Error::from_raw_os_error(errno).to_string()
 }

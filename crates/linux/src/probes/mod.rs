@@ -1,11 +1,11 @@
 //! Finds out by trying what works on this machine, for `nodeward doctor`.
 
 mod calls;
-mod surroundings;
+mod environment;
 
 use std::path::Path;
 
-use crate::advice::Situation;
+use crate::confinement::Confinement;
 
 /// The importance of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,36 +15,36 @@ pub enum Role {
     /// With it more pages are moved, or faster.
     Helps,
     /// Another part of this machine that helps or hinders moves.
-    Around,
+    Environment,
 }
 
 /// The result of a check. Sentences are fragments without a full stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum CheckState {
     /// It works, or is as it should be.
     Works(String),
     /// It does not work here.
     Missing {
         /// The observation.
-        why: String,
+        reason: String,
         /// The one change that makes it work.
         fix: String,
     },
     /// It is present and works against moves.
     Hinders {
         /// The observation.
-        why: String,
+        reason: String,
         /// The one change that ends it.
         fix: String,
     },
     /// The check found no answer.
     Unknown {
         /// The reason.
-        why: String,
+        reason: String,
     },
 }
 
-impl State {
+impl CheckState {
     /// Returns the name in output and JSON.
     pub fn name(&self) -> &'static str {
         match self {
@@ -56,10 +56,12 @@ impl State {
     }
 
     /// Returns the observation.
-    pub fn seen(&self) -> &str {
+    pub fn observation(&self) -> &str {
         match self {
             Self::Works(seen) => seen,
-            Self::Missing { why, .. } | Self::Hinders { why, .. } | Self::Unknown { why } => why,
+            Self::Missing { reason: why, .. }
+            | Self::Hinders { reason: why, .. }
+            | Self::Unknown { reason: why } => why,
         }
     }
 
@@ -76,42 +78,42 @@ impl State {
     }
 
     fn missing(why: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self::Missing { why: why.into(), fix: fix.into() }
+        Self::Missing { reason: why.into(), fix: fix.into() }
     }
 
     fn hinders(why: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self::Hinders { why: why.into(), fix: fix.into() }
+        Self::Hinders { reason: why.into(), fix: fix.into() }
     }
 
     fn unknown(why: impl Into<String>) -> Self {
-        Self::Unknown { why: why.into() }
+        Self::Unknown { reason: why.into() }
     }
 }
 
 /// One check and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct CheckResult {
     /// The name of the check: short, with dashes.
     pub check: &'static str,
     /// The importance of the check.
     pub role: Role,
     /// The reason of its importance.
-    pub matters: &'static str,
+    pub relevance: &'static str,
     /// The result.
-    pub state: State,
+    pub state: CheckState,
 }
 
 /// Runs all checks, with files under `root` (normally `/`). The system calls are made in any case.
 /// Changes nothing. Cost: some milliseconds.
-pub fn examine(root: &Path) -> Vec<Finding> {
-    let situation = Situation::find(root);
-    let mut findings = calls::examine(root, &situation);
-    findings.extend(surroundings::examine(root, &situation));
+pub fn check_all(root: &Path) -> Vec<CheckResult> {
+    let situation = Confinement::detect(root);
+    let mut findings = calls::check_calls(root, &situation);
+    findings.extend(environment::check_environment(root, &situation));
     findings
 }
 
 /// Returns true if everything that a move needs works.
-pub fn can_move(findings: &[Finding]) -> bool {
+pub fn can_move(findings: &[CheckResult]) -> bool {
     let needed = findings.iter().filter(|finding| finding.role == Role::Needed);
-    needed.map(|finding| &finding.state).all(|state| matches!(state, State::Works(_)))
+    needed.map(|finding| &finding.state).all(|state| matches!(state, CheckState::Works(_)))
 }

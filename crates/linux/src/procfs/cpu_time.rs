@@ -58,6 +58,6 @@ mod tests {
     #[test]
     fn the_real_file_has_the_cpu_that_we_run_on() {
         let times = read(Path::new("/")).unwrap();
-        assert!(times.contains_key(&crate::own::current_cpu()));
+        assert!(times.contains_key(&crate::own_process::current_cpu()));
     }
 }

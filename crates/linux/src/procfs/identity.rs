@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nodeward_machine::{Error, Result};
-use nodeward_model::{Identity, Pid};
+use nodeward_model::{Pid, ProcessIdentity};
 
 use super::stat;
 
@@ -12,31 +12,31 @@ use super::stat;
 ///
 /// # Errors
 /// `Gone` if it has exited; `Read` if its files may not be read.
-pub fn read(root: &Path, pid: Pid) -> Result<Identity> {
+pub fn read(root: &Path, pid: Pid) -> Result<ProcessIdentity> {
     let folder = root.join("proc").join(pid.to_string());
     let file = |name: &str| {
         let path = folder.join(name);
-        fs::read(&path).map_err(|source| failed(pid, path, source))
+        fs::read(&path).map_err(|source| file_error(pid, path, source))
     };
     let comm = file("comm")?;
     let started_ticks = stat::parse_start(&file("stat")?).ok_or_else(|| Error::Parse {
         path: folder.join("stat"),
         line: 1,
-        wanted: "PID (NAME) STATE and numbers".to_owned(),
+        expected: "PID (NAME) STATE and numbers".to_owned(),
     })?;
     let boot = root.join("proc/sys/kernel/random/boot_id");
-    let boot_id = fs::read_to_string(&boot).map_err(|source| failed(pid, boot, source))?;
-    Ok(Identity {
+    let boot_id = fs::read_to_string(&boot).map_err(|source| file_error(pid, boot, source))?;
+    Ok(ProcessIdentity {
         pid,
         name: comm.strip_suffix(b"\n").unwrap_or(&comm).into(),
-        boot: boot_id.trim_end().to_owned(),
+        boot_id: boot_id.trim_end().to_owned(),
         started_ticks,
         // Addresses of the stack, the program and the vdso, which each exec draws anew.
-        program: crc32fast::hash(&file("auxv")?),
+        auxv_checksum: crc32fast::hash(&file("auxv")?),
     })
 }
 
-fn failed(pid: Pid, path: PathBuf, source: std::io::Error) -> Error {
+fn file_error(pid: Pid, path: PathBuf, source: std::io::Error) -> Error {
     match source.raw_os_error() {
         Some(libc::ENOENT | libc::ESRCH) => Error::Gone(pid),
         _ => Error::Read { path, source },
@@ -47,11 +47,11 @@ fn failed(pid: Pid, path: PathBuf, source: std::io::Error) -> Error {
 mod tests {
     use std::process::{Command, Stdio};
 
-    use crate::patience::wait_until;
+    use crate::test_wait::wait_until;
 
     use super::*;
 
-    fn identity(pid: u32) -> Identity {
+    fn identity(pid: u32) -> ProcessIdentity {
         read(Path::new("/"), Pid::new(pid).unwrap()).unwrap()
     }
 
@@ -64,7 +64,10 @@ mod tests {
         let other = identity(child.id());
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(!us.is_same(&Identity { pid: us.pid, ..other }), "the same pid is not enough");
+        assert!(
+            !us.is_same(&ProcessIdentity { pid: us.pid, ..other }),
+            "the same pid is not enough"
+        );
         let gone = read(Path::new("/"), Pid::new(Pid::LIMIT).unwrap());
         assert!(gone.is_err_and(|error| error.is_gone()));
     }

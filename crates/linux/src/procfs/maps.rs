@@ -15,13 +15,13 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Vec<Mapping>> {
     let wrong = |index| Error::Parse {
         path: path.to_owned(),
         line: index + 1,
-        wanted: "START-END PERMISSIONS OFFSET DEVICE INODE [NAME]".to_owned(),
+        expected: "START-END PERMISSIONS OFFSET DEVICE INODE [NAME]".to_owned(),
     };
     let mut mappings = Vec::new();
     let mut told_to = 0;
     for (index, line) in lines(bytes).enumerate() {
         let (range, mapping) = mapping(line).ok_or_else(|| wrong(index))?;
-        let rest = untold(range, &mut told_to);
+        let rest = unlisted_part(range, &mut told_to);
         mappings.extend(rest.zip(mapping).map(|(range, mapping)| Mapping { range, ..mapping }));
     }
     Ok(mappings)
@@ -30,7 +30,7 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Vec<Mapping>> {
 /// Returns the part of a line's range that earlier lines did not cover. The kernel writes such a
 /// file page by page, and the process may map and unmap in between: a mapping that was listed may
 /// have been merged with the next one, and is then listed again from its beginning.
-pub fn untold(range: Range, told_to: &mut u64) -> Option<Range> {
+pub fn unlisted_part(range: Range, told_to: &mut u64) -> Option<Range> {
     let rest = Range::new(range.start.max(*told_to), range.end);
     *told_to = range.end.max(*told_to);
     (!rest.is_empty()).then_some(rest)

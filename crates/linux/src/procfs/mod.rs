@@ -24,6 +24,6 @@ pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Parses bytes with blanks around them, such as a number; `None` if they are invalid.
-pub(crate) fn said<T: FromStr>(bytes: &[u8]) -> Option<T> {
+pub(crate) fn parse_trimmed<T: FromStr>(bytes: &[u8]) -> Option<T> {
     bytes.trim_ascii().to_str().ok()?.parse().ok()
 }

@@ -7,7 +7,7 @@ use super::lines;
 
 /// The policy of one mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy<'a> {
+pub struct MappingPolicy<'a> {
     /// The first address of the mapping.
     pub start: u64,
     /// The policy as the kernel writes it: `bind:0-1`, `prefer=static:1`, `weighted
@@ -19,28 +19,28 @@ pub struct Policy<'a> {
 /// Policy names of two words; no other name has a blank.
 const TWO_WORDS: [&str; 2] = ["weighted interleave", "prefer (many)"];
 
-impl Policy<'_> {
+impl MappingPolicy<'_> {
     /// Returns true if the policy chooses nodes. `default` and `local` only state the kernel's
     /// default: memory is allocated where the thread runs.
-    pub fn binds(&self) -> bool {
+    pub fn is_explicit(&self) -> bool {
         let name = self.text.split(['=', ':']).next().unwrap_or_default();
         !["default", "local"].contains(&name)
     }
 }
 
 /// Parses lines `ADDRESS POLICY [NAME=VALUE...]`; other lines are ignored.
-pub fn policies(bytes: &[u8]) -> Vec<Policy<'_>> {
+pub fn policies(bytes: &[u8]) -> Vec<MappingPolicy<'_>> {
     lines(bytes).filter_map(policy).collect()
 }
 
-fn policy(line: &[u8]) -> Option<Policy<'_>> {
+fn policy(line: &[u8]) -> Option<MappingPolicy<'_>> {
     let (start, rest) = line.split_once_str(" ")?;
     let start = u64::from_str_radix(start.to_str().ok()?, 16).ok()?;
     let two = TWO_WORDS.iter().find(|name| rest.starts_with(name.as_bytes()));
     let name = two.map_or(0, |name| name.len());
     let length = name + rest[name..].find(" ").unwrap_or(rest.len() - name);
     let text = rest[..length].to_str().ok()?; // a name may stand behind it, which may be no text
-    Some(Policy { start, text }).filter(|policy| !policy.text.is_empty())
+    Some(MappingPolicy { start, text }).filter(|policy| !policy.text.is_empty())
 }
 
 #[cfg(test)]
@@ -53,7 +53,7 @@ mod tests {
     fn read(text: &str) -> Vec<(u64, &str, bool)> {
         policies(text.as_bytes())
             .iter()
-            .map(|policy| (policy.start, policy.text, policy.binds()))
+            .map(|policy| (policy.start, policy.text, policy.is_explicit()))
             .collect()
     }
 
@@ -96,7 +96,7 @@ mod tests {
                 let line = [beginning.as_bytes(), &bytes].concat();
                 let first = policies(&line).into_iter().next();
                 let expected = format!("{name}:{nodes}");
-                prop_assert_eq!(first, Some(Policy { start, text: &expected }));
+                prop_assert_eq!(first, Some(MappingPolicy { start, text: &expected }));
             }
         }
     }

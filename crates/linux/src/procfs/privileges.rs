@@ -26,7 +26,7 @@ pub struct Privileges {
     /// The effective capabilities, one bit each.
     pub effective: u64,
     /// True if a seccomp filter checks its system calls; `None` on kernels without seccomp.
-    pub filtered: Option<bool>,
+    pub seccomp_filtered: Option<bool>,
     /// The nodes that its cpuset allows; `None` on kernels without cpusets.
     pub memory_nodes: Option<Nodemask>,
     /// The CPUs of its affinity.
@@ -63,7 +63,7 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Privileges> {
         let wrong = |wanted: &str| Error::Parse {
             path: path.to_owned(),
             line: index + 1,
-            wanted: wanted.to_owned(),
+            expected: wanted.to_owned(),
         };
         match name {
             "CapEff" => {
@@ -71,7 +71,7 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Privileges> {
                 privileges.effective = bits.map_err(|_| wrong("CapEff: and hexadecimal digits"))?;
                 complete = true;
             }
-            "Seccomp" => privileges.filtered = Some(value == "2"),
+            "Seccomp" => privileges.seccomp_filtered = Some(value == "2"),
             "Mems_allowed_list" => {
                 let nodes = value.parse().map_err(|_| wrong("Mems_allowed_list: and nodes"))?;
                 privileges.memory_nodes = Some(nodes);
@@ -86,7 +86,7 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Privileges> {
     let missing = || Error::Parse {
         path: path.to_owned(),
         line: lines(bytes).count() + 1,
-        wanted: "a line CapEff:".to_owned(),
+        expected: "a line CapEff:".to_owned(),
     };
     complete.then_some(privileges).ok_or_else(missing)
 }
@@ -102,7 +102,7 @@ mod tests {
                     Mems_allowed:\tf\nMems_allowed_list:\t0-1,3\n";
         let privileges = parse(text.as_bytes(), Path::new("status")).unwrap();
         assert!(privileges.holds(Capability::SysNice) && !privileges.holds(Capability::SysAdmin));
-        assert_eq!(privileges.filtered, Some(true));
+        assert_eq!(privileges.seccomp_filtered, Some(true));
         assert_eq!(privileges.memory_nodes.unwrap().to_string(), "0-1,3");
     }
 
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn gaps_and_errors_differ() {
         let bare = parse(b"CapEff:\t0\n", Path::new("status")).unwrap();
-        assert_eq!((bare.filtered, bare.memory_nodes), (None, None));
+        assert_eq!((bare.seccomp_filtered, bare.memory_nodes), (None, None));
         for (text, place) in [("Name:\tx\n", "status:2"), ("\nCapEff:\tz\n", "status:2")] {
             let error = parse(text.as_bytes(), Path::new("status")).unwrap_err().to_string();
             assert!(error.starts_with(place), "{error}");

@@ -4,7 +4,7 @@
 use bstr::ByteSlice as _;
 use nodeward_model::Range;
 
-use super::maps::{addresses, untold};
+use super::maps::{addresses, unlisted_part};
 use super::{lines, status};
 
 /// Returns the page size in bytes of each mapping, in ascending order. Other lines are ignored. The
@@ -16,7 +16,7 @@ pub fn page_sizes(bytes: &[u8]) -> PageSizes {
         if let Some(size) = line.strip_prefix(b"KernelPageSize:") {
             sizes.extend(range.zip(status::kibibytes(size)));
         } else if let Some(of) = line.split_once_str(" ").and_then(|(word, _)| addresses(word)) {
-            range = untold(of, &mut told_to);
+            range = unlisted_part(of, &mut told_to);
         }
     }
     PageSizes(sizes)

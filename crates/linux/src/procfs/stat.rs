@@ -5,19 +5,19 @@ use bstr::ByteSlice as _;
 use nodeward_model::CpuId;
 use nodeward_model::mask::Id;
 
-use super::said;
+use super::parse_trimmed;
 
 /// The fields of the file that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stat {
+pub struct TaskStat {
     /// The state: `R` runs or waits for a CPU, `S` and `D` sleep, `Z` has exited.
     pub state: char,
     /// The kernel's flags.
-    pub flags: Flags,
+    pub flags: TaskFlags,
     /// CPU time in user and kernel mode, in clock ticks.
     pub cpu_time_ticks: u64,
     /// CPU time of the children that exited and were waited for, in clock ticks.
-    pub children_time_ticks: u64,
+    pub children_cpu_time_ticks: u64,
     /// The number of threads of its process.
     pub threads: usize,
     /// The start time, in clock ticks after the boot.
@@ -31,7 +31,7 @@ pub struct Stat {
 }
 
 /// Parses the bytes of a stat file; names need not be UTF-8. `None` if it is invalid.
-pub fn parse(bytes: &[u8]) -> Option<Stat> {
+pub fn parse(bytes: &[u8]) -> Option<TaskStat> {
     let end = bytes.iter().rposition(|&byte| byte == b')')?;
     let mut words = bytes[end + 1..].split(|&byte| byte == b' ').skip(1);
     let state = char::from(*words.next()?.first()?);
@@ -40,11 +40,11 @@ pub fn parse(bytes: &[u8]) -> Option<Stat> {
     for (number, word) in (4..40).zip(words) {
         fields[number] = digits(word);
         if number == 39 {
-            return Some(Stat {
+            return Some(TaskStat {
                 state,
-                flags: Flags(fields[9]),
+                flags: TaskFlags(fields[9]),
                 cpu_time_ticks: fields[14].saturating_add(fields[15]),
-                children_time_ticks: fields[16].saturating_add(fields[17]),
+                children_cpu_time_ticks: fields[16].saturating_add(fields[17]),
                 threads: usize::try_from(fields[20]).unwrap_or(usize::MAX),
                 started_ticks: fields[22],
                 has_memory: fields[23] > 0,
@@ -71,20 +71,20 @@ pub fn name(bytes: &[u8]) -> Option<&[u8]> {
 
 /// Parses the CPU time in user mode and in kernel mode, in clock ticks; `None` if the text is not a
 /// stat file. The file of a process has the time of all its threads.
-pub fn parse_modes(text: &[u8]) -> Option<(u64, u64)> {
+pub fn parse_cpu_times(text: &[u8]) -> Option<(u64, u64)> {
     Some((field(text, 14)?, field(text, 15)?))
 }
 
 /// Parses the same times of the children that exited and were waited for.
-pub fn parse_modes_of_ended_children(text: &[u8]) -> Option<(u64, u64)> {
+pub fn parse_children_cpu_times(text: &[u8]) -> Option<(u64, u64)> {
     Some((field(text, 16)?, field(text, 17)?))
 }
 
 /// The kernel's flags of a thread (`PF_*` in include/linux/sched.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flags(u64);
+pub struct TaskFlags(u64);
 
-impl Flags {
+impl TaskFlags {
     /// Parses the flags of a stat file; `None` if it is invalid.
     pub fn parse(text: &[u8]) -> Option<Self> {
         field(text, 9).map(Self)
@@ -110,7 +110,7 @@ pub fn parse_start(text: &[u8]) -> Option<u64> {
 /// fields are counted from the last bracket; the first one after it is field 3.
 fn field(text: &[u8], number: usize) -> Option<u64> {
     let (_, rest) = text.rsplit_once_str(")")?;
-    said(rest.fields_with(char::is_whitespace).nth(number - 3)?)
+    parse_trimmed(rest.fields_with(char::is_whitespace).nth(number - 3)?)
 }
 
 /// Parses the CPU time and the time waiting for a CPU, both in nanoseconds, from the text of a
@@ -134,11 +134,11 @@ mod tests {
         let fields: Vec<String> = (4..=39).map(|n| n.to_string()).collect();
         let text = format!("77 (a) R (b) S {}\n", fields.join(" "));
         let text = text.as_bytes();
-        let stat = Stat {
+        let stat = TaskStat {
             state: 'S',
-            flags: Flags(9),
+            flags: TaskFlags(9),
             cpu_time_ticks: 14 + 15,
-            children_time_ticks: 16 + 17,
+            children_cpu_time_ticks: 16 + 17,
             threads: 20,
             started_ticks: 22,
             has_memory: true,
@@ -148,8 +148,8 @@ mod tests {
         assert_eq!(parse(text), Some(stat));
         assert_eq!(name(text), Some(&b"a) R (b"[..]));
         assert_eq!(parse_start(text), Some(22));
-        assert_eq!(parse_modes(text), Some((14, 15)));
-        assert_eq!(parse_modes_of_ended_children(text), Some((16, 17)));
+        assert_eq!(parse_cpu_times(text), Some((14, 15)));
+        assert_eq!(parse_children_cpu_times(text), Some((16, 17)));
         assert_eq!(parse(b"77 (a) S 1 2"), None);
     }
 
@@ -171,14 +171,15 @@ mod tests {
 
     #[test]
     fn flags_are_those_of_the_kernel() {
-        let flags =
-            |number: u64| Flags::parse(format!("2 (a ) b) S 0 0 0 0 -1 {number} 0 0").as_bytes());
+        let flags = |number: u64| {
+            TaskFlags::parse(format!("2 (a ) b) S 0 0 0 0 -1 {number} 0 0").as_bytes())
+        };
         assert!(flags(0x0020_8040).unwrap().is_kernel_thread());
         assert!(flags(0x0040_0004).unwrap().is_exiting());
         let plain = flags(0x0040_0100).unwrap();
         assert!(!plain.is_kernel_thread() && !plain.is_exiting());
         for odd in ["", "2 (x)", "2 (x) S 0", "2 x S 0 0 0 0 -1 4", "2 (x) S 0 0 0 0 -1 four"] {
-            assert_eq!(Flags::parse(odd.as_bytes()), None, "{odd}");
+            assert_eq!(TaskFlags::parse(odd.as_bytes()), None, "{odd}");
         }
     }
 

@@ -3,7 +3,7 @@
 use bstr::ByteSlice as _;
 use nodeward_model::{Name, Nodemask};
 
-use super::{lines, said};
+use super::{lines, parse_trimmed};
 
 /// The fields of the file that are used; a field that the kernel does not write is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Status {
 impl Status {
     /// Returns the bytes of memory that is not a mapped file; all memory on kernels that do not
     /// tell the kinds apart (before 4.5).
-    pub fn own_bytes(&self) -> u64 {
+    pub fn non_file_bytes(&self) -> u64 {
         let own = self.rss_anon_bytes.map(|anon| anon + self.rss_shmem_bytes.unwrap_or(0));
         own.or(self.rss_bytes).unwrap_or(0) + self.hugetlb_bytes.unwrap_or(0)
     }
@@ -43,9 +43,11 @@ pub fn parse(bytes: &[u8]) -> Status {
     let mut status = Status::default();
     for (key, value) in lines(bytes).filter_map(|line| line.split_once_str(":")) {
         match key {
-            b"Name" => status.name = as_given(value.strip_prefix(b"\t").unwrap_or(value)),
-            b"Uid" => status.user = value.fields_with(char::is_whitespace).nth(1).and_then(said),
-            b"Mems_allowed_list" => status.memory_nodes = said(value),
+            b"Name" => status.name = unescape_name(value.strip_prefix(b"\t").unwrap_or(value)),
+            b"Uid" => {
+                status.user = value.fields_with(char::is_whitespace).nth(1).and_then(parse_trimmed);
+            }
+            b"Mems_allowed_list" => status.memory_nodes = parse_trimmed(value),
             b"VmRSS" => status.rss_bytes = kibibytes(value),
             b"RssAnon" => status.rss_anon_bytes = kibibytes(value),
             b"RssShmem" => status.rss_shmem_bytes = kibibytes(value),
@@ -58,12 +60,12 @@ pub fn parse(bytes: &[u8]) -> Status {
 
 /// Parses `  100 kB` to bytes.
 pub(super) fn kibibytes(value: &[u8]) -> Option<u64> {
-    said::<u64>(value.trim_ascii().strip_suffix(b"kB")?)?.checked_mul(1024)
+    parse_trimmed::<u64>(value.trim_ascii().strip_suffix(b"kB")?)?.checked_mul(1024)
 }
 
 /// Decodes a name: in this file, and in no other, the kernel writes a line feed as `\n` and a
 /// backslash as two.
-fn as_given(escaped: &[u8]) -> Name {
+fn unescape_name(escaped: &[u8]) -> Name {
     let mut name = Vec::with_capacity(escaped.len());
     let mut rest = escaped.iter();
     while let Some(&byte) = rest.next() {
@@ -94,7 +96,7 @@ mod tests {
         assert_eq!(status.name, "a:b c");
         assert_eq!(status.user, Some(2), "the second of four is the effective one");
         assert_eq!(status.memory_nodes.as_ref().unwrap().to_string(), "0-1,3");
-        assert_eq!(status.own_bytes(), (60 + 10 + 2048) * 1024);
+        assert_eq!(status.non_file_bytes(), (60 + 10 + 2048) * 1024);
         assert!(status.has_memory());
     }
 
@@ -121,6 +123,6 @@ mod tests {
     #[test]
     fn a_kernel_thread_has_no_memory() {
         let status = parse(b"Name:\tkswapd0\nState:\tS (sleeping)\nThreads:\t1\n");
-        assert!(!status.has_memory() && status.own_bytes() == 0);
+        assert!(!status.has_memory() && status.non_file_bytes() == 0);
     }
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use nodeward_machine::{Error, Result};
-use nodeward_model::{NodeId, Room};
+use nodeward_model::{NodeHeadroom, NodeId};
 
 /// Returns the headroom of every node with memory.
-pub fn rooms(root: &Path) -> Result<BTreeMap<NodeId, Room>> {
+pub fn headroom(root: &Path) -> Result<BTreeMap<NodeId, NodeHeadroom>> {
     let path = root.join("proc/zoneinfo");
     match std::fs::read_to_string(&path) {
         Ok(text) => Ok(parse(&text)),
@@ -19,9 +19,9 @@ pub fn rooms(root: &Path) -> Result<BTreeMap<NodeId, Room>> {
 /// reclaims (`high` is the highest), then `protection: (N, ...)`: pages kept for allocations that
 /// can use no other zone. The first zone of a node that has pages also has the counts of the whole
 /// node.
-fn parse(text: &str) -> BTreeMap<NodeId, Room> {
-    let mut rooms: BTreeMap<NodeId, Room> = BTreeMap::new();
-    let mut room = &mut Room::default();
+fn parse(text: &str) -> BTreeMap<NodeId, NodeHeadroom> {
+    let mut rooms: BTreeMap<NodeId, NodeHeadroom> = BTreeMap::new();
+    let mut room = &mut NodeHeadroom::default();
     let (mut free, mut high) = (0, 0);
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("Node ") {
@@ -31,7 +31,7 @@ fn parse(text: &str) -> BTreeMap<NodeId, Room> {
         }
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         match words[..] {
-            ["nr_inactive_file", pages] => room.cold_pages += number(pages),
+            ["nr_inactive_file", pages] => room.inactive_file_pages += number(pages),
             ["pages", "free", pages] => free = number(pages),
             ["high", pages] => high = number(pages),
             ["protection:", ref kept @ ..] => {
@@ -90,16 +90,19 @@ Node 1, zone    DMA32
 ";
 
     #[test]
-    fn what_is_kept_free_is_no_room() {
+    fn what_is_reserved_is_no_headroom() {
         let rooms = parse(TEXT);
         let free_pages = (3776 - 284 - 936) + (236_420 - 18_085);
-        assert_eq!(rooms[&NodeId(0)], Room { free_pages, cold_pages: 1000 });
-        assert_eq!(rooms[&NodeId(1)], Room { free_pages: 0, cold_pages: 20 });
+        assert_eq!(rooms[&NodeId(0)], NodeHeadroom { free_pages, inactive_file_pages: 1000 });
+        assert_eq!(rooms[&NodeId(1)], NodeHeadroom { free_pages: 0, inactive_file_pages: 20 });
     }
 
     #[test]
     fn this_kernel_writes_it_so() {
-        let rooms = rooms(Path::new("/")).unwrap();
-        assert!(rooms.values().any(|room| room.free_pages + room.cold_pages > 0), "{rooms:?}");
+        let rooms = headroom(Path::new("/")).unwrap();
+        assert!(
+            rooms.values().any(|room| room.free_pages + room.inactive_file_pages > 0),
+            "{rooms:?}"
+        );
     }
 }

@@ -9,9 +9,9 @@ use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-/// The memory of an [`Area`].
+/// The memory of an [`MappedArea`].
 #[derive(Clone, Copy, Debug)]
-pub enum Backing<'fd> {
+pub enum AreaBacking<'fd> {
     /// Private anonymous memory.
     Anonymous,
     /// Anonymous memory that children of fork(2) share.
@@ -28,9 +28,9 @@ pub enum Backing<'fd> {
     SharedFile(BorrowedFd<'fd>),
 }
 
-/// The advice to the kernel about an [`Area`].
+/// The advice to the kernel about an [`MappedArea`].
 #[derive(Clone, Copy, Debug)]
-pub enum Usage {
+pub enum AreaAdvice {
     /// Transparent huge pages are wanted.
     HugePages,
     /// Transparent huge pages are not wanted.
@@ -44,29 +44,29 @@ pub enum Usage {
 
 /// A readable and writable mapping of this process, unmapped when the value is dropped.
 #[derive(Debug)]
-pub struct Area {
+pub struct MappedArea {
     start: NonNull<c_void>,
     bytes: usize,
-    ours_alone: bool,
+    is_private_anonymous: bool,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread, and its content is reached only
 // through atomics.
-unsafe impl Send for Area {}
+unsafe impl Send for MappedArea {}
 // SAFETY: as above; no method changes the two fields.
-unsafe impl Sync for Area {}
+unsafe impl Sync for MappedArea {}
 
-impl Area {
+impl MappedArea {
     /// Maps memory. `bytes` must be a multiple of the page size of the backing, and above zero.
-    pub fn map(bytes: usize, backing: Backing<'_>) -> io::Result<Self> {
+    pub fn map(bytes: usize, backing: AreaBacking<'_>) -> io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let (flags, file) = match backing {
-            Backing::Anonymous => (MapFlags::PRIVATE, None),
-            Backing::SharedAnonymous => (MapFlags::SHARED, None),
-            Backing::Huge => (MapFlags::PRIVATE | MapFlags::HUGETLB, None),
-            Backing::SharedHuge => (MapFlags::SHARED | MapFlags::HUGETLB, None),
-            Backing::PrivateFile(file) => (MapFlags::PRIVATE, Some(file)),
-            Backing::SharedFile(file) => (MapFlags::SHARED, Some(file)),
+            AreaBacking::Anonymous => (MapFlags::PRIVATE, None),
+            AreaBacking::SharedAnonymous => (MapFlags::SHARED, None),
+            AreaBacking::Huge => (MapFlags::PRIVATE | MapFlags::HUGETLB, None),
+            AreaBacking::SharedHuge => (MapFlags::SHARED | MapFlags::HUGETLB, None),
+            AreaBacking::PrivateFile(file) => (MapFlags::PRIVATE, Some(file)),
+            AreaBacking::SharedFile(file) => (MapFlags::SHARED, Some(file)),
         };
         let start = match file {
             // SAFETY: without MAP_FIXED the kernel chooses unused addresses.
@@ -76,8 +76,8 @@ impl Area {
             Some(fd) => unsafe { rustix::mm::mmap(ptr::null_mut(), bytes, access, flags, fd, 0) },
         }?;
         let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
-        let ours_alone = matches!(backing, Backing::Anonymous | Backing::Huge);
-        Ok(Self { start, bytes, ours_alone })
+        let ours_alone = matches!(backing, AreaBacking::Anonymous | AreaBacking::Huge);
+        Ok(Self { start, bytes, is_private_anonymous: ours_alone })
     }
 
     /// Returns the first address.
@@ -102,7 +102,7 @@ impl Area {
     /// Returns the content for exclusive access; `None` for memory that files or other processes
     /// can change.
     pub fn content_mut(&mut self) -> Option<&mut [u8]> {
-        if !self.ours_alone {
+        if !self.is_private_anonymous {
             return None;
         }
         // SAFETY: the mapping is readable, writable and `bytes` long until `self` is dropped; it is
@@ -114,7 +114,7 @@ impl Area {
     }
 
     /// Advises the kernel about the use of the area.
-    pub fn advise(&self, usage: Usage) -> io::Result<()> {
+    pub fn advise(&self, usage: AreaAdvice) -> io::Result<()> {
         self.advise_part(0..self.bytes, usage)
     }
 
@@ -122,15 +122,15 @@ impl Area {
     ///
     /// # Errors
     /// `InvalidInput` if the part is not inside; EINVAL if it does not begin at a page.
-    pub fn advise_part(&self, part: Range<usize>, usage: Usage) -> io::Result<()> {
+    pub fn advise_part(&self, part: Range<usize>, usage: AreaAdvice) -> io::Result<()> {
         if part.start > part.end || part.end > self.bytes {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let advice = match usage {
-            Usage::HugePages => Advice::LinuxHugepage,
-            Usage::BasePages => Advice::LinuxNoHugepage,
-            Usage::Mergeable => Advice::LinuxMergeable,
-            Usage::Discard => Advice::LinuxDontNeed,
+            AreaAdvice::HugePages => Advice::LinuxHugepage,
+            AreaAdvice::BasePages => Advice::LinuxNoHugepage,
+            AreaAdvice::Mergeable => Advice::LinuxMergeable,
+            AreaAdvice::Discard => Advice::LinuxDontNeed,
         };
         let start = self.start.as_ptr().wrapping_byte_add(part.start);
         // SAFETY: the range is inside this mapping; at worst its pages read as zero afterwards,
@@ -145,7 +145,7 @@ impl Area {
     }
 }
 
-impl Drop for Area {
+impl Drop for MappedArea {
     fn drop(&mut self) {
         // SAFETY: `map` made this mapping, no other code unmaps it, and no borrow of it is left. A
         // failure (too many mappings while splitting one) leaves it mapped, which is harmless.

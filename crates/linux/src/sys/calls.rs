@@ -10,7 +10,7 @@ const PAGE_WORDS: usize = 512;
 
 /// A system call that fills words or reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carry {
+pub enum TransferCall {
     /// read(2).
     Read,
     /// write(2).
@@ -26,7 +26,7 @@ pub enum Carry {
 }
 
 /// Makes a system call that fills `words` or reads them; returns the transferred bytes.
-pub fn carry(fd: BorrowedFd<'_>, words: &[AtomicU64], how: Carry) -> io::Result<usize> {
+pub fn transfer(fd: BorrowedFd<'_>, words: &[AtomicU64], how: TransferCall) -> io::Result<usize> {
     let (fd, start, bytes) = (fd.as_raw_fd(), address(words), size_of_val(words));
     // Direct I/O needs whole blocks.
     let (one, two) = words.split_at(words.len() / 2 / PAGE_WORDS * PAGE_WORDS);
@@ -36,17 +36,17 @@ pub fn carry(fd: BorrowedFd<'_>, words: &[AtomicU64], how: Carry) -> io::Result<
     let done = match how {
         // SAFETY: the kernel writes at most `bytes` there; every bit pattern is a u64, and users
         // of atomics expect that others write.
-        Carry::Read => unsafe { libc::read(fd, start, bytes) },
+        TransferCall::Read => unsafe { libc::read(fd, start, bytes) },
         // SAFETY: the kernel reads `bytes` there, which are the words.
-        Carry::Write => unsafe { libc::write(fd, start, bytes) },
+        TransferCall::Write => unsafe { libc::write(fd, start, bytes) },
         // SAFETY: two iovecs are passed and two are counted; they cover exactly `words`.
-        Carry::ReadAt(at) => unsafe { libc::preadv(fd, parts, 2, at.cast_signed()) },
+        TransferCall::ReadAt(at) => unsafe { libc::preadv(fd, parts, 2, at.cast_signed()) },
         // SAFETY: as above.
-        Carry::WriteAt(at) => unsafe { libc::pwritev(fd, parts, 2, at.cast_signed()) },
+        TransferCall::WriteAt(at) => unsafe { libc::pwritev(fd, parts, 2, at.cast_signed()) },
         // SAFETY: as for read.
-        Carry::Receive => unsafe { libc::recv(fd, start, bytes, libc::MSG_WAITALL) },
+        TransferCall::Receive => unsafe { libc::recv(fd, start, bytes, libc::MSG_WAITALL) },
         // SAFETY: as for write.
-        Carry::Send => unsafe { libc::send(fd, start, bytes, libc::MSG_NOSIGNAL) },
+        TransferCall::Send => unsafe { libc::send(fd, start, bytes, libc::MSG_NOSIGNAL) },
     };
     usize::try_from(done).map_err(|_| io::Error::last_os_error())
 }

@@ -2,26 +2,26 @@
 //! Arguments are slices, results are owned values, and the functions make no decisions.
 
 mod area;
-mod cached;
+mod cachestat;
 mod calls;
-mod hold;
-mod meddle;
+mod memory_change;
 pub mod mempolicy;
 mod pages;
+mod pin;
 mod probes;
 mod scan;
 mod sched;
 mod thread;
 mod view;
 
-pub use area::{Area, Backing, Usage};
-pub use cached::count_cached;
-pub use calls::{Carry, carry, futex_wait, futex_wake, merge_equal_pages};
-pub use hold::{read_into, register_buffer, ring, unregister_buffers, vmsplice};
-pub use meddle::{Meddling, meddle};
+pub use area::{AreaAdvice, AreaBacking, MappedArea};
+pub use cachestat::count_cached;
+pub use calls::{TransferCall, futex_wait, futex_wake, merge_equal_pages, transfer};
+pub use memory_change::{MemoryChange, change_memory};
 pub use pages::{move_pages, query_pages};
+pub use pin::{read_into, register_buffer, setup_ring, unregister_buffers, vmsplice};
 pub use probes::{move_pages_with_unknown_flag, pagemap_scan_without_size};
-pub use scan::{PageRegion, Wanted, scan_pages};
+pub use scan::{PageCategory, PageRegion, scan_pages};
 pub use sched::{affinity, process_time_ns, set_affinity};
 pub use thread::{
     ask_for_long_slices, disable_huge_pages, fork_and_run, fork_idle, huge_pages_are_disabled,

@@ -41,7 +41,7 @@ const PAGEMAP_SCAN: libc::Ioctl =
 
 /// The pages that are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum PageCategory {
     /// Pages in memory or in swap.
     Populated,
     /// Populated pages whose soft-dirty bit, or that of their mapping, is set.
@@ -55,15 +55,15 @@ pub enum Wanted {
 /// the kernel has scanned. An interrupted call is an error (EINTR) and may be repeated.
 pub fn scan_pages(
     pagemap: BorrowedFd<'_>,
-    wanted: Wanted,
+    wanted: PageCategory,
     (start, end): (u64, u64),
     pages_max: u64,
     regions: &mut [PageRegion],
 ) -> io::Result<(usize, u64)> {
     let all_of = match wanted {
-        Wanted::Populated => 0,
-        Wanted::SoftDirty => PAGE_IS_SOFT_DIRTY,
-        Wanted::Huge => PAGE_IS_HUGE,
+        PageCategory::Populated => 0,
+        PageCategory::SoftDirty => PAGE_IS_SOFT_DIRTY,
+        PageCategory::Huge => PAGE_IS_HUGE,
     };
     let mut argument = ScanArgument {
         size: size_of::<ScanArgument>() as u64,

@@ -116,7 +116,7 @@ impl FileView {
     /// mapping.
     fn part(&self, range: Range) -> io::Result<(*mut c_void, usize)> {
         let all = self.range();
-        let within = all.and(range).ok_or(io::ErrorKind::InvalidInput)?;
+        let within = all.intersection(range).ok_or(io::ErrorKind::InvalidInput)?;
         let size = |bytes: u64| usize::try_from(bytes).map_err(io::Error::other);
         let start = self.start.as_ptr().wrapping_byte_add(size(within.start - all.start)?);
         Ok((start, size(within.bytes())?))

@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use nodeward_files::{For, make_directory, write};
+use nodeward_files::{Visibility, make_directory, write};
 
 use super::{CPU_DIR, NODE_DIR};
 
@@ -120,7 +120,7 @@ fn write_file(root: &Path, file: Option<(&str, String)>) -> Result<(), CaptureEr
     let Some((path, content)) = file else { return Ok(()) };
     let path = root.join(path);
     let dir = path.parent().unwrap_or(root);
-    make_directory(dir, For::Everyone)
-        .and_then(|()| write(&path, content, For::Everyone))
+    make_directory(dir, Visibility::Everyone)
+        .and_then(|()| write(&path, content, Visibility::Everyone))
         .map_err(|source| CaptureError::Write { path, source })
 }

@@ -8,21 +8,25 @@ use nodeward_machine::Result;
 use nodeward_model::topology::{Cache, CacheKind, Core, Node};
 use nodeward_model::{CpuId, Cpumask, NodeId};
 
-use super::files::{Buffer, Dir, File};
+use super::files::{Dir, ReadBuffer, SysfsFile};
 
 /// The number of CPUs from which a second thread pays off.
 const CPUS_FOR_TWO_READERS: usize = 64;
 
-type Found = (Vec<Core>, Vec<Cache>);
+type CoresAndCaches = (Vec<Core>, Vec<Cache>);
 
 /// The CPUs of one node, or the CPUs of no node.
-type Share = (Option<NodeId>, Cpumask);
+type NodeCpus = (Option<NodeId>, Cpumask);
 
 /// Returns all cores and caches of the online CPUs.
-pub(super) fn read(dir: &Dir, online: &Cpumask, nodes: &BTreeMap<NodeId, Node>) -> Result<Found> {
-    let shares = shares(online, nodes);
+pub(super) fn read(
+    dir: &Dir,
+    online: &Cpumask,
+    nodes: &BTreeMap<NodeId, Node>,
+) -> Result<CoresAndCaches> {
+    let shares = node_cpus(online, nodes);
     let (mut cores, mut caches) = if online.len() < CPUS_FOR_TWO_READERS {
-        read_shares(dir, &shares)?
+        read_nodes(dir, &shares)?
     } else {
         read_by_two(dir, shares)?
     };
@@ -34,28 +38,28 @@ pub(super) fn read(dir: &Dir, online: &Cpumask, nodes: &BTreeMap<NodeId, Node>) 
     Ok((cores, caches))
 }
 
-fn shares(online: &Cpumask, nodes: &BTreeMap<NodeId, Node>) -> Vec<Share> {
-    let mut homeless = online.clone();
+fn node_cpus(online: &Cpumask, nodes: &BTreeMap<NodeId, Node>) -> Vec<NodeCpus> {
+    let mut without_node = online.clone();
     let mut shares = Vec::new();
     for (&id, node) in nodes {
-        homeless = homeless.without(&node.cpus);
+        without_node = without_node.without(&node.cpus);
         shares.push((Some(id), node.cpus.and(online)));
     }
-    shares.push((None, homeless));
+    shares.push((None, without_node));
     shares.retain(|(_, cpus)| !cpus.is_empty());
     shares
 }
 
 /// Gives every second node to each of two threads: threads of a core and sharers of most caches
 /// stay together.
-fn read_by_two(dir: &Dir, shares: Vec<Share>) -> Result<Found> {
+fn read_by_two(dir: &Dir, shares: Vec<NodeCpus>) -> Result<CoresAndCaches> {
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for (position, share) in shares.into_iter().enumerate() {
         if position % 2 == 0 { ours.push(share) } else { theirs.push(share) }
     }
     let (ours, theirs) = thread::scope(|scope| {
-        let other = scope.spawn(|| read_shares(dir, &theirs));
-        let ours = read_shares(dir, &ours);
+        let other = scope.spawn(|| read_nodes(dir, &theirs));
+        let ours = read_nodes(dir, &ours);
         let theirs = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         (ours, theirs)
     });
@@ -65,8 +69,8 @@ fn read_by_two(dir: &Dir, shares: Vec<Share>) -> Result<Found> {
     Ok((cores, caches))
 }
 
-fn read_shares(dir: &Dir, shares: &[Share]) -> Result<Found> {
-    let mut reader = Reader::new(dir);
+fn read_nodes(dir: &Dir, shares: &[NodeCpus]) -> Result<CoresAndCaches> {
+    let mut reader = CpuReader::new(dir);
     for (node, cpus) in shares {
         for cpu in cpus.iter() {
             reader.core(cpu, *node)?;
@@ -76,9 +80,9 @@ fn read_shares(dir: &Dir, shares: &[Share]) -> Result<Found> {
     Ok((reader.cores, reader.caches))
 }
 
-struct Reader<'a> {
+struct CpuReader<'a> {
     dir: &'a Dir,
-    buffer: Buffer,
+    buffer: ReadBuffer,
     name: String,
     cores: Vec<Core>,
     in_cores: Cpumask,
@@ -86,28 +90,28 @@ struct Reader<'a> {
     /// For each cache index the CPUs whose cache of that index was read.
     covered: Vec<Cpumask>,
     /// For each cache index the shape of the last cache.
-    shapes: Vec<Option<Shape>>,
+    cache_shapes: Vec<Option<CacheShape>>,
     packages: Vec<(Cpumask, Option<u32>)>,
 }
 
 #[derive(Clone, Copy)]
-struct Shape {
+struct CacheShape {
     size_bytes: Option<u64>,
     level: u32,
     kind: CacheKind,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> CpuReader<'a> {
     fn new(dir: &'a Dir) -> Self {
         Self {
             dir,
-            buffer: Buffer::default(),
+            buffer: ReadBuffer::default(),
             name: String::new(),
             cores: Vec::new(),
             in_cores: Cpumask::new(),
             caches: Vec::new(),
             covered: Vec::new(),
-            shapes: Vec::new(),
+            cache_shapes: Vec::new(),
             packages: Vec::new(),
         }
     }
@@ -171,7 +175,7 @@ impl<'a> Reader<'a> {
             Some(file) => Some(cache_bytes(&file)?),
             None => None,
         };
-        let Some(Shape { level, kind, .. }) = self.shape(cpu, index, size_bytes)? else {
+        let Some(CacheShape { level, kind, .. }) = self.cache_shape(cpu, index, size_bytes)? else {
             return Ok(None);
         };
         let mut cpus = match self.cache_file(cpu, index, "shared_cpu_list")? {
@@ -185,13 +189,13 @@ impl<'a> Reader<'a> {
     /// Returns level and kind. Caches of one index and one size are taken to be alike, so they are
     /// read once on a machine with equal cores, and at each change of the size on one with several
     /// kinds of cores.
-    fn shape(
+    fn cache_shape(
         &mut self,
         cpu: CpuId,
         index: usize,
         size_bytes: Option<u64>,
-    ) -> Result<Option<Shape>> {
-        let known = self.shapes.get(index).copied().flatten();
+    ) -> Result<Option<CacheShape>> {
+        let known = self.cache_shapes.get(index).copied().flatten();
         if known.is_some_and(|shape| size_bytes.is_some() && shape.size_bytes == size_bytes) {
             return Ok(known);
         }
@@ -201,19 +205,24 @@ impl<'a> Reader<'a> {
             Some(file) => cache_kind(&file)?,
             None => CacheKind::Unified,
         };
-        let shape = Shape { size_bytes, level, kind };
-        if self.shapes.len() <= index {
-            self.shapes.resize(index + 1, None);
+        let shape = CacheShape { size_bytes, level, kind };
+        if self.cache_shapes.len() <= index {
+            self.cache_shapes.resize(index + 1, None);
         }
-        self.shapes[index] = Some(shape);
+        self.cache_shapes[index] = Some(shape);
         Ok(Some(shape))
     }
 
-    fn cache_file(&mut self, cpu: CpuId, index: usize, field: &str) -> Result<Option<File<'_>>> {
+    fn cache_file(
+        &mut self,
+        cpu: CpuId,
+        index: usize,
+        field: &str,
+    ) -> Result<Option<SysfsFile<'_>>> {
         self.file(format_args!("cpu{cpu}/cache/index{index}/{field}"))
     }
 
-    fn file(&mut self, name: std::fmt::Arguments<'_>) -> Result<Option<File<'_>>> {
+    fn file(&mut self, name: std::fmt::Arguments<'_>) -> Result<Option<SysfsFile<'_>>> {
         self.name.clear();
         // Writing into a String cannot fail.
         let _ = self.name.write_fmt(name);
@@ -221,7 +230,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn cache_kind(file: &File<'_>) -> Result<CacheKind> {
+fn cache_kind(file: &SysfsFile<'_>) -> Result<CacheKind> {
     match file.text.trim() {
         "Data" => Ok(CacheKind::Data),
         "Instruction" => Ok(CacheKind::Instruction),
@@ -231,7 +240,7 @@ fn cache_kind(file: &File<'_>) -> Result<CacheKind> {
 }
 
 /// Parses a size as the kernel prints it: `32768K`.
-fn cache_bytes(file: &File<'_>) -> Result<u64> {
+fn cache_bytes(file: &SysfsFile<'_>) -> Result<u64> {
     let kib = file.text.trim().strip_suffix('K').and_then(|kib| kib.parse::<u64>().ok());
     let bytes = kib.and_then(|kib| kib.checked_mul(1024));
     bytes.ok_or_else(|| file.unexpected("a size in KiB such as 32768K"))

@@ -41,8 +41,8 @@ impl Dir {
     pub(super) fn read<'a>(
         &'a self,
         name: &'a str,
-        buffer: &'a mut Buffer,
-    ) -> Result<Option<File<'a>>> {
+        buffer: &'a mut ReadBuffer,
+    ) -> Result<Option<SysfsFile<'a>>> {
         match self.fill(name, buffer) {
             Ok(length) => self.text(name, &buffer.bytes[..length]).map(Some),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
@@ -51,12 +51,16 @@ impl Dir {
     }
 
     /// Returns the text of a file that every kernel has.
-    pub(super) fn require<'a>(&'a self, name: &'a str, buffer: &'a mut Buffer) -> Result<File<'a>> {
+    pub(super) fn require<'a>(
+        &'a self,
+        name: &'a str,
+        buffer: &'a mut ReadBuffer,
+    ) -> Result<SysfsFile<'a>> {
         let missing = || self.unreadable(name, Errno::NOENT);
         self.read(name, buffer)?.ok_or_else(missing)
     }
 
-    fn fill(&self, name: &str, buffer: &mut Buffer) -> rustix::io::Result<usize> {
+    fn fill(&self, name: &str, buffer: &mut ReadBuffer) -> rustix::io::Result<usize> {
         let file = openat(&self.fd, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         let mut length = 0;
         loop {
@@ -72,12 +76,12 @@ impl Dir {
         }
     }
 
-    fn text<'a>(&'a self, name: &'a str, bytes: &'a [u8]) -> Result<File<'a>> {
+    fn text<'a>(&'a self, name: &'a str, bytes: &'a [u8]) -> Result<SysfsFile<'a>> {
         match std::str::from_utf8(bytes) {
-            Ok(text) => Ok(File { dir: self, name, text }),
+            Ok(text) => Ok(SysfsFile { dir: self, name, text }),
             Err(_) => {
                 let found = String::from_utf8_lossy(bytes);
-                Err(File { dir: self, name, text: &found }.unexpected("text in UTF-8"))
+                Err(SysfsFile { dir: self, name, text: &found }.unexpected("text in UTF-8"))
             }
         }
     }
@@ -92,24 +96,24 @@ fn is_missing(error: &io::Error) -> bool {
 }
 
 /// A buffer for one file.
-pub(super) struct Buffer {
+pub(super) struct ReadBuffer {
     bytes: Vec<u8>,
 }
 
-impl Default for Buffer {
+impl Default for ReadBuffer {
     fn default() -> Self {
         Self { bytes: vec![0; 8192] } // sysfs files are one page at most; meminfo is smaller
     }
 }
 
 /// The text of one file, with its name for errors.
-pub(super) struct File<'a> {
+pub(super) struct SysfsFile<'a> {
     dir: &'a Dir,
     name: &'a str,
     pub(super) text: &'a str,
 }
 
-impl File<'_> {
+impl SysfsFile<'_> {
     pub(super) fn list<T: Id>(&self) -> Result<Mask<T>> {
         self.text.parse().map_err(|_| self.unexpected("a list such as 0-3,8"))
     }
@@ -128,12 +132,12 @@ impl File<'_> {
         Error::Parse {
             path: self.dir.path.join(self.name),
             line,
-            wanted: format!("{wanted}, found '{}'", found.chars().take(80).collect::<String>()),
+            expected: format!("{wanted}, found '{}'", found.chars().take(80).collect::<String>()),
         }
     }
 }
 
-impl fmt::Debug for File<'_> {
+impl fmt::Debug for SysfsFile<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}: {:?}", self.dir.path.escaped(), self.name, self.text)
     }

@@ -8,14 +8,14 @@ use nodeward_machine::Result;
 use nodeward_model::topology::{Distances, HugePool, Node};
 use nodeward_model::{Cpumask, NodeId, Nodemask};
 
-use super::files::{Buffer, Dir, File};
+use super::files::{Dir, ReadBuffer, SysfsFile};
 
-type Nodes = BTreeMap<NodeId, Node>;
+type NodesById = BTreeMap<NodeId, Node>;
 
 /// Returns all online nodes, and their distances if every one of them reports them.
-pub(super) fn read(dir: &Dir, buffer: &mut Buffer) -> Result<(Nodes, Option<Distances>)> {
+pub(super) fn read(dir: &Dir, buffer: &mut ReadBuffer) -> Result<(NodesById, Option<Distances>)> {
     let online: Nodemask = dir.require("online", buffer)?.list()?;
-    let mut nodes = Nodes::new();
+    let mut nodes = NodesById::new();
     let mut rows = Vec::new();
     for id in online.iter() {
         nodes.insert(id, node(dir, id, buffer)?);
@@ -26,17 +26,21 @@ pub(super) fn read(dir: &Dir, buffer: &mut Buffer) -> Result<(Nodes, Option<Dist
 }
 
 /// Returns the one node of a kernel without NUMA: all CPUs and all memory.
-pub(super) fn single(root: &Path, cpus: &Cpumask, buffer: &mut Buffer) -> Result<Nodes> {
+pub(super) fn single_node(
+    root: &Path,
+    cpus: &Cpumask,
+    buffer: &mut ReadBuffer,
+) -> Result<NodesById> {
     let mut node = Node { cpus: cpus.clone(), ..Node::default() };
     if let Some(proc) = Dir::open_if_present(root.join("proc"))?
         && let Some(file) = proc.read("meminfo", buffer)?
     {
         (node.memory_bytes, node.free_bytes) = memory(&file)?;
     }
-    Ok(Nodes::from([(NodeId(0), node)]))
+    Ok(NodesById::from([(NodeId(0), node)]))
 }
 
-fn node(dir: &Dir, id: NodeId, buffer: &mut Buffer) -> Result<Node> {
+fn node(dir: &Dir, id: NodeId, buffer: &mut ReadBuffer) -> Result<Node> {
     let cpus = dir.require(&format!("node{id}/cpulist"), buffer)?.list()?;
     let (memory_bytes, free_bytes) = match dir.read(&format!("node{id}/meminfo"), buffer)? {
         Some(file) => memory(&file)?,
@@ -46,7 +50,7 @@ fn node(dir: &Dir, id: NodeId, buffer: &mut Buffer) -> Result<Node> {
 }
 
 /// Returns the bytes that are free on a node.
-pub(super) fn free_bytes(dir: &Dir, id: NodeId, buffer: &mut Buffer) -> Result<u64> {
+pub(super) fn free_bytes(dir: &Dir, id: NodeId, buffer: &mut ReadBuffer) -> Result<u64> {
     let name = format!("node{id}/meminfo");
     let file = dir.require(&name, buffer)?;
     memory(&file)?.1.ok_or_else(|| file.unexpected_at(1, "a line with MemFree:"))
@@ -54,11 +58,11 @@ pub(super) fn free_bytes(dir: &Dir, id: NodeId, buffer: &mut Buffer) -> Result<u
 
 /// Parses total and free bytes from lines such as `Node 0 MemTotal:  4680484 kB`, with or without
 /// the node.
-fn memory(file: &File<'_>) -> Result<(Option<u64>, Option<u64>)> {
+fn memory(file: &SysfsFile<'_>) -> Result<(Option<u64>, Option<u64>)> {
     Ok((memory_field(file, "MemTotal:")?, memory_field(file, "MemFree:")?))
 }
 
-fn memory_field(file: &File<'_>, name: &str) -> Result<Option<u64>> {
+fn memory_field(file: &SysfsFile<'_>, name: &str) -> Result<Option<u64>> {
     for (index, line) in file.text.lines().enumerate() {
         if let Some((_, value)) = line.split_once(name) {
             let kib = value.trim().strip_suffix(" kB").and_then(|kib| kib.trim().parse().ok());
@@ -74,7 +78,7 @@ fn distance_row(
     dir: &Dir,
     id: NodeId,
     count: usize,
-    buffer: &mut Buffer,
+    buffer: &mut ReadBuffer,
 ) -> Result<Option<Vec<u32>>> {
     let name = format!("node{id}/distance");
     let Some(file) = dir.read(&name, buffer)? else { return Ok(None) };
@@ -86,7 +90,7 @@ fn distance_row(
     }
 }
 
-fn huge_pools(dir: &Dir, id: NodeId, buffer: &mut Buffer) -> Result<Vec<HugePool>> {
+fn huge_pools(dir: &Dir, id: NodeId, buffer: &mut ReadBuffer) -> Result<Vec<HugePool>> {
     let mut pools = Vec::new();
     for kib in pool_sizes_kib(&dir.path().join(format!("node{id}/hugepages"))) {
         let pool = format!("node{id}/hugepages/hugepages-{kib}kB");
@@ -99,7 +103,7 @@ fn huge_pools(dir: &Dir, id: NodeId, buffer: &mut Buffer) -> Result<Vec<HugePool
     Ok(pools)
 }
 
-fn pages(dir: &Dir, name: &str, buffer: &mut Buffer) -> Result<Option<u64>> {
+fn pages(dir: &Dir, name: &str, buffer: &mut ReadBuffer) -> Result<Option<u64>> {
     dir.read(name, buffer)?.map(|file| file.number()).transpose()
 }
 

@@ -12,43 +12,43 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Descriptors that are left for all other uses.
-const OTHERS: u64 = 512;
+const RESERVED_DESCRIPTORS: u64 = 512;
 /// Limit on the files that stay open: the kernel keeps some 6 KiB for each.
-const KEPT_MAX: u64 = 8192;
+const OPEN_FILES_MAX: u64 = 8192;
 
 /// The number of further files that may stay open.
 #[derive(Debug)]
-pub struct Shelf(AtomicUsize);
+pub struct OpenFileBudget(AtomicUsize);
 
-impl Shelf {
+impl OpenFileBudget {
     /// Returns a limit of `places` files.
-    pub fn of(places: usize) -> Arc<Self> {
+    pub fn new(places: usize) -> Arc<Self> {
         Arc::new(Self(AtomicUsize::new(places)))
     }
 
     /// Returns the limit of this process (RLIMIT_NOFILE, raised as far as permitted), less other
     /// uses.
-    pub fn within_limits() -> Arc<Self> {
+    pub fn from_rlimit() -> Arc<Self> {
         let limit = getrlimit(Resource::Nofile);
         let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
         // If that is refused, fewer files stay open: slower, never wrong.
         setrlimit(Resource::Nofile, raised).ok();
         let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        Self::of(most.saturating_sub(OTHERS).min(KEPT_MAX) as usize)
+        Self::new(most.saturating_sub(RESERVED_DESCRIPTORS).min(OPEN_FILES_MAX) as usize)
     }
 
-    fn take(self: &Arc<Self>) -> Option<Place> {
+    fn acquire(self: &Arc<Self>) -> Option<OpenFileSlot> {
         let one_less = |places: usize| places.checked_sub(1);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).ok()?;
-        Some(Place(Arc::clone(self)))
+        Some(OpenFileSlot(Arc::clone(self)))
     }
 }
 
 /// The right to keep one file open.
 #[derive(Debug)]
-struct Place(Arc<Shelf>);
+struct OpenFileSlot(Arc<OpenFileBudget>);
 
-impl Drop for Place {
+impl Drop for OpenFileSlot {
     fn drop(&mut self) {
         self.0.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -56,37 +56,37 @@ impl Drop for Place {
 
 /// A file that stays open if the limit permits it.
 #[derive(Debug, Default)]
-pub struct Kept(Option<(File, Place)>);
+pub struct CachedFile(Option<(File, OpenFileSlot)>);
 
-impl Kept {
+impl CachedFile {
     /// Reads all of the file. `path` is called only if it is not open.
     pub fn read<'b>(
         &mut self,
         path: impl FnOnce() -> PathBuf,
-        shelf: &Arc<Shelf>,
-        buffer: &'b mut Buffer,
+        shelf: &Arc<OpenFileBudget>,
+        buffer: &'b mut FileBuffer,
     ) -> io::Result<&'b [u8]> {
         if let Some((file, _)) = &self.0 {
             return buffer.fill(file);
         }
         let file = File::open(path())?;
         let length = buffer.fill(&file)?.len();
-        self.0 = shelf.take().map(|place| (file, place));
+        self.0 = shelf.acquire().map(|place| (file, place));
         Ok(&buffer.0[..length])
     }
 }
 
 /// A buffer for one file.
 #[derive(Debug)]
-pub struct Buffer(Vec<u8>);
+pub struct FileBuffer(Vec<u8>);
 
-impl Default for Buffer {
+impl Default for FileBuffer {
     fn default() -> Self {
         Self(vec![0; 8192])
     }
 }
 
-impl Buffer {
+impl FileBuffer {
     /// Reads all of a file that is opened for this read only.
     pub fn read_once(&mut self, path: PathBuf) -> io::Result<&[u8]> {
         self.fill(&File::open(path)?)
@@ -120,12 +120,12 @@ mod tests {
 
     /// Goal: files stay open up to the limit, and return their place when they are dropped.
     #[test]
-    fn a_shelf_has_so_many_places() {
+    fn a_budget_has_so_many_slots() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, "first").unwrap();
-        let (shelf, mut buffer) = (Shelf::of(1), Buffer::default());
-        let (mut one, mut two) = (Kept::default(), Kept::default());
+        let (shelf, mut buffer) = (OpenFileBudget::new(1), FileBuffer::default());
+        let (mut one, mut two) = (CachedFile::default(), CachedFile::default());
         for kept in [&mut one, &mut two] {
             assert_eq!(kept.read(|| path.clone(), &shelf, &mut buffer).unwrap(), b"first");
         }
@@ -147,6 +147,6 @@ mod tests {
         let path = folder.path().join("file");
         let text: Vec<u8> = (0..100_000_u32).map(|n| n as u8).collect();
         std::fs::write(&path, &text).unwrap();
-        assert_eq!(Buffer::default().read_once(path).unwrap(), text);
+        assert_eq!(FileBuffer::default().read_once(path).unwrap(), text);
     }
 }

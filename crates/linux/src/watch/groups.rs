@@ -4,53 +4,53 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::files::Kept;
-use super::tools::Tools;
+use super::context::WatchContext;
+use super::files::CachedFile;
 use crate::cgroup::MemoryGroups;
 
 /// The groups by their paths in the hierarchy (version 2).
 #[derive(Debug, Default)]
-pub struct Groups {
+pub struct CgroupStates {
     mounts: Option<MemoryGroups>,
-    known: BTreeMap<Arc<PathBuf>, Group>,
+    states: BTreeMap<Arc<PathBuf>, CgroupState>,
 }
 
 #[derive(Debug, Default)]
-struct Group {
-    events: Kept,
-    look: u64,
+struct CgroupState {
+    events: CachedFile,
+    snapshot_number: u64,
     frozen: bool,
 }
 
-impl Groups {
+impl CgroupStates {
     /// Finds the mounted hierarchies.
-    pub fn find(tools: &Tools) -> Self {
-        Self { mounts: MemoryGroups::find(&tools.root).ok(), known: BTreeMap::new() }
+    pub fn find(tools: &WatchContext) -> Self {
+        Self { mounts: MemoryGroups::find(&tools.root).ok(), states: BTreeMap::new() }
     }
 
     /// Returns true if a group is frozen, by itself or by an ancestor. Cost: one file for each
     /// group and sample.
-    pub fn is_frozen(&mut self, path: &Arc<PathBuf>, tools: &mut Tools) -> bool {
+    pub fn is_frozen(&mut self, path: &Arc<PathBuf>, tools: &mut WatchContext) -> bool {
         let Some(mounts) = &self.mounts else { return false };
-        let group = self.known.entry(Arc::clone(path)).or_default();
-        if group.look == tools.look {
+        let group = self.states.entry(Arc::clone(path)).or_default();
+        if group.snapshot_number == tools.snapshot_number {
             return group.frozen;
         }
-        group.look = tools.look;
+        group.snapshot_number = tools.snapshot_number;
         let file = || mounts.folder_v2_of(path).unwrap_or_default().join("cgroup.events");
-        let bytes = group.events.read(file, &tools.shelf, &mut tools.buffer);
+        let bytes = group.events.read(file, &tools.open_files, &mut tools.buffer);
         // The root group has no such file; nor has a removed group, whose name may be used again.
         let failed = bytes.is_err();
         group.frozen = bytes.is_ok_and(|bytes| has_line(bytes, b"frozen 1"));
         if failed {
-            group.events = Kept::default();
+            group.events = CachedFile::default();
         }
         group.frozen
     }
 
     /// Drops groups that were not queried in this sample.
-    pub fn end(&mut self, look: u64) {
-        self.known.retain(|_, group| group.look == look);
+    pub fn forget_unused(&mut self, look: u64) {
+        self.states.retain(|_, group| group.snapshot_number == look);
     }
 }
 

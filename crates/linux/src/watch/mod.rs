@@ -7,78 +7,78 @@
 //! samples. A process that ran costs one file, and one for each thread; a thread that ran costs
 //! another one.
 
+mod context;
 mod files;
 mod groups;
 mod nodes;
+mod permissions;
 mod process;
-mod rights;
+mod selection;
 mod stalls;
 #[cfg(test)]
 mod tests;
 mod threads;
-mod tools;
 mod traffic;
-mod wanted;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use nodeward_machine::{Result, Watch};
-use nodeward_model::{Glance, Nodemask, Pid, ProcessGlance, Wanted};
+use nodeward_machine::{ProcessWatch, Result};
+use nodeward_model::{MachineSnapshot, Nodemask, Pid, ProcessFilter, ProcessSnapshot};
 
-use self::files::Shelf;
-use self::groups::Groups;
-use self::nodes::Nodes;
-use self::process::{First, Watched};
-use self::rights::Rights;
-use self::stalls::Stalls;
-use self::tools::{Kernel, Tools};
-use self::traffic::Traffic;
-use self::wanted::Choice;
+use self::context::{RealCalls, WatchContext};
+use self::files::OpenFileBudget;
+use self::groups::CgroupStates;
+use self::nodes::NodeCounters;
+use self::permissions::WatchPermissions;
+use self::process::{FirstRead, ProcessRecord};
+use self::selection::ProcessSelection;
+use self::stalls::PressureStalls;
+use self::traffic::MemoryTraffic;
 
 /// A process that starts during the watch is read when it is met again, or once it has used this
 /// much CPU time: one that exits soon costs nothing.
-const YOUNG_NS: u64 = 100_000_000;
+const NEW_PROCESS_CPU_NS: u64 = 100_000_000;
 
 /// A process that used less CPU time since its threads were read counts as one that did not run. A
 /// program that polls for something uses that much, and the placement of its time slices does not
 /// matter.
-const SLIGHT_NS: u64 = 2_000_000;
+const IDLE_CPU_NS_MAX: u64 = 2_000_000;
 
 /// A watch of this kernel's processes.
 pub struct LinuxWatch {
-    choice: Choice,
-    tools: Tools,
-    groups: Groups,
-    nodes: Nodes,
-    traffic: Traffic,
-    stalls: Stalls,
-    known: BTreeMap<Pid, Known>,
-    slight_ns: u64,
+    selection: ProcessSelection,
+    context: WatchContext,
+    groups: CgroupStates,
+    nodes: NodeCounters,
+    traffic: MemoryTraffic,
+    stalls: PressureStalls,
+    known: BTreeMap<Pid, KnownPid>,
+    idle_cpu_ns_max: u64,
     started: Instant,
 }
 
 /// A pid that was met.
-struct Known {
+struct KnownPid {
     cpu_time_ns: u64,
     /// Its CPU time when its threads were read.
-    looked_at_ns: u64,
-    what: What,
+    read_at_cpu_ns: u64,
+    kind: PidKind,
 }
 
 /// The state of a pid.
-enum What {
+enum PidKind {
     /// It did not exist at the last sample.
-    Young,
+    New,
     /// It has no memory: a kernel thread, or a process that has exited.
-    Nothing,
+    NoMemory,
     /// It is not selected.
-    Stranger,
+    Unselected,
     /// This process may not read it or act on it; the privilege that would help.
     Denied(String),
     /// It is watched.
-    Process(Box<Watched>),
+    Process(Box<ProcessRecord>),
 }
 
 impl LinuxWatch {
@@ -86,136 +86,147 @@ impl LinuxWatch {
     ///
     /// # Errors
     /// If a named control group does not exist.
-    pub fn begin(wanted: &Wanted, started: Instant) -> Result<Self> {
+    pub fn begin(wanted: &ProcessFilter, started: Instant) -> Result<Self> {
         let root = Path::new("/");
-        let rights = Rights::find(root);
+        let rights = WatchPermissions::detect(root);
         Self::with(
-            Tools::new(root, Box::new(Kernel), Shelf::within_limits(), rights),
+            WatchContext::new(root, Box::new(RealCalls), OpenFileBudget::from_rlimit(), rights),
             wanted,
             started,
         )
     }
 
-    fn with(tools: Tools, wanted: &Wanted, started: Instant) -> Result<Self> {
-        let choice = Choice::new(wanted, &tools.root)?;
-        let (groups, nodes) = (Groups::find(&tools), Nodes::default());
-        let stalls = Stalls::of(wanted, &tools);
+    fn with(tools: WatchContext, wanted: &ProcessFilter, started: Instant) -> Result<Self> {
+        let choice = ProcessSelection::new(wanted, &tools.root)?;
+        let (groups, nodes) = (CgroupStates::find(&tools), NodeCounters::default());
+        let stalls = PressureStalls::for_filter(wanted, &tools);
         Ok(Self {
-            choice,
-            tools,
+            selection: choice,
+            context: tools,
             groups,
             nodes,
-            traffic: Traffic::default(),
+            traffic: MemoryTraffic::default(),
             stalls,
             known: BTreeMap::new(),
-            slight_ns: SLIGHT_NS,
+            idle_cpu_ns_max: IDLE_CPU_NS_MAX,
             started,
         })
     }
 
     /// Reads the process that has a pid now; `None` if there is none.
-    fn look(&mut self, pid: Pid) -> Option<Known> {
+    fn classify(&mut self, pid: Pid) -> Option<KnownPid> {
         let before = self.known.remove(&pid);
-        let cpu_time_ns = self.tools.calls.process_time_ns(pid)?;
-        let known = |what| Some(Known { cpu_time_ns, looked_at_ns: cpu_time_ns, what });
+        let cpu_time_ns = self.context.calls.process_time_ns(pid)?;
+        let known = |what| Some(KnownPid { cpu_time_ns, read_at_cpu_ns: cpu_time_ns, kind: what });
         let Some(before) = before else {
-            let at_once = self.tools.look == 1 || self.choice.names(pid) || cpu_time_ns >= YOUNG_NS;
-            return if at_once { known(self.meet(pid)) } else { known(What::Young) };
+            let at_once = self.context.snapshot_number == 1
+                || self.selection.is_named(pid)
+                || cpu_time_ns >= NEW_PROCESS_CPU_NS;
+            return if at_once { known(self.classify_new(pid)) } else { known(PidKind::New) };
         };
         // CPU time that went backwards belongs to another process.
-        let due = self.tools.is_due(pid.number()) || cpu_time_ns < before.cpu_time_ns;
-        let ran =
-            cpu_time_ns < before.cpu_time_ns || cpu_time_ns - before.looked_at_ns >= self.slight_ns;
-        let looked_at_ns = if ran { cpu_time_ns } else { before.looked_at_ns };
-        match before.what {
-            What::Process(process) => {
-                let what = self.look_again(pid, process, ran);
-                Some(Known { cpu_time_ns, looked_at_ns, what })
+        let due = self.context.is_due(pid.number()) || cpu_time_ns < before.cpu_time_ns;
+        let ran = cpu_time_ns < before.cpu_time_ns
+            || cpu_time_ns - before.read_at_cpu_ns >= self.idle_cpu_ns_max;
+        let looked_at_ns = if ran { cpu_time_ns } else { before.read_at_cpu_ns };
+        match before.kind {
+            PidKind::Process(process) => {
+                let what = self.refresh(pid, process, ran);
+                Some(KnownPid { cpu_time_ns, read_at_cpu_ns: looked_at_ns, kind: what })
             }
-            What::Stranger if ran && self.choice.is_by_look() => known(self.meet(pid)),
-            What::Stranger if due || self.choice.names(pid) => known(self.meet(pid)),
-            What::Nothing | What::Denied(_) if due => known(self.meet(pid)),
-            What::Young => known(self.meet(pid)),
-            what => Some(Known { cpu_time_ns, looked_at_ns, what }),
+            PidKind::Unselected if ran && self.selection.needs_process_data() => {
+                known(self.classify_new(pid))
+            }
+            PidKind::Unselected if due || self.selection.is_named(pid) => {
+                known(self.classify_new(pid))
+            }
+            PidKind::NoMemory | PidKind::Denied(_) if due => known(self.classify_new(pid)),
+            PidKind::New => known(self.classify_new(pid)),
+            what => Some(KnownPid { cpu_time_ns, read_at_cpu_ns: looked_at_ns, kind: what }),
         }
     }
 
     /// Reads a watched process again, or another one that has its pid.
-    fn look_again(&mut self, pid: Pid, mut process: Box<Watched>, ran: bool) -> What {
+    fn refresh(&mut self, pid: Pid, mut process: Box<ProcessRecord>, ran: bool) -> PidKind {
         let same = match ran {
-            true => process.look(&mut self.tools),
-            false => process.look_at_idle(&mut self.tools),
+            true => process.refresh(&mut self.context),
+            false => process.refresh_idle(&mut self.context),
         };
         if !same {
-            return self.meet(pid);
+            return self.classify_new(pid);
         }
-        let user = match ran && self.choice.is_by_user() {
+        let user = match ran && self.selection.selects_users() {
             true => self.user(pid),
             false => process.user(),
         };
-        match self.choice.takes(pid, process.name(), user) {
-            true => What::Process(process),
-            false => What::Stranger,
+        match self.selection.matches(pid, process.name(), user) {
+            true => PidKind::Process(process),
+            false => PidKind::Unselected,
         }
     }
 
     /// Reads a pid as if for the first time.
-    fn meet(&mut self, pid: Pid) -> What {
-        let Ok(first) = First::look(pid, &mut self.tools) else { return What::Nothing };
+    fn classify_new(&mut self, pid: Pid) -> PidKind {
+        let Ok(first) = FirstRead::read(pid, &mut self.context) else { return PidKind::NoMemory };
         if !first.stat.has_memory {
-            return What::Nothing;
+            return PidKind::NoMemory;
         }
-        let user = if self.choice.is_by_user() { self.user(pid) } else { None };
-        if !self.choice.takes(pid, &first.name, user) {
-            return What::Stranger;
+        let user = if self.selection.selects_users() { self.user(pid) } else { None };
+        if !self.selection.matches(pid, &first.name, user) {
+            return PidKind::Unselected;
         }
-        let Ok(process) = Watched::begin(pid, first, &mut self.tools) else {
-            return What::Nothing;
+        let Ok(process) = ProcessRecord::begin(pid, first, &mut self.context) else {
+            return PidKind::NoMemory;
         };
-        let Tools { rights, root, .. } = &self.tools;
-        match rights.missing(root, pid, process.user()) {
-            Some(need) => What::Denied(need),
-            None => What::Process(Box::new(process)),
+        let WatchContext { permissions: rights, root, .. } = &self.context;
+        match rights.missing_privilege(root, pid, process.user()) {
+            Some(need) => PidKind::Denied(need),
+            None => PidKind::Process(Box::new(process)),
         }
     }
 
     /// Returns the user that a process runs as.
     fn user(&self, pid: Pid) -> Option<u32> {
         use std::os::unix::fs::MetadataExt;
-        let folder = self.tools.root.join(format!("proc/{pid}"));
+        let folder = self.context.root.join(format!("proc/{pid}"));
         std::fs::metadata(folder).ok().map(|folder| folder.uid())
     }
 
-    fn show(&mut self, process: &Watched, cpu_time_ns: u64, nodes: &Nodemask) -> ProcessGlance {
+    fn process_snapshot(
+        &mut self,
+        process: &ProcessRecord,
+        cpu_time_ns: u64,
+        nodes: &Nodemask,
+    ) -> ProcessSnapshot {
         let group = process.group();
-        let frozen = group.is_some_and(|group| self.groups.is_frozen(group, &mut self.tools));
-        process.glance(cpu_time_ns, frozen, &self.tools, nodes)
+        let frozen = group.is_some_and(|group| self.groups.is_frozen(group, &mut self.context));
+        process.snapshot(cpu_time_ns, frozen, &self.context, nodes)
     }
 }
 
-impl Watch for LinuxWatch {
-    fn glance(&mut self) -> Result<Glance> {
-        self.tools.begin();
+impl ProcessWatch for LinuxWatch {
+    fn snapshot(&mut self) -> Result<MachineSnapshot> {
+        self.context.begin_snapshot();
         let at_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let mut glance = Glance { at_ns, ..Glance::default() };
-        glance.nodes = self.nodes.glance(&mut self.tools)?;
-        self.traffic.look(&mut glance.nodes, &mut self.tools);
-        glance.stalled_ns = self.stalls.look(&mut self.tools);
+        let mut glance = MachineSnapshot { at_ns, ..MachineSnapshot::default() };
+        glance.nodes = self.nodes.snapshot(&mut self.context)?;
+        self.traffic.update(&mut glance.nodes, &mut self.context);
+        glance.pressure_stall_ns = self.stalls.read_ns(&mut self.context);
         let nodes = glance.nodes.keys().copied().collect();
         let mut known = BTreeMap::new();
-        for pid in self.choice.candidates(&self.tools.root)? {
-            let Some(now) = self.look(pid) else { continue };
-            match &now.what {
-                What::Process(process) => {
-                    glance.processes.push(self.show(process, now.cpu_time_ns, &nodes));
+        for pid in self.selection.candidates(&self.context.root)? {
+            let Some(now) = self.classify(pid) else { continue };
+            match &now.kind {
+                PidKind::Process(process) => {
+                    glance.processes.push(self.process_snapshot(process, now.cpu_time_ns, &nodes));
                 }
-                What::Denied(need) => glance.denied.push((pid, need.clone())),
-                What::Young | What::Nothing | What::Stranger => {}
+                PidKind::Denied(need) => glance.denied.push((pid, need.clone())),
+                PidKind::New | PidKind::NoMemory | PidKind::Unselected => {}
             }
             known.insert(pid, now);
         }
         self.known = known;
-        self.groups.end(self.tools.look);
+        self.groups.forget_unused(self.context.snapshot_number);
         // A process all of whose threads have exited during the sample is exiting.
         glance.processes.retain(|process| !process.threads.is_empty());
         Ok(glance)

@@ -4,112 +4,114 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nodeward_model::{Name, Nodemask, Pid, ProcessGlance};
+use nodeward_model::{Name, Nodemask, Pid, ProcessSnapshot};
 
-use super::files::Kept;
-use super::threads::Threads;
-use super::tools::Tools;
-use crate::procfs::stat::{self, Stat};
+use super::context::WatchContext;
+use super::files::CachedFile;
+use super::threads::WatchedThreads;
+use crate::procfs::stat::{self, TaskStat};
 use crate::procfs::status::{self, Status};
 use crate::{cgroup, load};
 
 /// The kinds of memory are read again when the shared or file-mapped part has changed by more than
 /// one part in this many of all memory.
-const SHARED_PART: u64 = 64;
+const SHARED_CHANGE_ONE_IN: u64 = 64;
 
 /// A watched process.
 #[derive(Debug)]
-pub struct Watched {
+pub struct ProcessRecord {
     pid: Pid,
     name: Name,
     started_ticks: u64,
-    children_time_ticks: u64,
-    memory: Memory,
-    nodes: Option<Nodemask>,
+    children_cpu_time_ticks: u64,
+    memory: MemoryUse,
+    memory_nodes: Option<Nodemask>,
     user: Option<u32>,
     group: Option<Arc<PathBuf>>,
-    file: Kept,
-    threads: Threads,
+    stat_file: CachedFile,
+    threads: WatchedThreads,
 }
 
 /// Memory in use. The kernel's short file (statm) has the total and the part that is shared or
 /// mapped from files; the long one (status) tells shared memory and files apart.
 #[derive(Clone, Copy, Debug, Default)]
-struct Memory {
+struct MemoryUse {
     resident_pages: u64,
     shared_pages: u64,
     /// Own memory at the last read of the long file.
-    own_bytes: u64,
+    non_file_bytes: u64,
     /// Anonymous pages at that time.
     anonymous_pages: u64,
     /// Anonymous pages now.
     anonymous_pages_now: u64,
 }
 
-impl Memory {
-    fn own_bytes(&self, page_bytes: u64) -> u64 {
+impl MemoryUse {
+    fn non_file_bytes(&self, page_bytes: u64) -> u64 {
         let bytes = |pages: u64| pages.saturating_mul(page_bytes);
-        let grown = self.own_bytes.saturating_add(bytes(self.anonymous_pages_now));
+        let grown = self.non_file_bytes.saturating_add(bytes(self.anonymous_pages_now));
         grown.saturating_sub(bytes(self.anonymous_pages))
     }
 }
 
 /// The result of the first read of a pid.
 #[derive(Debug)]
-pub struct First {
+pub struct FirstRead {
     /// Its stat file.
-    pub stat: Stat,
+    pub stat: TaskStat,
     /// Its name.
     pub name: Name,
-    file: Kept,
+    file: CachedFile,
 }
 
-impl First {
+impl FirstRead {
     /// Reads the process that has a pid now.
     ///
     /// # Errors
     /// If it is gone.
-    pub fn look(pid: Pid, tools: &mut Tools) -> io::Result<Self> {
-        let mut file = Kept::default();
+    pub fn read(pid: Pid, tools: &mut WatchContext) -> io::Result<Self> {
+        let mut file = CachedFile::default();
         let (stat, name) = read_stat(pid, &mut file, tools)?;
         Ok(Self { stat, name, file })
     }
 }
 
-impl Watched {
+impl ProcessRecord {
     /// Starts to watch it.
     ///
     /// # Errors
     /// If it is gone.
-    pub fn begin(pid: Pid, first: First, tools: &mut Tools) -> io::Result<Self> {
-        let First { stat, name, file } = first;
+    pub fn begin(pid: Pid, first: FirstRead, tools: &mut WatchContext) -> io::Result<Self> {
+        let FirstRead { stat, name, file } = first;
         let mut process = Self {
             pid,
             name,
             started_ticks: stat.started_ticks,
-            children_time_ticks: stat.children_time_ticks,
-            memory: Memory::default(),
-            nodes: None,
+            children_cpu_time_ticks: stat.children_cpu_time_ticks,
+            memory: MemoryUse::default(),
+            memory_nodes: None,
             user: None,
             group: None,
-            file,
-            threads: Threads::default(),
+            stat_file: file,
+            threads: WatchedThreads::default(),
         };
         process.read_in_full(tools)?;
-        process.threads.look(pid, &stat, tools);
+        process.threads.refresh(pid, &stat, tools);
         Ok(process)
     }
 
     /// Reads a process that ran again. Returns true if it is still the same process with memory.
-    pub fn look(&mut self, tools: &mut Tools) -> bool {
-        let Ok((stat, name)) = read_stat(self.pid, &mut self.file, tools) else { return false };
+    pub fn refresh(&mut self, tools: &mut WatchContext) -> bool {
+        let Ok((stat, name)) = read_stat(self.pid, &mut self.stat_file, tools) else {
+            return false;
+        };
         if stat.started_ticks != self.started_ticks || !stat.has_memory {
             return false;
         }
         let renamed = name != self.name; // by exec, for one
         self.name = name;
-        self.children_time_ticks = stat.children_time_ticks;
-        let moved = self.threads.look(self.pid, &stat, tools);
+        self.children_cpu_time_ticks = stat.children_cpu_time_ticks;
+        let moved = self.threads.refresh(self.pid, &stat, tools);
         if renamed || moved || tools.is_due(self.pid.number()) {
             return self.read_in_full(tools).is_ok();
         }
@@ -118,9 +120,9 @@ impl Watched {
 
     /// Reads the properties of a process that did not run which others may have changed. Returns
     /// true if it still exists.
-    pub fn look_at_idle(&mut self, tools: &mut Tools) -> bool {
-        self.threads.look_at_idle(tools);
-        !tools.is_due(self.pid.number()) || self.look(tools)
+    pub fn refresh_idle(&mut self, tools: &mut WatchContext) -> bool {
+        self.threads.refresh_idle(tools);
+        !tools.is_due(self.pid.number()) || self.refresh(tools)
     }
 
     /// Returns its name.
@@ -140,56 +142,56 @@ impl Watched {
 
     /// Returns the result of the last sample. Where the kernel has no cpusets, its memory may be on
     /// any of `nodes`.
-    pub fn glance(
+    pub fn snapshot(
         &self,
         cpu_time_ns: u64,
         frozen: bool,
-        tools: &Tools,
+        tools: &WatchContext,
         nodes: &Nodemask,
-    ) -> ProcessGlance {
-        ProcessGlance {
+    ) -> ProcessSnapshot {
+        ProcessSnapshot {
             pid: self.pid,
             name: self.name.clone(),
             started_ticks: self.started_ticks,
             cpu_time_ns,
-            children_time_ns: self.children_time_ticks.saturating_mul(load::ns_per_tick()),
-            own_bytes: self.memory.own_bytes(tools.page_bytes),
-            memory_nodes: self.nodes.as_ref().unwrap_or(nodes).clone(),
+            children_cpu_time_ns: self.children_cpu_time_ticks.saturating_mul(load::ns_per_tick()),
+            non_file_bytes: self.memory.non_file_bytes(tools.page_bytes),
+            memory_nodes: self.memory_nodes.as_ref().unwrap_or(nodes).clone(),
             frozen,
-            threads: self.threads.glances(),
+            threads: self.threads.snapshots(),
         }
     }
 
     /// Reads the long files: user, cpuset, memory by kind, control group.
-    fn read_in_full(&mut self, tools: &mut Tools) -> io::Result<()> {
+    fn read_in_full(&mut self, tools: &mut WatchContext) -> io::Result<()> {
         let path = tools.path(self.pid, "status");
         let status = status::parse(tools.buffer.read_once(path)?);
-        self.memory = self.memory_by(&status, tools)?;
-        (self.user, self.nodes) = (status.user, status.memory_nodes);
+        self.memory = self.memory_use(&status, tools)?;
+        (self.user, self.memory_nodes) = (status.user, status.memory_nodes);
         let path = tools.path(self.pid, "cgroup");
         // Kernels without control groups have no such file.
-        let group = tools.buffer.read_once(path).ok().and_then(cgroup::group_v2);
+        let group = tools.buffer.read_once(path).ok().and_then(cgroup::group_path_v2);
         if self.group.as_deref() != group.as_ref() {
             self.group = group.map(Arc::new);
         }
         Ok(())
     }
 
-    fn memory_by(&self, status: &Status, tools: &mut Tools) -> io::Result<Memory> {
+    fn memory_use(&self, status: &Status, tools: &mut WatchContext) -> io::Result<MemoryUse> {
         let (resident_pages, shared_pages) = self.read_pages(tools)?;
         let anonymous_pages = resident_pages.saturating_sub(shared_pages);
-        Ok(Memory {
+        Ok(MemoryUse {
             resident_pages,
             shared_pages,
-            own_bytes: status.own_bytes(),
+            non_file_bytes: status.non_file_bytes(),
             anonymous_pages,
             anonymous_pages_now: anonymous_pages,
         })
     }
 
-    fn read_memory(&mut self, tools: &mut Tools) -> io::Result<()> {
+    fn read_memory(&mut self, tools: &mut WatchContext) -> io::Result<()> {
         let (resident_pages, shared_pages) = self.read_pages(tools)?;
-        if shared_pages.abs_diff(self.memory.shared_pages) > resident_pages / SHARED_PART {
+        if shared_pages.abs_diff(self.memory.shared_pages) > resident_pages / SHARED_CHANGE_ONE_IN {
             return self.read_in_full(tools);
         }
         self.memory.resident_pages = resident_pages;
@@ -198,7 +200,7 @@ impl Watched {
     }
 
     /// Returns the pages in RAM, and the part that is shared or mapped from files.
-    fn read_pages(&self, tools: &mut Tools) -> io::Result<(u64, u64)> {
+    fn read_pages(&self, tools: &mut WatchContext) -> io::Result<(u64, u64)> {
         let bytes = tools.buffer.read_once(tools.path(self.pid, "statm"))?;
         let mut numbers = std::str::from_utf8(bytes).unwrap_or_default().split(' ').skip(1);
         let mut number = || numbers.next()?.parse().ok();
@@ -207,10 +209,14 @@ impl Watched {
     }
 }
 
-fn read_stat(pid: Pid, file: &mut Kept, tools: &mut Tools) -> io::Result<(Stat, Name)> {
+fn read_stat(
+    pid: Pid,
+    file: &mut CachedFile,
+    tools: &mut WatchContext,
+) -> io::Result<(TaskStat, Name)> {
     let root = &tools.root;
     let path = || root.join(format!("proc/{pid}/stat"));
-    let bytes = file.read(path, &tools.shelf, &mut tools.buffer)?;
+    let bytes = file.read(path, &tools.open_files, &mut tools.buffer)?;
     let read = stat::parse(bytes).zip(stat::name(bytes));
     let (stat, name) = read.ok_or(io::ErrorKind::InvalidData)?;
     Ok((stat, name.into()))

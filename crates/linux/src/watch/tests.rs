@@ -7,14 +7,14 @@ use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nodeward_machine::Machine;
-use nodeward_model::{Cpumask, NodeGlance, NodeId, ThreadGlance};
+use nodeward_model::{Cpumask, NodeId, NodeSnapshot, ThreadSnapshot};
 use proptest::prelude::*;
 
-use super::tools::{Calls, LOOKS_BETWEEN};
+use super::context::{FULL_READ_INTERVAL, KernelCalls};
 use super::*;
 use crate::Linux;
-use crate::affinity::Words;
-use crate::patience::wait_until;
+use crate::affinity::AffinityBuffer;
+use crate::test_wait::wait_until;
 
 fn pid(number: u32) -> Pid {
     Pid::new(number).unwrap()
@@ -22,37 +22,37 @@ fn pid(number: u32) -> Pid {
 
 /// The results of the calls on a machine made of files.
 #[derive(Clone, Default)]
-struct Answers(Arc<Mutex<State>>);
+struct FakeCalls(Arc<Mutex<FakeCallState>>);
 
 #[derive(Default)]
-struct State {
+struct FakeCallState {
     times: BTreeMap<Pid, u64>,
     cpus: u64,
     asked_for_cpus: u32,
 }
 
-impl Calls for Answers {
+impl KernelCalls for FakeCalls {
     fn process_time_ns(&self, pid: Pid) -> Option<u64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).times.get(&pid).copied()
     }
 
-    fn affinity<'w>(&self, _tid: u32, words: &'w mut Words) -> io::Result<&'w [u64]> {
+    fn affinity<'w>(&self, _tid: u32, words: &'w mut AffinityBuffer) -> io::Result<&'w [u64]> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.asked_for_cpus += 1;
-        Ok(words.of([state.cpus]))
+        Ok(words.fill([state.cpus]))
     }
 }
 
 /// A machine made of files: one node, and processes that tests write.
-struct Made {
+struct FakeRoot {
     root: tempfile::TempDir,
-    answers: Answers,
+    answers: FakeCalls,
     files: usize,
 }
 
 /// A process of it.
 #[derive(Clone)]
-struct Program {
+struct FakeProcessFiles {
     pid: u32,
     name: &'static str,
     started: u64,
@@ -68,7 +68,7 @@ struct Program {
     group: &'static str,
 }
 
-impl Program {
+impl FakeProcessFiles {
     fn new(pid: u32) -> Self {
         Self {
             pid,
@@ -114,9 +114,10 @@ impl Program {
     }
 }
 
-impl Made {
+impl FakeRoot {
     fn new(files: usize) -> Self {
-        let made = Self { root: tempfile::tempdir().unwrap(), answers: Answers::default(), files };
+        let made =
+            Self { root: tempfile::tempdir().unwrap(), answers: FakeCalls::default(), files };
         made.answers.0.lock().unwrap().cpus = 0b1111;
         made.write("proc/self/schedstat", "1 1 1\n");
         made.write("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
@@ -148,7 +149,7 @@ impl Made {
     }
 
     /// Rewrites the files of a process; open descriptors see the new content too.
-    fn run(&self, program: &Program) {
+    fn run(&self, program: &FakeProcessFiles) {
         let file =
             |name: &str, text: &str| self.write(&format!("proc/{}/{name}", program.pid), text);
         let leader = program.threads.first().map_or(0, |&(_, cpu, _)| cpu);
@@ -177,17 +178,18 @@ impl Made {
         self.answers.0.lock().unwrap().times.remove(&pid(number));
     }
 
-    fn watch_as(&self, wanted: &Wanted, rights: Rights) -> LinuxWatch {
+    fn watch_as(&self, wanted: &ProcessFilter, rights: WatchPermissions) -> LinuxWatch {
         let calls = Box::new(self.answers.clone());
-        let mut tools = Tools::new(self.root.path(), calls, Shelf::of(self.files), rights);
+        let mut tools =
+            WatchContext::new(self.root.path(), calls, OpenFileBudget::new(self.files), rights);
         tools.page_bytes = 4096;
         let mut watch = LinuxWatch::with(tools, wanted, Instant::now()).unwrap();
-        watch.slight_ns = 1; // every nanosecond counts
+        watch.idle_cpu_ns_max = 1; // every nanosecond counts
         watch
     }
 
-    fn watch(&self, wanted: &Wanted) -> LinuxWatch {
-        let root = Rights { user: 0, looks_everywhere: true, places_everybody: true };
+    fn watch(&self, wanted: &ProcessFilter) -> LinuxWatch {
+        let root = WatchPermissions { user: 0, can_read_all: true, can_set_all_affinities: true };
         self.watch_as(wanted, root)
     }
 }
@@ -204,54 +206,61 @@ fn empty_and_remove(folder: &Path) {
     fs::remove_dir_all(folder).unwrap();
 }
 
-fn pids(glance: &Glance) -> Vec<u32> {
+fn pids(glance: &MachineSnapshot) -> Vec<u32> {
     glance.processes.iter().map(|process| process.pid.number()).collect()
 }
 
-fn threads(glance: &Glance) -> Vec<(u32, u32, u64)> {
+fn threads(glance: &MachineSnapshot) -> Vec<(u32, u32, u64)> {
     let all = glance.processes.iter().flat_map(|process| &process.threads);
     all.map(|thread| (thread.tid, thread.cpu.0, thread.cpu_time_ns)).collect()
 }
 
 /// Goal: each field of a sample has the value in the files.
 #[test]
-fn a_glance_is_what_the_files_say() {
-    let made = Made::new(100);
+fn a_snapshot_is_what_the_files_say() {
+    let made = FakeRoot::new(100);
     let threads = vec![(40, 2, 5), (41, 3, 6)];
-    made.run(&Program { threads, waited_ns: 90, children_ticks: 7, ..Program::new(40) });
-    made.run(&Program { flags: 0x20_8040, ..Program::new(2) }); // a kernel thread, but for its size
+    made.run(&FakeProcessFiles {
+        threads,
+        waited_ns: 90,
+        children_ticks: 7,
+        ..FakeProcessFiles::new(40)
+    });
+    // A kernel thread, but for its size.
+    made.run(&FakeProcessFiles { flags: 0x20_8040, ..FakeProcessFiles::new(2) });
     fs::write(made.path("proc/2/stat"), "2 (kthreadd) S 0 0 0 0 -1 2129984").unwrap();
-    let glance = made.watch(&Wanted::default()).glance().unwrap();
+    let glance = made.watch(&ProcessFilter::default()).snapshot().unwrap();
     let cpus: Arc<Cpumask> = Arc::new("0-3".parse().unwrap());
-    let thread = |tid, cpu, cpu_time_ns| ThreadGlance {
+    let thread = |tid, cpu, cpu_time_ns| ThreadSnapshot {
         tid,
         cpu: nodeward_model::CpuId(cpu),
         cpu_time_ns,
         waited_ns: 90,
         cpus: Arc::clone(&cpus),
     };
-    let process = ProcessGlance {
+    let process = ProcessSnapshot {
         pid: pid(40),
         name: "work".into(),
         started_ticks: 500,
         cpu_time_ns: 11,
-        children_time_ns: 7 * crate::load::ns_per_tick(),
-        own_bytes: 110 * 4096,
+        children_cpu_time_ns: 7 * crate::load::ns_per_tick(),
+        non_file_bytes: 110 * 4096,
         memory_nodes: "0".parse().unwrap(),
         frozen: false,
         threads: vec![thread(40, 2, 5), thread(41, 3, 6)],
     };
     assert_eq!(glance.processes, [process]);
     // 900 pages free, 100 + 50 reserved; 4000 KiB are 1000 pages.
-    let room = nodeward_model::Room { free_pages: 750, cold_pages: 30 };
-    let node = NodeGlance { room, pages: 1000, foreign_pages: 3, ..NodeGlance::default() };
+    let room = nodeward_model::NodeHeadroom { free_pages: 750, inactive_file_pages: 30 };
+    let node =
+        NodeSnapshot { headroom: room, pages: 1000, foreign_pages: 3, ..NodeSnapshot::default() };
     assert_eq!(glance.nodes, [(NodeId(0), node)].into());
     let [first, second] = &glance.processes[0].threads[..] else { panic!("two threads") };
     assert!(Arc::ptr_eq(&first.cpus, &second.cpus), "equal sets are kept once");
 }
 
 /// Adds a node with these CPUs that share one last-level cache, and its bandwidth, in MB/s.
-fn add_node(made: &Made, id: u32, cpus: &str, cache: u32, mb_per_s: &str) {
+fn add_node(made: &FakeRoot, id: u32, cpus: &str, cache: u32, mb_per_s: &str) {
     let node = format!("sys/devices/system/node/node{id}");
     made.write(&format!("{node}/cpulist"), &format!("{cpus}\n"));
     made.write(&format!("{node}/meminfo"), &format!("Node {id} MemTotal:    4000 kB\n"));
@@ -265,7 +274,7 @@ fn add_node(made: &Made, id: u32, cpus: &str, cache: u32, mb_per_s: &str) {
 }
 
 /// Sets the counts of a cache in a group.
-fn count(made: &Made, group: &str, cache: u32, local: &str, total: &str) {
+fn count(made: &FakeRoot, group: &str, cache: u32, local: &str, total: &str) {
     let folder = format!("sys/fs/resctrl{group}/mon_data/mon_L3_{cache:02}");
     made.write(&format!("{folder}/mbm_local_bytes"), &format!("{local}\n"));
     made.write(&format!("{folder}/mbm_total_bytes"), &format!("{total}\n"));
@@ -276,14 +285,14 @@ fn count(made: &Made, group: &str, cache: u32, local: &str, total: &str) {
 /// missing for now, or cannot be attributed, give `None`.
 #[test]
 fn traffic_is_that_of_caches() {
-    let made = Made::new(100);
+    let made = FakeRoot::new(100);
     made.write("sys/devices/system/node/online", "0-1\n");
     add_node(&made, 0, "0-1", 0, "12800");
     add_node(&made, 1, "2-3", 10, "0");
-    let mut watch = made.watch(&Wanted::default());
+    let mut watch = made.watch(&ProcessFilter::default());
     let mut look = |looks| {
-        let glance = (0..looks).map(|_| watch.glance().unwrap()).last().unwrap();
-        let of_node = |node: &NodeGlance| (node.carried_bytes, node.bandwidth_bytes_per_s);
+        let glance = (0..looks).map(|_| watch.snapshot().unwrap()).last().unwrap();
+        let of_node = |node: &NodeSnapshot| (node.traffic_bytes, node.bandwidth_bytes_per_s);
         glance.nodes.values().map(of_node).collect::<Vec<_>>()
     };
     assert_eq!(look(1), [(None, None); 2], "nothing is mounted");
@@ -295,14 +304,14 @@ fn traffic_is_that_of_caches() {
     made.write("sys/fs/resctrl/info/last_cmd_status", "ok\n");
     let most = Some(12_800_000_000);
     // 1000 + 40 and 7 + 3 of the other node; 20 + 0 and 100 + 10.
-    assert_eq!(look(LOOKS_BETWEEN), [(Some(1050), most), (Some(130), None)]);
+    assert_eq!(look(FULL_READ_INTERVAL), [(Some(1050), most), (Some(130), None)]);
     count(&made, "", 10, "Unavailable", "27");
     assert_eq!(look(1), [(None, most), (None, None)]);
     count(&made, "", 10, "20", "27");
     fs::remove_dir_all(made.path("sys/fs/resctrl/batch")).unwrap();
     assert_eq!(look(1), [(Some(1007), most), (Some(120), None)]);
     made.write("sys/devices/system/cpu/cpu2/cache/index3/id", "0\n"); // one cache for both
-    assert_eq!(look(LOOKS_BETWEEN), [(None, None); 2]);
+    assert_eq!(look(FULL_READ_INTERVAL), [(None, None); 2]);
     made.write("sys/devices/system/cpu/cpu2/cache/index3/id", "10\n");
     add_node(&made, 2, "4", 20, "12800");
     made.write("sys/devices/system/node/online", "0-2\n");
@@ -314,12 +323,12 @@ fn traffic_is_that_of_caches() {
 /// there is no sum.
 #[test]
 fn stalls_add_up() {
-    let made = Made::new(100);
-    let only_group = Wanted { cgroups: vec!["/app".into()], ..Wanted::default() };
+    let made = FakeRoot::new(100);
+    let only_group = ProcessFilter { cgroups: vec!["/app".into()], ..ProcessFilter::default() };
     made.write("sys/fs/cgroup/app/cgroup.procs", "");
     let (machine, group) = ("proc/pressure/memory", "sys/fs/cgroup/app/memory.pressure");
-    let mut watches = [&Wanted::default(), &only_group].map(|wanted| made.watch(wanted));
-    let mut look = || [0, 1].map(|index| watches[index].glance().unwrap().stalled_ns);
+    let mut watches = [&ProcessFilter::default(), &only_group].map(|wanted| made.watch(wanted));
+    let mut look = || [0, 1].map(|index| watches[index].snapshot().unwrap().pressure_stall_ns);
     assert_eq!(look(), [None; 2]);
     let some =
         |path, us: u64| made.write(path, &format!("some avg10=0 total={us}\nfull total=1\n"));
@@ -344,27 +353,28 @@ fn stalls_add_up() {
 #[test]
 fn changes_are_seen() {
     for files in [0, 3, 100] {
-        let made = Made::new(files);
-        let mut program = Program { threads: vec![(40, 2, 5), (41, 3, 6)], ..Program::new(40) };
+        let made = FakeRoot::new(files);
+        let mut program =
+            FakeProcessFiles { threads: vec![(40, 2, 5), (41, 3, 6)], ..FakeProcessFiles::new(40) };
         made.run(&program);
-        let mut watch = made.watch(&Wanted::default());
-        assert_eq!(threads(&watch.glance().unwrap()), [(40, 2, 5), (41, 3, 6)]);
+        let mut watch = made.watch(&ProcessFilter::default());
+        assert_eq!(threads(&watch.snapshot().unwrap()), [(40, 2, 5), (41, 3, 6)]);
 
         (program.threads[1], program.anonymous_pages) = ((41, 0, 9), 300);
         made.run(&program);
         made.node(500, 8);
-        let glance = watch.glance().unwrap();
+        let glance = watch.snapshot().unwrap();
         assert_eq!(threads(&glance), [(40, 2, 5), (41, 0, 9)]);
-        assert_eq!(glance.processes[0].own_bytes, 310 * 4096);
-        assert_eq!(glance.nodes[&NodeId(0)].room.free_pages, 350, "150 are kept free");
+        assert_eq!(glance.processes[0].non_file_bytes, 310 * 4096);
+        assert_eq!(glance.nodes[&NodeId(0)].headroom.free_pages, 350, "150 are kept free");
         assert_eq!(glance.nodes[&NodeId(0)].foreign_pages, 8);
 
         program.threads = vec![(40, 2, 6), (42, 1, 1), (43, 1, 20)];
         made.run(&program);
-        assert_eq!(threads(&watch.glance().unwrap()), program.threads);
+        assert_eq!(threads(&watch.snapshot().unwrap()), program.threads);
 
         made.end(40);
-        assert_eq!(pids(&watch.glance().unwrap()), []);
+        assert_eq!(pids(&watch.snapshot().unwrap()), []);
     }
 }
 
@@ -373,15 +383,19 @@ fn changes_are_seen() {
 #[test]
 fn a_pid_that_is_used_again_is_another_process() {
     for files in [0, 100] {
-        let made = Made::new(files);
-        made.run(&Program::new(40));
-        let mut watch = made.watch(&Wanted::default());
-        watch.glance().unwrap();
+        let made = FakeRoot::new(files);
+        made.run(&FakeProcessFiles::new(40));
+        let mut watch = made.watch(&ProcessFilter::default());
+        watch.snapshot().unwrap();
         made.end(40);
-        let other =
-            Program { name: "other", started: 900, threads: vec![(40, 0, 3)], ..Program::new(40) };
+        let other = FakeProcessFiles {
+            name: "other",
+            started: 900,
+            threads: vec![(40, 0, 3)],
+            ..FakeProcessFiles::new(40)
+        };
         made.run(&other);
-        let glance = watch.glance().unwrap();
+        let glance = watch.snapshot().unwrap();
         let [process] = &glance.processes[..] else { panic!("{glance:?}") };
         assert_eq!((process.name.as_bytes(), process.started_ticks), (&b"other"[..], 900));
         assert_eq!(threads(&glance), [(40, 0, 3)]);
@@ -392,38 +406,38 @@ fn a_pid_that_is_used_again_is_another_process() {
 /// turn comes.
 #[test]
 fn idle_processes_are_looked_at_in_turns() {
-    let made = Made::new(100);
-    made.run(&Program::new(40));
+    let made = FakeRoot::new(100);
+    made.run(&FakeProcessFiles::new(40));
     made.write("sys/fs/cgroup/x/cgroup.events", "populated 1\nfrozen 1\n");
-    let mut watch = made.watch(&Wanted::default());
-    watch.glance().unwrap();
+    let mut watch = made.watch(&ProcessFilter::default());
+    watch.snapshot().unwrap();
     let asked = || made.answers.0.lock().unwrap().asked_for_cpus;
     let before = asked();
     made.answers.0.lock().unwrap().cpus = 0b11;
     made.write("proc/40/cgroup", "0::/x\n");
     fs::remove_file(made.path("proc/40/maps")).unwrap(); // nobody reads it
-    let seen = |glance: Glance| {
+    let seen = |glance: MachineSnapshot| {
         let process = &glance.processes[0];
         (process.threads[0].cpus.to_string(), process.frozen)
     };
-    let looks: Vec<_> = (0..LOOKS_BETWEEN).map(|_| seen(watch.glance().unwrap())).collect();
+    let looks: Vec<_> = (0..FULL_READ_INTERVAL).map(|_| seen(watch.snapshot().unwrap())).collect();
     assert_eq!(looks[0], ("0-3".to_owned(), false));
     assert_eq!(looks.last().unwrap(), &("0-1".to_owned(), true));
-    assert!(asked() - before <= 2, "in one turn of {LOOKS_BETWEEN}");
+    assert!(asked() - before <= 2, "in one turn of {FULL_READ_INTERVAL}");
 }
 
 /// Goal: a process that hardly runs counts as idle until its time adds up, and its CPU time is
 /// reported all the same.
 #[test]
 fn slight_work_is_let_pass() {
-    let made = Made::new(100);
-    made.run(&Program::new(40));
-    let mut watch = made.watch(&Wanted::default());
-    watch.slight_ns = 10;
-    watch.glance().unwrap();
+    let made = FakeRoot::new(100);
+    made.run(&FakeProcessFiles::new(40));
+    let mut watch = made.watch(&ProcessFilter::default());
+    watch.idle_cpu_ns_max = 10;
+    watch.snapshot().unwrap();
     let mut work = |ns, cpu| {
-        made.run(&Program { threads: vec![(40, cpu, ns)], ..Program::new(40) });
-        let glance = watch.glance().unwrap();
+        made.run(&FakeProcessFiles { threads: vec![(40, cpu, ns)], ..FakeProcessFiles::new(40) });
+        let glance = watch.snapshot().unwrap();
         (glance.processes[0].cpu_time_ns, threads(&glance)[0])
     };
     assert_eq!(work(7_000_004, 2), (7_000_004, (40, 1, 7_000_000)));
@@ -434,59 +448,66 @@ fn slight_work_is_let_pass() {
 /// Goal: a frozen group is seen at once, and a removed group is not frozen.
 #[test]
 fn frozen_groups_are_seen_at_once() {
-    let made = Made::new(0);
-    made.run(&Program { group: "/pod", ..Program::new(40) });
-    let mut watch = made.watch(&Wanted::default());
+    let made = FakeRoot::new(0);
+    made.run(&FakeProcessFiles { group: "/pod", ..FakeProcessFiles::new(40) });
+    let mut watch = made.watch(&ProcessFilter::default());
     let events = "sys/fs/cgroup/pod/cgroup.events";
     for (text, expected) in [("frozen 0\n", false), ("frozen 1\n", true), ("frozen 0\n", false)] {
         made.write(events, &format!("populated 1\n{text}"));
-        assert_eq!(watch.glance().unwrap().processes[0].frozen, expected);
+        assert_eq!(watch.snapshot().unwrap().processes[0].frozen, expected);
     }
     fs::remove_file(made.path(events)).unwrap();
-    assert!(!watch.glance().unwrap().processes[0].frozen);
+    assert!(!watch.snapshot().unwrap().processes[0].frozen);
 }
 
 /// Goal: names, users, groups and pids select processes, and a process that changes is selected
 /// anew.
 #[test]
 fn choices_are_made_anew_in_each_look() {
-    let made = Made::new(100);
-    let mut one = Program { name: "one", ..Program::new(40) };
+    let made = FakeRoot::new(100);
+    let mut one = FakeProcessFiles { name: "one", ..FakeProcessFiles::new(40) };
     made.run(&one);
-    made.run(&Program { name: "two", ..Program::new(41) });
-    made.run(&Program { name: "three", ..Program::new(42) });
+    made.run(&FakeProcessFiles { name: "two", ..FakeProcessFiles::new(41) });
+    made.run(&FakeProcessFiles { name: "three", ..FakeProcessFiles::new(42) });
     made.write("sys/fs/cgroup/db/cgroup.procs", "42\n");
-    let by_name = Wanted { names: vec!["one".into()], ..Wanted::default() };
+    let by_name = ProcessFilter { names: vec!["one".into()], ..ProcessFilter::default() };
     let mut by_name = made.watch(&by_name);
-    let mut by_group = made.watch(&Wanted { cgroups: vec!["db".into()], ..Wanted::default() });
-    let mut by_pid = made.watch(&Wanted { pids: vec![pid(41), pid(99)], ..Wanted::default() });
-    assert_eq!(pids(&by_name.glance().unwrap()), [40]);
-    assert_eq!(pids(&by_group.glance().unwrap()), [42]);
-    assert_eq!(pids(&by_pid.glance().unwrap()), [41]);
+    let mut by_group =
+        made.watch(&ProcessFilter { cgroups: vec!["db".into()], ..ProcessFilter::default() });
+    let mut by_pid =
+        made.watch(&ProcessFilter { pids: vec![pid(41), pid(99)], ..ProcessFilter::default() });
+    assert_eq!(pids(&by_name.snapshot().unwrap()), [40]);
+    assert_eq!(pids(&by_group.snapshot().unwrap()), [42]);
+    assert_eq!(pids(&by_pid.snapshot().unwrap()), [41]);
 
     (one.name, one.threads) = ("four", vec![(40, 1, 8_000_000)]);
     made.run(&one);
-    made.run(&Program { name: "one", threads: vec![(42, 1, 9_000_000)], ..Program::new(42) });
+    made.run(&FakeProcessFiles {
+        name: "one",
+        threads: vec![(42, 1, 9_000_000)],
+        ..FakeProcessFiles::new(42)
+    });
     made.write("sys/fs/cgroup/db/replica/cgroup.procs", "41\n");
-    assert_eq!(pids(&by_name.glance().unwrap()), [42]);
-    assert_eq!(pids(&by_group.glance().unwrap()), [41, 42]);
+    assert_eq!(pids(&by_name.snapshot().unwrap()), [42]);
+    assert_eq!(pids(&by_group.snapshot().unwrap()), [41, 42]);
     fs::remove_dir_all(made.path("sys/fs/cgroup/db")).unwrap();
-    assert_eq!(pids(&by_group.glance().unwrap()), []);
+    assert_eq!(pids(&by_group.snapshot().unwrap()), []);
 }
 
 /// Goal: a process that may not be placed is listed as denied with the remedy, not sampled; others
 /// are sampled.
 #[test]
 fn what_is_denied_is_told() {
-    let made = Made::new(100);
-    made.run(&Program { user: 7, ..Program::new(40) });
-    made.run(&Program::new(41));
-    made.run(&Program::new(42));
+    let made = FakeRoot::new(100);
+    made.run(&FakeProcessFiles { user: 7, ..FakeProcessFiles::new(40) });
+    made.run(&FakeProcessFiles::new(41));
+    made.run(&FakeProcessFiles::new(42));
     fs::remove_file(made.path("proc/42/maps")).unwrap();
-    let nobody = Rights { user: 1000, looks_everywhere: false, places_everybody: false };
-    let mut watch = made.watch_as(&Wanted::default(), nobody);
+    let nobody =
+        WatchPermissions { user: 1000, can_read_all: false, can_set_all_affinities: false };
+    let mut watch = made.watch_as(&ProcessFilter::default(), nobody);
     for _ in 0..2 {
-        let glance = watch.glance().unwrap();
+        let glance = watch.snapshot().unwrap();
         assert_eq!(pids(&glance), [41]);
         let [(first, place), (second, look)] = &glance.denied[..] else { panic!("{glance:?}") };
         assert_eq!((*first, *second), (pid(40), pid(42)));
@@ -498,28 +519,31 @@ fn what_is_denied_is_told() {
 /// costs nothing; one that is named or has used much CPU time is read when it is met.
 #[test]
 fn young_processes_wait_for_the_next_look() {
-    let made = Made::new(100);
-    let named = Wanted { pids: vec![pid(40)], ..Wanted::default() };
-    let (mut all, mut one) = (made.watch(&Wanted::default()), made.watch(&named));
-    assert!(pids(&all.glance().unwrap()).is_empty() && pids(&one.glance().unwrap()).is_empty());
-    made.run(&Program::new(40));
-    made.run(&Program { threads: vec![(41, 0, YOUNG_NS)], ..Program::new(41) });
-    assert_eq!(pids(&all.glance().unwrap()), [41]);
-    assert_eq!(pids(&one.glance().unwrap()), [40]);
-    assert_eq!(pids(&all.glance().unwrap()), [40, 41]);
+    let made = FakeRoot::new(100);
+    let named = ProcessFilter { pids: vec![pid(40)], ..ProcessFilter::default() };
+    let (mut all, mut one) = (made.watch(&ProcessFilter::default()), made.watch(&named));
+    assert!(pids(&all.snapshot().unwrap()).is_empty() && pids(&one.snapshot().unwrap()).is_empty());
+    made.run(&FakeProcessFiles::new(40));
+    made.run(&FakeProcessFiles {
+        threads: vec![(41, 0, NEW_PROCESS_CPU_NS)],
+        ..FakeProcessFiles::new(41)
+    });
+    assert_eq!(pids(&all.snapshot().unwrap()), [41]);
+    assert_eq!(pids(&one.snapshot().unwrap()), [40]);
+    assert_eq!(pids(&all.snapshot().unwrap()), [40, 41]);
 }
 
 /// Goal: kernels without schedstat, nodes and cpusets are supported.
 #[test]
 fn kernels_may_lack_things() {
-    let made = Made::new(100);
+    let made = FakeRoot::new(100);
     fs::remove_file(made.path("proc/self/schedstat")).unwrap();
     fs::remove_dir_all(made.path("sys/devices")).unwrap();
-    made.run(&Program::new(40));
+    made.run(&FakeProcessFiles::new(40));
     made.write("proc/40/status", "Name:\twork\nVmRSS:\t440 kB\n");
     made.write("proc/meminfo", "MemTotal:    8000 kB\n");
     fs::remove_file(made.path("proc/40/cgroup")).unwrap();
-    let glance = made.watch(&Wanted::default()).glance().unwrap();
+    let glance = made.watch(&ProcessFilter::default()).snapshot().unwrap();
     assert_eq!(threads(&glance), [(40, 1, 0)], "no ticks in its file");
     assert_eq!(glance.processes[0].memory_nodes.to_string(), "0");
     assert_eq!(glance.nodes[&NodeId(0)].pages, 2000);
@@ -536,23 +560,23 @@ proptest! {
         bytes in proptest::collection::vec(any::<u8>(), 0..64),
         again in any::<bool>(),
     ) {
-        let made = Made::new(100);
-        made.run(&Program::new(40));
-        made.run(&Program::new(41));
-        let mut watch = made.watch(&Wanted::default());
+        let made = FakeRoot::new(100);
+        made.run(&FakeProcessFiles::new(40));
+        made.run(&FakeProcessFiles::new(41));
+        let mut watch = made.watch(&ProcessFilter::default());
         if again {
-            watch.glance().unwrap();
+            watch.snapshot().unwrap();
         }
         fs::write(made.path("proc/40").join(name), &bytes).unwrap();
         made.answers.0.lock().unwrap().times.insert(pid(40), 9_000_000);
-        prop_assert!(pids(&watch.glance().unwrap()).contains(&41));
+        prop_assert!(pids(&watch.snapshot().unwrap()).contains(&41));
     }
 }
 
 /// A child that is killed when the value is dropped.
-struct Sleeper(Child);
+struct SleepChild(Child);
 
-impl Sleeper {
+impl SleepChild {
     fn start() -> Self {
         Self(Command::new("sleep").arg("600").spawn().unwrap())
     }
@@ -562,7 +586,7 @@ impl Sleeper {
     }
 }
 
-impl Drop for Sleeper {
+impl Drop for SleepChild {
     fn drop(&mut self) {
         self.0.kill().ok();
         self.0.wait().ok();
@@ -574,35 +598,36 @@ impl Drop for Sleeper {
 #[test]
 fn real_processes_are_seen() {
     let machine = Linux::open();
-    let mut sleeper = Sleeper::start();
+    let mut sleeper = SleepChild::start();
     let us = pid(std::process::id());
-    let named = Wanted { pids: vec![us, sleeper.pid()], ..Wanted::default() };
+    let named = ProcessFilter { pids: vec![us, sleeper.pid()], ..ProcessFilter::default() };
     let mut watch = machine.watch(&named).unwrap();
-    let glance = watch.glance().unwrap();
+    let glance = watch.snapshot().unwrap();
     let mut expected = [us.number(), sleeper.pid().number()];
     expected.sort_unstable();
     assert_eq!(pids(&glance), expected);
     let own = glance.processes.iter().find(|process| process.pid == us).unwrap();
     let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
     let thread = own.threads.iter().find(|thread| thread.tid == tid).unwrap();
-    assert_eq!(*thread.cpus, crate::affinity::of(tid).unwrap());
-    assert!(own.own_bytes > 0 && own.cpu_time_ns > 0 && !own.frozen);
+    assert_eq!(*thread.cpus, crate::affinity::get(tid).unwrap());
+    assert!(own.non_file_bytes > 0 && own.cpu_time_ns > 0 && !own.frozen);
     let room: u64 = glance.nodes.values().map(|node| node.pages).sum();
     assert!(room > 0 && glance.denied.is_empty(), "{glance:?}");
 
     sleeper.0.kill().unwrap();
-    wait_until("a zombie is left out", || pids(&watch.glance().unwrap()) == [us.number()]);
+    wait_until("a zombie is left out", || pids(&watch.snapshot().unwrap()) == [us.number()]);
 }
 
 /// Goal: the CPU time of a real process's children is reported after they have exited.
 #[test]
 fn ended_children_are_counted() {
     let us = pid(std::process::id());
-    let named = Wanted { pids: vec![us], ..Wanted::default() };
+    let named = ProcessFilter { pids: vec![us], ..ProcessFilter::default() };
     let counted = || {
         let count = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
         assert!(Command::new("sh").args(["-c", count]).status().unwrap().success());
-        Linux::open().watch(&named).unwrap().glance().unwrap().processes[0].children_time_ns > 0
+        Linux::open().watch(&named).unwrap().snapshot().unwrap().processes[0].children_cpu_time_ns
+            > 0
     };
     wait_until("children come to a tick of the clock", counted);
 }
@@ -611,16 +636,18 @@ fn ended_children_are_counted() {
 #[test]
 fn threads_come_and_go() {
     let us = pid(std::process::id());
-    let mut watch = Linux::open().watch(&Wanted { pids: vec![us], ..Wanted::default() }).unwrap();
+    let mut watch =
+        Linux::open().watch(&ProcessFilter { pids: vec![us], ..ProcessFilter::default() }).unwrap();
     for _ in 0..200 {
         let short =
             std::thread::spawn(|| rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned());
-        let glance = watch.glance().unwrap();
+        let glance = watch.snapshot().unwrap();
         let tid = short.join().unwrap();
         assert!(glance.processes[0].threads.is_sorted_by_key(|thread| thread.tid));
         // A join may return a little before the kernel has removed the thread.
-        let has = |glance: &Glance| glance.processes[0].threads.iter().any(|t| t.tid == tid);
-        wait_until("a thread has left", || !has(&watch.glance().unwrap()));
+        let has =
+            |glance: &MachineSnapshot| glance.processes[0].threads.iter().any(|t| t.tid == tid);
+        wait_until("a thread has left", || !has(&watch.snapshot().unwrap()));
     }
 }
 
@@ -634,14 +661,14 @@ fn a_real_group_is_frozen() {
     let Some(group) = group.filter(|group| fs::create_dir(group).is_ok()) else {
         return eprintln!("skipped: no control group of version 2 may be made here");
     };
-    let sleeper = Sleeper::start();
+    let sleeper = SleepChild::start();
     fs::write(group.join("cgroup.procs"), sleeper.pid().to_string()).unwrap();
-    let wanted = Wanted { cgroups: vec![group.clone()], ..Wanted::default() };
+    let wanted = ProcessFilter { cgroups: vec![group.clone()], ..ProcessFilter::default() };
     let mut watch = Linux::open().watch(&wanted).unwrap();
     let mut turn = |text: &str, expected: bool| {
         fs::write(group.join("cgroup.freeze"), text).unwrap();
         wait_until("the group is as it was told", || {
-            watch.glance().unwrap().processes[0].frozen == expected
+            watch.snapshot().unwrap().processes[0].frozen == expected
         });
     };
     turn("1", true);

@@ -4,23 +4,23 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use nodeward_model::{CpuId, Cpumask, Pid, ThreadGlance};
+use nodeward_model::{CpuId, Cpumask, Pid, ThreadSnapshot};
 
-use super::files::Kept;
-use super::tools::Tools;
+use super::context::WatchContext;
+use super::files::CachedFile;
 use crate::load;
-use crate::procfs::stat::{self, Stat};
+use crate::procfs::stat::{self, TaskStat};
 
 /// A thread that was read, and the file with its times.
 #[derive(Debug)]
-struct Thread {
+struct WatchedThread {
     tid: u32,
-    seen: Option<Seen>,
-    schedstat: Kept,
+    state: Option<ThreadState>,
+    schedstat: CachedFile,
 }
 
 #[derive(Clone, Debug)]
-struct Seen {
+struct ThreadState {
     cpu: CpuId,
     cpu_time_ns: u64,
     waited_ns: u64,
@@ -29,26 +29,26 @@ struct Seen {
 
 /// All threads of a process, in ascending order of their ids.
 #[derive(Debug, Default)]
-pub struct Threads(Vec<Thread>);
+pub struct WatchedThreads(Vec<WatchedThread>);
 
-impl Threads {
+impl WatchedThreads {
     /// Returns the results of the last sample.
-    pub fn glances(&self) -> Vec<ThreadGlance> {
-        let glance = |thread: &Thread| {
-            let Seen { cpu, cpu_time_ns, waited_ns, cpus } = thread.seen.clone()?;
-            Some(ThreadGlance { tid: thread.tid, cpu, cpu_time_ns, waited_ns, cpus })
+    pub fn snapshots(&self) -> Vec<ThreadSnapshot> {
+        let glance = |thread: &WatchedThread| {
+            let ThreadState { cpu, cpu_time_ns, waited_ns, cpus } = thread.state.clone()?;
+            Some(ThreadSnapshot { tid: thread.tid, cpu, cpu_time_ns, waited_ns, cpus })
         };
         self.0.iter().filter_map(glance).collect()
     }
 
     /// Reads the threads of a process that ran. Returns true if the affinity of one of them has
     /// changed, which may be due to a change of its cpuset.
-    pub fn look(&mut self, pid: Pid, process: &Stat, tools: &mut Tools) -> bool {
+    pub fn refresh(&mut self, pid: Pid, process: &TaskStat, tools: &mut WatchContext) -> bool {
         let mut moved = false;
         // The count is unchanged and all threads still exist: none has started, so no listing is
         // needed.
         let same = self.0.len() == process.threads && {
-            let looks = self.0.iter_mut().map(|thread| thread.look(pid, process, tools));
+            let looks = self.0.iter_mut().map(|thread| thread.refresh(pid, process, tools));
             looks.fold(true, |same, looked| {
                 moved |= matches!(looked, Ok(true));
                 same & looked.is_ok()
@@ -56,39 +56,44 @@ impl Threads {
         };
         if !same {
             self.list(pid, tools);
-            self.0.retain_mut(|thread| thread.look(pid, process, tools).is_ok());
+            self.0.retain_mut(|thread| thread.refresh(pid, process, tools).is_ok());
         }
         moved
     }
 
     /// Reads the affinity of threads of a process that did not run, of each in its turn.
-    pub fn look_at_idle(&mut self, tools: &mut Tools) {
+    pub fn refresh_idle(&mut self, tools: &mut WatchContext) {
         let due = self.0.iter_mut().filter(|thread| tools.is_due(thread.tid));
         let due: Vec<_> = due.collect();
         for thread in due {
-            if let (Some(seen), Ok(cpus)) = (&mut thread.seen, tools.cpus(thread.tid)) {
+            if let (Some(seen), Ok(cpus)) = (&mut thread.state, tools.cpus(thread.tid)) {
                 seen.cpus = cpus;
             }
         }
     }
 
-    fn list(&mut self, pid: Pid, tools: &Tools) {
-        let mut known: BTreeMap<u32, Thread> =
+    fn list(&mut self, pid: Pid, tools: &WatchContext) {
+        let mut known: BTreeMap<u32, WatchedThread> =
             self.0.drain(..).map(|thread| (thread.tid, thread)).collect();
         let thread = |tid: Pid| {
             let tid = tid.number();
-            let fresh = || Thread { tid, seen: None, schedstat: Kept::default() };
+            let fresh = || WatchedThread { tid, state: None, schedstat: CachedFile::default() };
             known.remove(&tid).unwrap_or_else(fresh)
         };
         self.0 = load::thread_ids(&tools.root, pid).into_iter().map(thread).collect();
     }
 }
 
-impl Thread {
+impl WatchedThread {
     /// Reads the thread again. Returns true if its affinity has changed.
-    fn look(&mut self, pid: Pid, process: &Stat, tools: &mut Tools) -> io::Result<bool> {
+    fn refresh(
+        &mut self,
+        pid: Pid,
+        process: &TaskStat,
+        tools: &mut WatchContext,
+    ) -> io::Result<bool> {
         let counted = tools.has_schedstat.then(|| self.counted_ns(pid, tools)).transpose()?;
-        let before = self.seen.as_ref();
+        let before = self.state.as_ref();
         let ran = before.is_none_or(|seen| counted != Some((seen.cpu_time_ns, seen.waited_ns)));
         if !ran && !tools.is_due(self.tid) {
             return Ok(false);
@@ -104,24 +109,24 @@ impl Thread {
             counted.unwrap_or_else(|| (ticks.saturating_mul(load::ns_per_tick()), 0));
         let cpus = tools.cpus(self.tid)?;
         let moved = before.is_some_and(|seen| seen.cpus != cpus);
-        self.seen = Some(Seen { cpu, cpu_time_ns, waited_ns, cpus });
+        self.state = Some(ThreadState { cpu, cpu_time_ns, waited_ns, cpus });
         Ok(moved)
     }
 
     /// Returns CPU time and time waiting for a CPU: both are in the same file.
-    fn counted_ns(&mut self, pid: Pid, tools: &mut Tools) -> io::Result<(u64, u64)> {
+    fn counted_ns(&mut self, pid: Pid, tools: &mut WatchContext) -> io::Result<(u64, u64)> {
         let (root, tid) = (&tools.root, self.tid);
         let path = || root.join(format!("proc/{pid}/task/{tid}/schedstat"));
-        let bytes = self.schedstat.read(path, &tools.shelf, &mut tools.buffer)?;
-        std::str::from_utf8(bytes).ok().and_then(stat::parse_schedstat).ok_or_else(odd)
+        let bytes = self.schedstat.read(path, &tools.open_files, &mut tools.buffer)?;
+        std::str::from_utf8(bytes).ok().and_then(stat::parse_schedstat).ok_or_else(invalid_data)
     }
 
-    fn stat(&self, pid: Pid, tools: &mut Tools) -> io::Result<Stat> {
+    fn stat(&self, pid: Pid, tools: &mut WatchContext) -> io::Result<TaskStat> {
         let path = tools.path(pid, &format!("task/{}/stat", self.tid));
-        stat::parse(tools.buffer.read_once(path)?).ok_or_else(odd)
+        stat::parse(tools.buffer.read_once(path)?).ok_or_else(invalid_data)
     }
 }
 
-fn odd() -> io::Error {
+fn invalid_data() -> io::Error {
     io::ErrorKind::InvalidData.into()
 }

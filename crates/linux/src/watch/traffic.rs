@@ -9,47 +9,47 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nodeward_model::{Cpumask, NodeGlance, NodeId};
+use nodeward_model::{Cpumask, NodeId, NodeSnapshot};
 
-use super::tools::{LOOKS_BETWEEN, Tools};
+use super::context::{FULL_READ_INTERVAL, WatchContext};
 
 /// The caches, and the bandwidth of memory.
 #[derive(Debug, Default)]
-pub struct Traffic {
+pub struct MemoryTraffic {
     /// The nodes with usable counters, each with its caches; empty where there are no counters.
     caches: BTreeMap<NodeId, Vec<u32>>,
     bandwidths: BTreeMap<NodeId, u64>,
     known: Vec<NodeId>,
 }
 
-impl Traffic {
+impl MemoryTraffic {
     /// Sets the traffic so far and the bandwidth of the nodes. Cost: two files for each cache and
     /// group of resctrl, each an interrupt to a CPU of that cache; nothing where resctrl is not
     /// mounted.
-    pub fn look(&mut self, nodes: &mut BTreeMap<NodeId, NodeGlance>, tools: &mut Tools) {
-        if tools.look % LOOKS_BETWEEN == 1 || !self.known.iter().eq(nodes.keys()) {
+    pub fn update(&mut self, nodes: &mut BTreeMap<NodeId, NodeSnapshot>, tools: &mut WatchContext) {
+        if tools.snapshot_number % FULL_READ_INTERVAL == 1 || !self.known.iter().eq(nodes.keys()) {
             self.known = nodes.keys().copied().collect();
             self.read_in_full(nodes, tools);
         }
         let folders = if self.caches.is_empty() { Vec::new() } else { groups(&tools.root) };
         let counted = self.caches.iter().map(|(&id, caches)| {
-            (id, sum(caches.iter().map(|&cache| counted(&folders, cache, tools))))
+            (id, sum(caches.iter().map(|&cache| cache_traffic(&folders, cache, tools))))
         });
         let counted: Vec<(NodeId, Option<[u64; 2]>)> = counted.collect();
         for &(id, own) in &counted {
             let others = counted.iter().filter(|&&(other, _)| other != id).map(|&(_, it)| it);
             if let Some(node) = nodes.get_mut(&id) {
                 let both = own.zip(sum(others));
-                node.carried_bytes = both.map(|(own, other)| own[0].saturating_add(other[1]));
+                node.traffic_bytes = both.map(|(own, other)| own[0].saturating_add(other[1]));
                 node.bandwidth_bytes_per_s = self.bandwidths.get(&id).copied();
             }
         }
     }
 
-    fn read_in_full(&mut self, nodes: &BTreeMap<NodeId, NodeGlance>, tools: &mut Tools) {
+    fn read_in_full(&mut self, nodes: &BTreeMap<NodeId, NodeSnapshot>, tools: &mut WatchContext) {
         *self = Self { known: std::mem::take(&mut self.known), ..Self::default() };
         let with_memory = || nodes.iter().filter(|(_, node)| node.pages > 0).map(|(&id, _)| id);
-        if !monitors(&resctrl(&tools.root)) || with_memory().count() > 2 {
+        if !has_monitoring(&resctrl(&tools.root)) || with_memory().count() > 2 {
             return;
         }
         let caches: Option<BTreeMap<_, _>> =
@@ -58,7 +58,8 @@ impl Traffic {
         let mut all: Vec<u32> = caches.values().flatten().copied().collect();
         all.sort_unstable();
         if all.windows(2).all(|pair| pair[0] != pair[1]) {
-            self.bandwidths = with_memory().filter_map(|id| Some((id, most(id, tools)?))).collect();
+            self.bandwidths =
+                with_memory().filter_map(|id| Some((id, read_bandwidth(id, tools)?))).collect();
             self.caches = caches;
         }
     }
@@ -68,7 +69,7 @@ fn resctrl(root: &Path) -> PathBuf {
     root.join("sys/fs/resctrl")
 }
 
-fn monitors(group: &Path) -> bool {
+fn has_monitoring(group: &Path) -> bool {
     group.join("mon_data").is_dir()
 }
 
@@ -76,19 +77,19 @@ fn monitors(group: &Path) -> bool {
 fn groups(root: &Path) -> Vec<PathBuf> {
     let top = resctrl(root);
     let below = fs::read_dir(&top).into_iter().flatten().flatten().map(|entry| entry.path());
-    let below: Vec<_> = below.filter(|folder| monitors(folder)).collect();
+    let below: Vec<_> = below.filter(|folder| has_monitoring(folder)).collect();
     [top].into_iter().chain(below).collect()
 }
 
 /// Returns the bytes that a cache exchanged with the memory of its node, and with that of others. A
 /// removed group counts as zero; a group whose counters are missing for now makes the sum unknown.
-fn counted(groups: &[PathBuf], cache: u32, tools: &mut Tools) -> Option<[u64; 2]> {
+fn cache_traffic(groups: &[PathBuf], cache: u32, tools: &mut WatchContext) -> Option<[u64; 2]> {
     let of_group = |group: &PathBuf| {
         let folder = group.join(format!("mon_data/mon_L3_{cache:02}"));
         let mut read = |name: &str| number(folder.join(name), tools);
         match [read("mbm_local_bytes"), read("mbm_total_bytes")] {
             [Some(local), Some(total)] => Some([local, total.saturating_sub(local)]),
-            _ if monitors(group) => None,
+            _ if has_monitoring(group) => None,
             _ => Some([0, 0]),
         }
     };
@@ -102,7 +103,7 @@ fn sum(mut parts: impl Iterator<Item = Option<[u64; 2]>>) -> Option<[u64; 2]> {
 
 /// Returns the last-level caches of a node's CPUs; `None` if it has no CPUs or they do not report
 /// them.
-fn caches_of(id: NodeId, tools: &mut Tools) -> Option<Vec<u32>> {
+fn caches_of(id: NodeId, tools: &mut WatchContext) -> Option<Vec<u32>> {
     let mut rest: Cpumask = list(format!("sys/devices/system/node/node{id}/cpulist"), tools)?;
     let mut caches = Vec::new();
     while let Some(cpu) = rest.first() {
@@ -116,17 +117,17 @@ fn caches_of(id: NodeId, tools: &mut Tools) -> Option<Vec<u32>> {
 }
 
 /// Returns the bandwidth of a node's memory for its local CPUs, in bytes per second.
-fn most(id: NodeId, tools: &mut Tools) -> Option<u64> {
+fn read_bandwidth(id: NodeId, tools: &mut WatchContext) -> Option<u64> {
     let path = format!("sys/devices/system/node/node{id}/access0/initiators/read_bandwidth");
     let mb_per_s = number(tools.root.join(path), tools)?;
     Some(mb_per_s.saturating_mul(1_000_000)).filter(|&bytes| bytes > 0)
 }
 
-fn number(path: PathBuf, tools: &mut Tools) -> Option<u64> {
+fn number(path: PathBuf, tools: &mut WatchContext) -> Option<u64> {
     std::str::from_utf8(tools.buffer.read_once(path).ok()?).ok()?.trim().parse().ok()
 }
 
-fn list(path: String, tools: &mut Tools) -> Option<Cpumask> {
+fn list(path: String, tools: &mut WatchContext) -> Option<Cpumask> {
     let path = tools.root.join(path);
     std::str::from_utf8(tools.buffer.read_once(path).ok()?).ok()?.trim().parse().ok()
 }

@@ -2,12 +2,14 @@
 //! lost, duplicated, or used while a CPU may still change it.
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use nodeward_migrate::{Batch, Refusal, Refused, Run, Shape, Slice, Step};
+use nodeward_migrate::{
+    Batch, BatchShape, BatchStep, CopySlice, FolioRefusal, FolioRun, RefusedFolio,
+};
 use nodeward_model::{Account, SkipReason};
 
 /// The kind of a step that can be refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum StepKind {
     Unmap,
     Flush,
     Copy,
@@ -16,9 +18,9 @@ pub enum Kind {
 }
 
 /// Decides the refusals and stops of a batch.
-pub trait Fate {
+pub trait FaultInjector {
     /// Returns the refusal of a step for a folio, if it is refused.
-    fn refusal(&mut self, kind: Kind, folio: u32) -> Option<Refusal>;
+    fn refusal(&mut self, kind: StepKind, folio: u32) -> Option<FolioRefusal>;
 
     /// Returns true if the batch is stopped before its next step.
     fn stop(&mut self) -> bool {
@@ -26,85 +28,86 @@ pub trait Fate {
     }
 }
 
-impl<F: FnMut(Kind, u32) -> Option<Refusal>> Fate for F {
-    fn refusal(&mut self, kind: Kind, folio: u32) -> Option<Refusal> {
+impl<F: FnMut(StepKind, u32) -> Option<FolioRefusal>> FaultInjector for F {
+    fn refusal(&mut self, kind: StepKind, folio: u32) -> Option<FolioRefusal> {
         self(kind, folio)
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Content {
+enum FolioContent {
     Original,
     Copy,
 }
 
 #[derive(Clone, Debug)]
-struct Folio {
+struct ModelFolio {
     /// The content that is mapped at the folio's place.
-    home: Option<Content>,
+    home: Option<FolioContent>,
     /// True if the original is unmapped.
-    shadow: bool,
+    is_unmapped: bool,
     /// True if some CPU may still use the removed mapping.
-    seen: bool,
+    may_be_accessed: bool,
     /// True for each page that was copied.
     copied: Vec<bool>,
     /// The refusal for which it must be put back, if any.
-    turned: Option<Refusal>,
+    put_back_reason: Option<FolioRefusal>,
     /// The refusal for which it was not moved so far.
-    last: Option<Refusal>,
+    last: Option<FolioRefusal>,
     dropped: bool,
 }
 
-impl Folio {
-    fn is_travelling(&self) -> bool {
-        self.shadow && self.turned.is_none()
+impl ModelFolio {
+    fn is_being_moved(&self) -> bool {
+        self.is_unmapped && self.put_back_reason.is_none()
     }
 
     fn may_be_tried(&self) -> bool {
-        self.home == Some(Content::Original) && !matches!(self.last, Some(Refusal::Final(_)))
+        self.home == Some(FolioContent::Original)
+            && !matches!(self.last, Some(FolioRefusal::Final(_)))
     }
 
     fn places(&self) -> u32 {
-        u32::from(self.home.is_some()) + u32::from(self.shadow) + u32::from(self.dropped)
+        u32::from(self.home.is_some()) + u32::from(self.is_unmapped) + u32::from(self.dropped)
     }
 }
 
 /// The memory of one batch.
 #[derive(Debug)]
-pub struct World {
-    shape: Shape,
-    folios: Vec<Folio>,
+pub struct ModelMemory {
+    shape: BatchShape,
+    folios: Vec<ModelFolio>,
     /// Passes, including one that begins with the copy.
     passes: u32,
     /// The steps so far, as text.
     pub log: Vec<String>,
 }
 
-impl World {
-    pub fn new(shape: Shape) -> Self {
-        let folio = Folio {
-            home: Some(Content::Original),
-            shadow: false,
-            seen: true,
+impl ModelMemory {
+    pub fn new(shape: BatchShape) -> Self {
+        let folio = ModelFolio {
+            home: Some(FolioContent::Original),
+            is_unmapped: false,
+            may_be_accessed: true,
             copied: vec![false; shape.folio_pages as usize],
-            turned: None,
+            put_back_reason: None,
             last: None,
             dropped: false,
         };
         Self { shape, folios: vec![folio; shape.folios as usize], passes: 0, log: Vec::new() }
     }
 
-    pub fn of_unmapped(shape: Shape) -> Self {
+    pub fn of_unmapped(shape: BatchShape) -> Self {
         let mut world = Self::new(shape);
         for folio in &mut world.folios {
-            (folio.home, folio.shadow, folio.seen) = (None, true, false);
+            (folio.home, folio.is_unmapped, folio.may_be_accessed) = (None, true, false);
         }
         world.passes = 1;
         world
     }
 
     /// Carries a batch to its end, and returns its account without the reasons that did not occur.
-    pub fn drive(&mut self, batch: &mut Batch, fate: &mut dyn Fate) -> Account {
+    pub fn drive(&mut self, batch: &mut Batch, fate: &mut dyn FaultInjector) -> Account {
         let mut refused = Vec::new();
         let mut passes_max = self.shape.attempts;
         loop {
@@ -114,43 +117,50 @@ impl World {
             }
             let out = self.out();
             let step = batch.next(&refused);
-            if let Step::End(account) = step {
+            if let BatchStep::End(account) = step {
                 let mut told = Account::default();
                 told.add(account);
                 self.check_end(&told, passes_max);
-                let is_copy = |folio: &Folio| folio.home == Some(Content::Copy);
+                let is_copy = |folio: &ModelFolio| folio.home == Some(FolioContent::Copy);
                 let agree = |(index, folio)| batch.is_moved(index) == is_copy(folio);
                 assert!((0..).zip(&self.folios).all(agree), "{:?}", self.log);
                 return told;
             }
             refused = self.carry_out(step, fate);
-            assert_eq!(batch.out(), out, "what the batch was told before this step");
+            assert_eq!(batch.unmapped_folios(), out, "what the batch was told before this step");
             assert!(self.folios.iter().all(|f| f.places() == 1), "{:?}: {self:?}", self.log);
             assert!(self.passes <= passes_max, "{:?}", self.log);
         }
     }
 
     fn out(&self) -> u32 {
-        self.folios.iter().map(|folio| u32::from(folio.shadow)).sum()
+        self.folios.iter().map(|folio| u32::from(folio.is_unmapped)).sum()
     }
 
-    fn which(&self, is: impl Fn(&Folio) -> bool) -> Vec<u32> {
+    fn matching(&self, is: impl Fn(&ModelFolio) -> bool) -> Vec<u32> {
         (0..).zip(&self.folios).filter(|(_, folio)| is(folio)).map(|(index, _)| index).collect()
     }
 
-    fn carry_out(&mut self, step: Step<'_>, fate: &mut dyn Fate) -> Vec<Refused> {
+    fn carry_out(
+        &mut self,
+        step: BatchStep<'_>,
+        fate: &mut dyn FaultInjector,
+    ) -> Vec<RefusedFolio> {
         let (kind, folios) = match step {
-            Step::Unmap(runs) => {
+            BatchStep::Unmap(runs) => {
                 self.passes += 1;
-                (Kind::Unmap, self.listed(runs, Folio::may_be_tried))
+                (StepKind::Unmap, self.folios_of_runs(runs, ModelFolio::may_be_tried))
             }
-            Step::Flush => (Kind::Flush, self.which(Folio::is_travelling)),
-            Step::Copy(slices) => (Kind::Copy, self.sliced(slices)),
-            Step::Map(runs) => (Kind::Map, self.listed(runs, Folio::is_travelling)),
-            Step::PutBack(runs) => {
-                (Kind::PutBack, self.listed(runs, |folio| folio.turned.is_some()))
+            BatchStep::Flush => (StepKind::Flush, self.matching(ModelFolio::is_being_moved)),
+            BatchStep::Copy(slices) => (StepKind::Copy, self.folios_of_slices(slices)),
+            BatchStep::Map(runs) => {
+                (StepKind::Map, self.folios_of_runs(runs, ModelFolio::is_being_moved))
             }
-            Step::End(_) => unreachable!("the end is not carried out"),
+            BatchStep::PutBack(runs) => (
+                StepKind::PutBack,
+                self.folios_of_runs(runs, |folio| folio.put_back_reason.is_some()),
+            ),
+            BatchStep::End(_) => unreachable!("the end is not carried out"),
         };
         assert!(!folios.is_empty(), "{kind:?} of nothing after {:?}", self.log);
         self.log.push(format!("{kind:?} {folios:?}"));
@@ -158,10 +168,10 @@ impl World {
         for folio in folios {
             match fate.refusal(kind, folio) {
                 Some(why) => {
-                    self.refuse(kind, folio, why);
-                    refused.push(Refused { folio, why });
+                    self.apply_refusal(kind, folio, why);
+                    refused.push(RefusedFolio { folio, refusal: why });
                 }
-                None => self.obey(kind, folio),
+                None => self.apply_success(kind, folio),
             }
         }
         refused
@@ -169,22 +179,26 @@ impl World {
 
     /// Returns the folios in runs, which must be maximal, in order, and exactly those that have
     /// part.
-    fn listed(&self, runs: &[Run], have_part: impl Fn(&Folio) -> bool) -> Vec<u32> {
-        let apart = |pair: &[Run]| pair[0].first + pair[0].folios < pair[1].first;
+    fn folios_of_runs(
+        &self,
+        runs: &[FolioRun],
+        have_part: impl Fn(&ModelFolio) -> bool,
+    ) -> Vec<u32> {
+        let apart = |pair: &[FolioRun]| pair[0].first + pair[0].folios < pair[1].first;
         assert!(runs.windows(2).all(apart), "runs that touch are one run: {runs:?}");
         let listed: Vec<u32> = runs.iter().flat_map(|r| r.first..r.first + r.folios).collect();
-        assert_eq!(listed, self.which(have_part), "after {:?}", self.log);
+        assert_eq!(listed, self.matching(have_part), "after {:?}", self.log);
         listed
     }
 
     /// Returns the folios in slices, which must cover all moving folios once, in parts of about one
     /// size.
-    fn sliced(&self, slices: &[Slice]) -> Vec<u32> {
-        let Shape { folio_pages, page_bytes, copiers, .. } = self.shape;
-        let travelling = self.which(Folio::is_travelling);
+    fn folios_of_slices(&self, slices: &[CopySlice]) -> Vec<u32> {
+        let BatchShape { folio_pages, page_bytes, copiers, .. } = self.shape;
+        let travelling = self.matching(ModelFolio::is_being_moved);
         let of_folio = |&folio: &u32| folio * folio_pages..(folio + 1) * folio_pages;
         let expected: Vec<u64> = travelling.iter().flat_map(of_folio).map(u64::from).collect();
-        let of_slice = |slice: &Slice| {
+        let of_slice = |slice: &CopySlice| {
             assert!(slice.bytes > 0 && slice.bytes.is_multiple_of(page_bytes), "{slices:?}");
             assert_eq!(slice.offset % page_bytes, 0, "{slices:?}");
             (slice.offset..slice.offset + slice.bytes).step_by(page_bytes as usize)
@@ -205,38 +219,40 @@ impl World {
         travelling
     }
 
-    fn refuse(&mut self, kind: Kind, folio: u32, why: Refusal) {
+    fn apply_refusal(&mut self, kind: StepKind, folio: u32, why: FolioRefusal) {
         let folio = &mut self.folios[folio as usize];
         match (kind, why) {
-            (Kind::Unmap, _) => folio.last = Some(why),
-            (Kind::Flush | Kind::Copy | Kind::Map, _) => folio.turned = Some(why),
-            (Kind::PutBack, Refusal::Transient(_)) => {}
-            (Kind::PutBack, Refusal::Final(_)) => {
-                (folio.shadow, folio.dropped) = (false, true);
-                (folio.turned, folio.last) = (None, Some(why));
+            (StepKind::Unmap, _) => folio.last = Some(why),
+            (StepKind::Flush | StepKind::Copy | StepKind::Map, _) => {
+                folio.put_back_reason = Some(why);
+            }
+            (StepKind::PutBack, FolioRefusal::Transient(_)) => {}
+            (StepKind::PutBack, FolioRefusal::Final(_)) => {
+                (folio.is_unmapped, folio.dropped) = (false, true);
+                (folio.put_back_reason, folio.last) = (None, Some(why));
             }
         }
     }
 
-    fn obey(&mut self, kind: Kind, folio: u32) {
+    fn apply_success(&mut self, kind: StepKind, folio: u32) {
         let folio = &mut self.folios[folio as usize];
         match kind {
-            Kind::Unmap => {
-                (folio.home, folio.shadow, folio.seen) = (None, true, true);
+            StepKind::Unmap => {
+                (folio.home, folio.is_unmapped, folio.may_be_accessed) = (None, true, true);
                 folio.copied.fill(false);
             }
-            Kind::Flush => folio.seen = false,
-            Kind::Copy => {
-                assert!(!folio.seen, "a CPU may still write to it");
+            StepKind::Flush => folio.may_be_accessed = false,
+            StepKind::Copy => {
+                assert!(!folio.may_be_accessed, "a CPU may still write to it");
                 folio.copied.fill(true);
             }
-            Kind::Map => {
-                assert!(folio.copied.iter().all(|&copied| copied) && !folio.seen);
-                (folio.home, folio.shadow) = (Some(Content::Copy), false);
+            StepKind::Map => {
+                assert!(folio.copied.iter().all(|&copied| copied) && !folio.may_be_accessed);
+                (folio.home, folio.is_unmapped) = (Some(FolioContent::Copy), false);
             }
-            Kind::PutBack => {
-                (folio.home, folio.shadow) = (Some(Content::Original), false);
-                folio.last = folio.turned.take();
+            StepKind::PutBack => {
+                (folio.home, folio.is_unmapped) = (Some(FolioContent::Original), false);
+                folio.last = folio.put_back_reason.take();
             }
         }
     }
@@ -247,8 +263,8 @@ impl World {
         let mut expected = Account::default();
         for folio in &self.folios {
             match (folio.home, folio.last) {
-                (Some(Content::Copy), _) => expected.moved += pages,
-                (_, Some(Refusal::Final(reason))) => expected.skip(reason, pages),
+                (Some(FolioContent::Copy), _) => expected.moved += pages,
+                (_, Some(FolioRefusal::Final(reason))) => expected.skip(reason, pages),
                 (_, last) => {
                     assert_eq!(self.passes, passes_max, "it could be tried again");
                     let reason = last.map_or(SkipReason::Interrupted, reason_of);
@@ -260,8 +276,8 @@ impl World {
     }
 }
 
-fn reason_of(why: Refusal) -> SkipReason {
+fn reason_of(why: FolioRefusal) -> SkipReason {
     match why {
-        Refusal::Transient(reason) | Refusal::Final(reason) => reason,
+        FolioRefusal::Transient(reason) | FolioRefusal::Final(reason) => reason,
     }
 }

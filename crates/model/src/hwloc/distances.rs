@@ -2,7 +2,7 @@
 
 use roxmltree::Node as Element;
 
-use super::{HwlocError, Reader, id_of, optional, wrong};
+use super::{HwlocError, TopologyReader, id_of, invalid_value, optional};
 use crate::NodeId;
 use crate::mask::Id;
 use crate::topology::Distances;
@@ -12,22 +12,27 @@ const MEANS_LATENCY: u64 = 1 << 2;
 
 /// Reads the matrix of latencies. Version 2 names the nodes of each matrix; in version 1 a matrix
 /// covers all nodes in document order.
-pub(super) fn read(reader: &Reader<'_>) -> Result<Option<Distances>, HwlocError> {
-    if reader.nests { nested(reader) } else { named(reader) }
+pub(super) fn read(reader: &TopologyReader<'_>) -> Result<Option<Distances>, HwlocError> {
+    if reader.is_version_1 { read_version_1(reader) } else { read_version_2(reader) }
 }
 
-fn named(reader: &Reader<'_>) -> Result<Option<Distances>, HwlocError> {
+fn read_version_2(reader: &TopologyReader<'_>) -> Result<Option<Distances>, HwlocError> {
     for matrix in reader.root.children().filter(|e| e.has_tag_name("distances2")) {
         let means_latency = optional::<u64>(matrix, "kind")?.unwrap_or(0) & MEANS_LATENCY != 0;
         if matrix.attribute("type") == Some("NUMANode") && means_latency {
             let ids = numbers(matrix, "indexes", "node ids")?;
             let is_id = |id: &u32| *id < NodeId::LIMIT;
             if let Some(id) = ids.iter().find(|id| !is_id(id)) {
-                return Err(wrong(matrix, "indexes", &id.to_string(), "node ids below 1024"));
+                return Err(invalid_value(
+                    matrix,
+                    "indexes",
+                    &id.to_string(),
+                    "node ids below 1024",
+                ));
             }
             let values = numbers(matrix, "u64values", "distances")?;
             let ids: Vec<_> = ids.into_iter().map(NodeId).collect();
-            return square(matrix, &ids, &values).map(Some);
+            return distance_matrix(matrix, &ids, &values).map(Some);
         }
     }
     Ok(None)
@@ -41,10 +46,10 @@ fn numbers(
 ) -> Result<Vec<u32>, HwlocError> {
     let children = matrix.children().filter(|e| e.has_tag_name(name));
     let words = children.flat_map(|e| e.text().unwrap_or("").split_whitespace());
-    words.map(|word| word.parse().map_err(|_| wrong(matrix, name, word, wanted))).collect()
+    words.map(|word| word.parse().map_err(|_| invalid_value(matrix, name, word, wanted))).collect()
 }
 
-fn nested(reader: &Reader<'_>) -> Result<Option<Distances>, HwlocError> {
+fn read_version_1(reader: &TopologyReader<'_>) -> Result<Option<Distances>, HwlocError> {
     let ids: Vec<NodeId> = reader.of_type("NUMANode").map(id_of).collect::<Result<_, _>>()?;
     let Some(machine) = reader.of_type("Machine").next() else { return Ok(None) };
     for matrix in machine.children().filter(|e| e.has_tag_name("distances")) {
@@ -53,7 +58,7 @@ fn nested(reader: &Reader<'_>) -> Result<Option<Distances>, HwlocError> {
             let cells = matrix.children().filter(|e| e.has_tag_name("latency"));
             let values: Vec<u32> =
                 cells.map(|cell| latency(cell, base)).collect::<Result<_, _>>()?;
-            return square(matrix, &ids, &values).map(Some);
+            return distance_matrix(matrix, &ids, &values).map(Some);
         }
     }
     Ok(None)
@@ -66,11 +71,11 @@ fn latency(cell: Element<'_, '_>, base: f64) -> Result<u32, HwlocError> {
     (1.0..1e9)
         .contains(&value)
         .then_some(value as u32)
-        .ok_or_else(|| wrong(cell, "latency", text, "a distance above zero"))
+        .ok_or_else(|| invalid_value(cell, "latency", text, "a distance above zero"))
 }
 
 /// Builds a matrix from nodes in any order.
-fn square(
+fn distance_matrix(
     matrix: Element<'_, '_>,
     ids: &[NodeId],
     values: &[u32],
@@ -81,7 +86,12 @@ fn square(
     let sorted: Vec<_> = order.iter().map(|&position| ids[position]).collect();
     if values.len() != count * count || !sorted.is_sorted_by(|a, b| a < b) {
         let found = format!("{} distances for {count} nodes", values.len());
-        return Err(wrong(matrix, "distances", &found, "one for each pair of different nodes"));
+        return Err(invalid_value(
+            matrix,
+            "distances",
+            &found,
+            "one for each pair of different nodes",
+        ));
     }
     Ok(Distances::from_rule(sorted, |from, to| values[order[from] * count + order[to]]))
 }

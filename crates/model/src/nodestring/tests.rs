@@ -12,12 +12,12 @@ fn mask(text: &str) -> Nodemask {
 }
 
 /// `# context existing=0-1 allowed=0-1 highest=1 ...`
-fn context_of(line: &str) -> Context {
+fn context_of(line: &str) -> NodestringContext {
     let field = |name: &str| {
         let mut fields = line.split(' ');
         fields.find_map(|f| f.strip_prefix(name)).unwrap_or_else(|| panic!("{name} in {line}"))
     };
-    Context {
+    NodestringContext {
         existing: mask(field("existing=")),
         allowed: mask(field("allowed=")),
         highest_possible: NodeId(field("highest=").parse().unwrap()),
@@ -35,7 +35,7 @@ fn is_beyond_32_bits(text: &str) -> bool {
 
 /// libnuma's `!` ends at the number of nodes. Where that gives the allowed nodes, the results must
 /// be equal.
-fn inversion_agrees(context: &Context) -> bool {
+fn inversion_agrees(context: &NodestringContext) -> bool {
     let last = context.allowed.last().map_or(0, |node| node.0 as usize + 1);
     context.allowed == context.existing && last == context.allowed.len()
 }
@@ -74,8 +74,11 @@ fn every_line_of_the_real_table() {
 
 #[test]
 fn inversion_stays_among_the_allowed_nodes() {
-    let holes =
-        Context { existing: mask("0,2,5,7"), allowed: mask("0,2,5"), highest_possible: NodeId(63) };
+    let holes = NodestringContext {
+        existing: mask("0,2,5,7"),
+        allowed: mask("0,2,5"),
+        highest_possible: NodeId(63),
+    };
     assert_eq!(parse_nodestring("!0", &holes), Ok(mask("2,5")));
     assert_eq!(parse_nodestring("!+1", &holes), Ok(mask("0,5")));
     assert_eq!(parse_nodestring("!all", &holes), Ok(mask("")));
@@ -83,8 +86,11 @@ fn inversion_stays_among_the_allowed_nodes() {
 
 #[test]
 fn errors_say_which_part_and_what_is_valid() {
-    let machine =
-        Context { existing: mask("0-2"), allowed: mask("0-1"), highest_possible: NodeId(63) };
+    let machine = NodestringContext {
+        existing: mask("0-2"),
+        allowed: mask("0-1"),
+        highest_possible: NodeId(63),
+    };
     let check = |text: &str, message: &str| {
         assert_eq!(parse_nodestring(text, &machine).unwrap_err().to_string(), message, "{text}");
     };
@@ -111,7 +117,7 @@ proptest::proptest! {
     fn only_allowed_nodes_come_out(text in "[0-9a-fx,!+ alé-]{0,12}", bits in 1u32..256) {
         let allowed: Nodemask = (0..8).filter(|b| bits >> b & 1 == 1).map(NodeId).collect();
         let (existing, highest_possible) = (mask("0-7"), NodeId(63));
-        let context = Context { existing, allowed: allowed.clone(), highest_possible };
+        let context = NodestringContext { existing, allowed: allowed.clone(), highest_possible };
         if let Ok(nodes) = parse_nodestring(&text, &context) {
             proptest::prop_assert!(nodes.is_subset(&allowed));
         }

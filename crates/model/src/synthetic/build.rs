@@ -1,6 +1,6 @@
 //! Builds the topology of a description.
 
-use super::{CacheRule, DistanceRule, Group, Sharing, Synthetic};
+use super::{CacheRule, DistanceRule, NodeGroup, Sharing, Synthetic};
 use crate::topology::{Cache, Core, Distances, HugePool, Node, Topology};
 use crate::{CpuId, Cpumask, NodeId};
 
@@ -41,10 +41,10 @@ impl Synthetic {
                 .filter(|&(core, t)| t < shapes[core].threads)
                 .for_each(|(core, _)| hand_out(core));
         } else {
-            let each = |(core, shape): (usize, &Shape)| (0..shape.threads).map(move |_| core);
+            let each = |(core, shape): (usize, &CoreShape)| (0..shape.threads).map(move |_| core);
             shapes.iter().enumerate().flat_map(each).for_each(hand_out);
         }
-        let core = |(shape, cpus): (Shape, Cpumask)| Core {
+        let core = |(shape, cpus): (CoreShape, Cpumask)| Core {
             cpus,
             package: Some(shape.package),
             node: Some(NodeId(shape.node)),
@@ -52,12 +52,12 @@ impl Synthetic {
         shapes.into_iter().zip(cpus).map(core).collect()
     }
 
-    fn shapes(&self) -> Vec<Shape> {
+    fn shapes(&self) -> Vec<CoreShape> {
         let with_cpus = self.groups.iter().filter(|group| group.cores > 0);
         let nodes = with_cpus.flat_map(|group| group.ids.iter().map(move |&id| (id, group)));
         let packages = (0..).flat_map(|p| std::iter::repeat_n(p, self.nodes_per_package as usize));
-        let shape = |((node, group), package): ((u32, &Group), u32)| {
-            let shape = Shape { node, package, threads: group.threads };
+        let shape = |((node, group), package): ((u32, &NodeGroup), u32)| {
+            let shape = CoreShape { node, package, threads: group.threads };
             std::iter::repeat_n(shape, group.cores as usize)
         };
         nodes.zip(packages).flat_map(shape).collect()
@@ -65,13 +65,13 @@ impl Synthetic {
 }
 
 #[derive(Clone)]
-struct Shape {
+struct CoreShape {
     node: u32,
     package: u32,
     threads: u32,
 }
 
-impl Group {
+impl NodeGroup {
     fn node(&self, id: u32, cores: &[Core]) -> Node {
         let here = cores.iter().filter(|core| core.node == Some(NodeId(id)));
         let pool = |huge: &super::HugeRule| HugePool {

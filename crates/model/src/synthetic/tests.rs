@@ -58,7 +58,7 @@ fn mistakes_are_shown_with_their_column() {
     ] {
         let error = text.parse::<Synthetic>().unwrap_err();
         assert_eq!((error.column, error.found.as_str()), (column, found), "{text}: {error}");
-        assert!(!error.wanted.is_empty());
+        assert!(!error.expected.is_empty());
     }
 }
 

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use nodeward_model::NodeId;
 
+use super::buddy_zone::ChunkNo;
 use super::error::PoolError;
-use super::states::{State, States};
-use super::zone::ChunkNo;
+use super::page_states::{PageState, PageStates};
 use crate::error::{Result, system};
 use crate::sync::lock;
-use crate::sys::{Advice, Mapping, Slot, Uffd};
+use crate::sys::{Advice, AnonMapping, Slot, Uffd};
 use crate::{CHUNK_BYTES, PageSize, sections};
 
 /// Maximum number of blocks of a pool. Each block of a kind has twice the chunks of the previous
@@ -28,20 +28,20 @@ const FIRST_BLOCK_CHUNKS: usize = 256;
 const SECTIONS: usize = 8;
 
 /// Number of the most recent empty chunks among which one of the lane's own section is sought.
-const LOOK_BACK: usize = 8;
+const EMPTY_CHUNKS_SEARCHED: usize = 8;
 
 /// The use of a block's chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Kind {
+pub struct BlockKind {
     /// Page size of its memory.
     pub size: PageSize,
     /// Source of its memory.
-    pub origin: Origin,
+    pub origin: PageOrigin,
 }
 
 /// The source of a chunk's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Origin {
+pub enum PageOrigin {
     /// The kernel: from this node as long as it has room; `None`: as the memory policy of the
     /// thread says that touches it first.
     Node(Option<NodeId>),
@@ -53,14 +53,14 @@ pub enum Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageNo(u64);
 
-struct Block {
-    mapping: Arc<Mapping>,
+struct ArenaBlock {
+    mapping: Arc<AnonMapping>,
     /// The number of its first chunk.
     first_chunk: ChunkNo,
     chunks: usize,
     /// Number of consecutive chunks that share a lock in the kernel.
     section_chunks: usize,
-    states: States,
+    states: PageStates,
     /// The zone that each chunk belongs to.
     zones: Box<[AtomicU16]>,
 }
@@ -69,17 +69,17 @@ struct Block {
 pub struct Arena {
     page_bytes: usize,
     uffd: Option<Arc<Uffd>>,
-    blocks: [OnceLock<Block>; BLOCKS_MAX],
+    blocks: [OnceLock<ArenaBlock>; BLOCKS_MAX],
     /// Index of the block that was found last: most addresses are in the same one.
     last_found: AtomicU32,
-    empty: Mutex<Empty>,
+    empty: Mutex<EmptyChunks>,
 }
 
 #[derive(Default)]
-struct Empty {
-    slots: BTreeMap<Kind, Vec<Slot>>,
+struct EmptyChunks {
+    slots: BTreeMap<BlockKind, Vec<Slot>>,
     /// Number of chunks of the next block of each kind.
-    next_chunks: BTreeMap<Kind, usize>,
+    next_chunks: BTreeMap<BlockKind, usize>,
     blocks: usize,
     chunks: usize,
 }
@@ -109,21 +109,21 @@ impl Arena {
 
     /// Takes a chunk without pages, and its number. Prefers one of section `lane` among those given
     /// back most recently.
-    pub fn take_empty(&self, kind: Kind, lane: usize) -> Result<(ChunkNo, Slot)> {
+    pub fn take_empty(&self, kind: BlockKind, lane: usize) -> Result<(ChunkNo, Slot)> {
         let mut empty = lock(&self.empty);
         if empty.slots.get(&kind).is_none_or(Vec::is_empty) {
             self.add_block(&mut empty, kind)?;
         }
         let slots = empty.slots.entry(kind).or_default();
-        let from = slots.len().saturating_sub(LOOK_BACK);
-        let wanted = |&index: &usize| self.is_of_lane(self.chunk_of(&slots[index]), lane);
+        let from = slots.len().saturating_sub(EMPTY_CHUNKS_SEARCHED);
+        let wanted = |&index: &usize| self.is_in_section_of(self.chunk_of(&slots[index]), lane);
         let index = (from..slots.len()).rev().find(wanted).unwrap_or(slots.len() - 1);
         let slot = slots.swap_remove(index);
         Ok((self.chunk_of(&slot), slot))
     }
 
     /// Takes back a chunk without pages.
-    pub fn give_empty(&self, kind: Kind, slot: Slot) {
+    pub fn give_empty(&self, kind: BlockKind, slot: Slot) {
         lock(&self.empty).slots.entry(kind).or_default().push(slot);
     }
 
@@ -134,7 +134,7 @@ impl Arena {
     }
 
     /// Returns whether a chunk is in the section that a lane prefers.
-    pub fn is_of_lane(&self, chunk: ChunkNo, lane: usize) -> bool {
+    pub fn is_in_section_of(&self, chunk: ChunkNo, lane: usize) -> bool {
         let block = self.block_of_chunk(chunk);
         (chunk - block.first_chunk) as usize / block.section_chunks == lane % SECTIONS
     }
@@ -169,7 +169,7 @@ impl Arena {
     }
 
     /// Returns the mapping of `pages` pages, and their byte range in it.
-    pub fn place(&self, first: PageNo, pages: usize) -> (&Mapping, Range<usize>) {
+    pub fn bytes_of_pages(&self, first: PageNo, pages: usize) -> (&AnonMapping, Range<usize>) {
         let start = first.index() * self.page_bytes;
         (&self.block(first).mapping, start..start + pages * self.page_bytes)
     }
@@ -188,17 +188,17 @@ impl Arena {
     }
 
     /// Sets the state of a page. Only the owner of the page may call this.
-    pub fn set(&self, page: PageNo, state: State) {
+    pub fn set(&self, page: PageNo, state: PageState) {
         self.block(page).states.set(page.index(), state);
     }
 
     /// Returns whether a page is in this state.
-    pub fn is(&self, page: PageNo, state: State) -> bool {
-        self.block(page).states.is(page.index(), state)
+    pub fn has_state(&self, page: PageNo, state: PageState) -> bool {
+        self.block(page).states.has_state(page.index(), state)
     }
 
     /// Sets the state of `pages` pages.
-    pub fn set_all(&self, first: PageNo, pages: usize, state: State) {
+    pub fn set_all(&self, first: PageNo, pages: usize, state: PageState) {
         self.block(first).states.set_all(first.index()..first.index() + pages, state);
     }
 
@@ -224,15 +224,15 @@ impl Arena {
         })
     }
 
-    fn block(&self, page: PageNo) -> &Block {
+    fn block(&self, page: PageNo) -> &ArenaBlock {
         self.blocks[page.block()].get().expect("pages are made of blocks")
     }
 
-    fn block_of_chunk(&self, chunk: ChunkNo) -> &Block {
+    fn block_of_chunk(&self, chunk: ChunkNo) -> &ArenaBlock {
         self.indexed_block_of_chunk(chunk).1
     }
 
-    fn indexed_block_of_chunk(&self, chunk: ChunkNo) -> (usize, &Block) {
+    fn indexed_block_of_chunk(&self, chunk: ChunkNo) -> (usize, &ArenaBlock) {
         let blocks = self.blocks.iter().map_while(OnceLock::get).enumerate();
         let mut with_it = blocks.filter(|(_, block)| {
             chunk.checked_sub(block.first_chunk).is_some_and(|i| (i as usize) < block.chunks)
@@ -240,33 +240,33 @@ impl Arena {
         with_it.next().expect("chunks are made of blocks")
     }
 
-    fn add_block(&self, empty: &mut Empty, kind: Kind) -> Result<()> {
+    fn add_block(&self, empty: &mut EmptyChunks, kind: BlockKind) -> Result<()> {
         let mut chunks = *empty.next_chunks.entry(kind).or_insert(FIRST_BLOCK_CHUNKS);
         let mapping = loop {
-            match mapping(chunks, kind) {
+            match map_block(chunks, kind) {
                 // RLIMIT_AS may allow less.
                 Err(_) if chunks > SECTIONS => chunks /= 2,
                 made => break made?,
             }
         };
         let sections = match kind.origin {
-            Origin::Regions => self.watch(&mapping)?,
-            Origin::Node(_) => 1,
+            PageOrigin::Regions => self.register_block(&mapping)?,
+            PageOrigin::Node(_) => 1,
         };
         let pages = chunks * self.chunk_pages();
-        let block = Block {
+        let block = ArenaBlock {
             first_chunk: empty.chunks as ChunkNo,
             chunks,
             section_chunks: chunks / sections,
-            states: States::away(pages),
+            states: PageStates::all_absent(pages),
             zones: (0..chunks).map(|_| AtomicU16::new(0)).collect(),
             mapping: Arc::new(mapping),
         };
         let mut slots: Vec<(usize, Slot)> =
-            Mapping::slots(&block.mapping, CHUNK_BYTES).into_iter().enumerate().collect();
+            AnonMapping::slots(&block.mapping, CHUNK_BYTES).into_iter().enumerate().collect();
         // So that sections alternate, and low addresses come first.
         slots.sort_by_key(|(index, _)| std::cmp::Reverse(index % block.section_chunks));
-        let entry = self.blocks.get(empty.blocks).ok_or_else(too_many)?;
+        let entry = self.blocks.get(empty.blocks).ok_or_else(out_of_blocks)?;
         entry.set(block).ok().expect("blocks are added one after the other");
         empty.blocks += 1;
         empty.chunks += chunks;
@@ -276,7 +276,7 @@ impl Arena {
     }
 
     /// Registers a block with userfaultfd, and returns its number of sections.
-    fn watch(&self, mapping: &Mapping) -> Result<usize> {
+    fn register_block(&self, mapping: &AnonMapping) -> Result<usize> {
         let uffd = self.uffd.as_ref().expect("a pool without pager has no memory of regions");
         let sections = sections::split(mapping, SECTIONS);
         mapping.advise(0..mapping.bytes(), Advice::Discard).map_err(system("madvise"))?;
@@ -296,8 +296,9 @@ impl PageNo {
     }
 }
 
-fn mapping(chunks: usize, kind: Kind) -> Result<Mapping> {
-    let mapping = Mapping::reserve(chunks * CHUNK_BYTES, CHUNK_BYTES).map_err(system("mmap"))?;
+fn map_block(chunks: usize, kind: BlockKind) -> Result<AnonMapping> {
+    let mapping =
+        AnonMapping::reserve(chunks * CHUNK_BYTES, CHUNK_BYTES).map_err(system("mmap"))?;
     let whole = 0..mapping.bytes();
     let advice = match kind.size {
         PageSize::Base => Advice::BasePages,
@@ -309,8 +310,8 @@ fn mapping(chunks: usize, kind: Kind) -> Result<Mapping> {
     // prevent that.
     mapping.advise(whole.clone(), Advice::Unmergeable).ok(); // fails on kernels without KSM
     mapping.advise(whole.clone(), Advice::DontFork).map_err(system("madvise"))?;
-    if let Origin::Node(Some(node)) = kind.origin {
-        mapping.prefer(whole.clone(), node).map_err(system("mbind"))?;
+    if let PageOrigin::Node(Some(node)) = kind.origin {
+        mapping.prefer_node(whole.clone(), node).map_err(system("mbind"))?;
     }
     // If all memory is locked (MCL_FUTURE), mmap has populated the pages, which are counted
     // nowhere.
@@ -318,6 +319,6 @@ fn mapping(chunks: usize, kind: Kind) -> Result<Mapping> {
     Ok(mapping)
 }
 
-fn too_many() -> crate::Error {
+fn out_of_blocks() -> crate::Error {
     system("mmap")(std::io::ErrorKind::OutOfMemory.into())
 }

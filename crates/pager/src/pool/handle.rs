@@ -9,23 +9,23 @@ use std::time::Duration;
 use nodeward_linux::{Linux, nodes};
 use nodeward_machine::Machine;
 use nodeward_model::{NodeId, Nodemask, Topology};
-use nodeward_policy::pcp::Limits;
+use nodeward_policy::pcp::ListLimits;
 
 use super::arena::Arena;
 use super::error::PoolError;
-use super::forks;
+use super::fork_detection;
 use super::housekeeper::Housekeeper;
-use super::options::{PoolOptions, PoolStats, Wanted};
-use super::pool::{Bounds, Parts, Pool};
-use super::run::PageRun;
+use super::options::{PoolOptions, PoolStats, RunRequest};
+use super::page_run::PageRun;
+use super::pool::{Pool, PoolParts, ZoneBounds};
 use crate::error::{Error, Result};
-use crate::rooms::Rooms;
+use crate::headroom::Headroom;
 use crate::sys::Uffd;
 use crate::{PageSize, Pager};
 
 /// The lists of a node hold at most an eighth of its zone, as in the kernel. At most another eighth
 /// may be free in the zone.
-const SHARE: usize = 8;
+const NODE_SHARE: usize = 8;
 
 /// An allocator of runs of 2^n pages for buffer pools, packet rings and caches. Memory comes from
 /// the node of the calling thread. A clone is another handle; the pool ends with the last one.
@@ -34,9 +34,9 @@ const SHARE: usize = 8;
 /// pool (`MADV_DONTFORK`); there all calls fail with [`PoolError::Forked`]. Signal handlers must
 /// neither allocate nor free.
 #[derive(Clone)]
-pub struct PagePool(Arc<Inner>);
+pub struct PagePool(Arc<PoolHandle>);
 
-struct Inner {
+struct PoolHandle {
     /// `None` only while this is dropped.
     pool: Option<Arc<Pool>>,
     housekeeper: Option<Housekeeper>,
@@ -51,49 +51,49 @@ impl PagePool {
     /// If the machine's state cannot be read, a thread cannot be started, or an option is invalid.
     pub fn open(options: &PoolOptions) -> Result<Self> {
         let topology = Linux::open().topology()?;
-        let allowed = nodes::context(Path::new("/"), &topology)?.allowed;
+        let allowed = nodes::nodestring_context(Path::new("/"), &topology)?.allowed;
         let usable = allowed.and(&topology.nodes_with_memory());
-        Self::with(options, &[options.page], topology, &usable, None)
+        Self::with_sizes(options, &[options.page], topology, &usable, None)
     }
 
     /// Opens a pool with pages of these sizes on these nodes. It can take memory of regions only if
     /// `uffd` is the userfaultfd that the regions are registered with.
-    pub(crate) fn with(
+    pub(crate) fn with_sizes(
         options: &PoolOptions,
         sizes: &[PageSize],
         topology: Topology,
         usable: &Nodemask,
         uffd: Option<Arc<Uffd>>,
     ) -> Result<Self> {
-        forks::count()?;
+        fork_detection::watch_forks()?;
         let machine = Linux::open();
         let page_bytes = machine.page_bytes() as usize;
         let mut zones = Vec::new();
         for node in usable.iter() {
-            let (bounds, limits) = bounds(options, &topology, node, page_bytes)?;
+            let (bounds, limits) = zone_bounds(options, &topology, node, page_bytes)?;
             zones.extend(sizes.iter().map(|&size| (node, size, bounds, limits)));
         }
         let period = match options.period {
             Duration::ZERO => PoolOptions::PERIOD,
             period => period,
         };
-        let pool = Arc::new(Pool::new(Parts {
+        let pool = Arc::new(Pool::new(PoolParts {
             arena: Arena::new(page_bytes, uffd),
             zones,
             size: options.page,
             topology,
-            rooms: Arc::new(Rooms::of(machine)),
+            headroom: Arc::new(Headroom::new(machine)),
             tuning: options.tuning,
             period,
         }));
         let keeper = options.housekeeper.then(|| Housekeeper::start(&pool, period)).transpose()?;
-        Ok(Self(Arc::new(Inner { pool: Some(pool), housekeeper: keeper, pager: None })))
+        Ok(Self(Arc::new(PoolHandle { pool: Some(pool), housekeeper: keeper, pager: None })))
     }
 
     /// Returns another handle of a pager's pool. The handle keeps the pager alive.
     pub(crate) fn of_pager(pool: &Arc<Pool>, pager: Pager) -> Self {
         let pool = Some(Arc::clone(pool));
-        Self(Arc::new(Inner { pool, housekeeper: None, pager: Some(pager) }))
+        Self(Arc::new(PoolHandle { pool, housekeeper: None, pager: Some(pager) }))
     }
 
     pub(crate) fn shared(&self) -> &Arc<Pool> {
@@ -105,7 +105,7 @@ impl PagePool {
     /// # Errors
     /// [`PoolError::NoMemory`] if no allowed node has room, [`PoolError::UnknownNode`],
     /// [`PoolError::Order`], [`PoolError::Closed`], [`PoolError::Forked`].
-    pub fn allocate(&self, wanted: &Wanted) -> std::result::Result<NonNull<u8>, PoolError> {
+    pub fn allocate(&self, wanted: &RunRequest) -> std::result::Result<NonNull<u8>, PoolError> {
         self.pool().allocate(wanted)
     }
 
@@ -122,7 +122,7 @@ impl PagePool {
     ///
     /// # Errors
     /// As for [`PagePool::allocate`].
-    pub fn run(&self, wanted: &Wanted) -> std::result::Result<PageRun<'_>, PoolError> {
+    pub fn run(&self, wanted: &RunRequest) -> std::result::Result<PageRun<'_>, PoolError> {
         PageRun::new(self.pool(), wanted)
     }
 
@@ -174,7 +174,7 @@ impl fmt::Debug for PagePool {
     }
 }
 
-impl Drop for Inner {
+impl Drop for PoolHandle {
     fn drop(&mut self) {
         let (pool, housekeeper) = (self.pool.take(), self.housekeeper.take());
         let Some(pool) = pool.filter(|_| self.pager.is_none()) else { return };
@@ -188,31 +188,34 @@ impl Drop for Inner {
     }
 }
 
-fn bounds(
+fn zone_bounds(
     options: &PoolOptions,
     topology: &Topology,
     node: NodeId,
     page_bytes: usize,
-) -> Result<(Bounds, Limits)> {
+) -> Result<(ZoneBounds, ListLimits)> {
     let of_node = topology.nodes.get(&node);
     let memory = of_node.and_then(|node| node.memory_bytes).unwrap_or(u64::MAX);
     let pages = options.zone_bytes.unwrap_or(memory).min(memory) as usize / page_bytes;
     if pages == 0 {
         return Err(Error::BadOption {
-            what: format!("a zone of {} bytes has no page", options.zone_bytes.unwrap_or(memory)),
-            fix: format!("give it {page_bytes} bytes at least"),
+            problem: format!(
+                "a zone of {} bytes has no page",
+                options.zone_bytes.unwrap_or(memory)
+            ),
+            remedy: format!("give it {page_bytes} bytes at least"),
         });
     }
     let cpus = of_node.map_or(0, |node| node.cpus.len());
     let cpus = if cpus > 0 { cpus } else { topology.cpus.len().max(1) };
     let batch = options.batch.unwrap_or(PoolOptions::BATCH);
     let high_default = options.high_default.unwrap_or(batch.saturating_mul(4));
-    let high_max = u32::try_from(pages / SHARE / cpus).unwrap_or(u32::MAX);
+    let high_max = u32::try_from(pages / NODE_SHARE / cpus).unwrap_or(u32::MAX);
     let keep = options.keep_bytes as usize / page_bytes;
-    let bounds = Bounds {
+    let bounds = ZoneBounds {
         held_pages_max: pages,
-        free_pages_max: (pages / SHARE).max(keep),
+        free_pages_max: (pages / NODE_SHARE).max(keep),
         keep_pages: keep,
     };
-    Ok((bounds, Limits { batch, high_default, high_max: high_max.max(high_default) }))
+    Ok((bounds, ListLimits { batch, high_default, high_max: high_max.max(high_default) }))
 }

@@ -6,47 +6,47 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use nodeward_linux::pressure::Pressure;
+use nodeward_linux::pressure::PressureMonitor;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::pool::Pool;
 use crate::error::Result;
-use crate::lanes::start_thread;
-use crate::stop::{self, Stop};
+use crate::lanes::spawn_pager_thread;
+use crate::stop_signal::{self, StopSignal};
 
 /// The thread, and the means to end it.
 pub struct Housekeeper {
-    stop: Stop,
+    stop: StopSignal,
     thread: JoinHandle<()>,
 }
 
 impl Housekeeper {
     /// Starts the thread.
     pub fn start(pool: &Arc<Pool>, period: Duration) -> Result<Self> {
-        let (stopped, stop) = stop::pipe()?;
-        let pressure = Pressure::watch(Path::new("/"))?;
+        let (stopped, stop) = stop_signal::stop_pipe()?;
+        let pressure = PressureMonitor::watch(Path::new("/"))?;
         let pool = Arc::clone(pool);
-        let work = move || keep_house(&pool, pressure, period, &stopped);
-        Ok(Self { stop, thread: start_thread("nodeward-pool".to_owned(), work)? })
+        let work = move || run(&pool, pressure, period, &stopped);
+        Ok(Self { stop, thread: spawn_pager_thread("nodeward-pool".to_owned(), work)? })
     }
 
     /// Ends the thread.
     pub fn stop(self) {
-        self.stop.tell();
+        self.stop.send();
         self.thread.join().expect("a housekeeper that panics aborts the process");
     }
 }
 
-fn keep_house(pool: &Pool, mut pressure: Pressure, period: Duration, stopped: &OwnedFd) {
+fn run(pool: &Pool, mut pressure: PressureMonitor, period: Duration, stopped: &OwnedFd) {
     let mut next = Instant::now() + period;
-    while !is_ended(stopped) {
+    while !is_stopped(stopped) {
         let left = next.saturating_duration_since(Instant::now());
         match pressure.wait(left, stopped) {
-            Ok(true) => _ = pool.relieve(),
+            Ok(true) => _ = pool.shrink_for_pressure(),
             Ok(false) => {}
             Err(error) => {
                 tracing::warn!(%error, "memory pressure is not watched any more");
-                pressure = Pressure::unknown();
+                pressure = PressureMonitor::unknown();
             }
         }
         if Instant::now() >= next {
@@ -58,7 +58,7 @@ fn keep_house(pool: &Pool, mut pressure: Pressure, period: Duration, stopped: &O
 }
 
 /// Returns whether something was written to the pipe.
-fn is_ended(stopped: &OwnedFd) -> bool {
+fn is_stopped(stopped: &OwnedFd) -> bool {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut end = [PollFd::new(stopped, PollFlags::IN)];
     poll(&mut end, Some(&now)).is_ok_and(|ready| ready > 0)

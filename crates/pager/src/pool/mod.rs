@@ -13,25 +13,25 @@
 //! `supply` only tries to lock lists, so no circular wait is possible.
 
 mod arena;
+mod buddy_zone;
 mod cpu_lists;
 mod error;
-mod forks;
+mod fork_detection;
+mod growth;
 mod handle;
 mod housekeeper;
-mod list;
 mod options;
+mod page_list;
+mod page_run;
+mod page_states;
 #[allow(clippy::module_inception, reason = "the pool itself, beside what it is made of")]
 mod pool;
-mod run;
-mod states;
-mod supply;
 #[cfg(test)]
 mod tests;
-mod zone;
 
-pub use arena::{Kind, Origin};
+pub use arena::{BlockKind, PageOrigin};
 pub use error::PoolError;
 pub use handle::PagePool;
-pub use options::{ListStats, PoolOptions, PoolStats, Wanted};
-pub use pool::{Pool, Shell};
-pub use run::PageRun;
+pub use options::{ListStats, PoolOptions, PoolStats, RunRequest};
+pub use page_run::PageRun;
+pub use pool::{Pool, PoolChunk};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nodeward_model::{CpuId, NodeId};
-use nodeward_policy::pcp::Tuning;
+use nodeward_policy::pcp::TunerKind;
 
 use crate::PageSize;
 
@@ -11,7 +11,7 @@ use crate::PageSize;
 #[derive(Clone, Debug)]
 pub struct PoolOptions {
     /// Policy that sets the length of the per-CPU lists.
-    pub tuning: Tuning,
+    pub tuning: TunerKind,
     /// Page size of its memory. Either size supplies runs of all orders. Huge pages reduce TLB
     /// misses and are taken from the kernel as a whole.
     pub page: PageSize,
@@ -44,7 +44,7 @@ impl PoolOptions {
 impl Default for PoolOptions {
     fn default() -> Self {
         Self {
-            tuning: Tuning::default(),
+            tuning: TunerKind::default(),
             page: PageSize::Base,
             zone_bytes: None,
             batch: None,
@@ -58,7 +58,7 @@ impl Default for PoolOptions {
 
 /// An allocation request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RunRequest {
     /// The run has 2^order base pages.
     pub order: u32,
     /// All bytes are zero; otherwise the content of an earlier use remains.

@@ -8,25 +8,25 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nodeward_model::{CpuId, NodeId, Topology};
-use nodeward_policy::pcp::{Limits, PERIOD_MS, Tuning};
+use nodeward_policy::pcp::{ListLimits, PERIOD_MS, TunerKind};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::arena::{Arena, Kind, PageNo};
+use super::arena::{Arena, BlockKind, PageNo};
+use super::buddy_zone::{BuddyZone, ChunkNo};
 use super::cpu_lists::CpuLists;
 use super::error::PoolError;
-use super::forks;
-use super::list::{List, Run};
-use super::options::{ListStats, PoolStats, Wanted};
-use super::states::State;
-use super::zone::{ChunkNo, Zone};
+use super::fork_detection;
+use super::options::{ListStats, PoolStats, RunRequest};
+use super::page_list::{CpuPageList, FreeRun};
+use super::page_states::PageState;
 use crate::PageSize;
-use crate::rooms::Rooms;
+use crate::headroom::Headroom;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::sys::{Slot, current_cpu, prefetch};
 
 /// Free pages are filled with a pattern, so that writes to them are detected.
-pub const POISONED: bool = cfg!(debug_assertions);
+pub const POISONING: bool = cfg!(debug_assertions);
 
 /// Maximum number of base pages that move between a list and its zone under one lock, so that other
 /// threads do not wait long for it: the kernel's figure (63 << 5), chosen there for less than 100
@@ -36,7 +36,7 @@ pub const BULK_PAGES_MAX: u32 = 2016;
 /// The first cache line of a run is prefetched this many allocations ahead. The caller writes there
 /// first, and taking a lock while that write waits for memory would wait, too. Measured with one
 /// word of each page touched: 33 GB/s without, 66 at 2, 69 at 4, 53 at 16.
-const FETCHED_AHEAD: usize = 3;
+const PREFETCH_DISTANCE: usize = 3;
 
 /// A pool without its handles.
 pub struct Pool {
@@ -46,29 +46,29 @@ pub struct Pool {
     /// The zone of each CPU's own node.
     zone_of_cpu: Vec<usize>,
     pub topology: Topology,
-    pub rooms: Arc<Rooms>,
+    pub headroom: Arc<Headroom>,
     opened_us: u64,
     period_us: u64,
-    children: u32,
+    fork_depth: u32,
     closed: AtomicBool,
     held_pages: AtomicU64,
     peak_held_pages: AtomicU64,
 }
 
 /// The data kept for each chunk.
-pub struct Shell {
+pub struct PoolChunk {
     pub slot: Slot,
-    pub kind: Kind,
+    pub kind: BlockKind,
 }
 
 /// The zone of a node, for pages of one size.
 pub struct NodeZone {
     pub node: NodeId,
     pub size: PageSize,
-    pub bounds: Bounds,
-    free: Mutex<Zone<Shell>>,
+    pub bounds: ZoneBounds,
+    free: Mutex<BuddyZone<PoolChunk>>,
     /// Held by the thread that changes which pages are in memory.
-    pub supply: Mutex<()>,
+    pub growth_lock: Mutex<()>,
     visits: AtomicU64,
     /// Base pages that went to callers, and that came from them, bypassing the lists.
     allocated_pages: AtomicU64,
@@ -81,7 +81,7 @@ pub struct NodeZone {
 
 /// The bounds of a zone, in base pages.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub struct ZoneBounds {
     /// Maximum in memory.
     pub held_pages_max: usize,
     /// Maximum free.
@@ -91,22 +91,22 @@ pub struct Bounds {
 }
 
 /// The parts that a pool is made of.
-pub struct Parts {
+pub struct PoolParts {
     pub arena: Arena,
     /// Node, page size, bounds and list limits of each zone.
-    pub zones: Vec<(NodeId, PageSize, Bounds, Limits)>,
+    pub zones: Vec<(NodeId, PageSize, ZoneBounds, ListLimits)>,
     /// Page size of allocations that do not name a node.
     pub size: PageSize,
     pub topology: Topology,
-    pub rooms: Arc<Rooms>,
-    pub tuning: Tuning,
+    pub headroom: Arc<Headroom>,
+    pub tuning: TunerKind,
     pub period: Duration,
 }
 
 impl Pool {
     /// A pool without memory.
-    pub fn new(parts: Parts) -> Self {
-        let Parts { arena, zones, size, topology, rooms, tuning, period } = parts;
+    pub fn new(parts: PoolParts) -> Self {
+        let PoolParts { arena, zones, size, topology, headroom: rooms, tuning, period } = parts;
         let near = |from: NodeId, of: PageSize| {
             let by_node = |node| zones.iter().position(|zone| (zone.0, zone.1) == (node, of));
             let nodes = iter::once(from).chain(topology.nearest_nodes(from));
@@ -123,8 +123,8 @@ impl Pool {
             node,
             size,
             bounds,
-            free: Mutex::new(Zone::new(chunk_pages)),
-            supply: Mutex::new(()),
+            free: Mutex::new(BuddyZone::new(chunk_pages)),
+            growth_lock: Mutex::new(()),
             visits: AtomicU64::new(0),
             allocated_pages: AtomicU64::new(0),
             freed_pages: AtomicU64::new(0),
@@ -137,10 +137,10 @@ impl Pool {
             arena,
             zone_of_cpu,
             topology,
-            rooms,
+            headroom: rooms,
             opened_us: coarse_us(),
             period_us: (period.as_micros() as u64).max(1),
-            children: forks::children(),
+            fork_depth: fork_detection::fork_depth(),
             closed: AtomicBool::new(false),
             held_pages: AtomicU64::new(0),
             peak_held_pages: AtomicU64::new(0),
@@ -148,15 +148,15 @@ impl Pool {
     }
 
     /// Allocates a run.
-    pub fn allocate(&self, wanted: &Wanted) -> Result<NonNull<u8>, PoolError> {
-        let page = self.take_for(wanted)?;
-        self.arena.set(page, State::used(wanted.order));
+    pub fn allocate(&self, wanted: &RunRequest) -> Result<NonNull<u8>, PoolError> {
+        let page = self.allocate_pages(wanted)?;
+        self.arena.set(page, PageState::used(wanted.order));
         Ok(self.arena.address(page))
     }
 
     /// Allocates a run for a guard.
-    pub fn allocate_guarded(&self, wanted: &Wanted) -> Result<PageNo, PoolError> {
-        self.take_for(wanted).inspect(|&page| self.arena.set(page, State::GUARDED))
+    pub fn allocate_guarded(&self, wanted: &RunRequest) -> Result<PageNo, PoolError> {
+        self.allocate_pages(wanted).inspect(|&page| self.arena.set(page, PageState::GUARDED))
     }
 
     /// Frees a run.
@@ -165,15 +165,15 @@ impl Pool {
         self.check_order(order)?;
         let page = self.arena.page_at(start)?;
         self.arena.begin_free(page, order)?;
-        self.take_back((page, order));
+        self.free_run((page, order));
         Ok(())
     }
 
     /// Frees the run of a guard.
-    pub fn free_guarded(&self, run: Run) {
+    pub fn free_guarded(&self, run: FreeRun) {
         if self.check_process().is_ok() {
-            self.arena.set(run.0, State::LISTED);
-            self.take_back(run);
+            self.arena.set(run.0, PageState::LISTED);
+            self.free_run(run);
         }
     }
 
@@ -182,7 +182,11 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Forked`] in a child made by fork(2).
     pub fn check_process(&self) -> Result<(), PoolError> {
-        if forks::children() == self.children { Ok(()) } else { Err(PoolError::Forked) }
+        if fork_detection::fork_depth() == self.fork_depth {
+            Ok(())
+        } else {
+            Err(PoolError::Forked)
+        }
     }
 
     fn check_order(&self, order: u32) -> Result<(), PoolError> {
@@ -205,14 +209,14 @@ impl Pool {
             stats.zone_visits += of_node.visits.load(Ordering::Relaxed);
             stats.allocated_pages += of_node.allocated_pages.load(Ordering::Relaxed);
             stats.freed_pages += of_node.freed_pages.load(Ordering::Relaxed);
-            self.lists.look_at_each(zone, |cpu, list| {
+            self.lists.inspect_each(zone, |cpu, list| {
                 let (pages, high) = (list.pages(), list.high());
                 stats.lists.push(ListStats { cpu, node: of_node.node, pages, high });
                 stats.listed_pages += u64::from(pages);
                 stats.allocated_pages += list.allocated_pages;
                 stats.freed_pages += list.freed_pages;
             });
-            let free = self.free_pages(zone);
+            let free = self.lock_free_pages(zone);
             stats.held_pages += free.held_pages() as u64;
             stats.zone_free_pages += free.free_pages() as u64;
         }
@@ -244,7 +248,7 @@ impl Pool {
         elapsed_us.saturating_mul(PERIOD_MS) / self.period_us
     }
 
-    fn take_for(&self, wanted: &Wanted) -> Result<PageNo, PoolError> {
+    fn allocate_pages(&self, wanted: &RunRequest) -> Result<PageNo, PoolError> {
         self.check_process()?;
         if self.closed.load(Ordering::Relaxed) {
             return Err(PoolError::Closed);
@@ -254,13 +258,13 @@ impl Pool {
         let own = self.zone_of_cpu[cpu % self.zone_of_cpu.len()];
         let page = match wanted.node {
             Some(node) => self.take(cpu, self.zone_of_node(own, node)?, wanted.order),
-            None => self.take_near(cpu, own, wanted.order),
+            None => self.take_from_nearest(cpu, own, wanted.order),
         };
         let page = page.ok_or(PoolError::NoMemory { order: wanted.order })?;
-        self.prepare(page, wanted).map(|()| page)
+        self.fill_run(page, wanted).map(|()| page)
     }
 
-    fn take_near(&self, cpu: usize, own: usize, order: u32) -> Option<PageNo> {
+    fn take_from_nearest(&self, cpu: usize, own: usize, order: u32) -> Option<PageNo> {
         let others = || self.zones[own].nearest.iter().filter(|&&zone| zone != own);
         let from_others = || others().find_map(|&zone| self.take(cpu, zone, order));
         self.take(cpu, own, order).or_else(from_others)
@@ -268,40 +272,40 @@ impl Pool {
 
     /// Takes a run of a zone through a list of the CPU, or else from the zone itself.
     fn take(&self, cpu: usize, zone: usize, order: u32) -> Option<PageNo> {
-        let by_list = self.lists.with(cpu, zone, |list| {
+        let by_list = self.lists.with_free_list(cpu, zone, |list| {
             let run = list.pop(order).or_else(|| {
                 let wanted = list.refill(order);
-                self.fetch(zone, order, wanted, |run| list.stock((run, order)));
+                self.refill_from_zone(zone, order, wanted, |run| list.push_from_zone((run, order)));
                 list.pop(order)
             });
             let run = run.or_else(|| self.take_from_other_orders(list, zone, order));
-            if let Some(soon) = list.upcoming(order, FETCHED_AHEAD) {
+            if let Some(soon) = list.peek(order, PREFETCH_DISTANCE) {
                 prefetch(self.arena.address(soon));
             }
             run
         });
         by_list.unwrap_or_else(|| {
             let mut taken = None;
-            self.fetch(zone, order, 1, |run| taken = Some(run));
+            self.refill_from_zone(zone, order, 1, |run| taken = Some(run));
             let passed = &self.zones[zone].allocated_pages;
             taken.inspect(|_| _ = passed.fetch_add(1 << order, Ordering::Relaxed))
         })
     }
 
     /// Adds a run without owner to a list of the CPU, or else to its zone.
-    fn take_back(&self, run: Run) {
+    fn free_run(&self, run: FreeRun) {
         let (page, order) = run;
-        if POISONED {
+        if POISONING {
             self.poison(page, 1 << order);
         }
         let (zone, now_ms) = (self.arena.zone_of(page), self.now_ms());
-        let thinned = self.lists.with(current_cpu() as usize, zone, |list| {
+        let thinned = self.lists.with_free_list(current_cpu() as usize, zone, |list| {
             let too_many = list.push(run, now_ms);
-            self.thin_out(list, zone, order, too_many);
+            self.drain_list(list, zone, order, too_many);
             too_many > 0
         });
         let thinned = thinned.unwrap_or_else(|| {
-            self.put_back(zone, &[run]);
+            self.return_to_zone(zone, &[run]);
             self.zones[zone].freed_pages.fetch_add(1 << order, Ordering::Relaxed);
             true
         });
@@ -311,42 +315,47 @@ impl Pool {
     }
 
     /// Takes a run from a zone after all runs of other orders went from the CPU's list to the zone.
-    fn take_from_other_orders(&self, list: &mut List, zone: usize, order: u32) -> Option<PageNo> {
+    fn take_from_other_orders(
+        &self,
+        list: &mut CpuPageList,
+        zone: usize,
+        order: u32,
+    ) -> Option<PageNo> {
         let pages = list.pages();
         if pages > 0 {
-            self.thin_out(list, zone, order, pages);
-            self.fetch(zone, order, 1, |run| list.stock((run, order)));
+            self.drain_list(list, zone, order, pages);
+            self.refill_from_zone(zone, order, 1, |run| list.push_from_zone((run, order)));
         }
         list.pop(order)
     }
 
     /// Takes at most `most` runs out of a zone, bringing in memory if it has none.
-    fn fetch(&self, zone: usize, order: u32, most: usize, mut took: impl FnMut(PageNo)) {
+    fn refill_from_zone(&self, zone: usize, order: u32, most: usize, mut took: impl FnMut(PageNo)) {
         let most = most.min((BULK_PAGES_MAX >> order).max(1) as usize);
         let mut runs = Vec::with_capacity(most);
         self.visit(zone).take(order, most, |chunk, page| runs.push((chunk, page)));
         if runs.is_empty() {
-            self.supply(zone, order, most, &mut runs);
+            self.find_runs(zone, order, most, &mut runs);
         }
         // In reverse, so that low addresses are handed out first and neighbours follow each other.
         for &(chunk, page) in runs.iter().rev() {
             let run = self.arena.page(chunk, page);
-            if POISONED {
-                self.poison_unmarked(chunk, page..page + (1 << order));
+            if POISONING {
+                self.poison_unpoisoned(chunk, page..page + (1 << order));
             }
-            self.arena.set_all(run, 1 << order, State::INNER);
-            self.arena.set(run, State::LISTED);
+            self.arena.set_all(run, 1 << order, PageState::TAIL);
+            self.arena.set(run, PageState::LISTED);
             took(run);
         }
     }
 
     /// Zeroes a run if requested. Debug builds first check that it was not written while free.
-    fn prepare(&self, page: PageNo, wanted: &Wanted) -> Result<(), PoolError> {
-        if !POISONED && !wanted.zeroed {
+    fn fill_run(&self, page: PageNo, wanted: &RunRequest) -> Result<(), PoolError> {
+        if !POISONING && !wanted.zeroed {
             return Ok(());
         }
-        let (mapping, bytes) = self.arena.place(page, 1 << wanted.order);
-        if POISONED && let Some(byte) = mapping.written_since_poisoned(bytes.clone()) {
+        let (mapping, bytes) = self.arena.bytes_of_pages(page, 1 << wanted.order);
+        if POISONING && let Some(byte) = mapping.written_since_poisoned(bytes.clone()) {
             return Err(PoolError::WrittenAfterFree { address: mapping.start() + byte as u64 });
         }
         if wanted.zeroed {
@@ -356,35 +365,35 @@ impl Pool {
     }
 
     /// Fills those of a chunk's free pages with the pattern that came from a migration.
-    fn poison_unmarked(&self, chunk: ChunkNo, pages: Range<usize>) {
+    fn poison_unpoisoned(&self, chunk: ChunkNo, pages: Range<usize>) {
         let pages = pages.map(|page| self.arena.page(chunk, page));
-        let unmarked = pages.filter(|&page| self.arena.is(page, State::UNMARKED));
+        let unmarked = pages.filter(|&page| self.arena.has_state(page, PageState::UNPOISONED));
         unmarked.for_each(|page| self.poison(page, 1));
     }
 
     /// Fills free pages with the pattern.
     pub fn poison(&self, page: PageNo, pages: usize) {
-        let (mapping, bytes) = self.arena.place(page, pages);
+        let (mapping, bytes) = self.arena.bytes_of_pages(page, pages);
         mapping.poison(bytes);
     }
 
     /// Gives `pages` base pages of a list back to their zone, at most all.
-    pub fn thin_out(&self, list: &mut List, zone: usize, order: u32, pages: u32) {
+    pub fn drain_list(&self, list: &mut CpuPageList, zone: usize, order: u32, pages: u32) {
         let mut left = pages.min(list.pages());
         let mut runs = Vec::new();
         while left > 0 {
             let before = list.pages();
             runs.clear();
             list.take_cold(order, left.min(BULK_PAGES_MAX), &mut runs);
-            self.put_back(zone, &runs);
+            self.return_to_zone(zone, &runs);
             left = left.saturating_sub(before - list.pages());
         }
     }
 
     /// Gives runs back to their zone.
-    fn put_back(&self, zone: usize, runs: &[Run]) {
-        let place = |&(page, order): &Run| {
-            self.arena.set_all(page, 1 << order, State::FREE);
+    fn return_to_zone(&self, zone: usize, runs: &[FreeRun]) {
+        let place = |&(page, order): &FreeRun| {
+            self.arena.set_all(page, 1 << order, PageState::FREE);
             let (chunk, first) = self.arena.chunk_of_page(page);
             (chunk, first..first + (1 << order))
         };
@@ -405,14 +414,14 @@ impl Pool {
     }
 
     /// Locks the free pages of a zone to move some to or from a list, and counts the visit.
-    pub fn visit(&self, zone: usize) -> MutexGuard<'_, Zone<Shell>> {
+    pub fn visit(&self, zone: usize) -> MutexGuard<'_, BuddyZone<PoolChunk>> {
         let free = lock(&self.zones[zone].free);
         self.zones[zone].visits.fetch_add(1, Ordering::Relaxed);
         free
     }
 
     /// Locks the free pages of a zone for housekeeping.
-    pub fn free_pages(&self, zone: usize) -> MutexGuard<'_, Zone<Shell>> {
+    pub fn lock_free_pages(&self, zone: usize) -> MutexGuard<'_, BuddyZone<PoolChunk>> {
         lock(&self.zones[zone].free)
     }
 }

@@ -4,14 +4,14 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use nodeward_linux::Linux;
-use nodeward_linux::own::current_cpu;
+use nodeward_linux::own_process::current_cpu;
 use nodeward_machine::Machine;
-use nodeward_policy::pcp::Tuning;
+use nodeward_policy::pcp::TunerKind;
 
-use super::{PagePool, PoolError, PoolOptions, Wanted};
+use super::{PagePool, PoolError, PoolOptions, RunRequest};
 
 /// Options of a pool whose periodic work the test does, with short periods.
-fn options(tuning: Tuning) -> PoolOptions {
+fn options(tuning: TunerKind) -> PoolOptions {
     PoolOptions {
         tuning,
         zone_bytes: Some(256 << 20),
@@ -22,11 +22,11 @@ fn options(tuning: Tuning) -> PoolOptions {
 }
 
 fn pool() -> PagePool {
-    PagePool::open(&options(Tuning::Fixed)).unwrap()
+    PagePool::open(&options(TunerKind::Fixed)).unwrap()
 }
 
-fn of_order(order: u32) -> Wanted {
-    Wanted { order, ..Wanted::default() }
+fn request(order: u32) -> RunRequest {
+    RunRequest { order, ..RunRequest::default() }
 }
 
 fn address(start: NonNull<u8>) -> u64 {
@@ -39,7 +39,7 @@ fn runs_are_aligned_and_apart() {
     let pool = pool();
     let mut runs = Vec::new();
     for order in (0..=pool.order_max()).chain((0..=pool.order_max()).rev()) {
-        let mut run = pool.run(&of_order(order)).unwrap();
+        let mut run = pool.run(&request(order)).unwrap();
         assert_eq!(run.len(), pool.page_bytes() << order);
         assert!(run.as_ptr().addr().is_multiple_of(run.len()));
         run.fill(order as u8 + 1);
@@ -57,7 +57,7 @@ fn runs_are_aligned_and_apart() {
 #[test]
 fn guarded_runs_are_freed_by_their_guards() {
     let pool = pool();
-    let mut run = pool.run(&of_order(1)).unwrap();
+    let mut run = pool.run(&request(1)).unwrap();
     let start = NonNull::from(&mut run[0]);
     assert_eq!(pool.free(start, 1), Err(PoolError::Guarded { address: address(start) }));
     drop(run);
@@ -69,13 +69,13 @@ fn guarded_runs_are_freed_by_their_guards() {
 #[test]
 fn zeroed_runs_are_zero() {
     // A run that was freed on one CPU is in the list of that CPU.
-    Linux::open().stay_on(current_cpu());
+    Linux::open().pin_current_thread(current_cpu());
     let pool = pool();
-    let mut run = pool.run(&of_order(3)).unwrap();
+    let mut run = pool.run(&request(3)).unwrap();
     run.fill(7);
     let before = run.as_ptr();
     drop(run);
-    let again = pool.run(&Wanted { order: 3, zeroed: true, node: None }).unwrap();
+    let again = pool.run(&RunRequest { order: 3, zeroed: true, node: None }).unwrap();
     assert_eq!(again.as_ptr(), before, "the last that was freed comes first");
     assert!(again.iter().all(|&byte| byte == 0));
 }
@@ -84,7 +84,7 @@ fn zeroed_runs_are_zero() {
 #[test]
 fn mistakes_have_names() {
     let pool = pool();
-    let run = pool.allocate(&of_order(2)).unwrap();
+    let run = pool.allocate(&request(2)).unwrap();
     let at =
         |pages: usize| run.map_addr(|start| start.checked_add(pages * pool.page_bytes()).unwrap());
     let word = run.map_addr(|start| start.checked_add(8).unwrap());
@@ -104,8 +104,8 @@ fn mistakes_have_names() {
     assert_eq!(pool.free(at(1), 0), Err(PoolError::NotAStart { address: address(at(1)) }));
     pool.give_back();
     assert_eq!(pool.free(run, 2), Err(PoolError::DoubleFree { address: address(run) }));
-    assert_eq!(pool.allocate(&of_order(10)), Err(PoolError::Order { order: 10, order_max: 9 }));
-    let nowhere = Wanted { node: Some(nodeward_model::NodeId(1000)), ..Wanted::default() };
+    assert_eq!(pool.allocate(&request(10)), Err(PoolError::Order { order: 10, order_max: 9 }));
+    let nowhere = RunRequest { node: Some(nodeward_model::NodeId(1000)), ..RunRequest::default() };
     let unknown = PoolError::UnknownNode { node: nodeward_model::NodeId(1000) };
     assert_eq!(pool.allocate(&nowhere), Err(unknown));
     assert_eq!(pool.stats().in_use_pages, 0);
@@ -116,9 +116,9 @@ fn mistakes_have_names() {
 #[test]
 fn a_closed_pool_takes_back() {
     let pool = pool();
-    let (run, stays) = (pool.allocate(&of_order(0)).unwrap(), pool.run(&of_order(0)).unwrap());
+    let (run, stays) = (pool.allocate(&request(0)).unwrap(), pool.run(&request(0)).unwrap());
     pool.close();
-    assert_eq!(pool.allocate(&of_order(0)), Err(PoolError::Closed));
+    assert_eq!(pool.allocate(&request(0)), Err(PoolError::Closed));
     assert_eq!(pool.free(run, 0), Ok(()));
     let kept = stays.as_ptr();
     std::mem::forget(stays);
@@ -136,11 +136,11 @@ fn is_mapped(address: usize) -> bool {
 /// Goal: the pool stops at its bound, and hands out again when there is room.
 #[test]
 fn a_full_pool_says_so() {
-    let few = PoolOptions { zone_bytes: Some(4 << 20), ..options(Tuning::Fixed) };
+    let few = PoolOptions { zone_bytes: Some(4 << 20), ..options(TunerKind::Fixed) };
     let pool = PagePool::open(&few).unwrap();
     let mut runs = Vec::new();
     let end = loop {
-        match pool.allocate(&of_order(4)) {
+        match pool.allocate(&request(4)) {
             Ok(run) => runs.push(run),
             Err(error) => break error,
         }
@@ -149,7 +149,7 @@ fn a_full_pool_says_so() {
     let nodes = pool.stats().held_pages / 1024;
     assert_eq!(runs.len() as u64, nodes * 1024 / 16, "4 MiB on each node, all of it handed out");
     pool.free(runs.pop().unwrap(), 4).unwrap();
-    runs.push(pool.allocate(&of_order(4)).unwrap());
+    runs.push(pool.allocate(&request(4)).unwrap());
     runs.into_iter().for_each(|run| pool.free(run, 4).unwrap());
     pool.give_back();
     assert_eq!(pool.stats().held_pages, 0);
@@ -158,10 +158,10 @@ fn a_full_pool_says_so() {
 /// Goal: after three idle periods the pool holds no more than lists hold by default.
 #[test]
 fn idle_pools_return_to_the_default() {
-    for tuning in Tuning::ALL {
+    for tuning in TunerKind::ALL {
         let pool = PagePool::open(&options(tuning)).unwrap();
         for _ in 0..4 {
-            let runs: Vec<_> = (0..8192).map(|_| pool.allocate(&of_order(0)).unwrap()).collect();
+            let runs: Vec<_> = (0..8192).map(|_| pool.allocate(&request(0)).unwrap()).collect();
             runs.into_iter().for_each(|run| pool.free(run, 0).unwrap());
             std::thread::sleep(Duration::from_millis(12));
         }

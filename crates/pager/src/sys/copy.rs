@@ -2,12 +2,12 @@
 
 /// A copy routine that this CPU supports.
 #[derive(Clone, Copy, Debug)]
-pub struct Routine {
+pub struct CopyRoutine {
     name: &'static str,
     run: unsafe fn(&mut [u8], &[u8]),
 }
 
-impl Routine {
+impl CopyRoutine {
     /// Returns its name in reports.
     pub fn name(&self) -> &'static str {
         self.name
@@ -25,7 +25,7 @@ impl Routine {
 
 /// Returns the routines that this CPU supports, the ones expected to be fastest first.
 #[cfg(not(target_arch = "x86_64"))]
-pub fn routines() -> Vec<Routine> {
+pub fn routines() -> Vec<CopyRoutine> {
     Vec::new()
 }
 
@@ -41,26 +41,26 @@ mod x86_64 {
     use std::arch::asm;
     use std::arch::x86_64 as cpu;
 
-    use super::Routine;
+    use super::CopyRoutine;
 
     /// Returns the routines that this CPU supports, the ones expected to be fastest first.
-    pub fn routines() -> Vec<Routine> {
+    pub fn routines() -> Vec<CopyRoutine> {
         let mut routines = Vec::new();
         if is_x86_feature_detected!("avx512f") {
-            routines.push(Routine { name: "stream-512", run: stream_512 });
+            routines.push(CopyRoutine { name: "stream-512", run: stream_512 });
         }
         if is_x86_feature_detected!("avx2") {
-            routines.push(Routine { name: "stream-256", run: stream_256 });
+            routines.push(CopyRoutine { name: "stream-256", run: stream_256 });
         }
         // Every x86-64 has the others.
-        routines.push(Routine { name: "stream-128", run: stream_128 });
-        routines.push(Routine { name: "rep-movsb", run: rep_movsb });
+        routines.push(CopyRoutine { name: "stream-128", run: stream_128 });
+        routines.push(CopyRoutine { name: "rep-movsb", run: rep_movsb });
         routines
     }
 
     /// Evicts memory from all caches.
     pub fn evict(memory: &[u8]) {
-        for line in memory.chunks(size_of::<Line>()) {
+        for line in memory.chunks(size_of::<CacheLine>()) {
             // SAFETY: the address is in `memory`. Content does not change.
             unsafe { cpu::_mm_clflush(line.as_ptr()) };
         }
@@ -70,7 +70,7 @@ mod x86_64 {
 
     /// A cache line, which streaming stores fill as a whole.
     #[repr(C, align(64))]
-    struct Line([u8; 64]);
+    struct CacheLine([u8; 64]);
 
     const LINES_PER_PAGE: usize = 64;
     /// Pages that are copied in parallel. The prefetcher follows each, but none across its end.
@@ -85,8 +85,8 @@ mod x86_64 {
         ($name:ident, $feature:literal, $vector:ty, $load:ident, $store:ident) => {
             #[target_feature(enable = $feature)]
             fn $name(to: &mut [u8], from: &[u8]) {
-                // SAFETY: any bytes are a Line.
-                let (head, lines, tail) = unsafe { to.align_to_mut::<Line>() };
+                // SAFETY: any bytes are a CacheLine.
+                let (head, lines, tail) = unsafe { to.align_to_mut::<CacheLine>() };
                 let (from_head, from) = from.split_at(head.len());
                 head.copy_from_slice(from_head);
                 let (from_lines, from_tail) = from.as_chunks();
@@ -107,14 +107,14 @@ mod x86_64 {
 
                 #[target_feature(enable = $feature)]
                 #[inline]
-                fn copy_line(Line(to): &mut Line, from: &[u8; 64]) {
+                fn copy_line(CacheLine(to): &mut CacheLine, from: &[u8; 64]) {
                     let (to, _) = to.as_chunks_mut::<{ size_of::<$vector>() }>();
                     let (from, _) = from.as_chunks::<{ size_of::<$vector>() }>();
                     for (to, from) in to.iter_mut().zip(from) {
                         // SAFETY: the load takes any alignment, and reads one vector.
                         let vector = unsafe { cpu::$load(from.as_ptr().cast()) };
-                        // SAFETY: parts of a Line are aligned to their size; the store writes one
-                        // vector. The caller fences before anybody looks.
+                        // SAFETY: parts of a CacheLine are aligned to their size; the store writes
+                        // one vector. The caller fences before anybody looks.
                         unsafe { cpu::$store(to.as_mut_ptr().cast(), vector) };
                     }
                 }

@@ -38,7 +38,7 @@ pub enum Advice {
 
 /// Private anonymous memory, reserved but not populated. Dropping the value unmaps it.
 #[derive(Debug)]
-pub struct Mapping {
+pub struct AnonMapping {
     /// Address and length of the whole mapping, before alignment.
     whole: (NonNull<c_void>, usize),
     start: u64,
@@ -46,16 +46,16 @@ pub struct Mapping {
     /// The process that made it.
     pid: Pid,
     /// Set if children of that process do not have it.
-    withheld: AtomicBool,
+    is_dontfork: AtomicBool,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread, and its content is reached only
 // through atomics and slots.
-unsafe impl Send for Mapping {}
+unsafe impl Send for AnonMapping {}
 // SAFETY: as above; no method changes the fields.
-unsafe impl Sync for Mapping {}
+unsafe impl Sync for AnonMapping {}
 
-impl Mapping {
+impl AnonMapping {
     /// Reserves `bytes` of address space that begin at a multiple of `align` (a power of two).
     pub fn reserve(bytes: usize, align: usize) -> io::Result<Self> {
         let room = bytes.checked_add(align).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -66,7 +66,7 @@ impl Mapping {
         let whole = NonNull::new(whole).ok_or(io::ErrorKind::OutOfMemory)?;
         let start = (whole.as_ptr() as u64).next_multiple_of(align as u64);
         let (pid, withheld) = (getpid(), AtomicBool::new(false));
-        Ok(Self { whole: (whole, room), start, bytes, pid, withheld })
+        Ok(Self { whole: (whole, room), start, bytes, pid, is_dontfork: withheld })
     }
 
     /// Returns the first address.
@@ -93,7 +93,7 @@ impl Mapping {
         assert!(part.start <= part.end && part.end <= self.bytes, "inside the mapping");
         let start = (self.start + part.start as u64) as *mut c_void;
         if let Advice::DontFork = advice {
-            self.withheld.store(true, Ordering::Relaxed);
+            self.is_dontfork.store(true, Ordering::Relaxed);
         }
         if let Advice::Populate = advice {
             // SAFETY: the range is inside this mapping; faulting pages in changes no content.
@@ -151,16 +151,17 @@ impl Mapping {
     /// Splits the mapping into slots of `bytes` bytes, each of which belongs to its holder alone.
     /// May be called only once.
     pub fn slots(this: &Arc<Self>, bytes: usize) -> Vec<Slot> {
-        let slot = |offset| Slot { mapping: Arc::clone(this), offset, bytes, state: State::Own };
+        let slot =
+            |offset| Slot { mapping: Arc::clone(this), offset, bytes, state: SlotState::Own };
         (0..this.bytes / bytes).map(|index| slot(index * bytes)).collect()
     }
 
     /// Lends a part to a caller that has exclusive use of it for the lifetime of the result.
-    pub fn lend(&self, part: Range<usize>) -> Lent<'_> {
+    pub fn lend(&self, part: Range<usize>) -> LentBytes<'_> {
         assert!(part.start <= part.end && part.end <= self.bytes, "inside the mapping");
         let start = (self.start + part.start as u64) as *mut u8;
         let start = NonNull::new(start).expect("nothing is mapped at zero");
-        Lent { start, bytes: part.len(), mapping: PhantomData }
+        LentBytes { start, bytes: part.len(), mapping: PhantomData }
     }
 }
 
@@ -174,18 +175,18 @@ fn knows_populate() -> bool {
 
 /// A part of a mapping that was lent for exclusive use.
 #[derive(Debug)]
-pub struct Lent<'m> {
+pub struct LentBytes<'m> {
     start: NonNull<u8>,
     bytes: usize,
-    mapping: PhantomData<&'m mut Mapping>,
+    mapping: PhantomData<&'m mut AnonMapping>,
 }
 
 // SAFETY: it is the only access to these bytes, as a unique borrow of them would be.
-unsafe impl Send for Lent<'_> {}
+unsafe impl Send for LentBytes<'_> {}
 // SAFETY: as above; a shared reference only reads.
-unsafe impl Sync for Lent<'_> {}
+unsafe impl Sync for LentBytes<'_> {}
 
-impl Lent<'_> {
+impl LentBytes<'_> {
     /// Returns its first address.
     pub fn start(&self) -> NonNull<u8> {
         self.start
@@ -193,8 +194,8 @@ impl Lent<'_> {
 
     /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `Mapping::lend` checked that they are inside the mapping, which is borrowed, and
-        // its caller guarantees exclusive use.
+        // SAFETY: `AnonMapping::lend` checked that they are inside the mapping, which is borrowed,
+        // and its caller guarantees exclusive use.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 
@@ -238,9 +239,9 @@ fn raw(advice: Advice) -> Raw {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for AnonMapping {
     fn drop(&mut self) {
-        if self.withheld.load(Ordering::Relaxed) && getpid() != self.pid {
+        if self.is_dontfork.load(Ordering::Relaxed) && getpid() != self.pid {
             return; // here these addresses are free, or used by another mapping
         }
         // SAFETY: `reserve` made this mapping, and no borrow and no slot of it is left. On failure
@@ -252,15 +253,15 @@ impl Drop for Mapping {
 /// A part of a mapping that only its holder accesses: the place of pages that are out of sight.
 #[derive(Debug)]
 pub struct Slot {
-    mapping: Arc<Mapping>,
+    mapping: Arc<AnonMapping>,
     offset: usize,
     bytes: usize,
-    state: State,
+    state: SlotState,
 }
 
 /// The mapping at a slot's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum SlotState {
     /// The mapping that the slot was cut from.
     Own,
     /// In parts, pages that mremap(2) moved there.
@@ -285,7 +286,7 @@ impl Slot {
     pub fn content(&self, part: Range<usize>) -> &[u8] {
         assert!(part.end <= self.bytes, "inside the slot");
         // SAFETY: the part is inside the mapping that the slot keeps alive. Slots do not overlap
-        // (`Mapping::slots`) and are neither cloned nor shared, so no thread writes during the
+        // (`AnonMapping::slots`) and are neither cloned nor shared, so no thread writes during the
         // borrow; nor does the kernel, which refuses to move pages that are pinned.
         unsafe { std::slice::from_raw_parts(self.address(part.start) as *const u8, part.len()) }
     }
@@ -300,8 +301,8 @@ impl Slot {
     /// Moves pages at `source` into the slot, from its byte `at` on. Their mapping stays in place
     /// without them. Missing pages are missing afterwards. EINVAL: some of the source is locked
     /// (mlock(2)), and would not be afterwards.
-    pub(super) fn take(&mut self, at: usize, source: u64, bytes: usize) -> Result<(), Errno> {
-        if self.state == State::Lost {
+    pub(super) fn remap_from(&mut self, at: usize, source: u64, bytes: usize) -> Result<(), Errno> {
+        if self.state == SlotState::Lost {
             return Err(Errno::NOMEM);
         }
         if is_locked(source, bytes) {
@@ -309,7 +310,7 @@ impl Slot {
         }
         let to = self.part(at, bytes) as *mut c_void;
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
-        self.state = State::Remapped;
+        self.state = SlotState::Remapped;
         // SAFETY: the destination is inside the slot, which is borrowed exclusively and holds no
         // page that is needed there; the source belongs to a region, stays mapped, and its content
         // is shared memory.
@@ -323,40 +324,40 @@ impl Slot {
         // SAFETY: with MAP_FIXED_NOREPLACE no existing mapping is touched.
         let filled = unsafe { map_at(to, bytes, MapFlags::FIXED_NOREPLACE) };
         if filled.is_err() {
-            self.state = State::Lost;
+            self.state = SlotState::Lost;
         }
         Err(errno)
     }
 
     /// Makes pages readable that mremap(2) put there with their old protection. Returns whether
     /// that was needed and succeeded.
-    pub(super) fn let_read(&self, at: usize, bytes: usize) -> bool {
+    pub(super) fn make_readable(&self, at: usize, bytes: usize) -> bool {
         let start = self.part(at, bytes) as *mut c_void;
         // SAFETY: the part is inside the slot, which is not borrowed mutably. Its content does not
         // change, and what could be read from it still can.
         let let_read = || unsafe { mprotect(start, bytes, MprotectFlags::READ) };
-        self.state == State::Remapped && let_read().is_ok()
+        self.state == SlotState::Remapped && let_read().is_ok()
     }
 
     /// Returns whether the slot must not be used any more.
     pub fn is_lost(&self) -> bool {
-        self.state == State::Lost
+        self.state == SlotState::Lost
     }
 
     /// Frees the pages of a part, which are missing afterwards.
     pub fn discard(&mut self, part: Range<usize>) -> io::Result<()> {
         match self.state {
-            State::Own => self.advise(part, Advice::Discard),
-            State::Remapped => {
+            SlotState::Own => self.advise(part, Advice::Discard),
+            SlotState::Remapped => {
                 let start = self.part(part.start, part.len()) as *mut c_void;
                 // SAFETY: the part is inside the slot, which is borrowed exclusively.
                 unsafe { map_at(start, part.len(), MapFlags::FIXED) }?;
                 if part == (0..self.bytes) {
-                    self.state = State::Own;
+                    self.state = SlotState::Own;
                 }
                 Ok(())
             }
-            State::Lost => Ok(()),
+            SlotState::Lost => Ok(()),
         }
     }
 

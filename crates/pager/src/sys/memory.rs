@@ -6,17 +6,17 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nodeward_linux::policy;
+use nodeward_linux::mempolicy;
 use nodeward_model::NodeId;
 
-use super::Mapping;
+use super::AnonMapping;
 
 /// The content of free pages in debug builds. Read as a pointer it faults, at any alignment: x86-64
 /// refuses it, because the top byte is neither 00 nor ff; for aarch64, which ignores the top byte,
 /// bit 55 makes it a kernel address.
 const POISON: u64 = 0xF4EE_F4EE_F4EE_F4EE;
 
-impl Mapping {
+impl AnonMapping {
     /// Fills a part, in bytes from the start, with zeros.
     ///
     /// The caller must have exclusive use of the part, as the pool has of pages between the time
@@ -53,10 +53,10 @@ impl Mapping {
     /// # Errors
     /// `InvalidInput` if the node does not exist or the cpuset forbids it; `Unsupported` if the
     /// kernel has no NUMA support (CONFIG_NUMA).
-    pub fn prefer(&self, part: Range<usize>, node: NodeId) -> io::Result<()> {
+    pub fn prefer_node(&self, part: Range<usize>, node: NodeId) -> io::Result<()> {
         assert!(part.start <= part.end && part.end <= self.bytes(), "inside the mapping");
         let address = |byte: usize| self.start() + byte as u64;
-        policy::prefer_memory_at(address(part.start)..address(part.end), node)
+        mempolicy::prefer_memory_at(address(part.start)..address(part.end), node)
     }
 }
 
@@ -85,13 +85,13 @@ mod tests {
     const PAGE: usize = 4096;
 
     /// A mapping of four pages with all bits set.
-    fn pages() -> Mapping {
-        let mapping = Mapping::reserve(4 * PAGE, PAGE).unwrap();
+    fn pages() -> AnonMapping {
+        let mapping = AnonMapping::reserve(4 * PAGE, PAGE).unwrap();
         mapping.words().iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
         mapping
     }
 
-    fn holds(mapping: &Mapping, page: usize, value: u64) -> bool {
+    fn holds(mapping: &AnonMapping, page: usize, value: u64) -> bool {
         let words = &mapping.words()[page * 512..(page + 1) * 512]; // 4096 / 8 words
         words.iter().all(|word| word.load(Ordering::Relaxed) == value)
     }
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn the_kernel_takes_the_node() {
         let mapping = pages();
-        let done = mapping.prefer(PAGE..3 * PAGE, NodeId(0));
+        let done = mapping.prefer_node(PAGE..3 * PAGE, NodeId(0));
         if done.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::Unsupported) {
             eprintln!("skipped: this kernel has no memory nodes");
             return;
@@ -152,7 +152,7 @@ mod tests {
         let maps = std::fs::read_to_string("/proc/self/numa_maps").unwrap();
         let line = format!("{:x} prefer:0 ", mapping.start() as usize + PAGE);
         assert!(maps.contains(&line), "{maps}");
-        let missing = mapping.prefer(0..PAGE, NodeId(1023)).unwrap_err();
+        let missing = mapping.prefer_node(0..PAGE, NodeId(1023)).unwrap_err();
         assert_eq!(missing.kind(), io::ErrorKind::InvalidInput);
     }
 }

@@ -8,7 +8,7 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicIsize, Ordering};
 
-use nodeward_linux::own;
+use nodeward_linux::own_process;
 
 /// Offset of a thread's area from its thread pointer: the same for all threads. The two special
 /// values below are never offsets, because the area is aligned and lies beside what the thread
@@ -25,13 +25,13 @@ const BYTES_NEEDED: u32 = 8;
 /// this returns.
 #[inline]
 pub fn current_cpu() -> u32 {
-    registered().unwrap_or_else(asked)
+    cpu_by_rseq().unwrap_or_else(cpu_by_syscall)
 }
 
 /// Returns the CPU in the thread's area. `None` without an area: another or an old C library,
 /// `GLIBC_TUNABLES=glibc.pthread.rseq=0`, or a kernel that refused.
 #[inline]
-fn registered() -> Option<u32> {
+fn cpu_by_rseq() -> Option<u32> {
     let mut offset = OFFSET.load(Ordering::Relaxed);
     if offset == NOT_LOOKED_UP {
         offset = look_up();
@@ -45,8 +45,8 @@ fn registered() -> Option<u32> {
 
 /// Returns the CPU by a system call or the vDSO.
 #[cold]
-fn asked() -> u32 {
-    own::current_cpu().0
+fn cpu_by_syscall() -> u32 {
+    own_process::current_cpu().0
 }
 
 /// Looks up the offset. Threads that race here find the same value.
@@ -146,14 +146,14 @@ mod tests {
     /// Returns whether the calling thread has an area, by rseq(2): the kernel accepts only one.
     fn kernel_has_an_area() -> bool {
         #[repr(C, align(32))]
-        struct Area([u32; 8]);
+        struct RseqArea([u32; 8]);
         const UNREGISTER: u32 = 1;
         const SIGNATURE: u32 = 0x5305_3053;
-        let mut area = Area([0; 8]);
+        let mut area = RseqArea([0; 8]);
         let mut rseq = |flags: u32| {
             let area = &raw mut area;
             // SAFETY: the area has the size that is passed, and lives until it is unregistered.
-            unsafe { libc::syscall(libc::SYS_rseq, area, size_of::<Area>(), flags, SIGNATURE) }
+            unsafe { libc::syscall(libc::SYS_rseq, area, size_of::<RseqArea>(), flags, SIGNATURE) }
         };
         if rseq(0) != 0 {
             return std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOSYS);
@@ -167,8 +167,8 @@ mod tests {
     #[test]
     fn each_cpu_is_told() {
         on_each_cpu(|cpu| {
-            assert_eq!((current_cpu(), asked()), (cpu, cpu));
-            assert_eq!(registered(), kernel_has_an_area().then_some(cpu));
+            assert_eq!((current_cpu(), cpu_by_syscall()), (cpu, cpu));
+            assert_eq!(cpu_by_rseq(), kernel_has_an_area().then_some(cpu));
         });
     }
 
@@ -178,7 +178,7 @@ mod tests {
     fn without_an_area_the_kernel_is_asked() {
         const HERE: &str = "NODEWARD_NO_RSEQ";
         if std::env::var_os(HERE).is_some() {
-            return on_each_cpu(|cpu| assert_eq!((registered(), current_cpu()), (None, cpu)));
+            return on_each_cpu(|cpu| assert_eq!((cpu_by_rseq(), current_cpu()), (None, cpu)));
         }
         let mut again = std::process::Command::new(std::env::current_exe().unwrap());
         let ended = again

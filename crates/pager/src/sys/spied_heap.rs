@@ -3,10 +3,10 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 
 /// The system's allocator. The function is called before each allocation and free.
-pub struct SpiedHeap(pub fn());
+pub struct HookedAllocator(pub fn());
 
 // SAFETY: `System` does all the work, as it promises.
-unsafe impl GlobalAlloc for SpiedHeap {
+unsafe impl GlobalAlloc for HookedAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         (self.0)();
         // SAFETY: the caller's promise.

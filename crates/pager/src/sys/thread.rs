@@ -18,15 +18,15 @@ pub fn block_signals() -> io::Result<()> {
 
 /// Blocks the signals of this thread until it is dropped.
 #[must_use = "signals are let in at once"]
-pub struct SignalsHeld {
+pub struct BlockedSignals {
     before: libc::sigset_t,
     /// Neither `Send` nor `Sync`.
-    stays: PhantomData<*const ()>,
+    not_send: PhantomData<*const ()>,
 }
 
 /// Blocks the signals of the calling thread while it holds a lock that the thread behind page
 /// faults takes: a handler that interrupts it may touch a page that is out of sight.
-pub fn hold_signals() -> SignalsHeld {
+pub fn block_signals_in_scope() -> BlockedSignals {
     let (mut all, mut before) =
         (MaybeUninit::<libc::sigset_t>::zeroed(), MaybeUninit::<libc::sigset_t>::zeroed());
     // SAFETY: writes one sigset_t into the place we own.
@@ -35,10 +35,10 @@ pub fn hold_signals() -> SignalsHeld {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
     // SAFETY: every bit pattern is a signal set; zeros are the empty one.
     let before = unsafe { before.assume_init() };
-    SignalsHeld { before, stays: PhantomData }
+    BlockedSignals { before, not_send: PhantomData }
 }
 
-impl Drop for SignalsHeld {
+impl Drop for BlockedSignals {
     fn drop(&mut self) {
         // SAFETY: reads the set that we own; with a null pointer the old one is not stored.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };

@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use rustix::io::Errno;
 
-use super::{Mapping, Slot, Stopped, Transfer, Uffd};
+use super::{AnonMapping, IncompleteTransfer, Slot, TransferResult, Uffd};
 
 /// The method that takes pages out of a region and brings them back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Passage {
+pub enum TransferMethod {
     /// UFFDIO_MOVE, out and in.
     Move,
     /// Out by mremap(2) with MREMAP_DONTUNMAP, in by UFFDIO_COPY. Base pages only. Neither missing
@@ -16,15 +16,15 @@ pub enum Passage {
     Remap,
 }
 
-impl Passage {
+impl TransferMethod {
     /// Returns whether pages of a slot can be moved into a region.
-    pub fn can_bring(self) -> bool {
+    pub fn can_map_slot_pages(self) -> bool {
         self == Self::Move
     }
 
     /// Returns the maximum number of stretches of a batch. Each stretch that leaves by mremap is a
     /// mapping of its own until the batch ends, and a process may have 65530 mappings.
-    pub fn stretches_max(self) -> usize {
+    pub fn extents_max(self) -> usize {
         match self {
             Self::Move => usize::MAX,
             Self::Remap => 4,
@@ -32,14 +32,14 @@ impl Passage {
     }
 
     /// Moves pages of a region into a slot, from its byte `to` on.
-    pub fn take_out(
+    pub fn unmap_to_slot(
         self,
         uffd: &Uffd,
-        from: (&Mapping, Range<usize>),
+        from: (&AnonMapping, Range<usize>),
         to: (&mut Slot, usize),
-    ) -> Transfer {
+    ) -> TransferResult {
         let ((region, part), (slot, at)) = (from, to);
-        let (source, bytes) = within(region, part);
+        let (source, bytes) = address_and_bytes(region, part);
         match self {
             // SAFETY: the source is inside the region, whose content is shared memory; the
             // destination is inside the slot, which is borrowed exclusively.
@@ -47,8 +47,10 @@ impl Passage {
                 uffd.move_pages(slot.part(at, bytes), source, bytes as u64, true)
             },
             Self::Remap => {
-                let taken = slot.take(at, source, bytes);
-                taken.map(|()| bytes as u64).map_err(|errno| Stopped { done: 0, errno })
+                let taken = slot.remap_from(at, source, bytes);
+                taken
+                    .map(|()| bytes as u64)
+                    .map_err(|errno| IncompleteTransfer { done_bytes: 0, errno })
             }
         }
     }
@@ -59,51 +61,66 @@ impl Passage {
         self,
         uffd: &Uffd,
         from: (&mut Slot, usize),
-        to: (&Mapping, Range<usize>),
-    ) -> Transfer {
+        to: (&AnonMapping, Range<usize>),
+    ) -> TransferResult {
         let ((slot, at), (region, part)) = (from, to);
         if self == Self::Remap {
-            return bring_copy(uffd, (slot, at), (region, part));
+            return copy_from_slot(uffd, (slot, at), (region, part));
         }
-        match bring_at_last(uffd, (slot, at), (region, part.clone())) {
-            Err(Stopped { done: 0, errno }) if !matches!(errno, Errno::NOENT | Errno::EXIST) => {
-                copy_first(uffd, (slot, at), (region, part))
+        match map_with_retries(uffd, (slot, at), (region, part.clone())) {
+            Err(IncompleteTransfer { done_bytes: 0, errno })
+                if !matches!(errno, Errno::NOENT | Errno::EXIST) =>
+            {
+                copy_first_page(uffd, (slot, at), (region, part))
             }
             told => told,
         }
     }
 }
 
-/// Calls [`bring`] again while the kernel returns EAGAIN and nothing has moved, at most 64 times.
-fn bring_at_last(uffd: &Uffd, from: (&mut Slot, usize), to: (&Mapping, Range<usize>)) -> Transfer {
+/// Calls [`map_from_slot`] again while the kernel returns EAGAIN and nothing has moved, at most 64
+/// times.
+fn map_with_retries(
+    uffd: &Uffd,
+    from: (&mut Slot, usize),
+    to: (&AnonMapping, Range<usize>),
+) -> TransferResult {
     const TRIES: usize = 64;
     let ((slot, at), (region, part)) = (from, to);
-    let tries = (0..TRIES).map(|_| bring(uffd, (slot, at), (region, part.clone())));
-    let nothing = Err(Stopped { done: 0, errno: Errno::AGAIN });
+    let tries = (0..TRIES).map(|_| map_from_slot(uffd, (slot, at), (region, part.clone())));
+    let nothing = Err(IncompleteTransfer { done_bytes: 0, errno: Errno::AGAIN });
     tries.into_iter().find(|told| *told != nothing).unwrap_or(nothing)
 }
 
 /// Copies the first page of a part back. That requires less than moving it: the page may be locked,
 /// protected, shared, merged with others (KSM) or held. A page that is not in the slot is home
 /// already (ENOENT); reading it would make this thread wait for itself.
-fn copy_first(uffd: &Uffd, from: (&Slot, usize), to: (&Mapping, Range<usize>)) -> Transfer {
+fn copy_first_page(
+    uffd: &Uffd,
+    from: (&Slot, usize),
+    to: (&AnonMapping, Range<usize>),
+) -> TransferResult {
     let ((slot, at), (region, part)) = (from, to);
     if !uffd.is_occupied(slot.address(at)) {
-        return Err(Stopped { done: 0, errno: Errno::NOENT });
+        return Err(IncompleteTransfer { done_bytes: 0, errno: Errno::NOENT });
     }
     let first = part.start..part.end.min(part.start + rustix::param::page_size());
-    let done = bring_copy(uffd, (slot, at), (region, first))?;
+    let done = copy_from_slot(uffd, (slot, at), (region, first))?;
     match done == part.len() as u64 {
         true => Ok(done),
-        false => Err(Stopped { done, errno: Errno::AGAIN }),
+        false => Err(IncompleteTransfer { done_bytes: done, errno: Errno::AGAIN }),
     }
 }
 
 /// Moves pages of a slot, from its byte `from` on, into a region, and wakes the threads that wait
 /// there.
-pub fn bring(uffd: &Uffd, from: (&mut Slot, usize), to: (&Mapping, Range<usize>)) -> Transfer {
+pub fn map_from_slot(
+    uffd: &Uffd,
+    from: (&mut Slot, usize),
+    to: (&AnonMapping, Range<usize>),
+) -> TransferResult {
     let ((slot, at), (region, part)) = (from, to);
-    let (destination, bytes) = within(region, part);
+    let (destination, bytes) = address_and_bytes(region, part);
     // SAFETY: the source is inside the slot, which is borrowed exclusively; the destination is
     // inside the region, whose content is shared memory.
     unsafe { uffd.move_pages(destination, slot.part(at, bytes), bytes as u64, false) }
@@ -111,20 +128,28 @@ pub fn bring(uffd: &Uffd, from: (&mut Slot, usize), to: (&Mapping, Range<usize>)
 
 /// Fills missing pages of a region with copies of a slot's pages, and wakes the threads that wait
 /// there.
-pub fn bring_copy(uffd: &Uffd, from: (&Slot, usize), to: (&Mapping, Range<usize>)) -> Transfer {
+pub fn copy_from_slot(
+    uffd: &Uffd,
+    from: (&Slot, usize),
+    to: (&AnonMapping, Range<usize>),
+) -> TransferResult {
     let ((slot, at), (region, part)) = (from, to);
-    let (destination, bytes) = within(region, part);
+    let (destination, bytes) = address_and_bytes(region, part);
     // SAFETY: the source is inside the slot, which no thread writes while it is borrowed; the
     // destination is inside the region, whose content is shared memory.
     let copy = || unsafe { uffd.copy(destination, slot.part(at, bytes), bytes as u64, false) };
     match copy() {
-        Err(Stopped { done: 0, errno: Errno::FAULT }) if slot.let_read(at, bytes) => copy(),
+        Err(IncompleteTransfer { done_bytes: 0, errno: Errno::FAULT })
+            if slot.make_readable(at, bytes) =>
+        {
+            copy()
+        }
         told => told,
     }
 }
 
 /// Returns the first address and the length of a part of a region.
-fn within(region: &Mapping, part: Range<usize>) -> (u64, usize) {
+fn address_and_bytes(region: &AnonMapping, part: Range<usize>) -> (u64, usize) {
     assert!(part.start <= part.end && part.end <= region.bytes(), "inside the region");
     (region.start() + part.start as u64, part.len())
 }
@@ -143,14 +168,16 @@ mod tests {
     #[test]
     fn pages_come_back() {
         let (page, words) = (rustix::param::page_size(), rustix::param::page_size() / 8);
-        for (passage, features) in [(Passage::Move, FEATURE_MOVE), (Passage::Remap, 0)] {
+        for (passage, features) in
+            [(TransferMethod::Move, FEATURE_MOVE), (TransferMethod::Remap, 0)]
+        {
             let opened = Uffd::open(true).and_then(|uffd| uffd.api(features).map(|_| uffd));
             let Ok(uffd) = opened else {
                 eprintln!("skipped: {passage:?} does not work here");
                 continue;
             };
-            let region = Mapping::reserve(CHUNK_BYTES, CHUNK_BYTES).unwrap();
-            let slots = Mapping::reserve(CHUNK_BYTES, CHUNK_BYTES).unwrap();
+            let region = AnonMapping::reserve(CHUNK_BYTES, CHUNK_BYTES).unwrap();
+            let slots = AnonMapping::reserve(CHUNK_BYTES, CHUNK_BYTES).unwrap();
             let pages = || region.words().chunks(words);
             region.advise(0..CHUNK_BYTES, Advice::BasePages).ok();
             slots.advise(0..CHUNK_BYTES, Advice::BasePages).ok();
@@ -158,10 +185,11 @@ mod tests {
             for mapping in [&region, &slots] {
                 uffd.register(mapping.start(), CHUNK_BYTES as u64).unwrap();
             }
-            let mut slot = Mapping::slots(&Arc::new(slots), CHUNK_BYTES).remove(0);
+            let mut slot = AnonMapping::slots(&Arc::new(slots), CHUNK_BYTES).remove(0);
             for first in [8, 2, 8] {
                 let part = first * page..(first + 4) * page;
-                let out = passage.take_out(&uffd, (&region, part.clone()), (&mut slot, 5 * page));
+                let out =
+                    passage.unmap_to_slot(&uffd, (&region, part.clone()), (&mut slot, 5 * page));
                 assert_eq!(out, Ok(4 * page as u64), "{passage:?}");
                 assert_eq!(slot.content(6 * page..7 * page)[24], first as u8 + 1);
                 let back = passage.put_back(&uffd, (&mut slot, 5 * page), (&region, part));
@@ -179,26 +207,28 @@ mod tests {
     fn two_mappings_leave_together_or_not_at_all() {
         let Ok(uffd) = Uffd::open(true) else { return eprintln!("skipped: no userfaultfd here") };
         let page = rustix::param::page_size();
-        let region = Mapping::reserve(CHUNK_BYTES, CHUNK_BYTES).unwrap();
+        let region = AnonMapping::reserve(CHUNK_BYTES, CHUNK_BYTES).unwrap();
         let mark = |at: usize| &region.words()[at / 8];
         mark(0).store(7, Relaxed);
         mark(page).store(8, Relaxed);
         region.advise(page..2 * page, Advice::DontDump).unwrap(); // a mapping of its own
-        let slots = Mapping::reserve(CHUNK_BYTES, CHUNK_BYTES).unwrap();
-        let mut slot = Mapping::slots(&Arc::new(slots), CHUNK_BYTES).remove(0);
-        let out = Passage::Remap.take_out(&uffd, (&region, 0..2 * page), (&mut slot, 0));
+        let slots = AnonMapping::reserve(CHUNK_BYTES, CHUNK_BYTES).unwrap();
+        let mut slot = AnonMapping::slots(&Arc::new(slots), CHUNK_BYTES).remove(0);
+        let out =
+            TransferMethod::Remap.unmap_to_slot(&uffd, (&region, 0..2 * page), (&mut slot, 0));
         let (home, away) = (mark(0).load(Relaxed), slot.content(0..page)[0]);
         match out {
             Ok(bytes) => assert_eq!((bytes, home, away), (2 * page as u64, 0, 7)),
             Err(stopped) => {
-                assert_eq!(stopped, Stopped { done: 0, errno: Errno::FAULT });
+                assert_eq!(stopped, IncompleteTransfer { done_bytes: 0, errno: Errno::FAULT });
                 assert_eq!((home, away), (7, 0));
             }
         }
         assert!(!slot.is_lost(), "what was unmapped there was mapped again");
         slot.discard(0..CHUNK_BYTES).unwrap();
         slot.content_mut(0..CHUNK_BYTES).fill(1);
-        let out = Passage::Remap.take_out(&uffd, (&region, page..2 * page), (&mut slot, 0));
+        let out =
+            TransferMethod::Remap.unmap_to_slot(&uffd, (&region, page..2 * page), (&mut slot, 0));
         assert_eq!(out, Ok(page as u64));
     }
 
@@ -206,14 +236,14 @@ mod tests {
     #[test]
     fn a_lost_slot_is_left_alone() {
         let page = rustix::param::page_size();
-        let slots = Mapping::reserve(CHUNK_BYTES, CHUNK_BYTES).unwrap();
-        let mut slot = Mapping::slots(&Arc::new(slots), CHUNK_BYTES).remove(0);
+        let slots = AnonMapping::reserve(CHUNK_BYTES, CHUNK_BYTES).unwrap();
+        let mut slot = AnonMapping::slots(&Arc::new(slots), CHUNK_BYTES).remove(0);
         slot.content_mut(0..page).fill(3);
         // Nothing is ever mapped at such a low address: the call fails before it touches the slot,
         // which looks the same as a foreign mapping there.
-        assert_eq!(slot.take(0, page as u64, page), Err(Errno::FAULT));
+        assert_eq!(slot.remap_from(0, page as u64, page), Err(Errno::FAULT));
         assert!(slot.is_lost());
-        assert_eq!(slot.take(page, page as u64, page), Err(Errno::NOMEM));
+        assert_eq!(slot.remap_from(page, page as u64, page), Err(Errno::NOMEM));
         slot.discard(0..CHUNK_BYTES).unwrap();
         assert_eq!(slot.content(0..page)[9], 3);
     }

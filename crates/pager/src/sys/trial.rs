@@ -5,14 +5,14 @@ use std::io;
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
-use nodeward_linux::own::{Area, Backing, Usage};
+use nodeward_linux::own_process::{AreaAdvice, AreaBacking, MappedArea};
 use rustix::io::Errno;
 
 use super::uffd::{CAN_COPY, CAN_MOVE};
-use super::{Stopped, Uffd};
+use super::{IncompleteTransfer, Uffd};
 
 /// A word for each page, checked afterwards.
-const MARKS: [u64; 2] = [0x6e6f_6465, 0x7761_7264];
+const MARKER_WORDS: [u64; 2] = [0x6e6f_6465, 0x7761_7264];
 
 /// Moves two pages out of sight and back by UFFDIO_MOVE.
 pub fn try_move(uffd: &Uffd) -> Result<(), Errno> {
@@ -43,15 +43,15 @@ pub fn try_remap(uffd: &Uffd) -> Result<(), Errno> {
     let copied = unsafe { uffd.copy(home.address(), away as u64, bytes as u64, false) };
     // SAFETY: mremap has just made this mapping for us, and nothing points into it.
     unsafe { rustix::mm::munmap(away, bytes) }?;
-    copied.map_err(|Stopped { errno, .. }| errno)?;
+    copied.map_err(|IncompleteTransfer { errno, .. }| errno)?;
     read_marks(&home)
 }
 
-fn two_pages() -> Result<Area, Errno> {
-    let area = Area::map(2 * rustix::param::page_size(), Backing::Anonymous)
+fn two_pages() -> Result<MappedArea, Errno> {
+    let area = MappedArea::map(2 * rustix::param::page_size(), AreaBacking::Anonymous)
         .map_err(|error| errno(&error))?;
     // Not needed, and refused by kernels without huge pages.
-    let _ = area.advise(Usage::BasePages);
+    let _ = area.advise(AreaAdvice::BasePages);
     Ok(area)
 }
 
@@ -60,31 +60,31 @@ fn errno(error: &io::Error) -> Errno {
 }
 
 /// Registers an area and checks that a request works there.
-fn register(uffd: &Uffd, area: &Area, request: u64) -> Result<(), Errno> {
+fn register(uffd: &Uffd, area: &MappedArea, request: u64) -> Result<(), Errno> {
     let can = uffd.register(area.address(), area.bytes() as u64)?;
     if can & request == 0 { Err(Errno::NOTTY) } else { Ok(()) }
 }
 
-fn move_all(uffd: &Uffd, to: &Area, from: &Area) -> Result<(), Errno> {
+fn move_all(uffd: &Uffd, to: &MappedArea, from: &MappedArea) -> Result<(), Errno> {
     // SAFETY: both areas are ours alone and are reached through atomics.
     let moved =
         unsafe { uffd.move_pages(to.address(), from.address(), from.bytes() as u64, false) };
-    moved.map(drop).map_err(|Stopped { errno, .. }| errno)
+    moved.map(drop).map_err(|IncompleteTransfer { errno, .. }| errno)
 }
 
-fn words_per_page(area: &Area) -> usize {
-    area.words().len() / MARKS.len()
+fn words_per_page(area: &MappedArea) -> usize {
+    area.words().len() / MARKER_WORDS.len()
 }
 
-fn write_marks(area: &Area) {
+fn write_marks(area: &MappedArea) {
     let pages = area.words().chunks(words_per_page(area));
-    pages.zip(MARKS).for_each(|(page, mark)| page[0].store(mark, Relaxed));
+    pages.zip(MARKER_WORDS).for_each(|(page, mark)| page[0].store(mark, Relaxed));
 }
 
 /// Checks the marks. Only for areas whose pages are present: no thread would serve the fault.
-fn read_marks(area: &Area) -> Result<(), Errno> {
+fn read_marks(area: &MappedArea) -> Result<(), Errno> {
     let pages = area.words().chunks(words_per_page(area));
-    let kept = pages.zip(MARKS).all(|(page, mark)| page[0].load(Relaxed) == mark);
+    let kept = pages.zip(MARKER_WORDS).all(|(page, mark)| page[0].load(Relaxed) == mark);
     if kept { Ok(()) } else { Err(Errno::IO) }
 }
 

@@ -12,7 +12,7 @@ use crate::sync::{AtomicBool, Ordering, UnsafeCell, panicking, spin_loop, yield_
 
 /// Number of polls of [`TryLock::lock`] before it yields its CPU: 1 to 5 us, depending on how long
 /// a CPU pause takes. A guess: longer than most critical sections, if the holder has a CPU.
-const LOOKS: u32 = 100;
+const SPINS_BEFORE_YIELD: u32 = 100;
 
 /// A value that one thread uses at a time.
 ///
@@ -20,7 +20,7 @@ const LOOKS: u32 = 100;
 /// not slow each other down (false sharing).
 #[repr(align(128))]
 pub struct TryLock<T> {
-    taken: AtomicBool,
+    is_locked: AtomicBool,
     content: UnsafeCell<T>,
 }
 
@@ -34,23 +34,23 @@ impl<T> RefUnwindSafe for TryLock<T> {}
 impl<T> TryLock<T> {
     /// An unlocked lock.
     pub fn new(content: T) -> Self {
-        Self { taken: AtomicBool::new(false), content: UnsafeCell::new(content) }
+        Self { is_locked: AtomicBool::new(false), content: UnsafeCell::new(content) }
     }
 
     /// Takes the lock, unless a thread holds it.
     #[inline]
-    pub fn try_lock(&self) -> Option<Guard<'_, T>> {
-        if self.taken.swap(true, Ordering::Acquire) {
+    pub fn try_lock(&self) -> Option<TryLockGuard<'_, T>> {
+        if self.is_locked.swap(true, Ordering::Acquire) {
             return None;
         }
-        Some(Guard { lock: self, was_panicking: panicking(), stays: PhantomData })
+        Some(TryLockGuard { lock: self, was_panicking: panicking(), not_send: PhantomData })
     }
 
     /// Takes the lock, waiting for it if needed. The lock is not fair: a later thread may get it
     /// earlier. A thread that holds it already waits for ever, as a signal handler does that
     /// interrupted the holder.
     #[inline]
-    pub fn lock(&self) -> Guard<'_, T> {
+    pub fn lock(&self) -> TryLockGuard<'_, T> {
         self.try_lock().unwrap_or_else(|| self.wait())
     }
 
@@ -58,11 +58,11 @@ impl<T> TryLock<T> {
     /// its CPU back when we yield. A thread with a real-time policy, however, yields only to equal
     /// priorities: it waits until the kernel throttles it (0.95 s) or moves the holder.
     #[cold]
-    fn wait(&self) -> Guard<'_, T> {
+    fn wait(&self) -> TryLockGuard<'_, T> {
         loop {
-            for _ in 0..LOOKS {
+            for _ in 0..SPINS_BEFORE_YIELD {
                 // A failing swap would take the cache line away from the holder.
-                if !self.taken.load(Ordering::Relaxed)
+                if !self.is_locked.load(Ordering::Relaxed)
                     && let Some(guard) = self.try_lock()
                 {
                     return guard;
@@ -76,15 +76,15 @@ impl<T> TryLock<T> {
 
 /// Holds the lock as long as it lives, for the thread that took it.
 #[must_use = "the lock is given back at once"]
-pub struct Guard<'a, T> {
+pub struct TryLockGuard<'a, T> {
     lock: &'a TryLock<T>,
     /// Set if the thread was unwinding already: dropping a page run then is no failure of ours.
     was_panicking: bool,
     /// Neither `Send` nor `Sync`.
-    stays: PhantomData<*const T>,
+    not_send: PhantomData<*const T>,
 }
 
-impl<T> Deref for Guard<'_, T> {
+impl<T> Deref for TryLockGuard<'_, T> {
     type Target = T;
 
     #[inline]
@@ -94,7 +94,7 @@ impl<T> Deref for Guard<'_, T> {
     }
 }
 
-impl<T> DerefMut for Guard<'_, T> {
+impl<T> DerefMut for TryLockGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this thread holds the lock, and `self` is borrowed exclusively.
@@ -102,13 +102,13 @@ impl<T> DerefMut for Guard<'_, T> {
     }
 }
 
-impl<T> Drop for Guard<'_, T> {
+impl<T> Drop for TryLockGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         if panicking() && !self.was_panicking {
             abort();
         }
-        self.lock.taken.store(false, Ordering::Release);
+        self.lock.is_locked.store(false, Ordering::Release);
     }
 }
 

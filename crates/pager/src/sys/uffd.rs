@@ -5,7 +5,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
-use nodeward_linux::own::PageMap;
+use nodeward_linux::own_process::OwnPagemap;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mm::UserfaultfdFlags;
@@ -81,20 +81,20 @@ const _: () = assert!(size_of::<TransferArgument>() == 40 && size_of::<ZeroArgum
 
 /// A call that stopped before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stopped {
+pub struct IncompleteTransfer {
     /// Bytes done, from the start.
-    pub done: u64,
+    pub done_bytes: u64,
     /// The kernel's error. If bytes were done it is always EAGAIN, and a call for the rest returns
     /// the cause.
     pub errno: Errno,
 }
 
 /// The result of a call: all bytes, or the point where it stopped.
-pub type Transfer = Result<u64, Stopped>;
+pub type TransferResult = Result<u64, IncompleteTransfer>;
 
 /// An access to a missing page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct UffdFault {
     /// Address of the page.
     pub address: u64,
     /// Thread that waits for it; 0 without [`FEATURE_THREAD_ID`].
@@ -106,7 +106,7 @@ pub struct Fault {
 pub struct Uffd {
     fd: OwnedFd,
     /// Our page tables, to find out what a call has moved.
-    pages: OnceLock<Arc<PageMap>>,
+    pages: OnceLock<Arc<OwnPagemap>>,
 }
 
 impl Uffd {
@@ -139,7 +139,7 @@ impl Uffd {
 
     /// Makes [`move_pages`](Self::move_pages) count moved pages by these page tables from now on.
     /// Without them the kernel's count is used, which is not enough for memory that is in use.
-    pub fn count_by(&self, pages: &Arc<PageMap>) {
+    pub fn count_by(&self, pages: &Arc<OwnPagemap>) {
         self.pages.get_or_init(|| Arc::clone(pages));
     }
 
@@ -192,12 +192,20 @@ impl Uffd {
     /// # Safety
     /// Both ranges belong to the caller, who lets others access their content only through atomics
     /// or not at all: it changes.
-    pub unsafe fn move_pages(&self, to: u64, from: u64, bytes: u64, dont_wake: bool) -> Transfer {
+    pub unsafe fn move_pages(
+        &self,
+        to: u64,
+        from: u64,
+        bytes: u64,
+        dont_wake: bool,
+    ) -> TransferResult {
         let mode = if dont_wake { DONT_WAKE } else { 0 };
         // SAFETY: MOVE takes this argument; the rest is the caller's promise.
         let told =
             unsafe { self.transfer(MOVE, TransferArgument { to, from, bytes, mode, done: 0 }) };
-        let Err(Stopped { done: 0, errno: Errno::EXIST }) = told else { return told };
+        let Err(IncompleteTransfer { done_bytes: 0, errno: Errno::EXIST }) = told else {
+            return told;
+        };
         let done = self.already_moved(to, from, bytes);
         if done > 0 && !dont_wake {
             self.wake(to, done).ok(); // fails only where the memory was unmapped
@@ -205,7 +213,7 @@ impl Uffd {
         match done {
             0 => told,
             _ if done == bytes => Ok(done),
-            _ => Err(Stopped { done, errno: Errno::AGAIN }),
+            _ => Err(IncompleteTransfer { done_bytes: done, errno: Errno::AGAIN }),
         }
     }
 
@@ -232,7 +240,7 @@ impl Uffd {
     /// # Safety
     /// `to` belongs to the caller, who lets others access its content only through atomics or not
     /// at all: it changes. No thread writes at `from` meanwhile.
-    pub unsafe fn copy(&self, to: u64, from: u64, bytes: u64, dont_wake: bool) -> Transfer {
+    pub unsafe fn copy(&self, to: u64, from: u64, bytes: u64, dont_wake: bool) -> TransferResult {
         let mode = if dont_wake { DONT_WAKE } else { 0 };
         // SAFETY: COPY takes this argument; the rest is the caller's promise.
         unsafe { self.transfer(COPY, TransferArgument { to, from, bytes, mode, done: 0 }) }
@@ -240,7 +248,7 @@ impl Uffd {
 
     /// Maps the shared zero page at missing pages, and wakes the threads that wait there. EEXIST: a
     /// page is there already.
-    pub fn zero(&self, start: u64, bytes: u64) -> Transfer {
+    pub fn map_zeros(&self, start: u64, bytes: u64) -> TransferResult {
         let range = RangeArgument { start, bytes };
         let mut argument = ZeroArgument { range, mode: 0, done: 0 };
         // SAFETY: ZEROPAGE is encoded for this argument; missing pages read as zero anyway.
@@ -249,20 +257,24 @@ impl Uffd {
     }
 
     /// Appends the faults that are ready to be read, at most 64, without waiting.
-    pub fn read_faults(&self, faults: &mut Vec<Fault>) -> Result<(), Errno> {
+    pub fn read_faults(&self, faults: &mut Vec<UffdFault>) -> Result<(), Errno> {
         let mut messages = [0u8; 64 * MESSAGE_BYTES];
         let bytes = match rustix::io::read(&self.fd, &mut messages) {
             Err(Errno::AGAIN | Errno::INTR) => 0,
             answer => answer?,
         };
         let (messages, _) = messages[..bytes].as_chunks();
-        faults.extend(messages.iter().filter_map(fault));
+        faults.extend(messages.iter().filter_map(parse_fault));
         Ok(())
     }
 
     /// # Safety
     /// The caller is responsible for what the request does with the two ranges.
-    unsafe fn transfer(&self, request: libc::Ioctl, mut argument: TransferArgument) -> Transfer {
+    unsafe fn transfer(
+        &self,
+        request: libc::Ioctl,
+        mut argument: TransferArgument,
+    ) -> TransferResult {
         // SAFETY: both requests are encoded for this argument; the rest is the caller's promise.
         let answer = unsafe { self.request(request, &mut argument) };
         outcome(answer, argument.done, argument.bytes)
@@ -288,19 +300,21 @@ impl AsFd for Uffd {
 
 /// Converts the result of an ioctl. If nothing was done, the field `done` holds an error, or is
 /// unchanged by the kernel.
-fn outcome(answer: Result<(), Errno>, done: i64, all: u64) -> Transfer {
+fn outcome(answer: Result<(), Errno>, done: i64, all: u64) -> TransferResult {
     match answer {
         Ok(()) => Ok(all),
-        Err(errno) => Err(Stopped { done: u64::try_from(done).unwrap_or(0), errno }),
+        Err(errno) => {
+            Err(IncompleteTransfer { done_bytes: u64::try_from(done).unwrap_or(0), errno })
+        }
     }
 }
 
 /// Reads a `struct uffd_msg`: the event at byte 0, the address at 16, the thread at 24.
-fn fault(message: &[u8; MESSAGE_BYTES]) -> Option<Fault> {
+fn parse_fault(message: &[u8; MESSAGE_BYTES]) -> Option<UffdFault> {
     let [EVENT_PAGEFAULT, ..] = *message else { return None };
     let address = u64::from_ne_bytes(*message[16..].first_chunk()?);
     let thread = u32::from_ne_bytes(*message[24..].first_chunk()?);
-    Some(Fault { address, thread })
+    Some(UffdFault { address, thread })
 }
 
 fn last_errno() -> Errno {
@@ -311,8 +325,8 @@ fn last_errno() -> Errno {
 mod tests {
     use std::sync::atomic::Ordering::Relaxed;
 
-    use nodeward_linux::own::{Area, Backing, Usage};
-    use nodeward_linux::patience::wait_until;
+    use nodeward_linux::own_process::{AreaAdvice, AreaBacking, MappedArea};
+    use nodeward_linux::test_wait::wait_until;
 
     use super::*;
 
@@ -326,14 +340,14 @@ mod tests {
         agreed.inspect_err(|errno| eprintln!("skipped: no such userfaultfd here ({errno})")).ok()
     }
 
-    fn area() -> Area {
+    fn area() -> MappedArea {
         let page = rustix::param::page_size();
-        let area = Area::map(PAGES as usize * page, Backing::Anonymous).unwrap();
-        area.advise(Usage::BasePages).unwrap();
+        let area = MappedArea::map(PAGES as usize * page, AreaBacking::Anonymous).unwrap();
+        area.advise(AreaAdvice::BasePages).unwrap();
         area
     }
 
-    fn faults(uffd: &Uffd) -> Vec<Fault> {
+    fn faults(uffd: &Uffd) -> Vec<UffdFault> {
         let mut faults = Vec::new();
         uffd.read_faults(&mut faults).unwrap();
         faults
@@ -344,12 +358,12 @@ mod tests {
     }
 
     /// Returns one word of each page.
-    fn marks(area: &Area) -> Vec<u64> {
+    fn marks(area: &MappedArea) -> Vec<u64> {
         let words = rustix::param::page_size() / 8;
         area.words().chunks(words).map(|page| page[7].load(Relaxed)).collect()
     }
 
-    fn mark(area: &Area, page: usize, value: u64) {
+    fn mark(area: &MappedArea, page: usize, value: u64) {
         area.words()[page * (rustix::param::page_size() / 8) + 7].store(value, Relaxed);
     }
 
@@ -369,14 +383,14 @@ mod tests {
         // Page 3 was never touched: a hole, before which the call stops.
         // SAFETY: both areas are ours and reached through atomics only.
         let out = unsafe { uffd.move_pages(there, here, PAGES * page, true) };
-        assert_eq!(out, Err(Stopped { done: 3 * page, errno: Errno::AGAIN }));
+        assert_eq!(out, Err(IncompleteTransfer { done_bytes: 3 * page, errno: Errno::AGAIN }));
         // SAFETY: as above.
         let out = unsafe { uffd.move_pages(there + 3 * page, here + 3 * page, page, true) };
-        assert_eq!(out, Err(Stopped { done: 0, errno: Errno::NOENT }));
+        assert_eq!(out, Err(IncompleteTransfer { done_bytes: 0, errno: Errno::NOENT }));
         // SAFETY: as above.
         let back = unsafe { uffd.move_pages(here, there, 3 * page, false) };
         assert_eq!(back, Ok(3 * page));
-        assert_eq!(uffd.zero(here + 3 * page, page), Ok(page));
+        assert_eq!(uffd.map_zeros(here + 3 * page, page), Ok(page));
         assert_eq!(marks(&home), [100, 101, 102, 0]);
     }
 
@@ -386,7 +400,7 @@ mod tests {
     #[test]
     fn moved_and_not_counted_counts() {
         let Some(uffd) = uffd(FEATURE_MOVE) else { return };
-        uffd.count_by(&Arc::new(PageMap::open().unwrap()));
+        uffd.count_by(&Arc::new(OwnPagemap::open().unwrap()));
         let (page, home, away) = (page_bytes(), area(), area());
         (0..PAGES as usize).for_each(|index| mark(&home, index, 300 + index as u64));
         mark(&away, 2, 9);
@@ -394,12 +408,12 @@ mod tests {
             uffd.register(area.address(), PAGES * page).unwrap();
         }
         let (there, here) = (away.address(), home.address());
-        let exists = Err(Stopped { done: 0, errno: Errno::EXIST });
+        let exists = Err(IncompleteTransfer { done_bytes: 0, errno: Errno::EXIST });
         // SAFETY: both areas are ours and reached through atomics only.
         let moved = |to, from, bytes| unsafe { uffd.move_pages(to, from, bytes, true) };
         assert_eq!(moved(there, here, 2 * page), Ok(2 * page));
         assert_eq!(moved(there, here, 2 * page), Ok(2 * page), "all are there");
-        let part = Err(Stopped { done: 2 * page, errno: Errno::AGAIN });
+        let part = Err(IncompleteTransfer { done_bytes: 2 * page, errno: Errno::AGAIN });
         assert_eq!(moved(there, here, PAGES * page), part, "two of four are there");
         assert_eq!(moved(there + 2 * page, here + 2 * page, 2 * page), exists);
         let touch = std::thread::scope(|scope| {
@@ -424,10 +438,10 @@ mod tests {
         uffd.register(to.address(), PAGES * page).unwrap();
         // SAFETY: both areas are ours and reached through atomics only; nobody writes `from`.
         let answer = unsafe { uffd.copy(to.address(), from.address(), PAGES * page, true) };
-        assert_eq!(answer, Err(Stopped { done: 2 * page, errno: Errno::AGAIN }));
+        assert_eq!(answer, Err(IncompleteTransfer { done_bytes: 2 * page, errno: Errno::AGAIN }));
         // SAFETY: as above.
         let answer = unsafe { uffd.copy(to.address() + 2 * page, from.address(), page, true) };
-        assert_eq!(answer, Err(Stopped { done: 0, errno: Errno::EXIST }));
+        assert_eq!(answer, Err(IncompleteTransfer { done_bytes: 0, errno: Errno::EXIST }));
         uffd.unregister(to.address(), PAGES * page).unwrap();
         assert_eq!(marks(&to), [200, 201, 9, 0]);
     }
@@ -456,7 +470,7 @@ mod tests {
             assert_eq!(answer, Ok(page));
             uffd.wake(second, page).unwrap();
             let (thread, value) = toucher.join().unwrap();
-            assert_eq!((value, &faults[..]), (77, &[Fault { address: second, thread }][..]));
+            assert_eq!((value, &faults[..]), (77, &[UffdFault { address: second, thread }][..]));
         });
     }
 }

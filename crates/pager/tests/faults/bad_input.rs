@@ -8,7 +8,8 @@ use nodeward_pager::{
 };
 
 use crate::common::{
-    HERE, MIB, always, assert_filled, filled, leave_all_out, page_bytes, pager, pages, region,
+    HERE, MIB, assert_filled, even_if_there, filled_region, page_bytes, pager, pages, region,
+    unmap_all_lazily,
 };
 
 /// Goal: every call refuses ranges that are not whole pages or leave the region, with the reason,
@@ -17,7 +18,7 @@ use crate::common::{
 #[allow(clippy::reversed_empty_ranges, reason = "they are bad input")]
 fn ranges_are_checked_by_every_call() {
     let Some(pager) = pager() else { return };
-    let region = filled(&pager, 4 * MIB, PageSize::Base);
+    let region = filled_region(&pager, 4 * MIB, PageSize::Base);
     let (page, end) = (page_bytes(), region.bytes());
     let bad = [
         (0..page - 1, true),
@@ -31,7 +32,7 @@ fn ranges_are_checked_by_every_call() {
         (usize::MAX - page + 1..usize::MAX, false),
         (end..end + 1, false),
     ];
-    let how = always(Supply::Any);
+    let how = even_if_there(Supply::Any);
     for (range, unaligned) in bad {
         let errors = [
             region.migrate(range.clone(), HERE, &how).map(drop),
@@ -59,8 +60,8 @@ fn ranges_are_checked_by_every_call() {
 #[test]
 fn empty_ranges_are_fine() {
     let Some(pager) = pager() else { return };
-    let region = filled(&pager, 2 * MIB, PageSize::Base);
-    let how = always(Supply::Any);
+    let region = filled_region(&pager, 2 * MIB, PageSize::Base);
+    let how = even_if_there(Supply::Any);
     for at in [0, page_bytes(), region.bytes()] {
         let report = region.migrate(at..at, HERE, &how).unwrap();
         assert_eq!(report.account.selected(), 0);
@@ -77,7 +78,7 @@ fn empty_ranges_are_fine() {
 fn huge_regions_have_whole_huge_pages() {
     let Some(pager) = pager() else { return };
     let region = region(&pager, 4 * MIB, PageSize::Huge);
-    let error = region.migrate(0..MIB, HERE, &always(Supply::Any)).unwrap_err();
+    let error = region.migrate(0..MIB, HERE, &even_if_there(Supply::Any)).unwrap_err();
     assert!(matches!(error, Error::Unaligned { page_bytes, .. } if page_bytes == 2 * MIB));
 }
 
@@ -90,7 +91,7 @@ fn unknown_nodes_are_refused() {
         let on = Placement::Node(node);
         let options = RegionOptions { placement: on.clone(), ..Default::default() };
         let errors = [
-            region.migrate(0..region.bytes(), node, &always(Supply::Any)).map(drop),
+            region.migrate(0..region.bytes(), node, &even_if_there(Supply::Any)).map(drop),
             region.commit(0..region.bytes(), &on),
             pager.reserve(MIB, &options).map(drop),
         ];
@@ -124,9 +125,9 @@ fn settings_are_checked() {
         assert!(matches!(error, Error::BadOption { .. }), "{error}");
     }
     let Some(pager) = pager() else { return };
-    let region = filled(&pager, 2 * MIB, PageSize::Base);
+    let region = filled_region(&pager, 2 * MIB, PageSize::Base);
     let whole = 0..region.bytes();
-    let how = || always(Supply::Any);
+    let how = || even_if_there(Supply::Any);
     let bad = [
         Migration { batch_bytes: Some(0), ..how() },
         Migration { batch_bytes: Some(page_bytes() as u64 - 1), ..how() },
@@ -155,7 +156,7 @@ fn settings_are_checked() {
 #[test]
 fn an_exchange_needs_two_ranges() {
     let Some(pager) = pager() else { return };
-    let region = filled(&pager, 8 * MIB, PageSize::Base);
+    let region = filled_region(&pager, 8 * MIB, PageSize::Base);
     let page = page_bytes();
     let bad = [
         (0..2 * MIB, 2 * MIB..5 * MIB),
@@ -165,10 +166,11 @@ fn an_exchange_needs_two_ranges() {
         (0..4 * MIB, MIB..2 * MIB),
     ];
     for (one, other) in bad {
-        let error = region.exchange(one, other, &always(Supply::Any)).expect_err("ranges");
+        let error = region.exchange(one, other, &even_if_there(Supply::Any)).expect_err("ranges");
         assert!(matches!(error, Error::BadOption { .. }), "{error}");
     }
-    let report = region.exchange(0..2 * MIB, 4 * MIB..6 * MIB, &always(Supply::Any)).unwrap();
+    let report =
+        region.exchange(0..2 * MIB, 4 * MIB..6 * MIB, &even_if_there(Supply::Any)).unwrap();
     assert_eq!(report.account.moved, (4 * MIB / page) as u64, "both ranges");
     assert_filled(&region, 0..region.bytes());
 }
@@ -178,7 +180,7 @@ fn an_exchange_needs_two_ranges() {
 #[test]
 fn a_lazy_migration_by_the_kernel_is_refused_with_a_reason() {
     let Some(pager) = pager() else { return };
-    let region = filled(&pager, 2 * MIB, PageSize::Base);
+    let region = filled_region(&pager, 2 * MIB, PageSize::Base);
     region.set_mode(Mode::Kernel).unwrap();
     let error = region.migrate_lazily(0..2 * MIB, &Migration::default()).unwrap_err();
     assert!(matches!(error, Error::BadOption { .. }), "{error:?}");
@@ -186,5 +188,5 @@ fn a_lazy_migration_by_the_kernel_is_refused_with_a_reason() {
         "the kernel moves this region, and leaves nothing out; set its mode to `Auto` first";
     assert_eq!(error.to_string(), expected);
     region.set_mode(Mode::Auto).unwrap();
-    assert_eq!(leave_all_out(&region).lazy_pages, pages(2 * MIB));
+    assert_eq!(unmap_all_lazily(&region).lazy_pages, pages(2 * MIB));
 }

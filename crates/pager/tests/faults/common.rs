@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use nodeward_model::NodeId;
 use nodeward_pager::{
-    Migration, PageSize, Pager, PagerOptions, Placement, PoolOptions, Region, RegionOptions,
-    Report, Road, Supply,
+    Backend, Migration, MigrationReport, PageSize, Pager, PagerOptions, Placement, PoolOptions,
+    Region, RegionOptions, Supply,
 };
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -27,7 +27,7 @@ pub const HERE: NodeId = NodeId(0);
 /// Opens a pager that moves pages itself; `None`, with a message, where there is none.
 pub fn pager_with(options: &PagerOptions) -> Option<Pager> {
     let pager = Pager::open(options).unwrap();
-    if pager.road() != Road::Move {
+    if pager.backend() != Backend::Move {
         eprintln!("skipped: {}", pager.why_not_faster().unwrap_or_default());
         return None;
     }
@@ -35,14 +35,14 @@ pub fn pager_with(options: &PagerOptions) -> Option<Pager> {
 }
 
 /// Default options, except that kept pages stay even if memory gets short.
-pub fn undisturbed() -> PagerOptions {
+pub fn without_housekeeper() -> PagerOptions {
     let pool = PoolOptions { housekeeper: false, ..Default::default() };
     PagerOptions { pool, ..Default::default() }
 }
 
-/// Opens a pager with [`undisturbed`] options.
+/// Opens a pager with [`without_housekeeper`] options.
 pub fn pager() -> Option<Pager> {
-    pager_with(&undisturbed())
+    pager_with(&without_housekeeper())
 }
 
 /// Makes a region that is in memory.
@@ -53,7 +53,7 @@ pub fn region(pager: &Pager, bytes: usize, page: PageSize) -> Region {
 }
 
 /// Makes a region in which every word holds its position.
-pub fn filled(pager: &Pager, bytes: usize, page: PageSize) -> Region {
+pub fn filled_region(pager: &Pager, bytes: usize, page: PageSize) -> Region {
     let region = region(pager, bytes, page);
     fill(&region, 0..region.bytes());
     region
@@ -79,7 +79,7 @@ pub fn fill(region: &Region, bytes: std::ops::Range<usize>) {
 }
 
 /// Returns the first word that is not what [`fill`] wrote.
-pub fn wrong(region: &Region, bytes: std::ops::Range<usize>) -> Option<(usize, u64)> {
+pub fn first_wrong_word(region: &Region, bytes: std::ops::Range<usize>) -> Option<(usize, u64)> {
     let value = |index: usize| region.words()[index].load(Relaxed);
     let wrong = words(bytes).find(|&index| value(index) != index as u64 + 1);
     wrong.map(|index| (index, value(index)))
@@ -87,22 +87,22 @@ pub fn wrong(region: &Region, bytes: std::ops::Range<usize>) -> Option<(usize, u
 
 /// Checks the content that [`fill`] wrote.
 pub fn assert_filled(region: &Region, bytes: std::ops::Range<usize>) {
-    assert_eq!(wrong(region, bytes), None, "a word is not what was written");
+    assert_eq!(first_wrong_word(region, bytes), None, "a word is not what was written");
 }
 
 /// Options of a migration that also moves pages that are where they should be.
-pub fn always(supply: Supply) -> Migration<'static> {
+pub fn even_if_there(supply: Supply) -> Migration<'static> {
     Migration { supply, even_if_there: true, ..Default::default() }
 }
 
 /// Moves all of a region once.
-pub fn move_all(region: &Region) -> Report {
-    region.migrate(0..region.bytes(), HERE, &always(Supply::Any)).unwrap()
+pub fn move_all(region: &Region) -> MigrationReport {
+    region.migrate(0..region.bytes(), HERE, &even_if_there(Supply::Any)).unwrap()
 }
 
 /// Leaves all of a region out.
-pub fn leave_all_out(region: &Region) -> Report {
-    region.migrate_lazily(0..region.bytes(), &always(Supply::Any)).unwrap()
+pub fn unmap_all_lazily(region: &Region) -> MigrationReport {
+    region.migrate_lazily(0..region.bytes(), &even_if_there(Supply::Any)).unwrap()
 }
 
 /// Runs `act` while the region moves all the time; returns its result and the pages that moved.
@@ -112,7 +112,7 @@ pub fn while_moving<T>(region: &Region, act: impl FnOnce() -> T) -> (T, u64) {
 
 /// Moves all of a region twice, to any pages and to fresh ones; returns the pages that moved.
 pub fn move_twice(region: &Region) -> u64 {
-    let how = [Supply::Any, Supply::OneWay].map(always);
+    let how = [Supply::Any, Supply::OneWay].map(even_if_there);
     let reports = how.map(|how| region.migrate(0..region.bytes(), HERE, &how).unwrap());
     reports.iter().map(|report| report.account.moved).sum()
 }
@@ -147,7 +147,7 @@ impl Drop for Stopper<'_> {
 
 /// Makes a system call fail (EINVAL) on this thread and those that it starts, if an argument has a
 /// certain value, so that the kernel looks like one that does not know the value.
-pub fn hide(call: i64, argument: u8, value: u64) {
+pub fn refuse_argument(call: i64, argument: u8, value: u64) {
     let length = SeccompCmpArgLen::Dword;
     let is_it = SeccompCondition::new(argument, length, SeccompCmpOp::Eq, value).unwrap();
     let rules = BTreeMap::from([(call, vec![SeccompRule::new(vec![is_it]).unwrap()])]);
@@ -158,29 +158,29 @@ pub fn hide(call: i64, argument: u8, value: u64) {
     apply_filter(&program).unwrap();
 }
 
-const AGAIN: &str = "NODEWARD_AGAIN";
+const SUBPROCESS_VARIABLE: &str = "NODEWARD_AGAIN";
 
-/// Returns whether this process was started by [`again`] for this test.
-pub fn is_again(test: &str) -> bool {
-    std::env::var_os(AGAIN).is_some_and(|name| name == *test)
+/// Returns whether this process was started by [`run_subprocess`] for this test.
+pub fn is_subprocess(test: &str) -> bool {
+    std::env::var_os(SUBPROCESS_VARIABLE).is_some_and(|name| name == *test)
 }
 
 /// Runs one test of this program in a process of its own.
-pub fn again(test: &str) -> Output {
+pub fn run_subprocess(test: &str) -> Output {
     let program = std::env::current_exe().unwrap();
     Command::new(program)
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
-        .env(AGAIN, test)
+        .env(SUBPROCESS_VARIABLE, test)
         .output()
         .unwrap()
 }
 
 /// Runs a test in a process of its own, because it affects the whole process: forks or signals.
-pub fn alone(test: &str, body: impl FnOnce()) {
-    if is_again(test) {
+pub fn in_subprocess(test: &str, body: impl FnOnce()) {
+    if is_subprocess(test) {
         return body();
     }
-    let output = again(test);
+    let output = run_subprocess(test);
     let (out, err) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     eprintln!("{err}");

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use nodeward_linux::own::{Area, Backing, fork_idle};
-use nodeward_linux::trouble::{End, fork_and_run, in_child};
+use nodeward_linux::interference::{ChildExit, fork_and_run, run_in_child};
+use nodeward_linux::own_process::{AreaBacking, MappedArea, fork_idle};
 use nodeward_model::SkipReason;
 use nodeward_pager::{
     Error, ForkRule, PageSize, Pager, PagerOptions, Placement, Region, RegionOptions,
@@ -14,30 +14,34 @@ use nodeward_pager::{
 use rustix::process::{Signal, WaitOptions};
 
 use crate::common::{
-    CHUNK, HERE, IDLE_S, MIB, Stopper, alone, always, assert_filled, fill, filled, leave_all_out,
-    move_all, pager, pages, region, while_doing, while_moving, wrong,
+    CHUNK, HERE, IDLE_S, MIB, Stopper, assert_filled, even_if_there, fill, filled_region,
+    first_wrong_word, in_subprocess, move_all, pager, pages, region, unmap_all_lazily, while_doing,
+    while_moving,
 };
 
-const OK: End = End::Code(0);
+const OK: ChildExit = ChildExit::Code(0);
 
 /// Goal: a child has every word, whatever was in flight or left out when it was made; the parent
 /// continues and loses nothing.
 #[test]
 fn a_child_has_all_words() {
-    alone("forks::a_child_has_all_words", || {
+    in_subprocess("forks::a_child_has_all_words", || {
         let Some(pager) = pager() else { return };
         for page in [PageSize::Base, PageSize::Huge] {
-            let moving = filled(&pager, 8 * MIB, page);
-            let lazy = filled(&pager, 4 * MIB, page);
-            let check = || match (wrong(&moving, 0..8 * MIB), wrong(&lazy, 0..4 * MIB)) {
+            let moving = filled_region(&pager, 8 * MIB, page);
+            let lazy = filled_region(&pager, 4 * MIB, page);
+            let check = || match (
+                first_wrong_word(&moving, 0..8 * MIB),
+                first_wrong_word(&lazy, 0..4 * MIB),
+            ) {
                 (None, None) => 0,
                 (Some(_), _) => 1,
                 (None, Some(_)) => 2,
             };
             let forks = || {
                 for _ in 0..10 {
-                    assert!(leave_all_out(&lazy).lazy_pages > 0);
-                    assert_eq!(in_child(check).unwrap(), OK, "{page:?}");
+                    assert!(unmap_all_lazily(&lazy).lazy_pages > 0);
+                    assert_eq!(run_in_child(check).unwrap(), OK, "{page:?}");
                     assert_filled(&lazy, 0..4 * MIB);
                 }
             };
@@ -52,10 +56,10 @@ fn a_child_has_all_words() {
 /// they move again.
 #[test]
 fn shared_pages_heal() {
-    alone("forks::shared_pages_heal", || {
+    in_subprocess("forks::shared_pages_heal", || {
         let Some(pager) = pager() else { return };
         for page in [PageSize::Base, PageSize::Huge] {
-            let region = filled(&pager, 4 * MIB, page);
+            let region = filled_region(&pager, 4 * MIB, page);
             let child = fork_idle(IDLE_S).unwrap().number().cast_signed();
             let child = rustix::process::Pid::from_raw(child).unwrap();
             let report = move_all(&region);
@@ -73,9 +77,9 @@ fn shared_pages_heal() {
 /// Goal: a region that children do not inherit moves while they live.
 #[test]
 fn a_region_without_children() {
-    alone("forks::a_region_without_children", || {
+    in_subprocess("forks::a_region_without_children", || {
         let Some(pager) = pager() else { return };
-        let region = withheld(&pager);
+        let region = dontfork_region(&pager);
         let child = fork_idle(IDLE_S).unwrap().number().cast_signed();
         assert_eq!(move_all(&region).account.moved, pages(4 * MIB));
         assert_filled(&region, 0..4 * MIB);
@@ -88,18 +92,18 @@ fn a_region_without_children() {
 /// meanwhile, whichever method moves the pages.
 #[test]
 fn a_child_unmaps_nothing_of_others() {
-    alone("forks::a_child_unmaps_nothing_of_others", || {
+    in_subprocess("forks::a_child_unmaps_nothing_of_others", || {
         for kernel_only in [true, false] {
             let options = PagerOptions { kernel_only, ..Default::default() };
             let pager = Pager::open(&options).unwrap();
-            let region = withheld(&pager);
+            let region = dontfork_region(&pager);
             let start = region.as_ptr() as u64;
             let there = start..start + 4 * MIB as u64;
             let mut region = Some(region);
             let maps_there_and_drops = || {
-                let area = || Area::map(4 * MIB, Backing::Anonymous).unwrap();
-                let areas: Vec<Area> = std::iter::repeat_with(area).take(300).collect();
-                let overlaps = |area: &&Area| {
+                let area = || MappedArea::map(4 * MIB, AreaBacking::Anonymous).unwrap();
+                let areas: Vec<MappedArea> = std::iter::repeat_with(area).take(300).collect();
+                let overlaps = |area: &&MappedArea| {
                     let end = area.address() + area.bytes() as u64;
                     area.address() < there.end && there.start < end
                 };
@@ -108,14 +112,18 @@ fn a_child_unmaps_nothing_of_others() {
                 drop(region.take());
                 u8::from(area.words().iter().any(|word| word.load(Relaxed) != 7))
             };
-            assert_eq!(in_child(maps_there_and_drops).unwrap(), OK, "by the kernel: {kernel_only}");
+            assert_eq!(
+                run_in_child(maps_there_and_drops).unwrap(),
+                OK,
+                "by the kernel: {kernel_only}"
+            );
             assert_filled(region.as_ref().unwrap(), 0..4 * MIB);
         }
     });
 }
 
 /// Makes a region that children do not inherit.
-fn withheld(pager: &Pager) -> Region {
+fn dontfork_region(pager: &Pager) -> Region {
     let options = RegionOptions { fork: ForkRule::DontFork, ..Default::default() };
     let region = pager.reserve(4 * MIB, &options).unwrap();
     region.commit(0..4 * MIB, &Placement::Local).unwrap();
@@ -127,15 +135,15 @@ fn withheld(pager: &Pager) -> Region {
 /// nor when it is dropped. A pager that the child opens works.
 #[test]
 fn a_child_needs_its_own_pager() {
-    alone("forks::a_child_needs_its_own_pager", || {
+    in_subprocess("forks::a_child_needs_its_own_pager", || {
         let Some(pager) = pager() else { return };
-        let region = filled(&pager, 4 * MIB, PageSize::Base);
+        let region = filled_region(&pager, 4 * MIB, PageSize::Base);
         move_all(&region); // so that pages are kept
-        leave_all_out(&region);
+        unmap_all_lazily(&region);
         let mut both = Some((pager.clone(), region));
         let child = || {
             let (pager, region) = both.take().unwrap();
-            let how = always(Default::default());
+            let how = even_if_there(Default::default());
             let refused = [
                 region.migrate(0..CHUNK, HERE, &how).map(drop),
                 region.migrate_lazily(0..CHUNK, &how).map(drop),
@@ -149,20 +157,24 @@ fn a_child_needs_its_own_pager() {
             assert_eq!(pager.trim(), 0);
             for _ in 0..3 {
                 assert_eq!(
-                    in_child(|| u8::from(wrong(&region, 0..4 * MIB).is_some())).unwrap(),
+                    run_in_child(|| u8::from(first_wrong_word(&region, 0..4 * MIB).is_some()))
+                        .unwrap(),
                     OK
                 );
             }
             assert_filled(&region, 0..4 * MIB);
             drop((region, pager));
             let own = Pager::open(&PagerOptions::default()).unwrap();
-            let region = filled(&own, 4 * MIB, PageSize::Base);
+            let region = filled_region(&own, 4 * MIB, PageSize::Base);
             assert_eq!(move_all(&region).account.moved, pages(4 * MIB));
-            assert_eq!(in_child(|| u8::from(wrong(&region, 0..4 * MIB).is_some())).unwrap(), OK);
+            assert_eq!(
+                run_in_child(|| u8::from(first_wrong_word(&region, 0..4 * MIB).is_some())).unwrap(),
+                OK
+            );
             assert_filled(&region, 0..4 * MIB);
             0
         };
-        assert_eq!(in_child(child).unwrap(), OK);
+        assert_eq!(run_in_child(child).unwrap(), OK);
         let (_, region) = both.take().unwrap();
         assert_filled(&region, 0..4 * MIB);
         assert!(pager.trim() > 0, "the parent has what the child has not");
@@ -172,11 +184,11 @@ fn a_child_needs_its_own_pager() {
 /// Goal: pagers and regions can begin and end while other threads fork.
 #[test]
 fn regions_come_and_go_during_forks() {
-    alone("forks::regions_come_and_go_during_forks", || {
+    in_subprocess("forks::regions_come_and_go_during_forks", || {
         let Some(pager) = pager() else { return };
         let come_and_go = || {
-            let region = filled(&pager, 2 * MIB, PageSize::Base);
-            leave_all_out(&region);
+            let region = filled_region(&pager, 2 * MIB, PageSize::Base);
+            unmap_all_lazily(&region);
             let other = Pager::open(&PagerOptions { lanes: Some(1), ..Default::default() });
             drop(other.unwrap());
             let report = move_all(&region);
@@ -184,7 +196,7 @@ fn regions_come_and_go_during_forks() {
             report.account.selected()
         };
         let forks = || {
-            let forks = || (0..25).for_each(|_| assert_eq!(in_child(|| 0).unwrap(), OK));
+            let forks = || (0..25).for_each(|_| assert_eq!(run_in_child(|| 0).unwrap(), OK));
             let stop = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 // As many as possible: one has to begin during a pause.
@@ -209,16 +221,20 @@ fn regions_come_and_go_during_forks() {
 /// Goal: a progress callback may fork: each child has all words, and no word is lost in the parent.
 #[test]
 fn a_progress_callback_may_fork() {
-    alone("forks::a_progress_callback_may_fork", || {
+    in_subprocess("forks::a_progress_callback_may_fork", || {
         let Some(pager) = pager() else { return };
-        let region = filled(&pager, 8 * MIB, PageSize::Base);
+        let region = filled_region(&pager, 8 * MIB, PageSize::Base);
         let forks = Cell::new(0);
         let fork = |_| {
-            let child = fork_and_run(|| u8::from(wrong(&region, 0..8 * MIB).is_some())).unwrap();
+            let child =
+                fork_and_run(|| u8::from(first_wrong_word(&region, 0..8 * MIB).is_some())).unwrap();
             assert_eq!(child.wait().unwrap(), OK);
             forks.set(forks.get() + 1);
         };
-        let how = nodeward_pager::Migration { progress: Some(&fork), ..always(Default::default()) };
+        let how = nodeward_pager::Migration {
+            progress: Some(&fork),
+            ..even_if_there(Default::default())
+        };
         region.migrate(0..8 * MIB, HERE, &how).unwrap();
         assert!(forks.get() > 0);
         assert_filled(&region, 0..8 * MIB);
@@ -240,14 +256,17 @@ fn a_thread_forks_at_its_end() {
         static AT_THE_END: AtTheEnd = const { AtTheEnd(Cell::new(None)) };
     }
     static FORKS: AtomicU64 = AtomicU64::new(0);
-    alone("forks::a_thread_forks_at_its_end", || {
+    in_subprocess("forks::a_thread_forks_at_its_end", || {
         let Some(pager) = pager() else { return };
         static REGION: OnceLock<Region> = OnceLock::new();
-        let region = REGION.get_or_init(|| filled(&pager, 4 * MIB, PageSize::Base));
+        let region = REGION.get_or_init(|| filled_region(&pager, 4 * MIB, PageSize::Base));
         let forks = || {
             let region = REGION.get().unwrap();
-            assert!(leave_all_out(region).lazy_pages > 0);
-            assert_eq!(in_child(|| u8::from(wrong(region, 0..4 * MIB).is_some())).unwrap(), OK);
+            assert!(unmap_all_lazily(region).lazy_pages > 0);
+            assert_eq!(
+                run_in_child(|| u8::from(first_wrong_word(region, 0..4 * MIB).is_some())).unwrap(),
+                OK
+            );
             FORKS.fetch_add(1, Relaxed);
         };
         let begun = std::thread::spawn(move || {
@@ -263,7 +282,7 @@ fn a_thread_forks_at_its_end() {
 /// Goal: a pager can end while a child lives that has its file descriptors.
 #[test]
 fn a_child_outlives_the_pager() {
-    alone("forks::a_child_outlives_the_pager", || {
+    in_subprocess("forks::a_child_outlives_the_pager", || {
         let Some(pager) = pager() else { return };
         let child = fork_idle(IDLE_S).unwrap().number().cast_signed();
         let child = rustix::process::Pid::from_raw(child);

@@ -5,15 +5,15 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
-use nodeward_linux::own::hold_in_pipe;
-use nodeward_linux::trouble::{RingPin, read_into};
+use nodeward_linux::interference::{RingPin, read_into};
+use nodeward_linux::own_process::hold_in_pipe;
 use nodeward_model::SkipReason;
 use nodeward_pager::{PageSize, Region, Supply};
 use rustix::fs::{Mode, OFlags};
 
 use crate::common::{
-    HERE, MIB, always, assert_filled, filled, leave_all_out, move_all, page_bytes, pager, pages,
-    while_moving, words,
+    HERE, MIB, assert_filled, even_if_there, filled_region, move_all, page_bytes, pager, pages,
+    unmap_all_lazily, while_moving, words,
 };
 
 /// Goal: pages that an io_uring holds are refused as pinned and keep their content; when it
@@ -22,9 +22,9 @@ use crate::common::{
 fn pages_of_a_ring_are_refused() {
     let Some(pager) = pager() else { return };
     for page in [PageSize::Base, PageSize::Huge] {
-        let region = filled(&pager, 8 * MIB, page);
+        let region = filled_region(&pager, 8 * MIB, page);
         let held = MIB..MIB + 16 * page_bytes();
-        let pin = match RingPin::of(&region.words()[words(held.clone())]) {
+        let pin = match RingPin::new(&region.words()[words(held.clone())]) {
             Ok(pin) => pin,
             Err(error) => return eprintln!("skipped: io_uring: {error}"),
         };
@@ -33,7 +33,7 @@ fn pages_of_a_ring_are_refused() {
         let report = move_all(&region);
         assert_eq!(report.account.skipped_for(SkipReason::Pinned), stay, "{report:?}");
         assert_eq!(report.account.moved, pages(8 * MIB) - stay, "{report:?}");
-        let report = leave_all_out(&region);
+        let report = unmap_all_lazily(&region);
         assert_eq!(report.account.skipped_for(SkipReason::Pinned), stay, "{report:?}");
         assert_eq!(report.lazy_pages, pages(8 * MIB) - stay, "{report:?}");
         assert_filled(&region, 0..8 * MIB);
@@ -61,12 +61,12 @@ fn direct_io_arrives() {
         Err(error) => return eprintln!("skipped: no direct I/O here: {error}"),
     };
     for page in [PageSize::Base, PageSize::Huge] {
-        let region = filled(&pager, BYTES, page);
+        let region = filled_region(&pager, BYTES, page);
         let read_all = || {
             for round in 0..20 {
                 region.words().iter().for_each(|word| word.store(0, Relaxed));
                 if round % 4 == 0 {
-                    leave_all_out(&region);
+                    unmap_all_lazily(&region);
                 }
                 let read = read_into(direct.as_fd(), region.words(), 0).unwrap();
                 assert_eq!(read, BYTES);
@@ -79,7 +79,7 @@ fn direct_io_arrives() {
 }
 
 /// Makes a pipe that holds some pages of a region by plain references, which cannot be detected.
-fn pipe_of(region: &Region, bytes: std::ops::Range<usize>) -> OwnedFd {
+fn vmsplice_pipe(region: &Region, bytes: std::ops::Range<usize>) -> OwnedFd {
     let (read, write) = rustix::pipe::pipe().unwrap();
     let held = hold_in_pipe(write.as_fd(), &region.words()[words(bytes.clone())]).unwrap();
     assert_eq!(held, bytes.len());
@@ -105,16 +105,16 @@ fn pipes_need_the_guard() {
     let Some(pager) = pager() else { return };
     let held = MIB..MIB + 4 * page_bytes();
     for guarded in [false, true] {
-        let region = filled(&pager, 4 * MIB, PageSize::Base);
+        let region = filled_region(&pager, 4 * MIB, PageSize::Base);
         // Another region, whose content goes to the pages that the first one left.
-        let other = filled(&pager, 4 * MIB, PageSize::Base);
+        let other = filled_region(&pager, 4 * MIB, PageSize::Base);
         other.words().iter().for_each(|word| word.store(u64::MAX, Relaxed));
         let guard = guarded.then(|| region.pin(held.clone()).unwrap());
-        let pipe = pipe_of(&region, held.clone());
+        let pipe = vmsplice_pipe(&region, held.clone());
         let report = move_all(&region);
         let stay = if guarded { 4 } else { 0 };
         assert_eq!(report.account.skipped_for(SkipReason::Pinned), stay, "{report:?}");
-        other.migrate(0..other.bytes(), HERE, &always(Supply::Recycled)).unwrap();
+        other.migrate(0..other.bytes(), HERE, &even_if_there(Supply::Recycled)).unwrap();
         let wrong = wrong_words(pipe, held.clone());
         assert_eq!(wrong == 0, guarded, "{wrong} words: fails too if the danger is gone");
         drop(guard);
@@ -128,14 +128,14 @@ fn pipes_need_the_guard() {
 #[test]
 fn guards_hold_while_others_move() {
     let Some(pager) = pager() else { return };
-    let region = filled(&pager, 8 * MIB, PageSize::Base);
+    let region = filled_region(&pager, 8 * MIB, PageSize::Base);
     let held = 3 * MIB..3 * MIB + 16 * page_bytes();
     let holds = || {
         for round in 0..100 {
             let outer = region.pin(held.clone()).unwrap();
-            let pipe = pipe_of(&region, held.clone());
+            let pipe = vmsplice_pipe(&region, held.clone());
             if round % 3 == 0 {
-                leave_all_out(&region);
+                unmap_all_lazily(&region);
             }
             drop(region.pin(held.clone()).unwrap());
             move_all(&region);

@@ -2,22 +2,22 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use nodeward_linux::own::disable_huge_pages;
-use nodeward_linux::trouble::{Meddling, meddle};
+use nodeward_linux::interference::{MemoryChange, change_memory};
+use nodeward_linux::own_process::disable_huge_pages;
 use nodeward_model::SkipReason;
 use nodeward_pager::{Error, PageSize, Placement, RegionOptions};
 
 use crate::common::{
-    CHUNK, MIB, alone, assert_filled, fill, filled, leave_all_out, move_all, page_bytes, pager,
-    pages, region, words,
+    CHUNK, MIB, assert_filled, fill, filled_region, in_subprocess, move_all, page_bytes, pager,
+    pages, region, unmap_all_lazily, words,
 };
 
 /// Goal: where the process gets no huge pages, a region of them is refused with the reason.
 #[test]
 fn no_huge_pages_is_an_error() {
-    alone("huge::no_huge_pages_is_an_error", || {
+    in_subprocess("huge::no_huge_pages_is_an_error", || {
         let Some(pager) = pager() else { return };
-        let before = filled(&pager, 4 * MIB, PageSize::Huge);
+        let before = filled_region(&pager, 4 * MIB, PageSize::Huge);
         disable_huge_pages().unwrap();
         let options = RegionOptions { page: PageSize::Huge, ..Default::default() };
         let error = pager.reserve(4 * MIB, &options).unwrap_err();
@@ -25,7 +25,7 @@ fn no_huge_pages_is_an_error() {
         assert!(error.to_string().contains("PR_SET_THP_DISABLE"), "{error}");
         // A region that has some already keeps its content, however its pages move now.
         move_all(&before);
-        leave_all_out(&before);
+        unmap_all_lazily(&before);
         assert_filled(&before, 0..4 * MIB);
     });
 }
@@ -34,10 +34,10 @@ fn no_huge_pages_is_an_error() {
 #[test]
 fn a_hole_in_what_is_left_out() {
     let Some(pager) = pager() else { return };
-    let region = filled(&pager, 4 * MIB, PageSize::Huge);
+    let region = filled_region(&pager, 4 * MIB, PageSize::Huge);
     let hole = CHUNK + 300 * page_bytes()..CHUNK + 301 * page_bytes();
-    meddle(&region.words()[words(hole.clone())], Meddling::Discard).unwrap();
-    let report = leave_all_out(&region);
+    change_memory(&region.words()[words(hole.clone())], MemoryChange::Discard).unwrap();
+    let report = unmap_all_lazily(&region);
     assert_eq!(report.lazy_pages, pages(4 * MIB) - 1, "{report:?}");
     assert_eq!(report.account.skipped_for(SkipReason::NotPresent), 1, "{report:?}");
     assert!(region.words()[words(hole.clone())].iter().all(|word| word.load(Relaxed) == 0));
@@ -50,12 +50,13 @@ fn a_hole_in_what_is_left_out() {
 #[test]
 fn broken_huge_pages_move() {
     let Some(pager) = pager() else { return };
-    let region = filled(&pager, 6 * MIB, PageSize::Huge);
+    let region = filled_region(&pager, 6 * MIB, PageSize::Huge);
     // The second chunk may not have huge pages any more; the third has holes.
-    meddle(&region.words()[words(CHUNK..2 * CHUNK)], Meddling::BasePages).unwrap();
+    change_memory(&region.words()[words(CHUNK..2 * CHUNK)], MemoryChange::BasePages).unwrap();
     for page in (0..512).step_by(3) {
         let start = 2 * CHUNK + page * page_bytes();
-        meddle(&region.words()[words(start..start + page_bytes())], Meddling::Discard).unwrap();
+        change_memory(&region.words()[words(start..start + page_bytes())], MemoryChange::Discard)
+            .unwrap();
     }
     let holes = 171; // 512 / 3, rounded up
     for _ in 0..3 {

@@ -5,15 +5,17 @@ use std::fs;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use nodeward_linux::trouble::{End, in_child, merge_equal_pages};
+use nodeward_linux::interference::{ChildExit, merge_equal_pages, run_in_child};
 use nodeward_pager::{PageSize, Region};
 
-use crate::common::{CHUNK, alone, leave_all_out, move_all, page_bytes, pager, pages, region};
+use crate::common::{
+    CHUNK, in_subprocess, move_all, page_bytes, pager, pages, region, unmap_all_lazily,
+};
 
 const BYTES: usize = 2 * CHUNK;
 
 /// Timeout, long enough for a busy kernel.
-const ENOUGH: Duration = Duration::from_secs(120);
+const MERGE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Turns KSM on; its settings are restored afterwards.
 struct Ksm(Vec<(&'static str, String)>);
@@ -22,7 +24,7 @@ impl Ksm {
     const FILES: [(&str, &str); 3] = [("pages_to_scan", "20000"), SLEEP, ("run", "1")];
 
     /// Turns it on; `None`, with a message, where that is not allowed.
-    fn at_work() -> Option<Self> {
+    fn start() -> Option<Self> {
         let before = Self::FILES.map(|(file, _)| (file, fs::read_to_string(path(file))));
         let keep = |(file, text): (_, std::io::Result<String>)| Some((file, text.ok()?));
         let before = Self(before.into_iter().filter_map(keep).collect());
@@ -55,7 +57,7 @@ fn wait_until_merged(pages: u64) {
     };
     let began = Instant::now();
     while merged() < pages {
-        assert!(began.elapsed() < ENOUGH, "{} of {pages} pages are merged", merged());
+        assert!(began.elapsed() < MERGE_TIMEOUT, "{} of {pages} pages are merged", merged());
         Ksm::FILES.iter().for_each(|file| set(file).unwrap());
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -73,12 +75,12 @@ fn is_filled(region: &Region) -> bool {
 }
 
 /// A way to make pages come home that were left out, without changing their content.
-type Way = (&'static str, fn(&Region));
+type PageMover = (&'static str, fn(&Region));
 
-const WAYS: [Way; 5] = [
+const WAYS: [PageMover; 5] = [
     ("touch", |region| assert!(is_filled(region))),
     ("fork", |region| {
-        assert_eq!(in_child(|| u8::from(!is_filled(region))).unwrap(), End::Code(0));
+        assert_eq!(run_in_child(|| u8::from(!is_filled(region))).unwrap(), ChildExit::Code(0));
     }),
     ("migrate", |region| {
         assert_eq!(move_all(region).account.selected(), pages(BYTES));
@@ -95,14 +97,14 @@ const WAYS: [Way; 5] = [
 /// whichever way they are requested; UFFDIO_MOVE refuses merged pages for ever (EBUSY).
 #[test]
 fn merged_pages_come_home() {
-    alone("ksm::merged_pages_come_home", || {
+    in_subprocess("ksm::merged_pages_come_home", || {
         let Some(pager) = pager() else { return };
-        let Some(_ksm) = Ksm::at_work() else { return };
+        let Some(_ksm) = Ksm::start() else { return };
         for page in [PageSize::Base, PageSize::Huge] {
             for (name, come_home) in WAYS {
                 let region = region(&pager, BYTES, page);
                 fill_alike(&region);
-                assert_eq!(leave_all_out(&region).lazy_pages, pages(BYTES), "{name}");
+                assert_eq!(unmap_all_lazily(&region).lazy_pages, pages(BYTES), "{name}");
                 merge_equal_pages(true).unwrap();
                 // Nearly all: one page of several hundred (max_page_sharing) is not counted.
                 wait_until_merged(pages(BYTES) * 9 / 10);
@@ -119,13 +121,13 @@ fn merged_pages_come_home() {
 /// all of its memory merged.
 #[test]
 fn shadow_memory_is_not_merged() {
-    alone("ksm::shadow_memory_is_not_merged", || {
+    in_subprocess("ksm::shadow_memory_is_not_merged", || {
         if let Err(error) = merge_equal_pages(true) {
             return eprintln!("skipped: KSM: {error}");
         }
         let Some(pager) = pager() else { return };
         let region = region(&pager, BYTES, PageSize::Base);
-        assert_eq!(leave_all_out(&region).lazy_pages, pages(BYTES));
+        assert_eq!(unmap_all_lazily(&region).lazy_pages, pages(BYTES));
         let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
         let flags = |line: &str| -> Vec<String> {
             line.split_whitespace().skip(1).map(str::to_owned).collect()

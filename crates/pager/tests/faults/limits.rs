@@ -6,12 +6,13 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use nodeward_linux::patience::{hear, rounds};
+use nodeward_linux::test_wait::{receive, rounds};
 use nodeward_model::SkipReason;
 use nodeward_pager::{Budget, Cancel, Migration, Mode, PageSize, Progress, Supply};
 
 use crate::common::{
-    CHUNK, HERE, MIB, Stopper, always, assert_filled, filled, move_all, page_bytes, pager, pages,
+    CHUNK, HERE, MIB, Stopper, assert_filled, even_if_there, filled_region, move_all, page_bytes,
+    pager, pages,
 };
 
 const BYTES: usize = 16 * MIB;
@@ -21,7 +22,7 @@ const BYTES: usize = 16 * MIB;
 #[test]
 fn a_migration_is_cancelled() {
     let Some(pager) = pager() else { return };
-    let region = filled(&pager, BYTES, PageSize::Base);
+    let region = filled_region(&pager, BYTES, PageSize::Base);
     let cancel = &Cancel::new();
     let slow = Budget { bytes_per_s: Some(1), stall: None };
     let (tell, told) = mpsc::channel();
@@ -30,11 +31,11 @@ fn a_migration_is_cancelled() {
             tell.send(()).ok(); // fails once the receiver is gone
         }
     };
-    let how = Migration { cancel: Some(cancel), budget: slow, ..always(Supply::Any) };
+    let how = Migration { cancel: Some(cancel), budget: slow, ..even_if_there(Supply::Any) };
     let watched = Migration { progress: Some(&under_way), ..how };
     let report = std::thread::scope(|scope| {
         scope.spawn(move || {
-            hear(&told, "a batch has moved");
+            receive(&told, "a batch has moved");
             cancel.cancel();
         });
         region.migrate(0..BYTES, HERE, &watched).unwrap()
@@ -55,7 +56,7 @@ fn a_migration_is_cancelled() {
 #[test]
 fn progress_is_told() {
     let Some(pager) = pager() else { return };
-    let region = filled(&pager, BYTES, PageSize::Base);
+    let region = filled_region(&pager, BYTES, PageSize::Base);
     let (me, told) = (std::thread::current().id(), RefCell::new(Vec::new()));
     let tell = |progress: Progress| {
         assert_eq!(std::thread::current().id(), me);
@@ -64,7 +65,7 @@ fn progress_is_told() {
     // 16 MiB at 64 MiB a second: a quarter of a second, in which progress is reported several
     // times, unless this thread has no CPU for so long.
     let budget = Budget { bytes_per_s: Some(64 << 20), stall: None };
-    let how = Migration { progress: Some(&tell), budget, ..always(Supply::Any) };
+    let how = Migration { progress: Some(&tell), budget, ..even_if_there(Supply::Any) };
     for _ in rounds(1, "progress is told on the way", || told.borrow().len() > 1) {
         told.borrow_mut().clear();
         region.migrate(0..BYTES, HERE, &how).unwrap();
@@ -80,9 +81,9 @@ fn progress_is_told() {
 #[test]
 fn the_rate_is_kept() {
     let Some(pager) = pager() else { return };
-    let region = filled(&pager, BYTES, PageSize::Base);
+    let region = filled_region(&pager, BYTES, PageSize::Base);
     let budget = Budget { bytes_per_s: Some(64 << 20), stall: None };
-    let how = Migration { budget, ..always(Supply::Any) };
+    let how = Migration { budget, ..even_if_there(Supply::Any) };
     let began = Instant::now();
     let report = region.migrate(0..BYTES, HERE, &how).unwrap();
     let (took, least) = (began.elapsed(), Duration::from_millis(7 * 2 * 1000 / 64));
@@ -96,10 +97,10 @@ fn the_rate_is_kept() {
 #[test]
 fn stall_budgets_shrink_batches() {
     let Some(pager) = pager() else { return };
-    let region = filled(&pager, BYTES, PageSize::Base);
+    let region = filled_region(&pager, BYTES, PageSize::Base);
     let batches = |stall, batch_bytes| {
         let budget = Budget { bytes_per_s: None, stall };
-        let how = Migration { budget, batch_bytes, lanes: Some(1), ..always(Supply::Any) };
+        let how = Migration { budget, batch_bytes, lanes: Some(1), ..even_if_there(Supply::Any) };
         let report = region.migrate(0..BYTES, HERE, &how).unwrap();
         assert_eq!(report.account.moved, pages(BYTES), "{report:?}");
         assert_filled(&region, 0..BYTES);
@@ -119,9 +120,9 @@ fn stall_budgets_shrink_batches() {
 #[test]
 fn huge_pages_above_the_budget_stay() {
     let Some(pager) = pager() else { return };
-    let region = filled(&pager, BYTES, PageSize::Huge);
+    let region = filled_region(&pager, BYTES, PageSize::Huge);
     let budget = Budget { bytes_per_s: None, stall: Some(Duration::from_nanos(1)) };
-    let how = Migration { budget, lanes: Some(1), ..always(Supply::Any) };
+    let how = Migration { budget, lanes: Some(1), ..even_if_there(Supply::Any) };
     let report = region.migrate(0..BYTES, HERE, &how).unwrap();
     // The first is tried, because its time is not known yet.
     assert_eq!(report.account.moved, pages(CHUNK), "{report:?}");
@@ -134,9 +135,9 @@ fn huge_pages_above_the_budget_stay() {
 #[test]
 fn a_progress_callback_panics() {
     let Some(pager) = pager() else { return };
-    let region = filled(&pager, BYTES, PageSize::Base);
+    let region = filled_region(&pager, BYTES, PageSize::Base);
     let panics = |_| panic!("on purpose");
-    let how = Migration { progress: Some(&panics), ..always(Supply::Any) };
+    let how = Migration { progress: Some(&panics), ..even_if_there(Supply::Any) };
     let migrate = || region.migrate(0..BYTES, HERE, &how);
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(migrate));
     assert!(outcome.is_err());
@@ -151,7 +152,7 @@ fn regions_end_in_any_order() {
     let Some(pager) = pager() else { return };
     for round in 0..10 {
         let pager = pager.clone();
-        let region = std::sync::Arc::new(filled(&pager, 4 * MIB, PageSize::Base));
+        let region = std::sync::Arc::new(filled_region(&pager, 4 * MIB, PageSize::Base));
         drop(pager);
         let cancelled = std::sync::Arc::new(Cancel::new());
         let stop = AtomicBool::new(false);
@@ -160,14 +161,14 @@ fn regions_end_in_any_order() {
             let (other, cancel) = (region.clone(), cancelled.clone());
             let migrates = scope.spawn(|| {
                 let (region, cancel) = (other, cancel); // ends with this thread
-                let how = Migration { cancel: Some(&cancel), ..always(Supply::Any) };
+                let how = Migration { cancel: Some(&cancel), ..even_if_there(Supply::Any) };
                 while !stop.load(Acquire) {
                     region.migrate(0..4 * MIB, HERE, &how).unwrap();
                 }
             });
             assert_filled(&region, 0..4 * MIB);
             if round % 2 == 0 {
-                crate::common::leave_all_out(&region);
+                crate::common::unmap_all_lazily(&region);
             }
             drop(region);
             cancelled.cancel();
@@ -175,7 +176,7 @@ fn regions_end_in_any_order() {
             migrates.join().unwrap();
         });
     }
-    let region = filled(&pager, 4 * MIB, PageSize::Base);
+    let region = filled_region(&pager, 4 * MIB, PageSize::Base);
     region.words()[0].fetch_add(0, Relaxed);
     assert_eq!(move_all(&region).account.moved, pages(4 * MIB));
 }
@@ -185,8 +186,8 @@ fn regions_end_in_any_order() {
 #[test]
 fn the_kernel_takes_over_what_is_left_out() {
     let Some(pager) = pager() else { return };
-    let region = filled(&pager, BYTES, PageSize::Base);
-    assert_eq!(crate::common::leave_all_out(&region).lazy_pages, pages(BYTES));
+    let region = filled_region(&pager, BYTES, PageSize::Base);
+    assert_eq!(crate::common::unmap_all_lazily(&region).lazy_pages, pages(BYTES));
     region.set_mode(Mode::Kernel).unwrap();
     let report = region.migrate(0..BYTES, HERE, &Migration::default()).unwrap();
     assert_eq!(report.account.skipped_for(SkipReason::NotPresent), 0, "{report:?}");

@@ -9,7 +9,7 @@ mod holders;
 mod huge;
 mod ksm;
 mod limits;
-mod meddling;
+mod memory_changes;
 mod pool;
 mod remap;
 mod signals;

@@ -4,13 +4,13 @@
 use std::ops::Range;
 use std::thread;
 
-use nodeward_linux::trouble::{Meddling, meddle};
+use nodeward_linux::interference::{MemoryChange, change_memory};
 use nodeward_model::SkipReason;
-use nodeward_pager::{Pager, PagerOptions, Placement, Region, RegionOptions, Road, Supply};
+use nodeward_pager::{Backend, Pager, PagerOptions, Placement, Region, RegionOptions, Supply};
 
 use crate::common::{
-    CHUNK, HERE, MIB, alone, always, assert_filled, fill, hide, page_bytes, pages, while_moving,
-    words,
+    CHUNK, HERE, MIB, assert_filled, even_if_there, fill, in_subprocess, page_bytes, pages,
+    refuse_argument, while_moving, words,
 };
 
 const BYTES: usize = 8 * MIB;
@@ -20,9 +20,9 @@ const UFFDIO_MOVE: u64 = 0xc028_aa05; // _IOWR(0xaa, 0x05, 40 bytes)
 /// Runs a test with a filled region whose pages leave by mremap(2).
 fn by_remap(test: impl FnOnce(&Region) + Send) {
     let confined = || {
-        hide(libc::SYS_ioctl, 1, UFFDIO_MOVE);
+        refuse_argument(libc::SYS_ioctl, 1, UFFDIO_MOVE);
         let pager = Pager::open(&PagerOptions::default()).unwrap();
-        if pager.road() != Road::Remap {
+        if pager.backend() != Backend::Remap {
             return eprintln!("skipped: {}", pager.why_not_faster().unwrap_or_default());
         }
         let options = RegionOptions { free_of_dma: true, ..Default::default() };
@@ -42,13 +42,13 @@ fn parts() -> [Range<usize>; 2] {
 
 const PARTS_PAGES: u64 = 10 + 2 * 7;
 
-fn meddle_with(region: &Region, how: Meddling) {
-    parts().into_iter().for_each(|part| meddle(&region.words()[words(part)], how).unwrap());
+fn meddle_with(region: &Region, how: MemoryChange) {
+    parts().into_iter().for_each(|part| change_memory(&region.words()[words(part)], how).unwrap());
 }
 
 /// Moves everything, and asserts that exactly the pages in `parts` stay as unmovable.
-fn assert_parts_stay(region: &Region, what: Meddling) {
-    let report = region.migrate(0..BYTES, HERE, &always(Supply::Any)).unwrap();
+fn assert_parts_stay(region: &Region, what: MemoryChange) {
+    let report = region.migrate(0..BYTES, HERE, &even_if_there(Supply::Any)).unwrap();
     let stayed = report.account.skipped_for(SkipReason::Unmovable);
     assert_eq!(stayed, PARTS_PAGES, "{what:?} {report:?}");
     assert_eq!(report.account.moved, pages(BYTES) - PARTS_PAGES, "{what:?} {report:?}");
@@ -58,18 +58,18 @@ fn assert_parts_stay(region: &Region, what: Meddling) {
 /// protection. No thread waits for ever, even for parts that become protected while they move.
 #[test]
 fn protected_parts_stay() {
-    alone("remap::protected_parts_stay", || {
+    in_subprocess("remap::protected_parts_stay", || {
         by_remap(|region| {
-            for how in [Meddling::Forbid, Meddling::Protect] {
+            for how in [MemoryChange::ProtectNone, MemoryChange::ProtectReadOnly] {
                 meddle_with(region, how);
                 assert_parts_stay(region, how);
-                meddle_with(region, Meddling::Unprotect);
+                meddle_with(region, MemoryChange::Unprotect);
                 assert_filled(region, 0..BYTES);
                 let come_and_go = || {
                     for _ in 0..200 {
                         meddle_with(region, how);
                         thread::yield_now();
-                        meddle_with(region, Meddling::Unprotect);
+                        meddle_with(region, MemoryChange::Unprotect);
                     }
                 };
                 let ((), moved) = while_moving(region, come_and_go);
@@ -83,13 +83,13 @@ fn protected_parts_stay() {
 /// Goal: locked pages stay as unmovable, and locked.
 #[test]
 fn locked_parts_stay_locked() {
-    alone("remap::locked_parts_stay_locked", || {
+    in_subprocess("remap::locked_parts_stay_locked", || {
         by_remap(|region| {
             let before = locked_kib();
-            meddle_with(region, Meddling::Lock);
+            meddle_with(region, MemoryChange::Lock);
             let locked = before + PARTS_PAGES * page_bytes() as u64 / 1024;
             assert_eq!(locked_kib(), locked);
-            assert_parts_stay(region, Meddling::Lock);
+            assert_parts_stay(region, MemoryChange::Lock);
             assert_eq!((locked_kib(), locked_kib_of(region)), (locked, locked - before));
             assert_filled(region, 0..BYTES);
         });
@@ -122,10 +122,10 @@ fn kib(line: &str, field: &str) -> Option<u64> {
 /// Goal: a file that is mapped over a part stays as it is, and affects nothing else.
 #[test]
 fn a_file_over_a_part_stays() {
-    alone("remap::a_file_over_a_part_stays", || {
+    in_subprocess("remap::a_file_over_a_part_stays", || {
         by_remap(|region| {
-            meddle_with(region, Meddling::MapFile);
-            assert_parts_stay(region, Meddling::MapFile);
+            meddle_with(region, MemoryChange::MapFile);
+            assert_parts_stay(region, MemoryChange::MapFile);
             let [one, two] = parts();
             for part in [0..one.start, one.end..two.start, two.end..BYTES] {
                 assert_filled(region, part);

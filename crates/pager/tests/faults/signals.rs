@@ -6,15 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
-use nodeward_linux::patience::{rounds, wait_until};
-use nodeward_linux::trouble::{on_signal, send_signal};
+use nodeward_linux::interference::{on_signal, send_signal};
+use nodeward_linux::test_wait::{rounds, wait_until};
 use nodeward_pager::{Copier, PageSize, Pager, PagerOptions, Region, Supply};
 use rustix::process::Signal;
 use rustix::thread::gettid;
 
 use crate::common::{
-    HERE, MIB, Stopper, again, alone, always, assert_filled, filled, is_again, leave_all_out,
-    move_all, page_bytes, pager, pager_with, pages, undisturbed, while_doing,
+    HERE, MIB, Stopper, assert_filled, even_if_there, filled_region, in_subprocess, is_subprocess,
+    move_all, page_bytes, pager, pager_with, pages, run_subprocess, unmap_all_lazily, while_doing,
+    without_housekeeper,
 };
 
 const BYTES: usize = 8 * MIB;
@@ -70,12 +71,12 @@ fn watch_for_signals(region: Region) -> &'static Region {
 /// handler.
 #[test]
 fn signals_storm_who_touches() {
-    alone("signals::signals_storm_who_touches", || {
+    in_subprocess("signals::signals_storm_who_touches", || {
         let Some(pager) = pager() else { return };
-        let region = watch_for_signals(filled(&pager, BYTES, PageSize::Base));
+        let region = watch_for_signals(filled_region(&pager, BYTES, PageSize::Base));
         let done = AtomicBool::new(false);
         let me = gettid().as_raw_pid();
-        let moves = || leave_all_out(region).lazy_pages + move_all(region).account.moved;
+        let moves = || unmap_all_lazily(region).lazy_pages + move_all(region).account.moved;
         let touches = || {
             std::thread::scope(|scope| {
                 let _done = Stopper(&done);
@@ -107,11 +108,11 @@ fn signals_storm_who_touches() {
 /// there.
 #[test]
 fn signals_to_our_threads_are_not_heard() {
-    alone("signals::signals_to_our_threads_are_not_heard", || {
+    in_subprocess("signals::signals_to_our_threads_are_not_heard", || {
         let Some(pager) = pager() else { return };
-        let region = watch_for_signals(filled(&pager, BYTES, PageSize::Base));
+        let region = watch_for_signals(filled_region(&pager, BYTES, PageSize::Base));
         for round in 0..20 {
-            leave_all_out(region);
+            unmap_all_lazily(region);
             for tid in our_threads() {
                 for signal in [Signal::USR1, Signal::TERM, Signal::ALARM, Signal::HUP] {
                     send_signal(tid, signal.as_raw()).unwrap();
@@ -143,12 +144,12 @@ impl Copier for Failing {
 
 /// Checks that a test, run in a process of its own, ends by SIGABRT.
 fn ends_by_abort(test: &str, body: impl FnOnce()) {
-    if is_again(test) {
+    if is_subprocess(test) {
         body();
         // Reached only by a process that went on without pages that were out.
         std::process::exit(0);
     }
-    let output = again(test);
+    let output = run_subprocess(test);
     let said = String::from_utf8_lossy(&output.stderr);
     if said.contains("skipped: ") {
         return eprintln!("{said}");
@@ -159,11 +160,11 @@ fn ends_by_abort(test: &str, body: impl FnOnce()) {
 
 fn failing_pager() -> Option<(Pager, Region)> {
     let copier = Arc::new(Failing { left: AtomicUsize::new(1) });
-    let options = PagerOptions { copier: Some(copier), ..undisturbed() };
+    let options = PagerOptions { copier: Some(copier), ..without_housekeeper() };
     let pager = pager_with(&options)?;
-    let region = filled(&pager, BYTES, PageSize::Base);
+    let region = filled_region(&pager, BYTES, PageSize::Base);
     // Fills the pool, without the copier.
-    region.migrate(0..BYTES, HERE, &always(Supply::OneWay)).unwrap();
+    region.migrate(0..BYTES, HERE, &even_if_there(Supply::OneWay)).unwrap();
     Some((pager, region))
 }
 
@@ -172,7 +173,7 @@ fn failing_pager() -> Option<(Pager, Region)> {
 fn a_panic_in_a_lane_aborts() {
     ends_by_abort("signals::a_panic_in_a_lane_aborts", || {
         let Some((_pager, region)) = failing_pager() else { return };
-        region.migrate(0..BYTES, HERE, &always(Supply::Recycled)).unwrap();
+        region.migrate(0..BYTES, HERE, &even_if_there(Supply::Recycled)).unwrap();
     });
 }
 
@@ -181,7 +182,7 @@ fn a_panic_in_a_lane_aborts() {
 fn a_panic_in_the_fault_handler_aborts() {
     ends_by_abort("signals::a_panic_in_the_fault_handler_aborts", || {
         let Some((_pager, region)) = failing_pager() else { return };
-        leave_all_out(&region);
+        unmap_all_lazily(&region);
         assert_filled(&region, 0..BYTES);
     });
 }
@@ -191,11 +192,11 @@ fn a_panic_in_the_fault_handler_aborts() {
 #[test]
 fn exec_and_exit_in_the_middle() {
     const TEST: &str = "signals::exec_and_exit_in_the_middle";
-    if is_again(TEST) {
+    if is_subprocess(TEST) {
         let Some(pager) = pager() else { return };
-        let lazy: &Region = Box::leak(Box::new(filled(&pager, BYTES, PageSize::Base)));
-        let moving: &Region = Box::leak(Box::new(filled(&pager, BYTES, PageSize::Base)));
-        leave_all_out(lazy);
+        let lazy: &Region = Box::leak(Box::new(filled_region(&pager, BYTES, PageSize::Base)));
+        let moving: &Region = Box::leak(Box::new(filled_region(&pager, BYTES, PageSize::Base)));
+        unmap_all_lazily(lazy);
         static MOVED: AtomicU64 = AtomicU64::new(0);
         std::thread::spawn(|| {
             loop {
@@ -222,7 +223,7 @@ fn exec_and_exit_in_the_middle() {
 #[test]
 fn touchers_end() {
     let Some(pager) = pager() else { return };
-    let region = filled(&pager, BYTES, PageSize::Base);
+    let region = filled_region(&pager, BYTES, PageSize::Base);
     let threads = || {
         for round in 0..40u64 {
             std::thread::scope(|scope| {
@@ -237,7 +238,7 @@ fn touchers_end() {
             });
         }
     };
-    let moves = || leave_all_out(&region).lazy_pages + move_all(&region).account.moved;
+    let moves = || unmap_all_lazily(&region).lazy_pages + move_all(&region).account.moved;
     let ((), moved) = while_doing(moves, threads);
     assert!(moved > 0);
     assert_filled(&region, 0..BYTES);

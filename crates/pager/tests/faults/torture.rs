@@ -47,7 +47,7 @@ fn range(random: &mut TestRng, region: &Region) -> Range<usize> {
     one.min(other) * page..one.max(other) * page
 }
 
-fn how<'a>(random: &mut TestRng, cancel: &'a Cancel) -> Migration<'a> {
+fn random_options<'a>(random: &mut TestRng, cancel: &'a Cancel) -> Migration<'a> {
     let supply = [Supply::Any, Supply::OneWay, Supply::Recycled][random.next_u32() as usize % 3];
     let stall = random.next_u32().is_multiple_of(4).then(|| Duration::from_micros(200));
     let batch = u64::from(random.next_u32() % 512 + 1) * page_bytes() as u64;
@@ -68,12 +68,12 @@ fn act(random: &mut TestRng, pager: &Pager, region: &Region) {
     let base_pages = pages(range.len());
     match random.next_u32() % 10 {
         0..4 => {
-            let report = region.migrate(range, HERE, &how(random, &cancel)).unwrap();
+            let report = region.migrate(range, HERE, &random_options(random, &cancel)).unwrap();
             assert_eq!(report.account.selected(), base_pages, "{report:?}");
             assert_eq!(report.account.skipped_for(SkipReason::Gone), 0, "{report:?}");
         }
         4..6 => {
-            let report = region.migrate_lazily(range, &how(random, &cancel)).unwrap();
+            let report = region.migrate_lazily(range, &random_options(random, &cancel)).unwrap();
             assert_eq!(report.account.selected() + report.lazy_pages, base_pages, "{report:?}");
         }
         6 => {

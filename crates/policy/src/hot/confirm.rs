@@ -5,66 +5,75 @@
 //! such bias. For pages that are used equally they confirm on average nothing of the promised gain,
 //! and then no move is believed.
 
-use super::{Chooser, Counts, HotMove, Rules, narrow};
+use super::{HotMove, HotPageRules, MoveEvaluator, PageAccessCounts, saturating_u64};
 
 /// The inverse of the part of the moves whose folios must have been counted again.
-const AGAIN_PARTS: usize = 4;
+const RECOUNTED_ONE_IN: usize = 4;
 
 /// Returns the moves that pay off by both counts together, with the mean of their two savings. None
 /// at all if the folios that were counted again would save less than half of the promised time, or
 /// all moves together less than they cost.
 ///
 /// The counts must be of another period, as long as the one by which the moves were chosen.
-pub fn confirmed(moves: Vec<HotMove>, counts: &Counts, rules: &Rules) -> Vec<HotMove> {
-    let chooser = Chooser::new(rules, counts);
-    let mut doubt = Doubt::default();
+pub fn confirmed(
+    moves: Vec<HotMove>,
+    counts: &PageAccessCounts,
+    rules: &HotPageRules,
+) -> Vec<HotMove> {
+    let chooser = MoveEvaluator::new(rules, counts);
+    let mut doubt = Evidence::default();
     let mut paying = Vec::with_capacity(moves.len());
     for each in moves {
         let again_ns = chooser.saved_ns(&each, counts, rules.misses_per_count);
-        doubt.weigh(&each, again_ns);
+        doubt.add(&each, again_ns);
         let mean_ns = (i128::from(each.saved_ns) + again_ns.unwrap_or(0)) / 2;
         if mean_ns > i128::from(each.cost_ns) {
-            paying.push(HotMove { saved_ns: narrow(mean_ns.unsigned_abs()), ..each });
+            paying.push(HotMove { saved_ns: saturating_u64(mean_ns.unsigned_abs()), ..each });
         }
     }
-    if doubt.is_gone() { paying } else { Vec::new() }
+    if doubt.confirms() { paying } else { Vec::new() }
 }
 
 /// The evidence for and against the moves.
 #[derive(Default)]
-struct Doubt {
+struct Evidence {
     moves: usize,
     cost_ns: i128,
     /// The number of folios that were counted again, their promised saving, and their new saving.
-    again: usize,
+    recounted: usize,
     promised_ns: i128,
     saved_ns: i128,
 }
 
-impl Doubt {
+impl Evidence {
     /// Adds a move, and its saving by the second counts if its folio was counted again.
-    fn weigh(&mut self, each: &HotMove, again_ns: Option<i128>) {
+    fn add(&mut self, each: &HotMove, again_ns: Option<i128>) {
         self.moves += 1;
         self.cost_ns += i128::from(each.cost_ns);
         if let Some(saved_ns) = again_ns {
-            self.again += 1;
+            self.recounted += 1;
             self.promised_ns += i128::from(each.saved_ns);
             self.saved_ns = self.saved_ns.saturating_add(saved_ns);
         }
     }
 
-    fn is_gone(&self) -> bool {
-        self.again >= self.moves / AGAIN_PARTS
+    fn confirms(&self) -> bool {
+        self.recounted >= self.moves / RECOUNTED_ONE_IN
             && self.saved_ns >= self.promised_ns / 2
             && self.saved_ns > self.cost_ns
     }
 }
 
-impl Chooser<'_> {
+impl MoveEvaluator<'_> {
     /// Returns the time that the misses of a folio save at its destination, in nanoseconds,
     /// negative if they cost more; `None` if there are none.
-    fn saved_ns(&self, each: &HotMove, counts: &Counts, misses_per_count: u64) -> Option<i128> {
-        let mut misses = counts.of_folio(each.range(self.page_bytes));
+    fn saved_ns(
+        &self,
+        each: &HotMove,
+        counts: &PageAccessCounts,
+        misses_per_count: u64,
+    ) -> Option<i128> {
+        let mut misses = counts.folio_accesses(each.range(self.page_bytes));
         misses.iter_mut().for_each(|miss| miss.1 = miss.1.saturating_mul(misses_per_count));
         let cost = |node| self.misses_cost(&misses, node).cast_signed();
         (!misses.is_empty()).then(|| (cost(each.from) - cost(each.to)) / 10)

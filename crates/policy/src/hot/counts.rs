@@ -5,29 +5,29 @@ use std::collections::btree_map::Entry;
 
 use nodeward_model::{NodeId, Range};
 
-use super::Folio;
+use super::FolioLocation;
 
 /// Limit on the pairs of a page and a node: below 1 GB, at 41 to 47 bytes a pair.
 const PAIRS_MAX: usize = 1 << 24;
 
 /// Accesses to the pages of a process by page and node, in bounded memory.
 #[derive(Clone, Debug)]
-pub struct Counts {
+pub struct PageAccessCounts {
     page_bytes: u64,
     pairs: BTreeMap<(u64, NodeId), u64>,
     pairs_max: usize,
-    overflowed: u64,
+    dropped: u64,
 }
 
-impl Counts {
+impl PageAccessCounts {
     /// Returns empty counts of pages of this size (a power of two).
     pub fn new(page_bytes: u64) -> Self {
-        Self::with_room(page_bytes, PAIRS_MAX)
+        Self::with_capacity(page_bytes, PAIRS_MAX)
     }
 
     /// Returns empty counts with room for `pairs_max` pairs of a page and a node.
-    pub fn with_room(page_bytes: u64, pairs_max: usize) -> Self {
-        Self { page_bytes, pairs: BTreeMap::new(), pairs_max, overflowed: 0 }
+    pub fn with_capacity(page_bytes: u64, pairs_max: usize) -> Self {
+        Self { page_bytes, pairs: BTreeMap::new(), pairs_max, dropped: 0 }
     }
 
     /// Counts accesses of a node to the page that holds an address. When the memory limit is
@@ -38,7 +38,7 @@ impl Counts {
         match self.pairs.entry((page, node)) {
             Entry::Occupied(mut known) => *known.get_mut() = known.get().saturating_add(accesses),
             Entry::Vacant(_) if is_full => {
-                self.overflowed = self.overflowed.saturating_add(accesses);
+                self.dropped = self.dropped.saturating_add(accesses);
             }
             Entry::Vacant(new) => {
                 new.insert(accesses);
@@ -47,8 +47,8 @@ impl Counts {
     }
 
     /// Returns the number of dropped accesses.
-    pub fn overflowed(&self) -> u64 {
-        self.overflowed
+    pub fn dropped(&self) -> u64 {
+        self.dropped
     }
 
     /// Returns true if nothing was counted.
@@ -64,7 +64,7 @@ impl Counts {
     }
 
     /// Returns the accesses to a folio, by page and node.
-    pub(super) fn of_folio(&self, folio: Range) -> Vec<(NodeId, u64)> {
+    pub(super) fn folio_accesses(&self, folio: Range) -> Vec<(NodeId, u64)> {
         let pages = (folio.start, NodeId(0))..(folio.end, NodeId(0));
         self.pairs.range(pages).map(|(&(_, node), &count)| (node, count)).collect()
     }
@@ -77,8 +77,8 @@ impl Counts {
     /// Pages without a place are visited one by one.
     pub(super) fn for_each_folio(
         &self,
-        place_of: impl Fn(u64) -> Option<Folio>,
-        mut visit: impl FnMut(Option<Folio>, u64, &mut [(NodeId, u64)]),
+        place_of: impl Fn(u64) -> Option<FolioLocation>,
+        mut visit: impl FnMut(Option<FolioLocation>, u64, &mut [(NodeId, u64)]),
     ) {
         let mut accesses: Vec<(NodeId, u64)> = Vec::new();
         let mut pairs = self.pairs.iter().peekable();
@@ -98,7 +98,7 @@ impl Counts {
         }
     }
 
-    fn holds(&self, folio: Folio, page: u64) -> bool {
+    fn holds(&self, folio: FolioLocation, page: u64) -> bool {
         let bytes = u64::from(folio.pages).saturating_mul(self.page_bytes);
         page.checked_sub(folio.address).is_some_and(|offset| offset < bytes)
     }

@@ -10,16 +10,17 @@ use super::*;
 const PAGE: u64 = 4096;
 
 /// Four nodes; every other one is at twice the local distance. 64 lines x 200 ns = 12.8 us a page.
-fn rules() -> Rules {
+fn rules() -> HotPageRules {
     let distances =
         Distances::from_rule((0..4).map(NodeId), |from, to| if from == to { 10 } else { 20 });
-    let costs = Costs { local_ns: 100, distances: Some(distances), admin_ns: 1000, line_bytes: 64 };
+    let costs =
+        MissCosts { local_ns: 100, distances: Some(distances), admin_ns: 1000, line_bytes: 64 };
     let destinations = (0..4).map(NodeId).collect();
-    Rules { costs, destinations, misses_per_count: 1, pages_max: u64::MAX }
+    HotPageRules { costs, destinations, misses_per_count: 1, pages_max: u64::MAX }
 }
 
-fn counts(accesses: &[(u64, u32, u64)]) -> Counts {
-    let mut counts = Counts::new(PAGE);
+fn counts(accesses: &[(u64, u32, u64)]) -> PageAccessCounts {
+    let mut counts = PageAccessCounts::new(PAGE);
     for &(page, node, count) in accesses {
         counts.add(page * PAGE + 17, NodeId(node), count);
     }
@@ -27,8 +28,8 @@ fn counts(accesses: &[(u64, u32, u64)]) -> Counts {
 }
 
 /// Places every page on one node, each as a folio of its own.
-fn all_on(node: u32) -> impl Fn(u64) -> Option<Folio> {
-    move |address| Some(Folio { address, pages: 1, node: NodeId(node) })
+fn all_on(node: u32) -> impl Fn(u64) -> Option<FolioLocation> {
+    move |address| Some(FolioLocation { address, pages: 1, node: NodeId(node) })
 }
 
 /// The moves as (page, to).
@@ -42,26 +43,27 @@ fn the_machine_of_2004_moves_a_page_for_231_misses() {
     // has no distance in whole tens, so these count from 20: 100 ns x 20 / 10 = 200 ns.
     let distances =
         Distances::from_rule((0..4).map(NodeId), |from, to| if from == to { 20 } else { 45 });
-    let costs = Costs { local_ns: 100, distances: Some(distances), admin_ns: 0, line_bytes: 128 };
+    let costs =
+        MissCosts { local_ns: 100, distances: Some(distances), admin_ns: 0, line_bytes: 128 };
     let with = |misses, admin_ns| {
-        let mut counts = Counts::new(16 << 10);
+        let mut counts = PageAccessCounts::new(16 << 10);
         counts.add(0x4000, NodeId(1), misses);
-        let costs = Costs { admin_ns, ..costs.clone() };
-        choose(&counts, all_on(0), &Rules { costs, ..rules() })
+        let costs = MissCosts { admin_ns, ..costs.clone() };
+        plan_moves(&counts, all_on(0), &HotPageRules { costs, ..rules() })
     };
     // 16 KiB / 128 = 128 lines x 450 ns = 57.6 us; a miss saves 450 - 200 = 250 ns; 230.4 of them.
-    assert_eq!(with(230, 0).kept.does_not_pay, 1);
+    assert_eq!(with(230, 0).remaining.does_not_pay, 1);
     let plan = with(231, 0);
     assert_eq!((plan.moves[0].cost_ns, plan.moves[0].saved_ns), (57_600, 57_750));
     // The rule of thumb was 1000 misses, 250 us: it permits 250 - 57.6 = 192.4 us of overhead.
-    assert_eq!(with(1000, 192_400).kept.does_not_pay, 1);
+    assert_eq!(with(1000, 192_400).remaining.does_not_pay, 1);
     assert_eq!(with(1001, 192_400).moves.len(), 1);
 }
 
 #[test]
 fn a_page_goes_to_the_node_that_uses_it_most() {
     // A move costs 12.8 us + 1 us = 13.8 us; a local miss instead of a remote one saves 100 ns.
-    let plan = choose(&counts(&[(5, 0, 100), (5, 1, 300), (5, 3, 239)]), all_on(0), &rules());
+    let plan = plan_moves(&counts(&[(5, 0, 100), (5, 1, 300), (5, 3, 239)]), all_on(0), &rules());
     // 300 misses get cheaper and 100 get more expensive: 20 us.
     let expected = HotMove {
         address: 5 * PAGE,
@@ -73,85 +75,94 @@ fn a_page_goes_to_the_node_that_uses_it_most() {
     };
     assert_eq!(plan.moves, [expected]);
     // 238 - 100 = 138 misses save exactly the cost of the move.
-    let plan = choose(&counts(&[(5, 0, 100), (5, 1, 238)]), all_on(0), &rules());
-    assert_eq!(plan.kept, Kept { does_not_pay: 1, ..Kept::default() });
+    let plan = plan_moves(&counts(&[(5, 0, 100), (5, 1, 238)]), all_on(0), &rules());
+    assert_eq!(plan.remaining, RemainingPages { does_not_pay: 1, ..RemainingPages::default() });
 }
 
 #[test]
 fn of_equals_it_is_the_present_place_and_then_the_lower_node() {
     let even = counts(&[(1, 1, 9999), (1, 2, 9999)]);
-    assert_eq!(choose(&even, all_on(2), &rules()).kept.here_already, 1);
-    assert_eq!(moves(&choose(&even, all_on(3), &rules())), [(1, 1)]);
+    assert_eq!(plan_moves(&even, all_on(2), &rules()).remaining.here_already, 1);
+    assert_eq!(moves(&plan_moves(&even, all_on(3), &rules())), [(1, 1)]);
 }
 
 #[test]
 fn in_the_middle_is_best_where_distances_differ() {
     // A chain 0 - 1 - 2: distance 10 local, 20 to the next node, 30 across.
     let far = |from: usize, to: usize| 10 + 10 * from.abs_diff(to) as u32;
-    let costs =
-        Costs { distances: Some(Distances::from_rule((0..3).map(NodeId), far)), ..rules().costs };
-    let rules = Rules { costs, ..rules() };
+    let costs = MissCosts {
+        distances: Some(Distances::from_rule((0..3).map(NodeId), far)),
+        ..rules().costs
+    };
+    let rules = HotPageRules { costs, ..rules() };
     // On 0: 1000 x 10 + 900 x 20 + 800 x 30 = 52; on 1: 20 + 9 + 16 = 45; on 2: 30 + 18 + 8 = 56.
     let spread = counts(&[(1, 0, 1000), (1, 1, 900), (1, 2, 800)]);
-    assert_eq!(moves(&choose(&spread, all_on(2), &rules)), [(1, 1)]);
-    assert_eq!(moves(&choose(&spread, all_on(0), &rules)), [(1, 1)]);
+    assert_eq!(moves(&plan_moves(&spread, all_on(2), &rules)), [(1, 1)]);
+    assert_eq!(moves(&plan_moves(&spread, all_on(0), &rules)), [(1, 1)]);
 }
 
 #[test]
 fn only_allowed_nodes_are_destinations() {
     let used = counts(&[(1, 1, 9999)]);
-    let rules = Rules { destinations: "0,2".parse().unwrap(), ..rules() };
-    assert_eq!(choose(&used, all_on(0), &rules).kept.here_already, 1, "2 is no nearer to 1");
-    let rules = Rules { destinations: Nodemask::new(), ..rules };
-    assert_eq!(choose(&used, all_on(0), &rules).kept.here_already, 1);
+    let rules = HotPageRules { destinations: "0,2".parse().unwrap(), ..rules() };
+    assert_eq!(
+        plan_moves(&used, all_on(0), &rules).remaining.here_already,
+        1,
+        "2 is no nearer to 1"
+    );
+    let rules = HotPageRules { destinations: Nodemask::new(), ..rules };
+    assert_eq!(plan_moves(&used, all_on(0), &rules).remaining.here_already, 1);
 }
 
 #[test]
 fn a_folio_is_judged_and_moved_whole() {
     // Pages 0 to 511 are one folio on node 0, page 512 is on node 1, 513 has no place.
     let place_of = |address| match address / PAGE {
-        0..512 => Some(Folio { address: 0, pages: 512, node: NodeId(0) }),
-        512 => Some(Folio { address, pages: 1, node: NodeId(1) }),
+        0..512 => Some(FolioLocation { address: 0, pages: 512, node: NodeId(0) }),
+        512 => Some(FolioLocation { address, pages: 1, node: NodeId(1) }),
         _ => None,
     };
     // The move costs 512 x 12.8 us + 1 us = 6554.6 us, 65546 misses.
     let accesses = [(3, 1, 60_000), (7, 1, 10_000), (7, 0, 4_000), (512, 1, 9999), (513, 1, 9999)];
-    let plan = choose(&counts(&accesses), place_of, &rules());
+    let plan = plan_moves(&counts(&accesses), place_of, &rules());
     let moved = plan.moves[0];
     assert_eq!((moved.address, moved.pages, moved.to), (0, 512, NodeId(1)));
     assert_eq!((moved.saved_ns, moved.cost_ns), (6_600_000, 6_554_600));
-    assert_eq!(plan.kept, Kept { here_already: 1, not_in_memory: 1, ..Kept::default() });
+    assert_eq!(
+        plan.remaining,
+        RemainingPages { here_already: 1, not_in_memory: 1, ..RemainingPages::default() }
+    );
     // It takes 512 pages of the limit; a smaller one that gains less may still fit.
     let accesses = [(3, 1, 70_000), (512, 0, 9999)];
-    let rules = Rules { pages_max: 511, ..rules() };
-    let plan = choose(&counts(&accesses), place_of, &rules);
+    let rules = HotPageRules { pages_max: 511, ..rules() };
+    let plan = plan_moves(&counts(&accesses), place_of, &rules);
     assert_eq!(moves(&plan), [(512, 0)]);
-    assert_eq!(plan.kept, Kept { beyond_cap: 1, ..Kept::default() });
+    assert_eq!(plan.remaining, RemainingPages { beyond_cap: 1, ..RemainingPages::default() });
 }
 
 #[test]
 fn a_machine_that_tells_no_distances_has_the_usual_ones() {
-    let costs = Costs { distances: None, ..rules().costs };
+    let costs = MissCosts { distances: None, ..rules().costs };
     let used = counts(&[(1, 1, 500), (2, 3, 100)]);
-    let plan = choose(&used, all_on(0), &Rules { costs, ..rules() });
-    assert_eq!(plan, choose(&used, all_on(0), &rules()));
+    let plan = plan_moves(&used, all_on(0), &HotPageRules { costs, ..rules() });
+    assert_eq!(plan, plan_moves(&used, all_on(0), &rules()));
 }
 
 #[test]
 fn pages_beyond_the_memory_set_aside_are_dropped_and_told() {
-    let mut counts = Counts::with_room(PAGE, 2);
+    let mut counts = PageAccessCounts::with_capacity(PAGE, 2);
     for (page, count) in [(1, 5), (2, 6), (3, 7), (1, u64::MAX), (4, u64::MAX)] {
         counts.add(page * PAGE, NodeId(0), count);
     }
     assert_eq!(counts.pages().collect::<Vec<_>>(), [PAGE, 2 * PAGE]);
-    assert_eq!(counts.overflowed(), u64::MAX);
+    assert_eq!(counts.dropped(), u64::MAX);
     assert!(!counts.is_empty());
 }
 
 #[test]
 fn the_largest_numbers_are_numbers() {
-    let rules = Rules {
-        costs: Costs {
+    let rules = HotPageRules {
+        costs: MissCosts {
             local_ns: u32::MAX,
             distances: Some(Distances::from_rule((0..4).map(NodeId), |from, to| {
                 if from == to { 10 } else { u32::MAX }
@@ -163,8 +174,8 @@ fn the_largest_numbers_are_numbers() {
         ..rules()
     };
     let most = counts(&[(u64::MAX / PAGE, 0, u64::MAX), (u64::MAX / PAGE, 1, u64::MAX)]);
-    let huge = |address| Some(Folio { address, pages: u32::MAX, node: NodeId(2) });
-    assert_eq!(choose(&most, huge, &rules).kept.does_not_pay, 1);
+    let huge = |address| Some(FolioLocation { address, pages: u32::MAX, node: NodeId(2) });
+    assert_eq!(plan_moves(&most, huge, &rules).remaining.does_not_pay, 1);
 }
 
 /// Accesses to some pages as (page, node, count), few and many.
@@ -179,7 +190,7 @@ fn any_places() -> impl Strategy<Value = Vec<(u32, Option<u32>)>> {
 }
 
 /// The place of an address: consecutive folios, each of (pages, node).
-fn place_in(places: &[(u32, Option<u32>)], address: u64) -> Option<Folio> {
+fn place_in(places: &[(u32, Option<u32>)], address: u64) -> Option<FolioLocation> {
     let mut start = 0;
     let holder = places.iter().find_map(|&(pages, node)| {
         let first = start;
@@ -187,7 +198,7 @@ fn place_in(places: &[(u32, Option<u32>)], address: u64) -> Option<Folio> {
         (address < start).then_some((first, pages, node))
     });
     let (address, pages, node) = holder?;
-    Some(Folio { address, pages, node: NodeId(node?) })
+    Some(FolioLocation { address, pages, node: NodeId(node?) })
 }
 
 proptest! {
@@ -200,14 +211,14 @@ proptest! {
     ) {
         let counts = counts(&accesses);
         let place_of = |address| place_in(&places, address);
-        let rules = Rules { pages_max, misses_per_count, ..rules() };
-        let HotPlan { moves, kept } = choose(&counts, place_of, &rules);
+        let rules = HotPageRules { pages_max, misses_per_count, ..rules() };
+        let HotPlan { moves, remaining } = plan_moves(&counts, place_of, &rules);
 
         let addresses: BTreeSet<u64> = moves.iter().map(|m| m.address).collect();
         prop_assert_eq!(addresses.len(), moves.len(), "no folio moves twice");
         let moved = |page: &u64| place_of(*page).is_some_and(|f| addresses.contains(&f.address));
         let moving = counts.pages().filter(moved).count() as u64;
-        let Kept { here_already, does_not_pay, beyond_cap, not_in_memory } = kept;
+        let RemainingPages { here_already, does_not_pay, beyond_cap, not_in_memory } = remaining;
         let stays = here_already + does_not_pay + beyond_cap + not_in_memory;
         prop_assert_eq!(moving + stays, counts.pages().count() as u64);
         let nowhere = counts.pages().filter(|&page| place_of(page).is_none()).count() as u64;
@@ -235,14 +246,15 @@ proptest! {
     ) {
         let rule = |from: usize, to: usize| if from == to { 10 } else { far[4 * from + to] };
         let distances = Some(Distances::from_rule((0..4).map(NodeId), rule));
-        let rules = Rules { costs: Costs { distances, ..rules().costs }, pages_max, ..rules() };
+        let costs = MissCosts { distances, ..rules().costs };
+            let rules = HotPageRules { costs, pages_max, ..rules() };
         let place_of = |address| place_in(&places, address);
         let mut counts = counts(&accesses);
-        let before = choose(&counts, place_of, &rules).moves;
+        let before = plan_moves(&counts, place_of, &rules).moves;
         prop_assume!(!before.is_empty());
         let chosen = before[which.index(before.len())];
         counts.add(chosen.address, chosen.to, more);
-        let after = choose(&counts, place_of, &rules).moves;
+        let after = plan_moves(&counts, place_of, &rules).moves;
         prop_assert!(after.iter().any(|m| (m.address, m.to) == (chosen.address, chosen.to)));
     }
 
@@ -252,7 +264,7 @@ proptest! {
         here in 0..4_u32,
     ) {
         let accesses: Vec<_> = (0..4).map(|node| (7, node, used[node as usize])).collect();
-        let plan = choose(&counts(&accesses), all_on(here), &rules());
+        let plan = plan_moves(&counts(&accesses), all_on(here), &rules());
         let most = used.iter().max().unwrap();
         for m in &plan.moves {
             let first = used.iter().position(|count| count == most).unwrap();
@@ -261,13 +273,13 @@ proptest! {
         // 13.8 us of the move at 100 ns a miss.
         let pays = most - used[here as usize] > 138;
         prop_assert_eq!(plan.moves.len(), usize::from(pays));
-        prop_assert_eq!(plan.kept.here_already == 1, *most == used[here as usize]);
+        prop_assert_eq!(plan.remaining.here_already == 1, *most == used[here as usize]);
     }
 }
 
 /// The moves by the first counts that the second counts confirm, as (page, to, saved).
 fn left(first: &[(u64, u32, u64)], second: &[(u64, u32, u64)]) -> Vec<(u64, u32, u64)> {
-    let plan = choose(&counts(first), all_on(0), &rules());
+    let plan = plan_moves(&counts(first), all_on(0), &rules());
     let confirmed = confirmed(plan.moves, &counts(second), &rules());
     confirmed.iter().map(|m| (m.address / PAGE, m.to.0, m.saved_ns)).collect()
 }
@@ -316,7 +328,7 @@ proptest! {
             state >> 33
         };
         let mut drawn = || {
-            let mut counts = Counts::new(PAGE);
+            let mut counts = PageAccessCounts::new(PAGE);
             for page in 0..200 {
                 // A few large counts, as from samples: 0 to 7 of 500 misses each.
                 (0..4).for_each(|node| counts.add(page * PAGE, NodeId(node), next() % 8 * 500));
@@ -324,7 +336,7 @@ proptest! {
             counts
         };
         let (first, second) = (drawn(), drawn());
-        let plan = choose(&first, all_on(0), &rules());
+        let plan = plan_moves(&first, all_on(0), &rules());
         prop_assert!(plan.moves.len() > 80, "a short time speaks for many moves");
         prop_assert_eq!(confirmed(plan.moves, &second, &rules()), []);
     }

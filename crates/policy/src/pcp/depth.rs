@@ -1,8 +1,8 @@
 //! The tuner of the RFC of 2023: `pcp_high` follows the depth to which a CPU allocates and frees in
 //! turn.
 
-use super::fixed::{self, Batches};
-use super::{Limits, Tuner, too_many_when_short};
+use super::fixed::{self, FreeBatch};
+use super::{ListLimits, Tuner, excess_when_short};
 
 /// The period in which depths are measured before they count (`PCP_AUTO_TUNE_PERIOD`, one second).
 /// A caller that wants another period scales the time that it passes.
@@ -11,14 +11,14 @@ pub const PERIOD_MS: u64 = 1000;
 /// Keeps the smaller of two averages: the depth to which allocations ran ahead of frees in a
 /// period, and frees ahead of allocations. A CPU that only allocates or only frees gains nothing
 /// from a list, and gets none beyond the default. Takes from and gives back to the zone like
-/// [`super::Fixed`].
+/// [`super::FixedTuner`].
 ///
 /// After "[RFC 2/2] mm: alloc/free depth based PCP high auto-tuning" (Huang Ying, July 2023), line
 /// by line, except [`Tuner::tick`]: the RFC checks the time only at a free, so that an unused list
 /// keeps its length.
 #[derive(Clone, Debug)]
-pub struct Depth {
-    batches: Batches,
+pub struct DepthTuner {
+    free_batch: FreeBatch,
     period: Period,
     average_alloc_depth: i64,
     average_free_depth: i64,
@@ -51,11 +51,11 @@ impl Period {
     }
 }
 
-impl Depth {
+impl DepthTuner {
     /// Returns a tuner without history.
-    pub fn new(limits: &Limits) -> Self {
+    pub fn new(limits: &ListLimits) -> Self {
         Self {
-            batches: Batches::default(),
+            free_batch: FreeBatch::default(),
             period: Period::default(),
             average_alloc_depth: 0,
             average_free_depth: 0,
@@ -64,7 +64,7 @@ impl Depth {
         }
     }
 
-    fn tune(&mut self, limits: &Limits, now_ms: u64) {
+    fn tune(&mut self, limits: &ListLimits, now_ms: u64) {
         // CPUs may read the clock before they wait for the lock, so it may seem to run backwards.
         if now_ms.saturating_sub(self.since_ms) <= PERIOD_MS {
             return;
@@ -89,17 +89,17 @@ impl Depth {
     }
 }
 
-impl Tuner for Depth {
+impl Tuner for DepthTuner {
     fn allocated(&mut self, pages: u32) {
         self.period.allocated(pages);
-        self.batches.allocated();
+        self.free_batch.allocated();
     }
 
-    fn refill(&mut self, limits: &Limits, _count: u32) -> u32 {
+    fn refill(&mut self, limits: &ListLimits, _count: u32) -> u32 {
         fixed::refill(limits)
     }
 
-    fn freed(&mut self, limits: &Limits, pages: u32, count: u32, now_ms: u64) -> u32 {
+    fn freed(&mut self, limits: &ListLimits, pages: u32, count: u32, now_ms: u64) -> u32 {
         if limits.is_disabled() {
             self.high = 0;
             self.since_ms = 0;
@@ -107,29 +107,29 @@ impl Tuner for Depth {
             self.period.freed(pages);
             self.tune(limits, now_ms);
         }
-        self.batches.freed(limits, self.high(limits), pages, count)
+        self.free_batch.freed(limits, self.high(limits), pages, count)
     }
 
     /// Resets `pcp_high` where the next free would do so anyway, and leaves the rest to that free.
     /// So the depths are those of the RFC, whenever the ticks come. A list from which a CPU only
     /// allocates is reset too. The RFC would do so at the first free, because it does not check
     /// whether something was allocated; and pages that are never freed here need no room.
-    fn tick(&mut self, limits: &Limits, count: u32, now_ms: u64) -> u32 {
+    fn tick(&mut self, limits: &ListLimits, count: u32, now_ms: u64) -> u32 {
         if self.is_overdue(now_ms) {
             self.high = limits.high_default;
         }
         count.saturating_sub(self.high(limits))
     }
 
-    fn shrink(&mut self, limits: &Limits, count: u32) -> u32 {
-        too_many_when_short(limits, self.high(limits), count)
+    fn shrink(&mut self, limits: &ListLimits, count: u32) -> u32 {
+        excess_when_short(limits, self.high(limits), count)
     }
 
-    fn drained(&self, _limits: &Limits, count: u32) -> u32 {
-        self.batches.drained(count)
+    fn drain_count(&self, _limits: &ListLimits, count: u32) -> u32 {
+        self.free_batch.drain_count(count)
     }
 
-    fn high(&self, limits: &Limits) -> u32 {
+    fn high(&self, limits: &ListLimits) -> u32 {
         limits.clamp(self.high)
     }
 }

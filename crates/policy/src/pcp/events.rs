@@ -1,7 +1,7 @@
 //! The tuner of Linux 6.7: `pcp_high` grows by the pages that had to be taken from the zone, and
 //! decays.
 
-use super::{Limits, Tuner, give_back, too_many_when_short};
+use super::{ListLimits, Tuner, excess_when_short, free_count};
 
 /// Limit on the doublings of a batch (`CONFIG_PCP_BATCH_SCALE_MAX`): with more, the zone's lock
 /// would be held too long.
@@ -14,14 +14,14 @@ const IDLE_TICKS: u32 = 3;
 /// memory it has the size that the next pass needs.
 ///
 /// Its known flaw, named by its author: a CPU that allocates much and frees little gets `high_max`,
-/// though a list does nothing for it. [`super::Depth`] does not have this flaw.
+/// though a list does nothing for it. [`super::DepthTuner`] does not have this flaw.
 ///
 /// After `nr_pcp_alloc`, `nr_pcp_high`, `nr_pcp_free` and `decay_pcp_high` of mm/page_alloc.c, with
 /// two differences. The kernel doubles batches of single pages only; here a refill is in base
 /// pages, whatever the order. And a list that was not used for three ticks is reset at once, which
 /// by decay alone would take half a minute from 128 MiB.
 #[derive(Clone, Debug)]
-pub struct Events {
+pub struct EventsTuner {
     high: u32,
     /// The doublings of a batch from the zone (`alloc_factor`).
     doublings: u32,
@@ -30,29 +30,29 @@ pub struct Events {
     idle_ticks: u32,
 }
 
-impl Events {
+impl EventsTuner {
     /// Returns a tuner without history.
-    pub fn new(limits: &Limits) -> Self {
+    pub fn new(limits: &ListLimits) -> Self {
         Self { high: limits.high_default, doublings: 0, freed_in_a_row: 0, idle_ticks: 0 }
     }
 
-    fn batch_max(limits: &Limits) -> u32 {
+    fn batch_max(limits: &ListLimits) -> u32 {
         scaled(limits, DOUBLINGS_MAX)
     }
 }
 
 /// Returns the batch after `doublings` doublings.
-fn scaled(limits: &Limits, doublings: u32) -> u32 {
+fn scaled(limits: &ListLimits, doublings: u32) -> u32 {
     limits.batch().saturating_mul(1 << doublings)
 }
 
-impl Tuner for Events {
+impl Tuner for EventsTuner {
     fn allocated(&mut self, _pages: u32) {
         self.idle_ticks = 0;
         self.freed_in_a_row >>= 1;
     }
 
-    fn refill(&mut self, limits: &Limits, count: u32) -> u32 {
+    fn refill(&mut self, limits: &ListLimits, count: u32) -> u32 {
         self.idle_ticks = 0;
         let high = self.high(limits);
         if high < limits.batch() {
@@ -69,7 +69,7 @@ impl Tuner for Events {
         batch.min(most)
     }
 
-    fn freed(&mut self, limits: &Limits, pages: u32, count: u32, _now_ms: u64) -> u32 {
+    fn freed(&mut self, limits: &ListLimits, pages: u32, count: u32, _now_ms: u64) -> u32 {
         self.idle_ticks = 0;
         self.doublings >>= 1;
         if self.freed_in_a_row < Self::batch_max(limits) {
@@ -85,10 +85,10 @@ impl Tuner for Events {
         // There must be room for pages that are freed in a row; it counts from the next free on.
         let needed = self.freed_in_a_row.saturating_add(limits.batch());
         self.high = limits.clamp(high.max(needed));
-        give_back(limits, high, self.freed_in_a_row.into(), pages, count)
+        free_count(limits, high, self.freed_in_a_row.into(), pages, count)
     }
 
-    fn tick(&mut self, limits: &Limits, count: u32, _now_ms: u64) -> u32 {
+    fn tick(&mut self, limits: &ListLimits, count: u32, _now_ms: u64) -> u32 {
         self.idle_ticks = self.idle_ticks.saturating_add(1);
         if self.idle_ticks >= IDLE_TICKS {
             self.high = limits.high_default;
@@ -101,22 +101,22 @@ impl Tuner for Events {
         count.saturating_sub(self.high(limits))
     }
 
-    fn shrink(&mut self, limits: &Limits, count: u32) -> u32 {
+    fn shrink(&mut self, limits: &ListLimits, count: u32) -> u32 {
         let less = self.freed_in_a_row.max(limits.batch());
         self.high = limits.clamp(self.high(limits).saturating_sub(less));
-        too_many_when_short(limits, self.high, count)
+        excess_when_short(limits, self.high, count)
     }
 
     /// Assumes CPU caches of more than three batches for each CPU, with which the kernel leaves
     /// less than a batch (`PCPF_FREE_HIGH_BATCH`). The kernel also checks whether the previous free
     /// was a run; that is not recorded here.
-    fn drained(&self, limits: &Limits, count: u32) -> u32 {
+    fn drain_count(&self, limits: &ListLimits, count: u32) -> u32 {
         let batch = limits.batch();
         let is_due = self.freed_in_a_row >= batch && count >= batch;
         if is_due { count.min(Self::batch_max(limits)) } else { 0 }
     }
 
-    fn high(&self, limits: &Limits) -> u32 {
+    fn high(&self, limits: &ListLimits) -> u32 {
         limits.clamp(self.high)
     }
 }

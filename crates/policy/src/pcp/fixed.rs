@@ -1,67 +1,67 @@
 //! The lists of Linux 5.14 to 6.6: `pcp_high` is constant.
 
-use super::{Limits, Tuner, give_back, too_many_when_short};
+use super::{ListLimits, Tuner, excess_when_short, free_count};
 
 /// Keeps `high_default`. Takes one batch at a time from the zone, also for many refills in a row;
 /// gives back twice as much each time in a row.
 #[derive(Clone, Debug, Default)]
-pub struct Fixed {
-    batches: Batches,
+pub struct FixedTuner {
+    free_batch: FreeBatch,
 }
 
-impl Tuner for Fixed {
+impl Tuner for FixedTuner {
     fn allocated(&mut self, _pages: u32) {
-        self.batches.allocated();
+        self.free_batch.allocated();
     }
 
-    fn refill(&mut self, limits: &Limits, _count: u32) -> u32 {
+    fn refill(&mut self, limits: &ListLimits, _count: u32) -> u32 {
         refill(limits)
     }
 
-    fn freed(&mut self, limits: &Limits, pages: u32, count: u32, _now_ms: u64) -> u32 {
-        self.batches.freed(limits, self.high(limits), pages, count)
+    fn freed(&mut self, limits: &ListLimits, pages: u32, count: u32, _now_ms: u64) -> u32 {
+        self.free_batch.freed(limits, self.high(limits), pages, count)
     }
 
-    fn tick(&mut self, limits: &Limits, count: u32, _now_ms: u64) -> u32 {
+    fn tick(&mut self, limits: &ListLimits, count: u32, _now_ms: u64) -> u32 {
         count.saturating_sub(self.high(limits))
     }
 
-    fn shrink(&mut self, limits: &Limits, count: u32) -> u32 {
-        too_many_when_short(limits, self.high(limits), count)
+    fn shrink(&mut self, limits: &ListLimits, count: u32) -> u32 {
+        excess_when_short(limits, self.high(limits), count)
     }
 
-    fn drained(&self, _limits: &Limits, count: u32) -> u32 {
-        self.batches.drained(count)
+    fn drain_count(&self, _limits: &ListLimits, count: u32) -> u32 {
+        self.free_batch.drain_count(count)
     }
 
-    fn high(&self, limits: &Limits) -> u32 {
+    fn high(&self, limits: &ListLimits) -> u32 {
         limits.high_default
     }
 }
 
 /// Returns the number of pages to take from the zone: always one batch.
-pub(super) fn refill(limits: &Limits) -> u32 {
+pub(super) fn refill(limits: &ListLimits) -> u32 {
     if limits.is_disabled() { 1 } else { limits.batch() }
 }
 
 /// The number of pages that go back at once (the kernel's `nr_pcp_free` before 6.7).
 #[derive(Clone, Debug, Default)]
-pub(super) struct Batches {
+pub(super) struct FreeBatch {
     /// The doublings of the batch (`free_factor`).
     doublings: u32,
 }
 
-impl Batches {
+impl FreeBatch {
     pub(super) fn allocated(&mut self) {
         self.doublings >>= 1;
     }
 
     /// Returns all pages, from the first batch that went back until an allocation (`free_high`).
-    pub(super) fn drained(&self, count: u32) -> u32 {
+    pub(super) fn drain_count(&self, count: u32) -> u32 {
         if self.doublings > 0 { count } else { 0 }
     }
 
-    pub(super) fn freed(&mut self, limits: &Limits, high: u32, pages: u32, count: u32) -> u32 {
+    pub(super) fn freed(&mut self, limits: &ListLimits, high: u32, pages: u32, count: u32) -> u32 {
         if high == 0 {
             return count;
         }
@@ -73,6 +73,6 @@ impl Batches {
         if wanted < u64::from(high.saturating_sub(limits.batch())) {
             self.doublings += 1;
         }
-        give_back(limits, high, wanted, pages, count)
+        free_count(limits, high, wanted, pages, count)
     }
 }

@@ -7,16 +7,16 @@
 //!
 //! | tuner | `pcp_high` follows | after |
 //! |---|---|---|
-//! | [`Fixed`] | nothing | Linux 5.14 to 6.6 |
-//! | [`Depth`] | the depth to which the CPU allocates and frees in turn | an RFC of July 2023 |
-//! | [`Events`] | the pages that had to be taken from the zone | Linux 6.7 |
+//! | [`FixedTuner`] | nothing | Linux 5.14 to 6.6 |
+//! | [`DepthTuner`] | the depth to which the CPU allocates and frees in turn | RFC of July 2023 |
+//! | [`EventsTuner`] | the pages that had to be taken from the zone | Linux 6.7 |
 //!
 //! Everything is counted in base pages: a run of order 9 is 512. Where a result is no whole number
 //! of runs, round it up, and give back runs of the order that came before others, as the kernel
 //! does (`free_pcppages_bulk`).
 //!
 //! The kernel empties a list when runs of order 1 to 3 are freed one after another, because they
-//! fragment its zone: [`Tuner::drained`]. A caller that accepts fragmentation leaves it out.
+//! fragment its zone: [`Tuner::drain_count`]. A caller that accepts fragmentation leaves it out.
 
 mod depth;
 mod events;
@@ -24,13 +24,13 @@ mod fixed;
 #[cfg(test)]
 mod tests;
 
-pub use depth::{Depth, PERIOD_MS};
-pub use events::Events;
-pub use fixed::Fixed;
+pub use depth::{DepthTuner, PERIOD_MS};
+pub use events::EventsTuner;
+pub use fixed::FixedTuner;
 
 /// The limits of a list, in base pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ListLimits {
     /// The smallest number of pages to or from the zone at once; 0 counts as 1. The kernel's is 63.
     pub batch: u32,
     /// The length of the list until the tuner has history; 0 if it is to keep nothing. At least
@@ -40,7 +40,7 @@ pub struct Limits {
     pub high_max: u32,
 }
 
-impl Limits {
+impl ListLimits {
     fn is_disabled(&self) -> bool {
         self.high_default == 0
     }
@@ -63,40 +63,40 @@ pub trait Tuner {
 
     /// Reports that the list cannot serve an allocation. Returns the pages to take from the zone, 1
     /// or more; the list has `count` pages of other orders.
-    fn refill(&mut self, limits: &Limits, count: u32) -> u32;
+    fn refill(&mut self, limits: &ListLimits, count: u32) -> u32;
 
     /// Reports pages that came to the list, which has `count` with them. Returns the pages to give
     /// back to the zone now, at most `count`. The time may be any that does not run backwards.
-    fn freed(&mut self, limits: &Limits, pages: u32, count: u32, now_ms: u64) -> u32;
+    fn freed(&mut self, limits: &ListLimits, pages: u32, count: u32, now_ms: u64) -> u32;
 
     /// Reports a tick, once per [`PERIOD_MS`]. Returns the pages to give back now, at most `count`.
-    fn tick(&mut self, limits: &Limits, count: u32, now_ms: u64) -> u32;
+    fn tick(&mut self, limits: &ListLimits, count: u32, now_ms: u64) -> u32;
 
     /// Reports that memory is short. Returns the pages to give back now, at most `count`.
-    fn shrink(&mut self, limits: &Limits, count: u32) -> u32;
+    fn shrink(&mut self, limits: &ListLimits, count: u32) -> u32;
 
     /// Returns the pages of the `count` that the kernel gives back with a run of 2 to 8 pages,
     /// whatever else is due; 0 for an ordinary free. Call it before the run is reported as
     /// [freed](Tuner::freed), with a `count` that includes the run.
-    fn drained(&self, limits: &Limits, count: u32) -> u32;
+    fn drain_count(&self, limits: &ListLimits, count: u32) -> u32;
 
     /// Returns the largest length of the list at present.
-    fn high(&self, limits: &Limits) -> u32;
+    fn high(&self, limits: &ListLimits) -> u32;
 }
 
 /// A kind of tuner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tuning {
-    /// `pcp_high` is constant, as in Linux 5.14 to 6.6: [`Fixed`].
+pub enum TunerKind {
+    /// `pcp_high` is constant, as in Linux 5.14 to 6.6: [`FixedTuner`].
     Fixed,
-    /// It follows the depth to which the CPU allocates and frees in turn: [`Depth`].
+    /// It follows the depth to which the CPU allocates and frees in turn: [`DepthTuner`].
     #[default]
     Depth,
-    /// It follows the pages that had to be taken from the zone, as in Linux 6.7: [`Events`].
+    /// It follows the pages that had to be taken from the zone, as in Linux 6.7: [`EventsTuner`].
     Events,
 }
 
-impl Tuning {
+impl TunerKind {
     /// All kinds, from the oldest to the newest.
     pub const ALL: [Self; 3] = [Self::Fixed, Self::Depth, Self::Events];
 
@@ -110,16 +110,16 @@ impl Tuning {
     }
 
     /// Returns the kind with this name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tuning| tuning.name() == name)
     }
 
     /// Returns a tuner of this kind, for a list without history.
-    pub fn tuner(self, limits: &Limits) -> AnyTuner {
+    pub fn tuner(self, limits: &ListLimits) -> AnyTuner {
         match self {
-            Self::Fixed => AnyTuner::Fixed(Fixed::default()),
-            Self::Depth => AnyTuner::Depth(Depth::new(limits)),
-            Self::Events => AnyTuner::Events(Events::new(limits)),
+            Self::Fixed => AnyTuner::Fixed(FixedTuner::default()),
+            Self::Depth => AnyTuner::Depth(DepthTuner::new(limits)),
+            Self::Events => AnyTuner::Events(EventsTuner::new(limits)),
         }
     }
 }
@@ -128,15 +128,15 @@ impl Tuning {
 #[derive(Clone, Debug)]
 pub enum AnyTuner {
     /// `pcp_high` is constant.
-    Fixed(Fixed),
+    Fixed(FixedTuner),
     /// `pcp_high` follows the depth to which the CPU allocates and frees in turn.
-    Depth(Depth),
+    Depth(DepthTuner),
     /// `pcp_high` follows the pages that had to be taken from the zone.
-    Events(Events),
+    Events(EventsTuner),
 }
 
 /// Makes the same call to each of the tuners.
-macro_rules! each {
+macro_rules! dispatch {
     ($any:expr, $tuner:ident => $call:expr) => {
         match $any {
             AnyTuner::Fixed($tuner) => $call,
@@ -148,42 +148,42 @@ macro_rules! each {
 
 impl Tuner for AnyTuner {
     fn allocated(&mut self, pages: u32) {
-        each!(self, tuner => tuner.allocated(pages));
+        dispatch!(self, tuner => tuner.allocated(pages));
     }
 
-    fn refill(&mut self, limits: &Limits, count: u32) -> u32 {
-        each!(self, tuner => tuner.refill(limits, count))
+    fn refill(&mut self, limits: &ListLimits, count: u32) -> u32 {
+        dispatch!(self, tuner => tuner.refill(limits, count))
     }
 
-    fn freed(&mut self, limits: &Limits, pages: u32, count: u32, now_ms: u64) -> u32 {
-        each!(self, tuner => tuner.freed(limits, pages, count, now_ms))
+    fn freed(&mut self, limits: &ListLimits, pages: u32, count: u32, now_ms: u64) -> u32 {
+        dispatch!(self, tuner => tuner.freed(limits, pages, count, now_ms))
     }
 
-    fn tick(&mut self, limits: &Limits, count: u32, now_ms: u64) -> u32 {
-        each!(self, tuner => tuner.tick(limits, count, now_ms))
+    fn tick(&mut self, limits: &ListLimits, count: u32, now_ms: u64) -> u32 {
+        dispatch!(self, tuner => tuner.tick(limits, count, now_ms))
     }
 
-    fn shrink(&mut self, limits: &Limits, count: u32) -> u32 {
-        each!(self, tuner => tuner.shrink(limits, count))
+    fn shrink(&mut self, limits: &ListLimits, count: u32) -> u32 {
+        dispatch!(self, tuner => tuner.shrink(limits, count))
     }
 
-    fn drained(&self, limits: &Limits, count: u32) -> u32 {
-        each!(self, tuner => tuner.drained(limits, count))
+    fn drain_count(&self, limits: &ListLimits, count: u32) -> u32 {
+        dispatch!(self, tuner => tuner.drain_count(limits, count))
     }
 
-    fn high(&self, limits: &Limits) -> u32 {
-        each!(self, tuner => tuner.high(limits))
+    fn high(&self, limits: &ListLimits) -> u32 {
+        dispatch!(self, tuner => tuner.high(limits))
     }
 }
 
 /// Returns the pages of `count` that are too many while memory is short: then four batches stay.
-fn too_many_when_short(limits: &Limits, high: u32, count: u32) -> u32 {
+fn excess_when_short(limits: &ListLimits, high: u32, count: u32) -> u32 {
     count.saturating_sub(high.min(limits.batch().saturating_mul(4)))
 }
 
 /// Returns the pages to give back at once when pages came, if the list is long enough: up to
 /// `wanted`, at least one batch, and no more than leaves a batch in the list.
-fn give_back(limits: &Limits, high: u32, wanted: u64, pages: u32, count: u32) -> u32 {
+fn free_count(limits: &ListLimits, high: u32, wanted: u64, pages: u32, count: u32) -> u32 {
     let batch = limits.batch();
     let most = high.saturating_sub(batch);
     let bulk = u32::try_from(wanted).unwrap_or(u32::MAX).max(batch).min(most);

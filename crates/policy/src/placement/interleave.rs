@@ -2,8 +2,8 @@
 //! evenly on several nodes; its threads stay. It comes home when one controller is enough again.
 //!
 //! All of interleaving is in this file. To delete it, delete the variants `Interleave` of
-//! [`Home`](super::Home) and [`Placement`] and the fields `controllers` and `interleave` of `state`;
-//! the compiler then names the four calls and the arms that are left.
+//! [`Home`](super::Home) and [`Placement`] and the fields `controllers` and `interleave` of
+//! `state`; the compiler then names the four calls and the arms that are left.
 
 use nodeward_model::NodeId;
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@ use nodeward_model::NodeId;
 
 use super::rules::{CPU_PPM, DISTANCE_LOCAL, HUGE_BYTES, Rules, WHOLE_PPM};
 use super::snapshot::{NodeState, Snapshot, Thread};
-use crate::rank::DISTANCE_UNKNOWN;
+use crate::rank::REMOTE_DISTANCE;
 
 /// A node's position among those that are online, in ascending order of their ids.
 pub(super) type NodeIndex = usize;
@@ -147,7 +147,7 @@ impl<'a> NodeTable<'a> {
 }
 
 fn distance(snapshot: &Snapshot, from: NodeId, to: NodeId) -> u64 {
-    let unknown = if from == to { DISTANCE_LOCAL } else { DISTANCE_UNKNOWN };
+    let unknown = if from == to { DISTANCE_LOCAL } else { REMOTE_DISTANCE };
     let known = snapshot.distances.as_ref().and_then(|table| table.get(from, to));
     u64::from(known.unwrap_or(unknown))
 }

@@ -40,7 +40,7 @@ impl Interval {
     }
 
     /// Returns the larger of the distances from the value to its bounds.
-    pub fn reach_ppm(self) -> u64 {
+    pub fn half_width_ppm(self) -> u64 {
         (self.high_ppm - self.ppm).max(self.ppm - self.low_ppm)
     }
 }
@@ -64,21 +64,21 @@ pub fn wilson(ppm: u64, milli_samples: u64, z2_ppm: u64) -> Interval {
 }
 
 /// Returns about the number of samples after which Wilson's interval of a share has a half-width of
-/// at most `reach_ppm`.
-pub fn samples_for(ppm: u64, reach_ppm: u64, z2_ppm: u64) -> u64 {
+/// at most `half_width_ppm`.
+pub fn sample_size_for(ppm: u64, reach_ppm: u64, z2_ppm: u64) -> u64 {
     let (one, reach) = (u128::from(WHOLE_PPM), u128::from(reach_ppm.max(1)));
     let p = u128::from(ppm.min(WHOLE_PPM));
     let z2 = u128::from(z2_ppm);
     let normal = z2 * p * (one - p) / (reach * reach) / one; // z² p(1-p) / d²
     let at_the_edge = z2 * (one - reach.min(one)) / reach / one; // p = 0: z²(1-d)/d
-    clamp_to_u64(normal.max(at_the_edge) + 1)
+    saturating_u64(normal.max(at_the_edge) + 1)
 }
 
 fn clamp(ppm: u128) -> u64 {
-    clamp_to_u64(ppm).min(WHOLE_PPM)
+    saturating_u64(ppm).min(WHOLE_PPM)
 }
 
-fn clamp_to_u64(value: u128) -> u64 {
+fn saturating_u64(value: u128) -> u64 {
     u64::try_from(value).unwrap_or(u64::MAX)
 }
 
@@ -100,11 +100,11 @@ mod tests {
 
     #[test]
     fn two_points_need_2401_samples_at_worst_and_189_at_best() {
-        assert_eq!(samples_for(500_000, 20_000, z2_ppm(2)), 2401); // 3.8415 x 0.25 / 0.0004
-        assert_eq!(samples_for(0, 20_000, z2_ppm(2)), 189); // 3.8415 x 0.98 / 0.02 = 188.2
-        assert!(wilson(0, 189_000, z2_ppm(2)).reach_ppm() <= 20_000);
+        assert_eq!(sample_size_for(500_000, 20_000, z2_ppm(2)), 2401); // 3.8415 x 0.25 / 0.0004
+        assert_eq!(sample_size_for(0, 20_000, z2_ppm(2)), 189); // 3.8415 x 0.98 / 0.02 = 188.2
+        assert!(wilson(0, 189_000, z2_ppm(2)).half_width_ppm() <= 20_000);
         // Three equal nodes: 5.731 x (1/3 x 2/3) / 0.0004 = 3184, as in Thompson (1987).
-        assert_eq!(samples_for(333_333, 20_000, z2_ppm(3)), 3184);
+        assert_eq!(sample_size_for(333_333, 20_000, z2_ppm(3)), 3184);
     }
 
     #[test]

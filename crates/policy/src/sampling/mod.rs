@@ -1,10 +1,10 @@
 //! Estimates the residency of a process without reading each of its pages.
 //!
-//! The pages of one mapping kind are concatenated to a [`Line`] and cut into [`STRATA`] strata of
-//! equal length. In every stratum addresses are drawn at random *without replacement*. So each page
-//! is read at most once, a finished stratum is known exactly, and no layout (blocks, interleave)
-//! can hide behind a pattern of the draw. A [`Survey`] returns the next pages to read until the
-//! interval of every node's share meets the goal:
+//! The pages of one mapping kind are concatenated to a [`PageSequence`] and cut into [`STRATA`]
+//! strata of equal length. In every stratum addresses are drawn at random *without replacement*. So
+//! each page is read at most once, a finished stratum is known exactly, and no layout (blocks,
+//! interleave) can hide behind a pattern of the draw. A [`ResidencySampler`] returns the next pages
+//! to read until the interval of every node's share meets the goal:
 //!
 //! 1. *pilot*: [`PILOT_PROBES`] probes measure the density (the part of the addresses that hold a
 //!    page);
@@ -27,15 +27,17 @@
 //! seed.
 
 pub mod interval;
-mod line;
+mod page_sequence;
+mod sampler;
+mod splitmix;
 mod stratum;
-mod stream;
-mod survey;
 
-pub use line::Line;
+pub use page_sequence::PageSequence;
+pub use sampler::{
+    Estimate, NodeEstimate, ResidencySampler, SamplingEnd, SamplingGoal, SamplingStep,
+};
+pub use splitmix::{Shuffle, SplitMix64};
 pub use stratum::Stratum;
-pub use stream::{Shuffle, Stream};
-pub use survey::{End, Estimate, Goal, NodeEstimate, Step, Survey};
 
 /// Strata in a line: enough that block placement adds no variance, few enough for 4 probes in each.
 pub const STRATA: u64 = 64;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_model::{NodeId, Place};
+use nodeward_model::{NodeId, PageLocation};
 
-use super::{Shuffle, Stream};
+use super::{Shuffle, SplitMix64};
 
 /// A part of a line in which addresses are drawn without replacement.
 #[derive(Clone, Debug)]
@@ -16,12 +16,12 @@ pub struct Stratum {
     nodes: BTreeMap<NodeId, u64>,
     on_nodes: u64,
     swapped: u64,
-    fixed: u64,
+    unmovable: u64,
 }
 
 impl Stratum {
     /// Returns the stratum of `pages` pages of a line from number `first` on.
-    pub fn new(first: u64, pages: u64, stream: &mut Stream) -> Self {
+    pub fn new(first: u64, pages: u64, stream: &mut SplitMix64) -> Self {
         Self {
             first,
             pages,
@@ -30,7 +30,7 @@ impl Stratum {
             nodes: BTreeMap::new(),
             on_nodes: 0,
             swapped: 0,
-            fixed: 0,
+            unmovable: 0,
         }
     }
 
@@ -45,12 +45,12 @@ impl Stratum {
     }
 
     /// Adds the place of a drawn page.
-    pub fn note(&mut self, place: Place) {
+    pub fn record(&mut self, place: PageLocation) {
         match place {
-            Place::Absent => {}
-            Place::Swapped | Place::InFlight => self.swapped += 1,
-            Place::Fixed => self.fixed += 1,
-            Place::On(node) => {
+            PageLocation::Absent => {}
+            PageLocation::Swapped | PageLocation::InFlight => self.swapped += 1,
+            PageLocation::Unmovable => self.unmovable += 1,
+            PageLocation::On(node) => {
                 self.on_nodes += 1;
                 *self.nodes.entry(node).or_default() += 1;
             }
@@ -73,7 +73,7 @@ impl Stratum {
     }
 
     /// Returns the number of drawn pages on one node.
-    pub fn on(&self, node: NodeId) -> u64 {
+    pub fn pages_on(&self, node: NodeId) -> u64 {
         self.nodes.get(&node).copied().unwrap_or(0)
     }
 
@@ -88,7 +88,7 @@ impl Stratum {
     }
 
     /// Returns the number of drawn pages that never move (the zero page, device memory).
-    pub fn fixed(&self) -> u64 {
-        self.fixed
+    pub fn unmovable(&self) -> u64 {
+        self.unmovable
     }
 }

@@ -3,14 +3,14 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nodeward_pager::{Copier, Memcpy, Migration, Road, Spent, Supply};
+use nodeward_pager::{Backend, Copier, Memcpy, Migration, StepTimes, Supply};
 use serde::Serialize;
 
-use super::{Bench, Column};
-use crate::subject::system;
+use super::{Column, PageSizeBench};
+use crate::measured_region::system;
 use crate::{
-    Buffers, Error, Findings, Load, LoadReport, Pattern, Reins, Sample, StallsReport, Subject,
-    median, under_load,
+    CopyBuffers, Error, Findings, LoadControl, LoadReport, LoadSpec, MeasuredRegion,
+    MigrationSample, Pattern, StallsReport, median, under_load,
 };
 
 /// Threads beside a migration: one writes without rest, one reads now and then.
@@ -24,7 +24,7 @@ const QUIET_MAX: Duration = Duration::from_millis(500);
 
 /// One cell of the table.
 #[derive(Clone, Debug, Serialize)]
-pub struct Cell {
+pub struct MemcpyCell {
     /// Its column.
     pub column: Column,
     /// Threads that should move pages, and threads that copied.
@@ -53,7 +53,7 @@ pub struct Cell {
     /// Bytes that stayed where they were.
     pub left_bytes: u64,
     /// Distribution of the time.
-    pub spent: SpentShares,
+    pub spent: StepTimeShares,
     /// The longest time that pages were out of sight.
     pub longest_hold_ns: u64,
     /// Speeds of the writing thread.
@@ -66,7 +66,7 @@ pub struct Cell {
 
 /// Shares of the time of all lanes, which sum to 1.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct SpentShares {
+pub struct StepTimeShares {
     /// Taking pages out of sight.
     pub unmap: f64,
     /// Copying.
@@ -91,15 +91,15 @@ pub struct WriterRate {
 }
 
 /// The measurements of one round.
-struct Round {
+struct MemcpyRound {
     memcpy: Duration,
     fastest: Duration,
-    beside: Option<Duration>,
+    beside_writer: Option<Duration>,
     writer: Option<(f64, f64)>,
-    sample: Sample,
+    sample: MigrationSample,
 }
 
-impl Round {
+impl MemcpyRound {
     /// Returns the ratio of speed to a copy of `bytes` bytes that took `copy`.
     fn ratio(&self, bytes: usize, copy: Duration) -> f64 {
         self.sample.rate() * copy.as_secs_f64() / bytes as f64
@@ -107,60 +107,60 @@ impl Round {
 }
 
 /// The copies that migrations are compared with.
-struct Copies<'a> {
-    buffers: &'a mut Buffers,
+struct ReferenceCopies<'a> {
+    buffers: &'a mut CopyBuffers,
     fastest: &'a dyn Copier,
     lanes: usize,
 }
 
-impl Copies<'_> {
+impl ReferenceCopies<'_> {
     /// Makes one copy by memcpy(3), and one as fast as possible.
     fn both(&mut self) -> Result<(Duration, Duration), Error> {
-        Ok((self.by(&Memcpy)?, self.by(self.fastest)?))
+        Ok((self.copy_with(&Memcpy)?, self.copy_with(self.fastest)?))
     }
 
-    fn by(&mut self, copier: &dyn Copier) -> Result<Duration, Error> {
+    fn copy_with(&mut self, copier: &dyn Copier) -> Result<Duration, Error> {
         self.buffers.copy(copier, self.lanes).map_err(system("copies with that many threads"))
     }
 }
 
-impl Bench<'_> {
+impl PageSizeBench<'_> {
     /// Measures one cell of the table.
     pub(super) fn cell(
         &self,
-        subject: &Subject,
+        subject: &MeasuredRegion,
         pattern: &Pattern<'_>,
-        buffers: &mut Buffers,
+        buffers: &mut CopyBuffers,
         fastest: &dyn Copier,
         column: Column,
         lanes: u32,
-    ) -> Result<Cell, Error> {
+    ) -> Result<MemcpyCell, Error> {
         let how = Migration {
             lanes: Some(lanes),
-            supply: match (subject.pager().road(), column) {
-                (Road::Kernel, _) => Supply::Any,
+            supply: match (subject.pager().backend(), column) {
+                (Backend::Kernel, _) => Supply::Any,
                 (_, Column::OneWay) => Supply::OneWay,
                 (_, Column::RecycledWriter | Column::RecycledAlone) => Supply::Recycled,
             },
             cancel: Some(self.progress.cancel()),
             ..Migration::default()
         };
-        let mut copies = Copies { buffers, fastest, lanes: lanes as usize };
+        let mut copies = ReferenceCopies { buffers, fastest, lanes: lanes as usize };
         let (rounds, load) = match column {
             Column::RecycledWriter => {
                 let (rounds, load) = self.beside_writer(pattern, |reins, quiet| {
-                    beside_round(subject, &how, reins, &mut copies, quiet)
+                    round_beside_writer(subject, &how, reins, &mut copies, quiet)
                 })?;
                 (rounds, Some(load))
             }
             Column::OneWay | Column::RecycledAlone => {
-                let round = |number| alone_round(subject, &how, &mut copies, number);
+                let round = |number| round_alone(subject, &how, &mut copies, number);
                 let rounds = self.rounds(round)?;
                 (rounds, None)
             }
         };
         let findings = load.as_ref().map_or_else(|| pattern.check_all(), |load| load.findings);
-        let mut cell = self.summed_up(column, lanes, &rounds);
+        let mut cell = self.summarize(column, lanes, &rounds);
         cell.fastest = fastest.name();
         cell.findings = findings;
         cell.stalls = load.map(|load| load.stalls.report());
@@ -170,9 +170,9 @@ impl Bench<'_> {
     fn beside_writer(
         &self,
         pattern: &Pattern<'_>,
-        mut round: impl FnMut(&Reins, Duration) -> Result<Round, Error>,
-    ) -> Result<(Vec<Round>, LoadReport), Error> {
-        let load = Load { writers: WRITERS, readers: READERS, seed: self.plan.seed };
+        mut round: impl FnMut(&LoadControl, Duration) -> Result<MemcpyRound, Error>,
+    ) -> Result<(Vec<MemcpyRound>, LoadReport), Error> {
+        let load = LoadSpec { writers: WRITERS, readers: READERS, seed: self.plan.seed };
         let (rounds, report) = under_load(pattern, load, |reins| {
             let mut quiet = QUIET_MIN;
             self.rounds(|_| {
@@ -185,21 +185,21 @@ impl Bench<'_> {
         Ok((rounds?, report))
     }
 
-    fn summed_up(&self, column: Column, lanes: u32, rounds: &[Round]) -> Cell {
+    fn summarize(&self, column: Column, lanes: u32, rounds: &[MemcpyRound]) -> MemcpyCell {
         let bytes = self.plan.bytes;
-        let all = |of: &dyn Fn(&Round) -> Option<f64>| -> Vec<f64> {
+        let all = |of: &dyn Fn(&MemcpyRound) -> Option<f64>| -> Vec<f64> {
             rounds.iter().filter_map(of).collect()
         };
         let ratios = all(&|round| Some(round.ratio(bytes, round.memcpy)));
         let fastest = all(&|round| Some(round.ratio(bytes, round.fastest)));
-        let beside = all(&|round| Some(round.ratio(bytes, round.beside?)));
+        let beside = all(&|round| Some(round.ratio(bytes, round.beside_writer?)));
         let rate = |took: Duration| bytes as f64 / took.as_secs_f64().max(1e-9);
         let alone = all(&|round| round.writer.map(|(alone, _)| alone));
         let moving = all(&|round| round.writer.map(|(_, moving)| moving));
         let shares = all(&|round| round.writer.map(|(alone, moving)| moving / alone.max(1.0)));
         let moved_bytes: u64 = rounds.iter().map(|round| round.sample.bytes).sum();
-        self.progress.moved(moved_bytes);
-        Cell {
+        self.progress.add_moved(moved_bytes);
+        MemcpyCell {
             column,
             lanes,
             lanes_at_work: rounds.iter().map(|r| r.sample.report.lanes).min().unwrap_or(0),
@@ -213,7 +213,7 @@ impl Bench<'_> {
             bytes_per_s: median(&all(&|round| Some(round.sample.rate()))) as u64,
             moved_bytes,
             left_bytes: (rounds.len() * bytes) as u64 - moved_bytes,
-            spent: SpentShares::of(rounds),
+            spent: StepTimeShares::of(rounds),
             longest_hold_ns: longest_hold(rounds),
             writer: (!alone.is_empty()).then(|| WriterRate {
                 alone_pages_per_s: median(&alone),
@@ -226,58 +226,58 @@ impl Bench<'_> {
     }
 }
 
-fn longest_hold(rounds: &[Round]) -> u64 {
+fn longest_hold(rounds: &[MemcpyRound]) -> u64 {
     rounds.iter().map(|round| round.sample.report.longest_hold_ns).max().unwrap_or(0)
 }
 
 /// A round without other threads; migration and copies alternate in going first.
-fn alone_round(
-    subject: &Subject,
+fn round_alone(
+    subject: &MeasuredRegion,
     how: &Migration<'_>,
-    copies: &mut Copies<'_>,
+    copies: &mut ReferenceCopies<'_>,
     number: usize,
-) -> Result<Round, Error> {
+) -> Result<MemcpyRound, Error> {
     let before = number.is_multiple_of(2).then(|| copies.both()).transpose()?;
     let sample = subject.migrate(how)?;
     let (memcpy, fastest) = before.map_or_else(|| copies.both(), Ok)?;
-    Ok(Round { memcpy, fastest, beside: None, writer: None, sample })
+    Ok(MemcpyRound { memcpy, fastest, beside_writer: None, writer: None, sample })
 }
 
 /// A round of: copies alone, the writer alone, a copy beside the writer, a migration beside the
 /// writer.
-fn beside_round(
-    subject: &Subject,
+fn round_beside_writer(
+    subject: &MeasuredRegion,
     how: &Migration<'_>,
-    reins: &Reins,
-    copies: &mut Copies<'_>,
+    reins: &LoadControl,
+    copies: &mut ReferenceCopies<'_>,
     quiet: Duration,
-) -> Result<Round, Error> {
+) -> Result<MemcpyRound, Error> {
     reins.pause();
     let (memcpy, fastest) = copies.both()?;
     reins.run(false);
     let alone = written_per_s(reins, || thread::sleep(quiet)).0;
-    let beside = copies.by(copies.fastest)?;
+    let beside = copies.copy_with(copies.fastest)?;
     reins.run(true);
     let (moving, sample) = written_per_s(reins, || subject.migrate(how));
     reins.run(false);
     let (beside, writer) = (Some(beside), Some((alone, moving)));
-    Ok(Round { memcpy, fastest, beside, writer, sample: sample? })
+    Ok(MemcpyRound { memcpy, fastest, beside_writer: beside, writer, sample: sample? })
 }
 
 /// Returns the pages written per second while `work` runs.
-pub(super) fn written_per_s<T>(reins: &Reins, work: impl FnOnce() -> T) -> (f64, T) {
+pub(super) fn written_per_s<T>(reins: &LoadControl, work: impl FnOnce() -> T) -> (f64, T) {
     let (before, began) = (reins.pages_written(), Instant::now());
     let done = work();
     let written = reins.pages_written() - before;
     (written as f64 / began.elapsed().as_secs_f64(), done)
 }
 
-impl SpentShares {
-    fn of(rounds: &[Round]) -> Self {
-        let mut sum = Spent::default();
+impl StepTimeShares {
+    fn of(rounds: &[MemcpyRound]) -> Self {
+        let mut sum = StepTimes::default();
         let mut all_ns = 0;
-        for Round { sample, .. } in rounds {
-            let spent = sample.report.spent;
+        for MemcpyRound { sample, .. } in rounds {
+            let spent = sample.report.step_times;
             sum.unmap_ns += spent.unmap_ns;
             sum.copy_ns += spent.copy_ns;
             sum.map_ns += spent.map_ns;

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use nodeward_pager::PagePool;
 use serde::Serialize;
 
-use super::crew::{Crew, with_crew};
-use super::ours::{Player, Setting};
-use super::source::{Load, Work};
-use super::{Bench, Contender};
-use crate::stalls::{Times, empty};
+use super::contenders::{PoolSetup, ReadyContender};
+use super::pinned_threads::{PinnedThreads, with_pinned_threads};
+use super::workload::{PassLoad, PassResult};
+use super::{PoolBench, PoolContender};
+use crate::stall_times::{TimeQuantiles, empty_histogram};
 use crate::{Error, median};
 
 /// Number of passes per tuning period: enough for a whole one wherever it begins, and one more.
@@ -23,7 +23,7 @@ const PERIODS_TO_SETTLE: u32 = 8;
 #[derive(Clone, Debug, Serialize)]
 pub struct PoolCell {
     /// The contender.
-    pub contender: Contender,
+    pub contender: PoolContender,
     /// Number of threads that take and free.
     pub threads: u32,
     /// Order: runs have 2^order pages.
@@ -33,11 +33,11 @@ pub struct PoolCell {
     /// Median of bytes per second that were taken, touched and freed.
     pub bytes_per_s: u64,
     /// Ratio of speed to the kernel and other allocators in the same round.
-    pub times_as_fast: BTreeMap<Contender, Ratio>,
+    pub times_as_fast: BTreeMap<PoolContender, Ratio>,
     /// Number of times that a zone's lock was taken per million base pages, for pools.
     pub zone_visits_per_million: Option<f64>,
     /// Time from the request of a run until its first word was written.
-    pub latency: Times,
+    pub latency: TimeQuantiles,
     /// Number of bytes that should have been zero and were not.
     pub dirty_bytes: u64,
 }
@@ -62,7 +62,7 @@ impl Ratio {
 
 /// Returns the median time of two reads of the clock, in nanoseconds.
 pub fn clock_ns() -> u64 {
-    let mut times = empty();
+    let mut times = empty_histogram();
     for _ in 0..1000 {
         let began = Instant::now();
         times.saturating_record(u64::try_from(began.elapsed().as_nanos()).unwrap_or(0));
@@ -72,12 +72,12 @@ pub fn clock_ns() -> u64 {
 
 /// Counters of a pool over measured turns.
 #[derive(Clone, Copy, Debug, Default)]
-struct Visits {
+struct ZoneVisitCount {
     visits: u64,
     pages: u64,
 }
 
-impl Visits {
+impl ZoneVisitCount {
     fn of(pool: &PagePool) -> Self {
         let stats = pool.stats();
         Self { visits: stats.zone_visits, pages: stats.allocated_pages }
@@ -89,26 +89,26 @@ impl Visits {
     }
 
     fn per_million(self) -> f64 {
-        super::course::per_million(self.visits, self.pages)
+        super::timeline::per_million(self.visits, self.pages)
     }
 }
 
 /// A contender and its results so far.
-struct Score<'a> {
-    player: &'a Player,
+struct ContenderScore<'a> {
+    player: &'a ReadyContender,
     /// Bytes per second of each round.
     rates: Vec<f64>,
-    visits: Visits,
+    visits: ZoneVisitCount,
 }
 
-impl Bench<'_> {
+impl PoolBench<'_> {
     /// Measures the table.
     pub(super) fn cells(&self, cells: &mut Vec<PoolCell>) -> Result<(), Error> {
         let plan = self.plan;
         for &threads in &plan.threads {
             for &order in &plan.orders {
                 for &zeroed in &plan.zeroed {
-                    if self.is_over() {
+                    if self.is_cancelled() {
                         return Ok(());
                     }
                     cells.append(&mut self.group(threads, self.load(order, zeroed))?);
@@ -118,29 +118,29 @@ impl Bench<'_> {
         Ok(())
     }
 
-    pub(super) fn load(&self, order: u32, zeroed: bool) -> Load {
-        Load { bytes: self.plan.bytes, order, zeroed, page_bytes: self.page_bytes() }
+    pub(super) fn load(&self, order: u32, zeroed: bool) -> PassLoad {
+        PassLoad { bytes: self.plan.bytes, order, zeroed, page_bytes: self.page_bytes() }
     }
 
     /// Measures all contenders with the same work.
-    fn group(&self, threads: u32, load: Load) -> Result<Vec<PoolCell>, Error> {
+    fn group(&self, threads: u32, load: PassLoad) -> Result<Vec<PoolCell>, Error> {
         let period = self.period(threads, load)?;
         let (huge, cpus) = (self.plan.huge, self.cpus.len());
-        let setting = Setting { load, huge, threads, cpus, period, housekeeper: false };
-        let ready = |&contender: &Contender| Player::new(contender, &setting);
+        let setting = PoolSetup { load, huge, threads, cpus, period, housekeeper: false };
+        let ready = |&contender: &PoolContender| ReadyContender::new(contender, &setting);
         let players = self.contenders.iter().map(ready).collect::<Result<Vec<_>, _>>()?;
-        with_crew(&self.machine, &self.cpus, threads, |crew| {
-            let mut scores: Vec<_> = players.iter().map(Score::new).collect();
+        with_pinned_threads(&self.machine, &self.cpus, threads, |crew| {
+            let mut scores: Vec<_> = players.iter().map(ContenderScore::new).collect();
             for round in 0..self.plan.rounds as usize {
                 let count = scores.len();
                 for turn in 0..count {
-                    if self.is_over() {
+                    if self.is_cancelled() {
                         break;
                     }
                     // Each contender goes first as often as last.
                     let score = &mut scores[(round + turn) % count];
-                    self.progress.moved(score.turn(crew, self.slice(), period)?);
-                    self.advance(self.slice());
+                    self.progress.add_moved(score.run_turn(crew, self.turn_time(), period)?);
+                    self.advance(self.turn_time());
                 }
             }
             scores.iter().map(|score| score.cell(crew, threads, load, &scores)).collect()
@@ -148,14 +148,14 @@ impl Bench<'_> {
     }
 
     /// Returns the time of a turn.
-    fn slice(&self) -> Duration {
+    fn turn_time(&self) -> Duration {
         self.plan.time / self.plan.rounds.max(1)
     }
 
     /// Returns a period that holds some passes of a pool, so that the tuner sees its depths.
-    fn period(&self, threads: u32, load: Load) -> Result<Duration, Error> {
+    fn period(&self, threads: u32, load: PassLoad) -> Result<Duration, Error> {
         let Some(contender) = self.pools().next() else { return Ok(PERIOD_MIN) };
-        let setting = Setting {
+        let setting = PoolSetup {
             load,
             huge: self.plan.huge,
             threads,
@@ -163,8 +163,8 @@ impl Bench<'_> {
             period: PERIOD_MIN,
             housekeeper: false,
         };
-        let player = Player::new(contender, &setting)?;
-        with_crew(&self.machine, &self.cpus, threads, |crew| {
+        let player = ReadyContender::new(contender, &setting)?;
+        with_pinned_threads(&self.machine, &self.cpus, threads, |crew| {
             pass(crew, &player, Duration::ZERO)?; // the first pass also waits for new memory
             let works = pass(crew, &player, Duration::ZERO)?;
             let longest = works.iter().map(|work| work.took).max().unwrap_or_default();
@@ -173,44 +173,53 @@ impl Bench<'_> {
     }
 }
 
-fn pass<'a>(crew: &Crew<'a>, player: &'a Player, time: Duration) -> Result<Vec<Work>, Error> {
-    crew.each(move || player.taker.pass(time)).into_iter().collect()
+fn pass<'a>(
+    crew: &PinnedThreads<'a>,
+    player: &'a ReadyContender,
+    time: Duration,
+) -> Result<Vec<PassResult>, Error> {
+    crew.run_on_all(move || player.workload.pass(time)).into_iter().collect()
 }
 
-impl<'a> Score<'a> {
-    fn new(player: &'a Player) -> Self {
-        Self { player, rates: Vec::new(), visits: Visits::default() }
+impl<'a> ContenderScore<'a> {
+    fn new(player: &'a ReadyContender) -> Self {
+        Self { player, rates: Vec::new(), visits: ZoneVisitCount::default() }
     }
 
     /// Runs passes that do not count, until the contender is as it would be without the others'
     /// turns; then passes that count. Returns the bytes of the latter.
-    fn turn(&mut self, crew: &Crew<'a>, slice: Duration, period: Duration) -> Result<u64, Error> {
+    fn run_turn(
+        &mut self,
+        crew: &PinnedThreads<'a>,
+        slice: Duration,
+        period: Duration,
+    ) -> Result<u64, Error> {
         let settling = match self.player.pool {
             Some(_) => period * PERIODS_TO_SETTLE,
             None => Duration::ZERO,
         };
         pass(crew, self.player, settling)?;
-        let before = self.player.pool.as_ref().map(Visits::of);
+        let before = self.player.pool.as_ref().map(ZoneVisitCount::of);
         let works = pass(crew, self.player, slice)?;
-        self.rates.push(works.iter().map(Work::rate).sum());
+        self.rates.push(works.iter().map(PassResult::rate).sum());
         if let (Some(pool), Some(before)) = (&self.player.pool, before) {
-            self.visits.add(before, Visits::of(pool));
+            self.visits.add(before, ZoneVisitCount::of(pool));
         }
         Ok(works.iter().map(|work| work.bytes).sum())
     }
 
     fn cell(
         &self,
-        crew: &Crew<'a>,
+        crew: &PinnedThreads<'a>,
         threads: u32,
-        load: Load,
+        load: PassLoad,
         all: &[Self],
     ) -> Result<PoolCell, Error> {
-        let Load { order, zeroed, .. } = load;
+        let PassLoad { order, zeroed, .. } = load;
         let contender = self.player.contender;
         let others = all.iter().filter(|other| {
             let other = other.player.contender;
-            other != contender && Contender::MEASURES.contains(&other)
+            other != contender && PoolContender::REFERENCES.contains(&other)
         });
         Ok(PoolCell {
             contender,
@@ -223,28 +232,28 @@ impl<'a> Score<'a> {
                 .collect(),
             zone_visits_per_million: self.player.pool.as_ref().map(|_| self.visits.per_million()),
             latency: self.latency(crew)?,
-            dirty_bytes: if zeroed { self.dirt(crew)? } else { 0 },
+            dirty_bytes: if zeroed { self.dirty_bytes(crew)? } else { 0 },
         })
     }
 
     /// Measures latency in a pass of its own, because reading the clock slows down throughput.
-    fn latency(&self, crew: &Crew<'a>) -> Result<Times, Error> {
+    fn latency(&self, crew: &PinnedThreads<'a>) -> Result<TimeQuantiles, Error> {
         let player = self.player;
-        let timed = crew.each(|| {
-            let mut times = empty();
-            player.taker.pass(Duration::ZERO)?;
-            player.taker.time(&mut times).map(|()| times)
+        let timed = crew.run_on_all(|| {
+            let mut times = empty_histogram();
+            player.workload.pass(Duration::ZERO)?;
+            player.workload.time_runs(&mut times).map(|()| times)
         });
-        let mut all = empty();
+        let mut all = empty_histogram();
         for times in timed {
             all += times?;
         }
-        Ok(Times::of(&all))
+        Ok(TimeQuantiles::of(&all))
     }
 
-    fn dirt(&self, crew: &Crew<'a>) -> Result<u64, Error> {
+    fn dirty_bytes(&self, crew: &PinnedThreads<'a>) -> Result<u64, Error> {
         let player = self.player;
-        crew.each(|| player.taker.count_dirt()).into_iter().sum()
+        crew.run_on_all(|| player.workload.count_dirty_bytes()).into_iter().sum()
     }
 }
 
@@ -263,8 +272,8 @@ mod tests {
     /// Goal: visits of turns that count are counted, and no others: 10 for 4000 pages.
     #[test]
     fn visits_are_of_measured_turns() {
-        let at = |visits, pages| Visits { visits, pages };
-        let mut sum = Visits::default();
+        let at = |visits, pages| ZoneVisitCount { visits, pages };
+        let mut sum = ZoneVisitCount::default();
         sum.add(at(100, 50_000), at(104, 52_000));
         sum.add(at(900, 90_000), at(906, 92_000));
         assert_eq!(sum.per_million(), 2500.0);

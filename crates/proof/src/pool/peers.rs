@@ -1,39 +1,39 @@
 //! Other allocators as contenders.
 
-use nodeward_peers::{Allocator, Block, Jemalloc, Mimalloc};
+use nodeward_peers::{AllocatedBlock, Allocator, Jemalloc, Mimalloc};
 
-use super::source::{Load, Run, Source, Taker};
+use super::workload::{AllocatedRun, AllocatorWorkload, PassLoad, RunAllocator};
 use crate::Error;
 
 /// Returns mimalloc as a contender.
-pub fn mimalloc(load: Load) -> Box<dyn Taker> {
-    Box::new(Peer(load, Mimalloc))
+pub fn mimalloc(load: PassLoad) -> Box<dyn AllocatorWorkload> {
+    Box::new(PeerAllocator(load, Mimalloc))
 }
 
 /// Returns jemalloc as a contender.
-pub fn jemalloc(load: Load) -> Box<dyn Taker> {
-    Box::new(Peer(load, Jemalloc))
+pub fn jemalloc(load: PassLoad) -> Box<dyn AllocatorWorkload> {
+    Box::new(PeerAllocator(load, Jemalloc))
 }
 
-struct Peer<A>(Load, A);
+struct PeerAllocator<A>(PassLoad, A);
 
-impl<A: Allocator + Send + Sync> Source for Peer<A> {
+impl<A: Allocator + Send + Sync> RunAllocator for PeerAllocator<A> {
     type Run<'a>
-        = Block<A>
+        = AllocatedBlock<A>
     where
         A: 'a;
 
-    fn load(&self) -> Load {
+    fn load(&self) -> PassLoad {
         self.0
     }
 
-    fn take(&self) -> Result<Block<A>, Error> {
+    fn allocate(&self) -> Result<AllocatedBlock<A>, Error> {
         let bytes = self.0.run_bytes();
-        Block::new(bytes, self.0.zeroed).ok_or(Error::NoBlock { bytes: bytes as u64 })
+        AllocatedBlock::new(bytes, self.0.zeroed).ok_or(Error::NoBlock { bytes: bytes as u64 })
     }
 }
 
-impl<A: Allocator> Run for Block<A> {
+impl<A: Allocator> AllocatedRun for AllocatedBlock<A> {
     fn content(&mut self) -> &mut [u8] {
         self
     }

@@ -8,7 +8,7 @@ use linux_perf_event_reader::{
 };
 
 use crate::Error;
-use crate::sample::Fields;
+use crate::sample::SampleFields;
 
 /// Limit on the formats of samples in one file; perf itself makes two or three.
 const FORMATS_MAX: usize = 64;
@@ -29,7 +29,7 @@ const DECODED: SampleFormat = SampleFormat::IDENTIFIER
 
 /// The format of the samples of some events.
 #[derive(Debug)]
-struct Format {
+struct EventFormat {
     info: RecordParseInfo,
     /// The period, for samples that do not contain it.
     period: Option<u64>,
@@ -37,77 +37,79 @@ struct Format {
 
 /// The formats of all events of a file.
 #[derive(Debug)]
-pub struct Formats {
-    order: Endianness,
-    formats: Vec<Format>,
+pub struct EventFormats {
+    byte_order: Endianness,
+    formats: Vec<EventFormat>,
     by_id: BTreeMap<u64, usize>,
 }
 
-impl Formats {
+impl EventFormats {
     /// Returns an empty set of formats.
     pub fn new(order: Endianness) -> Self {
-        Self { order, formats: Vec::new(), by_id: BTreeMap::new() }
+        Self { byte_order: order, formats: Vec::new(), by_id: BTreeMap::new() }
     }
 
     /// Returns the byte order of the file.
-    pub fn order(&self) -> Endianness {
-        self.order
+    pub fn byte_order(&self) -> Endianness {
+        self.byte_order
     }
 
     /// Adds the event of an attribute record, which is at offset `at`.
     pub fn add_record(&mut self, body: &[u8], at: u64) -> Result<(), Error> {
-        let ids = u32_at(body, 4, self.order).and_then(|size| body.get(size as usize..));
+        let ids = u32_at(body, 4, self.byte_order).and_then(|size| body.get(size as usize..));
         self.add(body, ids.unwrap_or_default(), at)
     }
 
     /// Adds an event: its attributes (struct perf_event_attr) and its identifiers.
     pub fn add(&mut self, attributes: &[u8], ids: &[u8], at: u64) -> Result<(), Error> {
-        let attributes = match self.order {
+        let attributes = match self.byte_order {
             Endianness::LittleEndian => PerfEventAttr::parse::<_, LittleEndian>(attributes),
             Endianness::BigEndian => PerfEventAttr::parse::<_, BigEndian>(attributes),
         };
         let expected = "an event that this version knows; hand over what perf script prints";
         let (attributes, _) = attributes.map_err(|_| Error::Byte { at, expected })?;
-        let format = self.position(&attributes);
+        let format = self.format_index(&attributes);
         let is_too_much =
             format >= FORMATS_MAX || self.by_id.len() + ids.len() / size_of::<u64>() > IDS_MAX;
         if is_too_much {
             let expected = "fewer events; record one at a time";
             return Err(Error::Byte { at, expected });
         }
-        let ids = ids.chunks_exact(size_of::<u64>()).filter_map(|id| u64_at(id, 0, self.order));
+        let ids =
+            ids.chunks_exact(size_of::<u64>()).filter_map(|id| u64_at(id, 0, self.byte_order));
         self.by_id.extend(ids.map(|id| (id, format)));
         Ok(())
     }
 
     /// Returns the index of a format, which is added if it is new.
-    fn position(&mut self, attributes: &PerfEventAttr) -> usize {
-        let mut info = RecordParseInfo::new(attributes, self.order);
+    fn format_index(&mut self, attributes: &PerfEventAttr) -> usize {
+        let mut info = RecordParseInfo::new(attributes, self.byte_order);
         info.sample_format &= DECODED;
         let period = match attributes.sampling_policy {
             SamplingPolicy::Period(period) => Some(period.get()),
             _ => None,
         };
-        let is_same = |f: &Format| f.info.sample_format == info.sample_format && f.period == period;
+        let is_same =
+            |f: &EventFormat| f.info.sample_format == info.sample_format && f.period == period;
         self.formats.iter().position(is_same).unwrap_or_else(|| {
-            self.formats.push(Format { info, period });
+            self.formats.push(EventFormat { info, period });
             self.formats.len() - 1
         })
     }
 
     /// Decodes a sample, which is at offset `at`.
-    pub fn decode(&self, body: &[u8], at: u64) -> Result<Fields, Error> {
+    pub fn decode(&self, body: &[u8], at: u64) -> Result<SampleFields, Error> {
         let expected = "a sample of a known event, with all its fields; copy the file whole";
         let wrong = || Error::Byte { at, expected };
         let format = self.format_of(body).ok_or_else(wrong)?;
         let data = RawData::Single(body);
-        let sample = match self.order {
+        let sample = match self.byte_order {
             Endianness::LittleEndian => SampleRecord::parse::<LittleEndian>(data, 0, &format.info),
             Endianness::BigEndian => SampleRecord::parse::<BigEndian>(data, 0, &format.info),
         };
         let sample = sample.map_err(|_| wrong())?;
         let task = |id: Option<i32>| id.and_then(|id| u32::try_from(id).ok());
-        Ok(Fields {
+        Ok(SampleFields {
             pid: task(sample.pid),
             tid: task(sample.tid),
             cpu: sample.cpu,
@@ -117,11 +119,11 @@ impl Formats {
     }
 
     /// If formats differ, the sample begins with the identifier of its event.
-    fn format_of(&self, body: &[u8]) -> Option<&Format> {
+    fn format_of(&self, body: &[u8]) -> Option<&EventFormat> {
         match &self.formats[..] {
             [only] => Some(only),
             formats => {
-                let format = &formats[*self.by_id.get(&u64_at(body, 0, self.order)?)?];
+                let format = &formats[*self.by_id.get(&u64_at(body, 0, self.byte_order)?)?];
                 format.info.sample_format.contains(SampleFormat::IDENTIFIER).then_some(format)
             }
         }

@@ -4,8 +4,8 @@ use std::io::BufRead;
 
 use linux_perf_event_reader::Endianness;
 
-use super::Stream;
-use super::formats::{Formats, u64_at};
+use super::PerfStream;
+use super::formats::{EventFormats, u64_at};
 use crate::Error;
 
 /// The header in a pipe: the magic and this size. Records then describe the events too.
@@ -14,7 +14,7 @@ const PIPE_HEADER_BYTES: u64 = 16;
 const FILE_HEADER_BYTES: u64 = 72;
 /// Limit on the bytes before the data: only many events on many CPUs have more, with their
 /// identifiers.
-const BEFORE_DATA_BYTES_MAX: u64 = 16 << 20;
+const HEADER_BYTES_MAX: u64 = 16 << 20;
 /// An offset and a size, after the attributes of each event: the position of its identifiers.
 const SECTION_BYTES: usize = 16;
 
@@ -30,32 +30,32 @@ pub fn byte_order(magic: &[u8]) -> Result<Endianness, Error> {
 
 /// Reads up to the first record: the events, and the offset at which records end if that is before
 /// the end of the file.
-pub fn read(stream: &mut Stream<impl BufRead>) -> Result<(Formats, Option<u64>), Error> {
-    stream.take(PIPE_HEADER_BYTES)?;
-    let order = byte_order(&stream.bytes)?;
-    match u64_at(&stream.bytes, 8, order) {
-        Some(PIPE_HEADER_BYTES) => Ok((Formats::new(order), None)),
+pub fn read(stream: &mut PerfStream<impl BufRead>) -> Result<(EventFormats, Option<u64>), Error> {
+    stream.read(PIPE_HEADER_BYTES)?;
+    let order = byte_order(&stream.buffer)?;
+    match u64_at(&stream.buffer, 8, order) {
+        Some(PIPE_HEADER_BYTES) => Ok((EventFormats::new(order), None)),
         Some(FILE_HEADER_BYTES..) => read_file(stream, order),
         _ => Err(Error::Byte { at: 8, expected: "the size of a header; copy the file whole" }),
     }
 }
 
 fn read_file(
-    stream: &mut Stream<impl BufRead>,
+    stream: &mut PerfStream<impl BufRead>,
     order: Endianness,
-) -> Result<(Formats, Option<u64>), Error> {
-    stream.take_more(FILE_HEADER_BYTES - PIPE_HEADER_BYTES)?;
-    let number = |at| u64_at(&stream.bytes, at, order).unwrap_or_default();
+) -> Result<(EventFormats, Option<u64>), Error> {
+    stream.read_more(FILE_HEADER_BYTES - PIPE_HEADER_BYTES)?;
+    let number = |at| u64_at(&stream.buffer, at, order).unwrap_or_default();
     let (entry_bytes, events) = (number(16), (number(24), number(32)));
     let (data, data_bytes) = (number(40), number(48));
     let expected = "records behind the header and its events, as perf record writes them; hand \
                     over what perf script prints";
-    if !(FILE_HEADER_BYTES..=BEFORE_DATA_BYTES_MAX).contains(&data) {
+    if !(FILE_HEADER_BYTES..=HEADER_BYTES_MAX).contains(&data) {
         return Err(Error::Byte { at: 40, expected });
     }
     let end = data.checked_add(data_bytes).ok_or(Error::Byte { at: 48, expected })?;
-    stream.take_more(data - FILE_HEADER_BYTES)?;
-    let formats = formats(&stream.bytes, entry_bytes, events, order);
+    stream.read_more(data - FILE_HEADER_BYTES)?;
+    let formats = formats(&stream.buffer, entry_bytes, events, order);
     // perf writes the size of its data when it ends; before, or if it is killed, it is 0.
     Ok((formats.ok_or(Error::Byte { at: 16, expected })??, (data_bytes > 0).then_some(end)))
 }
@@ -66,8 +66,8 @@ fn formats(
     entry_bytes: u64,
     events: (u64, u64),
     order: Endianness,
-) -> Option<Result<Formats, Error>> {
-    let mut formats = Formats::new(order);
+) -> Option<Result<EventFormats, Error>> {
+    let mut formats = EventFormats::new(order);
     let ids_at = usize::try_from(entry_bytes).ok()?.checked_sub(SECTION_BYTES)?;
     let entries = section(bytes, events)?.chunks_exact(ids_at + SECTION_BYTES);
     for (entry, at) in entries.zip((events.0..).step_by(ids_at + SECTION_BYTES)) {

@@ -18,7 +18,7 @@ fn fixture(name: &str) -> Vec<u8> {
 }
 
 /// Returns the samples before the error, and the error.
-fn all(bytes: &[u8]) -> (Vec<Sample>, Option<Error>) {
+fn samples_and_error(bytes: &[u8]) -> (Vec<PerfSample>, Option<Error>) {
     let mut read = match read(bytes) {
         Ok(read) => read,
         Err(error) => return (Vec::new(), Some(error)),
@@ -34,27 +34,27 @@ fn all(bytes: &[u8]) -> (Vec<Sample>, Option<Error>) {
     (samples, None)
 }
 
-fn good(bytes: &[u8]) -> Vec<Sample> {
-    let (samples, error) = all(bytes);
+fn valid_samples(bytes: &[u8]) -> Vec<PerfSample> {
+    let (samples, error) = samples_and_error(bytes);
     assert!(error.is_none(), "{error:?}");
     samples
 }
 
 fn error(bytes: &[u8]) -> Error {
-    all(bytes).1.unwrap()
+    samples_and_error(bytes).1.unwrap()
 }
 
 #[test]
 fn captured_files_say_what_perf_says_of_them() {
     // 96 = 48 faults of two events each, of which one does not record the time.
     for (name, samples) in [("faults", 49), ("faults-pipe", 50), ("faults-two", 96)] {
-        let mut ours = good(&fixture(&format!("{name}.data")));
+        let mut ours = valid_samples(&fixture(&format!("{name}.data")));
         let text = fixture(&format!("{name}.txt"));
-        let mut perfs: Vec<Sample> = perf_text::read(&text[..]).map(Result::unwrap).collect();
+        let mut perfs: Vec<PerfSample> = perf_text::read(&text[..]).map(Result::unwrap).collect();
         assert_eq!(ours.len(), samples, "{name}");
         // perf prints in the order of time; samples without a time come first.
         for samples in [&mut ours, &mut perfs] {
-            samples.sort_by_key(|sample| (sample.access.address, sample.access.by));
+            samples.sort_by_key(|sample| (sample.access.address, sample.access.accessor));
         }
         assert_eq!(ours, perfs, "{name}");
     }
@@ -80,19 +80,19 @@ fn a_file_that_cannot_help_says_what_to_record() {
 #[test]
 fn a_file_whose_perf_was_killed_is_read_to_its_end() {
     let mut bytes = fixture("faults.data");
-    let whole = good(&bytes);
+    let whole = valid_samples(&bytes);
     bytes[48..56].fill(0); // the size of the data, which perf fills in when it ends
-    assert_eq!(good(&bytes), whole);
+    assert_eq!(valid_samples(&bytes), whole);
 }
 
 #[test]
 fn a_file_that_is_cut_anywhere_has_fewer_samples_or_an_error() {
     for name in ["faults.data", "faults-pipe.data", "faults-two.data"] {
         let bytes = fixture(name);
-        let whole = good(&bytes);
+        let whole = valid_samples(&bytes);
         let is_pipe = bytes[8] == 16;
         for length in 0..bytes.len() {
-            let (samples, error) = all(&bytes[..length]);
+            let (samples, error) = samples_and_error(&bytes[..length]);
             assert!(whole.starts_with(&samples), "{name} cut at {length}");
             assert!(is_pipe || error.is_some(), "{name} cut at {length}");
             assert!(error.is_some() || !samples.is_empty(), "{name} cut at {length}");
@@ -119,9 +119,9 @@ const RAW: u32 = 4; // the type of events of a processor
 
 /// Numbers of a file in one of the two byte orders.
 #[derive(Clone)]
-struct Bytes(Endianness, Vec<u8>);
+struct ByteWriter(Endianness, Vec<u8>);
 
-impl Bytes {
+impl ByteWriter {
     fn u16(self, number: u16) -> Self {
         self.extend(&number.to_le_bytes())
     }
@@ -142,7 +142,7 @@ impl Bytes {
         self
     }
 
-    fn record(mut self, kind: u32, body: &Bytes) -> Self {
+    fn record(mut self, kind: u32, body: &ByteWriter) -> Self {
         let size = u16::try_from(8 + body.1.len()).unwrap();
         self = self.u32(kind).u16(0).u16(size);
         self.1.extend(&body.1);
@@ -151,13 +151,13 @@ impl Bytes {
 }
 
 /// The attributes of an event in their first published size, 64 bytes.
-fn attributes(order: Endianness, sample_type: u64, period: u64) -> Bytes {
-    let start = Bytes(order, Vec::new()).u32(RAW).u32(64).u64(0x1cd).u64(period);
+fn attributes(order: Endianness, sample_type: u64, period: u64) -> ByteWriter {
+    let start = ByteWriter(order, Vec::new()).u32(RAW).u32(64).u64(0x1cd).u64(period);
     start.u64(sample_type).u64(0).u64(0).u32(0).u32(0).u64(0)
 }
 
 /// Returns a file with events of (sample_type, period, identifier).
-fn file(order: Endianness, events: &[(u64, u64, u64)], records: &Bytes) -> Vec<u8> {
+fn file(order: Endianness, events: &[(u64, u64, u64)], records: &ByteWriter) -> Vec<u8> {
     let magic = match order {
         Endianness::LittleEndian => b"PERFILE2",
         Endianness::BigEndian => b"2ELIFREP",
@@ -165,7 +165,7 @@ fn file(order: Endianness, events: &[(u64, u64, u64)], records: &Bytes) -> Vec<u
     let count = events.len() as u64;
     let (events_at, ids_at) = (104, 104 + 80 * count); // 80 = 64 + an offset and a size
     let data_at = ids_at + 8 * count;
-    let mut bytes = Bytes(order, magic.to_vec()).u64(104).u64(80);
+    let mut bytes = ByteWriter(order, magic.to_vec()).u64(104).u64(80);
     bytes = bytes.u64(events_at).u64(80 * count).u64(data_at).u64(records.1.len() as u64);
     bytes = bytes.u64(0).u64(0).u64(0).u64(0).u64(0).u64(0);
     for (index, &(sample_type, period, _)) in events.iter().enumerate() {
@@ -177,24 +177,28 @@ fn file(order: Endianness, events: &[(u64, u64, u64)], records: &Bytes) -> Vec<u
     bytes.1
 }
 
-fn expected(pid: Option<u32>, tid: u32, cpu: u32, address: u64, count: u64) -> Sample {
-    Sample { pid, tid, access: Access { address, by: Accessor::Cpu(CpuId(cpu)), count } }
+fn expected(pid: Option<u32>, tid: u32, cpu: u32, address: u64, count: u64) -> PerfSample {
+    PerfSample { pid, tid, access: Access { address, accessor: Accessor::Cpu(CpuId(cpu)), count } }
 }
 
 #[test]
 fn both_orders_of_bytes_are_read() {
     for order in [Endianness::LittleEndian, Endianness::BigEndian] {
-        let body = Bytes(order, Vec::new()).u64(0x55).u32(4711).u32(4713).u64(0x7f00_1234);
-        let records = Bytes(order, Vec::new()).record(9, &body.u32(3).u32(0).u64(200));
+        let body = ByteWriter(order, Vec::new()).u64(0x55).u32(4711).u32(4713).u64(0x7f00_1234);
+        let records = ByteWriter(order, Vec::new()).record(9, &body.u32(3).u32(0).u64(200));
         let bytes = file(order, &[(IP | TID | ADDR | CPU | PERIOD, 0, 1)], &records);
-        assert_eq!(good(&bytes), [expected(Some(4711), 4713, 3, 0x7f00_1234, 200)], "{order:?}");
+        assert_eq!(
+            valid_samples(&bytes),
+            [expected(Some(4711), 4713, 3, 0x7f00_1234, 200)],
+            "{order:?}"
+        );
     }
 }
 
 const LITTLE: Endianness = Endianness::LittleEndian;
 
-fn empty() -> Bytes {
-    Bytes(LITTLE, Vec::new())
+fn empty() -> ByteWriter {
+    ByteWriter(LITTLE, Vec::new())
 }
 
 #[test]
@@ -208,7 +212,10 @@ fn each_sample_is_read_as_its_event_says() {
     let mut read = read(&bytes[..]).unwrap();
     // The period is the event's, because the sample does not contain it.
     assert_eq!(read.next().unwrap().unwrap(), expected(Some(1), 2, 5, 0x7f00, 1000));
-    assert_eq!(read.unusable(), Unusable { without_address: 1, ..Unusable::default() });
+    assert_eq!(
+        read.unusable(),
+        UnusableSamples { without_address: 1, ..UnusableSamples::default() }
+    );
     let shown = read.next().unwrap().unwrap_err().to_string();
     assert!(shown.contains("a sample of a known event"), "{shown}");
 }
@@ -224,7 +231,7 @@ fn samples_that_name_nobody_are_counted() {
     let bytes = file(LITTLE, &[(TID | ADDR | CPU, 1, 1)], &records);
     let mut read = read(&bytes[..]).unwrap();
     assert_eq!(read.by_ref().map(Result::unwrap).count(), 1);
-    let unusable = Unusable { without_address: 1, without_cpu: 1, without_thread: 1 };
+    let unusable = UnusableSamples { without_address: 1, without_cpu: 1, without_thread: 1 };
     assert_eq!(read.unusable(), unusable);
 }
 
@@ -244,30 +251,30 @@ fn the_trace_of_hardware_is_passed_over() {
     records.1.extend([9; 100]);
     let event = [(TID | ADDR | CPU, 1, 1)];
     assert!(matches!(error(&file(LITTLE, &event, &records)), Error::PerfTrace));
-    assert_eq!(good(&file(LITTLE, &event, &records.record(9, &sample))).len(), 1);
+    assert_eq!(valid_samples(&file(LITTLE, &event, &records.record(9, &sample))).len(), 1);
     let endless = trace(u64::MAX);
     assert!(matches!(error(&file(LITTLE, &event, &endless)), Error::Byte { at: 192, .. }));
 }
 
 #[test]
 fn a_pipe_names_its_events_as_it_goes() {
-    let event = |id| Bytes(LITTLE, attributes(LITTLE, TID | ADDR | CPU, 3).1).u64(id);
+    let event = |id| ByteWriter(LITTLE, attributes(LITTLE, TID | ADDR | CPU, 3).1).u64(id);
     let sample = empty().u32(1).u32(1).u64(0x7f00).u32(0).u32(0);
-    let start = Bytes(LITTLE, b"PERFILE2".to_vec()).u64(16);
+    let start = ByteWriter(LITTLE, b"PERFILE2".to_vec()).u64(16);
     let whole = start.clone().record(HEADER_ATTR, &event(1)).record(9, &sample);
-    assert_eq!(good(&whole.1), [expected(Some(1), 1, 0, 0x7f00, 3)]);
+    assert_eq!(valid_samples(&whole.1), [expected(Some(1), 1, 0, 0x7f00, 3)]);
     let too_early = start.clone().record(9, &sample);
     assert!(matches!(error(&too_early.1), Error::Byte { at: 16, .. }));
     // Tracepoints come with a description of them, which follows its record.
     let mut described = start.record(HEADER_TRACING_DATA, &empty().u32(16));
     described.1.extend([9; 16]);
     let described = described.record(HEADER_ATTR, &event(1)).record(9, &sample);
-    assert_eq!(good(&described.1).len(), 1);
+    assert_eq!(valid_samples(&described.1).len(), 1);
 }
 
 #[test]
 fn events_without_end_are_refused() {
-    let start = Bytes(LITTLE, b"PERFILE2".to_vec()).u64(16);
+    let start = ByteWriter(LITTLE, b"PERFILE2".to_vec()).u64(16);
     let different = (0..100).fold(start, |bytes, period| {
         bytes.record(HEADER_ATTR, &attributes(LITTLE, TID | ADDR | CPU, period))
     });
@@ -288,7 +295,7 @@ proptest! {
         for (at, bit) in flips {
             bytes[at.index(length)] ^= 1_u8 << bit;
         }
-        prop_assert!(all(&bytes).0.len() <= bytes.len() / 8);
+        prop_assert!(samples_and_error(&bytes).0.len() <= bytes.len() / 8);
     }
 
     /// Goal: the same with any sizes and offsets.
@@ -304,6 +311,6 @@ proptest! {
             Err(_) => return Ok(()),
         };
         prop_assert!(read.by_ref().count() <= bytes.len() / 8);
-        prop_assert!(read.stream.bytes.capacity() <= 2 * bytes.len());
+        prop_assert!(read.stream.buffer.capacity() <= 2 * bytes.len());
     }
 }

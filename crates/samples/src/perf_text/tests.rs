@@ -7,22 +7,24 @@ use proptest::prelude::*;
 use super::*;
 
 /// Samples as (pid, tid, cpu, address, count).
-type Plain = (Option<u32>, u32, u32, u64, u64);
+type SampleTuple = (Option<u32>, u32, u32, u64, u64);
 
-fn plain(sample: &Sample) -> Plain {
-    let Accessor::Cpu(CpuId(cpu)) = sample.access.by else { panic!("{sample:?} names no CPU") };
+fn sample_tuple(sample: &PerfSample) -> SampleTuple {
+    let Accessor::Cpu(CpuId(cpu)) = sample.access.accessor else {
+        panic!("{sample:?} names no CPU")
+    };
     (sample.pid, sample.tid, cpu, sample.access.address, sample.access.count)
 }
 
-fn all(text: &str) -> (Vec<Plain>, Unusable) {
+fn all(text: &str) -> (Vec<SampleTuple>, UnusableSamples) {
     let mut samples = read(text.as_bytes());
-    let plain = samples.by_ref().map(|sample| plain(&sample.unwrap())).collect();
+    let plain = samples.by_ref().map(|sample| sample_tuple(&sample.unwrap())).collect();
     (plain, samples.unusable())
 }
 
-fn one(line: &str) -> Plain {
+fn one(line: &str) -> SampleTuple {
     let (samples, unusable) = all(line);
-    assert_eq!(unusable, Unusable::default(), "{line}");
+    assert_eq!(unusable, UnusableSamples::default(), "{line}");
     assert_eq!(samples.len(), 1, "{line}");
     samples[0]
 }
@@ -72,7 +74,7 @@ fn any_choice_of_fields_will_do_that_has_thread_cpu_and_address() {
 }
 
 /// Returns the counts of samples left out of a text that also has one good line.
-fn all_unusable(line: &str) -> Unusable {
+fn all_unusable(line: &str) -> UnusableSamples {
     let (samples, unusable) = all(&format!("{line}\n{LOAD}\n"));
     assert_eq!(samples.len(), 1, "{line}");
     unusable
@@ -82,16 +84,25 @@ fn all_unusable(line: &str) -> Unusable {
 fn where_the_code_is_and_what_the_source_was_are_no_addresses_of_data() {
     for line in [ATOM, SPE, "1 [0] 1.0: 1 e: 0", "1 [0] 1.0: 1 e:", "1 [0] 1.0: 1 e: 71 5540 f+0x1"]
     {
-        assert_eq!(all_unusable(line), Unusable { without_address: 1, ..Unusable::default() });
+        assert_eq!(
+            all_unusable(line),
+            UnusableSamples { without_address: 1, ..UnusableSamples::default() }
+        );
     }
 }
 
 #[test]
 fn what_no_sample_can_use_is_counted() {
     let line = "-1/-1 [003] 10.5: 200 ldlat: 7f2c4a1b3c40";
-    assert_eq!(all_unusable(line), Unusable { without_thread: 1, ..Unusable::default() });
+    assert_eq!(
+        all_unusable(line),
+        UnusableSamples { without_thread: 1, ..UnusableSamples::default() }
+    );
     let line = "1/1 [65536] 10.5: 200 ldlat: 7f2c4a1b3c40";
-    assert_eq!(all_unusable(line), Unusable { without_cpu: 1, ..Unusable::default() });
+    assert_eq!(
+        all_unusable(line),
+        UnusableSamples { without_cpu: 1, ..UnusableSamples::default() }
+    );
 }
 
 #[test]
@@ -108,7 +119,7 @@ fn other_lines_are_skipped() {
         "[003] 10.5: 200 ldlat: 7f2c4a1b3c40",
         "1 [4294967296] 10.5: 200 ldlat: 7f2c4a1b3c40",
     ] {
-        assert_eq!(all_unusable(line), Unusable::default(), "{line}");
+        assert_eq!(all_unusable(line), UnusableSamples::default(), "{line}");
     }
 }
 
@@ -134,10 +145,10 @@ fn a_text_without_samples_tells_which_commands_make_one() {
 #[test]
 fn captured_output_is_read_line_by_line() {
     let (samples, unusable) = all(include_str!("../../../../fixtures/perf/faults.txt"));
-    assert_eq!((samples.len(), unusable), (49, Unusable::default()));
+    assert_eq!((samples.len(), unusable), (49, UnusableSamples::default()));
     assert_eq!(samples[0], (Some(7601), 7601, 1, 0x5620_a0c8_41e0, 1));
     let (samples, unusable) = all(include_str!("../../../../fixtures/perf/chains.txt"));
-    assert_eq!((samples.len(), unusable), (10, Unusable::default()));
+    assert_eq!((samples.len(), unusable), (10, UnusableSamples::default()));
     assert_eq!(samples[1], (Some(7631), 7631, 1, 0x7fb8_63ca_a110, 1));
 }
 

@@ -2,27 +2,27 @@
 
 use nodeward_model::{CpuId, Cpumask, NodeId, Nodemask};
 
-use super::{Flaw, Spot, ensure};
-use crate::{ActionKind, Machine};
+use super::{InvalidValue, ValuePath, ensure};
+use crate::{ActionKind, MachineSpec};
 
 /// Checks an action on the machine.
 pub(super) fn check(
-    machine: &Machine,
-    spot: impl Fn(&'static str) -> Spot,
+    machine: &MachineSpec,
+    spot: impl Fn(&'static str) -> ValuePath,
     kind: &ActionKind,
-) -> Result<(), Flaw> {
+) -> Result<(), InvalidValue> {
     match kind {
         ActionKind::CpusOff { cpus: named } | ActionKind::CpusOn { cpus: named } => {
             cpus(machine, spot("cpus"), named)
         }
         ActionKind::MemoryOff { node } | ActionKind::MemoryOn { node } => {
-            memory(machine, spot("node"), *node)
+            node_with_memory(machine, spot("node"), *node)
         }
         _ => Ok(()),
     }
 }
 
-fn cpus(machine: &Machine, spot: Spot, cpus: &Cpumask) -> Result<(), Flaw> {
+fn cpus(machine: &MachineSpec, spot: ValuePath, cpus: &Cpumask) -> Result<(), InvalidValue> {
     ensure(!cpus.is_empty(), spot, || "no CPU is named".to_owned(), "a CPU at least")?;
     let all = machine.cpus();
     let odd: Option<CpuId> = cpus.without(&all).first();
@@ -31,7 +31,11 @@ fn cpus(machine: &Machine, spot: Spot, cpus: &Cpumask) -> Result<(), Flaw> {
 }
 
 /// Checks that a node has memory.
-pub(super) fn memory(machine: &Machine, spot: Spot, node: NodeId) -> Result<(), Flaw> {
+pub(super) fn node_with_memory(
+    machine: &MachineSpec,
+    spot: ValuePath,
+    node: NodeId,
+) -> Result<(), InvalidValue> {
     let with_memory = machine.nodes.iter().filter(|node| node.memory_bytes > 0);
     let with_memory: Nodemask = with_memory.map(|node| node.id).collect();
     let what = || format!("there is no memory on node {node}");

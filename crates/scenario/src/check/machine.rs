@@ -2,15 +2,15 @@
 
 use nodeward_model::{CpuId, Cpumask};
 
-use super::{Flaw, Spot, ensure};
+use super::{InvalidValue, ValuePath, ensure};
 use crate::limits::{
     COST_NS_MAX, CPUS_MAX, DISTANCE, LINKS_MAX, MEMORY_BYTES_MAX, NODES_MAX, RATE,
     THREADS_PER_CORE_MAX,
 };
-use crate::machine::DISTANCE_LOCAL;
-use crate::{Link, Machine, Node, Params, exact};
+use crate::machine::LOCAL_DISTANCE;
+use crate::{LinkSpec, MachineSpec, NodeSpec, Params, exact};
 
-pub(super) fn check(machine: &Machine) -> Result<(), Flaw> {
+pub(super) fn check(machine: &MachineSpec) -> Result<(), InvalidValue> {
     params(&machine.params)?;
     nodes(machine)?;
     cpus(machine)?;
@@ -18,61 +18,61 @@ pub(super) fn check(machine: &Machine) -> Result<(), Flaw> {
     distances(machine)?;
     let links = machine.links.len();
     let expected = format!("{LINKS_MAX} at most");
-    let spot = Spot::of("link", LINKS_MAX, "from");
+    let spot = ValuePath::of("link", LINKS_MAX, "from");
     ensure(links <= LINKS_MAX, spot, || format!("{links} links"), expected)?;
     machine.links.iter().enumerate().try_for_each(|(index, each)| link(machine, index, each))
 }
 
-fn params(params: &Params) -> Result<(), Flaw> {
+fn params(params: &Params) -> Result<(), InvalidValue> {
     for info in Params::TABLE {
         let value = params.get(info.name).unwrap_or(info.default);
         ensure(
             info.range().contains(&value),
-            Spot::machine(info.name),
-            || format!("`{}` is {}", info.name, info.written(value)),
+            ValuePath::machine(info.name),
+            || format!("`{}` is {}", info.name, info.format_exact(value)),
             info.expected(),
         )?;
     }
     for (name, value) in [("page", params.page_bytes), ("line", params.line_bytes)] {
         let what = || format!("`{name}` is {}", exact::bytes(value));
-        ensure(value.is_power_of_two(), Spot::machine(name), what, "a power of two")?;
+        ensure(value.is_power_of_two(), ValuePath::machine(name), what, "a power of two")?;
     }
     let (high, max) = (params.pcp_high, params.pcp_high_max);
     ensure(
         max == 0 || high <= max,
-        Spot::machine("pcp-high"),
+        ValuePath::machine("pcp-high"),
         || format!("`pcp-high` is {high}, more than `pcp-high-max`, {max}"),
         format!("{max} at most"),
     )?;
     let empty = params.sources.iter().find(|(_, source)| source.trim().is_empty());
     let name = empty.map_or("", |(name, _)| name);
     let what = || format!("the source of `{name}` is empty");
-    ensure(empty.is_none(), Spot::machine(name), what, "where the value comes from")
+    ensure(empty.is_none(), ValuePath::machine(name), what, "where the value comes from")
 }
 
-fn nodes(machine: &Machine) -> Result<(), Flaw> {
+fn nodes(machine: &MachineSpec) -> Result<(), InvalidValue> {
     let count = machine.nodes.len();
     ensure(
         count > 0,
-        Spot::root("node"),
+        ValuePath::root("node"),
         || "the machine has no node".to_owned(),
         "at least one table [[node]] with id, cpus and memory",
     )?;
     ensure(
         count <= NODES_MAX,
-        Spot::of("node", NODES_MAX, "id"),
+        ValuePath::of("node", NODES_MAX, "id"),
         || format!("{count} nodes"),
         format!("{NODES_MAX} at most"),
     )?;
     machine.nodes.iter().enumerate().try_for_each(|(index, each)| node(machine, index, each))
 }
 
-fn node(machine: &Machine, index: usize, node: &Node) -> Result<(), Flaw> {
+fn node(machine: &MachineSpec, index: usize, node: &NodeSpec) -> Result<(), InvalidValue> {
     let id = node.id;
     let last = index.checked_sub(1).map(|last| machine.nodes[last].id);
     ensure(
         last.is_none_or(|last| last < id),
-        Spot::of("node", index, "id"),
+        ValuePath::of("node", index, "id"),
         || match last.filter(|&last| last != id) {
             Some(last) => format!("node {id} stands behind node {last}"),
             None => format!("there are two nodes {id}"),
@@ -81,38 +81,38 @@ fn node(machine: &Machine, index: usize, node: &Node) -> Result<(), Flaw> {
     )?;
     ensure(
         node.memory_bytes > 0 || !node.cpus.is_empty(),
-        Spot::of("node", index, "memory"),
+        ValuePath::of("node", index, "memory"),
         || format!("node {id} has neither memory nor CPUs"),
         "one of them, or no such table, which makes a hole in the ids",
     )?;
     let page = machine.params.page_bytes;
     ensure(
         node.memory_bytes <= MEMORY_BYTES_MAX && node.memory_bytes.is_multiple_of(page),
-        Spot::of("node", index, "memory"),
+        ValuePath::of("node", index, "memory"),
         || format!("node {id} has {}", exact::bytes(node.memory_bytes)),
         format!("whole pages of {}, up to {}", exact::bytes(page), exact::bytes(MEMORY_BYTES_MAX)),
     )?;
     threads(index, node)?;
-    let spot = |key| Spot::of("node", index, key);
-    costs(spot, node.latency_ns, node.bandwidth_bytes_per_s)
+    let spot = |key| ValuePath::of("node", index, key);
+    latency_and_bandwidth(spot, node.latency_ns, node.bandwidth_bytes_per_s)
 }
 
-fn threads(index: usize, node: &Node) -> Result<(), Flaw> {
+fn threads(index: usize, node: &NodeSpec) -> Result<(), InvalidValue> {
     let (each, cpus) = (node.threads_per_core, node.cpus.len());
     ensure(
         (1..=THREADS_PER_CORE_MAX).contains(&each) && cpus.is_multiple_of(each as usize),
-        Spot::of("node", index, "threads-per-core"),
+        ValuePath::of("node", index, "threads-per-core"),
         || format!("{each} threads a core with {cpus} CPUs"),
         format!("1 to {THREADS_PER_CORE_MAX}, such that all cores have as many"),
     )
 }
 
 /// Checks the latency and bandwidth of a node or a link.
-fn costs(
-    spot: impl Fn(&'static str) -> Spot,
+fn latency_and_bandwidth(
+    spot: impl Fn(&'static str) -> ValuePath,
     latency_ns: Option<u64>,
     bandwidth: Option<u64>,
-) -> Result<(), Flaw> {
+) -> Result<(), InvalidValue> {
     ensure(
         latency_ns.is_none_or(|ns| (1..=COST_NS_MAX).contains(&ns)),
         spot("latency"),
@@ -128,17 +128,18 @@ fn costs(
 }
 
 /// Checks that CPU numbers start at 0 and have no holes, on whatever nodes they are.
-fn cpus(machine: &Machine) -> Result<(), Flaw> {
+fn cpus(machine: &MachineSpec) -> Result<(), InvalidValue> {
     let mut seen = Cpumask::new();
     for (index, node) in machine.nodes.iter().enumerate() {
         let twice = node.cpus.and(&seen).first();
-        let spot = Spot::of("node", index, "cpus");
+        let spot = ValuePath::of("node", index, "cpus");
         let what = || twice.map(|cpu| on_two_nodes(machine, index, cpu)).unwrap_or_default();
         ensure(twice.is_none(), spot, what, "every CPU on one node")?;
         seen.extend(node.cpus.iter());
     }
     let last = machine.nodes.len() - 1;
-    let (spot, none) = (Spot::of("node", last, "cpus"), || "the machine has no CPU".to_owned());
+    let (spot, none) =
+        (ValuePath::of("node", last, "cpus"), || "the machine has no CPU".to_owned());
     ensure(!seen.is_empty(), spot, none, "a CPU at least")?;
     let count = u32::try_from(seen.len()).unwrap_or(u32::MAX);
     let many = || format!("the machine has {count} CPUs");
@@ -148,28 +149,28 @@ fn cpus(machine: &Machine) -> Result<(), Flaw> {
     ensure(hole.is_none(), spot, missing, "CPU numbers that run from 0 without a hole")
 }
 
-fn on_two_nodes(machine: &Machine, index: usize, cpu: CpuId) -> String {
+fn on_two_nodes(machine: &MachineSpec, index: usize, cpu: CpuId) -> String {
     let first = machine.nodes.iter().find(|node| node.cpus.contains(cpu));
     let first = first.map_or(machine.nodes[index].id, |node| node.id);
     format!("CPU {cpu} is on node {} and on node {first}", machine.nodes[index].id)
 }
 
-fn memory(machine: &Machine) -> Result<(), Flaw> {
-    let add = |sum: u64, node: &Node| sum.saturating_add(node.memory_bytes);
+fn memory(machine: &MachineSpec) -> Result<(), InvalidValue> {
+    let add = |sum: u64, node: &NodeSpec| sum.saturating_add(node.memory_bytes);
     let total = machine.nodes.iter().fold(0, add);
     ensure(
         (1..=MEMORY_BYTES_MAX).contains(&total),
-        Spot::of("node", machine.nodes.len() - 1, "memory"),
+        ValuePath::of("node", machine.nodes.len() - 1, "memory"),
         || format!("the machine has {} of memory", exact::bytes(total)),
         format!("some, and {} at most", exact::bytes(MEMORY_BYTES_MAX)),
     )
 }
 
-fn distances(machine: &Machine) -> Result<(), Flaw> {
+fn distances(machine: &MachineSpec) -> Result<(), InvalidValue> {
     let (rows, count) = (&machine.distances, machine.nodes.len());
     ensure(
         rows.len() == count,
-        Spot::root("distances"),
+        ValuePath::root("distances"),
         || format!("{} rows of distances", rows.len()),
         format!("{count}, one for each node"),
     )?;
@@ -177,7 +178,7 @@ fn distances(machine: &Machine) -> Result<(), Flaw> {
         let from = machine.nodes[index].id;
         ensure(
             row.len() == count,
-            Spot::row(index),
+            ValuePath::row(index),
             || format!("{} distances from node {from}", row.len()),
             format!("{count}, one to each node"),
         )?;
@@ -187,42 +188,50 @@ fn distances(machine: &Machine) -> Result<(), Flaw> {
     Ok(())
 }
 
-fn distance(machine: &Machine, (from, to): (usize, usize), distance: u32) -> Result<(), Flaw> {
+fn distance(
+    machine: &MachineSpec,
+    (from, to): (usize, usize),
+    distance: u32,
+) -> Result<(), InvalidValue> {
     let id = |index: usize| machine.nodes[index].id;
     let what = || format!("the distance from node {} to node {} is {distance}", id(from), id(to));
     if from == to {
-        let expected = format!("{DISTANCE_LOCAL}, as of every node to itself");
-        return ensure(distance == DISTANCE_LOCAL, Spot::row(from), what, expected);
+        let expected = format!("{LOCAL_DISTANCE}, as of every node to itself");
+        return ensure(distance == LOCAL_DISTANCE, ValuePath::row(from), what, expected);
     }
     let expected = format!("{} to {}", DISTANCE.start(), DISTANCE.end());
-    ensure(DISTANCE.contains(&distance), Spot::row(from), what, expected)
+    ensure(DISTANCE.contains(&distance), ValuePath::row(from), what, expected)
 }
 
-fn link(machine: &Machine, index: usize, link: &Link) -> Result<(), Flaw> {
+fn link(machine: &MachineSpec, index: usize, link: &LinkSpec) -> Result<(), InvalidValue> {
     for (key, id) in [("from", link.from), ("to", link.to)] {
         let ids = machine.nodes.iter().map(|node| node.id).collect::<nodeward_model::Nodemask>();
         let what = || format!("there is no node {id}");
         let expected = format!("one of the nodes {ids}");
-        ensure(ids.contains(id), Spot::of("link", index, key), what, expected)?;
+        ensure(ids.contains(id), ValuePath::of("link", index, key), what, expected)?;
     }
     ensure(
         link.from != link.to,
-        Spot::of("link", index, "to"),
+        ValuePath::of("link", index, "to"),
         || format!("a link from node {} to itself", link.from),
         "two nodes; what a node's own CPUs see is in its table",
     )?;
     let ends = (link.from, link.to);
     ensure(
         machine.links[..index].iter().all(|other| (other.from, other.to) != ends),
-        Spot::of("link", index, "from"),
+        ValuePath::of("link", index, "from"),
         || format!("a second link from node {} to node {}", link.from, link.to),
         "each direction once",
     )?;
     ensure(
         link.latency_ns.is_some() || link.bandwidth_bytes_per_s.is_some(),
-        Spot::of("link", index, "latency"),
+        ValuePath::of("link", index, "latency"),
         || "the link says nothing".to_owned(),
         "a latency, a bandwidth, or both",
     )?;
-    costs(|key| Spot::of("link", index, key), link.latency_ns, link.bandwidth_bytes_per_s)
+    latency_and_bandwidth(
+        |key| ValuePath::of("link", index, key),
+        link.latency_ns,
+        link.bandwidth_bytes_per_s,
+    )
 }

@@ -2,10 +2,10 @@
 
 use nodeward_model::{Cpumask, NodeId, units};
 
-use super::{Item, TIME, TIME_OR_ZERO};
-use crate::error::Fault;
+use super::{TIME, TIME_OR_ZERO, TomlItem};
+use crate::error::SourceError;
 use crate::limits::CPUS_MAX;
-use crate::tree::Table;
+use crate::toml_tree::TomlTable;
 use crate::{Action, ActionKind};
 
 pub(crate) const KEYS: &[&str] = &["at", "workload", "do"];
@@ -14,7 +14,7 @@ pub(crate) const KIND_KEYS: &[&str] = &["from", "to", "times", "for", "cpus", "n
 
 /// The kinds of actions, with their keys.
 #[derive(Clone, Copy)]
-enum Do {
+enum ActionWord {
     Migrate,
     MigrateOnFault,
     Home,
@@ -27,69 +27,73 @@ enum Do {
     MemoryOn,
 }
 
-const WORDS: &[(&str, Do)] = &[
-    ("migrate", Do::Migrate),
-    ("migrate-on-fault", Do::MigrateOnFault),
-    ("home", Do::Home),
-    ("kill", Do::Kill),
-    ("fork", Do::Fork),
-    ("freeze", Do::Freeze),
-    ("cpus-off", Do::CpusOff),
-    ("cpus-on", Do::CpusOn),
-    ("memory-off", Do::MemoryOff),
-    ("memory-on", Do::MemoryOn),
+const ACTION_WORDS: &[(&str, ActionWord)] = &[
+    ("migrate", ActionWord::Migrate),
+    ("migrate-on-fault", ActionWord::MigrateOnFault),
+    ("home", ActionWord::Home),
+    ("kill", ActionWord::Kill),
+    ("fork", ActionWord::Fork),
+    ("freeze", ActionWord::Freeze),
+    ("cpus-off", ActionWord::CpusOff),
+    ("cpus-on", ActionWord::CpusOn),
+    ("memory-off", ActionWord::MemoryOff),
+    ("memory-on", ActionWord::MemoryOn),
 ];
 
-pub(super) fn action(table: &Table) -> Result<Action, Fault> {
+pub(super) fn action(table: &TomlTable) -> Result<Action, SourceError> {
     let names = "`do = \"migrate\"`, \"migrate-on-fault\", \"home\", \"kill\", \"fork\", \
                  \"freeze\", \"cpus-off\", \"cpus-on\", \"memory-off\" or \"memory-on\"";
-    let what = table.need("do", names, |item| item.word(WORDS))?;
+    let what = table.required("do", names, |item| item.word(ACTION_WORDS))?;
     let keys: &[&str] = match what {
-        Do::Migrate => &["from", "to", "times"],
-        Do::Home => &["to"],
-        Do::MigrateOnFault | Do::Kill => &[],
-        Do::Fork | Do::Freeze => &["for"],
-        Do::CpusOff | Do::CpusOn => &["cpus"],
-        Do::MemoryOff | Do::MemoryOn => &["node"],
+        ActionWord::Migrate => &["from", "to", "times"],
+        ActionWord::Home => &["to"],
+        ActionWord::MigrateOnFault | ActionWord::Kill => &[],
+        ActionWord::Fork | ActionWord::Freeze => &["for"],
+        ActionWord::CpusOff | ActionWord::CpusOn => &["cpus"],
+        ActionWord::MemoryOff | ActionWord::MemoryOn => &["node"],
     };
-    let is_of_machine = matches!(what, Do::CpusOff | Do::CpusOn | Do::MemoryOff | Do::MemoryOn);
-    table.only(&[if is_of_machine { &["at", "do"] } else { KEYS }, keys])?;
-    let time = |item: &Item| item.read(TIME_OR_ZERO, super::time_or_zero);
+    let is_of_machine = matches!(
+        what,
+        ActionWord::CpusOff | ActionWord::CpusOn | ActionWord::MemoryOff | ActionWord::MemoryOn
+    );
+    table.reject_unknown_keys(&[if is_of_machine { &["at", "do"] } else { KEYS }, keys])?;
+    let time = |item: &TomlItem| item.read(TIME_OR_ZERO, super::time_or_zero);
     let workload = match is_of_machine {
         true => "",
-        false => table.need("workload", "a workload's name", Item::as_text)?,
+        false => table.required("workload", "a workload's name", TomlItem::as_text)?,
     };
     Ok(Action {
-        at_ns: table.need("at", "a time such as `at = \"1s\"`", time)?,
+        at_ns: table.required("at", "a time such as `at = \"1s\"`", time)?,
         workload: workload.to_owned(),
         kind: kind(what, table)?,
     })
 }
 
-fn kind(what: Do, table: &Table) -> Result<ActionKind, Fault> {
-    let node = |key: &str| -> Result<NodeId, Fault> {
-        table.need(key, &format!("a node, such as `{key} = 1`"), Item::node)
+fn kind(what: ActionWord, table: &TomlTable) -> Result<ActionKind, SourceError> {
+    let node = |key: &str| -> Result<NodeId, SourceError> {
+        table.required(key, &format!("a node, such as `{key} = 1`"), TomlItem::node)
     };
-    let cpus = || -> Result<Cpumask, Fault> {
-        table.need("cpus", "CPUs, such as `cpus = \"2-3\"`", |item| item.mask(CPUS_MAX))
+    let cpus = || -> Result<Cpumask, SourceError> {
+        table.required("cpus", "CPUs, such as `cpus = \"2-3\"`", |item| item.mask(CPUS_MAX))
     };
-    let time = |item: &Item| item.read(TIME, |text| units::parse_duration_ns(text).ok());
-    let lasts =
-        || -> Result<u64, Fault> { table.need("for", "a time such as `for = \"10ms\"`", time) };
+    let time = |item: &TomlItem| item.read(TIME, |text| units::parse_duration_ns(text).ok());
+    let lasts = || -> Result<u64, SourceError> {
+        table.required("for", "a time such as `for = \"10ms\"`", time)
+    };
     Ok(match what {
-        Do::Migrate => ActionKind::Migrate {
+        ActionWord::Migrate => ActionKind::Migrate {
             from: node("from")?,
             to: node("to")?,
             times: table.count("times")?.unwrap_or(1),
         },
-        Do::Home => ActionKind::Home { to: node("to")? },
-        Do::MigrateOnFault => ActionKind::MigrateOnFault,
-        Do::Kill => ActionKind::Kill,
-        Do::Fork => ActionKind::Fork { for_ns: lasts()? },
-        Do::Freeze => ActionKind::Freeze { for_ns: lasts()? },
-        Do::CpusOff => ActionKind::CpusOff { cpus: cpus()? },
-        Do::CpusOn => ActionKind::CpusOn { cpus: cpus()? },
-        Do::MemoryOff => ActionKind::MemoryOff { node: node("node")? },
-        Do::MemoryOn => ActionKind::MemoryOn { node: node("node")? },
+        ActionWord::Home => ActionKind::Home { to: node("to")? },
+        ActionWord::MigrateOnFault => ActionKind::MigrateOnFault,
+        ActionWord::Kill => ActionKind::Kill,
+        ActionWord::Fork => ActionKind::Fork { for_ns: lasts()? },
+        ActionWord::Freeze => ActionKind::Freeze { for_ns: lasts()? },
+        ActionWord::CpusOff => ActionKind::CpusOff { cpus: cpus()? },
+        ActionWord::CpusOn => ActionKind::CpusOn { cpus: cpus()? },
+        ActionWord::MemoryOff => ActionKind::MemoryOff { node: node("node")? },
+        ActionWord::MemoryOn => ActionKind::MemoryOn { node: node("node")? },
     })
 }

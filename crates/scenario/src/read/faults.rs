@@ -1,8 +1,8 @@
 //! Reads fault rates.
 
-use super::Item;
-use crate::error::Fault;
-use crate::{Bug, Faults};
+use super::TomlItem;
+use crate::error::SourceError;
+use crate::{Bug, FaultInjection};
 
 pub(crate) const KEYS: &[&str] = &[
     "allocation",
@@ -17,17 +17,17 @@ pub(crate) const KEYS: &[&str] = &[
 ];
 
 /// Default delay of a late answer to an interrupt.
-const LATE_NS: u64 = 1_000_000;
+const DEFAULT_IPI_DELAY_NS: u64 = 1_000_000;
 
-pub(super) fn faults(item: &Item) -> Result<Faults, Fault> {
-    let table = item.as_table().ok_or_else(|| item.fault("a table, headed [faults]"))?;
-    table.only(&[KEYS])?;
+pub(super) fn faults(item: &TomlItem) -> Result<FaultInjection, SourceError> {
+    let table = item.as_table().ok_or_else(|| item.error("a table, headed [faults]"))?;
+    table.reject_unknown_keys(&[KEYS])?;
     let milli = |key: &str| table.count(key).map(Option::unwrap_or_default);
-    Ok(Faults {
+    Ok(FaultInjection {
         allocation_milli: milli("allocation")?,
         pinned_milli: milli("pinned")?,
         late_ipi_milli: milli("late-ipi")?,
-        late_ipi_by_ns: table.time("late-ipi-by")?.unwrap_or(LATE_NS),
+        ipi_delay_ns: table.time("late-ipi-by")?.unwrap_or(DEFAULT_IPI_DELAY_NS),
         lost_samples_milli: milli("lost-samples")?,
         stale_residency_milli: milli("stale-residency")?,
         start_ns: table.time_or_zero("start")?.unwrap_or(0),

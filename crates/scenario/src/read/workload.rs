@@ -3,11 +3,11 @@
 use nodeward_model::units;
 use nodeward_model::{Id, NodeId};
 
-use super::{Item, near};
-use crate::error::Fault;
-use crate::tree::Table;
+use super::{TomlItem, suggest};
+use crate::error::SourceError;
+use crate::toml_tree::TomlTable;
 use crate::workload::WINDOW_SHARE;
-use crate::{Access, Home, Kind, Placement, Shifts, Workload};
+use crate::{AccessPattern, DutyCycle, InitialHome, MemoryPlacement, Workload, WorkloadKind};
 
 /// The keys of every workload.
 pub(crate) const KEYS: &[&str] = &[
@@ -68,46 +68,51 @@ const PARALLEL: &str = "how many misses a thread has under way, such as 4 or 1.5
 const COMPUTE: &str = "a time for each cache line, such as \"500ps\" or \"2.5ns\"";
 const MILLI: &str = "a number of thousandths, 0 to 1000";
 
-pub(super) fn workload(table: &Table) -> Result<Workload, Fault> {
-    let kind = table.need("kind", "`kind = \"triad\"` or another kind", kind_name)?;
-    only(table, kind)?;
-    let memory_bytes = table.need("memory", "a size such as `memory = \"1GiB\"`", Item::bytes)?;
+pub(super) fn workload(table: &TomlTable) -> Result<Workload, SourceError> {
+    let kind = table.required("kind", "`kind = \"triad\"` or another kind", kind_name)?;
+    reject_unknown_keys(table, kind)?;
+    let memory_bytes =
+        table.required("memory", "a size such as `memory = \"1GiB\"`", TomlItem::bytes)?;
     let threads = table.count("threads")?.unwrap_or(1);
-    let (huge, folio_bytes) = table.read("pages", pages)?.unwrap_or_default();
+    let (huge, folio_bytes) = table.optional("pages", pages)?.unwrap_or_default();
     Ok(Workload {
-        name: table.need("name", "a name such as `name = \"stream\"`", Item::as_text)?.to_owned(),
+        name: table
+            .required("name", "a name such as `name = \"stream\"`", TomlItem::as_text)?
+            .to_owned(),
         kind: self::kind(kind, table, memory_bytes, threads)?,
         processes: table.count("processes")?.unwrap_or(1),
         threads,
         memory_bytes,
         huge,
         folio_bytes,
-        placement: table.read("place", placement)?.unwrap_or_default(),
-        nodes: table.read("nodes", |item| item.mask(NodeId::LIMIT))?,
-        home: table.read("home", home)?.unwrap_or_default(),
+        placement: table.optional("place", placement)?.unwrap_or_default(),
+        nodes: table.optional("nodes", |item| item.mask(NodeId::LIMIT))?,
+        home: table.optional("home", home)?.unwrap_or_default(),
         start_ns: table.time_or_zero("start")?.unwrap_or(0),
-        own_groups: table.word("groups", &[("own", true), ("one", false)])?.unwrap_or(false),
+        own_memcgs: table.word("groups", &[("own", true), ("one", false)])?.unwrap_or(false),
         populated: table.flag("populated")?,
-        cpuset: table.read("cpuset", |item| item.mask(NodeId::LIMIT))?,
-        shifts: shifts(table)?,
+        cpuset: table.optional("cpuset", |item| item.mask(NodeId::LIMIT))?,
+        duty_cycle: duty_cycle(table)?,
     })
 }
 
 /// Reads both keys or none.
-fn shifts(table: &Table) -> Result<Option<Shifts>, Fault> {
+fn duty_cycle(table: &TomlTable) -> Result<Option<DutyCycle>, SourceError> {
     match (table.time("works")?, table.time("rests")?) {
-        (Some(works_ns), Some(rests_ns)) => Ok(Some(Shifts { works_ns, rests_ns })),
+        (Some(works_ns), Some(rests_ns)) => {
+            Ok(Some(DutyCycle { busy_ns: works_ns, idle_ns: rests_ns }))
+        }
         (None, None) => Ok(None),
         _ => {
             let what = "`works` and `rests` go together".to_owned();
-            Err(Fault::new(&table.place, what, "both, such as `works = \"2s\"`, or none"))
+            Err(SourceError::new(&table.location, what, "both, such as `works = \"2s\"`, or none"))
         }
     }
 }
 
 /// Refuses keys that the kind does not have.
-fn only(table: &Table, kind: &str) -> Result<(), Fault> {
-    table.only(&[KEYS, keys_of(kind).unwrap_or_default()]).map_err(|fault| {
+fn reject_unknown_keys(table: &TomlTable, kind: &str) -> Result<(), SourceError> {
+    table.reject_unknown_keys(&[KEYS, keys_of(kind).unwrap_or_default()]).map_err(|fault| {
         let has = |keys: &[&str], key: &String| keys.contains(&key.as_str());
         let strange = table
             .items
@@ -118,106 +123,116 @@ fn only(table: &Table, kind: &str) -> Result<(), Fault> {
         let others: Vec<_> = others.map(|(name, _)| *name).collect();
         match others.is_empty() {
             true => fault,
-            false => {
-                Fault { what: format!("{}, which {} has", fault.what, others.join(", ")), ..fault }
-            }
+            false => SourceError {
+                problem: format!("{}, which {} has", fault.problem, others.join(", ")),
+                ..fault
+            },
         }
     })
 }
 
-fn kind_name(item: &Item) -> Result<&str, Fault> {
+fn kind_name(item: &TomlItem) -> Result<&str, SourceError> {
     let names: Vec<_> = KINDS.iter().map(|(name, _)| *name).collect();
     let name = item.scalar().filter(|name| names.contains(name));
-    name.ok_or_else(|| item.fault(near::one_of(item.scalar().unwrap_or_default(), &names)))
+    name.ok_or_else(|| {
+        item.error(suggest::expected_one_of(item.scalar().unwrap_or_default(), &names))
+    })
 }
 
-fn kind(kind: &str, table: &Table, memory_bytes: u64, threads: u32) -> Result<Kind, Fault> {
+fn kind(
+    kind: &str,
+    table: &TomlTable,
+    memory_bytes: u64,
+    threads: u32,
+) -> Result<WorkloadKind, SourceError> {
     let access = |parallel_milli, compute_ps, writes_milli| {
-        access(table, Access { parallel_milli, compute_ps, writes_milli })
+        access(table, AccessPattern { parallel_milli, compute_ps, writes_milli })
     };
     Ok(match kind {
         // a[i] = b[i] + s * c[i]: of three lines one is written, and all are fetched ahead.
-        "triad" => Kind::Triad { access: access(10_000, 500, 333)? },
-        "random" => Kind::Random {
+        "triad" => WorkloadKind::Triad { access: access(10_000, 500, 333)? },
+        "random" => WorkloadKind::Random {
             access: access(4_000, 2_000, 500)?,
             hot_touches_milli: milli(table, "hot-touches")?.unwrap_or(0),
             hot_bytes_milli: milli(table, "hot-bytes")?.unwrap_or(0),
         },
-        "page-fault" => Kind::PageFault,
-        "compile" => Kind::Compile {
+        "page-fault" => WorkloadKind::PageFault,
+        "compile" => WorkloadKind::Compile {
             compute_ns: table.time("cpu-time")?.unwrap_or(50_000_000),
             access: access(2_000, 5_000, 300)?,
-            lives: table.read("lives", |item| item.number("how many, 0 for no end"))?.unwrap_or(0),
+            lives: table
+                .optional("lives", |item| item.number("how many, 0 for no end"))?
+                .unwrap_or(0),
             varies_milli: milli(table, "varies")?.unwrap_or(0),
         },
-        "ping-pong" => Kind::PingPong {
+        "ping-pong" => WorkloadKind::PingPong {
             message_bytes: table.bytes("message")?.unwrap_or(16 << 10),
             compute_ns: table.time_or_zero("cpu-time")?.unwrap_or(2_000),
         },
-        "stream" => Kind::Stream {
+        "stream" => WorkloadKind::Stream {
             message_bytes: table.bytes("message")?.unwrap_or(16 << 10),
             buffer_bytes: table.bytes("buffer")?.unwrap_or(4 << 10),
             window: table.count("under-way")?.unwrap_or(6).into(),
             compute_ns: table.time_or_zero("cpu-time")?.unwrap_or(5_000),
-            together: table.flag("together")?,
+            on_one_cpu: table.flag("together")?,
         },
-        "phases" => Kind::Phases {
+        "phases" => WorkloadKind::Phases {
             access: access(4_000, 2_000, 333)?,
             phase_bytes: table.bytes("phase")?.unwrap_or(memory_bytes / u64::from(threads.max(1))),
             shared_milli: milli(table, "shared")?.unwrap_or(0),
         },
-        "moving-set" => Kind::MovingSet {
+        "moving-set" => WorkloadKind::MovingSet {
             access: access(4_000, 2_000, 300)?,
             window_bytes: table.bytes("window")?.unwrap_or(memory_bytes / WINDOW_SHARE),
             stays_ns: table.time("stays")?.unwrap_or(500_000_000),
         },
-        _ => Kind::Hog,
+        _ => WorkloadKind::Hog,
     })
 }
 
-fn access(table: &Table, default: Access) -> Result<Access, Fault> {
-    let parallel = |item: &Item| {
+fn access(table: &TomlTable, default: AccessPattern) -> Result<AccessPattern, SourceError> {
+    let parallel = |item: &TomlItem| {
         item.read(PARALLEL, |text| u32::try_from(units::parse_thousandths(text).ok()?).ok())
     };
-    let compute = |item: &Item| item.read(COMPUTE, |text| units::parse_duration_ps(text).ok());
-    Ok(Access {
-        parallel_milli: table.read("parallel", parallel)?.unwrap_or(default.parallel_milli),
-        compute_ps: table.read("compute", compute)?.unwrap_or(default.compute_ps),
+    let compute = |item: &TomlItem| item.read(COMPUTE, |text| units::parse_duration_ps(text).ok());
+    Ok(AccessPattern {
+        parallel_milli: table.optional("parallel", parallel)?.unwrap_or(default.parallel_milli),
+        compute_ps: table.optional("compute", compute)?.unwrap_or(default.compute_ps),
         writes_milli: milli(table, "writes")?.unwrap_or(default.writes_milli),
     })
 }
 
-fn milli(table: &Table, key: &str) -> Result<Option<u32>, Fault> {
-    table.read(key, |item| item.number(MILLI))
+fn milli(table: &TomlTable, key: &str) -> Result<Option<u32>, SourceError> {
+    table.optional(key, |item| item.number(MILLI))
 }
 
 /// Reads whether pages are huge, and the bytes of folios that are neither huge nor base pages.
-fn pages(item: &Item) -> Result<(bool, u64), Fault> {
+fn pages(item: &TomlItem) -> Result<(bool, u64), SourceError> {
     match item.scalar() {
         Some("base") => Ok((false, 0)),
         Some("huge") => Ok((true, 0)),
-        _ => item.bytes().map(|bytes| (false, bytes)).map_err(|_| item.fault(PAGES)),
+        _ => item.bytes().map(|bytes| (false, bytes)).map_err(|_| item.error(PAGES)),
     }
 }
 
-fn placement(item: &Item) -> Result<Placement, Fault> {
+fn placement(item: &TomlItem) -> Result<MemoryPlacement, SourceError> {
     item.read(PLACES, |text| {
         let nodes = |list| super::mask::<NodeId>(list, NodeId::LIMIT);
         match text.split_once(':') {
-            None if text == "away" => Some(Placement::Away),
-            None => (text == "first-touch").then_some(Placement::FirstTouch),
-            Some(("left", list)) => nodes(list).map(Placement::Left),
-            Some(("bind", list)) => nodes(list).map(Placement::Bind),
-            Some(("interleave", list)) => nodes(list).map(Placement::Interleave),
+            None if text == "away" => Some(MemoryPlacement::PopulatedFarthest),
+            None => (text == "first-touch").then_some(MemoryPlacement::FirstTouch),
+            Some(("left", list)) => nodes(list).map(MemoryPlacement::PopulatedOn),
+            Some(("bind", list)) => nodes(list).map(MemoryPlacement::Bind),
+            Some(("interleave", list)) => nodes(list).map(MemoryPlacement::Interleave),
             Some(_) => None,
         }
     })
 }
 
-fn home(item: &Item) -> Result<Home, Fault> {
+fn home(item: &TomlItem) -> Result<InitialHome, SourceError> {
     match item.scalar() {
-        Some("none") => Ok(Home::None),
-        Some("spread") => Ok(Home::Spread),
-        _ => item.node().map(Home::On).map_err(|_| item.fault(HOMES)),
+        Some("none") => Ok(InitialHome::None),
+        Some("spread") => Ok(InitialHome::Spread),
+        _ => item.node().map(InitialHome::On).map_err(|_| item.error(HOMES)),
     }
 }

@@ -1,14 +1,14 @@
 //! Tests of lists and zones, without programs.
 
 use nodeward_model::{CpuId, NodeId};
-use nodeward_scenario::{Machine, Node, Params, Scenario, Scheduler};
+use nodeward_scenario::{MachineSpec, NodeSpec, Params, Scenario, SchedulerKind};
 use proptest::prelude::*;
 
 use crate::world::World;
 
 /// Creates a world of 1000 pages on each of two nodes, with two CPUs and no programs.
 fn world(tuning: u64) -> World {
-    let node = |id: u32| Node {
+    let node = |id: u32| NodeSpec {
         id: NodeId(id),
         cpus: [CpuId(id)].into_iter().collect(),
         threads_per_core: 1,
@@ -16,7 +16,7 @@ fn world(tuning: u64) -> World {
         latency_ns: None,
         bandwidth_bytes_per_s: None,
     };
-    let machine = Machine {
+    let machine = MachineSpec {
         nodes: vec![node(0), node(1)],
         distances: vec![vec![10, 20], vec![20, 10]],
         links: Vec::new(),
@@ -27,7 +27,7 @@ fn world(tuning: u64) -> World {
         about: String::new(),
         machine,
         workloads: Vec::new(),
-        scheduler: Scheduler::Blind,
+        scheduler: SchedulerKind::NumaUnaware,
         numa_balancing: false,
         actions: Vec::new(),
         faults: None,
@@ -49,16 +49,16 @@ proptest! {
         let mut held = [0_u64; 2];
         for (cpu, node, pages, what) in steps {
             match what {
-                0 => held[node] += world.take_pages(cpu, node, pages).pages,
-                1 => held[node] += world.take_huge(cpu, node, 64, pages / 64).pages * 64,
+                0 => held[node] += world.allocate_pages(cpu, node, pages).pages,
+                1 => held[node] += world.allocate_folios(cpu, node, 64, pages / 64).pages * 64,
                 2 => {
                     let pages = pages.min(held[node]);
-                    world.give_pages(cpu, node, pages);
+                    world.return_pages(cpu, node, pages);
                     held[node] -= pages;
                 }
                 _ => {
                     let blocks = (pages / 64).min(held[node] / 64);
-                    world.give_huge(cpu, node, 64, blocks);
+                    world.return_folios(cpu, node, 64, blocks);
                     held[node] -= blocks * 64;
                 }
             }
@@ -75,15 +75,15 @@ proptest! {
 fn lists_of_other_nodes_expire() {
     for tuning in 0..3 {
         let mut world = world(tuning);
-        world.take_pages(0, 0, 1);
-        world.take_pages(0, 1, 1);
-        assert_eq!([0, 1].map(|node| world.memory.listed(node)), [62, 62]);
+        world.allocate_pages(0, 0, 1);
+        world.allocate_pages(0, 1, 1);
+        assert_eq!([0, 1].map(|node| world.memory.pages_in_lists(node)), [62, 62]);
         // Each CPU has its turn once a second: two turns have passed for certain, and three at
         // most.
         world.run_until(2_100_000_000);
-        assert_eq!(world.memory.listed(1), 62);
+        assert_eq!(world.memory.pages_in_lists(1), 62);
         world.run_until(4_100_000_000);
-        assert_eq!([0, 1].map(|node| world.memory.listed(node)), [62, 0]);
+        assert_eq!([0, 1].map(|node| world.memory.pages_in_lists(node)), [62, 0]);
     }
 }
 
@@ -93,13 +93,13 @@ fn lists_shrink_when_memory_is_short() {
     for tuning in 0..3 {
         let mut world = world(tuning);
         world.machine.params.list_ps = 0;
-        let all = world.take_pages(0, 0, 1000).pages;
+        let all = world.allocate_pages(0, 0, 1000).pages;
         assert_eq!(all, 1000);
-        world.memory.zones[0].short_below = 1000;
+        world.memory.zones[0].high_watermark = 1000;
         world.memory.zones[0].limits.high_default = 800;
         world.memory.zones[0].limits.high_max = 800;
-        world.give_pages(0, 0, 900);
-        let listed = world.memory.listed(0);
+        world.return_pages(0, 0, 900);
+        let listed = world.memory.pages_in_lists(0);
         // Four batches of 63, and less than one more on its way.
         assert!(listed <= 5 * 63, "{listed} of 900 stay in the list");
         assert_eq!(world.memory.free(0), 900);

@@ -1,14 +1,14 @@
 //! The free pages of a node, and the lock that protects them.
 
-use nodeward_policy::pcp::Limits;
-use nodeward_scenario::Machine;
+use nodeward_policy::pcp::ListLimits;
+use nodeward_scenario::MachineSpec;
 
-use crate::lock::Lock;
+use crate::lock::QueuedLock;
 use crate::world::World;
 
 /// Returns the number of base pages (of `page_bytes` each) in a huge page.
 pub fn huge_pages(page_bytes: u64) -> u64 {
-    (crate::space::CHUNK_BYTES / page_bytes).max(1)
+    (crate::address_space::CHUNK_BYTES / page_bytes).max(1)
 }
 
 /// The free pages of a node.
@@ -23,40 +23,40 @@ pub struct Zone {
     /// All pages of the zone.
     pub managed_pages: u64,
     /// Whether allocation is disabled because the memory is offline or about to go offline.
-    pub off: bool,
+    pub is_offline: bool,
     /// Pages that went offline.
-    pub away_pages: u64,
+    pub offline_pages: u64,
     /// Pages that were requested from this zone and came from elsewhere.
     pub foreign_pages: u64,
     /// Memory is short with fewer free pages than this (the kernel's high watermark).
-    pub short_below: u64,
-    pub(super) lock: Lock,
-    pub(super) limits: Limits,
+    pub high_watermark: u64,
+    pub(super) lock: QueuedLock,
+    pub(super) limits: ListLimits,
 }
 
 impl Zone {
     /// Creates the zone of a node, all of it free; `cpus` is the number of CPUs with lists.
-    pub fn new(machine: &Machine, node: usize, cpus: u64) -> Self {
+    pub fn new(machine: &MachineSpec, node: usize, cpus: u64) -> Self {
         let pages = machine.nodes[node].memory_bytes / machine.params.page_bytes.max(1);
-        let low = low_pages(machine, pages);
+        let low = low_watermark(machine, pages);
         Self {
             free_pages: pages,
             listed_pages: 0,
             managed_pages: pages,
-            off: false,
-            away_pages: 0,
+            is_offline: false,
+            offline_pages: 0,
             foreign_pages: 0,
             // Watermarks are a quarter of the lowest one apart: 4/4, 5/4, 6/4.
-            short_below: (low * 6 / 5).min(pages),
-            lock: Lock::default(),
-            limits: limits(machine, pages, low, cpus.max(1)),
+            high_watermark: (low * 6 / 5).min(pages),
+            lock: QueuedLock::default(),
+            limits: list_limits(machine, pages, low, cpus.max(1)),
         }
     }
 }
 
 /// Returns the low watermark of a zone of `pages` pages, as Linux computes it: the zone's share of
 /// the machine's `4 * sqrt(16 * KiB)` KiB, plus a quarter.
-fn low_pages(machine: &Machine, pages: u64) -> u64 {
+fn low_watermark(machine: &MachineSpec, pages: u64) -> u64 {
     let kib = machine.memory_bytes() / 1024;
     let min_kib = kib.saturating_mul(16).isqrt().min(262_144);
     let all_pages = (machine.memory_bytes() / machine.params.page_bytes.max(1)).max(1);
@@ -66,14 +66,14 @@ fn low_pages(machine: &Machine, pages: u64) -> u64 {
 }
 
 /// Returns the limits of the lists of `cpus` CPUs, as in Linux (`zone_highsize`).
-fn limits(machine: &Machine, pages: u64, low: u64, cpus: u64) -> Limits {
+fn list_limits(machine: &MachineSpec, pages: u64, low: u64, cpus: u64) -> ListLimits {
     let params = &machine.params;
     let or = |told: u64, usual: u64| if told > 0 { told } else { usual };
     let batch = params.pcp_batch.max(1);
     let high = or(params.pcp_high, (low / cpus).max(batch.saturating_mul(4)));
     let high_max = or(params.pcp_high_max, pages / 8 / cpus).max(high);
     let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-    Limits { batch: number(batch), high_default: number(high), high_max: number(high_max) }
+    ListLimits { batch: number(batch), high_default: number(high), high_max: number(high_max) }
 }
 
 impl Zone {
@@ -85,34 +85,34 @@ impl Zone {
 
 /// The purpose of taking a zone's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Visit {
+pub(super) enum ZoneTransfer {
     /// Pages go to a list or to a process.
     Refill,
     /// Pages come back.
-    GiveBack,
+    Free,
 }
 
 impl World {
     /// Takes a zone's lock at time `at_ns`, to transfer a number of pages or runs of pages. Returns
     /// the time of completion.
-    pub(super) fn visit_zone(
+    pub(super) fn transfer_under_zone_lock(
         &mut self,
         cpu: usize,
         node: usize,
         at_ns: u64,
         blocks: u64,
-        visit: Visit,
+        visit: ZoneTransfer,
     ) -> u64 {
         let hold_ns = self.zone_hold_ns(blocks, visit);
         let lock = &mut self.memory.zones[node].lock;
-        let hold = lock.hold(cpu, at_ns, hold_ns, self.machine.params.zone_handoff_ns);
+        let hold = lock.acquire(cpu, at_ns, hold_ns, self.machine.params.zone_handoff_ns);
         let counters = &mut self.counters;
         let held_ns = hold.end_ns - at_ns - hold.waited_ns;
         let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
         counters.zone_visits += 1;
         add(&mut counters.zone_waited_ns, hold.waited_ns);
         add(&mut counters.zone_held_ns, held_ns);
-        if visit == Visit::Refill {
+        if visit == ZoneTransfer::Refill {
             counters.zone_refills += 1;
             add(&mut counters.zone_refill_waited_ns, hold.waited_ns);
             add(&mut counters.zone_refill_held_ns, held_ns);
@@ -121,12 +121,12 @@ impl World {
     }
 
     /// Returns the time that a zone's lock is held, without the cost of handing it over.
-    fn zone_hold_ns(&self, blocks: u64, visit: Visit) -> u64 {
+    fn zone_hold_ns(&self, blocks: u64, visit: ZoneTransfer) -> u64 {
         let params = &self.machine.params;
         let or = |told: u64, usual: u64| if told > 0 { told } else { usual };
         let (visit_ns, block_ps) = match visit {
-            Visit::GiveBack => (params.zone_visit_ns, params.zone_hold_ps),
-            Visit::Refill => (
+            ZoneTransfer::Free => (params.zone_visit_ns, params.zone_hold_ps),
+            ZoneTransfer::Refill => (
                 or(params.zone_refill_visit_ns, params.zone_visit_ns),
                 or(params.zone_refill_ps, params.zone_hold_ps),
             ),

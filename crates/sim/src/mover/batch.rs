@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use nodeward_migrate::{Batch, Refused, Run, Shape, Slice, Step};
+use nodeward_migrate::{Batch, BatchShape, BatchStep, CopySlice, FolioRun, RefusedFolio};
 use nodeward_model::SkipReason;
 use nodeward_scenario::Bug;
 
@@ -22,7 +22,7 @@ pub struct Drive {
     queue: VecDeque<(usize, Folio)>,
     seats: Vec<Seat>,
     batch: Batch,
-    refused: Vec<Refused>,
+    refused: Vec<RefusedFolio>,
     stage: Stage,
     /// Start time and kind of the present step.
     step: Option<(u64, Spent)>,
@@ -44,9 +44,9 @@ enum Stage {
     /// Parts that go to the copy engine once it is set up.
     Engine(VecDeque<Part>),
     /// The copies of these folios become visible.
-    Land(Vec<Run>),
+    Land(Vec<FolioRun>),
     /// The originals of these folios become visible again.
-    PutBack(Vec<Run>),
+    PutBack(Vec<FolioRun>),
 }
 
 /// Result of a step of the batch: time to spend, or the end.
@@ -216,27 +216,27 @@ impl Drive {
         let step = batch.next(refused);
         refused.clear();
         let todo = match step {
-            Step::Unmap(runs) => {
+            BatchStep::Unmap(runs) => {
                 let ns = world.unmap_folios(way, seats, runs, refused);
                 Todo::Busy(Spent::Unmap, ns, Stage::Ask)
             }
-            Step::Flush => {
-                let entries = u64::from(batch.out());
+            BatchStep::Flush => {
+                let entries = u64::from(batch.unmapped_folios());
                 Todo::Busy(Spent::Flush, world.flush(way.cpu, way.space, entries), Stage::Ask)
             }
-            Step::Copy(slices) => {
+            BatchStep::Copy(slices) => {
                 world.refuse_held(way, seats, slices, refused);
                 copy(world, way, seats, slices)
             }
-            Step::Map(runs) => {
+            BatchStep::Map(runs) => {
                 let ns = world.map_ns(way, seats, runs, true);
                 Todo::Busy(Spent::Map, ns, Stage::Land(runs.to_vec()))
             }
-            Step::PutBack(runs) => {
+            BatchStep::PutBack(runs) => {
                 let ns = world.map_ns(way, seats, runs, false);
                 Todo::Busy(Spent::Map, ns, Stage::PutBack(runs.to_vec()))
             }
-            Step::End(_) => Todo::End,
+            BatchStep::End(_) => Todo::End,
         };
         match todo {
             Todo::Busy(spent, ns, then) => {
@@ -299,7 +299,7 @@ impl Drive {
 }
 
 /// Begins a copy.
-fn copy(world: &mut World, way: &Way, seats: &[Seat], slices: &[Slice]) -> Todo {
+fn copy(world: &mut World, way: &Way, seats: &[Seat], slices: &[CopySlice]) -> Todo {
     world.note_copies(way.space, seats, slices);
     let params = &world.machine.params;
     let copiers = world.copiers(way.to);
@@ -315,9 +315,9 @@ fn copy(world: &mut World, way: &Way, seats: &[Seat], slices: &[Slice]) -> Todo 
     Todo::Busy(Spent::Copy, drained_ns, Stage::Copy(parts.pop_front().unwrap_or_default()))
 }
 
-fn shape(folios: usize, folio_pages: u64, copiers: u32, attempts: u32) -> Shape {
+fn shape(folios: usize, folio_pages: u64, copiers: u32, attempts: u32) -> BatchShape {
     let folio_pages = folio_pages as u32;
-    Shape { folios: folios as u32, folio_pages, page_bytes: 1, copiers, attempts }
+    BatchShape { folios: folios as u32, folio_pages, page_bytes: 1, copiers, attempts }
 }
 
 /// Returns an operation that takes time, or `None` if it takes none.

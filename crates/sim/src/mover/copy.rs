@@ -6,18 +6,18 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use nodeward_migrate::{Batch, Slice};
-use nodeward_scenario::{Machine, Params};
+use nodeward_migrate::{Batch, CopySlice};
+use nodeward_scenario::{MachineSpec, Params};
 
-use super::folios::Seat;
-use crate::layout::Layout;
-use crate::scale::scale;
-use crate::task::{Copying, CpuSet, Op, Program, Task, TaskId};
+use super::batch_folios::BatchFolio;
+use crate::arithmetic::mul_div;
+use crate::machine_layout::MachineLayout;
+use crate::task::{CpuIndexSet, LineCopy, Op, Task, TaskId, TaskProgram};
 use crate::traffic::Flow;
-use crate::world::{Doing, World};
+use crate::world::{TurnWork, World};
 
 /// The work of one copier, by source node; the last element is copied first.
-pub type Part = Vec<Copying>;
+pub type CopyPart = Vec<LineCopy>;
 
 /// `copier-choice = "first"`.
 const FIRST: u64 = 0;
@@ -26,29 +26,29 @@ const COMPLEXES: u64 = 2;
 
 /// Threads that copy for movers.
 #[derive(Debug, Default)]
-pub struct Helpers {
+pub struct CopyHelpers {
     /// The CPUs that copy to each node.
-    places: Vec<Vec<usize>>,
+    copier_cpus: Vec<Vec<usize>>,
     /// The copy thread of each CPU that has needed one.
     threads: BTreeMap<usize, TaskId>,
     /// Parts that wait for a CPU, each with its mover.
-    queues: BTreeMap<usize, VecDeque<(TaskId, Part)>>,
+    queues: BTreeMap<usize, VecDeque<(TaskId, CopyPart)>>,
     /// Number of unfinished parts by mover.
-    pending: BTreeMap<TaskId, u32>,
+    pending_parts: BTreeMap<TaskId, u32>,
     /// Number of parts of its copy that each mover has handed out.
-    handed: BTreeMap<TaskId, usize>,
+    parts_handed_out: BTreeMap<TaskId, usize>,
 }
 
-impl Helpers {
+impl CopyHelpers {
     /// Creates the helpers of a machine.
-    pub fn new(machine: &Machine, layout: &Layout) -> Self {
-        let of_node = |node| places(layout, node, &machine.params);
-        Self { places: (0..machine.nodes.len()).map(of_node).collect(), ..Self::default() }
+    pub fn new(machine: &MachineSpec, layout: &MachineLayout) -> Self {
+        let of_node = |node| copier_cpus(layout, node, &machine.params);
+        Self { copier_cpus: (0..machine.nodes.len()).map(of_node).collect(), ..Self::default() }
     }
 }
 
 /// Returns the CPUs that copy to a node, at most as many as there are copiers.
-fn places(layout: &Layout, node: usize, params: &Params) -> Vec<usize> {
+fn copier_cpus(layout: &MachineLayout, node: usize, params: &Params) -> Vec<usize> {
     let cpus = &layout.cpus_of_node[node];
     let is_first = |cpu: &&usize| layout.cpus[**cpu].siblings.iter().all(|other| other > *cpu);
     let mut places: Vec<usize> = match params.copier_choice {
@@ -70,7 +70,7 @@ fn places(layout: &Layout, node: usize, params: &Params) -> Vec<usize> {
 
 /// Returns the granularity at which a copy may be cut, in bytes: lines if a page goes alone, base
 /// pages for a few folios, folios for many.
-pub fn cut_bytes(params: &Params, seats: &[Seat]) -> u64 {
+pub fn split_granularity(params: &Params, seats: &[BatchFolio]) -> u64 {
     let size = seats.first().map_or(1, |seat| seat.folio.len());
     let most = u64::from(Batch::PAGES_MAX);
     match size * seats.len() as u64 {
@@ -81,14 +81,14 @@ pub fn cut_bytes(params: &Params, seats: &[Seat]) -> u64 {
 }
 
 /// Returns the parts of a copy, one for each copier.
-pub fn parts(
+pub fn split_copy(
     params: &Params,
     to: usize,
-    seats: &[Seat],
-    slices: &[Slice],
+    seats: &[BatchFolio],
+    slices: &[CopySlice],
     copiers: usize,
-) -> Vec<Part> {
-    let cut_bytes = cut_bytes(params, seats);
+) -> Vec<CopyPart> {
+    let cut_bytes = split_granularity(params, seats);
     let pieces = slices.iter().map(|slice| slice.bytes).sum::<u64>() / cut_bytes;
     let count = (copiers as u64).min(pieces).max(1);
     let end_of = |part: u64| pieces * (part + 1) / count * cut_bytes; // as slices were cut
@@ -110,73 +110,73 @@ pub fn parts(
     }
     let lines = |bytes: u64| bytes.div_ceil(params.line_bytes.max(1));
     let of_part = |part: BTreeMap<usize, u64>| {
-        part.into_iter().map(|(from, bytes)| Copying { from, to, lines: lines(bytes) }).collect()
+        part.into_iter().map(|(from, bytes)| LineCopy { from, to, lines: lines(bytes) }).collect()
     };
     parts.into_iter().map(of_part).collect()
 }
 
 impl World {
     /// Returns the number of parts that a copy to a node is cut into.
-    pub(crate) fn copiers(&self, to: usize) -> usize {
+    pub(crate) fn copier_count(&self, to: usize) -> usize {
         match self.machine.params.dma_channels {
-            0 => self.mover.helpers.places[to].len().max(1),
+            0 => self.movers.helpers.copier_cpus[to].len().max(1),
             channels => channels as usize,
         }
     }
 
     /// Returns the number of parts that a mover waits for.
-    pub(crate) fn helpers_of(&self, mover: TaskId) -> u32 {
-        self.mover.helpers.pending.get(&mover).copied().unwrap_or(0)
+    pub(crate) fn pending_parts(&self, mover: TaskId) -> u32 {
+        self.movers.helpers.pending_parts.get(&mover).copied().unwrap_or(0)
     }
 
     /// Adds one part for a mover to wait for.
-    pub(crate) fn add_pending(&mut self, mover: TaskId) {
-        *self.mover.helpers.pending.entry(mover).or_default() += 1;
+    pub(crate) fn add_pending_part(&mut self, mover: TaskId) {
+        *self.movers.helpers.pending_parts.entry(mover).or_default() += 1;
     }
 
     /// Completes one part; the mover continues after the last.
-    pub(crate) fn part_done(&mut self, mover: TaskId) {
-        let pending = self.mover.helpers.pending.entry(mover).or_default();
+    pub(crate) fn finish_part(&mut self, mover: TaskId) {
+        let pending = self.movers.helpers.pending_parts.entry(mover).or_default();
         *pending = pending.saturating_sub(1);
         if *pending == 0 {
-            self.mover.helpers.pending.remove(&mover);
-            self.mover.helpers.handed.remove(&mover);
+            self.movers.helpers.pending_parts.remove(&mover);
+            self.movers.helpers.parts_handed_out.remove(&mover);
             self.wake(mover);
         }
     }
 
     /// Hands a part to the next of the CPUs that copy to a node.
-    pub(crate) fn give_to_helper(&mut self, mover: TaskId, to: usize, part: Part) {
-        self.add_pending(mover);
-        let helpers = &mut self.mover.helpers;
-        let handed = helpers.handed.entry(mover).or_default();
-        let places = &helpers.places[to];
+    pub(crate) fn queue_for_helper(&mut self, mover: TaskId, to: usize, part: CopyPart) {
+        self.add_pending_part(mover);
+        let helpers = &mut self.movers.helpers;
+        let handed = helpers.parts_handed_out.entry(mover).or_default();
+        let places = &helpers.copier_cpus[to];
         let cpu = places[*handed % places.len()];
         *handed += 1;
         helpers.queues.entry(cpu).or_default().push_back((mover, part));
         match helpers.threads.get(&cpu) {
             Some(&thread) => self.wake(thread),
             None => {
-                let helper = Helper { cpu, part: Vec::new(), mover: None };
+                let helper = CopyHelper { cpu, part: Vec::new(), mover: None };
                 let thread = self.start_urgent(cpu, Box::new(helper));
-                self.mover.helpers.threads.insert(cpu, thread);
+                self.movers.helpers.threads.insert(cpu, thread);
             }
         }
     }
 
-    fn start_urgent(&mut self, cpu: usize, program: Box<dyn Program>) -> TaskId {
-        let mut task = Task::new(CpuSet::of([cpu]), program);
+    fn start_urgent(&mut self, cpu: usize, program: Box<dyn TaskProgram>) -> TaskId {
+        let mut task = Task::new(CpuIndexSet::of([cpu]), program);
         task.urgent = true;
         self.start_task(task)
     }
 
     /// Returns the time to copy a line now, in picoseconds. Reading and writing overlap, and
     /// neither may have more lines in flight than fit.
-    pub(crate) fn copy_line_ps(&self, cpu: usize, copying: &Copying) -> u64 {
+    pub(crate) fn copy_line_ps(&self, cpu: usize, copying: &LineCopy) -> u64 {
         let (place, params) = (&self.layout.cpus[cpu], &self.machine.params);
         let latency = |node| self.traffic.latency_ps(place.complex, place.node, node);
         let miss_ps = latency(copying.from).max(latency(copying.to));
-        let wait_ps = scale(miss_ps, 1000, params.copy_parallel_milli);
+        let wait_ps = mul_div(miss_ps, 1000, params.copy_parallel_milli);
         let speed = self.speed_milli(cpu);
         let own_ps = u128::from(params.line_bytes) * 1_000_000_000_000_000;
         let own_ps = own_ps / u128::from(params.copy_bytes_per_s.max(1)) / u128::from(speed);
@@ -184,38 +184,38 @@ impl World {
     }
 
     /// Begins to copy at the present rate.
-    pub(crate) fn begin_copy(&mut self, cpu: usize, copying: Copying, most_ns: u64) {
+    pub(crate) fn begin_copy(&mut self, cpu: usize, copying: LineCopy, most_ns: u64) {
         let line_ps = self.copy_line_ps(cpu, &copying);
         let place = &self.layout.cpus[cpu];
         let (complex, from) = (place.complex, place.node);
         let rate = self.machine.params.line_bytes.saturating_mul(1_000_000) / line_ps;
-        let written = scale(rate, self.machine.params.copy_writes_milli, 1000);
+        let written = mul_div(rate, self.machine.params.copy_writes_milli, 1000);
         for (to, rate) in [(copying.from, rate), (copying.to, written)] {
             self.begin_flow(cpu, Flow { complex, from, to, rate });
         }
         let all = (u128::from(copying.lines) * u128::from(line_ps)).div_ceil(1000);
         let ns = u64::try_from(all).unwrap_or(u64::MAX).min(most_ns);
-        self.begin(cpu, Doing::Copy { line_ps }, ns);
+        self.start_turn(cpu, TurnWork::Copy { line_ps }, ns);
     }
 }
 
 /// Program that copies the parts in the queue of its CPU.
-struct Helper {
+struct CopyHelper {
     cpu: usize,
-    part: Part,
+    part: CopyPart,
     mover: Option<TaskId>,
 }
 
-impl Program for Helper {
+impl TaskProgram for CopyHelper {
     fn next(&mut self, world: &mut World, _task: TaskId) -> Op {
         loop {
             if let Some(copying) = self.part.pop() {
                 return Op::Copy(copying);
             }
             if let Some(mover) = self.mover.take() {
-                world.part_done(mover);
+                world.finish_part(mover);
             }
-            let queue = world.mover.helpers.queues.entry(self.cpu).or_default();
+            let queue = world.movers.helpers.queues.entry(self.cpu).or_default();
             let Some((mover, part)) = queue.pop_front() else { return Op::Wait };
             (self.mover, self.part) = (Some(mover), part);
         }

@@ -3,26 +3,26 @@
 //! `batch` runs the steps as a program, `folios` applies a step to pages, and `copy` and `dma` do
 //! the copying. A mover preempts the task that runs on its CPU, and so do its helper threads.
 
-mod batch;
+mod batch_folios;
+mod batch_migration;
 mod copy;
-mod dma;
-mod folios;
+mod dma_engine;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use nodeward_model::{Account, SkipReason};
-use nodeward_scenario::Machine;
+use nodeward_scenario::MachineSpec;
 
-use crate::layout::Layout;
+use crate::address_space::SpaceId;
+use crate::machine_layout::MachineLayout;
 use crate::memory::PageKey;
-use crate::space::SpaceId;
-use crate::task::{CpuSet, Program, Spent, Task, TaskId};
-use crate::tlb::Answers;
+use crate::task::{CpuIndexSet, CpuTimeKind, Task, TaskId, TaskProgram};
+use crate::tlb::PendingIpis;
 use crate::world::World;
 
-pub use batch::Drive;
-pub use folios::{Seat, Way, folios_of};
+pub use batch_folios::{BatchFolio, MigrationContext, folios_in_slices};
+pub use batch_migration::BatchMigration;
 
 /// Maximum number of attempts per folio in the kernel (`NR_MAX_MIGRATE_PAGES_RETRY`).
 pub const ATTEMPTS: u32 = 10;
@@ -45,7 +45,7 @@ impl Folio {
 
 /// The final place of a folio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum FolioOutcome {
     /// It is on its destination.
     Moved,
     /// It was on its destination before.
@@ -56,17 +56,17 @@ pub enum Outcome {
 
 /// The result of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Moved {
+pub struct MigrationResult {
     /// The outcome of each folio, in order.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<FolioOutcome>,
     /// The same in base pages.
     pub account: Account,
-    /// The time of each step, in the order of [`Spent::ALL`], including waits for helpers and for a
-    /// CPU.
-    pub step_ns: [u64; Spent::ALL.len()],
+    /// The time of each step, in the order of [`CpuTimeKind::ALL`], including waits for helpers and
+    /// for a CPU.
+    pub step_ns: [u64; CpuTimeKind::ALL.len()],
 }
 
-impl Moved {
+impl MigrationResult {
     /// Adds the result of further folios, without their single outcomes.
     pub fn add(&mut self, other: &Self) {
         self.account.add(&other.account);
@@ -76,26 +76,26 @@ impl Moved {
 
 /// State shared by all movers.
 #[derive(Debug, Default)]
-pub struct Movers {
+pub struct MoverState {
     /// The interrupts that CPUs still have to answer.
-    pub answers: Answers,
-    helpers: copy::Helpers,
-    engine: dma::Engine,
+    pub pending_ipis: PendingIpis,
+    helpers: copy::CopyHelpers,
+    dma: dma_engine::DmaEngine,
     /// Number of flights: each time that folios are taken out of sight counts as one.
-    flights: u64,
+    unmap_count: u64,
     /// Pages that were freed while they were out of sight, with the last flight before that.
-    freed: BTreeMap<PageKey, u64>,
+    freed_in_flight: BTreeMap<PageKey, u64>,
     /// Number of faults that a task has to pay for before it continues, by task.
-    pub lazy_due: BTreeMap<TaskId, u64>,
+    pub lazy_faults_due: BTreeMap<TaskId, u64>,
 }
 
-impl Movers {
+impl MoverState {
     /// Creates the state for a machine.
-    pub fn new(machine: &Machine, layout: &Layout) -> Self {
+    pub fn new(machine: &MachineSpec, layout: &MachineLayout) -> Self {
         Self {
-            answers: Answers::new(layout.cpus.len()),
-            helpers: copy::Helpers::new(machine, layout),
-            engine: dma::Engine::new(machine.params.dma_channels as usize),
+            pending_ipis: PendingIpis::new(layout.cpus.len()),
+            helpers: copy::CopyHelpers::new(machine, layout),
+            dma: dma_engine::DmaEngine::new(machine.params.dma_channels as usize),
             ..Self::default()
         }
     }
@@ -104,23 +104,28 @@ impl Movers {
 impl World {
     /// Records that pages are freed. If a move has such a page out of sight, a page that is mapped
     /// there later does not belong to that move.
-    pub(crate) fn note_freed(&mut self, space: SpaceId, region: usize, pages: Range<u64>) {
-        let Movers { flights, freed, .. } = &mut self.mover;
+    pub(crate) fn record_freed_in_flight(
+        &mut self,
+        space: SpaceId,
+        region: usize,
+        pages: Range<u64>,
+    ) {
+        let MoverState { unmap_count: flights, freed_in_flight: freed, .. } = &mut self.movers;
         freed.extend(pages.map(|page| ((space, region, page), *flights)));
     }
 
     /// Forgets the freed pages of a process that has ended.
-    pub(crate) fn forget_freed(&mut self, space: SpaceId) {
-        self.mover.freed.retain(|key, _| key.0 != space);
+    pub(crate) fn forget_freed_in_flight(&mut self, space: SpaceId) {
+        self.movers.freed_in_flight.retain(|key, _| key.0 != space);
     }
 
     /// Starts a kernel thread that may run on some CPUs, or on all.
     pub(crate) fn start_kernel_task(
         &mut self,
-        cpus: Option<CpuSet>,
-        program: Box<dyn Program>,
+        cpus: Option<CpuIndexSet>,
+        program: Box<dyn TaskProgram>,
     ) -> TaskId {
-        let allowed = cpus.unwrap_or_else(|| CpuSet::of(0..self.cpus.len()));
+        let allowed = cpus.unwrap_or_else(|| CpuIndexSet::of(0..self.cpus.len()));
         self.start_task(Task::new(allowed, program))
     }
 }

@@ -4,16 +4,16 @@ use std::ops::{Deref, Range};
 use std::sync::{Arc, Mutex};
 
 use nodeward_model::{CpuId, NodeId};
-use nodeward_policy::sampling::Stream;
-use nodeward_scenario::{Access, Machine, Node, Params, Scenario, Scheduler};
+use nodeward_policy::sampling::SplitMix64;
+use nodeward_scenario::{AccessPattern, MachineSpec, NodeSpec, Params, Scenario, SchedulerKind};
 
 use super::*;
-use crate::space::{PageByte, Region, Space, SpaceId};
-use crate::task::{Lines, Op, Part, State};
+use crate::address_space::{AddressSpace, MemoryRegion, PageByte, SpaceId};
+use crate::task::{GranuleRange, LineAccess, Op, TaskState};
 
 /// Creates a machine of two or more nodes with `cpus` CPUs without SMT and 1 GiB each.
-fn machine(nodes: u32, cpus: u32) -> Machine {
-    let node = |id: u32| Node {
+fn machine(nodes: u32, cpus: u32) -> MachineSpec {
+    let node = |id: u32| NodeSpec {
         id: NodeId(id),
         cpus: (id * cpus..(id + 1) * cpus).map(CpuId).collect(),
         threads_per_core: 1,
@@ -23,7 +23,7 @@ fn machine(nodes: u32, cpus: u32) -> Machine {
     };
     let distance = |from, to| if from == to { 10 } else { 20 };
     let row = |from| (0..nodes).map(|to| distance(from, to)).collect();
-    Machine {
+    MachineSpec {
         nodes: (0..nodes).map(node).collect(),
         distances: (0..nodes).map(row).collect(),
         links: Vec::new(),
@@ -46,13 +46,13 @@ fn plain() -> Params {
     }
 }
 
-fn world(machine: Machine) -> World {
+fn world(machine: MachineSpec) -> World {
     let scenario = Scenario {
         name: "test".to_owned(),
         about: String::new(),
         machine,
         workloads: Vec::new(),
-        scheduler: Scheduler::Blind,
+        scheduler: SchedulerKind::NumaUnaware,
         numa_balancing: false,
         actions: Vec::new(),
         faults: None,
@@ -66,7 +66,7 @@ fn world(machine: Machine) -> World {
 /// Creates a process with a number of pages on a node.
 fn process(world: &mut World, node: usize, pages: u64, huge: bool) -> SpaceId {
     let nodes = world.machine.nodes.len();
-    let mut region = Region::new(1 << 30, pages, 4096, nodes, 64);
+    let mut region = MemoryRegion::new(1 << 30, pages, 4096, nodes, 64);
     match huge {
         true => (0..pages).step_by(512).for_each(|page| region.set_huge(page, PageByte::on(node))),
         false => region.set(0..pages, PageByte::on(node)),
@@ -95,55 +95,58 @@ struct MoveJob {
 
 /// The result of a job, and its start and end.
 #[derive(Clone, Debug)]
-struct Ended {
-    moved: Moved,
+struct FinishedMove {
+    result: MigrationResult,
     time_ns: Range<u64>,
 }
 
-impl Deref for Ended {
-    type Target = Moved;
+impl Deref for FinishedMove {
+    type Target = MigrationResult;
 
-    fn deref(&self) -> &Moved {
-        &self.moved
+    fn deref(&self) -> &MigrationResult {
+        &self.result
     }
 }
 
 /// Receives the result of a job.
-type End = Arc<Mutex<Option<Ended>>>;
+type FinishedMoveCell = Arc<Mutex<Option<FinishedMove>>>;
 
 /// Program that carries out a job and ends.
-struct Mover {
-    drive: Drive,
+struct TestMover {
+    migration: BatchMigration,
     began_ns: u64,
-    end: End,
+    finished: FinishedMoveCell,
 }
 
-impl Program for Mover {
+impl TaskProgram for TestMover {
     fn next(&mut self, world: &mut World, task: TaskId) -> Op {
-        if let Some(op) = self.drive.next(world, task) {
+        if let Some(op) = self.migration.next(world, task) {
             return op;
         }
-        let ended = Ended { moved: self.drive.take(), time_ns: self.began_ns..world.now_ns };
-        *self.end.lock().unwrap() = Some(ended);
+        let ended = FinishedMove {
+            result: self.migration.take_result(),
+            time_ns: self.began_ns..world.now_ns,
+        };
+        *self.finished.lock().unwrap() = Some(ended);
         Op::Exit
     }
 }
 
-fn start_move(world: &mut World, job: MoveJob) -> (TaskId, End) {
-    let mut drive = Drive::new(job.space, job.to, ATTEMPTS);
+fn start_move(world: &mut World, job: MoveJob) -> (TaskId, FinishedMoveCell) {
+    let mut drive = BatchMigration::new(job.space, job.to, ATTEMPTS);
     drive.add(job.folios);
-    let end = End::default();
-    let mover = Mover { drive, began_ns: world.now_ns, end: Arc::clone(&end) };
+    let end = FinishedMoveCell::default();
+    let mover = TestMover { migration: drive, began_ns: world.now_ns, finished: Arc::clone(&end) };
     (world.start_kernel_task(None, Box::new(mover)), end)
 }
 
 /// Carries out a job to its end. Returns its time from the first instruction on.
-fn finish(world: &mut World, job: MoveJob) -> (Ended, u64) {
+fn run_move(world: &mut World, job: MoveJob) -> (FinishedMove, u64) {
     let selected: u64 = job.folios.iter().map(Folio::len).sum();
     let (mover, end) = start_move(world, job);
     for _ in 0..100_000 {
         world.run_until(world.now_ns() + 100_000);
-        if world.tasks[mover as usize].state == State::Ended {
+        if world.tasks[mover as usize].state == TaskState::Ended {
             break;
         }
     }
@@ -161,21 +164,27 @@ fn check_pages(world: &World) {
 /// A thread of a process that computes without end on one CPU.
 struct Spin;
 
-impl Program for Spin {
+impl TaskProgram for Spin {
     fn next(&mut self, _world: &mut World, _task: TaskId) -> Op {
-        Op::Busy(Spent::User, 1_000_000)
+        Op::Busy(CpuTimeKind::User, 1_000_000)
     }
 }
 
 fn spin(world: &mut World, space: SpaceId, cpu: usize) -> TaskId {
-    let mut task = Task::new(CpuSet::of([cpu]), Box::new(Spin));
+    let mut task = Task::new(CpuIndexSet::of([cpu]), Box::new(Spin));
     task.space = Some(space);
     world.start_task(task)
 }
 
 /// Moves pages on a machine of 2 x `cpus` CPUs with these parameters, of which the process uses the
 /// first `busy`. Returns the result and the number of interrupts.
-fn timed(cpus: u32, busy: usize, pages: u64, size: u64, params: &[(&str, &str)]) -> (Ended, u64) {
+fn timed_move(
+    cpus: u32,
+    busy: usize,
+    pages: u64,
+    size: u64,
+    params: &[(&str, &str)],
+) -> (FinishedMove, u64) {
     let mut machine = machine(2, cpus);
     params.iter().for_each(|(name, value)| machine.params.set(name, value, None).unwrap());
     let mut world = world(machine);
@@ -184,13 +193,13 @@ fn timed(cpus: u32, busy: usize, pages: u64, size: u64, params: &[(&str, &str)])
         spin(&mut world, space, cpu);
     });
     world.run_until(100_000);
-    let (moved, _) = finish(&mut world, job(space, pages, size));
+    let (moved, _) = run_move(&mut world, job(space, pages, size));
     check_pages(&world);
     (moved, world.counters.flush_ipis)
 }
 
 fn time_of(cpus: u32, pages: u64, size: u64, params: &[(&str, &str)]) -> u64 {
-    let (moved, _) = timed(cpus, 0, pages, size, params);
+    let (moved, _) = timed_move(cpus, 0, pages, size, params);
     assert_eq!(moved.account.moved, pages);
     moved.time_ns.end - moved.time_ns.start - 2000 // from the first instruction on
 }
@@ -217,13 +226,13 @@ fn folios_move_whole() {
     let mut world = world(machine(2, 2));
     let space = process(&mut world, 0, 528, false);
     world.spaces[space].regions[0].folio_pages = 16;
-    let (moved, _) = finish(&mut world, job(space, 512, 16));
+    let (moved, _) = run_move(&mut world, job(space, 512, 16));
     assert_eq!(moved.account.moved, 512);
     // 32 folios of 280 + 190 ns, 512 pages of 60 + 512 + 60 ns, and 2 us to wake up.
     let took = moved.time_ns.end - moved.time_ns.start;
     assert_eq!(took, 32 * (280 + 190) + 512 * (60 + 512 + 60) + 2000);
     world.spaces[space].regions[0].pinned.insert(520);
-    let (moved, _) = finish(&mut world, job(space, 528, 16));
+    let (moved, _) = run_move(&mut world, job(space, 528, 16));
     assert_eq!((moved.account.already_there, moved.account.skipped_total()), (512, 16));
     check_pages(&world);
 }
@@ -281,7 +290,7 @@ fn latency_bounds_a_copy_with_few_misses() {
     machine.params.copy_parallel_milli = 10_000;
     let mut world = world(machine);
     let space = process(&mut world, 0, 512, true);
-    let (_, ns) = finish(&mut world, job(space, 512, 512));
+    let (_, ns) = run_move(&mut world, job(space, 512, 512));
     assert_eq!(ns, 5000 + 512 * 64 * 27 / 2);
 }
 
@@ -289,24 +298,24 @@ fn latency_bounds_a_copy_with_few_misses() {
 #[test]
 fn interrupts_go_to_those_who_run_the_process() {
     let mut one = machine(1, 1);
-    one.nodes.push(Node { id: NodeId(1), cpus: Default::default(), ..one.nodes[0].clone() });
+    one.nodes.push(NodeSpec { id: NodeId(1), cpus: Default::default(), ..one.nodes[0].clone() });
     one.distances = vec![vec![10, 20], vec![20, 10]];
     let mut world = world(one);
     let space = process(&mut world, 0, 512, false);
     spin(&mut world, space, 0);
     world.run_until(100_000);
-    let (moved, _) = finish(&mut world, job(space, 512, 1));
+    let (moved, _) = run_move(&mut world, job(space, 512, 1));
     assert_eq!((moved.account.moved, world.counters.flush_ipis), (512, 0));
     assert!(world.counters.flushes > 0, "its own translations go, too");
     // 3 of 8 CPUs run it; 512 pages are one batch.
-    let (_, ipis) = timed(4, 3, 512, 1, &[]);
+    let (_, ipis) = timed_move(4, 3, 512, 1, &[]);
     assert_eq!(ipis, 3);
 }
 
 /// Goal: a batch of c pages takes 1/c of the interrupts.
 #[test]
 fn interrupts_are_divided_by_the_batch() {
-    let ipis = |batch| timed(4, 2, 2048, 1, &[("batch", batch)]).1;
+    let ipis = |batch| timed_move(4, 2, 2048, 1, &[("batch", batch)]).1;
     assert_eq!(ipis("1"), 2048 * 2);
     assert_eq!(ipis("64"), 2048 / 64 * 2);
     assert_eq!(ipis("512"), 2048 / 512 * 2); // 1/512
@@ -317,12 +326,12 @@ fn interrupts_are_divided_by_the_batch() {
 fn a_flush_takes_what_its_targets_take() {
     // CPUs 0-3 run the process, the mover is on CPU 4, of the other node: it sends (1000 ns) to 4
     // (40 ns each) on one other node (2000 ns), once a page.
-    let (moved, ipis) = timed(4, 4, 10, 1, &[("batch", "1")]);
+    let (moved, ipis) = timed_move(4, 4, 10, 1, &[("batch", "1")]);
     assert_eq!(ipis, 40);
-    assert_eq!(moved.step_ns[Spent::Flush as usize], 10 * (1000 + 4 * 40 + 2000));
+    assert_eq!(moved.step_ns[CpuTimeKind::Flush as usize], 10 * (1000 + 4 * 40 + 2000));
     // With CPU 0-2 only, it is on CPU 3, beside them.
-    let (moved, _) = timed(4, 3, 10, 1, &[("batch", "1")]);
-    assert_eq!(moved.step_ns[Spent::Flush as usize], 10 * (1000 + 3 * 40));
+    let (moved, _) = timed_move(4, 3, 10, 1, &[("batch", "1")]);
+    assert_eq!(moved.step_ns[CpuTimeKind::Flush as usize], 10 * (1000 + 3 * 40));
 }
 
 /// Goal: an interrupted task loses the time of the interrupts.
@@ -333,11 +342,11 @@ fn victims_lose_time() {
     let space = process(&mut world, 0, 1000, false);
     let task = spin(&mut world, space, 0);
     world.run_until(100_000);
-    let ran = world.tasks[task as usize].ran_ns;
-    finish(&mut world, job(space, 1000, 1));
+    let ran = world.tasks[task as usize].cpu_time_ns;
+    run_move(&mut world, job(space, 1000, 1));
     world.run_until(20_000_000);
     // 1000 interrupts of 700 ns; turns of a millisecond end within one of the end.
-    let lost = 20_000_000 - 100_000 - (world.tasks[task as usize].ran_ns - ran);
+    let lost = 20_000_000 - 100_000 - (world.tasks[task as usize].cpu_time_ns - ran);
     assert!((700_000..700_000 + 1_000_000).contains(&lost), "{lost}");
 }
 
@@ -346,9 +355,9 @@ fn victims_lose_time() {
 fn a_broadcast_does_not_know_cpus() {
     let flush = |cpus, busy| {
         let params = [("shootdown", "broadcast")];
-        let (moved, ipis) = timed(cpus, busy, 1024, 1, &params);
+        let (moved, ipis) = timed_move(cpus, busy, 1024, 1, &params);
         assert_eq!(ipis, 0);
-        moved.step_ns[Spent::Flush as usize]
+        moved.step_ns[CpuTimeKind::Flush as usize]
     };
     // 300 ns a page, and 1890 ns for each of two batches.
     assert_eq!(flush(1, 0), 1024 * 300 + 2 * 1890);
@@ -360,7 +369,7 @@ fn a_broadcast_does_not_know_cpus() {
 fn copies_behind_a_barrier_begin_anew() {
     let copy_ns = |batch| {
         let params = [("shootdown", "broadcast"), ("broadcast-drain", "1us"), ("batch", batch)];
-        timed(2, 0, 1024, 1, &params).0.moved.step_ns[Spent::Copy as usize]
+        timed_move(2, 0, 1024, 1, &params).0.result.step_ns[CpuTimeKind::Copy as usize]
     };
     // 512 ns a page.
     assert_eq!(copy_ns("1"), 1024 * (512 + 1000));
@@ -380,7 +389,7 @@ fn who_has_a_cpu_is_interrupted_first() {
             spin(&mut world, other, cpu);
         }
         world.run_until(100_000);
-        finish(&mut world, job(space, 512, 512)).1
+        run_move(&mut world, job(space, 512, 512)).1
     };
     assert_eq!(move_ns(3000), move_ns(0) + 3000);
 }
@@ -419,7 +428,7 @@ fn busy_destinations_delay_copiers() {
         let space = process(&mut world, 0, 51_200, true);
         let other = process(&mut world, 1, 512, false);
         let faults = |cpu| {
-            let mut task = Task::new(CpuSet::of([cpu]), Box::new(Faults));
+            let mut task = Task::new(CpuIndexSet::of([cpu]), Box::new(LongKernelTurns));
             task.space = Some(other);
             task
         };
@@ -427,13 +436,13 @@ fn busy_destinations_delay_copiers() {
             world.start_task(faults(cpu));
         });
         world.run_until(100_000);
-        finish(&mut world, job(space, 51_200, 512)).1
+        run_move(&mut world, job(space, 51_200, 512)).1
     };
     /// Long stretches in the kernel that cannot be interrupted.
-    struct Faults;
-    impl Program for Faults {
+    struct LongKernelTurns;
+    impl TaskProgram for LongKernelTurns {
         fn next(&mut self, _world: &mut World, _task: TaskId) -> Op {
-            Op::Busy(Spent::Fault, 50_000)
+            Op::Busy(CpuTimeKind::Fault, 50_000)
         }
     }
     let (idle, busy) = (move_ns(false), move_ns(true));
@@ -458,10 +467,10 @@ fn pinned_pages_stay() {
     let mut world = world(machine(2, 2));
     let space = process(&mut world, 0, 600, false);
     world.spaces[space].regions[0].pinned.extend([3, 511, 599]);
-    let (moved, ns) = finish(&mut world, job(space, 600, 1));
+    let (moved, ns) = run_move(&mut world, job(space, 600, 1));
     assert_eq!(moved.account.moved, 597);
     assert_eq!(moved.account.skipped_for(SkipReason::Pinned), 3);
-    assert_eq!(moved.outcomes[3], Outcome::Skipped(SkipReason::Pinned));
+    assert_eq!(moved.outcomes[3], FolioOutcome::Skipped(SkipReason::Pinned));
     // 597 pages as ever; each of the three is tried ten times, for 280 ns.
     assert_eq!(ns, 597 * 1102 + 3 * 10 * 280);
     check_pages(&world);
@@ -474,7 +483,7 @@ fn full_nodes_take_what_fits() {
     let hog = world.memory.zones[1].free_pages - 100;
     process(&mut world, 1, hog, false);
     let space = process(&mut world, 0, 1000, false);
-    let (moved, _) = finish(&mut world, job(space, 1000, 1));
+    let (moved, _) = run_move(&mut world, job(space, 1000, 1));
     assert_eq!(moved.account.moved, 100);
     assert_eq!(moved.account.skipped_for(SkipReason::NoMemory), 900);
     check_pages(&world);
@@ -490,7 +499,7 @@ fn holes_and_pages_that_are_there_are_accounted_for() {
     region.set(20..25, PageByte::ABSENT);
     world.memory.zones[1].free_pages -= 10;
     world.memory.zones[0].free_pages += 15;
-    let (moved, _) = finish(&mut world, job(space, 100, 1));
+    let (moved, _) = run_move(&mut world, job(space, 100, 1));
     let there = (moved.account.already_there, moved.account.moved);
     assert_eq!(there, (10, 85));
     assert_eq!(moved.account.skipped_for(SkipReason::NotPresent), 5);
@@ -506,22 +515,27 @@ fn lazy_pages_move_to_who_touches_them() {
     let ns = world.make_lazy(0, space);
     assert_eq!(ns, 64 * 512 * 60); // no CPU has translations
     /// Goes through the first half.
-    struct Stream(SpaceId);
-    impl Program for Stream {
+    struct FirstHalfStream(SpaceId);
+    impl TaskProgram for FirstHalfStream {
         fn next(&mut self, _world: &mut World, _task: TaskId) -> Op {
-            let access = Access { parallel_milli: 10_000, compute_ps: 0, writes_milli: 0 };
-            let part = Part { space: self.0, region: 0, first: 0, granules: 32 };
-            Op::Lines(Lines { part, lines: 32 * 512 * 64, access, reused: false })
+            let access = AccessPattern { parallel_milli: 10_000, compute_ps: 0, writes_milli: 0 };
+            let part = GranuleRange { space: self.0, region: 0, first: 0, granules: 32 };
+            Op::Access(LineAccess {
+                range: part,
+                lines: 32 * 512 * 64,
+                pattern: access,
+                reused: false,
+            })
         }
     }
-    let mut task = Task::new(CpuSet::of([2, 3]), Box::new(Stream(space)));
+    let mut task = Task::new(CpuIndexSet::of([2, 3]), Box::new(FirstHalfStream(space)));
     task.space = Some(space);
     world.start_task(task);
     world.run_until(500_000_000);
     assert_eq!(world.spaces[space].count_all(2), [32 * 512, 32 * 512, 32 * 512, 0]);
     assert_eq!(world.counters.lazy_faults, 32 * 512);
     assert_eq!(world.counters.lazy_pages, 32 * 512);
-    assert!(world.mover.lazy_due.len() <= 1);
+    assert!(world.movers.lazy_faults_due.len() <= 1);
     check_pages(&world);
 }
 
@@ -546,7 +560,7 @@ fn pages_that_were_freed_meanwhile_are_not_landed() {
         check_pages(&world);
         world.run_until(world.now_ns() + 1_000);
     }
-    let moved = |end: &End| end.lock().unwrap().clone().unwrap().account.clone();
+    let moved = |end: &FinishedMoveCell| end.lock().unwrap().clone().unwrap().account.clone();
     assert_eq!(moved(&first).skipped_for(SkipReason::NotPresent), 64);
     assert_eq!(moved(&second).moved, 64);
     assert_eq!(world.spaces[space].count_all(3)[..3], [64, 0, 0]);
@@ -563,8 +577,8 @@ fn no_page_is_lost() {
 }
 
 fn random_move(seed: u64) {
-    let mut chance = Stream::new(seed);
-    let mut draw = move |below: u64| chance.next_value() % below;
+    let mut chance = SplitMix64::new(seed);
+    let mut draw = move |below: u64| chance.next_u64() % below;
     let mut machine = machine(3, 2);
     machine.params.zone_hold_ps = 40_000;
     machine.params.batch_pages = [1, 7, 64, 512][draw(4) as usize];
@@ -601,7 +615,7 @@ fn random_move(seed: u64) {
         match draw(12) {
             0 => drop(world.free_pages(0, space, 0, first..(first + draw(600)).min(pages))),
             1 => drop(world.make_lazy(0, space)),
-            2 => world.end_process(space),
+            2 => world.kill_process(space),
             _ => {}
         }
         check_pages(&world);
@@ -612,7 +626,7 @@ fn random_move(seed: u64) {
         let moved = end.lock().unwrap().clone().expect("it has ended");
         assert_eq!(moved.account.selected(), selected, "{moved:?}");
     }
-    assert!((0..3).all(|node| world.memory.held[node] == 0));
-    let flying = |space: &Space| space.count_all(3)[4];
+    assert!((0..3).all(|node| world.memory.copy_targets[node] == 0));
+    let flying = |space: &AddressSpace| space.count_all(3)[4];
     assert_eq!(world.spaces.iter().map(flying).sum::<u64>(), 0);
 }

@@ -1,17 +1,17 @@
 //! Chooses the node that a thread prefers, by its faults and by those of the threads that it shares
 //! pages with, and the rate at which its process is scanned.
 
-use super::faults::ACTIVE_PART;
+use super::hint_faults::ACTIVE_NODE_FRACTION;
 use super::{NumaBalancing, World};
-use crate::mover::Way;
-use crate::space::SpaceId;
+use crate::address_space::SpaceId;
+use crate::mover::MigrationContext;
 use crate::task::TaskId;
 
 /// Slots of a period, the unit in which it changes.
 const SLOTS: u64 = 10;
 /// Threshold in slots, of 10: with a larger part of its faults local or private, a thread scans
 /// slower.
-const ENOUGH: u64 = 7;
+const PERIOD_THRESHOLD_SLOTS: u64 = 7;
 /// Interval between two attempts of a thread to move to its preferred node, unless [`RETRY_PART`]
 /// makes it shorter.
 const RETRY_NS: u64 = 1_000_000_000;
@@ -20,11 +20,11 @@ const RETRY_PART: u64 = 16;
 
 /// A hint fault.
 #[derive(Clone, Copy, Debug)]
-pub struct Touch {
+pub struct HintFault {
     /// The node of the page, after its move if it moved.
-    pub memory: usize,
+    pub memory_node: usize,
     /// The node of the thread.
-    pub cpu: usize,
+    pub cpu_node: usize,
     /// Whether the same thread touched the page last.
     pub is_private: bool,
     /// Whether the page was on the node of the thread.
@@ -35,7 +35,7 @@ pub struct Touch {
 
 /// Fault statistics of a thread, by node, for shared and private pages.
 #[derive(Clone, Debug)]
-pub struct Faults {
+pub struct TaskNumaFaults {
     memory: Vec<[u64; 2]>,
     cpu: Vec<[u64; 2]>,
     new_memory: Vec<[u64; 2]>,
@@ -53,7 +53,7 @@ pub struct Faults {
     placed_ns: Option<(u64, u64)>,
 }
 
-impl Faults {
+impl TaskNumaFaults {
     /// Creates empty statistics for a machine of `nodes` nodes.
     pub fn new(nodes: usize) -> Self {
         let none = vec![[0; 2]; nodes];
@@ -79,15 +79,15 @@ impl Faults {
     }
 
     /// Returns the faults per 1000 on memory of a node.
-    pub fn weight(&self, node: usize) -> i64 {
-        weight(&self.memory, node)
+    pub fn memory_share_milli(&self, node: usize) -> i64 {
+        share_milli(&self.memory, node)
     }
 
     /// Records a fault of a number of pages.
-    pub fn note(&mut self, touch: &Touch, pages: u64) {
+    pub fn record(&mut self, touch: &HintFault, pages: u64) {
         let kind = usize::from(touch.is_private);
-        self.new_memory[touch.memory][kind] += pages;
-        self.new_cpu[touch.cpu][kind] += pages;
+        self.new_memory[touch.memory_node][kind] += pages;
+        self.new_cpu[touch.cpu_node][kind] += pages;
         self.failed += if touch.failed { pages } else { 0 };
         *if touch.is_local { &mut self.local } else { &mut self.remote } += pages;
     }
@@ -112,7 +112,7 @@ impl Faults {
 }
 
 /// Returns the faults per 1000 of a node.
-fn weight(faults: &[[u64; 2]], node: usize) -> i64 {
+fn share_milli(faults: &[[u64; 2]], node: usize) -> i64 {
     let of = |faults: &[u64; 2]| faults[0] + faults[1];
     let all: u64 = faults.iter().map(of).sum();
     i64::try_from(of(&faults[node]) * 1000 / all.max(1)).unwrap_or(1000)
@@ -120,44 +120,44 @@ fn weight(faults: &[[u64; 2]], node: usize) -> i64 {
 
 /// Threads of a process that touch the same pages.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct NumaGroup {
     memory: Vec<[u64; 2]>,
     cpu: Vec<[u64; 2]>,
     tasks: u64,
 }
 
-impl Group {
+impl NumaGroup {
     /// Returns the faults on a node's memory.
-    pub fn memory(&self, node: usize) -> u64 {
+    pub fn memory_faults(&self, node: usize) -> u64 {
         self.memory[node].iter().sum()
     }
 
     /// Returns the faults of threads on a node.
-    pub fn cpu(&self, node: usize) -> u64 {
+    pub fn cpu_faults(&self, node: usize) -> u64 {
         self.cpu[node].iter().sum()
     }
 
     /// Returns the faults per 1000 on memory of a node.
-    pub fn weight(&self, node: usize) -> i64 {
-        weight(&self.memory, node)
+    pub fn memory_share_milli(&self, node: usize) -> i64 {
+        share_milli(&self.memory, node)
     }
 
     /// Returns whether the group uses a node.
     pub fn is_active(&self, node: usize) -> bool {
-        let most = (0..self.cpu.len()).map(|node| self.cpu(node)).max().unwrap_or(0);
-        self.cpu(node) * ACTIVE_PART > most
+        let most = (0..self.cpu.len()).map(|node| self.cpu_faults(node)).max().unwrap_or(0);
+        self.cpu_faults(node) * ACTIVE_NODE_FRACTION > most
     }
 
     /// Stretches a scan period for a group: by the number of its threads and the share of their
     /// shared faults.
-    pub fn slowed_ns(&self, ns: u64) -> u64 {
+    pub fn shared_period_ns(&self, ns: u64) -> u64 {
         let sum = |kind: usize| self.memory.iter().map(|faults| faults[kind]).sum::<u64>();
         let (shared, private) = (sum(0), sum(1));
         let slowed = u128::from(ns) * u128::from(self.tasks) * u128::from(shared + 1);
         u64::try_from(slowed / u128::from(private + shared + 1)).unwrap_or(u64::MAX)
     }
 
-    fn change(&mut self, faults: &Faults, add: bool) {
+    fn add_or_subtract(&mut self, faults: &TaskNumaFaults, add: bool) {
         let pairs = [(&mut self.memory, &faults.memory), (&mut self.cpu, &faults.cpu)];
         for (sums, faults) in pairs {
             let kinds = sums.iter_mut().flatten().zip(faults.iter().flatten());
@@ -168,9 +168,9 @@ impl Group {
     }
 
     /// Removes a thread.
-    pub fn leave(&mut self, faults: &Faults) {
+    pub fn leave(&mut self, faults: &TaskNumaFaults) {
         if faults.in_group {
-            self.change(faults, false);
+            self.add_or_subtract(faults, false);
             self.tasks = self.tasks.saturating_sub(1);
         }
     }
@@ -179,44 +179,44 @@ impl Group {
 impl NumaBalancing {
     /// Adds a thread that touched a page after another thread had touched it.
     pub fn join(&mut self, space: SpaceId, task: TaskId, nodes: usize) {
-        let faults = self.faults.entry(task).or_insert_with(|| Faults::new(nodes));
+        let faults = self.faults.entry(task).or_insert_with(|| TaskNumaFaults::new(nodes));
         if std::mem::replace(&mut faults.in_group, true) {
             return;
         }
         let none = vec![[0; 2]; nodes];
-        let empty = || Group { memory: none.clone(), cpu: none.clone(), tasks: 0 };
+        let empty = || NumaGroup { memory: none.clone(), cpu: none.clone(), tasks: 0 };
         let group = self.groups.entry(space).or_insert_with(empty);
-        group.change(faults, true);
+        group.add_or_subtract(faults, true);
         group.tasks += 1;
     }
 }
 
 impl World {
     /// Places a thread after a scan, and sends it to its preferred node at intervals.
-    pub(super) fn place_when_due(&mut self, task: TaskId, way: &Way) {
+    pub(super) fn place_when_due(&mut self, task: TaskId, way: &MigrationContext) {
         let nodes = self.machine.nodes.len();
         let now_ns = self.now_ns;
-        let Some(numa) = self.numa.as_mut() else { return };
-        let faults = numa.faults.entry(task).or_insert_with(|| Faults::new(nodes));
+        let Some(numa) = self.numa_balancing.as_mut() else { return };
+        let faults = numa.faults.entry(task).or_insert_with(|| TaskNumaFaults::new(nodes));
         if now_ns <= faults.retry_ns {
             return;
         }
         let preferred = self.place_by_faults(task, way.space);
-        let Some(numa) = self.numa.as_mut() else { return };
-        let period_ns = numa.pace(&self.machine.params, task).period_ns;
+        let Some(numa) = self.numa_balancing.as_mut() else { return };
+        let period_ns = numa.scan_period(&self.machine.params, task).period_ns;
         if let Some(faults) = numa.faults.get_mut(&task) {
             faults.retry_ns = now_ns + RETRY_NS.min(period_ns / RETRY_PART);
         }
         if let Some(to) = preferred.filter(|&to| to != way.to) {
-            self.go_to_preferred(task, way.space, to);
+            self.migrate_to_preferred(task, way.space, to);
         }
     }
 
     /// Chooses the node that a thread prefers, once after each scan (`task_numa_placement`).
     fn place_by_faults(&mut self, task: TaskId, space: SpaceId) -> Option<usize> {
-        let (now_ns, ran_ns) = (self.now_ns, self.tasks[task as usize].ran_ns);
+        let (now_ns, ran_ns) = (self.now_ns, self.tasks[task as usize].cpu_time_ns);
         let rss_pages = self.resident_pages(space);
-        let numa = self.numa.as_mut()?;
+        let numa = self.numa_balancing.as_mut()?;
         let seq = numa.scans.get(&space).map_or(0, |scan| scan.seq);
         let faults = numa.faults.get_mut(&task)?;
         if faults.seq == seq {
@@ -228,14 +228,14 @@ impl World {
         let kinds = match group {
             None => faults.decay(ran_ns - had_ns, now_ns - since_ns),
             Some(group) => {
-                group.change(faults, false);
+                group.add_or_subtract(faults, false);
                 let kinds = faults.decay(ran_ns - had_ns, now_ns - since_ns);
-                group.change(faults, true);
+                group.add_or_subtract(faults, true);
                 kinds
             }
         };
         let of = |node: usize| match numa.groups.get(&space).filter(|_| faults.in_group) {
-            Some(group) => group.memory(node),
+            Some(group) => group.memory_faults(node),
             None => faults.memory[node].iter().sum(),
         };
         let count = self.machine.nodes.len();
@@ -244,14 +244,14 @@ impl World {
             faults.preferred = most;
         }
         let preferred = faults.preferred;
-        self.change_period(task, space, rss_pages, kinds);
+        self.update_scan_period(task, space, rss_pages, kinds);
         self.set_home(task, preferred);
         preferred
     }
 
     /// Adapts the scan period (`update_task_scan_period`): longer if faults are local or private or
     /// a move failed, else shorter.
-    fn change_period(
+    fn update_scan_period(
         &mut self,
         task: TaskId,
         space: SpaceId,
@@ -259,13 +259,13 @@ impl World {
         [shared, private]: [u64; 2],
     ) {
         let (params, now_ns) = (&self.machine.params, self.now_ns);
-        let Some(numa) = self.numa.as_mut() else { return };
-        let (least_ns, most_ns, _) = numa.bounds_ns(params, space, rss_pages);
+        let Some(numa) = self.numa_balancing.as_mut() else { return };
+        let (least_ns, most_ns, _) = numa.scan_period_bounds_ns(params, space, rss_pages);
         let Some(faults) = numa.faults.get_mut(&task) else { return };
         let (remote, local) =
             (std::mem::take(&mut faults.remote), std::mem::take(&mut faults.local));
         let failed = std::mem::take(&mut faults.failed);
-        let pace = numa.pace(params, task);
+        let pace = numa.scan_period(params, task);
         if local + shared == 0 || failed > 0 {
             pace.period_ns = (pace.period_ns * 2).min(most_ns);
             let period_ns = pace.period_ns;
@@ -277,10 +277,12 @@ impl World {
         let slot_ns = pace.period_ns.div_ceil(SLOTS);
         let near = local * SLOTS / (local + remote).max(1);
         let own = private * SLOTS / (private + shared).max(1);
-        let period_ns = match (own >= ENOUGH, near >= ENOUGH) {
-            (true, _) => pace.period_ns + (own - ENOUGH).max(1) * slot_ns,
-            (false, true) => pace.period_ns + (near - ENOUGH).max(1) * slot_ns,
-            (false, false) => pace.period_ns.saturating_sub((ENOUGH - near.max(own)) * slot_ns),
+        let period_ns = match (own >= PERIOD_THRESHOLD_SLOTS, near >= PERIOD_THRESHOLD_SLOTS) {
+            (true, _) => pace.period_ns + (own - PERIOD_THRESHOLD_SLOTS).max(1) * slot_ns,
+            (false, true) => pace.period_ns + (near - PERIOD_THRESHOLD_SLOTS).max(1) * slot_ns,
+            (false, false) => {
+                pace.period_ns.saturating_sub((PERIOD_THRESHOLD_SLOTS - near.max(own)) * slot_ns)
+            }
         };
         pace.period_ns = period_ns.clamp(least_ns, most_ns);
     }

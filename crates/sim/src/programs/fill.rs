@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use nodeward_scenario::Access;
+use nodeward_scenario::AccessPattern;
 
-use crate::space::SpaceId;
-use crate::task::{Lines, Op, Part, Spent, TaskId};
+use crate::address_space::SpaceId;
+use crate::task::{CpuTimeKind, GranuleRange, LineAccess, Op, TaskId};
 use crate::world::World;
 
 /// A thread's part of the region that is still to be touched.
@@ -18,7 +18,7 @@ pub struct Fill {
 impl Fill {
     /// Returns the part of thread `number` of `of`.
     pub fn new(world: &World, space: SpaceId, place: (u32, u32)) -> Self {
-        Self { space, pages: super::share(world, space, place) }
+        Self { space, pages: super::thread_pages(world, space, place) }
     }
 
     /// Returns the remaining pages.
@@ -34,7 +34,7 @@ impl Fill {
         let cpu = world.tasks[task as usize].cpu;
         let done = world.fault_in(cpu, self.space, 0, self.pages.clone());
         self.pages.start += done.pages;
-        Some(if done.pages == 0 { Op::Exit } else { Op::Busy(Spent::Fault, done.ns) })
+        Some(if done.pages == 0 { Op::Exit } else { Op::Busy(CpuTimeKind::Fault, done.ns) })
     }
 
     /// Populates the pages in no virtual time.
@@ -45,19 +45,19 @@ impl Fill {
 }
 
 /// Returns the granules that hold some pages of a process's memory, at least one.
-pub fn part_of(world: &World, space: SpaceId, pages: Range<u64>) -> Part {
+pub fn granule_range_of(world: &World, space: SpaceId, pages: Range<u64>) -> GranuleRange {
     let region = &world.spaces[space].regions[0];
     let granules = region.granules_of(pages);
     let first = granules.start.min(region.granules().saturating_sub(1));
-    Part { space, region: 0, first, granules: granules.len().max(1) }
+    GranuleRange { space, region: 0, first, granules: granules.len().max(1) }
 }
 
 /// Returns the number of cache lines in a number of bytes, at least one.
-pub fn lines_of(world: &World, bytes: u64) -> u64 {
+pub fn line_count(world: &World, bytes: u64) -> u64 {
     (bytes / world.machine.params.line_bytes.max(1)).max(1)
 }
 
 /// Returns an operation on lines of a part that are used repeatedly.
-pub fn again(part: Part, lines: u64, access: Access) -> Op {
-    Op::Lines(Lines { part, lines, access, reused: true })
+pub fn repeated_access(part: GranuleRange, lines: u64, access: AccessPattern) -> Op {
+    Op::Access(LineAccess { range: part, lines, pattern: access, reused: true })
 }

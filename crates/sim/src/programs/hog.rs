@@ -1,8 +1,8 @@
 //! A program that touches all of its memory once, and keeps it.
 
 use super::fill::Fill;
-use crate::space::SpaceId;
-use crate::task::{Op, Program, TaskId};
+use crate::address_space::SpaceId;
+use crate::task::{Op, TaskId, TaskProgram};
 use crate::world::World;
 
 /// One thread, with its part of the memory.
@@ -18,11 +18,11 @@ impl Hog {
     }
 }
 
-impl Program for Hog {
+impl TaskProgram for Hog {
     fn next(&mut self, world: &mut World, task: TaskId) -> Op {
         let before = self.fill.pages().start;
         let Some(op) = self.fill.next(world, task) else { return Op::Wait };
-        world.done(task, self.fill.pages().start - before);
+        world.count_work(task, self.fill.pages().start - before);
         op
     }
 }

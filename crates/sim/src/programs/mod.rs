@@ -1,6 +1,7 @@
 //! The workloads of a scenario, as tasks.
 
 mod compile;
+mod duty_cycle;
 mod fill;
 mod hog;
 mod moving_set;
@@ -8,19 +9,18 @@ mod page_fault;
 mod phases;
 mod ping_pong;
 mod random;
-mod resting;
 mod stream;
 mod triad;
 
 use nodeward_model::Pid;
-use nodeward_scenario::{Home, Kind, Workload};
+use nodeward_scenario::{InitialHome, Workload, WorkloadKind};
 
-use crate::space::{Region, Space, SpaceId};
-use crate::task::{CpuSet, Op, Program, Task, TaskId};
+use crate::address_space::{AddressSpace, MemoryRegion, SpaceId};
+use crate::task::{CpuIndexSet, Op, Task, TaskId, TaskProgram};
 use crate::world::World;
 
 pub use phases::Barrier;
-pub use stream::Flight;
+pub use stream::StreamWindow;
 
 /// The pid of the first process.
 const FIRST_PID: u32 = 1000;
@@ -41,30 +41,30 @@ pub fn start(world: &mut World) {
 
 /// The position of a process in a workload: short-lived processes follow each other there.
 #[derive(Clone, Copy, Debug)]
-pub struct Slot {
+pub struct WorkloadSlot {
     workload: usize,
     process: u32,
     /// Number of earlier processes in this position.
-    life: u32,
+    generation: u32,
 }
 
 fn start_process(world: &mut World, index: usize, workload: &Workload, process: u32) {
-    let allowed = allowed(world, workload);
+    let allowed = allowed_cpus(world, workload);
     let cpus: Vec<_> = allowed.iter().collect();
-    let space = map(world, workload);
+    let space = map_memory(world, workload);
     for thread in 0..workload.threads {
         // Spread over the CPUs at first, as fork does.
         let place = (process * workload.threads + thread) as usize;
-        let slot = Slot { workload: index, process, life: 0 };
+        let slot = WorkloadSlot { workload: index, process, generation: 0 };
         let Some(program) = program(world, workload, slot, space, thread) else { continue };
         let cpu = cpus[place % cpus.len()];
-        let mut task = thread_of(world, workload, slot, space, program);
+        let mut task = new_thread(world, workload, slot, space, program);
         task.cpu = cpu;
-        if matches!(workload.kind, Kind::Stream { together: true, .. }) {
+        if matches!(workload.kind, WorkloadKind::Stream { on_one_cpu: true, .. }) {
             task.cpu = cpus[place / 2 % cpus.len()];
-            task.allowed = CpuSet::of([task.cpu]);
+            task.allowed = CpuIndexSet::of([task.cpu]);
         }
-        settle(world, &mut task);
+        assign_first_home(world, &mut task);
         task.op = (workload.start_ns > 0).then_some(Op::Sleep(workload.start_ns));
         let task = world.start_task(task);
         if workload.populated {
@@ -74,30 +74,30 @@ fn start_process(world: &mut World, index: usize, workload: &Workload, process: 
 }
 
 /// Starts the next process of a workload whose processes are short-lived.
-fn start_life(world: &mut World, slot: Slot, parent: TaskId) {
+fn start_successor(world: &mut World, slot: WorkloadSlot, parent: TaskId) {
     let workload = world.scenario().workloads[slot.workload].clone();
-    let space = map(world, &workload);
+    let space = map_memory(world, &workload);
     let Some(program) = program(world, &workload, slot, space, 0) else { return };
-    let mut task = thread_of(world, &workload, slot, space, program);
+    let mut task = new_thread(world, &workload, slot, space, program);
     // A forked task begins with its parent's vruntime (`task_fork_fair`). If each began before the
     // queued tasks, a chain of short lives would starve them, and the parents' exits.
     let Task { cpu, vruntime_ns, .. } = world.tasks[parent as usize];
     (task.cpu, task.vruntime_ns) = (cpu, vruntime_ns);
-    settle(world, &mut task);
+    assign_first_home(world, &mut task);
     world.start_task(task);
 }
 
 /// Creates an address space.
-fn map(world: &mut World, workload: &Workload) -> SpaceId {
+fn map_memory(world: &mut World, workload: &Workload) -> SpaceId {
     let page_bytes = world.machine.params.page_bytes;
     let pages = workload.memory_bytes.div_ceil(page_bytes);
     let granules = GRANULES.max(u64::from(workload.threads));
     let nodes = world.machine.nodes.len();
-    let mut region = Region::new(START, pages, page_bytes, nodes, granules);
-    region.huge = workload.huge;
+    let mut region = MemoryRegion::new(START, pages, page_bytes, nodes, granules);
+    region.faults_huge = workload.huge;
     region.folio_pages = (workload.folio_bytes / page_bytes).max(1);
     region.placement = workload.placement.clone();
-    let group = if workload.own_groups { world.spaces.len() } else { 0 };
+    let group = if workload.own_memcgs { world.spaces.len() } else { 0 };
     let space = world.add_space(workload.name.clone(), vec![region], group);
     world.spaces[space].cpuset = workload.cpuset.clone();
     space
@@ -108,28 +108,28 @@ impl World {
     pub(crate) fn add_space(
         &mut self,
         name: String,
-        regions: Vec<Region>,
+        regions: Vec<MemoryRegion>,
         group: usize,
     ) -> SpaceId {
         let space = self.spaces.len();
         // There are many short-lived processes; pids are reused, as everywhere.
         let number = FIRST_PID + (space as u64 % u64::from(Pid::LIMIT - FIRST_PID)) as u32;
-        self.spaces.push(Space {
+        self.spaces.push(AddressSpace {
             pid: Pid::new(number).expect("a small number"),
             name,
             regions,
-            cpus: CpuSet::default(),
+            tlb_cpus: CpuIndexSet::default(),
             tasks: Vec::new(),
-            group,
-            waiting: Vec::new(),
-            left_ns: 0,
-            first_task: None,
-            done: 0,
+            memcg: group,
+            migration_waiters: Vec::new(),
+            exited_cpu_time_ns: 0,
+            leader: None,
+            work_done: 0,
             cpuset: None,
-            stopped: Vec::new(),
+            frozen_tasks: Vec::new(),
             frozen: false,
             ended: false,
-            pruned: 0,
+            tlb_cpus_version: 0,
         });
         space
     }
@@ -138,90 +138,90 @@ impl World {
 fn program(
     world: &mut World,
     workload: &Workload,
-    slot: Slot,
+    slot: WorkloadSlot,
     space: SpaceId,
     thread: u32,
-) -> Option<Box<dyn Program>> {
+) -> Option<Box<dyn TaskProgram>> {
     let place = (thread, workload.threads);
-    let program: Box<dyn Program> = match workload.kind {
-        Kind::Triad { access } => Box::new(triad::Triad::new(world, space, place, access)),
-        Kind::PageFault => Box::new(page_fault::PageFault::new(world, space, place)),
-        Kind::Hog => Box::new(hog::Hog::new(world, space, place)),
+    let program: Box<dyn TaskProgram> = match workload.kind {
+        WorkloadKind::Triad { access } => Box::new(triad::Triad::new(world, space, place, access)),
+        WorkloadKind::PageFault => Box::new(page_fault::PageFault::new(world, space, place)),
+        WorkloadKind::Hog => Box::new(hog::Hog::new(world, space, place)),
         // A short-lived process has one thread.
-        Kind::Compile { compute_ns, access, lives, varies_milli } if thread == 0 => {
-            let life = compile::Life::draw(world, space, compute_ns, varies_milli);
+        WorkloadKind::Compile { compute_ns, access, lives, varies_milli } if thread == 0 => {
+            let life = compile::CompileWork::draw(world, space, compute_ns, varies_milli);
             Box::new(compile::Compile::new(slot, lives, life, access))
         }
-        Kind::Random { access, hot_touches_milli, hot_bytes_milli } => {
+        WorkloadKind::Random { access, hot_touches_milli, hot_bytes_milli } => {
             let hot = (hot_touches_milli, hot_bytes_milli);
             Box::new(random::Random::new(world, space, place, access, hot))
         }
-        Kind::Phases { access, phase_bytes, shared_milli } => {
+        WorkloadKind::Phases { access, phase_bytes, shared_milli } => {
             let phase = (phase_bytes, shared_milli);
             Box::new(phases::Phases::new(world, space, place, access, phase))
         }
-        Kind::MovingSet { access, window_bytes, stays_ns } => {
+        WorkloadKind::MovingSet { access, window_bytes, stays_ns } => {
             let window = (window_bytes, stays_ns);
             Box::new(moving_set::MovingSet::new(world, space, place, access, window))
         }
-        Kind::PingPong { message_bytes, compute_ns } => {
+        WorkloadKind::PingPong { message_bytes, compute_ns } => {
             let message = (message_bytes, compute_ns);
             Box::new(ping_pong::PingPong::new(world, space, thread, message))
         }
-        Kind::Stream { message_bytes, buffer_bytes, window, compute_ns, .. } => {
+        WorkloadKind::Stream { message_bytes, buffer_bytes, window, compute_ns, .. } => {
             let run = buffer_bytes.div_ceil(world.machine.params.page_bytes).max(1) as u32;
             let buffers = message_bytes.div_ceil(buffer_bytes.max(1)).max(1);
-            let message = stream::Message { buffers, run, window, compute_ns };
-            Box::new(stream::Stream::new(world, space, thread, message))
+            let message = stream::Message { buffers, buffer_pages: run, window, compute_ns };
+            Box::new(stream::MessageStream::new(world, space, thread, message))
         }
-        Kind::Compile { .. } => return None,
+        WorkloadKind::Compile { .. } => return None,
     };
-    Some(match workload.shifts {
+    Some(match workload.duty_cycle {
         None => program,
-        Some(shifts) => Box::new(resting::Resting::new(program, shifts, workload.start_ns)),
+        Some(shifts) => Box::new(duty_cycle::DutyCycled::new(program, shifts, workload.start_ns)),
     })
 }
 
-fn thread_of(
+fn new_thread(
     world: &World,
     workload: &Workload,
-    slot: Slot,
+    slot: WorkloadSlot,
     space: SpaceId,
-    program: Box<dyn Program>,
+    program: Box<dyn TaskProgram>,
 ) -> Task {
     let (space, workload_of) = (Some(space), Some(slot.workload));
-    let home = home(world, workload, slot.process);
-    Task { space, workload: workload_of, home, ..Task::new(allowed(world, workload), program) }
+    let home = initial_home(world, workload, slot.process);
+    Task { space, workload: workload_of, home, ..Task::new(allowed_cpus(world, workload), program) }
 }
 
 /// Gives a task without a home a home, if the scheduler assigns homes.
-fn settle(world: &mut World, task: &mut Task) {
+fn assign_first_home(world: &mut World, task: &mut Task) {
     if let (None, Some(space)) = (task.home, task.space) {
         task.home = world.first_home(space, world.layout.node_of(task.cpu));
     }
 }
 
 /// Returns the pages of thread `number` of `of`.
-fn share(world: &World, space: SpaceId, (number, of): (u32, u32)) -> std::ops::Range<u64> {
+fn thread_pages(world: &World, space: SpaceId, (number, of): (u32, u32)) -> std::ops::Range<u64> {
     let pages = world.spaces[space].regions[0].pages;
     let share = |n: u32| pages * u64::from(n) / u64::from(of.max(1));
     share(number)..share(number + 1)
 }
 
-fn allowed(world: &World, workload: &Workload) -> CpuSet {
+fn allowed_cpus(world: &World, workload: &Workload) -> CpuIndexSet {
     let is_allowed = |node: usize| {
         let id = world.layout.node_ids[node];
         [&workload.nodes, &workload.cpuset].into_iter().flatten().all(|nodes| nodes.contains(id))
     };
     let cpus = 0..world.layout.cpus.len();
-    CpuSet::of(cpus.filter(|&cpu| is_allowed(world.layout.node_of(cpu))))
+    CpuIndexSet::of(cpus.filter(|&cpu| is_allowed(world.layout.node_of(cpu))))
 }
 
-fn home(world: &World, workload: &Workload, process: u32) -> Option<usize> {
+fn initial_home(world: &World, workload: &Workload, process: u32) -> Option<usize> {
     match workload.home {
-        Home::None => None,
-        Home::On(id) => world.machine.index_of(id),
-        Home::Spread => {
+        InitialHome::None => None,
+        InitialHome::On(id) => world.machine.index_of(id),
+        InitialHome::Spread => {
             let with_cpus = |&node: &usize| !world.layout.cpus_of_node[node].is_empty();
             let nodes: Vec<_> = (0..world.machine.nodes.len()).filter(with_cpus).collect();
             nodes.get(process as usize % nodes.len().max(1)).copied()

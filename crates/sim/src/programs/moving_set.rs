@@ -1,10 +1,10 @@
 //! A program that uses random lines of a window that moves through its memory.
 
-use nodeward_scenario::Access;
+use nodeward_scenario::AccessPattern;
 
-use super::fill::{Fill, again, part_of};
-use crate::space::SpaceId;
-use crate::task::{Op, Program, TaskId};
+use super::fill::{Fill, granule_range_of, repeated_access};
+use crate::address_space::SpaceId;
+use crate::task::{Op, TaskId, TaskProgram};
 use crate::world::World;
 
 /// Touches between two updates of the window's position.
@@ -14,7 +14,7 @@ const ROUND: u64 = 1 << 13;
 #[derive(Debug)]
 pub struct MovingSet {
     space: SpaceId,
-    access: Access,
+    access: AccessPattern,
     fill: Fill,
     pages: u64,
     window_pages: u64,
@@ -27,7 +27,7 @@ impl MovingSet {
         world: &World,
         space: SpaceId,
         place: (u32, u32),
-        access: Access,
+        access: AccessPattern,
         (window_bytes, stays_ns): (u64, u64),
     ) -> Self {
         let pages = world.spaces[space].regions[0].pages;
@@ -38,15 +38,15 @@ impl MovingSet {
     }
 }
 
-impl Program for MovingSet {
+impl TaskProgram for MovingSet {
     fn next(&mut self, world: &mut World, task: TaskId) -> Op {
         if let Some(op) = self.fill.next(world, task) {
             return op;
         }
         let places = (self.pages / self.window_pages).max(1);
         let first = world.now_ns / self.stays_ns % places * self.window_pages;
-        let window = part_of(world, self.space, first..first + self.window_pages);
-        again(window, ROUND, self.access)
+        let window = granule_range_of(world, self.space, first..first + self.window_pages);
+        repeated_access(window, ROUND, self.access)
     }
 
     fn populate(&mut self, world: &mut World, task: TaskId) {

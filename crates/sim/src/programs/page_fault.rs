@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use crate::space::SpaceId;
-use crate::task::{Op, Program, Spent, TaskId};
+use crate::address_space::SpaceId;
+use crate::task::{CpuTimeKind, Op, TaskId, TaskProgram};
 use crate::world::World;
 
 /// One thread, with its part of the memory.
@@ -13,40 +13,44 @@ pub struct PageFault {
     space: SpaceId,
     pages: Range<u64>,
     /// Pages before this one have been touched, or freed.
-    at: u64,
-    frees: bool,
+    next_page: u64,
+    is_freeing: bool,
 }
 
 impl PageFault {
     /// Creates thread `number` of `of`.
     pub fn new(world: &World, space: SpaceId, (number, of): (u32, u32)) -> Self {
-        let pages = super::share(world, space, (number, of));
-        Self { space, at: pages.start, pages, frees: false }
+        let pages = super::thread_pages(world, space, (number, of));
+        Self { space, next_page: pages.start, pages, is_freeing: false }
     }
 }
 
-impl Program for PageFault {
+impl TaskProgram for PageFault {
     fn next(&mut self, world: &mut World, task: TaskId) -> Op {
         if self.pages.is_empty() {
             return Op::Exit;
         }
-        if self.at == self.pages.end {
-            self.at = self.pages.start;
-            self.frees = !self.frees;
+        if self.next_page == self.pages.end {
+            self.next_page = self.pages.start;
+            self.is_freeing = !self.is_freeing;
         }
         let cpu = world.tasks[task as usize].cpu;
-        let pages = self.at..self.pages.end;
-        let stretch = match self.frees {
+        let pages = self.next_page..self.pages.end;
+        let stretch = match self.is_freeing {
             true => world.free_pages(cpu, self.space, 0, pages),
             false => world.fault_in(cpu, self.space, 0, pages),
         };
         if stretch.pages == 0 {
-            return if self.frees { Op::Busy(Spent::Fault, stretch.ns) } else { Op::Exit };
+            return if self.is_freeing {
+                Op::Busy(CpuTimeKind::Fault, stretch.ns)
+            } else {
+                Op::Exit
+            };
         }
-        self.at += stretch.pages;
-        if !self.frees {
-            world.done(task, stretch.pages);
+        self.next_page += stretch.pages;
+        if !self.is_freeing {
+            world.count_work(task, stretch.pages);
         }
-        Op::Busy(Spent::Fault, stretch.ns)
+        Op::Busy(CpuTimeKind::Fault, stretch.ns)
     }
 }

@@ -1,10 +1,10 @@
 //! Threads that work on their parts and meet at a barrier after each phase.
 
-use nodeward_scenario::Access;
+use nodeward_scenario::AccessPattern;
 
-use super::fill::{Fill, again, lines_of, part_of};
-use crate::space::SpaceId;
-use crate::task::{Op, Part, Program, TaskId};
+use super::fill::{Fill, granule_range_of, line_count, repeated_access};
+use crate::address_space::SpaceId;
+use crate::task::{GranuleRange, Op, TaskId, TaskProgram};
 use crate::world::World;
 
 /// Barrier of the threads of a process.
@@ -30,7 +30,7 @@ impl Barrier {
 
 /// The operation that follows the present one.
 #[derive(Clone, Copy, Debug)]
-enum Then {
+enum PhaseStep {
     Own,
     Shared,
     Arrive,
@@ -41,14 +41,14 @@ enum Then {
 /// One thread.
 #[derive(Debug)]
 pub struct Phases {
-    access: Access,
+    access: AccessPattern,
     fill: Fill,
-    own: Part,
-    all: Part,
+    own: GranuleRange,
+    all: GranuleRange,
     own_lines: u64,
     shared_lines: u64,
     barrier: usize,
-    then: Then,
+    next_step: PhaseStep,
 }
 
 impl Phases {
@@ -58,11 +58,11 @@ impl Phases {
         world: &mut World,
         space: SpaceId,
         place: (u32, u32),
-        access: Access,
+        access: AccessPattern,
         phase: (u64, u32),
     ) -> Self {
         let fill = Fill::new(world, space, place);
-        let lines = lines_of(world, phase.0);
+        let lines = line_count(world, phase.0);
         let shared_lines = lines / 1000 * u64::from(phase.1.min(1000));
         let pages = world.spaces[space].regions[0].pages;
         if world.barriers.last().is_none_or(|barrier| barrier.space != space) {
@@ -72,17 +72,17 @@ impl Phases {
         world.barriers[barrier].threads += 1;
         Self {
             access,
-            own: part_of(world, space, fill.pages()),
-            all: part_of(world, space, 0..pages),
+            own: granule_range_of(world, space, fill.pages()),
+            all: granule_range_of(world, space, 0..pages),
             fill,
             own_lines: lines - shared_lines,
             shared_lines,
             barrier,
-            then: Then::Arrive,
+            next_step: PhaseStep::Arrive,
         }
     }
 
-    fn leave(&self, world: &mut World) -> Op {
+    fn leave_barrier(&self, world: &mut World) -> Op {
         let barrier = &mut world.barriers[self.barrier];
         barrier.threads -= 1;
         let awake = barrier.open_if_full();
@@ -90,51 +90,51 @@ impl Phases {
         Op::Exit
     }
 
-    fn arrive(&mut self, world: &mut World, task: TaskId) -> Option<Op> {
+    fn arrive_at_barrier(&mut self, world: &mut World, task: TaskId) -> Option<Op> {
         let barrier = &mut world.barriers[self.barrier];
         let opened = barrier.opened;
         barrier.waiting.push(task);
         let awake = barrier.open_if_full();
         if awake.is_empty() {
-            self.then = Then::Wait(opened);
+            self.next_step = PhaseStep::Wait(opened);
             return Some(Op::Wait);
         }
-        self.then = Then::Own;
+        self.next_step = PhaseStep::Own;
         awake.into_iter().filter(|&other| other != task).for_each(|other| world.wake(other));
         None
     }
 }
 
-impl Program for Phases {
+impl TaskProgram for Phases {
     fn next(&mut self, world: &mut World, task: TaskId) -> Op {
         match self.fill.next(world, task) {
-            Some(Op::Exit) => return self.leave(world),
+            Some(Op::Exit) => return self.leave_barrier(world),
             Some(op) => return op,
             None => {}
         }
         loop {
-            match self.then {
-                Then::Own => {
-                    self.then = Then::Shared;
+            match self.next_step {
+                PhaseStep::Own => {
+                    self.next_step = PhaseStep::Shared;
                     if self.own_lines > 0 {
-                        return again(self.own, self.own_lines, self.access);
+                        return repeated_access(self.own, self.own_lines, self.access);
                     }
                 }
-                Then::Shared => {
-                    self.then = Then::Arrive;
+                PhaseStep::Shared => {
+                    self.next_step = PhaseStep::Arrive;
                     if self.shared_lines > 0 {
-                        return again(self.all, self.shared_lines, self.access);
+                        return repeated_access(self.all, self.shared_lines, self.access);
                     }
                 }
-                Then::Arrive => {
-                    if let Some(op) = self.arrive(world, task) {
+                PhaseStep::Arrive => {
+                    if let Some(op) = self.arrive_at_barrier(world, task) {
                         return op;
                     }
                 }
-                Then::Wait(opened) if world.barriers[self.barrier].opened > opened => {
-                    self.then = Then::Own;
+                PhaseStep::Wait(opened) if world.barriers[self.barrier].opened > opened => {
+                    self.next_step = PhaseStep::Own;
                 }
-                Then::Wait(_) => return Op::Wait, // woken for another reason
+                PhaseStep::Wait(_) => return Op::Wait, // woken for another reason
             }
         }
     }

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use crate::space::SpaceId;
-use crate::task::{Op, Program, Spent, TaskId};
+use crate::address_space::SpaceId;
+use crate::task::{CpuTimeKind, Op, TaskId, TaskProgram};
 use crate::world::World;
 
 /// The next operation of a thread.
 #[derive(Clone, Debug)]
-enum Then {
+enum PingPongStep {
     /// Wait until the first message.
     Begin,
     /// Wait for a message.
@@ -28,7 +28,7 @@ pub struct PingPong {
     number: u32,
     pages: u64,
     compute_ns: u64,
-    then: Then,
+    next_step: PingPongStep,
     sent_at_ns: Option<u64>,
 }
 
@@ -41,11 +41,11 @@ impl PingPong {
             number,
             pages,
             compute_ns: message.1,
-            then: Then::Begin,
+            next_step: PingPongStep::Begin,
             sent_at_ns: None,
         };
         if number.is_multiple_of(2) {
-            new.then = Then::Allocate(new.buffer(world, number));
+            new.next_step = PingPongStep::Allocate(new.buffer(world, number));
         }
         new
     }
@@ -64,57 +64,61 @@ impl PingPong {
     }
 
     /// Receives a message, whose pages are the partner's.
-    fn received(&mut self, world: &mut World, task: TaskId) {
+    fn receive(&mut self, world: &mut World, task: TaskId) {
         if let Some(sent_at) = self.sent_at_ns.take()
             && self.number.is_multiple_of(2)
         {
-            world.latencies.returned(world.now_ns - sent_at);
+            world.latencies.record_round_trip(world.now_ns - sent_at);
         }
-        world.done(task, 1);
-        self.then = Then::Free(self.buffer(world, self.partner()));
+        world.count_work(task, 1);
+        self.next_step = PingPongStep::Free(self.buffer(world, self.partner()));
     }
 
     fn send(&mut self, world: &mut World) -> Op {
         let tasks = &world.spaces[self.space].tasks;
         let Some(&partner) = tasks.get(self.partner() as usize) else { return Op::Exit };
         self.sent_at_ns = Some(world.now_ns);
-        self.then = Then::Receive;
+        self.next_step = PingPongStep::Receive;
         world.wake(partner);
         Op::Wait
     }
 }
 
-impl Program for PingPong {
+impl TaskProgram for PingPong {
     fn next(&mut self, world: &mut World, task: TaskId) -> Op {
         let cpu = world.tasks[task as usize].cpu;
         loop {
-            match self.then.clone() {
-                Then::Begin => {
-                    self.then = Then::Receive;
+            match self.next_step.clone() {
+                PingPongStep::Begin => {
+                    self.next_step = PingPongStep::Receive;
                     return Op::Wait;
                 }
-                Then::Receive => self.received(world, task),
-                Then::Free(pages) if pages.is_empty() => self.then = Then::Compute,
-                Then::Free(pages) => {
+                PingPongStep::Receive => self.receive(world, task),
+                PingPongStep::Free(pages) if pages.is_empty() => {
+                    self.next_step = PingPongStep::Compute;
+                }
+                PingPongStep::Free(pages) => {
                     let done = world.free_pages(cpu, self.space, 0, pages.clone());
                     let left = pages.start + done.pages.max(1)..pages.end;
-                    self.then = Then::Free(left.start.min(left.end)..left.end);
-                    return Op::Busy(Spent::Fault, done.ns);
+                    self.next_step = PingPongStep::Free(left.start.min(left.end)..left.end);
+                    return Op::Busy(CpuTimeKind::Fault, done.ns);
                 }
-                Then::Compute => {
-                    self.then = Then::Allocate(self.buffer(world, self.number));
-                    return Op::Busy(Spent::User, self.compute_ns.max(1));
+                PingPongStep::Compute => {
+                    self.next_step = PingPongStep::Allocate(self.buffer(world, self.number));
+                    return Op::Busy(CpuTimeKind::User, self.compute_ns.max(1));
                 }
-                Then::Allocate(pages) if pages.is_empty() => self.then = Then::Send,
-                Then::Allocate(pages) => {
+                PingPongStep::Allocate(pages) if pages.is_empty() => {
+                    self.next_step = PingPongStep::Send;
+                }
+                PingPongStep::Allocate(pages) => {
                     let done = world.fault_in(cpu, self.space, 0, pages.clone());
                     if done.pages == 0 {
                         return Op::Exit;
                     }
-                    self.then = Then::Allocate(pages.start + done.pages..pages.end);
-                    return Op::Busy(Spent::Fault, done.ns);
+                    self.next_step = PingPongStep::Allocate(pages.start + done.pages..pages.end);
+                    return Op::Busy(CpuTimeKind::Fault, done.ns);
                 }
-                Then::Send => return self.send(world),
+                PingPongStep::Send => return self.send(world),
             }
         }
     }

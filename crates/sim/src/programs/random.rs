@@ -1,10 +1,10 @@
 //! A program that touches random lines of all memory of the process, some of it more often.
 
-use nodeward_scenario::Access;
+use nodeward_scenario::AccessPattern;
 
-use super::fill::{Fill, again, part_of};
-use crate::space::SpaceId;
-use crate::task::{Op, Part, Program, TaskId};
+use super::fill::{Fill, granule_range_of, repeated_access};
+use crate::address_space::SpaceId;
+use crate::task::{GranuleRange, Op, TaskId, TaskProgram};
 use crate::world::World;
 
 /// Touches per round. A round divides its touches between hot and other memory.
@@ -13,10 +13,10 @@ const ROUND: u64 = 1 << 16;
 /// One thread.
 #[derive(Debug)]
 pub struct Random {
-    access: Access,
+    access: AccessPattern,
     fill: Fill,
-    all: Part,
-    hot: Part,
+    all: GranuleRange,
+    hot: GranuleRange,
     hot_touches: u64,
     hot_next: bool,
 }
@@ -28,7 +28,7 @@ impl Random {
         world: &World,
         space: SpaceId,
         place: (u32, u32),
-        access: Access,
+        access: AccessPattern,
         hot: (u32, u32),
     ) -> Self {
         let pages = world.spaces[space].regions[0].pages;
@@ -36,23 +36,23 @@ impl Random {
         Self {
             access,
             fill: Fill::new(world, space, place),
-            all: part_of(world, space, 0..pages),
-            hot: part_of(world, space, 0..hot_pages.max(1)),
+            all: granule_range_of(world, space, 0..pages),
+            hot: granule_range_of(world, space, 0..hot_pages.max(1)),
             hot_touches: ROUND * u64::from(hot.0.min(1000)) / 1000,
             hot_next: false,
         }
     }
 }
 
-impl Program for Random {
+impl TaskProgram for Random {
     fn next(&mut self, world: &mut World, task: TaskId) -> Op {
         if let Some(op) = self.fill.next(world, task) {
             return op;
         }
         self.hot_next = self.hot_touches == ROUND || self.hot_touches > 0 && !self.hot_next;
         match self.hot_next {
-            true => again(self.hot, self.hot_touches, self.access),
-            false => again(self.all, ROUND - self.hot_touches, self.access),
+            true => repeated_access(self.hot, self.hot_touches, self.access),
+            false => repeated_access(self.all, ROUND - self.hot_touches, self.access),
         }
     }
 

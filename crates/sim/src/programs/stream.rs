@@ -6,21 +6,21 @@
 
 use std::collections::VecDeque;
 
-use crate::memory::Buffers;
-use crate::space::SpaceId;
-use crate::task::{Op, Program, Spent, TaskId};
-use crate::world::{FAR_NS, World};
+use crate::address_space::SpaceId;
+use crate::memory::BufferProgress;
+use crate::task::{CpuTimeKind, Op, TaskId, TaskProgram};
+use crate::world::{NEVER_NS, World};
 
 /// Buffers in transit from one thread to another.
 #[derive(Clone, Debug, Default)]
-pub struct Flight {
+pub struct StreamWindow {
     space: SpaceId,
     /// Pages per buffer.
-    run: u32,
+    buffer_pages: u32,
     /// Buffers that wait to be read: node index and count.
-    filled: VecDeque<(usize, u64)>,
+    unread: VecDeque<(usize, u64)>,
     /// Buffers that are filled or being filled, and not yet read.
-    open: u64,
+    buffers_in_window: u64,
     /// Whether the window is full and the sender waits.
     is_full: bool,
 }
@@ -31,7 +31,7 @@ pub struct Message {
     /// Buffers per message, 1 or more.
     pub buffers: u64,
     /// Pages per buffer.
-    pub run: u32,
+    pub buffer_pages: u32,
     /// Maximum number of messages in transit.
     pub window: u64,
     /// Work of each thread per message, in nanoseconds, without allocation and freeing.
@@ -40,87 +40,91 @@ pub struct Message {
 
 /// One thread. Threads with even numbers send.
 #[derive(Debug)]
-pub struct Stream {
-    flight: usize,
+pub struct MessageStream {
+    window: usize,
     number: u32,
     message: Message,
     /// Buffers read of a message that is not counted yet.
-    read: u64,
+    uncounted_buffers: u64,
 }
 
-impl Stream {
+impl MessageStream {
     /// Creates thread `number`. Each sender is created just before its receiver.
     pub fn new(world: &mut World, space: SpaceId, number: u32, message: Message) -> Self {
         if number.is_multiple_of(2) {
-            world.flights.push(Flight { space, run: message.run, ..Flight::default() });
+            world.streams.push(StreamWindow {
+                space,
+                buffer_pages: message.buffer_pages,
+                ..StreamWindow::default()
+            });
         }
-        Self { flight: world.flights.len() - 1, number, message, read: 0 }
+        Self { window: world.streams.len() - 1, number, message, uncounted_buffers: 0 }
     }
 
     fn wake_partner(&self, world: &mut World) {
-        let space = world.flights[self.flight].space;
+        let space = world.streams[self.window].space;
         let partner = world.spaces[space].tasks.get((self.number ^ 1) as usize).copied();
         partner.into_iter().for_each(|partner| world.wake(partner));
     }
 
     /// Returns an operation that processes some buffers, including the time to allocate or free
     /// them.
-    fn busy(&self, buffers: &Buffers) -> Op {
+    fn busy_op(&self, buffers: &BufferProgress) -> Op {
         let compute_ns = buffers.count.saturating_mul(self.message.compute_ns);
         let ns = buffers.ns.saturating_add(compute_ns / self.message.buffers);
-        Op::Busy(Spent::Kernel, ns.clamp(1, FAR_NS))
+        Op::Busy(CpuTimeKind::Kernel, ns.clamp(1, NEVER_NS))
     }
 
     /// Fills the window as far as there is room. When it is full, the receiver has its turn.
     fn send(&mut self, world: &mut World, cpu: usize) -> Op {
-        let Flight { open, is_full, .. } = world.flights[self.flight];
+        let StreamWindow { buffers_in_window: open, is_full, .. } = world.streams[self.window];
         let window = self.message.window * self.message.buffers;
         if is_full {
             return Op::Wait;
         }
         if open == window {
-            world.flights[self.flight].is_full = true;
+            world.streams[self.window].is_full = true;
             self.wake_partner(world);
             return Op::Wait;
         }
-        let taken = world.take_buffers(cpu, self.message.run, window - open);
+        let taken = world.allocate_buffers(cpu, self.message.buffer_pages, window - open);
         if taken.count == 0 {
             world.counters.oom_kills += 1;
-            world.end_process(world.flights[self.flight].space);
+            world.kill_process(world.streams[self.window].space);
             return Op::Exit;
         }
-        let flight = &mut world.flights[self.flight];
-        flight.filled.push_back((taken.node, taken.count));
-        flight.open += taken.count;
-        self.busy(&taken)
+        let flight = &mut world.streams[self.window];
+        flight.unread.push_back((taken.node, taken.count));
+        flight.buffers_in_window += taken.count;
+        self.busy_op(&taken)
     }
 
     /// Reads what has arrived. After the last buffer, the sender has its turn.
     fn receive(&mut self, world: &mut World, task: TaskId, cpu: usize) -> Op {
-        let flight = &mut world.flights[self.flight];
+        let flight = &mut world.streams[self.window];
         if !flight.is_full {
             return Op::Wait;
         }
-        let Some(&(node, count)) = flight.filled.front() else {
-            flight.open = 0;
+        let Some(&(node, count)) = flight.unread.front() else {
+            flight.buffers_in_window = 0;
             flight.is_full = false;
             self.wake_partner(world);
             return Op::Wait;
         };
-        let given = world.give_buffers(cpu, node, self.message.run, count);
-        let flight = &mut world.flights[self.flight];
+        let given = world.free_buffers(cpu, node, self.message.buffer_pages, count);
+        let flight = &mut world.streams[self.window];
         match given.count < count {
-            true => flight.filled[0].1 -= given.count,
-            false => drop(flight.filled.pop_front()),
+            true => flight.unread[0].1 -= given.count,
+            false => drop(flight.unread.pop_front()),
         }
-        self.read += given.count;
-        world.done(task, self.read / self.message.buffers);
-        self.read %= self.message.buffers;
-        self.busy(&given)
+        self.uncounted_buffers += given.count;
+        world.count_work(task, self.uncounted_buffers / self.message.buffers);
+        self.uncounted_buffers %= self.message.buffers;
+        self.busy_op(&given)
     }
 }
 
-impl Program for Stream {
+impl TaskProgram for MessageStream {
     fn next(&mut self, world: &mut World, task: TaskId) -> Op {
         let cpu = world.tasks[task as usize].cpu;
         match self.number.is_multiple_of(2) {
@@ -133,18 +137,19 @@ impl Program for Stream {
 impl World {
     /// Returns the pages of a node that hold unread messages.
     pub(crate) fn pages_in_buffers(&self, node: usize) -> u64 {
-        let pages = |flight: &Flight| {
-            let here = flight.filled.iter().filter(|&&(on, _)| on == node);
-            here.map(|&(_, count)| count * u64::from(flight.run)).sum::<u64>()
+        let pages = |flight: &StreamWindow| {
+            let here = flight.unread.iter().filter(|&&(on, _)| on == node);
+            here.map(|&(_, count)| count * u64::from(flight.buffer_pages)).sum::<u64>()
         };
-        self.flights.iter().map(pages).sum()
+        self.streams.iter().map(pages).sum()
     }
 
     /// Frees the buffers in transit of a process that has ended.
-    pub(crate) fn discard_flights(&mut self, space: SpaceId) {
-        for at in 0..self.flights.len() {
-            if self.flights[at].space == space {
-                let Flight { run, filled, .. } = std::mem::take(&mut self.flights[at]);
+    pub(crate) fn discard_streams(&mut self, space: SpaceId) {
+        for at in 0..self.streams.len() {
+            if self.streams[at].space == space {
+                let StreamWindow { buffer_pages: run, unread: filled, .. } =
+                    std::mem::take(&mut self.streams[at]);
                 filled.into_iter().for_each(|(node, count)| self.discard_buffers(node, run, count));
             }
         }

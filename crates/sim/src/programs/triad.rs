@@ -1,37 +1,42 @@
 //! A program that streams through memory from end to end, repeatedly.
 
-use nodeward_scenario::Access;
+use nodeward_scenario::AccessPattern;
 
-use super::fill::{Fill, lines_of, part_of};
-use crate::space::SpaceId;
-use crate::task::{Lines, Op, Part, Program, TaskId};
+use super::fill::{Fill, granule_range_of, line_count};
+use crate::address_space::SpaceId;
+use crate::task::{GranuleRange, LineAccess, Op, TaskId, TaskProgram};
 use crate::world::World;
 
 /// One thread, with its part of the memory.
 #[derive(Debug)]
 pub struct Triad {
-    access: Access,
-    part: Part,
+    access: AccessPattern,
+    part: GranuleRange,
     fill: Fill,
     lines: u64,
 }
 
 impl Triad {
     /// Creates thread `number` of `of`.
-    pub fn new(world: &World, space: SpaceId, place: (u32, u32), access: Access) -> Self {
+    pub fn new(world: &World, space: SpaceId, place: (u32, u32), access: AccessPattern) -> Self {
         let fill = Fill::new(world, space, place);
         let pages = fill.pages();
         let bytes = (pages.end - pages.start) * world.machine.params.page_bytes;
-        let part = part_of(world, space, pages);
-        Self { access, part, fill, lines: lines_of(world, bytes) }
+        let part = granule_range_of(world, space, pages);
+        Self { access, part, fill, lines: line_count(world, bytes) }
     }
 }
 
-impl Program for Triad {
+impl TaskProgram for Triad {
     fn next(&mut self, world: &mut World, task: TaskId) -> Op {
         let Self { part, lines, access, .. } = *self;
         let fault = self.fill.next(world, task);
-        fault.unwrap_or(Op::Lines(Lines { part, lines, access, reused: false }))
+        fault.unwrap_or(Op::Access(LineAccess {
+            range: part,
+            lines,
+            pattern: access,
+            reused: false,
+        }))
     }
 
     fn populate(&mut self, world: &mut World, task: TaskId) {

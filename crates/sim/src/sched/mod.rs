@@ -6,91 +6,91 @@
 
 mod balance;
 mod home;
-mod line;
 mod nudge;
-mod numad;
 mod preferred;
+mod run_queue;
+mod sched_numa_2012;
 #[cfg(test)]
 mod tests;
 mod wake;
 
-use nodeward_scenario::{Machine, Scenario, Scheduler};
+use nodeward_scenario::{MachineSpec, Scenario, SchedulerKind};
 
-pub use line::Line;
+pub use run_queue::RunQueue;
 
-use crate::layout::Layout;
-use crate::space::SpaceId;
-use crate::task::{CpuSet, State, TaskId};
+use crate::address_space::SpaceId;
+use crate::machine_layout::MachineLayout;
+use crate::task::{CpuIndexSet, TaskId, TaskState};
 use crate::world::World;
-use line::Place;
 use nudge::Nudges;
-use numad::Numad;
+use run_queue::QueueEntry;
+use sched_numa_2012::SchedNuma;
 
-/// Load of the CPUs of a node. Sets hold positions in [`Layout::cpus_of_node`].
+/// Load of the CPUs of a node. Sets hold positions in [`MachineLayout::cpus_of_node`].
 #[derive(Clone, Debug, Default)]
-struct NodeLoad {
+struct NodeQueues {
     /// Waiting tasks.
-    waiting: u64,
+    queued: u64,
     /// Running tasks.
     running: u64,
     /// CPUs without a running or waiting task.
-    idle: CpuSet,
+    idle: CpuIndexSet,
     /// CPUs of cores of which all threads are idle.
-    idle_cores: CpuSet,
+    idle_cores: CpuIndexSet,
     /// CPUs with waiting tasks.
-    lines: CpuSet,
+    queued_cpus: CpuIndexSet,
     /// Waiting tasks by home node.
-    waiting_by_home: Vec<u64>,
+    queued_by_home: Vec<u64>,
     /// Running tasks by home node.
     running_by_home: Vec<u64>,
 }
 
 /// Scheduler state of a task.
 #[derive(Clone, Copy, Debug, Default)]
-struct Note {
+struct TaskStats {
     /// Time of its last move to another CPU.
     moved_at_ns: u64,
     /// Time of the wake-up since which it waits for a CPU.
     woken_at_ns: Option<u64>,
     /// Time at which it entered the run queue.
-    in_line_at_ns: u64,
+    queued_at_ns: u64,
     /// Time that it waited in run queues before that.
-    waited_ns: u64,
+    queued_ns: u64,
     /// The CPU that is known to be in its space's set, and the space's `pruned` count at that time.
     /// The knowledge is valid as long as that count has not changed.
-    known_on: Option<(u32, u32)>,
+    known_cpu: Option<(u32, u32)>,
 }
 
 /// State of the scheduler.
 #[derive(Debug)]
 pub struct Sched {
-    nodes: Vec<NodeLoad>,
+    nodes: Vec<NodeQueues>,
     /// The position of each CPU in its node.
-    place: Vec<usize>,
+    index_in_node: Vec<usize>,
     /// The nodes with CPUs by distance, for each node.
-    near: Vec<Vec<usize>>,
+    nodes_by_distance: Vec<Vec<usize>>,
     /// Running tasks by complex.
-    in_complex: Vec<u64>,
-    waiting: u64,
+    running_in_complex: Vec<u64>,
+    queued: u64,
     /// Number of CPUs without a running or waiting task.
     idle: u64,
-    notes: Vec<Note>,
-    by_home: bool,
+    task_stats: Vec<TaskStats>,
+    prefers_home: bool,
     /// Whether tasks on their home node are left there as long as other tasks can be moved.
     spares_home: bool,
     /// The online CPUs of each node.
-    on: Vec<Vec<usize>>,
+    online_cpus: Vec<Vec<usize>>,
     /// The home balancer of 2012, if it is in use.
-    numad: Option<Numad>,
+    sched_numa: Option<SchedNuma>,
     /// The time at which each node compares itself with others next.
-    compares_ns: Vec<u64>,
+    next_node_balance_ns: Vec<u64>,
     /// Tasks in the kernel that are to move to another CPU when they leave it.
     nudges: Nudges,
 }
 
 impl Sched {
     /// Creates the scheduler of a machine without tasks.
-    pub fn new(machine: &Machine, layout: &Layout, scenario: &Scenario) -> Self {
+    pub fn new(machine: &MachineSpec, layout: &MachineLayout, scenario: &Scenario) -> Self {
         let scheduler = scenario.scheduler;
         let count = machine.nodes.len();
         let mut place = vec![0; layout.cpus.len()];
@@ -98,13 +98,13 @@ impl Sched {
             cpus.iter().zip(0..).for_each(|(&cpu, at)| place[cpu] = at);
         }
         let load = |node: usize| {
-            let all = CpuSet::of(0..layout.cpus_of_node[node].len());
-            NodeLoad {
+            let all = CpuIndexSet::of(0..layout.cpus_of_node[node].len());
+            NodeQueues {
                 idle: all.clone(),
                 idle_cores: all,
-                waiting_by_home: vec![0; count],
+                queued_by_home: vec![0; count],
                 running_by_home: vec![0; count],
-                ..NodeLoad::default()
+                ..NodeQueues::default()
             }
         };
         let near = |from: usize| {
@@ -115,24 +115,24 @@ impl Sched {
         };
         Self {
             nodes: (0..count).map(load).collect(),
-            place,
-            near: (0..count).map(near).collect(),
-            in_complex: vec![0; layout.complexes],
-            waiting: 0,
+            index_in_node: place,
+            nodes_by_distance: (0..count).map(near).collect(),
+            running_in_complex: vec![0; layout.complex_count],
+            queued: 0,
             idle: layout.cpus.len() as u64,
-            notes: Vec::new(),
-            on: layout.cpus_of_node.clone(),
-            by_home: scheduler != Scheduler::Blind,
-            spares_home: scheduler != Scheduler::Blind || scenario.numa_balancing,
-            numad: (scheduler == Scheduler::Numad).then(Numad::default),
-            compares_ns: vec![0; count],
+            task_stats: Vec::new(),
+            online_cpus: layout.cpus_of_node.clone(),
+            prefers_home: scheduler != SchedulerKind::NumaUnaware,
+            spares_home: scheduler != SchedulerKind::NumaUnaware || scenario.numa_balancing,
+            sched_numa: (scheduler == SchedulerKind::SchedNuma2012).then(SchedNuma::default),
+            next_node_balance_ns: vec![0; count],
             nudges: Nudges::default(),
         }
     }
 
     /// Returns the number of tasks that run on a complex.
-    pub fn in_complex(&self, complex: usize) -> u64 {
-        self.in_complex[complex]
+    pub fn running_in_complex(&self, complex: usize) -> u64 {
+        self.running_in_complex[complex]
     }
 
     /// Returns the number of tasks that run on all CPUs.
@@ -142,56 +142,56 @@ impl Sched {
 
     /// Returns the number of tasks that run or wait on a node.
     fn tasks(&self, node: usize) -> u64 {
-        self.nodes[node].waiting + self.nodes[node].running
+        self.nodes[node].queued + self.nodes[node].running
     }
 
-    fn note(&mut self, task: TaskId) -> &mut Note {
+    fn task_stats_mut(&mut self, task: TaskId) -> &mut TaskStats {
         let index = task as usize;
-        if self.notes.len() <= index {
-            self.notes.resize(index + 1, Note::default());
+        if self.task_stats.len() <= index {
+            self.task_stats.resize(index + 1, TaskStats::default());
         }
-        &mut self.notes[index]
+        &mut self.task_stats[index]
     }
 }
 
 impl World {
     /// Puts a task into the run queue of a CPU.
-    fn put_in_line(&mut self, task: TaskId, cpu: usize) {
+    fn enqueue(&mut self, task: TaskId, cpu: usize) {
         let entry = &mut self.tasks[task as usize];
         // Sleeping earns at most one slice. Being new earns a program nothing: where short-lived
         // programs follow each other forever, waiting tasks would otherwise starve.
-        let is_new = entry.space.is_some() && entry.ran_ns == 0;
+        let is_new = entry.space.is_some() && entry.cpu_time_ns == 0;
         let earned_ns = if is_new { 0 } else { self.machine.params.slice_ns };
-        let floor = self.cpus[cpu].line.least_ns().saturating_sub(earned_ns);
+        let floor = self.cpus[cpu].run_queue.min_vruntime_ns().saturating_sub(earned_ns);
         entry.vruntime_ns = entry.vruntime_ns.max(floor);
-        entry.state = State::Ready;
+        entry.state = TaskState::Ready;
         let (place, home) = ((!entry.urgent, entry.vruntime_ns, task), entry.home);
-        self.cpus[cpu].line.insert(place);
-        self.sched.note(task).in_line_at_ns = self.now_ns;
-        let at = self.sched.place[cpu];
+        self.cpus[cpu].run_queue.insert(place);
+        self.sched.task_stats_mut(task).queued_at_ns = self.now_ns;
+        let at = self.sched.index_in_node[cpu];
         let load = &mut self.sched.nodes[self.layout.node_of(cpu)];
-        load.waiting += 1;
-        load.lines.insert(at);
-        home.into_iter().for_each(|home| load.waiting_by_home[home] += 1);
-        self.sched.waiting += 1;
-        self.note_idle(cpu);
+        load.queued += 1;
+        load.queued_cpus.insert(at);
+        home.into_iter().for_each(|home| load.queued_by_home[home] += 1);
+        self.sched.queued += 1;
+        self.update_idle_cpu(cpu);
     }
 
     /// Removes a task from the run queue of a CPU.
-    fn take_from_line(&mut self, place: &Place, cpu: usize) {
-        self.cpus[cpu].line.remove(place);
-        let note = self.sched.note(place.2);
-        note.waited_ns += self.now_ns - note.in_line_at_ns;
+    fn dequeue(&mut self, place: &QueueEntry, cpu: usize) {
+        self.cpus[cpu].run_queue.remove(place);
+        let note = self.sched.task_stats_mut(place.2);
+        note.queued_ns += self.now_ns - note.queued_at_ns;
         let home = self.tasks[place.2 as usize].home;
-        let at = self.sched.place[cpu];
+        let at = self.sched.index_in_node[cpu];
         let load = &mut self.sched.nodes[self.layout.node_of(cpu)];
-        load.waiting -= 1;
-        if self.cpus[cpu].line.len() == 0 {
-            load.lines.remove(at);
+        load.queued -= 1;
+        if self.cpus[cpu].run_queue.len() == 0 {
+            load.queued_cpus.remove(at);
         }
-        home.into_iter().for_each(|home| load.waiting_by_home[home] -= 1);
-        self.sched.waiting -= 1;
-        self.note_idle(cpu);
+        home.into_iter().for_each(|home| load.queued_by_home[home] -= 1);
+        self.sched.queued -= 1;
+        self.update_idle_cpu(cpu);
     }
 
     /// Sets the running task of a CPU, or none.
@@ -201,20 +201,20 @@ impl World {
         let complex = self.layout.cpus[cpu].complex;
         if let Some(task) = old {
             load.running -= 1;
-            self.sched.in_complex[complex] -= 1;
+            self.sched.running_in_complex[complex] -= 1;
             let home = self.tasks[task as usize].home;
             home.into_iter().for_each(|home| load.running_by_home[home] -= 1);
         }
         if let Some(task) = task {
             load.running += 1;
-            self.sched.in_complex[complex] += 1;
+            self.sched.running_in_complex[complex] += 1;
             let home = self.tasks[task as usize].home;
             home.into_iter().for_each(|home| load.running_by_home[home] += 1);
         }
         if task.is_none() {
             self.cpus[cpu].idle_since_ns = self.now_ns;
         }
-        self.note_idle(cpu);
+        self.update_idle_cpu(cpu);
     }
 
     /// Sets the home node of a task, by index.
@@ -223,111 +223,113 @@ impl World {
         let load = &mut self.sched.nodes[self.layout.node_of(entry.cpu)];
         let old = std::mem::replace(&mut entry.home, home);
         let counts = match entry.state {
-            State::Ready => &mut load.waiting_by_home,
-            State::Running => &mut load.running_by_home,
-            State::Waiting | State::Ended => return,
+            TaskState::Ready => &mut load.queued_by_home,
+            TaskState::Running => &mut load.running_by_home,
+            TaskState::Waiting | TaskState::Ended => return,
         };
         old.into_iter().for_each(|home| counts[home] -= 1);
         home.into_iter().for_each(|home| counts[home] += 1);
     }
 
     fn is_idle(&self, cpu: usize) -> bool {
-        self.cpus[cpu].running.is_none() && self.cpus[cpu].line.len() == 0 && self.is_on(cpu)
+        self.cpus[cpu].running.is_none()
+            && self.cpus[cpu].run_queue.len() == 0
+            && self.is_cpu_online(cpu)
     }
 
     /// Updates the state of CPUs after one was switched off or on.
-    pub(crate) fn note_switched(&mut self, cpu: usize, on: bool) {
+    pub(crate) fn set_sched_online(&mut self, cpu: usize, on: bool) {
         let node = self.layout.node_of(cpu);
-        self.sched.on[node].retain(|&other| other != cpu);
+        self.sched.online_cpus[node].retain(|&other| other != cpu);
         if on {
-            self.sched.on[node].push(cpu);
-            self.sched.on[node].sort_unstable();
+            self.sched.online_cpus[node].push(cpu);
+            self.sched.online_cpus[node].sort_unstable();
         }
-        self.note_idle(cpu);
-        self.note_core(cpu);
+        self.update_idle_cpu(cpu);
+        self.update_idle_core(cpu);
     }
 
     /// Makes all tasks that wait for a CPU choose another one.
-    pub(crate) fn empty_line(&mut self, cpu: usize) {
-        for place in self.cpus[cpu].line.places().collect::<Vec<_>>() {
-            self.take_from_line(&place, cpu);
-            self.ready(place.2);
+    pub(crate) fn evacuate_queue(&mut self, cpu: usize) {
+        for place in self.cpus[cpu].run_queue.entries().collect::<Vec<_>>() {
+            self.dequeue(&place, cpu);
+            self.make_runnable(place.2);
         }
     }
 
     /// Updates the sets of idle CPUs after a change of one.
-    fn note_idle(&mut self, cpu: usize) {
+    fn update_idle_cpu(&mut self, cpu: usize) {
         let node = self.layout.node_of(cpu);
         let idle = self.is_idle(cpu);
-        if self.sched.nodes[node].idle.contains(self.sched.place[cpu]) == idle {
+        if self.sched.nodes[node].idle.contains(self.sched.index_in_node[cpu]) == idle {
             return;
         }
-        let Sched { nodes, place, idle: all_idle, .. } = &mut self.sched;
+        let Sched { nodes, index_in_node: place, idle: all_idle, .. } = &mut self.sched;
         *all_idle = if idle { *all_idle + 1 } else { *all_idle - 1 };
-        nodes[node].idle.put(place[cpu], idle);
-        self.note_core(cpu);
+        nodes[node].idle.set(place[cpu], idle);
+        self.update_idle_core(cpu);
     }
 
     /// Updates the set of idle cores after a change of one: cores whose threads are all idle or
     /// offline.
-    fn note_core(&mut self, cpu: usize) {
+    fn update_idle_core(&mut self, cpu: usize) {
         let node = self.layout.node_of(cpu);
         let siblings = &self.layout.cpus[cpu].siblings;
-        let is_free = |&cpu: &usize| self.is_idle(cpu) || !self.is_on(cpu);
+        let is_free = |&cpu: &usize| self.is_idle(cpu) || !self.is_cpu_online(cpu);
         let core = is_free(&cpu) && siblings.iter().all(is_free);
         for &cpu in siblings.iter().chain([&cpu]) {
-            let idle = core && self.is_on(cpu);
-            self.sched.nodes[node].idle_cores.put(self.sched.place[cpu], idle);
+            let idle = core && self.is_cpu_online(cpu);
+            self.sched.nodes[node].idle_cores.set(self.sched.index_in_node[cpu], idle);
         }
     }
 
     /// Removes the next task from a CPU's run queue and returns it.
-    pub(crate) fn take_next(&mut self, cpu: usize) -> Option<TaskId> {
-        let place = self.cpus[cpu].line.places().next()?;
-        self.take_from_line(&place, cpu);
-        self.tasks[place.2 as usize].state = State::Running;
+    pub(crate) fn pick_next_task(&mut self, cpu: usize) -> Option<TaskId> {
+        let place = self.cpus[cpu].run_queue.entries().next()?;
+        self.dequeue(&place, cpu);
+        self.tasks[place.2 as usize].state = TaskState::Running;
         Some(place.2)
     }
 
     /// Puts the task that was running back into a run queue: to an idle CPU if there is one, which
     /// is so where the waiting tasks may not run there. A task that yields to an urgent one stays,
     /// because that does not take long.
-    pub(crate) fn put_back(&mut self, cpu: usize, task: TaskId) {
-        let nudged = self.sched.nudges.take(task);
+    pub(crate) fn put_prev_task(&mut self, cpu: usize, task: TaskId) {
+        let nudged = self.sched.nudges.take_destination(task);
         let allowed = &self.tasks[task as usize].allowed;
         if let Some(to) = nudged.filter(|&to| allowed.contains(to)) {
-            return self.send(task, to);
+            return self.move_detached_task(task, to);
         }
         let is_urgent = |task: TaskId| self.tasks[task as usize].urgent;
-        let for_long = !self.cpus[cpu].line.first().is_some_and(is_urgent);
+        let for_long = !self.cpus[cpu].run_queue.first().is_some_and(is_urgent);
         match allowed.contains(cpu) && !(self.sched.idle > 0 && for_long) {
-            true => self.put_in_line(task, cpu),
-            false => self.ready(task),
+            true => self.enqueue(task, cpu),
+            false => self.make_runnable(task),
         }
     }
 
     /// Records the end of a wait when a task gets a CPU.
-    pub(crate) fn note_enter(&mut self, task: TaskId) {
-        if let Some(since) = self.sched.note(task).woken_at_ns.take() {
-            self.latencies.woke(self.now_ns - since);
+    pub(crate) fn record_wake_latency(&mut self, task: TaskId) {
+        if let Some(since) = self.sched.task_stats_mut(task).woken_at_ns.take() {
+            self.latencies.record_wake(self.now_ns - since);
         }
     }
 
     /// Returns the time that a task waited in run queues, over the waits that have ended, as Linux
     /// counts it.
-    pub(crate) fn waited_ns(&self, task: TaskId) -> u64 {
-        self.sched.notes.get(task as usize).map_or(0, |note| note.waited_ns)
+    pub(crate) fn queued_time_ns(&self, task: TaskId) -> u64 {
+        self.sched.task_stats.get(task as usize).map_or(0, |note| note.queued_ns)
     }
 
     /// Records that a space is on a CPU with a task. A task mostly returns to the same CPU.
-    pub(crate) fn note_space(&mut self, task: TaskId, space: SpaceId, cpu: usize) {
-        let known = Some((cpu as u32, self.spaces[space].pruned));
-        if std::mem::replace(&mut self.sched.note(task).known_on, known) != known {
-            self.spaces[space].cpus.insert(cpu);
+    pub(crate) fn record_tlb_cpu(&mut self, task: TaskId, space: SpaceId, cpu: usize) {
+        let known = Some((cpu as u32, self.spaces[space].tlb_cpus_version));
+        if std::mem::replace(&mut self.sched.task_stats_mut(task).known_cpu, known) != known {
+            self.spaces[space].tlb_cpus.insert(cpu);
         }
     }
 
-    fn note_move(&mut self, task: TaskId, cpu: usize) {
+    fn set_task_cpu(&mut self, task: TaskId, cpu: usize) {
         let now_ns = self.now_ns;
         let entry = &mut self.tasks[task as usize];
         if entry.cpu == cpu {
@@ -337,9 +339,9 @@ impl World {
         let nodes = [entry.cpu, cpu].map(|cpu| self.layout.node_of(cpu));
         self.counters.task_node_moves += u64::from(nodes[0] != nodes[1]);
         // Virtual run time is relative to the run queue.
-        let least = [entry.cpu, cpu].map(|cpu| self.cpus[cpu].line.least_ns());
+        let least = [entry.cpu, cpu].map(|cpu| self.cpus[cpu].run_queue.min_vruntime_ns());
         entry.vruntime_ns = (entry.vruntime_ns + least[1]).saturating_sub(least[0]);
         entry.cpu = cpu;
-        self.sched.note(task).moved_at_ns = now_ns;
+        self.sched.task_stats_mut(task).moved_at_ns = now_ns;
     }
 }

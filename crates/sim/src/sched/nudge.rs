@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_model::Placed;
+use nodeward_model::AffinityOutcome;
 
-use crate::task::{CpuSet, State, TaskId};
+use crate::task::{CpuIndexSet, TaskId, TaskState};
 use crate::world::World;
 
 /// Tasks that are to move when the kernel has finished its work for them.
@@ -12,19 +12,19 @@ use crate::world::World;
 pub(super) struct Nudges {
     pending: BTreeMap<TaskId, usize>,
     /// The CPU that was chosen last.
-    last: usize,
+    last_cpu: usize,
 }
 
 impl Nudges {
     /// Removes and returns the target CPU of a task.
-    pub fn take(&mut self, task: TaskId) -> Option<usize> {
+    pub fn take_destination(&mut self, task: TaskId) -> Option<usize> {
         if self.pending.is_empty() { None } else { self.pending.remove(&task) }
     }
 
     /// Chooses one of some CPUs, in rotation (`cpumask_any_and_distribute`).
-    fn choose(&mut self, cpus: &CpuSet) -> Option<usize> {
-        let next = cpus.iter().find(|&cpu| cpu > self.last).or_else(|| cpus.iter().next());
-        self.last = next.unwrap_or(self.last);
+    fn next_cpu(&mut self, cpus: &CpuIndexSet) -> Option<usize> {
+        let next = cpus.iter().find(|&cpu| cpu > self.last_cpu).or_else(|| cpus.iter().next());
+        self.last_cpu = next.unwrap_or(self.last_cpu);
         next
     }
 }
@@ -37,41 +37,41 @@ impl World {
 
     /// Moves a task to one of these CPUs, unless it is on one of them. A task in the kernel moves
     /// when it leaves the kernel; [`World::is_nudged`] then is true.
-    pub(crate) fn nudge(&mut self, task: TaskId, cpus: &CpuSet) -> Placed {
-        self.sched.nudges.take(task);
+    pub(crate) fn nudge(&mut self, task: TaskId, cpus: &CpuIndexSet) -> AffinityOutcome {
+        self.sched.nudges.take_destination(task);
         let entry = &self.tasks[task as usize];
         let fit = entry.allowed.iter().filter(|&cpu| cpus.contains(cpu) && cpu < self.cpus.len());
-        let fit = CpuSet::of(fit);
+        let fit = CpuIndexSet::of(fit);
         let (cpu, state) = (entry.cpu, entry.state);
         if fit.contains(cpu) {
-            return Placed::Done;
+            return AffinityOutcome::Done;
         }
         // The CPU of a sleeping task is chosen when it wakes up, and by then it may run anywhere
         // again.
-        let sleeps = state == State::Waiting && !fit.is_empty();
+        let sleeps = state == TaskState::Waiting && !fit.is_empty();
         if sleeps {
-            return Placed::Asleep;
+            return AffinityOutcome::Asleep;
         }
-        let Some(to) = self.sched.nudges.choose(&fit) else { return Placed::NotAllowed };
-        self.leave_for(task, to);
-        Placed::Done
+        let Some(to) = self.sched.nudges.next_cpu(&fit) else { return AffinityOutcome::NotAllowed };
+        self.migrate_task_to(task, to);
+        AffinityOutcome::Done
     }
 
     /// Moves a task that can run to a CPU, as soon as it is out of the kernel.
-    pub(super) fn leave_for(&mut self, task: TaskId, to: usize) {
+    pub(super) fn migrate_task_to(&mut self, task: TaskId, to: usize) {
         let entry = &self.tasks[task as usize];
         let (cpu, place) = (entry.cpu, (!entry.urgent, entry.vruntime_ns, task));
         match entry.state {
-            State::Waiting | State::Ended => {}
-            State::Ready => {
-                self.take_from_line(&place, cpu);
-                self.send(task, to);
+            TaskState::Waiting | TaskState::Ended => {}
+            TaskState::Ready => {
+                self.dequeue(&place, cpu);
+                self.move_detached_task(task, to);
             }
-            State::Running => match self.displace(cpu) {
-                Some(task) => self.send(task, to),
+            TaskState::Running => match self.preempt(cpu) {
+                Some(task) => self.move_detached_task(task, to),
                 None => {
                     self.sched.nudges.pending.insert(task, to);
-                    self.reschedule(cpu);
+                    self.resched_cpu(cpu);
                 }
             },
         }

@@ -1,31 +1,31 @@
 //! Moves threads to the node that they prefer by their hint faults: to an idle CPU there, or in
 //! exchange for a thread that gains by it or loses less (`task_numa_migrate`).
 
-use crate::space::SpaceId;
+use crate::address_space::SpaceId;
 use crate::task::TaskId;
 use crate::world::World;
 
 /// A smaller gain, per 1000 faults, is not worth an exchange (`SMALLIMP`).
-const SMALL: i64 = 30;
+const SMALL_IMPROVEMENT: i64 = 30;
 
 impl World {
     /// Moves the thread whose turn begins to its preferred node, if a CPU is idle there or another
     /// thread can be exchanged.
-    pub(crate) fn go_to_preferred(&mut self, task: TaskId, space: SpaceId, to: usize) {
+    pub(crate) fn migrate_to_preferred(&mut self, task: TaskId, space: SpaceId, to: usize) {
         let from_cpu = self.tasks[task as usize].cpu;
         let from = self.layout.node_of(from_cpu);
         let allowed = &self.tasks[task as usize].allowed;
-        let found = match self.idle_on(to, from_cpu, allowed) {
+        let found = match self.idle_cpu_on(to, from_cpu, allowed) {
             Some(cpu) => Some((cpu, None)),
             None => self.best_exchange(task, space, (from, to)),
         };
         let Some((cpu, other)) = found else { return };
         if let Some(other) = other {
             self.counters.numa_swaps += 1;
-            self.leave_for(other, from_cpu);
+            self.migrate_task_to(other, from_cpu);
         }
         self.counters.numa_moves += 1;
-        self.leave_for(task, cpu);
+        self.migrate_task_to(task, cpu);
     }
 
     /// Returns the CPU of a node with the most gain for a thread, and the thread to exchange.
@@ -35,17 +35,17 @@ impl World {
         space: SpaceId,
         (from, to): (usize, usize),
     ) -> Option<(usize, Option<TaskId>)> {
-        let gain = self.gain(task, space, (from, to));
-        let may_add = !self.worsens(from, to);
+        let gain = self.numa_gain_milli(task, space, (from, to));
+        let may_add = !self.worsens_imbalance(from, to);
         let from_cpu = self.tasks[task as usize].cpu;
         let (mut best, mut best_gain) = (None, 0);
-        for &cpu in &self.sched.on[to] {
+        for &cpu in &self.sched.online_cpus[to] {
             let Some(other) = self.cpus[cpu].running else { continue };
             let entry = &self.tasks[other as usize];
             if !self.tasks[task as usize].allowed.contains(cpu) {
                 continue;
             }
-            let both = entry.space.map(|of| gain + self.gain(other, of, (to, from)));
+            let both = entry.space.map(|of| gain + self.numa_gain_milli(other, of, (to, from)));
             let both = both.filter(|_| entry.allowed.contains(from_cpu) && !entry.urgent);
             let both = both.map(|both| {
                 let is_kin = entry.space == Some(space);
@@ -55,8 +55,8 @@ impl World {
             if may_add && gain > both.unwrap_or(0) && gain > best_gain {
                 (best, best_gain) = (Some((cpu, None)), gain);
             } else if let Some(both) = both
-                && both >= SMALL
-                && both > best_gain + SMALL / 2
+                && both >= SMALL_IMPROVEMENT
+                && both > best_gain + SMALL_IMPROVEMENT / 2
             {
                 (best, best_gain) = (Some((cpu, Some(other))), both);
             }
@@ -65,19 +65,19 @@ impl World {
     }
 
     /// Returns a thread's gain, per 1000 faults, from moving between two nodes.
-    fn gain(&self, task: TaskId, space: SpaceId, (from, to): (usize, usize)) -> i64 {
-        let Some(numa) = self.numa.as_ref() else { return 0 };
+    fn numa_gain_milli(&self, task: TaskId, space: SpaceId, (from, to): (usize, usize)) -> i64 {
+        let Some(numa) = self.numa_balancing.as_ref() else { return 0 };
         let Some(faults) = numa.faults(task) else { return 0 };
         match numa.group(space).filter(|_| faults.in_group) {
-            Some(group) => group.weight(to) - group.weight(from),
-            None => faults.weight(to) - faults.weight(from),
+            Some(group) => group.memory_share_milli(to) - group.memory_share_milli(from),
+            None => faults.memory_share_milli(to) - faults.memory_share_milli(from),
         }
     }
 
     /// Returns whether one task more on `to` would make the load of the nodes less even
     /// (`load_too_imbalanced`).
-    fn worsens(&self, from: usize, to: usize) -> bool {
-        let cpus = |node: usize| self.sched.on[node].len() as i64;
+    fn worsens_imbalance(&self, from: usize, to: usize) -> bool {
+        let cpus = |node: usize| self.sched.online_cpus[node].len() as i64;
         let tasks = |node: usize| self.sched.tasks(node) as i64;
         let uneven =
             |more: i64| ((tasks(to) + more) * cpus(from) - (tasks(from) - more) * cpus(to)).abs();

@@ -1,18 +1,19 @@
 //! Tests of scheduler decisions and of the cost of turns.
 
 use nodeward_scenario::{
-    Access, Home, Kind, Machine, Node, Params, Placement, Scenario, Scheduler, Workload,
+    AccessPattern, InitialHome, MachineSpec, MemoryPlacement, NodeSpec, Params, Scenario,
+    SchedulerKind, Workload, WorkloadKind,
 };
 use proptest::prelude::*;
 
-use crate::space::PageByte;
-use crate::task::{CpuSet, Op, Program, Spent, State, Task, TaskId};
+use crate::address_space::PageByte;
+use crate::task::{CpuIndexSet, CpuTimeKind, Op, Task, TaskId, TaskProgram, TaskState};
 use crate::world::World;
 
 /// Creates two nodes of `cpus` CPUs with nearly unlimited memory, and `tasks` tasks with random
 /// accesses.
-fn world(cpus: u32, threads_per_core: u32, tasks: u32, scheduler: Scheduler) -> World {
-    let node = |id: u32| Node {
+fn world(cpus: u32, threads_per_core: u32, tasks: u32, scheduler: SchedulerKind) -> World {
+    let node = |id: u32| NodeSpec {
         id: nodeward_model::NodeId(id),
         cpus: (id * cpus..(id + 1) * cpus).map(nodeward_model::CpuId).collect(),
         threads_per_core,
@@ -20,8 +21,8 @@ fn world(cpus: u32, threads_per_core: u32, tasks: u32, scheduler: Scheduler) -> 
         latency_ns: None,
         bandwidth_bytes_per_s: None,
     };
-    let access = Access { parallel_milli: 1000, compute_ps: 0, writes_milli: 0 };
-    let kind = Kind::Random { access, hot_touches_milli: 0, hot_bytes_milli: 0 };
+    let access = AccessPattern { parallel_milli: 1000, compute_ps: 0, writes_milli: 0 };
+    let kind = WorkloadKind::Random { access, hot_touches_milli: 0, hot_bytes_milli: 0 };
     let workload = Workload {
         name: "jumps".to_owned(),
         kind,
@@ -30,19 +31,19 @@ fn world(cpus: u32, threads_per_core: u32, tasks: u32, scheduler: Scheduler) -> 
         memory_bytes: 16 << 20,
         huge: false,
         folio_bytes: 0,
-        placement: Placement::FirstTouch,
+        placement: MemoryPlacement::FirstTouch,
         nodes: None,
-        home: Home::Spread,
+        home: InitialHome::Spread,
         start_ns: 0,
-        own_groups: true,
+        own_memcgs: true,
         populated: false,
         cpuset: None,
-        shifts: None,
+        duty_cycle: None,
     };
     let scenario = Scenario {
         name: "test".to_owned(),
         about: String::new(),
-        machine: Machine {
+        machine: MachineSpec {
             nodes: vec![node(0), node(1)],
             distances: vec![vec![10, 20], vec![20, 10]],
             links: Vec::new(),
@@ -63,29 +64,29 @@ fn world(cpus: u32, threads_per_core: u32, tasks: u32, scheduler: Scheduler) -> 
 }
 
 /// Program that works for a time and ends.
-struct Works(Option<u64>);
+struct KernelWork(Option<u64>);
 
-impl Program for Works {
+impl TaskProgram for KernelWork {
     fn next(&mut self, _: &mut World, _: TaskId) -> Op {
-        self.0.take().map_or(Op::Exit, |ns| Op::Busy(Spent::Kernel, ns))
+        self.0.take().map_or(Op::Exit, |ns| Op::Busy(CpuTimeKind::Kernel, ns))
     }
 }
 
 fn worker(world: &mut World, cpu: usize, ns: u64) -> TaskId {
     world.start_task(Task {
-        program: Some(Box::new(Works(Some(ns)))),
+        program: Some(Box::new(KernelWork(Some(ns)))),
         op: None,
         space: None,
         workload: None,
-        allowed: CpuSet::of([cpu]),
+        allowed: CpuIndexSet::of([cpu]),
         home: None,
         urgent: true,
-        state: State::Ready,
-        woken: false,
+        state: TaskState::Ready,
+        wakeup_pending: false,
         cpu,
         vruntime_ns: 0,
-        ran_at_ns: 0,
-        ran_ns: 0,
+        last_ran_ns: 0,
+        cpu_time_ns: 0,
     })
 }
 
@@ -94,16 +95,16 @@ fn worker(world: &mut World, cpu: usize, ns: u64) -> TaskId {
 fn check(world: &World) {
     for (node, load) in world.sched.nodes.iter().enumerate() {
         let cpus = &world.layout.cpus_of_node[node];
-        let waiting: usize = cpus.iter().map(|&cpu| world.cpus[cpu].line.len()).sum();
+        let waiting: usize = cpus.iter().map(|&cpu| world.cpus[cpu].run_queue.len()).sum();
         let running = cpus.iter().filter(|&&cpu| world.cpus[cpu].running.is_some()).count();
-        assert_eq!((load.waiting, load.running), (waiting as u64, running as u64));
+        assert_eq!((load.queued, load.running), (waiting as u64, running as u64));
         for (at, &cpu) in cpus.iter().enumerate() {
             let siblings = &world.layout.cpus[cpu].siblings;
             let core = world.is_idle(cpu) && siblings.iter().all(|&other| world.is_idle(other));
             assert_eq!(load.idle.contains(at), world.is_idle(cpu));
             assert_eq!(load.idle_cores.contains(at), core);
-            assert_eq!(load.lines.contains(at), world.cpus[cpu].line.len() > 0);
-            for (_, _, task) in world.cpus[cpu].line.places() {
+            assert_eq!(load.queued_cpus.contains(at), world.cpus[cpu].run_queue.len() > 0);
+            for (_, _, task) in world.cpus[cpu].run_queue.entries() {
                 let allowed = &world.tasks[task as usize].allowed;
                 let idle = allowed.iter().find(|&other| world.is_idle(other));
                 let runs = world.cpus[cpu].running;
@@ -113,9 +114,9 @@ fn check(world: &World) {
         }
         for home in 0..world.machine.nodes.len() {
             let is_home = |task: TaskId| world.tasks[task as usize].home == Some(home);
-            let lines = cpus.iter().flat_map(|&cpu| world.cpus[cpu].line.places());
+            let lines = cpus.iter().flat_map(|&cpu| world.cpus[cpu].run_queue.entries());
             let strays = lines.filter(|place| is_home(place.2)).count() as u64;
-            assert_eq!(load.waiting_by_home[home], strays);
+            assert_eq!(load.queued_by_home[home], strays);
         }
     }
 }
@@ -128,7 +129,7 @@ proptest! {
     fn what_is_kept_by_node_is_true(
         cpus in 1_u32..6, threads in 1_u32..3, tasks in 1_u32..14, home: bool, picks: u64,
     ) {
-        let scheduler = if home { Scheduler::Home } else { Scheduler::Blind };
+        let scheduler = if home { SchedulerKind::HomeAware } else { SchedulerKind::NumaUnaware };
         let mut world = world(cpus, threads, tasks, scheduler);
         for step in 1..60_u64 {
             world.run_until(step * 3_700_000);
@@ -137,9 +138,9 @@ proptest! {
             let all = world.cpus.len();
             match pick % 4 {
                 0 => drop(worker(&mut world, pick % all, 50_000)),
-                1 => world.set_allowed(pick as u32 % tasks, CpuSet::of([pick % all])),
+                1 => world.set_cpus_allowed(pick as u32 % tasks, CpuIndexSet::of([pick % all])),
                 2 => world.set_home(pick as u32 % tasks, Some(pick % 2)),
-                _ => world.set_allowed(pick as u32 % tasks, CpuSet::of(0..all)),
+                _ => world.set_cpus_allowed(pick as u32 % tasks, CpuIndexSet::of(0..all)),
             }
         }
     }
@@ -148,39 +149,39 @@ proptest! {
 /// Goal: an urgent task gets a CPU at once, in the middle of another task's turn.
 #[test]
 fn urgent_tasks_come_first() {
-    let mut world = world(1, 1, 2, Scheduler::Blind);
+    let mut world = world(1, 1, 2, SchedulerKind::NumaUnaware);
     world.run_until(100_500_000);
     let task = worker(&mut world, 0, 10_000);
     // A switch of 1.5 us, then 10 us.
     world.run_until(100_500_000 + 11_500);
-    assert_eq!(world.tasks[task as usize].state, State::Ended);
+    assert_eq!(world.tasks[task as usize].state, TaskState::Ended);
 }
 
 /// Goal: a task runs on its allowed CPUs only.
 #[test]
 fn allowed_cpus_are_kept() {
-    let mut world = world(2, 1, 3, Scheduler::Blind);
-    world.set_allowed(0, CpuSet::of([3]));
+    let mut world = world(2, 1, 3, SchedulerKind::NumaUnaware);
+    world.set_cpus_allowed(0, CpuIndexSet::of([3]));
     for step in 1..100 {
         world.run_until(step * 2_000_000);
         assert_eq!(world.tasks[0].cpu, 3);
     }
-    assert!(world.tasks[0].ran_ns > 90_000_000);
+    assert!(world.tasks[0].cpu_time_ns > 90_000_000);
 }
 
 /// Goal: a flush costs the translations that the next turn needs.
 #[test]
 fn forgotten_translations_are_loaded_again() {
     let kernel_ns = |flushes: bool| {
-        let mut world = world(1, 1, 1, Scheduler::Blind);
+        let mut world = world(1, 1, 1, SchedulerKind::NumaUnaware);
         for step in 1..=10 {
             world.run_until(step * 5_000_000);
             if flushes {
-                world.forget_translations(world.tasks[0].cpu, 0);
+                world.mark_tlb_flushed(world.tasks[0].cpu, 0);
             }
         }
         world.run_until(60_000_000);
-        world.counters.spent_ns[Spent::Kernel as usize]
+        world.counters.spent_ns[CpuTimeKind::Kernel as usize]
     };
     // 16 MiB have 4096 pages, more than the 1536 entries: 1536 * 25 ns, ten times.
     assert_eq!(kernel_ns(true) - kernel_ns(false), 10 * 1536 * 25);
@@ -190,33 +191,33 @@ fn forgotten_translations_are_loaded_again() {
 /// lines.
 #[test]
 fn pages_in_flight_are_waited_for() {
-    let mut world = world(1, 1, 1, Scheduler::Blind);
+    let mut world = world(1, 1, 1, SchedulerKind::NumaUnaware);
     world.run_until(10_000_000);
     let byte = world.spaces[0].regions[0].page(0);
     world.spaces[0].regions[0].set(0..2048, byte.in_flight());
     world.run_until(20_000_000);
-    assert_eq!(world.spaces[0].waiting, [0]);
-    assert_eq!(world.tasks[0].state, State::Waiting);
-    let ran = world.tasks[0].ran_ns;
+    assert_eq!(world.spaces[0].migration_waiters, [0]);
+    assert_eq!(world.tasks[0].state, TaskState::Waiting);
+    let ran = world.tasks[0].cpu_time_ns;
     world.run_until(30_000_000);
-    assert_eq!(world.tasks[0].ran_ns, ran);
-    world.spaces[0].regions[0].set(0..2048, byte.landed());
-    world.spaces[0].waiting.clear();
-    assert!(matches!(world.tasks[0].op, Some(Op::Lines(_))));
+    assert_eq!(world.tasks[0].cpu_time_ns, ran);
+    world.spaces[0].regions[0].set(0..2048, byte.not_in_flight());
+    world.spaces[0].migration_waiters.clear();
+    assert!(matches!(world.tasks[0].op, Some(Op::Access(_))));
     world.wake(0);
     world.run_until(40_000_000);
     // 10 ms without the wake-up of 2 us and the turn that is not over.
-    assert!(world.tasks[0].ran_ns > ran + 5_000_000);
+    assert!(world.tasks[0].cpu_time_ns > ran + 5_000_000);
     assert_eq!(byte, PageByte::on(0));
 }
 
 /// A scenario of endless short lives of 50 us of CPU time, in some places, on one CPU.
 fn short_lives(places: u32, memory_bytes: u64) -> Scenario {
-    let mut scenario = world(1, 1, 1, Scheduler::Blind).scenario().clone();
-    let access = Access { parallel_milli: 1000, compute_ps: 0, writes_milli: 0 };
+    let mut scenario = world(1, 1, 1, SchedulerKind::NumaUnaware).scenario().clone();
+    let access = AccessPattern { parallel_milli: 1000, compute_ps: 0, writes_milli: 0 };
     let compute_ns = 50_000;
     scenario.workloads[0] = Workload {
-        kind: Kind::Compile { compute_ns, access, lives: 0, varies_milli: 0 },
+        kind: WorkloadKind::Compile { compute_ns, access, lives: 0, varies_milli: 0 },
         processes: places,
         memory_bytes,
         nodes: Some([nodeward_model::NodeId(0)].into_iter().collect()),
@@ -231,10 +232,10 @@ fn short_lives(places: u32, memory_bytes: u64) -> Scenario {
 #[test]
 fn short_lives_starve_nobody() {
     let mut scenario = short_lives(4, 64 << 10);
-    let access = Access { parallel_milli: 1000, compute_ps: 0, writes_milli: 0 };
+    let access = AccessPattern { parallel_milli: 1000, compute_ps: 0, writes_milli: 0 };
     let long = Workload {
         name: "long".to_owned(),
-        kind: Kind::Random { access, hot_touches_milli: 0, hot_bytes_milli: 0 },
+        kind: WorkloadKind::Random { access, hot_touches_milli: 0, hot_bytes_milli: 0 },
         processes: 1,
         ..scenario.workloads[0].clone()
     };
@@ -242,7 +243,7 @@ fn short_lives_starve_nobody() {
     let mut world = World::new(&scenario, 5);
     world.run_until(500_000_000);
     let of_long = |task: &&Task| task.workload == Some(1);
-    let ran_ns: u64 = world.tasks.iter().filter(of_long).map(|task| task.ran_ns).sum();
+    let ran_ns: u64 = world.tasks.iter().filter(of_long).map(|task| task.cpu_time_ns).sum();
     assert!(ran_ns > 50_000_000, "{ran_ns} ns of 500 ms"); // 500 ms / 5 / 2
 }
 
@@ -257,6 +258,6 @@ fn short_lives_come_to_their_ends() {
     let mut world = World::new(&scenario, 5);
     world.run_until(100_000_000);
     let lives = world.tasks.len();
-    let there = world.tasks.iter().filter(|task| task.state != State::Ended).count();
+    let there = world.tasks.iter().filter(|task| task.state != TaskState::Ended).count();
     assert!(lives > 100 && there <= 2 * 3, "{there} of {lives} are there");
 }

@@ -1,25 +1,25 @@
 //! The choice of a CPU for a task that wakes up, and preemption of the task that runs there.
 
-use crate::task::{CpuSet, TaskId};
+use crate::task::{CpuIndexSet, TaskId};
 use crate::world::World;
 
 /// A waking task preempts a task that is ahead of it by this part (1/3) of a slice.
-const LAG_PART: u64 = 3;
+const PREEMPT_SLICE_PART: u64 = 3;
 
 impl World {
     /// Puts a runnable task into the run queue of the CPU that suits it.
-    pub(crate) fn ready(&mut self, task: TaskId) {
-        let cpu = self.choose_cpu(task);
-        self.note_move(task, cpu);
-        self.sched.note(task).woken_at_ns = Some(self.now_ns);
+    pub(crate) fn make_runnable(&mut self, task: TaskId) {
+        let cpu = self.select_cpu(task);
+        self.set_task_cpu(task, cpu);
+        self.sched.task_stats_mut(task).woken_at_ns = Some(self.now_ns);
         let was_idle = self.is_idle(cpu);
-        self.put_in_line(task, cpu);
+        self.enqueue(task, cpu);
         if was_idle {
             let wake_ns = self.wake_ns(cpu);
-            self.interrupt(cpu, wake_ns);
+            self.kick_cpu(cpu, wake_ns);
         } else if self.should_preempt(cpu, task) {
-            self.steal_time(cpu, self.machine.params.preempt_ns);
-            self.reschedule(cpu);
+            self.charge_interrupt(cpu, self.machine.params.preempt_ns);
+            self.resched_cpu(cpu);
         }
     }
 
@@ -36,56 +36,62 @@ impl World {
     }
 
     /// Removes a task from its run queue, and puts it where it may run.
-    pub(crate) fn put_elsewhere(&mut self, task: TaskId) {
+    pub(crate) fn requeue(&mut self, task: TaskId) {
         let entry = &self.tasks[task as usize];
         let (cpu, place) = (entry.cpu, (!entry.urgent, entry.vruntime_ns, task));
-        self.take_from_line(&place, cpu);
-        self.ready(task);
+        self.dequeue(&place, cpu);
+        self.make_runnable(task);
     }
 
     /// Moves tasks that wait behind the new running task to idle CPUs, unless they yielded to an
     /// urgent one.
-    pub(crate) fn share_line(&mut self, cpu: usize) {
-        if self.sched.idle == 0 || self.cpus[cpu].line.len() == 0 {
+    pub(crate) fn push_queued_tasks(&mut self, cpu: usize) {
+        if self.sched.idle == 0 || self.cpus[cpu].run_queue.len() == 0 {
             return;
         }
         let running = self.cpus[cpu].running;
         if running.is_some_and(|task| self.tasks[task as usize].urgent) {
             return;
         }
-        for place in self.cpus[cpu].line.places().collect::<Vec<_>>() {
+        for place in self.cpus[cpu].run_queue.entries().collect::<Vec<_>>() {
             let allowed = &self.tasks[place.2 as usize].allowed;
             if running.is_some() && allowed.iter().any(|other| self.is_idle(other)) {
-                self.take_from_line(&place, cpu);
-                self.ready(place.2);
+                self.dequeue(&place, cpu);
+                self.make_runnable(place.2);
             }
         }
     }
 
     /// Returns an idle core near the last CPU, else an idle thread near it, else one on another
     /// node, nearest first, else the last CPU.
-    fn choose_cpu(&self, task: TaskId) -> usize {
+    fn select_cpu(&self, task: TaskId) -> usize {
         let entry = &self.tasks[task as usize];
         let last = entry.cpu;
         let node = self.layout.node_of(last);
-        let by_home = entry.home.filter(|_| self.sched.by_home);
-        let home = by_home.and_then(|home| self.idle_on(home, last, &entry.allowed));
+        let by_home = entry.home.filter(|_| self.sched.prefers_home);
+        let home = by_home.and_then(|home| self.idle_cpu_on(home, last, &entry.allowed));
         let idle = || {
-            let near = self.sched.near[node].iter();
-            near.copied().find_map(|node| self.idle_on(node, last, &entry.allowed))
+            let near = self.sched.nodes_by_distance[node].iter();
+            near.copied().find_map(|node| self.idle_cpu_on(node, last, &entry.allowed))
         };
-        let at_home = || by_home.and_then(|home| self.short_line_at(home, last, &entry.allowed));
+        let at_home = || by_home.and_then(|home| self.short_queue_at(home, last, &entry.allowed));
         let same = || entry.allowed.contains(last).then_some(last);
         let anywhere = || entry.allowed.iter().find(|&cpu| cpu < self.cpus.len());
         home.or_else(idle).or_else(at_home).or_else(same).or_else(anywhere).unwrap_or(last)
     }
 
     /// Returns an idle CPU of a node, preferably of an idle core; the last CPU if it qualifies.
-    pub(super) fn idle_on(&self, node: usize, last: usize, allowed: &CpuSet) -> Option<usize> {
+    pub(super) fn idle_cpu_on(
+        &self,
+        node: usize,
+        last: usize,
+        allowed: &CpuIndexSet,
+    ) -> Option<usize> {
         let (load, cpus) = (&self.sched.nodes[node], &self.layout.cpus_of_node[node]);
-        let of = |set: &CpuSet| {
+        let of = |set: &CpuIndexSet| {
             let was_here = self.layout.node_of(last) == node;
-            let same = was_here && set.contains(self.sched.place[last]) && allowed.contains(last);
+            let same =
+                was_here && set.contains(self.sched.index_in_node[last]) && allowed.contains(last);
             let fits = |cpu: &usize| allowed.contains(*cpu);
             let other = || set.iter().map(|at| cpus[at]).find(fits);
             if same { Some(last) } else { other() }
@@ -94,18 +100,19 @@ impl World {
     }
 
     /// Returns the CPU with the shortest run queue of the home node, if the last CPU is not there.
-    fn short_line_at(&self, home: usize, last: usize, allowed: &CpuSet) -> Option<usize> {
+    fn short_queue_at(&self, home: usize, last: usize, allowed: &CpuIndexSet) -> Option<usize> {
         if self.layout.node_of(last) == home {
             return None;
         }
-        let cpus = self.sched.on[home].iter().copied();
-        let best = cpus.filter(|&cpu| allowed.contains(cpu)).min_by_key(|&cpu| self.load(cpu))?;
-        (self.load(best) <= self.load(last)).then_some(best)
+        let cpus = self.sched.online_cpus[home].iter().copied();
+        let best =
+            cpus.filter(|&cpu| allowed.contains(cpu)).min_by_key(|&cpu| self.queue_length(cpu))?;
+        (self.queue_length(best) <= self.queue_length(last)).then_some(best)
     }
 
     /// Returns the number of tasks that run or wait on a CPU.
-    pub(super) fn load(&self, cpu: usize) -> usize {
-        self.cpus[cpu].line.len() + usize::from(self.cpus[cpu].running.is_some())
+    pub(super) fn queue_length(&self, cpu: usize) -> usize {
+        self.cpus[cpu].run_queue.len() + usize::from(self.cpus[cpu].running.is_some())
     }
 
     fn should_preempt(&self, cpu: usize, task: TaskId) -> bool {
@@ -114,7 +121,7 @@ impl World {
         if new.urgent || old.urgent {
             return new.urgent && !old.urgent;
         }
-        let had = old.vruntime_ns + self.ran_in_turn(cpu);
-        new.vruntime_ns + self.machine.params.slice_ns / LAG_PART < had
+        let had = old.vruntime_ns + self.turn_time_ns(cpu);
+        new.vruntime_ns + self.machine.params.slice_ns / PREEMPT_SLICE_PART < had
     }
 }

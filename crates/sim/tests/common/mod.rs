@@ -4,12 +4,13 @@
 
 use nodeward_model::{CpuId, NodeId};
 use nodeward_scenario::{
-    Access, Home, Kind, Machine, Node, Params, Placement, Scenario, Scheduler, Workload,
+    AccessPattern, InitialHome, MachineSpec, MemoryPlacement, NodeSpec, Params, Scenario,
+    SchedulerKind, Workload, WorkloadKind,
 };
 
 /// Creates a number of nodes with `cpus` CPUs and `gib` GiB each, at distance 20.
-pub fn machine(nodes: u32, cpus: u32, gib: u64) -> Machine {
-    let node = |id: u32| Node {
+pub fn machine(nodes: u32, cpus: u32, gib: u64) -> MachineSpec {
+    let node = |id: u32| NodeSpec {
         id: NodeId(id),
         cpus: (id * cpus..(id + 1) * cpus).map(CpuId).collect(),
         threads_per_core: 1,
@@ -19,7 +20,7 @@ pub fn machine(nodes: u32, cpus: u32, gib: u64) -> Machine {
     };
     let distance = |from, to| if from == to { 10 } else { 20 };
     let row = |from| (0..nodes).map(|to| distance(from, to)).collect();
-    Machine {
+    MachineSpec {
         nodes: (0..nodes).map(node).collect(),
         distances: (0..nodes).map(row).collect(),
         links: Vec::new(),
@@ -29,34 +30,34 @@ pub fn machine(nodes: u32, cpus: u32, gib: u64) -> Machine {
 
 /// Single-threaded processes that stream through their memory.
 pub fn triad(processes: u32, mib: u64) -> Workload {
-    let access = Access { parallel_milli: 10_000, compute_ps: 1000, writes_milli: 333 };
+    let access = AccessPattern { parallel_milli: 10_000, compute_ps: 1000, writes_milli: 333 };
     Workload {
         name: "triad".to_owned(),
-        kind: Kind::Triad { access },
+        kind: WorkloadKind::Triad { access },
         processes,
         threads: 1,
         memory_bytes: mib << 20,
         huge: false,
         folio_bytes: 0,
-        placement: Placement::FirstTouch,
+        placement: MemoryPlacement::FirstTouch,
         nodes: None,
-        home: Home::None,
+        home: InitialHome::None,
         start_ns: 0,
-        own_groups: true,
+        own_memcgs: true,
         populated: false,
         cpuset: None,
-        shifts: None,
+        duty_cycle: None,
     }
 }
 
 /// A scenario of one workload, for a second.
-pub fn scenario(machine: Machine, workload: Workload) -> Scenario {
+pub fn scenario(machine: MachineSpec, workload: Workload) -> Scenario {
     Scenario {
         name: "test".to_owned(),
         about: String::new(),
         machine,
         workloads: vec![workload],
-        scheduler: Scheduler::Blind,
+        scheduler: SchedulerKind::NumaUnaware,
         numa_balancing: false,
         actions: Vec::new(),
         faults: None,
@@ -68,10 +69,10 @@ pub fn scenario(machine: Machine, workload: Workload) -> Scenario {
 
 /// The same workload with its memory on these nodes.
 pub fn bound(workload: Workload, nodes: &str) -> Workload {
-    Workload { placement: Placement::Bind(nodes.parse().unwrap()), ..workload }
+    Workload { placement: MemoryPlacement::Bind(nodes.parse().unwrap()), ..workload }
 }
 
 /// Single-threaded processes of a given kind.
-pub fn workload(kind: Kind, processes: u32, mib: u64) -> Workload {
+pub fn workload(kind: WorkloadKind, processes: u32, mib: u64) -> Workload {
     Workload { name: "work".to_owned(), kind, ..triad(processes, mib) }
 }

@@ -7,12 +7,12 @@ use nodeward_engine::ProcessReport;
 use nodeward_model::NodeId;
 use nodeward_sim::PageView;
 
-use super::{Checker, Verdict, ensure};
+use super::{Checker, CheckerResult, ensure};
 
 /// The pages of a process before and after a move in which nothing else faulted in, freed or moved
 /// any.
 #[derive(Clone, Debug)]
-pub struct Pages {
+pub struct PagesAroundMove {
     /// By address, before.
     pub before: Vec<PageView>,
     /// By address, after.
@@ -23,23 +23,23 @@ pub struct Pages {
 
 /// The result of a move, as the pages show it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Seen {
+struct PageOutcomes {
     moved: u64,
     already_there: u64,
     stayed: u64,
 }
 
-impl Pages {
+impl PagesAroundMove {
     /// Compares the pages before and after.
     ///
     /// # Errors
     /// The first page that is gone, is new, is out of sight, or is where no move sent it.
-    fn seen(&self) -> Result<Seen, (Checker, String)> {
+    fn count_outcomes(&self) -> Result<PageOutcomes, (Checker, String)> {
         let (before, after) = (self.before.len(), self.after.len());
         let other =
             || format!("of {before} pages {after} are left, and nobody freed or brought any");
         ensure(before == after, Checker::Account, other)?;
-        let mut seen = Seen::default();
+        let mut seen = PageOutcomes::default();
         for (was, is) in self.before.iter().zip(&self.after) {
             let same = was.address == is.address && !is.is_in_flight;
             let strange = || format!("{was:x?} became {is:x?}");
@@ -61,10 +61,10 @@ impl Pages {
 ///
 /// # Errors
 /// The reported and the observed counts.
-pub fn of_process(pages: &Pages, report: &ProcessReport) -> Verdict {
-    let seen = pages.seen()?;
+pub fn check_process_account(pages: &PagesAroundMove, report: &ProcessReport) -> CheckerResult {
+    let seen = pages.count_outcomes()?;
     let account = &report.account;
-    let told = Seen {
+    let told = PageOutcomes {
         moved: account.moved,
         already_there: account.already_there,
         stayed: account.skipped_total(),
@@ -73,7 +73,7 @@ pub fn of_process(pages: &Pages, report: &ProcessReport) -> Verdict {
     let differs =
         || format!("of process {pid} {told:?} is told ({account:?}), and {seen:?} is seen");
     ensure(told == seen, Checker::Account, differs)?;
-    let counted = by_node(&pages.after);
+    let counted = pages_by_node(&pages.after);
     let after = || format!("process {pid} is on {counted:?}, and {:?} was seen", report.after);
     ensure(counted == report.after, Checker::Account, after)?;
     let residue = report.residue;
@@ -86,13 +86,13 @@ pub fn of_process(pages: &Pages, report: &ProcessReport) -> Verdict {
 ///
 /// # Errors
 /// Both numbers.
-pub fn of_machine(migrated: u64, told: u64) -> Verdict {
+pub fn check_machine_account(migrated: u64, told: u64) -> CheckerResult {
     let what = || format!("{migrated} pages went to another node, and {told} are told as moved");
     ensure(migrated == told, Checker::Account, what)
 }
 
 /// Counts pages by node.
-pub fn by_node(pages: &[PageView]) -> BTreeMap<NodeId, u64> {
+pub fn pages_by_node(pages: &[PageView]) -> BTreeMap<NodeId, u64> {
     let mut counts = BTreeMap::new();
     pages.iter().for_each(|page| *counts.entry(page.node).or_default() += 1);
     counts
@@ -101,7 +101,7 @@ pub fn by_node(pages: &[PageView]) -> BTreeMap<NodeId, u64> {
 #[cfg(test)]
 mod tests {
     use nodeward_engine::Residue;
-    use nodeward_machine::Life;
+    use nodeward_machine::Liveness;
     use nodeward_model::{Account, Pid, SkipReason};
 
     use super::*;
@@ -117,18 +117,21 @@ mod tests {
     }
 
     /// Returns a move of four pages: one was there, two moved, one is pinned.
-    fn moved() -> (Pages, ProcessReport) {
-        let pages =
-            Pages { before: pages(&[1, 0, 0, 0]), after: pages(&[1, 1, 1, 0]), to: NodeId(1) };
+    fn moved() -> (PagesAroundMove, ProcessReport) {
+        let pages = PagesAroundMove {
+            before: pages(&[1, 0, 0, 0]),
+            after: pages(&[1, 1, 1, 0]),
+            to: NodeId(1),
+        };
         let skipped = [(SkipReason::Pinned, 1)].into();
         let report = ProcessReport {
             pid: Pid::new(7).unwrap(),
             account: Account { moved: 2, already_there: 1, skipped },
-            before: by_node(&pages.before),
+            before: pages_by_node(&pages.before),
             before_in_flight: 0,
-            after: by_node(&pages.after),
+            after: pages_by_node(&pages.after),
             residue: Residue { expected: 1, seen: 1 },
-            life: Life::Running,
+            life: Liveness::Running,
         };
         (pages, report)
     }
@@ -137,8 +140,8 @@ mod tests {
     #[test]
     fn a_true_account_passes() {
         let (pages, report) = moved();
-        assert_eq!(of_process(&pages, &report), Ok(()));
-        assert_eq!(of_machine(2, report.account.moved), Ok(()));
+        assert_eq!(check_process_account(&pages, &report), Ok(()));
+        assert_eq!(check_machine_account(2, report.account.moved), Ok(()));
     }
 
     /// Goal: each number of an account that is off by one is detected.
@@ -154,9 +157,9 @@ mod tests {
         for (number, lie) in lies.iter().enumerate() {
             let (pages, mut report) = moved();
             lie(&mut report);
-            assert!(of_process(&pages, &report).is_err(), "lie {number}");
+            assert!(check_process_account(&pages, &report).is_err(), "lie {number}");
         }
-        assert!(of_machine(3, 2).is_err());
+        assert!(check_machine_account(3, 2).is_err());
     }
 
     /// Goal: a page that is lost, out of sight, or on an unexpected node is detected, whatever the
@@ -171,7 +174,7 @@ mod tests {
         for (number, harm) in harms.iter().enumerate() {
             let (mut pages, report) = moved();
             harm(&mut pages.after);
-            assert!(of_process(&pages, &report).is_err(), "harm {number}");
+            assert!(check_process_account(&pages, &report).is_err(), "harm {number}");
         }
     }
 }

@@ -2,35 +2,36 @@
 
 use nodeward_sim::ListView;
 
-use super::{Checker, Verdict, ensure};
+use super::{Checker, CheckerResult, ensure};
 
 /// A call that moved pages, as seen from outside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Call {
+pub struct ObservedCall {
     /// Start, in nanoseconds.
     pub began_ns: u64,
     /// Duration, in nanoseconds.
     pub took_ns: u64,
     /// Minimum number of base pages of the folios that it was to move.
-    pub pages: u64,
+    pub pages_min: u64,
     /// Maximum number of the same: folios may have other sizes by then than was reported.
-    pub pages_most: u64,
+    pub pages_max: u64,
     /// Base pages of its longest run of base pages that are held together.
-    pub run_pages: u64,
+    pub longest_run_pages: u64,
 }
 
 /// Minimum length of runs in pages, whatever the budget, because shorter ones cost more than they
 /// save. As documented in the engine.
-const RUN_PAGES_LEAST: u64 = 4;
+const RUN_PAGES_MIN: u64 = 4;
 
 /// Checks that between any two calls there is at least the time that the rate allots to the first
 /// and those in between.
 ///
 /// # Errors
 /// The two calls that are too close.
-pub fn rate(calls: &[Call], rate_bytes_per_s: u64, page_bytes: u64) -> Verdict {
-    let cost_ns = |call: &Call| {
-        u128::from(call.pages * page_bytes) * 1_000_000_000 / u128::from(rate_bytes_per_s.max(1))
+pub fn check_rate(calls: &[ObservedCall], rate_bytes_per_s: u64, page_bytes: u64) -> CheckerResult {
+    let cost_ns = |call: &ObservedCall| {
+        u128::from(call.pages_min * page_bytes) * 1_000_000_000
+            / u128::from(rate_bytes_per_s.max(1))
     };
     // The earliest time at which the next call may begin, by all calls before it.
     let mut free_at_ns = 0;
@@ -53,11 +54,11 @@ pub fn rate(calls: &[Call], rate_bytes_per_s: u64, page_bytes: u64) -> Verdict {
 ///
 /// # Errors
 /// The call with such a run.
-pub fn holds(calls: &[Call], stall_ns: u64) -> Verdict {
-    let of_base = calls.iter().filter(|call| call.run_pages > 0);
+pub fn check_stalls(calls: &[ObservedCall], stall_ns: u64) -> CheckerResult {
+    let of_base = calls.iter().filter(|call| call.longest_run_pages > 0);
     for pair in of_base.collect::<Vec<_>>().windows(2) {
-        let page_ns = pair[0].took_ns / pair[0].pages_most.max(1);
-        let run = pair[1].run_pages;
+        let page_ns = pair[0].took_ns / pair[0].pages_max.max(1);
+        let run = pair[1].longest_run_pages;
         let hold_ns = run * page_ns;
         let long = || {
             let at_ns = pair[1].began_ns;
@@ -66,7 +67,7 @@ pub fn holds(calls: &[Call], stall_ns: u64) -> Verdict {
                  {stall_ns} ns"
             )
         };
-        let is_least = run <= RUN_PAGES_LEAST;
+        let is_least = run <= RUN_PAGES_MIN;
         ensure(is_least || hold_ns <= stall_ns, Checker::Budgets, long)?;
     }
     Ok(())
@@ -76,7 +77,7 @@ pub fn holds(calls: &[Call], stall_ns: u64) -> Verdict {
 ///
 /// # Errors
 /// The first list that violates them.
-pub fn lists(lists: &[ListView]) -> Verdict {
+pub fn check_list_bounds(lists: &[ListView]) -> CheckerResult {
     lists.iter().try_for_each(|list| {
         let ListView { cpu, node, high, bounds: (least, most), .. } = list;
         let what = || {
@@ -94,15 +95,21 @@ mod tests {
 
     use super::*;
 
-    fn call(began_ns: u64, took_ns: u64, pages: u64, run_pages: u64) -> Call {
-        Call { began_ns, took_ns, pages, pages_most: pages, run_pages }
+    fn call(began_ns: u64, took_ns: u64, pages: u64, run_pages: u64) -> ObservedCall {
+        ObservedCall {
+            began_ns,
+            took_ns,
+            pages_min: pages,
+            pages_max: pages,
+            longest_run_pages: run_pages,
+        }
     }
 
     /// Goal: 10 pages of 4096 bytes at 4096 bytes a microsecond take 10 us, then the next call may
     /// begin, on whatever thread; unused time does not accumulate.
     #[test]
     fn calls_that_are_too_close_are_found() {
-        let rate = |calls: &[Call]| rate(calls, 4_096_000_000, 4096);
+        let rate = |calls: &[ObservedCall]| check_rate(calls, 4_096_000_000, 4096);
         let first = call(5_000, 1, 10, 10);
         assert_eq!(rate(&[first.clone(), call(15_000, 1, 10, 10)]), Ok(()));
         assert!(rate(&[first.clone(), call(14_999, 1, 10, 10)]).is_err());
@@ -114,10 +121,10 @@ mod tests {
     /// is the minimum.
     #[test]
     fn runs_that_are_too_long_are_found() {
-        let next = |run| holds(&[call(0, 20_000, 10, 10), call(0, 1, run, run)], 100_000);
+        let next = |run| check_stalls(&[call(0, 20_000, 10, 10), call(0, 1, run, run)], 100_000);
         assert_eq!(next(50), Ok(()));
         assert!(next(51).is_err());
-        let least = |run| holds(&[call(0, 900_000, 10, 10), call(0, 1, run, run)], 100_000);
+        let least = |run| check_stalls(&[call(0, 900_000, 10, 10), call(0, 1, run, run)], 100_000);
         assert_eq!(least(4), Ok(()));
         assert!(least(5).is_err());
     }
@@ -129,7 +136,7 @@ mod tests {
             let (cpu, node) = (CpuId(0), NodeId(1));
             [ListView { cpu, node, pages: 0, high, bounds: (10, 20) }]
         };
-        assert_eq!([10, 20].map(|high| lists(&list(high))), [Ok(()), Ok(())]);
-        assert!([9, 21].iter().all(|&high| lists(&list(high)).is_err()));
+        assert_eq!([10, 20].map(|high| check_list_bounds(&list(high))), [Ok(()), Ok(())]);
+        assert!([9, 21].iter().all(|&high| check_list_bounds(&list(high)).is_err()));
     }
 }

@@ -1,25 +1,30 @@
 //! Checks that time advances, and that no CPU works longer than time allows.
 
-use super::{Checker, Verdict, ensure};
+use super::{Checker, CheckerResult, ensure};
 
 /// Maximum number of events per CPU and thread before virtual time advances.
 const EVENTS_AT_ONCE: u64 = 64;
 
 /// State of the observed clock.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub struct ClockCheck {
     /// Maximum number of events at one time.
-    crowd: u64,
+    events_at_once_max: u64,
     cpus: u64,
     now_ns: u64,
     /// Number of events when time last advanced.
     events: u64,
 }
 
-impl Clock {
+impl ClockCheck {
     /// Creates the clock of a machine with `cpus` CPUs and `tasks` threads.
     pub fn new(cpus: u64, tasks: u64) -> Self {
-        Self { crowd: EVENTS_AT_ONCE * (cpus + tasks + 100), cpus, now_ns: 0, events: 0 }
+        Self {
+            events_at_once_max: EVENTS_AT_ONCE * (cpus + tasks + 100),
+            cpus,
+            now_ns: 0,
+            events: 0,
+        }
     }
 
     /// Returns the time of the last check, in virtual nanoseconds.
@@ -31,7 +36,7 @@ impl Clock {
     ///
     /// # Errors
     /// If time went back, stands still, or is too short for the work.
-    pub fn look(&mut self, now_ns: u64, events: u64, busy_ns: u64) -> Verdict {
+    pub fn check(&mut self, now_ns: u64, events: u64, busy_ns: u64) -> CheckerResult {
         let last_ns = self.now_ns;
         let back = || format!("time runs backwards, from {last_ns} ns to {now_ns} ns");
         ensure(now_ns >= last_ns, Checker::Time, back)?;
@@ -40,7 +45,7 @@ impl Clock {
         }
         let since = events.saturating_sub(self.events);
         let still = || format!("{since} events, and still it is {now_ns} ns");
-        ensure(since <= self.crowd, Checker::Time, still)?;
+        ensure(since <= self.events_at_once_max, Checker::Time, still)?;
         let there = u128::from(self.cpus) * u128::from(now_ns);
         let much = || format!("CPUs worked for {busy_ns} ns of {there} ns");
         ensure(u128::from(busy_ns) <= there, Checker::Time, much)
@@ -56,14 +61,14 @@ mod tests {
     #[test]
     fn clocks_that_do_not_go_on_are_found() {
         let begun = || {
-            let mut clock = Clock::new(2, 1);
-            assert_eq!(clock.look(1_000, 10, 2_000), Ok(())); // 2 CPUs for 1000 ns
+            let mut clock = ClockCheck::new(2, 1);
+            assert_eq!(clock.check(1_000, 10, 2_000), Ok(())); // 2 CPUs for 1000 ns
             clock
         };
         let crowd = 64 * (2 + 1 + 100); // events of one time
-        assert_eq!(begun().look(1_000, 10 + crowd, 0), Ok(()));
-        assert!(begun().look(1_000, 11 + crowd, 0).unwrap_err().1.contains("still"));
-        assert!(begun().look(999, 11, 0).unwrap_err().1.contains("backwards"));
-        assert!(begun().look(2_000, 11, 4_001).unwrap_err().1.contains("4001 ns of 4000 ns"));
+        assert_eq!(begun().check(1_000, 10 + crowd, 0), Ok(()));
+        assert!(begun().check(1_000, 11 + crowd, 0).unwrap_err().1.contains("still"));
+        assert!(begun().check(999, 11, 0).unwrap_err().1.contains("backwards"));
+        assert!(begun().check(2_000, 11, 4_001).unwrap_err().1.contains("4001 ns of 4000 ns"));
     }
 }

@@ -62,19 +62,23 @@ impl Checker {
 
 /// A violation that a checker found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct CheckFinding {
     /// The checker.
     pub checker: Checker,
     /// The time, in virtual nanoseconds.
     pub at_ns: u64,
     /// What it observed, and what it should have observed.
-    pub what: String,
+    pub problem: String,
 }
 
 /// The result of a check: no violation, or the checker and what it observed.
-pub type Verdict = Result<(), (Checker, String)>;
+pub type CheckerResult = Result<(), (Checker, String)>;
 
 /// Reports a violation unless a condition holds.
-pub(crate) fn ensure(holds: bool, checker: Checker, what: impl FnOnce() -> String) -> Verdict {
+pub(crate) fn ensure(
+    holds: bool,
+    checker: Checker,
+    what: impl FnOnce() -> String,
+) -> CheckerResult {
     if holds { Ok(()) } else { Err((checker, what())) }
 }

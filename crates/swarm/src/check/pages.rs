@@ -3,20 +3,28 @@
 
 use nodeward_sim::{Census, NodeCensus};
 
-use super::{Checker, Verdict, ensure};
+use super::{Checker, CheckerResult, ensure};
 
 /// Checks a whole census.
 ///
 /// # Errors
 /// The first node or page that violates a rule.
-pub fn census(census: &Census) -> Verdict {
-    census.nodes.iter().try_for_each(node)?;
-    contents(census)
+pub fn check_census(census: &Census) -> CheckerResult {
+    census.nodes.iter().try_for_each(check_node)?;
+    check_contents(census)
 }
 
 /// Checks that the free, listed, returning, held and used pages of a node add up to all its pages.
-fn node(node: &NodeCensus) -> Verdict {
-    let NodeCensus { free, in_lists, on_the_way, held, taken, in_use, .. } = *node;
+fn check_node(node: &NodeCensus) -> CheckerResult {
+    let NodeCensus {
+        free,
+        in_lists,
+        being_freed: on_the_way,
+        copy_targets: held,
+        kernel_pages: taken,
+        in_use,
+        ..
+    } = *node;
     let (id, capacity) = (node.node, node.capacity);
     let sum = || {
         format!(
@@ -28,9 +36,9 @@ fn node(node: &NodeCensus) -> Verdict {
     ensure(all <= capacity, Checker::Capacity, sum)?;
     ensure(all >= capacity, Checker::Pages, sum)?;
     let kept = [
-        ("in lists", node.in_lists_by_sum, in_lists),
-        ("in use", node.in_use_by_sum, in_use),
-        ("held for copies", held, node.held_for_copies.unwrap_or(held)),
+        ("in lists", node.in_lists_by_counter, in_lists),
+        ("in use", node.in_use_by_counter, in_use),
+        ("held for copies", held, node.copy_targets_counted.unwrap_or(held)),
         ("in buffers", taken, node.in_buffers),
     ];
     kept.into_iter().try_for_each(|(what, by_sum, counted)| {
@@ -39,7 +47,7 @@ fn node(node: &NodeCensus) -> Verdict {
     })
 }
 
-fn contents(census: &Census) -> Verdict {
+fn check_contents(census: &Census) -> CheckerResult {
     let what = || {
         let count = census.stale_folios;
         let first = census.stale.first();
@@ -57,7 +65,7 @@ fn contents(census: &Census) -> Verdict {
 ///
 /// # Errors
 /// Both numbers.
-pub fn landed(landed: u64, told: u64, all_ended: bool) -> Verdict {
+pub fn check_mapped_copies(landed: u64, told: u64, all_ended: bool) -> CheckerResult {
     let what = || format!("{landed} pages came into sight on another node, and {told} are told of");
     let agrees = if all_ended { told == landed } else { told <= landed };
     ensure(agrees, Checker::Account, what)
@@ -77,23 +85,30 @@ mod tests {
             capacity: 100,
             free: 50,
             in_lists: 20,
-            in_lists_by_sum: 20,
-            on_the_way: 4,
-            held: 5,
-            held_for_copies: Some(5),
-            taken: 1,
+            in_lists_by_counter: 20,
+            being_freed: 4,
+            copy_targets: 5,
+            copy_targets_counted: Some(5),
+            kernel_pages: 1,
             in_buffers: 1,
             in_use: 20,
-            in_use_by_sum: 20,
+            in_use_by_counter: 20,
         };
         let (processes, stale) = (Vec::new(), Vec::new());
-        Census { at_ns: 0, nodes: vec![node], processes, landed: None, stale, stale_folios: 0 }
+        Census {
+            at_ns: 0,
+            nodes: vec![node],
+            processes,
+            mapped_copies: None,
+            stale,
+            stale_folios: 0,
+        }
     }
 
     fn found(harm: impl FnOnce(&mut Census)) -> Option<Checker> {
         let mut counted = counted();
         harm(&mut counted);
-        census(&counted).err().map(|(checker, _)| checker)
+        check_census(&counted).err().map(|(checker, _)| checker)
     }
 
     /// Goal: 50 + 20 + 4 + 5 + 1 + 20 = 100 pages pass; one less is lost, one more is too many, and
@@ -103,12 +118,12 @@ mod tests {
         assert_eq!(found(|_| {}), None);
         assert_eq!(found(|census| census.nodes[0].free -= 1), Some(Checker::Pages));
         assert_eq!(found(|census| census.nodes[0].in_use += 1), Some(Checker::Capacity));
-        assert_eq!(found(|census| census.nodes[0].in_use_by_sum += 1), Some(Checker::Pages));
-        assert_eq!(found(|census| census.nodes[0].in_lists_by_sum += 1), Some(Checker::Pages));
+        assert_eq!(found(|census| census.nodes[0].in_use_by_counter += 1), Some(Checker::Pages));
+        assert_eq!(found(|census| census.nodes[0].in_lists_by_counter += 1), Some(Checker::Pages));
         assert_eq!(found(|census| census.nodes[0].in_buffers += 1), Some(Checker::Pages));
-        let other_copies = |census: &mut Census| census.nodes[0].held_for_copies = Some(4);
+        let other_copies = |census: &mut Census| census.nodes[0].copy_targets_counted = Some(4);
         assert_eq!(found(other_copies), Some(Checker::Pages));
-        assert_eq!(found(|census| census.nodes[0].held_for_copies = None), None);
+        assert_eq!(found(|census| census.nodes[0].copy_targets_counted = None), None);
     }
 
     /// Goal: a page with stale contents is detected.
@@ -125,9 +140,9 @@ mod tests {
     /// Goal: a page that is reported twice is detected at once, an unreported one at the end.
     #[test]
     fn pages_that_are_told_of_twice_are_found() {
-        assert_eq!(landed(8, 7, false), Ok(()));
-        assert_eq!(landed(8, 8, true), Ok(()));
-        assert!(landed(8, 9, false).is_err());
-        assert!(landed(8, 7, true).is_err());
+        assert_eq!(check_mapped_copies(8, 7, false), Ok(()));
+        assert_eq!(check_mapped_copies(8, 8, true), Ok(()));
+        assert!(check_mapped_copies(8, 9, false).is_err());
+        assert!(check_mapped_copies(8, 7, true).is_err());
     }
 }

@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use nodeward_model::Escape as _;
 
-use super::Id;
+use super::OperationId;
 use crate::advice;
 
 /// The reason why a ledger could not be written, listed or read. Copies of one error share their
 /// source.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum LedgerError {
     /// No operation can begin in this directory.
-    #[error("cannot keep a ledger in {}; {}", dir.escaped(), advice::to_write(source))]
+    #[error("cannot keep a ledger in {}; {}", dir.escaped(), advice::write_advice(source))]
     Directory {
         /// The directory of the store.
         dir: PathBuf,
@@ -23,7 +23,7 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// The directory cannot be locked: the lock is no regular file, or another command keeps it.
-    #[error("cannot lock {}; {}", path.escaped(), advice::to_write(source))]
+    #[error("cannot lock {}; {}", path.escaped(), advice::write_advice(source))]
     Lock {
         /// The path of the lock.
         path: PathBuf,
@@ -31,7 +31,7 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// A record could not be written. The file was truncated to the records before.
-    #[error("cannot write {}; {}", path.escaped(), advice::to_write(source))]
+    #[error("cannot write {}; {}", path.escaped(), advice::write_advice(source))]
     Write {
         /// The file of the operation.
         path: PathBuf,
@@ -57,7 +57,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// A file or the directory could not be read.
-    #[error("cannot read {}; {}", path.escaped(), advice::to_read(source))]
+    #[error("cannot read {}; {}", path.escaped(), advice::read_advice(source))]
     Read {
         /// The file or directory.
         path: PathBuf,
@@ -102,13 +102,13 @@ pub enum Error {
         /// The directory of the store.
         dir: PathBuf,
         /// The requested number.
-        id: Id,
+        id: OperationId,
         /// The numbers that exist, such as `3-5, 7`; empty if there are none.
         present: String,
     },
 }
 
-impl Error {
+impl LedgerError {
     pub(super) fn read(path: &Path, source: io::Error) -> Self {
         Self::Read { path: path.to_owned(), source: source.into() }
     }
@@ -116,12 +116,12 @@ impl Error {
 
 /// Bytes that cannot be read, with all bytes after them. The records before them are valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} at byte {at_byte}")]
+#[error("{description} at byte {at_byte}")]
 pub struct Damage {
     /// The start of the first record that cannot be read.
     pub at_byte: u64,
     /// The kind of the damage.
-    pub what: String,
+    pub description: String,
 }
 
 fn choice(present: &str) -> String {

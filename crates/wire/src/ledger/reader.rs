@@ -4,23 +4,23 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
-use super::record::{Record, Records, damage};
-use super::runs::Packed;
-use super::{Damage, End, Error, Header, Id, Runs, Why};
+use super::moved_runs::PackedRuns;
+use super::record::{Record, RecordReader, damage};
+use super::{Damage, Header, LedgerError, MovedRuns, OperationCause, OperationEnd, OperationId};
 
 /// The content of an operation's ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// Its number.
-    pub id: Id,
+    pub id: OperationId,
     /// Its header.
     pub header: Header,
     /// Its origin and reason, if no user typed it.
-    pub why: Option<Why>,
+    pub cause: Option<OperationCause>,
     /// The pages moved of each process, in the order of the header.
-    pub processes: Vec<Moved>,
+    pub processes: Vec<MovedPages>,
     /// Its state.
-    pub state: State,
+    pub state: OperationState,
     /// True if every move is recorded. If not, the ledger or the disk was full, and later moves are
     /// missing. A disk without room even for that record leaves an interrupted operation that seems
     /// complete.
@@ -31,20 +31,20 @@ pub struct Operation {
 
 /// The pages moved of one process, each in ascending order of addresses for each pair of nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Moved {
+pub struct MovedPages {
     /// Pages that moved.
-    pub moved: Runs,
+    pub moved: MovedRuns,
     /// Pages of intents without a settlement: each may have moved or not.
-    pub open: Runs,
+    pub open: MovedRuns,
 }
 
 /// The state of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum OperationState {
     /// Its command is running.
     Running,
     /// Its command ended by itself.
-    Ended(End),
+    Ended(OperationEnd),
     /// Its command was killed, or could not write the end.
     Interrupted,
 }
@@ -55,12 +55,18 @@ impl Operation {
     /// # Errors
     /// If nothing can be read: `Read`, `NotALedger`, `OtherVersion`, `NoHeader`. Damage after the
     /// header is no error.
-    pub fn decode(id: Id, path: &Path, input: impl Read, is_running: bool) -> Result<Self, Error> {
-        let mut records = Records::open(input, path)?;
-        let no_header = |damage| Error::NoHeader { path: path.to_owned(), damage };
-        let mut story = records.next().and_then(Story::begin).map_err(no_header)?;
-        let damage = story.read(&mut records).err();
-        Ok(story.close(id, is_running, damage))
+    pub fn decode(
+        id: OperationId,
+        path: &Path,
+        input: impl Read,
+        is_running: bool,
+    ) -> Result<Self, LedgerError> {
+        let mut records = RecordReader::open(input, path)?;
+        let no_header = |damage| LedgerError::NoHeader { path: path.to_owned(), damage };
+        let mut story =
+            records.next().and_then(OperationBuilder::from_header).map_err(no_header)?;
+        let damage = story.read_records(&mut records).err();
+        Ok(story.build(id, is_running, damage))
     }
 
     /// Returns the base pages that moved, of all processes.
@@ -74,23 +80,23 @@ impl Operation {
     }
 }
 
-fn total<'a>(runs: impl Iterator<Item = &'a Runs>) -> u64 {
+fn total<'a>(runs: impl Iterator<Item = &'a MovedRuns>) -> u64 {
     runs.fold(0, |sum, runs| sum.saturating_add(runs.pages()))
 }
 
 /// The content of the records so far.
-struct Story {
+struct OperationBuilder {
     header: Header,
-    why: Option<Why>,
-    moved: Vec<Runs>,
+    cause: Option<OperationCause>,
+    moved: Vec<MovedRuns>,
     /// Intents without a settlement: process and pages by ticket.
-    open: BTreeMap<u64, (usize, Runs)>,
+    open: BTreeMap<u64, (usize, MovedRuns)>,
     is_complete: bool,
-    end: Option<End>,
+    end: Option<OperationEnd>,
 }
 
-impl Story {
-    fn begin(first: Option<(u64, Record)>) -> Result<Self, Damage> {
+impl OperationBuilder {
+    fn from_header(first: Option<(u64, Record)>) -> Result<Self, Damage> {
         let (at, header) = match first {
             Some((at, Record::Header(header))) => (at, header),
             Some((at, _)) => return Err(damage(at, "another record stands before the header")),
@@ -99,19 +105,19 @@ impl Story {
         if !header.page_bytes.is_power_of_two() {
             return Err(damage(at, "the header has an impossible size of pages"));
         }
-        let moved = vec![Runs::new(header.page_bytes); header.processes.len()];
+        let moved = vec![MovedRuns::new(header.page_bytes); header.processes.len()];
         let open = BTreeMap::new();
-        Ok(Self { header, why: None, moved, open, is_complete: true, end: None })
+        Ok(Self { header, cause: None, moved, open, is_complete: true, end: None })
     }
 
-    fn read(&mut self, records: &mut Records<impl Read>) -> Result<(), Damage> {
+    fn read_records(&mut self, records: &mut RecordReader<impl Read>) -> Result<(), Damage> {
         while let Some((at, record)) = records.next()? {
-            self.enter(record).map_err(|what| damage(at, what))?;
+            self.apply(record).map_err(|what| damage(at, what))?;
         }
         Ok(())
     }
 
-    fn enter(&mut self, record: Record) -> Result<(), &'static str> {
+    fn apply(&mut self, record: Record) -> Result<(), &'static str> {
         match record {
             _ if self.end.is_some() => return Err("a record stands behind the end"),
             Record::Header(_) => return Err("a second header stands"),
@@ -119,43 +125,43 @@ impl Story {
                 if process >= self.moved.len() || self.open.contains_key(&ticket) {
                     return Err("an intent of no process, or a second time, stands");
                 }
-                self.open.insert(ticket, (process, self.unpacked(&runs)?));
+                self.open.insert(ticket, (process, self.unpack(&runs)?));
             }
             Record::Settled { ticket, moved } => {
-                let moved = moved.map(|moved| self.unpacked(&moved)).transpose()?;
+                let moved = moved.map(|moved| self.unpack(&moved)).transpose()?;
                 let intent = self.open.remove(&ticket);
                 let (process, intended) = intent.ok_or("a settlement without intent stands")?;
-                self.moved[process].absorb(moved.unwrap_or(intended));
+                self.moved[process].append(moved.unwrap_or(intended));
             }
             Record::Incomplete => self.is_complete = false,
             Record::End(end) => self.end = Some(end),
-            Record::Why(_) if self.why.is_some() => return Err("a second reason stands"),
-            Record::Why(why) => self.why = Some(why),
+            Record::Cause(_) if self.cause.is_some() => return Err("a second reason stands"),
+            Record::Cause(why) => self.cause = Some(why),
         }
         Ok(())
     }
 
-    fn unpacked(&self, packed: &Packed) -> Result<Runs, &'static str> {
-        Runs::unpacked(packed, self.header.page_bytes).ok_or("a run of impossible pages stands")
+    fn unpack(&self, packed: &PackedRuns) -> Result<MovedRuns, &'static str> {
+        MovedRuns::unpack(packed, self.header.page_bytes).ok_or("a run of impossible pages stands")
     }
 
-    fn close(self, id: Id, is_running: bool, damage: Option<Damage>) -> Operation {
-        let none = Runs::new(self.header.page_bytes);
-        let moved = |moved| Moved { moved, open: none.clone() };
-        let mut processes: Vec<Moved> = self.moved.into_iter().map(moved).collect();
+    fn build(self, id: OperationId, is_running: bool, damage: Option<Damage>) -> Operation {
+        let none = MovedRuns::new(self.header.page_bytes);
+        let moved = |moved| MovedPages { moved, open: none.clone() };
+        let mut processes: Vec<MovedPages> = self.moved.into_iter().map(moved).collect();
         for (process, runs) in self.open.into_values() {
-            processes[process].open.absorb(runs);
+            processes[process].open.append(runs);
         }
         for process in &mut processes {
-            process.moved.put_in_order();
-            process.open.put_in_order();
+            process.moved.normalize();
+            process.open.normalize();
         }
         let state = match self.end {
-            Some(end) => State::Ended(end),
-            None if is_running => State::Running,
-            None => State::Interrupted,
+            Some(end) => OperationState::Ended(end),
+            None if is_running => OperationState::Running,
+            None => OperationState::Interrupted,
         };
-        let Self { header, why, is_complete, .. } = self;
-        Operation { id, header, why, processes, state, is_complete, damage }
+        let Self { header, cause: why, is_complete, .. } = self;
+        Operation { id, header, cause: why, processes, state, is_complete, damage }
     }
 }

@@ -1,35 +1,36 @@
 //! The records of a ledger and their bytes.
 //!
-//! The order of variants and fields here, in `End`'s account and its reasons, and in the identity
-//! of a process determines the bytes: a change of it must raise [`VERSION`]. A test checks them.
+//! The order of variants and fields here, in `OperationEnd`'s account and its reasons, and in the
+//! identity of a process determines the bytes: a change of it must raise [`VERSION`]. A test checks
+//! them.
 
 use std::io::{self, Read};
 use std::path::Path;
 
-use nodeward_model::{Account, Identity, Name, SkipReason};
+use nodeward_model::{Account, Name, ProcessIdentity, SkipReason};
 use serde::{Deserialize, Serialize};
 
-use super::runs::Packed;
-use super::{Damage, Error, Id};
+use super::moved_runs::PackedRuns;
+use super::{Damage, LedgerError, OperationId};
 
 /// The latest version of the format. Each file is written in the first version that supports its
 /// content, so that an older nodeward reads it if it can. There is no version 3: a single flipped
 /// bit would turn it into another version.
 pub const VERSION: u32 = 4;
 /// The version from which a file may have a [`Why`].
-const VERSION_WITH_WHY: u32 = 2;
+const VERSION_WITH_CAUSE: u32 = 2;
 const VERSION_FIRST: u32 = 1;
 
 const MAGIC: &[u8; 8] = b"nwledger";
 const PREAMBLE_BYTES: u64 = 12;
-const HEAD_BYTES: u64 = 12;
+const RECORD_HEADER_BYTES: u64 = 12;
 
 /// Room for the largest record of each kind that must still fit into a full ledger: the head, the
 /// kind, then up to 10 bytes for each u64 and 1 for each flag, reason or short count.
-pub(super) const SETTLED_ROOM: u64 = HEAD_BYTES + 1 + 10 + 1;
-pub(super) const INCOMPLETE_ROOM: u64 = HEAD_BYTES + 1;
-pub(super) const END_ROOM: u64 =
-    HEAD_BYTES + 1 + 2 * 10 + 1 + SkipReason::ALL.len() as u64 * 11 + 1 + 10;
+pub(super) const SETTLED_BYTES_MAX: u64 = RECORD_HEADER_BYTES + 1 + 10 + 1;
+pub(super) const INCOMPLETE_BYTES_MAX: u64 = RECORD_HEADER_BYTES + 1;
+pub(super) const END_BYTES_MAX: u64 =
+    RECORD_HEADER_BYTES + 1 + 2 * 10 + 1 + SkipReason::ALL.len() as u64 * 11 + 1 + 10;
 
 /// The subject of an operation. Written before anything is moved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,25 +42,25 @@ pub struct Header {
     /// The command and its arguments.
     pub command: Vec<Name>,
     /// The processes whose pages it moves; intents name them by index in this list.
-    pub processes: Vec<Identity>,
+    pub processes: Vec<ProcessIdentity>,
     /// The operation that it undoes, if any.
-    pub undoes: Option<Id>,
+    pub undoes: Option<OperationId>,
 }
 
 /// The origin and the reason of an operation that no user typed. Written after the header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Why {
+pub struct OperationCause {
     /// The origin, such as `balance`.
-    pub by: String,
+    pub requested_by: String,
     /// The name of the reason, as `nodeward explain` knows it.
     pub reason: String,
     /// The reason for people, with its numbers.
-    pub words: String,
+    pub explanation: String,
 }
 
 /// The end of an operation that was not killed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct End {
+pub struct OperationEnd {
     /// The account of the selected pages.
     pub account: Account,
     /// True if it was asked to stop early.
@@ -75,18 +76,18 @@ pub(super) enum Record {
     Intent {
         ticket: u64,
         process: usize,
-        runs: Packed,
+        runs: PackedRuns,
     },
     /// The pages of an intent that moved; `None` means all of them.
     Settled {
         ticket: u64,
-        moved: Option<Packed>,
+        moved: Option<PackedRuns>,
     },
     /// The ledger may lack moves from here on.
     Incomplete,
-    End(End),
+    End(OperationEnd),
     /// Since version 2.
-    Why(Why),
+    Cause(OperationCause),
 }
 
 impl Record {
@@ -101,7 +102,7 @@ impl Record {
 /// every limit, so such a record is refused before it is written.
 fn framed(payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-    let mut frame = Vec::with_capacity(payload.len() + HEAD_BYTES as usize);
+    let mut frame = Vec::with_capacity(payload.len() + RECORD_HEADER_BYTES as usize);
     frame.extend(length.to_le_bytes());
     frame.extend(crc32fast::hash(payload).to_le_bytes());
     frame.extend(crc32fast::hash(&frame).to_le_bytes());
@@ -110,48 +111,48 @@ fn framed(payload: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the first bytes of a file, up to and including its header and its reason.
-pub(super) fn beginning(header: &Header, why: Option<&Why>) -> Vec<u8> {
+pub(super) fn opening_bytes(header: &Header, why: Option<&OperationCause>) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend(version_for(header, why).to_le_bytes());
     bytes.extend(Record::Header(header.clone()).framed());
-    bytes.extend(why.into_iter().flat_map(|why| Record::Why(why.clone()).framed()));
+    bytes.extend(why.into_iter().flat_map(|why| Record::Cause(why.clone()).framed()));
     bytes
 }
 
 /// Before version 4 names and words had to be UTF-8.
-fn version_for(header: &Header, why: Option<&Why>) -> u32 {
+fn version_for(header: &Header, why: Option<&OperationCause>) -> u32 {
     let names = header.processes.iter().map(|process| &process.name);
     match names.chain(&header.command).all(Name::is_text) {
         false => VERSION,
-        true if why.is_some() => VERSION_WITH_WHY,
+        true if why.is_some() => VERSION_WITH_CAUSE,
         true => VERSION_FIRST,
     }
 }
 
 /// Reads records one after the other. The bytes that the input has bound the memory used, never a
 /// length that it claims.
-pub(super) struct Records<R> {
+pub(super) struct RecordReader<R> {
     input: R,
     at_byte: u64,
     buffer: Vec<u8>,
 }
 
-impl<R: Read> Records<R> {
+impl<R: Read> RecordReader<R> {
     /// Checks the magic and the version.
-    pub(super) fn open(input: R, path: &Path) -> Result<Self, Error> {
+    pub(super) fn open(input: R, path: &Path) -> Result<Self, LedgerError> {
         let mut records = Self { input, at_byte: 0, buffer: Vec::new() };
-        let whole = records.fill(PREAMBLE_BYTES).map_err(|error| Error::read(path, error))?;
+        let whole = records.fill(PREAMBLE_BYTES).map_err(|error| LedgerError::read(path, error))?;
         let (magic, version) = records.buffer.split_at(records.buffer.len().min(MAGIC.len()));
         if !MAGIC.starts_with(magic) {
-            return Err(Error::NotALedger { path: path.to_owned() });
+            return Err(LedgerError::NotALedger { path: path.to_owned() });
         }
         if !whole {
             let damage = damage(0, "it is cut short");
-            return Err(Error::NoHeader { path: path.to_owned(), damage });
+            return Err(LedgerError::NoHeader { path: path.to_owned(), damage });
         }
         let found = number(version);
-        if ![VERSION_FIRST, VERSION_WITH_WHY, VERSION].contains(&found) {
-            return Err(Error::OtherVersion { path: path.to_owned(), found, known: VERSION });
+        if ![VERSION_FIRST, VERSION_WITH_CAUSE, VERSION].contains(&found) {
+            return Err(LedgerError::OtherVersion { path: path.to_owned(), found, known: VERSION });
         }
         records.at_byte = PREAMBLE_BYTES;
         Ok(records)
@@ -161,7 +162,7 @@ impl<R: Read> Records<R> {
     pub(super) fn next(&mut self) -> Result<Option<(u64, Record)>, Damage> {
         let at = self.at_byte;
         let unreadable = |error: io::Error| damage(at, &format!("the disk fails ({error})"));
-        if !self.fill(HEAD_BYTES).map_err(unreadable)? {
+        if !self.fill(RECORD_HEADER_BYTES).map_err(unreadable)? {
             return Ok(None);
         }
         let head: Vec<u32> = self.buffer.chunks(4).map(number).collect();
@@ -175,7 +176,7 @@ impl<R: Read> Records<R> {
         if crc32fast::hash(&self.buffer) != checksum {
             return Err(damage(at, "a record is damaged"));
         }
-        self.at_byte = at + HEAD_BYTES + u64::from(length);
+        self.at_byte = at + RECORD_HEADER_BYTES + u64::from(length);
         match postcard::take_from_bytes(&self.buffer) {
             Ok((record, [])) => Ok(Some((at, record))),
             Ok(_) | Err(_) => Err(damage(at, "a record says nothing that we know")),
@@ -191,7 +192,7 @@ impl<R: Read> Records<R> {
 }
 
 pub(super) fn damage(at_byte: u64, what: &str) -> Damage {
-    Damage { at_byte, what: what.to_owned() }
+    Damage { at_byte, description: what.to_owned() }
 }
 
 /// Decodes a little-endian number; missing bytes are zero.
@@ -207,12 +208,12 @@ mod tests {
     #[test]
     fn the_last_records_have_room() {
         let bytes = |record: Record| record.framed().len() as u64;
-        assert_eq!(bytes(Record::Settled { ticket: u64::MAX, moved: None }), SETTLED_ROOM);
+        assert_eq!(bytes(Record::Settled { ticket: u64::MAX, moved: None }), SETTLED_BYTES_MAX);
         let skipped = SkipReason::ALL.map(|reason| (reason, u64::MAX)).into();
         let account = Account { moved: u64::MAX, already_there: u64::MAX, skipped };
-        let end = End { account, interrupted: true, ended_unix_ms: u64::MAX };
-        assert_eq!(bytes(Record::End(end)), END_ROOM);
-        assert_eq!(bytes(Record::Incomplete), INCOMPLETE_ROOM);
+        let end = OperationEnd { account, interrupted: true, ended_unix_ms: u64::MAX };
+        assert_eq!(bytes(Record::End(end)), END_BYTES_MAX);
+        assert_eq!(bytes(Record::Incomplete), INCOMPLETE_BYTES_MAX);
     }
 
     /// Goal: right checksums alone do not make a record valid.
@@ -221,7 +222,7 @@ mod tests {
         let settled = [2, 9, 0]; // kind, ticket, all of it
         let read = |payload: &[u8]| {
             let file = [&MAGIC[..], &VERSION.to_le_bytes(), &framed(payload)].concat();
-            Records::open(&file[..], Path::new("1.ledger")).unwrap().next()
+            RecordReader::open(&file[..], Path::new("1.ledger")).unwrap().next()
         };
         let record = read(&settled).unwrap().unwrap();
         assert!(matches!(record, (12, Record::Settled { ticket: 9, moved: None })));

@@ -3,22 +3,22 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
 
-use super::log::Log;
-use super::record::{self, END_ROOM, INCOMPLETE_ROOM, Record, SETTLED_ROOM};
-use super::{End, Error, Header, Id, Runs, Why};
+use super::record::{self, END_BYTES_MAX, INCOMPLETE_BYTES_MAX, Record, SETTLED_BYTES_MAX};
+use super::record_log::RecordLog;
+use super::{Header, LedgerError, MovedRuns, OperationCause, OperationEnd, OperationId};
 
 /// The ledger of an operation in progress. Its file is locked until this is dropped; if it is
-/// dropped without [`Writer::end`], the operation counts as interrupted.
-pub struct Writer {
-    id: Id,
-    log: Log<File>,
+/// dropped without [`LedgerWriter::end`], the operation counts as interrupted.
+pub struct LedgerWriter {
+    id: OperationId,
+    log: RecordLog<File>,
     page_bytes: u64,
     processes: usize,
     limit: u64,
     /// Intents so far.
-    tickets: u64,
+    intent_count: u64,
     /// Intents that are not settled yet.
-    open: u64,
+    open_intents: u64,
     is_full: bool,
 }
 
@@ -26,39 +26,39 @@ pub struct Writer {
 /// may have moved.
 #[derive(Debug)]
 #[must_use = "what moved is known only once the intent is settled"]
-pub struct Ticket {
+pub struct OpenIntent {
     number: u64,
-    intended: Runs,
+    runs: MovedRuns,
 }
 
-impl Writer {
+impl LedgerWriter {
     /// Begins the ledger in an empty file.
     pub(super) fn begin(
         file: File,
-        (id, path): (Id, PathBuf),
-        (header, why): (&Header, Option<&Why>),
+        (id, path): (OperationId, PathBuf),
+        (header, why): (&Header, Option<&OperationCause>),
         limit: u64,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, LedgerError> {
         let mut writer = Self {
             id,
-            log: Log::new(file, path),
+            log: RecordLog::new(file, path),
             page_bytes: header.page_bytes,
             processes: header.processes.len(),
             limit,
-            tickets: 0,
-            open: 0,
+            intent_count: 0,
+            open_intents: 0,
             is_full: false,
         };
-        let beginning = record::beginning(header, why);
+        let beginning = record::opening_bytes(header, why);
         if !writer.fits(&beginning, 0) {
-            return Err(writer.full());
+            return Err(writer.full_error());
         }
         writer.log.append(&beginning)?;
         Ok(writer)
     }
 
     /// Returns the number of the operation.
-    pub fn id(&self) -> Id {
+    pub fn id(&self) -> OperationId {
         self.id
     }
 
@@ -71,33 +71,41 @@ impl Writer {
     ///
     /// # Panics
     /// If the header has no such process, or pages of another size.
-    pub fn intend(&mut self, process: usize, mut runs: Runs) -> Result<Ticket, Error> {
+    pub fn intend(
+        &mut self,
+        process: usize,
+        mut runs: MovedRuns,
+    ) -> Result<OpenIntent, LedgerError> {
         assert!(process < self.processes, "process {process} of {}", self.processes);
         assert_eq!(runs.page_bytes(), self.page_bytes, "pages of the header's size");
         if self.is_full {
-            return Err(self.full());
+            return Err(self.full_error());
         }
-        runs.put_in_order();
-        let number = self.tickets;
-        let record = Record::Intent { ticket: number, process, runs: runs.packed() };
-        self.append(&record, self.open + 1)?;
-        self.tickets += 1;
-        self.open += 1;
-        Ok(Ticket { number, intended: runs })
+        runs.normalize();
+        let number = self.intent_count;
+        let record = Record::Intent { ticket: number, process, runs: runs.pack() };
+        self.append(&record, self.open_intents + 1)?;
+        self.intent_count += 1;
+        self.open_intents += 1;
+        Ok(OpenIntent { number, runs })
     }
 
     /// Records the pages of an intent that really moved: all of them (`None`), or these.
     ///
     /// # Errors
-    /// As [`Writer::intend`]; the intent then stays open. `Full` never if all of them moved.
-    pub fn settle(&mut self, ticket: Ticket, moved: Option<Runs>) -> Result<(), Error> {
-        let Ticket { number, intended } = ticket;
+    /// As [`LedgerWriter::intend`]; the intent then stays open. `Full` never if all of them moved.
+    pub fn settle(
+        &mut self,
+        ticket: OpenIntent,
+        moved: Option<MovedRuns>,
+    ) -> Result<(), LedgerError> {
+        let OpenIntent { number, runs: intended } = ticket;
         let part = moved.and_then(|mut moved| {
-            moved.put_in_order();
-            (moved != intended).then(|| moved.packed())
+            moved.normalize();
+            (moved != intended).then(|| moved.pack())
         });
-        self.append(&Record::Settled { ticket: number, moved: part }, self.open - 1)?;
-        self.open -= 1;
+        self.append(&Record::Settled { ticket: number, moved: part }, self.open_intents - 1)?;
+        self.open_intents -= 1;
         Ok(())
     }
 
@@ -105,7 +113,7 @@ impl Writer {
     ///
     /// # Errors
     /// `Write` if the file cannot be written; the operation then counts as interrupted.
-    pub fn end(mut self, end: &End) -> Result<(), Error> {
+    pub fn end(mut self, end: &OperationEnd) -> Result<(), LedgerError> {
         self.log.append(&Record::End(end.clone()).framed())
     }
 
@@ -117,7 +125,7 @@ impl Writer {
 
     /// Appends a record after which `open` intents are open. Reserves room for settling them in
     /// short form and for the last records.
-    fn append(&mut self, record: &Record, open: u64) -> Result<(), Error> {
+    fn append(&mut self, record: &Record, open: u64) -> Result<(), LedgerError> {
         let framed = record.framed();
         if self.fits(&framed, open) {
             return self.log.append(&framed);
@@ -126,15 +134,15 @@ impl Writer {
             self.log.append(&Record::Incomplete.framed())?;
             self.is_full = true;
         }
-        Err(self.full())
+        Err(self.full_error())
     }
 
     fn fits(&self, framed: &[u8], open: u64) -> bool {
-        let last = if self.is_full { END_ROOM } else { INCOMPLETE_ROOM + END_ROOM };
-        self.log.bytes() + framed.len() as u64 + open * SETTLED_ROOM + last <= self.limit
+        let last = if self.is_full { END_BYTES_MAX } else { INCOMPLETE_BYTES_MAX + END_BYTES_MAX };
+        self.log.bytes() + framed.len() as u64 + open * SETTLED_BYTES_MAX + last <= self.limit
     }
 
-    fn full(&self) -> Error {
-        Error::Full { path: self.log.path.clone(), limit: self.limit }
+    fn full_error(&self) -> LedgerError {
+        LedgerError::Full { path: self.log.path.clone(), limit: self.limit }
     }
 }

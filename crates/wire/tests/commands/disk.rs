@@ -7,24 +7,24 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use nodeward_wire::ledger::{Error, Limits, State, Store};
+use nodeward_wire::ledger::{LedgerError, LedgerStore, OperationState, StoreLimits};
 
-use crate::processes::{RAN_INSIDE, inside_mount};
+use crate::processes::{RAN_INSIDE, run_in_mount};
 use crate::support::{end, header, id, runs, store};
 
 /// Returns the kind of the error below an error of the ledger.
-fn cause(error: &Error) -> Option<ErrorKind> {
+fn cause(error: &LedgerError) -> Option<ErrorKind> {
     let source = std::error::Error::source(error)?;
     source.downcast_ref::<Arc<io::Error>>().map(|source| source.kind())
 }
 
-fn store_in(dir: &Path) -> Store {
-    Store::new(dir.to_owned(), Limits::default())
+fn store_in(dir: &Path) -> LedgerStore {
+    LedgerStore::new(dir.to_owned(), StoreLimits::default())
 }
 
 fn refusal(dir: &Path) -> (ErrorKind, String) {
     let error = store_in(dir).begin(&header(1)).err().expect("nothing can begin here");
-    assert!(matches!(error, Error::Directory { .. }), "{error}");
+    assert!(matches!(error, LedgerError::Directory { .. }), "{error}");
     (cause(&error).unwrap(), error.to_string())
 }
 
@@ -53,21 +53,21 @@ fn a_directory_without_permission() {
     let (kind, error) = refusal(dir.path());
     assert_eq!(kind, ErrorKind::PermissionDenied);
     assert!(error.contains("; make it writable for you, or"), "{error}");
-    assert_eq!(store.read(id(1)).unwrap().state, State::Ended(end()), "reading goes on");
+    assert_eq!(store.read(id(1)).unwrap().state, OperationState::Ended(end()), "reading goes on");
     fs::set_permissions(dir.path(), Permissions::from_mode(0o700)).unwrap();
 }
 
 /// Goal: on a read-only file system, operations are listed and none begins.
 #[test]
 fn a_read_only_file_system() {
-    inside_mount("disk::a_read_only_file_system", |dir, remount| {
+    run_in_mount("disk::a_read_only_file_system", |dir, remount| {
         let store = store_in(dir);
         store.begin(&header(1)).unwrap().end(&end()).unwrap();
         remount("ro");
         let (kind, error) = refusal(dir);
         assert_eq!(kind, ErrorKind::ReadOnlyFilesystem);
         assert!(error.contains("; its file system is read-only: make it writable"), "{error}");
-        assert_eq!(store.read(id(1)).unwrap().state, State::Ended(end()));
+        assert_eq!(store.read(id(1)).unwrap().state, OperationState::Ended(end()));
         assert_eq!(store.list().unwrap().len(), 1);
         println!("{RAN_INSIDE}");
     });
@@ -77,7 +77,7 @@ fn a_read_only_file_system() {
 /// marked as not complete, and the error stays the same when there is room again.
 #[test]
 fn a_full_disk() {
-    inside_mount("disk::a_full_disk", |dir, remount| {
+    run_in_mount("disk::a_full_disk", |dir, remount| {
         let store = store_in(dir);
         let mut writer = store.begin(&header(1)).unwrap();
         let run = |number: u64| runs(&[(10 * number, 5, 0, 1)]);
@@ -101,7 +101,7 @@ fn a_full_disk() {
         let last = writer.end(&end()).unwrap_err();
         assert_eq!(last.to_string(), error.to_string());
         let operation = store.read(id(1)).unwrap();
-        assert_eq!((&operation.state, &operation.damage), (&State::Interrupted, &None));
+        assert_eq!((&operation.state, &operation.damage), (&OperationState::Interrupted, &None));
         assert!(!operation.is_complete);
         assert_eq!(operation.moved_pages() + operation.open_pages(), 5 * written);
         assert!(operation.open_pages() <= 5 && written > 500, "{written}");

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use nodeward_wire::ledger::{Id, Limits, State, Store};
+use nodeward_wire::ledger::{LedgerStore, OperationId, OperationState, StoreLimits};
 
 use crate::support::{end, header, id, runs, store};
 
@@ -24,20 +24,20 @@ fn part() -> Option<PathBuf> {
 }
 
 /// Returns the command line of this program with one test.
-fn ourselves(test: &str) -> Vec<String> {
+fn own_command(test: &str) -> Vec<String> {
     let program = env::current_exe().unwrap().into_os_string().into_string().unwrap();
     [&program, "--exact", test, "--nocapture"].map(str::to_owned).into()
 }
 
-fn play(test: &str, dir: &Path) -> Child {
-    let words = ourselves(test);
+fn start_child(test: &str, dir: &Path) -> Child {
+    let words = own_command(test);
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).env(PART, dir).stdin(Stdio::piped()).stdout(Stdio::piped());
     command.spawn().unwrap()
 }
 
-fn store_in(dir: &Path) -> Store {
-    Store::new(dir.to_owned(), Limits::default())
+fn store_in(dir: &Path) -> LedgerStore {
+    LedgerStore::new(dir.to_owned(), StoreLimits::default())
 }
 
 #[test]
@@ -53,14 +53,14 @@ fn commands_at_once_get_different_numbers() {
     }
     let (dir, store) = store();
     let name = "processes::commands_at_once_get_different_numbers";
-    let children: Vec<Child> = (0..4).map(|_| play(name, dir.path())).collect();
+    let children: Vec<Child> = (0..4).map(|_| start_child(name, dir.path())).collect();
     let mut seen = BTreeSet::new();
     for child in children {
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success());
         let text = String::from_utf8(output.stdout).unwrap();
         let ids = text.lines().filter_map(|line| line.strip_prefix("id "));
-        seen.extend(ids.map(|id| id.parse::<Id>().unwrap()));
+        seen.extend(ids.map(|id| id.parse::<OperationId>().unwrap()));
     }
     assert_eq!(seen, (1..=4 * rounds).map(id).collect(), "each number once");
     assert_eq!(store.list().unwrap().len(), 4 * rounds as usize);
@@ -83,15 +83,15 @@ fn a_killed_command() {
     }
     let (dir, store) = store();
     for (wanted, pages) in (1..).zip([1, 100, 1000]) {
-        let mut child = play("processes::a_killed_command", dir.path());
+        let mut child = start_child("processes::a_killed_command", dir.path());
         while store.read(id(wanted)).map_or(0, |operation| operation.moved_pages()) < pages {
             assert_eq!(child.try_wait().unwrap(), None, "it works until it is killed");
         }
-        assert_eq!(store.read(id(wanted)).unwrap().state, State::Running);
+        assert_eq!(store.read(id(wanted)).unwrap().state, OperationState::Running);
         child.kill().unwrap();
         child.wait().unwrap();
         let operation = store.read(id(wanted)).unwrap();
-        assert_eq!((&operation.state, &operation.damage), (&State::Interrupted, &None));
+        assert_eq!((&operation.state, &operation.damage), (&OperationState::Interrupted, &None));
         let moved: Vec<u64> = operation.processes[0].moved.iter().map(|run| run.start).collect();
         let count = moved.len() as u64;
         assert!(count >= pages && operation.open_pages() <= 1);
@@ -103,7 +103,7 @@ fn a_killed_command() {
 
 /// Runs a part of a test with a small file system of its own for the state directory. The part gets
 /// its directory and a function that remounts it with other options.
-pub fn inside_mount(test: &str, run: impl FnOnce(&Path, &dyn Fn(&str))) {
+pub fn run_in_mount(test: &str, run: impl FnOnce(&Path, &dyn Fn(&str))) {
     if let Some(dir) = part() {
         let remount = |options: &str| {
             let options = format!("remount,{options}");
@@ -118,7 +118,7 @@ pub fn inside_mount(test: &str, run: impl FnOnce(&Path, &dyn Fn(&str))) {
     let script = "mount -t tmpfs -o size=64k none \"$0\" || exit 77; \"$@\"";
     let mut command = Command::new("unshare");
     command.args(["--map-root-user", "--mount", "sh", "-c", script]).arg(dir.path());
-    command.args(ourselves(test)).env(PART, dir.path()).stdout(Stdio::piped());
+    command.args(own_command(test)).env(PART, dir.path()).stdout(Stdio::piped());
     let Ok(mut child) = command.spawn() else {
         println!("skipped: there is no unshare (package util-linux)");
         return;

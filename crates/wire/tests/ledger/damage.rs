@@ -4,7 +4,8 @@
 use std::fs;
 
 use nodeward_wire::ledger::{
-    Error, Header, Id, Limits, Operation, Runs, State, Store, VERSION, Why,
+    Header, LedgerError, LedgerStore, MovedRuns, Operation, OperationCause, OperationId,
+    OperationState, StoreLimits, VERSION,
 };
 
 use crate::small::{decode, file, pages, small};
@@ -12,7 +13,7 @@ use crate::support::{end, header, id, runs, store};
 
 /// The expected content of the small operation after each of its records, first the header: the
 /// pages moved and those still open, of both processes.
-fn known() -> [[Runs; 4]; 7] {
+fn known() -> [[MovedRuns; 4]; 7] {
     let none = || runs(&[]);
     let first = || runs(&[(1000, 4, 0, 1)]);
     let second = || runs(&[(50, 2, 0, 1), (60, 1, 2, 1)]);
@@ -37,7 +38,8 @@ fn assert_known(operation: &Operation, record: usize) {
     };
     let seen = [of_process(0), of_process(1)].concat();
     assert_eq!(seen, known()[record].each_ref().map(pages), "after record {record}");
-    let ended = if record == 6 { State::Ended(end()) } else { State::Interrupted };
+    let ended =
+        if record == 6 { OperationState::Ended(end()) } else { OperationState::Interrupted };
     assert_eq!(operation.state, ended, "after record {record}");
     assert!(operation.is_complete);
 }
@@ -47,7 +49,7 @@ fn cut_at_every_byte() {
     let (bytes, sizes) = small();
     for length in 0..=bytes.len() {
         match (decode(&bytes[..length]), sizes.iter().rposition(|&size| size <= length)) {
-            (Err(Error::NoHeader { .. }), None) => {}
+            (Err(LedgerError::NoHeader { .. }), None) => {}
             (Ok(operation), Some(record)) => {
                 assert_known(&operation, record);
                 assert_eq!(operation.damage, None, "a short file is not a damaged one: {length}");
@@ -67,9 +69,9 @@ fn every_single_bit() {
         let before = sizes.iter().rposition(|&size| size <= byte);
         match (decode(&damaged), before) {
             // 8 bytes of magic, 4 of version, then the header.
-            (Err(Error::NotALedger { .. }), None) if byte < 8 => {}
-            (Err(Error::OtherVersion { .. }), None) if (8..12).contains(&byte) => {}
-            (Err(Error::NoHeader { .. }), None) if byte >= 12 => {}
+            (Err(LedgerError::NotALedger { .. }), None) if byte < 8 => {}
+            (Err(LedgerError::OtherVersion { .. }), None) if (8..12).contains(&byte) => {}
+            (Err(LedgerError::NoHeader { .. }), None) if byte >= 12 => {}
             (Ok(operation), Some(record)) => {
                 assert_known(&operation, record);
                 let damage = operation.damage.expect("damage is never passed over");
@@ -109,7 +111,7 @@ fn records_out_of_order_are_damage() {
     assert_eq!((operation.processes.len(), operation.open_pages()), (1, 0));
     assert!(operation.damage.is_some(), "an intent of the second process of one");
     let headless = decode(&[&bytes[..12], record(1)].concat());
-    assert!(matches!(headless, Err(Error::NoHeader { .. })));
+    assert!(matches!(headless, Err(LedgerError::NoHeader { .. })));
 }
 
 #[test]
@@ -118,7 +120,7 @@ fn a_header_of_impossible_pages() {
         let (dir, store) = store();
         let writer = store.begin(&Header { page_bytes, ..header(1) }).unwrap();
         let error = decode(&fs::read(file(&dir, &writer)).unwrap()).unwrap_err();
-        assert!(matches!(error, Error::NoHeader { .. }), "{page_bytes}: {error}");
+        assert!(matches!(error, LedgerError::NoHeader { .. }), "{page_bytes}: {error}");
     }
 }
 
@@ -136,8 +138,8 @@ fn zeros_are_damage() {
 #[test]
 fn names_need_not_be_text() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::new(dir.path().to_owned(), Limits::default());
-    let version = |id: Id| fs::read(dir.path().join(format!("{id}.ledger"))).unwrap()[8];
+    let store = LedgerStore::new(dir.path().to_owned(), StoreLimits::default());
+    let version = |id: OperationId| fs::read(dir.path().join(format!("{id}.ledger"))).unwrap()[8];
     for (name, expected) in [(&b"db"[..], 1), (b"db\xff\n", 4)] {
         for in_command in [false, true] {
             let mut header = header(1);
@@ -167,16 +169,20 @@ fn another_version() {
 #[test]
 fn reasons_are_told() {
     let (dir, store) = store();
-    let why = Why { by: "b".to_owned(), reason: "far".to_owned(), words: "3 s".to_owned() };
+    let why = OperationCause {
+        requested_by: "b".to_owned(),
+        reason: "far".to_owned(),
+        explanation: "3 s".to_owned(),
+    };
     for (number, why) in [(1, Some(why)), (2, None)] {
-        drop(store.begin_because(&header(1), why.as_ref()).unwrap());
+        drop(store.begin_with_cause(&header(1), why.as_ref()).unwrap());
         let path = dir.path().join(format!("{number}.ledger"));
         let bytes = fs::read(&path).unwrap();
         assert_eq!(bytes[8], if why.is_some() { 2 } else { 1 }, "the version");
         let operation = store.read(id(number)).unwrap();
-        assert_eq!((operation.why, operation.header), (why.clone(), header(1)));
+        assert_eq!((operation.cause, operation.header), (why.clone(), header(1)));
         let listed = store.list().unwrap().remove(0).outline.unwrap();
-        assert_eq!(listed.why, why);
+        assert_eq!(listed.cause, why);
         // Kind 5, then three texts with their lengths.
         let expected = [&[5, 1][..], b"b", &[3], b"far", &[3], b"3 s"].concat();
         assert_eq!(bytes.ends_with(&expected), why.is_some());

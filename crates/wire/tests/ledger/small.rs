@@ -5,22 +5,23 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nodeward_model::NodeId;
-use nodeward_wire::ledger::{Error, Operation, Run, Runs, Writer};
+use nodeward_wire::ledger::{LedgerError, LedgerWriter, MovedRun, MovedRuns, Operation};
 use tempfile::TempDir;
 
 use crate::support::{PAGE, end, header, id, runs, store};
 
 /// Each page with its source and destination.
-pub type Pages = BTreeSet<(u64, NodeId, NodeId)>;
+pub type MovedPageSet = BTreeSet<(u64, NodeId, NodeId)>;
 
-pub fn pages(runs: &Runs) -> Pages {
+pub fn pages(runs: &MovedRuns) -> MovedPageSet {
     let each = |start: u64, pages| (0..pages).map(move |n| start / PAGE + n);
-    let of_run = |run: Run| each(run.start, run.pages).map(move |page| (page, run.from, run.to));
+    let of_run =
+        |run: MovedRun| each(run.start, run.pages).map(move |page| (page, run.from, run.to));
     runs.iter().flat_map(of_run).collect()
 }
 
 /// Decodes bytes as a file that is not locked.
-pub fn decode(bytes: &[u8]) -> Result<Operation, Error> {
+pub fn decode(bytes: &[u8]) -> Result<Operation, LedgerError> {
     Operation::decode(id(1), Path::new("1.ledger"), bytes, false)
 }
 
@@ -48,10 +49,10 @@ pub fn small() -> (Vec<u8>, Vec<usize>) {
     (bytes, sizes)
 }
 
-pub fn file(dir: &TempDir, writer: &Writer) -> PathBuf {
+pub fn file(dir: &TempDir, writer: &LedgerWriter) -> PathBuf {
     dir.path().join(format!("{}.ledger", writer.id()))
 }
 
-pub fn size(dir: &TempDir, writer: &Writer) -> usize {
+pub fn size(dir: &TempDir, writer: &LedgerWriter) -> usize {
     fs::metadata(file(dir, writer)).unwrap().len().try_into().unwrap()
 }

@@ -6,24 +6,24 @@ use std::fs;
 use std::sync::Barrier;
 use std::thread;
 
-use nodeward_wire::ledger::{Error, Id, Limits, State, Store};
+use nodeward_wire::ledger::{LedgerError, LedgerStore, OperationId, OperationState, StoreLimits};
 
 use crate::small::{file, size, small};
 use crate::support::{end, header, id, runs, store, store_with};
 
-fn listed(store: &Store) -> Vec<Id> {
+fn listed(store: &LedgerStore) -> Vec<OperationId> {
     store.list().unwrap().iter().map(|summary| summary.id).collect()
 }
 
 /// Begins and ends an operation.
-fn operate(store: &Store) -> Id {
+fn operate(store: &LedgerStore) -> OperationId {
     let writer = store.begin(&header(1)).unwrap();
     let id = writer.id();
     writer.end(&end()).unwrap();
     id
 }
 
-fn operate_times(times: usize, store: &Store) {
+fn operate_times(times: usize, store: &LedgerStore) {
     for _ in 0..times {
         operate(store);
     }
@@ -40,18 +40,21 @@ fn the_latest_stand_first_each_with_its_state() {
     let list = store.list().unwrap();
     let states: Vec<_> = list.into_iter().map(|summary| (summary.id, summary.outline)).collect();
     let states: Vec<_> = states.iter().map(|(id, o)| (*id, &o.as_ref().unwrap().state)).collect();
-    let expected =
-        [(id(3), &State::Running), (id(2), &State::Interrupted), (id(1), &State::Ended(end()))];
+    let expected = [
+        (id(3), &OperationState::Running),
+        (id(2), &OperationState::Interrupted),
+        (id(1), &OperationState::Ended(end())),
+    ];
     assert_eq!(states, expected);
     assert_eq!(store.list().unwrap()[1].outline.as_ref().unwrap().open_pages, 3);
     running.end(&end()).unwrap();
-    assert_eq!(store.read(id(3)).unwrap().state, State::Ended(end()));
+    assert_eq!(store.read(id(3)).unwrap().state, OperationState::Ended(end()));
 }
 
 #[test]
 fn a_store_that_was_never_used_is_empty() {
     let (dir, _) = store();
-    let store = Store::new(dir.path().join("state/nodeward/ledger"), Limits::default());
+    let store = LedgerStore::new(dir.path().join("state/nodeward/ledger"), StoreLimits::default());
     assert_eq!(listed(&store), []);
     let error = store.read(id(7)).unwrap_err().to_string();
     assert!(error.contains("has no operation 7; it has none at all"), "{error}");
@@ -91,7 +94,7 @@ fn files_that_cannot_be_read_do_not_hide_the_others() {
     put("new", &good[..sizes[0] - 1]); // by a command that was killed while it began
 
     let list = store.list().unwrap();
-    let told: Vec<(Id, Result<u64, String>)> = list
+    let told: Vec<(OperationId, Result<u64, String>)> = list
         .iter()
         .map(|summary| match &summary.outline {
             Ok(outline) => (summary.id, Ok(outline.moved_pages)),
@@ -114,27 +117,28 @@ fn files_that_cannot_be_read_do_not_hide_the_others() {
     assert_eq!(told[6], (id(2), Ok(4 + 2)));
     assert_eq!(told.len(), 7);
     assert_eq!(operate(&store), id(9), "after the highest, whatever it is");
-    assert_eq!(store.read(id(9)).unwrap().state, State::Ended(end()));
+    assert_eq!(store.read(id(9)).unwrap().state, OperationState::Ended(end()));
 }
 
 #[test]
 fn the_oldest_make_room() {
-    let (dir, store) = store_with(Limits { operations: 3, ..Limits::default() });
+    let (dir, store) = store_with(StoreLimits { operations: 3, ..StoreLimits::default() });
     operate_times(5, &store);
     assert_eq!(listed(&store), [5, 4, 3].map(id));
 
     // All files have the same size. Beside the room for the new one, two more fit, not three.
     let one = fs::metadata(dir.path().join("5.ledger")).unwrap().len();
     let total_bytes = 1000 + 2 * one;
-    let limits = Limits { operations: 100, operation_bytes: 1000, total_bytes };
-    let store = Store::new(dir.path().to_owned(), limits);
+    let limits = StoreLimits { operations: 100, operation_bytes: 1000, total_bytes };
+    let store = LedgerStore::new(dir.path().to_owned(), limits);
     operate_times(5, &store);
     assert_eq!(listed(&store), [10, 9, 8].map(id));
 }
 
 #[test]
 fn numbers_never_come_back() {
-    let (_dir, store) = store_with(Limits { operations: 0, total_bytes: 0, ..Limits::default() });
+    let (_dir, store) =
+        store_with(StoreLimits { operations: 0, total_bytes: 0, ..StoreLimits::default() });
     for number in 1..5 {
         assert_eq!(operate(&store), id(number));
         assert_eq!(listed(&store), [id(number)], "the latest is never taken away");
@@ -143,12 +147,12 @@ fn numbers_never_come_back() {
 
 #[test]
 fn what_is_running_is_never_taken_away() {
-    let (_dir, store) = store_with(Limits { operations: 2, ..Limits::default() });
+    let (_dir, store) = store_with(StoreLimits { operations: 2, ..StoreLimits::default() });
     let running = store.begin(&header(1)).unwrap();
     operate_times(3, &store);
     assert_eq!(listed(&store), [4, 1].map(id), "the running one counts");
     running.end(&end()).unwrap();
-    assert_eq!(store.read(id(1)).unwrap().state, State::Ended(end()));
+    assert_eq!(store.read(id(1)).unwrap().state, OperationState::Ended(end()));
     operate(&store);
     assert_eq!(listed(&store), [5, 4].map(id));
 }
@@ -157,7 +161,7 @@ fn what_is_running_is_never_taken_away() {
 fn the_last_number_of_all() {
     let (dir, store) = store();
     fs::write(dir.path().join(format!("{}.ledger", u64::MAX)), "").unwrap();
-    assert!(matches!(store.begin(&header(1)), Err(Error::LastId { .. })));
+    assert!(matches!(store.begin(&header(1)), Err(LedgerError::LastId { .. })));
 }
 
 /// Goal: with any limit, the file keeps it, records whether it is complete, and is true: no page is
@@ -166,10 +170,10 @@ fn the_last_number_of_all() {
 fn an_operation_keeps_its_limit() {
     let (mut seen_refused, mut seen_complete) = (false, false);
     for operation_bytes in 0..700 {
-        let (dir, store) = store_with(Limits { operation_bytes, ..Limits::default() });
+        let (dir, store) = store_with(StoreLimits { operation_bytes, ..StoreLimits::default() });
         let mut writer = match store.begin(&header(1)) {
             Ok(writer) => writer,
-            Err(Error::Full { limit, .. }) if limit == operation_bytes => {
+            Err(LedgerError::Full { limit, .. }) if limit == operation_bytes => {
                 let left = fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().file_name());
                 assert_eq!(left.collect::<Vec<_>>(), ["lock"], "nothing is left behind");
                 continue;
@@ -199,7 +203,7 @@ fn an_operation_keeps_its_limit() {
         let operation = store.read(id(1)).unwrap();
         assert_eq!(
             (operation.state.clone(), operation.is_complete),
-            (State::Ended(end()), !refused)
+            (OperationState::Ended(end()), !refused)
         );
         assert_eq!(operation.moved_pages(), settled);
         assert_eq!(operation.open_pages(), accepted - settled / 4 * 8);
@@ -216,7 +220,7 @@ fn size_of_file(path: &std::path::Path) -> usize {
 /// Goal: an intent that moved as a whole can be settled even if the ledger became full after it.
 #[test]
 fn room_is_kept_for_what_is_open() {
-    let (_dir, store) = store_with(Limits { operation_bytes: 2000, ..Limits::default() });
+    let (_dir, store) = store_with(StoreLimits { operation_bytes: 2000, ..StoreLimits::default() });
     let mut writer = store.begin(&header(1)).unwrap();
     let run = |number: u64| runs(&[(10 * number, 5, 0, 1)]);
     let tickets: Vec<_> = (0..).map_while(|number| writer.intend(0, run(number)).ok()).collect();
@@ -234,12 +238,12 @@ fn room_is_kept_for_what_is_open() {
 /// complete" has one position from which it holds.
 #[test]
 fn a_full_ledger_stays_full() {
-    let (_dir, store) = store_with(Limits { operation_bytes: 2000, ..Limits::default() });
+    let (_dir, store) = store_with(StoreLimits { operation_bytes: 2000, ..StoreLimits::default() });
     let mut writer = store.begin(&header(1)).unwrap();
     let scattered: Vec<_> = (0..1000).map(|page| (2 * page, 1, 0, 1)).collect(); // 2 bytes each
     let error = writer.intend(0, runs(&scattered)).unwrap_err();
     assert!(error.to_string().contains("1.ledger would outgrow 2000 bytes"), "{error}");
-    assert!(matches!(writer.intend(0, runs(&[(1, 1, 0, 1)])), Err(Error::Full { .. })));
+    assert!(matches!(writer.intend(0, runs(&[(1, 1, 0, 1)])), Err(LedgerError::Full { .. })));
     writer.end(&end()).unwrap();
     let operation = store.read(id(1)).unwrap();
     assert_eq!((operation.is_complete, operation.open_pages()), (false, 0));
@@ -249,7 +253,8 @@ fn a_full_ledger_stays_full() {
 /// removed all the time and others list them.
 #[test]
 fn many_at_once() {
-    let (_dir, store) = store_with(Limits { operations: 1, total_bytes: 0, ..Limits::default() });
+    let (_dir, store) =
+        store_with(StoreLimits { operations: 1, total_bytes: 0, ..StoreLimits::default() });
     let (threads, rounds) = (8, 20);
     let barrier = Barrier::new(threads);
     let work = || {
@@ -259,18 +264,18 @@ fn many_at_once() {
             let _open = writer.intend(0, runs(&[(3, 1, 0, 1)])).unwrap();
             let id = writer.id();
             let operation = store.read(id).expect("a running operation stays");
-            assert_eq!((operation.open_pages(), operation.state), (1, State::Running));
+            assert_eq!((operation.open_pages(), operation.state), (1, OperationState::Running));
             assert!(store.list().unwrap().iter().all(|summary| summary.outline.is_ok()));
             id
         };
-        (0..rounds).map(one).collect::<Vec<Id>>()
+        (0..rounds).map(one).collect::<Vec<OperationId>>()
     };
-    let ids: Vec<Vec<Id>> = thread::scope(|scope| {
+    let ids: Vec<Vec<OperationId>> = thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         workers.into_iter().map(|worker| worker.join().unwrap()).collect()
     });
     assert!(ids.iter().all(|ids| ids.is_sorted()), "numbers grow");
-    let ids: BTreeSet<Id> = ids.into_iter().flatten().collect();
-    let all: BTreeSet<Id> = (1..=(threads * rounds) as u64).map(id).collect();
+    let ids: BTreeSet<OperationId> = ids.into_iter().flatten().collect();
+    let all: BTreeSet<OperationId> = (1..=(threads * rounds) as u64).map(id).collect();
     assert_eq!(ids, all, "each number once, none left out");
 }

@@ -1,33 +1,35 @@
 //! Stores in directories of their own, and records for tests.
 
-use nodeward_model::{Account, Identity, Name, NodeId, Pid, SkipReason};
-use nodeward_wire::ledger::{End, Header, Id, Limits, Runs, Store};
+use nodeward_model::{Account, Name, NodeId, Pid, ProcessIdentity, SkipReason};
+use nodeward_wire::ledger::{
+    Header, LedgerStore, MovedRuns, OperationEnd, OperationId, StoreLimits,
+};
 use tempfile::TempDir;
 
 pub const PAGE: u64 = 4096;
 
 /// Returns an empty store in a directory of its own.
-pub fn store() -> (TempDir, Store) {
-    store_with(Limits::default())
+pub fn store() -> (TempDir, LedgerStore) {
+    store_with(StoreLimits::default())
 }
 
-pub fn store_with(limits: Limits) -> (TempDir, Store) {
+pub fn store_with(limits: StoreLimits) -> (TempDir, LedgerStore) {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::new(dir.path().to_owned(), limits);
+    let store = LedgerStore::new(dir.path().to_owned(), limits);
     (dir, store)
 }
 
-pub fn id(number: u64) -> Id {
+pub fn id(number: u64) -> OperationId {
     number.to_string().parse().unwrap()
 }
 
 pub fn header(processes: u32) -> Header {
-    let identity = |pid| Identity {
+    let identity = |pid| ProcessIdentity {
         pid: Pid::new(pid).unwrap(),
         name: "db".into(),
-        boot: "b0".to_owned(),
+        boot_id: "b0".to_owned(),
         started_ticks: 300,
-        program: 7,
+        auxv_checksum: 7,
     };
     Header {
         page_bytes: PAGE,
@@ -38,14 +40,14 @@ pub fn header(processes: u32) -> Header {
     }
 }
 
-pub fn end() -> End {
+pub fn end() -> OperationEnd {
     let account = Account { moved: 6, already_there: 1, skipped: [(SkipReason::Pinned, 2)].into() };
-    End { account, interrupted: false, ended_unix_ms: 2000 }
+    OperationEnd { account, interrupted: false, ended_unix_ms: 2000 }
 }
 
 /// Returns runs of (number of the first page, pages, from, to).
-pub fn runs(of: &[(u64, u64, u32, u32)]) -> Runs {
-    let mut runs = Runs::new(PAGE);
+pub fn runs(of: &[(u64, u64, u32, u32)]) -> MovedRuns {
+    let mut runs = MovedRuns::new(PAGE);
     for &(first, pages, from, to) in of {
         runs.push(first * PAGE, pages, NodeId(from), NodeId(to));
     }

@@ -9,24 +9,24 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use nodeward_lab_counts::mark::Mark;
 
-use super::emulator::{AccessInfo, Emulator, INSTRUCTION_MAX, Id, Info, RawBlock};
+use super::qemu_api::{INSTRUCTION_MAX, MemInfo, PluginId, PluginInfo, QemuApi, RawTb};
 use super::registers::Registers;
 use super::symbols;
-use crate::counter::Counter;
-use crate::decode::{self, Event};
-use crate::places::Telling;
+use crate::counter::AccessCounter;
+use crate::decode::{self, InstructionEvent};
+use crate::memory_map::PhysicalAddressKind;
 
 /// The interface version from which on plugins read registers and get copies of instructions.
-const WITH_REGISTERS: i32 = 3;
+const API_WITH_REGISTERS: i32 = 3;
 /// The version before that: QEMU up to 8.2.
-const WITHOUT_REGISTERS: i32 = 1;
+const API_WITHOUT_REGISTERS: i32 = 1;
 /// Kernel code is in the upper half of addresses.
 const KERNEL: u64 = 1 << 63;
 
 /// The interface version that this plugin requests.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "the emulator looks for this name")]
-pub static qemu_plugin_version: AtomicI32 = AtomicI32::new(WITH_REGISTERS);
+pub static qemu_plugin_version: AtomicI32 = AtomicI32::new(API_WITH_REGISTERS);
 
 /// Runs when the plugin is loaded, before the emulator reads the version.
 #[used]
@@ -35,16 +35,16 @@ static CHOOSE_VERSION: extern "C" fn() = choose_version;
 
 extern "C" fn choose_version() {
     if !symbols::exists(c"qemu_plugin_read_register") {
-        qemu_plugin_version.store(WITHOUT_REGISTERS, Relaxed);
+        qemu_plugin_version.store(API_WITHOUT_REGISTERS, Relaxed);
     }
 }
 
-static STATE: OnceLock<State> = OnceLock::new();
+static STATE: OnceLock<PluginState> = OnceLock::new();
 
-struct State {
-    emulator: Emulator,
+struct PluginState {
+    qemu: QemuApi,
     registers: Registers,
-    counter: Counter,
+    counter: AccessCounter,
 }
 
 /// Installs the plugin; the emulator calls it once. Returns 0 on success; errors go to standard
@@ -54,8 +54,8 @@ struct State {
 /// The emulator passes its own description, and as many arguments as it states.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(
-    id: Id,
-    info: *const Info,
+    id: PluginId,
+    info: *const PluginInfo,
     argc: c_int,
     argv: *const *const c_char,
 ) -> c_int {
@@ -80,26 +80,30 @@ pub unsafe extern "C" fn qemu_plugin_install(
     }
 }
 
-fn install(id: Id, info: Option<&Info>, arguments: &[&CStr]) -> Result<(), String> {
+fn install(id: PluginId, info: Option<&PluginInfo>, arguments: &[&CStr]) -> Result<(), String> {
     let info = info.ok_or("the emulator says nothing about itself")?;
     let target = info.target().to_string_lossy();
     if target != "x86_64" {
         return Err(format!("it can count on x86_64, not on {target}"));
     }
     let version = qemu_plugin_version.load(Relaxed);
-    let with_registers = version == WITH_REGISTERS;
+    let with_registers = version == API_WITH_REGISTERS;
     let missing = |name: &CStr| {
         let name = name.to_string_lossy();
         format!("this emulator (interface {}) has no {name}", info.version())
     };
-    let emulator = Emulator::find(with_registers).map_err(missing)?;
+    let emulator = QemuApi::find(with_registers).map_err(missing)?;
     let registers = Registers::find(with_registers).map_err(missing)?;
-    let telling = if with_registers { Telling::AsTheGuest } else { Telling::ByBlock };
+    let telling = if with_registers {
+        PhysicalAddressKind::GuestPhysical
+    } else {
+        PhysicalAddressKind::RamBlock
+    };
     let path = file(arguments)?;
-    let counter = Counter::open(&path, telling, u64::from(version.unsigned_abs()));
+    let counter = AccessCounter::open(&path, telling, u64::from(version.unsigned_abs()));
     let counter = counter.map_err(|why| format!("{}: {why}", path.display()))?;
-    let state = STATE.get_or_init(|| State { emulator, registers, counter });
-    state.emulator.listen(id, on_cpu, on_block);
+    let state = STATE.get_or_init(|| PluginState { qemu: emulator, registers, counter });
+    state.qemu.register_callbacks(id, on_vcpu_init, on_tb_trans);
     Ok(())
 }
 
@@ -111,41 +115,42 @@ fn file(arguments: &[&CStr]) -> Result<PathBuf, String> {
     Ok(Path::new(path).to_owned())
 }
 
-extern "C" fn on_cpu(_id: Id, _place: u32) {
+extern "C" fn on_vcpu_init(_id: PluginId, _place: u32) {
     if let Some(state) = STATE.get() {
-        state.registers.begin();
+        state.registers.init_vcpu();
     }
 }
 
-extern "C" fn on_block(_id: Id, block: Option<RawBlock>) {
+extern "C" fn on_tb_trans(_id: PluginId, block: Option<RawTb>) {
     let (Some(state), Some(block)) = (STATE.get(), block) else { return };
-    let block = state.emulator.block(block);
+    let block = state.qemu.block(block);
     let is_kernel = block.address() >= KERNEL;
     let mut buffer = [0; INSTRUCTION_MAX];
     for instruction in block.instructions() {
         let bytes = instruction.bytes(&mut buffer);
-        let event = if is_kernel { decode::of_kernel(bytes) } else { decode::of_program(bytes) };
+        let event =
+            if is_kernel { decode::decode_kernel(bytes) } else { decode::decode_user(bytes) };
         if let Some(event) = event {
-            instruction.on_run(on_event, number(event));
+            instruction.call_on_execution(on_event, number(event));
         }
         if !is_kernel {
-            instruction.on_access(on_access);
+            instruction.call_on_memory_access(on_access);
         }
     }
 }
 
 /// Numbers of events, which the emulator passes back: those of the kernel, then marks.
-const SWITCH: usize = 1;
-const DROP: usize = 2;
-const LEAVE: usize = 3;
-const MARK: usize = 4;
+const EVENT_CR3_WRITE: usize = 1;
+const EVENT_TLB_FLUSH: usize = 2;
+const EVENT_KERNEL_EXIT: usize = 3;
+const EVENT_FIRST_MARK: usize = 4;
 
-fn number(event: Event) -> usize {
+fn number(event: InstructionEvent) -> usize {
     match event {
-        Event::Switch => SWITCH,
-        Event::Drop => DROP,
-        Event::Leave => LEAVE,
-        Event::Mark(mark) => MARK + mark.number(),
+        InstructionEvent::Cr3Write => EVENT_CR3_WRITE,
+        InstructionEvent::TlbFlush => EVENT_TLB_FLUSH,
+        InstructionEvent::KernelExit => EVENT_KERNEL_EXIT,
+        InstructionEvent::Mark(mark) => EVENT_FIRST_MARK + mark.number(),
     }
 }
 
@@ -154,20 +159,20 @@ extern "C" fn on_event(place: u32, number: *mut c_void) {
     let cpu = place as usize;
     let cr3 = || state.registers.cr3(place);
     match number.addr() {
-        SWITCH => state.counter.switched(cpu),
-        DROP => state.counter.dropped(cpu),
-        LEAVE => state.counter.leaving(cpu, cr3),
+        EVENT_CR3_WRITE => state.counter.on_cr3_write(cpu),
+        EVENT_TLB_FLUSH => state.counter.on_tlb_flush(cpu),
+        EVENT_KERNEL_EXIT => state.counter.on_kernel_exit(cpu, cr3),
         mark => {
-            if let Some(mark) = Mark::of_number(mark - MARK) {
-                state.counter.marked(cpu, mark, cr3);
+            if let Some(mark) = Mark::of_number(mark - EVENT_FIRST_MARK) {
+                state.counter.on_mark(cpu, mark, cr3);
             }
         }
     }
 }
 
-extern "C" fn on_access(place: u32, access: AccessInfo, address: u64, _number: *mut c_void) {
+extern "C" fn on_access(place: u32, access: MemInfo, address: u64, _number: *mut c_void) {
     if let Some(state) = STATE.get() {
-        let ask = || state.emulator.physical(access, address);
+        let ask = || state.qemu.physical_address(access, address);
         state.counter.access(place as usize, address, ask);
     }
 }

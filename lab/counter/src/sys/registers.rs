@@ -14,25 +14,25 @@ use super::symbols::function;
 
 /// The index of CR3 in gdb-xml/i386-64bit.xml: after 16 general registers, rip, eflags, six
 /// segments, three bases, cr0 and cr2.
-const CR3_OF_DEBUGGER: c_int = 29;
+const CR3_GDB_REGISTER: c_int = 29;
 
 /// glib's growing array of bytes.
 #[repr(C)]
-struct Bytes {
+struct GByteArray {
     data: *const u8,
     length: c_uint,
 }
 
 /// glib's growing array of anything.
 #[repr(C)]
-struct List {
-    data: *const Description,
+struct GArray {
+    data: *const RegisterDescriptor,
     length: c_uint,
 }
 
 /// QEMU's description of a register.
 #[repr(C)]
-struct Description {
+struct RegisterDescriptor {
     handle: *mut c_void,
     name: *const c_char,
     feature: *const c_char,
@@ -41,22 +41,22 @@ struct Description {
 /// The method to read registers.
 #[derive(Debug)]
 pub struct Registers {
-    new_bytes: unsafe extern "C" fn() -> *mut Bytes,
-    set_length: unsafe extern "C" fn(*mut Bytes, c_uint) -> *mut Bytes,
-    way: Way,
+    new_bytes: unsafe extern "C" fn() -> *mut GByteArray,
+    set_length: unsafe extern "C" fn(*mut GByteArray, c_uint) -> *mut GByteArray,
+    reader: RegisterReader,
 }
 
 #[derive(Debug)]
-enum Way {
-    Plugin {
-        list: unsafe extern "C" fn() -> *const List,
-        read: unsafe extern "C" fn(*mut c_void, *mut Bytes) -> c_int,
+enum RegisterReader {
+    PluginApi {
+        list: unsafe extern "C" fn() -> *const GArray,
+        read: unsafe extern "C" fn(*mut c_void, *mut GByteArray) -> c_int,
         /// The handle of CR3: the same for all CPUs. Null until a CPU has begun.
         cr3: AtomicPtr<c_void>,
     },
-    Debugger {
+    GdbStub {
         cpu: unsafe extern "C" fn(c_int) -> *mut c_void,
-        read: unsafe extern "C" fn(*mut c_void, *mut Bytes, c_int) -> c_int,
+        read: unsafe extern "C" fn(*mut c_void, *mut GByteArray, c_int) -> c_int,
     },
 }
 
@@ -75,13 +75,13 @@ impl Registers {
         Ok(Self {
             new_bytes: find!(c"g_byte_array_new")?,
             set_length: find!(c"g_byte_array_set_size")?,
-            way: match plugin {
-                true => Way::Plugin {
+            reader: match plugin {
+                true => RegisterReader::PluginApi {
                     list: find!(c"qemu_plugin_get_registers")?,
                     read: find!(c"qemu_plugin_read_register")?,
                     cr3: AtomicPtr::default(),
                 },
-                false => Way::Debugger {
+                false => RegisterReader::GdbStub {
                     cpu: find!(c"qemu_get_cpu")?,
                     read: find!(c"x86_cpu_gdb_read_register")?,
                 },
@@ -90,15 +90,15 @@ impl Registers {
     }
 
     /// Finds the handle of CR3. Must be called on a CPU's thread when it begins.
-    pub fn begin(&self) {
-        if let Way::Plugin { list, cr3, .. } = &self.way {
+    pub fn init_vcpu(&self) {
+        if let RegisterReader::PluginApi { list, cr3, .. } = &self.reader {
             // SAFETY: a CPU is beginning on this thread, which is when it may be called.
             let list = unsafe { list() };
             // SAFETY: QEMU returns an array of its own, or null.
             let Some(list) = (unsafe { list.as_ref() }) else { return };
             // SAFETY: that many entries are there.
             let all = unsafe { std::slice::from_raw_parts(list.data, list.length as usize) };
-            let is_cr3 = |one: &&Description| {
+            let is_cr3 = |one: &&RegisterDescriptor| {
                 // SAFETY: QEMU's names end with a zero.
                 (unsafe { CStr::from_ptr(one.name) }) == c"cr3"
             };
@@ -122,9 +122,9 @@ impl Registers {
         Some(value.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
     }
 
-    fn read(&self, place: u32, bytes: *mut Bytes) -> c_int {
-        match &self.way {
-            Way::Plugin { read, cr3, .. } => {
+    fn read(&self, place: u32, bytes: *mut GByteArray) -> c_int {
+        match &self.reader {
+            RegisterReader::PluginApi { read, cr3, .. } => {
                 let handle = cr3.load(Relaxed);
                 if handle.is_null() {
                     return 0;
@@ -133,22 +133,22 @@ impl Registers {
                 // was asked for with registers.
                 unsafe { read(handle, bytes) }
             }
-            Way::Debugger { cpu, read } => {
+            RegisterReader::GdbStub { cpu, read } => {
                 // SAFETY: it looks for the CPU in a list; it takes any number.
                 let cpu = unsafe { cpu(place.cast_signed()) };
                 if cpu.is_null() {
                     return 0;
                 }
                 // SAFETY: the CPU is the one that runs on this thread; it is only read.
-                unsafe { read(cpu, bytes, CR3_OF_DEBUGGER) }
+                unsafe { read(cpu, bytes, CR3_GDB_REGISTER) }
             }
         }
     }
 
     /// Returns an array for answers, one per thread; it lives as long as the process.
-    fn buffer(&self) -> *mut Bytes {
+    fn buffer(&self) -> *mut GByteArray {
         thread_local! {
-            static BUFFER: Cell<*mut Bytes> = const { Cell::new(ptr::null_mut()) };
+            static BUFFER: Cell<*mut GByteArray> = const { Cell::new(ptr::null_mut()) };
         }
         if BUFFER.get().is_null() {
             // SAFETY: it can be called at any time, and ends the process if memory is short.

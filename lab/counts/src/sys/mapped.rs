@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::reader::Words;
-use crate::shape::WORD_BYTES;
+use crate::layout::WORD_BYTES;
+use crate::reader::WordSource;
 
 /// A file mapped as words and shared with its writers. The mapping ends with the value.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Drop for MappedWords {
     }
 }
 
-impl Words for MappedWords {
+impl WordSource for MappedWords {
     fn words(&self, range: Range<usize>) -> Result<Vec<u64>> {
         let words = self.all().get(range).ok_or(ErrorKind::UnexpectedEof)?;
         Ok(words.iter().map(|word| word.load(Relaxed)).collect())

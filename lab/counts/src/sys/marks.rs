@@ -3,7 +3,7 @@
 use std::arch::global_asm;
 use std::mem;
 
-use crate::shape::CHOSEN;
+use crate::layout::SELECTABLE_SLOTS;
 
 /// Number of kinds of marks.
 const KINDS: usize = 6;
@@ -24,12 +24,12 @@ global_asm!(
     ".set nodeward_lab_what, nodeward_lab_what + 1",
     ".endr",
     kinds = const KINDS,
-    slots = const CHOSEN.end,
+    slots = const SELECTABLE_SLOTS.end,
 );
 
 unsafe extern "C" {
     #[link_name = "nodeward_lab_marks"]
-    static MARKS: [[u8; EACH]; KINDS * CHOSEN.end];
+    static MARKS: [[u8; EACH]; KINDS * SELECTABLE_SLOTS.end];
 }
 
 /// Executes the mark of a kind (below six) for a slot (below the end of the choosable ones).
@@ -41,9 +41,9 @@ pub fn execute(what: usize, slot: usize) {
 }
 
 fn place(what: usize, slot: usize) -> *const [u8; EACH] {
-    assert!(what < KINDS && slot < CHOSEN.end);
+    assert!(what < KINDS && slot < SELECTABLE_SLOTS.end);
     let first: *const [u8; EACH] = (&raw const MARKS).cast();
-    first.wrapping_add(what * CHOSEN.end + slot)
+    first.wrapping_add(what * SELECTABLE_SLOTS.end + slot)
 }
 
 /// Returns the bytes of that mark, without the return.

@@ -4,9 +4,9 @@
 
 #![forbid(unsafe_code)]
 
-mod balancing;
-mod cast;
-mod gauge;
+mod overhead_meter;
+mod running_balancer;
+mod task_set;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -16,33 +16,33 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use nodeward_stage::{Curtain, Line, Look, Play};
+use nodeward_stage::{CounterSample, RunEnd, RunEvent, RunSpec};
 
-use balancing::Balancing;
-use cast::{Cast, Word};
-use gauge::Gauge;
+use overhead_meter::OverheadMeter;
+use running_balancer::RunningBalancer;
+use task_set::{TaskEvent, TaskSet};
 
 /// The time between the last access of the tasks' setup and the first one of their work, in which a
 /// program that counts accesses from outside can sample.
-const QUIET: Duration = Duration::from_millis(400);
+const QUIET_TIME: Duration = Duration::from_millis(400);
 /// Time for which tasks stay confined to their first node, so that all threads begin there.
-const SETTLE: Duration = Duration::from_millis(200);
+const CONFINED_TIME: Duration = Duration::from_millis(200);
 
 /// Runs tasks under a balancer. Exit codes: 0 all tasks ended, 1 something failed, 2 wrong usage.
 #[derive(Debug, Parser)]
 #[command(name = "nodeward-stage", version)]
 struct Args {
     /// What to run, as JSON
-    #[arg(value_parser = play)]
-    play: Play,
+    #[arg(value_parser = parse_run_spec)]
+    run_spec: RunSpec,
 }
 
-fn play(text: &str) -> Result<Play, String> {
+fn parse_run_spec(text: &str) -> Result<RunSpec, String> {
     serde_json::from_str(text).map_err(|why| why.to_string())
 }
 
 fn main() -> ExitCode {
-    match perform(&Args::parse().play) {
+    match run(&Args::parse().run_spec) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("nodeward-stage: {error:#}");
@@ -51,57 +51,57 @@ fn main() -> ExitCode {
     }
 }
 
-fn perform(play: &Play) -> Result<()> {
-    balancing::switch_kernels_off()?;
-    let mut cast = Cast::start(play)?;
+fn run(play: &RunSpec) -> Result<()> {
+    running_balancer::disable_numa_balancing()?;
+    let mut cast = TaskSet::start(play)?;
     cast.await_ready()?;
-    balancing::prepare(&play.balancer)?;
-    thread::sleep(QUIET);
-    let mut gauge = Gauge::zero(&play.balancer.process, cast.pids());
-    let mut balancing = Balancing::start(&play.balancer, &cast.pids())?;
-    thread::sleep(Duration::from_millis(play.lead_ms));
-    gauge.begin();
+    running_balancer::prepare(&play.balancer)?;
+    thread::sleep(QUIET_TIME);
+    let mut gauge = OverheadMeter::start(&play.balancer.process_name, cast.pids());
+    let mut balancing = RunningBalancer::start(&play.balancer, &cast.pids())?;
+    thread::sleep(Duration::from_millis(play.balancer_lead_ms));
+    gauge.reset_times();
     let start = Instant::now();
     cast.begin()?;
-    tell(&Line::Begin)?;
-    if !play.balancer.by_hand {
-        thread::sleep(SETTLE);
-        cast.set_free()?;
+    tell(&RunEvent::Begin)?;
+    if !play.balancer.is_manual {
+        thread::sleep(CONFINED_TIME);
+        cast.lift_confinement()?;
     }
-    let tasks_ms = attend(play, &mut cast, &gauge, &mut balancing, start)?;
-    let look = look(&gauge, &cast, start);
+    let tasks_ms = monitor(play, &mut cast, &gauge, &mut balancing, start)?;
+    let look = sample_counters(&gauge, &cast, start);
     cast.await_end()?;
     let (told, log) = balancing.stop()?;
     let (mismatches, migrated) = (cast.mismatches, gauge.read().migrated);
-    tell(&Line::End(Curtain { look, tasks_ms, mismatches, migrated, told, log }))
+    tell(&RunEvent::End(RunEnd { look, tasks_ms, mismatches, migrated, told, log }))
 }
 
 /// Waits until all tasks have done their work, and samples the counters meanwhile. Returns the
 /// duration of each task.
-fn attend(
-    play: &Play,
-    cast: &mut Cast,
-    gauge: &Gauge,
-    balancing: &mut Balancing,
+fn monitor(
+    play: &RunSpec,
+    cast: &mut TaskSet,
+    gauge: &OverheadMeter,
+    balancing: &mut RunningBalancer,
     start: Instant,
 ) -> Result<Vec<u64>> {
     let mut ends: Vec<Option<u64>> = vec![None; play.tasks.len()];
     let mut next_look = Duration::ZERO;
     while ends.contains(&None) {
-        match cast.hear(next_look.saturating_sub(start.elapsed())) {
-            Ok((task, Word::Done)) => {
+        match cast.next_event(next_look.saturating_sub(start.elapsed())) {
+            Ok((task, TaskEvent::Done)) => {
                 if ends.iter().all(Option::is_none) {
-                    tell(&Line::FirstEnd)?;
+                    tell(&RunEvent::FirstEnd)?;
                 }
                 ends[task] = Some(ms(start));
             }
-            Ok((task, Word::Ended)) if ends[task].is_none() => bail!("task {task} gave up"),
-            Ok((task, Word::Failed(why))) => bail!("task {task}: {why}"),
+            Ok((task, TaskEvent::Ended)) if ends[task].is_none() => bail!("task {task} gave up"),
+            Ok((task, TaskEvent::Failed(why))) => bail!("task {task}: {why}"),
             Ok(_) => {}
             Err(RecvTimeoutError::Timeout) => {
                 balancing.check()?;
-                tell(&Line::Look(look(gauge, cast, start)))?;
-                next_look = start.elapsed() + Duration::from_millis(play.look_ms);
+                tell(&RunEvent::Look(sample_counters(gauge, cast, start)))?;
+                next_look = start.elapsed() + Duration::from_millis(play.sample_interval_ms);
             }
             Err(RecvTimeoutError::Disconnected) => bail!("tasks ended without a word"),
         }
@@ -109,15 +109,15 @@ fn attend(
     Ok(ends.into_iter().flatten().collect())
 }
 
-fn look(gauge: &Gauge, cast: &Cast, start: Instant) -> Look {
-    Look { at_ms: ms(start), passes: cast.passes, burden: gauge.read() }
+fn sample_counters(gauge: &OverheadMeter, cast: &TaskSet, start: Instant) -> CounterSample {
+    CounterSample { at_ms: ms(start), passes: cast.passes, burden: gauge.read() }
 }
 
 fn ms(start: Instant) -> u64 {
     start.elapsed().as_millis() as u64
 }
 
-fn tell(line: &Line) -> Result<()> {
+fn tell(line: &RunEvent) -> Result<()> {
     let text = serde_json::to_string(line)?;
     let mut out = io::stdout().lock();
     writeln!(out, "{text}").and_then(|()| out.flush()).context("nobody listens")

@@ -25,8 +25,8 @@ pub struct Args {
     pub passes: u64,
 
     /// Which part that is
-    #[arg(long, value_enum, default_value_t = Part::Share)]
-    pub part: Part,
+    #[arg(long, value_enum, default_value_t = AccessPart::Share)]
+    pub part: AccessPart,
 
     /// Nodes that the memory comes from, 2 MiB in turn; default: the node of the CPU in use
     ///
@@ -68,7 +68,7 @@ pub struct Args {
 
 /// What of the memory a thread goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Part {
+pub enum AccessPart {
     /// A piece of its own, which it reads, checks and writes
     Share,
     /// All of it, as do the others; it is read and checked
@@ -88,7 +88,7 @@ mod tests {
         let parsed = |line: &str| Args::try_parse_from(line.split(' '));
         let args =
             parsed("s --size 512MiB --threads 2 --part scattered --nodes 0,1 --wait").unwrap();
-        assert_eq!((args.size, args.threads, args.part), (512 << 20, 2, Part::Scattered));
+        assert_eq!((args.size, args.threads, args.part), (512 << 20, 2, AccessPart::Scattered));
         let args = parsed("s --stay 0,1 --homes 0").unwrap();
         assert_eq!([args.stay, args.homes].map(Option::unwrap).map(|nodes| nodes.len()), [2, 1]);
         assert_eq!(parsed("s --turn 2s --odd").unwrap().turn, Some(2_000_000_000));

@@ -4,8 +4,8 @@
 #![forbid(unsafe_code)]
 
 mod args;
-mod lines;
-mod turns;
+mod duty_schedule;
+mod pattern;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -14,15 +14,15 @@ use std::thread;
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Parser;
 use nodeward_lab_counts::mark::{Mark, mark};
-use nodeward_linux::own::{self, Area, Backing};
-use nodeward_linux::policy;
+use nodeward_linux::mempolicy;
+use nodeward_linux::own_process::{self, AreaBacking, MappedArea};
 use nodeward_model::{NodeId, Nodemask};
 use nodeward_stage::affinity;
 use serde_json::{Value, json};
 
 use args::Args;
-use lines::{Page, Walk};
-use turns::Turns;
+use duty_schedule::DutySchedule;
+use pattern::{MemoryWalk, PageWords};
 
 /// Length after which memory that is split over nodes changes to the next node.
 const CHUNK_BYTES: usize = 2 << 20;
@@ -40,12 +40,13 @@ fn main() -> ExitCode {
 
 /// Runs the stream and returns the number of lines with a wrong value.
 fn run(args: &Args) -> Result<u64> {
-    own::disable_huge_pages().context("cannot switch transparent huge pages off")?;
+    own_process::disable_huge_pages().context("cannot switch transparent huge pages off")?;
     let page_bytes = rustix::param::page_size();
     let bytes = usize::try_from(args.size)?.next_multiple_of(page_bytes);
     ensure!(bytes > 0, "--size is zero; ask for more");
-    let area = Area::map(bytes, Backing::Anonymous).context("cannot map that much memory")?;
-    let pages: Vec<Page> = area.words().chunks_exact(page_bytes / 8).collect();
+    let area =
+        MappedArea::map(bytes, AreaBacking::Anonymous).context("cannot map that much memory")?;
+    let pages: Vec<PageWords> = area.words().chunks_exact(page_bytes / 8).collect();
     place(args, &pages, page_bytes)?;
     print(&json!({ "ready": true, "pid": std::process::id(), "bytes": bytes }));
     if args.wait {
@@ -60,10 +61,10 @@ fn run(args: &Args) -> Result<u64> {
 }
 
 /// Fills all pages, each from its node.
-fn place(args: &Args, pages: &[Page], page_bytes: usize) -> Result<()> {
+fn place(args: &Args, pages: &[PageWords], page_bytes: usize) -> Result<()> {
     let node_of = |number: usize| match (&args.homes, &args.nodes) {
-        (Some(homes), _) => Some(turn(homes, owner(args, number, pages.len()))),
-        (_, Some(nodes)) => Some(turn(nodes, number * page_bytes / CHUNK_BYTES)),
+        (Some(homes), _) => Some(nth_node(homes, owner(args, number, pages.len()))),
+        (_, Some(nodes)) => Some(nth_node(nodes, number * page_bytes / CHUNK_BYTES)),
         _ => None,
     };
     let mut bound = None;
@@ -73,30 +74,30 @@ fn place(args: &Args, pages: &[Page], page_bytes: usize) -> Result<()> {
             bind(node)?;
             bound = node;
         }
-        lines::fill(page, number);
+        pattern::fill(page, number);
     }
-    Ok(policy::default_memory()?)
+    Ok(mempolicy::default_memory()?)
 }
 
 fn owner(args: &Args, number: usize, pages: usize) -> usize {
-    lines::owner(args.part, number, pages, args.threads as usize)
+    pattern::owning_thread(args.part, number, pages, args.threads as usize)
 }
 
 /// Returns the nodes in turn. A mask that was parsed is never empty.
-fn turn(nodes: &Nodemask, number: usize) -> NodeId {
+fn nth_node(nodes: &Nodemask, number: usize) -> NodeId {
     nodes.iter().nth(number % nodes.len().max(1)).unwrap_or(NodeId(0))
 }
 
 fn bind(node: Option<NodeId>) -> Result<()> {
-    let Some(node) = node else { return Ok(policy::default_memory()?) };
-    policy::bind_memory(&Nodemask::from_iter([node]))
+    let Some(node) = node else { return Ok(mempolicy::default_memory()?) };
+    mempolicy::bind_memory(&Nodemask::from_iter([node]))
         .with_context(|| format!("no memory from node {node}; choose another"))
 }
 
-fn work(args: &Args, pages: &[Page]) -> Result<u64> {
+fn work(args: &Args, pages: &[PageWords]) -> Result<u64> {
     let threads = args.threads as usize;
     thread::scope(|scope| {
-        let worker = |thread| scope.spawn(move || walk(args, pages, thread));
+        let worker = |thread| scope.spawn(move || run_thread(args, pages, thread));
         let workers: Vec<_> = (0..threads).map(worker).collect();
         workers.into_iter().try_fold(0, |mismatches, worker| {
             let lost = worker.join().map_err(|_| anyhow!("a thread panicked; see above"))??;
@@ -106,15 +107,15 @@ fn work(args: &Args, pages: &[Page]) -> Result<u64> {
 }
 
 /// Runs one thread's passes. Returns the number of lines with a wrong value.
-fn walk(args: &Args, pages: &[Page], thread: usize) -> Result<u64> {
+fn run_thread(args: &Args, pages: &[PageWords], thread: usize) -> Result<u64> {
     if let Some(nodes) = args.homes.as_ref().or(args.stay.as_ref()) {
-        affinity::confine_this_thread(&affinity::cpus_of(turn(nodes, thread))?)?;
+        affinity::confine_this_thread(&affinity::cpus_of(nth_node(nodes, thread))?)?;
     }
-    let turns = args.turn.map(|stretch_ns| Turns::new(stretch_ns, args.odd));
-    let mut walk = Walk::new(pages, args.part, thread, args.threads as usize);
+    let turns = args.turn.map(|stretch_ns| DutySchedule::new(stretch_ns, args.odd));
+    let mut walk = MemoryWalk::new(pages, args.part, thread, args.threads as usize);
     let mut mismatches = 0;
     for pass in 1..=args.passes {
-        mismatches += walk.pass(|| turns.iter().for_each(|turns| turns.wait()));
+        mismatches += walk.pass(|| turns.iter().for_each(|turns| turns.wait_for_turn()));
         print(&json!({ "thread": thread, "pass": pass }));
     }
     Ok(mismatches)

@@ -3,21 +3,22 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use nodeward_model::units::{show_bytes, show_ns};
+use nodeward_model::units::{format_bytes, format_ns};
 use nodeward_proof::{
-    Cell, Column, Findings, Nodes, Plan, Row, SoakReport, SpentShares, StallsReport, Times,
+    BenchRow, Column, Findings, MeasurePlan, MemcpyCell, NodeRoute, SoakReport, StallsReport,
+    StepTimeShares, TimeQuantiles,
 };
 use serde_json::{Value, json};
 
 use super::threads;
-use crate::output::plot::{self, Bar, Bars};
+use crate::output::plot::{self, BarChart, ChartBar};
 
 /// Formats the measurement for people.
-pub fn text(plan: &Plan, rows: &[Row]) -> String {
+pub fn text(plan: &MeasurePlan, rows: &[BenchRow]) -> String {
     let mut text = format!(
         "region of {}, {}\n\
          ratios: speed against memcpy(3) and the fastest copy with as many threads, in turns\n",
-        show_bytes(plan.bytes as u64),
+        format_bytes(plan.bytes as u64),
         between(plan.nodes),
     );
     for row in rows {
@@ -30,7 +31,7 @@ pub fn text(plan: &Plan, rows: &[Row]) -> String {
 }
 
 /// Formats the measurement for programs.
-pub fn json(plan: &Plan, rows: &[Row]) -> Value {
+pub fn json(plan: &MeasurePlan, rows: &[BenchRow]) -> Value {
     json!({
         "schema": "nodeward.bench-pager/1",
         "region_bytes": plan.bytes,
@@ -41,28 +42,28 @@ pub fn json(plan: &Plan, rows: &[Row]) -> Value {
 }
 
 /// Draws the ratios as SVG.
-pub fn svg(rows: &[Row]) -> Result<String> {
-    let bar = |(page, cell): (&str, &Cell)| {
+pub fn svg(rows: &[BenchRow]) -> Result<String> {
+    let bar = |(page, cell): (&str, &MemcpyCell)| {
         let supply = column(cell.column).split(", ").map(str::to_owned);
-        Bar {
+        ChartBar {
             value: cell.ratio,
-            shown: format!("{:.2}", cell.ratio),
+            value_label: format!("{:.2}", cell.ratio),
             colour: cell.column as usize,
-            words: [format!("{page}, k={}", cell.lanes)].into_iter().chain(supply).collect(),
+            labels: [format!("{page}, k={}", cell.lanes)].into_iter().chain(supply).collect(),
         }
     };
     let cells = rows.iter().flat_map(|row| row.cells.iter().map(|cell| (row.page, cell)));
     let title = "nodeward bench pager: speed against memcpy".to_owned();
-    plot::svg(&[Bars { title, unit: "ratio", bars: cells.map(bar).collect() }], &[])
+    plot::svg(&[BarChart { title, unit: "ratio", bars: cells.map(bar).collect() }], &[])
 }
 
 /// Formats a soak for people.
 pub fn soak_text(report: &SoakReport) -> String {
     let mut text = format!(
         "moved {} in {} ({}/s), by {}: {} migrations in {} regions\n",
-        show_bytes(report.moved_bytes),
-        show_ns(report.took_ns),
-        show_bytes(per_s(report.moved_bytes, report.took_ns)),
+        format_bytes(report.moved_bytes),
+        format_ns(report.took_ns),
+        format_bytes(per_s(report.moved_bytes, report.took_ns)),
         report.road,
         report.migrations,
         report.regions,
@@ -70,7 +71,7 @@ pub fn soak_text(report: &SoakReport) -> String {
     let _ = writeln!(
         text,
         "  {} more left out for touches to pull; {} pages written, {} read, every word checked",
-        show_bytes(report.lazy_bytes),
+        format_bytes(report.lazy_bytes),
         report.pages_written,
         report.pages_read,
     );
@@ -89,14 +90,14 @@ pub fn soak_json(report: &SoakReport) -> Value {
     json!({ "schema": "nodeward.bench-pager-soak/1", "soak": report })
 }
 
-fn between(nodes: Nodes) -> String {
-    match nodes.differ() {
+fn between(nodes: NodeRoute) -> String {
+    match nodes.are_distinct() {
         true => format!("to and fro between nodes {} and {}", nodes.from, nodes.to),
         false => format!("from its pages to others of node {}", nodes.from),
     }
 }
 
-fn row_text(plan: &Plan, row: &Row) -> String {
+fn row_text(plan: &MeasurePlan, row: &BenchRow) -> String {
     let mut text = format!("\npages of {}", if row.page == "4k" { "4 KiB" } else { "2 MiB" });
     if let Some(road) = row.road {
         let _ = write!(text, ", by {road}, copied by {}", row.copier.unwrap_or("the kernel"));
@@ -108,13 +109,13 @@ fn row_text(plan: &Plan, row: &Row) -> String {
     if !row.cells.is_empty() {
         text += &table(&row.cells);
         text += &shares(&row.cells);
-        row.cells.iter().for_each(|cell| text += &beside(cell));
+        row.cells.iter().for_each(|cell| text += &concurrent_text(cell));
     }
-    text + &others(plan, row)
+    text + &extras_text(plan, row)
 }
 
 /// Formats the ratios.
-fn table(cells: &[Cell]) -> String {
+fn table(cells: &[MemcpyCell]) -> String {
     let mut text = format!(
         "  {:<24}{:>8}{:>8}{:>9}{:>13}{:>13}{:>13} {:<11}{:>9}\n",
         "DESTINATION PAGES",
@@ -128,7 +129,7 @@ fn table(cells: &[Cell]) -> String {
         "STAYED"
     );
     for cell in cells {
-        let rate = |per_s| format!("{}/s", show_bytes(per_s));
+        let rate = |per_s| format!("{}/s", format_bytes(per_s));
         let _ = writeln!(
             text,
             "  {:<24}{:>8}{:>8.2}{:>9.2}{:>13}{:>13}{:>13} {:<11}{:>9}",
@@ -140,31 +141,31 @@ fn table(cells: &[Cell]) -> String {
             rate(cell.memcpy_bytes_per_s),
             rate(cell.fastest_bytes_per_s),
             cell.fastest,
-            show_bytes(cell.left_bytes),
+            format_bytes(cell.left_bytes),
         );
     }
     text
 }
 
 /// Formats the shares of time.
-fn shares(cells: &[Cell]) -> String {
+fn shares(cells: &[MemcpyCell]) -> String {
     let mut text = format!(
         "  {:<24}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>12}\n",
         "TIME OF THREADS, IN %", "THREADS", "UNMAP", "COPY", "MAP", "SUPPLY", "REST", "LONGEST"
     );
     for cell in cells {
-        let SpentShares { unmap, copy, map, supply, rest } = cell.spent;
+        let StepTimeShares { unmap, copy, map, supply, rest } = cell.spent;
         let _ = write!(text, "  {:<24}{:>8}", column(cell.column), cell.lanes);
         for share in [unmap, copy, map, supply, rest] {
             let _ = write!(text, "{:>8.0}", share * 100.0);
         }
-        let _ = writeln!(text, "{:>12}", show_ns(cell.longest_hold_ns));
+        let _ = writeln!(text, "{:>12}", format_ns(cell.longest_hold_ns));
     }
     text
 }
 
 /// Formats the speed and waits of the threads beside a migration.
-fn beside(cell: &Cell) -> String {
+fn concurrent_text(cell: &MemcpyCell) -> String {
     let (Some(writer), Some(stalls)) = (cell.writer, &cell.stalls) else { return String::new() };
     let mut text = format!(
         "  beside {}: the writer keeps {:.0} % of its rate ({:.0} of {:.0} pages/s)\n",
@@ -184,20 +185,20 @@ fn beside(cell: &Cell) -> String {
 }
 
 fn waits_text(stalls: &StallsReport) -> String {
-    let Times { count, p50_ns, p99_ns, p999_ns, max_ns } = stalls.waits;
-    let queued = show_ns(stalls.waits_with_queue.p99_ns);
+    let TimeQuantiles { count, p50_ns, p99_ns, p999_ns, max_ns } = stalls.waits;
+    let queued = format_ns(stalls.waits_with_queue.p99_ns);
     format!(
         "{count} of {} touches waited: p50 {}, p99 {} ({queued} with the line for a CPU), \
          p99.9 {}, max {}",
         stalls.touches.count,
-        show_ns(p50_ns),
-        show_ns(p99_ns),
-        show_ns(p999_ns),
-        show_ns(max_ns),
+        format_ns(p50_ns),
+        format_ns(p99_ns),
+        format_ns(p999_ns),
+        format_ns(max_ns),
     )
 }
 
-fn others(plan: &Plan, row: &Row) -> String {
+fn extras_text(plan: &MeasurePlan, row: &BenchRow) -> String {
     let mut text = String::new();
     if let Some(lanes) = &row.lanes {
         let _ =
@@ -208,18 +209,18 @@ fn others(plan: &Plan, row: &Row) -> String {
             text,
             "  lazy, pulled by one thread that touches everything: {:.2} of eager ({}/s of {}/s)",
             lazy.ratio,
-            show_bytes(lazy.bytes_per_s),
-            show_bytes(lazy.eager_bytes_per_s),
+            format_bytes(lazy.bytes_per_s),
+            format_bytes(lazy.eager_bytes_per_s),
         );
     }
     if let Some(stall) = &row.stall {
         let _ = writeln!(
             text,
             "  with a stall budget of {} ({}): {:.2} of the speed without, {}/s; {} at p99\n    {}",
-            show_ns(u64::try_from(plan.stall.as_nanos()).unwrap_or(u64::MAX)),
+            format_ns(u64::try_from(plan.stall.as_nanos()).unwrap_or(u64::MAX)),
             threads(stall.lanes),
             stall.ratio,
-            show_bytes(stall.bytes_per_s),
+            format_bytes(stall.bytes_per_s),
             if stall.kept { "kept" } else { "not kept" },
             waits_text(&stall.stalls),
         );
@@ -238,8 +239,8 @@ fn others(plan: &Plan, row: &Row) -> String {
             kernel.supply,
             threads(kernel.lanes),
             kernel.ratio,
-            show_bytes(kernel.bytes_per_s),
-            show_bytes(kernel.kernel_bytes_per_s),
+            format_bytes(kernel.bytes_per_s),
+            format_bytes(kernel.kernel_bytes_per_s),
         );
     }
     text
@@ -250,7 +251,7 @@ fn findings_text(findings: &Findings, moved_bytes: u64, seed: u64) -> String {
         "lost writes: {}, torn reads: {}, of {} moved (seed {seed})\n",
         findings.lost_writes,
         findings.torn_reads,
-        show_bytes(moved_bytes),
+        format_bytes(moved_bytes),
     );
     if let Some(first) = findings.first {
         let _ = writeln!(text, "  the first: {first}");

@@ -3,12 +3,14 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use nodeward_model::units::{show_bytes, show_ns};
-use nodeward_proof::{Contender, Course, Look, PeriodVisits, PoolCell, PoolPlan, PoolReport};
+use nodeward_model::units::{format_bytes, format_ns};
+use nodeward_proof::{
+    PeriodVisits, PoolCell, PoolContender, PoolPlan, PoolReport, PoolSample, PoolTimeline,
+};
 use serde_json::{Value, json};
 
 use super::threads;
-use crate::output::plot::{self, Bar, Bars, Line, Lines};
+use crate::output::plot::{self, BarChart, ChartBar, ChartLine, LineChart};
 
 /// Formats the measurement for people.
 pub fn text(plan: &PoolPlan, report: &PoolReport) -> String {
@@ -16,8 +18,8 @@ pub fn text(plan: &PoolPlan, report: &PoolReport) -> String {
         "each thread takes {}, touches every page and frees all of it, again and again\n\
          x: times as fast, in turns; VISITS: of the zone, for a million pages; latency: until the \
          first\nword of a run is written, in a pass of its own, {} of it two reads of the clock\n",
-        show_bytes(plan.bytes as u64),
-        show_ns(report.clock_ns),
+        format_bytes(plan.bytes as u64),
+        format_ns(report.clock_ns),
     );
     if plan.huge {
         text += "pools have huge pages for all runs\n";
@@ -92,21 +94,21 @@ fn group_text(cells: &[PoolCell]) -> String {
             let ratio = cell.times_as_fast.get(&other);
             ratio.map_or("-".to_owned(), |ratio| format!("{:.2}", ratio.median))
         };
-        let [kernel, mimalloc, jemalloc] = Contender::MEASURES.map(times);
+        let [kernel, mimalloc, jemalloc] = PoolContender::REFERENCES.map(times);
         let visits = cell.zone_visits_per_million.map_or("-".to_owned(), |v| format!("{v:.0}"));
         let _ = writeln!(
             text,
             "  {:<12}{:>13}{kernel:>9}{mimalloc:>11}{jemalloc:>11}{visits:>9}{:>10}{:>10}",
             cell.contender,
-            format!("{}/s", show_bytes(cell.bytes_per_s)),
-            show_ns(cell.latency.p50_ns),
-            show_ns(cell.latency.p99_ns),
+            format!("{}/s", format_bytes(cell.bytes_per_s)),
+            format_ns(cell.latency.p50_ns),
+            format_ns(cell.latency.p99_ns),
         );
     }
     text
 }
 
-fn course_text(course: &Course) -> String {
+fn course_text(course: &PoolTimeline) -> String {
     let per_million = |visits: &PeriodVisits| format!("{:.0}", visits.per_million);
     let all =
         |visits: &[PeriodVisits]| visits.iter().map(per_million).collect::<Vec<_>>().join(" ");
@@ -121,26 +123,26 @@ fn course_text(course: &Course) -> String {
          memory: {} held at most, {:.2} of what was in use; let go {idle}\n",
         course.contender,
         threads(course.threads),
-        show_ns(course.period_ns),
+        format_ns(course.period_ns),
         all(&course.after_one_pass),
         all(&course.busy),
-        show_bytes(course.peak_held_bytes),
+        format_bytes(course.peak_held_bytes),
         course.held_share(),
     )
 }
 
-fn bars(cells: &[&PoolCell]) -> Bars {
+fn bars(cells: &[&PoolCell]) -> BarChart {
     let bar = |cell: &&PoolCell| {
         let gib = cell.bytes_per_s as f64 / f64::from(1 << 30);
-        Bar {
+        ChartBar {
             value: gib,
-            shown: format!("{gib:.1}"),
+            value_label: format!("{gib:.1}"),
             colour: cell.contender as usize,
-            words: vec![cell.contender.to_string(), threads(cell.threads)],
+            labels: vec![cell.contender.to_string(), threads(cell.threads)],
         }
     };
     let of = cells.first().map(|cell| runs(cell)).unwrap_or_default();
-    Bars {
+    BarChart {
         title: format!("nodeward bench pool: {of}"),
         unit: "GiB/s",
         bars: cells.iter().map(bar).collect(),
@@ -148,9 +150,9 @@ fn bars(cells: &[&PoolCell]) -> Bars {
 }
 
 /// Returns the lines of pages held, in use and pcp_high over time, all as memory.
-fn lines(course: &Course) -> Lines {
+fn lines(course: &PoolTimeline) -> LineChart {
     let every = course.looks.len().div_ceil(POINTS_MAX).max(1);
-    let line = |colour, name: &str, of: &dyn Fn(&Look) -> u64| Line {
+    let line = |colour, name: &str, of: &dyn Fn(&PoolSample) -> u64| ChartLine {
         name: name.to_owned(),
         colour,
         points: course
@@ -160,8 +162,8 @@ fn lines(course: &Course) -> Lines {
             .map(|look| (look.at_ns as f64 / 1e9, of(look) as f64 / f64::from(1 << 20)))
             .collect(),
     };
-    Lines {
-        across: "seconds".to_owned(),
+    LineChart {
+        x_label: "seconds".to_owned(),
         title: format!("{} over time, {}", course.contender, threads(course.threads)),
         unit: "MiB",
         lines: vec![

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use nodeward_reproduce::{BeyondResult, RowResult, TableResult};
+use nodeward_reproduce::{ImprovementResult, RowResult, TableResult};
 
 use super::plot::charts;
 use super::{basis, expected, figure, gain};
@@ -51,7 +51,7 @@ fn table_text(table: &TableResult, picture: &str) -> String {
             fitted.parameter, fitted.value, fitted.on
         );
     }
-    text += &table.beyond.as_ref().map_or(String::new(), beyond);
+    text += &table.beyond.as_ref().map_or(String::new(), improvement_section);
     let _ = writeln!(text, "\n![figures and additions]({picture})\n\nRuns:\n");
     for run in &table.runs {
         let driven = if run.driven { ", driven by the table" } else { "" };
@@ -78,7 +78,7 @@ fn row_text(row: &RowResult) -> String {
     )
 }
 
-fn beyond(beyond: &BeyondResult) -> String {
+fn improvement_section(beyond: &ImprovementResult) -> String {
     let mut text = format!("\nBeyond the seed: {}\n\n{BEYOND_COLUMNS}", beyond.figure);
     for step in &beyond.steps {
         let figure = figure(step.ours, beyond.unit);

@@ -1,10 +1,10 @@
 //! Charts of our figures beside the seeds', and of nodeward's additions.
 
 use anyhow::Result;
-use nodeward_reproduce::{Basis, BeyondResult, Kind, RowResult, TableResult, Verdict};
+use nodeward_reproduce::{Basis, ImprovementResult, RowKind, RowResult, RowVerdict, TableResult};
 
 use super::{figure, gain};
-use crate::output::plot::{self, Bar, Bars};
+use crate::output::plot::{self, BarChart, ChartBar};
 
 /// Characters in a label line below a bar.
 const WIDTH: usize = 11;
@@ -25,8 +25,8 @@ pub fn svg(results: &[TableResult]) -> Result<String> {
 }
 
 /// Returns the charts of a table: figures relative to the seed's, and the additions.
-pub fn charts(table: &TableResult) -> Vec<Bars> {
-    let rows = table.rows.chunks(BARS).map(|rows| Bars {
+pub fn charts(table: &TableResult) -> Vec<BarChart> {
+    let rows = table.rows.chunks(BARS).map(|rows| BarChart {
         title: format!("{}: ours as a multiple of what was measured", table.title),
         unit: "times",
         bars: rows.iter().map(row_bar).collect(),
@@ -35,27 +35,32 @@ pub fn charts(table: &TableResult) -> Vec<Bars> {
     rows.chain(additions).collect()
 }
 
-fn row_bar(row: &RowResult) -> Bar {
+fn row_bar(row: &RowResult) -> ChartBar {
     let shown = figure(row.ours, row.unit);
     let colour = match (row.verdict, row.kind, row.basis) {
-        (Verdict::Explained | Verdict::Outside, ..) => FAR_OFF,
+        (RowVerdict::Explained | RowVerdict::Outside, ..) => FAR_OFF,
         (_, _, Basis::Calibrated(_)) => CALIBRATED,
-        (_, Kind::HoldOut, _) => HOLD_OUT,
+        (_, RowKind::HoldOut, _) => HOLD_OUT,
         _ => PREDICTED,
     };
-    Bar { value: row.ratio.min(RATIO_MAX), shown, colour, words: words(&row.name) }
+    ChartBar {
+        value: row.ratio.min(RATIO_MAX),
+        value_label: shown,
+        colour,
+        labels: words(&row.name),
+    }
 }
 
-fn additions(table: &TableResult, beyond: &BeyondResult) -> Bars {
-    let bars = beyond.steps.iter().enumerate().map(|(index, step)| Bar {
+fn additions(table: &TableResult, beyond: &ImprovementResult) -> BarChart {
+    let bars = beyond.steps.iter().enumerate().map(|(index, step)| ChartBar {
         value: step.ours,
-        shown: format!("{} {}", figure(step.ours, beyond.unit), gain(step)),
+        value_label: format!("{} {}", figure(step.ours, beyond.unit), gain(step)),
         colour: if index == 0 { CALIBRATED } else { PREDICTED },
-        words: words(step.name),
+        labels: words(step.name),
     });
-    Bars {
+    BarChart {
         title: format!("{}: beyond the seed, {}", table.title, beyond.figure),
-        unit: beyond.unit.sign(),
+        unit: beyond.unit.symbol(),
         bars: bars.collect(),
     }
 }

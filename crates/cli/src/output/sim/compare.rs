@@ -5,25 +5,25 @@ mod page;
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use nodeward_contest::{Entry, Goal, GoalOf, Judged};
+use nodeward_contest::{BalancerFigures, CaseTable, CompareGoal, GoalMeasure};
 use serde_json::{Value, json};
 
-use crate::output::plot::{self, Line, Lines};
+use crate::output::plot::{self, ChartLine, LineChart};
 
 pub use page::docs;
 
 /// Formats the tables for programs.
-pub fn json(tables: &[Judged]) -> Value {
+pub fn json(tables: &[CaseTable]) -> Value {
     json!({ "schema": "nodeward.sim.compare/1", "cases": tables })
 }
 
 /// Formats the tables for people.
-pub fn text(tables: &[Judged]) -> String {
+pub fn text(tables: &[CaseTable]) -> String {
     let tables: Vec<_> = tables.iter().map(table).collect();
     tables.join("\n")
 }
 
-fn table(table: &Judged) -> String {
+fn table(table: &CaseTable) -> String {
     let mut text = format!(
         "{}: {}, {} s\n  {:<16}{:>10}{:>10}{:>12}{:>12}{:>9}{:>9}\n",
         table.name,
@@ -53,7 +53,7 @@ fn table(table: &Judged) -> String {
 
 /// Returns the figures of a balancer: local lines, time to 90 %, pages, pages per minute at the
 /// end, work, CPU time.
-fn figures(entry: &Entry) -> [String; 6] {
+fn figures(entry: &BalancerFigures) -> [String; 6] {
     [
         permille(entry.local_milli),
         entry.home_ns.map_or_else(|| "never".to_owned(), seconds),
@@ -65,22 +65,22 @@ fn figures(entry: &Entry) -> [String; 6] {
 }
 
 /// Formats a goal: the required and the actual value, and whether that suffices.
-fn goal_text(goal: &Goal) -> String {
+fn goal_text(goal: &CompareGoal) -> String {
     let figure = |value: Option<u64>| match (goal.what, value) {
         (_, None) => "never".to_owned(),
-        (GoalOf::Local | GoalOf::LocalAsKernel, Some(value)) => permille(value),
-        (GoalOf::HomeAsKernel, Some(value)) => seconds(value),
-        (GoalOf::PagesOfKernel, Some(value)) => value.to_string(),
-        (GoalOf::Work, Some(value)) => factor(value),
+        (GoalMeasure::Local | GoalMeasure::LocalAsKernel, Some(value)) => permille(value),
+        (GoalMeasure::HomeAsKernel, Some(value)) => seconds(value),
+        (GoalMeasure::PagesOfKernel, Some(value)) => value.to_string(),
+        (GoalMeasure::Work, Some(value)) => factor(value),
     };
     let [ours, asked] = [goal.ours, goal.asked].map(figure);
     let reached = if goal.reached { "reached" } else { "NOT REACHED" };
     let what = match goal.what {
-        GoalOf::Local => format!("at least {asked} local"),
-        GoalOf::LocalAsKernel => format!("at least as local as the kernel's, {asked}"),
-        GoalOf::HomeAsKernel => format!("90 % local no later than the kernel's, {asked}"),
-        GoalOf::PagesOfKernel => format!("at most {asked} pages, as asked of the kernel's"),
-        GoalOf::Work => format!("at least {asked} of the work without a balancer"),
+        GoalMeasure::Local => format!("at least {asked} local"),
+        GoalMeasure::LocalAsKernel => format!("at least as local as the kernel's, {asked}"),
+        GoalMeasure::HomeAsKernel => format!("90 % local no later than the kernel's, {asked}"),
+        GoalMeasure::PagesOfKernel => format!("at most {asked} pages, as asked of the kernel's"),
+        GoalMeasure::Work => format!("at least {asked} of the work without a balancer"),
     };
     format!("{what}: {ours}, {reached}")
 }
@@ -98,20 +98,20 @@ fn factor(milli: u64) -> String {
 }
 
 /// Draws the share of local lines over time, a chart for each case.
-pub fn svg(tables: &[Judged]) -> Result<String> {
+pub fn svg(tables: &[CaseTable]) -> Result<String> {
     let charts: Vec<_> = tables.iter().map(chart).collect();
     plot::svg(&[], &charts)
 }
 
-fn chart(table: &Judged) -> Lines {
-    let line = |entry: &Entry| Line {
+fn chart(table: &CaseTable) -> LineChart {
+    let line = |entry: &BalancerFigures| ChartLine {
         name: entry.balancer.name().to_owned(),
         colour: entry.balancer as usize,
         points: entry.curve.clone(),
     };
-    Lines {
+    LineChart {
         title: format!("{}: lines from the own node", table.name),
-        across: "seconds".to_owned(),
+        x_label: "seconds".to_owned(),
         unit: "%",
         lines: table.entries.iter().map(line).collect(),
         marks: Vec::new(),

@@ -2,23 +2,23 @@
 
 use anyhow::Result;
 use nodeward_scenario::Scenario;
-use nodeward_sim::{Point, Report, describe};
+use nodeward_sim::{Point, SimReport, describe_action};
 
-use crate::output::plot::{self, Line, Lines};
+use crate::output::plot::{self, ChartLine, LineChart};
 
 /// Draws three charts as SVG; actions are marked in all of them.
-pub fn svg(scenario: &Scenario, report: &Report) -> Result<String> {
+pub fn svg(scenario: &Scenario, report: &SimReport) -> Result<String> {
     let points = &report.curves.points;
     let marks = |words: bool| {
         let done = scenario.actions.iter().filter(|action| action.at_ns <= report.virtual_ns);
         let mark = |action: &nodeward_scenario::Action| {
-            (seconds(action.at_ns), if words { describe(action) } else { String::new() })
+            (seconds(action.at_ns), if words { describe_action(action) } else { String::new() })
         };
         done.map(mark).collect::<Vec<_>>()
     };
-    let chart = |title: &str, unit, lines| Lines {
+    let chart = |title: &str, unit, lines| LineChart {
         title: format!("{}: {title}", report.scenario),
-        across: "seconds".to_owned(),
+        x_label: "seconds".to_owned(),
         unit,
         lines,
         marks: marks(false),
@@ -45,17 +45,17 @@ fn steps(points: &[Point], of: impl Fn(&Point, &Point) -> Option<f64>) -> Vec<(f
     begin.into_iter().chain(points.windows(2).filter_map(step)).collect()
 }
 
-fn locality(points: &[Point]) -> Line {
+fn locality(points: &[Point]) -> ChartLine {
     let share = |from: &Point, to: &Point| {
         let local = to.local_lines - from.local_lines;
         let all = local + to.remote_lines - from.remote_lines;
         (all > 0).then(|| local as f64 * 100.0 / all as f64)
     };
-    Line { name: "local".to_owned(), colour: 0, points: steps(points, share) }
+    ChartLine { name: "local".to_owned(), colour: 0, points: steps(points, share) }
 }
 
-fn bandwidth(report: &Report, points: &[Point]) -> Vec<Line> {
-    let line = |(colour, node): (usize, &nodeward_sim::NodeReport)| Line {
+fn bandwidth(report: &SimReport, points: &[Point]) -> Vec<ChartLine> {
+    let line = |(colour, node): (usize, &nodeward_sim::NodeReport)| ChartLine {
         name: format!("node {}", node.node),
         colour,
         points: points
@@ -66,11 +66,11 @@ fn bandwidth(report: &Report, points: &[Point]) -> Vec<Line> {
     report.nodes.iter().enumerate().map(line).collect()
 }
 
-fn migrated(points: &[Point], page_bytes: u64) -> Line {
+fn migrated(points: &[Point], page_bytes: u64) -> ChartLine {
     let rate = |from: &Point, to: &Point| {
         let bytes = (to.migrated_pages - from.migrated_pages) * page_bytes;
         let took = seconds((to.at_ns - from.at_ns).max(1));
         Some(bytes as f64 / f64::from(1 << 20) / took)
     };
-    Line { name: "migrated".to_owned(), colour: 3, points: steps(points, rate) }
+    ChartLine { name: "migrated".to_owned(), colour: 3, points: steps(points, rate) }
 }

@@ -6,12 +6,12 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 use nodeward_model::Escape as _;
 use nodeward_model::Name;
-use nodeward_model::units::{self, show_ns};
+use nodeward_model::units::{self, format_ns};
 use nodeward_scenario::Axis;
 use serde_json::{Map, Value, json};
 
-use crate::output::plot::{self, Line, Lines};
-use crate::verbs::sim::sweep::{IDENTITY, Plan, Row, Swept, value};
+use crate::output::plot::{self, ChartLine, LineChart};
+use crate::verbs::sim::sweep::{IDENTITY_COLUMNS, SweepPlan, SweepResult, SweepRow, value};
 
 /// Maximum number of lines in a picture: more cannot be distinguished.
 const LINES_MAX: usize = 12;
@@ -19,10 +19,10 @@ const LINES_MAX: usize = 12;
 const NOT_SHOWN: [&str; 2] = ["of", "sweep"];
 
 /// Formats a sweep for people: its rows, if they are not in a file, and a summary.
-pub fn text(plan: &Plan, swept: &Swept, file: Option<&Path>) -> String {
+pub fn text(plan: &SweepPlan, swept: &SweepResult, file: Option<&Path>) -> String {
     let there = swept.rows.len();
     let table = if file.is_none() { table(&plan.columns, &swept.rows) } else { String::new() };
-    let more = match swept.held {
+    let more = match swept.resumed_rows {
         0 => String::new(),
         held => format!(", {held} of them before"),
     };
@@ -32,20 +32,20 @@ pub fn text(plan: &Plan, swept: &Swept, file: Option<&Path>) -> String {
         (true, None) => "interrupted; ",
         (true, Some(_)) => "interrupted, --resume goes on; ",
     };
-    let took = show_ns(swept.wall_ns);
+    let took = format_ns(swept.wall_ns);
     let (total, jobs) = (swept.total, swept.jobs);
     format!("{table}{resume}{there} of {total} points{more}, in {took} with --jobs {jobs}{place}\n")
 }
 
 /// Formats a sweep for programs.
-pub fn json(plan: &Plan, swept: &Swept, file: Option<&Path>) -> Value {
+pub fn json(plan: &SweepPlan, swept: &SweepResult, file: Option<&Path>) -> Value {
     json!({
         "schema": "nodeward.sim-sweep/1",
         "sweep": plan.id,
         "points": plan.grid.points(),
         "selected": swept.total,
         "done": swept.rows.len(),
-        "done_before": swept.held,
+        "done_before": swept.resumed_rows,
         "jobs": swept.jobs,
         "wall_ns": swept.wall_ns,
         "file": file.map(Name::from),
@@ -54,14 +54,14 @@ pub fn json(plan: &Plan, swept: &Swept, file: Option<&Path>) -> Value {
 }
 
 /// Formats the points of a sweep that does not run.
-pub fn points(plan: &Plan, points: &[Row]) -> String {
+pub fn points(plan: &SweepPlan, points: &[SweepRow]) -> String {
     let table = table(&plan.columns[..plan.first_measure()], points);
     let measures = plan.columns[plan.first_measure()..].join(", ");
     format!("{table}{} of {} points; figures: {measures}\n", points.len(), plan.grid.points())
 }
 
 /// Formats the points for programs.
-pub fn points_json(plan: &Plan, points: &[Row]) -> Value {
+pub fn points_json(plan: &SweepPlan, points: &[SweepRow]) -> Value {
     json!({
         "schema": "nodeward.sim-sweep-points/1",
         "sweep": plan.id,
@@ -70,8 +70,8 @@ pub fn points_json(plan: &Plan, points: &[Row]) -> Value {
     })
 }
 
-fn objects(columns: &[String], rows: &[Row]) -> Value {
-    let object = |row: &Row| {
+fn objects(columns: &[String], rows: &[SweepRow]) -> Value {
+    let object = |row: &SweepRow| {
         let fields = columns.iter().zip(row).map(|(name, cell)| (name.clone(), value(name, cell)));
         Value::Object(fields.collect::<Map<_, _>>())
     };
@@ -79,7 +79,7 @@ fn objects(columns: &[String], rows: &[Row]) -> Value {
 }
 
 /// Formats rows below the names of their columns, without columns that are always empty.
-fn table(columns: &[String], rows: &[Row]) -> String {
+fn table(columns: &[String], rows: &[SweepRow]) -> String {
     let is_shown = |&place: &usize| {
         let name = columns[place].as_str();
         !NOT_SHOWN.contains(&name) && rows.iter().any(|row| !row[place].is_empty())
@@ -90,7 +90,7 @@ fn table(columns: &[String], rows: &[Row]) -> String {
         cells.chain([columns[place].chars().count()]).max().unwrap_or(0)
     };
     let widths: Vec<_> = shown.iter().map(|&place| width(place)).collect();
-    let line = |row: &Row| {
+    let line = |row: &SweepRow| {
         let cells = shown.iter().zip(&widths).map(|(&place, &width)| {
             let cell = if row[place].is_empty() { "-" } else { &row[place] };
             format!("{cell:>width$}")
@@ -107,7 +107,7 @@ fn table(columns: &[String], rows: &[Row]) -> String {
 ///
 /// # Errors
 /// If it would have too many lines.
-pub fn check_plot(plan: &Plan) -> Result<()> {
+pub fn check_plot(plan: &SweepPlan) -> Result<()> {
     let lines: usize = plan.grid.axes().iter().skip(1).map(|axis| axis.values().len()).product();
     ensure!(
         lines <= LINES_MAX,
@@ -119,11 +119,11 @@ pub fn check_plot(plan: &Plan) -> Result<()> {
 
 /// Draws the first figure over the first key: a line for each combination of the other keys, each
 /// point the mean of the available seeds.
-pub fn svg(plan: &Plan, rows: &[Row]) -> Result<String> {
-    let (first, measure) = (IDENTITY.len(), plan.first_measure());
+pub fn svg(plan: &SweepPlan, rows: &[SweepRow]) -> Result<String> {
+    let (first, measure) = (IDENTITY_COLUMNS.len(), plan.first_measure());
     let axes = plan.grid.axes();
     let Some(across) = axes.first() else { return plot::svg(&[], &[]) };
-    let places = places(across);
+    let places = x_positions(across);
     let mut lines: BTreeMap<usize, BTreeMap<usize, Vec<f64>>> = BTreeMap::new();
     let others: usize = axes.iter().skip(1).map(|axis| axis.values().len()).product();
     for row in rows {
@@ -142,11 +142,11 @@ pub fn svg(plan: &Plan, rows: &[Row]) -> Result<String> {
         let mut points: Vec<_> =
             points.iter().map(|(&place, heights)| (places[place], mean(heights))).collect();
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
-        Line { name: names.join(" "), colour: other, points }
+        ChartLine { name: names.join(" "), colour: other, points }
     });
-    let chart = Lines {
+    let chart = LineChart {
         title: format!("{} over {}", plan.columns[measure], across.key()),
-        across: across.key().to_owned(),
+        x_label: across.key().to_owned(),
         unit: "",
         lines: lines.collect(),
         marks: Vec::new(),
@@ -156,7 +156,7 @@ pub fn svg(plan: &Plan, rows: &[Row]) -> Result<String> {
 
 /// Returns the positions of an axis's values: as numbers, bytes or nanoseconds, whichever fits all
 /// of them, or else consecutively from 1.
-fn places(axis: &Axis) -> Vec<f64> {
+fn x_positions(axis: &Axis) -> Vec<f64> {
     let all = |read: fn(&str) -> Option<f64>| {
         axis.values().iter().map(|value| read(value)).collect::<Option<Vec<_>>>()
     };

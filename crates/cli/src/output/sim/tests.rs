@@ -5,22 +5,26 @@ use std::collections::BTreeMap;
 use nodeward_model::{Account, NodeId};
 use nodeward_scenario::Scenario;
 use nodeward_sim::{
-    ActionReport, Curves, LatencyReport, MachineReport, MemoryReport, Moment, MoveReport,
-    NodePoint, NodeReport, Picture, Point, Report, Section, WorkloadReport,
+    ActionMoveReport, ActionReport, Curves, LatencyReport, MachineReport, MemoryReport, Moment,
+    NodePoint, NodeReport, Point, ResidencySnapshot, Section, SimReport, WorkloadReport,
 };
 
 use super::*;
-use crate::verbs::sim::Ended;
+use crate::verbs::sim::EndReason;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// 2 GiB in pages of 4 KiB.
 const PAGES: u64 = 2 << 18;
 
 /// 2 GiB that move from node 2 to node 0 at one second, in a run of three.
-fn example() -> Report {
-    let picture = |moment, at_ns, pages: [u64; 2]| Picture { moment, at_ns, pages: pages.into() };
-    let memory =
-        |picture, local| MemoryReport { picture, local_ppm: Some(local), window_ns: 300_000_000 };
+fn example() -> SimReport {
+    let picture =
+        |moment, at_ns, pages: [u64; 2]| ResidencySnapshot { moment, at_ns, pages: pages.into() };
+    let memory = |picture, local| MemoryReport {
+        snapshot: picture,
+        local_ppm: Some(local),
+        window_ns: 300_000_000,
+    };
     let node = |id, busy_ns, free: u64| NodeReport {
         node: NodeId(id),
         cpus: if busy_ns > 0 { 4 } else { 0 },
@@ -30,7 +34,7 @@ fn example() -> Report {
         bytes_per_s: 5_000_000_000,
         bytes_per_s_max: 10_000_000_000,
     };
-    Report {
+    SimReport {
         scenario: "example".to_owned(),
         about: "Memory follows its threads".to_owned(),
         seed: 7,
@@ -56,7 +60,7 @@ fn example() -> Report {
         ],
         nodes: vec![node(0, 6 * SECOND_NS, 2), node(2, 0, 4)],
         actions: vec![ActionReport { at_ns: SECOND_NS, what: "stream: move".to_owned() }],
-        moves: vec![MoveReport {
+        moves: vec![ActionMoveReport {
             action: 0,
             from: NodeId(2),
             to: NodeId(0),
@@ -104,13 +108,13 @@ fn curves() -> Curves {
     Curves { every_ns: SECOND_NS, points: (0..4).map(point).collect() }
 }
 
-fn run(report: Report, ended: Ended) -> Run {
-    Run { report, ended, wall_ns: SECOND_NS * 3 / 2 }
+fn run(report: SimReport, ended: EndReason) -> SimulationRun {
+    SimulationRun { report, ended, wall_ns: SECOND_NS * 3 / 2 }
 }
 
-fn told(report: Report, sections: &[Section], same: Option<bool>) -> (String, Value) {
-    let run = run(report, Ended::Time);
-    let told = Told { run: &run, same, sections };
+fn told(report: SimReport, sections: &[Section], same: Option<bool>) -> (String, Value) {
+    let run = run(report, EndReason::VirtualTime);
+    let told = SimOutput { run: &run, is_deterministic: same, sections };
     (text(&told), json(&told))
 }
 
@@ -140,7 +144,7 @@ fn a_report_tells_what_was_asked_for() {
 fn empty_sections_are_left_out() {
     let mut report = example();
     report.memory.iter_mut().for_each(|memory| {
-        memory.picture.pages = vec![0, 0];
+        memory.snapshot.pages = vec![0, 0];
         memory.local_ppm = None;
     });
     (report.workloads, report.actions) = (Vec::new(), Vec::new());
@@ -159,7 +163,7 @@ fn empty_sections_are_left_out() {
 fn many_nodes_share_a_row() {
     let mut report = example();
     report.nodes = vec![report.nodes[0].clone(); 16];
-    report.memory.iter_mut().for_each(|memory| memory.picture.pages = vec![1024; 16]);
+    report.memory.iter_mut().for_each(|memory| memory.snapshot.pages = vec![1024; 16]);
     let (text, _) = told(report, &Section::ALL, None);
     // 7 nodes of 4 MiB have rows, and 9 x 4 MiB = 36 MiB on the others.
     let row = text.lines().find(|line| line.starts_with("  9 more")).unwrap();
@@ -173,7 +177,7 @@ fn many_nodes_share_a_row() {
 #[test]
 fn the_picture_is_sound() {
     let mut scenario = Scenario::find("two-socket").unwrap();
-    let draw = |scenario: &Scenario, report: &Report| {
+    let draw = |scenario: &Scenario, report: &SimReport| {
         let text = svg(scenario, report).unwrap();
         let picture = roxmltree::Document::parse(&text).unwrap();
         assert_eq!(picture.root_element().tag_name().name(), "svg");

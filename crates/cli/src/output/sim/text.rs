@@ -3,12 +3,14 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use nodeward_model::units::{show_bytes, show_ns};
-use nodeward_sim::{MemoryReport, Moment, MoveReport, NodeReport, Report, Section, WorkloadReport};
+use nodeward_model::units::{format_bytes, format_ns};
+use nodeward_sim::{
+    ActionMoveReport, MemoryReport, Moment, NodeReport, Section, SimReport, WorkloadReport,
+};
 
-use super::Told;
+use super::SimOutput;
 use crate::output::residency::{bar, percent};
-use crate::verbs::sim::Ended;
+use crate::verbs::sim::EndReason;
 
 /// Nodes with a row of their own; the last row of a larger machine is for all the others.
 const NODES_DRAWN: usize = 8;
@@ -20,7 +22,7 @@ const MOVES_LISTED: usize = 4;
 const TIMES_IN_LINE: usize = 4;
 
 /// Formats a run for people. Empty parts are left out.
-pub fn text(told: &Told<'_>) -> String {
+pub fn text(told: &SimOutput<'_>) -> String {
     let mut text = head(told);
     for section in told.sections {
         let part = section_text(*section, &told.run.report);
@@ -32,7 +34,7 @@ pub fn text(told: &Told<'_>) -> String {
     text
 }
 
-fn head(told: &Told<'_>) -> String {
+fn head(told: &SimOutput<'_>) -> String {
     let report = &told.run.report;
     let mut text = match report.about.is_empty() {
         true => format!("{}\n", report.scenario),
@@ -44,24 +46,24 @@ fn head(told: &Told<'_>) -> String {
         "{}, {}, {} of memory; seed {}",
         counted(machine.nodes as u64, "node"),
         counted(machine.cpus as u64, "CPU"),
-        show_bytes(machine.memory_bytes),
+        format_bytes(machine.memory_bytes),
         report.seed,
     );
     let wall_ns = told.run.wall_ns.max(1);
     let why = match told.run.ended {
-        Ended::Time => "",
-        Ended::Wall => ", ended by --limit-wall",
-        Ended::Stopped => ", interrupted",
+        EndReason::VirtualTime => "",
+        EndReason::WallTime => ", ended by --limit-wall",
+        EndReason::Interrupted => ", interrupted",
     };
     let _ = writeln!(
         text,
         "simulated {} in {} ({:.2} x real time, {} events){why}",
-        show_ns(report.virtual_ns),
-        show_ns(wall_ns),
+        format_ns(report.virtual_ns),
+        format_ns(wall_ns),
         report.virtual_ns as f64 / wall_ns as f64,
         number(report.events),
     );
-    let same = match told.same {
+    let same = match told.is_deterministic {
         None => "",
         Some(true) => "; a second run came to the same",
         Some(false) => "; a second run came to something else",
@@ -69,7 +71,7 @@ fn head(told: &Told<'_>) -> String {
     text + &format!("trace {}{same}\n", report.trace_hash)
 }
 
-fn section_text(section: Section, report: &Report) -> String {
+fn section_text(section: Section, report: &SimReport) -> String {
     match section {
         Section::Memory => memory(report),
         Section::Workloads => workloads(report),
@@ -83,9 +85,9 @@ fn section_text(section: Section, report: &Report) -> String {
 }
 
 /// Formats the memory before and after, side by side.
-fn memory(report: &Report) -> String {
+fn memory(report: &SimReport) -> String {
     let pictures = &report.memory;
-    if pictures.iter().all(|memory| memory.picture.pages.iter().all(|&pages| pages == 0)) {
+    if pictures.iter().all(|memory| memory.snapshot.pages.iter().all(|&pages| pages == 0)) {
         return String::new();
     }
     let titles = pictures.iter().map(|memory| format!("{:<44}", title(memory)));
@@ -100,7 +102,7 @@ fn memory(report: &Report) -> String {
     }
     let cells = pictures.iter().map(|memory| match memory.local_ppm {
         Some(share) => {
-            let window = format!("in {}", show_ns(memory.window_ns));
+            let window = format!("in {}", format_ns(memory.window_ns));
             format!("{} {:>8} {window:>10}    ", bar(share), percent(share))
         }
         None => " ".repeat(44),
@@ -113,12 +115,12 @@ fn memory(report: &Report) -> String {
 }
 
 /// Formats the memory on some nodes, before and after.
-fn memory_row(name: &str, report: &Report, nodes: Range<usize>) -> String {
+fn memory_row(name: &str, report: &SimReport, nodes: Range<usize>) -> String {
     let cells = report.memory.iter().map(|memory| {
-        let pages = &memory.picture.pages;
+        let pages = &memory.snapshot.pages;
         let here = pages[nodes.clone()].iter().sum::<u64>();
         let share = ppm(here, pages.iter().sum());
-        let bytes = show_bytes(here * report.machine.page_bytes);
+        let bytes = format_bytes(here * report.machine.page_bytes);
         format!("{} {:>8} {bytes:>10}    ", bar(share), percent(share))
     });
     let row = format!("  {name:<10}{}", cells.collect::<String>());
@@ -135,16 +137,16 @@ fn others(nodes: usize) -> String {
 }
 
 fn title(memory: &MemoryReport) -> String {
-    let at_ns = memory.picture.at_ns;
-    let (when, at_ns) = match memory.picture.moment {
+    let at_ns = memory.snapshot.at_ns;
+    let (when, at_ns) = match memory.snapshot.moment {
         Moment::FirstAction => ("before the first action", at_ns + 1), // time of that moment
         Moment::Populated => ("when all of it was there", at_ns),
         Moment::End => ("at the end", at_ns),
     };
-    format!("{when} ({})", show_ns(at_ns))
+    format!("{when} ({})", format_ns(at_ns))
 }
 
-fn workloads(report: &Report) -> String {
+fn workloads(report: &SimReport) -> String {
     if report.workloads.is_empty() {
         return "no programs\n".to_owned();
     }
@@ -158,13 +160,13 @@ fn workloads(report: &Report) -> String {
     text
 }
 
-fn workload_row(workload: &WorkloadReport, report: &Report) -> String {
+fn workload_row(workload: &WorkloadReport, report: &SimReport) -> String {
     let cpus = workload.cpu_ns as f64 / report.virtual_ns.max(1) as f64;
     // Lines are shown as memory, like bandwidth.
     let rate = match workload.unit {
         "lines" => {
             let bytes = workload.done_per_s.saturating_mul(report.machine.line_bytes);
-            format!("{}/s", show_bytes(bytes))
+            format!("{}/s", format_bytes(bytes))
         }
         _ => number(workload.done_per_s),
     };
@@ -199,23 +201,23 @@ fn node_row(name: &str, nodes: &[NodeReport], virtual_ns: u64) -> String {
     let cpus = sum(|node| node.cpus as u64);
     let busy = ppm(sum(|node| node.busy_ns), virtual_ns.saturating_mul(cpus));
     let busy = if cpus == 0 { "-".to_owned() } else { percent(busy) };
-    let rate = |rate| format!("{}/s", show_bytes(rate));
+    let rate = |rate| format!("{}/s", format_bytes(rate));
     format!(
         "{name:<8}{cpus:>5}{busy:>9}{:>12}{:>12}{:>16}{:>16}\n",
-        show_bytes(sum(|node| node.memory_bytes)),
-        show_bytes(sum(|node| node.free_bytes)),
+        format_bytes(sum(|node| node.memory_bytes)),
+        format_bytes(sum(|node| node.free_bytes)),
         rate(sum(|node| node.bytes_per_s)),
         rate(sum(|node| node.bytes_per_s_max)),
     )
 }
 
-fn actions(report: &Report) -> String {
+fn actions(report: &SimReport) -> String {
     if report.actions.is_empty() {
         return String::new();
     }
     let mut text = "ACTIONS\n".to_owned();
     for (index, action) in report.actions.iter().take(ACTIONS_LISTED).enumerate() {
-        let _ = writeln!(text, "  at {:<10}{}", show_ns(action.at_ns), action.what);
+        let _ = writeln!(text, "  at {:<10}{}", format_ns(action.at_ns), action.what);
         let moves = report.moves.iter().filter(|moved| moved.action == index);
         moves.clone().take(MOVES_LISTED).for_each(|moved| text += &move_row(moved, report));
         if let Some(more) = moves.count().checked_sub(MOVES_LISTED + 1) {
@@ -228,7 +230,7 @@ fn actions(report: &Report) -> String {
     }
 }
 
-fn move_row(moved: &MoveReport, report: &Report) -> String {
+fn move_row(moved: &ActionMoveReport, report: &SimReport) -> String {
     let page_bytes = report.machine.page_bytes;
     let took = moved.ended_ns.unwrap_or(report.virtual_ns).saturating_sub(moved.began_ns);
     let left = match (moved.account.skipped_total(), moved.ended_ns) {
@@ -240,40 +242,41 @@ fn move_row(moved: &MoveReport, report: &Report) -> String {
         "    node {} to node {}: {} in {} ({}/s){left}\n",
         moved.from,
         moved.to,
-        show_bytes(moved.account.moved * page_bytes),
-        show_ns(took),
-        show_bytes(moved.pages_per_s.saturating_mul(page_bytes)),
+        format_bytes(moved.account.moved * page_bytes),
+        format_ns(took),
+        format_bytes(moved.pages_per_s.saturating_mul(page_bytes)),
     )
 }
 
-fn latencies(report: &Report) -> String {
+fn latencies(report: &SimReport) -> String {
     if report.latencies.is_empty() {
         return String::new();
     }
     let mut text =
         format!("{:<16}{:>16}{:>12}{:>12}{:>12}\n", "LATENCY", "COUNT", "P50", "P99", "MAX");
     for (name, took) in &report.latencies {
-        let [p50, p99, max] = [took.p50_ns, took.p99_ns, took.max_ns].map(show_ns);
+        let [p50, p99, max] = [took.p50_ns, took.p99_ns, took.max_ns].map(format_ns);
         let _ = writeln!(text, "{name:<16}{:>16}{p50:>12}{p99:>12}{max:>12}", number(took.count));
     }
     text
 }
 
-fn time(report: &Report) -> String {
+fn time(report: &SimReport) -> String {
     let all: u64 = report.time_ns.values().sum();
     if all == 0 {
         return String::new();
     }
-    let part =
-        |(what, &ns): (&&str, &u64)| format!("{what} {} ({})", show_ns(ns), percent(ppm(ns, all)));
+    let part = |(what, &ns): (&&str, &u64)| {
+        format!("{what} {} ({})", format_ns(ns), percent(ppm(ns, all)))
+    };
     let parts: Vec<_> = report.time_ns.iter().map(part).collect();
     let lines: Vec<_> = parts.chunks(TIMES_IN_LINE).map(|parts| parts.join(", ")).collect();
     format!("CPU time: {}\n", lines.join(",\n          "))
 }
 
-fn counters(report: &Report) -> String {
+fn counters(report: &SimReport) -> String {
     let shown = |name: &str, value: u64| match name.ends_with("_ns") {
-        true => show_ns(value),
+        true => format_ns(value),
         false => number(value),
     };
     let mut text = String::new();

@@ -16,7 +16,7 @@ pub(super) fn map(topology: &Topology, charset: Charset) -> String {
     let Some(distances) = topology.distances.as_ref().filter(|d| d.nodes().len() > 1) else {
         return String::new();
     };
-    let scale = Scale::new(distances, charset);
+    let scale = ShadeScale::new(distances, charset);
     let head: String = distances.nodes().iter().map(|id| format!("{:>3}", id.0)).collect();
     let mut text = format!("how far, from row to column: {}\n    {head}\n", scale.legend());
     for (position, (id, row)) in distances.rows().enumerate() {
@@ -29,12 +29,12 @@ pub(super) fn map(topology: &Topology, charset: Charset) -> String {
 
 /// Assignment of distances to shades, from near to far: one shade each while there are few
 /// distances, else equal parts of the range.
-struct Scale {
+struct ShadeScale {
     ranges: Vec<(u32, u32, &'static str)>,
     charset: Charset,
 }
 
-impl Scale {
+impl ShadeScale {
     fn new(distances: &Distances, charset: Charset) -> Self {
         let shades = match charset {
             Charset::Unicode => UNICODE,

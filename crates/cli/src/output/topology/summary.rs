@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nodeward_model::topology::{HugePool, Node, Topology};
-use nodeward_model::units::show_bytes;
+use nodeward_model::units::format_bytes;
 use nodeward_model::{Cpumask, NodeId};
 
 pub(super) fn machine(topology: &Topology) -> String {
@@ -104,5 +104,5 @@ fn counted(count: usize, what: &str) -> String {
 
 /// Formats bytes without meaningless decimals: `4 KiB`.
 fn size(bytes: u64) -> String {
-    show_bytes(bytes).replace(".00 ", " ").replace(".0 ", " ")
+    format_bytes(bytes).replace(".00 ", " ").replace(".0 ", " ")
 }

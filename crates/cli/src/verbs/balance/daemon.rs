@@ -3,55 +3,55 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use nodeward_engine::Live;
+use nodeward_engine::MoveControl;
 use nodeward_engine::balance::{Balancer, Event, Host, RoundReport};
 use nodeward_machine::Machine;
 
-use super::signals::Signals;
-use super::{Asked, check};
+use super::signals::SignalFlags;
+use super::{BalanceRequest, check};
 use crate::exit::Exit;
-use crate::notify::Notify;
 use crate::output::balance as words;
+use crate::sd_notify::SystemdNotifier;
 
 /// The environment of a running balancer.
 pub struct Daemon<'a> {
-    asked: &'a Asked<'a>,
+    request: &'a BalanceRequest<'a>,
     machine: &'a Arc<dyn Machine>,
-    signals: &'a Signals,
-    notify: Notify,
+    signals: &'a SignalFlags,
+    notify: SystemdNotifier,
     /// End time by the machine's clock, in nanoseconds.
     end_ns: Option<u64>,
-    live: Arc<Live>,
-    trouble: Option<anyhow::Error>,
+    live: Arc<MoveControl>,
+    error: Option<anyhow::Error>,
 }
 
 impl<'a> Daemon<'a> {
     /// Creates the daemon. It ends after `for_ns` of the machine's time, if that is given.
     pub fn new(
-        asked: &'a Asked<'a>,
+        asked: &'a BalanceRequest<'a>,
         machine: &'a Arc<dyn Machine>,
-        signals: &'a Signals,
+        signals: &'a SignalFlags,
         for_ns: Option<u64>,
     ) -> Self {
         Self {
-            asked,
+            request: asked,
             machine,
             signals,
-            notify: Notify::find(),
+            notify: SystemdNotifier::from_environment(),
             end_ns: for_ns.map(|ns| machine.now_ns().saturating_add(ns)),
             live: Arc::default(),
-            trouble: None,
+            error: None,
         }
     }
 
     /// Balances until the end.
-    pub fn run(mut self, balancer: &mut Balancer, live: &Arc<Live>) -> Result<Exit> {
+    pub fn run(mut self, balancer: &mut Balancer, live: &Arc<MoveControl>) -> Result<Exit> {
         self.live = Arc::clone(live);
         self.notify.ready();
         let ended = balancer.run(&mut self, live);
         self.notify.stopping();
         ended?;
-        if let Some(error) = self.trouble {
+        if let Some(error) = self.error {
             return Err(error);
         }
         // Ctrl-C is the normal end of a daemon without a time limit.
@@ -62,7 +62,7 @@ impl<'a> Daemon<'a> {
     /// Reads the settings again. Invalid ones are reported, and nothing changes.
     fn reload(&self) -> Option<Event> {
         self.notify.reloading();
-        let read = self.asked.read().and_then(|(wanted, settings)| {
+        let read = self.request.read().and_then(|(wanted, settings)| {
             check(&**self.machine, &wanted, &settings)?;
             Ok(Event::Reload(Box::new(wanted), Box::new(settings)))
         });
@@ -73,14 +73,14 @@ impl<'a> Daemon<'a> {
     }
 
     fn tell(&self, report: &RoundReport) -> Result<()> {
-        self.asked.tell_news(report);
-        let args = self.asked.args;
+        self.request.print_notices(report);
+        let args = self.request.args;
         // A fast round between two full rounds decides nothing, but it acts.
         if args.json || args.dry_run && !report.fast {
-            return self.asked.show(report);
+            return self.request.show(report);
         }
         if !args.quiet && !args.dry_run {
-            let new = report.processes.iter().filter_map(|row| words::changed(row, report));
+            let new = report.processes.iter().filter_map(|row| words::change_line(row, report));
             for line in new {
                 say!("{line}");
             }
@@ -91,9 +91,9 @@ impl<'a> Daemon<'a> {
 
 impl Host for Daemon<'_> {
     fn wish(&mut self) -> Option<Event> {
-        self.notify.alive();
+        self.notify.ping_watchdog();
         let is_over = self.end_ns.is_some_and(|end_ns| self.machine.now_ns() >= end_ns);
-        if is_over || self.live.is_stopped() || self.trouble.is_some() {
+        if is_over || self.live.is_stopped() || self.error.is_some() {
             return Some(Event::Stop);
         }
         self.signals.take_reload().then(|| self.reload()).flatten()
@@ -104,7 +104,7 @@ impl Host for Daemon<'_> {
             self.notify.status(&words::status(report));
         }
         if let Err(error) = self.tell(report) {
-            self.trouble = Some(error);
+            self.error = Some(error);
         }
     }
 }

@@ -1,10 +1,10 @@
 //! One round, printed in full. It takes two samples, because loads are differences between them.
 
 use anyhow::Result;
-use nodeward_engine::Live;
+use nodeward_engine::MoveControl;
 use nodeward_engine::balance::{Balancer, Event, Host, RoundReport};
 
-use super::Asked;
+use super::BalanceRequest;
 use crate::exit::Exit;
 
 /// Rounds needed for one with decisions.
@@ -12,29 +12,29 @@ const ROUNDS: u64 = 2;
 
 /// Ends after the first round that can decide.
 pub struct Once<'a> {
-    asked: &'a Asked<'a>,
-    live: &'a Live,
-    last: Option<RoundReport>,
+    request: &'a BalanceRequest<'a>,
+    live: &'a MoveControl,
+    last_report: Option<RoundReport>,
 }
 
 impl<'a> Once<'a> {
     /// Creates it; the round is printed as requested by the arguments.
-    pub fn new(asked: &'a Asked<'a>, live: &'a Live) -> Self {
-        Self { asked, live, last: None }
+    pub fn new(asked: &'a BalanceRequest<'a>, live: &'a MoveControl) -> Self {
+        Self { request: asked, live, last_report: None }
     }
 
     /// Runs the round and prints it.
     pub fn run(mut self, balancer: &mut Balancer) -> Result<Exit> {
         let live = self.live;
         balancer.run(&mut self, live)?;
-        if let Some(report) = &self.last {
-            self.asked.show(report)?;
+        if let Some(report) = &self.last_report {
+            self.request.show(report)?;
         }
         Ok(if self.live.is_stopped() { Exit::Interrupted } else { Exit::Done })
     }
 
     fn is_over(&self) -> bool {
-        let rounds = self.last.as_ref().map_or(0, |report| report.round);
+        let rounds = self.last_report.as_ref().map_or(0, |report| report.round);
         rounds >= ROUNDS || self.live.is_stopped()
     }
 }
@@ -45,9 +45,9 @@ impl Host for Once<'_> {
     }
 
     fn round(&mut self, report: &RoundReport) {
-        self.asked.tell_news(report);
+        self.request.print_notices(report);
         if !report.fast {
-            self.last = Some(report.clone());
+            self.last_report = Some(report.clone());
         }
     }
 }

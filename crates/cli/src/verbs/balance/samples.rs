@@ -5,20 +5,20 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context as _, Result, bail};
-use nodeward_linux::heard::Heard;
+use nodeward_linux::access_queue::AccessQueue;
 use nodeward_model::{Escape as _, Pid};
-use nodeward_samples::{Error, Sample, Source, open};
+use nodeward_samples::{AccessSource, Error, PerfSample, open};
 
 /// Reads samples in a thread of its own, as they arrive, until they end, which is reported.
 ///
 /// # Errors
 /// If there is no such file, or it is a recording of the past.
-pub fn listen(path: &Path, heard: Arc<Heard>) -> Result<()> {
+pub fn start_reader(path: &Path, heard: Arc<AccessQueue>) -> Result<()> {
     check(path).with_context(|| format!("--samples '{}' cannot be used", path.escaped()))?;
     let path = path.to_owned();
     let work = move || {
         let read = read(&path, &heard);
-        heard.end();
+        heard.close();
         let why = match read {
             Ok(()) => "the samples have ended".to_owned(),
             Err(error) => format!("the samples cannot be used: {error:#}"),
@@ -44,17 +44,20 @@ fn check(path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn read(path: &Path, heard: &Heard) -> Result<()> {
+fn read(path: &Path, heard: &AccessQueue) -> Result<()> {
     match open(path)? {
-        Source::Counts(_) => {
+        AccessSource::Counts(_) => {
             bail!("its lines name no process; give the output of perf script or of perf record")
         }
-        Source::PerfText(samples) => enter(samples, heard),
-        Source::PerfData(samples) => enter(samples, heard),
+        AccessSource::PerfText(samples) => push_samples(samples, heard),
+        AccessSource::PerfData(samples) => push_samples(samples, heard),
     }
 }
 
-fn enter(samples: impl Iterator<Item = Result<Sample, Error>>, heard: &Heard) -> Result<()> {
+fn push_samples(
+    samples: impl Iterator<Item = Result<PerfSample, Error>>,
+    heard: &AccessQueue,
+) -> Result<()> {
     for sample in samples {
         let sample = sample?;
         let Some(pid) = sample.pid else {
@@ -62,7 +65,7 @@ fn enter(samples: impl Iterator<Item = Result<Sample, Error>>, heard: &Heard) ->
         };
         // Pid 0 is the idle task: no process.
         if let Ok(pid) = Pid::new(pid) {
-            heard.enter(pid, sample.access);
+            heard.push(pid, sample.access);
         }
     }
     Ok(())
@@ -78,7 +81,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("samples");
         let refused = |path: &Path| {
-            let error = listen(path, Arc::default()).unwrap_err();
+            let error = start_reader(path, Arc::default()).unwrap_err();
             format!("{error:#}").replace(folder.path().to_str().unwrap(), "")
         };
         assert!(refused(&file).contains("'/samples' cannot be used: No such file"));
@@ -94,16 +97,16 @@ mod tests {
             format!("stream {ids} [003] 12.345678: 20000 cpu/mem-loads/P: 7f0000001008\n")
         };
         let text = |text: String| {
-            let heard = Heard::default();
+            let heard = AccessQueue::default();
             let samples = nodeward_samples::perf_text::read(text.as_bytes());
-            enter(samples, &heard).map_err(|error| format!("{error:#}"))
+            push_samples(samples, &heard).map_err(|error| format!("{error:#}"))
         };
         assert_eq!(text(sample("7/8") + &sample("0/0")), Ok(()));
         assert!(text(sample("8")).unwrap_err().contains("names a thread only"));
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("counts");
         std::fs::write(&path, "7f0000001008 1 20\n").unwrap();
-        let counts = read(&path, &Heard::default()).unwrap_err();
+        let counts = read(&path, &AccessQueue::default()).unwrap_err();
         assert!(format!("{counts:#}").contains("name no process"));
     }
 }

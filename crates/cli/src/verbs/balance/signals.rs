@@ -4,25 +4,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
-use nodeward_engine::Live;
+use nodeward_engine::MoveControl;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator;
 use signal_hook::low_level::emulate_default_handler;
 
 /// Requests by signals so far.
 #[derive(Clone, Debug)]
-pub struct Signals {
+pub struct SignalFlags {
     reload: Arc<AtomicBool>,
     interrupt: Arc<AtomicBool>,
 }
 
-impl Signals {
+impl SignalFlags {
     /// Catches the signals from now on. The first one that ends the program lets it reach its next
     /// pause, the second ends it at once.
     ///
     /// # Errors
     /// If they cannot be caught.
-    pub fn catch(live: &Arc<Live>) -> Result<Self> {
+    pub fn install(live: &Arc<MoveControl>) -> Result<Self> {
         let caught = iterator::Signals::new([SIGHUP, SIGINT, SIGTERM]);
         let mut caught = caught.context("cannot catch signals")?;
         let live = Arc::clone(live);

@@ -7,20 +7,21 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use nodeward_linux::Linux;
 use nodeward_machine::Machine;
-use nodeward_model::units::show_bytes;
-use nodeward_model::{NodeId, Room, Topology};
+use nodeward_model::units::format_bytes;
+use nodeward_model::{NodeHeadroom, NodeId, Topology};
 use nodeward_pager::PageSize;
 use nodeward_proof::{
-    Column, Extra, Findings, Nodes, Plan, Progress, Row, SoakPlan, measure, soak,
+    BenchProgress, BenchRow, Column, Extra, Findings, MeasurePlan, NodeRoute, SoakPlan, measure,
+    soak,
 };
 use serde_json::json;
 
-use super::figure::{Figure, Pages, What};
+use super::pager_figure::{PageSizeValue, PagerFigure, RowFigure};
 use crate::args::BenchPagerArgs;
 use crate::exit::Exit;
 use crate::output;
 use crate::output::bench::pager as bench;
-use crate::{progress, state};
+use crate::{progress, state_dir};
 
 /// Region size: large enough that a batch in flight is 0.2 % of it, and that no cache holds it.
 const SIZE: u64 = 1 << 30;
@@ -46,35 +47,35 @@ const COPIES_EACH: u64 = 3;
 pub fn run(args: &BenchPagerArgs) -> Result<Exit> {
     let machine = Linux::open();
     let topology = machine.topology()?;
-    let asked = Asked {
+    let asked = PagerBench {
         args,
         nodes: nodes(args, &topology)?,
-        seed: args.seed.unwrap_or_else(|| machine.now_ns() ^ state::now_unix_ms()),
+        seed: args.seed.unwrap_or_else(|| machine.now_ns() ^ state_dir::now_unix_ms()),
         cpus: u32::try_from(machine.usable_cpus()?.len()).unwrap_or(1),
-        rooms: machine.rooms()?,
+        rooms: machine.headroom()?,
         page_bytes: machine.page_bytes(),
     };
     match (args.figure, args.soak) {
-        (Some(Figure::Of(page, what)), _) => asked.figure(page, what),
-        (Some(Figure::Lost), _) | (None, Some(_)) => asked.soak(),
+        (Some(PagerFigure::OfRow(page, what)), _) => asked.figure(page, what),
+        (Some(PagerFigure::LostWords), _) | (None, Some(_)) => asked.soak(),
         (None, None) => asked.table(),
     }
 }
 
 /// The arguments, with the properties of the machine.
-struct Asked<'a> {
+struct PagerBench<'a> {
     args: &'a BenchPagerArgs,
-    nodes: Nodes,
+    nodes: NodeRoute,
     seed: u64,
     cpus: u32,
-    rooms: BTreeMap<NodeId, Room>,
+    rooms: BTreeMap<NodeId, NodeHeadroom>,
     page_bytes: u64,
 }
 
-impl Asked<'_> {
+impl PagerBench<'_> {
     fn table(&self) -> Result<Exit> {
-        let plan = Plan {
-            pages: self.args.only.iter().map(|&Pages(page)| page).collect(),
+        let plan = MeasurePlan {
+            pages: self.args.only.iter().map(|&PageSizeValue(page)| page).collect(),
             columns: vec![Column::OneWay, Column::RecycledWriter, Column::RecycledAlone],
             lanes: self.lanes(),
             extras: vec![Extra::Lanes, Extra::Lazy, Extra::Stall, Extra::Vmas, Extra::Kernel],
@@ -91,11 +92,11 @@ impl Asked<'_> {
         Ok(exit)
     }
 
-    fn figure(&self, page: PageSize, what: What) -> Result<Exit> {
+    fn figure(&self, page: PageSize, what: RowFigure) -> Result<Exit> {
         let (columns, lanes, extras) = what.needs();
-        let plan = Plan { pages: vec![page], columns, lanes, extras, ..self.plan()? };
+        let plan = MeasurePlan { pages: vec![page], columns, lanes, extras, ..self.plan()? };
         let (rows, exit) = self.measured(&plan)?;
-        let number = rows.first().and_then(|row| what.of(row));
+        let number = rows.first().and_then(|row| what.value(row));
         let Some(number) = number else {
             let why = rows.iter().find_map(|row| row.why.as_deref());
             say!("nodeward: {}", why.unwrap_or("this machine has one node with memory"));
@@ -105,9 +106,11 @@ impl Asked<'_> {
         Ok(exit)
     }
 
-    fn measured(&self, plan: &Plan) -> Result<(Vec<Row>, Exit)> {
-        let live = Progress::default();
-        let rows = progress::watch(&live, self.args.progress.when(), || measure(plan, &live))??;
+    fn measured(&self, plan: &MeasurePlan) -> Result<(Vec<BenchRow>, Exit)> {
+        let live = BenchProgress::default();
+        let rows = progress::run_with_progress(&live, self.args.progress.mode(), || {
+            measure(plan, &live)
+        })??;
         let mut findings = Findings::default();
         rows.iter().for_each(|row| findings.add(&row.findings));
         Ok((rows, exit(&findings, &live)))
@@ -124,9 +127,10 @@ impl Asked<'_> {
             nodes: self.nodes,
             seed: self.seed,
         };
-        self.check_room(plan.region_bytes as u64)?;
-        let live = Progress::default();
-        let report = progress::watch(&live, self.args.progress.when(), || soak(&plan, &live))??;
+        self.check_memory(plan.region_bytes as u64)?;
+        let live = BenchProgress::default();
+        let report =
+            progress::run_with_progress(&live, self.args.progress.mode(), || soak(&plan, &live))??;
         output::print(&match (self.args.figure, self.args.output.json) {
             (Some(_), _) => {
                 let wrong = report.findings.lost_writes + report.findings.torn_reads;
@@ -139,14 +143,14 @@ impl Asked<'_> {
     }
 
     /// Returns the plan that all measurements share.
-    fn plan(&self) -> Result<Plan> {
+    fn plan(&self) -> Result<MeasurePlan> {
         let (size, time) = match self.args.smoke {
             true => (SMOKE_SIZE, SMOKE_TIME),
             false => (SIZE, TIME),
         };
         let bytes = region_bytes(self.args.size.unwrap_or(size))?;
-        self.check_room(bytes as u64)?;
-        Ok(Plan {
+        self.check_memory(bytes as u64)?;
+        Ok(MeasurePlan {
             bytes,
             pages: Vec::new(),
             columns: Vec::new(),
@@ -169,20 +173,20 @@ impl Asked<'_> {
     }
 
     /// Checks for room in advance, because a kernel that runs out of memory kills.
-    fn check_room(&self, bytes: u64) -> Result<()> {
-        let copies = if self.nodes.differ() { COPIES_EACH } else { COPIES };
+    fn check_memory(&self, bytes: u64) -> Result<()> {
+        let copies = if self.nodes.are_distinct() { COPIES_EACH } else { COPIES };
         let needed = bytes.saturating_mul(copies);
         for node in [self.nodes.from, self.nodes.to] {
             // A node without data is assumed to have room.
             let Some(room) = self.rooms.get(&node) else { continue };
-            let free = (room.free_pages + room.cold_pages) * self.page_bytes;
+            let free = (room.free_pages + room.inactive_file_pages) * self.page_bytes;
             if free < needed {
                 bail!(
                     "this takes {} of memory on node {node}, where {} are free; give --size {} or \
                      less",
-                    show_bytes(needed),
-                    show_bytes(free),
-                    show_bytes(free / copies / STEP * STEP),
+                    format_bytes(needed),
+                    format_bytes(free),
+                    format_bytes(free / copies / STEP * STEP),
                 );
             }
         }
@@ -192,22 +196,23 @@ impl Asked<'_> {
 
 fn region_bytes(size: u64) -> Result<usize> {
     if size < SIZE_MIN {
-        bail!("--size must be at least {}", show_bytes(SIZE_MIN));
+        bail!("--size must be at least {}", format_bytes(SIZE_MIN));
     }
     let rounded = size.checked_next_multiple_of(STEP).and_then(|size| usize::try_from(size).ok());
-    rounded.with_context(|| format!("--size {} is more than a process can have", show_bytes(size)))
+    rounded
+        .with_context(|| format!("--size {} is more than a process can have", format_bytes(size)))
 }
 
-fn exit(findings: &Findings, live: &Progress) -> Exit {
+fn exit(findings: &Findings, live: &BenchProgress) -> Exit {
     match (findings.is_clean(), live.cancel().is_cancelled()) {
-        (false, _) => Exit::Lost,
+        (false, _) => Exit::DataLost,
         (true, true) => Exit::Interrupted,
         (true, false) => Exit::Done,
     }
 }
 
 /// Returns the requested nodes, or the first two with memory.
-fn nodes(args: &BenchPagerArgs, topology: &Topology) -> Result<Nodes> {
+fn nodes(args: &BenchPagerArgs, topology: &Topology) -> Result<NodeRoute> {
     let with_memory = topology.nodes_with_memory();
     for node in [args.from, args.to].into_iter().flatten() {
         if !with_memory.contains(node) {
@@ -218,7 +223,7 @@ fn nodes(args: &BenchPagerArgs, topology: &Topology) -> Result<Nodes> {
     let other = |than: NodeId| with_memory.iter().find(|&node| node != than);
     let from = args.from.or_else(|| other(args.to?)).unwrap_or(first);
     let to = args.to.or_else(|| other(from)).unwrap_or(from);
-    Ok(Nodes { from, to })
+    Ok(NodeRoute { from, to })
 }
 
 #[cfg(test)]
@@ -227,13 +232,13 @@ mod tests {
     use nodeward_model::Synthetic;
 
     use super::*;
-    use crate::args::{BenchVerb, Cli, Verb};
+    use crate::args::{Benchmark, Cli, Verb};
 
-    fn chosen(line: &str, machine: &str) -> Result<Nodes> {
+    fn chosen(line: &str, machine: &str) -> Result<NodeRoute> {
         let words = ["nodeward", "bench", "pager"].into_iter().chain(line.split_whitespace());
         let cli = Cli::try_parse_from(words).unwrap();
         let Verb::Bench(bench) = cli.verb else { panic!("not bench") };
-        let BenchVerb::Pager(args) = bench.what else { panic!("not bench pager") };
+        let Benchmark::Pager(args) = bench.benchmark else { panic!("not bench pager") };
         let machine: Synthetic = machine.parse().unwrap();
         nodes(&args, &machine.topology())
     }
@@ -262,11 +267,11 @@ mod tests {
     /// Goal: a loss takes precedence over an interruption.
     #[test]
     fn the_exit_code_tells_a_loss() {
-        let live = Progress::default();
+        let live = BenchProgress::default();
         let lost = Findings { lost_writes: 1, ..Findings::default() };
         assert_eq!(exit(&Findings::default(), &live), Exit::Done);
         live.cancel().cancel();
         assert_eq!(exit(&Findings::default(), &live), Exit::Interrupted);
-        assert_eq!(exit(&lost, &live), Exit::Lost);
+        assert_eq!(exit(&lost, &live), Exit::DataLost);
     }
 }

@@ -6,15 +6,15 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use nodeward_linux::Linux;
 use nodeward_machine::Machine;
-use nodeward_model::units::show_bytes;
-use nodeward_proof::{Contender, PoolPlan, PoolReport, Progress, measure_pool};
+use nodeward_model::units::format_bytes;
+use nodeward_proof::{BenchProgress, PoolContender, PoolPlan, PoolReport, measure_pool};
 
 use super::PoolFigure;
 use crate::args::BenchPoolArgs;
 use crate::exit::Exit;
 use crate::output;
 use crate::output::bench::pool as bench;
-use crate::progress::{self, Taking};
+use crate::progress::{self, AllocationProgress};
 
 /// Memory per thread: as much as page_fault1 of will-it-scale.
 const SIZE: u64 = 128 << 20;
@@ -34,9 +34,9 @@ const STEP: u64 = 2 << 20;
 pub fn run(args: &BenchPoolArgs) -> Result<Exit> {
     let machine = Linux::open();
     let plan = plan(args, machine.usable_cpus()?.len())?;
-    check_room(&machine, &plan)?;
+    check_memory(&machine, &plan)?;
     match args.figure {
-        Some(figure) => one(args, figure, &plan),
+        Some(figure) => print_figure(args, figure, &plan),
         None => table(args, &plan),
     }
 }
@@ -53,9 +53,9 @@ fn table(args: &BenchPoolArgs, plan: &PoolPlan) -> Result<Exit> {
     Ok(exit)
 }
 
-fn one(args: &BenchPoolArgs, figure: PoolFigure, plan: &PoolPlan) -> Result<Exit> {
+fn print_figure(args: &BenchPoolArgs, figure: PoolFigure, plan: &PoolPlan) -> Result<Exit> {
     let (report, exit) = measured(args, &figure.plan(plan))?;
-    let Some(number) = figure.of(&report) else {
+    let Some(number) = figure.value(&report) else {
         let why = match report.not_built_in.first() {
             Some(missing) => format!("{missing} is not built in; build with the feature peers"),
             None => "this machine has one CPU".to_owned(),
@@ -68,13 +68,14 @@ fn one(args: &BenchPoolArgs, figure: PoolFigure, plan: &PoolPlan) -> Result<Exit
 }
 
 fn measured(args: &BenchPoolArgs, plan: &PoolPlan) -> Result<(PoolReport, Exit)> {
-    let live = Progress::default();
+    let live = BenchProgress::default();
     let measure = || measure_pool(plan, &live);
-    let report = progress::watch(&Taking(&live), args.progress.when(), measure)??;
+    let report =
+        progress::run_with_progress(&AllocationProgress(&live), args.progress.mode(), measure)??;
     let exit = match (report.dirty_bytes(), live.cancel().is_cancelled()) {
         (0, false) => Exit::Done,
         (0, true) => Exit::Interrupted,
-        _ => Exit::Lost,
+        _ => Exit::DataLost,
     };
     Ok((report, exit))
 }
@@ -91,8 +92,8 @@ fn plan(args: &BenchPoolArgs, cpus: usize) -> Result<PoolPlan> {
         zeroed: vec![false, true],
         huge: args.huge,
         contenders: match args.only.as_slice() {
-            [] => Contender::ALL.to_vec(),
-            some => Contender::ALL.into_iter().filter(|one| some.contains(one)).collect(),
+            [] => PoolContender::ALL.to_vec(),
+            some => PoolContender::ALL.into_iter().filter(|one| some.contains(one)).collect(),
         },
         time: args.time.map_or(time, Duration::from_nanos),
         rounds,
@@ -112,26 +113,27 @@ fn threads(given: &[u32], cpus: usize) -> Vec<u32> {
 
 fn load_bytes(size: u64) -> Result<usize> {
     if size < STEP {
-        bail!("--bytes must be at least {}", show_bytes(STEP));
+        bail!("--bytes must be at least {}", format_bytes(STEP));
     }
     let rounded = size.checked_next_multiple_of(STEP).and_then(|size| usize::try_from(size).ok());
-    rounded.with_context(|| format!("--bytes {} is more than a process can have", show_bytes(size)))
+    rounded
+        .with_context(|| format!("--bytes {} is more than a process can have", format_bytes(size)))
 }
 
 /// Checks for room in advance, because a kernel that runs out of memory kills. Every contender
 /// keeps the memory that its threads took.
-fn check_room(machine: &Linux, plan: &PoolPlan) -> Result<()> {
+fn check_memory(machine: &Linux, plan: &PoolPlan) -> Result<()> {
     let most = plan.threads.iter().copied().max().unwrap_or(1);
     let each = u64::from(most) * plan.contenders.len() as u64;
     let needed = each.saturating_mul(plan.bytes as u64);
-    let pages = |room: &nodeward_model::Room| room.free_pages + room.cold_pages;
-    let free = machine.rooms()?.values().map(pages).sum::<u64>() * machine.page_bytes();
+    let pages = |room: &nodeward_model::NodeHeadroom| room.free_pages + room.inactive_file_pages;
+    let free = machine.headroom()?.values().map(pages).sum::<u64>() * machine.page_bytes();
     if free < needed {
         bail!(
             "this takes {} of memory, where {} are free; give --bytes {} or less, or fewer threads",
-            show_bytes(needed),
-            show_bytes(free),
-            show_bytes(free / each / STEP * STEP),
+            format_bytes(needed),
+            format_bytes(free),
+            format_bytes(free / each / STEP * STEP),
         );
     }
     Ok(())

@@ -2,10 +2,10 @@
 
 use std::str::FromStr;
 
-use nodeward_proof::{Contender, Course, PeriodVisits, PoolPlan, PoolReport};
+use nodeward_proof::{PeriodVisits, PoolContender, PoolPlan, PoolReport, PoolTimeline};
 use serde_json::{Value, json};
 
-use super::figure::rounded;
+use super::pager_figure::rounded;
 
 /// A figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum PoolFigure {
     ZoneVisitsEvents,
     /// Speed relative to another allocator, for the slower of the tuned pools: one thread, single
     /// pages, zeroed or not.
-    Versus(Contender, bool),
+    Versus(PoolContender, bool),
     /// Maximum that a tuned pool held, relative to the maximum in use.
     Held,
     /// Periods of rest until a tuned pool held no more than at first.
@@ -27,7 +27,7 @@ pub enum PoolFigure {
 }
 
 /// The pools that tune their lists.
-const TUNED: [Contender; 2] = [Contender::PoolDepth, Contender::PoolEvents];
+const TUNED: [PoolContender; 2] = [PoolContender::PoolDepth, PoolContender::PoolEvents];
 
 /// Periods after which averages have settled.
 const PERIODS_TO_SETTLE: usize = 8;
@@ -39,10 +39,10 @@ impl FromStr for PoolFigure {
         Ok(match text {
             "zone-visits-depth" => Self::ZoneVisitsDepth,
             "zone-visits-events" => Self::ZoneVisitsEvents,
-            "vs-kernel" => Self::Versus(Contender::Kernel, false),
-            "vs-kernel-zeroed" => Self::Versus(Contender::Kernel, true),
-            "vs-mimalloc" => Self::Versus(Contender::Mimalloc, false),
-            "vs-jemalloc" => Self::Versus(Contender::Jemalloc, false),
+            "vs-kernel" => Self::Versus(PoolContender::Kernel, false),
+            "vs-kernel-zeroed" => Self::Versus(PoolContender::Kernel, true),
+            "vs-mimalloc" => Self::Versus(PoolContender::Mimalloc, false),
+            "vs-jemalloc" => Self::Versus(PoolContender::Jemalloc, false),
             "held" => Self::Held,
             "idle-periods" => Self::IdlePeriods,
             "pure-high" => Self::PureHigh,
@@ -58,7 +58,7 @@ impl FromStr for PoolFigure {
 impl PoolFigure {
     /// Returns the plan reduced to the measurements that this figure needs.
     pub fn plan(self, plan: &PoolPlan) -> PoolPlan {
-        let alone = |contenders: &[Contender]| PoolPlan {
+        let alone = |contenders: &[PoolContender]| PoolPlan {
             contenders: contenders.to_vec(),
             threads: Vec::new(),
             over_time: true,
@@ -66,18 +66,18 @@ impl PoolFigure {
             ..plan.clone()
         };
         match self {
-            Self::ZoneVisitsDepth => alone(&[Contender::PoolFixed, Contender::PoolDepth]),
-            Self::ZoneVisitsEvents => alone(&[Contender::PoolFixed, Contender::PoolEvents]),
+            Self::ZoneVisitsDepth => alone(&[PoolContender::PoolFixed, PoolContender::PoolDepth]),
+            Self::ZoneVisitsEvents => alone(&[PoolContender::PoolFixed, PoolContender::PoolEvents]),
             Self::Held | Self::IdlePeriods => alone(&TUNED),
             Self::PureHigh => {
-                PoolPlan { over_time: false, pure: true, ..alone(&[Contender::PoolDepth]) }
+                PoolPlan { over_time: false, pure: true, ..alone(&[PoolContender::PoolDepth]) }
             }
             Self::Versus(whom, zeroed) => PoolPlan {
                 threads: vec![1],
                 orders: vec![0],
                 zeroed: vec![zeroed],
                 // The kernel gets base pages, too; others choose theirs.
-                huge: whom != Contender::Kernel,
+                huge: whom != PoolContender::Kernel,
                 over_time: false,
                 ..alone(&[[whom].as_slice(), &TUNED].concat())
             },
@@ -85,18 +85,20 @@ impl PoolFigure {
     }
 
     /// Returns the number with its context; `None` if it could not be measured here.
-    pub fn of(self, report: &PoolReport) -> Option<Value> {
+    pub fn value(self, report: &PoolReport) -> Option<Value> {
         let number = match self {
             Self::ZoneVisitsDepth => {
-                part_of_fixed(report, |course| mean(course.busy.get(PERIODS_TO_SETTLE..)?))
+                ratio_to_fixed(report, |course| mean(course.busy.get(PERIODS_TO_SETTLE..)?))
             }
-            Self::ZoneVisitsEvents => part_of_fixed(report, |course| mean(&course.after_one_pass)),
+            Self::ZoneVisitsEvents => ratio_to_fixed(report, |course| mean(&course.after_one_pass)),
             Self::Versus(whom, _) => {
                 let ratios = report.cells.iter().filter_map(|cell| cell.times_as_fast.get(&whom));
                 ratios.map(|ratio| ratio.median).min_by(f64::total_cmp)
             }
-            Self::Held => most(report.courses.iter().map(Course::held_share)),
-            Self::IdlePeriods => most(report.courses.iter().map(Course::idle_periods_at_least)),
+            Self::Held => most(report.courses.iter().map(PoolTimeline::held_share)),
+            Self::IdlePeriods => {
+                most(report.courses.iter().map(PoolTimeline::idle_periods_at_least))
+            }
             Self::PureHigh => {
                 let beyond = |high: u64, default: u64| high.saturating_sub(default) as f64;
                 most(report.pure.iter().map(|f| beyond(f.pcp_high_max, f.pcp_high_default)))
@@ -116,8 +118,8 @@ fn most(numbers: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 /// Returns a value of the tuned pool relative to that of the fixed one.
-fn part_of_fixed(report: &PoolReport, of: impl Fn(&Course) -> Option<f64>) -> Option<f64> {
-    let is_fixed = |course: &&Course| course.contender == Contender::PoolFixed;
+fn ratio_to_fixed(report: &PoolReport, of: impl Fn(&PoolTimeline) -> Option<f64>) -> Option<f64> {
+    let is_fixed = |course: &&PoolTimeline| course.contender == PoolContender::PoolFixed;
     let fixed = report.courses.iter().find(is_fixed)?;
     let tuned = report.courses.iter().find(|course| !is_fixed(course))?;
     Some(of(tuned)? / of(fixed)?.max(1.0))
@@ -132,10 +134,10 @@ fn mean(periods: &[PeriodVisits]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn course(contender: Contender, visits: &[u64]) -> Course {
+    fn course(contender: PoolContender, visits: &[u64]) -> PoolTimeline {
         let period =
             |&visits: &u64| PeriodVisits { visits, pages: 1_000_000, per_million: visits as f64 };
-        Course {
+        PoolTimeline {
             contender,
             threads: 2,
             period_ns: 1_000_000_000,
@@ -145,23 +147,23 @@ mod tests {
             peak_in_use_bytes: 100,
             idle_periods: None,
             idle_from_ns: 10_000_000_000,
-            looks: vec![nodeward_proof::Look { at_ns: 15_000_000_000, ..Default::default() }],
+            looks: vec![nodeward_proof::PoolSample { at_ns: 15_000_000_000, ..Default::default() }],
         }
     }
 
-    fn measured(figure: PoolFigure, courses: &[Course]) -> Option<f64> {
+    fn measured(figure: PoolFigure, courses: &[PoolTimeline]) -> Option<f64> {
         let report = PoolReport { courses: courses.to_vec(), ..PoolReport::default() };
-        figure.of(&report).map(|told| told["measured"].as_f64().unwrap())
+        figure.value(&report).map(|told| told["measured"].as_f64().unwrap())
     }
 
     /// Goal: the first eight periods do not count for averages, and one pass is enough for events:
     /// 200 and 400 of 30,000 visits are 0.01; 15,000 of 30,000 are 0.5.
     #[test]
     fn visits_are_a_part_of_those_of_fixed_lists() {
-        let fixed = course(Contender::PoolFixed, &[30_000; 10]);
+        let fixed = course(PoolContender::PoolFixed, &[30_000; 10]);
         let mut visits = [15_000; 10];
         visits[8..].copy_from_slice(&[200, 400]);
-        let tuned = course(Contender::PoolDepth, &visits);
+        let tuned = course(PoolContender::PoolDepth, &visits);
         let courses = [fixed.clone(), tuned];
         assert_eq!(measured(PoolFigure::ZoneVisitsDepth, &courses), Some(0.01));
         assert_eq!(measured(PoolFigure::ZoneVisitsEvents, &courses), Some(0.5));
@@ -171,7 +173,7 @@ mod tests {
     /// Goal: a pool that never shrank while it was observed has the observation time: 5 s.
     #[test]
     fn what_pools_hold() {
-        let courses = [course(Contender::PoolDepth, &[1])];
+        let courses = [course(PoolContender::PoolDepth, &[1])];
         assert_eq!(measured(PoolFigure::Held, &courses), Some(1.1));
         assert_eq!(measured(PoolFigure::IdlePeriods, &courses), Some(5.0));
     }

@@ -2,17 +2,17 @@
 
 use anyhow::{Context as _, Result};
 use nodeward_engine::balance::{Launch, home_of_launch};
-use nodeward_linux::{Linux, own};
+use nodeward_linux::{Linux, own_process};
 use nodeward_model::{Cpumask, NodeId, Pid, Topology};
 
 /// Returns the home node of a process with one busy thread. Takes a tenth of a second.
 ///
 /// # Errors
 /// If processes cannot be watched, or no node has CPUs and memory for us.
-pub fn idlest(machine: &Linux, topology: &Topology, usable: &Cpumask) -> Result<NodeId> {
+pub fn pick_home(machine: &Linux, topology: &Topology, usable: &Cpumask) -> Result<NodeId> {
     let launch = Launch {
         pid: Pid::new(std::process::id())?,
-        node: topology.node_of_cpu(own::current_cpu()),
+        node: topology.node_of_cpu(own_process::current_cpu()),
         usable,
     };
     home_of_launch(machine, &launch)?

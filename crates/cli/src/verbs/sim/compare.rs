@@ -7,18 +7,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use nodeward_contest::steady::{self, Stayed};
-use nodeward_contest::{Asked, Balancer, CASES, Case, Judged, judge, run as simulate};
-use nodeward_files::For;
+use nodeward_contest::steady::{self, SteadyOutcome};
+use nodeward_contest::{
+    BalancerKind, CASES, CaseTable, CompareCase, Requirement, evaluate_case, run as simulate,
+};
+use nodeward_files::Visibility;
 use nodeward_model::Escape as _;
-use nodeward_swarm::crew::{Watch, each};
+use nodeward_swarm::parallel::{ParallelProgress, parallel_map};
 use serde_json::{Value, json};
 
 use crate::args::CompareArgs;
 use crate::exit::Exit;
 use crate::output;
 use crate::output::sim::compare as out;
-use crate::progress::{self, Shown};
+use crate::progress::{self, ProgressSource};
 use crate::verbs::bench::rounded;
 
 /// One number.
@@ -37,29 +39,29 @@ pub enum CompareFigure {
 
 impl CompareFigure {
     /// Returns whether the figure needs a run of a balancer.
-    fn needs(self, by: Balancer) -> bool {
+    fn needs(self, by: BalancerKind) -> bool {
         match self {
-            Self::Local => by == Balancer::Nodeward,
-            Self::Work => matches!(by, Balancer::Nodeward | Balancer::Nothing),
-            Self::Pages => matches!(by, Balancer::Nodeward | Balancer::Kernel),
+            Self::Local => by == BalancerKind::Nodeward,
+            Self::Work => matches!(by, BalancerKind::Nodeward | BalancerKind::Nothing),
+            Self::Pages => matches!(by, BalancerKind::Nodeward | BalancerKind::Kernel),
             Self::Static => false,
         }
     }
 }
 
 /// Progress: how many of all runs have ended.
-struct Live {
-    watch: Watch,
+struct CompareProgress {
+    watch: ParallelProgress,
     total: usize,
 }
 
-impl Shown for Live {
+impl ProgressSource for CompareProgress {
     fn done_of_total(&self) -> (u64, u64) {
-        (self.watch.done() as u64, self.total as u64)
+        (self.watch.completed() as u64, self.total as u64)
     }
 
-    fn words(&self, _elapsed: Duration) -> String {
-        format!("{} of {} simulations", self.watch.done(), self.total)
+    fn message(&self, _elapsed: Duration) -> String {
+        format!("{} of {} simulations", self.watch.completed(), self.total)
     }
 
     fn stop(&self) {
@@ -71,7 +73,7 @@ impl Shown for Live {
 pub fn run(args: &CompareArgs) -> Result<Exit> {
     match args.figure {
         Some(CompareFigure::Static) if args.print => return print_machines(args),
-        Some(CompareFigure::Static) => return still(args),
+        Some(CompareFigure::Static) => return measure_static(args),
         _ if args.print => bail!("--print shows the machines of --figure static; name that"),
         _ => {}
     }
@@ -92,8 +94,8 @@ pub fn run(args: &CompareArgs) -> Result<Exit> {
         true => format!("{}\n", out::json(&tables)),
         false => out::text(&tables),
     })?;
-    let is_missed = tables.iter().any(|table| table.missed().next().is_some());
-    Ok(if is_missed { Exit::Differs } else { Exit::Done })
+    let is_missed = tables.iter().any(|table| table.missed_goals().next().is_some());
+    Ok(if is_missed { Exit::Mismatch } else { Exit::Done })
 }
 
 /// Runs `items` in parallel, as many at a time as requested.
@@ -104,9 +106,10 @@ fn in_parallel<T: Sync, R: Send>(
 ) -> Result<Vec<R>> {
     let here = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = args.jobs.map_or(here, usize::from);
-    let live = Live { watch: Watch::default(), total: items.len() };
-    let done =
-        progress::watch(&live, args.progress.when(), || each(items, jobs, &live.watch, work))?;
+    let live = CompareProgress { watch: ParallelProgress::default(), total: items.len() };
+    let done = progress::run_with_progress(&live, args.progress.mode(), || {
+        parallel_map(items, jobs, &live.watch, work)
+    })?;
     let ended = done.iter().flatten().count();
     if ended < items.len() {
         bail!("stopped after {ended} of {} simulations", items.len());
@@ -114,13 +117,14 @@ fn in_parallel<T: Sync, R: Send>(
     done.into_iter().flatten().collect()
 }
 
-fn tables(args: &CompareArgs) -> Result<Vec<Judged>> {
-    let is_meant =
-        |case: &&Case| args.cases.is_empty() || args.cases.iter().any(|name| name == case.name);
-    let needs = |by: &Balancer| args.figure.is_none_or(|figure| figure.needs(*by));
+fn tables(args: &CompareArgs) -> Result<Vec<CaseTable>> {
+    let is_meant = |case: &&CompareCase| {
+        args.cases.is_empty() || args.cases.iter().any(|name| name == case.name)
+    };
+    let needs = |by: &BalancerKind| args.figure.is_none_or(|figure| figure.needs(*by));
     let cases: Vec<_> = CASES.iter().filter(is_meant).collect();
-    let of = |case: &&'static Case| {
-        let case: &Case = case;
+    let of = |case: &&'static CompareCase| {
+        let case: &CompareCase = case;
         case.balancers().filter(needs).map(|by| (case, by)).collect::<Vec<_>>()
     };
     let runs: Vec<_> = cases.iter().flat_map(of).collect();
@@ -131,22 +135,24 @@ fn tables(args: &CompareArgs) -> Result<Vec<Judged>> {
     for ((case, by), outcome) in runs.into_iter().zip(outcomes) {
         by_case.entry(case.name).or_default().insert(by, outcome);
     }
-    Ok(cases.into_iter().map(|case| judge(case, &by_case[case.name])).collect())
+    Ok(cases.into_iter().map(|case| evaluate_case(case, &by_case[case.name])).collect())
 }
 
 /// Formats a number with its unit, if it has one, as SPEC.md's checks read it.
-fn number(figure: CompareFigure, tables: &[Judged]) -> Value {
-    let of_2012 = |table: &&Judged| {
+fn number(figure: CompareFigure, tables: &[CaseTable]) -> Value {
+    let of_2012 = |table: &&CaseTable| {
         let case = CASES.iter().find(|case| case.name == table.name);
-        let is_of_2012 = |case: &Case| matches!(case.asked, Asked::Local | Asked::Threads);
+        let is_of_2012 = |case: &CompareCase| {
+            matches!(case.requirement, Requirement::LocalMemory | Requirement::LocalByMovingThreads)
+        };
         figure == CompareFigure::Work || case.is_some_and(is_of_2012)
     };
-    let one = |table: &Judged| {
-        let ours = table.of(Balancer::Nodeward)?;
+    let one = |table: &CaseTable| {
+        let ours = table.figures_of(BalancerKind::Nodeward)?;
         let value = match figure {
             CompareFigure::Local => ours.local_milli as f64 / 10.0,
             CompareFigure::Work => ours.work_milli as f64 / 1e3,
-            _ => ours.pages as f64 / table.of(Balancer::Kernel)?.pages.max(1) as f64,
+            _ => ours.pages as f64 / table.figures_of(BalancerKind::Kernel)?.pages.max(1) as f64,
         };
         Some((table.name, rounded(value)))
     };
@@ -169,9 +175,9 @@ fn seeds(args: &CompareArgs) -> Range<u64> {
 
 /// Prints the machines with constant loads, each with the command that shows its rounds.
 fn print_machines(args: &CompareArgs) -> Result<Exit> {
-    let seconds = (steady::CONVERGED_NS + steady::WATCHED_NS) / 1_000_000_000;
+    let seconds = (steady::CONVERGED_NS + steady::OBSERVED_NS) / 1_000_000_000;
     for seed in seeds(args) {
-        let text = nodeward_swarm::text::of(&steady::drawn(seed));
+        let text = nodeward_swarm::scenario_toml::to_toml(&steady::generate_scenario(seed));
         let command = "nodeward balance --machine sim:FILE";
         output::print(&format!("# {command} --seed {seed} --for {seconds}s --json\n{text}"))?;
     }
@@ -179,39 +185,42 @@ fn print_machines(args: &CompareArgs) -> Result<Exit> {
 }
 
 /// Measures constant loads.
-fn still(args: &CompareArgs) -> Result<Exit> {
+fn measure_static(args: &CompareArgs) -> Result<Exit> {
     let began = Instant::now();
     let seeds: Vec<_> = seeds(args).collect();
     let stayed = in_parallel(args, &seeds, |&seed| {
-        let watched = steady::watch(seed, Balancer::Nodeward);
+        let watched = steady::run_steady(seed, BalancerKind::Nodeward);
         watched.with_context(|| format!("the machine of seed {seed}"))
     })?;
-    let of = |is: fn(&Stayed) -> bool| {
+    let of = |is: fn(&SteadyOutcome) -> bool| {
         let some = seeds.iter().zip(&stayed).filter(move |(_, stayed)| is(stayed));
         some.map(|(seed, _)| *seed).collect::<Vec<_>>()
     };
     let sums = stayed.iter().map(|stayed| match stayed {
-        Stayed::Home { before, after } => [*before, *after],
-        Stayed::OnTheWay | Stayed::Restless => [0; 2],
+        SteadyOutcome::Converged { moved_before: before, moved_after: after } => [*before, *after],
+        SteadyOutcome::StillMoving | SteadyOutcome::Thrashing => [0; 2],
     });
     let [before, after] = sums.fold([0; 2], |sum, more| [sum[0] + more[0], sum[1] + more[1]]);
-    let restless = of(|stayed| *stayed == Stayed::Restless);
-    let moved = of(|stayed| matches!(stayed, Stayed::Home { after: 1.., .. }));
+    let restless = of(|stayed| *stayed == SteadyOutcome::Thrashing);
+    let moved = of(|stayed| matches!(stayed, SteadyOutcome::Converged { moved_after: 1.., .. }));
+    let came_home = |stayed: &SteadyOutcome| {
+        matches!(stayed, SteadyOutcome::Converged { moved_before: 1.., .. })
+    };
     let number = json!({
         "measured": after + restless.len() as u64,
-        "machines": of(|stayed| matches!(stayed, Stayed::Home { .. })).len(),
-        "came_home": of(|stayed| matches!(stayed, Stayed::Home { before: 1.., .. })).len(),
+        "machines": of(|stayed| matches!(stayed, SteadyOutcome::Converged { .. })).len(),
+        "came_home": of(came_home).len(),
         "pages_before": before,
         "moved": moved,
         "restless": restless,
-        "on_the_way": of(|stayed| *stayed == Stayed::OnTheWay),
+        "on_the_way": of(|stayed| *stayed == SteadyOutcome::StillMoving),
         "wall_s": rounded(began.elapsed().as_secs_f64()),
     });
     output::print(&format!("{number}\n"))?;
-    Ok(if after == 0 && restless.is_empty() { Exit::Done } else { Exit::Differs })
+    Ok(if after == 0 && restless.is_empty() { Exit::Done } else { Exit::Mismatch })
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
-    nodeward_files::write(path, text, For::Everyone)
+    nodeward_files::write(path, text, Visibility::Everyone)
         .with_context(|| format!("cannot write {}", path.escaped()))
 }

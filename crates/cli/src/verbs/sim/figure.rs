@@ -8,7 +8,7 @@ use nodeward_scenario::Scenario;
 use nodeward_sim::hashes;
 use serde_json::{Value, json};
 
-use super::drive::{self, Ended, Live};
+use super::simulation::{self, EndReason, SimulationProgress};
 use crate::args::SimArgs;
 use crate::exit::Exit;
 use crate::verbs::bench::rounded;
@@ -16,7 +16,7 @@ use crate::{output, progress};
 
 /// One number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Figure {
+pub enum SimFigure {
     /// Virtual seconds in a second of this machine
     Speed,
     /// Pages that are allocated in a second of this machine
@@ -28,17 +28,18 @@ pub enum Figure {
 }
 
 /// Runs a scenario for a figure.
-pub fn of(scenario: &Scenario, args: &SimArgs, figure: Figure) -> Result<Exit> {
-    let live = Live::new(scenario.time_ns);
-    let run =
-        progress::watch(&live, args.progress.when(), || drive::run(scenario, args, None, &live))?;
+pub fn of(scenario: &Scenario, args: &SimArgs, figure: SimFigure) -> Result<Exit> {
+    let live = SimulationProgress::new(scenario.time_ns);
+    let run = progress::run_with_progress(&live, args.progress.mode(), || {
+        simulation::run(scenario, args, None, &live)
+    })?;
     let report = &run.report;
     let seconds = run.wall_ns.max(1) as f64 / 1e9;
     let faulted = report.counters.get("faulted_pages").copied().unwrap_or(0);
     let measured = match figure {
-        Figure::Allocations => faulted as f64 / seconds,
-        Figure::BytesPerPage => report.kept_bytes as f64 / report.mapped_pages.max(1) as f64,
-        Figure::Speed | Figure::Hashes => drive::speed(report.virtual_ns, run.wall_ns),
+        SimFigure::Allocations => faulted as f64 / seconds,
+        SimFigure::BytesPerPage => report.kept_bytes as f64 / report.mapped_pages.max(1) as f64,
+        SimFigure::Speed | SimFigure::Hashes => simulation::speed(report.virtual_ns, run.wall_ns),
     };
     tell(&json!({
         "measured": rounded(measured),
@@ -51,7 +52,7 @@ pub fn of(scenario: &Scenario, args: &SimArgs, figure: Figure) -> Result<Exit> {
         "mapped_pages": report.mapped_pages,
         "kept_bytes": report.kept_bytes,
     }))?;
-    Ok(if run.ended == Ended::Stopped { Exit::Interrupted } else { Exit::Done })
+    Ok(if run.ended == EndReason::Interrupted { Exit::Interrupted } else { Exit::Done })
 }
 
 /// Simulates the beginning of every built-in scenario, and compares the hashes.
@@ -64,7 +65,7 @@ pub fn hashes() -> Result<Exit> {
         "differing": differing,
         "scenarios": computed.lines().count(),
     }))?;
-    Ok(if differing.is_empty() { Exit::Done } else { Exit::Differs })
+    Ok(if differing.is_empty() { Exit::Done } else { Exit::Mismatch })
 }
 
 fn tell(number: &Value) -> Result<()> {

@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::ValueEnum;
 use nodeward_scenario::Bug;
-use nodeward_swarm::draw::Case;
-use nodeward_swarm::{Summary, Swarm, canary};
+use nodeward_swarm::generator::SwarmCase;
+use nodeward_swarm::{Swarm, SwarmSummary, planted_bugs};
 use serde_json::json;
 
 use crate::args::SwarmArgs;
 use crate::args::bug_name;
 use crate::exit::Exit;
-use crate::output::swarm::{self as out, Told};
-use crate::progress::Shown;
+use crate::output::swarm::{self as out, SwarmOutput};
+use crate::progress::ProgressSource;
 use crate::{output, progress};
 
 /// One number.
@@ -36,13 +36,13 @@ pub fn run(args: &SwarmArgs) -> Result<Exit> {
     };
     match args.figure {
         _ if args.print => print(seeds, args.bug),
-        Some(SwarmFigure::Canary) => canaries(args.from),
+        Some(SwarmFigure::Canary) => find_planted_bugs(args.from),
         figure => swarm(seeds, args, figure),
     }
 }
 
-fn drawn(seed: u64, bug: Option<Bug>) -> Case {
-    let case = Case::draw(seed);
+fn generate_case(seed: u64, bug: Option<Bug>) -> SwarmCase {
+    let case = SwarmCase::generate(seed);
     match bug {
         Some(bug) => case.with_bug(bug),
         None => case,
@@ -50,7 +50,7 @@ fn drawn(seed: u64, bug: Option<Bug>) -> Case {
 }
 
 fn print(mut seeds: Range<u64>, bug: Option<Bug>) -> Result<Exit> {
-    seeds.try_for_each(|seed| output::print(&drawn(seed, bug).text()))?;
+    seeds.try_for_each(|seed| output::print(&generate_case(seed, bug).to_toml()))?;
     Ok(Exit::Done)
 }
 
@@ -59,26 +59,26 @@ fn swarm(seeds: Range<u64>, args: &SwarmArgs, figure: Option<SwarmFigure>) -> Re
     let jobs = args.jobs.map_or(here, usize::from);
     let swarm = Swarm::new(seeds.clone());
     let began = Instant::now();
-    let summary = progress::watch(&swarm, args.progress.when(), || {
-        swarm.run(jobs, |seed| drawn(seed, args.bug))
+    let summary = progress::run_with_progress(&swarm, args.progress.mode(), || {
+        swarm.run(jobs, |seed| generate_case(seed, args.bug))
     })?;
     let wall_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let is_whole = summary.cases == seeds.end - seeds.start;
     let bug = args.bug.map(bug_name);
-    let told = Told { summary: &summary, seeds, wall_ns, bug };
+    let told = SwarmOutput { summary: &summary, seeds, wall_ns, bug };
     output::print(&match figure {
         Some(figure) => format!("{}\n", self::figure(&summary, figure, wall_ns)),
         None if args.output.json => format!("{}\n", out::json(&told)),
         None => out::text(&told),
     })?;
     Ok(match summary.findings.is_empty() {
-        false => Exit::Found,
+        false => Exit::CheckFailed,
         true if is_whole => Exit::Done,
         true => Exit::Interrupted,
     })
 }
 
-fn figure(summary: &Summary, figure: SwarmFigure, wall_ns: u64) -> serde_json::Value {
+fn figure(summary: &SwarmSummary, figure: SwarmFigure, wall_ns: u64) -> serde_json::Value {
     let measured = match figure {
         SwarmFigure::Rounds => summary.rounds_max(),
         SwarmFigure::Clean | SwarmFigure::Canary => summary.findings.len() as u64,
@@ -87,23 +87,23 @@ fn figure(summary: &Summary, figure: SwarmFigure, wall_ns: u64) -> serde_json::V
         "measured": measured,
         "seeds": summary.cases,
         "failed": summary.findings.keys().collect::<Vec<_>>(),
-        "rounds": summary.rounds,
+        "rounds": summary.cases_by_rounds,
         "wall_ns": wall_ns,
     })
 }
 
 /// Plants each bug in machine after machine until it is found.
-fn canaries(from: u64) -> Result<Exit> {
-    let first = |(name, bug)| (name, bug, canary::first(bug, from));
+fn find_planted_bugs(from: u64) -> Result<Exit> {
+    let first = |(name, bug)| (name, bug, planted_bugs::first_found(bug, from));
     let found: Vec<_> = Bug::ALL.into_iter().map(first).collect();
-    let is_right = |bug, checker| canary::found_by(bug) == checker;
+    let is_right = |bug, checker| planted_bugs::expected_checker(bug) == checker;
     let right = found.iter().filter(|(_, bug, first)| {
         first.as_ref().is_some_and(|(_, finding)| is_right(*bug, finding.checker))
     });
     let right = right.count();
     let by_name = found.iter().map(|(name, _, first)| {
         let first = first.as_ref();
-        let of = |(seed, finding): &(u64, nodeward_swarm::check::Finding)| {
+        let of = |(seed, finding): &(u64, nodeward_swarm::check::CheckFinding)| {
             json!({ "seed": seed, "checker": finding.checker.name() })
         };
         ((*name).to_owned(), first.map_or(json!(null), of))
@@ -114,15 +114,15 @@ fn canaries(from: u64) -> Result<Exit> {
         "found": by_name.collect::<serde_json::Map<_, _>>(),
     });
     output::print(&format!("{number}\n"))?;
-    Ok(if right == found.len() { Exit::Done } else { Exit::Found })
+    Ok(if right == found.len() { Exit::Done } else { Exit::CheckFailed })
 }
 
-impl Shown for Swarm {
+impl ProgressSource for Swarm {
     fn done_of_total(&self) -> (u64, u64) {
         Self::done_of_total(self)
     }
 
-    fn words(&self, _elapsed: Duration) -> String {
+    fn message(&self, _elapsed: Duration) -> String {
         let (done, total) = Self::done_of_total(self);
         format!("{done} of {total} machines, {} with findings", self.failed())
     }

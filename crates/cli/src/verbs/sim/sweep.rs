@@ -5,7 +5,7 @@ mod format;
 mod measure;
 mod merge;
 mod plan;
-mod work;
+mod runner;
 
 use std::io::Write as _;
 use std::num::NonZero;
@@ -13,26 +13,26 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use nodeward_files::{For, create_new, write};
+use nodeward_files::{Visibility, create_new, write};
 use nodeward_model::Escape as _;
 use nodeward_scenario::Shard;
 
 pub use format::value;
-pub use plan::{IDENTITY, Plan, Row};
+pub use plan::{IDENTITY_COLUMNS, SweepPlan, SweepRow};
 
 use crate::args::SweepArgs;
 use crate::exit::Exit;
 use crate::output::sim::sweep as out;
 use crate::{output, progress};
 use file::RowFile;
-use work::Live;
+use runner::SweepProgress;
 
 /// The result of a sweep.
-pub struct Swept {
+pub struct SweepResult {
     /// The rows, in the order of their points: the existing ones, then those of this run.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SweepRow>,
     /// Number of existing rows.
-    pub held: usize,
+    pub resumed_rows: usize,
     /// Total number of rows.
     pub total: usize,
     /// Number of parallel simulations.
@@ -47,7 +47,7 @@ pub fn run(args: &SweepArgs) -> Result<Exit> {
         let text = merge::merged(&args.merge)?;
         return print_or_write(&text, args.out.as_deref());
     };
-    let plan = Plan::new(name, args)?;
+    let plan = SweepPlan::new(name, args)?;
     let numbers: Vec<_> = args.shard.unwrap_or(Shard::WHOLE).numbers(plan.grid.points()).collect();
     if args.plot.is_some() {
         out::check_plot(&plan)?;
@@ -63,7 +63,7 @@ pub fn run(args: &SweepArgs) -> Result<Exit> {
     let swept = sweep(&plan, &numbers, args)?;
     if let Some(path) = &args.plot {
         let picture = out::svg(&plan, &swept.rows)?;
-        write(path, picture, For::Everyone)
+        write(path, picture, Visibility::Everyone)
             .with_context(|| format!("cannot write {}", path.escaped()))?;
     }
     output::print(&match args.output.json {
@@ -73,23 +73,23 @@ pub fn run(args: &SweepArgs) -> Result<Exit> {
     Ok(if swept.rows.len() < swept.total { Exit::Interrupted } else { Exit::Done })
 }
 
-fn sweep(plan: &Plan, numbers: &[usize], args: &SweepArgs) -> Result<Swept> {
+fn sweep(plan: &SweepPlan, numbers: &[usize], args: &SweepArgs) -> Result<SweepResult> {
     let began = Instant::now();
     let opened = args.out.as_deref().map(|path| RowFile::open(path, plan, numbers, args.resume));
     let (mut file, mut rows) =
         opened.transpose()?.map_or((None, Vec::new()), |(file, rows)| (Some(file), rows));
     let held = rows.len();
-    let live = Live::new(held, numbers.len());
+    let live = SweepProgress::new(held, numbers.len());
     let jobs = args.jobs.map_or_else(cpus, usize::from);
-    progress::watch(&live, args.progress.when(), || {
-        work::each_in_order(plan, &numbers[held..], jobs, &live, |row| {
+    progress::run_with_progress(&live, args.progress.mode(), || {
+        runner::run_in_order(plan, &numbers[held..], jobs, &live, |row| {
             file.as_mut().map_or(Ok(()), |file| file.add(plan, &row))?;
             rows.push(row);
             Ok(())
         })
     })??;
     let wall_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    Ok(Swept { rows, held, total: numbers.len(), jobs, wall_ns })
+    Ok(SweepResult { rows, resumed_rows: held, total: numbers.len(), jobs, wall_ns })
 }
 
 /// Returns the number of CPUs that this process may use.
@@ -103,7 +103,8 @@ fn print_or_write(text: &str, path: Option<&Path>) -> Result<Exit> {
     if path.exists() {
         bail!("{} is there; give another --out", path.escaped());
     }
-    let written = create_new(path, For::Everyone).and_then(|mut f| f.write_all(text.as_bytes()));
+    let written =
+        create_new(path, Visibility::Everyone).and_then(|mut f| f.write_all(text.as_bytes()));
     written.with_context(|| format!("cannot write {}", path.escaped()))?;
     Ok(Exit::Done)
 }

@@ -9,18 +9,18 @@ use std::time::Duration;
 use nodeward_machine::{Error, Result};
 use nodeward_model::Escape as _;
 
-use super::setup::COUNT;
-use super::{Obstacle, WHAT};
-use crate::advice::{Attempt, Situation};
+use super::setup::NR_KDAMONDS;
+use super::{ACTION, Unavailability};
+use crate::confinement::{Confinement, PrivilegedAction};
 
 /// Their directory, below the root.
-const FOLDER: &str = "sys/kernel/mm/damon/admin/kdamonds";
+const KDAMONDS: &str = "sys/kernel/mm/damon/admin/kdamonds";
 /// Attempts of a write and the time between them: the kernel refuses one of two concurrent writes.
 const TRIES_MAX: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The kernel's files, or a fake of them.
-pub trait Files {
+pub trait DamonFiles {
     /// Returns the text of a file, trimmed.
     fn read(&self, name: &str) -> io::Result<String>;
 
@@ -34,73 +34,76 @@ pub trait Files {
     fn path(&self, name: &str) -> PathBuf;
 
     /// Returns the error of a file that could not be read.
-    fn unreadable(&self, name: &str, source: io::Error) -> Error {
+    fn read_error(&self, name: &str, source: io::Error) -> Error {
         Error::Read { path: self.path(name), source }
     }
 
     /// Returns the error of a file that refused a value.
-    fn refused(&self, name: &str, source: io::Error) -> Error {
+    fn write_error(&self, name: &str, source: io::Error) -> Error {
         let why = format!("{} refuses what must be written: {source}", self.path(name).escaped());
-        Obstacle::missing(why, "see whether another program uses DAMON").error(WHAT)
+        Unavailability::missing(why, "see whether another program uses DAMON").error(ACTION)
     }
 }
 
 /// Reads a file that holds one number.
-pub fn number(files: &dyn Files, name: &str) -> Result<u64> {
-    let text = files.read(name).map_err(|source| files.unreadable(name, source))?;
+pub fn number(files: &dyn DamonFiles, name: &str) -> Result<u64> {
+    let text = files.read(name).map_err(|source| files.read_error(name, source))?;
     text.parse().map_err(|_| Error::Parse {
         path: files.path(name),
         line: 1,
-        wanted: format!("a number, found '{text}'"),
+        expected: format!("a number, found '{text}'"),
     })
 }
 
 /// The files of the kernel.
 #[derive(Debug)]
-pub struct Sysfs(PathBuf);
+pub struct DamonSysfs(PathBuf);
 
-impl Sysfs {
+impl DamonSysfs {
     /// Returns the files below a root.
     pub fn below(root: &Path) -> Self {
-        Self(root.join(FOLDER))
+        Self(root.join(KDAMONDS))
     }
 
     /// Opens the file that every configuration begins with, and locks it against other nodeward
     /// processes.
-    pub fn lock(&self, root: &Path) -> std::result::Result<File, Obstacle> {
-        let path = self.path(COUNT);
+    pub fn lock(&self, root: &Path) -> std::result::Result<File, Unavailability> {
+        let path = self.path(NR_KDAMONDS);
         let file = File::options().read(true).write(true).open(&path).map_err(|error| {
             let shown = path.escaped();
             match error.kind() {
-                ErrorKind::NotFound => Obstacle::missing(
+                ErrorKind::NotFound => Unavailability::missing(
                     format!("this kernel has no {shown}"),
                     "boot a kernel with CONFIG_DAMON_SYSFS and CONFIG_DAMON_VADDR (Linux 6.2)",
                 ),
-                ErrorKind::PermissionDenied => Obstacle::denied(
+                ErrorKind::PermissionDenied => Unavailability::denied(
                     format!("{shown} may not be written"),
-                    Situation::find(root).need(Attempt::RootsFile),
+                    Confinement::detect(root).remedy(PrivilegedAction::RootFile),
                 ),
-                ErrorKind::ReadOnlyFilesystem => Obstacle::denied(
+                ErrorKind::ReadOnlyFilesystem => Unavailability::denied(
                     format!("{shown} is read-only here"),
                     "run on the host, or in a container that may write /sys",
                 ),
-                _ => Obstacle::missing(format!("{shown}: {error}"), "check that /sys is mounted"),
+                _ => Unavailability::missing(
+                    format!("{shown}: {error}"),
+                    "check that /sys is mounted",
+                ),
             }
         })?;
         match file.try_lock() {
             Ok(()) => Ok(file),
             Err(TryLockError::WouldBlock) => {
-                Err(Obstacle::missing("another nodeward uses it", "wait until that is done"))
+                Err(Unavailability::missing("another nodeward uses it", "wait until that is done"))
             }
             Err(TryLockError::Error(error)) => {
                 let why = format!("{} cannot be locked: {error}", path.escaped());
-                Err(Obstacle::missing(why, "check that /sys is mounted as sysfs"))
+                Err(Unavailability::missing(why, "check that /sys is mounted as sysfs"))
             }
         }
     }
 }
 
-impl Files for Sysfs {
+impl DamonFiles for DamonSysfs {
     fn read(&self, name: &str) -> io::Result<String> {
         Ok(fs::read_to_string(self.path(name))?.trim().to_owned())
     }

@@ -9,22 +9,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nodeward_machine::paper::{Paper, Sheet};
-use nodeward_machine::{Error, Life, Machine, MoveBatch, Process, Result};
+use nodeward_machine::fake::{FakeMachine, FakeProcess};
+use nodeward_machine::{Error, Liveness, Machine, MovePagesCall, Process, Result};
 use nodeward_model::{Pid, Range};
 
-use super::files::Files;
-use super::{RegionAccess, examine, probe, setup, watch, watch_with};
+use super::files::DamonFiles;
+use super::{RegionAccess, check, probe, setup, watch, watch_with};
 
 /// Start, end and accesses of each region of one snapshot.
-type Look = Vec<(u64, u64, u64)>;
+type RegionList = Vec<(u64, u64, u64)>;
 
 /// The fake DAMON.
 #[derive(Default)]
-struct Kernel {
+struct FakeDamon {
     files: RefCell<BTreeMap<String, String>>,
     written: RefCell<Vec<(String, String)>>,
-    looks: RefCell<VecDeque<Look>>,
+    snapshots: RefCell<VecDeque<RegionList>>,
     /// The monitoring operations.
     operations: &'static str,
     /// The aggregation interval.
@@ -52,11 +52,12 @@ fn error(number: i32) -> io::Error {
     io::Error::from_raw_os_error(number)
 }
 
-impl Kernel {
-    fn new(looks: impl IntoIterator<Item = Look>) -> Self {
+impl FakeDamon {
+    fn new(looks: impl IntoIterator<Item = RegionList>) -> Self {
         let looks = RefCell::new(looks.into_iter().collect());
         let (operations, aggregation_us) = ("vaddr\nfvaddr", "1000");
-        let kernel = Self { operations, aggregation_us, lists: true, looks, ..Self::default() };
+        let kernel =
+            Self { operations, aggregation_us, lists: true, snapshots: looks, ..Self::default() };
         kernel.set("nr_kdamonds", "0");
         kernel
     }
@@ -116,10 +117,10 @@ impl Kernel {
         let so_far = self.count_of("update_schemes_tried_regions");
         if let Some((_, process)) = self.ends.as_ref().filter(|(look, _)| *look == so_far - 1) {
             self.set("0/state", "off");
-            process.move_pages(&MoveBatch::new(false)).expect("it still runs");
+            process.move_pages(&MovePagesCall::new(false)).expect("it still runs");
             return Err(error(libc::ECANCELED));
         }
-        let look = self.looks.borrow_mut().pop_front().unwrap_or_default();
+        let look = self.snapshots.borrow_mut().pop_front().unwrap_or_default();
         let folder = "0/contexts/0/schemes/0/tried_regions";
         self.files.borrow_mut().retain(|name, _| !name.starts_with(&format!("{folder}/")));
         self.set(&format!("{folder}/total_bytes"), "0");
@@ -143,7 +144,7 @@ impl Kernel {
     }
 }
 
-impl Files for Kernel {
+impl DamonFiles for FakeDamon {
     fn read(&self, name: &str) -> io::Result<String> {
         self.files.borrow().get(name).cloned().ok_or_else(|| error(libc::ENOENT))
     }
@@ -181,18 +182,21 @@ impl Files for Kernel {
 
 /// Returns a process that exits with its first call.
 fn process() -> Arc<dyn Process> {
-    let (paper, pid) = (Paper::new(true), Pid::new(77).unwrap());
-    paper.start(pid, Sheet { fate: Some((1, Life::Exited)), ..Sheet::of(&[]) });
-    paper.hold(pid).unwrap()
+    let (paper, pid) = (FakeMachine::new(true), Pid::new(77).unwrap());
+    paper.spawn(
+        pid,
+        FakeProcess { end_at_call: Some((1, Liveness::Exited)), ..FakeProcess::with_pages(&[]) },
+    );
+    paper.open_process(pid).unwrap()
 }
 
 /// Time for all snapshots of the fake, at most 100; the watch ends when none is left.
 const LONG_ENOUGH: Duration = Duration::from_secs(60);
 
 /// Watches until every snapshot was taken.
-fn watched(kernel: &Kernel) -> Result<Vec<RegionAccess>> {
+fn watched(kernel: &FakeDamon) -> Result<Vec<RegionAccess>> {
     let process = process();
-    watch_with(kernel, &*process, LONG_ENOUGH, &|| kernel.looks.borrow().is_empty())
+    watch_with(kernel, &*process, LONG_ENOUGH, &|| kernel.snapshots.borrow().is_empty())
 }
 
 /// Goal: DAMON is configured before it is switched on; the snapshots are added up (20 samples each:
@@ -200,7 +204,7 @@ fn watched(kernel: &Kernel) -> Result<Vec<RegionAccess>> {
 #[test]
 fn looks_are_added_up() {
     // `stop` is polled before each snapshot, so the third is the last one taken.
-    let kernel = Kernel::new([
+    let kernel = FakeDamon::new([
         vec![(0, 8192, 20), (8192, 16384, 0)],
         vec![(0, 4096, 20), (4096, 16384, 1)],
         vec![(0, 4096, 19), (4096, 16384, 0)],
@@ -228,7 +232,7 @@ fn looks_are_added_up() {
 /// Goal: a stop before the first snapshot gives no regions, and nothing is left configured.
 #[test]
 fn a_stop_is_obeyed() {
-    let kernel = Kernel::new([]);
+    let kernel = FakeDamon::new([]);
     assert_eq!(watched(&kernel).unwrap(), []);
     kernel.assert_clear();
 }
@@ -236,12 +240,12 @@ fn a_stop_is_obeyed() {
 /// Goal: any failure of the configuration gives its reason and leaves nothing configured.
 #[test]
 fn failures_leave_nothing_behind() {
-    let kernel = || Kernel::new([vec![]]);
+    let kernel = || FakeDamon::new([vec![]]);
     for (kernel, words) in [
-        (Kernel { operations: "paddr", ..kernel() }, "CONFIG_DAMON_VADDR"),
-        (Kernel { lists: false, ..kernel() }, "Linux 6.2"),
-        (Kernel { on_fails: Some(libc::EBUSY), ..kernel() }, "somebody else uses it"),
-        (Kernel { on_fails: Some(libc::EINVAL), ..kernel() }, "/kdamonds/0/state refuses"),
+        (FakeDamon { operations: "paddr", ..kernel() }, "CONFIG_DAMON_VADDR"),
+        (FakeDamon { lists: false, ..kernel() }, "Linux 6.2"),
+        (FakeDamon { on_fails: Some(libc::EBUSY), ..kernel() }, "somebody else uses it"),
+        (FakeDamon { on_fails: Some(libc::EINVAL), ..kernel() }, "/kdamonds/0/state refuses"),
     ] {
         let error = watched(&kernel).unwrap_err();
         assert!(matches!(error, Error::Unsupported { .. }), "{error:?}");
@@ -257,15 +261,16 @@ fn a_process_may_end() {
     for last in [0, 1] {
         let process = process();
         let looks = [vec![(0, 4096, 1)], vec![]];
-        let kernel = Kernel { ends: Some((last, Arc::clone(&process))), ..Kernel::new(looks) };
+        let kernel =
+            FakeDamon { ends: Some((last, Arc::clone(&process))), ..FakeDamon::new(looks) };
         let ended = watch_with(&kernel, &*process, LONG_ENOUGH, &|| false);
         assert!(ended.unwrap_err().is_gone());
         assert_eq!(kernel.count_of("update_schemes_tried_regions"), last + 1);
         kernel.assert_clear();
     }
-    let (process, kernel) = (process(), Kernel::new([]));
-    process.move_pages(&MoveBatch::new(false)).unwrap();
-    let kernel = Kernel { on_fails: Some(libc::EINVAL), ..kernel };
+    let (process, kernel) = (process(), FakeDamon::new([]));
+    process.move_pages(&MovePagesCall::new(false)).unwrap();
+    let kernel = FakeDamon { on_fails: Some(libc::EINVAL), ..kernel };
     let ended = watch_with(&kernel, &*process, LONG_ENOUGH, &|| false);
     assert!(ended.unwrap_err().is_gone());
     kernel.assert_clear();
@@ -274,15 +279,15 @@ fn a_process_may_end() {
 /// Goal: text that is not a number gives an error with its file, and nothing is left configured.
 #[test]
 fn odd_text_is_told() {
-    let kernel = Kernel { aggregation_us: "soon", ..Kernel::new([]) };
+    let kernel = FakeDamon { aggregation_us: "soon", ..FakeDamon::new([]) };
     let error = watched(&kernel).unwrap_err().to_string();
     assert!(error.contains("intervals/aggr_us:1") && error.contains("found 'soon'"), "{error}");
     kernel.assert_clear();
 }
 
 /// Configures DAMON as another program does, or as one leaves it behind.
-fn occupied(state: &str, mark: &str) -> Kernel {
-    let kernel = Kernel::new([vec![(0, 4096, 3)]]);
+fn occupied(state: &str, mark: &str) -> FakeDamon {
+    let kernel = FakeDamon::new([vec![(0, 4096, 3)]]);
     for (name, text) in [
         ("nr_kdamonds", "1"),
         ("0/contexts/nr_contexts", "1"),
@@ -307,7 +312,7 @@ fn who_uses_it_is_left_alone() {
         [("on", "0", false), ("off", "0", true), ("on", OURS, true), ("off", OURS, true)]
     {
         let kernel = occupied(state, mark);
-        let answer = setup::refuse_if_in_use(&kernel);
+        let answer = setup::check_unused(&kernel);
         assert_eq!(answer.is_ok(), is_free, "{state} {mark}: {answer:?}");
         assert_eq!(kernel.written.borrow().len(), 0, "looking changes nothing");
         if is_free {
@@ -315,7 +320,7 @@ fn who_uses_it_is_left_alone() {
             watch_with(&kernel, &*process, Duration::ZERO, &|| false).unwrap();
             kernel.assert_clear();
         } else {
-            assert!(answer.unwrap_err().why.contains("1 of 1 in nr_kdamonds are on"));
+            assert!(answer.unwrap_err().reason.contains("1 of 1 in nr_kdamonds are on"));
         }
     }
 }
@@ -373,5 +378,5 @@ fn a_second_nodeward_is_refused() {
     let refused = watch(root.path(), &*process, 0, &|| false).unwrap_err().to_string();
     assert!(refused.contains("another nodeward"), "{refused}");
     drop(file);
-    examine(root.path()).unwrap();
+    check(root.path()).unwrap();
 }

@@ -1,12 +1,12 @@
 //! Limits of the process. Each test runs in one of its own.
 
 use nodeward_pager::{PagePool, PoolError, PoolOptions};
-use nodeward_policy::pcp::Tuning;
+use nodeward_policy::pcp::TunerKind;
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::{address, assert_idle, of_order, options, pool, start};
-use crate::common::{MIB, alone};
+use super::{address, assert_idle, options, pool, request, start};
+use crate::common::{MIB, in_subprocess};
 
 /// Returns a field in kB, from the first line on that satisfies `head`.
 fn kib(path: &str, head: impl Fn(&str) -> bool, field: &str) -> u64 {
@@ -21,7 +21,7 @@ fn kib(path: &str, head: impl Fn(&str) -> bool, field: &str) -> u64 {
 #[test]
 fn address_space_ends() {
     const MORE: usize = 160 * MIB;
-    alone("pool::limits::address_space_ends", || {
+    in_subprocess("pool::limits::address_space_ends", || {
         let pool = pool();
         let before = kib("/proc/self/status", |_| true, "VmSize") * 1024;
         let limit = Rlimit { current: Some(before + MORE as u64), ..getrlimit(Resource::As) };
@@ -29,7 +29,7 @@ fn address_space_ends() {
         let order = pool.order_max();
         let mut runs = Vec::new();
         let end = loop {
-            match pool.run(&of_order(order)) {
+            match pool.run(&request(order)) {
                 Ok(run) => runs.push(run),
                 Err(error) => break error,
             }
@@ -38,7 +38,7 @@ fn address_space_ends() {
         let bytes = runs.len() * (pool.page_bytes() << order);
         assert!((1..=MORE).contains(&bytes), "{bytes} bytes");
         drop(runs.pop());
-        runs.push(pool.run(&of_order(order)).unwrap());
+        runs.push(pool.run(&request(order)).unwrap());
         drop(runs);
         assert_idle(&pool);
     });
@@ -47,13 +47,13 @@ fn address_space_ends() {
 /// Goal: where all memory is locked a pool has no more in memory than it reports, and can free it.
 #[test]
 fn all_memory_is_locked() {
-    alone("pool::limits::all_memory_is_locked", || {
+    in_subprocess("pool::limits::all_memory_is_locked", || {
         if let Err(error) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE) {
             return eprintln!("skipped: mlockall: {error}");
         }
-        let few = PoolOptions { zone_bytes: Some(8 << 20), ..options(Tuning::Fixed) };
+        let few = PoolOptions { zone_bytes: Some(8 << 20), ..options(TunerKind::Fixed) };
         let pool = PagePool::open(&few).unwrap();
-        let run = match pool.run(&of_order(3)) {
+        let run = match pool.run(&request(3)) {
             Err(error) => return eprintln!("skipped: RLIMIT_MEMLOCK is too low: {error}"),
             Ok(run) => run,
         };
@@ -77,9 +77,9 @@ fn all_memory_is_locked() {
 /// it, whatever lists it is in and however scattered it is.
 #[test]
 fn all_that_is_free_is_found() {
-    let few = PoolOptions { zone_bytes: Some(8 * MIB as u64), ..options(Tuning::Fixed) };
+    let few = PoolOptions { zone_bytes: Some(8 * MIB as u64), ..options(TunerKind::Fixed) };
     let pool = PagePool::open(&few).unwrap();
-    let all = |order| std::iter::from_fn(|| pool.run(&of_order(order)).ok()).collect::<Vec<_>>();
+    let all = |order| std::iter::from_fn(|| pool.run(&request(order)).ok()).collect::<Vec<_>>();
     let pages = all(0);
     let (count, longest) = (pages.len(), pool.order_max());
     drop(pages);

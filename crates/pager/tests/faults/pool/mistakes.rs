@@ -7,12 +7,12 @@ use std::ptr::NonNull;
 use std::sync::Barrier;
 
 use nodeward_linux::Linux;
-use nodeward_linux::own::current_cpu;
+use nodeward_linux::own_process::current_cpu;
 use nodeward_machine::Machine;
 use nodeward_pager::{PagePool, PoolError};
-use nodeward_policy::pcp::Tuning;
+use nodeward_policy::pcp::TunerKind;
 
-use super::{address, assert_idle, of_order, options, pool, start};
+use super::{address, assert_idle, options, pool, request, start};
 
 /// Goal: of two threads that free the same run at the same time exactly one succeeds, and the other
 /// gets an error; the run is free once.
@@ -22,7 +22,7 @@ fn one_of_two_frees_succeeds() {
     let pool = pool();
     let (begin, end) = (Barrier::new(2), Barrier::new(2));
     let runs: Vec<(usize, u32)> = (0..ROUNDS)
-        .map(|round| (pool.allocate(&of_order(round % 4)).unwrap().addr().get(), round % 4))
+        .map(|round| (pool.allocate(&request(round % 4)).unwrap().addr().get(), round % 4))
         .collect();
     let free_all = || {
         let free = |&(run, order): &(usize, u32)| {
@@ -55,9 +55,9 @@ fn threads_end() {
     let pool = pool();
     let left = std::thread::scope(|scope| {
         let works = || {
-            let runs: Vec<_> = (0..100).map(|_| pool.run(&of_order(0)).unwrap()).collect();
+            let runs: Vec<_> = (0..100).map(|_| pool.run(&request(0)).unwrap()).collect();
             drop(runs);
-            pool.run(&of_order(3)).unwrap()
+            pool.run(&request(3)).unwrap()
         };
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(works)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
@@ -74,21 +74,21 @@ fn threads_end() {
 #[test]
 #[cfg_attr(not(debug_assertions), ignore = "only debug builds look")]
 fn a_write_after_a_free_is_found() {
-    Linux::open().stay_on(current_cpu());
+    Linux::open().pin_current_thread(current_cpu());
     // The write of a program through a pointer that it kept.
     let memory = File::options().write(true).open("/proc/self/mem").unwrap();
-    for tuning in Tuning::ALL {
+    for tuning in TunerKind::ALL {
         let pool = PagePool::open(&options(tuning)).unwrap();
-        let (first, at) = (pool.allocate(&of_order(2)).unwrap(), pool.page_bytes() + 24);
+        let (first, at) = (pool.allocate(&request(2)).unwrap(), pool.page_bytes() + 24);
         pool.free(first, 2).unwrap();
         memory.write_all_at(&[1], address(first) + at as u64 + 3).unwrap();
         let written = PoolError::WrittenAfterFree { address: address(first) + at as u64 };
-        let again = pool.allocate(&of_order(2));
+        let again = pool.allocate(&request(2));
         assert_eq!(again, Err(written), "the run that was freed last comes first");
 
         let ours = address(first)..address(first) + 4 * pool.page_bytes() as u64;
         for order in 0..=pool.order_max() {
-            let runs: Vec<_> = (0..20).map(|_| pool.run(&of_order(order)).unwrap()).collect();
+            let runs: Vec<_> = (0..20).map(|_| pool.run(&request(order)).unwrap()).collect();
             let ends = |run: &_| (address(start(run)), pool.page_bytes() << order);
             let meets = |(from, bytes)| from < ours.end && ours.start < from + bytes as u64;
             assert!(!runs.iter().map(ends).any(meets), "handed out again");

@@ -9,21 +9,21 @@ mod torture;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use nodeward_pager::{PagePool, PageRun, PoolOptions, Wanted};
-use nodeward_policy::pcp::Tuning;
+use nodeward_pager::{PagePool, PageRun, PoolOptions, RunRequest};
+use nodeward_policy::pcp::TunerKind;
 
 /// Options of a pool whose periodic work the test does, with periods shorter than any test step.
-fn options(tuning: Tuning) -> PoolOptions {
+fn options(tuning: TunerKind) -> PoolOptions {
     let period = Duration::from_micros(100);
     PoolOptions { tuning, housekeeper: false, period, ..PoolOptions::default() }
 }
 
 fn pool() -> PagePool {
-    PagePool::open(&options(Tuning::Fixed)).unwrap()
+    PagePool::open(&options(TunerKind::Fixed)).unwrap()
 }
 
-fn of_order(order: u32) -> Wanted {
-    Wanted { order, ..Wanted::default() }
+fn request(order: u32) -> RunRequest {
+    RunRequest { order, ..RunRequest::default() }
 }
 
 /// Returns the start address of a run.

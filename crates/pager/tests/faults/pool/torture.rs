@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
-use nodeward_linux::patience::wait_until;
-use nodeward_pager::{PagePool, PageRun, PageSize, PoolError, PoolOptions, Wanted};
-use nodeward_policy::pcp::Tuning;
+use nodeward_linux::test_wait::wait_until;
+use nodeward_pager::{PagePool, PageRun, PageSize, PoolError, PoolOptions, RunRequest};
+use nodeward_policy::pcp::TunerKind;
 use proptest::prelude::Rng;
 use proptest::test_runner::TestRng;
 
@@ -23,12 +23,12 @@ const ZONE_BYTES: u64 = 24 << 20;
 const RUNS_MAX: usize = 24;
 
 /// A run, and the unique word that its owner wrote into it.
-struct Marked<'p> {
+struct MarkedRun<'p> {
     run: PageRun<'p>,
     word: u64,
 }
 
-impl<'p> Marked<'p> {
+impl<'p> MarkedRun<'p> {
     fn new(mut run: PageRun<'p>, word: u64) -> Self {
         let page_bytes = run.len() >> run.order();
         for page in run.chunks_mut(page_bytes) {
@@ -52,7 +52,7 @@ impl<'p> Marked<'p> {
 struct Ring<'p> {
     pool: &'p PagePool,
     /// Runs that any thread may take and free.
-    handed_over: Mutex<Vec<Marked<'p>>>,
+    handed_over: Mutex<Vec<MarkedRun<'p>>>,
     words: AtomicU64,
     allocated_pages: AtomicU64,
     refused: AtomicU64,
@@ -74,15 +74,15 @@ impl<'p> Ring<'p> {
     }
 
     /// Allocates a random run; small orders are more frequent.
-    fn allocate(&self, random: &mut TestRng) -> Option<Marked<'p>> {
+    fn allocate(&self, random: &mut TestRng) -> Option<MarkedRun<'p>> {
         let order = random.next_u32() % (self.pool.order_max() + 1);
         let order = random.next_u32() % (order + 1);
         let zeroed = random.next_u32().is_multiple_of(4);
-        match self.pool.run(&Wanted { order, zeroed, node: None }) {
+        match self.pool.run(&RunRequest { order, zeroed, node: None }) {
             Ok(run) => {
                 assert!(!zeroed || run.iter().all(|&byte| byte == 0), "not zeroed");
                 self.allocated_pages.fetch_add(1 << order, Relaxed);
-                Some(Marked::new(run, self.words.fetch_add(1, Relaxed)))
+                Some(MarkedRun::new(run, self.words.fetch_add(1, Relaxed)))
             }
             Err(PoolError::NoMemory { .. }) => {
                 self.refused.fetch_add(1, Relaxed);
@@ -105,15 +105,15 @@ impl<'p> Ring<'p> {
                 _ => {
                     let taken = self.handed_over.lock().unwrap().pop();
                     self.remote.fetch_add(u64::from(taken.is_some()), Relaxed);
-                    taken.into_iter().for_each(Marked::check);
+                    taken.into_iter().for_each(MarkedRun::check);
                 }
             }
         }
-        own.into_iter().for_each(Marked::check);
+        own.into_iter().for_each(MarkedRun::check);
     }
 
     /// Does the pool's periodic work all the time, unlike any housekeeper.
-    fn look_after(&self, mut random: TestRng) {
+    fn tick(&self, mut random: TestRng) {
         let nodes = nodes();
         let bytes = self.pool.page_bytes() as u64;
         while !self.stop.load(Acquire) {
@@ -148,12 +148,12 @@ fn torture(options: &PoolOptions, seed: u64) {
         for thread in 0..threads {
             scope.spawn(move || ring.work(random(seed, thread)));
         }
-        scope.spawn(move || ring.look_after(random(seed, threads)));
+        scope.spawn(move || ring.tick(random(seed, threads)));
         std::thread::sleep(TIME);
         wait_until("a run was freed by another thread", || ring.remote.load(Relaxed) > 0);
     });
     let Ring { handed_over, allocated_pages, refused, remote, .. } = ring;
-    handed_over.into_inner().unwrap().into_iter().for_each(Marked::check);
+    handed_over.into_inner().unwrap().into_iter().for_each(MarkedRun::check);
     let (allocated, remote) = (allocated_pages.into_inner(), remote.into_inner());
     eprintln!("{options:?}: {allocated} pages, {remote} runs by others, {refused:?} refusals");
     assert_eq!(pool.stats().allocated_pages, allocated);
@@ -165,8 +165,8 @@ fn torture(options: &PoolOptions, seed: u64) {
 #[test]
 fn everything_at_once() {
     let seed = seed();
-    Tuning::ALL.into_iter().for_each(|tuning| torture(&options(tuning), seed));
-    let without = PoolOptions { high_default: Some(0), ..options(Tuning::Fixed) };
+    TunerKind::ALL.into_iter().for_each(|tuning| torture(&options(tuning), seed));
+    let without = PoolOptions { high_default: Some(0), ..options(TunerKind::Fixed) };
     torture(&without, seed);
 }
 
@@ -177,7 +177,7 @@ fn everything_at_once_with_huge_pages() {
         housekeeper: true,
         page: PageSize::Huge,
         period: Duration::from_micros(1),
-        ..options(Tuning::Events)
+        ..options(TunerKind::Events)
     };
     torture(&busy, seed());
 }

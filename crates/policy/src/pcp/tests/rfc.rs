@@ -1,9 +1,10 @@
-//! Goal: [`Depth`] equals the RFC's patch, which is repeated here with its names and its order.
+//! Goal: [`DepthTuner`] equals the RFC's patch, which is repeated here with its names and its
+//! order.
 
 use proptest::prelude::*;
 
 use super::{DISABLED, LIMITS, START_MS, pages, times_ms};
-use crate::pcp::{Depth, Limits, Tuner};
+use crate::pcp::{DepthTuner, ListLimits, Tuner};
 
 /// Jiffies are milliseconds here.
 const HZ: u64 = 1000;
@@ -28,7 +29,7 @@ struct PerCpuPages {
 }
 
 impl PerCpuPages {
-    fn new(limits: &Limits) -> Self {
+    fn new(limits: &ListLimits) -> Self {
         Self {
             high: limits.high_default.into(),
             high_def: limits.high_default.into(),
@@ -116,17 +117,17 @@ impl PerCpuPages {
 }
 
 /// The same list with both tuners.
-struct Pair {
-    limits: Limits,
+struct TunerPair {
+    limits: ListLimits,
     rfc: PerCpuPages,
-    ours: Depth,
+    ours: DepthTuner,
     count: u32,
     now_ms: u64,
 }
 
-impl Pair {
-    fn new(limits: Limits) -> Self {
-        let (rfc, ours) = (PerCpuPages::new(&limits), Depth::new(&limits));
+impl TunerPair {
+    fn new(limits: ListLimits) -> Self {
+        let (rfc, ours) = (PerCpuPages::new(&limits), DepthTuner::new(&limits));
         Self { limits, rfc, ours, count: 0, now_ms: START_MS }
     }
 
@@ -158,17 +159,17 @@ impl Pair {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum PairEvent {
     Allocate(u32),
     Free(u32, u64),
     Tick,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<PairEvent>> {
     let step = prop_oneof![
-        4 => pages().prop_map(Step::Allocate),
-        4 => (pages(), times_ms()).prop_map(|(pages, after_ms)| Step::Free(pages, after_ms)),
-        1 => Just(Step::Tick),
+        4 => pages().prop_map(PairEvent::Allocate),
+        4 => (pages(), times_ms()).prop_map(|(pages, after_ms)| PairEvent::Free(pages, after_ms)),
+        1 => Just(PairEvent::Tick),
     ];
     proptest::collection::vec(step, 0..300)
 }
@@ -182,13 +183,13 @@ proptest! {
         batch in 1..200_u32, batches in 4..20_u32, room in 0..60_000_u32, steps in steps(),
     ) {
         let high_default = batch * batches;
-        let limits = Limits { batch, high_default, high_max: high_default + room };
-        let mut pair = Pair::new(limits);
+        let limits = ListLimits { batch, high_default, high_max: high_default + room };
+        let mut pair = TunerPair::new(limits);
         for step in steps {
             match step {
-                Step::Allocate(pages) => pair.allocate(pages),
-                Step::Free(pages, after_ms) => pair.free(pages, after_ms),
-                Step::Tick => pair.tick(),
+                PairEvent::Allocate(pages) => pair.allocate(pages),
+                PairEvent::Free(pages, after_ms) => pair.free(pages, after_ms),
+                PairEvent::Tick => pair.tick(),
             }
         }
     }
@@ -198,7 +199,7 @@ proptest! {
 /// s.
 #[test]
 fn depth_is_the_rfc_for_page_fault1() {
-    let mut pair = Pair::new(LIMITS);
+    let mut pair = TunerPair::new(LIMITS);
     for _ in 0..60 {
         (0..32_768).for_each(|_| pair.allocate(1));
         (0..32_768).for_each(|page| pair.free(1, u64::from(page % 328 == 0)));
@@ -209,7 +210,7 @@ fn depth_is_the_rfc_for_page_fault1() {
 /// Goal: the same with batches of 1, as the kernel has them where lists are switched off.
 #[test]
 fn depth_is_the_rfc_for_a_list_that_is_switched_off() {
-    let mut pair = Pair::new(Limits { batch: 1, ..DISABLED });
+    let mut pair = TunerPair::new(ListLimits { batch: 1, ..DISABLED });
     for pages in [1, 1, 8, 1, 512] {
         pair.allocate(pages);
         pair.free(pages, 600);

@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use nodeward_model::{Account, NodeId, SkipReason};
 use nodeward_pager::PageSize;
-use nodeward_proof::{Extra, KernelCell, LanesCell, LazyCell, StallCell, Vmas, WriterRate};
+use nodeward_proof::{Extra, KernelCell, LanesCell, LazyCell, StallCell, VmaCount, WriterRate};
 
 use super::*;
 
 const GIB: u64 = 1 << 30;
 
-fn plan(to: u32) -> Plan {
-    Plan {
+fn plan(to: u32) -> MeasurePlan {
+    MeasurePlan {
         bytes: 1 << 30,
         pages: vec![PageSize::Base, PageSize::Huge],
         columns: vec![Column::OneWay, Column::RecycledWriter],
         lanes: vec![2],
         extras: vec![Extra::Lazy],
-        nodes: Nodes { from: NodeId(0), to: NodeId(to) },
+        nodes: NodeRoute { from: NodeId(0), to: NodeId(to) },
         time: Duration::from_secs(2),
         stall: Duration::from_millis(1),
         seed: 42,
@@ -25,7 +25,7 @@ fn plan(to: u32) -> Plan {
 }
 
 fn stalls() -> StallsReport {
-    let times = |count, max_ns| Times {
+    let times = |count, max_ns| TimeQuantiles {
         count,
         p50_ns: max_ns / 8,
         p99_ns: max_ns / 2,
@@ -41,9 +41,9 @@ fn stalls() -> StallsReport {
 }
 
 /// 12 GB/s: of 15 by memcpy(3), of 20 by the fastest copy.
-fn cell(column: Column) -> Cell {
+fn cell(column: Column) -> MemcpyCell {
     let with_writer = column == Column::RecycledWriter;
-    Cell {
+    MemcpyCell {
         column,
         lanes: 2,
         lanes_at_work: 2,
@@ -57,7 +57,7 @@ fn cell(column: Column) -> Cell {
         bytes_per_s: 12_000_000_000,
         moved_bytes: 3 * GIB - 4096,
         left_bytes: 4096,
-        spent: SpentShares { unmap: 0.2, copy: 0.5, map: 0.15, supply: 0.1, rest: 0.05 },
+        spent: StepTimeShares { unmap: 0.2, copy: 0.5, map: 0.15, supply: 0.1, rest: 0.05 },
         longest_hold_ns: 400_000,
         writer: with_writer.then_some(WriterRate {
             alone_pages_per_s: 1_000_000.0,
@@ -69,8 +69,8 @@ fn cell(column: Column) -> Cell {
     }
 }
 
-fn rows() -> Vec<Row> {
-    let base = Row {
+fn rows() -> Vec<BenchRow> {
+    let base = BenchRow {
         page: "4k",
         road: Some("move"),
         why: None,
@@ -91,7 +91,7 @@ fn rows() -> Vec<Row> {
             lanes: 2,
         }),
         lanes: Some(LanesCell { lanes: 2, ratio: 1.5, ratios: vec![1.5] }),
-        vmas: Some(Vmas { before: 40, peak: 43, more: 3 }),
+        vmas: Some(VmaCount { before: 40, peak: 43, more: 3 }),
         kernel: vec![KernelCell {
             supply: "recycled",
             lanes: 2,
@@ -103,7 +103,7 @@ fn rows() -> Vec<Row> {
         }],
         findings: Findings::default(),
     };
-    let huge = Row {
+    let huge = BenchRow {
         page: "2m",
         road: None,
         why: Some("no huge pages: transparent huge pages are switched off".to_owned()),

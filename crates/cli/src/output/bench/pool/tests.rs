@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nodeward_proof::{PureFlow, Ratio, Times};
+use nodeward_proof::{PureFlow, Ratio, TimeQuantiles};
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn plan() -> PoolPlan {
         orders: vec![0],
         zeroed: vec![false, true],
         huge: false,
-        contenders: Contender::ALL.to_vec(),
+        contenders: PoolContender::ALL.to_vec(),
         time: Duration::from_millis(500),
         rounds: 5,
         over_time: true,
@@ -28,23 +28,32 @@ fn plan() -> PoolPlan {
 /// The kernel at 4 GiB/s, and a pool that is six times as fast.
 fn cells(threads: u32, zeroed: bool) -> [PoolCell; 2] {
     let kernel = PoolCell {
-        contender: Contender::Kernel,
+        contender: PoolContender::Kernel,
         threads,
         order: 0,
         zeroed,
         bytes_per_s: 4 * GIB,
         times_as_fast: [].into(),
         zone_visits_per_million: None,
-        latency: Times { count: 32768, p50_ns: 700, p99_ns: 1500, p999_ns: 9000, max_ns: 90_000 },
+        latency: TimeQuantiles {
+            count: 32768,
+            p50_ns: 700,
+            p99_ns: 1500,
+            p999_ns: 9000,
+            max_ns: 90_000,
+        },
         dirty_bytes: 0,
     };
     let pool = PoolCell {
-        contender: Contender::PoolDepth,
+        contender: PoolContender::PoolDepth,
         bytes_per_s: 24 * GIB,
-        times_as_fast: [(Contender::Kernel, Ratio { median: 6.0, rounds: vec![5.5, 6.0, 6.25] })]
-            .into(),
+        times_as_fast: [(
+            PoolContender::Kernel,
+            Ratio { median: 6.0, rounds: vec![5.5, 6.0, 6.25] },
+        )]
+        .into(),
         zone_visits_per_million: Some(12.5),
-        latency: Times { p50_ns: 90, p99_ns: 200, ..kernel.latency },
+        latency: TimeQuantiles { p50_ns: 90, p99_ns: 200, ..kernel.latency },
         dirty_bytes: u64::from(zeroed),
         ..kernel.clone()
     };
@@ -53,18 +62,18 @@ fn cells(threads: u32, zeroed: bool) -> [PoolCell; 2] {
 
 fn report() -> PoolReport {
     let period = |visits| PeriodVisits { visits, pages: 1_000_000, per_million: visits as f64 };
-    let look = |at_ms: u64, held: u64, in_use: u64| Look {
+    let look = |at_ms: u64, held: u64, in_use: u64| PoolSample {
         at_ns: at_ms * 1_000_000,
         held_bytes: held * MIB,
         in_use_bytes: in_use * MIB,
         pcp_high_bytes: MIB,
     };
     PoolReport {
-        not_built_in: vec![Contender::Mimalloc, Contender::Jemalloc],
+        not_built_in: vec![PoolContender::Mimalloc, PoolContender::Jemalloc],
         clock_ns: 25,
         cells: [cells(1, false), cells(2, false), cells(2, true)].concat(),
-        courses: vec![Course {
-            contender: Contender::PoolDepth,
+        courses: vec![PoolTimeline {
+            contender: PoolContender::PoolDepth,
             threads: 2,
             period_ns: 1_000_000_000,
             after_one_pass: vec![period(31_746), period(200)],
@@ -76,7 +85,7 @@ fn report() -> PoolReport {
             looks: vec![look(0, 200, 100), look(1000, 264, 256), look(4000, 2, 0)],
         }],
         pure: vec![PureFlow {
-            contender: Contender::PoolDepth,
+            contender: PoolContender::PoolDepth,
             pages: 5_000_000,
             pcp_high_default: 252,
             pcp_high_max: 252,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use nodeward_contest::{Balancer, Entry, Judged};
+use nodeward_contest::{BalancerFigures, BalancerKind, CaseTable};
 
 use super::{figures, goal_text, svg};
 
@@ -21,7 +21,7 @@ const COLUMNS: &str = "\
 ";
 
 /// Returns files by name: the page, and a picture for each load.
-pub fn docs(tables: &[Judged]) -> Result<Vec<(String, String)>> {
+pub fn docs(tables: &[CaseTable]) -> Result<Vec<(String, String)>> {
     let mut page = HEAD.to_owned() + &summary(tables);
     let mut files = Vec::new();
     for table in tables {
@@ -34,22 +34,22 @@ pub fn docs(tables: &[Judged]) -> Result<Vec<(String, String)>> {
 }
 
 /// Formats all loads in one table: local lines, pages and work of each balancer.
-fn summary(tables: &[Judged]) -> String {
+fn summary(tables: &[CaseTable]) -> String {
     let mut text = SUMMARY.to_owned();
     for table in tables {
-        let cell = |by: &Balancer| table.of(*by).map_or_else(|| "-".to_owned(), cell);
-        let cells: Vec<_> = Balancer::ALL.iter().map(cell).collect();
+        let cell = |by: &BalancerKind| table.figures_of(*by).map_or_else(|| "-".to_owned(), cell);
+        let cells: Vec<_> = BalancerKind::ALL.iter().map(cell).collect();
         let _ = writeln!(text, "| {} | {} |", table.name, cells.join(" | "));
     }
     text
 }
 
-fn cell(entry: &Entry) -> String {
+fn cell(entry: &BalancerFigures) -> String {
     let [local, home, pages, _, work, _] = figures(entry);
     format!("{local}, {home}, {pages}, x {work}")
 }
 
-fn section(table: &Judged, picture: &str) -> String {
+fn section(table: &CaseTable, picture: &str) -> String {
     let seconds = table.time_ns / 1_000_000_000;
     let mut text = format!("\n## {}\n\n{}; {seconds} s.\n\n{COLUMNS}", table.name, table.about);
     for entry in &table.entries {
@@ -63,8 +63,8 @@ fn section(table: &Judged, picture: &str) -> String {
     let _ = writeln!(text, "\n![local lines over time]({picture})\n");
     for entry in &table.entries {
         let more = match entry.balancer {
-            Balancer::Hand => ", placed at its beginning",
-            Balancer::Nodeward => ", balanced by the engine of `nodeward balance`",
+            BalancerKind::Hand => ", placed at its beginning",
+            BalancerKind::Nodeward => ", balanced by the engine of `nodeward balance`",
             _ => "",
         };
         let _ = writeln!(text, "- {}: `{}`{more}", entry.balancer.name(), entry.command);

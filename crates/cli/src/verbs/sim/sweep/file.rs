@@ -8,32 +8,32 @@ use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use nodeward_files::{For, create_new, open_or_make};
+use nodeward_files::{Visibility, create_new, open_or_create};
 use nodeward_model::Escape as _;
 
-use super::format::Format;
-use super::plan::{Plan, Row};
+use super::format::RowFormat;
+use super::plan::{SweepPlan, SweepRow};
 
 /// A file of rows that is being written.
 pub struct RowFile {
     path: PathBuf,
     file: File,
-    format: Format,
+    format: RowFormat,
 }
 
 impl RowFile {
     /// Opens or creates a file for the rows of these points, and returns those that it holds.
     pub fn open(
         path: &Path,
-        plan: &Plan,
+        plan: &SweepPlan,
         numbers: &[usize],
         resume: bool,
-    ) -> Result<(Self, Vec<Row>)> {
-        let format = Format::of(path)?;
+    ) -> Result<(Self, Vec<SweepRow>)> {
+        let format = RowFormat::of(path)?;
         let file = opened(path, resume)?;
         let mut rows = Self { path: path.to_owned(), file, format };
         let text = rows.text()?;
-        let held = held(&text, format, plan, numbers);
+        let held = existing_rows(&text, format, plan, numbers);
         let (kept, bytes) = held.with_context(|| {
             format!("{} is not of this sweep; give another --out", path.escaped())
         })?;
@@ -45,7 +45,7 @@ impl RowFile {
     }
 
     /// Appends a row.
-    pub fn add(&mut self, plan: &Plan, row: &[String]) -> Result<()> {
+    pub fn add(&mut self, plan: &SweepPlan, row: &[String]) -> Result<()> {
         self.append(&self.format.line(&plan.columns, row))
     }
 
@@ -72,8 +72,8 @@ impl RowFile {
 
 fn opened(path: &Path, resume: bool) -> Result<File> {
     let made = match resume {
-        true => open_or_make(path, For::Everyone),
-        false => create_new(path, For::Everyone),
+        true => open_or_create(path, Visibility::Everyone),
+        false => create_new(path, Visibility::Everyone),
     };
     let file = made.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => anyhow::anyhow!(
@@ -94,7 +94,12 @@ fn opened(path: &Path, resume: bool) -> Result<File> {
 }
 
 /// Returns the rows in a text, and the number of bytes that they and the header take.
-fn held(text: &str, format: Format, plan: &Plan, numbers: &[usize]) -> Result<(Vec<Row>, usize)> {
+fn existing_rows(
+    text: &str,
+    format: RowFormat,
+    plan: &SweepPlan,
+    numbers: &[usize],
+) -> Result<(Vec<SweepRow>, usize)> {
     let complete = text.rfind('\n').map_or(0, |end| end + 1);
     let (lines, torn) = text.split_at(complete);
     let header = format.header(&plan.columns);
@@ -115,7 +120,7 @@ fn held(text: &str, format: Format, plan: &Plan, numbers: &[usize]) -> Result<(V
     }
     let next = match (&header, numbers.get(rows.len())) {
         (Some(header), _) if complete == 0 => format!("{header}\n"),
-        (_, Some(&number)) => format.beginning(&plan.columns, &plan.identity(number)),
+        (_, Some(&number)) => format.line_prefix(&plan.columns, &plan.identity(number)),
         (_, None) => String::new(),
     };
     let is_next = torn.bytes().zip(next.bytes()).all(|(is, expected)| is == expected);
@@ -132,15 +137,15 @@ mod tests {
     use super::*;
     use crate::args::{Cli, SimVerb, Verb};
 
-    fn plan(words: &[&str]) -> Plan {
+    fn plan(words: &[&str]) -> SweepPlan {
         let words = [&["nodeward", "sim", "sweep", "two-socket"], words].concat();
         let Verb::Sim(args) = Cli::parse_from(words).verb else { panic!("it is a simulation") };
         let Some(SimVerb::Sweep(args)) = args.verb else { panic!("it is a sweep") };
-        Plan::new("two-socket", &args).unwrap()
+        SweepPlan::new("two-socket", &args).unwrap()
     }
 
     /// Returns a file of some points, with handmade figures.
-    fn file(plan: &Plan, format: Format, numbers: &[usize]) -> String {
+    fn file(plan: &SweepPlan, format: RowFormat, numbers: &[usize]) -> String {
         let measures = plan.columns.len() - plan.first_measure();
         let line = |&number: &usize| {
             let figures = (0..measures).map(|place| (number * 100 + place).to_string());
@@ -156,12 +161,12 @@ mod tests {
     fn complete_rows_are_kept_at_every_byte() {
         let plan = plan(&["--grid", "workload.stream.place=\"bind:0,1\",bind:1", "--seeds", "1-3"]);
         let numbers = [1, 3, 5];
-        for format in [Format::Csv, Format::JsonLines] {
+        for format in [RowFormat::Csv, RowFormat::JsonLines] {
             let text = file(&plan, format, &numbers);
-            let heads = usize::from(format == Format::Csv);
+            let heads = usize::from(format == RowFormat::Csv);
             for end in 0..=text.len() {
                 let part = &text[..end];
-                let (rows, bytes) = held(part, format, &plan, &numbers).unwrap();
+                let (rows, bytes) = existing_rows(part, format, &plan, &numbers).unwrap();
                 let lines = part.matches('\n').count();
                 assert_eq!(rows.len(), lines.saturating_sub(heads), "{part}");
                 assert_eq!(bytes, part.rfind('\n').map_or(0, |at| at + 1), "{part}");
@@ -177,17 +182,17 @@ mod tests {
     fn other_files_are_refused() {
         let grid = ["--grid", "machine.latency=80ns,90ns", "--seeds", "1-3"];
         let (mine, other) = (plan(&grid), plan(&grid[..2]));
-        for format in [Format::Csv, Format::JsonLines] {
+        for format in [RowFormat::Csv, RowFormat::JsonLines] {
             let text = file(&mine, format, &[0, 2]);
-            assert!(held(&text, format, &mine, &[0, 2, 4]).is_ok());
+            assert!(existing_rows(&text, format, &mine, &[0, 2, 4]).is_ok());
             for numbers in [&[0][..], &[0, 1], &[2, 4]] {
-                assert!(held(&text, format, &mine, numbers).is_err(), "{numbers:?}");
+                assert!(existing_rows(&text, format, &mine, numbers).is_err(), "{numbers:?}");
             }
-            assert!(held(&text, format, &other, &[0, 2]).is_err());
+            assert!(existing_rows(&text, format, &other, &[0, 2]).is_err());
             let more = text.clone() + "x";
-            assert!(held(&more, format, &mine, &[0, 2]).is_err(), "behind the last row");
-            assert!(held(&more, format, &mine, &[0, 2, 4]).is_err(), "no row begins so");
-            assert!(held("notes", format, &mine, &[0, 2]).is_err());
+            assert!(existing_rows(&more, format, &mine, &[0, 2]).is_err(), "behind the last row");
+            assert!(existing_rows(&more, format, &mine, &[0, 2, 4]).is_err(), "no row begins so");
+            assert!(existing_rows("notes", format, &mine, &[0, 2]).is_err());
         }
     }
 

@@ -7,18 +7,18 @@ use nodeward_model::Escape as _;
 use serde_json::{Map, Value};
 
 use super::measure::TRACE_HASH;
-use super::plan::Row;
+use super::plan::SweepRow;
 
 /// The format of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum RowFormat {
     /// Comma-separated cells, below a header line.
     Csv,
     /// One object per line.
     JsonLines,
 }
 
-impl Format {
+impl RowFormat {
     /// Returns the format by a file's name.
     pub fn of(path: &Path) -> Result<Self> {
         match path.extension().and_then(|end| end.to_str()) {
@@ -35,7 +35,7 @@ impl Format {
 
     /// Parses the header line; `None` if the format has none.
     pub fn names(self, header: &str) -> Option<Vec<String>> {
-        (self == Self::Csv).then(|| uncsv(header)).flatten()
+        (self == Self::Csv).then(|| parse_csv_line(header)).flatten()
     }
 
     /// Formats a row as a line.
@@ -47,7 +47,7 @@ impl Format {
     }
 
     /// Returns the beginning of a row's line, from its first cells.
-    pub fn beginning(self, columns: &[String], cells: &[String]) -> String {
+    pub fn line_prefix(self, columns: &[String], cells: &[String]) -> String {
         match self {
             Self::Csv => format!("{},", csv(cells)),
             Self::JsonLines => format!("{{{},", fields(columns, cells)),
@@ -55,9 +55,9 @@ impl Format {
     }
 
     /// Parses the cells of a line; `None` if it is not a row with these columns.
-    pub fn cells(self, columns: &[String], line: &str) -> Option<Row> {
+    pub fn cells(self, columns: &[String], line: &str) -> Option<SweepRow> {
         let row = match self {
-            Self::Csv => uncsv(line)?,
+            Self::Csv => parse_csv_line(line)?,
             Self::JsonLines => {
                 let object: Map<String, Value> = serde_json::from_str(line).ok()?;
                 columns.iter().map(|name| cell(object.get(name)?)).collect::<Option<_>>()?
@@ -103,7 +103,7 @@ fn csv(cells: &[String]) -> String {
 }
 
 /// Parses the cells of a line of CSV; `None` if its quotes are invalid.
-fn uncsv(line: &str) -> Option<Row> {
+fn parse_csv_line(line: &str) -> Option<SweepRow> {
     let mut cells = Vec::new();
     let mut rest = line;
     loop {
@@ -149,16 +149,16 @@ mod tests {
     fn a_row_in_both_formats() {
         let columns = owned(&["point", "workload.a.nodes", "a.local_ppm", TRACE_HASH, "big"]);
         let row = owned(&["7", "\"0,1\"", "", "1234567890123456", "007"]);
-        let csv = Format::Csv.line(&columns, &row);
+        let csv = RowFormat::Csv.line(&columns, &row);
         assert_eq!(csv, r#"7,"""0,1""",,1234567890123456,007"#);
-        let json = Format::JsonLines.line(&columns, &row);
+        let json = RowFormat::JsonLines.line(&columns, &row);
         let expected = r#"{"point":7,"workload.a.nodes":"\"0,1\"","a.local_ppm":null,"#;
         assert_eq!(
             json,
             format!("{expected}\"trace_hash\":\"1234567890123456\",\"big\":\"007\"}}")
         );
-        assert_eq!(Format::Csv.header(&columns).unwrap(), columns.join(","));
-        assert_eq!(Format::JsonLines.header(&columns), None);
+        assert_eq!(RowFormat::Csv.header(&columns).unwrap(), columns.join(","));
+        assert_eq!(RowFormat::JsonLines.header(&columns), None);
     }
 
     /// Goal: a line that is incomplete or has other columns is not a row.
@@ -166,20 +166,20 @@ mod tests {
     fn what_is_no_row() {
         let columns = owned(&["a", "b"]);
         for line in ["", "1", "1,2,3", "\"1,2", "1,\"2\"3"] {
-            assert_eq!(Format::Csv.cells(&columns, line), None, "{line}");
+            assert_eq!(RowFormat::Csv.cells(&columns, line), None, "{line}");
         }
         for line in ["", "{\"a\":1", "{\"a\":1}", "[1,2]", "{\"a\":1,\"b\":[]}"] {
-            assert_eq!(Format::JsonLines.cells(&columns, line), None, "{line}");
+            assert_eq!(RowFormat::JsonLines.cells(&columns, line), None, "{line}");
         }
     }
 
     #[test]
     fn the_name_of_a_file_says_its_format() {
-        let of = |name: &str| Format::of(Path::new(name)).ok();
-        assert_eq!(of("a.csv"), Some(Format::Csv));
+        let of = |name: &str| RowFormat::of(Path::new(name)).ok();
+        assert_eq!(of("a.csv"), Some(RowFormat::Csv));
         assert_eq!(
             (of("a.jsonl"), of("a.json")),
-            (Some(Format::JsonLines), Some(Format::JsonLines))
+            (Some(RowFormat::JsonLines), Some(RowFormat::JsonLines))
         );
         assert_eq!((of("a"), of("a.txt"), of("csv")), (None, None, None));
     }
@@ -189,9 +189,9 @@ mod tests {
         #[test]
         fn rows_come_back(row in prop::collection::vec("[a-z0-9,\"\\\\ \u{e4}]{0,6}", 3)) {
             let columns = owned(&["x", "y,\"z", TRACE_HASH]);
-            for format in [Format::Csv, Format::JsonLines] {
+            for format in [RowFormat::Csv, RowFormat::JsonLines] {
                 let line = format.line(&columns, &row);
-                prop_assert!(line.starts_with(&format.beginning(&columns, &row[..2])));
+                prop_assert!(line.starts_with(&format.line_prefix(&columns, &row[..2])));
                 prop_assert_eq!(format.cells(&columns, &line), Some(row.clone()), "{}", line);
             }
         }

@@ -4,20 +4,22 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
 use nodeward_scenario::Scenario;
-use nodeward_sim::{Counters, Latencies, LatencyReport, MoveReport, Report, Spent, WorkloadReport};
+use nodeward_sim::{
+    ActionMoveReport, Counters, CpuTimeKind, Latencies, LatencyReport, SimReport, WorkloadReport,
+};
 
 /// Extracts a figure from a report; `None` where there is none.
-type Of = Box<dyn Fn(&Report) -> Option<String> + Send + Sync>;
+type Of = Box<dyn Fn(&SimReport) -> Option<String> + Send + Sync>;
 /// A figure of a workload, without the workload's name.
-type OfWorkload = (&'static str, fn(&WorkloadReport) -> Option<u64>);
+type WorkloadMeasure = (&'static str, fn(&WorkloadReport) -> Option<u64>);
 /// A figure of a latency, without the latency's name.
-type OfLatency = (&'static str, fn(&LatencyReport) -> u64);
+type LatencyMeasure = (&'static str, fn(&LatencyReport) -> u64);
 
 /// The name of the only figure that is not a number.
 pub const TRACE_HASH: &str = "trace_hash";
 
 /// The default figures.
-const USUAL: &[&str] = &[
+const DEFAULT_MEASURES: &[&str] = &[
     "done_per_s",
     "local_ppm",
     "moved_pages",
@@ -27,14 +29,14 @@ const USUAL: &[&str] = &[
     "wake_up_p99_ns",
 ];
 
-const OF_WORKLOAD: [OfWorkload; 4] = [
+const WORKLOAD_MEASURES: [WorkloadMeasure; 4] = [
     ("done_per_s", |workload| Some(workload.done_per_s)),
     ("done", |workload| Some(workload.done)),
     ("local_ppm", |workload| workload.local_ppm),
     ("cpu_ns", |workload| Some(workload.cpu_ns)),
 ];
 
-const OF_LATENCY: [OfLatency; 4] = [
+const LATENCY_MEASURES: [LatencyMeasure; 4] = [
     ("count", |latency| latency.count),
     ("p50_ns", |latency| latency.p50_ns),
     ("p99_ns", |latency| latency.p99_ns),
@@ -48,30 +50,30 @@ pub struct Measure {
     group: &'static str,
     /// The name without that of a workload.
     kind: &'static str,
-    of: Of,
+    evaluate: Of,
 }
 
 impl Measure {
     fn new(
         group: &'static str,
         name: impl Into<String>,
-        of: impl Fn(&Report) -> Option<u64> + Send + Sync + 'static,
+        of: impl Fn(&SimReport) -> Option<u64> + Send + Sync + 'static,
     ) -> Self {
-        let of = Box::new(move |report: &Report| of(report).map(|number| number.to_string()));
-        Self { name: name.into(), group, kind: "", of }
+        let of = Box::new(move |report: &SimReport| of(report).map(|number| number.to_string()));
+        Self { name: name.into(), group, kind: "", evaluate: of }
     }
 
     /// Returns its value in a report; empty where there is none.
-    pub fn cell(&self, report: &Report) -> String {
-        (self.of)(report).unwrap_or_default()
+    pub fn cell(&self, report: &SimReport) -> String {
+        (self.evaluate)(report).unwrap_or_default()
     }
 
-    fn is_called(&self, word: &str) -> bool {
+    fn has_name(&self, word: &str) -> bool {
         self.name == word || self.kind == word
     }
 
-    fn is_meant(&self, word: &str) -> bool {
-        word == "all" || self.group == word || self.is_called(word)
+    fn matches(&self, word: &str) -> bool {
+        word == "all" || self.group == word || self.has_name(word)
     }
 }
 
@@ -79,16 +81,16 @@ impl Measure {
 pub fn chosen(scenario: &Scenario, words: &[String]) -> Result<Vec<Measure>> {
     let mut all = all(scenario);
     if words.is_empty() {
-        all.retain(|measure| USUAL.iter().any(|word| measure.is_called(word)));
+        all.retain(|measure| DEFAULT_MEASURES.iter().any(|word| measure.has_name(word)));
         return Ok(all);
     }
-    if let Some(word) = words.iter().find(|word| !all.iter().any(|m| m.is_meant(word))) {
+    if let Some(word) = words.iter().find(|word| !all.iter().any(|m| m.matches(word))) {
         let groups: BTreeSet<_> = all.iter().map(|measure| measure.group).collect();
         let groups = groups.into_iter().collect::<Vec<_>>().join(", ");
         let names: Vec<_> = all.iter().map(|measure| measure.name.as_str()).collect();
         bail!("there is no figure '{word}'; expected all, {groups}, or of {}", names.join(", "));
     }
-    all.retain(|measure| words.iter().any(|word| measure.is_meant(word)));
+    all.retain(|measure| words.iter().any(|word| measure.matches(word)));
     Ok(all)
 }
 
@@ -106,9 +108,9 @@ fn all(scenario: &Scenario) -> Vec<Measure> {
 
 fn of_workload(name: &str) -> impl Iterator<Item = Measure> + use<> {
     let name = name.to_owned();
-    OF_WORKLOAD.into_iter().map(move |(kind, of)| {
+    WORKLOAD_MEASURES.into_iter().map(move |(kind, of)| {
         let wanted = name.clone();
-        let find = move |report: &Report| {
+        let find = move |report: &SimReport| {
             report.workloads.iter().find(|workload| workload.name == wanted).and_then(of)
         };
         Measure { kind, ..Measure::new("workloads", format!("{name}.{kind}"), find) }
@@ -116,7 +118,7 @@ fn of_workload(name: &str) -> impl Iterator<Item = Measure> + use<> {
 }
 
 fn moves() -> Vec<Measure> {
-    let new = |name, of: fn(&Report) -> u64| Measure::new("moves", name, move |r| Some(of(r)));
+    let new = |name, of: fn(&SimReport) -> u64| Measure::new("moves", name, move |r| Some(of(r)));
     vec![
         new("moved_pages", moved),
         new("moved_pages_per_s", |report| {
@@ -132,13 +134,14 @@ fn moves() -> Vec<Measure> {
     ]
 }
 
-fn moved(report: &Report) -> u64 {
+fn moved(report: &SimReport) -> u64 {
     report.moves.iter().map(|moved| moved.account.moved).sum()
 }
 
 /// Returns the time during which at least one move was in progress.
-fn under_way_ns(report: &Report) -> u64 {
-    let span = |moved: &MoveReport| (moved.began_ns, moved.ended_ns.unwrap_or(report.virtual_ns));
+fn under_way_ns(report: &SimReport) -> u64 {
+    let span =
+        |moved: &ActionMoveReport| (moved.began_ns, moved.ended_ns.unwrap_or(report.virtual_ns));
     let mut spans: Vec<_> = report.moves.iter().map(span).collect();
     spans.sort_unstable();
     let (mut all_ns, mut until_ns) = (0, 0);
@@ -151,35 +154,35 @@ fn under_way_ns(report: &Report) -> u64 {
 
 fn latencies() -> Vec<Measure> {
     let names = Latencies::default().named().map(|(name, _)| name);
-    let measure = |name: &'static str, (part, of): OfLatency| {
+    let measure = |name: &'static str, (part, of): LatencyMeasure| {
         let column = format!("{}_{part}", name.replace('-', "_"));
         Measure::new("latencies", column, move |report| report.latencies.get(name).map(of))
     };
-    names.into_iter().flat_map(|name| OF_LATENCY.map(|of| measure(name, of))).collect()
+    names.into_iter().flat_map(|name| LATENCY_MEASURES.map(|of| measure(name, of))).collect()
 }
 
 fn time() -> Vec<Measure> {
-    let measure = |spent: Spent| {
+    let measure = |spent: CpuTimeKind| {
         let name = spent.name();
-        let of = move |report: &Report| Some(report.time_ns.get(name).copied().unwrap_or(0));
+        let of = move |report: &SimReport| Some(report.time_ns.get(name).copied().unwrap_or(0));
         Measure::new("time", format!("{name}_ns"), of)
     };
-    Spent::ALL.map(measure).into()
+    CpuTimeKind::ALL.map(measure).into()
 }
 
 fn run() -> Vec<Measure> {
-    let hash = Box::new(|report: &Report| Some(report.trace_hash.clone()));
+    let hash = Box::new(|report: &SimReport| Some(report.trace_hash.clone()));
     vec![
         Measure::new("run", "virtual_ns", |report| Some(report.virtual_ns)),
         Measure::new("run", "events", |report| Some(report.events)),
         Measure::new("run", "mapped_pages", |report| Some(report.mapped_pages)),
-        Measure { name: TRACE_HASH.to_owned(), group: "run", kind: "", of: hash },
+        Measure { name: TRACE_HASH.to_owned(), group: "run", kind: "", evaluate: hash },
     ]
 }
 
 fn counters() -> Vec<Measure> {
     let measure = |(name, _): (&'static str, u64)| {
-        let of = move |report: &Report| Some(report.counters.get(name).copied().unwrap_or(0));
+        let of = move |report: &SimReport| Some(report.counters.get(name).copied().unwrap_or(0));
         Measure::new("counters", name, of)
     };
     Counters::default().named().into_iter().map(measure).collect()
@@ -207,8 +210,12 @@ mod tests {
         assert_eq!(names(&["stream.done", "local_ppm"]), ["stream.done", "stream.local_ppm"]);
         let usual = names(&[]);
         assert_eq!(usual[0], "stream.done_per_s");
-        assert_eq!(usual.len(), USUAL.len(), "every word of the usual ones means one: {usual:?}");
-        assert_eq!(names(&["time"]).len(), Spent::ALL.len());
+        assert_eq!(
+            usual.len(),
+            DEFAULT_MEASURES.len(),
+            "every word of the usual ones means one: {usual:?}"
+        );
+        assert_eq!(names(&["time"]).len(), CpuTimeKind::ALL.len());
     }
 
     /// Goal: every counter of a report has a column with the same number.
@@ -217,7 +224,7 @@ mod tests {
         let sets = [("time", "20ms"), ("action.0.at", "5ms")];
         let scenario = Scenario::find_with("two-socket", &sets).unwrap();
         let mut world = World::new(&scenario, 1);
-        while !world.run_some(scenario.time_ns, 4096) {}
+        while !world.run_events(scenario.time_ns, 4096) {}
         let report = world.report();
         let cell = |name: &str| {
             let measures = all(&scenario);
@@ -246,7 +253,7 @@ mod tests {
     fn moves_side_by_side_take_their_time_once() {
         let scenario = Scenario::find("two-socket").unwrap();
         let mut report = World::new(&scenario, 1).report();
-        let part = |began_ns, ended_ns, moved| MoveReport {
+        let part = |began_ns, ended_ns, moved| ActionMoveReport {
             action: 0,
             from: nodeward_model::NodeId(0),
             to: nodeward_model::NodeId(1),

@@ -6,26 +6,26 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use nodeward_model::Escape as _;
 
-use super::format::Format;
+use super::format::RowFormat;
 
 /// The first three columns identify the place of a row.
-const POINT: [&str; 3] = ["point", "of", "sweep"];
+const POINT_COLUMNS: [&str; 3] = ["point", "of", "sweep"];
 /// Maximum number of points named in a message.
 const NAMED: usize = 8;
 
 /// The rows of one sweep.
 #[derive(Default)]
-struct Merged {
+struct MergedRows {
     header: Option<String>,
     /// Total number of points, and the id of the sweep.
-    of: Option<(usize, String)>,
+    total_and_sweep: Option<(usize, String)>,
     rows: BTreeMap<usize, String>,
 }
 
 /// Returns all rows of some files in the order of their points, below their header.
 pub fn merged(paths: &[PathBuf]) -> Result<String> {
-    let mut all = Merged::default();
-    let mut formats = paths.iter().map(|path| Format::of(path));
+    let mut all = MergedRows::default();
+    let mut formats = paths.iter().map(|path| RowFormat::of(path));
     let format = formats.next().context("there is nothing to merge")??;
     for other in formats {
         ensure!(other? == format, "files to merge are all CSV or all JSON lines");
@@ -38,29 +38,32 @@ pub fn merged(paths: &[PathBuf]) -> Result<String> {
     all.text(paths)
 }
 
-impl Merged {
-    fn add(&mut self, format: Format, text: &str) -> Result<()> {
+impl MergedRows {
+    fn add(&mut self, format: RowFormat, text: &str) -> Result<()> {
         ensure!(text.is_empty() || text.ends_with('\n'), "its last line has no end; {RESUME}");
         let mut lines = text.lines();
-        if format == Format::Csv {
+        if format == RowFormat::Csv {
             let header = lines.next().context("it is empty")?;
             let known = self.header.get_or_insert_with(|| header.to_owned());
             ensure!(header == known, "its columns are not those of the file before");
         }
         let names = self.header.as_ref().and_then(|header| format.names(header));
-        let names = names.unwrap_or_else(|| POINT.map(str::to_owned).into());
-        ensure!(names.starts_with(&POINT.map(str::to_owned)), "it is not the file of a sweep");
+        let names = names.unwrap_or_else(|| POINT_COLUMNS.map(str::to_owned).into());
+        ensure!(
+            names.starts_with(&POINT_COLUMNS.map(str::to_owned)),
+            "it is not the file of a sweep"
+        );
         lines.try_for_each(|line| self.add_row(format, &names, line))
     }
 
-    fn add_row(&mut self, format: Format, names: &[String], line: &str) -> Result<()> {
+    fn add_row(&mut self, format: RowFormat, names: &[String], line: &str) -> Result<()> {
         let cells = format.cells(names, line);
         let place = cells.as_deref().and_then(|cells| {
             Some((cells[0].parse().ok()?, cells[1].parse().ok()?, cells[2].clone()))
         });
         let (point, of, sweep): (usize, usize, String) =
             place.with_context(|| format!("this is no row of a sweep: {line}"))?;
-        let known = self.of.get_or_insert_with(|| (of, sweep.clone()));
+        let known = self.total_and_sweep.get_or_insert_with(|| (of, sweep.clone()));
         ensure!(*known == (of, sweep), "point {point} is of another sweep than those before");
         ensure!(point < of, "point {point} is not one of {of}");
         match self.rows.insert(point, line.to_owned()) {
@@ -70,7 +73,7 @@ impl Merged {
     }
 
     fn text(self, paths: &[PathBuf]) -> Result<String> {
-        let of = self.of.map_or(0, |(of, _)| of);
+        let of = self.total_and_sweep.map_or(0, |(of, _)| of);
         ensure!(of > 0, "{}: there are no rows", shown(paths));
         let missing = || (0..of).filter(|point| !self.rows.contains_key(point));
         if self.rows.len() < of {

@@ -3,8 +3,8 @@
 use std::hash::Hasher as _;
 
 use anyhow::{Context, Result, bail};
-use nodeward_scenario::{Axis, Grid, GridPoint, Scenario, Source};
-use nodeward_sim::{Report, hashes};
+use nodeward_scenario::{Axis, Grid, GridPoint, Scenario, ScenarioText};
+use nodeward_sim::{SimReport, hashes};
 use serde_json::json;
 use siphasher::sip::SipHasher13;
 
@@ -12,13 +12,13 @@ use super::measure::{self, Measure};
 use crate::args::SweepArgs;
 
 /// The first columns of every row; the keys follow, then the measures.
-pub const IDENTITY: [&str; 4] = ["point", "of", "sweep", "seed"];
+pub const IDENTITY_COLUMNS: [&str; 4] = ["point", "of", "sweep", "seed"];
 
 /// The cells of a point, in the order of the columns.
-pub type Row = Vec<String>;
+pub type SweepRow = Vec<String>;
 
 /// The plan of a sweep.
-pub struct Plan {
+pub struct SweepPlan {
     /// Its points.
     pub grid: Grid,
     /// The names of its columns.
@@ -26,17 +26,17 @@ pub struct Plan {
     /// The id of the sweep: a hash of everything that a row depends on. It begins with a letter, so
     /// that it is not taken for a number.
     pub id: String,
-    source: Source,
-    sets: Vec<(String, String)>,
+    source: ScenarioText,
+    overrides: Vec<(String, String)>,
     limit: Option<u64>,
     measures: Vec<Measure>,
 }
 
-impl Plan {
+impl SweepPlan {
     /// Creates the plan of a command line. The scenario of every point is built once, so that an
     /// invalid value is reported before anything runs.
     pub fn new(name: &str, args: &SweepArgs) -> Result<Self> {
-        let source = Source::find(name)?;
+        let source = ScenarioText::find(name)?;
         let grid = Grid::new(args.grid.clone(), args.seeds.clone())?;
         let keys = || grid.axes().iter().map(Axis::key);
         if let Some(key) = keys().find(|key| args.set.iter().any(|(set, _)| set == key)) {
@@ -49,7 +49,7 @@ impl Plan {
             columns: Vec::new(),
             id: String::new(),
             source,
-            sets: args.set.clone(),
+            overrides: args.set.clone(),
             limit: args.limit,
             measures: Vec::new(),
             grid,
@@ -58,7 +58,7 @@ impl Plan {
         let first = plan.scenario(&plan.grid.point(0))?;
         plan.measures = measure::chosen(&first, &args.measure)?;
         let names = plan.measures.iter().map(|measure| measure.name.clone());
-        let head = IDENTITY.into_iter().chain(plan.grid.axes().iter().map(Axis::key));
+        let head = IDENTITY_COLUMNS.into_iter().chain(plan.grid.axes().iter().map(Axis::key));
         plan.columns = head.map(str::to_owned).chain(names).collect();
         plan.id = plan.fingerprint();
         Ok(plan)
@@ -76,14 +76,14 @@ impl Plan {
     pub fn scenario(&self, point: &GridPoint<'_>) -> Result<Scenario> {
         let values = self.grid.axes().iter().zip(&point.values);
         let values = values.map(|(axis, value)| (axis.key(), *value));
-        let sets = self.sets.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let sets = self.overrides.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let mut scenario = self.source.with(&sets.chain(values).collect::<Vec<_>>())?;
         scenario.time_ns = self.limit.unwrap_or(scenario.time_ns);
         Ok(scenario)
     }
 
     /// Returns the cells before the measures.
-    pub fn identity(&self, number: usize) -> Row {
+    pub fn identity(&self, number: usize) -> SweepRow {
         let point = self.grid.point(number);
         let of = self.grid.points().to_string();
         let mut cells = vec![number.to_string(), of, self.id.clone(), point.seed.to_string()];
@@ -92,7 +92,7 @@ impl Plan {
     }
 
     /// Returns the whole row of a point that was simulated.
-    pub fn row(&self, number: usize, report: &Report) -> Row {
+    pub fn row(&self, number: usize, report: &SimReport) -> SweepRow {
         let mut cells = self.identity(number);
         cells.extend(self.measures.iter().map(|measure| measure.cell(report)));
         cells
@@ -100,7 +100,7 @@ impl Plan {
 
     /// Returns the position of the first measure in a row.
     pub fn first_measure(&self) -> usize {
-        IDENTITY.len() + self.grid.axes().len()
+        IDENTITY_COLUMNS.len() + self.grid.axes().len()
     }
 
     /// Returns a hash of everything that rows depend on, the simulator included: simulators that
@@ -111,7 +111,7 @@ impl Plan {
             self.source.text(),
             axes.collect::<Vec<_>>(),
             self.grid.seeds(),
-            self.sets,
+            self.overrides,
             self.limit,
             self.columns,
             hashes::committed(),

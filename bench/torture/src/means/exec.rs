@@ -1,0 +1,37 @@
+//! Other programs, started by vfork and exec.
+
+use std::process::{Command, Stdio};
+
+use super::{Means, MeansEnv, MeansThreads, single_thread};
+use crate::owned_range::OwnedRange;
+use crate::test_memory::RangeUse;
+use crate::thread_context::{StepFailure, ThreadContext, failure};
+
+pub const WHAT: &str = "other programs are started, by vfork and exec";
+
+struct ExecMeans(Vec<OwnedRange<'static>>);
+
+pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
+    single_thread(ExecMeans(site.memory.ranges(RangeUse::Plain)))
+}
+
+impl Means for ExecMeans {
+    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
+        let lot = hand.random_range(&mut self.0);
+        hand.check_and_write(lot)?;
+        hand.status.begin_action("exec", 0..0);
+        let mut command = Command::new("/proc/self/exe");
+        let status = command.arg("--version").stdout(Stdio::null()).status();
+        let status = status.map_err(failure("exec"))?;
+        if !status.success() {
+            return Err(StepFailure::Failed(format!(
+                "a program that was started ended by {status}"
+            )));
+        }
+        hand.check_and_write(lot)
+    }
+
+    fn ranges(&mut self) -> &mut [OwnedRange<'static>] {
+        &mut self.0
+    }
+}

@@ -1,0 +1,183 @@
+//! A move with all its parameters: which pages of which processes go where. It is planned or
+//! carried out, written into the ledger, and reported.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use nodeward_engine::address_list::ListCounts;
+use nodeward_engine::{MoveControl, MoveOrder, MoveReport, Selection, SharedLedger, migrate, plan};
+use nodeward_linux::file_cache::CacheScan;
+use nodeward_machine::{Error, Liveness, Machine, Process};
+use nodeward_model::{Name, Topology};
+use nodeward_wire::ledger::{Header, LedgerStore, OperationId};
+
+use crate::args::ProgressMode;
+use crate::exit::Exit;
+use crate::output::hot::HotReport;
+use crate::output::moves::{self, MoveOutput, SelectionReport};
+use crate::output::shared_memory::{SegmentsReport, SharedMemoryReport};
+use crate::progress;
+use crate::settings::MoveSettings;
+use crate::state_dir::{self, now_unix_ms};
+use crate::verbs::move_processes::shared_memory::{PagesByNode, SharedMemory};
+
+/// The task.
+pub struct MoveTask {
+    /// The processes, held.
+    pub processes: Vec<Arc<dyn Process>>,
+    /// The orders for the pages of each process.
+    pub orders: Vec<Arc<[MoveOrder]>>,
+    /// The selected memory.
+    pub selection: Selection,
+    /// The list that named the pages, if there was one.
+    pub list: Option<ListCounts>,
+    /// The decision about hot pages, if they were requested.
+    pub hot: Option<HotReport>,
+    /// The operation that is undone, if any.
+    pub undoes: Option<OperationId>,
+    /// Memory that the processes share, if all of it is selected.
+    pub shared_memory: Option<SharedMemory>,
+}
+
+/// Options of a task.
+pub struct MoveTaskOptions {
+    /// Workers, rate and stall budget.
+    pub settings: MoveSettings,
+    /// Only report what would be done.
+    pub dry_run: bool,
+    /// When to show progress.
+    pub progress: ProgressMode,
+    /// Print JSON.
+    pub json: bool,
+    /// Write a ledger, so that the move can be undone.
+    pub writes_ledger: bool,
+}
+
+impl MoveTask {
+    /// Creates a task for all memory of processes, without a list.
+    pub fn new(processes: Vec<Arc<dyn Process>>, orders: Vec<Arc<[MoveOrder]>>) -> Self {
+        let selection = Selection::default();
+        let (list, hot, undoes, together) = (None, None, None, None);
+        Self { processes, orders, selection, list, hot, undoes, shared_memory: together }
+    }
+
+    /// Plans or moves, and prints the result.
+    pub fn execute(
+        &self,
+        machine: &dyn Machine,
+        topology: &Topology,
+        how: &MoveTaskOptions,
+    ) -> Result<Exit> {
+        let (orders, selection) = (self.orders.clone(), self.selection.clone());
+        let request = how.settings.request(machine, topology, orders, selection)?;
+        let live = MoveControl::default();
+        if how.dry_run {
+            let report = plan(machine, &self.processes, &request, &live)?;
+            let segments = self.shared_memory.as_ref().filter(|together| together.segments() > 0);
+            let segments =
+                segments.map(|found| found.segments_move(&how.settings).plan(&live)).transpose()?;
+            let segments = segments.map(|(_, plan)| plan);
+            let named = self.selection();
+            moves::print_plan(&report, named, segments.as_ref(), machine.page_bytes(), how.json)?;
+            return Ok(Exit::Done);
+        }
+        let journal = how.writes_ledger.then(|| self.begin_journal(machine)).flatten();
+        let work = || {
+            let before = self.count(&live);
+            let mut report = migrate(machine, &self.processes, &request, &live, journal.as_ref())?;
+            let shared = self.shared_memory.as_ref().map(|together| {
+                let segments = move_segments(together, how, &live, &mut report);
+                let nodes = before.zip(self.count(&live));
+                SharedMemoryReport { segments, pages_before_and_after: nodes }
+            });
+            Ok::<_, Error>((report, shared))
+        };
+        let (report, shared) = progress::run_with_progress(&live, how.progress, work)??;
+        let end = |journal: SharedLedger| {
+            journal.end(report.account(), report.interrupted, now_unix_ms())
+        };
+        let ledger = journal.map(end);
+        let told = MoveOutput {
+            report: &report,
+            page_bytes: machine.page_bytes(),
+            selection: self.selection(),
+            ledger: ledger.as_ref(),
+            shared_memory: shared.as_ref(),
+        };
+        moves::print_report(&told, how.json)?;
+        Ok(exit(&report, shared.as_ref(), self.list.map_or(0, |list| list.outside)))
+    }
+
+    fn count(&self, live: &MoveControl) -> Option<PagesByNode> {
+        self.shared_memory.as_ref()?.count(&self.processes, &self.selection, live)
+    }
+
+    fn selection(&self) -> SelectionReport<'_> {
+        SelectionReport { list: self.list, hot: self.hot.as_ref() }
+    }
+
+    /// Begins a ledger. If that fails, the move is made all the same, and the failure reported.
+    fn begin_journal(&self, machine: &dyn Machine) -> Option<SharedLedger> {
+        match self.try_begin_journal(machine) {
+            Ok(journal) => Some(journal),
+            // The move itself will report that.
+            Err(error) if Exit::of(&error) == Exit::Gone => None,
+            Err(error) => {
+                say!("nodeward: this move cannot be undone later: {error:#}");
+                None
+            }
+        }
+    }
+
+    fn try_begin_journal(&self, machine: &dyn Machine) -> Result<SharedLedger> {
+        let identities = self.processes.iter().map(|process| process.identity());
+        let header = Header {
+            page_bytes: machine.page_bytes(),
+            began_unix_ms: now_unix_ms(),
+            command: std::env::args_os().map(Name::from).collect(),
+            processes: identities.collect::<Result<_, _>>()?,
+            undoes: self.undoes,
+        };
+        let store: LedgerStore = state_dir::ledgers()?;
+        Ok(SharedLedger::new(store.begin(&header)?))
+    }
+}
+
+/// Moves the rest of the segments after the pages that processes map. Adds the time that takes, and
+/// what ended it early, to the report.
+fn move_segments(
+    together: &SharedMemory,
+    how: &MoveTaskOptions,
+    live: &MoveControl,
+    report: &mut MoveReport,
+) -> Option<SegmentsReport> {
+    if together.segments() == 0 || live.is_stopped() || report.error.is_some() {
+        return None;
+    }
+    let (looked, mut moved) =
+        together.segments_move(&how.settings).migrate(live, false).unwrap_or_else(|error| {
+            (CacheScan::default(), MoveReport { error: Some(error), ..MoveReport::default() })
+        });
+    let (found, process) = (together.segments(), moved.processes.pop());
+    report.add_costs(moved);
+    Some(SegmentsReport { found, scan: looked, process })
+}
+
+/// Returns the exit code of a move; `outside` entries of its list named nothing.
+fn exit(report: &MoveReport, shared: Option<&SharedMemoryReport>, outside: u64) -> Exit {
+    let mut account = report.account();
+    if let Some(segments) = shared.and_then(SharedMemoryReport::account) {
+        account.add(segments);
+    }
+    if report.interrupted {
+        Exit::Interrupted
+    } else if report.processes.iter().all(|process| process.life != Liveness::Running) {
+        Exit::Gone
+    } else if account.skipped_total() + outside == 0 {
+        Exit::Done
+    } else if account.moved == 0 && account.already_there == 0 {
+        Exit::NothingDone
+    } else {
+        Exit::SomeSkipped
+    }
+}

@@ -1,0 +1,79 @@
+//! FROM and TO of a move: node strings, checked against the machine.
+
+use anyhow::{Context as _, Result, bail};
+use nodeward_model::nodestring::{NodestringContext, parse_nodelist};
+use nodeward_model::{NodeId, NodePairs, Nodemask, Topology};
+
+/// Parses FROM and TO and pairs their nodes, in the order in which they are written. Reports the
+/// pairs on stderr if they are not obvious.
+pub fn parse_pairs(
+    from: &str,
+    to: &str,
+    topology: &Topology,
+    names: &NodestringContext,
+) -> Result<NodePairs> {
+    let from = list("FROM", from, names)?;
+    let to = parse_destinations(to, topology, names)?;
+    let pairs = NodePairs::from_lists(&from, &to);
+    if from.len() != to.len() {
+        if pairs.is_empty() {
+            bail!(moves_nothing_message(&from, &to));
+        }
+        say!("nodeward: FROM and TO differ in length; moving {}", described(&pairs));
+    }
+    Ok(pairs)
+}
+
+/// Parses a TO without FROM, and pairs it with all other nodes with memory.
+pub fn parse_pairs_from_all_others(
+    to: &str,
+    topology: &Topology,
+    names: &NodestringContext,
+) -> Result<NodePairs> {
+    let to = parse_destinations(to, topology, names)?;
+    let from = topology.nodes_with_memory().without(&to.iter().copied().collect());
+    if from.is_empty() {
+        bail!("no node but TO has memory, so everything is there; name fewer nodes");
+    }
+    Ok(NodePairs::from_lists(&from.iter().collect::<Vec<_>>(), &to))
+}
+
+/// Parses TO, whose nodes must have memory.
+fn parse_destinations(
+    text: &str,
+    topology: &Topology,
+    names: &NodestringContext,
+) -> Result<Vec<NodeId>> {
+    let to = list("TO", text, names)?;
+    let with_memory = topology.nodes_with_memory();
+    let bare: Nodemask = to.iter().copied().filter(|node| !with_memory.contains(*node)).collect();
+    if !bare.is_empty() {
+        bail!("TO names {bare}, which has no memory; nodes with memory are {with_memory}");
+    }
+    Ok(to)
+}
+
+fn list(name: &str, text: &str, names: &NodestringContext) -> Result<Vec<NodeId>> {
+    let list = parse_nodelist(text, names).with_context(|| format!("{name} is '{text}'"))?;
+    if list.is_empty() {
+        bail!("{name} must name a node; nodes here are {}", names.existing);
+    }
+    Ok(list)
+}
+
+fn described(pairs: &NodePairs) -> String {
+    let words: Vec<String> = pairs.iter().map(|(from, to)| format!("{from} to {to}")).collect();
+    words.join(", ")
+}
+
+/// Explains the error of a FROM that is a part of TO, with what may have been meant.
+fn moves_nothing_message(from: &[NodeId], to: &[NodeId]) -> String {
+    let mask = |nodes: &[NodeId]| nodes.iter().copied().collect::<Nodemask>();
+    let (from, to) = (mask(from), mask(to));
+    let others = to.without(&from);
+    format!(
+        "'{from} {to}' moves nothing, because what is on a node of TO stays there; give '{from} \
+         {others}' to move to {others}, or let nodeward balance find a home (to spread pages over \
+         {to}, start the program by numactl --interleave={to})"
+    )
+}

@@ -1,0 +1,81 @@
+//! `nodeward move`.
+
+mod address_list;
+mod hot;
+mod process_selection;
+pub mod shared_memory;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use nodeward_engine::{MoveOrder, Selection};
+use nodeward_machine::{Machine, Process};
+use nodeward_model::{MappingKind, Pid, Topology};
+
+use crate::args::MoveArgs;
+use crate::exit::Exit;
+use crate::machine::SelectedMachine;
+use crate::move_task::{MoveTask, MoveTaskOptions};
+use crate::node_pairs;
+use crate::settings::MoveSettings;
+use shared_memory::SharedMemory;
+
+/// Moves, or reports what a move would do.
+pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
+    let chosen = SelectedMachine::open(&args.machine_args, args.seed)?;
+    let machine = chosen.machine();
+    let topology = machine.topology()?;
+    let task = match (&args.addresses, &args.hot_pages.hot) {
+        (Some(list), _) => Some(address_list::task(args, list, &chosen, &topology)?),
+        (None, Some(source)) => hot::task(args, source, chosen.local("--hot")?, &topology)?,
+        (None, None) => Some(between_nodes(args, &chosen, &topology)?),
+    };
+    let Some(task) = task else { return Ok(Exit::Interrupted) };
+    let how = MoveTaskOptions {
+        settings: settings.clone(),
+        dry_run: args.dry_run,
+        progress: args.progress.mode(),
+        json: args.output.json,
+        // A move on a simulated machine cannot be undone, because the machine does not outlive this
+        // command.
+        writes_ledger: !args.no_ledger && matches!(chosen, SelectedMachine::Local(_)),
+    };
+    task.execute(machine, &topology, &how)
+}
+
+/// Creates the task of `PID... FROM TO`.
+fn between_nodes(
+    args: &MoveArgs,
+    chosen: &SelectedMachine,
+    topology: &Topology,
+) -> Result<MoveTask> {
+    let [pids @ .., from, to] = &args.operands[..] else { bail!("FROM and TO are missing") };
+    let by_other_means = !args.name.is_empty() || !args.cgroup.is_empty();
+    if pids.is_empty() && !by_other_means {
+        bail!("no process is named: give a PID, --name or --cgroup before '{from} {to}'");
+    }
+    let pids = pids.iter().map(|pid| Ok(pid.parse()?)).collect::<Result<_>>()?;
+    let pairs = node_pairs::parse_pairs(from, to, topology, &chosen.nodestring_context(topology)?)?;
+    let processes = hold(chosen.machine(), &process_selection::select_processes(args, pids)?)?;
+    let (kinds, ranges) = (kinds(args), args.range.clone());
+    let selection = Selection { kinds, ranges, ..Selection::default() };
+    let together = match chosen {
+        SelectedMachine::Local(_) => SharedMemory::find(&processes, &selection, topology, &pairs)?,
+        SelectedMachine::Simulated(_) => None,
+    };
+    let orders: Arc<[MoveOrder]> = [MoveOrder { pairs, pages: None }].into();
+    let orders = vec![orders; processes.len()];
+    Ok(MoveTask { selection, shared_memory: together, ..MoveTask::new(processes, orders) })
+}
+
+fn hold(machine: &dyn Machine, pids: &[Pid]) -> Result<Vec<Arc<dyn Process>>> {
+    pids.iter().map(|&pid| Ok(machine.open_process(pid)?)).collect()
+}
+
+fn kinds(args: &MoveArgs) -> BTreeSet<MappingKind> {
+    if !args.only.is_empty() {
+        return args.only.iter().copied().collect();
+    }
+    MappingKind::ALL.into_iter().filter(|kind| !args.exclude.contains(kind)).collect()
+}

@@ -1,0 +1,96 @@
+//! Placement by hand, as a person who knows the load does it: once, at its beginning.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Result;
+use nodeward_engine::{Jobs, MoveControl, MoveOrder, MoveRequest, Selection, migrate};
+use nodeward_machine::{Machine, Process};
+use nodeward_model::{NodeId, NodePairs, Nodemask};
+use nodeward_policy::workers;
+use nodeward_scenario::{Scenario, Workload, WorkloadKind};
+use nodeward_sim::{ProcessView, SimMachine};
+
+/// Free thread slots of nodes: each node gets a part of all threads by its CPUs.
+struct ThreadCapacity(BTreeMap<NodeId, u64>);
+
+impl ThreadCapacity {
+    fn new(scenario: &Scenario) -> Self {
+        let nodes = scenario.machine.nodes.iter();
+        let cpus: BTreeMap<_, _> = nodes.map(|node| (node.id, node.cpus.len() as u64)).collect();
+        let all = cpus.values().sum::<u64>().max(1);
+        let threads =
+            scenario.workloads.iter().filter(|load| is_long_lived(load)).map(Workload::tasks);
+        let threads: u64 = threads.sum();
+        Self(cpus.into_iter().map(|(id, cpus)| (id, (threads * cpus).div_ceil(all))).collect())
+    }
+
+    /// Chooses the node of a process: that of most of its memory if there are slots, else that with
+    /// most slots.
+    fn assign(&mut self, process: &ProcessView, load: &Workload) -> Option<NodeId> {
+        let threads = u64::from(load.threads);
+        let may = |id: &NodeId| load.nodes.as_ref().is_none_or(|nodes| nodes.contains(*id));
+        let pages = |id: &NodeId| process.pages.get(id).copied().unwrap_or(0);
+        let open = self.0.iter().filter(|(id, _)| may(id));
+        let best = open.max_by_key(|&(id, &seats)| (seats >= threads, pages(id), seats))?;
+        let node = *best.0;
+        self.0.entry(node).and_modify(|seats| *seats = seats.saturating_sub(threads));
+        Some(node)
+    }
+}
+
+/// Returns whether a load is worth placing; short-lived processes are not.
+fn is_long_lived(load: &Workload) -> bool {
+    !matches!(load.kind, WorkloadKind::Compile { .. })
+}
+
+/// Binds threads and moves memory to them. A process that fits on a node goes to one, that of most
+/// of its memory if there are slots. Threads of other processes stay where they are, and their
+/// pages move to the node of the next access.
+pub fn place_manually(machine: &SimMachine, scenario: &Scenario) -> Result<()> {
+    let mut seats = ThreadCapacity::new(scenario);
+    let cpus_max = scenario.machine.nodes.iter().map(|node| node.cpus.len()).max().unwrap_or(0);
+    let mut moves = Vec::new();
+    for process in machine.processes() {
+        let load = scenario.workloads.iter().find(|load| load.name == process.name);
+        let Some(load) = load.filter(|load| is_long_lived(load)) else { continue };
+        if load.threads as usize > cpus_max {
+            machine.with_world(|world| {
+                world.bind_threads(process.pid) && world.migrate_on_fault(process.pid)
+            });
+        } else if let Some(node) = seats.assign(&process, load) {
+            machine.with_world(|world| {
+                world.bind_to_nodes(process.pid, &[node].into_iter().collect())
+            });
+            moves.push((process, node));
+        }
+    }
+    move_memory(machine, &moves)
+}
+
+/// Moves the memory of processes to their nodes.
+fn move_memory(machine: &SimMachine, moves: &[(ProcessView, NodeId)]) -> Result<()> {
+    let is_away = |(process, node): &&(ProcessView, NodeId)| {
+        process.pages.iter().any(|(id, &pages)| id != node && pages > 0)
+    };
+    let away: Vec<_> = moves.iter().filter(is_away).collect();
+    let held = away.iter().map(|(process, _)| machine.open_process(process.pid));
+    let held: Vec<Arc<dyn Process>> = held.collect::<Result<_, _>>()?;
+    let order = |(process, node): &&(ProcessView, NodeId)| -> Arc<[MoveOrder]> {
+        let from: Nodemask = process.pages.keys().copied().filter(|id| id != node).collect();
+        [MoveOrder { pairs: NodePairs::all_to(&from, *node), pages: None }].into()
+    };
+    let to: Nodemask = away.iter().map(|(_, node)| *node).collect();
+    let request = MoveRequest {
+        orders: away.iter().map(order).collect(),
+        selection: Selection::default(),
+        jobs: Jobs::Auto,
+        cpus: workers::worker_cpus(&machine.topology()?, &to, &machine.usable_cpus()?),
+        rate_bytes_per_s: None,
+        stall_ns: None,
+    };
+    if !held.is_empty() {
+        migrate(machine, &held, &request, &MoveControl::default(), None)?;
+    }
+    Ok(())
+}

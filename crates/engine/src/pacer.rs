@@ -1,0 +1,128 @@
+//! The budget of a move, shared by its workers.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nodeward_machine::Machine;
+use nodeward_policy::folio_plan::FolioMove;
+use nodeward_policy::pacing::{RateLimit, StallBudget};
+
+use crate::MoveRequest;
+
+/// The rate limit and the stall budget of a move.
+#[derive(Debug, Default)]
+pub struct MovePacer {
+    rate: Option<Mutex<RateLimit>>,
+    stall: Option<Mutex<StallBudget>>,
+    longest_hold_ns: AtomicU64,
+    too_large_pages: AtomicU32,
+}
+
+impl MovePacer {
+    pub fn new(request: &MoveRequest) -> Self {
+        Self {
+            rate: request.rate_bytes_per_s.map(|rate| Mutex::new(RateLimit::new(rate))),
+            stall: request.stall_ns.map(|budget| Mutex::new(StallBudget::new(budget))),
+            longest_hold_ns: AtomicU64::new(0),
+            too_large_pages: AtomicU32::new(0),
+        }
+    }
+
+    /// Returns how many of these folios to give to the next call, and the maximum number of base
+    /// pages of one run in it. Folios above the stall budget must have been taken out. A call has
+    /// one destination: if the cpuset forbids that node, the kernel reports it for the call, not
+    /// the pages.
+    pub fn next_call(&self, folios: &[FolioMove], page_bytes: u64) -> (usize, u32) {
+        let run_pages = self.run_pages();
+        let together = |folio: &&FolioMove| {
+            folio.to == folios[0].to && (run_pages.is_none() || !is_large(**folio))
+        };
+        let count = match run_pages {
+            Some(_) if is_large(folios[0]) => 1,
+            _ => folios.iter().take_while(together).count(),
+        };
+        let stretch = self.call_pages_max(page_bytes);
+        let mut pages = 0;
+        let fits = |folio: &&FolioMove| {
+            pages += u64::from(folio.pages);
+            pages <= stretch
+        };
+        let count = folios[..count].iter().take_while(fits).count().max(1);
+        (count, run_pages.unwrap_or(u32::MAX))
+    }
+
+    /// Waits until `bytes` bytes may be moved.
+    pub fn wait_for_rate(&self, machine: &dyn Machine, bytes: u64) {
+        let Some(rate) = &self.rate else { return };
+        let wait_ns = lock(rate).reserve(machine.now_ns(), bytes);
+        if wait_ns > 0 {
+            machine.sleep_ns(wait_ns);
+        }
+    }
+
+    /// Learns from the duration of a call whose runs had at most `run_pages` pages.
+    pub fn record_call(&self, folios: &[FolioMove], run_pages: u32, took_ns: u64) {
+        let (Some(stall), Some(first)) = (&self.stall, folios.first()) else { return };
+        let pages: u64 = folios.iter().map(|folio| u64::from(folio.pages)).sum();
+        let run_pages = u64::from(run_pages.max(first.pages)).min(pages);
+        self.longest_hold_ns.fetch_max(took_ns / pages.max(1) * run_pages, Ordering::Relaxed);
+        match is_large(*first) {
+            true => lock(stall).learn_huge(pages, took_ns),
+            false => lock(stall).learn(pages, took_ns),
+        }
+    }
+
+    /// Returns an estimate of the longest time that a run of pages was held, from the call's
+    /// average time per page: the kernel reports no times within a call. `None` without a budget.
+    pub fn longest_hold_ns(&self) -> Option<u64> {
+        self.stall.as_ref().map(|_| self.longest_hold_ns.load(Ordering::Relaxed))
+    }
+
+    /// Returns the size of the largest folio that may be moved, in base pages.
+    pub fn folio_pages_max(&self) -> u32 {
+        self.stall.as_ref().map_or(u32::MAX, |stall| lock(stall).folio_pages_max())
+    }
+
+    /// Returns whether a folio of this many base pages exceeds the stall budget.
+    pub fn is_too_large(&self, folio_pages: u32) -> bool {
+        let is_so = folio_pages > self.folio_pages_max();
+        if is_so {
+            self.note_too_large(folio_pages);
+        }
+        is_so
+    }
+
+    /// Records that a folio of this many base pages stayed because of the budget.
+    pub fn note_too_large(&self, folio_pages: u32) {
+        self.too_large_pages.fetch_max(folio_pages, Ordering::Relaxed);
+    }
+
+    /// Returns the stall budget that would have allowed every folio to move; `None` if the present
+    /// one did.
+    pub fn stall_needed_ns(&self) -> Option<u64> {
+        let pages = self.too_large_pages.load(Ordering::Relaxed);
+        let stall = self.stall.as_ref().filter(|_| pages > 0)?;
+        lock(stall).budget_for_ns(pages)
+    }
+
+    /// Returns the maximum number of base pages held together; `None` if there is no budget.
+    fn run_pages(&self) -> Option<u32> {
+        self.stall.as_ref().map(|stall| lock(stall).run_pages())
+    }
+
+    /// Returns the maximum number of base pages per call, by the rate limit and by the budget.
+    fn call_pages_max(&self, page_bytes: u64) -> u64 {
+        let by_rate = self.rate.as_ref().map(|rate| lock(rate).burst_bytes_max() / page_bytes);
+        let by_stall = self.stall.as_ref().map(|stall| lock(stall).call_pages());
+        by_rate.into_iter().chain(by_stall).min().unwrap_or(u64::MAX)
+    }
+}
+
+/// Folios of at least this many base pages are timed separately: copying dominates their cost.
+fn is_large(folio: FolioMove) -> bool {
+    folio.pages >= 64
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

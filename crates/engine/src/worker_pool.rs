@@ -1,0 +1,162 @@
+//! A pool of workers that take units of work from one queue.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nodeward_machine::Machine;
+use nodeward_model::CpuId;
+use nodeward_policy::ramp::Ramp;
+
+use crate::{Jobs, MoveControl, MoveRequest};
+
+/// Interval at which a worker that is not needed checks whether it is, in nanoseconds.
+const IDLE_POLL_NS: u64 = 500_000;
+
+/// A worker pool: its CPUs, and the number of workers at a time.
+pub struct WorkerPool<'a> {
+    pub machine: &'a dyn Machine,
+    pub control: &'a MoveControl,
+    cpus: &'a [CpuId],
+    workers_max: u32,
+    yields: bool,
+    ramp: Mutex<Ramp>,
+}
+
+impl<'a> WorkerPool<'a> {
+    /// The worker pool of a request, for `units` units of work.
+    pub fn new(
+        machine: &'a dyn Machine,
+        live: &'a MoveControl,
+        request: &'a MoveRequest,
+        units: usize,
+    ) -> Self {
+        let cpus = &request.cpus;
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).max(1);
+        let workers_max = request.workers_max().min(count(units));
+        let ramp = match request.jobs {
+            Jobs::Fixed(_) => Ramp::fixed(workers_max),
+            Jobs::Auto => Ramp::up_to(workers_max),
+        };
+        let gives_way = request.stall_ns.is_some();
+        Self {
+            machine,
+            control: live,
+            cpus,
+            workers_max,
+            yields: gives_way,
+            ramp: Mutex::new(ramp),
+        }
+    }
+
+    /// Runs `work` for every item; returns the results in the order of the items, and the number of
+    /// workers in use at the end. `work` returns with each result the number of bytes that it
+    /// moved.
+    pub fn run_all<T: Sync, R: Send>(
+        &self,
+        items: &[T],
+        work: impl Fn(&T) -> (R, u64) + Sync,
+    ) -> (Vec<R>, u32) {
+        self.run_on(self.workers_max, items, work)
+    }
+
+    /// Like [`Self::run_all`] with one worker, for items that would hinder each other.
+    pub fn run_one_by_one<T: Sync, R: Send>(
+        &self,
+        items: &[T],
+        work: impl Fn(&T) -> (R, u64) + Sync,
+    ) -> Vec<R> {
+        self.run_on(1, items, work).0
+    }
+
+    fn run_on<T: Sync, R: Send>(
+        &self,
+        workers: u32,
+        items: &[T],
+        work: impl Fn(&T) -> (R, u64) + Sync,
+    ) -> (Vec<R>, u32) {
+        let queue = AtomicUsize::new(0);
+        let done = Mutex::new(Vec::with_capacity(items.len()));
+        self.ramp().begin(self.machine.now_ns());
+        let shift =
+            WorkerPass { pool: self, workers, items, work: &work, queue: &queue, done: &done };
+        std::thread::scope(|scope| {
+            for worker in 1..workers {
+                let shift = &shift;
+                scope.spawn(move || shift.run(worker));
+            }
+            shift.run(0);
+        });
+        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.sort_by_key(|&(index, _)| index);
+        let results = done.into_iter().map(|(_, result)| result).collect();
+        (results, self.ramp().workers())
+    }
+
+    /// Returns the maximum number of workers.
+    pub fn workers_max(&self) -> u32 {
+        self.workers_max
+    }
+
+    fn ramp(&self) -> MutexGuard<'_, Ramp> {
+        self.ramp.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_needed(&self, worker: u32) -> bool {
+        worker < self.ramp().workers()
+    }
+}
+
+/// One pass over a list of items.
+struct WorkerPass<'a, T, R, F> {
+    pool: &'a WorkerPool<'a>,
+    workers: u32,
+    items: &'a [T],
+    work: &'a F,
+    queue: &'a AtomicUsize,
+    done: &'a Mutex<Vec<(usize, R)>>,
+}
+
+impl<T, R, F: Fn(&T) -> (R, u64)> WorkerPass<'_, T, R, F> {
+    fn run(&self, worker: u32) {
+        let crew = self.pool;
+        let _together = WorkerRegistration::begin(crew.machine, worker, self.workers);
+        if crew.workers_max > 1 && !crew.cpus.is_empty() {
+            crew.machine.pin_current_thread(crew.cpus[worker as usize % crew.cpus.len()]);
+        }
+        if crew.yields {
+            crew.machine.yield_to_waking_threads();
+        }
+        while self.queue.load(Ordering::Relaxed) < self.items.len() {
+            if !crew.is_needed(worker) {
+                crew.machine.sleep_ns(IDLE_POLL_NS);
+                continue;
+            }
+            let index = self.queue.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = self.items.get(index) else { return };
+            let (result, bytes) = (self.work)(item);
+            self.done.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
+            let mut ramp = crew.ramp();
+            ramp.finished(crew.machine.now_ns(), bytes);
+            crew.control.set_workers(ramp.workers());
+        }
+    }
+}
+
+/// Marks a thread as one of several workers until it is dropped, also by a panic.
+struct WorkerRegistration<'a>(&'a dyn Machine);
+
+impl<'a> WorkerRegistration<'a> {
+    /// Returns `None` if there is only one worker.
+    fn begin(machine: &'a dyn Machine, worker: u32, of: u32) -> Option<Self> {
+        (of > 1).then(|| {
+            machine.register_worker(worker, of);
+            Self(machine)
+        })
+    }
+}
+
+impl Drop for WorkerRegistration<'_> {
+    fn drop(&mut self) {
+        self.0.unregister_worker();
+    }
+}

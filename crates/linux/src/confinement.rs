@@ -1,0 +1,262 @@
+//! Explains a refusal of the kernel and the remedy: a privilege, a seccomp filter, a user
+//! namespace, or a security module. All of them end in EPERM, so the cause is found by trying.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use bstr::ByteSlice as _;
+use nodeward_machine::Error;
+
+use crate::procfs::privileges::{Capability, Privileges};
+use crate::sys;
+
+/// An operation that the kernel may refuse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrivilegedAction {
+    /// Querying or moving the pages of a process by move_pages(2).
+    Pages,
+    /// Moving pages that other processes map too.
+    SharedPages,
+    /// Reading /proc/PID/maps, pagemap or numa_maps.
+    Files,
+    /// Reading frame numbers in pagemap.
+    FrameNumbers,
+    /// Setting the affinity of a process's threads by sched_setaffinity(2).
+    Threads,
+    /// Setting a memory policy by set_mempolicy(2).
+    Policy,
+    /// Writing a file of /proc/PID that belongs to the user of the process.
+    OwnerFile,
+    /// Writing a file of /sys that belongs to root.
+    RootFile,
+}
+
+/// The runtime of the container that this process is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Container {
+    /// Docker.
+    Docker,
+    /// Podman.
+    Podman,
+    /// A pod of Kubernetes.
+    Kubernetes,
+    /// Another runtime.
+    Other,
+}
+
+impl fmt::Display for Container {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Docker => "docker",
+            Self::Podman => "podman",
+            Self::Kubernetes => "kubernetes",
+            Self::Other => "container",
+        })
+    }
+}
+
+/// The privileges of the calling thread, as far as they can explain a refusal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Confinement {
+    /// Capabilities and filters.
+    pub privileges: Privileges,
+    /// A filter blocks move_pages(2).
+    pub move_pages_filtered: bool,
+    /// A filter blocks set_mempolicy(2).
+    pub set_mempolicy_filtered: bool,
+    /// This process is in a user namespace, where capabilities do not count for the whole machine.
+    pub user_namespace: bool,
+    /// The container of this process.
+    pub container: Option<Container>,
+}
+
+impl Confinement {
+    /// Reads the privileges from files under `root` (normally `/`) and with a few harmless calls.
+    pub fn detect(root: &Path) -> Self {
+        let status = Privileges::of_this_thread(root).unwrap_or_default();
+        let filtered = status.seccomp_filtered == Some(true);
+        Self {
+            move_pages_filtered: filtered && is_filtered(&sys::move_pages_with_unknown_flag()),
+            set_mempolicy_filtered: filtered && set_mempolicy_is_filtered(),
+            user_namespace: in_user_namespace(root),
+            container: container(root),
+            privileges: status,
+        }
+    }
+
+    /// Returns the remedy for an attempt that ended in EPERM (or ENOSYS, which some filters
+    /// return).
+    pub fn remedy(&self, attempt: PrivilegedAction) -> String {
+        match attempt {
+            PrivilegedAction::Pages | PrivilegedAction::SharedPages if self.move_pages_filtered => {
+                self.allow_in_filter("move_pages")
+            }
+            PrivilegedAction::Policy if self.set_mempolicy_filtered => {
+                self.allow_in_filter("set_mempolicy")
+            }
+            PrivilegedAction::Policy => "choose nodes that the cpuset allows".to_owned(),
+            PrivilegedAction::OwnerFile => "run as root or as the user of that process".to_owned(),
+            PrivilegedAction::RootFile if self.user_namespace => {
+                "a user namespace has no root of the whole machine; run as root on the host".into()
+            }
+            PrivilegedAction::RootFile => "run as root".to_owned(),
+            PrivilegedAction::SharedPages => {
+                self.privilege_remedy(Capability::SysNice, "CAP_SYS_NICE", "root")
+            }
+            PrivilegedAction::FrameNumbers => {
+                self.privilege_remedy(Capability::SysAdmin, "CAP_SYS_ADMIN", "root")
+            }
+            PrivilegedAction::Threads => {
+                let instead = "root or as the user of that process";
+                self.privilege_remedy(Capability::SysNice, "CAP_SYS_NICE", instead)
+            }
+            PrivilegedAction::Pages | PrivilegedAction::Files => {
+                let instead = "root or as the user of that process";
+                self.privilege_remedy(Capability::SysPtrace, "CAP_SYS_PTRACE", instead)
+            }
+        }
+    }
+
+    /// Returns the error of a refused attempt. `what` completes "... is not permitted".
+    pub fn denied(&self, what: impl Into<String>, attempt: PrivilegedAction) -> Error {
+        Error::Denied { action: what.into(), remedy: self.remedy(attempt) }
+    }
+
+    /// Returns the way to pass a system call through a seccomp filter.
+    pub fn filter_remedy(&self) -> &'static str {
+        match self.container {
+            Some(Container::Docker | Container::Podman) => {
+                "start the container with --security-opt seccomp=PROFILE, where PROFILE allows it"
+            }
+            Some(Container::Kubernetes) => {
+                "give the pod a seccompProfile of type Localhost that allows it"
+            }
+            Some(Container::Other) => "start the container with a seccomp profile that allows it",
+            None => "allow it where the filter is set (SystemCallFilter= in a systemd unit)",
+        }
+    }
+
+    fn allow_in_filter(&self, call: &str) -> String {
+        let how = self.filter_remedy();
+        format!("a seccomp filter refuses {call}, whatever privileges we hold; {how}")
+    }
+
+    fn privilege_remedy(&self, capability: Capability, name: &str, instead: &str) -> String {
+        let flag = name.trim_start_matches("CAP_");
+        // CAP_SYS_PTRACE counts for processes of its own namespace; the other capabilities count
+        // for none.
+        let held = self.privileges.holds(capability);
+        if self.user_namespace && (held || capability != Capability::SysPtrace) {
+            return format!("a user namespace limits {name} to itself; run on the host");
+        }
+        if held {
+            return format!(
+                "{name} is held, so a security module (SELinux, AppArmor) said no; see its log"
+            );
+        }
+        match self.container {
+            Some(Container::Docker | Container::Podman) => {
+                format!("start the container with --cap-add {flag}")
+            }
+            Some(Container::Kubernetes) => {
+                format!("add {flag} to securityContext.capabilities of the container")
+            }
+            Some(Container::Other) => format!("start the container with {name}"),
+            None => format!("run as {instead}, or with {name}"),
+        }
+    }
+}
+
+/// Returns true if the answer to a call with invalid arguments came from a filter: the kernel
+/// itself would have returned EINVAL. (Kernels without the call also return ENOSYS, but the caller
+/// has checked that there is a filter.)
+fn is_filtered(answer: &io::Error) -> bool {
+    answer.raw_os_error() != Some(libc::EINVAL)
+}
+
+fn set_mempolicy_is_filtered() -> bool {
+    let nonsense = 0x7fff;
+    sys::mempolicy::set_mempolicy(nonsense, &[]).is_err_and(|answer| is_filtered(&answer))
+}
+
+/// Only the initial namespace maps every user id to itself.
+fn in_user_namespace(root: &Path) -> bool {
+    let map = fs::read_to_string(root.join("proc/self/uid_map"));
+    map.is_ok_and(|map| !map.split_whitespace().eq(["0", "0", "4294967295"]))
+}
+
+fn container(root: &Path) -> Option<Container> {
+    let groups = fs::read(root.join("proc/self/cgroup")).unwrap_or_default();
+    let tells = |name: &str| groups.contains_str(name);
+    let there = |path: &str| root.join(path).exists();
+    if tells("kubepods") || there("var/run/secrets/kubernetes.io") {
+        Some(Container::Kubernetes)
+    } else if there("run/.containerenv") || tells("libpod") {
+        Some(Container::Podman)
+    } else if there(".dockerenv") || tells("/docker/") || tells("/docker-") {
+        Some(Container::Docker)
+    } else {
+        let other = there("run/systemd/container") || tells("/lxc") || tells("containerd");
+        other.then_some(Container::Other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(situation: &Confinement, attempt: PrivilegedAction, words: &str) {
+        let need = situation.remedy(attempt);
+        assert!(need.contains(words), "{attempt:?}: {need}");
+    }
+
+    /// Goal: each cause of EPERM gives the remedy that helps against it.
+    #[test]
+    fn causes_are_told_apart() {
+        let plain = Confinement::default();
+        check(&plain, PrivilegedAction::SharedPages, "run as root, or with CAP_SYS_NICE");
+        check(&plain, PrivilegedAction::Threads, "the user of that process, or with CAP_SYS_NICE");
+        check(&plain, PrivilegedAction::Files, "the user of that process, or with CAP_SYS_PTRACE");
+
+        let docker = Confinement { container: Some(Container::Docker), ..Confinement::default() };
+        check(&docker, PrivilegedAction::SharedPages, "--cap-add SYS_NICE");
+        let filtered = Confinement { move_pages_filtered: true, ..docker };
+        check(&filtered, PrivilegedAction::SharedPages, "--security-opt seccomp=PROFILE");
+        // The filter is not to blame.
+        check(&filtered, PrivilegedAction::Files, "--cap-add SYS_PTRACE");
+
+        let status = Privileges { effective: u64::MAX, ..Privileges::default() };
+        let root = Confinement { privileges: status, ..Confinement::default() };
+        check(&root, PrivilegedAction::Pages, "security module");
+
+        let rootless = Confinement { user_namespace: true, ..root };
+        check(&rootless, PrivilegedAction::Pages, "run on the host");
+        let nobody = Confinement { privileges: Privileges::default(), ..rootless };
+        check(&nobody, PrivilegedAction::SharedPages, "run on the host");
+        check(&nobody, PrivilegedAction::Pages, "run as root or as the user of that process");
+        check(&nobody, PrivilegedAction::RootFile, "on the host");
+        check(&plain, PrivilegedAction::RootFile, "run as root");
+        check(&plain, PrivilegedAction::OwnerFile, "the user of that process");
+    }
+
+    /// Goal: containers are recognized by their files; a bare machine has none of them.
+    #[test]
+    fn containers_leave_traces() {
+        for (path, text, expected) in [
+            (".dockerenv", "", Some(Container::Docker)),
+            ("run/.containerenv", "", Some(Container::Podman)),
+            ("proc/self/cgroup", "0::/kubepods.slice/pod1\n", Some(Container::Kubernetes)),
+            ("proc/self/cgroup", "0::/system.slice/docker.service\n", None),
+            ("proc/self/cgroup", "0::/system.slice/docker-12ab.scope\n", Some(Container::Docker)),
+            ("proc/self/cgroup", "0::/init.scope\n", None),
+        ] {
+            let root = tempfile::tempdir().unwrap();
+            let file = root.path().join(path);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+            assert_eq!(container(root.path()), expected, "{path} {text}");
+        }
+    }
+}

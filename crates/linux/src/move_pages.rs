@@ -1,0 +1,109 @@
+//! Translates the results of move_pages(2) to those of the contract.
+
+use std::io;
+use std::path::Path;
+
+use nodeward_machine::{
+    CallEnd, EntryRefusal, EntryStatus, Error, Liveness, MovePagesCall, MovePagesOutcome, Result,
+};
+use nodeward_model::{NodeId, Pid};
+
+use crate::confinement::{Confinement, PrivilegedAction};
+use crate::sys;
+
+/// The value of a status before the kernel writes it: neither a node nor an error number.
+const UNWRITTEN: i32 = i32::MIN;
+
+/// The error of the call for an exiting process that has already released its memory.
+const NO_ADDRESS_SPACE: i32 = libc::EINVAL;
+
+/// Calls move_pages(2) for a batch.
+pub fn move_pages(pid: Pid, batch: &MovePagesCall) -> Result<MovePagesOutcome> {
+    let nodes: Vec<i32> =
+        batch.nodes().iter().map(|node| i32::try_from(node.0).unwrap_or(i32::MAX)).collect();
+    let mut status = vec![UNWRITTEN; batch.len()];
+    let result =
+        sys::move_pages(pid.number(), batch.addresses(), &nodes, &mut status, batch.move_shared);
+    let end = match result {
+        Ok(0) => CallEnd::Complete,
+        Ok(_) => CallEnd::Aborted,
+        Err(source) => call_end(pid, batch.move_shared, source)?,
+    };
+    Ok(MovePagesOutcome { end, status: status.into_iter().map(entry_status).collect() })
+}
+
+/// Changes the end to `Gone` if the process no longer runs: the result of a call that spans the
+/// exit is not reliable.
+pub fn gone_unless_running(mut outcome: MovePagesOutcome, life: Liveness) -> MovePagesOutcome {
+    if life != Liveness::Running {
+        outcome.end = CallEnd::Gone;
+    }
+    outcome
+}
+
+fn entry_status(code: i32) -> EntryStatus {
+    if code == UNWRITTEN {
+        return EntryStatus::Unwritten;
+    }
+    match u32::try_from(code) {
+        Ok(node) => EntryStatus::On(NodeId(node)),
+        Err(_) => EntryStatus::Refused(entry_refusal(-code)),
+    }
+}
+
+fn entry_refusal(errno: i32) -> EntryRefusal {
+    match errno {
+        libc::EBUSY | libc::EAGAIN => EntryRefusal::Busy,
+        libc::EACCES => EntryRefusal::Shared,
+        libc::ENOENT => EntryRefusal::Absent,
+        libc::EFAULT => EntryRefusal::Fault,
+        libc::ENOMEM => EntryRefusal::NoMemory,
+        other => EntryRefusal::Other(other),
+    }
+}
+
+/// Returns the end of a failed call, or the error if nothing was attempted.
+fn call_end(pid: Pid, everyones: bool, source: io::Error) -> Result<CallEnd> {
+    let attempt = if everyones { PrivilegedAction::SharedPages } else { PrivilegedAction::Pages };
+    match source.raw_os_error() {
+        Some(libc::ESRCH | NO_ADDRESS_SPACE) => Ok(CallEnd::Gone),
+        Some(libc::ENOMEM) => Ok(CallEnd::NoMemory),
+        Some(libc::EACCES) => Ok(CallEnd::NotAllowed),
+        _ => Err(denied("moving pages", attempt, pid, source)),
+    }
+}
+
+/// Returns the error of a failed query.
+pub fn query_error(pid: Pid, source: io::Error) -> Error {
+    match source.raw_os_error() {
+        Some(libc::ESRCH | NO_ADDRESS_SPACE) => Error::Gone(pid),
+        _ => denied("asking where pages are", PrivilegedAction::Pages, pid, source),
+    }
+}
+
+fn denied(what: &str, attempt: PrivilegedAction, pid: Pid, source: io::Error) -> Error {
+    match source.raw_os_error() {
+        Some(libc::EPERM | libc::ENOSYS) => {
+            Confinement::detect(Path::new("/")).denied(format!("{what} of process {pid}"), attempt)
+        }
+        _ => Error::Syscall { call: "move_pages", source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a process that is exiting is reported as gone, not as a failed call.
+    #[test]
+    fn no_process_and_no_memory_are_both_gone() {
+        let pid = Pid::new(7).unwrap();
+        for errno in [libc::ESRCH, libc::EINVAL] {
+            let error = || io::Error::from_raw_os_error(errno);
+            assert!(query_error(pid, error()).is_gone());
+            assert_eq!(call_end(pid, false, error()).unwrap(), CallEnd::Gone);
+        }
+        let other = io::Error::from_raw_os_error(libc::ENODEV);
+        assert!(call_end(pid, false, other).is_err());
+    }
+}

@@ -1,0 +1,387 @@
+//! Threads of the fake machine, samples of all processes, and nudges.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use nodeward_model::{
+    AffinityOutcome, CpuId, Cpumask, MachineSnapshot, Name, NodeHeadroom, NodeId, NodeSnapshot,
+    Nodemask, OtherBalancer, Page, Pid, ProcessFilter, ProcessSnapshot, ThreadSnapshot, Topology,
+};
+
+use super::{FakeMachine, FakeProcess, FakeProcesses, PAGE_BYTES, lock};
+use crate::contract::{Liveness, Machine, ProcessWatch};
+use crate::{Error, Result};
+
+/// A thread of a process of the fake machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FakeThread {
+    /// The CPU on which it ran last.
+    pub cpu: CpuId,
+    /// The CPUs that it may run on.
+    pub cpus: Cpumask,
+    /// CPU time used so far, in nanoseconds.
+    pub cpu_time_ns: u64,
+    /// CPU time that it uses in 1000 nanoseconds of machine time, in nanoseconds.
+    pub run_permille: u64,
+    /// Time that it has waited for a CPU, in nanoseconds.
+    pub waited_ns: u64,
+    /// Time that it waits in 1000 nanoseconds of machine time, in nanoseconds.
+    pub wait_permille: u64,
+}
+
+impl FakeThread {
+    /// Returns a new thread on a CPU, with its affinity and its CPU time in 1000 nanoseconds.
+    pub fn new(cpu: CpuId, cpus: Cpumask, busy_milli: u64) -> Self {
+        Self { cpu, cpus, cpu_time_ns: 0, run_permille: busy_milli, waited_ns: 0, wait_permille: 0 }
+    }
+}
+
+/// External conditions of a fake machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FakeCounters {
+    /// Time for which some task was stalled for lack of memory, in nanoseconds; `None` if the
+    /// machine does not count it.
+    pub pressure_stall_ns: Option<u64>,
+    /// Time for which some task is stalled in 1000 nanoseconds of machine time, in nanoseconds.
+    pub stall_permille: u64,
+    /// Pages that were meant for each node and were allocated elsewhere.
+    pub foreign_pages: BTreeMap<NodeId, u64>,
+    /// For nodes that count their memory traffic: bytes per second that it carries, and its
+    /// bandwidth.
+    pub traffic_bytes_per_s: BTreeMap<NodeId, [u64; 2]>,
+    /// Bytes that the memory of each node has carried.
+    pub traffic_bytes: BTreeMap<NodeId, u64>,
+}
+
+impl FakeCounters {
+    pub(super) fn advance(&mut self, ns: u64) {
+        if let Some(stalled_ns) = &mut self.pressure_stall_ns {
+            *stalled_ns += ns * self.stall_permille / 1000;
+        }
+        for (&node, &[bytes_per_s, _]) in &self.traffic_bytes_per_s {
+            let bytes = u128::from(bytes_per_s) * u128::from(ns) / 1_000_000_000;
+            *self.traffic_bytes.entry(node).or_default() += bytes as u64;
+        }
+    }
+
+    fn node_snapshot(&self, node: NodeId, room: NodeHeadroom, pages: u64) -> NodeSnapshot {
+        let traffic = self.traffic_bytes_per_s.get(&node);
+        NodeSnapshot {
+            headroom: room,
+            pages,
+            foreign_pages: self.foreign_pages.get(&node).copied().unwrap_or(0),
+            traffic_bytes: traffic.map(|_| self.traffic_bytes.get(&node).copied().unwrap_or(0)),
+            bandwidth_bytes_per_s: traffic.map(|&[_, most]| most),
+        }
+    }
+}
+
+impl FakeProcess {
+    pub(super) fn name(&self) -> Name {
+        if self.name.is_empty() { "paper".into() } else { self.name.clone() }
+    }
+
+    /// Advances its threads by `ns` nanoseconds.
+    pub(super) fn advance(&mut self, ns: u64) {
+        if self.frozen || self.liveness() == Liveness::Exited {
+            return;
+        }
+        for thread in self.threads.values_mut() {
+            thread.cpu_time_ns += ns * thread.run_permille / 1000;
+            thread.waited_ns += ns * thread.wait_permille / 1000;
+        }
+        if let Some(left_ns) = &mut self.release_after_ns {
+            *left_ns = left_ns.saturating_sub(ns);
+            if *left_ns == 0 {
+                self.pinned.clear();
+                let landed = std::mem::take(&mut self.in_flight);
+                self.pages.extend(landed.into_iter().map(|(page, node)| (page, Page::on(node))));
+            }
+        }
+    }
+
+    /// Moves a thread to the first of these CPUs that its affinity allows. With `pin` (the CPUs of
+    /// the machine) it sets the affinity to those of these CPUs that the machine has.
+    pub(super) fn set_affinity(
+        &mut self,
+        tid: u32,
+        cpus: &Cpumask,
+        pin: Option<&Cpumask>,
+    ) -> AffinityOutcome {
+        let number = self.affinity_calls;
+        self.affinity_calls += 1;
+        let change = self.affinity_change.clone().filter(|&(at, _)| at == number);
+        let Some(thread) = self.threads.get_mut(&tid) else { return AffinityOutcome::Gone };
+        let fit = pin.unwrap_or(&thread.cpus).and(cpus);
+        let Some(first) = fit.first() else { return AffinityOutcome::NotAllowed };
+        if !fit.contains(thread.cpu) {
+            thread.cpu = first;
+        }
+        if let Some((_, changed)) = change {
+            self.threads.values_mut().for_each(|thread| thread.cpus = changed.clone());
+            return AffinityOutcome::Changed;
+        }
+        if pin.is_some() {
+            thread.cpus = fit;
+        }
+        AffinityOutcome::Done
+    }
+
+    fn snapshot(&self, pid: Pid, nodes: &Nodemask) -> ProcessSnapshot {
+        let thread = |(&tid, thread): (&u32, &FakeThread)| ThreadSnapshot {
+            tid,
+            cpu: thread.cpu,
+            cpu_time_ns: thread.cpu_time_ns,
+            waited_ns: thread.waited_ns,
+            cpus: Arc::new(thread.cpus.clone()),
+        };
+        let forbidden: Nodemask = self.forbidden_nodes.iter().copied().collect();
+        ProcessSnapshot {
+            pid,
+            name: self.name(),
+            started_ticks: self.started_ticks,
+            cpu_time_ns: self.ended_threads_ns
+                + self.threads.values().map(|t| t.cpu_time_ns).sum::<u64>(),
+            children_cpu_time_ns: self.children_cpu_time_ns,
+            non_file_bytes: self.residency().values().sum::<u64>() * PAGE_BYTES,
+            memory_nodes: nodes.without(&forbidden),
+            frozen: self.frozen,
+            threads: self.threads.iter().map(thread).collect(),
+        }
+    }
+}
+
+/// A reader of the processes of a fake machine.
+struct FakeWatch {
+    processes: Arc<FakeProcesses>,
+    clock_ns: Arc<Mutex<u64>>,
+    offline: Arc<Mutex<BTreeSet<NodeId>>>,
+    counters: Arc<Mutex<FakeCounters>>,
+    topology: Result<Topology>,
+    filter: ProcessFilter,
+}
+
+impl FakeMachine {
+    /// Ends a process at once.
+    pub fn kill(&self, pid: Pid) {
+        if let Some(sheet) = lock(&self.processes).remove(&pid) {
+            lock(&sheet).end_at_call = Some((0, Liveness::Exited));
+        }
+    }
+
+    /// Changes the state of a process; does nothing if there is none.
+    pub fn update_process(&self, pid: Pid, change: impl FnOnce(&mut FakeProcess)) {
+        if let Some(sheet) = lock(&self.processes).get(&pid) {
+            change(&mut lock(sheet));
+        }
+    }
+
+    /// Takes a node offline or brings it back. An offline node runs no thread and takes no pages.
+    pub fn set_offline(&self, node: NodeId, is_off: bool) {
+        let mut offline = lock(&self.offline);
+        if is_off {
+            offline.insert(node)
+        } else {
+            offline.remove(&node)
+        };
+    }
+
+    /// Sets the other balancers that move memory or threads.
+    pub fn set_other_balancers(&self, rivals: Vec<OtherBalancer>) {
+        *lock(&self.other_balancers) = rivals;
+    }
+
+    /// Changes the external conditions from now on.
+    pub fn update_counters(&self, change: impl FnOnce(&mut FakeCounters)) {
+        change(&mut lock(&self.counters));
+    }
+
+    /// Sets the clock; it may go backwards.
+    pub fn set_clock_ns(&self, ns: u64) {
+        *lock(&self.clock_ns) = ns;
+    }
+
+    pub(super) fn new_watch(&self, wanted: &ProcessFilter) -> Box<dyn ProcessWatch> {
+        Box::new(FakeWatch {
+            processes: Arc::clone(&self.processes),
+            clock_ns: Arc::clone(&self.clock_ns),
+            offline: Arc::clone(&self.offline),
+            counters: Arc::clone(&self.counters),
+            topology: self.topology(),
+            filter: wanted.clone(),
+        })
+    }
+}
+
+impl FakeWatch {
+    /// All processes of the fake machine run as root, in the root control group.
+    fn matches(&self, pid: Pid, sheet: &FakeProcess) -> bool {
+        let ProcessFilter { pids, names, users, cgroups } = &self.filter;
+        self.filter.matches_all()
+            || pids.contains(&pid)
+            || names.contains(&sheet.name())
+            || users.contains(&0)
+            || cgroups.iter().any(|group| group == Path::new("/"))
+    }
+
+    fn nodes(&self, topology: &Topology) -> BTreeMap<NodeId, NodeSnapshot> {
+        let mut nodes = BTreeMap::new();
+        for (&id, node) in &topology.nodes {
+            let pages = node.memory_bytes.unwrap_or(0) / PAGE_BYTES;
+            let room = NodeHeadroom { free_pages: pages, inactive_file_pages: 0 };
+            nodes.insert(id, lock(&self.counters).node_snapshot(id, room, pages));
+        }
+        for sheet in lock(&self.processes).values() {
+            for (id, &free_pages) in &lock(sheet).free_pages {
+                if let Some(node) = nodes.get_mut(id) {
+                    node.headroom.free_pages = free_pages;
+                }
+            }
+        }
+        nodes.retain(|node, _| !lock(&self.offline).contains(node));
+        nodes
+    }
+}
+
+impl ProcessWatch for FakeWatch {
+    fn snapshot(&mut self) -> Result<MachineSnapshot> {
+        let topology = self.topology.as_ref().map_err(|_| Error::Unsupported {
+            action: "a topology on paper",
+            reason: "the description cannot be read".to_owned(),
+        })?;
+        let nodes = self.nodes(topology);
+        let ids: Nodemask = nodes.keys().copied().collect();
+        let (mut processes, mut denied) = (Vec::new(), Vec::new());
+        for (&pid, sheet) in lock(&self.processes).iter() {
+            let mut sheet = lock(sheet);
+            if sheet.liveness() == Liveness::Exited || !self.matches(pid, &sheet) {
+                continue;
+            }
+            sheet.snapshots += 1;
+            match &sheet.denied {
+                Some(need) => denied.push((pid, need.clone())),
+                None => processes.push(sheet.snapshot(pid, &ids)),
+            }
+        }
+        let stalled_ns = lock(&self.counters).pressure_stall_ns;
+        Ok(MachineSnapshot {
+            at_ns: *lock(&self.clock_ns),
+            processes,
+            denied,
+            nodes,
+            pressure_stall_ns: stalled_ns,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_model::Page;
+
+    use super::*;
+    use crate::Process;
+
+    fn pid(number: u32) -> Pid {
+        Pid::new(number).unwrap()
+    }
+
+    fn cpus(list: &str) -> Cpumask {
+        list.parse().unwrap()
+    }
+
+    /// Returns a machine with two pages on node 0 and a thread on CPU 0 of four, which runs half
+    /// the time.
+    fn machine() -> (FakeMachine, Arc<dyn Process>) {
+        let paper = FakeMachine::with_topology(true, "2n 2c 1t 4GiB");
+        let (cpu, cpus) = (CpuId(0), cpus("0-3"));
+        let thread = FakeThread::new(cpu, cpus, 500);
+        let sheet = FakeProcess {
+            name: "worker".into(),
+            threads: [(7, thread)].into(),
+            ..FakeProcess::with_pages(&[Page::on(NodeId(0)); 2])
+        };
+        paper.spawn(pid(7), sheet);
+        let process = paper.open_process(pid(7)).unwrap();
+        (paper, process)
+    }
+
+    fn look(paper: &FakeMachine, wanted: &ProcessFilter) -> MachineSnapshot {
+        paper.watch(wanted).unwrap().snapshot().unwrap()
+    }
+
+    /// Goal: CPU time grows by the thread's share of the time, and not while it is frozen.
+    #[test]
+    fn time_is_told() {
+        let (paper, _) = machine();
+        paper.sleep_ns(1_000);
+        paper.update_process(pid(7), |sheet| sheet.frozen = true);
+        paper.sleep_ns(1_000);
+        let glance = look(&paper, &ProcessFilter::default());
+        let [process] = &glance.processes[..] else { panic!("{glance:?}") };
+        // Of 1000 ns a half.
+        assert_eq!((process.cpu_time_ns, process.non_file_bytes), (500, 2 * 4096));
+        assert!(process.frozen);
+        assert_eq!(glance.at_ns, 2_000);
+        assert_eq!(glance.nodes.len(), 2);
+    }
+
+    /// Goal: a nudge restores the affinity, a pin does not, and a change by the program in between
+    /// stays in force.
+    #[test]
+    fn threads_are_sent_elsewhere() {
+        let (paper, process) = machine();
+        let thread = || paper.process(pid(7)).unwrap().threads[&7].clone();
+        assert_eq!(process.nudge(7, &cpus("2-3")).unwrap(), AffinityOutcome::Done);
+        assert_eq!((thread().cpu, thread().cpus), (CpuId(2), cpus("0-3")));
+        assert_eq!(process.nudge(8, &cpus("2-3")).unwrap(), AffinityOutcome::Gone);
+        assert_eq!(process.nudge(7, &cpus("9")).unwrap(), AffinityOutcome::NotAllowed);
+        paper.update_process(pid(7), |sheet| sheet.affinity_change = Some((3, cpus("0-1"))));
+        assert_eq!(process.nudge(7, &cpus("3")).unwrap(), AffinityOutcome::Changed);
+        assert_eq!(thread().cpus, cpus("0-1"));
+        assert_eq!(process.pin(7, &cpus("1-3")).unwrap(), AffinityOutcome::Done);
+        assert_eq!((thread().cpu, thread().cpus), (CpuId(3), cpus("1-3")));
+    }
+
+    /// Goal: the fake machine passes the bodies that read processes.
+    #[test]
+    fn paper_conforms() {
+        use crate::conformance::watch::{ALL, WatchFixture, two_cpu_sets};
+        let (paper, _) = machine();
+        let sets = two_cpu_sets(&paper).unwrap();
+        let name = "worker".into();
+        let stage = WatchFixture {
+            machine: &paper,
+            pid: pid(7),
+            name,
+            busy_tid: 7,
+            cpu_sets: sets,
+            non_file_bytes_min: 8192,
+        };
+        for (name, body) in ALL {
+            println!("{name}");
+            body(&stage);
+        }
+    }
+
+    /// Goal: processes that were not selected are left out, denied ones are listed apart, and
+    /// offline nodes are left out.
+    #[test]
+    fn snapshots_are_selective() {
+        let (paper, _) = machine();
+        paper.spawn(
+            pid(8),
+            FakeProcess { denied: Some("be root".to_owned()), ..FakeProcess::default() },
+        );
+        let glance = look(&paper, &ProcessFilter::default());
+        assert_eq!(glance.denied, [(pid(8), "be root".to_owned())]);
+        assert!(matches!(paper.open_process(pid(8)), Err(Error::Denied { .. })));
+        let other = ProcessFilter { names: vec!["other".into()], ..ProcessFilter::default() };
+        assert_eq!(look(&paper, &other).processes, []);
+        paper.set_offline(NodeId(1), true);
+        assert_eq!(look(&paper, &ProcessFilter::default()).nodes.len(), 1);
+        assert_eq!(paper.usable_cpus().unwrap(), cpus("0-1"));
+        paper.kill(pid(7));
+        assert_eq!(look(&paper, &ProcessFilter::default()).processes, []);
+    }
+}

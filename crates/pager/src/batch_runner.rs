@@ -1,0 +1,458 @@
+//! Carries out batches: the work of one lane, or of the fault handler, on the pages of a chunk that
+//! it has claimed.
+//!
+//! Nothing here allocates or frees between taking pages out of sight and bringing them back (or
+//! releasing their chunk with the pages out). A thread that touches such a page may hold a lock of
+//! the program's allocator, for example in an allocator hook or in a signal handler that
+//! interrupted it. The thread behind page faults never allocates at all, see
+//! [`crate::allocation_thread`].
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use nodeward_migrate::{Batch, BatchShape, BatchStep, FolioRefusal, RefusedFolio};
+use nodeward_model::{NodeId, Range, SkipReason};
+use nodeward_policy::move_method::MoveMethod;
+use nodeward_policy::pacing::StallBudget;
+
+use crate::allocation_thread::AllocationClient;
+use crate::context::PagerContext;
+use crate::kernel_batch;
+use crate::lane_slots::{BatchTarget, LaneSlots, NodeSlot};
+use crate::page_bits::{PAGES_MAX, PageBits};
+use crate::refusals;
+use crate::shadow_slot::ShadowSlot;
+use crate::uffd_ops::{ChunkMove, FolioSlot, UffdOps, folios_within_extents, whole};
+use crate::verify_node;
+use crate::{CHUNK_BYTES, MigrationReport, PageSize};
+
+/// Attempts per batch for a page that is refused with a transient error.
+const ATTEMPTS: u32 = 3;
+
+/// The state of one thread that carries pages.
+pub struct BatchRunner {
+    pub context: Arc<PagerContext>,
+    pub slots: LaneSlots,
+    batch: Batch,
+    refused: Vec<RefusedFolio>,
+    folio_slots: Vec<FolioSlot>,
+    /// Pages of the chunk that were refused because another process or the kernel holds them.
+    busy: PageBits,
+    /// A spare report with room for every reason, so that none is allocated while pages are out.
+    pub scratch: MigrationReport,
+    /// The porter that fetches and takes slots on behalf of the thread behind page faults.
+    pub allocator: Option<AllocationClient>,
+}
+
+/// Pages that have been taken out of sight.
+pub struct UnmappedPages {
+    /// The slot that they are in, each at its own index.
+    pub shadow: ShadowSlot,
+    /// Page size of the pool of slots that `shadow` belongs to.
+    pub slot_size: PageSize,
+    /// The pages, by their index in the chunk.
+    pub pages: PageBits,
+}
+
+impl BatchRunner {
+    /// State for lane number `lane`. Lanes with different numbers use different sections.
+    pub fn new(shop: Arc<PagerContext>, lane: usize) -> Self {
+        let shape =
+            BatchShape { folios: 0, folio_pages: 1, page_bytes: 1, copiers: 1, attempts: 1 };
+        let most = Batch::PAGES_MAX as usize;
+        let stock = LaneSlots::new(Arc::clone(&shop), lane);
+        Self {
+            context: shop,
+            slots: stock,
+            batch: Batch::new(shape),
+            refused: Vec::with_capacity(most),
+            folio_slots: Vec::with_capacity(most),
+            busy: PageBits::default(),
+            scratch: MigrationReport::preallocated(),
+            allocator: None,
+        }
+    }
+
+    /// Moves pages of a chunk that are in sight, batch by batch.
+    pub fn migrate(
+        &mut self,
+        trip: &ChunkMove<'_>,
+        pages: PageBits,
+        stall: &mut Option<StallBudget>,
+        report: &mut MigrationReport,
+    ) {
+        if trip.size == PageSize::Huge && !self.is_one_huge_page(trip) {
+            let trip = ChunkMove { size: PageSize::Base, ..*trip };
+            return self.migrate(&trip, pages, stall, report);
+        }
+        let folio_pages = self.context.folio_pages(trip.size);
+        let folio_bytes = (folio_pages * self.context.page_bytes) as u64;
+        let mut room = [0; PAGES_MAX];
+        let mut rest = folio_indices(trip.size, &pages, &mut room);
+        let mut stayed = PageBits::default();
+        while !rest.is_empty() {
+            if let Some(why) = reason_to_stop(trip, stall.as_ref()) {
+                report.account.skip(why, (rest.len() * folio_pages) as u64);
+                break;
+            }
+            let most = (batch_pages_max(trip, stall.as_ref()) / folio_pages).clamp(1, rest.len());
+            let most =
+                most.min(folios_within_extents(rest, self.context.transfer_method.extents_max()));
+            let way = self.slots.way(trip, most);
+            if way == MoveMethod::Kernel {
+                let (now, later) = rest.split_at(most);
+                rest = later;
+                self.move_by_kernel(trip, now, &mut stayed, report);
+                trip.control.examined(now.len() as u64 * folio_bytes);
+                continue;
+            }
+            let (began, moved) = (Instant::now(), report.account.moved);
+            let (destination, most) = match self.slots.prepare_target(trip, way, most, report) {
+                Ok(found) => found,
+                Err(why) => {
+                    report.account.skip(why, (rest.len() * folio_pages) as u64);
+                    break;
+                }
+            };
+            let (now, later) = rest.split_at(most);
+            rest = later;
+            let hold_ns = self.run_batch(trip, now, &destination, report);
+            trip.control.examined(now.len() as u64 * folio_bytes);
+            if trip.size == PageSize::Base {
+                let moved = report.account.moved - moved;
+                self.slots.costs.learn(destination.way(), moved, elapsed_ns(began));
+            }
+            if let Some(stall) = stall {
+                record_hold(stall, trip.size, (now.len() * folio_pages) as u64, hold_ns);
+            }
+        }
+        if !stayed.is_empty() {
+            self.migrate(&ChunkMove { may_use_kernel: false, ..*trip }, stayed, stall, report);
+        }
+    }
+
+    /// Moves a batch of base pages with move_pages(2) and adds those that stay to `stayed`. The
+    /// time that a single page was out of sight is not known, so the time of the whole call is
+    /// reported.
+    fn move_by_kernel(
+        &mut self,
+        trip: &ChunkMove<'_>,
+        pages: &[usize],
+        stayed: &mut PageBits,
+        report: &mut MigrationReport,
+    ) {
+        let began = Instant::now();
+        let start = trip.region.start() + trip.chunk_offset as u64;
+        let chunk = Range::new(start, start + CHUNK_BYTES as u64);
+        let (myself, page_bytes) = (&*self.context.myself, self.context.page_bytes as u64);
+        let left = kernel_batch::move_batch(myself, chunk, page_bytes, pages, trip.to);
+        let took_ns = elapsed_ns(began);
+        left.iter().for_each(|page| stayed.insert(page));
+        let moved = (pages.len() - left.len()) as u64;
+        match left.len() > pages.len() / 2 {
+            true => self.slots.costs.record_failure(MoveMethod::Kernel),
+            false => self.slots.costs.learn(MoveMethod::Kernel, moved, took_ns),
+        }
+        report.account.moved += moved;
+        report.one_way_pages += moved;
+        report.by_kernel_pages += moved;
+        report.batches += 1;
+        report.step_times.kernel_ns += took_ns;
+        report.longest_hold_ns = report.longest_hold_ns.max(took_ns);
+    }
+
+    /// Returns whether the chunk still is one huge page: the kernel may have split it.
+    fn is_one_huge_page(&self, trip: &ChunkMove<'_>) -> bool {
+        self.context.is_huge_page(trip.region.start() + trip.chunk_offset as u64)
+    }
+
+    /// Returns an empty report with room for every reason. The caller puts it back into `scratch`.
+    pub fn take_scratch(&mut self) -> MigrationReport {
+        self.scratch.clear();
+        std::mem::take(&mut self.scratch)
+    }
+
+    /// Returns the pages that were refused as busy since the last call.
+    pub fn take_busy(&mut self) -> PageBits {
+        std::mem::take(&mut self.busy)
+    }
+
+    /// Carries one batch of folios (indices in the chunk). Returns the time that they were out of
+    /// sight, in nanoseconds.
+    fn run_batch(
+        &mut self,
+        trip: &ChunkMove<'_>,
+        folios: &[usize],
+        destination: &BatchTarget,
+        report: &mut MigrationReport,
+    ) -> u64 {
+        let folio_pages = self.context.folio_pages(trip.size);
+        let began = Instant::now();
+        let first_out = self.slots.ensure_empty_slot(trip, folios.len());
+        report.step_times.supply_ns += elapsed_ns(began);
+        let Some(first_out) = first_out else {
+            report.account.skip(SkipReason::NoMemory, (folios.len() * folio_pages) as u64);
+            return 0;
+        };
+        let seat = |(index, &home)| FolioSlot { chunk_index: home, slot_index: first_out + index };
+        self.folio_slots.clear();
+        self.folio_slots.extend(folios.iter().enumerate().map(seat));
+        self.batch.reset(self.shape(trip.size));
+        let (size, node, mut emptied) = self.slots.emptied.take().expect("just made ready");
+        let (hold_ns, moved) = self.run_steps(trip, destination, &mut emptied, report);
+        let clean = moved == folios.len();
+        let before = emptied.pages;
+        emptied.pages += folios.len() * folio_pages;
+        if !clean || !self.context.transfer_method.can_map_slot_pages() {
+            emptied.truncate(before, self.context.page_bytes);
+        }
+        let began = Instant::now();
+        self.slots.stow_emptied(size, node, emptied);
+        self.slots.consume_destination(destination, clean, folio_pages);
+        report.step_times.supply_ns += elapsed_ns(began);
+        self.deduct_wrong_node(trip, destination, report);
+        hold_ns
+    }
+
+    /// Takes pages out of sight and leaves them there. Pages that cannot be taken out are skipped
+    /// in `report`, except busy ones, which [`Self::take_busy`] returns.
+    pub fn unmap_lazily(
+        &mut self,
+        trip: &ChunkMove<'_>,
+        pages: PageBits,
+        report: &mut MigrationReport,
+    ) -> Option<UnmappedPages> {
+        let huge = trip.size == PageSize::Huge && self.is_one_huge_page(trip);
+        let size = if huge { PageSize::Huge } else { PageSize::Base };
+        let Ok(mut shadow) = self.context.shadow_slots(size).take_empty(self.slots.lane) else {
+            report.account.skip(SkipReason::NoMemory, pages.len() as u64);
+            return None;
+        };
+        let began = Instant::now();
+        self.assign_slots(pages.iter());
+        let all = [whole(&self.folio_slots)];
+        self.uffd_ops(trip).unmap(&all, &mut shadow);
+        let mut out = pages;
+        for refused in self.refused.drain(..) {
+            let (FolioRefusal::Transient(why) | FolioRefusal::Final(why)) = refused.refusal;
+            let page = self.folio_slots[refused.folio as usize].chunk_index;
+            match refused.refusal == refusals::BUSY {
+                true => self.busy.insert(page),
+                false => report.account.skip(why, 1),
+            }
+            out.remove(page);
+        }
+        report.lazy_pages += out.len() as u64;
+        report.step_times.unmap_ns += elapsed_ns(began);
+        Some(UnmappedPages { shadow, slot_size: size, pages: out })
+    }
+
+    /// Puts back pages that were left out, and wakes the threads that wait for them.
+    pub fn put_back(&mut self, trip: &ChunkMove<'_>, shadow: &mut ShadowSlot, pages: &PageBits) {
+        self.assign_slots(pages.iter());
+        let all = [whole(&self.folio_slots)];
+        self.uffd_ops(trip).put_back(&all, shadow);
+        self.refused.clear(); // pages refused here have no home any more
+    }
+
+    /// Moves pages that were left out on to their destination. Pages that cannot be moved are put
+    /// back, or no longer have a home. After an error some pages are still out, and the caller has
+    /// to put all of them back. Allocates nothing.
+    pub fn migrate_on_fault(
+        &mut self,
+        trip: &ChunkMove<'_>,
+        shadow: &mut ShadowSlot,
+        pages: &PageBits,
+        report: &mut MigrationReport,
+    ) -> Result<(), SkipReason> {
+        let folio_pages = self.context.folio_pages(trip.size);
+        let mut room = [0; PAGES_MAX];
+        let mut rest = folio_indices(trip.size, pages, &mut room);
+        while !rest.is_empty() {
+            let porter = self.allocator.as_mut().expect("only the thread behind faults pulls");
+            let (destination, most) = porter.destination(&mut self.slots, trip, rest.len())?;
+            let (now, later) = rest.split_at(most);
+            self.assign_slots(now.iter().copied());
+            self.batch.reset_to_unmapped(self.shape(trip.size));
+            let (_, moved) = self.run_steps(trip, &destination, shadow, report);
+            self.slots.consume_destination(&destination, moved == most, folio_pages);
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Returns a huge page of zeros that is fresh from the kernel.
+    pub fn fresh_huge_page(&self, node: Option<NodeId>) -> Result<ShadowSlot, SkipReason> {
+        match &self.allocator {
+            Some(porter) => porter.huge_page(node),
+            None => self.slots.fresh_huge_page(node),
+        }
+    }
+
+    /// Gives back a slot.
+    pub fn return_slot(&self, slot: NodeSlot) {
+        match &self.allocator {
+            Some(porter) => porter.return_slot(slot),
+            None => self.context.shadow_slots(slot.0).return_slot(slot.2, slot.1),
+        }
+    }
+
+    /// Assigns seats to folios whose index in the slot equals their index in the chunk.
+    fn assign_slots(&mut self, folios: impl Iterator<Item = usize>) {
+        self.folio_slots.clear();
+        self.folio_slots
+            .extend(folios.map(|index| FolioSlot { chunk_index: index, slot_index: index }));
+    }
+
+    fn uffd_ops<'a>(&'a mut self, trip: &'a ChunkMove<'a>) -> UffdOps<'a> {
+        let folio_bytes = self.context.page_bytes;
+        UffdOps {
+            context: &self.context,
+            chunk_move: trip,
+            folio_slots: &self.folio_slots,
+            refused: &mut self.refused,
+            folio_bytes,
+        }
+    }
+
+    fn shape(&self, size: PageSize) -> BatchShape {
+        BatchShape {
+            folios: self.folio_slots.len() as u32,
+            folio_pages: self.context.folio_pages(size) as u32,
+            page_bytes: self.context.page_bytes as u64,
+            copiers: 1,
+            attempts: ATTEMPTS,
+        }
+    }
+
+    /// Carries out the steps of the batch to its end. Returns the longest time that pages were out
+    /// of sight (ns), and the number of folios moved.
+    fn run_steps(
+        &mut self,
+        trip: &ChunkMove<'_>,
+        destination: &BatchTarget,
+        emptied: &mut ShadowSlot,
+        report: &mut MigrationReport,
+    ) -> (u64, usize) {
+        let Self { context, batch, refused, folio_slots, slots, busy, .. } = self;
+        let folio_bytes = match trip.size {
+            PageSize::Base => context.page_bytes,
+            PageSize::Huge => CHUNK_BYTES,
+        };
+        let ready = &mut slots.destination;
+        let mut hands = UffdOps { context, chunk_move: trip, folio_slots, refused, folio_bytes };
+        let (mut hold_ns, mut out_since) = (0, Instant::now());
+        loop {
+            let began = Instant::now();
+            let step = batch.next(hands.refused);
+            hands.refused.clear();
+            match step {
+                BatchStep::Unmap(runs) => {
+                    out_since = began;
+                    hands.unmap(runs, emptied);
+                    hands.note_busy(runs, busy);
+                    report.step_times.unmap_ns += elapsed_ns(began);
+                }
+                BatchStep::Flush => {} // UFFDIO_MOVE does not return before it
+                BatchStep::Copy(slices) => {
+                    if let (BatchTarget::InSlot(first), Some((_, _, ready))) =
+                        (destination, &mut *ready)
+                    {
+                        hands.copy(slices, emptied, ready, *first);
+                    }
+                    report.step_times.copy_ns += elapsed_ns(began);
+                }
+                BatchStep::Map(runs) => {
+                    match (destination, &mut *ready) {
+                        (BatchTarget::InSlot(first), Some((_, _, ready))) => {
+                            hands.map(runs, ready, *first);
+                        }
+                        _ => hands.map_fresh(runs, emptied),
+                    }
+                    report.step_times.map_ns += elapsed_ns(began);
+                    hold_ns = hold_ns.max(elapsed_ns(out_since));
+                }
+                BatchStep::PutBack(runs) => {
+                    hands.put_back(runs, emptied);
+                    hold_ns = hold_ns.max(elapsed_ns(out_since));
+                }
+                BatchStep::End(account) => {
+                    report.account.add(account);
+                    report.batches += 1;
+                    report.longest_hold_ns = report.longest_hold_ns.max(hold_ns);
+                    let moved = account.moved;
+                    match destination {
+                        BatchTarget::InSlot(_) => report.recycled_pages += moved,
+                        BatchTarget::Fresh => report.one_way_pages += moved,
+                    }
+                    let folio_pages = (folio_bytes / context.page_bytes) as u64;
+                    return (hold_ns, (moved / folio_pages) as usize);
+                }
+            }
+        }
+    }
+
+    /// Checks which node the fresh pages of the last batch came from, and corrects the report.
+    fn deduct_wrong_node(
+        &self,
+        trip: &ChunkMove<'_>,
+        destination: &BatchTarget,
+        report: &mut MigrationReport,
+    ) {
+        if let BatchTarget::Fresh = destination {
+            let moved =
+                self.folio_slots.iter().zip(0..).filter(|(_, index)| self.batch.is_moved(*index));
+            verify_node::deduct_wrong_node(
+                &self.context,
+                trip,
+                moved.map(|(seat, _)| seat.chunk_index),
+                report,
+            );
+        }
+    }
+}
+
+/// Returns the folios of some pages of a chunk, by their index in it.
+fn folio_indices<'a>(
+    size: PageSize,
+    pages: &PageBits,
+    room: &'a mut [usize; PAGES_MAX],
+) -> &'a [usize] {
+    match size {
+        PageSize::Base => {
+            room.iter_mut().zip(pages.iter()).for_each(|(folio, page)| *folio = page);
+            &room[..pages.len()]
+        }
+        PageSize::Huge => &room[..1],
+    }
+}
+
+/// Returns why no further batch may begin, if so.
+fn reason_to_stop(trip: &ChunkMove<'_>, stall: Option<&StallBudget>) -> Option<SkipReason> {
+    let huge = trip.size == PageSize::Huge;
+    if trip.control.is_stopped() {
+        Some(SkipReason::Interrupted)
+    } else if huge && stall.is_some_and(|stall| stall.folio_pages_max() < Batch::PAGES_MAX) {
+        Some(SkipReason::StallBudget)
+    } else {
+        None
+    }
+}
+
+/// Returns the most base pages that the next batch may have.
+fn batch_pages_max(trip: &ChunkMove<'_>, stall: Option<&StallBudget>) -> usize {
+    let budget = stall.map_or(usize::MAX, |stall| stall.run_pages() as usize);
+    trip.batch_pages.min(budget)
+}
+
+fn record_hold(stall: &mut StallBudget, size: PageSize, pages: u64, hold_ns: u64) {
+    match size {
+        PageSize::Base => stall.learn(pages, hold_ns),
+        PageSize::Huge => stall.learn_huge(pages, hold_ns),
+    }
+}
+
+/// Returns the time elapsed since `since`, in nanoseconds.
+pub fn elapsed_ns(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}

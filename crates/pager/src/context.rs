@@ -1,0 +1,137 @@
+//! The state that all threads of a pager share.
+
+use std::sync::Arc;
+
+use nodeward_linux::Linux;
+use nodeward_linux::own_process::OwnPagemap;
+use nodeward_machine::{Machine, Process};
+use nodeward_model::{NodeId, Nodemask, SkipReason, Topology};
+
+use crate::pool::Pool;
+use crate::shadow_slot::ShadowSlots;
+use crate::sys::{Slot, TransferMethod, Uffd};
+use crate::{CHUNK_BYTES, Copier, PageSize, Result};
+
+/// The shared state of lanes and fault handler.
+pub struct PagerContext {
+    pub uffd: Arc<Uffd>,
+    pub transfer_method: TransferMethod,
+    /// The copier for destination pages that were kept.
+    pub copier: Arc<dyn Copier>,
+    /// The copier for destination pages that are fresh.
+    pub fresh_copier: Arc<dyn Copier>,
+    pub machine: Linux,
+    pub topology: Topology,
+    pub page_bytes: usize,
+    pub pages: Arc<OwnPagemap>,
+    /// This process, to query the place of its pages.
+    pub myself: Arc<dyn Process>,
+    /// A slot of zeros.
+    pub zeros: Slot,
+    base_slots: ShadowSlots,
+    huge_slots: ShadowSlots,
+    nodes: Nodemask,
+    /// The owner of the free pages, which also checks the room for fresh ones.
+    pool: Arc<Pool>,
+}
+
+/// The parts that a shop is made of.
+pub struct ContextParts {
+    pub uffd: Arc<Uffd>,
+    pub transfer_method: TransferMethod,
+    /// The copier for destination pages that were kept.
+    pub copier: Arc<dyn Copier>,
+    /// The copier for destination pages that are fresh.
+    pub fresh_copier: Arc<dyn Copier>,
+    pub machine: Linux,
+    pub topology: Topology,
+    pub pages: Arc<OwnPagemap>,
+    pub myself: Arc<dyn Process>,
+}
+
+impl PagerContext {
+    /// A shop with the free pages of a pool that is registered with the same userfaultfd.
+    pub fn new(tools: ContextParts, pool: &Arc<Pool>) -> Result<Self> {
+        let page_bytes = tools.machine.page_bytes() as usize;
+        tools.uffd.count_by(&tools.pages);
+        let shadows = |size| ShadowSlots::new(pool, tools.transfer_method, size);
+        let base = shadows(PageSize::Base);
+        Ok(Self {
+            zeros: base.take_unregistered()?.slot,
+            base_slots: base,
+            huge_slots: shadows(PageSize::Huge),
+            nodes: tools.topology.nodes_with_memory(),
+            pool: Arc::clone(pool),
+            uffd: tools.uffd,
+            transfer_method: tools.transfer_method,
+            copier: tools.copier,
+            fresh_copier: tools.fresh_copier,
+            machine: tools.machine,
+            topology: tools.topology,
+            pages: tools.pages,
+            myself: tools.myself,
+            page_bytes,
+        })
+    }
+
+    /// Frees all pages that are kept; returns the number of base pages.
+    pub fn free_recycled(&self) -> usize {
+        self.pool.give_back()
+    }
+
+    /// Returns the slots for pages of a size.
+    pub fn shadow_slots(&self, size: PageSize) -> &ShadowSlots {
+        match size {
+            PageSize::Base => &self.base_slots,
+            PageSize::Huge => &self.huge_slots,
+        }
+    }
+
+    /// Returns the number of base pages in a chunk.
+    pub fn chunk_pages(&self) -> usize {
+        CHUNK_BYTES / self.page_bytes
+    }
+
+    /// Returns the number of base pages in a folio of a migration.
+    pub fn folio_pages(&self, size: PageSize) -> usize {
+        match size {
+            PageSize::Base => 1,
+            PageSize::Huge => self.chunk_pages(),
+        }
+    }
+
+    /// Returns whether a chunk is one huge page; true if the kernel does not tell.
+    pub fn is_huge_page(&self, start: u64) -> bool {
+        self.pages.is_huge_page(start..start + CHUNK_BYTES as u64).unwrap_or(true)
+    }
+
+    /// Returns whether there is only one node that pages can be on.
+    pub fn has_one_node(&self) -> bool {
+        self.nodes.len() <= 1
+    }
+
+    /// Returns the only node, if there is just one.
+    pub fn only_node(&self) -> Option<NodeId> {
+        self.nodes.first().filter(|_| self.has_one_node())
+    }
+
+    /// Checks that a node, and our control groups, have room for `pages` fresh base pages.
+    pub fn reserve_headroom(
+        &self,
+        node: NodeId,
+        pages: usize,
+    ) -> std::result::Result<(), SkipReason> {
+        let has_room = self.pool.headroom.reserve(node, pages, || _ = self.free_recycled());
+        if has_room { Ok(()) } else { Err(SkipReason::NoMemory) }
+    }
+
+    /// Returns whether a node has room for this many base pages now.
+    pub fn has_room(&self, node: NodeId, pages: u64) -> bool {
+        self.pool.headroom.has_room(node, pages)
+    }
+
+    /// Revokes what an earlier check of a node granted.
+    pub fn invalidate_headroom(&self, node: NodeId) {
+        self.pool.headroom.invalidate(node);
+    }
+}

@@ -1,0 +1,155 @@
+//! The part of a region that its handle, the lanes, the fault handler and fork share.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use nodeward_model::NodeId;
+
+use crate::batch_runner::UnmappedPages;
+use crate::chunk_claims::{ChunkClaims, Claim};
+use crate::context::PagerContext;
+use crate::error::Result;
+use crate::lane_slots::NodeSlot;
+use crate::page_bits::PageBits;
+use crate::sync::{Mutex, lock};
+use crate::sys::AnonMapping;
+use crate::{CHUNK_BYTES, PageSize, Placement, registration};
+
+/// Per-chunk state.
+#[derive(Default)]
+pub struct ChunkState {
+    /// The node that all its pages are on, if the pager put them there.
+    pub node: Option<NodeId>,
+    /// Pages that a lazy migration left out of sight.
+    pub lazy: Option<LazyPages>,
+}
+
+/// Pages that are out of sight until a thread touches them.
+pub struct LazyPages {
+    /// The pages that are still out, and their slot.
+    pub unmapped: UnmappedPages,
+    /// Their page size.
+    pub size: PageSize,
+    /// Number of pages that have been moved on to their destination.
+    pub emptied_pages: usize,
+    /// The node that they were on, if all were on one node.
+    pub from: Option<NodeId>,
+    /// Move them even if the touching thread runs on that node.
+    pub even_if_there: bool,
+}
+
+impl LazyPages {
+    /// Returns the slot, once none of its pages is out of sight any more. `full` says that all of
+    /// its pages are emptied ones.
+    pub fn into_slot(self, full: bool) -> NodeSlot {
+        let UnmappedPages { mut shadow, slot_size: slots, .. } = self.unmapped;
+        match full {
+            true => shadow.pages = self.emptied_pages,
+            false => shadow.clear(),
+        }
+        (slots, self.from, shadow)
+    }
+}
+
+/// A region without its handle.
+pub struct RegionShared {
+    pub mapping: AnonMapping,
+    pub claims: ChunkClaims<ChunkState>,
+    pub size: PageSize,
+    pub placement: Placement,
+    pub context: Arc<PagerContext>,
+    /// Set while the kernel moves the region's pages.
+    pub kernel_moves: AtomicBool,
+    /// Base pages that must not be taken out, as of the start of the last job.
+    pub unmovable_parts: Mutex<Vec<Range<usize>>>,
+}
+
+impl RegionShared {
+    /// A region of base pages with default options.
+    pub fn new(shop: &Arc<PagerContext>, mapping: AnonMapping) -> Self {
+        let chunks = mapping.bytes() / CHUNK_BYTES;
+        Self {
+            mapping,
+            claims: ChunkClaims::new(chunks),
+            size: PageSize::Base,
+            placement: Placement::Local,
+            context: Arc::clone(shop),
+            kernel_moves: AtomicBool::new(false),
+            unmovable_parts: Mutex::default(),
+        }
+    }
+
+    /// Returns the byte range of a chunk in the region.
+    pub fn chunk_bytes(&self, chunk: usize) -> Range<usize> {
+        chunk * CHUNK_BYTES..(chunk + 1) * CHUNK_BYTES
+    }
+
+    /// Returns the addresses of a chunk.
+    pub fn chunk_addresses(&self, chunk: usize) -> nodeward_model::Range {
+        let start = self.mapping.start() + self.chunk_bytes(chunk).start as u64;
+        nodeward_model::Range::new(start, start + CHUNK_BYTES as u64)
+    }
+
+    /// Wakes all threads that wait for a chunk.
+    pub fn wake_waiters(&self, chunk: usize) {
+        let range = self.chunk_addresses(chunk);
+        // Fails only where the program unmapped the memory; then no thread waits there.
+        self.context.uffd.wake(range.start, range.bytes()).ok();
+    }
+
+    /// Releases a claim and wakes the threads that wait for the chunk.
+    pub fn release(&self, claim: Claim<ChunkState>) {
+        let chunk = claim.chunk;
+        if self.claims.release(claim) {
+            self.wake_waiters(chunk);
+        }
+    }
+
+    /// Gives back the slot that pages were left out in. `full`: all of its pages are emptied ones.
+    pub fn return_slot(&self, left: LazyPages, full: bool) {
+        let (size, node, shadow) = left.into_slot(full);
+        self.context.shadow_slots(size).return_slot(shadow, node);
+    }
+
+    /// Registers the whole region with userfaultfd. A part that the program has mapped something
+    /// else over is not registered, so pages taken out of it could not come back. Where that cannot
+    /// be repaired, as with a file mapping, those pages stay.
+    /// # Errors
+    /// If no part of the region can be registered.
+    pub fn register(&self) -> Result<()> {
+        let stays = registration::register_and_find_unmovable(&self.context, &self.mapping)?;
+        let page_bytes = self.context.page_bytes;
+        let pages = |part: &Range<usize>| part.start / page_bytes..part.end / page_bytes;
+        let stays = stays.iter().map(pages).collect();
+        let before = std::mem::replace(&mut *lock(&self.unmovable_parts), stays);
+        drop(before); // dropped without the lock
+        Ok(())
+    }
+
+    /// Returns the pages of a chunk that cannot be taken out.
+    pub fn unmovable_pages(&self, chunk: usize) -> PageBits {
+        let mut bits = PageBits::default();
+        lock(&self.unmovable_parts)
+            .iter()
+            .for_each(|range| self.insert_part(&mut bits, chunk, range));
+        bits
+    }
+
+    /// Returns the pages of a chunk that are pinned where they are.
+    pub fn pinned_pages(&self, chunk: usize) -> PageBits {
+        let pages = self.context.chunk_pages();
+        let mut bits = PageBits::default();
+        let pages = chunk * pages..(chunk + 1) * pages;
+        self.claims.for_each_pinned(&pages, |part| self.insert_part(&mut bits, chunk, &part));
+        bits
+    }
+
+    /// Adds those pages of a chunk that are in `range`.
+    fn insert_part(&self, bits: &mut PageBits, chunk: usize, range: &Range<usize>) {
+        let pages = self.context.chunk_pages();
+        let (first, end) = (chunk * pages, (chunk + 1) * pages);
+        let part = range.start.max(first)..range.end.min(end);
+        part.for_each(|page| bits.insert(page - first));
+    }
+}

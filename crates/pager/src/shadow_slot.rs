@@ -1,0 +1,111 @@
+//! Shadow slots: the place of pages that are out of sight, and of pages that migrations emptied.
+//!
+//! Shadow slots are chunks of the page pool. Pages are moved into an empty slot when they are taken
+//! out of sight. Once they are copied, the slot is full of pages without use, on the node that they
+//! were moved from. The pool keeps them as destinations of the next migration to that node, which
+//! then costs nothing but the copy. The most recently used ones are used first, because they are in
+//! the caches.
+
+use std::sync::Arc;
+
+use nodeward_model::NodeId;
+
+use crate::error::Result;
+use crate::pool::{BlockKind, PageOrigin, Pool};
+use crate::sys::{Slot, TransferMethod};
+use crate::{CHUNK_BYTES, PageSize};
+
+/// A slot and its number of pages, which start at its beginning without a gap.
+#[derive(Debug)]
+pub struct ShadowSlot {
+    pub slot: Slot,
+    pub pages: usize,
+    kind: BlockKind,
+}
+
+/// All slots of a pager for pages of one size.
+pub struct ShadowSlots {
+    pool: Arc<Pool>,
+    size: PageSize,
+    transfer_method: TransferMethod,
+}
+
+impl ShadowSlots {
+    /// The slots of a pool.
+    pub fn new(pool: &Arc<Pool>, passage: TransferMethod, size: PageSize) -> Self {
+        Self { pool: Arc::clone(pool), size, transfer_method: passage }
+    }
+
+    /// Returns an empty slot for a lane.
+    pub fn take_empty(&self, lane: usize) -> Result<ShadowSlot> {
+        match self.transfer_method {
+            // Memory that mremap puts there is never registered.
+            TransferMethod::Remap => self.take_unregistered(),
+            TransferMethod::Move => self.take_empty_of(PageOrigin::Regions, lane),
+        }
+    }
+
+    /// Returns an empty slot that is not registered with userfaultfd. Pages fresh from the kernel
+    /// need such a slot, because no thread would serve the fault in another one.
+    pub fn take_unregistered(&self) -> Result<ShadowSlot> {
+        self.take_empty_of(PageOrigin::Node(None), 0)
+    }
+
+    fn take_empty_of(&self, origin: PageOrigin, lane: usize) -> Result<ShadowSlot> {
+        let kind = BlockKind { size: self.size, origin };
+        let (_, slot) = self.pool.arena.take_empty(kind, lane)?;
+        Ok(ShadowSlot { slot, pages: 0, kind })
+    }
+
+    /// Returns a slot with pages that are kept on a node, if there is one.
+    pub fn take_recycled(&self, lane: usize, node: NodeId) -> Option<ShadowSlot> {
+        let (shell, pages) = self.pool.take_chunk(node, self.size, lane)?;
+        Some(ShadowSlot { slot: shell.slot, pages, kind: shell.kind })
+    }
+
+    /// Returns whether pages are kept on a node.
+    pub fn has_recycled(&self, node: NodeId) -> bool {
+        self.pool.has_chunk(node, self.size)
+    }
+
+    /// Takes back a slot whose pages, all on `node`, have no use. They are kept within the pool's
+    /// bound, or freed.
+    pub fn return_slot(&self, shadow: ShadowSlot, node: Option<NodeId>) {
+        if shadow.slot.is_lost() {
+            // The mapping is leaked with it: other memory may be mapped there, so it must not be
+            // unmapped.
+            return std::mem::forget(shadow);
+        }
+        let ShadowSlot { slot, pages, kind } = shadow;
+        let shell = crate::pool::PoolChunk { slot, kind };
+        let not_kept = match node {
+            Some(node) if pages > 0 => self.pool.keep_chunk(shell, pages, node),
+            _ => Some(shell),
+        };
+        if let Some(mut shell) = not_kept {
+            if pages > 0 {
+                shell.slot.discard(0..CHUNK_BYTES).expect("the slot is mapped");
+            }
+            self.pool.arena.give_empty(kind, shell.slot);
+        }
+    }
+}
+
+impl ShadowSlot {
+    /// Returns whether its pages are fresh from the kernel.
+    pub fn is_fresh(&self) -> bool {
+        self.kind.origin != PageOrigin::Regions
+    }
+
+    /// Frees all pages.
+    pub fn clear(&mut self) {
+        self.truncate(0, 0);
+    }
+
+    /// Frees all but the first `pages` pages.
+    pub fn truncate(&mut self, pages: usize, page_bytes: usize) {
+        let rest = pages * page_bytes..CHUNK_BYTES;
+        self.slot.discard(rest).expect("the slot is mapped and not locked");
+        self.pages = pages;
+    }
+}

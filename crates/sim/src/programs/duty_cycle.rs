@@ -1,0 +1,37 @@
+//! Programs that alternate between work and rest.
+
+use nodeward_scenario::DutyCycle;
+
+use crate::task::{Op, TaskId, TaskProgram};
+use crate::world::World;
+
+/// A program that rests at intervals. A rest begins when the operation in progress is done.
+pub struct DutyCycled {
+    program: Box<dyn TaskProgram>,
+    duty_cycle: DutyCycle,
+    /// Start of its first shift, in virtual nanoseconds.
+    start_ns: u64,
+}
+
+impl DutyCycled {
+    /// Wraps a program that begins at `start_ns`.
+    pub fn new(program: Box<dyn TaskProgram>, shifts: DutyCycle, start_ns: u64) -> Self {
+        Self { program, duty_cycle: shifts, start_ns }
+    }
+}
+
+impl TaskProgram for DutyCycled {
+    fn next(&mut self, world: &mut World, task: TaskId) -> Op {
+        let DutyCycle { busy_ns: works_ns, idle_ns: rests_ns } = self.duty_cycle;
+        let whole_ns = works_ns.saturating_add(rests_ns).max(1);
+        let since_ns = world.now_ns.saturating_sub(self.start_ns);
+        match since_ns % whole_ns < works_ns {
+            true => self.program.next(world, task),
+            false => Op::Sleep(world.now_ns + whole_ns - since_ns % whole_ns),
+        }
+    }
+
+    fn populate(&mut self, world: &mut World, task: TaskId) {
+        self.program.populate(world, task);
+    }
+}
