@@ -12,7 +12,8 @@ use nodeward_linux::procfs::{maps, smaps, status};
 fuzz_target!(|bytes: &[u8]| {
     let _ = smaps::page_sizes(bytes);
     let _ = status::parse(bytes);
-    let _ = pressure::parse_stall_total(&String::from_utf8_lossy(bytes), Path::new("memory.pressure"));
+    let _ =
+        pressure::parse_stall_total(&String::from_utf8_lossy(bytes), Path::new("memory.pressure"));
     if let Ok(mappings) = maps::parse(bytes, Path::new("maps")) {
         assert!(mappings.iter().all(|mapping| !mapping.range.is_empty()));
         assert!(mappings.is_sorted_by(|before, next| before.range.end <= next.range.start));

@@ -13,6 +13,7 @@ mod functions;
 mod layers;
 mod links;
 mod markdown;
+mod repeated_names;
 mod source;
 
 use std::collections::BTreeSet;
@@ -61,6 +62,7 @@ pub fn run() -> Result<()> {
         .extend(files.iter().flat_map(|(path, text)| forbidden_words::check_text(path, text)));
     violations.extend(check_workspace(&Workspace::load()?, &files));
     violations.extend(check_documents(&files));
+    violations.extend(repeated_names::check(&sources));
     for violation in &violations {
         eprintln!("{violation}");
     }

@@ -19,7 +19,7 @@ use crate::output::shared_memory::{SegmentsReport, SharedMemoryReport};
 use crate::progress;
 use crate::settings::MoveSettings;
 use crate::state_dir::{self, now_unix_ms};
-use crate::verbs::move_processes::shared_memory::{PagesByNode, SharedMemory};
+use crate::verbs::move_processes::shared_memory::{NodePageCounts, SharedMemory};
 
 /// The task.
 pub struct MoveTask {
@@ -108,7 +108,7 @@ impl MoveTask {
         Ok(exit(&report, shared.as_ref(), self.list.map_or(0, |list| list.outside)))
     }
 
-    fn count(&self, live: &MoveControl) -> Option<PagesByNode> {
+    fn count(&self, live: &MoveControl) -> Option<NodePageCounts> {
         self.shared_memory.as_ref()?.count(&self.processes, &self.selection, live)
     }
 

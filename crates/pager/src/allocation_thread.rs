@@ -93,7 +93,7 @@ impl AllocationThread {
             Arc::new(AllocationChannel { state: Mutex::new(state), changed: Condvar::new() });
         let stock = LaneSlots::new(Arc::clone(shop), lane);
         let (counter_of_thread, shop) = (Arc::clone(&counter), Arc::clone(shop));
-        let thread = spawn_pager_thread("nodeward-porter".to_owned(), move || {
+        let thread = spawn_pager_thread("nodeward-alloc".to_owned(), move || {
             serve(&counter_of_thread, &shop, &stock);
         })?;
         Ok(Self { channel: counter, thread: Some(thread) })

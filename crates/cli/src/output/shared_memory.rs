@@ -8,14 +8,14 @@ use nodeward_model::Account;
 use serde_json::{Value, json};
 
 use super::moves::{account_text, moves_json, nodes_text, planned_text};
-use crate::verbs::move_processes::shared_memory::PagesByNode;
+use crate::verbs::move_processes::shared_memory::NodePageCounts;
 
 /// The result for memory that processes share.
 pub struct SharedMemoryReport {
     /// Segments that were moved whole, after the pages that processes map.
     pub segments: Option<SegmentsReport>,
     /// Base pages by node before and after, each counted once; `None` if they cannot be told apart.
-    pub pages_before_and_after: Option<(PagesByNode, PagesByNode)>,
+    pub pages_before_and_after: Option<(NodePageCounts, NodePageCounts)>,
 }
 
 /// Segments of shared memory.

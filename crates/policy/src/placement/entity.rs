@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use nodeward_model::NodeId;
 
-use super::home::Placement;
+use super::home::HomePlacement;
 use super::node_table::{NodeIndex, NodeTable};
 use super::plan::{Decision, Numbers, Verdict};
 use super::reason::Reason;
@@ -48,7 +48,7 @@ pub(super) struct EntityRound<'a> {
     /// Whether its home may be moved: it has one, and the hold is over.
     pub(super) may_move: bool,
     /// Its home in this round.
-    pub(super) placement: Option<Placement>,
+    pub(super) placement: Option<HomePlacement>,
     /// `load_on` after the threads of this round were moved.
     pub(super) load_after: Vec<u64>,
     /// What the plan says about it.

@@ -40,7 +40,7 @@ impl Home {
 
 /// A home in a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Placement {
+pub(super) enum HomePlacement {
     /// As [`Home::Node`].
     Node(NodeIndex),
     /// As [`Home::Spread`].
@@ -49,7 +49,7 @@ pub(super) enum Placement {
     Interleave { threads: NodeIndex, memory: Vec<NodeIndex> },
 }
 
-impl Placement {
+impl HomePlacement {
     /// The placement of a home; `None` if the entity can no longer be there.
     pub(super) fn of(home: &Home, entity: &EntityRound, nodes: &NodeTable) -> Option<Self> {
         let is_allowed = |node: &NodeIndex| entity.allowed.contains(node);

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 
 use super::entity::EntityRound;
-use super::home::Placement;
+use super::home::HomePlacement;
 use super::node_table::NodeIndex;
 use super::reason::Reason;
 use super::round::Round;
@@ -57,10 +57,10 @@ impl Unplaced {
         }
     }
 
-    fn choose(&self, round: &Round) -> (Placement, Reason) {
+    fn choose(&self, round: &Round) -> (HomePlacement, Reason) {
         let entity = &round.entities[self.index];
         let [(_, best), _, ..] = self.candidates[..] else {
-            return (Placement::Node(self.candidates[0].1), Reason::OnlyThere);
+            return (HomePlacement::Node(self.candidates[0].1), Reason::OnlyThere);
         };
         if spread::is_larger_than_any(round, entity) {
             return (spread::fewest_nodes(round, entity), Reason::LargerThanNode);
@@ -76,7 +76,7 @@ impl Unplaced {
             false if round.usage.admits(entity, best) => Reason::MemoryShort,
             false => Reason::Idlest,
         };
-        (Placement::Node(node), reason)
+        (HomePlacement::Node(node), reason)
     }
 
     /// The cheapest node that admits the entity and has memory for it; or that has both within its

@@ -2,7 +2,7 @@
 //! evenly on several nodes; its threads stay. It comes home when one controller is enough again.
 //!
 //! All of interleaving is in this file. To delete it, delete the variants `Interleave` of
-//! [`Home`](super::Home) and [`Placement`] and the fields `controllers` and `interleave` of
+//! [`Home`](super::Home) and [`HomePlacement`] and the fields `controllers` and `interleave` of
 //! `state`; the compiler then names the four calls and the arms that are left.
 
 use nodeward_model::NodeId;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cost_model::{CostModel, Transfer};
 use super::entity::EntityRound;
-use super::home::Placement;
+use super::home::HomePlacement;
 use super::node_table::{NodeIndex, NodeTable};
 use super::reason::Reason;
 use super::round::Round;
@@ -79,7 +79,7 @@ pub(super) fn transfers(
     costs: CostModel,
     entity: &EntityRound,
 ) -> Option<Vec<(Transfer, u64, u64)>> {
-    let Some(Placement::Interleave { memory, .. }) = &entity.placement else { return None };
+    let Some(HomePlacement::Interleave { memory, .. }) = &entity.placement else { return None };
     let parts = memory.len() as u64;
     let gain_ns = |pages: u64| {
         let run_ns = u128::from(costs.run_ns(entity));
@@ -102,7 +102,7 @@ fn open(round: &mut Round, homes: &Homes, node: NodeIndex) {
         return;
     };
     if let Some(memory) = wider(round, &round.entities[index], node) {
-        let placement = Placement::Interleave { threads: node, memory };
+        let placement = HomePlacement::Interleave { threads: node, memory };
         round.change(index, placement, Reason::Bottleneck);
     }
 }
@@ -110,11 +110,11 @@ fn open(round: &mut Round, homes: &Homes, node: NodeIndex) {
 /// Lets interleaved memory come home to a recovered node, where there is room, if that pays.
 fn close(round: &mut Round, index: usize, recovered: &[NodeIndex]) {
     let entity = &round.entities[index];
-    let Some(Placement::Interleave { threads, .. }) = entity.placement else { return };
+    let Some(HomePlacement::Interleave { threads, .. }) = entity.placement else { return };
     let has_room = round.costs.pages_away(entity, threads) <= round.nodes.home_room(threads);
     let may_close = entity.may_move && recovered.contains(&threads);
     if may_close && has_room && round.costs.move_pays(entity, threads) {
-        round.change(index, Placement::Node(threads), Reason::Eased);
+        round.change(index, HomePlacement::Node(threads), Reason::Eased);
     }
 }
 
@@ -156,7 +156,7 @@ fn has_recovered(round: &Round, node: NodeIndex) -> bool {
     let traffic = |&memory: &NodeIndex| round.nodes.state(memory).traffic_ppm.map(u64::from);
     let is_low = |ppm: u64| 2 * ppm < u64::from(round.rules.traffic_ppm_max);
     round.entities.iter().any(|entity| match &entity.placement {
-        Some(Placement::Interleave { threads, memory }) if *threads == node => {
+        Some(HomePlacement::Interleave { threads, memory }) if *threads == node => {
             memory.iter().map(traffic).sum::<Option<u64>>().is_some_and(is_low)
         }
         _ => false,

@@ -4,7 +4,7 @@
 //! is over, if the entity has outgrown the node, or if what is spread fits one node.
 
 use super::entity::EntityRound;
-use super::home::Placement;
+use super::home::HomePlacement;
 use super::node_table::NodeIndex;
 use super::reason::Reason;
 use super::round::Round;
@@ -25,7 +25,9 @@ pub(super) fn keep_homes(round: &mut Round, homes: &Homes) -> Vec<usize> {
         match state.and_then(|state| Some((kept(round, entity, state)?, state.why))) {
             None if entity.candidates.is_empty() => {}
             None => homeless.push(index),
-            Some((placement @ Placement::Spread(_), why)) => spread.push((index, placement, why)),
+            Some((placement @ HomePlacement::Spread(_), why)) => {
+                spread.push((index, placement, why));
+            }
             Some((placement, why)) => round.stay(index, placement, why),
         }
     }
@@ -51,15 +53,15 @@ fn may_have_home(entity: &EntityRound, has_home: bool, run_ns_min: u64) -> bool 
 }
 
 /// The placement of a home, if that still does.
-fn kept(round: &Round, entity: &EntityRound, state: &EntityState) -> Option<Placement> {
-    let placement = Placement::of(&state.home, entity, round.nodes)?;
+fn kept(round: &Round, entity: &EntityRound, state: &EntityState) -> Option<HomePlacement> {
+    let placement = HomePlacement::of(&state.home, entity, round.nodes)?;
     let is_unfit = match &placement {
-        Placement::Node(node) => {
+        HomePlacement::Node(node) => {
             let cpus = round.nodes.cpus_ppm(*node);
             entity.is_parallel && entity.load_ppm > round.rules.with_hysteresis_twice(cpus)
         }
-        Placement::Spread(nodes) => nodes.iter().all(|&node| would_fit(round, entity, node)),
-        Placement::Interleave { .. } => false,
+        HomePlacement::Spread(nodes) => nodes.iter().all(|&node| would_fit(round, entity, node)),
+        HomePlacement::Interleave { .. } => false,
     };
     (state.hold.waits() || !is_unfit).then_some(placement)
 }
@@ -76,7 +78,7 @@ fn would_fit(round: &Round, entity: &EntityRound, node: NodeIndex) -> bool {
 
 /// Whether what is spread fits the one of its nodes where nearly all its memory is. Only threads
 /// would move, so it need not wait; that it leaves again must wait the longer.
-fn fits_one_node(round: &Round, entity: &EntityRound, placement: &Placement) -> bool {
+fn fits_one_node(round: &Round, entity: &EntityRound, placement: &HomePlacement) -> bool {
     let all = entity.pages_all();
     placement.thread_nodes().iter().any(|&node| {
         let there = round.nodes.memory_node(node).map_or(0, |memory| entity.pages[memory]);

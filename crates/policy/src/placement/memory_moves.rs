@@ -4,7 +4,7 @@
 use super::cost_model::{CostModel, Transfer};
 use super::entity::EntityRound;
 use super::feedback::Sampled;
-use super::home::Placement;
+use super::home::HomePlacement;
 use super::interleave;
 use super::node_table::NodeTable;
 use super::plan::{MemoryMove, Numbers};
@@ -79,7 +79,7 @@ impl MoveOption {
         }
         rooms[to] -= pages;
         let reason = match entity.placement {
-            Some(Placement::Interleave { .. }) => Reason::Bottleneck,
+            Some(HomePlacement::Interleave { .. }) => Reason::Bottleneck,
             _ => Reason::Pays,
         };
         Some(MemoryMove {
@@ -113,7 +113,7 @@ fn gather(costs: CostModel, entity: &EntityRound) -> Vec<(Transfer, u64, u64)> {
     let (homes, memory) = (placement.thread_nodes(), placement.memory_nodes(nodes));
     // Threads of a home on several nodes go from one to another all the time.
     let load_on = match placement {
-        Placement::Spread(_) => {
+        HomePlacement::Spread(_) => {
             let cpus = |node| u64::from(homes.contains(&node)) * nodes.cpus_ppm(node);
             nodes.indices().map(cpus).collect()
         }

@@ -151,7 +151,7 @@ pub use snapshot::{
 pub use state::Homes;
 
 use entity::EntityRound;
-use home::Placement;
+use home::HomePlacement;
 use node_table::NodeTable;
 use round::Round;
 
@@ -183,7 +183,7 @@ impl Homes {
         let mut entities = EntityRound::all(snapshot, nodes);
         for entity in &mut entities {
             let home = self.home(entity.id()).filter(|_| keep::is_eligible(entity, true));
-            entity.placement = home.and_then(|home| Placement::of(home, entity, nodes));
+            entity.placement = home.and_then(|home| HomePlacement::of(home, entity, nodes));
         }
         let nudges = thread_moves::plan(nodes, &mut entities);
         Plan { homes: report::homes_of(&entities, nodes), nudges, ..Plan::default() }

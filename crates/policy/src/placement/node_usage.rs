@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use super::entity::EntityRound;
-use super::home::Placement;
+use super::home::HomePlacement;
 use super::node_table::{NodeIndex, NodeTable};
 use super::rules::CPU_PPM;
 
@@ -133,7 +133,7 @@ impl<'a> NodeUsage<'a> {
 
     /// The pages that a home on several nodes can have.
     pub(super) fn page_capacity_of_all(&self, nodes: &[NodeIndex]) -> u64 {
-        let memory = Placement::Spread(nodes.to_vec()).memory_nodes(self.nodes);
+        let memory = HomePlacement::Spread(nodes.to_vec()).memory_nodes(self.nodes);
         memory.iter().map(|&memory| self.page_capacity[memory]).sum()
     }
 
@@ -145,7 +145,7 @@ impl<'a> NodeUsage<'a> {
     }
 
     /// An entity is at home somewhere from now on.
-    pub(super) fn add(&mut self, entity: &EntityRound, placement: &Placement) {
+    pub(super) fn add(&mut self, entity: &EntityRound, placement: &HomePlacement) {
         for (node, load) in self.load_parts(entity.load_ppm, placement) {
             self.load[node] += load;
         }
@@ -155,14 +155,14 @@ impl<'a> NodeUsage<'a> {
 
     /// An entity that is at home on one node leaves it.
     pub(super) fn remove(&mut self, entity: &EntityRound, node: NodeIndex) {
-        let placement = Placement::Node(node);
+        let placement = HomePlacement::Node(node);
         self.load[node] = self.load[node].saturating_sub(entity.load_ppm);
         self.change_narrow(entity, &placement, u64::saturating_sub);
         self.change_pages(entity, &placement, u64::saturating_sub);
     }
 
     /// What part of a load is at home on each node of a home: as there is time for it.
-    fn load_parts(&self, load_ppm: u64, placement: &Placement) -> Vec<(NodeIndex, u64)> {
+    fn load_parts(&self, load_ppm: u64, placement: &HomePlacement) -> Vec<(NodeIndex, u64)> {
         let nodes = placement.thread_nodes();
         let [_, _, ..] = nodes else {
             return nodes.iter().map(|&node| (node, load_ppm)).collect();
@@ -175,10 +175,10 @@ impl<'a> NodeUsage<'a> {
     fn change_narrow(
         &mut self,
         entity: &EntityRound,
-        placement: &Placement,
+        placement: &HomePlacement,
         change: fn(u64, u64) -> u64,
     ) {
-        let Placement::Node(node) = *placement else { return };
+        let HomePlacement::Node(node) = *placement else { return };
         for &(affinity, load) in &entity.load_by_affinity {
             if self.narrow_cpus(affinity, node).is_some() {
                 let sum = self.narrow.entry((affinity, node)).or_insert(0);
@@ -190,7 +190,7 @@ impl<'a> NodeUsage<'a> {
     fn change_pages(
         &mut self,
         entity: &EntityRound,
-        placement: &Placement,
+        placement: &HomePlacement,
         change: fn(u64, u64) -> u64,
     ) {
         let weight = |memory: NodeIndex| (memory, self.page_capacity[memory].max(1));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nodeward_model::NodeId;
 
 use super::entity::EntityRound;
-use super::home::{Home, Placement};
+use super::home::{Home, HomePlacement};
 use super::node_table::NodeTable;
 use super::plan::{Decision, MemoryMove, NodeSum, Nudge, Plan, Verdict};
 use super::reason::Reason;
@@ -48,14 +48,14 @@ fn complete(round: &mut Round, index: usize, homes: &Homes) {
     let entity = &round.entities[index];
     let pages = entity.pages_all();
     let horizon_ns = round.costs.horizon_ns(entity);
-    let on = entity.placement.as_ref().map_or(&[][..], Placement::thread_nodes);
+    let on = entity.placement.as_ref().map_or(&[][..], HomePlacement::thread_nodes);
     let [node_load_ppm, node_limit_ppm] = [
         on.iter().map(|&node| round.usage.load(node)).sum(),
         on.iter().map(|&node| round.usage.limit(node)).sum(),
     ];
     let state = homes.state(entity.id());
     let wait_ns = state.map_or(0, |state| state.hold.left_ns().max(state.memory.wait_ns()));
-    let is_spread = matches!(entity.placement, Some(Placement::Spread(_)));
+    let is_spread = matches!(entity.placement, Some(HomePlacement::Spread(_)));
     let load_ppm = entity.load_ppm;
 
     let decision = &mut round.entities[index].decision;
@@ -85,7 +85,7 @@ fn node_sums(round: &Round) -> BTreeMap<NodeId, NodeSum> {
 
 /// Adds an entity. What an entity with several nodes has elsewhere is away from the first.
 fn add(entity: &EntityRound, nodes: &NodeTable, sums: &mut [NodeSum]) {
-    let threads = entity.placement.as_ref().map_or(&[][..], Placement::thread_nodes);
+    let threads = entity.placement.as_ref().map_or(&[][..], HomePlacement::thread_nodes);
     let memory = entity.placement.as_ref().map_or(Vec::new(), |it| it.memory_nodes(nodes));
     for node in nodes.indices() {
         let (load, pages) = (entity.load_on[node], entity.pages[node]);

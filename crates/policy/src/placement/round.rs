@@ -5,7 +5,7 @@ use nodeward_model::NodeId;
 
 use super::cost_model::CostModel;
 use super::entity::EntityRound;
-use super::home::Placement;
+use super::home::HomePlacement;
 use super::node_table::{NodeIndex, NodeTable};
 use super::node_usage::NodeUsage;
 use super::plan::Verdict;
@@ -38,7 +38,7 @@ impl<'a> Round<'a> {
     }
 
     /// An entity stays at home.
-    pub(super) fn stay(&mut self, index: usize, placement: Placement, why: Reason) {
+    pub(super) fn stay(&mut self, index: usize, placement: HomePlacement, why: Reason) {
         let entity = &mut self.entities[index];
         self.usage.add(entity, &placement);
         (entity.decision.verdict, entity.decision.reason) = (Verdict::Stays, why);
@@ -46,7 +46,7 @@ impl<'a> Round<'a> {
     }
 
     /// An entity without a home gets one.
-    pub(super) fn place(&mut self, index: usize, placement: Placement, why: Reason) {
+    pub(super) fn place(&mut self, index: usize, placement: HomePlacement, why: Reason) {
         self.usage.add(&self.entities[index], &placement);
         self.change(index, placement, why);
     }
@@ -54,11 +54,11 @@ impl<'a> Round<'a> {
     /// The home of an entity moves from one node to another.
     pub(super) fn move_home(&mut self, index: usize, from: NodeIndex, to: NodeIndex, why: Reason) {
         self.usage.remove(&self.entities[index], from);
-        self.place(index, Placement::Node(to), why);
+        self.place(index, HomePlacement::Node(to), why);
     }
 
     /// An entity has another home from now on, which leaves the usage of nodes as it is.
-    pub(super) fn change(&mut self, index: usize, placement: Placement, why: Reason) {
+    pub(super) fn change(&mut self, index: usize, placement: HomePlacement, why: Reason) {
         self.entities[index].placement = Some(placement);
         self.changes.push((index, why));
     }
@@ -67,7 +67,7 @@ impl<'a> Round<'a> {
     pub(super) fn movable_from(&self, node: NodeIndex) -> impl Iterator<Item = usize> {
         let is_there = move |&index: &usize| {
             let entity = &self.entities[index];
-            entity.may_move && entity.placement == Some(Placement::Node(node))
+            entity.may_move && entity.placement == Some(HomePlacement::Node(node))
         };
         (0..self.entities.len()).filter(is_there)
     }

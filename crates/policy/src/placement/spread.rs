@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 
 use super::entity::EntityRound;
-use super::home::Placement;
+use super::home::HomePlacement;
 use super::node_table::NodeIndex;
 use super::round::Round;
 use super::rules::CPU_PPM;
@@ -28,7 +28,7 @@ pub(super) fn would_crowd(round: &Round, entity: &EntityRound, node: NodeIndex) 
 }
 
 /// As few nodes as have time and memory for it; of equally many those where its memory is.
-pub(super) fn fewest_nodes(round: &Round, entity: &EntityRound) -> Placement {
+pub(super) fn fewest_nodes(round: &Round, entity: &EntityRound) -> HomePlacement {
     let memory = |node| round.nodes.memory_node(node).unwrap_or(node);
     let there = |node: NodeIndex| Reverse(entity.pages[memory(node)]);
     let size = |node: NodeIndex| Reverse((round.usage.idle(node), round.usage.page_capacity(node)));
@@ -36,8 +36,8 @@ pub(super) fn fewest_nodes(round: &Round, entity: &EntityRound) -> Placement {
     let large = collect(round, entity, |far, node| (size(node), far, there(node)));
     let fewest = if large.len() < near.len() { large } else { near };
     match fewest[..] {
-        [node] => Placement::Node(node),
-        _ => Placement::Spread(fewest),
+        [node] => HomePlacement::Node(node),
+        _ => HomePlacement::Spread(fewest),
     }
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::entity::EntityRound;
 use super::feedback::{MoveFeedback, RebalanceFeedback};
-use super::home::{Home, Placement};
+use super::home::{Home, HomePlacement};
 use super::interleave::{Controllers, InterleaveHold};
 use super::mean_load::MeanLoad;
 use super::node_table::NodeTable;
@@ -114,7 +114,7 @@ impl Homes {
             .or_insert_with(|| EntityState::new(home.clone(), why, entity.load_ppm));
         let moves = state.home != home;
         if moves {
-            let is_displaced = Placement::of(&state.home, entity, nodes).is_none();
+            let is_displaced = HomePlacement::of(&state.home, entity, nodes).is_none();
             state.why = if is_displaced { Reason::Displaced } else { why };
             state.home = home;
             state.memory.home_changed();

@@ -7,7 +7,7 @@
 //! is idle.
 
 use super::entity::EntityRound;
-use super::home::Placement;
+use super::home::HomePlacement;
 use super::node_table::{NodeIndex, NodeTable};
 use super::plan::Nudge;
 use super::reason::Reason;
@@ -76,7 +76,11 @@ fn find_misplaced<'a>(
 }
 
 /// Where a thread belongs: near its part of the memory, if its entity is spread and that is known.
-fn homes_of<'a>(thread: &Thread, placement: &'a Placement, nodes: &NodeTable) -> &'a [NodeIndex] {
+fn homes_of<'a>(
+    thread: &Thread,
+    placement: &'a HomePlacement,
+    nodes: &NodeTable,
+) -> &'a [NodeIndex] {
     let homes = placement.thread_nodes();
     let near = thread.near.and_then(|near| nodes.index(near));
     let near = near.and_then(|near| homes.iter().position(|&home| home == near));

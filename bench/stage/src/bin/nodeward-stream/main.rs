@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use args::Args;
 use duty_schedule::DutySchedule;
-use pattern::{MemoryWalk, PageWords};
+use pattern::{MemoryWalk, StreamPage};
 
 /// Length after which memory that is split over nodes changes to the next node.
 const CHUNK_BYTES: usize = 2 << 20;
@@ -46,7 +46,7 @@ fn run(args: &Args) -> Result<u64> {
     ensure!(bytes > 0, "--size is zero; ask for more");
     let area =
         MappedArea::map(bytes, AreaBacking::Anonymous).context("cannot map that much memory")?;
-    let pages: Vec<PageWords> = area.words().chunks_exact(page_bytes / 8).collect();
+    let pages: Vec<StreamPage> = area.words().chunks_exact(page_bytes / 8).collect();
     place(args, &pages, page_bytes)?;
     print(&json!({ "ready": true, "pid": std::process::id(), "bytes": bytes }));
     if args.wait {
@@ -61,7 +61,7 @@ fn run(args: &Args) -> Result<u64> {
 }
 
 /// Fills all pages, each from its node.
-fn place(args: &Args, pages: &[PageWords], page_bytes: usize) -> Result<()> {
+fn place(args: &Args, pages: &[StreamPage], page_bytes: usize) -> Result<()> {
     let node_of = |number: usize| match (&args.homes, &args.nodes) {
         (Some(homes), _) => Some(nth_node(homes, owner(args, number, pages.len()))),
         (_, Some(nodes)) => Some(nth_node(nodes, number * page_bytes / CHUNK_BYTES)),
@@ -94,7 +94,7 @@ fn bind(node: Option<NodeId>) -> Result<()> {
         .with_context(|| format!("no memory from node {node}; choose another"))
 }
 
-fn work(args: &Args, pages: &[PageWords]) -> Result<u64> {
+fn work(args: &Args, pages: &[StreamPage]) -> Result<u64> {
     let threads = args.threads as usize;
     thread::scope(|scope| {
         let worker = |thread| scope.spawn(move || run_thread(args, pages, thread));
@@ -107,7 +107,7 @@ fn work(args: &Args, pages: &[PageWords]) -> Result<u64> {
 }
 
 /// Runs one thread's passes. Returns the number of lines with a wrong value.
-fn run_thread(args: &Args, pages: &[PageWords], thread: usize) -> Result<u64> {
+fn run_thread(args: &Args, pages: &[StreamPage], thread: usize) -> Result<u64> {
     if let Some(nodes) = args.homes.as_ref().or(args.stay.as_ref()) {
         affinity::confine_this_thread(&affinity::cpus_of(nth_node(nodes, thread))?)?;
     }

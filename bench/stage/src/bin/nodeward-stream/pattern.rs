@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::args::AccessPart;
 
 /// One base page.
-pub type PageWords<'a> = &'a [AtomicU64];
+pub type StreamPage<'a> = &'a [AtomicU64];
 
 /// Words in a cache line: 64 bytes.
 const LINE_WORDS: usize = 8;
@@ -16,14 +16,14 @@ const PASS_BITS: u32 = 24;
 const FOREIGN_PAGE_STRIDE: usize = 8;
 
 /// Writes the first value to each line of a page.
-pub fn fill(page: PageWords, number: usize) {
+pub fn fill(page: StreamPage, number: usize) {
     for (line, word) in page.iter().step_by(LINE_WORDS).enumerate() {
         word.store(value(page, number, line, 0), Relaxed);
     }
 }
 
 /// Writes each line of a page. Returns how many did not hold the value of the pass before.
-fn rewrite(page: PageWords, number: usize, pass: u64) -> u64 {
+fn rewrite(page: StreamPage, number: usize, pass: u64) -> u64 {
     let mut lost = 0;
     for (line, word) in page.iter().step_by(LINE_WORDS).enumerate() {
         lost += u64::from(word.load(Relaxed) != value(page, number, line, pass - 1));
@@ -34,7 +34,7 @@ fn rewrite(page: PageWords, number: usize, pass: u64) -> u64 {
 
 /// Reads each line of a page that another thread may be writing. Returns how many hold the value of
 /// another line.
-fn read(page: PageWords, number: usize) -> u64 {
+fn read(page: StreamPage, number: usize) -> u64 {
     let mut lost = 0;
     for (line, word) in page.iter().step_by(LINE_WORDS).enumerate() {
         let found = word.load(Relaxed) >> PASS_BITS;
@@ -44,7 +44,7 @@ fn read(page: PageWords, number: usize) -> u64 {
 }
 
 /// Returns the value of a line. Never zero, so that a page that came back empty is detected.
-fn value(page: PageWords, number: usize, line: usize, pass: u64) -> u64 {
+fn value(page: StreamPage, number: usize, line: usize, pass: u64) -> u64 {
     let line = number * (page.len() / LINE_WORDS) + line + 1;
     (line as u64) << PASS_BITS | pass & ((1 << PASS_BITS) - 1)
 }
@@ -63,7 +63,7 @@ pub fn owning_thread(part: AccessPart, number: usize, pages: usize, threads: usi
 
 /// The pages that one thread goes through.
 pub struct MemoryWalk<'a> {
-    pages: &'a [PageWords<'a>],
+    pages: &'a [StreamPage<'a>],
     part: AccessPart,
     own: Vec<usize>,
     others: Vec<usize>,
@@ -73,7 +73,7 @@ pub struct MemoryWalk<'a> {
 impl<'a> MemoryWalk<'a> {
     /// The walk of thread `thread` of `threads`.
     pub fn new(
-        pages: &'a [PageWords<'a>],
+        pages: &'a [StreamPage<'a>],
         part: AccessPart,
         thread: usize,
         threads: usize,
@@ -125,13 +125,13 @@ mod tests {
         (0..pages * PAGE_WORDS).map(|_| AtomicU64::new(0)).collect()
     }
 
-    fn filled(words: &[AtomicU64]) -> Vec<PageWords<'_>> {
-        let pages: Vec<PageWords> = words.chunks_exact(PAGE_WORDS).collect();
+    fn filled(words: &[AtomicU64]) -> Vec<StreamPage<'_>> {
+        let pages: Vec<StreamPage> = words.chunks_exact(PAGE_WORDS).collect();
         pages.iter().enumerate().for_each(|(number, page)| fill(page, number));
         pages
     }
 
-    fn passes(pages: &[PageWords], part: AccessPart, count: usize) -> (u64, usize) {
+    fn passes(pages: &[StreamPage], part: AccessPart, count: usize) -> (u64, usize) {
         let mut touched = 0;
         let mut walks: Vec<MemoryWalk> =
             (0..2).map(|t| MemoryWalk::new(pages, part, t, 2)).collect();

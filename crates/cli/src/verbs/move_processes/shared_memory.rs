@@ -17,7 +17,7 @@ use crate::settings::MoveSettings;
 use crate::verbs::move_files::{PageCacheMove, this_process};
 
 /// Base pages by node.
-pub type PagesByNode = BTreeMap<NodeId, u64>;
+pub type NodePageCounts = BTreeMap<NodeId, u64>;
 
 /// Memory that processes of this machine share.
 pub struct SharedMemory {
@@ -71,7 +71,7 @@ impl SharedMemory {
         processes: &[Arc<dyn Process>],
         selection: &Selection,
         live: &MoveControl,
-    ) -> Option<PagesByNode> {
+    ) -> Option<NodePageCounts> {
         let mut census = DistinctPages::new(rustix::param::page_size() as u64);
         for process in processes {
             census.add(&**process, selection).ok()?;
