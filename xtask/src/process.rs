@@ -31,12 +31,7 @@ pub fn run(command: &mut Command) -> Result<()> {
 /// The same, and passes every line that the command writes, to stdout or stderr, to `each`.
 pub fn run_with_lines(command: &mut Command, each: impl FnMut(&str)) -> Result<()> {
     eprintln!("$ {}", command_line(command));
-    let (reader, writer) = io::pipe().context("cannot make a pipe")?;
-    let errors = writer.try_clone().context("cannot make a pipe")?;
-    command.env("CARGO_TERM_COLOR", "never").stdout(writer).stderr(errors);
-    let mut child = command.spawn().with_context(|| missing(command))?;
-    // Drops our ends of the pipe, which would keep it open.
-    command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
+    let (reader, mut child) = spawn_piped(command.env("CARGO_TERM_COLOR", "never"))?;
     forward_lines(reader, &mut child, each)?;
     let status = child.wait().context("cannot wait for a child")?;
     succeeded(command, status)
@@ -44,12 +39,7 @@ pub fn run_with_lines(command: &mut Command, each: impl FnMut(&str)) -> Result<(
 
 /// The same without output before the end; on failure the output is part of the error.
 pub fn run_buffered(command: &mut Command) -> Result<()> {
-    let (mut reader, writer) = io::pipe().context("cannot make a pipe")?;
-    let errors = writer.try_clone().context("cannot make a pipe")?;
-    command.stdin(Stdio::null()).stdout(writer).stderr(errors);
-    let mut child = command.spawn().with_context(|| missing(command))?;
-    // Drops our ends of the pipe, which would keep it open.
-    command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
+    let (mut reader, mut child) = spawn_piped(command.stdin(Stdio::null()))?;
     let mut words = Vec::new();
     reader.read_to_end(&mut words).context("cannot read what a program said")?;
     match child.wait().context("cannot wait for a child")? {
@@ -59,6 +49,16 @@ pub fn run_buffered(command: &mut Command) -> Result<()> {
             bail!("`{}` ended with {status}; it said:\n{}", command_line(command), words.trim_end())
         }
     }
+}
+
+/// Starts a command whose stdout and stderr go into one pipe, in the order of its writes.
+fn spawn_piped(command: &mut Command) -> Result<(PipeReader, Child)> {
+    let (reader, writer) = io::pipe().context("cannot make a pipe")?;
+    let errors = writer.try_clone().context("cannot make a pipe")?;
+    let child = command.stdout(writer).stderr(errors).spawn();
+    // Drops our ends of the pipe, which would keep it open.
+    command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
+    Ok((reader, child.with_context(|| missing(command))?))
 }
 
 /// Shows output until the pipe is closed. If the child left a process behind that holds the other

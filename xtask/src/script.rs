@@ -32,14 +32,17 @@ impl Profile {
         }
     }
 
-    fn build(self) -> Result<()> {
+    /// Returns the command that builds this machine's programs.
+    pub fn build_command(self) -> Command {
         let words: &[&str] = match self {
             Self::Release => &["build", "--release", "-p", "nodeward-cli", "-p", "nodeward-lab"],
-            // Building the programs alone would rebuild them, with fewer features than the tests
-            // use.
-            Self::Dev => &["test", "--workspace", "--no-run", "--quiet"],
+            // With the tests, because alone they would be built with fewer features. The library
+            // for C is among them, although no test depends on it.
+            Self::Dev => &["build", "--workspace", "--lib", "--tests", "--examples"],
         };
-        process::run(process::cargo().args(words))
+        let mut cargo = process::cargo();
+        cargo.args(words);
+        cargo
     }
 }
 
@@ -62,7 +65,7 @@ pub fn run(script: &str, args: &Args) -> Result<ExitCode> {
 
 /// Builds the programs for this machine and for the lab's guest.
 pub fn build(profile: Profile) -> Result<()> {
-    profile.build()?;
+    process::run(&mut profile.build_command())?;
     guest::build(profile).map(drop)
 }
 

@@ -15,7 +15,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::pagemap::{self, PagemapEntry, PagemapWindow};
 use crate::procfs::{lines, stat};
 use crate::sys::{self, PageCategory, PageRegion};
-pub use crate::sys::{AreaAdvice, AreaBacking, MappedArea};
+pub use crate::sys::{AreaAdvice, AreaBacking, MappedArea, knows_populate};
 
 /// Counts of a thread since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -104,17 +104,18 @@ pub struct LaneJob {
     finished: Condvar,
 }
 
-/// What the batches of one task ask its job, and tell it.
+/// The connection between the batches of one task and its job: the wish to stop, and progress.
 pub struct TaskControl<'j> {
     stop: &'j AtomicBool,
-    /// Of all tasks of the job.
+    /// Bytes that all tasks of the job have examined.
     examined_bytes: &'j AtomicU64,
     /// Bytes of this task that are not examined.
     left_bytes: AtomicU64,
 }
 
 impl TaskControl<'_> {
-    /// Control of what is no task of a job: it is not stopped, and nobody asks how far it is.
+    /// Returns the control of work that is no task of a job. It never stops, and nobody reads its
+    /// progress.
     pub fn detached() -> &'static TaskControl<'static> {
         static STOP: AtomicBool = AtomicBool::new(false);
         static EXAMINED: AtomicU64 = AtomicU64::new(0);
@@ -123,12 +124,12 @@ impl TaskControl<'_> {
         &CONTROL
     }
 
-    /// Whether no further batch may begin.
+    /// Returns whether no further batch may begin.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Tells that a batch was examined. Pages that are tried again do not count twice.
+    /// Records that a batch was examined. Pages that are tried again do not count twice.
     pub fn examined(&self, bytes: u64) {
         let all_left = self.left_bytes.load(Ordering::Relaxed);
         let bytes = bytes.min(all_left);

@@ -86,7 +86,7 @@ struct ModelPages {
     ended: bool,
 }
 
-/// The kernel and the chunk_claims.
+/// The kernel and the claims.
 struct ClaimsModel {
     pages: Mutex<ModelPages>,
     changed: Condvar,

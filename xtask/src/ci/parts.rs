@@ -48,21 +48,14 @@ fn docs(runner: &mut Runner) -> Result<PartOutcome> {
 /// both builds run in parallel.
 fn build(runner: &mut Runner) -> Result<PartOutcome> {
     let guests = thread::spawn(|| guest::build(Profile::Dev));
-    let tests = build_tests(runner);
+    let tests = runner.run(&mut Profile::Dev.build_command());
     guests.join().expect("building does not panic")?;
     tests.map(|()| PartOutcome::Done)
 }
 
-/// Builds the tests and the libraries, with the same features: also the library for C, which the
-/// tests of no package depend on.
-fn build_tests(runner: &mut Runner) -> Result<()> {
-    let all = ["build", "--workspace", "--lib", "--tests", "--examples"];
-    runner.run(process::cargo().args(all))
-}
-
 fn test(runner: &mut Runner) -> Result<PartOutcome> {
     let workspace = Workspace::load()?;
-    build_tests(runner)?;
+    runner.run(&mut Profile::Dev.build_command())?;
     let mut programs = tests(&workspace);
     programs.env("NODEWARD_LIBRARY_DIR", workspace.target_directory.join(Profile::Dev.folder()));
     let mut documentation = cargo_test(&["--workspace", "--doc"]);

@@ -138,8 +138,8 @@ impl Drop for FileView {
     }
 }
 
-/// Returns true if this kernel knows the advice of [`FileView::populate`]: it refuses unknown
-/// advice before it sees that the range is empty.
+/// Returns true if this kernel knows the advice to populate memory, for reading and for writing
+/// (Linux 5.14): it refuses unknown advice before it sees that the range is empty.
 pub fn knows_populate() -> bool {
     // SAFETY: a range of no bytes affects no memory.
     unsafe { rustix::mm::madvise(ptr::null_mut(), 0, Advice::LinuxPopulateRead) }.is_ok()

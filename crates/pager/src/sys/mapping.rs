@@ -5,9 +5,10 @@ use std::io;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
+use nodeward_linux::own_process::knows_populate;
 use rustix::io::Errno;
 use rustix::mm::{Advice as Raw, MapFlags, MlockFlags, MprotectFlags, MsyncFlags, ProtFlags};
 use rustix::mm::{madvise, mlock_with, mmap_anonymous, mprotect, msync, munlock, munmap};
@@ -163,14 +164,6 @@ impl AnonMapping {
         let start = NonNull::new(start).expect("nothing is mapped at zero");
         LentBytes { start, bytes: part.len(), mapping: PhantomData }
     }
-}
-
-/// Returns whether the kernel knows MADV_POPULATE_WRITE: then it accepts an empty range.
-fn knows_populate() -> bool {
-    static KNOWS: OnceLock<bool> = OnceLock::new();
-    // SAFETY: a range without a byte has no content.
-    let ask = || unsafe { libc::madvise(ptr::null_mut(), 0, libc::MADV_POPULATE_WRITE) };
-    *KNOWS.get_or_init(|| ask() == 0)
 }
 
 /// A part of a mapping that was lent for exclusive use.
