@@ -4,7 +4,8 @@
 use std::fs::{self, File};
 
 use nodeward_linux::own_process::MappedArea;
-use nodeward_model::SkipReason;
+use nodeward_linux::procfs::zoneinfo;
+use nodeward_model::{NodeId, SkipReason};
 
 use super::files::{MIB, drop_caches, move_file, there_and_back};
 use super::kinds_special::{ReclaimableCgroup, ZramSwap};
@@ -196,15 +197,20 @@ fn file_dax() -> CaseOutcome {
 /// them again, on another node.
 const GIVEN_UP: u64 = 256;
 
+/// A node with less headroom than this takes no more (`nodeward_policy::cache_headroom`).
+const UNUSED_PAGES_MAX: u64 = 4096;
+
 /// Goal: a node takes what it has room for, no page is evicted to make room for the rest, and the
 /// rest is reported; a second move evicts nothing either. (Node 1 is small there.)
 fn file_destination_full() -> CaseOutcome {
     let disk = Disk::ext4()?;
     let (path, content) = disk.write_clean("large", 96);
+    // The disk's own memory is on whichever node wrote it out, so the room differs by run.
+    let room = zoneinfo::headroom("/".as_ref()).expect("zoneinfo")[&NodeId(1)].free_pages;
     let mut moved = 0;
     for round in ["first", "second"] {
         let report: FilesReport = move_file(&path, "1").json_after_exit(1);
-        println!("destination full, {round} move: {:?}", report.account);
+        println!("destination full, {round} move, room for {room}: {:?}", report.account);
         let [left, gone] = [SkipReason::NoMemory, SkipReason::NotPresent]
             .map(|reason| report.account.skipped_for(reason));
         assert_eq!(report.account.skipped_total(), left + gone, "{report:?}");
@@ -213,7 +219,7 @@ fn file_destination_full() -> CaseOutcome {
         let stayed = report.account.already_there + GIVEN_UP >= moved;
         assert!(stayed, "what came first is there: {report:?}");
         moved = report.account.moved + report.account.already_there;
-        assert!(moved >= 16 * MIB, "{report:?}");
+        assert!(moved + UNUSED_PAGES_MAX >= room, "of {room}: {report:?}");
         let on = pages_by_node(&path);
         assert_eq!(on.values().sum::<u64>(), left + moved + gone, "{on:?}");
         let arrived = on[&1] <= moved + gone && on[&1] + GIVEN_UP >= moved;
