@@ -44,6 +44,9 @@ pub struct MachineSnapshot {
     /// the first sample, in nanoseconds; `None` where that is not known. If only control groups are
     /// selected, only their tasks count.
     pub pressure_stall_ns: Option<u64>,
+    /// Base pages that the machine has migrated so far, by whomever and for whatever reason, also
+    /// within a node; `None` where it does not count them.
+    pub migrated_pages: Option<u64>,
 }
 
 /// The state of a process at one moment.

@@ -92,6 +92,7 @@ impl ProcessWatch for SimWatch {
             nodes: world.node_snapshots(),
             // No process waits for memory here: one that finds none is killed.
             pressure_stall_ns: None,
+            migrated_pages: Some(world.counters.migrated_pages),
         };
         self.cpu_time_ns = ran_ns;
         let params = &world.machine.params;

@@ -28,6 +28,7 @@ pub struct Nodes {
     states: BTreeMap<NodeId, NodeState>,
     at_ns: Option<u64>,
     stalls: Stalls,
+    migrations: Migrations,
 }
 
 /// How long tasks stood still for want of memory.
@@ -37,6 +38,18 @@ struct Stalls {
     last_ns: Option<u64>,
     /// In what part of the time since the one before.
     ppm: Option<u32>,
+}
+
+/// Pages that others migrated: the kernel for any reason of its own, or another program. They may
+/// be those of any process, and nothing else shows it.
+#[derive(Default)]
+struct Migrations {
+    /// What the machine had counted at the last snapshot.
+    last_pages: Option<u64>,
+    /// Those that we moved since.
+    own_pages: u64,
+    /// Those that others migrated since the first snapshot.
+    others_pages: u64,
 }
 
 impl Nodes {
@@ -53,6 +66,7 @@ impl Nodes {
         let before_ns = self.at_ns.replace(glance.at_ns).unwrap_or(glance.at_ns);
         let elapsed_ns = glance.at_ns.saturating_sub(before_ns);
         self.stalls.see(glance.pressure_stall_ns, elapsed_ns);
+        self.migrations.see(glance.migrated_pages);
         let state = |(&id, now): (&NodeId, &NodeSnapshot)| {
             (id, self.state(id, now, earlier.get(&id), elapsed_ns))
         };
@@ -113,6 +127,16 @@ impl Nodes {
         self.stalls.ppm
     }
 
+    /// We moved so many pages since the last snapshot.
+    pub fn count_own_migrations(&mut self, pages: u64) {
+        self.migrations.own_pages += pages;
+    }
+
+    /// The pages that others migrated since the first snapshot.
+    pub fn pages_migrated_by_others(&self) -> u64 {
+        self.migrations.others_pages
+    }
+
     fn read(&mut self, machine: &dyn Machine) -> Result<()> {
         let topology = machine.topology()?;
         self.cpus = topology.nodes.iter().map(|(&id, node)| (id, node.cpus.clone())).collect();
@@ -156,6 +180,15 @@ impl Stalls {
         if since.is_none() || elapsed_ns > 0 {
             self.ppm = since.map(|ns| part_ppm(ns.into(), elapsed_ns.into()));
         }
+    }
+}
+
+impl Migrations {
+    /// A counter that began anew counts from zero.
+    fn see(&mut self, pages: Option<u64>) {
+        let before = std::mem::replace(&mut self.last_pages, pages);
+        let since = pages.zip(before).map_or(0, |(now, before)| now.saturating_sub(before));
+        self.others_pages += since.saturating_sub(std::mem::take(&mut self.own_pages));
     }
 }
 

@@ -152,6 +152,7 @@ impl Balancer {
         state.ended = actor.carry_out(plan);
         state.notices.append(&mut actor.notices);
         state.done = actor.done;
+        self.nodes.count_own_migrations(state.moved_pages());
         let took_ns = self.meter.lap(machine, Activity::Moving);
         self.page_cost.pass(elapsed_ns);
         self.page_cost.learn(state.moved_pages(), took_ns);

@@ -29,6 +29,8 @@ const RETRY_NS: [u64; 2] = [1_000_000_000, 60_000_000_000];
 const BOUND_NS: u64 = 60_000_000_000;
 /// Growth by less than this is none, in bytes.
 const GROWN_BYTES: u64 = 1 << 20;
+/// Fewer pages that others migrated are none.
+const MIGRATED_PAGES: u64 = 256;
 /// A share that changed by less is the same, in ppm.
 const SAME_PPM: u64 = 50_000;
 
@@ -51,6 +53,8 @@ pub struct ResidencySample {
     /// What the process was called and what it had at the time.
     name: Name,
     own_bytes: u64,
+    /// What others had migrated on the machine.
+    others_pages: u64,
     /// The node that most of its load was on.
     busiest: Option<NodeId>,
     /// What program it ran.
@@ -82,6 +86,8 @@ pub enum SampleCause {
     /// It said where memory goes, and may have taken that back, or was just doing so when it was
     /// read: nothing else shows it.
     Bound,
+    /// Others migrated pages, which may be some of its own.
+    Migrated,
 }
 
 /// Why a process is to be sampled now, if it is.
@@ -110,6 +116,10 @@ pub fn cause(
         (true, false, true) => Some(SampleCause::Placed),
         (true, false, false) if sample.bound != MemoryPolicies::default() => {
             Some(SampleCause::Bound)
+        }
+        (true, false, false) => {
+            let pages = nodes.pages_migrated_by_others().saturating_sub(sample.others_pages);
+            (pages >= MIGRATED_PAGES).then_some(SampleCause::Migrated)
         }
         _ => None,
     }
@@ -156,7 +166,8 @@ pub fn sample(
             // A sample is told from the one before by its time.
             let at_ns = sample.at_ns.max(before.map_or(1, |before| before.at_ns + 1));
             let busiest = busiest(process, nodes);
-            process.sample = Some(ResidencySample { at_ns, busiest, ..sample });
+            let others_pages = nodes.pages_migrated_by_others();
+            process.sample = Some(ResidencySample { at_ns, busiest, others_pages, ..sample });
             Ok(())
         }
         Err(error) => {
@@ -258,6 +269,7 @@ fn take(
         bound_at_ns,
         name: seen.map(|seen| seen.name.clone()).unwrap_or_default(),
         own_bytes: seen.map_or(0, |seen| seen.non_file_bytes),
+        others_pages: 0,
         busiest: None,
         program: identity.auxv_checksum,
     }))

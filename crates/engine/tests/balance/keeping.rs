@@ -296,3 +296,29 @@ fn a_full_ledger_stops_nothing() {
     let news: Vec<_> = reports.iter().flat_map(|report| &report.news).collect();
     assert!(matches!(news[..], [Notice::Ledger { .. }]), "{news:?}");
 }
+
+/// Goal: memory that others migrate away from its home, as the kernel does before memory goes
+/// offline, is seen by the count of migrations alone, and comes home again. Fewer pages than 1 MiB
+/// are no reason to look.
+#[test]
+fn what_others_migrate_comes_home() {
+    let paper = with(sheet([0, PAGES], 0, "0-3"));
+    paper.update_counters(|counters| counters.migrated_pages = Some(0));
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    rounds(&paper, &mut balancer, 10);
+    assert_eq!(residency(&paper), [PAGES, 0]);
+    let others_migrate = |pages: u64| {
+        paper.update_counters(|counters| {
+            counters.migrated_pages = counters.migrated_pages.map(|before| before + pages);
+        });
+    };
+    others_migrate(255);
+    assert!(rounds(&paper, &mut balancer, 10).iter().all(|report| report.looked == 0));
+    paper.update_process(pid(7), |process| {
+        process.pages.values_mut().for_each(|page| *page = Page::on(NodeId(1)));
+    });
+    assert_eq!(residency(&paper), [0, PAGES]);
+    others_migrate(PAGES);
+    rounds(&paper, &mut balancer, 10);
+    assert_eq!(residency(&paper), [PAGES, 0]);
+}

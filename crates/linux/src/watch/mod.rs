@@ -10,6 +10,7 @@
 mod context;
 mod files;
 mod groups;
+mod migrations;
 mod nodes;
 mod permissions;
 mod process;
@@ -30,6 +31,7 @@ use nodeward_model::{MachineSnapshot, Nodemask, Pid, ProcessFilter, ProcessSnaps
 use self::context::{RealCalls, WatchContext};
 use self::files::OpenFileBudget;
 use self::groups::CgroupStates;
+use self::migrations::MigrationCount;
 use self::nodes::NodeCounters;
 use self::permissions::WatchPermissions;
 use self::process::{FirstRead, ProcessRecord};
@@ -54,6 +56,7 @@ pub struct LinuxWatch {
     nodes: NodeCounters,
     traffic: MemoryTraffic,
     stalls: PressureStalls,
+    migrations: MigrationCount,
     known: BTreeMap<Pid, KnownPid>,
     idle_cpu_ns_max: u64,
     started: Instant,
@@ -107,6 +110,7 @@ impl LinuxWatch {
             nodes,
             traffic: MemoryTraffic::default(),
             stalls,
+            migrations: MigrationCount::default(),
             known: BTreeMap::new(),
             idle_cpu_ns_max: IDLE_CPU_NS_MAX,
             started,
@@ -212,6 +216,7 @@ impl ProcessWatch for LinuxWatch {
         glance.nodes = self.nodes.snapshot(&mut self.context)?;
         self.traffic.update(&mut glance.nodes, &mut self.context);
         glance.pressure_stall_ns = self.stalls.read_ns(&mut self.context);
+        glance.migrated_pages = self.migrations.read(&mut self.context);
         let nodes = glance.nodes.keys().copied().collect();
         let mut known = BTreeMap::new();
         for pid in self.selection.candidates(&self.context.root)? {

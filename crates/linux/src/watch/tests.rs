@@ -318,6 +318,16 @@ fn traffic_is_that_of_caches() {
     assert_eq!(look(1), [(None, None); 3], "whose is what caches exchange with others?");
 }
 
+/// Goal: migrated pages are counted by the kernel; without its counter there is no number.
+#[test]
+fn migrated_pages() {
+    let made = FakeRoot::new(100);
+    let mut watch = made.watch(&ProcessFilter::default());
+    assert_eq!(watch.snapshot().unwrap().migrated_pages, None);
+    made.write("proc/vmstat", "pgmigrate_fail 1\npgmigrate_success 512\n");
+    assert_eq!(watch.snapshot().unwrap().migrated_pages, Some(512));
+}
+
 /// Goal: the stall time is the sum of its growth between samples; if only a group is selected, that
 /// of the group. Stalls while the kernel only compacted memory are left out, and without a file
 /// there is no sum.

@@ -37,7 +37,7 @@ pub const ALL: [(&str, WatchTest); 12] = [
     ("run_time_grows", run_time_grows),
     ("waits_never_shrink", waits_never_shrink),
     ("traffic_never_shrinks", traffic_never_shrinks),
-    ("stalls_never_shrink", stalls_never_shrink),
+    ("counters_never_shrink", counters_never_shrink),
     ("looks_go_on_for_long", looks_go_on_for_long),
     ("a_nudge_brings_a_thread_over", a_nudge_brings_a_thread_over),
     ("a_nudge_to_nowhere_changes_nothing", a_nudge_to_nowhere_changes_nothing),
@@ -211,9 +211,9 @@ fn traffic_never_shrinks(stage: &WatchFixture<'_>) {
     }
 }
 
-/// The stall time of tasks is reported always or never. It does not shrink, and between two samples
-/// it grows by no more than the time between the first and a third one.
-fn stalls_never_shrink(stage: &WatchFixture<'_>) {
+/// The stall time of tasks and the migrated pages are reported always or never, and do not shrink.
+/// Between two samples the stall time grows by no more than the time between the first and a third.
+fn counters_never_shrink(stage: &WatchFixture<'_>) {
     let mut watch = stage.watch(&stage.filter());
     let looks: Vec<MachineSnapshot> = (0..10)
         .map(|_| {
@@ -221,9 +221,14 @@ fn stalls_never_shrink(stage: &WatchFixture<'_>) {
             snapshot(&mut *watch)
         })
         .collect();
-    let told: Vec<u64> = looks.iter().filter_map(|look| look.pressure_stall_ns).collect();
-    assert!(told.is_empty() || told.len() == looks.len(), "{told:?}");
-    assert!(told.is_sorted(), "{told:?}");
+    let values = |counter: fn(&MachineSnapshot) -> Option<u64>| -> Vec<u64> {
+        let told: Vec<u64> = looks.iter().filter_map(counter).collect();
+        assert!(told.is_empty() || told.len() == looks.len(), "{told:?}");
+        assert!(told.is_sorted(), "{told:?}");
+        told
+    };
+    values(|look| look.migrated_pages);
+    let told = values(|look| look.pressure_stall_ns);
     // The kernel updates its sums late, by up to 2 s.
     let elapsed_ns = stage.machine.now_ns() - looks[0].at_ns + 2_000_000_000;
     let grown = told.last().zip(told.first()).map_or(0, |(last, first)| last - first);

@@ -45,6 +45,8 @@ pub struct FakeCounters {
     pub pressure_stall_ns: Option<u64>,
     /// Time for which some task is stalled in 1000 nanoseconds of machine time, in nanoseconds.
     pub stall_permille: u64,
+    /// Base pages migrated by others than the caller; `None` if the machine does not count them.
+    pub migrated_pages: Option<u64>,
     /// Pages that were meant for each node and were allocated elsewhere.
     pub foreign_pages: BTreeMap<NodeId, u64>,
     /// For nodes that count their memory traffic: bytes per second that it carries, and its
@@ -264,13 +266,14 @@ impl ProcessWatch for FakeWatch {
                 None => processes.push(sheet.snapshot(pid, &ids)),
             }
         }
-        let stalled_ns = lock(&self.counters).pressure_stall_ns;
+        let counters = lock(&self.counters);
         Ok(MachineSnapshot {
             at_ns: *lock(&self.clock_ns),
             processes,
             denied,
             nodes,
-            pressure_stall_ns: stalled_ns,
+            pressure_stall_ns: counters.pressure_stall_ns,
+            migrated_pages: counters.migrated_pages,
         })
     }
 }
