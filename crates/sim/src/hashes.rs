@@ -1,7 +1,7 @@
 //! The trace hashes that the built-in scenarios must produce on every machine and in every build.
 //!
 //! The table is `crates/sim/hashes.txt`. After a change of the model, and only then:
-//! `NODEWARD_HASHES=write cargo test -p nodeward-sim --test hashes`.
+//! `NODEWARD_HASHES=write cargo test -p nodeward-sim --test simulator hashes`.
 
 use nodeward_scenario::{BUILT_IN, Error, Scenario};
 

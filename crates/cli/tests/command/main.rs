@@ -1,0 +1,22 @@
+//! Tests of the command, in one program: each would link much of it.
+
+mod bad_input;
+mod balance;
+mod balance_daemon;
+mod balance_papers;
+mod bench_pager;
+mod bench_pool;
+mod compare;
+mod config;
+mod full_output;
+mod help;
+mod hostile_names;
+mod migratepages;
+mod modes;
+mod reproduce;
+mod run;
+mod segments;
+mod sim;
+mod simulated;
+mod swarm;
+mod sweep;

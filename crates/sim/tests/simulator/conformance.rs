@@ -1,0 +1,111 @@
+//! The conformance tests that every machine must pass, on the simulated one.
+
+use crate::common::{bound, machine, scenario, triad};
+use nodeward_machine::Machine;
+use nodeward_machine::conformance::conditions::{
+    CannotPrepare, Condition, PreparedProcess, ProcessPreparer,
+};
+use nodeward_machine::conformance::{ALL, MoveFixture, conditions, watch};
+use nodeward_model::{NodeId, Pid, Range};
+use nodeward_sim::SimMachine;
+
+/// A process of 4 MiB on node 0 of two, fully populated.
+struct Simulated {
+    machine: SimMachine,
+    pid: Pid,
+    range: Range,
+    held: Vec<u64>,
+}
+
+fn simulated() -> Simulated {
+    let scenario = scenario(machine(2, 2, 1), bound(triad(1, 4), "0"));
+    let machine = SimMachine::new(&scenario, 1);
+    machine.run_until_populated(1_000_000_000);
+    let pid = machine.processes()[0].pid;
+    let range = machine.open_process(pid).unwrap().mappings().unwrap()[0].range;
+    Simulated { machine, pid, range, held: Vec::new() }
+}
+
+impl PreparedProcess for Simulated {
+    fn fixture(&self) -> MoveFixture<'_> {
+        let (home, away) = (NodeId(0), NodeId(1));
+        MoveFixture {
+            machine: &self.machine,
+            pid: self.pid,
+            range: self.range,
+            source: home,
+            destination: away,
+        }
+    }
+
+    fn pinned_addresses(&self) -> Vec<u64> {
+        self.held.clone()
+    }
+
+    /// In the middle of the third move: 1024 pages take more than 100 us, and 60 us a call.
+    fn exit_soon(&self) {
+        let began_ns = self.machine.now_ns();
+        assert!(self.machine.kill_at(self.pid, began_ns + 2_500_000));
+    }
+}
+
+struct SimScenes;
+
+impl ProcessPreparer for SimScenes {
+    fn prepare(&self, state: Condition) -> Result<Box<dyn PreparedProcess + '_>, CannotPrepare> {
+        let mut scene = simulated();
+        let (machine, pid) = (&scene.machine, scene.pid);
+        match state {
+            Condition::Pinned => {
+                scene.held = [3, 500, 501, 1000].map(|page| scene.range.start + page * 4096).into();
+                assert!(scene.held.iter().all(|&address| machine.pin(pid, address)));
+            }
+            Condition::Shared => assert!(machine.mark_shared(pid)),
+            Condition::Huge => assert_eq!(machine.make_huge(pid), 2), // 4 MiB
+            Condition::NodeNearlyFull => machine.limit_free_pages(NodeId(1), 1000), // of 1024
+            Condition::Exiting => {}
+        }
+        Ok(Box::new(scene))
+    }
+}
+
+/// Goal: the simulated machine behaves like the kernel.
+#[test]
+fn the_simulated_machine_conforms() {
+    let scene = simulated();
+    for (name, body) in ALL {
+        println!("{name}");
+        body(&scene.fixture());
+    }
+}
+
+/// Goal: processes can be watched, and threads nudged and pinned, as on the kernel.
+#[test]
+fn it_is_watched_as_the_kernel_is() {
+    let busy = SimMachine::new(&scenario(machine(2, 2, 1), triad(6, 4)), 1);
+    busy.run_until_populated(1_000_000_000);
+    let process = &busy.processes()[0];
+    let (pid, name) = (process.pid, process.name.as_str().into());
+    let sets = watch::two_cpu_sets(&busy).unwrap();
+    let stage = watch::WatchFixture {
+        machine: &busy,
+        pid,
+        name,
+        busy_tid: pid.number(),
+        cpu_sets: sets,
+        non_file_bytes_min: 4 << 20,
+    };
+    for (name, body) in watch::ALL {
+        println!("{name}");
+        body(&stage);
+    }
+}
+
+/// Goal: it conforms in every state of pages, nodes and processes.
+#[test]
+fn it_conforms_in_every_state() {
+    for (name, body) in conditions::ALL {
+        println!("{name}");
+        assert_eq!(body(&SimScenes), Ok(()));
+    }
+}
