@@ -263,7 +263,8 @@ fn ledger_undo_and_names() {
 }
 
 /// Cases on a node that fills up. Those with files are last: the file's disk stays in memory.
-const FULL: [&str; 6] = [
+const FULL: [&str; 7] = [
+    "file_root_system",
     "destination_full",
     "conformance_of_a_full_node",
     "pool_full_node",
@@ -280,8 +281,12 @@ fn a_full_destination_on_6_12() {
 /// Those that depend on the kernel.
 #[test]
 fn a_full_destination_on_the_newest_kernel() {
-    let full =
-        ["conformance_of_a_full_node", "pager_destination_full", "pager_destination_fills_up"];
+    let full = [
+        "file_root_system",
+        "conformance_of_a_full_node",
+        "pager_destination_full",
+        "pager_destination_fills_up",
+    ];
     cases(&GuestKernel::Newest, small_node("128MiB"), &full);
 }
 
