@@ -13,8 +13,10 @@ mod functions;
 mod layers;
 mod links;
 mod markdown;
+mod old_words;
 mod repeated_names;
 mod source;
+mod unused_files;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -63,6 +65,7 @@ pub fn run() -> Result<()> {
     violations.extend(check_workspace(&Workspace::load()?, &files));
     violations.extend(check_documents(&files));
     violations.extend(repeated_names::check(&sources));
+    violations.extend(unused_files::check(&sources));
     for violation in &violations {
         eprintln!("{violation}");
     }
@@ -75,8 +78,13 @@ pub fn run() -> Result<()> {
 }
 
 fn check_source(source: &RustSource) -> Vec<Violation> {
-    let rules =
-        [source::check, functions::check, forbidden_words::check_source, code_location::check];
+    let rules = [
+        source::check,
+        functions::check,
+        forbidden_words::check_source,
+        code_location::check,
+        old_words::check,
+    ];
     rules.iter().flat_map(|rule| rule(source)).collect()
 }
 

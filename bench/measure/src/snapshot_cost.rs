@@ -32,8 +32,8 @@ pub fn measure(options: &LookOptions) -> Result<Value> {
     let mut watch = machine.watch(&ProcessFilter::default())?;
     let mut look = || -> Result<(f64, MachineSnapshot)> {
         let before = machine.own_cpu_time_ns();
-        let glance = watch.snapshot()?;
-        Ok(((machine.own_cpu_time_ns() - before) as f64, glance))
+        let snapshot = watch.snapshot()?;
+        Ok(((machine.own_cpu_time_ns() - before) as f64, snapshot))
     };
     let (first_ns, _) = look()?;
     let mut looks_ns = Vec::new();
@@ -41,11 +41,11 @@ pub fn measure(options: &LookOptions) -> Result<Value> {
     let mut last = look()?.1;
     for _ in 0..options.looks {
         thread::sleep(Duration::from_millis(options.pause_ms));
-        let (ns, glance) = look()?;
+        let (ns, snapshot) = look()?;
         looks_ns.push(ns);
-        threads += count(&glance);
-        ran += count_ran(&last, &glance);
-        last = glance;
+        threads += count(&snapshot);
+        ran += count_ran(&last, &snapshot);
+        last = snapshot;
     }
     drop(crowds);
     let looks = f64::from(options.looks);
@@ -65,14 +65,14 @@ pub fn measure(options: &LookOptions) -> Result<Value> {
     }))
 }
 
-fn count(glance: &MachineSnapshot) -> usize {
-    glance.processes.iter().map(|process| process.threads.len()).sum()
+fn count(snapshot: &MachineSnapshot) -> usize {
+    snapshot.processes.iter().map(|process| process.threads.len()).sum()
 }
 
 /// Returns the number of threads whose CPU time grew.
 fn count_ran(before: &MachineSnapshot, now: &MachineSnapshot) -> usize {
-    let times = |glance: &MachineSnapshot| -> std::collections::BTreeMap<u32, u64> {
-        let threads = glance.processes.iter().flat_map(|process| &process.threads);
+    let times = |snapshot: &MachineSnapshot| -> std::collections::BTreeMap<u32, u64> {
+        let threads = snapshot.processes.iter().flat_map(|process| &process.threads);
         threads.map(|thread| (thread.tid, thread.cpu_time_ns)).collect()
     };
     let before = times(before);

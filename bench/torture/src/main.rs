@@ -68,20 +68,20 @@ fn run(args: &Args) -> Result<TestEnd> {
     let parts = parts(args, &kinds, &mut ground, |kind, SkippedMeans(why)| {
         skipped_means.insert(kind.name, why);
     });
-    let posts: Vec<_> = parts.iter().map(|part| Arc::clone(&part.status)).collect();
+    let statuses: Vec<_> = parts.iter().map(|part| Arc::clone(&part.status)).collect();
     let (tally, began) = (Arc::new(SharedMoveTotals::default()), Instant::now());
-    let mut crew = TestThreads::start(parts, seed, &tally);
+    let mut threads = TestThreads::start(parts, seed, &tally);
     let [run, patience] = [args.time, args.patience].map(Duration::from_nanos);
-    let ending = crew.run(RunLimits { run, steps: args.steps, hang_limit: patience });
+    let ending = threads.run(RunLimits { run, steps: args.steps, hang_limit: patience });
     let mut report = TortureReport { seed, road, skipped_means, ..TortureReport::default() };
     report.kernel = rustix::system::uname().release().to_string_lossy().into_owned();
     report.ran_ms = began.elapsed().as_millis() as u64;
-    for post in posts {
-        let name = post.name.split('-').next().unwrap_or_default().to_owned();
-        *report.steps.entry(name).or_default() += post.steps();
+    for status in statuses {
+        let name = status.name.split('-').next().unwrap_or_default().to_owned();
+        *report.steps.entry(name).or_default() += status.steps();
     }
     report.record_moves(&tally.snapshot());
-    report.record_standstill(crew.watchdog.longest());
+    report.record_standstill(threads.watchdog.longest());
     report.record_end(&ending);
     println!("{}", serde_json::to_string(&report)?);
     Ok(ending)

@@ -30,7 +30,8 @@ pub const NUMA_BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 /// One round, as `--json` prints it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct RoundLine {
-    pub patrol: bool,
+    #[serde(rename = "patrol")]
+    pub is_fast: bool,
     pub settled: bool,
     pub stands_back: bool,
     pub looked: u64,
@@ -187,7 +188,7 @@ impl BalancerProcess {
     pub fn next_round(&mut self) -> RoundLine {
         loop {
             match self.next() {
-                Some(round) if round.patrol => {}
+                Some(round) if round.is_fast => {}
                 Some(round) => return round,
                 None => panic!("the balancer ended: {:?} {}", self.child.wait(), self.stderr()),
             }

@@ -32,9 +32,9 @@ impl ThreadCapacity {
         let may = |id: &NodeId| load.nodes.as_ref().is_none_or(|nodes| nodes.contains(*id));
         let pages = |id: &NodeId| process.pages.get(id).copied().unwrap_or(0);
         let open = self.0.iter().filter(|(id, _)| may(id));
-        let best = open.max_by_key(|&(id, &seats)| (seats >= threads, pages(id), seats))?;
+        let best = open.max_by_key(|&(id, &free)| (free >= threads, pages(id), free))?;
         let node = *best.0;
-        self.0.entry(node).and_modify(|seats| *seats = seats.saturating_sub(threads));
+        self.0.entry(node).and_modify(|free| *free = free.saturating_sub(threads));
         Some(node)
     }
 }
@@ -48,7 +48,7 @@ fn is_long_lived(load: &Workload) -> bool {
 /// of its memory if there are slots. Threads of other processes stay where they are, and their
 /// pages move to the node of the next access.
 pub fn place_manually(machine: &SimMachine, scenario: &Scenario) -> Result<()> {
-    let mut seats = ThreadCapacity::new(scenario);
+    let mut capacity = ThreadCapacity::new(scenario);
     let cpus_max = scenario.machine.nodes.iter().map(|node| node.cpus.len()).max().unwrap_or(0);
     let mut moves = Vec::new();
     for process in machine.processes() {
@@ -58,7 +58,7 @@ pub fn place_manually(machine: &SimMachine, scenario: &Scenario) -> Result<()> {
             machine.with_world(|world| {
                 world.bind_threads(process.pid) && world.migrate_on_fault(process.pid)
             });
-        } else if let Some(node) = seats.assign(&process, load) {
+        } else if let Some(node) = capacity.assign(&process, load) {
             machine.with_world(|world| {
                 world.bind_to_nodes(process.pid, &[node].into_iter().collect())
             });

@@ -36,22 +36,22 @@ pub fn is_exchange(request: &MoveRequest) -> bool {
 /// all rounds.
 pub fn carry_out(
     work: &MoveContext<'_>,
-    crew: &WorkerPool<'_>,
+    worker_pool: &WorkerPool<'_>,
     units: &[Unit],
 ) -> (ProcessOutcomes, u32) {
-    let cutter = ParcelCutter::new(work, crew.workers_max());
+    let cutter = ParcelCutter::new(work, worker_pool.workers_max());
     let mut tallies = ProcessOutcomes::new(work.processes.len());
-    let mut parcels = cutter.parcels(crew, units, &mut tallies);
+    let mut parcels = cutter.parcels(worker_pool, units, &mut tallies);
     let mut workers = 1;
     let leftovers = DeferredRetries::new(work);
     let goes_alone = units.iter().any(Unit::must_run_alone);
     while !parcels.is_empty() {
         let moved_before = tallies.moved();
         let turns = batches_in_turn(parcels, &cutter.headroom());
-        let round = ExchangeRound::new(work, crew.workers_max());
+        let round = ExchangeRound::new(work, worker_pool.workers_max());
         let (results, used) = match goes_alone {
-            true => (crew.run_one_by_one(&turns, |loads| round.parcels(loads)), 1),
-            false => crew.run_all(&turns, |loads| round.parcels(loads)),
+            true => (worker_pool.run_one_by_one(&turns, |loads| round.parcels(loads)), 1),
+            false => worker_pool.run_all(&turns, |loads| round.parcels(loads)),
         };
         workers = workers.max(used);
         let outcomes = turns.into_iter().flatten().zip(results.into_iter().flatten());
@@ -138,11 +138,11 @@ impl<'a> ParcelCutter<'a> {
     /// Examines all units, accounts for pages that stay, and divides the others into parcels.
     fn parcels(
         &self,
-        crew: &WorkerPool<'_>,
+        worker_pool: &WorkerPool<'_>,
         units: &[Unit],
         tallies: &mut ProcessOutcomes,
     ) -> Vec<ParcelUnit> {
-        let (looks, _) = crew.run_all(units, |unit| {
+        let (looks, _) = worker_pool.run_all(units, |unit| {
             let look = self.context.look(unit);
             (look.map(|plan| (UnitOutcome::of(&plan), self.cut(unit, &plan))), 0)
         });

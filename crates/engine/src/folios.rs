@@ -71,8 +71,9 @@ mod tests {
         let swapped = Page { location: PageLocation::Swapped, ..Page::ABSENT };
         let machine = FakeMachine::new(false);
         let pid = Pid::new(7).unwrap();
-        let sheet = [Page::on(NodeId(0)), head, tail, tail, tail, swapped, Page::on(NodeId(0))];
-        machine.spawn(pid, FakeProcess::with_pages(&sheet)); // pages 16 to 22
+        let fake_process =
+            [Page::on(NodeId(0)), head, tail, tail, tail, swapped, Page::on(NodeId(0))];
+        machine.spawn(pid, FakeProcess::with_pages(&fake_process)); // pages 16 to 22
         let process = machine.open_process(pid).unwrap();
         let mut set = PageSet::new(PAGE);
         [16, 19, 20, 21, 40].iter().for_each(|page| _ = set.insert(page * PAGE));

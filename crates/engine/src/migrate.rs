@@ -34,11 +34,11 @@ pub fn migrate(
     let work =
         MoveContext { machine, processes, request, control: live, pacer: &pace, ledger: journal };
     let is_exchange = exchange::is_exchange(request);
-    let crew =
+    let worker_pool =
         WorkerPool::new(machine, live, request, if is_exchange { usize::MAX } else { units.len() });
     let (mut tallies, workers) = match is_exchange {
-        true => exchange::carry_out(&work, &crew, &units),
-        false => carry_out(&work, &crew, &units),
+        true => exchange::carry_out(&work, &worker_pool, &units),
+        false => carry_out(&work, &worker_pool, &units),
     };
     account_unmapped(&mut tallies, processes, request, &units);
     let moved_ns = machine.now_ns();
@@ -47,8 +47,9 @@ pub fn migrate(
     {
         return Err(error);
     }
-    let report =
-        |(index, tally)| process_report(&crew, &scope(machine, processes, request, index), tally);
+    let report = |(index, tally)| {
+        process_report(&worker_pool, &scope(machine, processes, request, index), tally)
+    };
     Ok(MoveReport {
         processes: tallies.by_process.into_iter().enumerate().map(report).collect(),
         moving_ns: moved_ns - began_ns,
@@ -75,8 +76,8 @@ pub fn plan(
     let pace = MovePacer::new(request);
     let work =
         MoveContext { machine, processes, request, control: live, pacer: &pace, ledger: None };
-    let crew = WorkerPool::new(machine, live, request, units.len());
-    let (plans, _) = crew.run_all(&units, |unit| (work.look(unit), 0));
+    let worker_pool = WorkerPool::new(machine, live, request, units.len());
+    let (plans, _) = worker_pool.run_all(&units, |unit| (work.look(unit), 0));
     let mut report = PlanReport::default();
     report.processes.extend(processes.iter().map(|p| (p.pid(), ProcessPlan::default())));
     for (unit, plan) in units.iter().zip(plans) {
@@ -132,7 +133,7 @@ fn survey(
 /// Moves unit by unit. Also returns the number of workers in use at the end.
 fn carry_out(
     work: &MoveContext<'_>,
-    crew: &WorkerPool<'_>,
+    worker_pool: &WorkerPool<'_>,
     units: &[Unit],
 ) -> (ProcessOutcomes, u32) {
     let leftovers = DeferredRetries::new(work);
@@ -145,8 +146,8 @@ fn carry_out(
     };
     let (alone, together): (Vec<&Unit>, Vec<&Unit>) =
         units.iter().partition(|u| u.must_run_alone());
-    let (mut results, workers) = crew.run_all(&together, carry_out);
-    results.extend(crew.run_one_by_one(&alone, carry_out));
+    let (mut results, workers) = worker_pool.run_all(&together, carry_out);
+    results.extend(worker_pool.run_one_by_one(&alone, carry_out));
     let mut tallies = ProcessOutcomes::new(work.processes.len());
     for (process, tally, error) in results {
         tallies.add(process, &tally, error);
@@ -189,11 +190,11 @@ fn unmapped_named_pages(
 }
 
 fn process_report(
-    crew: &WorkerPool<'_>,
+    worker_pool: &WorkerPool<'_>,
     scope: &SurveyScope<'_>,
     tally: UnitOutcome,
 ) -> ProcessReport {
-    let after = verify::residency(crew, scope);
+    let after = verify::residency(worker_pool, scope);
     let sources: Nodemask =
         scope.orders.iter().flat_map(|order| order.pairs.iter()).map(|(from, _)| from).collect();
     ProcessReport {

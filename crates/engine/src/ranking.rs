@@ -103,10 +103,10 @@ mod tests {
 
     #[test]
     fn memory_away_from_the_threads_is_found_and_vanished_processes_are_not() {
-        let paper = FakeMachine::new(true);
+        let fake = FakeMachine::new(true);
         let [ours, gone] = [7, 8].map(|pid| Pid::new(pid).unwrap());
         let pages: Vec<_> = (0..400).map(|i| Page::on(NodeId(u32::from(i >= 100)))).collect();
-        paper.spawn(ours, FakeProcess::with_pages(&pages));
+        fake.spawn(ours, FakeProcess::with_pages(&pages));
         let places = RankingTopology {
             nodes: &"0-1".parse().unwrap(),
             node_of_cpu: &|cpu| Some(NodeId(cpu.0)),
@@ -114,7 +114,7 @@ mod tests {
         };
         let before = [load(ours, 5), load(gone, 5)];
         let now = [load(ours, 9), load(gone, 9)];
-        let ranking = rank(&paper, &before, &now, &places).unwrap();
+        let ranking = rank(&fake, &before, &now, &places).unwrap();
         assert_eq!((ranking.processes.len(), ranking.denied), (1, 0));
         let first = &ranking.processes[0];
         // 300 of 400 pages are on node 1, all CPU time is on node 0. Now (1 x 10 + 3 x 20) / 4 =

@@ -249,13 +249,13 @@ mod tests {
     }
 
     fn measured(pages: u64, options: &Options) -> (Residency, BTreeMap<NodeId, u64>) {
-        let paper = FakeMachine::new(true);
+        let fake = FakeMachine::new(true);
         let pid = Pid::new(7).unwrap();
-        let sheet = FakeProcess::with_pages(&layout(pages));
-        let truth = sheet.residency();
-        paper.spawn(pid, sheet);
-        let process = paper.open_process(pid).unwrap();
-        (measure(&paper, &*process, options).unwrap(), truth)
+        let fake_process = FakeProcess::with_pages(&layout(pages));
+        let truth = fake_process.residency();
+        fake.spawn(pid, fake_process);
+        let process = fake.open_process(pid).unwrap();
+        (measure(&fake, &*process, options).unwrap(), truth)
     }
 
     #[test]

@@ -16,9 +16,9 @@ const PIECE_BYTES: u64 = 8 << 20;
 /// Counts base pages by node in the selected memory of a process, read anew: mappings that came or
 /// went since count as they are now. Of pages that were named one by one only those are counted.
 /// Empty if the process is gone.
-pub fn residency(crew: &WorkerPool<'_>, scope: &SurveyScope<'_>) -> BTreeMap<NodeId, u64> {
+pub fn residency(worker_pool: &WorkerPool<'_>, scope: &SurveyScope<'_>) -> BTreeMap<NodeId, u64> {
     let units = units(scope).unwrap_or_default();
-    let (counts, _) = crew.run_all(&units, |unit| (count(scope, unit), 0));
+    let (counts, _) = worker_pool.run_all(&units, |unit| (count(scope, unit), 0));
     let mut total = BTreeMap::new();
     counts.iter().for_each(|counts| add_counts(&mut total, counts));
     total

@@ -118,26 +118,28 @@ struct WorkerPass<'a, T, R, F> {
 
 impl<T, R, F: Fn(&T) -> (R, u64)> WorkerPass<'_, T, R, F> {
     fn run(&self, worker: u32) {
-        let crew = self.pool;
-        let _together = WorkerRegistration::begin(crew.machine, worker, self.workers);
-        if crew.workers_max > 1 && !crew.cpus.is_empty() {
-            crew.machine.pin_current_thread(crew.cpus[worker as usize % crew.cpus.len()]);
+        let worker_pool = self.pool;
+        let _together = WorkerRegistration::begin(worker_pool.machine, worker, self.workers);
+        if worker_pool.workers_max > 1 && !worker_pool.cpus.is_empty() {
+            worker_pool
+                .machine
+                .pin_current_thread(worker_pool.cpus[worker as usize % worker_pool.cpus.len()]);
         }
-        if crew.yields {
-            crew.machine.yield_to_waking_threads();
+        if worker_pool.yields {
+            worker_pool.machine.yield_to_waking_threads();
         }
         while self.queue.load(Ordering::Relaxed) < self.items.len() {
-            if !crew.is_needed(worker) {
-                crew.machine.sleep_ns(IDLE_POLL_NS);
+            if !worker_pool.is_needed(worker) {
+                worker_pool.machine.sleep_ns(IDLE_POLL_NS);
                 continue;
             }
             let index = self.queue.fetch_add(1, Ordering::Relaxed);
             let Some(item) = self.items.get(index) else { return };
             let (result, bytes) = (self.work)(item);
             self.done.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
-            let mut ramp = crew.ramp();
-            ramp.finished(crew.machine.now_ns(), bytes);
-            crew.control.set_workers(ramp.workers());
+            let mut ramp = worker_pool.ramp();
+            ramp.finished(worker_pool.machine.now_ns(), bytes);
+            worker_pool.control.set_workers(ramp.workers());
         }
     }
 }

@@ -13,7 +13,7 @@ fn on(node: u32) -> Page {
 }
 
 /// A sheet with `free` pages free on nodes 0 and 1.
-fn sheet(pages: &[Page], free: u64) -> FakeProcess {
+fn fake_process(pages: &[Page], free: u64) -> FakeProcess {
     FakeProcess {
         free_pages: [(NodeId(0), free), (NodeId(1), free)].into(),
         ..FakeProcess::with_pages(pages)
@@ -21,7 +21,7 @@ fn sheet(pages: &[Page], free: u64) -> FakeProcess {
 }
 
 /// Moves pages in a ring: from each node to the next, from the last to the first.
-fn rotate(sheet: FakeProcess, nodes: &[u32]) -> (MoveReport, FakeProcess) {
+fn rotate(fake_process: FakeProcess, nodes: &[u32]) -> (MoveReport, FakeProcess) {
     let from: Vec<NodeId> = nodes.iter().map(|&node| NodeId(node)).collect();
     let mut to = from.clone();
     to.rotate_left(1);
@@ -36,7 +36,7 @@ fn rotate(sheet: FakeProcess, nodes: &[u32]) -> (MoveReport, FakeProcess) {
     };
     let machine = FakeMachine::new(false);
     let pid = Pid::new(7).unwrap();
-    machine.spawn(pid, sheet);
+    machine.spawn(pid, fake_process);
     let process = machine.open_process(pid).unwrap();
     let report = migrate(&machine, &[process], &request, &MoveControl::default(), None).unwrap();
     (report, machine.process(pid).unwrap())
@@ -49,7 +49,7 @@ fn two_full_nodes_change_places() {
     let halves = [vec![on(0); 4000], vec![on(1); 4000]].concat();
     let mixed: Vec<Page> = (0..8000).map(|page| on(page % 2)).collect();
     for pages in [halves, mixed] {
-        let (report, after) = rotate(sheet(&pages, 1000), &[0, 1]);
+        let (report, after) = rotate(fake_process(&pages, 1000), &[0, 1]);
         assert_eq!((report.account().moved, report.account().selected()), (8000, 8000));
         for (number, page) in after.pages.values().enumerate() {
             assert_ne!(page.location, pages[number].location, "page {number}");
@@ -67,7 +67,7 @@ fn two_full_nodes_change_places() {
 #[test]
 fn an_uneven_exchange_uses_the_room_there_is() {
     let pages = [vec![on(0); 1000], vec![on(1); 300]].concat();
-    let (report, after) = rotate(sheet(&pages, 192), &[0, 1]);
+    let (report, after) = rotate(fake_process(&pages, 192), &[0, 1]);
     // 300 there and back in parcels of 64 pages (256 KiB), and 192 more to where room is left.
     let moved = report.account().moved;
     assert!((600 + 192 - 63..=600 + 192).contains(&moved), "{moved}");
@@ -80,7 +80,7 @@ fn an_uneven_exchange_uses_the_room_there_is() {
 #[test]
 fn nothing_can_be_borrowed_from_nobody() {
     let pages = [vec![on(0); 500], vec![on(1); 500]].concat();
-    let (report, after) = rotate(sheet(&pages, 0), &[0, 1]);
+    let (report, after) = rotate(fake_process(&pages, 0), &[0, 1]);
     assert_eq!(report.account().skipped, [(SkipReason::NoMemory, 1000)].into());
     assert!(after.calls <= 16, "{} calls", after.calls);
 }
@@ -89,9 +89,9 @@ fn nothing_can_be_borrowed_from_nobody() {
 #[test]
 fn three_nodes_pass_pages_round() {
     let pages: Vec<Page> = (0..3000).map(|page| on(page / 1000)).collect();
-    let mut sheet = sheet(&pages, 100);
-    sheet.free_pages.insert(NodeId(2), 100);
-    let (report, after) = rotate(sheet, &[0, 1, 2]);
+    let mut fake_process = fake_process(&pages, 100);
+    fake_process.free_pages.insert(NodeId(2), 100);
+    let (report, after) = rotate(fake_process, &[0, 1, 2]);
     assert_eq!(report.account().moved, 3000);
     for (number, page) in after.pages.values().enumerate() {
         assert_eq!(*page, on((number as u32 / 1000 + 1) % 3), "page {number}");
@@ -108,7 +108,7 @@ proptest! {
         pinned in proptest::collection::btree_set(16..1516_u64, 0..5),
     ) {
         let pages: Vec<Page> = nodes.iter().map(|&node| on(node)).collect();
-        let before = FakeProcess { pinned: pinned.clone(), ..sheet(&pages, free) };
+        let before = FakeProcess { pinned: pinned.clone(), ..fake_process(&pages, free) };
         let (report, after) = rotate(before, &[0, 1]);
         let account = report.account();
         let concerned = nodes.iter().filter(|&&node| node < 2).count() as u64;

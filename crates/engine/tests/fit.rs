@@ -109,8 +109,8 @@ fn pages_unmapped_before_the_first_look_are_mapped_again() {
         let map_again = |_: &[Range]| {
             tries.set(tries.get() + 1);
             if comes_back {
-                machine.update_process(pid(), |sheet| {
-                    sheet.pages = FakeProcess::with_pages(&[on(0); 1000]).pages;
+                machine.update_process(pid(), |fake_process| {
+                    fake_process.pages = FakeProcess::with_pages(&[on(0); 1000]).pages;
                 });
             }
         };

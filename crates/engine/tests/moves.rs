@@ -34,9 +34,13 @@ fn request(from: &str, to: &str) -> MoveRequest {
 }
 
 /// Moves a sheet and returns the report and the sheet afterwards.
-fn run(sheet: FakeProcess, request: &MoveRequest, everyones: bool) -> (MoveReport, FakeProcess) {
+fn run(
+    fake_process: FakeProcess,
+    request: &MoveRequest,
+    everyones: bool,
+) -> (MoveReport, FakeProcess) {
     let machine = FakeMachine::new(everyones);
-    machine.spawn(pid(), sheet);
+    machine.spawn(pid(), fake_process);
     let process = machine.open_process(pid()).unwrap();
     let report = migrate(&machine, &[process], request, &MoveControl::default(), None).unwrap();
     (report, machine.process(pid()).unwrap())
@@ -52,10 +56,11 @@ fn skipped(report: &MoveReport) -> BTreeMap<SkipReason, u64> {
 
 #[test]
 fn everything_moves_when_nothing_is_in_the_way() {
-    let (report, sheet) = run(FakeProcess::with_pages(&[on(0); 10_000]), &request("0", "1"), false);
+    let (report, fake_process) =
+        run(FakeProcess::with_pages(&[on(0); 10_000]), &request("0", "1"), false);
     assert_eq!(report.account().moved, 10_000);
     assert_eq!(report.account().selected(), 10_000);
-    assert_eq!(sheet.residency(), [(NodeId(1), 10_000)].into());
+    assert_eq!(fake_process.residency(), [(NodeId(1), 10_000)].into());
     assert_eq!(report.processes[0].before, [(NodeId(0), 10_000)].into());
     assert_eq!(report.processes[0].after, [(NodeId(1), 10_000)].into());
     assert_eq!(report.processes[0].residue.appeared(), 0);
@@ -63,12 +68,12 @@ fn everything_moves_when_nothing_is_in_the_way() {
 
 #[test]
 fn pinned_pages_stay_and_their_neighbours_do_not() {
-    let mut sheet = FakeProcess::with_pages(&[on(0); 6000]);
-    sheet.pinned = [FIRST + 3, FIRST + 4097, FIRST + 5999].into();
-    let (report, sheet) = run(sheet, &request("0", "1"), false);
+    let mut fake_process = FakeProcess::with_pages(&[on(0); 6000]);
+    fake_process.pinned = [FIRST + 3, FIRST + 4097, FIRST + 5999].into();
+    let (report, fake_process) = run(fake_process, &request("0", "1"), false);
     assert_eq!(report.account().moved, 5997);
     assert_eq!(skipped(&report), [(SkipReason::Pinned, 3)].into());
-    assert_eq!(sheet.residency()[&NodeId(0)], 3);
+    assert_eq!(fake_process.residency()[&NodeId(0)], 3);
     assert_eq!(report.processes[0].residue.expected, 3);
     assert_eq!(report.processes[0].residue.seen, 3);
 }
@@ -78,10 +83,10 @@ fn pinned_pages_stay_and_their_neighbours_do_not() {
 #[test]
 fn good_pages_behind_bad_ones_do_not_share_their_fate() {
     let shared = Page { shared: false, ..on(0) };
-    let mut sheet = FakeProcess::with_pages(&[shared; 64]);
-    sheet.pinned = [FIRST, FIRST + 1].into();
-    sheet.unmapped_on_call = [FIRST + 2].into();
-    let (report, _) = run(sheet, &request("0", "1"), false);
+    let mut fake_process = FakeProcess::with_pages(&[shared; 64]);
+    fake_process.pinned = [FIRST, FIRST + 1].into();
+    fake_process.unmapped_on_call = [FIRST + 2].into();
+    let (report, _) = run(fake_process, &request("0", "1"), false);
     assert_eq!(report.account().moved, 61);
     let expected = [(SkipReason::Pinned, 2), (SkipReason::NotPresent, 1)];
     assert_eq!(skipped(&report), expected.into());
@@ -91,13 +96,13 @@ fn good_pages_behind_bad_ones_do_not_share_their_fate() {
 /// moved like any other.
 #[test]
 fn pages_in_flight_are_waited_for() {
-    let mut sheet = FakeProcess::with_pages(&[on(0); 100]);
+    let mut fake_process = FakeProcess::with_pages(&[on(0); 100]);
     let there = |pages: std::ops::Range<u64>, node| pages.map(move |n| (FIRST + n, NodeId(node)));
-    sheet.in_flight = there(10..20, 0).chain(there(50..53, 1)).collect();
-    let (report, sheet) = run(sheet, &request("0", "1"), false);
+    fake_process.in_flight = there(10..20, 0).chain(there(50..53, 1)).collect();
+    let (report, fake_process) = run(fake_process, &request("0", "1"), false);
     let account = report.account();
     assert_eq!((account.moved, account.already_there, account.skipped_total()), (97, 3, 0));
-    assert_eq!(sheet.residency(), [(NodeId(1), 100)].into());
+    assert_eq!(fake_process.residency(), [(NodeId(1), 100)].into());
 }
 
 /// Goal: the thread that moves pages may be preempted meanwhile: pages that are in flight for 0.2 s
@@ -110,11 +115,12 @@ fn slow_flights_are_waited_for() {
         FakeProcess { in_flight: flights.clone(), ..FakeProcess::with_pages(&[on(0); 100]) };
     let later =
         FakeProcess { in_flight_on_call: flights, ..FakeProcess::with_pages(&[on(0); 100]) };
-    for (sheet, flight_ms, held) in
+    for (fake_process, flight_ms, held) in
         [(&first, 200, 0), (&later, 200, 0), (&first, 3000, 10), (&later, 3000, 10)]
     {
-        let sheet = FakeProcess { release_after_ns: Some(flight_ms * 1_000_000), ..sheet.clone() };
-        let account = run(sheet, &request("0", "1"), false).0.account();
+        let fake_process =
+            FakeProcess { release_after_ns: Some(flight_ms * 1_000_000), ..fake_process.clone() };
+        let account = run(fake_process, &request("0", "1"), false).0.account();
         assert_eq!((account.moved, account.skipped_for(SkipReason::Pinned)), (100 - held, held));
     }
 }
@@ -124,11 +130,11 @@ fn slow_flights_are_waited_for() {
 #[test]
 fn passing_holders_are_waited_for() {
     let held = (FIRST + 5..FIRST + 15).collect();
-    let sheet = FakeProcess { pinned: held, ..FakeProcess::with_pages(&[on(0); 100]) };
-    let sheet = FakeProcess { release_after_ns: Some(15_000_000), ..sheet };
-    let (report, sheet) = run(sheet, &request("0", "1"), false);
+    let fake_process = FakeProcess { pinned: held, ..FakeProcess::with_pages(&[on(0); 100]) };
+    let fake_process = FakeProcess { release_after_ns: Some(15_000_000), ..fake_process };
+    let (report, fake_process) = run(fake_process, &request("0", "1"), false);
     assert_eq!((report.account().moved, report.account().skipped_total()), (100, 0));
-    assert_eq!(sheet.residency(), [(NodeId(1), 100)].into());
+    assert_eq!(fake_process.residency(), [(NodeId(1), 100)].into());
 }
 
 /// Hugetlb pages of 16 base pages in a mapping that processes share.
@@ -136,12 +142,12 @@ fn hugetlb(pages: usize) -> FakeProcess {
     let head = Page { folio_pages: 16, ..on(0) };
     let rest = [Page { folio_pages: 0, ..on(0) }; 15];
     let one = [&[head], &rest[..]].concat();
-    let mut sheet = FakeProcess::with_pages(&one.repeat(pages));
-    for mapping in &mut sheet.mappings {
+    let mut fake_process = FakeProcess::with_pages(&one.repeat(pages));
+    for mapping in &mut fake_process.mappings {
         mapping.huge_page_bytes = Some(16 * 4096);
         (mapping.shared, mapping.kind) = (true, MappingKind::Huge);
     }
-    sheet
+    fake_process
 }
 
 /// Goal: a huge page in use is reported as held as long as the destination has a free one; where it
@@ -149,9 +155,10 @@ fn hugetlb(pages: usize) -> FakeProcess {
 #[test]
 fn huge_pages_stay_for_the_reason_that_is_so() {
     for (free, reason) in [(10, SkipReason::Pinned), (3, SkipReason::NoHugePage)] {
-        let sheet = FakeProcess { free_pages: [(NodeId(1), free * 16)].into(), ..hugetlb(4) };
-        let sheet = FakeProcess { pinned: [FIRST + 16].into(), ..sheet };
-        let report = run(sheet, &request("0", "1"), true).0;
+        let fake_process =
+            FakeProcess { free_pages: [(NodeId(1), free * 16)].into(), ..hugetlb(4) };
+        let fake_process = FakeProcess { pinned: [FIRST + 16].into(), ..fake_process };
+        let report = run(fake_process, &request("0", "1"), true).0;
         assert_eq!(report.account().moved, 3 * 16, "{free} free");
         assert_eq!(skipped(&report), [(reason, 16)].into(), "{free} free");
         assert_eq!(report.processes[0].residue.seen, 16);
@@ -163,9 +170,9 @@ fn huge_pages_stay_for_the_reason_that_is_so() {
 #[test]
 fn pages_in_flight_for_ever_count_before() {
     let flights = (FIRST + 10..FIRST + 20).map(|page| (page, NodeId(0))).collect();
-    let sheet = FakeProcess { in_flight: flights, ..FakeProcess::with_pages(&[on(0); 100]) };
-    let sheet = FakeProcess { release_after_ns: Some(3_000_000_000), ..sheet };
-    let report = run(sheet, &request("0", "1"), false).0;
+    let fake_process = FakeProcess { in_flight: flights, ..FakeProcess::with_pages(&[on(0); 100]) };
+    let fake_process = FakeProcess { release_after_ns: Some(3_000_000_000), ..fake_process };
+    let report = run(fake_process, &request("0", "1"), false).0;
     let process = &report.processes[0];
     assert_eq!(process.before_in_flight, 10);
     let before: u64 = process.before.values().sum();
@@ -197,8 +204,8 @@ fn company_is_waited_for() {
     for (processes, everyones, moved) in [(2, true, 100), (1, true, 90), (2, false, 90)] {
         let machine = FakeMachine::new(everyones);
         let held = (FIRST + 5..FIRST + 15).collect();
-        let sheet = FakeProcess { pinned: held, ..FakeProcess::with_pages(&[on(0); 100]) };
-        machine.spawn(pids[0], FakeProcess { release_after_ns: Some(60_000_000), ..sheet });
+        let fake_process = FakeProcess { pinned: held, ..FakeProcess::with_pages(&[on(0); 100]) };
+        machine.spawn(pids[0], FakeProcess { release_after_ns: Some(60_000_000), ..fake_process });
         machine.spawn(pids[1], FakeProcess::with_pages(&[]));
         let processes: Vec<_> =
             pids[..processes].iter().map(|&pid| machine.open_process(pid).unwrap()).collect();
@@ -213,31 +220,31 @@ fn company_is_waited_for() {
 
 #[test]
 fn a_full_destination_takes_what_it_can() {
-    let mut sheet = FakeProcess::with_pages(&[on(0); 1000]);
-    sheet.free_pages = [(NodeId(1), 300)].into();
-    let (report, sheet) = run(sheet, &request("0", "1"), false);
+    let mut fake_process = FakeProcess::with_pages(&[on(0); 1000]);
+    fake_process.free_pages = [(NodeId(1), 300)].into();
+    let (report, fake_process) = run(fake_process, &request("0", "1"), false);
     assert_eq!(report.account().moved, 300);
     assert_eq!(skipped(&report), [(SkipReason::NoMemory, 700)].into());
-    assert_eq!(sheet.residency(), [(NodeId(0), 700), (NodeId(1), 300)].into());
+    assert_eq!(fake_process.residency(), [(NodeId(0), 700), (NodeId(1), 300)].into());
 }
 
 #[test]
 fn a_forbidden_destination_is_told() {
-    let mut sheet = FakeProcess::with_pages(&[on(0); 100]);
-    sheet.forbidden_nodes = [NodeId(1)].into();
-    let (report, _) = run(sheet, &request("0", "1"), false);
+    let mut fake_process = FakeProcess::with_pages(&[on(0); 100]);
+    fake_process.forbidden_nodes = [NodeId(1)].into();
+    let (report, _) = run(fake_process, &request("0", "1"), false);
     assert_eq!(skipped(&report), [(SkipReason::NotAllowed, 100)].into());
 }
 
 /// Goal: pages for an allowed node go there, though the move names a forbidden one too.
 #[test]
 fn a_forbidden_destination_is_no_harm_to_others() {
-    let mut sheet = FakeProcess::with_pages(&[[on(0); 50], [on(1); 50]].concat());
-    sheet.forbidden_nodes = [NodeId(3)].into();
-    let (report, sheet) = run(sheet, &request("0,1", "2,3"), false);
+    let mut fake_process = FakeProcess::with_pages(&[[on(0); 50], [on(1); 50]].concat());
+    fake_process.forbidden_nodes = [NodeId(3)].into();
+    let (report, fake_process) = run(fake_process, &request("0,1", "2,3"), false);
     assert_eq!(report.account().moved, 50);
     assert_eq!(skipped(&report), [(SkipReason::NotAllowed, 50)].into());
-    assert_eq!(sheet.residency(), [(NodeId(1), 50), (NodeId(2), 50)].into());
+    assert_eq!(fake_process.residency(), [(NodeId(1), 50), (NodeId(2), 50)].into());
 }
 
 #[test]
@@ -253,10 +260,10 @@ fn shared_pages_move_only_with_the_privilege() {
 #[test]
 fn a_process_that_ends_half_way_is_gone_not_lost() {
     for life in [Liveness::Exited, Liveness::Replaced] {
-        let mut sheet = FakeProcess::with_pages(&[on(0); 80_000]);
-        sheet.end_at_call = Some((2, life));
+        let mut fake_process = FakeProcess::with_pages(&[on(0); 80_000]);
+        fake_process.end_at_call = Some((2, life));
         let (report, _) =
-            run(sheet, &MoveRequest { jobs: Jobs::Fixed(1), ..request("0", "1") }, false);
+            run(fake_process, &MoveRequest { jobs: Jobs::Fixed(1), ..request("0", "1") }, false);
         // Units of 32,768 pages at most, in whole page tables from the first boundary on: 496 + 63
         // x 512 = 32,752, then 64 x 512. The first arrived, the second was under way at the end and
         // its outcome is not known, the third was never examined.
@@ -284,11 +291,11 @@ fn a_stall_budget_bounds_what_is_held() {
     // On the fake machine an entry costs 1 us, so the guess of 4 us falls slowly from the first
     // call on: runs begin at 100 us / 4 / 4 us = 6 pages and never pass 100 us / 4 / 1 us = 25.
     let budget = MoveRequest { stall_ns: Some(100_000), ..request("0", "1") };
-    let (report, sheet) = run(FakeProcess::with_pages(&[on(0); 5000]), &budget, false);
+    let (report, fake_process) = run(FakeProcess::with_pages(&[on(0); 5000]), &budget, false);
     assert_eq!(report.account().moved, 5000);
-    assert!((4..=25).contains(&sheet.run_pages_max), "{}", sheet.run_pages_max);
-    let (_, sheet) = run(FakeProcess::with_pages(&[on(0); 5000]), &request("0", "1"), false);
-    assert!(sheet.run_pages_max > 1000, "without a budget runs are as long as they can be");
+    assert!((4..=25).contains(&fake_process.run_pages_max), "{}", fake_process.run_pages_max);
+    let (_, fake_process) = run(FakeProcess::with_pages(&[on(0); 5000]), &request("0", "1"), false);
+    assert!(fake_process.run_pages_max > 1000, "without a budget runs are as long as they can be");
 }
 
 #[test]
@@ -321,9 +328,9 @@ fn the_rate_is_kept() {
 #[test]
 fn a_plan_says_what_a_move_would_do_and_does_nothing() {
     let shared = Page { shared: true, ..on(0) };
-    let sheet = FakeProcess::with_pages(&[on(0), on(1), shared, on(2)]);
+    let fake_process = FakeProcess::with_pages(&[on(0), on(1), shared, on(2)]);
     let machine = FakeMachine::new(false);
-    machine.spawn(pid(), sheet);
+    machine.spawn(pid(), fake_process);
     let process = machine.open_process(pid()).unwrap();
     let report = plan(&machine, &[process], &request("0", "1"), &MoveControl::default()).unwrap();
     let (_, planned) = &report.processes[0];
@@ -343,11 +350,11 @@ fn named(positions: impl IntoIterator<Item = u64>) -> PageSet {
 /// Goal: only named pages move; named pages that do not exist are reported.
 #[test]
 fn named_pages_move_and_no_others() {
-    let sheet = FakeProcess::with_pages(&[[on(0); 3000], [on(1); 3000]].concat());
+    let fake_process = FakeProcess::with_pages(&[[on(0); 3000], [on(1); 3000]].concat());
     // 500 on node 0, 500 on node 1, and 7 behind the end of the only mapping.
     let pages = named((0..6000).step_by(6).chain(10_000..10_007));
     let orders = vec![[order("0", "1", Some(pages))].into()];
-    let (report, after) = run(sheet, &MoveRequest { orders, ..request("0", "1") }, false);
+    let (report, after) = run(fake_process, &MoveRequest { orders, ..request("0", "1") }, false);
     let account = report.account();
     assert_eq!((account.moved, account.already_there), (500, 500));
     assert_eq!(account.skipped, [(SkipReason::NotPresent, 7)].into());
@@ -360,13 +367,13 @@ fn named_pages_move_and_no_others() {
 /// Goal: two lists with a destination each are one move.
 #[test]
 fn each_list_has_its_own_destination() {
-    let sheet = FakeProcess::with_pages(&[[on(0); 1000], [on(1); 1000]].concat());
+    let fake_process = FakeProcess::with_pages(&[[on(0); 1000], [on(1); 1000]].concat());
     let orders = [
         order("0,1", "1", Some(named(0..100))),
         order("0,1", "0", Some(named((1000..1050).chain(500..510)))),
     ];
     let orders = vec![orders.into()];
-    let (report, after) = run(sheet, &MoveRequest { orders, ..request("0", "1") }, false);
+    let (report, after) = run(fake_process, &MoveRequest { orders, ..request("0", "1") }, false);
     assert_eq!((report.account().moved, report.account().already_there), (150, 10));
     assert_eq!(after.residency(), [(NodeId(0), 950), (NodeId(1), 1050)].into());
     assert_eq!(report.processes[0].residue.appeared(), 0);
@@ -403,19 +410,19 @@ proptest! {
     /// Goal: for any layout each page that was on the source is moved or skipped, the pages that
     /// moved according to the account are those that arrived, and those that stayed are there.
     #[test]
-    fn accounts_are_exact(sheet in any_sheet(), everyones: bool, paced: bool) {
-        let before = sheet.residency();
+    fn accounts_are_exact(fake_process in any_sheet(), everyones: bool, paced: bool) {
+        let before = fake_process.residency();
         let count =
             |map: &BTreeMap<NodeId, u64>, node| map.get(&NodeId(node)).copied().unwrap_or(0);
         let stall_ns = paced.then_some(100_000);
         let request = MoveRequest { stall_ns, jobs: Jobs::Auto, ..request("0", "1") };
-        let (report, sheet) = run(sheet, &request, everyones);
+        let (report, fake_process) = run(fake_process, &request, everyones);
         let account = report.account();
         prop_assert_eq!(account.selected(), count(&before, 0) + count(&before, 1));
         prop_assert_eq!(account.already_there, count(&before, 1));
         let gone = account.skipped_for(SkipReason::NotPresent);
         let left = account.skipped_total() - gone;
-        prop_assert_eq!(count(&sheet.residency(), 0), left);
+        prop_assert_eq!(count(&fake_process.residency(), 0), left);
         prop_assert_eq!(report.processes[0].residue.appeared(), 0);
     }
 }

@@ -189,8 +189,8 @@ impl FakeMachine {
     }
 
     /// Adds a process.
-    pub fn spawn(&self, pid: Pid, sheet: FakeProcess) {
-        lock(&self.processes).insert(pid, Arc::new(Mutex::new(sheet)));
+    pub fn spawn(&self, pid: Pid, process: FakeProcess) {
+        lock(&self.processes).insert(pid, Arc::new(Mutex::new(process)));
     }
 
     /// Returns a machine of another shape, such as `4n 2c 1t 4GiB`.
@@ -209,7 +209,7 @@ impl FakeMachine {
 
     /// Returns a copy of the present state of a process.
     pub fn process(&self, pid: Pid) -> Option<FakeProcess> {
-        lock(&self.processes).get(&pid).map(|sheet| lock(sheet).clone())
+        lock(&self.processes).get(&pid).map(|process| lock(process).clone())
     }
 }
 
@@ -243,9 +243,9 @@ impl Machine for FakeMachine {
 
     fn headroom(&self) -> Result<BTreeMap<NodeId, NodeHeadroom>> {
         let mut rooms = BTreeMap::new();
-        for sheet in lock(&self.processes).values() {
+        for process in lock(&self.processes).values() {
             let room = |&free_pages| NodeHeadroom { free_pages, inactive_file_pages: 0 };
-            rooms.extend(lock(sheet).free_pages.iter().map(|(&node, pages)| (node, room(pages))));
+            rooms.extend(lock(process).free_pages.iter().map(|(&node, pages)| (node, room(pages))));
         }
         Ok(rooms)
     }
@@ -270,7 +270,7 @@ impl Machine for FakeMachine {
 
     fn sleep_ns(&self, ns: u64) {
         *lock(&self.clock_ns) += ns;
-        lock(&self.processes).values().for_each(|sheet| lock(sheet).advance(ns));
+        lock(&self.processes).values().for_each(|process| lock(process).advance(ns));
         lock(&self.counters).advance(ns);
     }
 
@@ -279,18 +279,18 @@ impl Machine for FakeMachine {
     fn yield_to_waking_threads(&self) {}
 
     fn open_process(&self, pid: Pid) -> Result<Arc<dyn Process>> {
-        let sheet = lock(&self.processes).get(&pid).cloned();
+        let process = lock(&self.processes).get(&pid).cloned();
         let has_ended =
-            |sheet: &Arc<Mutex<FakeProcess>>| lock(sheet).liveness() == Liveness::Exited;
-        let sheet = sheet.filter(|sheet| !has_ended(sheet)).ok_or(Error::Gone(pid))?;
-        if let Some(need) = lock(&sheet).denied.clone() {
+            |process: &Arc<Mutex<FakeProcess>>| lock(process).liveness() == Liveness::Exited;
+        let process = process.filter(|process| !has_ended(process)).ok_or(Error::Gone(pid))?;
+        if let Some(need) = lock(&process).denied.clone() {
             return Err(Error::Denied { action: format!("holding process {pid}"), remedy: need });
         }
         let (clock_ns, own_ns) = (Arc::clone(&self.clock_ns), Arc::clone(&self.own_cpu_time_ns));
         let (offline, cpus) = (Arc::clone(&self.offline), self.topology()?.cpus);
         Ok(Arc::new(FakeProcessHandle {
             pid,
-            process: sheet,
+            process,
             clock_ns,
             own_cpu_time_ns: own_ns,
             offline,
@@ -328,15 +328,19 @@ struct FakeProcessHandle {
 
 impl FakeProcessHandle {
     fn read_pages(&self, range: Range) -> Result<Vec<Page>> {
-        let mut sheet = self.running()?;
-        sheet.page_reads += 1;
+        let mut process = self.running()?;
+        process.page_reads += 1;
         let numbers = range.start / PAGE_BYTES..range.end / PAGE_BYTES;
-        Ok(numbers.map(|number| sheet.read_page(number)).collect())
+        Ok(numbers.map(|number| process.read_page(number)).collect())
     }
 
     fn running(&self) -> Result<MutexGuard<'_, FakeProcess>> {
-        let sheet = lock(&self.process);
-        if sheet.liveness() == Liveness::Running { Ok(sheet) } else { Err(Error::Gone(self.pid)) }
+        let process = lock(&self.process);
+        if process.liveness() == Liveness::Running {
+            Ok(process)
+        } else {
+            Err(Error::Gone(self.pid))
+        }
     }
 }
 
@@ -346,11 +350,11 @@ impl Process for FakeProcessHandle {
     }
 
     fn identity(&self) -> Result<ProcessIdentity> {
-        self.running().map(|sheet| ProcessIdentity {
+        self.running().map(|process| ProcessIdentity {
             pid: self.pid,
-            name: sheet.name(),
+            name: process.name(),
             boot_id: "paper".to_owned(),
-            started_ticks: sheet.started_ticks,
+            started_ticks: process.started_ticks,
             auxv_checksum: 0,
         })
     }
@@ -389,36 +393,36 @@ impl Process for FakeProcessHandle {
     }
 
     fn locate(&self, addresses: &[u64]) -> Result<Vec<PageLocation>> {
-        let mut sheet = self.running()?;
-        sheet.page_reads += 1;
-        let took_ns = sheet.locate_ns * addresses.len() as u64;
+        let mut process = self.running()?;
+        process.page_reads += 1;
+        let took_ns = process.locate_ns * addresses.len() as u64;
         *lock(&self.clock_ns) += took_ns;
         *lock(&self.own_cpu_time_ns) += took_ns;
-        Ok(addresses.iter().map(|&address| sheet.page(address).location).collect())
+        Ok(addresses.iter().map(|&address| process.page(address).location).collect())
     }
 
     fn move_pages(&self, batch: &MovePagesCall) -> Result<MovePagesOutcome> {
-        let mut sheet = self.running()?;
-        let leaving = std::mem::take(&mut sheet.in_flight_on_call);
-        sheet.in_flight.extend(leaving);
-        let vanishing = std::mem::take(&mut sheet.unmapped_on_call);
-        sheet.pages.retain(|number, _| !vanishing.contains(number));
-        let forbidden = sheet.forbidden_nodes.clone();
-        sheet.forbidden_nodes.extend(lock(&self.offline).iter());
-        let (end, mut status) = FakeMovePages::execute(&mut sheet, batch);
-        sheet.forbidden_nodes = forbidden;
+        let mut process = self.running()?;
+        let leaving = std::mem::take(&mut process.in_flight_on_call);
+        process.in_flight.extend(leaving);
+        let vanishing = std::mem::take(&mut process.unmapped_on_call);
+        process.pages.retain(|number, _| !vanishing.contains(number));
+        let forbidden = process.forbidden_nodes.clone();
+        process.forbidden_nodes.extend(lock(&self.offline).iter());
+        let (end, mut status) = FakeMovePages::execute(&mut process, batch);
+        process.forbidden_nodes = forbidden;
         status.resize(batch.len(), EntryStatus::Unwritten);
         *lock(&self.clock_ns) += 1000 * batch.len() as u64;
-        *lock(&self.own_cpu_time_ns) += sheet.move_ns * batch.len() as u64;
-        sheet.calls += 1;
-        let end = if sheet.liveness() == Liveness::Running { end } else { CallEnd::Gone };
+        *lock(&self.own_cpu_time_ns) += process.move_ns * batch.len() as u64;
+        process.calls += 1;
+        let end = if process.liveness() == Liveness::Running { end } else { CallEnd::Gone };
         Ok(MovePagesOutcome { end, status })
     }
 
     fn memory_policies(&self) -> Result<MemoryPolicies> {
-        let mut sheet = self.running()?;
-        sheet.page_reads += 1;
-        Ok(sheet.memory_policies.clone())
+        let mut process = self.running()?;
+        process.page_reads += 1;
+        Ok(process.memory_policies.clone())
     }
 
     fn nudge(&self, tid: u32, cpus: &Cpumask) -> Result<AffinityOutcome> {

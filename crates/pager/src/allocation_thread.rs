@@ -79,7 +79,7 @@ enum AllocationReply {
 
 impl AllocationThread {
     /// Starts the thread. `lane` is a number that no lane has.
-    pub fn start(shop: &Arc<PagerContext>, lane: usize) -> Result<Self> {
+    pub fn start(context: &Arc<PagerContext>, lane: usize) -> Result<Self> {
         let given = Vec::with_capacity(RETURNED_SLOTS_MAX);
         let state = ChannelState {
             request: None,
@@ -91,19 +91,19 @@ impl AllocationThread {
         };
         let counter =
             Arc::new(AllocationChannel { state: Mutex::new(state), changed: Condvar::new() });
-        let stock = LaneSlots::new(Arc::clone(shop), lane);
-        let (counter_of_thread, shop) = (Arc::clone(&counter), Arc::clone(shop));
+        let stock = LaneSlots::new(Arc::clone(context), lane);
+        let (counter_of_thread, context) = (Arc::clone(&counter), Arc::clone(context));
         let thread = spawn_pager_thread("nodeward-alloc".to_owned(), move || {
-            serve(&counter_of_thread, &shop, &stock);
+            serve(&counter_of_thread, &context, &stock);
         })?;
         Ok(Self { channel: counter, thread: Some(thread) })
     }
 
     /// Returns the fault handler's side.
-    pub fn client(&self, shop: &Arc<PagerContext>) -> AllocationClient {
+    pub fn client(&self, context: &Arc<PagerContext>) -> AllocationClient {
         AllocationClient {
             channel: Arc::clone(&self.channel),
-            context: Arc::clone(shop),
+            context: Arc::clone(context),
             headroom: None,
         }
     }
@@ -126,27 +126,29 @@ impl AllocationClient {
     pub fn destination(
         &mut self,
         stock: &mut LaneSlots,
-        trip: &ChunkMove<'_>,
+        chunk_move: &ChunkMove<'_>,
         most: usize,
     ) -> std::result::Result<(BatchTarget, usize), SkipReason> {
-        let folio_pages = self.context.folio_pages(trip.size);
-        if !stock.destination.as_ref().is_some_and(|ready| fits_move(ready, trip)) {
+        let folio_pages = self.context.folio_pages(chunk_move.size);
+        if !stock.destination.as_ref().is_some_and(|ready| fits_move(ready, chunk_move)) {
             let unfit = stock.destination.take();
             unfit
                 .into_iter()
                 .for_each(|(size, node, slot)| self.return_slot((size, Some(node), slot)));
             let pages = most * folio_pages;
-            if self.take_headroom(trip, pages) {
-                return prefer_node(&self.context, trip.to).map(|()| (BatchTarget::Fresh, most));
+            if self.take_headroom(chunk_move, pages) {
+                return prefer_node(&self.context, chunk_move.to)
+                    .map(|()| (BatchTarget::Fresh, most));
             }
-            let wish = AllocationRequest::Destination { size: trip.size, to: trip.to, pages };
+            let wish =
+                AllocationRequest::Destination { size: chunk_move.size, to: chunk_move.to, pages };
             match self.channel.request(wish) {
                 AllocationReply::Pages(found) => {
-                    stock.destination = Some((trip.size, trip.to, found));
+                    stock.destination = Some((chunk_move.size, chunk_move.to, found));
                 }
                 AllocationReply::Headroom(found) => {
-                    self.headroom = Some((trip.to, found - pages, Instant::now()));
-                    return prefer_node(&self.context, trip.to)
+                    self.headroom = Some((chunk_move.to, found - pages, Instant::now()));
+                    return prefer_node(&self.context, chunk_move.to)
                         .map(|()| (BatchTarget::Fresh, most));
                 }
                 AllocationReply::Unavailable(why) => return Err(why),
@@ -159,10 +161,10 @@ impl AllocationClient {
     }
 
     /// Takes fresh base pages from the room found before; returns whether it is enough and recent.
-    fn take_headroom(&mut self, trip: &ChunkMove<'_>, pages: usize) -> bool {
+    fn take_headroom(&mut self, chunk_move: &ChunkMove<'_>, pages: usize) -> bool {
         let Some((node, left, seen)) = &mut self.headroom else { return false };
-        let has_room = trip.size == PageSize::Base
-            && (*node, seen.elapsed() < HEADROOM_VALID_FOR) == (trip.to, true)
+        let has_room = chunk_move.size == PageSize::Base
+            && (*node, seen.elapsed() < HEADROOM_VALID_FOR) == (chunk_move.to, true)
             && *left >= pages;
         *left -= if has_room { pages } else { 0 };
         has_room
@@ -223,7 +225,7 @@ impl AllocationChannel {
     }
 }
 
-fn serve(counter: &AllocationChannel, shop: &PagerContext, stock: &LaneSlots) {
+fn serve(counter: &AllocationChannel, context: &PagerContext, stock: &LaneSlots) {
     let mut given = Vec::with_capacity(RETURNED_SLOTS_MAX);
     loop {
         let mut state = counter.wait();
@@ -237,9 +239,9 @@ fn serve(counter: &AllocationChannel, shop: &PagerContext, stock: &LaneSlots) {
         // These come first, because one of them may satisfy the request.
         given
             .drain(..)
-            .for_each(|(size, node, slot)| shop.shadow_slots(size).return_slot(slot, node));
+            .for_each(|(size, node, slot)| context.shadow_slots(size).return_slot(slot, node));
         let Some(wish) = wish else { continue };
-        let found = fulfil(shop, stock, wish);
+        let found = fulfil(context, stock, wish);
         let mut state = lock(&counter.state);
         let too_late = state.request_number != number;
         let left = if too_late { Some(found) } else { state.reply.replace(found) };
@@ -250,23 +252,23 @@ fn serve(counter: &AllocationChannel, shop: &PagerContext, stock: &LaneSlots) {
                 Some(AllocationReply::Pages(slot)),
                 AllocationRequest::Destination { size, to, .. },
             ) => {
-                shop.shadow_slots(size).return_slot(slot, Some(to));
+                context.shadow_slots(size).return_slot(slot, Some(to));
             }
             (Some(AllocationReply::Pages(slot)), AllocationRequest::HugePage(_)) => {
-                shop.shadow_slots(PageSize::Huge).return_slot(slot, None);
+                context.shadow_slots(PageSize::Huge).return_slot(slot, None);
             }
             _ => {}
         }
     }
 }
 
-fn fulfil(shop: &PagerContext, stock: &LaneSlots, wish: AllocationRequest) -> AllocationReply {
+fn fulfil(context: &PagerContext, stock: &LaneSlots, wish: AllocationRequest) -> AllocationReply {
     match wish {
         AllocationRequest::Destination { size, to, pages } => {
             match (stock.take_recycled(size, to), size) {
                 (Some(kept), _) => AllocationReply::Pages(kept),
                 (None, PageSize::Huge) => huge_page(stock, Some(to)),
-                (None, PageSize::Base) => find_headroom(shop, to, pages),
+                (None, PageSize::Base) => find_headroom(context, to, pages),
             }
         }
         AllocationRequest::HugePage(node) => huge_page(stock, node),
@@ -278,9 +280,9 @@ fn huge_page(stock: &LaneSlots, node: Option<NodeId>) -> AllocationReply {
 }
 
 /// Checks room for `pages` fresh base pages, and first for a whole chunk, for later requests.
-fn find_headroom(shop: &PagerContext, to: NodeId, pages: usize) -> AllocationReply {
-    let ample = pages.max(CHUNK_BYTES / shop.page_bytes);
+fn find_headroom(context: &PagerContext, to: NodeId, pages: usize) -> AllocationReply {
+    let ample = pages.max(CHUNK_BYTES / context.page_bytes);
     let mut wishes = [ample, pages].into_iter();
-    let found = wishes.find(|&pages| shop.reserve_headroom(to, pages).is_ok());
+    let found = wishes.find(|&pages| context.reserve_headroom(to, pages).is_ok());
     found.map_or(AllocationReply::Unavailable(SkipReason::NoMemory), AllocationReply::Headroom)
 }

@@ -56,13 +56,13 @@ pub struct UnmappedPages {
 
 impl BatchRunner {
     /// State for lane number `lane`. Lanes with different numbers use different sections.
-    pub fn new(shop: Arc<PagerContext>, lane: usize) -> Self {
+    pub fn new(context: Arc<PagerContext>, lane: usize) -> Self {
         let shape =
             BatchShape { folios: 0, folio_pages: 1, page_bytes: 1, copiers: 1, attempts: 1 };
         let most = Batch::PAGES_MAX as usize;
-        let stock = LaneSlots::new(Arc::clone(&shop), lane);
+        let stock = LaneSlots::new(Arc::clone(&context), lane);
         Self {
-            context: shop,
+            context,
             slots: stock,
             batch: Batch::new(shape),
             refused: Vec::with_capacity(most),
@@ -76,38 +76,40 @@ impl BatchRunner {
     /// Moves pages of a chunk that are in sight, batch by batch.
     pub fn migrate(
         &mut self,
-        trip: &ChunkMove<'_>,
+        chunk_move: &ChunkMove<'_>,
         pages: PageBits,
         stall: &mut Option<StallBudget>,
         report: &mut MigrationReport,
     ) {
-        if trip.size == PageSize::Huge && !self.is_one_huge_page(trip) {
-            let trip = ChunkMove { size: PageSize::Base, ..*trip };
-            return self.migrate(&trip, pages, stall, report);
+        if chunk_move.size == PageSize::Huge && !self.is_one_huge_page(chunk_move) {
+            let chunk_move = ChunkMove { size: PageSize::Base, ..*chunk_move };
+            return self.migrate(&chunk_move, pages, stall, report);
         }
-        let folio_pages = self.context.folio_pages(trip.size);
+        let folio_pages = self.context.folio_pages(chunk_move.size);
         let folio_bytes = (folio_pages * self.context.page_bytes) as u64;
         let mut room = [0; PAGES_MAX];
-        let mut rest = folio_indices(trip.size, &pages, &mut room);
+        let mut rest = folio_indices(chunk_move.size, &pages, &mut room);
         let mut stayed = PageBits::default();
         while !rest.is_empty() {
-            if let Some(why) = reason_to_stop(trip, stall.as_ref()) {
+            if let Some(why) = reason_to_stop(chunk_move, stall.as_ref()) {
                 report.account.skip(why, (rest.len() * folio_pages) as u64);
                 break;
             }
-            let most = (batch_pages_max(trip, stall.as_ref()) / folio_pages).clamp(1, rest.len());
+            let most =
+                (batch_pages_max(chunk_move, stall.as_ref()) / folio_pages).clamp(1, rest.len());
             let most =
                 most.min(folios_within_extents(rest, self.context.transfer_method.extents_max()));
-            let way = self.slots.way(trip, most);
+            let way = self.slots.way(chunk_move, most);
             if way == MoveMethod::Kernel {
                 let (now, later) = rest.split_at(most);
                 rest = later;
-                self.move_by_kernel(trip, now, &mut stayed, report);
-                trip.control.examined(now.len() as u64 * folio_bytes);
+                self.move_by_kernel(chunk_move, now, &mut stayed, report);
+                chunk_move.control.examined(now.len() as u64 * folio_bytes);
                 continue;
             }
             let (began, moved) = (Instant::now(), report.account.moved);
-            let (destination, most) = match self.slots.prepare_target(trip, way, most, report) {
+            let (destination, most) = match self.slots.prepare_target(chunk_move, way, most, report)
+            {
                 Ok(found) => found,
                 Err(why) => {
                     report.account.skip(why, (rest.len() * folio_pages) as u64);
@@ -116,18 +118,23 @@ impl BatchRunner {
             };
             let (now, later) = rest.split_at(most);
             rest = later;
-            let hold_ns = self.run_batch(trip, now, &destination, report);
-            trip.control.examined(now.len() as u64 * folio_bytes);
-            if trip.size == PageSize::Base {
+            let hold_ns = self.run_batch(chunk_move, now, &destination, report);
+            chunk_move.control.examined(now.len() as u64 * folio_bytes);
+            if chunk_move.size == PageSize::Base {
                 let moved = report.account.moved - moved;
                 self.slots.costs.learn(destination.way(), moved, elapsed_ns(began));
             }
             if let Some(stall) = stall {
-                record_hold(stall, trip.size, (now.len() * folio_pages) as u64, hold_ns);
+                record_hold(stall, chunk_move.size, (now.len() * folio_pages) as u64, hold_ns);
             }
         }
         if !stayed.is_empty() {
-            self.migrate(&ChunkMove { may_use_kernel: false, ..*trip }, stayed, stall, report);
+            self.migrate(
+                &ChunkMove { may_use_kernel: false, ..*chunk_move },
+                stayed,
+                stall,
+                report,
+            );
         }
     }
 
@@ -136,16 +143,16 @@ impl BatchRunner {
     /// reported.
     fn move_by_kernel(
         &mut self,
-        trip: &ChunkMove<'_>,
+        chunk_move: &ChunkMove<'_>,
         pages: &[usize],
         stayed: &mut PageBits,
         report: &mut MigrationReport,
     ) {
         let began = Instant::now();
-        let start = trip.region.start() + trip.chunk_offset as u64;
+        let start = chunk_move.region.start() + chunk_move.chunk_offset as u64;
         let chunk = Range::new(start, start + CHUNK_BYTES as u64);
         let (myself, page_bytes) = (&*self.context.myself, self.context.page_bytes as u64);
-        let left = kernel_batch::move_batch(myself, chunk, page_bytes, pages, trip.to);
+        let left = kernel_batch::move_batch(myself, chunk, page_bytes, pages, chunk_move.to);
         let took_ns = elapsed_ns(began);
         left.iter().for_each(|page| stayed.insert(page));
         let moved = (pages.len() - left.len()) as u64;
@@ -162,8 +169,8 @@ impl BatchRunner {
     }
 
     /// Returns whether the chunk still is one huge page: the kernel may have split it.
-    fn is_one_huge_page(&self, trip: &ChunkMove<'_>) -> bool {
-        self.context.is_huge_page(trip.region.start() + trip.chunk_offset as u64)
+    fn is_one_huge_page(&self, chunk_move: &ChunkMove<'_>) -> bool {
+        self.context.is_huge_page(chunk_move.region.start() + chunk_move.chunk_offset as u64)
     }
 
     /// Returns an empty report with room for every reason. The caller puts it back into `scratch`.
@@ -181,25 +188,26 @@ impl BatchRunner {
     /// sight, in nanoseconds.
     fn run_batch(
         &mut self,
-        trip: &ChunkMove<'_>,
+        chunk_move: &ChunkMove<'_>,
         folios: &[usize],
         destination: &BatchTarget,
         report: &mut MigrationReport,
     ) -> u64 {
-        let folio_pages = self.context.folio_pages(trip.size);
+        let folio_pages = self.context.folio_pages(chunk_move.size);
         let began = Instant::now();
-        let first_out = self.slots.ensure_empty_slot(trip, folios.len());
+        let first_out = self.slots.ensure_empty_slot(chunk_move, folios.len());
         report.step_times.supply_ns += elapsed_ns(began);
         let Some(first_out) = first_out else {
             report.account.skip(SkipReason::NoMemory, (folios.len() * folio_pages) as u64);
             return 0;
         };
-        let seat = |(index, &home)| FolioSlot { chunk_index: home, slot_index: first_out + index };
+        let folio_slot =
+            |(index, &home)| FolioSlot { chunk_index: home, slot_index: first_out + index };
         self.folio_slots.clear();
-        self.folio_slots.extend(folios.iter().enumerate().map(seat));
-        self.batch.reset(self.shape(trip.size));
+        self.folio_slots.extend(folios.iter().enumerate().map(folio_slot));
+        self.batch.reset(self.shape(chunk_move.size));
         let (size, node, mut emptied) = self.slots.emptied.take().expect("just made ready");
-        let (hold_ns, moved) = self.run_steps(trip, destination, &mut emptied, report);
+        let (hold_ns, moved) = self.run_steps(chunk_move, destination, &mut emptied, report);
         let clean = moved == folios.len();
         let before = emptied.pages;
         emptied.pages += folios.len() * folio_pages;
@@ -210,7 +218,7 @@ impl BatchRunner {
         self.slots.stow_emptied(size, node, emptied);
         self.slots.consume_destination(destination, clean, folio_pages);
         report.step_times.supply_ns += elapsed_ns(began);
-        self.deduct_wrong_node(trip, destination, report);
+        self.deduct_wrong_node(chunk_move, destination, report);
         hold_ns
     }
 
@@ -218,11 +226,11 @@ impl BatchRunner {
     /// in `report`, except busy ones, which [`Self::take_busy`] returns.
     pub fn unmap_lazily(
         &mut self,
-        trip: &ChunkMove<'_>,
+        chunk_move: &ChunkMove<'_>,
         pages: PageBits,
         report: &mut MigrationReport,
     ) -> Option<UnmappedPages> {
-        let huge = trip.size == PageSize::Huge && self.is_one_huge_page(trip);
+        let huge = chunk_move.size == PageSize::Huge && self.is_one_huge_page(chunk_move);
         let size = if huge { PageSize::Huge } else { PageSize::Base };
         let Ok(mut shadow) = self.context.shadow_slots(size).take_empty(self.slots.lane) else {
             report.account.skip(SkipReason::NoMemory, pages.len() as u64);
@@ -231,7 +239,7 @@ impl BatchRunner {
         let began = Instant::now();
         self.assign_slots(pages.iter());
         let all = [whole(&self.folio_slots)];
-        self.uffd_ops(trip).unmap(&all, &mut shadow);
+        self.uffd_ops(chunk_move).unmap(&all, &mut shadow);
         let mut out = pages;
         for refused in self.refused.drain(..) {
             let (FolioRefusal::Transient(why) | FolioRefusal::Final(why)) = refused.refusal;
@@ -248,10 +256,15 @@ impl BatchRunner {
     }
 
     /// Puts back pages that were left out, and wakes the threads that wait for them.
-    pub fn put_back(&mut self, trip: &ChunkMove<'_>, shadow: &mut ShadowSlot, pages: &PageBits) {
+    pub fn put_back(
+        &mut self,
+        chunk_move: &ChunkMove<'_>,
+        shadow: &mut ShadowSlot,
+        pages: &PageBits,
+    ) {
         self.assign_slots(pages.iter());
         let all = [whole(&self.folio_slots)];
-        self.uffd_ops(trip).put_back(&all, shadow);
+        self.uffd_ops(chunk_move).put_back(&all, shadow);
         self.refused.clear(); // pages refused here have no home any more
     }
 
@@ -260,21 +273,22 @@ impl BatchRunner {
     /// to put all of them back. Allocates nothing.
     pub fn migrate_on_fault(
         &mut self,
-        trip: &ChunkMove<'_>,
+        chunk_move: &ChunkMove<'_>,
         shadow: &mut ShadowSlot,
         pages: &PageBits,
         report: &mut MigrationReport,
     ) -> Result<(), SkipReason> {
-        let folio_pages = self.context.folio_pages(trip.size);
+        let folio_pages = self.context.folio_pages(chunk_move.size);
         let mut room = [0; PAGES_MAX];
-        let mut rest = folio_indices(trip.size, pages, &mut room);
+        let mut rest = folio_indices(chunk_move.size, pages, &mut room);
         while !rest.is_empty() {
-            let porter = self.allocator.as_mut().expect("only the thread behind faults pulls");
-            let (destination, most) = porter.destination(&mut self.slots, trip, rest.len())?;
+            let allocator = self.allocator.as_mut().expect("only the thread behind faults pulls");
+            let (destination, most) =
+                allocator.destination(&mut self.slots, chunk_move, rest.len())?;
             let (now, later) = rest.split_at(most);
             self.assign_slots(now.iter().copied());
-            self.batch.reset_to_unmapped(self.shape(trip.size));
-            let (_, moved) = self.run_steps(trip, &destination, shadow, report);
+            self.batch.reset_to_unmapped(self.shape(chunk_move.size));
+            let (_, moved) = self.run_steps(chunk_move, &destination, shadow, report);
             self.slots.consume_destination(&destination, moved == most, folio_pages);
             rest = later;
         }
@@ -284,7 +298,7 @@ impl BatchRunner {
     /// Returns a huge page of zeros that is fresh from the kernel.
     pub fn fresh_huge_page(&self, node: Option<NodeId>) -> Result<ShadowSlot, SkipReason> {
         match &self.allocator {
-            Some(porter) => porter.huge_page(node),
+            Some(allocator) => allocator.huge_page(node),
             None => self.slots.fresh_huge_page(node),
         }
     }
@@ -292,7 +306,7 @@ impl BatchRunner {
     /// Gives back a slot.
     pub fn return_slot(&self, slot: NodeSlot) {
         match &self.allocator {
-            Some(porter) => porter.return_slot(slot),
+            Some(allocator) => allocator.return_slot(slot),
             None => self.context.shadow_slots(slot.0).return_slot(slot.2, slot.1),
         }
     }
@@ -304,11 +318,11 @@ impl BatchRunner {
             .extend(folios.map(|index| FolioSlot { chunk_index: index, slot_index: index }));
     }
 
-    fn uffd_ops<'a>(&'a mut self, trip: &'a ChunkMove<'a>) -> UffdOps<'a> {
+    fn uffd_ops<'a>(&'a mut self, chunk_move: &'a ChunkMove<'a>) -> UffdOps<'a> {
         let folio_bytes = self.context.page_bytes;
         UffdOps {
             context: &self.context,
-            chunk_move: trip,
+            chunk_move,
             folio_slots: &self.folio_slots,
             refused: &mut self.refused,
             folio_bytes,
@@ -329,28 +343,28 @@ impl BatchRunner {
     /// of sight (ns), and the number of folios moved.
     fn run_steps(
         &mut self,
-        trip: &ChunkMove<'_>,
+        chunk_move: &ChunkMove<'_>,
         destination: &BatchTarget,
         emptied: &mut ShadowSlot,
         report: &mut MigrationReport,
     ) -> (u64, usize) {
         let Self { context, batch, refused, folio_slots, slots, busy, .. } = self;
-        let folio_bytes = match trip.size {
+        let folio_bytes = match chunk_move.size {
             PageSize::Base => context.page_bytes,
             PageSize::Huge => CHUNK_BYTES,
         };
         let ready = &mut slots.destination;
-        let mut hands = UffdOps { context, chunk_move: trip, folio_slots, refused, folio_bytes };
+        let mut ops = UffdOps { context, chunk_move, folio_slots, refused, folio_bytes };
         let (mut hold_ns, mut out_since) = (0, Instant::now());
         loop {
             let began = Instant::now();
-            let step = batch.next(hands.refused);
-            hands.refused.clear();
+            let step = batch.next(ops.refused);
+            ops.refused.clear();
             match step {
                 BatchStep::Unmap(runs) => {
                     out_since = began;
-                    hands.unmap(runs, emptied);
-                    hands.note_busy(runs, busy);
+                    ops.unmap(runs, emptied);
+                    ops.note_busy(runs, busy);
                     report.step_times.unmap_ns += elapsed_ns(began);
                 }
                 BatchStep::Flush => {} // UFFDIO_MOVE does not return before it
@@ -358,22 +372,22 @@ impl BatchRunner {
                     if let (BatchTarget::InSlot(first), Some((_, _, ready))) =
                         (destination, &mut *ready)
                     {
-                        hands.copy(slices, emptied, ready, *first);
+                        ops.copy(slices, emptied, ready, *first);
                     }
                     report.step_times.copy_ns += elapsed_ns(began);
                 }
                 BatchStep::Map(runs) => {
                     match (destination, &mut *ready) {
                         (BatchTarget::InSlot(first), Some((_, _, ready))) => {
-                            hands.map(runs, ready, *first);
+                            ops.map(runs, ready, *first);
                         }
-                        _ => hands.map_fresh(runs, emptied),
+                        _ => ops.map_fresh(runs, emptied),
                     }
                     report.step_times.map_ns += elapsed_ns(began);
                     hold_ns = hold_ns.max(elapsed_ns(out_since));
                 }
                 BatchStep::PutBack(runs) => {
-                    hands.put_back(runs, emptied);
+                    ops.put_back(runs, emptied);
                     hold_ns = hold_ns.max(elapsed_ns(out_since));
                 }
                 BatchStep::End(account) => {
@@ -395,7 +409,7 @@ impl BatchRunner {
     /// Checks which node the fresh pages of the last batch came from, and corrects the report.
     fn deduct_wrong_node(
         &self,
-        trip: &ChunkMove<'_>,
+        chunk_move: &ChunkMove<'_>,
         destination: &BatchTarget,
         report: &mut MigrationReport,
     ) {
@@ -404,8 +418,8 @@ impl BatchRunner {
                 self.folio_slots.iter().zip(0..).filter(|(_, index)| self.batch.is_moved(*index));
             verify_node::deduct_wrong_node(
                 &self.context,
-                trip,
-                moved.map(|(seat, _)| seat.chunk_index),
+                chunk_move,
+                moved.map(|(folio_slot, _)| folio_slot.chunk_index),
                 report,
             );
         }
@@ -428,9 +442,9 @@ fn folio_indices<'a>(
 }
 
 /// Returns why no further batch may begin, if so.
-fn reason_to_stop(trip: &ChunkMove<'_>, stall: Option<&StallBudget>) -> Option<SkipReason> {
-    let huge = trip.size == PageSize::Huge;
-    if trip.control.is_stopped() {
+fn reason_to_stop(chunk_move: &ChunkMove<'_>, stall: Option<&StallBudget>) -> Option<SkipReason> {
+    let huge = chunk_move.size == PageSize::Huge;
+    if chunk_move.control.is_stopped() {
         Some(SkipReason::Interrupted)
     } else if huge && stall.is_some_and(|stall| stall.folio_pages_max() < Batch::PAGES_MAX) {
         Some(SkipReason::StallBudget)
@@ -440,9 +454,9 @@ fn reason_to_stop(trip: &ChunkMove<'_>, stall: Option<&StallBudget>) -> Option<S
 }
 
 /// Returns the most base pages that the next batch may have.
-fn batch_pages_max(trip: &ChunkMove<'_>, stall: Option<&StallBudget>) -> usize {
+fn batch_pages_max(chunk_move: &ChunkMove<'_>, stall: Option<&StallBudget>) -> usize {
     let budget = stall.map_or(usize::MAX, |stall| stall.run_pages() as usize);
-    trip.batch_pages.min(budget)
+    chunk_move.batch_pages.min(budget)
 }
 
 fn record_hold(stall: &mut StallBudget, size: PageSize, pages: u64, hold_ns: u64) {

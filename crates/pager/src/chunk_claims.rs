@@ -10,7 +10,7 @@
 //! malloc(3), or in a signal handler. So no thread allocates or runs a signal handler with that
 //! lock.
 //!
-//! The protocol is model-checked in `tests/desk_model.rs`, with the locks of the model.
+//! The protocol is model-checked in `tests/chunk_claims_model.rs`, with the locks of the model.
 
 use std::ops::Range;
 

@@ -62,8 +62,9 @@ impl ClaimedChunk<'_> {
     pub fn return_lazy_pages(&mut self) {
         let Some(mut left) = self.claim.state.lazy.take() else { return };
         let to = NodeId(0); // unused: nothing is moved
-        let trip = Self::chunk_move(self.region, self.claim.chunk, to, TaskControl::detached());
-        self.runner.put_back(&trip, &mut left.unmapped.shadow, &left.unmapped.pages);
+        let chunk_move =
+            Self::chunk_move(self.region, self.claim.chunk, to, TaskControl::detached());
+        self.runner.put_back(&chunk_move, &mut left.unmapped.shadow, &left.unmapped.pages);
         self.region.return_slot(left, false);
     }
 
@@ -107,12 +108,12 @@ impl ClaimedChunk<'_> {
     /// Makes pages that only look shared private again, with the chunk released meanwhile. Returns
     /// `None` if the region is being dropped.
     fn unshare(self, alone: &PageBits) -> Option<Self> {
-        let Self { runner: carrier, region: core, claim } = self;
+        let Self { runner, region: core, claim } = self;
         let chunk = claim.chunk;
         core.release(claim);
         unshare_pages(core, chunk, alone);
         let claim = core.claims.claim(chunk).ok()?;
-        Some(ClaimedChunk { runner: carrier, region: core, claim })
+        Some(ClaimedChunk { runner, region: core, claim })
     }
 
     fn migrate_once(
@@ -129,7 +130,7 @@ impl ClaimedChunk<'_> {
         let size = if whole { self.region.size } else { PageSize::Base };
         let before = report.account.skipped_total();
         for (from, pages) in self.pages_by_source(pages, to, how, report) {
-            let trip = ChunkMove {
+            let chunk_move = ChunkMove {
                 size,
                 from,
                 supply: how.supply,
@@ -138,7 +139,7 @@ impl ClaimedChunk<'_> {
                 batch_pages: how.batch_pages,
                 ..Self::chunk_move(self.region, self.claim.chunk, to, control)
             };
-            self.runner.migrate(&trip, pages, stall, report);
+            self.runner.migrate(&chunk_move, pages, stall, report);
         }
         let all_there = whole && report.account.skipped_total() == before;
         let stays = !whole && self.claim.state.node == Some(to);
@@ -159,8 +160,8 @@ impl ClaimedChunk<'_> {
     /// Returns whether the kernel may move pages where that is cheaper. It does not move pages that
     /// are on the node already, and of a huge page it moves all of it, not only the named part.
     fn may_use_kernel(&self, how: &MoveOptions) -> bool {
-        let shop = &self.region.context;
-        self.region.size == PageSize::Base && !how.even_if_there && !shop.has_one_node()
+        let context = &self.region.context;
+        self.region.size == PageSize::Base && !how.even_if_there && !context.has_one_node()
     }
 
     /// Groups the pages that are to move by the node they are on. Accounts for the others in
@@ -172,16 +173,16 @@ impl ClaimedChunk<'_> {
         how: &MoveOptions,
         report: &mut MigrationReport,
     ) -> Vec<(Option<NodeId>, PageBits)> {
-        let shop = &self.region.context;
-        let known = shop.only_node().or(self.claim.state.node);
+        let context = &self.region.context;
+        let known = context.only_node().or(self.claim.state.node);
         // Where taking pages out does not report missing ones, they are located first.
-        let known = known.filter(|_| shop.transfer_method.can_map_slot_pages());
+        let known = known.filter(|_| context.transfer_method.can_map_slot_pages());
         if known.is_some_and(|node| node != to || how.even_if_there) {
             return vec![(known, pages)];
         }
         let range = self.region.chunk_addresses(self.claim.chunk);
-        let mut places = Vec::with_capacity(shop.chunk_pages());
-        if shop.myself.locations(range, &mut places).is_err() {
+        let mut places = Vec::with_capacity(context.chunk_pages());
+        if context.myself.locations(range, &mut places).is_err() {
             return vec![(None, pages)];
         }
         group_by_node(&pages, &places, (to, how.even_if_there), &mut report.account)
@@ -241,11 +242,11 @@ impl ClaimedChunk<'_> {
         let from = self.region.context.only_node().or(self.claim.state.node);
         let whole = pages.len() == self.region.context.chunk_pages();
         let size = if whole { self.region.size } else { PageSize::Base };
-        let trip =
+        let chunk_move =
             Self::chunk_move(self.region, self.claim.chunk, NodeId(0), TaskControl::detached());
-        let trip = ChunkMove { size, from, ..trip };
+        let chunk_move = ChunkMove { size, from, ..chunk_move };
         self.claim.state.node = None; // each granule goes to the node where it is touched
-        let Some(out) = self.runner.unmap_lazily(&trip, pages, report) else { return };
+        let Some(out) = self.runner.unmap_lazily(&chunk_move, pages, report) else { return };
         let all = out.pages.len() == self.region.context.chunk_pages();
         let size = if all { out.slot_size } else { PageSize::Base };
         let left = LazyPages {
@@ -293,17 +294,18 @@ impl ClaimedChunk<'_> {
         let granule = granule_pages(self.region, &left, page);
         let to = toucher.or(left.from).unwrap_or(NodeId(0));
         let from = left.from;
-        let trip = Self::chunk_move(self.region, self.claim.chunk, to, TaskControl::detached());
-        let trip = ChunkMove { size: left.size, from, ..trip };
+        let chunk_move =
+            Self::chunk_move(self.region, self.claim.chunk, to, TaskControl::detached());
+        let chunk_move = ChunkMove { size: left.size, from, ..chunk_move };
         let stays = from == Some(to) && !left.even_if_there;
         let mut report = self.runner.take_scratch();
         let pulled = !stays
             && self
                 .runner
-                .migrate_on_fault(&trip, &mut left.unmapped.shadow, &granule, &mut report)
+                .migrate_on_fault(&chunk_move, &mut left.unmapped.shadow, &granule, &mut report)
                 .is_ok();
         if !pulled {
-            self.runner.put_back(&trip, &mut left.unmapped.shadow, &granule);
+            self.runner.put_back(&chunk_move, &mut left.unmapped.shadow, &granule);
         }
         left.emptied_pages += usize::try_from(report.account.moved).unwrap_or(0);
         self.runner.scratch = report;

@@ -131,20 +131,20 @@ pub struct FaultHandler {
 impl FaultHandler {
     /// Starts the thread. `lane` is a number that no lane has.
     pub fn start(
-        shop: &Arc<PagerContext>,
+        context: &Arc<PagerContext>,
         regions: &Arc<RegionTable>,
         lane: usize,
     ) -> Result<Self> {
         let (stopped, stop) = stop_signal::stop_pipe()?;
-        let porter = AllocationThread::start(shop, lane)?;
-        let mut carrier = BatchRunner::new(Arc::clone(shop), lane);
-        carrier.allocator = Some(porter.client(shop));
+        let allocator = AllocationThread::start(context, lane)?;
+        let mut runner = BatchRunner::new(Arc::clone(context), lane);
+        runner.allocator = Some(allocator.client(context));
         let regions = Arc::clone(regions);
         let thread = spawn_pager_thread("nodeward-faults".to_owned(), move || {
-            serve_faults(carrier, &regions, &stopped).expect("userfaultfd can be read");
+            serve_faults(runner, &regions, &stopped).expect("userfaultfd can be read");
         })?;
         Ok(Self {
-            _allocator: porter,
+            _allocator: allocator,
             stop: Mutex::new(Some(stop)),
             thread: Mutex::new(Some(thread)),
         })
@@ -160,11 +160,11 @@ impl FaultHandler {
 }
 
 fn serve_faults(
-    mut carrier: BatchRunner,
+    mut runner: BatchRunner,
     regions: &RegionTable,
     stopped: &OwnedFd,
 ) -> io::Result<()> {
-    let uffd = Arc::clone(&carrier.context.uffd);
+    let uffd = Arc::clone(&runner.context.uffd);
     let mut faults = Vec::with_capacity(64);
     loop {
         let mut ready = [PollFd::new(&*uffd, PollFlags::IN), PollFd::new(stopped, PollFlags::IN)];
@@ -179,23 +179,23 @@ fn serve_faults(
         uffd.read_faults(&mut faults)?;
         for fault in &faults {
             regions.with_region_at(fault.address, |core| match core {
-                Some(core) => serve_fault(&mut carrier, core, fault),
+                Some(core) => serve_fault(&mut runner, core, fault),
                 None => serve_unmanaged_address(&uffd, fault),
             });
         }
-        if let Some((size, node, shadow)) = carrier.slots.destination.take() {
-            carrier.return_slot((size, Some(node), shadow));
+        if let Some((size, node, shadow)) = runner.slots.destination.take() {
+            runner.return_slot((size, Some(node), shadow));
         }
     }
 }
 
-fn serve_fault(carrier: &mut BatchRunner, core: &RegionShared, fault: &UffdFault) {
+fn serve_fault(runner: &mut BatchRunner, core: &RegionShared, fault: &UffdFault) {
     let offset = (fault.address - core.mapping.start()) as usize;
     let (chunk, page) = (offset / CHUNK_BYTES, offset % CHUNK_BYTES / core.context.page_bytes);
     // While the region is being dropped no thread may use it; its end wakes the threads left.
     let FaultClaim::Claimed(claim) = core.claims.claim_for_fault(chunk) else { return };
     let toucher = node_of_thread(&core.context, fault.thread);
-    let mut work = ClaimedChunk { runner: carrier, region: core, claim };
+    let mut work = ClaimedChunk { runner, region: core, claim };
     work.serve_fault(page, toucher);
     core.release(work.claim);
 }
@@ -214,6 +214,6 @@ fn serve_unmanaged_address(uffd: &Uffd, fault: &UffdFault) {
 }
 
 /// Returns the node that a thread runs on now.
-fn node_of_thread(shop: &PagerContext, tid: u32) -> Option<NodeId> {
-    shop.only_node().or_else(|| shop.topology.node_of_cpu(own_process::cpu_of_thread(tid)?))
+fn node_of_thread(context: &PagerContext, tid: u32) -> Option<NodeId> {
+    context.only_node().or_else(|| context.topology.node_of_cpu(own_process::cpu_of_thread(tid)?))
 }

@@ -149,7 +149,7 @@ struct Queue {
     /// different sections; a lane that has finished its part helps another.
     parts: Vec<Range<usize>>,
     ramp: Ramp,
-    roster: StragglerDetector,
+    stragglers: StragglerDetector,
     rate: Option<RateLimit>,
 }
 
@@ -171,7 +171,7 @@ impl LaneJob {
         let queue = Queue {
             parts: (0..lanes).map(part).collect(),
             ramp,
-            roster: StragglerDetector::new(lanes),
+            stragglers: StragglerDetector::new(lanes),
             rate: order.bytes_per_s.map(RateLimit::new),
         };
         Self {
@@ -200,7 +200,7 @@ impl LaneJob {
         let mut queue = lock(&self.queue);
         loop {
             let nothing_left = queue.parts.iter().all(Range::is_empty);
-            if self.is_stopped() || nothing_left || queue.roster.is_excluded(lane) {
+            if self.is_stopped() || nothing_left || queue.stragglers.is_excluded(lane) {
                 return None;
             }
             if queue.is_needed(lane) {
@@ -232,7 +232,7 @@ impl LaneJob {
         let now = self.now_ns();
         let mut queue = lock(&self.queue);
         queue.ramp.finished(now, bytes);
-        queue.roster.record_batch(lane, task.pages.len() as u64, took_ns);
+        queue.stragglers.record_batch(lane, task.pages.len() as u64, took_ns);
     }
 
     /// Records that a lane has nothing more to do, and adds its report.
@@ -306,7 +306,7 @@ impl LaneJob {
 impl Queue {
     /// Returns whether the lane is among the first lanes that get work, as many as are worth it.
     fn is_needed(&self, lane: usize) -> bool {
-        let before = (0..lane).filter(|&other| !self.roster.is_excluded(other)).count();
+        let before = (0..lane).filter(|&other| !self.stragglers.is_excluded(other)).count();
         before < self.ramp.workers() as usize
     }
 

@@ -270,19 +270,19 @@ mod tests {
     }
 
     /// A process of the fake machine: 3000 pages on node 0, 1000 on node 1, 96 absent.
-    fn paper(sheet: impl FnOnce(FakeProcess) -> FakeProcess) -> KernelFixture<FakeMachine> {
+    fn fixture(change: impl FnOnce(FakeProcess) -> FakeProcess) -> KernelFixture<FakeMachine> {
         let pages = [vec![on(0); 3000], vec![on(1); 1000], vec![Page::ABSENT; 96]].concat();
-        let sheet = sheet(FakeProcess::with_pages(&pages));
+        let fake_process = change(FakeProcess::with_pages(&pages));
         let (machine, pid, range) =
-            (FakeMachine::new(false), Pid::new(7).unwrap(), sheet.mappings[0].range);
-        machine.spawn(pid, sheet);
+            (FakeMachine::new(false), Pid::new(7).unwrap(), fake_process.mappings[0].range);
+        machine.spawn(pid, fake_process);
         KernelFixture::of(machine, pid, range)
     }
 
     /// Goal: each page of the range is accounted for once, with its outcome, and residency agrees.
     #[test]
     fn every_page_is_accounted_for() {
-        let world = paper(|sheet| sheet);
+        let world = fixture(|fake_process| fake_process);
         let before: BTreeMap<_, _> = [(NodeId(0), 3000), (NodeId(1), 1000)].into();
         assert_eq!(world.residency(), before);
         let how = Migration { lanes: Some(2), ..Migration::default() };
@@ -297,7 +297,7 @@ mod tests {
     /// Goal: only the named range moves.
     #[test]
     fn a_part_moves_alone() {
-        let world = paper(|sheet| sheet);
+        let world = fixture(|fake_process| fake_process);
         let part = Range::new(world.range.start + 100 * PAGE, world.range.start + 300 * PAGE);
         let report = world.migrate(part, NodeId(1), &Migration::default()).unwrap();
         assert_eq!((report.account.moved, report.account.selected()), (200, 200));
@@ -308,7 +308,10 @@ mod tests {
     /// Goal: a node that fills up half-way is a reason in the report, not an error.
     #[test]
     fn a_full_node_is_a_reason() {
-        let world = paper(|sheet| FakeProcess { free_pages: [(NodeId(1), 500)].into(), ..sheet });
+        let world = fixture(|fake_process| FakeProcess {
+            free_pages: [(NodeId(1), 500)].into(),
+            ..fake_process
+        });
         let report = world.migrate(world.range, NodeId(1), &Migration::default()).unwrap();
         assert_eq!(report.account.moved, 500);
         assert_eq!(report.account.skipped_for(SkipReason::NoMemory), 2500);
@@ -320,7 +323,7 @@ mod tests {
     #[test]
     fn full_nodes_exchange() {
         let free = [(NodeId(0), 100), (NodeId(1), 100)].into();
-        let world = paper(|sheet| FakeProcess { free_pages: free, ..sheet });
+        let world = fixture(|fake_process| FakeProcess { free_pages: free, ..fake_process });
         let pages = |first: u64, last: u64| {
             Range::new(world.range.start + first * PAGE, world.range.start + last * PAGE)
         };
@@ -341,7 +344,7 @@ mod tests {
     /// Goal: a cancelled migration leaves the remaining pages where they are, and reports it.
     #[test]
     fn it_can_be_cancelled() {
-        let world = paper(|sheet| sheet);
+        let world = fixture(|fake_process| fake_process);
         let cancel = Cancel::new();
         cancel.cancel();
         let how = Migration { cancel: Some(&cancel), ..Migration::default() };
@@ -354,7 +357,7 @@ mod tests {
     /// Goal: progress is reported on the calling thread, never decreases, and ends with all bytes.
     #[test]
     fn progress_ends_with_all() {
-        let world = paper(|sheet| sheet);
+        let world = fixture(|fake_process| fake_process);
         let (caller, told) = (thread::current().id(), RefCell::new(Vec::new()));
         let progress = |progress: Progress| {
             assert_eq!(thread::current().id(), caller);
@@ -371,7 +374,7 @@ mod tests {
     /// Goal: the rate is kept, by the clock of the fake machine: 3000 pages at 1000 pages a second.
     #[test]
     fn the_rate_is_kept() {
-        let world = paper(|sheet| sheet);
+        let world = fixture(|fake_process| fake_process);
         let budget = Budget { bytes_per_s: Some(1000 * PAGE), stall: None };
         let how = Migration { budget, lanes: Some(1), ..Migration::default() };
         let report = world.migrate(world.range, NodeId(1), &how).unwrap();
@@ -383,7 +386,7 @@ mod tests {
     /// Goal: options that the kernel cannot honour are refused before anything moves.
     #[test]
     fn impossible_wishes_are_refused() {
-        let world = paper(|sheet| sheet);
+        let world = fixture(|fake_process| fake_process);
         let refused = |to, how: &Migration<'_>| world.migrate(world.range, to, how).unwrap_err();
         let error = refused(NodeId(77), &Migration::default());
         assert!(matches!(error, Error::UnknownNode { node: NodeId(77) }), "{error}");

@@ -45,19 +45,19 @@ mod tests {
     /// absent. Returns the pages that stayed, and those that the machine has on the destination.
     fn moved(
         pages: &[usize],
-        sheet: impl FnOnce(FakeProcess) -> FakeProcess,
+        change: impl FnOnce(FakeProcess) -> FakeProcess,
     ) -> (Vec<usize>, Vec<usize>) {
         let all: Vec<Page> =
             (0..512).map(|page| if page == 5 { Page::ABSENT } else { Page::on(HERE) }).collect();
         let (machine, pid) = (FakeMachine::new(false), Pid::new(7).unwrap());
-        let sheet = sheet(FakeProcess::with_pages(&all));
-        let chunk = sheet.mappings[0].range;
-        machine.spawn(pid, sheet);
+        let fake_process = change(FakeProcess::with_pages(&all));
+        let chunk = fake_process.mappings[0].range;
+        machine.spawn(pid, fake_process);
         let process = machine.open_process(pid).unwrap();
         let stayed = move_batch(&*process, chunk, PAGE_BYTES, pages, THERE);
-        let sheet = machine.process(pid).unwrap();
+        let fake_process = machine.process(pid).unwrap();
         let there = (0..512).filter(|page| {
-            sheet.pages[&(chunk.start / PAGE_BYTES + *page as u64)].node() == Some(THERE)
+            fake_process.pages[&(chunk.start / PAGE_BYTES + *page as u64)].node() == Some(THERE)
         });
         (stayed.iter().collect(), there.collect())
     }
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn the_kernel_moves_what_is_named() {
         let pages: Vec<usize> = (100..300).collect();
-        assert_eq!(moved(&pages, |sheet| sheet), (vec![], pages.clone()));
+        assert_eq!(moved(&pages, |fake_process| fake_process), (vec![], pages.clone()));
     }
 
     /// Goal: whatever ends a call early (a pinned page, a missing page, a full node), exactly the
@@ -75,9 +75,9 @@ mod tests {
     fn what_stays_is_told() {
         let pages: Vec<usize> = (0..512).collect();
         let spoil: [fn(FakeProcess) -> FakeProcess; 3] = [
-            |sheet| sheet,
-            |sheet| FakeProcess { pinned: [16 + 200, 16 + 300].into(), ..sheet },
-            |sheet| FakeProcess { free_pages: [(THERE, 100)].into(), ..sheet },
+            |fake_process| fake_process,
+            |fake_process| FakeProcess { pinned: [16 + 200, 16 + 300].into(), ..fake_process },
+            |fake_process| FakeProcess { free_pages: [(THERE, 100)].into(), ..fake_process },
         ];
         for spoil in spoil {
             let (stayed, there) = moved(&pages, spoil);
@@ -91,7 +91,7 @@ mod tests {
     /// Goal: where the call is not allowed all pages stay, and the pager can move them itself.
     #[test]
     fn a_kernel_that_refuses_moves_nothing() {
-        let forbid = |sheet| FakeProcess { forbidden_nodes: [THERE].into(), ..sheet };
+        let forbid = |fake_process| FakeProcess { forbidden_nodes: [THERE].into(), ..fake_process };
         assert_eq!(moved(&[1, 2, 3], forbid), (vec![1, 2, 3], vec![]));
     }
 }

@@ -59,9 +59,9 @@ thread_local! {
 
 impl LaneSlots {
     /// A stock without slots.
-    pub fn new(shop: Arc<PagerContext>, lane: usize) -> Self {
+    pub fn new(context: Arc<PagerContext>, lane: usize) -> Self {
         let costs = MethodCosts::default();
-        Self { context: shop, lane, emptied: None, destination: None, costs }
+        Self { context, lane, emptied: None, destination: None, costs }
     }
 
     /// Gives all slots back, at the end of a job.
@@ -75,21 +75,23 @@ impl LaneSlots {
     }
 
     /// Chooses the transfer method of a batch of `pages` base pages.
-    pub fn way(&self, trip: &ChunkMove<'_>, pages: usize) -> MoveMethod {
-        match trip.supply {
+    pub fn way(&self, chunk_move: &ChunkMove<'_>, pages: usize) -> MoveMethod {
+        match chunk_move.supply {
             Supply::OneWay => MoveMethod::Fresh,
-            Supply::Any if trip.size == PageSize::Base => self.cheapest(trip, pages),
+            Supply::Any if chunk_move.size == PageSize::Base => self.cheapest(chunk_move, pages),
             Supply::Any | Supply::Recycled => MoveMethod::Recycled,
         }
     }
 
-    fn cheapest(&self, trip: &ChunkMove<'_>, pages: usize) -> MoveMethod {
-        let ready = self.destination.as_ref().is_some_and(|ready| fits_move(ready, trip));
-        let kept = ready || self.context.shadow_slots(trip.size).has_recycled(trip.to);
-        let kernel = trip.may_use_kernel && pages >= KERNEL_PAGES_MIN;
+    fn cheapest(&self, chunk_move: &ChunkMove<'_>, pages: usize) -> MoveMethod {
+        let ready = self.destination.as_ref().is_some_and(|ready| fits_move(ready, chunk_move));
+        let kept = ready || self.context.shadow_slots(chunk_move.size).has_recycled(chunk_move.to);
+        let kernel = chunk_move.may_use_kernel && pages >= KERNEL_PAGES_MIN;
         let way = self.costs.choose(AvailableMethods { recycled: kept, kernel });
         // The kernel would make room on a full node by reclaiming other pages.
-        match way == MoveMethod::Kernel && self.context.reserve_headroom(trip.to, pages).is_err() {
+        match way == MoveMethod::Kernel
+            && self.context.reserve_headroom(chunk_move.to, pages).is_err()
+        {
             true => self.costs.choose(AvailableMethods { recycled: kept, kernel: false }),
             false => way,
         }
@@ -99,32 +101,32 @@ impl LaneSlots {
     /// that they are enough for.
     pub fn prepare_target(
         &mut self,
-        trip: &ChunkMove<'_>,
+        chunk_move: &ChunkMove<'_>,
         way: MoveMethod,
         most: usize,
         report: &mut MigrationReport,
     ) -> Result<(BatchTarget, usize), SkipReason> {
         let began = Instant::now();
-        let found = self.find_target(trip, way, most);
+        let found = self.find_target(chunk_move, way, most);
         report.step_times.supply_ns += elapsed_ns(began);
         found
     }
 
     fn find_target(
         &mut self,
-        trip: &ChunkMove<'_>,
+        chunk_move: &ChunkMove<'_>,
         way: MoveMethod,
         most: usize,
     ) -> Result<(BatchTarget, usize), SkipReason> {
-        let folio_pages = self.context.folio_pages(trip.size);
-        if self.ensure_destination(trip, way)? {
+        let folio_pages = self.context.folio_pages(chunk_move.size);
+        if self.ensure_destination(chunk_move, way)? {
             let (_, _, ready) = self.destination.as_ref().expect("just stocked up");
             let folios = ready.pages / folio_pages;
             let most = most.min(folios);
             return Ok((BatchTarget::InSlot(folios - most), most));
         }
-        self.context.reserve_headroom(trip.to, most * folio_pages)?;
-        prefer_node(&self.context, trip.to)?;
+        self.context.reserve_headroom(chunk_move.to, most * folio_pages)?;
+        prefer_node(&self.context, chunk_move.to)?;
         Ok((BatchTarget::Fresh, most))
     }
 
@@ -132,14 +134,14 @@ impl LaneSlots {
     /// to be used instead.
     fn ensure_destination(
         &mut self,
-        trip: &ChunkMove<'_>,
+        chunk_move: &ChunkMove<'_>,
         way: MoveMethod,
     ) -> Result<bool, SkipReason> {
-        if (trip.size, way) == (PageSize::Base, MoveMethod::Fresh) {
+        if (chunk_move.size, way) == (PageSize::Base, MoveMethod::Fresh) {
             return Ok(false);
         }
         if way != MoveMethod::Fresh
-            && self.destination.as_ref().is_some_and(|ready| fits_move(ready, trip))
+            && self.destination.as_ref().is_some_and(|ready| fits_move(ready, chunk_move))
         {
             return Ok(true);
         }
@@ -148,15 +150,17 @@ impl LaneSlots {
         }
         let kept = match way {
             MoveMethod::Fresh => None,
-            MoveMethod::Recycled | MoveMethod::Kernel => self.take_recycled(trip.size, trip.to),
+            MoveMethod::Recycled | MoveMethod::Kernel => {
+                self.take_recycled(chunk_move.size, chunk_move.to)
+            }
         };
-        let found = match (kept, trip.supply, trip.size) {
+        let found = match (kept, chunk_move.supply, chunk_move.size) {
             (Some(kept), _, _) => kept,
             (None, Supply::Recycled, _) => return Err(SkipReason::NoMemory),
             (None, _, PageSize::Base) => return Ok(false),
-            (None, _, PageSize::Huge) => self.fresh_huge_page(Some(trip.to))?,
+            (None, _, PageSize::Huge) => self.fresh_huge_page(Some(chunk_move.to))?,
         };
-        self.destination = Some((trip.size, trip.to, found));
+        self.destination = Some((chunk_move.size, chunk_move.to, found));
         Ok(true)
     }
 
@@ -205,12 +209,16 @@ impl LaneSlots {
 
     /// Makes sure that `emptied` can take `folios` folios from the trip's node. Returns the index
     /// of the first one in the slot.
-    pub fn ensure_empty_slot(&mut self, trip: &ChunkMove<'_>, folios: usize) -> Option<usize> {
-        let folio_pages = self.context.folio_pages(trip.size);
+    pub fn ensure_empty_slot(
+        &mut self,
+        chunk_move: &ChunkMove<'_>,
+        folios: usize,
+    ) -> Option<usize> {
+        let folio_pages = self.context.folio_pages(chunk_move.size);
         let needed = folios * folio_pages;
         let chunk_pages = self.context.chunk_pages();
         let fits = |emptied: &(PageSize, Option<NodeId>, ShadowSlot)| {
-            (emptied.0, emptied.1) == (trip.size, trip.from)
+            (emptied.0, emptied.1) == (chunk_move.size, chunk_move.from)
                 && emptied.2.pages + needed <= chunk_pages
                 && !emptied.2.slot.is_lost()
         };
@@ -218,8 +226,8 @@ impl LaneSlots {
             if let Some((size, node, shadow)) = self.emptied.take() {
                 self.context.shadow_slots(size).return_slot(shadow, node);
             }
-            let empty = self.context.shadow_slots(trip.size).take_empty(self.lane).ok()?;
-            self.emptied = Some((trip.size, trip.from, empty));
+            let empty = self.context.shadow_slots(chunk_move.size).take_empty(self.lane).ok()?;
+            self.emptied = Some((chunk_move.size, chunk_move.from, empty));
         }
         self.emptied.as_ref().map(|(_, _, shadow)| shadow.pages / folio_pages)
     }
@@ -254,8 +262,8 @@ impl LaneSlots {
 }
 
 /// Makes this thread's new pages come from a node. Allocates nothing.
-pub fn prefer_node(shop: &PagerContext, node: NodeId) -> Result<(), SkipReason> {
-    if shop.has_one_node() || PREFERRED_NODE.get() == Some(node) {
+pub fn prefer_node(context: &PagerContext, node: NodeId) -> Result<(), SkipReason> {
+    if context.has_one_node() || PREFERRED_NODE.get() == Some(node) {
         return Ok(());
     }
     mempolicy::prefer_memory(node).map_err(|_| SkipReason::NotAllowed)?;
@@ -264,6 +272,6 @@ pub fn prefer_node(shop: &PagerContext, node: NodeId) -> Result<(), SkipReason> 
 }
 
 /// Returns whether destination pages are of the right size and on the right node.
-pub fn fits_move(ready: &(PageSize, NodeId, ShadowSlot), trip: &ChunkMove<'_>) -> bool {
-    (ready.0, ready.1) == (trip.size, trip.to) && ready.2.pages > 0
+pub fn fits_move(ready: &(PageSize, NodeId, ShadowSlot), chunk_move: &ChunkMove<'_>) -> bool {
+    (ready.0, ready.1) == (chunk_move.size, chunk_move.to) && ready.2.pages > 0
 }

@@ -46,10 +46,10 @@ struct Lane {
 
 impl Lanes {
     /// Starts `count` lanes, and the one that brings pages back.
-    pub fn start(shop: &Arc<PagerContext>, count: u32) -> Result<Self> {
-        let lanes = (0..count as usize).map(|index| Lane::start(shop, index));
+    pub fn start(context: &Arc<PagerContext>, count: u32) -> Result<Self> {
+        let lanes = (0..count as usize).map(|index| Lane::start(context, index));
         let lanes = lanes.collect::<Result<_>>()?;
-        Ok(Self { lanes, return_lane: Lane::start(shop, count as usize)? })
+        Ok(Self { lanes, return_lane: Lane::start(context, count as usize)? })
     }
 
     /// Returns the number of lanes.
@@ -98,13 +98,13 @@ impl Lanes {
 }
 
 impl Lane {
-    fn start(shop: &Arc<PagerContext>, index: usize) -> Result<Self> {
+    fn start(context: &Arc<PagerContext>, index: usize) -> Result<Self> {
         let (jobs, inbox) = channel();
-        let carrier = BatchRunner::new(Arc::clone(shop), index);
+        let runner = BatchRunner::new(Arc::clone(context), index);
         let pending = Arc::new(AtomicUsize::new(0));
         let unfinished = Arc::clone(&pending);
         let thread = spawn_pager_thread(format!("nodeward-lane{index}"), move || {
-            run_lane(carrier, &inbox, &unfinished);
+            run_lane(runner, &inbox, &unfinished);
         })?;
         Ok(Self { jobs: Mutex::new(Some(jobs)), pending, thread: Mutex::new(Some(thread)) })
     }
@@ -141,20 +141,20 @@ impl Drop for AbortOnPanic {
     }
 }
 
-fn run_lane(mut carrier: BatchRunner, inbox: &Receiver<Assignment>, unfinished: &AtomicUsize) {
+fn run_lane(mut runner: BatchRunner, inbox: &Receiver<Assignment>, unfinished: &AtomicUsize) {
     for (job, lane) in inbox {
         if job.spec.lanes > 1 && !job.spec.cpus.is_empty() {
             let cpu = job.spec.cpus[lane % job.spec.cpus.len()];
-            carrier.context.machine.pin_current_thread(cpu);
+            runner.context.machine.pin_current_thread(cpu);
         }
-        let report = run_job(&mut carrier, lane, &job);
-        carrier.slots.return_all();
+        let report = run_job(&mut runner, lane, &job);
+        runner.slots.return_all();
         unfinished.fetch_sub(1, Ordering::Relaxed);
         job.lane_finished(&report);
     }
 }
 
-fn run_job(carrier: &mut BatchRunner, lane: usize, job: &LaneJob) -> MigrationReport {
+fn run_job(runner: &mut BatchRunner, lane: usize, job: &LaneJob) -> MigrationReport {
     let mut report = MigrationReport::preallocated();
     let mut stall = job.spec.stall_ns.map(StallBudget::new);
     let mut turn = Instant::now();
@@ -164,14 +164,14 @@ fn run_job(carrier: &mut BatchRunner, lane: usize, job: &LaneJob) -> MigrationRe
             turn = Instant::now();
         }
         let began = Instant::now();
-        run_task(carrier, job, &task, &mut stall, &mut report);
+        run_task(runner, job, &task, &mut stall, &mut report);
         job.finished(lane, &task, elapsed_ns(began));
     }
     report
 }
 
 fn run_task(
-    carrier: &mut BatchRunner,
+    runner: &mut BatchRunner,
     job: &LaneJob,
     task: &ChunkTask,
     stall: &mut Option<StallBudget>,
@@ -185,7 +185,7 @@ fn run_task(
     let Ok(claim) = claim else {
         return job.stop.store(true, Ordering::Relaxed);
     };
-    let mut work = ClaimedChunk { runner: carrier, region: core, claim };
+    let mut work = ClaimedChunk { runner, region: core, claim };
     let claim = match &job.spec.kind {
         JobKind::Migrate => {
             work.migrate(task.pages, task.to, &job.spec.options, &control, stall, report)

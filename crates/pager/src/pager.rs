@@ -86,11 +86,11 @@ impl Pager {
             PagePool::with_sizes(&pool, &sizes, topology.clone(), &usable_nodes, uffd.clone())?;
         let engine = match uffd {
             Some(uffd) => {
-                let passage = match found.backend {
+                let transfer_method = match found.backend {
                     Backend::Remap => TransferMethod::Remap,
                     _ => TransferMethod::Move,
                 };
-                let tools = (uffd, passage, pool.shared());
+                let tools = (uffd, transfer_method, pool.shared());
                 Some(UffdBackend::start(tools, options, &topology, &myself, lanes_max)?)
             }
             None => None,
@@ -180,7 +180,7 @@ fn lane_count(options: &PagerOptions, machine: &Linux, topology: &Topology) -> R
 
 impl UffdBackend {
     fn start(
-        (uffd, passage, pool): (Arc<Uffd>, TransferMethod, &Arc<Pool>),
+        (uffd, transfer_method, pool): (Arc<Uffd>, TransferMethod, &Arc<Pool>),
         options: &PagerOptions,
         topology: &Topology,
         myself: &Arc<dyn Process>,
@@ -189,7 +189,7 @@ impl UffdBackend {
         let copier = |target| options.copier.clone().unwrap_or_else(|| copier::fastest(target));
         let tools = ContextParts {
             uffd,
-            transfer_method: passage,
+            transfer_method,
             copier: copier(CopyTarget::Cold),
             fresh_copier: copier(CopyTarget::JustZeroed),
             machine: Linux::open(),
@@ -197,13 +197,13 @@ impl UffdBackend {
             pages: Arc::new(OwnPagemap::open().map_err(system("opening /proc/self/pagemap"))?),
             myself: Arc::clone(myself),
         };
-        let shop = Arc::new(PagerContext::new(tools, pool)?);
+        let context = Arc::new(PagerContext::new(tools, pool)?);
         let regions = Arc::new(RegionTable::default());
-        let lanes = Lanes::start(&shop, lanes_max)?;
-        let handler = FaultHandler::start(&shop, &regions, lanes_max as usize + 1)?;
+        let lanes = Lanes::start(&context, lanes_max)?;
+        let handler = FaultHandler::start(&context, &regions, lanes_max as usize + 1)?;
         let watch = BusyCpus::default();
         let mut engine = Self {
-            context: shop,
+            context,
             regions,
             lanes,
             fault_handler: handler,

@@ -86,12 +86,12 @@ mod tests {
     /// (SIGABRT is 6), rather than that a page is lost.
     #[test]
     fn it_ends() {
-        let mut patience = PutBackRetry::with_limit(Duration::from_secs(3600));
-        (0..8).for_each(|_| patience.wait_before_retry(SkipReason::Refused));
-        assert_eq!(patience.next_pause, PAUSE_MAX, "1, 2, 4 ... 64 ms, and then 100");
+        let mut retry = PutBackRetry::with_limit(Duration::from_secs(3600));
+        (0..8).for_each(|_| retry.wait_before_retry(SkipReason::Refused));
+        assert_eq!(retry.next_pause, PAUSE_MAX, "1, 2, 4 ... 64 ms, and then 100");
         let tries_for_ever = || loop {
-            patience.limit = Duration::from_millis(1);
-            patience.wait_before_retry(SkipReason::Refused);
+            retry.limit = Duration::from_millis(1);
+            retry.wait_before_retry(SkipReason::Refused);
         };
         assert_eq!(run_in_child(tries_for_ever).unwrap(), ChildExit::Signal(6));
     }
@@ -103,10 +103,10 @@ mod tests {
         let waits = || {
             let (_read, write) = rustix::pipe::pipe().unwrap();
             rustix::stdio::dup2_stderr(&write).unwrap();
-            let mut patience = PutBackRetry::with_limit(Duration::ZERO);
+            let mut retry = PutBackRetry::with_limit(Duration::ZERO);
             for _ in 0..2000 {
-                patience.next_pause = Duration::ZERO;
-                patience.wait_before_retry(SkipReason::NoMemory);
+                retry.next_pause = Duration::ZERO;
+                retry.wait_before_retry(SkipReason::NoMemory);
             }
             0
         };

@@ -67,14 +67,14 @@ pub struct RegionShared {
 
 impl RegionShared {
     /// A region of base pages with default options.
-    pub fn new(shop: &Arc<PagerContext>, mapping: AnonMapping) -> Self {
+    pub fn new(context: &Arc<PagerContext>, mapping: AnonMapping) -> Self {
         let chunks = mapping.bytes() / CHUNK_BYTES;
         Self {
             mapping,
             claims: ChunkClaims::new(chunks),
             size: PageSize::Base,
             placement: Placement::Local,
-            context: Arc::clone(shop),
+            context: Arc::clone(context),
             kernel_moves: AtomicBool::new(false),
             unmovable_parts: Mutex::default(),
         }

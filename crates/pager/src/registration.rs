@@ -15,22 +15,22 @@ use crate::sys::AnonMapping;
 /// # Errors
 /// If no part of it can be registered.
 pub fn register_and_find_unmovable(
-    shop: &PagerContext,
+    context: &PagerContext,
     region: &AnonMapping,
 ) -> Result<Vec<Range<usize>>> {
     let (start, bytes) = (region.start(), region.bytes() as u64);
-    let watched = shop.uffd.register(start, bytes);
-    if watched.is_ok() && shop.transfer_method.can_map_slot_pages() {
+    let watched = context.uffd.register(start, bytes);
+    if watched.is_ok() && context.transfer_method.can_map_slot_pages() {
         return Ok(Vec::new());
     }
     let parts =
         own_process::mappings_within(start..start + bytes).map_err(system("/proc/self/maps"))?;
     let is_watched = |part: &OwnMapping| {
         let Range { start, end } = part.range;
-        watched.is_ok() || shop.uffd.register(start, end - start).is_ok()
+        watched.is_ok() || context.uffd.register(start, end - start).is_ok()
     };
     let can_leave =
-        |part: &OwnMapping| part.is_writable || shop.transfer_method.can_map_slot_pages();
+        |part: &OwnMapping| part.is_writable || context.transfer_method.can_map_slot_pages();
     let bytes =
         |part: &OwnMapping| (part.range.start - start) as usize..(part.range.end - start) as usize;
     let unwatched: Vec<_> = parts.iter().filter(|part| !is_watched(part)).map(bytes).collect();

@@ -65,12 +65,12 @@ mod tests {
         let swapped = Page { location: PageLocation::Swapped, ..Page::ABSENT };
         let on = |node| Page::on(NodeId(node));
         let pages = [vec![on(0); 5000], vec![Page::ABSENT; 9], vec![swapped; 8], vec![on(1); 700]];
-        let sheet = FakeProcess::with_pages(&pages.concat());
-        let range = sheet.mappings[0].range;
+        let fake_process = FakeProcess::with_pages(&pages.concat());
+        let range = fake_process.mappings[0].range;
         let first = range.start / 4096;
         let landing = [(first + 4999, NodeId(1))].into();
         let (machine, pid) = (FakeMachine::new(false), Pid::new(7).unwrap());
-        machine.spawn(pid, FakeProcess { in_flight: landing, ..sheet });
+        machine.spawn(pid, FakeProcess { in_flight: landing, ..fake_process });
         let process = machine.open_process(pid).unwrap();
         let counts = count(&*process, range, 4096).unwrap();
         assert_eq!(counts, [(NodeId(0), 4999), (NodeId(1), 701)].into());

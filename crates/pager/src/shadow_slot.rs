@@ -32,8 +32,8 @@ pub struct ShadowSlots {
 
 impl ShadowSlots {
     /// The slots of a pool.
-    pub fn new(pool: &Arc<Pool>, passage: TransferMethod, size: PageSize) -> Self {
-        Self { pool: Arc::clone(pool), size, transfer_method: passage }
+    pub fn new(pool: &Arc<Pool>, transfer_method: TransferMethod, size: PageSize) -> Self {
+        Self { pool: Arc::clone(pool), size, transfer_method }
     }
 
     /// Returns an empty slot for a lane.

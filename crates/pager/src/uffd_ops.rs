@@ -56,11 +56,11 @@ pub struct UffdOps<'a> {
 
 impl UffdOps<'_> {
     pub fn unmap(&mut self, runs: &[FolioRun], emptied: &mut ShadowSlot) {
-        let (uffd, passage) = (&self.context.uffd, self.context.transfer_method);
-        self.transfer_extents(runs, refusals::of_unmap, |trip, at| {
-            passage.unmap_to_slot(
+        let (uffd, transfer_method) = (&self.context.uffd, self.context.transfer_method);
+        self.transfer_extents(runs, refusals::of_unmap, |chunk_move, at| {
+            transfer_method.unmap_to_slot(
                 uffd,
-                (trip.region, at.region_bytes),
+                (chunk_move.region, at.region_bytes),
                 (&mut emptied.slot, at.slot_offset),
             )
         });
@@ -98,19 +98,23 @@ impl UffdOps<'_> {
 
     pub fn map(&mut self, runs: &[FolioRun], ready: &mut ShadowSlot, first: usize) {
         let (uffd, first) = (&self.context.uffd, first * self.folio_bytes);
-        self.transfer_extents(runs, refusals::of_map, |trip, at| {
+        self.transfer_extents(runs, refusals::of_map, |chunk_move, at| {
             map_from_slot(
                 uffd,
                 (&mut ready.slot, first + at.batch_offset),
-                (trip.region, at.region_bytes),
+                (chunk_move.region, at.region_bytes),
             )
         });
     }
 
     pub fn map_fresh(&mut self, runs: &[FolioRun], emptied: &ShadowSlot) {
         let uffd = &self.context.uffd;
-        self.transfer_extents(runs, refusals::of_map, |trip, at| {
-            copy_from_slot(uffd, (&emptied.slot, at.slot_offset), (trip.region, at.region_bytes))
+        self.transfer_extents(runs, refusals::of_map, |chunk_move, at| {
+            copy_from_slot(
+                uffd,
+                (&emptied.slot, at.slot_offset),
+                (chunk_move.region, at.region_bytes),
+            )
         });
     }
 
@@ -118,12 +122,12 @@ impl UffdOps<'_> {
     /// refused for good; the remaining pages of a huge page still go home.
     pub fn put_back(&mut self, runs: &[FolioRun], emptied: &mut ShadowSlot) {
         if self.folio_bytes == self.context.page_bytes {
-            let (uffd, passage) = (&self.context.uffd, self.context.transfer_method);
-            self.transfer_extents(runs, refusals::of_put_back, |trip, at| {
-                passage.put_back(
+            let (uffd, transfer_method) = (&self.context.uffd, self.context.transfer_method);
+            self.transfer_extents(runs, refusals::of_put_back, |chunk_move, at| {
+                transfer_method.put_back(
                     uffd,
                     (&mut emptied.slot, at.slot_offset),
-                    (trip.region, at.region_bytes),
+                    (chunk_move.region, at.region_bytes),
                 )
             });
             return self.put_back_refused(emptied);
@@ -135,19 +139,23 @@ impl UffdOps<'_> {
 
     /// Retries base pages that could not go home for a transient reason, until each is settled.
     fn put_back_refused(&mut self, emptied: &mut ShadowSlot) {
-        let (uffd, passage, trip) =
+        let (uffd, transfer_method, chunk_move) =
             (&self.context.uffd, self.context.transfer_method, self.chunk_move);
-        let (seats, bytes) = (self.folio_slots, self.folio_bytes);
-        let mut patience = PutBackRetry::default();
+        let (folio_slots, bytes) = (self.folio_slots, self.folio_bytes);
+        let mut retry = PutBackRetry::default();
         while let Some(why) = self.refused.iter().find_map(not_yet) {
-            patience.wait_before_retry(why);
+            retry.wait_before_retry(why);
             self.refused.retain_mut(|refused| {
                 let FolioSlot { chunk_index: home, slot_index: out } =
-                    seats[refused.folio as usize];
-                let place =
-                    trip.chunk_offset + home * bytes..trip.chunk_offset + (home + 1) * bytes;
+                    folio_slots[refused.folio as usize];
+                let place = chunk_move.chunk_offset + home * bytes
+                    ..chunk_move.chunk_offset + (home + 1) * bytes;
                 let again = not_yet(refused).map(|_| {
-                    passage.put_back(uffd, (&mut emptied.slot, out * bytes), (trip.region, place))
+                    transfer_method.put_back(
+                        uffd,
+                        (&mut emptied.slot, out * bytes),
+                        (chunk_move.region, place),
+                    )
                 });
                 if let Some(Err(stopped)) = again {
                     refused.refusal = refusals::of_put_back(stopped.errno);
@@ -159,20 +167,20 @@ impl UffdOps<'_> {
 
     /// Puts the pages of a huge page back, in one call if possible. Pages that are home already are
     /// refused for good, so all may be tried until none is refused with a transient error.
-    fn put_back_huge(&self, seat: FolioSlot, emptied: &mut ShadowSlot) {
-        let (uffd, passage) = (&self.context.uffd, self.context.transfer_method);
-        let (trip, page_bytes) = (self.chunk_move, self.context.page_bytes);
+    fn put_back_huge(&self, folio_slot: FolioSlot, emptied: &mut ShadowSlot) {
+        let (uffd, transfer_method) = (&self.context.uffd, self.context.transfer_method);
+        let (chunk_move, page_bytes) = (self.chunk_move, self.context.page_bytes);
         let (home, out) = (
-            trip.chunk_offset + seat.chunk_index * self.folio_bytes,
-            seat.slot_index * self.folio_bytes,
+            chunk_move.chunk_offset + folio_slot.chunk_index * self.folio_bytes,
+            folio_slot.slot_index * self.folio_bytes,
         );
         let pages = self.folio_bytes / page_bytes;
-        let mut patience = PutBackRetry::default();
+        let mut retry = PutBackRetry::default();
         loop {
             let back = |part: Range<usize>| {
                 let place = home + part.start..home + part.end;
                 let from = (&mut emptied.slot, out + part.start);
-                passage.put_back(uffd, from, (trip.region, place))
+                transfer_method.put_back(uffd, from, (chunk_move.region, place))
             };
             let mut again = None;
             transfer_skipping_refused(
@@ -185,7 +193,7 @@ impl UffdOps<'_> {
                 },
             );
             let Some(why) = again else { return };
-            patience.wait_before_retry(why);
+            retry.wait_before_retry(why);
         }
     }
 
@@ -197,8 +205,8 @@ impl UffdOps<'_> {
         ready: &mut ShadowSlot,
         first: usize,
     ) {
-        let shop = self.context;
-        let copier = if ready.is_fresh() { &shop.fresh_copier } else { &shop.copier };
+        let context = self.context;
+        let copier = if ready.is_fresh() { &context.fresh_copier } else { &context.copier };
         let folios = |bytes: u64| (bytes / self.folio_bytes as u64) as u32;
         let run = |slice: &CopySlice| FolioRun {
             first: folios(slice.offset),
@@ -220,13 +228,14 @@ impl UffdOps<'_> {
         why: refusals::Why,
         mut call: impl FnMut(&ChunkMove<'_>, Extent) -> TransferResult,
     ) {
-        let (seats, trip, folio_bytes) = (self.folio_slots, self.chunk_move, self.folio_bytes);
-        for (first, folios) in runs.iter().flat_map(|run| extents(seats, run)) {
-            let seat = seats[first];
-            let home = trip.chunk_offset + seat.chunk_index * folio_bytes;
+        let (folio_slots, chunk_move, folio_bytes) =
+            (self.folio_slots, self.chunk_move, self.folio_bytes);
+        for (first, folios) in runs.iter().flat_map(|run| extents(folio_slots, run)) {
+            let folio_slot = folio_slots[first];
+            let home = chunk_move.chunk_offset + folio_slot.chunk_index * folio_bytes;
             let stretch = |part: Range<usize>| Extent {
                 region_bytes: home + part.start..home + part.end,
-                slot_offset: seat.slot_index * folio_bytes + part.start,
+                slot_offset: folio_slot.slot_index * folio_bytes + part.start,
                 batch_offset: first * folio_bytes + part.start,
             };
             let refuse = |folio, why| {
@@ -235,7 +244,7 @@ impl UffdOps<'_> {
             transfer_skipping_refused(
                 folios,
                 folio_bytes,
-                |part| call(trip, stretch(part)),
+                |part| call(chunk_move, stretch(part)),
                 why,
                 refuse,
             );
@@ -262,19 +271,19 @@ struct Extent {
 }
 
 /// Returns the run of all folios.
-pub fn whole(seats: &[FolioSlot]) -> FolioRun {
-    FolioRun { first: 0, folios: seats.len() as u32 }
+pub fn whole(folio_slots: &[FolioSlot]) -> FolioRun {
+    FolioRun { first: 0, folios: folio_slots.len() as u32 }
 }
 
 /// Splits a run into (first, number of folios) where its folios are not adjacent in their chunk.
 fn extents<'a>(
-    seats: &'a [FolioSlot],
+    folio_slots: &'a [FolioSlot],
     run: &FolioRun,
 ) -> impl Iterator<Item = (usize, usize)> + use<'a> {
     let (mut next, end) = (run.first as usize, (run.first + run.folios) as usize);
     std::iter::from_fn(move || {
         let first = next;
-        let rest = seats.get(first..end).filter(|rest| !rest.is_empty())?;
+        let rest = folio_slots.get(first..end).filter(|rest| !rest.is_empty())?;
         let beside = |pair: &&[FolioSlot]| pair[1].chunk_index == pair[0].chunk_index + 1;
         let folios = 1 + rest.windows(2).take_while(beside).count();
         next = first + folios;

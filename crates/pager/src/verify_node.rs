@@ -11,14 +11,14 @@ use crate::uffd_ops::ChunkMove;
 /// Removes base pages that are on the wrong node from the count of those moved. `pages` are those
 /// of a batch, by their index in the chunk.
 pub fn deduct_wrong_node(
-    shop: &PagerContext,
-    trip: &ChunkMove<'_>,
+    context: &PagerContext,
+    chunk_move: &ChunkMove<'_>,
     pages: impl Iterator<Item = usize> + Clone,
     report: &mut MigrationReport,
 ) {
-    let start = trip.region.start() + trip.chunk_offset as u64;
-    let addresses = pages.map(|page| start + (page * shop.page_bytes) as u64);
-    let strays = count_wrong_node(shop, addresses, trip.to);
+    let start = chunk_move.region.start() + chunk_move.chunk_offset as u64;
+    let addresses = pages.map(|page| start + (page * context.page_bytes) as u64);
+    let strays = count_wrong_node(context, addresses, chunk_move.to);
     report.account.moved -= strays;
     report.one_way_pages -= strays;
     report.account.skip(SkipReason::WrongNode, strays);
@@ -28,43 +28,43 @@ pub fn deduct_wrong_node(
 /// page is checked: a node that has run out of room still supplies single pages, as soon as some
 /// are freed.
 fn count_wrong_node(
-    shop: &PagerContext,
+    context: &PagerContext,
     pages: impl Iterator<Item = u64> + Clone,
     to: NodeId,
 ) -> u64 {
     let (Some(first), Some(last)) = (pages.clone().next(), pages.clone().last()) else { return 0 };
-    if shop.has_one_node() {
+    if context.has_one_node() {
         return 0;
     }
-    let page_bytes = shop.page_bytes as u64;
-    let mut places = Vec::with_capacity(shop.chunk_pages());
-    let looked = shop.myself.locations(Range::new(first, last + page_bytes), &mut places);
+    let page_bytes = context.page_bytes as u64;
+    let mut places = Vec::with_capacity(context.chunk_pages());
+    let looked = context.myself.locations(Range::new(first, last + page_bytes), &mut places);
     let place = |page: u64| places.get(((page - first) / page_bytes) as usize);
     let strays = match looked {
         Ok(()) => pages.filter(|&page| is_other(place(page), to)).count() as u64,
         Err(_) => 0, // pages that cannot be located count as moved
     };
     if strays > 0 {
-        shop.invalidate_headroom(to);
+        context.invalidate_headroom(to);
     }
     strays
 }
 
 /// Returns whether all pages of a slot are on this node.
-pub fn are_all_on_node(shop: &PagerContext, kept: &ShadowSlot, node: NodeId) -> bool {
-    if shop.has_one_node() {
+pub fn are_all_on_node(context: &PagerContext, kept: &ShadowSlot, node: NodeId) -> bool {
+    if context.has_one_node() {
         return true;
     }
     let start = kept.slot.address(0);
-    let range = Range::new(start, start + (kept.pages * shop.page_bytes) as u64);
+    let range = Range::new(start, start + (kept.pages * context.page_bytes) as u64);
     let mut places = Vec::with_capacity(kept.pages);
-    let looked = shop.myself.locations(range, &mut places);
+    let looked = context.myself.locations(range, &mut places);
     looked.is_ok() && places.iter().all(|place| *place == PageLocation::On(node))
 }
 
 /// Returns whether a page is on another node than this one.
-pub fn is_on_other_node(shop: &PagerContext, page: u64, node: NodeId) -> bool {
-    let places = shop.myself.locate(&[page]).unwrap_or_default();
+pub fn is_on_other_node(context: &PagerContext, page: u64, node: NodeId) -> bool {
+    let places = context.myself.locate(&[page]).unwrap_or_default();
     is_other(places.first(), node)
 }
 

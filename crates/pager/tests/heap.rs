@@ -16,11 +16,12 @@ use nodeward_pager::{
 };
 
 #[allow(unsafe_code, reason = "an allocator, from the room where that is allowed")]
-#[path = "../src/sys/spied_heap.rs"]
-mod spied_heap;
+#[path = "../src/sys/hooked_allocator.rs"]
+mod hooked_allocator;
 
 #[global_allocator]
-static HEAP: spied_heap::HookedAllocator = spied_heap::HookedAllocator(before_each_call);
+static HEAP: hooked_allocator::HookedAllocator =
+    hooked_allocator::HookedAllocator(before_each_call);
 
 const MIB: usize = 1 << 20;
 const CHUNK: usize = 2 * MIB;

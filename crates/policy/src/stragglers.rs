@@ -117,24 +117,24 @@ mod tests {
 
     /// Returns lanes with these costs per page in ns, after `rounds` batches of 512 pages each.
     fn after(rounds: usize, page_ns: &[u64]) -> StragglerDetector {
-        let mut roster = StragglerDetector::new(page_ns.len());
+        let mut stragglers = StragglerDetector::new(page_ns.len());
         for _ in 0..rounds {
             for (lane, ns) in page_ns.iter().enumerate() {
-                roster.record_batch(lane, 512, 512 * ns);
+                stragglers.record_batch(lane, 512, 512 * ns);
             }
         }
-        roster
+        stragglers
     }
 
-    fn excluded(roster: &StragglerDetector) -> Vec<usize> {
-        (0..roster.lanes.len()).filter(|&lane| roster.is_excluded(lane)).collect()
+    fn excluded(stragglers: &StragglerDetector) -> Vec<usize> {
+        (0..stragglers.lanes.len()).filter(|&lane| stragglers.is_excluded(lane)).collect()
     }
 
     #[test]
     fn a_straggler_is_excluded_once_it_is_known() {
         assert_eq!(excluded(&after(15, &[300, 1500, 310, 290])), []);
-        let roster = after(17, &[300, 1500, 310, 290]); // the others are known a little later
-        assert_eq!((excluded(&roster), roster.active_lanes()), (vec![1], 3));
+        let stragglers = after(17, &[300, 1500, 310, 290]); // the others are known a little later
+        assert_eq!((excluded(&stragglers), stragglers.active_lanes()), (vec![1], 3));
         assert_eq!(excluded(&after(99, &[300, 1200, 310, 290])), [], "four times is forgiven");
         assert_eq!(excluded(&after(99, &[300, 1500])), [1]);
     }
@@ -150,27 +150,27 @@ mod tests {
     /// Goal: a lane that is preempted once keeps its work, and is late when that goes on.
     #[test]
     fn one_lost_time_slice_is_forgiven() {
-        let mut roster = after(16, &[400, 400]);
-        roster.record_batch(1, 512, 512 * 400 + 4_000_000);
-        roster.record_batch(1, 512, 512 * 400 + 4_000_000);
-        assert_eq!(excluded(&roster), [], "16 * 0.2 ms + 8 ms are 11.3, and 4 * 3.3 are 13.1");
-        roster.record_batch(1, 512, 512 * 400 + 4_000_000);
-        assert_eq!(excluded(&roster), [1], "15.3 ms");
+        let mut stragglers = after(16, &[400, 400]);
+        stragglers.record_batch(1, 512, 512 * 400 + 4_000_000);
+        stragglers.record_batch(1, 512, 512 * 400 + 4_000_000);
+        assert_eq!(excluded(&stragglers), [], "16 * 0.2 ms + 8 ms are 11.3, and 4 * 3.3 are 13.1");
+        stragglers.record_batch(1, 512, 512 * 400 + 4_000_000);
+        assert_eq!(excluded(&stragglers), [1], "15.3 ms");
         for _ in 0..16 {
-            roster.record_batch(1, 512, 512);
+            stragglers.record_batch(1, 512, 512);
         }
-        assert_eq!(excluded(&roster), [1], "for good");
+        assert_eq!(excluded(&stragglers), [1], "for good");
     }
 
     /// Goal: a single lane keeps its work even if it is slow, and empty batches do not count.
     #[test]
     fn the_last_lane_stays() {
-        let mut roster = after(20, &[100, 1000]);
-        assert_eq!(excluded(&roster), [1]);
+        let mut stragglers = after(20, &[100, 1000]);
+        assert_eq!(excluded(&stragglers), [1]);
         for _ in 0..20 {
-            roster.record_batch(0, 1, u64::MAX);
+            stragglers.record_batch(0, 1, u64::MAX);
         }
-        assert_eq!((excluded(&roster), roster.active_lanes()), (vec![1], 1));
+        assert_eq!((excluded(&stragglers), stragglers.active_lanes()), (vec![1], 1));
         let mut idle = after(99, &[100, 100]);
         (0..20).for_each(|_| idle.record_batch(1, 0, 1_000_000));
         assert_eq!(idle.active_lanes(), 2);

@@ -132,7 +132,7 @@ impl World {
         if self.numa_balancing.is_some() {
             return ns + self.handle_hint_faults(task, way, folios);
         }
-        let mut seats = Vec::new();
+        let mut batch_folios = Vec::new();
         for folio in folios {
             let node = self.folio_byte(way.space, &folio).node();
             let node = node.expect("a page that is lazy is somewhere");
@@ -142,7 +142,7 @@ impl World {
             }
             let (huge, why) = (self.is_huge_folio(way.space, &folio), SkipReason::Refused);
             let (index, from, flight) = (0, node, 0);
-            seats.push(BatchFolio {
+            batch_folios.push(BatchFolio {
                 job_index: index,
                 folio,
                 huge,
@@ -152,7 +152,7 @@ impl World {
                 already_there: false,
             });
         }
-        ns += self.migrate_synchronously(way, &mut seats);
+        ns += self.migrate_synchronously(way, &mut batch_folios);
         ns
     }
 
@@ -160,32 +160,32 @@ impl World {
     pub(crate) fn migrate_synchronously(
         &mut self,
         way: &MigrationContext,
-        seats: &mut [BatchFolio],
+        batch_folios: &mut [BatchFolio],
     ) -> u64 {
-        let all = [FolioRun { first: 0, folios: seats.len() as u32 }];
+        let all = [FolioRun { first: 0, folios: batch_folios.len() as u32 }];
         let mut refused = Vec::new();
-        let mut ns = self.unmap_folios(way, seats, &all, &mut refused);
+        let mut ns = self.unmap_folios(way, batch_folios, &all, &mut refused);
         let mut stayed = refused.iter().map(|refused| refused.folio).peekable();
         let (mut moving, mut bytes) = (Vec::new(), 0);
-        for (seat, index) in seats.iter().zip(0..) {
+        for (batch_folio, index) in batch_folios.iter().zip(0..) {
             if stayed.next_if_eq(&index).is_none() {
                 moving.push(FolioRun { first: index, folios: 1 });
-                self.record_copy(way.space, seat);
-                bytes += seat.folio.len() * self.machine.params.page_bytes;
+                self.record_copy(way.space, batch_folio);
+                bytes += batch_folio.folio.len() * self.machine.params.page_bytes;
                 let lines = self.machine.params.page_bytes / self.machine.params.line_bytes.max(1);
-                let lines = lines * seat.folio.len();
-                let copying = LineCopy { from: seat.from, to: way.to, lines };
+                let lines = lines * batch_folio.folio.len();
+                let copying = LineCopy { from: batch_folio.from, to: way.to, lines };
                 ns += mul_div(lines, self.copy_line_ps(way.cpu, &copying), 1000).min(NEVER_NS);
                 continue;
             }
-            let byte = self.folio_byte(way.space, &seat.folio);
+            let byte = self.folio_byte(way.space, &batch_folio.folio);
             if let Some(node) = byte.node().filter(|_| !byte.is_in_flight()) {
-                self.set_folio(way.space, &seat.folio, PageByte::on(node));
+                self.set_folio(way.space, &batch_folio.folio, PageByte::on(node));
             }
         }
         self.counters.lazy_pages += bytes / self.machine.params.page_bytes;
-        ns += self.map_ns(way, seats, &moving, true);
+        ns += self.map_ns(way, batch_folios, &moving, true);
         refused.clear();
-        ns + self.map_copies(way, seats, &moving, &mut refused)
+        ns + self.map_copies(way, batch_folios, &moving, &mut refused)
     }
 }

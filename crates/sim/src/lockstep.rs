@@ -65,7 +65,10 @@ pub struct LockstepWorld {
 impl LockstepWorld {
     fn current_worker(&self) -> Option<u32> {
         let us = thread::current().id();
-        self.workers.iter().find(|(_, seat)| seat.thread == us).map(|(&number, _)| number)
+        self.workers
+            .iter()
+            .find(|(_, batch_folio)| batch_folio.thread == us)
+            .map(|(&number, _)| number)
     }
 
     /// Returns the index of the CPU that the calling thread stays on, if it does.
@@ -87,7 +90,7 @@ impl LockstepWorld {
     /// Keeps the calling thread on a CPU, by index.
     pub fn pin_current_thread(&mut self, cpu: usize) {
         match self.current_worker().and_then(|number| self.workers.get_mut(&number)) {
-            Some(seat) => seat.cpu = Some(cpu),
+            Some(batch_folio) => batch_folio.cpu = Some(cpu),
             None => self.cpu = Some(cpu),
         }
     }
@@ -99,10 +102,11 @@ impl LockstepWorld {
             return;
         }
         while self.turn.is_none() {
-            let ready = self.workers.iter().find(|(_, seat)| seat.wait.is_over(&self.world));
+            let ready =
+                self.workers.iter().find(|(_, batch_folio)| batch_folio.wait.is_over(&self.world));
             self.turn = ready.map(|(&number, _)| number);
             if self.turn.is_none() {
-                let times = self.workers.values().map(|seat| seat.wait.deadline_ns());
+                let times = self.workers.values().map(|batch_folio| batch_folio.wait.deadline_ns());
                 self.world.step(times.min().unwrap_or(u64::MAX));
             }
         }
@@ -118,10 +122,10 @@ pub struct SharedWorld {
 impl SharedWorld {
     /// Creates a stage without acting threads.
     pub fn new(world: World) -> Self {
-        let seats = BTreeMap::new();
+        let batch_folios = BTreeMap::new();
         let stage = LockstepWorld {
             world,
-            workers: seats,
+            workers: batch_folios,
             workers_missing: 0,
             turn: None,
             cpu: None,
@@ -147,8 +151,8 @@ impl SharedWorld {
             }
             return stage;
         };
-        if let Some(seat) = stage.workers.get_mut(&number) {
-            seat.wait = until;
+        if let Some(batch_folio) = stage.workers.get_mut(&number) {
+            batch_folio.wait = until;
         }
         stage.pass_turn();
         self.turns.notify_all();

@@ -85,7 +85,7 @@ impl ProcessWatch for SimWatch {
         let new = spaces.iter().zip(&processes).filter(is_new);
         let threads: u64 = new.map(|(_, process)| process.threads.len() as u64).sum();
         processes.sort_by_key(|process| process.pid);
-        let glance = MachineSnapshot {
+        let snapshot = MachineSnapshot {
             at_ns: world.now_ns,
             processes,
             denied: Vec::new(),
@@ -104,7 +104,7 @@ impl ProcessWatch for SimWatch {
             stage.own_cpu_time_ns += ns;
             drop(self.shared.wait(stage, WaitUntil::TaskEnd(task)));
         }
-        Ok(glance)
+        Ok(snapshot)
     }
 }
 
@@ -192,7 +192,7 @@ impl World {
     }
 
     fn node_snapshots(&self) -> BTreeMap<nodeward_model::NodeId, NodeSnapshot> {
-        let glance = |node: usize| {
+        let snapshot = |node: usize| {
             let zone = &self.memory.zones[node];
             let free_pages = if zone.is_offline { 0 } else { zone.free_pages };
             NodeSnapshot {
@@ -204,6 +204,6 @@ impl World {
             }
         };
         let nodes = 0..self.machine.nodes.len();
-        nodes.map(|node| (self.layout.node_ids[node], glance(node))).collect()
+        nodes.map(|node| (self.layout.node_ids[node], snapshot(node))).collect()
     }
 }

@@ -3,7 +3,7 @@
 mod bad_input;
 mod balance;
 mod balance_daemon;
-mod balance_papers;
+mod balance_documents;
 mod bench_pager;
 mod bench_pool;
 mod compare;

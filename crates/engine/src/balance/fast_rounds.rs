@@ -91,8 +91,8 @@ impl Balancer {
         let machine = Arc::clone(&self.machine);
         let began_ns = machine.now_ns();
         self.meter.begin(&*machine);
-        let glance = self.watches.wanted.snapshot()?;
-        self.follow(&glance);
+        let machine_snapshot = self.watches.wanted.snapshot()?;
+        self.follow(&machine_snapshot);
         let is_too_early = |process: &ProcessState| self.is_undecided(process).is_some();
         let when = (self.timing.decided_at_ns, machine.page_bytes());
         let snapshot = self.tables().snapshot(when, &is_too_early);
@@ -107,8 +107,8 @@ impl Balancer {
     }
 
     /// Takes in where threads are now.
-    fn follow(&mut self, glance: &MachineSnapshot) {
-        let cpus: BTreeMap<_, BTreeMap<u32, CpuId>> = glance
+    fn follow(&mut self, machine_snapshot: &MachineSnapshot) {
+        let cpus: BTreeMap<_, BTreeMap<u32, CpuId>> = machine_snapshot
             .processes
             .iter()
             .map(|one| {

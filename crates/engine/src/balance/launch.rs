@@ -35,9 +35,9 @@ pub fn home_of_launch(machine: &dyn Machine, launch: &Launch<'_>) -> Result<Opti
     let (mut processes, mut nodes) = (ProcessTable::default(), Nodes::default());
     for pause_ns in [0, WINDOW_NS] {
         machine.sleep_ns(pause_ns);
-        let glance = watch.snapshot()?;
-        nodes.see(machine, &glance)?;
-        processes.see(&glance, 0);
+        let machine_snapshot = watch.snapshot()?;
+        nodes.see(machine, &machine_snapshot)?;
+        processes.see(&machine_snapshot, 0);
     }
     let is_it = |state: &ProcessState| state.seen.as_ref().is_some_and(|it| it.pid == launch.pid);
     let may_hold = processes.iter().find(|(_, state)| is_it(state));

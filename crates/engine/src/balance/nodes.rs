@@ -54,19 +54,26 @@ struct Migrations {
 
 impl Nodes {
     /// Takes in what was seen of the nodes; tells which came and went since the last time.
-    pub fn see(&mut self, machine: &dyn Machine, glance: &MachineSnapshot) -> Result<Vec<Notice>> {
+    pub fn see(
+        &mut self,
+        machine: &dyn Machine,
+        machine_snapshot: &MachineSnapshot,
+    ) -> Result<Vec<Notice>> {
         let is_known = |cpu| self.node_of_cpu.contains_key(cpu);
-        let mut cpus = glance.processes.iter().flat_map(|p| p.threads.iter().map(|t| &t.cpu));
+        let mut cpus =
+            machine_snapshot.processes.iter().flat_map(|p| p.threads.iter().map(|t| &t.cpu));
         let is_first = self.seen.is_empty();
-        let is_same = !is_first && self.seen.keys().eq(glance.nodes.keys()) && cpus.all(is_known);
+        let is_same =
+            !is_first && self.seen.keys().eq(machine_snapshot.nodes.keys()) && cpus.all(is_known);
         if !is_same {
             self.read(machine)?;
         }
-        let earlier = std::mem::replace(&mut self.seen, glance.nodes.clone());
-        let before_ns = self.at_ns.replace(glance.at_ns).unwrap_or(glance.at_ns);
-        let elapsed_ns = glance.at_ns.saturating_sub(before_ns);
-        self.stalls.see(glance.pressure_stall_ns, elapsed_ns);
-        self.migrations.see(glance.migrated_pages);
+        let earlier = std::mem::replace(&mut self.seen, machine_snapshot.nodes.clone());
+        let before_ns =
+            self.at_ns.replace(machine_snapshot.at_ns).unwrap_or(machine_snapshot.at_ns);
+        let elapsed_ns = machine_snapshot.at_ns.saturating_sub(before_ns);
+        self.stalls.see(machine_snapshot.pressure_stall_ns, elapsed_ns);
+        self.migrations.see(machine_snapshot.migrated_pages);
         let state = |(&id, now): (&NodeId, &NodeSnapshot)| {
             (id, self.state(id, now, earlier.get(&id), elapsed_ns))
         };

@@ -100,22 +100,23 @@ impl ProcessTable {
     /// that runs in turns has none or all of a CPU in a short time.
     pub fn see(
         &mut self,
-        glance: &MachineSnapshot,
+        machine_snapshot: &MachineSnapshot,
         load_ns_min: u64,
     ) -> (Option<u64>, Vec<EntityId>) {
-        let since = |at_ns: Option<u64>| at_ns.map(|at_ns| glance.at_ns.saturating_sub(at_ns));
+        let since =
+            |at_ns: Option<u64>| at_ns.map(|at_ns| machine_snapshot.at_ns.saturating_sub(at_ns));
         let elapsed_ns = since(self.at_ns);
-        self.at_ns = Some(glance.at_ns);
-        let is_back = self.loads_since_ns > Some(glance.at_ns);
+        self.at_ns = Some(machine_snapshot.at_ns);
+        let is_back = self.loads_since_ns > Some(machine_snapshot.at_ns);
         let window = match since(self.loads_since_ns) {
             Some(ns) if ns < load_ns_min && !is_back => Window::TooShort,
             counted_ns => Window::Since(counted_ns),
         };
         if window != Window::TooShort {
-            self.loads_since_ns = Some(glance.at_ns);
+            self.loads_since_ns = Some(machine_snapshot.at_ns);
         }
         let mut earlier = std::mem::take(&mut self.processes);
-        for process in &glance.processes {
+        for process in &machine_snapshot.processes {
             let key = (process.pid, process.started_ticks);
             let mut state = earlier.remove(&key).unwrap_or_else(|| {
                 self.next += 1;

@@ -164,7 +164,7 @@ impl Balancer {
         machine: &dyn Machine,
         state: &mut RoundState,
     ) -> Result<Option<u64>> {
-        let glance = self.watches.wanted.snapshot()?;
+        let machine_snapshot = self.watches.wanted.snapshot()?;
         self.excluded.by_settings = match &mut self.watches.except {
             Some(except) => {
                 except.snapshot()?.processes.iter().map(|process| process.pid).collect()
@@ -173,10 +173,11 @@ impl Balancer {
         };
         self.excluded.by_settings.sort_unstable();
         self.excluded.own = machine.own_pid();
-        state.notices.extend(self.nodes.see(machine, &glance)?);
-        state.notices.extend(self.denials(&glance));
-        self.recall(machine, &glance);
-        let (elapsed_ns, gone) = self.processes.see(&glance, self.settings.interval_ns / 2);
+        state.notices.extend(self.nodes.see(machine, &machine_snapshot)?);
+        state.notices.extend(self.denials(&machine_snapshot));
+        self.recall(machine, &machine_snapshot);
+        let (elapsed_ns, gone) =
+            self.processes.see(&machine_snapshot, self.settings.interval_ns / 2);
         gone.into_iter().for_each(|entity| self.journals.end(entity, false));
         self.processes.iter_mut().for_each(|(_, process)| process.forget_pins_of_others());
         // What we do ourselves is soon over: nobody shall stay away from home for that.
@@ -194,25 +195,28 @@ impl Balancer {
     }
 
     /// The processes that may not be looked at, unless that was told before.
-    fn denials(&mut self, glance: &MachineSnapshot) -> Vec<Notice> {
+    fn denials(&mut self, machine_snapshot: &MachineSnapshot) -> Vec<Notice> {
         let mut by_need: BTreeMap<&str, Vec<Pid>> = BTreeMap::new();
-        for (pid, need) in glance.denied.iter().filter(|(pid, _)| !self.denied.contains(pid)) {
+        for (pid, need) in
+            machine_snapshot.denied.iter().filter(|(pid, _)| !self.denied.contains(pid))
+        {
             by_need.entry(need).or_default().push(*pid);
         }
         let denied = |(need, pids): (&str, Vec<Pid>)| Notice::Denied { pids, need: need.into() };
         let notices = by_need.into_iter().map(denied).collect();
-        self.denied = glance.denied.iter().map(|(pid, _)| *pid).collect();
+        self.denied = machine_snapshot.denied.iter().map(|(pid, _)| *pid).collect();
         notices
     }
 
     /// Goes on with what an earlier balancer saved, if the machine is still in the boot of which
     /// that tells: a process that is held says which it is in.
-    fn recall(&mut self, machine: &dyn Machine, glance: &MachineSnapshot) {
+    fn recall(&mut self, machine: &dyn Machine, machine_snapshot: &MachineSnapshot) {
         if !self.boot.is_empty() {
             return;
         }
         let boot = |pid| Some(machine.open_process(pid).ok()?.identity().ok()?.boot_id);
-        let Some(boot) = glance.processes.iter().find_map(|process| boot(process.pid)) else {
+        let Some(boot) = machine_snapshot.processes.iter().find_map(|process| boot(process.pid))
+        else {
             return;
         };
         if let Some(saved) = self.recalled.take().filter(|saved| saved.boot == boot) {

@@ -18,16 +18,16 @@ use crate::stage::*;
 /// Goal: a thread whose memory is on the other node goes there; moving memory would cost more.
 #[test]
 fn threads_go_where_their_memory_is() {
-    let paper = with(sheet([0, PAGES], 0, "0-7"));
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    let reports = rounds(&paper, &mut balancer, 10);
-    assert_eq!((runs_on(&paper), residency(&paper)), (1, [0, PAGES]));
+    let fake = with(fake_process([0, PAGES], 0, "0-7"));
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    let reports = rounds(&fake, &mut balancer, 10);
+    assert_eq!((runs_on(&fake), residency(&fake)), (1, [0, PAGES]));
     assert_eq!(moved(&reports), 0);
     assert!(reports.iter().any(|report| row_nudged(report) == 1));
     let last = reports.last().unwrap();
     assert_eq!(row(last, 7).home, Some(Home::Node(NodeId(1))));
     assert!(last.settled);
-    let thread = paper.process(pid(7)).unwrap().threads[&1].clone();
+    let thread = fake.process(pid(7)).unwrap().threads[&1].clone();
     assert_eq!(thread.cpus, cpus("0-7"), "a nudge leaves nothing behind");
 }
 
@@ -38,16 +38,16 @@ fn own_work_keeps_nobody_away() {
     let busy =
         |cpu| FakeThread { cpu_time_ns: 60 * S, ..FakeThread::new(CpuId(cpu), cpus("4-7"), 1000) };
     for (own, node) in [(9, 1), (8, 0)] {
-        let paper =
+        let fake =
             Arc::new(FakeMachine::with_topology(true, "2n 4c 1t 4GiB").with_own_pid(pid(own)));
-        paper.spawn(pid(7), sheet([0, PAGES], 0, "0-7"));
+        fake.spawn(pid(7), fake_process([0, PAGES], 0, "0-7"));
         let threads = (1..).zip((4..8).map(busy)).collect();
-        paper.spawn(pid(9), FakeProcess { threads, ..FakeProcess::default() });
+        fake.spawn(pid(9), FakeProcess { threads, ..FakeProcess::default() });
         let settings = BalanceSettings::default();
         let rules = Rules { move_memory: false, ..settings.rules.clone() };
-        let mut balancer = balancer(&paper, BalanceSettings { rules, ..settings });
-        let reports = rounds(&paper, &mut balancer, 10);
-        assert_eq!(runs_on(&paper), node, "process {own} is ours");
+        let mut balancer = balancer(&fake, BalanceSettings { rules, ..settings });
+        let reports = rounds(&fake, &mut balancer, 10);
+        assert_eq!(runs_on(&fake), node, "process {own} is ours");
         let last = reports.iter().rfind(|report| !report.fast).unwrap();
         let reason = row(last, 9).decision.reason;
         assert_eq!(reason == Reason::Ourselves, own == 9, "{reason}: no setting says so");
@@ -62,13 +62,15 @@ fn row_nudged(report: &RoundReport) -> u32 {
 /// time; when they no longer do, there are only rounds again.
 #[test]
 fn fast_rounds_bring_back_who_strays() {
-    let paper = with(sheet([0, PAGES], 0, "0-7"));
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    rounds(&paper, &mut balancer, 20);
+    let fake = with(fake_process([0, PAGES], 0, "0-7"));
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    rounds(&fake, &mut balancer, 20);
     let mut straying = Vec::new();
     for _ in 0..24 {
-        paper.update_process(pid(7), |sheet| sheet.threads.get_mut(&1).unwrap().cpu = CpuId(0));
-        straying.push(round(&paper, &mut balancer));
+        fake.update_process(pid(7), |fake_process| {
+            fake_process.threads.get_mut(&1).unwrap().cpu = CpuId(0)
+        });
+        straying.push(round(&fake, &mut balancer));
     }
     assert!(straying.iter().all(|report| report.nudged == 1));
     // Intervals of 1 / 2, 1 / 4 and then 1 / 8 s: of the last eight looks one is a round.
@@ -77,7 +79,7 @@ fn fast_rounds_bring_back_who_strays() {
     let between: Vec<_> =
         straying[16..].windows(2).map(|two| two[1].at_ns - two[0].at_ns).collect();
     assert_eq!(between, [S / 8; 7]);
-    let calm = rounds(&paper, &mut balancer, 40);
+    let calm = rounds(&fake, &mut balancer, 40);
     assert!(calm[20..].iter().all(|report| !report.fast && report.interval_ns == S));
     assert_eq!(moved(&straying) + moved(&calm), 0);
 }
@@ -86,24 +88,24 @@ fn fast_rounds_bring_back_who_strays() {
 /// reach is still what it was.
 #[test]
 fn threads_are_pinned_on_request() {
-    let paper = with(sheet([0, PAGES], 0, "0-7"));
+    let fake = with(fake_process([0, PAGES], 0, "0-7"));
     let settings = BalanceSettings { pin: true, ..BalanceSettings::default() };
-    let mut balancer = balancer(&paper, settings);
-    rounds(&paper, &mut balancer, 5);
-    assert_eq!(paper.process(pid(7)).unwrap().threads[&1].cpus, cpus("4-7"));
+    let mut balancer = balancer(&fake, settings);
+    rounds(&fake, &mut balancer, 5);
+    assert_eq!(fake.process(pid(7)).unwrap().threads[&1].cpus, cpus("4-7"));
     let saved = balancer.saved_state();
     assert_eq!(saved.processes[0].pins[0].before, cpus("0-7"), "and it is remembered");
-    assert_ne!(row(&round(&paper, &mut balancer), 7).decision.reason, Reason::OnlyThere);
+    assert_ne!(row(&round(&fake, &mut balancer), 7).decision.reason, Reason::OnlyThere);
 }
 
 /// Goal: where threads cannot go, memory comes to them; the look afterwards finds none away, and
 /// then nothing moves any more.
 #[test]
 fn memory_comes_to_threads_that_cannot_go() {
-    let paper = with(sheet([0, PAGES], 0, "0-3"));
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    let reports = rounds(&paper, &mut balancer, 60);
-    assert_eq!(residency(&paper), [PAGES, 0]);
+    let fake = with(fake_process([0, PAGES], 0, "0-3"));
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    let reports = rounds(&fake, &mut balancer, 60);
+    assert_eq!(residency(&fake), [PAGES, 0]);
     assert_eq!(moved(&reports), PAGES);
     let did = reports.iter().find(|report| report.moved_pages > 0).unwrap();
     let done = &row(did, 7).done;
@@ -113,19 +115,19 @@ fn memory_comes_to_threads_that_cannot_go() {
 
 /// A process of which the pages on node 1 from some number on are other processes', too.
 fn sharing(private: usize) -> FakeProcess {
-    let mut sheet = sheet([0, PAGES], 0, "0-3");
-    sheet.pages.values_mut().skip(private).for_each(|page| page.shared = true);
-    sheet
+    let mut fake_process = fake_process([0, PAGES], 0, "0-3");
+    fake_process.pages.values_mut().skip(private).for_each(|page| page.shared = true);
+    fake_process
 }
 
 /// Goal: what a move came to is told as it was: what moved, what stayed and why, and what is still
 /// away by the look after it. A quarter of the pages are the process's own.
 #[test]
 fn what_came_of_a_move_is_told() {
-    let paper = with(sharing(1024));
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    let reports = rounds(&paper, &mut balancer, 30);
-    assert_eq!((moved(&reports), residency(&paper)), (1024, [1024, PAGES - 1024]));
+    let fake = with(sharing(1024));
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    let reports = rounds(&fake, &mut balancer, 30);
+    assert_eq!((moved(&reports), residency(&fake)), (1024, [1024, PAGES - 1024]));
     let rows = reports.iter().flat_map(|report| &report.processes);
     let done: Vec<_> = rows.map(|row| &row.done).filter(|done| done.outcome.is_some()).collect();
     let [done] = done[..] else { panic!("one move: {done:?}") };
@@ -142,10 +144,10 @@ fn what_came_of_a_move_is_told() {
 /// Goal: of a move over several rounds it is told at its end what all of them brought.
 #[test]
 fn what_came_of_several_rounds_is_told_at_the_end() {
-    let paper = with(sharing(3072));
+    let fake = with(sharing(3072));
     let budget_bytes_per_s = 2 << 20;
     let settings = BalanceSettings { budget_bytes_per_s, ..BalanceSettings::default() };
-    let reports = rounds(&paper, &mut balancer(&paper, settings), 60);
+    let reports = rounds(&fake, &mut balancer(&fake, settings), 60);
     let rows = reports.iter().flat_map(|report| &report.processes);
     let outcomes: Vec<_> = rows.filter_map(|row| row.done.outcome.as_ref()).collect();
     let [outcome] = outcomes[..] else { panic!("one move: {outcomes:?}") };
@@ -157,17 +159,17 @@ fn what_came_of_several_rounds_is_told_at_the_end() {
 /// goes on in the next rounds as one move, which the decision does not take for many in vain.
 #[test]
 fn budgets_are_kept() {
-    let paper = paper();
+    let fake = fake();
     for number in [7, 8, 9] {
-        paper.spawn(pid(number), sheet([0, PAGES], 0, "0-3"));
+        fake.spawn(pid(number), fake_process([0, PAGES], 0, "0-3"));
     }
     let settings = BalanceSettings {
         budget_bytes_per_s: 3 << 20,         // 768 pages
         process_budget_bytes_per_s: 2 << 20, // 512 pages
         ..BalanceSettings::default()
     };
-    let mut balancer = balancer(&paper, settings);
-    let reports = rounds(&paper, &mut balancer, 50);
+    let mut balancer = balancer(&fake, settings);
+    let reports = rounds(&fake, &mut balancer, 50);
     assert_eq!(moved(&reports), 3 * PAGES);
     for report in &reports {
         // What moves at a time is a page table, 512 pages: a debt of the next round.
@@ -191,14 +193,14 @@ fn what_samples_missed_comes_along() {
     for tables in 33..=36 {
         let half = |at: u64| Page::on(NodeId((at / 8 % 2) as u32));
         let of: Vec<Page> = (0..tables * 512).map(half).collect();
-        let paper = with(FakeProcess {
-            threads: sheet([1, 0], 0, "0-3").threads,
+        let fake = with(FakeProcess {
+            threads: fake_process([1, 0], 0, "0-3").threads,
             ..FakeProcess::with_pages(&of)
         });
         let budget_bytes_per_s = 2 << 20;
         let settings = BalanceSettings { budget_bytes_per_s, ..BalanceSettings::default() };
-        rounds(&paper, &mut balancer(&paper, settings), 60);
-        assert_eq!(residency(&paper), [tables * 512, 0], "{tables} page tables");
+        rounds(&fake, &mut balancer(&fake, settings), 60);
+        assert_eq!(residency(&fake), [tables * 512, 0], "{tables} page tables");
     }
 }
 
@@ -206,18 +208,18 @@ fn what_samples_missed_comes_along() {
 /// half-way, as nothing is moved from then on: that is said, and what came home stays there.
 #[test]
 fn what_is_too_dear_is_not_moved() {
-    let paper = with(FakeProcess {
+    let fake = with(FakeProcess {
         move_ns: 5_000_000, // 4096 pages would be 20 s of CPU time; waiting costs 3 s in 10
-        ..sheet([0, PAGES], 0, "0-3")
+        ..fake_process([0, PAGES], 0, "0-3")
     });
     let rules = Rules { horizon_ns_max: 0, ..Rules::default() };
     let budget_bytes_per_s = 2 << 20;
     let settings = BalanceSettings { budget_bytes_per_s, rules, ..BalanceSettings::default() };
-    let mut balancer = balancer(&paper, settings);
-    let reports = rounds(&paper, &mut balancer, 60);
+    let mut balancer = balancer(&fake, settings);
+    let reports = rounds(&fake, &mut balancer, 60);
     // What lies in two page tables: 1008 pages of 5 ms and 4096 of 2 us are 0.99 ms each, 4 s for
     // all. After one they were 0.54 ms, 2.2 s.
-    assert_eq!((moved(&reports), residency(&paper)), (1008, [1008, PAGES - 1008]));
+    assert_eq!((moved(&reports), residency(&fake)), (1008, [1008, PAGES - 1008]));
     let rows = reports.iter().flat_map(|report| &report.processes);
     assert_eq!(rows.filter_map(|row| row.done.short).next_back(), Some(Short::TooDear));
     let last = row(reports.last().unwrap(), 7);
@@ -227,12 +229,12 @@ fn what_is_too_dear_is_not_moved() {
 /// Whether memory of which a page table moves in a second, at so much for a page, comes home
 /// without a break.
 fn comes_home(move_ns: u64, rules: Rules, ran_ns: u64) -> bool {
-    let paper = with(FakeProcess { move_ns, ..sheet([0, PAGES], 0, "0-3") });
+    let fake = with(FakeProcess { move_ns, ..fake_process([0, PAGES], 0, "0-3") });
     let thread = |thread: &mut FakeThread| thread.cpu_time_ns = ran_ns;
-    paper.update_process(pid(7), |sheet| sheet.threads.values_mut().for_each(thread));
+    fake.update_process(pid(7), |fake_process| fake_process.threads.values_mut().for_each(thread));
     let budget_bytes_per_s = 2 << 20;
     let settings = BalanceSettings { budget_bytes_per_s, rules, ..BalanceSettings::default() };
-    let reports = rounds(&paper, &mut balancer(&paper, settings), 60);
+    let reports = rounds(&fake, &mut balancer(&fake, settings), 60);
     let mut rows = reports.iter().flat_map(|report| &report.processes);
     moved(&reports) == PAGES && rows.all(|row| row.done.short != Some(Short::TooDear))
 }
@@ -264,10 +266,10 @@ fn bound_ranges_stay() {
         has_task_policy: false,
         policy_ranges: vec![Range::new(16 * 4096, 1040 * 4096)],
     };
-    let paper = with(FakeProcess { memory_policies: bound, ..sheet([0, PAGES], 0, "0-3") });
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    let reports = rounds(&paper, &mut balancer, 60);
-    assert_eq!(residency(&paper), [PAGES - 1024, 1024]);
+    let fake = with(FakeProcess { memory_policies: bound, ..fake_process([0, PAGES], 0, "0-3") });
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    let reports = rounds(&fake, &mut balancer, 60);
+    assert_eq!(residency(&fake), [PAGES - 1024, 1024]);
     assert_eq!(moved(&reports), PAGES - 1024);
     assert!(reports.last().unwrap().settled, "what is bound is not away");
 }
@@ -276,11 +278,11 @@ fn bound_ranges_stay() {
 #[test]
 fn explicit_policies_are_respected() {
     let bound = MemoryPolicies { has_task_policy: true, policy_ranges: Vec::new() };
-    let paper = with(FakeProcess { memory_policies: bound, ..sheet([0, PAGES], 0, "0-7") });
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    let reports = rounds(&paper, &mut balancer, 10);
+    let fake = with(FakeProcess { memory_policies: bound, ..fake_process([0, PAGES], 0, "0-7") });
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    let reports = rounds(&fake, &mut balancer, 10);
     assert_eq!(row(&reports[9], 7).decision.reason, Reason::ExplicitPolicy);
-    assert_eq!((residency(&paper), runs_on(&paper)), ([0, PAGES], 0));
+    assert_eq!((residency(&fake), runs_on(&fake)), ([0, PAGES], 0));
 }
 
 /// Goal: a program that took its policy back, after it filled its memory for example, is helped
@@ -288,16 +290,18 @@ fn explicit_policies_are_respected() {
 #[test]
 fn a_policy_that_was_taken_back_binds_no_more() {
     let bound = MemoryPolicies { has_task_policy: true, policy_ranges: Vec::new() };
-    let paper = with(FakeProcess { memory_policies: bound, ..sheet([0, PAGES], 0, "0-3") });
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    let reports = rounds(&paper, &mut balancer, 30);
+    let fake = with(FakeProcess { memory_policies: bound, ..fake_process([0, PAGES], 0, "0-3") });
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    let reports = rounds(&fake, &mut balancer, 30);
     assert_eq!(moved(&reports), 0);
     // Waits of 1, 2, 4, 8 and 16 s, and the first look: 6 in 30 s.
     let looks: u64 = reports.iter().map(|report| report.looked).sum();
     assert!((2..=6).contains(&looks), "{looks}");
-    paper.update_process(pid(7), |sheet| sheet.memory_policies.has_task_policy = false);
-    rounds(&paper, &mut balancer, 60);
-    assert_eq!(residency(&paper), [PAGES, 0]);
+    fake.update_process(pid(7), |fake_process| {
+        fake_process.memory_policies.has_task_policy = false
+    });
+    rounds(&fake, &mut balancer, 60);
+    assert_eq!(residency(&fake), [PAGES, 0]);
 }
 
 /// Goal: a policy that was read while the program took it back shows for a part of its mappings;
@@ -306,30 +310,32 @@ fn a_policy_that_was_taken_back_binds_no_more() {
 fn a_policy_that_was_read_half_way_binds_no_more() {
     let bound =
         MemoryPolicies { has_task_policy: false, policy_ranges: vec![Range::new(0, u64::MAX)] };
-    let paper = with(FakeProcess { memory_policies: bound, ..sheet([0, PAGES], 0, "0-3") });
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    let first = rounds(&paper, &mut balancer, 5);
+    let fake = with(FakeProcess { memory_policies: bound, ..fake_process([0, PAGES], 0, "0-3") });
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    let first = rounds(&fake, &mut balancer, 5);
     assert_eq!(row(&first[4], 7).decision.memory, Some(Reason::AllHome), "nothing that may move");
-    paper.update_process(pid(7), |sheet| sheet.memory_policies = MemoryPolicies::default());
-    rounds(&paper, &mut balancer, 60);
-    assert_eq!(residency(&paper), [PAGES, 0]);
+    fake.update_process(pid(7), |fake_process| {
+        fake_process.memory_policies = MemoryPolicies::default()
+    });
+    rounds(&fake, &mut balancer, 60);
+    assert_eq!(residency(&fake), [PAGES, 0]);
 }
 
 /// Goal: as long as another balancer is there, nothing is done, and that is said; when it leaves,
 /// work begins. Both are news once.
 #[test]
 fn rivals_are_never_fought_silently() {
-    let paper = with(sheet([0, PAGES], 0, "0-7"));
+    let fake = with(fake_process([0, PAGES], 0, "0-7"));
     let rival = OtherBalancer::Kernel { mode: 1 };
-    paper.set_other_balancers(vec![rival.clone()]);
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    let reports = rounds(&paper, &mut balancer, 15);
-    assert_eq!(paper.process(pid(7)).unwrap().affinity_calls, 0);
+    fake.set_other_balancers(vec![rival.clone()]);
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    let reports = rounds(&fake, &mut balancer, 15);
+    assert_eq!(fake.process(pid(7)).unwrap().affinity_calls, 0);
     assert!(reports.iter().all(|report| report.stands_back && report.processes.is_empty()));
     assert_eq!(reports[14].rivals, std::slice::from_ref(&rival));
-    paper.set_other_balancers(Vec::new());
-    let more = rounds(&paper, &mut balancer, 20);
-    assert_eq!((runs_on(&paper), more.last().unwrap().stands_back), (1, false));
+    fake.set_other_balancers(Vec::new());
+    let more = rounds(&fake, &mut balancer, 20);
+    assert_eq!((runs_on(&fake), more.last().unwrap().stands_back), (1, false));
     let news: Vec<_> = reports.iter().chain(&more).flat_map(|report| &report.news).collect();
     assert_eq!(news, [&Notice::RivalCame { rival: rival.clone() }, &Notice::RivalLeft { rival }]);
 }
@@ -338,27 +344,27 @@ fn rivals_are_never_fought_silently() {
 /// that was on its way when the other came ends, as do fast rounds.
 #[test]
 fn standing_back_costs_nothing() {
-    let paper = with(sheet([0, PAGES], 0, "0-3"));
+    let fake = with(fake_process([0, PAGES], 0, "0-3"));
     let budget_bytes_per_s = 2 << 20;
     let settings = BalanceSettings { budget_bytes_per_s, ..BalanceSettings::default() };
-    let mut balancer = balancer(&paper, settings);
-    rounds(&paper, &mut balancer, 4);
-    let on_the_way = residency(&paper);
+    let mut balancer = balancer(&fake, settings);
+    rounds(&fake, &mut balancer, 4);
+    let on_the_way = residency(&fake);
     assert!(on_the_way[0] > 0 && on_the_way[1] > 0, "{on_the_way:?}");
-    paper.set_other_balancers(vec![OtherBalancer::Kernel { mode: 1 }]);
+    fake.set_other_balancers(vec![OtherBalancer::Kernel { mode: 1 }]);
     // Who else balances is looked up in each tenth round.
-    rounds(&paper, &mut balancer, 10);
-    let before = paper.process(pid(7)).unwrap();
-    let reports = rounds(&paper, &mut balancer, 600);
-    let after = paper.process(pid(7)).unwrap();
+    rounds(&fake, &mut balancer, 10);
+    let before = fake.process(pid(7)).unwrap();
+    let reports = rounds(&fake, &mut balancer, 600);
+    let after = fake.process(pid(7)).unwrap();
     assert_eq!((after.snapshots, after.page_reads), (before.snapshots, before.page_reads));
     assert_eq!((after.calls, after.affinity_calls), (before.calls, before.affinity_calls));
     assert!(reports.iter().all(|report| report.stands_back && report.interval_ns == S));
     let cost = reports.last().unwrap().total_cost;
     assert_eq!(cost.looking_ns, reports[0].total_cost.looking_ns);
-    paper.set_other_balancers(Vec::new());
-    rounds(&paper, &mut balancer, 60);
-    assert_eq!(residency(&paper), [PAGES, 0], "it goes on where it was");
+    fake.set_other_balancers(Vec::new());
+    rounds(&fake, &mut balancer, 60);
+    assert_eq!(residency(&fake), [PAGES, 0], "it goes on where it was");
 }
 
 /// Goal: a dry run tells what would be done if nobody else balanced, and that it stands back.
@@ -366,10 +372,10 @@ fn standing_back_costs_nothing() {
 fn a_dry_run_tells_what_it_would_do_beside_a_rival() {
     let dry = || BalanceSettings { act: false, ..BalanceSettings::default() };
     let told = |rivals: Vec<OtherBalancer>| {
-        let paper = with(sheet([0, PAGES], 0, "0-3"));
-        paper.set_other_balancers(rivals);
-        let reports = rounds(&paper, &mut balancer(&paper, dry()), 5);
-        assert_eq!(paper.process(pid(7)).unwrap().affinity_calls, 0);
+        let fake = with(fake_process([0, PAGES], 0, "0-3"));
+        fake.set_other_balancers(rivals);
+        let reports = rounds(&fake, &mut balancer(&fake, dry()), 5);
+        assert_eq!(fake.process(pid(7)).unwrap().affinity_calls, 0);
         let row = row(&reports[4], 7).clone();
         (reports[4].stands_back, row.home, row.decision.memory, row.decision.numbers.pages_planned)
     };
@@ -381,46 +387,47 @@ fn a_dry_run_tells_what_it_would_do_beside_a_rival() {
 /// Goal: told to ignore rivals, it works beside them and still names them.
 #[test]
 fn rivals_may_be_ignored() {
-    let paper = with(sheet([0, PAGES], 0, "0-7"));
-    paper.set_other_balancers(vec![OtherBalancer::Numad { pid: pid(99) }]);
+    let fake = with(fake_process([0, PAGES], 0, "0-7"));
+    fake.set_other_balancers(vec![OtherBalancer::Numad { pid: pid(99) }]);
     let settings = BalanceSettings { rivals: OnRivals::Ignore, ..BalanceSettings::default() };
-    let mut balancer = balancer(&paper, settings);
-    let reports = rounds(&paper, &mut balancer, 5);
-    assert_eq!((runs_on(&paper), reports[4].rivals.len()), (1, 1));
+    let mut balancer = balancer(&fake, settings);
+    let reports = rounds(&fake, &mut balancer, 5);
+    assert_eq!((runs_on(&fake), reports[4].rivals.len()), (1, 1));
 }
 
 /// Goal: a dry run says the same in each round and touches nothing.
 #[test]
 fn a_dry_run_only_tells() {
-    let paper = with(sheet([0, PAGES], 0, "0-3"));
+    let fake = with(fake_process([0, PAGES], 0, "0-3"));
     let settings = BalanceSettings { act: false, ..BalanceSettings::default() };
-    let mut balancer = balancer(&paper, settings);
-    let reports = rounds(&paper, &mut balancer, 10);
+    let mut balancer = balancer(&fake, settings);
+    let reports = rounds(&fake, &mut balancer, 10);
     for report in &reports[3..] {
         let row = row(report, 7);
         assert_eq!(row.decision.memory, Some(Reason::Pays));
         assert_eq!((row.done.pages_planned, row.done.pages_moved), (PAGES, 0));
         assert!(!report.acted);
     }
-    let sheet = paper.process(pid(7)).unwrap();
-    assert_eq!((sheet.calls, sheet.affinity_calls), (0, 0));
+    let fake_process = fake.process(pid(7)).unwrap();
+    assert_eq!((fake_process.calls, fake_process.affinity_calls), (0, 0));
 }
 
 /// Goal: who is left out by the settings is, by name, and the others are not.
 #[test]
 fn exceptions_are_left_alone() {
-    let paper = with(sheet([0, PAGES], 0, "0-7"));
-    let named = |name: &str| FakeProcess { name: name.into(), ..sheet([0, PAGES], 0, "0-7") };
-    paper.spawn(pid(8), named("db"));
+    let fake = with(fake_process([0, PAGES], 0, "0-7"));
+    let named =
+        |name: &str| FakeProcess { name: name.into(), ..fake_process([0, PAGES], 0, "0-7") };
+    fake.spawn(pid(8), named("db"));
     let except = ProcessFilter { names: vec!["db".into()], ..ProcessFilter::default() };
     let settings = BalanceSettings { except, ..BalanceSettings::default() };
-    let mut balancer = balancer(&paper, settings);
-    let reports = rounds(&paper, &mut balancer, 5);
+    let mut balancer = balancer(&fake, settings);
+    let reports = rounds(&fake, &mut balancer, 5);
     let told = reports.iter().filter(|report| !report.fast && report.round > 1);
     assert!(told.clone().count() > 0);
     assert!(told.clone().all(|report| row(report, 8).decision.reason == Reason::Excluded));
-    assert_eq!(paper.process(pid(8)).unwrap().affinity_calls, 0);
-    assert_eq!(runs_on(&paper), 1);
+    assert_eq!(fake.process(pid(8)).unwrap().affinity_calls, 0);
+    assert_eq!(runs_on(&fake), 1);
 }
 
 /// Wishes for the end after so many rounds, and to change the settings once.
@@ -449,9 +456,9 @@ impl Host for Script {
 /// Goal: the loop makes a round a second, takes new settings between two of them, and ends.
 #[test]
 fn the_loop_keeps_time_and_obeys() {
-    let paper = with(sheet([0, PAGES], 0, "0-3"));
+    let fake = with(fake_process([0, PAGES], 0, "0-3"));
     let quiet = BalanceSettings { act: false, ..BalanceSettings::default() };
-    let mut balancer = balancer(&paper, quiet);
+    let mut balancer = balancer(&fake, quiet);
     let settings = Some(BalanceSettings::default());
     let mut host = Script { rounds: Vec::new(), reload_at: 5, stop_at: 10, settings };
     balancer.run(&mut host, &MoveControl::default()).unwrap();
@@ -460,32 +467,32 @@ fn the_loop_keeps_time_and_obeys() {
     let expected: Vec<_> = [0, 1, 2, 3, 4, 4, 5, 6, 7, 8].map(|s| s * S).into();
     assert_eq!(at_ns, expected);
     assert_eq!(moved(&host.rounds[..5]), 0);
-    assert_eq!(residency(&paper), [PAGES, 0]);
-    assert!(paper.now_ns() >= 8 * S);
+    assert_eq!(residency(&fake), [PAGES, 0]);
+    assert!(fake.now_ns() >= 8 * S);
 }
 
 /// Goal: asked to stop in the middle, nothing more is begun, and what is on its way is told.
 #[test]
 fn a_stopped_round_begins_nothing() {
-    let paper = with(sheet([0, PAGES], 0, "0-3"));
-    let mut balancer = balancer(&paper, BalanceSettings::default());
+    let fake = with(fake_process([0, PAGES], 0, "0-3"));
+    let mut balancer = balancer(&fake, BalanceSettings::default());
     let live = MoveControl::default();
     live.stop();
     for _ in 0..5 {
         balancer.round(&live).unwrap();
-        paper.sleep_ns(S);
+        fake.sleep_ns(S);
     }
-    assert_eq!(paper.process(pid(7)).unwrap().calls, 0);
-    rounds(&paper, &mut balancer, 10);
-    assert_eq!(residency(&paper), [PAGES, 0]);
+    assert_eq!(fake.process(pid(7)).unwrap().calls, 0);
+    rounds(&fake, &mut balancer, 10);
+    assert_eq!(residency(&fake), [PAGES, 0]);
 }
 
 /// Goal: what it would do with a process is told with its numbers.
 #[test]
 fn a_process_is_explained() {
-    let paper = with(sheet([0, PAGES], 0, "0-3"));
+    let fake = with(fake_process([0, PAGES], 0, "0-3"));
     let settings = BalanceSettings { act: false, ..BalanceSettings::default() };
-    let mut balancer = balancer(&paper, settings);
+    let mut balancer = balancer(&fake, settings);
     balancer.sample_first(pid(7));
     balancer.warm_up(&MoveControl::default()).unwrap();
     assert!(balancer.explain(pid(7)).is_none(), "nothing is decided yet");
@@ -505,33 +512,33 @@ fn a_process_is_explained() {
 #[test]
 fn a_controller_that_is_the_bottleneck_gets_help() {
     const MB: u64 = 1_000_000;
-    let paper = with(sheet([PAGES, 0], 0, "0-3"));
-    paper.update_process(pid(7), |sheet| {
-        let thread = sheet.threads[&1].clone();
-        sheet.threads = (1..4).map(|tid| (tid, thread.clone())).collect();
+    let fake = with(fake_process([PAGES, 0], 0, "0-3"));
+    fake.update_process(pid(7), |fake_process| {
+        let thread = fake_process.threads[&1].clone();
+        fake_process.threads = (1..4).map(|tid| (tid, thread.clone())).collect();
     });
     let carry = |mb_per_s: [u64; 2]| {
         let nodes = (0..).map(NodeId).zip(mb_per_s.map(|mb| [mb * MB, 1000 * MB]));
-        paper.update_counters(|weather| weather.traffic_bytes_per_s = nodes.collect());
+        fake.update_counters(|counters| counters.traffic_bytes_per_s = nodes.collect());
     };
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    rounds(&paper, &mut balancer, 20);
-    assert_eq!(residency(&paper), [PAGES, 0], "nobody counts");
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    rounds(&fake, &mut balancer, 20);
+    assert_eq!(residency(&fake), [PAGES, 0], "nobody counts");
     carry([899, 0]);
-    rounds(&paper, &mut balancer, 20);
-    assert_eq!(residency(&paper), [PAGES, 0]);
+    rounds(&fake, &mut balancer, 20);
+    assert_eq!(residency(&fake), [PAGES, 0]);
     carry([900, 0]);
-    let reports = rounds(&paper, &mut balancer, 20);
+    let reports = rounds(&fake, &mut balancer, 20);
     assert_eq!(row(&reports[19], 7).decision.reason, Reason::Bottleneck);
     // Looks sample pages, to 5 points: both nodes have half of them, or nearly so.
-    let spread = residency(&paper);
+    let spread = residency(&fake);
     assert!(spread[0].abs_diff(spread[1]) <= PAGES / 4, "{spread:?}");
     carry([225, 225]);
-    rounds(&paper, &mut balancer, 30);
-    assert_eq!(residency(&paper), spread);
+    rounds(&fake, &mut balancer, 30);
+    assert_eq!(residency(&fake), spread);
     carry([225, 224]);
-    let reports = rounds(&paper, &mut balancer, 60);
-    assert_eq!(residency(&paper), [PAGES, 0]);
+    let reports = rounds(&fake, &mut balancer, 60);
+    assert_eq!(residency(&fake), [PAGES, 0]);
     assert_eq!(row(&reports[59], 7).decision.reason, Reason::Eased);
     assert!(reports[59].settled);
 }

@@ -20,16 +20,16 @@ fn news(reports: &[RoundReport]) -> Vec<&Notice> {
 fn processes_end_at_any_call() {
     for life in [Liveness::Exited, Liveness::Replaced] {
         for call in 0..5 {
-            let paper = with(FakeProcess {
+            let fake = with(FakeProcess {
                 end_at_call: Some((call, life)),
-                ..sheet([0, PAGES], 0, "0-3")
+                ..fake_process([0, PAGES], 0, "0-3")
             });
-            paper.spawn(pid(8), sheet([0, PAGES], 0, "0-3"));
+            fake.spawn(pid(8), fake_process([0, PAGES], 0, "0-3"));
             let settings =
                 BalanceSettings { budget_bytes_per_s: 8 << 20, ..BalanceSettings::default() };
-            let mut balancer = balancer(&paper, settings);
-            let reports = rounds(&paper, &mut balancer, 40);
-            let on = paper.process(pid(8)).unwrap().residency();
+            let mut balancer = balancer(&fake, settings);
+            let reports = rounds(&fake, &mut balancer, 40);
+            let on = fake.process(pid(8)).unwrap().residency();
             assert_eq!(on, [(NodeId(0), PAGES)].into(), "{life:?} before call {call}");
             let of_gone = reports.iter().flat_map(|report| &report.processes);
             let mut shorts = of_gone.filter(|row| row.pid == pid(7)).map(|row| row.done.short);
@@ -44,88 +44,91 @@ fn processes_end_at_any_call() {
 #[test]
 fn affinity_changes_between_narrow_and_restore() {
     let changes_affinity = Some((0, cpus("0-1")));
-    let paper =
-        with(FakeProcess { affinity_change: changes_affinity, ..sheet([0, PAGES], 0, "0-7") });
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    let reports = rounds(&paper, &mut balancer, 10);
+    let fake = with(FakeProcess {
+        affinity_change: changes_affinity,
+        ..fake_process([0, PAGES], 0, "0-7")
+    });
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    let reports = rounds(&fake, &mut balancer, 10);
     let changed: u32 =
         reports.iter().flat_map(|r| &r.processes).map(|row| row.done.threads_changed).sum();
     assert_eq!(changed, 1);
-    assert_eq!(paper.process(pid(7)).unwrap().threads[&1].cpus, cpus("0-1"));
+    assert_eq!(fake.process(pid(7)).unwrap().threads[&1].cpus, cpus("0-1"));
 }
 
 /// Goal: what is frozen is left alone until it runs again.
 #[test]
 fn frozen_processes_wait() {
-    let paper = with(sheet([0, PAGES], 0, "0-7"));
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    paper.update_process(pid(7), |sheet| sheet.frozen = true);
-    let reports = rounds(&paper, &mut balancer, 10);
+    let fake = with(fake_process([0, PAGES], 0, "0-7"));
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    fake.update_process(pid(7), |fake_process| fake_process.frozen = true);
+    let reports = rounds(&fake, &mut balancer, 10);
     assert_eq!(row(&reports[9], 7).decision.reason, Reason::Frozen);
-    assert_eq!((paper.process(pid(7)).unwrap().affinity_calls, runs_on(&paper)), (0, 0));
-    paper.update_process(pid(7), |sheet| sheet.frozen = false);
-    rounds(&paper, &mut balancer, 10);
-    assert_eq!(runs_on(&paper), 1);
+    assert_eq!((fake.process(pid(7)).unwrap().affinity_calls, runs_on(&fake)), (0, 0));
+    fake.update_process(pid(7), |fake_process| fake_process.frozen = false);
+    rounds(&fake, &mut balancer, 10);
+    assert_eq!(runs_on(&fake), 1);
 }
 
 /// Goal: what starts others stays where it is, even with a home, as these begin where it runs; it
 /// comes home when it has had more CPU time than they.
 #[test]
 fn launchers_stay_where_they_are() {
-    let paper = with(sheet([0, PAGES], 0, "0-7"));
-    let ran_ns = paper.process(pid(7)).unwrap().threads[&1].cpu_time_ns;
+    let fake = with(fake_process([0, PAGES], 0, "0-7"));
+    let ran_ns = fake.process(pid(7)).unwrap().threads[&1].cpu_time_ns;
     let far_ns = 30_000_000_000;
-    paper.update_process(pid(7), |sheet| sheet.children_cpu_time_ns = ran_ns + far_ns);
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    let reports = rounds(&paper, &mut balancer, 10);
+    fake.update_process(pid(7), |fake_process| fake_process.children_cpu_time_ns = ran_ns + far_ns);
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    let reports = rounds(&fake, &mut balancer, 10);
     assert_eq!(row(&reports[9], 7).decision.reason, Reason::Launcher);
-    assert_eq!((paper.process(pid(7)).unwrap().affinity_calls, runs_on(&paper)), (0, 0));
-    rounds(&paper, &mut balancer, 30); // in each a second of CPU time
-    assert_eq!(runs_on(&paper), 1);
-    paper.update_process(pid(7), |sheet| {
-        sheet.children_cpu_time_ns += 2 * far_ns;
-        sheet.threads.values_mut().for_each(|thread| thread.cpu = CpuId(0));
+    assert_eq!((fake.process(pid(7)).unwrap().affinity_calls, runs_on(&fake)), (0, 0));
+    rounds(&fake, &mut balancer, 30); // in each a second of CPU time
+    assert_eq!(runs_on(&fake), 1);
+    fake.update_process(pid(7), |fake_process| {
+        fake_process.children_cpu_time_ns += 2 * far_ns;
+        fake_process.threads.values_mut().for_each(|thread| thread.cpu = CpuId(0));
     });
-    rounds(&paper, &mut balancer, 10);
-    assert_eq!(runs_on(&paper), 0);
+    rounds(&fake, &mut balancer, 10);
+    assert_eq!(runs_on(&fake), 0);
 }
 
 /// Goal: memory goes only where the cpuset allows, though the threads are elsewhere.
 #[test]
 fn cpusets_are_obeyed() {
     let forbidden = [NodeId(0)].into();
-    let paper = with(FakeProcess { forbidden_nodes: forbidden, ..sheet([0, PAGES], 0, "0-3") });
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    let reports = rounds(&paper, &mut balancer, 20);
-    assert_eq!((residency(&paper), moved(&reports)), ([0, PAGES], 0));
+    let fake =
+        with(FakeProcess { forbidden_nodes: forbidden, ..fake_process([0, PAGES], 0, "0-3") });
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    let reports = rounds(&fake, &mut balancer, 20);
+    assert_eq!((residency(&fake), moved(&reports)), ([0, PAGES], 0));
     assert!(reports[19].settled);
 }
 
 /// Goal: who is denied is told once, in all rounds together, and the others are balanced.
 #[test]
 fn permission_denied_is_told_once() {
-    let paper = with(sheet([0, PAGES], 0, "0-7"));
+    let fake = with(fake_process([0, PAGES], 0, "0-7"));
     for number in [8, 9] {
         let denied = Some("run as root".to_owned());
-        paper.spawn(pid(number), FakeProcess { denied, ..sheet([0, PAGES], 0, "0-7") });
+        fake.spawn(pid(number), FakeProcess { denied, ..fake_process([0, PAGES], 0, "0-7") });
     }
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    let reports = rounds(&paper, &mut balancer, 20);
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    let reports = rounds(&fake, &mut balancer, 20);
     let expected = Notice::Denied { pids: vec![pid(8), pid(9)], need: "run as root".to_owned() };
     assert_eq!(news(&reports), [&expected]);
-    assert_eq!(runs_on(&paper), 1);
+    assert_eq!(runs_on(&fake), 1);
 }
 
 /// Goal: a right that is lost between the look and the move is told once; the process is then
 /// barred.
 #[test]
 fn rights_may_be_lost_meanwhile() {
-    let paper = with(sheet([0, PAGES], 0, "0-3"));
+    let fake = with(fake_process([0, PAGES], 0, "0-3"));
     let settings = BalanceSettings { budget_bytes_per_s: 4 << 20, ..BalanceSettings::default() };
-    let mut balancer = balancer(&paper, settings);
-    let before = rounds(&paper, &mut balancer, 4);
-    paper.update_process(pid(7), |sheet| sheet.denied = Some("be root".to_owned()));
-    let after = rounds(&paper, &mut balancer, 10);
+    let mut balancer = balancer(&fake, settings);
+    let before = rounds(&fake, &mut balancer, 4);
+    fake.update_process(pid(7), |fake_process| fake_process.denied = Some("be root".to_owned()));
+    let after = rounds(&fake, &mut balancer, 10);
     assert!((1..PAGES).contains(&moved(&before)));
     assert_eq!(moved(&after), 0);
     let expected = Notice::Denied { pids: vec![pid(7)], need: "be root".to_owned() };
@@ -135,15 +138,15 @@ fn rights_may_be_lost_meanwhile() {
 /// Goal: a node that goes offline is told, gets nothing, and is used again when it is back.
 #[test]
 fn nodes_come_and_go() {
-    let paper = with(sheet([0, PAGES], 0, "0-7"));
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    round(&paper, &mut balancer);
-    paper.set_offline(NodeId(1), true);
-    let without = rounds(&paper, &mut balancer, 5);
-    assert_eq!(paper.process(pid(7)).unwrap().affinity_calls, 0);
-    paper.set_offline(NodeId(1), false);
-    let with_it = rounds(&paper, &mut balancer, 30);
-    assert_eq!(runs_on(&paper), 1);
+    let fake = with(fake_process([0, PAGES], 0, "0-7"));
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    round(&fake, &mut balancer);
+    fake.set_offline(NodeId(1), true);
+    let without = rounds(&fake, &mut balancer, 5);
+    assert_eq!(fake.process(pid(7)).unwrap().affinity_calls, 0);
+    fake.set_offline(NodeId(1), false);
+    let with_it = rounds(&fake, &mut balancer, 30);
+    assert_eq!(runs_on(&fake), 1);
     assert_eq!(news(&without), [&Notice::NodeLeft { node: NodeId(1) }]);
     assert_eq!(news(&with_it), [&Notice::NodeCame { node: NodeId(1) }]);
 }
@@ -151,34 +154,34 @@ fn nodes_come_and_go() {
 /// Goal: whatever the clock does, loads stay loads and budgets stay budgets.
 #[test]
 fn clocks_may_jump() {
-    let paper = with(sheet([0, 4 * PAGES], 0, "0-3"));
+    let fake = with(fake_process([0, 4 * PAGES], 0, "0-3"));
     let settings = BalanceSettings {
         process_budget_bytes_per_s: 8 << 20, // 2048 pages a second
         ..BalanceSettings::default()
     };
-    let mut balancer = balancer(&paper, settings);
-    rounds(&paper, &mut balancer, 4);
+    let mut balancer = balancer(&fake, settings);
+    rounds(&fake, &mut balancer, 4);
     for clock_ns in [0, 3600 * S, u64::MAX / 2, 5 * S, 5 * S] {
-        paper.set_clock_ns(clock_ns);
-        let report = round(&paper, &mut balancer);
+        fake.set_clock_ns(clock_ns);
+        let report = round(&fake, &mut balancer);
         assert!(report.moved_pages <= 2048 + 512, "{} pages", report.moved_pages);
         let loads = report.processes.iter().map(|row| row.decision.numbers.load_ppm);
         assert!(loads.max().unwrap_or(0) <= 1_000_000);
     }
-    rounds(&paper, &mut balancer, 60);
-    assert_eq!(residency(&paper), [4 * PAGES, 0]);
+    rounds(&fake, &mut balancer, 60);
+    assert_eq!(residency(&fake), [4 * PAGES, 0]);
 }
 
 /// Goal: two rounds at the same moment, with no time between them, do no harm.
 #[test]
 fn no_time_may_pass() {
-    let paper = with(sheet([0, PAGES], 0, "0-7"));
-    let mut balancer = balancer(&paper, BalanceSettings::default());
+    let fake = with(fake_process([0, PAGES], 0, "0-7"));
+    let mut balancer = balancer(&fake, BalanceSettings::default());
     for _ in 0..5 {
         balancer.round(&nodeward_engine::MoveControl::default()).unwrap();
     }
-    rounds(&paper, &mut balancer, 10);
-    assert_eq!(runs_on(&paper), 1);
+    rounds(&fake, &mut balancer, 10);
+    assert_eq!(runs_on(&fake), 1);
 }
 
 /// Goal: a node that fills up while memory goes there is not filled to the last page: the move
@@ -187,13 +190,13 @@ fn no_time_may_pass() {
 fn moves_end_under_memory_pressure() {
     // A node of 4 GiB has 1,048,576 pages; a hundredth is 10,485. There is room for 3,000 more.
     let free = [(NodeId(0), 13_485)].into();
-    let paper = with(FakeProcess { free_pages: free, ..sheet([0, PAGES], 0, "0-3") });
+    let fake = with(FakeProcess { free_pages: free, ..fake_process([0, PAGES], 0, "0-3") });
     // The decision's own margin is out of the way.
     let mut settings = BalanceSettings::default();
     settings.rules.margin_ppm = 0;
-    let mut balancer = balancer(&paper, settings);
-    let reports = rounds(&paper, &mut balancer, 30);
-    let left = paper.process(pid(7)).unwrap().free_pages_min[&NodeId(0)];
+    let mut balancer = balancer(&fake, settings);
+    let reports = rounds(&fake, &mut balancer, 30);
+    let left = fake.process(pid(7)).unwrap().free_pages_min[&NodeId(0)];
     // A chunk that is begun is brought to its end: 64 MiB are more than all of it here.
     assert!(left >= 13_485 - PAGES, "{left}");
     assert!(moved(&reports) <= PAGES);
@@ -206,18 +209,18 @@ fn moves_end_under_memory_pressure() {
 /// when that has ended the same move goes on to its end.
 #[test]
 fn moves_wait_while_tasks_stall() {
-    let paper = with(sheet([0, PAGES], 0, "0-3"));
-    let stalls = |milli| paper.update_counters(|weather| weather.stall_permille = milli);
-    paper.update_counters(|weather| weather.pressure_stall_ns = Some(0));
+    let fake = with(fake_process([0, PAGES], 0, "0-3"));
+    let stalls = |milli| fake.update_counters(|counters| counters.stall_permille = milli);
+    fake.update_counters(|counters| counters.pressure_stall_ns = Some(0));
     let settings = BalanceSettings { budget_bytes_per_s: 4 << 20, ..BalanceSettings::default() };
-    let mut balancer = balancer(&paper, settings);
-    let before = rounds(&paper, &mut balancer, 3);
+    let mut balancer = balancer(&fake, settings);
+    let before = rounds(&fake, &mut balancer, 3);
     assert!((1..PAGES).contains(&moved(&before)), "{} of {PAGES}", moved(&before));
     assert_eq!(row(&before[2], 7).decision.numbers.stalled_ppm, Some(0));
     stalls(101);
-    round(&paper, &mut balancer); // it knows of the time before only
-    paper.spawn(pid(8), sheet([0, PAGES], 1, "0-3"));
-    let under = rounds(&paper, &mut balancer, 5);
+    round(&fake, &mut balancer); // it knows of the time before only
+    fake.spawn(pid(8), fake_process([0, PAGES], 1, "0-3"));
+    let under = rounds(&fake, &mut balancer, 5);
     assert_eq!(moved(&under), 0);
     for report in &under[2..] {
         for number in [7, 8] {
@@ -229,23 +232,23 @@ fn moves_wait_while_tasks_stall() {
         assert!(row(report, 7).done.pages_pending > 0 && !report.settled);
     }
     stalls(100);
-    rounds(&paper, &mut balancer, 40);
-    assert_eq!(residency(&paper), [PAGES, 0]);
-    assert_eq!(paper.process(pid(8)).unwrap().residency(), [(NodeId(0), PAGES)].into());
+    rounds(&fake, &mut balancer, 40);
+    assert_eq!(residency(&fake), [PAGES, 0]);
+    assert_eq!(fake.process(pid(8)).unwrap().residency(), [(NodeId(0), PAGES)].into());
 }
 
 /// Goal: a node from which a thousandth of its memory spilled since the last look takes nothing,
 /// though it has room, and takes it when nothing spills any more.
 #[test]
 fn a_node_that_spills_takes_nothing() {
-    let paper = with(sheet([0, PAGES], 0, "0-3"));
-    let mut balancer = balancer(&paper, BalanceSettings::default());
+    let fake = with(fake_process([0, PAGES], 0, "0-3"));
+    let mut balancer = balancer(&fake, BalanceSettings::default());
     // A node of 4 GiB has 1,048,576 pages.
     let mut spill = |pages: u64| {
-        paper.update_counters(|weather| {
-            *weather.foreign_pages.entry(NodeId(0)).or_default() += pages;
+        fake.update_counters(|counters| {
+            *counters.foreign_pages.entry(NodeId(0)).or_default() += pages;
         });
-        round(&paper, &mut balancer)
+        round(&fake, &mut balancer)
     };
     let reports: Vec<_> = (0..5).map(|_| spill(1049)).collect();
     assert_eq!(moved(&reports), 0);
@@ -253,12 +256,12 @@ fn a_node_that_spills_takes_nothing() {
     for _ in 0..5 {
         spill(1048);
     }
-    assert_eq!(residency(&paper), [PAGES, 0]);
+    assert_eq!(residency(&fake), [PAGES, 0]);
 }
 
 /// All memory is away, and somebody holds half of it.
 fn half_held() -> Arc<FakeMachine> {
-    let mut held = sheet([0, PAGES], 0, "0-3");
+    let mut held = fake_process([0, PAGES], 0, "0-3");
     held.pinned = (16..16 + PAGES / 2).collect();
     with(held)
 }
@@ -266,13 +269,13 @@ fn half_held() -> Arc<FakeMachine> {
 /// Goal: pages that somebody holds stay, are told with their reason, and are not tried for ever.
 #[test]
 fn pinned_pages_are_given_up() {
-    let paper = half_held();
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    let reports = rounds(&paper, &mut balancer, 120);
-    assert_eq!(residency(&paper), [PAGES / 2, PAGES / 2]);
-    let calls = paper.process(pid(7)).unwrap().calls;
-    rounds(&paper, &mut balancer, 600);
-    assert_eq!(paper.process(pid(7)).unwrap().calls, calls, "ten more minutes, no more tries");
+    let fake = half_held();
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    let reports = rounds(&fake, &mut balancer, 120);
+    assert_eq!(residency(&fake), [PAGES / 2, PAGES / 2]);
+    let calls = fake.process(pid(7)).unwrap().calls;
+    rounds(&fake, &mut balancer, 600);
+    assert_eq!(fake.process(pid(7)).unwrap().calls, calls, "ten more minutes, no more tries");
     let told = reports.iter().flat_map(|report| &report.processes);
     assert!(told.clone().any(|row| row.done.short == Some(Short::Refused)));
     assert!(told.clone().any(|row| row.done.pages_away_after == Some(PAGES / 2)));
@@ -282,33 +285,33 @@ fn pinned_pages_are_given_up() {
 /// nothing else would tell.
 #[test]
 fn what_was_held_comes_home_after_an_hour() {
-    let paper = half_held();
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    rounds(&paper, &mut balancer, 120);
-    paper.update_process(pid(7), |sheet| sheet.pinned.clear());
-    rounds(&paper, &mut balancer, 3000);
-    assert_eq!(residency(&paper), [PAGES / 2, PAGES / 2], "not yet");
-    rounds(&paper, &mut balancer, 600);
-    assert_eq!(residency(&paper), [PAGES, 0]);
+    let fake = half_held();
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    rounds(&fake, &mut balancer, 120);
+    fake.update_process(pid(7), |fake_process| fake_process.pinned.clear());
+    rounds(&fake, &mut balancer, 3000);
+    assert_eq!(residency(&fake), [PAGES / 2, PAGES / 2], "not yet");
+    rounds(&fake, &mut balancer, 600);
+    assert_eq!(residency(&fake), [PAGES, 0]);
 }
 
 /// Goal: what stays is counted over all rounds that a move takes, not only the last of them, so
 /// that the rest is not taken for what could be moved.
 #[test]
 fn what_stays_is_counted_over_all_rounds() {
-    let mut pinned = sheet([0, PAGES], 0, "0-3");
+    let mut pinned = fake_process([0, PAGES], 0, "0-3");
     pinned.pinned = (16..16 + PAGES).filter(|page| page / 64 % 2 == 0).collect();
     let pinned_pages = pinned.pinned.len() as u64;
-    let paper = with(pinned);
+    let fake = with(pinned);
     let process_budget_bytes_per_s = 2 << 20; // 512 pages, so 4 rounds for half of 4,096
     let settings = BalanceSettings { process_budget_bytes_per_s, ..BalanceSettings::default() };
-    let mut balancer = balancer(&paper, settings);
-    let reports = rounds(&paper, &mut balancer, 12);
+    let mut balancer = balancer(&fake, settings);
+    let reports = rounds(&fake, &mut balancer, 12);
     let refused = |report: &RoundReport| {
         report.processes.iter().any(|row| row.done.short == Some(Short::Refused))
     };
     let last = reports.iter().position(refused).unwrap();
-    assert_eq!(residency(&paper), [PAGES - pinned_pages, pinned_pages]);
+    assert_eq!(residency(&fake), [PAGES - pinned_pages, pinned_pages]);
     assert!(moved(&reports[..last]) > 3 * 512, "it took {last} rounds");
     let away = row(&reports[last + 1], 7).decision.numbers.pages_away;
     assert!(away <= PAGES / 64, "{away}: samples are not exact");

@@ -45,9 +45,9 @@ impl Place {
     }
 
     /// A balancer that goes on with what is kept here.
-    fn start(&self, paper: &Arc<FakeMachine>, settings: BalanceSettings) -> Balancer {
+    fn start(&self, fake: &Arc<FakeMachine>, settings: BalanceSettings) -> Balancer {
         let saved: Option<SavedState> = self.state().read().unwrap();
-        let machine = machine(paper);
+        let machine = machine(fake);
         let mut balancer =
             Balancer::new(machine, &ProcessFilter::default(), settings, saved).unwrap();
         balancer.write_to(self.storage());
@@ -62,9 +62,9 @@ fn slow() -> BalanceSettings {
 /// Goal: a move over several rounds is one operation, with who wanted it and why.
 #[test]
 fn moves_are_in_the_ledger() {
-    let (paper, place) = (with(sheet([0, PAGES], 0, "0-3")), Place::new());
-    let mut balancer = place.start(&paper, slow());
-    rounds(&paper, &mut balancer, 20);
+    let (fake, place) = (with(fake_process([0, PAGES], 0, "0-3")), Place::new());
+    let mut balancer = place.start(&fake, slow());
+    rounds(&fake, &mut balancer, 20);
     drop(balancer);
     let [summary] = &place.store().list().unwrap()[..] else { panic!("one operation") };
     let outline = summary.outline.as_ref().unwrap();
@@ -87,16 +87,16 @@ fn moves_are_in_the_ledger() {
 #[test]
 fn moves_of_nothing_are_rare_and_in_no_ledger() {
     for pinned in [false, true] {
-        let (paper, place) = (with(sheet([0, 0], 0, "0-3")), Place::new());
-        paper.update_process(pid(7), |sheet| grow(sheet, PAGES, pinned));
-        let mut balancer = place.start(&paper, BalanceSettings::default());
+        let (fake, place) = (with(fake_process([0, 0], 0, "0-3")), Place::new());
+        fake.update_process(pid(7), |fake_process| grow(fake_process, PAGES, pinned));
+        let mut balancer = place.start(&fake, BalanceSettings::default());
         let mut tries = 0;
         for _ in 0..100 {
-            let report = round(&paper, &mut balancer);
+            let report = round(&fake, &mut balancer);
             assert_eq!(report.moved_pages, 0);
             let rows = report.processes.iter();
             tries += rows.filter(|row| row.done.outcome.is_some()).count();
-            paper.update_process(pid(7), |sheet| grow(sheet, 512, pinned));
+            fake.update_process(pid(7), |fake_process| grow(fake_process, 512, pinned));
         }
         assert_eq!(place.store().list().unwrap().len(), 0, "pinned: {pinned}");
         // Five before it is given up, and as many each time when it has more than doubled since,
@@ -106,15 +106,15 @@ fn moves_of_nothing_are_rare_and_in_no_ledger() {
 }
 
 /// Adds pages that stay on node 1: somebody holds them, or has them, too.
-fn grow(sheet: &mut FakeProcess, pages: u64, pinned: bool) {
-    let range = &mut sheet.mappings[0].range;
+fn grow(fake_process: &mut FakeProcess, pages: u64, pinned: bool) {
+    let range = &mut fake_process.mappings[0].range;
     let first = range.end / 4096;
     range.end += pages * 4096;
     let page = Page { shared: !pinned, ..Page::on(NodeId(1)) };
     for number in first..first + pages {
-        sheet.pages.insert(number, page);
+        fake_process.pages.insert(number, page);
         if pinned {
-            sheet.pinned.insert(number);
+            fake_process.pinned.insert(number);
         }
     }
 }
@@ -124,16 +124,16 @@ fn grow(sheet: &mut FakeProcess, pages: u64, pinned: bool) {
 #[test]
 fn a_killed_balancer_goes_on() {
     for killed_after in 1..16 {
-        let (paper, place) = (with(sheet([0, PAGES], 0, "0-3")), Place::new());
-        let mut first = place.start(&paper, slow());
-        let before = rounds(&paper, &mut first, killed_after);
+        let (fake, place) = (with(fake_process([0, PAGES], 0, "0-3")), Place::new());
+        let mut first = place.start(&fake, slow());
+        let before = rounds(&fake, &mut first, killed_after);
         let saved = first.saved_state();
         // Not even destructors run.
         std::mem::forget(first);
-        let mut second = place.start(&paper, slow());
+        let mut second = place.start(&fake, slow());
         assert_eq!(second.saved_state(), saved, "after round {killed_after}");
-        let after = rounds(&paper, &mut second, 60);
-        assert_eq!(residency(&paper), [PAGES, 0], "after round {killed_after}");
+        let after = rounds(&fake, &mut second, 60);
+        assert_eq!(residency(&fake), [PAGES, 0], "after round {killed_after}");
         assert_eq!(moved(&before) + moved(&after), PAGES);
         let entity = |reports: &[RoundReport]| {
             let rows = reports.iter().flat_map(|report| &report.processes);
@@ -149,14 +149,14 @@ fn a_killed_balancer_goes_on() {
 /// no number is given twice.
 #[test]
 fn another_boot_begins_anew() {
-    let (paper, place) = (with(sheet([PAGES, 0], 0, "0-7")), Place::new());
-    let mut first = place.start(&paper, BalanceSettings::default());
-    let before = rounds(&paper, &mut first, 5);
+    let (fake, place) = (with(fake_process([PAGES, 0], 0, "0-7")), Place::new());
+    let mut first = place.start(&fake, BalanceSettings::default());
+    let before = rounds(&fake, &mut first, 5);
     let saved = SavedState { boot: "another".to_owned(), ..first.saved_state() };
     drop(first);
     place.state().write(&saved).unwrap();
-    let mut second = place.start(&paper, BalanceSettings::default());
-    let after = rounds(&paper, &mut second, 5);
+    let mut second = place.start(&fake, BalanceSettings::default());
+    let after = rounds(&fake, &mut second, 5);
     assert!(row(&after[4], 7).decision.entity > row(&before[4], 7).decision.entity);
 }
 
@@ -177,9 +177,9 @@ fn shape(value: &Value) -> Value {
 /// so those of another version would be taken for something else.
 #[test]
 fn a_version_has_one_shape() {
-    let (paper, place) = (with(sheet([0, PAGES], 0, "0-3")), Place::new());
-    let mut balancer = place.start(&paper, slow());
-    rounds(&paper, &mut balancer, 5);
+    let (fake, place) = (with(fake_process([0, PAGES], 0, "0-3")), Place::new());
+    let mut balancer = place.start(&fake, slow());
+    rounds(&fake, &mut balancer, 5);
     let backoff = json!({ "calm_ns": null, "left_ns": null, "times": null });
     let memory = json!({
         "doubt": { "paid": null, "unpaid": null },
@@ -237,22 +237,22 @@ fn masks_are_kept() {
 /// Goal: a balancer that pins threads and is killed is followed by one that knows what it pinned.
 #[test]
 fn pins_outlive_a_kill() {
-    let (paper, place) = (with(sheet([PAGES, 0], 4, "0-7")), Place::new());
+    let (fake, place) = (with(fake_process([PAGES, 0], 4, "0-7")), Place::new());
     let pin = BalanceSettings { pin: true, ..BalanceSettings::default() };
-    let mut first = place.start(&paper, pin.clone());
-    rounds(&paper, &mut first, 5);
+    let mut first = place.start(&fake, pin.clone());
+    rounds(&fake, &mut first, 5);
     let saved = first.saved_state();
     assert!(saved.processes.iter().any(|one| !one.pins.is_empty()), "{saved:?}");
     std::mem::forget(first);
-    assert_eq!(place.start(&paper, pin).saved_state(), saved);
+    assert_eq!(place.start(&fake, pin).saved_state(), saved);
 }
 
 /// Goal: what does not change is not written again.
 #[test]
 fn the_state_is_written_when_it_changed() {
-    let (paper, place) = (with(sheet([PAGES, 0], 0, "0-7")), Place::new());
-    let mut balancer = place.start(&paper, BalanceSettings::default());
-    rounds(&paper, &mut balancer, 5);
+    let (fake, place) = (with(fake_process([PAGES, 0], 0, "0-7")), Place::new());
+    let mut balancer = place.start(&fake, BalanceSettings::default());
+    rounds(&fake, &mut balancer, 5);
     let saved: SavedState = place.state().read().unwrap().unwrap();
     assert_eq!(saved, balancer.saved_state());
     assert_eq!(saved.processes.len(), 1);
@@ -261,20 +261,20 @@ fn the_state_is_written_when_it_changed() {
 /// Goal: without room on the disk memory still comes home; each trouble is told once.
 #[test]
 fn a_full_disk_stops_nothing() {
-    let (paper, place) = (paper(), Place::new());
+    let (fake, place) = (fake(), Place::new());
     for number in [7, 8, 9] {
-        paper.spawn(pid(number), sheet([0, PAGES], 0, "0-3"));
+        fake.spawn(pid(number), fake_process([0, PAGES], 0, "0-3"));
     }
     // A file stands where the directory should be: nothing can be written, as root neither.
     let file = place.dir.path().join("file");
     std::fs::write(&file, "").unwrap();
-    let mut balancer = balancer(&paper, slow());
+    let mut balancer = balancer(&fake, slow());
     balancer.write_to(Storage {
         state: Some(state_file(file.join("balance.state"))),
         ledger: Some(LedgerStore::new(file.join("ledger"), StoreLimits::default())),
         ..place.storage()
     });
-    let reports = rounds(&paper, &mut balancer, 60);
+    let reports = rounds(&fake, &mut balancer, 60);
     assert_eq!(moved(&reports), 3 * PAGES);
     let news: Vec<_> = reports.iter().flat_map(|report| &report.news).collect();
     let of_ledger = |news: &&&Notice| matches!(news, Notice::Ledger { .. });
@@ -286,12 +286,12 @@ fn a_full_disk_stops_nothing() {
 /// Goal: a ledger that becomes full while a process is on its way is told, and the move goes on.
 #[test]
 fn a_full_ledger_stops_nothing() {
-    let (paper, place) = (with(sheet([0, PAGES], 0, "0-3")), Place::new());
-    let mut balancer = balancer(&paper, slow());
+    let (fake, place) = (with(fake_process([0, PAGES], 0, "0-3")), Place::new());
+    let mut balancer = balancer(&fake, slow());
     let limits = StoreLimits { operation_bytes: 400, ..StoreLimits::default() };
     let store = LedgerStore::new(place.dir.path().join("ledger"), limits);
     balancer.write_to(Storage { ledger: Some(store), state: None, ..place.storage() });
-    let reports = rounds(&paper, &mut balancer, 60);
+    let reports = rounds(&fake, &mut balancer, 60);
     assert_eq!(moved(&reports), PAGES);
     let news: Vec<_> = reports.iter().flat_map(|report| &report.news).collect();
     assert!(matches!(news[..], [Notice::Ledger { .. }]), "{news:?}");
@@ -302,23 +302,23 @@ fn a_full_ledger_stops_nothing() {
 /// are no reason to look.
 #[test]
 fn what_others_migrate_comes_home() {
-    let paper = with(sheet([0, PAGES], 0, "0-3"));
-    paper.update_counters(|counters| counters.migrated_pages = Some(0));
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    rounds(&paper, &mut balancer, 10);
-    assert_eq!(residency(&paper), [PAGES, 0]);
+    let fake = with(fake_process([0, PAGES], 0, "0-3"));
+    fake.update_counters(|counters| counters.migrated_pages = Some(0));
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    rounds(&fake, &mut balancer, 10);
+    assert_eq!(residency(&fake), [PAGES, 0]);
     let others_migrate = |pages: u64| {
-        paper.update_counters(|counters| {
+        fake.update_counters(|counters| {
             counters.migrated_pages = counters.migrated_pages.map(|before| before + pages);
         });
     };
     others_migrate(255);
-    assert!(rounds(&paper, &mut balancer, 10).iter().all(|report| report.looked == 0));
-    paper.update_process(pid(7), |process| {
+    assert!(rounds(&fake, &mut balancer, 10).iter().all(|report| report.looked == 0));
+    fake.update_process(pid(7), |process| {
         process.pages.values_mut().for_each(|page| *page = Page::on(NodeId(1)));
     });
-    assert_eq!(residency(&paper), [0, PAGES]);
+    assert_eq!(residency(&fake), [0, PAGES]);
     others_migrate(PAGES);
-    rounds(&paper, &mut balancer, 10);
-    assert_eq!(residency(&paper), [PAGES, 0]);
+    rounds(&fake, &mut balancer, 10);
+    assert_eq!(residency(&fake), [PAGES, 0]);
 }

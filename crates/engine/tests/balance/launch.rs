@@ -17,13 +17,13 @@ fn home(nodes: u32, busy: &[u32], usable: &str) -> Option<NodeId> {
     )
 }
 
-fn home_beside(paper: &FakeMachine, nodes: u32, busy: &[u32], usable: &str) -> Option<NodeId> {
+fn home_beside(fake: &FakeMachine, nodes: u32, busy: &[u32], usable: &str) -> Option<NodeId> {
     for (&cpu, number) in busy.iter().zip(10..) {
-        paper.spawn(pid(number), sheet([0, 0], cpu, &format!("0-{}", nodes * 4 - 1)));
+        fake.spawn(pid(number), fake_process([0, 0], cpu, &format!("0-{}", nodes * 4 - 1)));
     }
     let usable = cpus(usable);
     let us = Launch { pid: pid(7), node: Some(NodeId(0)), usable: &usable };
-    home_of_launch(paper, &us).unwrap()
+    home_of_launch(fake, &us).unwrap()
 }
 
 /// Goal: a program starts where CPUs are idle; where that is everywhere, it stays.
@@ -47,10 +47,10 @@ fn it_goes_where_it_may() {
 /// Goal: its cpuset is obeyed, and what its pid runs now is no load.
 #[test]
 fn it_replaces_what_has_its_pid() {
-    let paper = FakeMachine::with_topology(true, "2n 4c 1t 1GiB");
-    let many = (0..8).map(|tid| (tid, sheet([0, 0], tid % 4, "0-7").threads[&1].clone()));
-    paper.spawn(pid(7), FakeProcess { threads: many.collect(), ..sheet([0, 0], 0, "0-7") });
-    assert_eq!(home_beside(&paper, 2, &[], "0-7"), Some(NodeId(0)));
-    paper.update_process(pid(7), |sheet| sheet.forbidden_nodes = [NodeId(0)].into());
-    assert_eq!(home_beside(&paper, 2, &[], "0-7"), Some(NodeId(1)));
+    let fake = FakeMachine::with_topology(true, "2n 4c 1t 1GiB");
+    let many = (0..8).map(|tid| (tid, fake_process([0, 0], tid % 4, "0-7").threads[&1].clone()));
+    fake.spawn(pid(7), FakeProcess { threads: many.collect(), ..fake_process([0, 0], 0, "0-7") });
+    assert_eq!(home_beside(&fake, 2, &[], "0-7"), Some(NodeId(0)));
+    fake.update_process(pid(7), |fake_process| fake_process.forbidden_nodes = [NodeId(0)].into());
+    assert_eq!(home_beside(&fake, 2, &[], "0-7"), Some(NodeId(1)));
 }

@@ -11,12 +11,12 @@ use crate::stage::*;
 /// Goal: where nothing changes, nobody is looked into; after ten minutes the count is what it was.
 #[test]
 fn a_steady_machine_is_not_looked_into() {
-    let paper = with(sheet([PAGES, 0], 0, "0-7"));
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    rounds(&paper, &mut balancer, 20);
-    let looks = paper.process(pid(7)).unwrap().page_reads;
-    let reports = rounds(&paper, &mut balancer, 600);
-    assert_eq!(paper.process(pid(7)).unwrap().page_reads, looks);
+    let fake = with(fake_process([PAGES, 0], 0, "0-7"));
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    rounds(&fake, &mut balancer, 20);
+    let looks = fake.process(pid(7)).unwrap().page_reads;
+    let reports = rounds(&fake, &mut balancer, 600);
+    assert_eq!(fake.process(pid(7)).unwrap().page_reads, looks);
     assert!(looks > 0 && reports.iter().all(|report| report.looked == 0 && report.settled));
 }
 
@@ -26,13 +26,13 @@ fn a_steady_machine_is_not_looked_into() {
 #[test]
 fn who_waits_for_a_cpu_wants_it() {
     for (waits_milli, wants_ppm) in [(0, 400_000), (500, 900_000), (3000, 1_000_000)] {
-        let paper = with(sheet([PAGES, 0], 0, "0-7"));
-        paper.update_process(pid(7), |sheet| {
-            let thread = sheet.threads.get_mut(&1).unwrap();
+        let fake = with(fake_process([PAGES, 0], 0, "0-7"));
+        fake.update_process(pid(7), |fake_process| {
+            let thread = fake_process.threads.get_mut(&1).unwrap();
             (thread.run_permille, thread.wait_permille) = (400, waits_milli);
         });
-        let mut balancer = balancer(&paper, BalanceSettings::default());
-        let reports = rounds(&paper, &mut balancer, 3);
+        let mut balancer = balancer(&fake, BalanceSettings::default());
+        let reports = rounds(&fake, &mut balancer, 3);
         assert_eq!(row(&reports[2], 7).decision.numbers.load_ppm, wants_ppm);
     }
 }
@@ -41,17 +41,17 @@ fn who_waits_for_a_cpu_wants_it() {
 /// happened in between for the load: loads are those of half an interval at least.
 #[test]
 fn short_times_tell_no_loads() {
-    let paper = with(sheet([PAGES, 0], 0, "0-7"));
+    let fake = with(fake_process([PAGES, 0], 0, "0-7"));
     let busy = |milli| {
-        paper.update_process(pid(7), |sheet| {
-            sheet.threads.get_mut(&1).unwrap().run_permille = milli;
+        fake.update_process(pid(7), |fake_process| {
+            fake_process.threads.get_mut(&1).unwrap().run_permille = milli;
         });
     };
-    let mut balancer = balancer(&paper, BalanceSettings::default());
+    let mut balancer = balancer(&fake, BalanceSettings::default());
     busy(400);
-    rounds(&paper, &mut balancer, 3);
+    rounds(&fake, &mut balancer, 3);
     let mut load_after = |ns| {
-        paper.sleep_ns(ns);
+        fake.sleep_ns(ns);
         row(&balancer.round(&MoveControl::default()).unwrap(), 7).decision.numbers.load_ppm
     };
     assert_eq!(load_after(0), 400_000);
@@ -65,7 +65,7 @@ fn short_times_tell_no_loads() {
 /// not taken for the whole: it is looked into for longer the next time, and all of it comes home.
 #[test]
 fn what_is_seen_too_slowly_is_looked_at_for_longer() {
-    let mut slow = sheet([0, PAGES], 0, "0-3");
+    let mut slow = fake_process([0, PAGES], 0, "0-3");
     slow.locate_ns = 1_000_000; // 100 ms are over when the stack was looked at
     let first = 1 << 20;
     slow.pages.extend((first..first + PAGES).map(|number| (number, Page::on(NodeId(0)))));
@@ -77,44 +77,45 @@ fn what_is_seen_too_slowly_is_looked_at_for_longer() {
         path: Default::default(),
     };
     slow.mappings.push(stack);
-    let paper = with(slow);
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    rounds(&paper, &mut balancer, 40);
-    assert_eq!(residency(&paper), [2 * PAGES, 0]);
+    let fake = with(slow);
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    rounds(&fake, &mut balancer, 40);
+    assert_eq!(residency(&fake), [2 * PAGES, 0]);
 }
 
 /// Goal: memory that grew somewhere else is seen and brought home.
 #[test]
 fn growth_is_mopped_up() {
-    let paper = with(sheet([PAGES, 0], 0, "0-3"));
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    rounds(&paper, &mut balancer, 10);
-    paper.update_process(pid(7), |sheet| _ = grow(sheet));
-    let reports = rounds(&paper, &mut balancer, 70);
-    assert_eq!(residency(&paper), [2 * PAGES, 0]);
+    let fake = with(fake_process([PAGES, 0], 0, "0-3"));
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    rounds(&fake, &mut balancer, 10);
+    fake.update_process(pid(7), |fake_process| _ = grow(fake_process));
+    let reports = rounds(&fake, &mut balancer, 70);
+    assert_eq!(residency(&fake), [2 * PAGES, 0]);
     assert_eq!(moved(&reports), PAGES);
 }
 
 /// Goal: what a program binds as it gets it stays where it is, however lately policies were read.
 #[test]
 fn growth_that_is_bound_is_respected() {
-    let paper = with(sheet([PAGES, 0], 0, "0-3"));
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    rounds(&paper, &mut balancer, 10);
-    paper.update_process(pid(7), |sheet| {
-        let ranges = vec![grow(sheet)];
-        sheet.memory_policies = MemoryPolicies { has_task_policy: false, policy_ranges: ranges };
+    let fake = with(fake_process([PAGES, 0], 0, "0-3"));
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    rounds(&fake, &mut balancer, 10);
+    fake.update_process(pid(7), |fake_process| {
+        let ranges = vec![grow(fake_process)];
+        fake_process.memory_policies =
+            MemoryPolicies { has_task_policy: false, policy_ranges: ranges };
     });
-    let reports = rounds(&paper, &mut balancer, 70);
-    assert_eq!((moved(&reports), residency(&paper)), (0, [PAGES, PAGES]));
+    let reports = rounds(&fake, &mut balancer, 70);
+    assert_eq!((moved(&reports), residency(&fake)), (0, [PAGES, PAGES]));
 }
 
 /// Gives a process as much memory again, on node 1; where it lies.
-fn grow(sheet: &mut FakeProcess) -> Range {
+fn grow(fake_process: &mut FakeProcess) -> Range {
     let first = 1 << 20; // a page number far behind the others
     let range = Range::new(first * 4096, (first + PAGES) * 4096);
-    sheet.pages.extend((first..first + PAGES).map(|number| (number, Page::on(NodeId(1)))));
-    sheet.mappings.push(Mapping {
+    fake_process.pages.extend((first..first + PAGES).map(|number| (number, Page::on(NodeId(1)))));
+    fake_process.mappings.push(Mapping {
         range,
         kind: MappingKind::Anonymous,
         shared: false,
@@ -128,14 +129,16 @@ fn grow(sheet: &mut FakeProcess) -> Range {
 /// rests is looked into ever more rarely.
 #[test]
 fn restless_threads_cost_few_looks() {
-    let paper = with(sheet([PAGES / 2, PAGES / 2], 0, "0-7"));
+    let fake = with(fake_process([PAGES / 2, PAGES / 2], 0, "0-7"));
     let settings = BalanceSettings { act: false, ..BalanceSettings::default() };
-    let mut balancer = balancer(&paper, settings);
+    let mut balancer = balancer(&fake, settings);
     let mut looked = 0;
     for second in 0..300 {
-        looked += round(&paper, &mut balancer).looked;
+        looked += round(&fake, &mut balancer).looked;
         let cpu = CpuId(if second % 2 == 0 { 4 } else { 0 });
-        paper.update_process(pid(7), |sheet| sheet.threads.get_mut(&1).unwrap().cpu = cpu);
+        fake.update_process(pid(7), |fake_process| {
+            fake_process.threads.get_mut(&1).unwrap().cpu = cpu
+        });
     }
     // After 1, 2, 4, ... 32 s, then every 60 s: about 6 + 237 / 60; a few more as seconds fall.
     assert!((5..=13).contains(&looked), "{looked}");
@@ -145,15 +148,15 @@ fn restless_threads_cost_few_looks() {
 /// CPU time is its own.
 #[test]
 fn a_pid_that_comes_back_is_another_process() {
-    let paper = with(sheet([PAGES, 0], 0, "0-7"));
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    let before = rounds(&paper, &mut balancer, 10);
-    paper.kill(pid(7));
+    let fake = with(fake_process([PAGES, 0], 0, "0-7"));
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    let before = rounds(&fake, &mut balancer, 10);
+    fake.kill(pid(7));
     // It ran for 40 s less, and has its memory on the other node.
-    let mut other = sheet([0, PAGES], 0, "0-7");
+    let mut other = fake_process([0, PAGES], 0, "0-7");
     other.threads.get_mut(&1).unwrap().cpu_time_ns = 20 * S;
-    paper.spawn(pid(7), FakeProcess { started_ticks: 9, ..other });
-    let after = rounds(&paper, &mut balancer, 10);
+    fake.spawn(pid(7), FakeProcess { started_ticks: 9, ..other });
+    let after = rounds(&fake, &mut balancer, 10);
     let entity = |report| row(report, 7).decision.entity;
     assert_ne!(entity(&before[9]), entity(&after[9]));
     assert_eq!(entity(&before[2]), entity(&before[9]), "while it lives its number stays");
@@ -167,12 +170,12 @@ fn a_pid_that_comes_back_is_another_process() {
 /// Goal: processes that ran for less than a second are not looked into, nor given a home.
 #[test]
 fn the_young_are_left_alone() {
-    let mut young = sheet([0, PAGES], 0, "0-7");
+    let mut young = fake_process([0, PAGES], 0, "0-7");
     let thread = young.threads.get_mut(&1).unwrap();
     (thread.cpu_time_ns, thread.run_permille) = (0, 10);
-    let paper = with(young);
-    let mut balancer = balancer(&paper, BalanceSettings::default());
-    let reports = rounds(&paper, &mut balancer, 90);
+    let fake = with(young);
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    let reports = rounds(&fake, &mut balancer, 90);
     assert!(reports.iter().all(|report| report.looked == 0)); // 90 s x 10 / 1000 = 0.9 s
-    assert_eq!(paper.process(pid(7)).unwrap().affinity_calls, 0);
+    assert_eq!(fake.process(pid(7)).unwrap().affinity_calls, 0);
 }

@@ -28,52 +28,52 @@ pub fn pages(on: [u64; 2]) -> Vec<Page> {
 
 /// A process with a busy thread on a CPU, which may run on these, and pages on both nodes. It ran
 /// for long.
-pub fn sheet(on: [u64; 2], cpu: u32, may: &str) -> FakeProcess {
+pub fn fake_process(on: [u64; 2], cpu: u32, may: &str) -> FakeProcess {
     let thread = FakeThread::new(CpuId(cpu), cpus(may), 1000);
     let thread = FakeThread { cpu_time_ns: 60 * S, ..thread };
     FakeProcess { threads: [(1, thread)].into(), ..FakeProcess::with_pages(&pages(on)) }
 }
 
-pub fn paper() -> Arc<FakeMachine> {
+pub fn fake() -> Arc<FakeMachine> {
     Arc::new(FakeMachine::with_topology(true, "2n 4c 1t 4GiB"))
 }
 
 /// A machine with one process, pid 7.
-pub fn with(sheet: FakeProcess) -> Arc<FakeMachine> {
-    let paper = paper();
-    paper.spawn(pid(7), sheet);
-    paper
+pub fn with(fake_process: FakeProcess) -> Arc<FakeMachine> {
+    let fake = fake();
+    fake.spawn(pid(7), fake_process);
+    fake
 }
 
-pub fn balancer(paper: &Arc<FakeMachine>, settings: BalanceSettings) -> Balancer {
-    Balancer::new(machine(paper), &ProcessFilter::default(), settings, None).unwrap()
+pub fn balancer(fake: &Arc<FakeMachine>, settings: BalanceSettings) -> Balancer {
+    Balancer::new(machine(fake), &ProcessFilter::default(), settings, None).unwrap()
 }
 
-pub fn machine(paper: &Arc<FakeMachine>) -> Arc<dyn Machine> {
-    let paper: Arc<FakeMachine> = Arc::clone(paper);
-    paper
+pub fn machine(fake: &Arc<FakeMachine>) -> Arc<dyn Machine> {
+    let fake: Arc<FakeMachine> = Arc::clone(fake);
+    fake
 }
 
 /// A round, and the time to the next one.
-pub fn round(paper: &FakeMachine, balancer: &mut Balancer) -> RoundReport {
+pub fn round(fake: &FakeMachine, balancer: &mut Balancer) -> RoundReport {
     let report = balancer.round(&MoveControl::default()).unwrap();
-    paper.sleep_ns(report.interval_ns);
+    fake.sleep_ns(report.interval_ns);
     report
 }
 
-pub fn rounds(paper: &FakeMachine, balancer: &mut Balancer, count: usize) -> Vec<RoundReport> {
-    (0..count).map(|_| round(paper, balancer)).collect()
+pub fn rounds(fake: &FakeMachine, balancer: &mut Balancer, count: usize) -> Vec<RoundReport> {
+    (0..count).map(|_| round(fake, balancer)).collect()
 }
 
 /// Pages of process 7 on both nodes.
-pub fn residency(paper: &FakeMachine) -> [u64; 2] {
-    let on = paper.process(pid(7)).unwrap().residency();
+pub fn residency(fake: &FakeMachine) -> [u64; 2] {
+    let on = fake.process(pid(7)).unwrap().residency();
     [0, 1].map(|node| on.get(&NodeId(node)).copied().unwrap_or(0))
 }
 
 /// The node of the thread of process 7.
-pub fn runs_on(paper: &FakeMachine) -> u32 {
-    paper.process(pid(7)).unwrap().threads[&1].cpu.0 / 4
+pub fn runs_on(fake: &FakeMachine) -> u32 {
+    fake.process(pid(7)).unwrap().threads[&1].cpu.0 / 4
 }
 
 /// What a report says of a process.

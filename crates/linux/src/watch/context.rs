@@ -68,13 +68,13 @@ impl WatchContext {
     pub fn new(
         root: &Path,
         calls: Box<dyn KernelCalls>,
-        shelf: Arc<OpenFileBudget>,
+        open_files: Arc<OpenFileBudget>,
         rights: WatchPermissions,
     ) -> Self {
         Self {
             root: root.to_owned(),
             calls,
-            open_files: shelf,
+            open_files,
             buffer: FileBuffer::default(),
             permissions: rights,
             has_schedstat: root.join("proc/self/schedstat").exists(),

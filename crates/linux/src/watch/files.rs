@@ -63,7 +63,7 @@ impl CachedFile {
     pub fn read<'b>(
         &mut self,
         path: impl FnOnce() -> PathBuf,
-        shelf: &Arc<OpenFileBudget>,
+        open_files: &Arc<OpenFileBudget>,
         buffer: &'b mut FileBuffer,
     ) -> io::Result<&'b [u8]> {
         if let Some((file, _)) = &self.0 {
@@ -71,7 +71,7 @@ impl CachedFile {
         }
         let file = File::open(path())?;
         let length = buffer.fill(&file)?.len();
-        self.0 = shelf.acquire().map(|place| (file, place));
+        self.0 = open_files.acquire().map(|place| (file, place));
         Ok(&buffer.0[..length])
     }
 }
@@ -124,18 +124,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, "first").unwrap();
-        let (shelf, mut buffer) = (OpenFileBudget::new(1), FileBuffer::default());
+        let (open_files, mut buffer) = (OpenFileBudget::new(1), FileBuffer::default());
         let (mut one, mut two) = (CachedFile::default(), CachedFile::default());
         for kept in [&mut one, &mut two] {
-            assert_eq!(kept.read(|| path.clone(), &shelf, &mut buffer).unwrap(), b"first");
+            assert_eq!(kept.read(|| path.clone(), &open_files, &mut buffer).unwrap(), b"first");
         }
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(one.read(|| unreachable!(), &shelf, &mut buffer).unwrap(), b"first");
-        assert!(is_gone(&two.read(|| path.clone(), &shelf, &mut buffer).unwrap_err()));
+        assert_eq!(one.read(|| unreachable!(), &open_files, &mut buffer).unwrap(), b"first");
+        assert!(is_gone(&two.read(|| path.clone(), &open_files, &mut buffer).unwrap_err()));
         drop(one);
         std::fs::write(&path, "again").unwrap();
         for _ in 0..2 {
-            assert_eq!(two.read(|| path.clone(), &shelf, &mut buffer).unwrap(), b"again");
+            assert_eq!(two.read(|| path.clone(), &open_files, &mut buffer).unwrap(), b"again");
             std::fs::remove_file(&path).ok();
         }
     }

@@ -212,20 +212,24 @@ impl ProcessWatch for LinuxWatch {
     fn snapshot(&mut self) -> Result<MachineSnapshot> {
         self.context.begin_snapshot();
         let at_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let mut glance = MachineSnapshot { at_ns, ..MachineSnapshot::default() };
-        glance.nodes = self.nodes.snapshot(&mut self.context)?;
-        self.traffic.update(&mut glance.nodes, &mut self.context);
-        glance.pressure_stall_ns = self.stalls.read_ns(&mut self.context);
-        glance.migrated_pages = self.migrations.read(&mut self.context);
-        let nodes = glance.nodes.keys().copied().collect();
+        let mut snapshot = MachineSnapshot { at_ns, ..MachineSnapshot::default() };
+        snapshot.nodes = self.nodes.snapshot(&mut self.context)?;
+        self.traffic.update(&mut snapshot.nodes, &mut self.context);
+        snapshot.pressure_stall_ns = self.stalls.read_ns(&mut self.context);
+        snapshot.migrated_pages = self.migrations.read(&mut self.context);
+        let nodes = snapshot.nodes.keys().copied().collect();
         let mut known = BTreeMap::new();
         for pid in self.selection.candidates(&self.context.root)? {
             let Some(now) = self.classify(pid) else { continue };
             match &now.kind {
                 PidKind::Process(process) => {
-                    glance.processes.push(self.process_snapshot(process, now.cpu_time_ns, &nodes));
+                    snapshot.processes.push(self.process_snapshot(
+                        process,
+                        now.cpu_time_ns,
+                        &nodes,
+                    ));
                 }
-                PidKind::Denied(need) => glance.denied.push((pid, need.clone())),
+                PidKind::Denied(need) => snapshot.denied.push((pid, need.clone())),
                 PidKind::New | PidKind::NoMemory | PidKind::Unselected => {}
             }
             known.insert(pid, now);
@@ -233,7 +237,7 @@ impl ProcessWatch for LinuxWatch {
         self.known = known;
         self.groups.forget_unused(self.context.snapshot_number);
         // A process all of whose threads have exited during the sample is exiting.
-        glance.processes.retain(|process| !process.threads.is_empty());
-        Ok(glance)
+        snapshot.processes.retain(|process| !process.threads.is_empty());
+        Ok(snapshot)
     }
 }

@@ -45,7 +45,7 @@ impl NodeCounters {
         if nodes != self.nodes || tools.snapshot_number % FULL_READ_INTERVAL == 1 {
             self.read_in_full(nodes, tools)?;
         }
-        let glances = self.known.iter_mut().map(|(&id, node)| {
+        let snapshots = self.known.iter_mut().map(|(&id, node)| {
             let NodeVmstat { free, inactive_file: cold, foreign } =
                 node.counts(id, tools).unwrap_or_default();
             let free_pages = free.saturating_sub(node.reserved_pages);
@@ -61,7 +61,7 @@ impl NodeCounters {
                 },
             )
         });
-        Ok(glances.collect())
+        Ok(snapshots.collect())
     }
 
     /// Returns the online nodes; `None` on kernels without NUMA support.
@@ -135,6 +135,9 @@ fn total_pages(path: &str, tools: &mut WatchContext) -> u64 {
 /// Returns nodes for a kernel without NUMA support: all memory is on one node, and none is foreign.
 fn without_nodes(tools: &mut WatchContext) -> Result<BTreeMap<NodeId, NodeSnapshot>> {
     let pages = total_pages("proc/meminfo", tools);
-    let glance = |room| NodeSnapshot { headroom: room, pages, ..NodeSnapshot::default() };
-    Ok(zoneinfo::headroom(&tools.root)?.into_iter().map(|(id, room)| (id, glance(room))).collect())
+    let snapshot = |room| NodeSnapshot { headroom: room, pages, ..NodeSnapshot::default() };
+    Ok(zoneinfo::headroom(&tools.root)?
+        .into_iter()
+        .map(|(id, room)| (id, snapshot(room)))
+        .collect())
 }

@@ -206,12 +206,12 @@ fn empty_and_remove(folder: &Path) {
     fs::remove_dir_all(folder).unwrap();
 }
 
-fn pids(glance: &MachineSnapshot) -> Vec<u32> {
-    glance.processes.iter().map(|process| process.pid.number()).collect()
+fn pids(snapshot: &MachineSnapshot) -> Vec<u32> {
+    snapshot.processes.iter().map(|process| process.pid.number()).collect()
 }
 
-fn threads(glance: &MachineSnapshot) -> Vec<(u32, u32, u64)> {
-    let all = glance.processes.iter().flat_map(|process| &process.threads);
+fn threads(snapshot: &MachineSnapshot) -> Vec<(u32, u32, u64)> {
+    let all = snapshot.processes.iter().flat_map(|process| &process.threads);
     all.map(|thread| (thread.tid, thread.cpu.0, thread.cpu_time_ns)).collect()
 }
 
@@ -229,7 +229,7 @@ fn a_snapshot_is_what_the_files_say() {
     // A kernel thread, but for its size.
     made.run(&FakeProcessFiles { flags: 0x20_8040, ..FakeProcessFiles::new(2) });
     fs::write(made.path("proc/2/stat"), "2 (kthreadd) S 0 0 0 0 -1 2129984").unwrap();
-    let glance = made.watch(&ProcessFilter::default()).snapshot().unwrap();
+    let snapshot = made.watch(&ProcessFilter::default()).snapshot().unwrap();
     let cpus: Arc<Cpumask> = Arc::new("0-3".parse().unwrap());
     let thread = |tid, cpu, cpu_time_ns| ThreadSnapshot {
         tid,
@@ -249,13 +249,13 @@ fn a_snapshot_is_what_the_files_say() {
         frozen: false,
         threads: vec![thread(40, 2, 5), thread(41, 3, 6)],
     };
-    assert_eq!(glance.processes, [process]);
+    assert_eq!(snapshot.processes, [process]);
     // 900 pages free, 100 + 50 reserved; 4000 KiB are 1000 pages.
     let room = nodeward_model::NodeHeadroom { free_pages: 750, inactive_file_pages: 30 };
     let node =
         NodeSnapshot { headroom: room, pages: 1000, foreign_pages: 3, ..NodeSnapshot::default() };
-    assert_eq!(glance.nodes, [(NodeId(0), node)].into());
-    let [first, second] = &glance.processes[0].threads[..] else { panic!("two threads") };
+    assert_eq!(snapshot.nodes, [(NodeId(0), node)].into());
+    let [first, second] = &snapshot.processes[0].threads[..] else { panic!("two threads") };
     assert!(Arc::ptr_eq(&first.cpus, &second.cpus), "equal sets are kept once");
 }
 
@@ -291,9 +291,9 @@ fn traffic_is_that_of_caches() {
     add_node(&made, 1, "2-3", 10, "0");
     let mut watch = made.watch(&ProcessFilter::default());
     let mut look = |looks| {
-        let glance = (0..looks).map(|_| watch.snapshot().unwrap()).last().unwrap();
+        let snapshot = (0..looks).map(|_| watch.snapshot().unwrap()).last().unwrap();
         let of_node = |node: &NodeSnapshot| (node.traffic_bytes, node.bandwidth_bytes_per_s);
-        glance.nodes.values().map(of_node).collect::<Vec<_>>()
+        snapshot.nodes.values().map(of_node).collect::<Vec<_>>()
     };
     assert_eq!(look(1), [(None, None); 2], "nothing is mounted");
     count(&made, "", 0, "1000", "1100");
@@ -373,11 +373,11 @@ fn changes_are_seen() {
         (program.threads[1], program.anonymous_pages) = ((41, 0, 9), 300);
         made.run(&program);
         made.node(500, 8);
-        let glance = watch.snapshot().unwrap();
-        assert_eq!(threads(&glance), [(40, 2, 5), (41, 0, 9)]);
-        assert_eq!(glance.processes[0].non_file_bytes, 310 * 4096);
-        assert_eq!(glance.nodes[&NodeId(0)].headroom.free_pages, 350, "150 are kept free");
-        assert_eq!(glance.nodes[&NodeId(0)].foreign_pages, 8);
+        let snapshot = watch.snapshot().unwrap();
+        assert_eq!(threads(&snapshot), [(40, 2, 5), (41, 0, 9)]);
+        assert_eq!(snapshot.processes[0].non_file_bytes, 310 * 4096);
+        assert_eq!(snapshot.nodes[&NodeId(0)].headroom.free_pages, 350, "150 are kept free");
+        assert_eq!(snapshot.nodes[&NodeId(0)].foreign_pages, 8);
 
         program.threads = vec![(40, 2, 6), (42, 1, 1), (43, 1, 20)];
         made.run(&program);
@@ -405,10 +405,10 @@ fn a_pid_that_is_used_again_is_another_process() {
             ..FakeProcessFiles::new(40)
         };
         made.run(&other);
-        let glance = watch.snapshot().unwrap();
-        let [process] = &glance.processes[..] else { panic!("{glance:?}") };
+        let snapshot = watch.snapshot().unwrap();
+        let [process] = &snapshot.processes[..] else { panic!("{snapshot:?}") };
         assert_eq!((process.name.as_bytes(), process.started_ticks), (&b"other"[..], 900));
-        assert_eq!(threads(&glance), [(40, 0, 3)]);
+        assert_eq!(threads(&snapshot), [(40, 0, 3)]);
     }
 }
 
@@ -426,8 +426,8 @@ fn idle_processes_are_looked_at_in_turns() {
     made.answers.0.lock().unwrap().cpus = 0b11;
     made.write("proc/40/cgroup", "0::/x\n");
     fs::remove_file(made.path("proc/40/maps")).unwrap(); // nobody reads it
-    let seen = |glance: MachineSnapshot| {
-        let process = &glance.processes[0];
+    let seen = |snapshot: MachineSnapshot| {
+        let process = &snapshot.processes[0];
         (process.threads[0].cpus.to_string(), process.frozen)
     };
     let looks: Vec<_> = (0..FULL_READ_INTERVAL).map(|_| seen(watch.snapshot().unwrap())).collect();
@@ -447,8 +447,8 @@ fn slight_work_is_let_pass() {
     watch.snapshot().unwrap();
     let mut work = |ns, cpu| {
         made.run(&FakeProcessFiles { threads: vec![(40, cpu, ns)], ..FakeProcessFiles::new(40) });
-        let glance = watch.snapshot().unwrap();
-        (glance.processes[0].cpu_time_ns, threads(&glance)[0])
+        let snapshot = watch.snapshot().unwrap();
+        (snapshot.processes[0].cpu_time_ns, threads(&snapshot)[0])
     };
     assert_eq!(work(7_000_004, 2), (7_000_004, (40, 1, 7_000_000)));
     assert_eq!(work(7_000_008, 2), (7_000_008, (40, 1, 7_000_000)));
@@ -517,11 +517,11 @@ fn what_is_denied_is_told() {
         WatchPermissions { user: 1000, can_read_all: false, can_set_all_affinities: false };
     let mut watch = made.watch_as(&ProcessFilter::default(), nobody);
     for _ in 0..2 {
-        let glance = watch.snapshot().unwrap();
-        assert_eq!(pids(&glance), [41]);
-        let [(first, place), (second, look)] = &glance.denied[..] else { panic!("{glance:?}") };
+        let snapshot = watch.snapshot().unwrap();
+        assert_eq!(pids(&snapshot), [41]);
+        let [(first, place), (second, look)] = &snapshot.denied[..] else { panic!("{snapshot:?}") };
         assert_eq!((*first, *second), (pid(40), pid(42)));
-        assert!(place.contains("CAP_SYS_NICE") && look.contains("CAP_SYS_PTRACE"), "{glance:?}");
+        assert!(place.contains("CAP_SYS_NICE") && look.contains("CAP_SYS_PTRACE"), "{snapshot:?}");
     }
 }
 
@@ -553,10 +553,10 @@ fn kernels_may_lack_things() {
     made.write("proc/40/status", "Name:\twork\nVmRSS:\t440 kB\n");
     made.write("proc/meminfo", "MemTotal:    8000 kB\n");
     fs::remove_file(made.path("proc/40/cgroup")).unwrap();
-    let glance = made.watch(&ProcessFilter::default()).snapshot().unwrap();
-    assert_eq!(threads(&glance), [(40, 1, 0)], "no ticks in its file");
-    assert_eq!(glance.processes[0].memory_nodes.to_string(), "0");
-    assert_eq!(glance.nodes[&NodeId(0)].pages, 2000);
+    let snapshot = made.watch(&ProcessFilter::default()).snapshot().unwrap();
+    assert_eq!(threads(&snapshot), [(40, 1, 0)], "no ticks in its file");
+    assert_eq!(snapshot.processes[0].memory_nodes.to_string(), "0");
+    assert_eq!(snapshot.nodes[&NodeId(0)].pages, 2000);
 }
 
 proptest! {
@@ -612,17 +612,17 @@ fn real_processes_are_seen() {
     let us = pid(std::process::id());
     let named = ProcessFilter { pids: vec![us, sleeper.pid()], ..ProcessFilter::default() };
     let mut watch = machine.watch(&named).unwrap();
-    let glance = watch.snapshot().unwrap();
+    let snapshot = watch.snapshot().unwrap();
     let mut expected = [us.number(), sleeper.pid().number()];
     expected.sort_unstable();
-    assert_eq!(pids(&glance), expected);
-    let own = glance.processes.iter().find(|process| process.pid == us).unwrap();
+    assert_eq!(pids(&snapshot), expected);
+    let own = snapshot.processes.iter().find(|process| process.pid == us).unwrap();
     let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
     let thread = own.threads.iter().find(|thread| thread.tid == tid).unwrap();
     assert_eq!(*thread.cpus, crate::affinity::get(tid).unwrap());
     assert!(own.non_file_bytes > 0 && own.cpu_time_ns > 0 && !own.frozen);
-    let room: u64 = glance.nodes.values().map(|node| node.pages).sum();
-    assert!(room > 0 && glance.denied.is_empty(), "{glance:?}");
+    let room: u64 = snapshot.nodes.values().map(|node| node.pages).sum();
+    assert!(room > 0 && snapshot.denied.is_empty(), "{snapshot:?}");
 
     sleeper.0.kill().unwrap();
     wait_until("a zombie is left out", || pids(&watch.snapshot().unwrap()) == [us.number()]);
@@ -651,12 +651,12 @@ fn threads_come_and_go() {
     for _ in 0..200 {
         let short =
             std::thread::spawn(|| rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned());
-        let glance = watch.snapshot().unwrap();
+        let snapshot = watch.snapshot().unwrap();
         let tid = short.join().unwrap();
-        assert!(glance.processes[0].threads.is_sorted_by_key(|thread| thread.tid));
+        assert!(snapshot.processes[0].threads.is_sorted_by_key(|thread| thread.tid));
         // A join may return a little before the kernel has removed the thread.
         let has =
-            |glance: &MachineSnapshot| glance.processes[0].threads.iter().any(|t| t.tid == tid);
+            |snapshot: &MachineSnapshot| snapshot.processes[0].threads.iter().any(|t| t.tid == tid);
         wait_until("a thread has left", || !has(&watch.snapshot().unwrap()));
     }
 }

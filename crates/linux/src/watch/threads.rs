@@ -34,11 +34,11 @@ pub struct WatchedThreads(Vec<WatchedThread>);
 impl WatchedThreads {
     /// Returns the results of the last sample.
     pub fn snapshots(&self) -> Vec<ThreadSnapshot> {
-        let glance = |thread: &WatchedThread| {
+        let snapshot = |thread: &WatchedThread| {
             let ThreadState { cpu, cpu_time_ns, waited_ns, cpus } = thread.state.clone()?;
             Some(ThreadSnapshot { tid: thread.tid, cpu, cpu_time_ns, waited_ns, cpus })
         };
-        self.0.iter().filter_map(glance).collect()
+        self.0.iter().filter_map(snapshot).collect()
     }
 
     /// Reads the threads of a process that ran. Returns true if the affinity of one of them has

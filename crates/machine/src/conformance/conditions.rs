@@ -302,19 +302,21 @@ mod tests {
         ) -> Result<Box<dyn PreparedProcess + '_>, CannotPrepare> {
             let mut page = Page::on(NodeId(0));
             page.shared = state == Condition::Shared;
-            let mut sheet = FakeProcess::with_pages(&[page; PAGES as usize]);
+            let mut process = FakeProcess::with_pages(&[page; PAGES as usize]);
             let held = [20, 40, 41].map(|page| page * PAGE_BYTES);
             match state {
-                Condition::Pinned => sheet.pinned = held.map(|address| address / PAGE_BYTES).into(),
-                Condition::Huge => sheet.pages.iter_mut().for_each(|(number, page)| {
+                Condition::Pinned => {
+                    process.pinned = held.map(|address| address / PAGE_BYTES).into()
+                }
+                Condition::Huge => process.pages.iter_mut().for_each(|(number, page)| {
                     page.folio_pages = if (number - 16) % 512 == 0 { 512 } else { 0 };
                 }),
-                Condition::NodeNearlyFull => sheet.free_pages = [(NodeId(1), PAGES - 1)].into(),
-                Condition::Exiting => sheet.end_at_call = Some((3, Liveness::Exited)),
+                Condition::NodeNearlyFull => process.free_pages = [(NodeId(1), PAGES - 1)].into(),
+                Condition::Exiting => process.end_at_call = Some((3, Liveness::Exited)),
                 Condition::Shared => {}
             }
             let machine = FakeMachine::new(true);
-            machine.spawn(pid(), sheet);
+            machine.spawn(pid(), process);
             let held = if state == Condition::Pinned { held.into() } else { Vec::new() };
             Ok(Box::new(FakePreparedProcess { machine, held }))
         }

@@ -77,9 +77,9 @@ impl WatchFixture<'_> {
 
     /// Returns a fresh sample of the process.
     fn read_process(&self) -> ProcessSnapshot {
-        let glance = snapshot(&mut *self.watch(&self.filter()));
-        assert_eq!(glance.processes.len(), 1, "{glance:?}");
-        glance.processes.into_iter().next().expect("one process")
+        let snapshot = snapshot(&mut *self.watch(&self.filter()));
+        assert_eq!(snapshot.processes.len(), 1, "{snapshot:?}");
+        snapshot.processes.into_iter().next().expect("one process")
     }
 
     fn busy_thread(&self, process: &ProcessSnapshot) -> ThreadSnapshot {
@@ -106,10 +106,10 @@ fn snapshot(watch: &mut dyn ProcessWatch) -> MachineSnapshot {
 /// A sample has the process once, with its threads, its memory and existing CPUs; lists are sorted,
 /// and nodes are included.
 fn a_look_shows_the_process(stage: &WatchFixture<'_>) {
-    let glance = snapshot(&mut *stage.watch(&ProcessFilter::default()));
-    assert!(glance.processes.is_sorted_by(|a, b| a.pid < b.pid), "{glance:?}");
-    assert!(glance.denied.is_sorted_by(|a, b| a.0 < b.0), "{:?}", glance.denied);
-    let process = glance.processes.iter().find(|process| process.pid == stage.pid);
+    let snapshot = snapshot(&mut *stage.watch(&ProcessFilter::default()));
+    assert!(snapshot.processes.is_sorted_by(|a, b| a.pid < b.pid), "{snapshot:?}");
+    assert!(snapshot.denied.is_sorted_by(|a, b| a.0 < b.0), "{:?}", snapshot.denied);
+    let process = snapshot.processes.iter().find(|process| process.pid == stage.pid);
     let process = process.expect("the process is seen");
     assert_eq!(process.name, stage.name);
     assert!(process.non_file_bytes >= stage.non_file_bytes_min, "{} bytes", process.non_file_bytes);
@@ -123,14 +123,14 @@ fn a_look_shows_the_process(stage: &WatchFixture<'_>) {
     }
     let cpus = &stage.busy_thread(process).cpus;
     assert!(stage.cpu_sets.iter().all(|set| set.is_subset(cpus)), "{cpus}");
-    assert!(glance.nodes.keys().copied().eq(topology.node_ids().iter()), "{:?}", glance.nodes);
+    assert!(snapshot.nodes.keys().copied().eq(topology.node_ids().iter()), "{:?}", snapshot.nodes);
 }
 
 /// Pids and names select processes, and a pid or name that no process has selects none.
 fn only_what_is_wanted_is_shown(stage: &WatchFixture<'_>) {
     let pids = |wanted: &ProcessFilter| -> Vec<Pid> {
-        let glance = snapshot(&mut *stage.watch(wanted));
-        glance.processes.into_iter().map(|process| process.pid).collect()
+        let snapshot = snapshot(&mut *stage.watch(wanted));
+        snapshot.processes.into_iter().map(|process| process.pid).collect()
     };
     let nobody = Pid::new(Pid::LIMIT).expect("the limit is a valid number");
     assert_eq!(pids(&stage.filter()), [stage.pid]);

@@ -17,10 +17,10 @@ pub(super) struct FakeMovePages<'a> {
 impl FakeMovePages<'_> {
     /// Carries out the call. Returns its end and the status of the entries up to there.
     pub(super) fn execute(
-        sheet: &mut FakeProcess,
+        process: &mut FakeProcess,
         batch: &MovePagesCall,
     ) -> (CallEnd, Vec<EntryStatus>) {
-        let mut call = FakeMovePages { process: sheet, batch, status: Vec::new(), run: Vec::new() };
+        let mut call = FakeMovePages { process, batch, status: Vec::new(), run: Vec::new() };
         let end = call.execute_entries();
         (end, call.status)
     }

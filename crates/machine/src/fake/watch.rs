@@ -167,15 +167,15 @@ struct FakeWatch {
 impl FakeMachine {
     /// Ends a process at once.
     pub fn kill(&self, pid: Pid) {
-        if let Some(sheet) = lock(&self.processes).remove(&pid) {
-            lock(&sheet).end_at_call = Some((0, Liveness::Exited));
+        if let Some(process) = lock(&self.processes).remove(&pid) {
+            lock(&process).end_at_call = Some((0, Liveness::Exited));
         }
     }
 
     /// Changes the state of a process; does nothing if there is none.
     pub fn update_process(&self, pid: Pid, change: impl FnOnce(&mut FakeProcess)) {
-        if let Some(sheet) = lock(&self.processes).get(&pid) {
-            change(&mut lock(sheet));
+        if let Some(process) = lock(&self.processes).get(&pid) {
+            change(&mut lock(process));
         }
     }
 
@@ -218,11 +218,11 @@ impl FakeMachine {
 
 impl FakeWatch {
     /// All processes of the fake machine run as root, in the root control group.
-    fn matches(&self, pid: Pid, sheet: &FakeProcess) -> bool {
+    fn matches(&self, pid: Pid, process: &FakeProcess) -> bool {
         let ProcessFilter { pids, names, users, cgroups } = &self.filter;
         self.filter.matches_all()
             || pids.contains(&pid)
-            || names.contains(&sheet.name())
+            || names.contains(&process.name())
             || users.contains(&0)
             || cgroups.iter().any(|group| group == Path::new("/"))
     }
@@ -234,8 +234,8 @@ impl FakeWatch {
             let room = NodeHeadroom { free_pages: pages, inactive_file_pages: 0 };
             nodes.insert(id, lock(&self.counters).node_snapshot(id, room, pages));
         }
-        for sheet in lock(&self.processes).values() {
-            for (id, &free_pages) in &lock(sheet).free_pages {
+        for process in lock(&self.processes).values() {
+            for (id, &free_pages) in &lock(process).free_pages {
                 if let Some(node) = nodes.get_mut(id) {
                     node.headroom.free_pages = free_pages;
                 }
@@ -255,15 +255,15 @@ impl ProcessWatch for FakeWatch {
         let nodes = self.nodes(topology);
         let ids: Nodemask = nodes.keys().copied().collect();
         let (mut processes, mut denied) = (Vec::new(), Vec::new());
-        for (&pid, sheet) in lock(&self.processes).iter() {
-            let mut sheet = lock(sheet);
-            if sheet.liveness() == Liveness::Exited || !self.matches(pid, &sheet) {
+        for (&pid, process) in lock(&self.processes).iter() {
+            let mut process = lock(process);
+            if process.liveness() == Liveness::Exited || !self.matches(pid, &process) {
                 continue;
             }
-            sheet.snapshots += 1;
-            match &sheet.denied {
+            process.snapshots += 1;
+            match &process.denied {
                 Some(need) => denied.push((pid, need.clone())),
-                None => processes.push(sheet.snapshot(pid, &ids)),
+                None => processes.push(process.snapshot(pid, &ids)),
             }
         }
         let counters = lock(&self.counters);
@@ -296,50 +296,50 @@ mod tests {
     /// Returns a machine with two pages on node 0 and a thread on CPU 0 of four, which runs half
     /// the time.
     fn machine() -> (FakeMachine, Arc<dyn Process>) {
-        let paper = FakeMachine::with_topology(true, "2n 2c 1t 4GiB");
+        let fake = FakeMachine::with_topology(true, "2n 2c 1t 4GiB");
         let (cpu, cpus) = (CpuId(0), cpus("0-3"));
         let thread = FakeThread::new(cpu, cpus, 500);
-        let sheet = FakeProcess {
+        let process = FakeProcess {
             name: "worker".into(),
             threads: [(7, thread)].into(),
             ..FakeProcess::with_pages(&[Page::on(NodeId(0)); 2])
         };
-        paper.spawn(pid(7), sheet);
-        let process = paper.open_process(pid(7)).unwrap();
-        (paper, process)
+        fake.spawn(pid(7), process);
+        let process = fake.open_process(pid(7)).unwrap();
+        (fake, process)
     }
 
-    fn look(paper: &FakeMachine, wanted: &ProcessFilter) -> MachineSnapshot {
-        paper.watch(wanted).unwrap().snapshot().unwrap()
+    fn look(fake: &FakeMachine, wanted: &ProcessFilter) -> MachineSnapshot {
+        fake.watch(wanted).unwrap().snapshot().unwrap()
     }
 
     /// Goal: CPU time grows by the thread's share of the time, and not while it is frozen.
     #[test]
     fn time_is_told() {
-        let (paper, _) = machine();
-        paper.sleep_ns(1_000);
-        paper.update_process(pid(7), |sheet| sheet.frozen = true);
-        paper.sleep_ns(1_000);
-        let glance = look(&paper, &ProcessFilter::default());
-        let [process] = &glance.processes[..] else { panic!("{glance:?}") };
+        let (fake, _) = machine();
+        fake.sleep_ns(1_000);
+        fake.update_process(pid(7), |process| process.frozen = true);
+        fake.sleep_ns(1_000);
+        let snapshot = look(&fake, &ProcessFilter::default());
+        let [process] = &snapshot.processes[..] else { panic!("{snapshot:?}") };
         // Of 1000 ns a half.
         assert_eq!((process.cpu_time_ns, process.non_file_bytes), (500, 2 * 4096));
         assert!(process.frozen);
-        assert_eq!(glance.at_ns, 2_000);
-        assert_eq!(glance.nodes.len(), 2);
+        assert_eq!(snapshot.at_ns, 2_000);
+        assert_eq!(snapshot.nodes.len(), 2);
     }
 
     /// Goal: a nudge restores the affinity, a pin does not, and a change by the program in between
     /// stays in force.
     #[test]
     fn threads_are_sent_elsewhere() {
-        let (paper, process) = machine();
-        let thread = || paper.process(pid(7)).unwrap().threads[&7].clone();
+        let (fake, process) = machine();
+        let thread = || fake.process(pid(7)).unwrap().threads[&7].clone();
         assert_eq!(process.nudge(7, &cpus("2-3")).unwrap(), AffinityOutcome::Done);
         assert_eq!((thread().cpu, thread().cpus), (CpuId(2), cpus("0-3")));
         assert_eq!(process.nudge(8, &cpus("2-3")).unwrap(), AffinityOutcome::Gone);
         assert_eq!(process.nudge(7, &cpus("9")).unwrap(), AffinityOutcome::NotAllowed);
-        paper.update_process(pid(7), |sheet| sheet.affinity_change = Some((3, cpus("0-1"))));
+        fake.update_process(pid(7), |process| process.affinity_change = Some((3, cpus("0-1"))));
         assert_eq!(process.nudge(7, &cpus("3")).unwrap(), AffinityOutcome::Changed);
         assert_eq!(thread().cpus, cpus("0-1"));
         assert_eq!(process.pin(7, &cpus("1-3")).unwrap(), AffinityOutcome::Done);
@@ -350,11 +350,11 @@ mod tests {
     #[test]
     fn paper_conforms() {
         use crate::conformance::watch::{ALL, WatchFixture, two_cpu_sets};
-        let (paper, _) = machine();
-        let sets = two_cpu_sets(&paper).unwrap();
+        let (fake, _) = machine();
+        let sets = two_cpu_sets(&fake).unwrap();
         let name = "worker".into();
         let stage = WatchFixture {
-            machine: &paper,
+            machine: &fake,
             pid: pid(7),
             name,
             busy_tid: 7,
@@ -371,20 +371,20 @@ mod tests {
     /// offline nodes are left out.
     #[test]
     fn snapshots_are_selective() {
-        let (paper, _) = machine();
-        paper.spawn(
+        let (fake, _) = machine();
+        fake.spawn(
             pid(8),
             FakeProcess { denied: Some("be root".to_owned()), ..FakeProcess::default() },
         );
-        let glance = look(&paper, &ProcessFilter::default());
-        assert_eq!(glance.denied, [(pid(8), "be root".to_owned())]);
-        assert!(matches!(paper.open_process(pid(8)), Err(Error::Denied { .. })));
+        let snapshot = look(&fake, &ProcessFilter::default());
+        assert_eq!(snapshot.denied, [(pid(8), "be root".to_owned())]);
+        assert!(matches!(fake.open_process(pid(8)), Err(Error::Denied { .. })));
         let other = ProcessFilter { names: vec!["other".into()], ..ProcessFilter::default() };
-        assert_eq!(look(&paper, &other).processes, []);
-        paper.set_offline(NodeId(1), true);
-        assert_eq!(look(&paper, &ProcessFilter::default()).nodes.len(), 1);
-        assert_eq!(paper.usable_cpus().unwrap(), cpus("0-1"));
-        paper.kill(pid(7));
-        assert_eq!(look(&paper, &ProcessFilter::default()).processes, []);
+        assert_eq!(look(&fake, &other).processes, []);
+        fake.set_offline(NodeId(1), true);
+        assert_eq!(look(&fake, &ProcessFilter::default()).nodes.len(), 1);
+        assert_eq!(fake.usable_cpus().unwrap(), cpus("0-1"));
+        fake.kill(pid(7));
+        assert_eq!(look(&fake, &ProcessFilter::default()).processes, []);
     }
 }

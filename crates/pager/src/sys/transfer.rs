@@ -168,12 +168,12 @@ mod tests {
     #[test]
     fn pages_come_back() {
         let (page, words) = (rustix::param::page_size(), rustix::param::page_size() / 8);
-        for (passage, features) in
+        for (transfer_method, features) in
             [(TransferMethod::Move, FEATURE_MOVE), (TransferMethod::Remap, 0)]
         {
             let opened = Uffd::open(true).and_then(|uffd| uffd.api(features).map(|_| uffd));
             let Ok(uffd) = opened else {
-                eprintln!("skipped: {passage:?} does not work here");
+                eprintln!("skipped: {transfer_method:?} does not work here");
                 continue;
             };
             let region = AnonMapping::reserve(CHUNK_BYTES, CHUNK_BYTES).unwrap();
@@ -188,16 +188,19 @@ mod tests {
             let mut slot = AnonMapping::slots(&Arc::new(slots), CHUNK_BYTES).remove(0);
             for first in [8, 2, 8] {
                 let part = first * page..(first + 4) * page;
-                let out =
-                    passage.unmap_to_slot(&uffd, (&region, part.clone()), (&mut slot, 5 * page));
-                assert_eq!(out, Ok(4 * page as u64), "{passage:?}");
+                let out = transfer_method.unmap_to_slot(
+                    &uffd,
+                    (&region, part.clone()),
+                    (&mut slot, 5 * page),
+                );
+                assert_eq!(out, Ok(4 * page as u64), "{transfer_method:?}");
                 assert_eq!(slot.content(6 * page..7 * page)[24], first as u8 + 1);
-                let back = passage.put_back(&uffd, (&mut slot, 5 * page), (&region, part));
-                assert_eq!(back, Ok(4 * page as u64), "{passage:?}");
+                let back = transfer_method.put_back(&uffd, (&mut slot, 5 * page), (&region, part));
+                assert_eq!(back, Ok(4 * page as u64), "{transfer_method:?}");
                 slot.discard(0..CHUNK_BYTES).unwrap();
             }
             let kept = pages().zip(0..).all(|(page, index)| page[3].load(Relaxed) == index);
-            assert!(kept && !slot.is_lost(), "{passage:?}");
+            assert!(kept && !slot.is_lost(), "{transfer_method:?}");
         }
     }
 

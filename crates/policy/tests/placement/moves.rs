@@ -254,7 +254,7 @@ fn homes_can_be_saved_and_read() {
     for number in 0..30 {
         world.start(CPU, &[number % 2], &[30_000, 20_000]);
     }
-    world.hands = Hands::Some(30);
+    world.move_limit = MoveLimit::Some(30);
     for _ in 0..20 {
         let text = serde_json::to_string(&world.homes).unwrap();
         let mut read: Homes = serde_json::from_str(&text).unwrap();

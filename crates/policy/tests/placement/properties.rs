@@ -159,7 +159,7 @@ proptest! {
     #[test]
     fn moves_that_are_half_done_end(seed in any::<u64>(), percent in 0..=100_u64) {
         let mut world = machine(seed);
-        world.hands = Hands::Some(percent);
+        world.move_limit = MoveLimit::Some(percent);
         for _ in 0..1200 {
             world.round(&Rules::default());
         }
@@ -178,7 +178,7 @@ proptest! {
         seed in any::<u64>(), percent in 0..=100_u64, scatters in 0..60_u64, waits in any::<bool>(),
     ) {
         let mut world = machine(seed);
-        world.hands = Hands::Some(percent);
+        world.move_limit = MoveLimit::Some(percent);
         world.scheduler = Scheduler::Scatters(scatters);
         world.tells_waits = waits;
         let mut homes = vec![0; world.processes.len()];

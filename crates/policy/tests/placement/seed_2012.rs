@@ -64,7 +64,7 @@ fn one_node_is_shared_out() {
 #[test]
 fn a_scheduler_that_scatters_does_not_move_memory_again() {
     let mut world = world(|n| n % 2, |_| [PAGES / 2, PAGES / 2]);
-    (world.scheduler, world.hands) = (Scheduler::Scatters(33), Hands::Some(50));
+    (world.scheduler, world.move_limit) = (Scheduler::Scatters(33), MoveLimit::Some(50));
     let last = world.settle(&Rules::default(), 60, 400).unwrap();
     // A page saves 10 s * 50 % * 30 % * 0.6 / 56,152 = 16 us and costs 2 us, a call 100 us: it
     // pays for 8 pages or more. Each move takes half: 28,076 / 2^12 = 7. Now and then a thread is

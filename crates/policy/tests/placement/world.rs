@@ -13,7 +13,7 @@ pub const CPU: u64 = 1_000_000;
 
 /// How plans are carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hands {
+pub enum MoveLimit {
     /// Every page and thread.
     All,
     /// So many per cent of the pages of each move, and as many of the threads.
@@ -65,7 +65,7 @@ pub struct World {
     /// Whether threads tell how long they waited for a CPU.
     pub tells_waits: bool,
     pub scheduler: Scheduler,
-    pub hands: Hands,
+    pub move_limit: MoveLimit,
     pub at_ns: u64,
     pub homes: Homes,
     pub moved: u64,
@@ -85,7 +85,7 @@ impl World {
             processes: Vec::new(),
             tells_waits: true,
             scheduler: Scheduler::Still,
-            hands: Hands::All,
+            move_limit: MoveLimit::All,
             at_ns: 0,
             homes: Homes::default(),
             moved: 0,
@@ -215,9 +215,9 @@ impl World {
         }
         for one in &plan.moves {
             let (to, number) = (one.to.0 as usize, one.entity.0 as usize);
-            let most = match self.hands {
-                Hands::All => one.pages_max,
-                Hands::Some(percent) => one.pages_max * percent / 100,
+            let most = match self.move_limit {
+                MoveLimit::All => one.pages_max,
+                MoveLimit::Some(percent) => one.pages_max * percent / 100,
             };
             let mut left = most.min(self.room(to));
             for from in one.from.iter() {
@@ -234,9 +234,9 @@ impl World {
     }
 
     fn does(&mut self) -> bool {
-        match self.hands {
-            Hands::All => true,
-            Hands::Some(percent) => self.chance(100) < percent,
+        match self.move_limit {
+            MoveLimit::All => true,
+            MoveLimit::Some(percent) => self.chance(100) < percent,
         }
     }
 

@@ -129,7 +129,7 @@ impl PoolBench<'_> {
         let setting = PoolSetup { load, huge, threads, cpus, period, housekeeper: false };
         let ready = |&contender: &PoolContender| ReadyContender::new(contender, &setting);
         let players = self.contenders.iter().map(ready).collect::<Result<Vec<_>, _>>()?;
-        with_pinned_threads(&self.machine, &self.cpus, threads, |crew| {
+        with_pinned_threads(&self.machine, &self.cpus, threads, |workers| {
             let mut scores: Vec<_> = players.iter().map(ContenderScore::new).collect();
             for round in 0..self.plan.rounds as usize {
                 let count = scores.len();
@@ -139,11 +139,11 @@ impl PoolBench<'_> {
                     }
                     // Each contender goes first as often as last.
                     let score = &mut scores[(round + turn) % count];
-                    self.progress.add_moved(score.run_turn(crew, self.turn_time(), period)?);
+                    self.progress.add_moved(score.run_turn(workers, self.turn_time(), period)?);
                     self.advance(self.turn_time());
                 }
             }
-            scores.iter().map(|score| score.cell(crew, threads, load, &scores)).collect()
+            scores.iter().map(|score| score.cell(workers, threads, load, &scores)).collect()
         })
     }
 
@@ -164,9 +164,9 @@ impl PoolBench<'_> {
             housekeeper: false,
         };
         let player = ReadyContender::new(contender, &setting)?;
-        with_pinned_threads(&self.machine, &self.cpus, threads, |crew| {
-            pass(crew, &player, Duration::ZERO)?; // the first pass also waits for new memory
-            let works = pass(crew, &player, Duration::ZERO)?;
+        with_pinned_threads(&self.machine, &self.cpus, threads, |workers| {
+            pass(workers, &player, Duration::ZERO)?; // the first pass also waits for new memory
+            let works = pass(workers, &player, Duration::ZERO)?;
             let longest = works.iter().map(|work| work.took).max().unwrap_or_default();
             Ok((longest * PERIOD_PASSES).max(PERIOD_MIN))
         })
@@ -174,11 +174,11 @@ impl PoolBench<'_> {
 }
 
 fn pass<'a>(
-    crew: &PinnedThreads<'a>,
+    workers: &PinnedThreads<'a>,
     player: &'a ReadyContender,
     time: Duration,
 ) -> Result<Vec<PassResult>, Error> {
-    crew.run_on_all(move || player.workload.pass(time)).into_iter().collect()
+    workers.run_on_all(move || player.workload.pass(time)).into_iter().collect()
 }
 
 impl<'a> ContenderScore<'a> {
@@ -190,7 +190,7 @@ impl<'a> ContenderScore<'a> {
     /// turns; then passes that count. Returns the bytes of the latter.
     fn run_turn(
         &mut self,
-        crew: &PinnedThreads<'a>,
+        workers: &PinnedThreads<'a>,
         slice: Duration,
         period: Duration,
     ) -> Result<u64, Error> {
@@ -198,9 +198,9 @@ impl<'a> ContenderScore<'a> {
             Some(_) => period * PERIODS_TO_SETTLE,
             None => Duration::ZERO,
         };
-        pass(crew, self.player, settling)?;
+        pass(workers, self.player, settling)?;
         let before = self.player.pool.as_ref().map(ZoneVisitCount::of);
-        let works = pass(crew, self.player, slice)?;
+        let works = pass(workers, self.player, slice)?;
         self.rates.push(works.iter().map(PassResult::rate).sum());
         if let (Some(pool), Some(before)) = (&self.player.pool, before) {
             self.visits.add(before, ZoneVisitCount::of(pool));
@@ -210,7 +210,7 @@ impl<'a> ContenderScore<'a> {
 
     fn cell(
         &self,
-        crew: &PinnedThreads<'a>,
+        workers: &PinnedThreads<'a>,
         threads: u32,
         load: PassLoad,
         all: &[Self],
@@ -231,15 +231,15 @@ impl<'a> ContenderScore<'a> {
                 .map(|other| (other.player.contender, Ratio::of(&self.rates, &other.rates)))
                 .collect(),
             zone_visits_per_million: self.player.pool.as_ref().map(|_| self.visits.per_million()),
-            latency: self.latency(crew)?,
-            dirty_bytes: if zeroed { self.dirty_bytes(crew)? } else { 0 },
+            latency: self.latency(workers)?,
+            dirty_bytes: if zeroed { self.dirty_bytes(workers)? } else { 0 },
         })
     }
 
     /// Measures latency in a pass of its own, because reading the clock slows down throughput.
-    fn latency(&self, crew: &PinnedThreads<'a>) -> Result<TimeQuantiles, Error> {
+    fn latency(&self, workers: &PinnedThreads<'a>) -> Result<TimeQuantiles, Error> {
         let player = self.player;
-        let timed = crew.run_on_all(|| {
+        let timed = workers.run_on_all(|| {
             let mut times = empty_histogram();
             player.workload.pass(Duration::ZERO)?;
             player.workload.time_runs(&mut times).map(|()| times)
@@ -251,9 +251,9 @@ impl<'a> ContenderScore<'a> {
         Ok(TimeQuantiles::of(&all))
     }
 
-    fn dirty_bytes(&self, crew: &PinnedThreads<'a>) -> Result<u64, Error> {
+    fn dirty_bytes(&self, workers: &PinnedThreads<'a>) -> Result<u64, Error> {
         let player = self.player;
-        crew.run_on_all(|| player.workload.count_dirty_bytes()).into_iter().sum()
+        workers.run_on_all(|| player.workload.count_dirty_bytes()).into_iter().sum()
     }
 }
 

@@ -85,9 +85,10 @@ mod tests {
     fn the_crew_stays() {
         let machine = Linux::open();
         let cpus: Vec<_> = machine.usable_cpus().unwrap().iter().collect();
-        with_pinned_threads(&machine, &cpus, 3, |crew| {
+        with_pinned_threads(&machine, &cpus, 3, |workers| {
             let turn = || {
-                let ids: Vec<_> = crew.run_on_all(|| thread::current().id()).into_iter().collect();
+                let ids: Vec<_> =
+                    workers.run_on_all(|| thread::current().id()).into_iter().collect();
                 ids.iter().map(|id| format!("{id:?}")).collect::<BTreeSet<_>>()
             };
             let first = turn();

@@ -156,10 +156,10 @@ impl PoolBench<'_> {
         let (player, threads) = self.ready_contender(contender)?;
         let Some(pool) = &player.pool else { unreachable!("{contender} is no pool") };
         let taker = &player.workload;
-        with_pinned_threads(&self.machine, &self.cpus, threads, |crew| {
-            let pass = |time| crew.run_on_all(move || taker.pass(time));
+        with_pinned_threads(&self.machine, &self.cpus, threads, |workers| {
+            let pass = |time| workers.run_on_all(move || taker.pass(time));
             let mut watch = PoolSampler::new(pool, period, self.progress.cancel());
-            self.first_pass(crew, taker.as_ref(), threads, || watch.sample())?;
+            self.first_pass(workers, taker.as_ref(), threads, || watch.sample())?;
             watch.visits(); // discards those of the first pass
             let mut after_one_pass = Vec::new();
             for _ in 0..PASSES {
@@ -197,19 +197,23 @@ impl PoolBench<'_> {
     /// and free it. Calls `look` while all of it is in use.
     fn first_pass<'a>(
         &self,
-        crew: &PinnedThreads<'a>,
+        workers: &PinnedThreads<'a>,
         taker: &'a dyn AllocatorWorkload,
         threads: u32,
         look: impl FnOnce(),
     ) -> Result<(), Error> {
         let runs = self.plan.bytes / self.page_bytes();
-        let hands = 0..threads as usize;
-        let taking: Vec<_> =
-            hands.clone().map(|hand| crew.run_on(hand, move || taker.touched_runs(runs))).collect();
+        let threads = 0..threads as usize;
+        let taking: Vec<_> = threads
+            .clone()
+            .map(|thread| workers.run_on(thread, move || taker.touched_runs(runs)))
+            .collect();
         let taken = taking.into_iter().flatten().collect::<Result<Vec<_>, _>>()?;
         look();
-        let freeing: Vec<_> =
-            hands.zip(taken).map(|(hand, runs)| crew.run_on(hand, move || drop(runs))).collect();
+        let freeing: Vec<_> = threads
+            .zip(taken)
+            .map(|(thread, runs)| workers.run_on(thread, move || drop(runs)))
+            .collect();
         freeing.into_iter().flatten().for_each(drop);
         Ok(())
     }
@@ -218,16 +222,16 @@ impl PoolBench<'_> {
         let (player, _) = self.ready_contender(contender)?;
         let Some(pool) = &player.pool else { unreachable!("{contender} is no pool") };
         let (taker, over) = (&player.workload, &AtomicBool::new(false));
-        with_pinned_threads(&self.machine, &self.cpus, 2, |crew| {
+        with_pinned_threads(&self.machine, &self.cpus, 2, |workers| {
             let (give, take) = mpsc::sync_channel(QUEUE);
-            let allocating = crew.run_on(0, move || {
+            let allocating = workers.run_on(0, move || {
                 while !over.load(Relaxed) {
                     // The receiver is gone only if the other thread panicked.
                     let _ = give.send(taker.touched_runs(BATCH)?);
                 }
                 Ok(())
             });
-            let freeing = crew.run_on(1, move || take.into_iter().for_each(drop));
+            let freeing = workers.run_on(1, move || take.into_iter().for_each(drop));
             let mut watch = PoolSampler::new(pool, self.plan.period, self.progress.cancel());
             self.sample_periods(&mut watch, PURE_PERIODS);
             over.store(true, Relaxed);

@@ -126,23 +126,23 @@ impl World {
     pub(crate) fn record_unmapped(
         &mut self,
         way: &MigrationContext,
-        seats: &[BatchFolio],
+        batch_folios: &[BatchFolio],
         left: &[usize],
     ) {
         if !self.fault_model.contents.is_enabled || left.is_empty() {
             return;
         }
         let stamp = self.fault_model.contents.next_stamp();
-        let first = self.folio_byte(way.space, &seats[left[0]].folio);
+        let first = self.folio_byte(way.space, &batch_folios[left[0]].folio);
         let cpus = self.spaces[way.space].tlb_cpus.iter();
         let see = cpus.filter(|_| !first.is_lazy()).map(|cpu| (cpu, u64::MAX)).collect();
         let sight = StaleTranslations { space: way.space, until_ns: see, folios: left.len() };
         self.fault_model.contents.translations.insert(stamp, sight);
-        for seat in left.iter().map(|&index| &seats[index]) {
-            let (pages, to) = (seat.folio.len(), way.to);
+        for batch_folio in left.iter().map(|&index| &batch_folios[index]) {
+            let (pages, to) = (batch_folio.folio.len(), way.to);
             let away =
                 UnmappedFolio { pages, to, written: stamp, copied: None, translations: stamp };
-            self.fault_model.contents.unmapped.insert(unmap_key(way.space, seat), away);
+            self.fault_model.contents.unmapped.insert(unmap_key(way.space, batch_folio), away);
         }
     }
 
@@ -162,23 +162,25 @@ impl World {
     pub(crate) fn record_copies(
         &mut self,
         space: SpaceId,
-        seats: &[BatchFolio],
+        batch_folios: &[BatchFolio],
         slices: &[CopySlice],
     ) {
         if !self.fault_model.contents.is_enabled {
             return;
         }
-        let copied = folios_in_slices(seats, slices, self.machine.params.page_bytes);
+        let copied = folios_in_slices(batch_folios, slices, self.machine.params.page_bytes);
         let left_out = copied.first().copied().filter(|_| self.has_bug(Bug::StaleCopy));
         for index in copied.into_iter().filter(|index| Some(*index) != left_out) {
-            self.record_copy(space, &seats[index]);
+            self.record_copy(space, &batch_folios[index]);
         }
     }
 
     /// Records that the copy of a folio begins.
-    pub(crate) fn record_copy(&mut self, space: SpaceId, seat: &BatchFolio) {
+    pub(crate) fn record_copy(&mut self, space: SpaceId, batch_folio: &BatchFolio) {
         let now_ns = self.now_ns;
-        if let Some(away) = self.fault_model.contents.unmapped.get_mut(&unmap_key(space, seat)) {
+        if let Some(away) =
+            self.fault_model.contents.unmapped.get_mut(&unmap_key(space, batch_folio))
+        {
             away.copied = Some((now_ns, away.written));
         }
     }
@@ -197,8 +199,13 @@ impl World {
     }
 
     /// Records that a folio is visible again: as a copy, or unmoved.
-    pub(crate) fn record_mapped(&mut self, space: SpaceId, seat: &BatchFolio, as_copy: bool) {
-        let flight = unmap_key(space, seat);
+    pub(crate) fn record_mapped(
+        &mut self,
+        space: SpaceId,
+        batch_folio: &BatchFolio,
+        as_copy: bool,
+    ) {
+        let flight = unmap_key(space, batch_folio);
         let Some(away) = self.fault_model.contents.unmapped.get(&flight) else { return };
         let sight = away.translations;
         if as_copy {
@@ -243,6 +250,6 @@ impl World {
     }
 }
 
-fn unmap_key(space: SpaceId, seat: &BatchFolio) -> UnmapKey {
-    ((space, seat.folio.region, seat.folio.pages.start), seat.unmap_number)
+fn unmap_key(space: SpaceId, batch_folio: &BatchFolio) -> UnmapKey {
+    ((space, batch_folio.folio.region, batch_folio.folio.pages.start), batch_folio.unmap_number)
 }

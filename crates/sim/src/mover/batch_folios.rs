@@ -47,24 +47,24 @@ fn run_indices(runs: &[FolioRun]) -> impl Iterator<Item = usize> + '_ {
 
 /// Returns the indices of the folios that a copy covers, in ascending order.
 pub fn folios_in_slices(
-    seats: &[BatchFolio],
+    batch_folios: &[BatchFolio],
     slices: &[CopySlice],
     page_bytes: u64,
 ) -> BTreeSet<usize> {
-    let bytes = seats.first().map_or(1, |first| first.folio.len() * page_bytes).max(1);
+    let bytes = batch_folios.first().map_or(1, |first| first.folio.len() * page_bytes).max(1);
     let some = slices.iter().filter(|slice| slice.bytes > 0);
     let ends = |slice: &CopySlice| slice.offset / bytes..=(slice.offset + slice.bytes - 1) / bytes;
     some.flat_map(ends).map(|index| index as usize).collect()
 }
 
 fn refuse(
-    seats: &mut [BatchFolio],
+    batch_folios: &mut [BatchFolio],
     index: usize,
     why: FolioRefusal,
     refused: &mut Vec<RefusedFolio>,
 ) {
     let (FolioRefusal::Transient(reason) | FolioRefusal::Final(reason)) = why;
-    seats[index].skip_reason = reason;
+    batch_folios[index].skip_reason = reason;
     refused.push(RefusedFolio { folio: index as u32, refusal: why });
 }
 
@@ -93,13 +93,14 @@ impl World {
     /// Returns the pages of a folio that are still out of sight; its process may have freed some. A
     /// page that the process mapped there since may be in flight with another mover, and is not
     /// included.
-    fn pages_in_flight(&self, space: SpaceId, seat: &BatchFolio) -> Vec<u64> {
-        let region = seat.folio.region;
+    fn pages_in_flight(&self, space: SpaceId, batch_folio: &BatchFolio) -> Vec<u64> {
+        let region = batch_folio.folio.region;
         let page_at = |page: u64| Folio { region, pages: page..page + 1 };
         let freed_at = |page: u64| self.movers.freed_in_flight.get(&(space, region, page));
-        let is_ours = |page: u64| freed_at(page).is_none_or(|&flight| flight < seat.unmap_number);
+        let is_ours =
+            |page: u64| freed_at(page).is_none_or(|&flight| flight < batch_folio.unmap_number);
         let is_out = |page: u64| self.folio_byte(space, &page_at(page)).is_in_flight();
-        seat.folio.pages.clone().filter(|&page| is_out(page) && is_ours(page)).collect()
+        batch_folio.folio.pages.clone().filter(|&page| is_out(page) && is_ours(page)).collect()
     }
 
     pub(crate) fn set_folio(&mut self, space: SpaceId, folio: &Folio, byte: PageByte) {
@@ -136,42 +137,42 @@ impl World {
     pub(crate) fn unmap_folios(
         &mut self,
         way: &MigrationContext,
-        seats: &mut [BatchFolio],
+        batch_folios: &mut [BatchFolio],
         runs: &[FolioRun],
         refused: &mut Vec<RefusedFolio>,
     ) -> u64 {
         let (mut ns, mut leaving) = (0, Vec::new());
         for index in run_indices(runs) {
             let failed = FolioRefusal::Final(SkipReason::NoMemory);
-            let refusal = self.refusal(way, &seats[index].folio);
+            let refusal = self.refusal(way, &batch_folios[index].folio);
             match refusal.or_else(|| self.allocation_fails().then_some(failed)) {
                 Some(why) => {
-                    let node = self.folio_byte(way.space, &seats[index].folio).node();
-                    seats[index].already_there = node == Some(way.to);
-                    refuse(seats, index, why, refused);
+                    let node = self.folio_byte(way.space, &batch_folios[index].folio).node();
+                    batch_folios[index].already_there = node == Some(way.to);
+                    refuse(batch_folios, index, why, refused);
                     ns += self.machine.params.unmap_ns; // cost of the attempt
                 }
                 None => leaving.push(index),
             }
         }
-        let (got, took_ns) = self.allocate_copies(way, seats, &leaving);
+        let (got, took_ns) = self.allocate_copies(way, batch_folios, &leaving);
         for &index in &leaving[got..] {
-            refuse(seats, index, FolioRefusal::Final(SkipReason::NoMemory), refused);
+            refuse(batch_folios, index, FolioRefusal::Final(SkipReason::NoMemory), refused);
         }
         refused.sort_by_key(|refused| refused.folio);
         ns += took_ns;
         self.movers.unmap_count += 1;
         let mut by_node = BTreeMap::<usize, u64>::new();
         for &index in &leaving[..got] {
-            let folio = seats[index].folio.clone();
+            let folio = batch_folios[index].folio.clone();
             let byte = self.folio_byte(way.space, &folio);
-            seats[index].from = byte.node().unwrap_or(way.to);
-            seats[index].unmap_number = self.movers.unmap_count;
-            *by_node.entry(seats[index].from).or_default() += 1;
+            batch_folios[index].from = byte.node().unwrap_or(way.to);
+            batch_folios[index].unmap_number = self.movers.unmap_count;
+            *by_node.entry(batch_folios[index].from).or_default() += 1;
             self.set_folio(way.space, &folio, byte.in_flight());
             self.memory.copy_targets[way.to] += folio.len();
             let params = &self.machine.params;
-            ns += match seats[index].huge {
+            ns += match batch_folios[index].huge {
                 true => params.huge_move_ns / 2,
                 false => params.unmap_ns + folio.len() * params.unmap_page_ns,
             };
@@ -179,7 +180,7 @@ impl World {
         for (node, folios) in by_node {
             ns += self.lock_lru_of_space(way, node, folios);
         }
-        self.record_unmapped(way, seats, &leaving[..got]);
+        self.record_unmapped(way, batch_folios, &leaving[..got]);
         ns
     }
 
@@ -187,14 +188,14 @@ impl World {
     pub(crate) fn refuse_pinned(
         &mut self,
         way: &MigrationContext,
-        seats: &mut [BatchFolio],
+        batch_folios: &mut [BatchFolio],
         slices: &[CopySlice],
         refused: &mut Vec<RefusedFolio>,
     ) {
-        for index in folios_in_slices(seats, slices, self.machine.params.page_bytes) {
-            if self.is_pinned(way.space, &seats[index].folio) {
+        for index in folios_in_slices(batch_folios, slices, self.machine.params.page_bytes) {
+            if self.is_pinned(way.space, &batch_folios[index].folio) {
                 self.counters.turned_back += 1;
-                refuse(seats, index, FolioRefusal::Transient(SkipReason::Pinned), refused);
+                refuse(batch_folios, index, FolioRefusal::Transient(SkipReason::Pinned), refused);
             }
         }
     }
@@ -204,12 +205,12 @@ impl World {
     fn allocate_copies(
         &mut self,
         way: &MigrationContext,
-        seats: &[BatchFolio],
+        batch_folios: &[BatchFolio],
         leaving: &[usize],
     ) -> (usize, u64) {
         let Some(&first) = leaving.first() else { return (0, 0) };
         let wanted = leaving.len() as u64;
-        let size = seats[first].folio.len();
+        let size = batch_folios[first].folio.len();
         let taken = match size {
             1 => self.allocate_pages(way.cpu, way.to, wanted),
             size => self.allocate_folios(way.cpu, way.to, size, wanted),
@@ -229,18 +230,18 @@ impl World {
     pub(crate) fn map_ns(
         &mut self,
         way: &MigrationContext,
-        seats: &[BatchFolio],
+        batch_folios: &[BatchFolio],
         runs: &[FolioRun],
         to: bool,
     ) -> u64 {
         let params = &self.machine.params;
         let (mut ns, mut by_node) = (0, BTreeMap::<usize, u64>::new());
-        for seat in run_indices(runs).map(|index| &seats[index]) {
-            let node = if to { way.to } else { seat.from };
+        for batch_folio in run_indices(runs).map(|index| &batch_folios[index]) {
+            let node = if to { way.to } else { batch_folio.from };
             *by_node.entry(node).or_default() += 1;
-            ns += match seat.huge {
+            ns += match batch_folio.huge {
                 true => params.huge_move_ns - params.huge_move_ns / 2,
-                false => params.map_ns + seat.folio.len() * params.map_page_ns,
+                false => params.map_ns + batch_folio.folio.len() * params.map_page_ns,
             };
         }
         let locks =
@@ -253,24 +254,25 @@ impl World {
     pub(crate) fn map_copies(
         &mut self,
         way: &MigrationContext,
-        seats: &mut [BatchFolio],
+        batch_folios: &mut [BatchFolio],
         runs: &[FolioRun],
         refused: &mut Vec<RefusedFolio>,
     ) -> u64 {
         let (mut free, mut lost) = (FreedFolios::default(), self.has_bug(Bug::LosePage));
         for index in run_indices(runs) {
-            let folio = seats[index].folio.clone();
+            let folio = batch_folios[index].folio.clone();
             let byte = self.folio_byte(way.space, &folio);
-            let whole = self.pages_in_flight(way.space, &seats[index]).len() as u64 == folio.len();
+            let whole =
+                self.pages_in_flight(way.space, &batch_folios[index]).len() as u64 == folio.len();
             let Some(from) = byte.node().filter(|_| whole) else {
-                refuse(seats, index, self.loss_refusal(way.space), refused);
+                refuse(batch_folios, index, self.loss_refusal(way.space), refused);
                 continue;
             };
-            self.record_mapped(way.space, &seats[index], true);
+            self.record_mapped(way.space, &batch_folios[index], true);
             self.set_folio(way.space, &folio, PageByte::on(way.to));
             self.memory.copy_targets[way.to] -= folio.len();
             if !std::mem::take(&mut lost) {
-                free.add(from, &seats[index]);
+                free.add(from, &batch_folios[index]);
             }
             self.counters.migrated_pages += folio.len();
             *self.counters.migrated.entry((from, way.to)).or_default() += folio.len();
@@ -284,17 +286,17 @@ impl World {
     pub(crate) fn remap_originals(
         &mut self,
         way: &MigrationContext,
-        seats: &mut [BatchFolio],
+        batch_folios: &mut [BatchFolio],
         runs: &[FolioRun],
         refused: &mut Vec<RefusedFolio>,
     ) -> u64 {
         let mut free = FreedFolios::default();
         for index in run_indices(runs) {
-            let folio = seats[index].folio.clone();
-            self.record_mapped(way.space, &seats[index], false);
+            let folio = batch_folios[index].folio.clone();
+            self.record_mapped(way.space, &batch_folios[index], false);
             self.memory.copy_targets[way.to] -= folio.len();
-            free.add(way.to, &seats[index]);
-            let out = self.pages_in_flight(way.space, &seats[index]);
+            free.add(way.to, &batch_folios[index]);
+            let out = self.pages_in_flight(way.space, &batch_folios[index]);
             if out.len() as u64 == folio.len() {
                 let byte = self.folio_byte(way.space, &folio);
                 self.set_folio(way.space, &folio, byte.not_in_flight());
@@ -305,7 +307,7 @@ impl World {
                 let byte = self.folio_byte(way.space, &page);
                 self.set_folio(way.space, &page, byte.not_in_flight());
             }
-            refuse(seats, index, self.loss_refusal(way.space), refused);
+            refuse(batch_folios, index, self.loss_refusal(way.space), refused);
         }
         self.wake_migration_waiters(way.space);
         self.return_freed(way.cpu, free)
@@ -342,7 +344,7 @@ struct FreedFolios {
 }
 
 impl FreedFolios {
-    fn add(&mut self, node: usize, seat: &BatchFolio) {
-        *self.folios.entry((node, seat.folio.len())).or_default() += 1;
+    fn add(&mut self, node: usize, batch_folio: &BatchFolio) {
+        *self.folios.entry((node, batch_folio.folio.len())).or_default() += 1;
     }
 }

@@ -226,12 +226,12 @@ impl BatchMigration {
 
     /// Asks the batch for its next step and begins it.
     fn begin_step(&mut self, world: &mut World, way: &MigrationContext) -> Option<Op> {
-        let Self { batch, batch_folios: seats, refused, .. } = self;
+        let Self { batch, batch_folios, refused, .. } = self;
         let step = batch.next(refused);
         refused.clear();
         let todo = match step {
             BatchStep::Unmap(runs) => {
-                let ns = world.unmap_folios(way, seats, runs, refused);
+                let ns = world.unmap_folios(way, batch_folios, runs, refused);
                 StepWork::Busy(CpuTimeKind::Unmap, ns, MigrationPhase::NextStep)
             }
             BatchStep::Flush => {
@@ -243,15 +243,15 @@ impl BatchMigration {
                 )
             }
             BatchStep::Copy(slices) => {
-                world.refuse_pinned(way, seats, slices, refused);
-                begin_copy(world, way, seats, slices)
+                world.refuse_pinned(way, batch_folios, slices, refused);
+                begin_copy(world, way, batch_folios, slices)
             }
             BatchStep::Map(runs) => {
-                let ns = world.map_ns(way, seats, runs, true);
+                let ns = world.map_ns(way, batch_folios, runs, true);
                 StepWork::Busy(CpuTimeKind::Map, ns, MigrationPhase::MapCopies(runs.to_vec()))
             }
             BatchStep::PutBack(runs) => {
-                let ns = world.map_ns(way, seats, runs, false);
+                let ns = world.map_ns(way, batch_folios, runs, false);
                 StepWork::Busy(CpuTimeKind::Map, ns, MigrationPhase::RemapOriginals(runs.to_vec()))
             }
             BatchStep::End(_) => StepWork::End,
@@ -291,15 +291,15 @@ impl BatchMigration {
     /// Records the outcome of each folio of the batch.
     fn finish_batch(&mut self, world: &World) {
         let mut twice = world.has_bug(Bug::DoubleCount);
-        for (seat, number) in std::mem::take(&mut self.batch_folios).into_iter().zip(0..) {
+        for (batch_folio, number) in std::mem::take(&mut self.batch_folios).into_iter().zip(0..) {
             let outcome = match self.batch.is_moved(number) {
                 true => FolioOutcome::Moved,
-                false if seat.already_there => FolioOutcome::AlreadyThere,
-                false => FolioOutcome::Skipped(seat.skip_reason),
+                false if batch_folio.already_there => FolioOutcome::AlreadyThere,
+                false => FolioOutcome::Skipped(batch_folio.skip_reason),
             };
-            self.record_outcome(seat.job_index, seat.folio.len(), outcome);
+            self.record_outcome(batch_folio.job_index, batch_folio.folio.len(), outcome);
             if outcome == FolioOutcome::Moved && std::mem::take(&mut twice) {
-                self.record_outcome(seat.job_index, seat.folio.len(), outcome);
+                self.record_outcome(batch_folio.job_index, batch_folio.folio.len(), outcome);
             }
         }
     }
@@ -320,13 +320,13 @@ impl BatchMigration {
 fn begin_copy(
     world: &mut World,
     way: &MigrationContext,
-    seats: &[BatchFolio],
+    batch_folios: &[BatchFolio],
     slices: &[CopySlice],
 ) -> StepWork {
-    world.record_copies(way.space, seats, slices);
+    world.record_copies(way.space, batch_folios, slices);
     let params = &world.machine.params;
     let copiers = world.copier_count(way.to);
-    let mut parts: VecDeque<_> = split_copy(params, way.to, seats, slices, copiers).into();
+    let mut parts: VecDeque<_> = split_copy(params, way.to, batch_folios, slices, copiers).into();
     let drained_ns = world.barrier_drain_ns();
     if params.dma_channels > 0 {
         let ns = drained_ns.saturating_add(params.dma_setup_ns);

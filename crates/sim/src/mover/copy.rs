@@ -70,10 +70,10 @@ fn copier_cpus(layout: &MachineLayout, node: usize, params: &Params) -> Vec<usiz
 
 /// Returns the granularity at which a copy may be cut, in bytes: lines if a page goes alone, base
 /// pages for a few folios, folios for many.
-pub fn split_granularity(params: &Params, seats: &[BatchFolio]) -> u64 {
-    let size = seats.first().map_or(1, |seat| seat.folio.len());
+pub fn split_granularity(params: &Params, batch_folios: &[BatchFolio]) -> u64 {
+    let size = batch_folios.first().map_or(1, |batch_folio| batch_folio.folio.len());
     let most = u64::from(Batch::PAGES_MAX);
-    match size * seats.len() as u64 {
+    match size * batch_folios.len() as u64 {
         0 | 1 => params.line_bytes.max(params.page_bytes / most).min(params.page_bytes),
         pages if pages <= most => params.page_bytes,
         _ => params.page_bytes * size,
@@ -84,11 +84,11 @@ pub fn split_granularity(params: &Params, seats: &[BatchFolio]) -> u64 {
 pub fn split_copy(
     params: &Params,
     to: usize,
-    seats: &[BatchFolio],
+    batch_folios: &[BatchFolio],
     slices: &[CopySlice],
     copiers: usize,
 ) -> Vec<CopyPart> {
-    let cut_bytes = split_granularity(params, seats);
+    let cut_bytes = split_granularity(params, batch_folios);
     let pieces = slices.iter().map(|slice| slice.bytes).sum::<u64>() / cut_bytes;
     let count = (copiers as u64).min(pieces).max(1);
     let end_of = |part: u64| pieces * (part + 1) / count * cut_bytes; // as slices were cut
@@ -100,10 +100,10 @@ pub fn split_copy(
         }
         let mut at = slice.offset;
         while at < slice.offset + slice.bytes {
-            let folio_bytes = seats[0].folio.len() * params.page_bytes;
-            let seat = &seats[(at / folio_bytes) as usize];
+            let folio_bytes = batch_folios[0].folio.len() * params.page_bytes;
+            let batch_folio = &batch_folios[(at / folio_bytes) as usize];
             let end = ((at / folio_bytes + 1) * folio_bytes).min(slice.offset + slice.bytes);
-            *parts[part as usize].entry(seat.from).or_default() += end - at;
+            *parts[part as usize].entry(batch_folio.from).or_default() += end - at;
             at = end;
         }
         done += slice.bytes;

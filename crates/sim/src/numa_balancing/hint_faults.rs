@@ -52,7 +52,7 @@ impl World {
         folios: Vec<Folio>,
     ) -> u64 {
         let me = LastCpupid { node: way.to, task_bits: task as u8 };
-        let (mut touched, mut seats) = (Vec::new(), Vec::new());
+        let (mut touched, mut batch_folios) = (Vec::new(), Vec::new());
         let mut room = self.migration_headroom(way);
         for folio in folios {
             let node = self.folio_byte(way.space, &folio).node();
@@ -64,7 +64,7 @@ impl World {
                 let (huge, why) = (self.is_huge_folio(way.space, &folio), SkipReason::Refused);
                 let (index, flight) = (touched.len(), 0);
                 let folio = folio.clone();
-                seats.push(BatchFolio {
+                batch_folios.push(BatchFolio {
                     job_index: index,
                     folio,
                     huge,
@@ -78,7 +78,11 @@ impl World {
             }
             touched.push(HintedFolio { folio, from, last_cpupid: last, wanted });
         }
-        let ns = if seats.is_empty() { 0 } else { self.migrate_synchronously(way, &mut seats) };
+        let ns = if batch_folios.is_empty() {
+            0
+        } else {
+            self.migrate_synchronously(way, &mut batch_folios)
+        };
         self.place_when_due(task, way);
         touched.iter().for_each(|touched| self.record_hint_fault(task, way, touched));
         ns

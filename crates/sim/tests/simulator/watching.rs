@@ -20,7 +20,7 @@ fn sim(processes: u32) -> SimMachine {
     sim
 }
 
-fn glance(sim: &SimMachine) -> MachineSnapshot {
+fn snapshot(sim: &SimMachine) -> MachineSnapshot {
     sim.watch(&ProcessFilter::default()).unwrap().snapshot().unwrap()
 }
 
@@ -39,9 +39,9 @@ fn thread(process: &ProcessSnapshot) -> &ThreadSnapshot {
 #[test]
 fn a_look_tells_time_and_memory() {
     let sim = sim(3);
-    let (before, began_ns) = (glance(&sim), sim.now_ns());
+    let (before, began_ns) = (snapshot(&sim), sim.now_ns());
     sim.run_until(began_ns + 100 * MS);
-    let after = glance(&sim);
+    let after = snapshot(&sim);
     for (old, new) in before.processes.iter().zip(&after.processes) {
         // Three on eight CPUs never wait; a turn that has just begun is charged for the time before
         // it.
@@ -65,9 +65,9 @@ fn a_look_tells_time_and_memory() {
 fn a_look_tells_who_waits_for_a_cpu() {
     for (processes, waited_ms) in [(3, 0..=1), (16, 450..=550)] {
         let sim = sim(processes);
-        let (before, began_ns) = (glance(&sim), sim.now_ns());
+        let (before, began_ns) = (snapshot(&sim), sim.now_ns());
         sim.run_until(began_ns + 1000 * MS);
-        let after = glance(&sim);
+        let after = snapshot(&sim);
         for (old, new) in before.processes.iter().zip(&after.processes) {
             let waited_ns = thread(new).waited_ns - thread(old).waited_ns;
             assert!(waited_ms.contains(&(waited_ns / MS)), "{processes}: {waited_ns}");
@@ -91,11 +91,11 @@ fn looks_are_paid_for() {
 #[test]
 fn a_nudge_brings_threads_home() {
     let sim = sim(3);
-    for process in glance(&sim).processes {
+    for process in snapshot(&sim).processes {
         let held = sim.open_process(process.pid).unwrap();
         assert_eq!(held.nudge(process.pid.number(), &cpus("4-7")).unwrap(), AffinityOutcome::Done);
     }
-    let after = glance(&sim);
+    let after = snapshot(&sim);
     for process in &after.processes {
         assert!(thread(process).cpu >= CpuId(4), "{process:?}");
         assert_eq!(*thread(process).cpus, cpus("0-7"));
@@ -112,12 +112,12 @@ fn a_nudge_does_not_reach_sleepers() {
     let mut scenario = scenario(machine(2, 4, 1), triad(1, 4));
     scenario.workloads[0].start_ns = 500 * MS;
     let sim = SimMachine::new(&scenario, 1);
-    let process = &glance(&sim).processes[0];
+    let process = &snapshot(&sim).processes[0];
     let held = sim.open_process(process.pid).unwrap();
     assert_eq!(held.nudge(process.pid.number(), &cpus("4-7")).unwrap(), AffinityOutcome::Asleep);
     assert_eq!(held.nudge(process.pid.number(), &cpus("0-3")).unwrap(), AffinityOutcome::Done);
     sim.run_until(600 * MS);
-    assert!(thread(&glance(&sim).processes[0]).cpu < CpuId(4));
+    assert!(thread(&snapshot(&sim).processes[0]).cpu < CpuId(4));
 }
 
 /// Goal: a nudge keeps no thread where it waits while a CPU is idle: of six threads sent to four
@@ -127,10 +127,10 @@ fn a_nudge_holds_nobody() {
     let on_node_1 = |sim: &SimMachine| {
         sim.run_until(sim.now_ns() + 50 * MS);
         let of = |process: &ProcessSnapshot| u32::from(thread(process).cpu >= CpuId(4));
-        glance(sim).processes.iter().map(of).sum::<u32>()
+        snapshot(sim).processes.iter().map(of).sum::<u32>()
     };
     let nudged = sim(6);
-    for process in glance(&nudged).processes {
+    for process in snapshot(&nudged).processes {
         nudged
             .open_process(process.pid)
             .unwrap()
@@ -139,7 +139,7 @@ fn a_nudge_holds_nobody() {
     }
     assert_eq!(on_node_1(&nudged), 4);
     let pinned = sim(6);
-    for process in glance(&pinned).processes {
+    for process in snapshot(&pinned).processes {
         let held = pinned.open_process(process.pid).unwrap();
         assert_eq!(held.pin(process.pid.number(), &cpus("4-7,99")).unwrap(), AffinityOutcome::Done);
     }

@@ -182,12 +182,12 @@ impl DamonFiles for FakeDamon {
 
 /// Returns a process that exits with its first call.
 fn process() -> Arc<dyn Process> {
-    let (paper, pid) = (FakeMachine::new(true), Pid::new(77).unwrap());
-    paper.spawn(
+    let (fake, pid) = (FakeMachine::new(true), Pid::new(77).unwrap());
+    fake.spawn(
         pid,
         FakeProcess { end_at_call: Some((1, Liveness::Exited)), ..FakeProcess::with_pages(&[]) },
     );
-    paper.open_process(pid).unwrap()
+    fake.open_process(pid).unwrap()
 }
 
 /// Time for all snapshots of the fake, at most 100; the watch ends when none is left.
