@@ -68,7 +68,7 @@ fn fast_rounds_bring_back_who_strays() {
     let mut straying = Vec::new();
     for _ in 0..24 {
         fake.update_process(pid(7), |fake_process| {
-            fake_process.threads.get_mut(&1).unwrap().cpu = CpuId(0)
+            fake_process.threads.get_mut(&1).unwrap().cpu = CpuId(0);
         });
         straying.push(round(&fake, &mut balancer));
     }
@@ -298,7 +298,7 @@ fn a_policy_that_was_taken_back_binds_no_more() {
     let looks: u64 = reports.iter().map(|report| report.looked).sum();
     assert!((2..=6).contains(&looks), "{looks}");
     fake.update_process(pid(7), |fake_process| {
-        fake_process.memory_policies.has_task_policy = false
+        fake_process.memory_policies.has_task_policy = false;
     });
     rounds(&fake, &mut balancer, 60);
     assert_eq!(residency(&fake), [PAGES, 0]);
@@ -315,7 +315,7 @@ fn a_policy_that_was_read_half_way_binds_no_more() {
     let first = rounds(&fake, &mut balancer, 5);
     assert_eq!(row(&first[4], 7).decision.memory, Some(Reason::AllHome), "nothing that may move");
     fake.update_process(pid(7), |fake_process| {
-        fake_process.memory_policies = MemoryPolicies::default()
+        fake_process.memory_policies = MemoryPolicies::default();
     });
     rounds(&fake, &mut balancer, 60);
     assert_eq!(residency(&fake), [PAGES, 0]);

@@ -137,7 +137,7 @@ fn restless_threads_cost_few_looks() {
         looked += round(&fake, &mut balancer).looked;
         let cpu = CpuId(if second % 2 == 0 { 4 } else { 0 });
         fake.update_process(pid(7), |fake_process| {
-            fake_process.threads.get_mut(&1).unwrap().cpu = cpu
+            fake_process.threads.get_mut(&1).unwrap().cpu = cpu;
         });
     }
     // After 1, 2, 4, ... 32 s, then every 60 s: about 6 + 237 / 60; a few more as seconds fall.

@@ -306,7 +306,7 @@ mod tests {
             let held = [20, 40, 41].map(|page| page * PAGE_BYTES);
             match state {
                 Condition::Pinned => {
-                    process.pinned = held.map(|address| address / PAGE_BYTES).into()
+                    process.pinned = held.map(|address| address / PAGE_BYTES).into();
                 }
                 Condition::Huge => process.pages.iter_mut().for_each(|(number, page)| {
                     page.folio_pages = if (number - 16) % 512 == 0 { 512 } else { 0 };
