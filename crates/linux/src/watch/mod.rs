@@ -10,7 +10,6 @@
 mod context;
 mod files;
 mod groups;
-mod migrations;
 mod nodes;
 mod permissions;
 mod process;
@@ -20,6 +19,7 @@ mod stalls;
 mod tests;
 mod threads;
 mod traffic;
+mod vmstat;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,13 +31,13 @@ use nodeward_model::{MachineSnapshot, Nodemask, Pid, ProcessFilter, ProcessSnaps
 use self::context::{RealCalls, WatchContext};
 use self::files::OpenFileBudget;
 use self::groups::CgroupStates;
-use self::migrations::MigrationCount;
 use self::nodes::NodeCounters;
 use self::permissions::WatchPermissions;
 use self::process::{FirstRead, ProcessRecord};
 use self::selection::ProcessSelection;
 use self::stalls::PressureStalls;
 use self::traffic::MemoryTraffic;
+use self::vmstat::Vmstat;
 
 /// A process that starts during the watch is read when it is met again, or once it has used this
 /// much CPU time: one that exits soon costs nothing.
@@ -56,7 +56,7 @@ pub struct LinuxWatch {
     nodes: NodeCounters,
     traffic: MemoryTraffic,
     stalls: PressureStalls,
-    migrations: MigrationCount,
+    vmstat: Vmstat,
     known: BTreeMap<Pid, KnownPid>,
     idle_cpu_ns_max: u64,
     started: Instant,
@@ -110,7 +110,7 @@ impl LinuxWatch {
             nodes,
             traffic: MemoryTraffic::default(),
             stalls,
-            migrations: MigrationCount::default(),
+            vmstat: Vmstat::default(),
             known: BTreeMap::new(),
             idle_cpu_ns_max: IDLE_CPU_NS_MAX,
             started,
@@ -215,8 +215,9 @@ impl ProcessWatch for LinuxWatch {
         let mut snapshot = MachineSnapshot { at_ns, ..MachineSnapshot::default() };
         snapshot.nodes = self.nodes.snapshot(&mut self.context)?;
         self.traffic.update(&mut snapshot.nodes, &mut self.context);
-        snapshot.pressure_stall_ns = self.stalls.read_ns(&mut self.context);
-        snapshot.migrated_pages = self.migrations.read(&mut self.context);
+        let vmstat = self.vmstat.read(&mut self.context);
+        snapshot.pressure_stall_ns = self.stalls.read_ns(&vmstat, &mut self.context);
+        snapshot.migrated_pages = vmstat::migrated_pages(&vmstat);
         let nodes = snapshot.nodes.keys().copied().collect();
         let mut known = BTreeMap::new();
         for pid in self.selection.candidates(&self.context.root)? {

@@ -16,7 +16,7 @@ use crate::process_lookup;
 pub struct PressureStalls {
     /// The totals of the machine, or of each group.
     totals: Vec<StallTotal>,
-    /// Files with counts of reclaim and compaction.
+    /// Files with counts of reclaim and compaction in the groups.
     counters: Vec<(PathBuf, CachedFile)>,
     counts: ReclaimCounts,
     sum: Duration,
@@ -42,7 +42,6 @@ impl PressureStalls {
         let of_machine = groups.is_empty().then(|| tools.root.join("proc/pressure/memory"));
         let total = |path| StallTotal { path, file: CachedFile::default(), last: None };
         let counters = groups.iter().map(|folder| folder.join("memory.stat"));
-        let counters = counters.chain([tools.root.join("proc/vmstat")]);
         Self {
             totals: of_groups.chain(of_machine).map(total).collect(),
             counters: counters.map(|path| (path, CachedFile::default())).collect(),
@@ -52,10 +51,12 @@ impl PressureStalls {
     }
 
     /// Returns the sum in nanoseconds; `None` where no file reports it. Time in which the kernel
-    /// only compacted memory is left out. Cost: a file, or one for each group, and as many again.
-    pub fn read_ns(&mut self, tools: &mut WatchContext) -> Option<u64> {
+    /// only compacted memory is left out. `vmstat` has the counts of the machine. Cost: a file, or
+    /// two for each group.
+    pub fn read_ns(&mut self, vmstat: &str, tools: &mut WatchContext) -> Option<u64> {
         let longest = self.totals.iter_mut().filter_map(|total| total.increase(tools)).max()?;
-        let before = std::mem::take(&mut self.counts);
+        let now = ReclaimCounts::default().with(vmstat);
+        let before = std::mem::replace(&mut self.counts, now);
         for (path, file) in &mut self.counters {
             if let Ok(bytes) = file.read(|| path.clone(), &tools.open_files, &mut tools.buffer) {
                 self.counts = self.counts.with(&String::from_utf8_lossy(bytes));
