@@ -5,7 +5,8 @@ use std::process::{Command, Output};
 
 use nodeward_linux::test_wait::wait_until;
 
-const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+use crate::outcome::{NODEWARD, assert_failure};
+
 /// A pid that Linux does not assign: its pids are smaller.
 const NO_SUCH_PID: &str = "4194304";
 
@@ -16,21 +17,14 @@ fn run(words: &[&str]) -> Output {
 /// Checks the code, that standard output is empty, and that one line on stderr has these words.
 fn assert_refused(words: &[&str], code: i32, told: &[&str]) {
     let output = run(words);
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{words:?}: {stderr}");
+    let stderr = assert_failure(words, &output, code, told);
     assert!(output.stdout.is_empty(), "{words:?}");
     assert_eq!(stderr.lines().count(), 1, "{words:?}: {stderr}");
-    for word in told {
-        assert!(stderr.contains(word), "{words:?}: '{word}' is missing in: {stderr}");
-    }
 }
 
 /// Checks that the command line itself is refused, with usage.
 fn assert_usage_error(words: &[&str], told: &str) {
-    let output = run(words);
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{words:?}: {stderr}");
-    assert!(stderr.contains(told), "{words:?}: '{told}' is missing in: {stderr}");
+    assert_failure(words, &run(words), 2, &[told]);
 }
 
 /// Goal: only a number from 1 to the limit is accepted as a process id.

@@ -3,7 +3,8 @@
 
 use std::process::{Command, Output};
 
-const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+use crate::outcome::{NODEWARD, assert_failure, success};
+
 /// Two nodes and 48 streams, after two seconds: old enough for homes.
 const MACHINE: &str = "--machine sim:home-2012 --at 2s --seed 3";
 
@@ -20,10 +21,7 @@ fn run(words: &str) -> Output {
 }
 
 fn text(words: &str) -> String {
-    let output = run(words);
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{words}: {stderr}");
-    String::from_utf8(output.stdout).unwrap()
+    success(words, run(words))
 }
 
 /// Returns each line of JSON that is a round, without the samples between rounds.
@@ -137,9 +135,7 @@ fn what_cannot_be_balanced() {
         ("balance --samples - --machine sim:home-2012", 2, "--machine"),
     ] {
         let output = run(words);
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{words}: {stderr}");
-        assert!(stderr.contains(told), "{words}: '{told}' is missing in: {stderr}");
+        assert_failure(words, &output, code, &[told]);
         assert!(output.stdout.is_empty(), "{words}");
     }
 }

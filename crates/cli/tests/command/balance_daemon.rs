@@ -12,7 +12,7 @@ use std::sync::mpsc::{self, Receiver};
 use nodeward_linux::test_wait::{receive, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 
-const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+use crate::outcome::NODEWARD;
 
 /// A daemon that balances only this test, with its output.
 struct DaemonProcess {

@@ -6,6 +6,8 @@ use std::process::Command;
 use nodeward_model::SkipReason;
 use nodeward_policy::placement::Reason;
 
+use crate::outcome::NODEWARD;
+
 const UNIT: &str = include_str!("../../../../packaging/nodeward-balance.service");
 const SAMPLE: &str = include_str!("../../../../packaging/nodeward.toml");
 const SETTINGS: &str = include_str!("../../../../docs/reference/settings.md");
@@ -40,7 +42,7 @@ fn the_service_is_kept_alive() {
     assert_eq!(values("ExecReload"), ["/bin/kill -HUP $MAINPID"]);
     let [start] = values("ExecStart")[..] else { panic!("one command") };
     let words: Vec<_> = start.split(' ').skip(1).collect();
-    let help = Command::new(env!("CARGO_BIN_EXE_nodeward")).args(&words).arg("--help").output();
+    let help = Command::new(NODEWARD).args(&words).arg("--help").output();
     assert!(help.unwrap().status.success(), "{words:?}");
 }
 
@@ -49,7 +51,7 @@ fn the_service_is_kept_alive() {
 fn systemd_understands_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nodeward-balance.service");
-    let here = UNIT.replace("/usr/local/bin/nodeward", env!("CARGO_BIN_EXE_nodeward"));
+    let here = UNIT.replace("/usr/local/bin/nodeward", NODEWARD);
     let without_manual = here.replace("Documentation=", "#");
     std::fs::write(&path, without_manual).unwrap();
     let Ok(output) = Command::new("systemd-analyze").arg("verify").arg(&path).output() else {

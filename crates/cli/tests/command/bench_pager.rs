@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use nodeward_linux::test_wait::rounds;
 use serde_json::Value;
 
-const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+use crate::outcome::{NODEWARD, assert_failure};
 
 fn run(words: &[&str]) -> Output {
     Command::new(NODEWARD).args(["bench", "pager", "--quiet"]).args(words).output().unwrap()
@@ -26,10 +26,7 @@ fn measured(words: &[&str]) -> Option<String> {
 }
 
 fn assert_refused(words: &[&str], told: &str) {
-    let output = run(words);
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{words:?}: {stderr}");
-    assert!(stderr.contains(told), "{words:?}: '{told}' is missing in: {stderr}");
+    assert_failure(words, &run(words), 2, &[told]);
 }
 
 /// Goal: the small table has a ratio in each cell, a picture is drawn, and nothing is lost.

@@ -4,24 +4,18 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+use crate::outcome::{NODEWARD, assert_failure, success};
 
 fn run(words: &[&str]) -> Output {
     Command::new(NODEWARD).args(["bench", "pool", "--quiet"]).args(words).output().unwrap()
 }
 
 fn measured(words: &[&str]) -> String {
-    let output = run(words);
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{words:?}: {stderr}");
-    String::from_utf8(output.stdout).unwrap()
+    success(words, run(words))
 }
 
 fn assert_refused(words: &[&str], told: &str) {
-    let output = run(words);
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{words:?}: {stderr}");
-    assert!(stderr.contains(told), "{words:?}: '{told}' is missing in: {stderr}");
+    assert_failure(words, &run(words), 2, &[told]);
 }
 
 /// Goal: the small table has all contenders in each group, zeroed memory is zero, a picture is

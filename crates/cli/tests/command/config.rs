@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+use crate::outcome::NODEWARD;
 
 fn run(words: &[&str], text: &str) -> Output {
     let folder = tempfile::tempdir().unwrap();

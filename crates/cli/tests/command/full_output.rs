@@ -5,7 +5,8 @@ use std::fs::OpenOptions;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Output, Stdio};
 
-const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+use crate::outcome::NODEWARD;
+
 /// The documented code for a machine that failed.
 const FAILED: i32 = 6;
 const MOVE: &str = "move --machine sim:two-socket 1000 1 0 --quiet";

@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+use crate::outcome::NODEWARD;
+
 /// The heading of the options for simulated machines.
 const SIMULATED: &str = "On a simulated machine:";
 

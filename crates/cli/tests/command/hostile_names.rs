@@ -12,7 +12,7 @@ use std::process::{Child, Command, Output, Stdio};
 use nodeward_model::{Escape as _, Name, Pid, ProcessIdentity};
 use nodeward_wire::ledger::{Header, LedgerStore, OperationCause, StoreLimits};
 
-const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+use crate::outcome::NODEWARD;
 
 /// Set for the process that the tests examine.
 const PART: &str = "NODEWARD_TEST_PART";

@@ -13,6 +13,7 @@ mod help;
 mod hostile_names;
 mod migratepages;
 mod modes;
+mod outcome;
 mod reproduce;
 mod run;
 mod segments;

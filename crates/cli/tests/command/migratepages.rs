@@ -6,8 +6,10 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::outcome::NODEWARD;
+
 fn migratepages(pid: u32) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nodeward"));
+    let mut command = Command::new(NODEWARD);
     command.arg0("migratepages").args([&pid.to_string(), "0", "0"]).output().unwrap()
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+use crate::outcome::NODEWARD;
 
 /// Two nodes of two CPUs; a program streams through the memory of the other node.
 const SMALL: &str = include_str!("small.toml");

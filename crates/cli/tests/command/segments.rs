@@ -7,7 +7,8 @@ use std::process::Command;
 use nodeward_linux::own_process::{AreaBacking, MappedArea};
 use serde_json::Value;
 
-const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+use crate::outcome::NODEWARD;
+
 const BYTES: u64 = 8 << 20;
 
 /// Moves from a node to itself: everything is found, and stays.

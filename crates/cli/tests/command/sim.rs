@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+use crate::outcome::{NODEWARD, assert_failure, success};
 
 /// Two nodes of two CPUs; a program streams through the memory of the other node, and is killed.
 const SMALL: &str = r#"
@@ -44,10 +44,7 @@ fn run(words: &[&str]) -> Output {
 }
 
 fn text_of(words: &[&str]) -> String {
-    let output = run(words);
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{words:?}: {stderr}");
-    String::from_utf8(output.stdout).unwrap()
+    success(words, run(words))
 }
 
 fn json_of(words: &[&str]) -> Value {
@@ -56,12 +53,8 @@ fn json_of(words: &[&str]) -> Value {
 
 fn assert_refused(words: &[&str], told: &[&str]) {
     let output = run(words);
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{words:?}: {stderr}");
+    assert_failure(words, &output, 2, told);
     assert!(output.stdout.is_empty(), "{words:?}");
-    for word in told {
-        assert!(stderr.contains(word), "{words:?}: '{word}' is missing in: {stderr}");
-    }
 }
 
 /// A directory with `small.toml`, and its path.

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+use crate::outcome::{NODEWARD, assert_failure, success};
 
 fn run(words: &str) -> Output {
     let mut command = Command::new(NODEWARD);
@@ -16,21 +16,14 @@ fn run(words: &str) -> Output {
 }
 
 fn text(words: &str) -> String {
-    let output = run(words);
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{words}: {stderr}");
-    String::from_utf8(output.stdout).unwrap()
+    success(words, run(words))
 }
 
 /// Checks the code, that standard output is empty, and that stderr has these words.
 fn assert_refused(words: &str, code: i32, told: &[&str]) {
     let output = run(words);
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{words}: {stderr}");
+    assert_failure(words, &output, code, told);
     assert!(output.stdout.is_empty(), "{words}");
-    for word in told {
-        assert!(stderr.contains(word), "{words}: '{word}' is missing in: {stderr}");
-    }
 }
 
 /// Goal: a simulated machine is shown like a real one.

@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+use crate::outcome::NODEWARD;
 
 /// A bug that is found on one of the first seeds.
 const BUG: &str = "lose-page";

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use nodeward_linux::test_wait::wait_until;
 use serde_json::Value;
 
-const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+use crate::outcome::{NODEWARD, assert_failure, success};
 
 /// Two nodes of two CPUs; a program streams through the memory of the other node.
 const SMALL: &str = include_str!("small.toml");
@@ -40,10 +40,7 @@ impl SweepDir {
 
     /// Runs a command that succeeds. Returns its output.
     fn done(&self, words: &[&str]) -> String {
-        let output = self.run(words);
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(0), "{words:?}: {stderr}");
-        String::from_utf8(output.stdout).unwrap()
+        success(words, self.run(words))
     }
 
     fn six(&self, words: &[&str]) -> String {
@@ -52,12 +49,8 @@ impl SweepDir {
 
     fn assert_refused(&self, words: &[&str], told: &[&str]) {
         let output = self.run(words);
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{words:?}: {stderr}");
+        assert_failure(words, &output, 2, told);
         assert!(output.stdout.is_empty(), "{words:?}");
-        for word in told {
-            assert!(stderr.contains(word), "{words:?}: '{word}' is missing in: {stderr}");
-        }
     }
 }
 
