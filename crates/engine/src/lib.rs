@@ -1,9 +1,10 @@
 //! The round: observe, decide, migrate, verify.
 //!
 //! A move (`migrate`) is divided into units of work (`survey`), which a pool of workers takes one
-//! by one (`crew`). Each unit is examined, decided about, moved and accounted for (`work`, `drive`,
-//! `tally`). At the end everything is examined once more (`verify`). When nodes exchange pages, the
-//! directions take turns (`exchange`). `balance` repeats such rounds for all processes.
+//! by one (`worker_pool`). Each unit is examined, decided about, moved and accounted for
+//! (`move_context`, `folio_mover`, `outcomes`). At the end everything is examined once more
+//! (`verify`). When nodes exchange pages, the directions take turns (`exchange`). `balance` repeats
+//! such rounds for all processes.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,10 @@
-//! The porter: a thread that fetches and takes slots for the thread behind page faults.
+//! The allocation thread: it fetches and takes slots for the thread behind page faults.
 //!
 //! Checking for room and keeping slots need the program's allocator, and locks that other threads
 //! hold while they use it. The faulting thread may hold just those: it may be in an allocator hook,
-//! or in a signal handler that interrupted malloc(3). So the thread behind faults lets the porter
-//! do that work and waits for it, with a timeout. After the timeout a page that was left out is put
-//! back where it was, which needs none of this.
+//! or in a signal handler that interrupted malloc(3). So the thread behind faults lets the
+//! allocation thread do that work and waits for it, with a timeout. After the timeout a page that
+//! was left out is put back where it was, which needs none of this.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -21,13 +21,14 @@ use crate::sync::{Condvar, Mutex, MutexGuard, lock};
 use crate::uffd_ops::ChunkMove;
 use crate::{CHUNK_BYTES, PageSize};
 
-/// Timeout of a fault's wait for the porter. It is longer than the porter takes on a machine that
-/// makes progress, and short beside the time that a thread can wait for a swapped-out page.
+/// Timeout of a fault's wait for the allocation thread. It is longer than the allocation thread
+/// takes on a machine that makes progress, and short beside the time that a thread can wait for a
+/// swapped-out page.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Validity of a finding that a node has room: other programs allocate as well.
 const HEADROOM_VALID_FOR: Duration = Duration::from_millis(20);
-/// Maximum number of slots that wait to be taken. More would accumulate only if the porter waited
-/// for the program's allocator all the time.
+/// Maximum number of slots that wait to be taken. More would accumulate only if the allocation
+/// thread waited for the program's allocator all the time.
 const RETURNED_SLOTS_MAX: usize = 1024;
 
 /// The handle of the thread.
@@ -36,7 +37,7 @@ pub struct AllocationThread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The fault handler's side: requests to the porter.
+/// The fault handler's side: requests to the allocation thread.
 pub struct AllocationClient {
     channel: Arc<AllocationChannel>,
     context: Arc<PagerContext>,
@@ -55,7 +56,7 @@ struct ChannelState {
     /// Number of requests so far. A result for an earlier request is not wanted any more.
     request_number: u64,
     reply: Option<AllocationReply>,
-    /// The porter still works on a request that timed out.
+    /// The allocation thread still works on a request that timed out.
     is_overdue: bool,
     returned_slots: Vec<NodeSlot>,
     is_stopping: bool,
@@ -115,7 +116,7 @@ impl Drop for AllocationThread {
         lock(&self.channel.state).is_stopping = true;
         self.channel.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            thread.join().expect("a porter that panics aborts the process");
+            thread.join().expect("an allocation thread that panics aborts the process");
         }
     }
 }
@@ -179,7 +180,7 @@ impl AllocationClient {
         }
     }
 
-    /// Hands over a slot for the porter to keep or free.
+    /// Hands over a slot for the allocation thread to keep or free.
     pub fn return_slot(&self, (size, node, mut slot): NodeSlot) {
         let mut state = lock(&self.channel.state);
         if state.returned_slots.len() < RETURNED_SLOTS_MAX {
@@ -196,7 +197,7 @@ impl AllocationClient {
 
 impl AllocationChannel {
     /// Makes a request and waits for its result, at most for `REPLY_TIMEOUT`. Fails at once while
-    /// the porter is late with an earlier request.
+    /// the allocation thread is late with an earlier request.
     fn request(&self, wish: AllocationRequest) -> AllocationReply {
         let mut state = lock(&self.state);
         if state.is_overdue {

@@ -40,7 +40,8 @@ pub struct BatchRunner {
     busy: PageBits,
     /// A spare report with room for every reason, so that none is allocated while pages are out.
     pub scratch: MigrationReport,
-    /// The porter that fetches and takes slots on behalf of the thread behind page faults.
+    /// The allocation thread that fetches and takes slots on behalf of the thread behind page
+    /// faults.
     pub allocator: Option<AllocationClient>,
 }
 

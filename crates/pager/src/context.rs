@@ -35,7 +35,7 @@ pub struct PagerContext {
     pool: Arc<Pool>,
 }
 
-/// The parts that a shop is made of.
+/// The parts that a context is made of.
 pub struct ContextParts {
     pub uffd: Arc<Uffd>,
     pub transfer_method: TransferMethod,
@@ -50,7 +50,7 @@ pub struct ContextParts {
 }
 
 impl PagerContext {
-    /// A shop with the free pages of a pool that is registered with the same userfaultfd.
+    /// A context with the free pages of a pool that is registered with the same userfaultfd.
     pub fn new(tools: ContextParts, pool: &Arc<Pool>) -> Result<Self> {
         let page_bytes = tools.machine.page_bytes() as usize;
         tools.uffd.count_by(&tools.pages);

@@ -4,8 +4,8 @@
 //! It does nothing for pages in flight: the lane that carries them wakes the waiting threads.
 //!
 //! It never allocates or frees, and takes no lock that is held while allocating: the faulting
-//! thread may be inside malloc(3), or in a signal handler that interrupted it. A porter thread does
-//! the work that needs memory.
+//! thread may be inside malloc(3), or in a signal handler that interrupted it. An allocation thread
+//! does the work that needs memory.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -198,7 +198,8 @@ fn who_has_the_heap_gets_its_pages() {
         scope.spawn(|| {
             let mut rounds = 0..;
             while !touched.load(Acquire) {
-                // Most pages come home to where they were, which needs no request to the porter.
+                // Most pages come home to where they were, which needs no request to the allocation
+                // thread.
                 region.migrate_lazily(whole.clone(), &Migration::default()).unwrap();
                 if rounds.next().is_some_and(|round| round % 4 == 0) {
                     drop(region.pin(0..CHUNK).unwrap());
@@ -206,7 +207,7 @@ fn who_has_the_heap_gets_its_pages() {
                 }
             }
         });
-        // Each may take the second that a fault waits for the porter.
+        // Each may take the second that a fault waits for the allocation thread.
         for _ in 0..10 {
             region.migrate_lazily(whole.clone(), &even_if_there(Supply::Any)).unwrap();
             while_holding_allocator(|| touch(&region));
