@@ -17,13 +17,14 @@ use clap::ValueEnum;
 use rustix::process::setpriority_process;
 
 use cpu_load::CpuLoad;
-use runner::Runner;
+use runner::{Output, Runner};
 use runs::Runs;
 pub use summary::PartOutcome;
 use summary::{PartResult, Summary};
 
-/// The priority of work that can wait.
-const NICE_LOWEST: i32 = 19;
+/// Priorities of the parts that run beside the lab: its guests come first, then the tests.
+const NICE_TESTS: i32 = 5;
+const NICE_LINTS: i32 = 19;
 
 /// Which checks to run.
 #[derive(clap::Args)]
@@ -63,9 +64,13 @@ enum CiPart {
 }
 
 impl CiPart {
-    /// Returns whether it can run beside the tests.
-    fn runs_beside_tests(self) -> bool {
-        matches!(self, CiPart::Clippy | CiPart::Docs | CiPart::Aarch64)
+    /// Returns the priority at which it can run beside the lab.
+    fn priority_beside_lab(self) -> Option<i32> {
+        match self {
+            CiPart::Test => Some(NICE_TESTS),
+            CiPart::Clippy | CiPart::Docs | CiPart::Aarch64 => Some(NICE_LINTS),
+            CiPart::Fmt | CiPart::Tidy | CiPart::Build | CiPart::Lab | CiPart::SpecSmoke => None,
+        }
     }
 }
 
@@ -82,7 +87,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn once(parts: &[CiPart]) -> bool {
-    let summary = run_parts(parts, || Runner::Inherited);
+    let summary = run_parts(parts, Output::Inherited);
     eprint!("\n{summary}");
     summary.holds()
 }
@@ -92,45 +97,54 @@ fn again(parts: &[CiPart], times: u32) -> bool {
     let mut runs = Runs::default();
     for run in 1..=times {
         eprintln!("\n==== run {run} of {times}");
-        runs.push(run_parts(parts, Runner::parsing));
+        runs.push(run_parts(parts, Output::Lines));
         eprint!("\n{runs}");
     }
     runs.hold()
 }
 
-/// Runs the parts. Those that run no code of ours run beside the tests, which leave a quarter of
-/// two CPUs idle.
-fn run_parts(parts: &[CiPart], runner: fn() -> Runner) -> Summary {
-    let tests = parts.contains(&CiPart::Test);
+/// Runs the parts. Beside the lab, which leaves a third of two CPUs idle, run tests and lints.
+fn run_parts(parts: &[CiPart], output: Output) -> Summary {
+    let lab = parts.contains(&CiPart::Lab);
     let (beside, ahead): (Vec<CiPart>, _) =
-        parts.iter().partition(|part| tests && part.runs_beside_tests());
-    let mut lines = thread::scope(|scope| {
-        let mut begun = None;
-        let mut lines = Vec::new();
-        for part in ahead {
-            if part == CiPart::Test {
-                begun = Some(scope.spawn(|| run_at_low_priority(&beside)));
-            }
-            lines.push((part, timed(part, runner())));
+        parts.iter().partition(|part| lab && part.priority_beside_lab().is_some());
+    let mut results = Vec::new();
+    for part in ahead {
+        match part {
+            CiPart::Lab => results.extend(run_lab_with(&beside, output)),
+            _ => results.push((part, timed(part, output))),
         }
-        lines.extend(begun.into_iter().flat_map(|it| it.join().expect("no part panics")));
-        lines
-    });
-    lines.sort_by_key(|(part, _)| *part as usize);
-    lines.into_iter().map(|(_, line)| line).collect()
+    }
+    results.sort_by_key(|(part, _)| *part as usize);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Runs parts on the CPU time that the tests leave.
-fn run_at_low_priority(parts: &[CiPart]) -> Vec<(CiPart, PartResult)> {
-    // For this thread and the processes that it starts. Lowering the priority is always permitted.
-    let _ = setpriority_process(None, NICE_LOWEST);
-    parts.iter().map(|part| (*part, timed(*part, Runner::Buffered))).collect()
+fn run_lab_with(others: &[CiPart], output: Output) -> Vec<(CiPart, PartResult)> {
+    thread::scope(|scope| {
+        let others = scope.spawn(|| run_beside_lab(others));
+        let lab = (CiPart::Lab, timed(CiPart::Lab, output));
+        let mut results = others.join().expect("no part panics");
+        results.push(lab);
+        results
+    })
 }
 
-fn timed(part: CiPart, mut runner: Runner) -> PartResult {
+/// Runs parts on the CPU time that the lab leaves.
+fn run_beside_lab(parts: &[CiPart]) -> Vec<(CiPart, PartResult)> {
+    let run = |part: &CiPart| {
+        // For this thread and the processes that it starts. Lowering the priority is always
+        // permitted.
+        let _ = setpriority_process(None, part.priority_beside_lab().unwrap_or_default());
+        (*part, timed(*part, Output::AtEnd))
+    };
+    parts.iter().map(run).collect()
+}
+
+fn timed(part: CiPart, output: Output) -> PartResult {
     let name = name(part);
     eprintln!("\n== {name}");
     let start = Instant::now();
+    let mut runner = Runner::new(output);
     let result = parts::run(part, &mut runner);
     if let Err(error) = &result {
         eprintln!("error: {error:#}");

@@ -37,18 +37,18 @@ pub fn run_with_lines(command: &mut Command, each: impl FnMut(&str)) -> Result<(
     succeeded(command, status)
 }
 
-/// The same without output before the end; on failure the output is part of the error.
-pub fn run_buffered(command: &mut Command) -> Result<()> {
-    let (mut reader, mut child) = spawn_piped(command.stdin(Stdio::null()))?;
-    let mut words = Vec::new();
-    reader.read_to_end(&mut words).context("cannot read what a program said")?;
-    match child.wait().context("cannot wait for a child")? {
-        status if status.success() => Ok(()),
-        status => {
-            let words = String::from_utf8_lossy(&words);
-            bail!("`{}` ended with {status}; it said:\n{}", command_line(command), words.trim_end())
-        }
-    }
+/// The same, but shows the command and its output together when it has ended.
+pub fn run_held_back(command: &mut Command, mut each: impl FnMut(&str)) -> Result<()> {
+    command.env("CARGO_TERM_COLOR", "never").stdin(Stdio::null());
+    let (mut reader, mut child) = spawn_piped(command)?;
+    let mut output = Vec::new();
+    reader.read_to_end(&mut output).context("cannot read what a program said")?;
+    let status = child.wait().context("cannot wait for a child")?;
+    let output = String::from_utf8_lossy(&output);
+    output.lines().for_each(&mut each);
+    let shown = format!("$ {}\n{output}", command_line(command));
+    io::stdout().lock().write_all(shown.as_bytes()).context("cannot write what a program said")?;
+    succeeded(command, status)
 }
 
 /// Starts a command whose stdout and stderr go into one pipe, in the order of its writes.
@@ -177,13 +177,15 @@ mod tests {
         assert_eq!(lines, ["a", "b", "c\u{fffd}", "d"]);
     }
 
-    /// Goal: no output of a failed command is lost.
+    /// Goal: held back or not, the same lines are read.
     #[test]
-    fn what_was_held_back_is_in_the_error() {
-        let run = |script: &str| run_buffered(Command::new("sh").args(["-c", script]));
-        run("echo a; echo b >&2").expect("success");
-        let error = run("echo a; echo b >&2; exit 3").expect_err("it fails").to_string();
-        assert!(error.starts_with("`sh -c") && error.ends_with("it said:\na\nb"), "{error}");
+    fn output_that_is_held_back_is_read() {
+        let mut lines = Vec::new();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo a; echo b >&2; exit 3"]);
+        let result = run_held_back(&mut command, |line| lines.push(line.to_owned()));
+        assert!(result.expect_err("it fails").to_string().contains("`sh -c"));
+        assert_eq!(lines, ["a", "b"]);
     }
 
     #[test]

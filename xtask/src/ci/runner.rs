@@ -1,4 +1,5 @@
-//! Runs the commands of a part. Their output is shown, parsed for failed tests, or held back.
+//! Runs the commands of a part. Their output is shown at once, or held back while another part
+//! writes, and it can be parsed for failed tests.
 
 use std::process::Command;
 
@@ -8,39 +9,41 @@ use super::failures::{FailedTest, FailureReader};
 use crate::process;
 
 /// The treatment of the output of a part's commands.
-pub enum Runner {
-    /// It goes to the terminal at once.
+pub struct Runner {
+    output: Output,
+    reader: FailureReader,
+}
+
+/// When output is shown.
+#[derive(Clone, Copy)]
+pub enum Output {
+    /// At once and unread, so that programs see a terminal as theirs.
     Inherited,
-    /// The same, and it is parsed.
-    Parsed(FailureReader),
-    /// It is shown if the command fails, because another part writes meanwhile.
-    Buffered,
+    /// Line by line.
+    Lines,
+    /// When the command has ended, because another part writes meanwhile.
+    AtEnd,
 }
 
 impl Runner {
-    /// Creates a runner that finds failed tests.
-    pub fn parsing() -> Runner {
-        Runner::Parsed(FailureReader::default())
+    pub fn new(output: Output) -> Runner {
+        Runner { output, reader: FailureReader::default() }
     }
 
     /// Runs a command; any end but success is an error.
     pub fn run(&mut self, command: &mut Command) -> Result<()> {
-        match self {
-            Runner::Inherited => process::run(command),
-            Runner::Parsed(reader) => {
-                let result = process::run_with_lines(command, |line| reader.line(line));
-                reader.end();
-                result
-            }
-            Runner::Buffered => process::run_buffered(command),
-        }
+        let read = |line: &str| self.reader.line(line);
+        let result = match self.output {
+            Output::Inherited => process::run(command),
+            Output::Lines => process::run_with_lines(command, read),
+            Output::AtEnd => process::run_held_back(command, read),
+        };
+        self.reader.end();
+        result
     }
 
-    /// Returns the failed tests, if the output was parsed.
+    /// Returns the failed tests, if the output was read.
     pub fn failed(self) -> Vec<FailedTest> {
-        match self {
-            Runner::Parsed(reader) => reader.failed(),
-            Runner::Inherited | Runner::Buffered => Vec::new(),
-        }
+        self.reader.failed()
     }
 }
