@@ -106,8 +106,10 @@ fn again(parts: &[CiPart], times: u32) -> bool {
 /// Runs the parts. Beside the lab, which leaves a third of two CPUs idle, run tests and lints.
 fn run_parts(parts: &[CiPart], output: Output) -> Summary {
     let lab = parts.contains(&CiPart::Lab);
-    let (beside, ahead): (Vec<CiPart>, _) =
+    let (mut beside, ahead): (Vec<CiPart>, _) =
         parts.iter().partition(|part| lab && part.priority_beside_lab().is_some());
+    // The tests first: lints fill what time remains.
+    beside.sort_by_key(|part| part.priority_beside_lab());
     let mut results = Vec::new();
     for part in ahead {
         match part {
