@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use nodeward_engine::address_list::ListCounts;
-use nodeward_engine::{MoveControl, MoveOrder, MoveReport, Selection, SharedLedger, migrate, plan};
 use nodeward_linux::file_cache::CacheScan;
 use nodeward_machine::{Error, Liveness, Machine, Process};
 use nodeward_model::{Name, Topology};
+use nodeward_mover::address_list::ListCounts;
+use nodeward_mover::{MoveControl, MoveOrder, MoveReport, Selection, SharedLedger, migrate, plan};
 use nodeward_wire::ledger::{Header, LedgerStore, OperationId};
 
 use crate::args::ProgressMode;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use nodeward_engine::MoveControl;
 use nodeward_model::units::format_bytes;
+use nodeward_mover::MoveControl;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::ProgressMode;

@@ -201,7 +201,7 @@ fn file(
 
 #[cfg(test)]
 mod tests {
-    use nodeward_engine::Jobs;
+    use nodeward_mover::Jobs;
 
     use super::*;
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use nodeward_engine::MoveControl;
-use nodeward_engine::balance::{self, BalanceSettings, Event, Host, ProcessRow, RoundReport};
+use nodeward_balancer::{BalanceSettings, Event, Host, ProcessRow, RoundReport};
 use nodeward_machine::Machine;
 use nodeward_model::ProcessFilter;
+use nodeward_mover::MoveControl;
 use nodeward_scenario::Scenario;
 use nodeward_sim::SimMachine;
 use serde::Serialize;
@@ -65,7 +65,7 @@ impl BalancerKind {
         }
         let engine = (self == Self::Nodeward).then(|| {
             let shared: Arc<dyn Machine> = Arc::<SimMachine>::clone(machine);
-            balance::Balancer::new(
+            nodeward_balancer::Balancer::new(
                 shared,
                 &ProcessFilter::default(),
                 BalanceSettings::default(),
@@ -79,7 +79,7 @@ impl BalancerKind {
 /// A machine with its balancer.
 pub(crate) struct BalancedRun<'a> {
     machine: &'a SimMachine,
-    engine: Option<balance::Balancer>,
+    engine: Option<nodeward_balancer::Balancer>,
     moving: bool,
 }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Result;
-use nodeward_engine::{Jobs, MoveControl, MoveOrder, MoveRequest, Selection, migrate};
 use nodeward_machine::{Machine, Process};
 use nodeward_model::{NodeId, NodePairs, Nodemask};
+use nodeward_mover::{Jobs, MoveControl, MoveOrder, MoveRequest, Selection, migrate};
 use nodeward_policy::workers;
 use nodeward_scenario::{Scenario, Workload, WorkloadKind};
 use nodeward_sim::{ProcessView, SimMachine};

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use nodeward_engine::{Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, Selection};
 use nodeward_linux::mempolicy;
 use nodeward_machine::{Machine, Process};
 use nodeward_model::{NodeId, NodePairs, Nodemask, PageSet, Range, SkipReason, Topology};
+use nodeward_mover::{Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, Selection};
 use nodeward_policy::workers;
 
 use crate::error::system;
@@ -108,7 +108,7 @@ impl KernelBackend<'_> {
         let watcher = thread::current();
         let processes = [Arc::clone(self.myself)];
         let work = move || {
-            let done = nodeward_engine::migrate(self.machine, &processes, request, live, None);
+            let done = nodeward_mover::migrate(self.machine, &processes, request, live, None);
             watcher.unpark();
             done
         };

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use nodeward_engine::{Jobs, MoveControl, MoveOrder, MoveRequest, Selection, migrate};
 use nodeward_machine::Machine as _;
 use nodeward_model::{NodeId, NodePairs, Nodemask};
+use nodeward_mover::{Jobs, MoveControl, MoveOrder, MoveRequest, Selection, migrate};
 use nodeward_policy::workers;
 use nodeward_scenario::Scenario;
 use nodeward_sim::SimMachine;

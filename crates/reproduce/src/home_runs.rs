@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use nodeward_engine::MoveControl;
-use nodeward_engine::balance::{BalanceSettings, Balancer};
+use nodeward_balancer::{BalanceSettings, Balancer};
 use nodeward_machine::Machine;
 use nodeward_model::ProcessFilter;
+use nodeward_mover::MoveControl;
 use nodeward_policy::placement::Rules;
 use nodeward_scenario::Scenario;
 use nodeward_sim::SimMachine;

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nodeward_engine::MoveControl;
 use nodeward_machine::{
     Capabilities, Liveness, Machine, MovePagesCall, MovePagesOutcome, Process, ProcessWatch,
     Result, SEPARATOR,
@@ -12,6 +11,7 @@ use nodeward_model::{
     Access, AffinityOutcome, CpuId, Cpumask, Mapping, MemoryPolicies, NodeHeadroom, NodeId,
     OtherBalancer, Page, PageLocation, Pid, ProcessFilter, ProcessIdentity, Range, Topology,
 };
+use nodeward_mover::MoveControl;
 use nodeward_sim::{SimMachine, World};
 
 use crate::check::budgets::{self, ObservedCall};

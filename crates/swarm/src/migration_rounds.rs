@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nodeward_engine::{MoveOrder, MoveReport, MoveRequest, Selection, migrate};
 use nodeward_machine::{Liveness, Machine, Process};
 use nodeward_model::{NodeId, NodePairs, Nodemask, Pid, SkipReason};
+use nodeward_mover::{MoveOrder, MoveReport, MoveRequest, Selection, migrate};
 use nodeward_policy::workers;
 use nodeward_scenario::{Workload, WorkloadKind};
 use nodeward_sim::{PageView, ProcessView, World};

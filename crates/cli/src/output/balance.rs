@@ -7,7 +7,7 @@ pub mod notices;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use nodeward_engine::balance::{ProcessRow, RoundReport};
+use nodeward_balancer::{ProcessRow, RoundReport};
 use nodeward_model::units::{format_bytes, format_ns};
 use nodeward_policy::placement::{NodeSum, Reason, Verdict};
 use serde_json::{Value, json};

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use nodeward_engine::{MoveReport, ProcessPlan};
 use nodeward_linux::file_cache::{CacheScan, FileProblem};
 use nodeward_model::Escape as _;
 use nodeward_model::units::format_bytes;
+use nodeward_mover::{MoveReport, ProcessPlan};
 use serde_json::{Value, json};
 
 use super::moves::{ending_text, moves_json, pages_text, planned_text, with_ending};
@@ -137,10 +137,10 @@ fn plan_json(looked: &CacheScan, plan: &ProcessPlan, page_bytes: u64) -> Value {
 mod tests {
     use std::io;
 
-    use nodeward_engine::{ProcessReport, Residue};
     use nodeward_linux::file_cache::ProblemKind;
     use nodeward_machine::Liveness;
     use nodeward_model::{Account, NodeId, Pid, SkipReason};
+    use nodeward_mover::{ProcessReport, Residue};
 
     use super::*;
 

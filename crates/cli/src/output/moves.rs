@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use nodeward_engine::address_list::ListCounts;
-use nodeward_engine::{LedgerReport, MoveReport, PlanReport, ProcessPlan, ProcessReport};
 use nodeward_machine::Liveness;
 use nodeward_model::units::{format_bytes, format_ns};
 use nodeward_model::{Account, NodeId};
+use nodeward_mover::address_list::ListCounts;
+use nodeward_mover::{LedgerReport, MoveReport, PlanReport, ProcessPlan, ProcessReport};
 use serde_json::{Value, json};
 
 use super::hot::HotReport;
@@ -377,9 +377,9 @@ fn life_name(life: Liveness) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use nodeward_engine::Residue;
     use nodeward_linux::file_cache::CacheScan;
     use nodeward_model::{Pid, SkipReason};
+    use nodeward_mover::Residue;
 
     use super::*;
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use nodeward_engine::ranking::Ranking;
 use nodeward_model::NodeId;
 use nodeward_model::units::format_bytes;
+use nodeward_mover::ranking::Ranking;
 use nodeward_policy::rank::RankedProcess;
 use serde_json::{Value, json};
 

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use nodeward_engine::{ProcessPlan, ProcessReport};
 use nodeward_linux::file_cache::CacheScan;
 use nodeward_model::Account;
+use nodeward_mover::{ProcessPlan, ProcessReport};
 use serde_json::{Value, json};
 
 use super::moves::{account_text, moves_json, nodes_text, planned_text};

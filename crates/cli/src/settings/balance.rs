@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use nodeward_engine::balance::BalanceSettings;
+use nodeward_balancer::BalanceSettings;
 use nodeward_linux::users;
 use nodeward_model::{Escape as _, Name, Pid, ProcessFilter};
 use nodeward_policy::placement::Rules;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use nodeward_engine::{Jobs, MoveOrder, MoveRequest, Selection};
 use nodeward_machine::{Error, Machine};
 use nodeward_model::{Nodemask, Topology};
+use nodeward_mover::{Jobs, MoveOrder, MoveRequest, Selection};
 use nodeward_policy::workers;
 use serde::Deserialize;
 

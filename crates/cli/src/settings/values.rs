@@ -3,10 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use nodeward_engine::Jobs;
-use nodeward_engine::balance::OnRivals;
+use nodeward_balancer::OnRivals;
 use nodeward_model::Name;
 use nodeward_model::units::{parse_duration_ns, parse_rate};
+use nodeward_mover::Jobs;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
 /// Number of workers: a number, or `auto`.

@@ -9,11 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use nodeward_engine::MoveControl;
-use nodeward_engine::balance::{self, BalanceSettings, Balancer, RoundReport, SavedState, Storage};
+use nodeward_balancer::{BalanceSettings, Balancer, RoundReport, SavedState, Storage};
 use nodeward_linux::Linux;
 use nodeward_machine::Machine;
 use nodeward_model::{Escape as _, Name, ProcessFilter};
+use nodeward_mover::MoveControl;
 use nodeward_wire::state::{InstanceLock, StateError};
 
 use crate::args::BalanceArgs;
@@ -93,7 +93,7 @@ impl BalanceRequest<'_> {
             return;
         }
         let acts = self.read().is_ok_and(|(_, settings)| {
-            settings.act && settings.rivals == balance::OnRivals::Ignore
+            settings.act && settings.rivals == nodeward_balancer::OnRivals::Ignore
         });
         for line in output::balance::notices::lines(&report.news, acts) {
             say!("nodeward: {line}");
@@ -151,7 +151,7 @@ impl PersistentState {
         {
             open_nudge_journal(machine, &dir.join("balance.notes"));
         }
-        let file = balance::state_file(dir.join("balance.state"));
+        let file = nodeward_balancer::state_file(dir.join("balance.state"));
         let saved = file.read().unwrap_or_else(|error| {
             if !has_no_place {
                 say!("nodeward: the balancer begins anew: {:#}", anyhow::Error::new(error));

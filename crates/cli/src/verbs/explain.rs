@@ -4,12 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use nodeward_engine::MoveControl;
-use nodeward_engine::balance::{
-    BalanceSettings, Balancer, Notice, ProcessRow, RoundReport, Undecided,
-};
+use nodeward_balancer::{BalanceSettings, Balancer, Notice, ProcessRow, RoundReport, Undecided};
 use nodeward_machine::{Error, Machine};
 use nodeward_model::{Pid, ProcessFilter, SkipReason};
+use nodeward_mover::MoveControl;
 use nodeward_policy::placement::Reason;
 
 use crate::args::{ExplainArgs, ExplainSubject};

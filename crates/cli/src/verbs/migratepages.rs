@@ -12,11 +12,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
-use nodeward_engine::{MoveControl, MoveOrder, Selection, migrate};
 use nodeward_linux::{Linux, nodes, process_lookup};
 use nodeward_machine::{Error, Machine, Process};
 use nodeward_model::nodestring::{NodestringContext, parse_nodestring};
 use nodeward_model::{Account, Escape as _, NodePairs, Nodemask, Pid, SkipReason};
+use nodeward_mover::{MoveControl, MoveOrder, Selection, migrate};
 
 use crate::output;
 use crate::settings::{MoveSettings, SettingsPaths};

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use nodeward_engine::{
-    CacheMove, MoveControl, MoveOrder, MoveReport, MoveRequest, PlanReport, ProcessPlan, Selection,
-    migrate, plan,
-};
 use nodeward_linux::Linux;
 use nodeward_linux::file_cache::{CacheScan, MappedBatch, MappedBatches, check_kernel};
 use nodeward_machine::{Error, Machine, Process};
 use nodeward_model::{Escape as _, NodePairs, Pid, Range, SkipReason, Topology};
+use nodeward_mover::{
+    CacheMove, MoveControl, MoveOrder, MoveReport, MoveRequest, PlanReport, ProcessPlan, Selection,
+    migrate, plan,
+};
 use nodeward_policy::cache_headroom::CacheHeadroom;
 
 use crate::args::MoveArgs;
@@ -223,9 +223,9 @@ fn exit(looked: &CacheScan, report: &MoveReport) -> Exit {
 
 #[cfg(test)]
 mod tests {
-    use nodeward_engine::{ProcessReport, Residue};
     use nodeward_machine::Liveness;
     use nodeward_model::Account;
+    use nodeward_mover::{ProcessReport, Residue};
 
     use super::*;
 

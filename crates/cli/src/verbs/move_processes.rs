@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use nodeward_engine::{MoveOrder, Selection};
 use nodeward_machine::{Machine, Process};
 use nodeward_model::{MappingKind, Pid, Topology};
+use nodeward_mover::{MoveOrder, Selection};
 
 use crate::args::MoveArgs;
 use crate::exit::Exit;

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use nodeward_engine::ranking::{self, Ranking, RankingTopology};
-use nodeward_engine::residency::{self, Options};
 use nodeward_linux::{Linux, load, sysfs};
 use nodeward_machine::Machine;
 use nodeward_model::{Escape as _, Pid, Residency, Topology, hwloc};
+use nodeward_mover::ranking::{self, Ranking, RankingTopology};
+use nodeward_mover::residency::{self, Options};
 use nodeward_sim::SimMachine;
 use serde_json::{Value, json};
 

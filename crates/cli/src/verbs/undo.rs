@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use nodeward_engine::{MoveOrder, undo};
 use nodeward_linux::Linux;
 use nodeward_machine::{Error, Machine, Process};
 use nodeward_model::{ProcessIdentity, Range};
+use nodeward_mover::{MoveOrder, undo};
 use nodeward_wire::ledger::{MovedPages, Operation, OperationState};
 
 use crate::args::UndoArgs;

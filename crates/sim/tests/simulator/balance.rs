@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use nodeward_engine::MoveControl;
-use nodeward_engine::balance::{BalanceSettings, Balancer, SavedState};
+use nodeward_balancer::{BalanceSettings, Balancer, SavedState};
 use nodeward_machine::Machine;
 use nodeward_model::{NodeId, ProcessFilter};
+use nodeward_mover::MoveControl;
 use nodeward_scenario::Scenario;
 use nodeward_sim::SimMachine;
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::common::{bound, machine, scenario, triad};
-use nodeward_engine::{Jobs, MoveControl, MoveOrder, MoveRequest, Selection, migrate};
 use nodeward_machine::{Machine, Process};
 use nodeward_model::{Account, CpuId, NodeId, NodePairs, PageLocation, Pid, Range, SkipReason};
+use nodeward_mover::{Jobs, MoveControl, MoveOrder, MoveRequest, Selection, migrate};
 use nodeward_scenario::{Action, ActionKind, FaultInjection, Scenario};
 use nodeward_sim::{SimMachine, World};
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::common::{bound, machine, scenario, triad};
-use nodeward_engine::{Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, Selection, migrate};
 use nodeward_machine::{Liveness, Machine};
 use nodeward_model::{CpuId, NodeId, NodePairs, Pid, Range, SkipReason};
+use nodeward_mover::{Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, Selection, migrate};
 use nodeward_sim::SimMachine;
 
 const MIB: u64 = 64;

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_engine::ProcessReport;
 use nodeward_model::NodeId;
+use nodeward_mover::ProcessReport;
 use nodeward_sim::PageView;
 
 use super::{Checker, CheckerResult, ensure};
@@ -100,9 +100,9 @@ pub fn pages_by_node(pages: &[PageView]) -> BTreeMap<NodeId, u64> {
 
 #[cfg(test)]
 mod tests {
-    use nodeward_engine::Residue;
     use nodeward_machine::Liveness;
     use nodeward_model::{Account, Pid, SkipReason};
+    use nodeward_mover::Residue;
 
     use super::*;
 

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use nodeward_engine::Jobs;
 use nodeward_model::NodeId;
 use nodeward_model::units::{format_bytes, format_ns};
+use nodeward_mover::Jobs;
 use nodeward_scenario::Scenario;
 
 use super::scenario::with_memory;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nodeward_engine::balance::{Outcome, ProcessRow, RoundReport, Short};
+use nodeward_balancer::{Outcome, ProcessRow, RoundReport, Short};
 use nodeward_model::units::{format_bytes, format_ns};
 use nodeward_policy::placement::{Home, Reason, Verdict};
 
@@ -163,7 +163,7 @@ fn shortfall_text(short: Short) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use nodeward_engine::balance::Done;
+    use nodeward_balancer::Done;
     use nodeward_model::{NodeId, Pid, SkipReason};
     use nodeward_policy::placement::{Decision, EntityId, Numbers};
 

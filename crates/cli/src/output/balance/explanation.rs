@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nodeward_engine::balance::{ProcessRow, RoundReport, Undecided};
+use nodeward_balancer::{ProcessRow, RoundReport, Undecided};
 use nodeward_model::units::{format_bytes, format_ns};
 use nodeward_policy::placement::{Reason, Verdict};
 use serde_json::{Value, json};

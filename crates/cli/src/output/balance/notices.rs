@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use nodeward_engine::balance::Notice;
+use nodeward_balancer::Notice;
 use nodeward_model::{Escape as _, OtherBalancer, Pid};
 
 /// Maximum number of pids named in a line; the others are counted.

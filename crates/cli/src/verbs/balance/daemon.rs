@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use nodeward_engine::MoveControl;
-use nodeward_engine::balance::{Balancer, Event, Host, RoundReport};
+use nodeward_balancer::{Balancer, Event, Host, RoundReport};
 use nodeward_machine::Machine;
+use nodeward_mover::MoveControl;
 
 use super::signals::SignalFlags;
 use super::{BalanceRequest, check};

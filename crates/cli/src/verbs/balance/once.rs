@@ -1,8 +1,8 @@
 //! One round, printed in full. It takes two samples, because loads are differences between them.
 
 use anyhow::Result;
-use nodeward_engine::MoveControl;
-use nodeward_engine::balance::{Balancer, Event, Host, RoundReport};
+use nodeward_balancer::{Balancer, Event, Host, RoundReport};
+use nodeward_mover::MoveControl;
 
 use super::BalanceRequest;
 use crate::exit::Exit;

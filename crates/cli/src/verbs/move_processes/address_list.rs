@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use nodeward_engine::MoveOrder;
-use nodeward_engine::address_list::{PhysicalList, VirtualList};
 use nodeward_model::nodestring::NodestringContext as Names;
 use nodeward_model::{Escape as _, NodePairs, Topology};
+use nodeward_mover::MoveOrder;
+use nodeward_mover::address_list::{PhysicalList, VirtualList};
 use nodeward_samples::{addresses, source};
 
 use crate::args::MoveArgs;

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use nodeward_engine::{MoveControl, MoveOrder, locate_folios};
 use nodeward_linux::Linux;
 use nodeward_machine::{Machine, Process};
 use nodeward_model::{Access, Name, NodeId, NodePairs, PageSet, ProcessLoad, Topology};
+use nodeward_mover::{MoveControl, MoveOrder, locate_folios};
 use nodeward_policy::hot::{HotPageRules, HotPlan, MissCosts, PageAccessCounts, plan_moves};
 use nodeward_policy::rank::cpu_time;
 

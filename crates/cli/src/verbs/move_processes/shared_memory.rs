@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Result;
-use nodeward_engine::{DistinctPages, MoveControl, Selection};
 use nodeward_linux::Linux;
 use nodeward_linux::file_cache::{MappedBatches, check_kernel};
 use nodeward_linux::segments::SharedSegments;
 use nodeward_machine::Process;
 use nodeward_model::{MappingKind, NodeId, NodePairs, Topology};
+use nodeward_mover::{DistinctPages, MoveControl, Selection};
 
 use crate::settings::MoveSettings;
 use crate::verbs::move_files::{PageCacheMove, this_process};

@@ -1,7 +1,7 @@
 //! Chooses the home of a program that is about to start, as a balancer would.
 
 use anyhow::{Context as _, Result};
-use nodeward_engine::balance::{Launch, home_of_launch};
+use nodeward_balancer::{Launch, home_of_launch};
 use nodeward_linux::{Linux, own_process};
 use nodeward_model::{Cpumask, NodeId, Pid, Topology};
 

@@ -52,6 +52,7 @@ use std::sync::Arc;
 
 use nodeward_machine::{Machine, ProcessWatch, Result};
 use nodeward_model::{Pid, ProcessFilter};
+use nodeward_mover::MoveControl;
 use nodeward_policy::placement::Homes;
 
 pub use events::{Event, Host};
@@ -61,7 +62,6 @@ pub use report::{Cost, Done, Notice, Outcome, ProcessRow, RoundReport, Short, Un
 pub use saved_state::{STATE_VERSION, SavedProcess, SavedState, Storage, state_file};
 pub use settings::{BalanceSettings, OnRivals};
 
-use crate::MoveControl;
 use access_counts::AccessCounts;
 use cpu_budget::{CpuBudget, CpuMeter};
 use journals::Journals;

@@ -2,9 +2,9 @@
 
 use nodeward_machine::Result;
 use nodeward_model::ProcessFilter;
+use nodeward_mover::MoveControl;
 
 use super::{BalanceSettings, Balancer, RoundReport};
-use crate::MoveControl;
 
 /// The longest time without a look at what the host wants, in nanoseconds.
 const NAP_NS: u64 = 100_000_000;

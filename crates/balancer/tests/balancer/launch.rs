@@ -1,6 +1,6 @@
 //! Where a program starts that is one more than there are.
 
-use nodeward_engine::balance::{Launch, home_of_launch};
+use nodeward_balancer::{Launch, home_of_launch};
 use nodeward_machine::fake::{FakeMachine, FakeProcess};
 use nodeward_model::NodeId;
 

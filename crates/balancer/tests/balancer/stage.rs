@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use nodeward_engine::MoveControl;
-use nodeward_engine::balance::{BalanceSettings, Balancer, ProcessRow, RoundReport};
+use nodeward_balancer::{BalanceSettings, Balancer, ProcessRow, RoundReport};
 use nodeward_machine::Machine;
 use nodeward_machine::fake::{FakeMachine, FakeProcess, FakeThread};
 use nodeward_model::{CpuId, Cpumask, NodeId, Page, Pid, ProcessFilter};
+use nodeward_mover::MoveControl;
 
 pub const S: u64 = 1_000_000_000;
 /// Pages of a process: 16 MiB, which a horizon of 10 s always pays for.

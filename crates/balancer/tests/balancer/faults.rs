@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nodeward_engine::balance::{BalanceSettings, Notice, RoundReport, Short};
+use nodeward_balancer::{BalanceSettings, Notice, RoundReport, Short};
 use nodeward_machine::Liveness;
 use nodeward_machine::fake::{FakeMachine, FakeProcess};
 use nodeward_model::{CpuId, NodeId};
@@ -178,7 +178,7 @@ fn no_time_may_pass() {
     let fake = with(fake_process([0, PAGES], 0, "0-7"));
     let mut balancer = balancer(&fake, BalanceSettings::default());
     for _ in 0..5 {
-        balancer.round(&nodeward_engine::MoveControl::default()).unwrap();
+        balancer.round(&nodeward_mover::MoveControl::default()).unwrap();
     }
     rounds(&fake, &mut balancer, 10);
     assert_eq!(runs_on(&fake), 1);

@@ -3,13 +3,12 @@
 //! A move (`migrate`) is divided into units of work (`survey`), which a pool of workers takes one
 //! by one (`worker_pool`). Each unit is examined, decided about, moved and accounted for
 //! (`move_context`, `folio_mover`, `outcomes`). At the end everything is examined once more
-//! (`verify`). When nodes exchange pages, the directions take turns (`exchange`). `balance` repeats
-//! such rounds for all processes.
+//! (`verify`). When nodes exchange pages, the directions take turns (`exchange`). The crate
+//! `balancer` repeats such moves for all processes.
 
 #![forbid(unsafe_code)]
 
 pub mod address_list;
-pub mod balance;
 mod cache_move;
 mod control;
 mod deferred_retries;

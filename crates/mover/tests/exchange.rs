@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_engine::{Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, Selection, migrate};
 use nodeward_machine::Machine;
 use nodeward_machine::fake::{FakeMachine, FakeProcess};
 use nodeward_model::{NodeId, NodePairs, Page, Pid, SkipReason};
+use nodeward_mover::{Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, Selection, migrate};
 use proptest::prelude::*;
 
 fn on(node: u32) -> Page {

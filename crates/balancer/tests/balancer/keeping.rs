@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nodeward_engine::balance::{
+use nodeward_balancer::{
     BalanceSettings, Balancer, Notice, Pin, RoundReport, STATE_VERSION, SavedState, Storage,
     state_file,
 };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use nodeward_machine::{Machine, Result};
 use nodeward_model::{MachineSnapshot, Pid};
+use nodeward_mover::MoveControl;
 use nodeward_policy::placement::{EntityId, Plan, Rules};
 
 use super::act::Actor;
@@ -15,7 +16,6 @@ use super::report::{Done, Notice, RoundReport, Undecided};
 use super::sampling::{self, SampleCause};
 use super::snapshot::Tables;
 use super::{Balancer, OnRivals};
-use crate::MoveControl;
 
 /// Samples in a round at most, whatever they cost.
 const SAMPLES_MAX: usize = 64;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use nodeward_machine::{Liveness, Machine, Process, Result};
 use nodeward_model::{Account, NodeId, NodePairs, Nodemask, Range, SkipReason};
+use nodeward_mover::SharedLedger;
+use nodeward_mover::{Jobs, MoveControl, MoveReport, MoveRequest, Selection, migrate};
 use nodeward_policy::folio_plan::MoveOrder;
 use nodeward_policy::placement::Rules;
 
 use super::nodes::{Nodes, room_pages};
 use super::report::Short;
-use crate::shared_ledger::SharedLedger;
-use crate::{Jobs, MoveControl, MoveReport, MoveRequest, Selection, migrate};
 
 /// Populated parts are listed for so much address space at a time, in bytes.
 const WINDOW_BYTES: u64 = 1 << 30;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use nodeward_machine::{Error, Machine, Process, Result};
 use nodeward_model::{Mapping, MappingKind, MemoryPolicies, Name, NodeId, Pid, Range};
+use nodeward_mover::residency::{self, Options};
 use nodeward_policy::damping::Retry;
 
 use super::cpu_budget;
@@ -13,7 +14,6 @@ use super::nodes::Nodes;
 use super::process_table::{ProcessKey, ProcessState};
 use super::settings::BalanceSettings;
 use super::snapshot::busiest;
-use crate::residency::{self, Options};
 
 /// CPU time for one sample: at first what all samples may cost in so many seconds while processes
 /// are brought home (100 ms by default), and up to so many times that, after each one that it cut
@@ -259,7 +259,9 @@ fn take(
     if was_cut && !time.is_most {
         return Ok(None);
     }
-    crate::outcomes::add_counts(&mut all, &bound_pages);
+    for (node, pages) in &bound_pages {
+        *all.entry(*node).or_default() += pages;
+    }
     let seen = state.seen.as_ref();
     Ok(Some(ResidencySample {
         at_ns: now_ns,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use nodeward_machine::Result;
 use nodeward_model::{CpuId, MachineSnapshot};
+use nodeward_mover::MoveControl;
 use nodeward_policy::placement::Plan;
 
 use super::Balancer;
@@ -14,7 +15,6 @@ use super::cpu_budget::Activity;
 use super::process_table::ProcessState;
 use super::report::RoundReport;
 use super::round::RoundState;
-use crate::MoveControl;
 
 /// There are fast rounds while more threads than this were away at the last look, in thousandths of
 /// those that have a home, and fewer of them when fewer were.

@@ -9,13 +9,12 @@ use std::collections::BTreeMap;
 
 use nodeward_machine::{Machine, Process, Result};
 use nodeward_model::{Access, NodeId, Nodemask, PageSet, Range};
+use nodeward_mover::locate_folios;
 use nodeward_policy::damping::Retry;
 use nodeward_policy::hot::{
     FolioLocation, HotMove, HotPageRules, MissCosts, PageAccessCounts, confirmed, plan_moves,
 };
 use nodeward_policy::placement::{EntityId, MemoryMove, Reason};
-
-use crate::folios::locate_folios;
 
 /// Accesses are counted for so long at first, in nanoseconds, and for twice as long whenever
 /// nothing came of it, up to the second.

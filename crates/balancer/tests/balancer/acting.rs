@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use nodeward_engine::MoveControl;
-use nodeward_engine::balance::{
+use nodeward_balancer::{
     BalanceSettings, Event, Host, Notice, OnRivals, Outcome, RoundReport, Short, Undecided,
 };
 use nodeward_machine::Machine;
@@ -11,6 +10,7 @@ use nodeward_machine::fake::{FakeMachine, FakeProcess, FakeThread};
 use nodeward_model::{
     CpuId, MemoryPolicies, NodeId, OtherBalancer, Page, ProcessFilter, Range, SkipReason,
 };
+use nodeward_mover::MoveControl;
 use nodeward_policy::placement::{Home, Reason, Rules};
 
 use crate::stage::*;

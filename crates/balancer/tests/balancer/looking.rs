@@ -1,10 +1,10 @@
 //! The two rates of looking, and which processes are which.
 
-use nodeward_engine::MoveControl;
-use nodeward_engine::balance::BalanceSettings;
+use nodeward_balancer::BalanceSettings;
 use nodeward_machine::Machine;
 use nodeward_machine::fake::FakeProcess;
 use nodeward_model::{CpuId, Mapping, MappingKind, MemoryPolicies, NodeId, Page, Range};
+use nodeward_mover::MoveControl;
 
 use crate::stage::*;
 

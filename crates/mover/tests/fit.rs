@@ -3,12 +3,12 @@
 
 use std::cell::Cell;
 
-use nodeward_engine::{
-    CacheMove, Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, ProcessPlan, Selection,
-};
 use nodeward_machine::Machine;
 use nodeward_machine::fake::{FakeMachine, FakeProcess};
 use nodeward_model::{Account, NodeHeadroom, NodeId, NodePairs, Page, Pid, Range, SkipReason};
+use nodeward_mover::{
+    CacheMove, Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, ProcessPlan, Selection,
+};
 use nodeward_policy::cache_headroom::CacheHeadroom;
 use proptest::prelude::*;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use nodeward_machine::{Error, Machine, Process, Result};
 use nodeward_model::AffinityOutcome;
+use nodeward_mover::MoveControl;
 use nodeward_policy::placement::{EntityId, MemoryMove, Nudge, Plan, Rules};
 
 use super::journals::Journals;
@@ -16,7 +17,6 @@ use super::report::{Done, Notice, Short};
 use super::sampling::own_memory;
 use super::settings::BalanceSettings;
 use super::token_bucket::TokenBucket;
-use crate::MoveControl;
 
 /// What acting needs.
 pub struct Actor<'a> {

@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use nodeward_machine::{Machine, Process, Result};
 use nodeward_model::units::format_ns;
 use nodeward_model::{Account, NodeId, ProcessIdentity};
+use nodeward_mover::SharedLedger;
 use nodeward_policy::placement::{EntityId, MemoryMove};
 use nodeward_wire::ledger::{Header, OperationCause};
 
 use super::report::Notice;
 use super::saved_state::{SavedState, Storage};
-use crate::shared_ledger::SharedLedger;
 
 /// A journal in which nothing was written for so many rounds is ended.
 const ROUNDS_MAX: u64 = 10;

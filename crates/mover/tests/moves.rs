@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_engine::{
-    Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, Selection, migrate, plan,
-};
 use nodeward_machine::fake::{FakeMachine, FakeProcess};
 use nodeward_machine::{Liveness, Machine};
 use nodeward_model::{MappingKind, NodeId, NodePairs, Page, PageSet, Pid, SkipReason};
+use nodeward_mover::{
+    Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, Selection, migrate, plan,
+};
 use proptest::prelude::*;
 
 const FIRST: u64 = 16; // the number of the first page of a sheet
