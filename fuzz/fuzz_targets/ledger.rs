@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use nodeward_wire::ledger::{LedgerError, MovedRun, MovedRuns, Operation};
+use nodeward_records::ledger::{LedgerError, MovedRun, MovedRuns, Operation};
 
 /// A header of base pages of 4096 bytes, with one process and nothing else.
 const HEADER: &[u8] = &[0, 0x80, 0x20, 0, 0, 1, 1, 0, 0, 0, 0, 0];

@@ -66,7 +66,7 @@ fn shell(words: &[OsString]) -> Result<ExitCode> {
 fn tests(program: &str, names: &[&str]) -> Result<ExitCode> {
     guest::build(Profile::Dev)?;
     let mut cargo = process::cargo();
-    cargo.args(["test", "--package", "nodeward-trials", "--test", program, "--"]).args(names);
+    cargo.args(["test", "--package", "nodeward-cases", "--test", program, "--"]).args(names);
     cargo.args(["--nocapture", "--test-threads=1"]).env("NODEWARD_LAB_REQUIRED", "1");
     let programs = guest::dir(&Workspace::load()?, Profile::Dev);
     process::run_for_exit_code(cargo.env("NODEWARD_GUEST_DIR", programs))

@@ -1,6 +1,6 @@
 //! The balancers, as data.
 
-use nodeward_stage::BalancerSpec;
+use nodeward_runner::BalancerSpec;
 
 /// A balancer, with the guest's requirements for it.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use nodeward_lab::{GuestFile, Lab};
 use crate::balancers::{BalancerSetup, GuestProgram};
 
 /// The programs that every run needs.
-const ALWAYS: [&str; 2] = ["nodeward-stage", "nodeward-stream"];
+const ALWAYS: [&str; 2] = ["nodeward-runner", "nodeward-stream"];
 
 /// The directory of our programs.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nodeward_lab::{CountOptions, GuestRun, Lab, LabMachine, Sinks};
-use nodeward_stage::{CounterSample, RunEnd, RunEvent, RunSpec};
+use nodeward_runner::{CounterSample, RunEnd, RunEvent, RunSpec};
 use serde::Serialize;
 
 use crate::balancers::BalancerSetup;
@@ -57,14 +57,14 @@ pub fn run_workload(
     settings: &CompareSettings,
     (workload, contender, repeat): (&LabWorkload, &BalancerSetup, u32),
 ) -> Result<RunResult> {
-    let play = RunSpec {
+    let spec = RunSpec {
         tasks: workload.tasks(settings.size_bytes, settings.passes),
         balancer: contender.balancer.clone(),
         balancer_lead_ms: settings.lead_ms(contender, repeat),
         sample_interval_ms: SAMPLE_INTERVAL_MS,
     };
     let counts = tempfile::NamedTempFile::new_in(SHARED_MEMORY)?.into_temp_path();
-    let command = ["nodeward-stage".to_owned(), serde_json::to_string(&play)?];
+    let command = ["nodeward-runner".to_owned(), serde_json::to_string(&spec)?];
     let run = GuestRun {
         kernel: settings.kernel.clone(),
         files: programs.files(lab, contender)?,
@@ -81,7 +81,7 @@ pub fn run_workload(
     let (heard, readings) = run_and_sample(lab, &run, &counts)?;
     let mut outcome = outcome(&heard, &readings)?;
     outcome.workload = workload.name.to_owned();
-    outcome.balancer.clone_from(&play.balancer.name);
+    outcome.balancer.clone_from(&spec.balancer.name);
     outcome.repeat = repeat;
     Ok(outcome)
 }

@@ -177,7 +177,7 @@ fn parts(runs: &[&RunResult]) -> Vec<Option<f64>> {
 #[cfg(test)]
 pub(crate) mod tests {
     use nodeward_lab::GuestKernel;
-    use nodeward_stage::{CounterSample, RunEnd, RunOverhead};
+    use nodeward_runner::{CounterSample, RunEnd, RunOverhead};
 
     use super::*;
     use crate::miss_timeline::{MissSample, MissTimeline};

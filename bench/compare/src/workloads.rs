@@ -4,7 +4,7 @@
 //! least 400 MB each: numad ignores smaller ones.
 
 use nodeward_model::NodeId;
-use nodeward_stage::TaskSpec;
+use nodeward_runner::TaskSpec;
 
 /// Memory of each process in a sequence of short ones.
 const SHORT_SIZE: &str = "8MiB";

@@ -11,7 +11,7 @@ use nodeward_model::units::format_ns;
 use nodeward_model::{Account, NodeId, ProcessIdentity};
 use nodeward_mover::SharedLedger;
 use nodeward_policy::placement::{EntityId, MemoryMove};
-use nodeward_wire::ledger::{Header, OperationCause};
+use nodeward_records::ledger::{Header, OperationCause};
 
 use super::report::Notice;
 use super::saved_state::{SavedState, Storage};

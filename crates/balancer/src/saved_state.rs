@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use nodeward_model::{Name, Pid};
 use nodeward_policy::placement::{EntityId, Homes};
-use nodeward_wire::ledger::LedgerStore;
-use nodeward_wire::state::StateFile;
+use nodeward_records::ledger::LedgerStore;
+use nodeward_records::state::StateFile;
 use serde::{Deserialize, Serialize};
 
 use super::pins::Pin;

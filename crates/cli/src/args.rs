@@ -20,7 +20,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use nodeward_model::name::sanitize_for_terminal;
 use nodeward_model::{Escape as _, MappingKind, Name, Pid, Range, Synthetic, units};
-use nodeward_wire::ledger::OperationId;
+use nodeward_records::ledger::OperationId;
 
 use crate::examples;
 use crate::exit::Exit;

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use nodeward_machine::Error;
-use nodeward_wire::{ledger, state};
+use nodeward_records::{ledger, state};
 use {nodeward_pager as pager, nodeward_proof as proof};
 
 use crate::output::OutputError;

@@ -9,7 +9,7 @@ use nodeward_machine::{Error, Liveness, Machine, Process};
 use nodeward_model::{Name, Topology};
 use nodeward_mover::address_list::ListCounts;
 use nodeward_mover::{MoveControl, MoveOrder, MoveReport, Selection, SharedLedger, migrate, plan};
-use nodeward_wire::ledger::{Header, LedgerStore, OperationId};
+use nodeward_records::ledger::{Header, LedgerStore, OperationId};
 
 use crate::args::ProgressMode;
 use crate::exit::Exit;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use nodeward_wire::ledger::{LedgerStore, StoreLimits};
+use nodeward_records::ledger::{LedgerStore, StoreLimits};
 
 /// Returns the state directory, which may not exist yet.
 ///

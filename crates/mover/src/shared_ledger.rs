@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use nodeward_machine::Machine;
 use nodeward_model::Account;
 use nodeward_policy::folio_plan::FolioMove;
-use nodeward_wire::ledger::{
+use nodeward_records::ledger::{
     LedgerError, LedgerWriter, MovedRuns, OpenIntent, OperationEnd, OperationId,
 };
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use nodeward_model::{NodeId, NodePairs, Nodemask, PageSet, Range};
 use nodeward_policy::folio_plan::MoveOrder;
-use nodeward_wire::ledger::MovedRun;
+use nodeward_records::ledger::MovedRun;
 
 /// Returns the orders that move runs back, one for each pair of nodes. Only pages that are still
 /// within a mapping are named; `mapped` are the mappings, ascending.

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use nodeward_migrate::{Batch, BatchShape, BatchStep, FolioRefusal, RefusedFolio};
+use nodeward_batch::{Batch, BatchShape, BatchStep, FolioRefusal, RefusedFolio};
 use nodeward_model::{NodeId, Range, SkipReason};
 use nodeward_policy::move_method::MoveMethod;
 use nodeward_policy::pacing::StallBudget;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nodeward_migrate::FolioRefusal;
+use nodeward_batch::FolioRefusal;
 use nodeward_model::SkipReason;
 use rustix::io::Errno;
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nodeward_migrate::{CopySlice, FolioRefusal, FolioRun, RefusedFolio};
+use nodeward_batch::{CopySlice, FolioRefusal, FolioRun, RefusedFolio};
 use nodeward_model::{NodeId, SkipReason};
 
 use crate::context::PagerContext;

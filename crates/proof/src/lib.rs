@@ -6,8 +6,6 @@
 //! methods until a given number of bytes has moved. [`measure_pool`] measures page pools against
 //! the kernel and other allocators.
 
-#![forbid(unsafe_code)]
-
 mod findings;
 mod load;
 mod measure;
@@ -15,6 +13,8 @@ mod measured_region;
 mod memcpy;
 mod numbers;
 mod pattern;
+#[cfg(feature = "peers")]
+mod peers;
 mod pool;
 mod progress;
 mod soak;

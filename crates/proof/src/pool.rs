@@ -3,10 +3,10 @@
 //! The work is that of page_fault1 of will-it-scale: each thread repeatedly takes pages, touches
 //! each once and frees them all.
 
+#[cfg(feature = "peers")]
+mod c_allocators;
 mod cells;
 mod contenders;
-#[cfg(feature = "peers")]
-mod peers;
 mod pinned_threads;
 mod timeline;
 mod workload;

@@ -5,7 +5,7 @@
 //! therefore costs one fault, and only pages that are used move. Where the kernel's NUMA balancing
 //! is on, such entries are its hints, and it decides page by page.
 
-use nodeward_migrate::FolioRun;
+use nodeward_batch::FolioRun;
 use nodeward_model::SkipReason;
 
 use crate::address_space::{PageByte, SpaceId};

@@ -12,19 +12,22 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("nodeward-files", &[]),
     ("nodeward-lab-counts", &[]),
     ("nodeward-policy", &["nodeward-model"]),
-    ("nodeward-migrate", &["nodeward-model"]),
+    ("nodeward-batch", &["nodeward-model"]),
     ("nodeward-machine", &["nodeward-model"]),
     ("nodeward-samples", &["nodeward-model"]),
     ("nodeward-linux", &["nodeward-model", "nodeward-files", "nodeward-machine"]),
-    ("nodeward-wire", &["nodeward-model", "nodeward-files"]),
-    ("nodeward-mover", &["nodeward-model", "nodeward-policy", "nodeward-machine", "nodeward-wire"]),
+    ("nodeward-records", &["nodeward-model", "nodeward-files"]),
+    (
+        "nodeward-mover",
+        &["nodeward-model", "nodeward-policy", "nodeward-machine", "nodeward-records"],
+    ),
     (
         "nodeward-balancer",
         &[
             "nodeward-model",
             "nodeward-policy",
             "nodeward-machine",
-            "nodeward-wire",
+            "nodeward-records",
             "nodeward-mover",
         ],
     ),
@@ -33,7 +36,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         &[
             "nodeward-model",
             "nodeward-policy",
-            "nodeward-migrate",
+            "nodeward-batch",
             "nodeward-machine",
             "nodeward-linux",
             "nodeward-mover",
@@ -45,24 +48,13 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         &[
             "nodeward-model",
             "nodeward-policy",
-            "nodeward-migrate",
+            "nodeward-batch",
             "nodeward-machine",
             "nodeward-scenario",
         ],
     ),
     (
-        "nodeward-swarm",
-        &[
-            "nodeward-model",
-            "nodeward-policy",
-            "nodeward-machine",
-            "nodeward-mover",
-            "nodeward-scenario",
-            "nodeward-sim",
-        ],
-    ),
-    (
-        "nodeward-reproduce",
+        "nodeward-experiments",
         &[
             "nodeward-model",
             "nodeward-policy",
@@ -71,25 +63,10 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "nodeward-balancer",
             "nodeward-scenario",
             "nodeward-sim",
-            "nodeward-swarm",
-        ],
-    ),
-    (
-        "nodeward-contest",
-        &[
-            "nodeward-model",
-            "nodeward-policy",
-            "nodeward-machine",
-            "nodeward-mover",
-            "nodeward-balancer",
-            "nodeward-scenario",
-            "nodeward-sim",
-            "nodeward-swarm",
         ],
     ),
     ("nodeward", &["nodeward-model", "nodeward-linux", "nodeward-pager"]),
     ("nodeward-capi", &["nodeward"]),
-    ("nodeward-peers", &[]),
     (
         "nodeward-proof",
         &[
@@ -98,7 +75,6 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "nodeward-machine",
             "nodeward-linux",
             "nodeward-pager",
-            "nodeward-peers",
         ],
     ),
     (
@@ -110,16 +86,14 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "nodeward-machine",
             "nodeward-samples",
             "nodeward-linux",
-            "nodeward-wire",
+            "nodeward-records",
             "nodeward-mover",
             "nodeward-balancer",
             "nodeward-pager",
             "nodeward-proof",
             "nodeward-scenario",
             "nodeward-sim",
-            "nodeward-reproduce",
-            "nodeward-swarm",
-            "nodeward-contest",
+            "nodeward-experiments",
         ],
     ),
     (
@@ -127,7 +101,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         &["nodeward-model", "nodeward-lab-counts", "nodeward-linux", "nodeward-proof"],
     ),
     (
-        "nodeward-trials",
+        "nodeward-cases",
         &[
             "nodeward-model",
             "nodeward-lab-counts",
@@ -147,7 +121,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         ],
     ),
     ("nodeward-torture", &["nodeward", "nodeward-model", "nodeward-linux", "nodeward-proof"]),
-    ("nodeward-stage", &["nodeward-model", "nodeward-lab-counts", "nodeward-linux"]),
+    ("nodeward-runner", &["nodeward-model", "nodeward-lab-counts", "nodeward-linux"]),
     ("nodeward-lab-agent", &[]),
     ("nodeward-lab-counter", &["nodeward-lab-counts"]),
     (
@@ -156,7 +130,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ),
     (
         "nodeward-compare",
-        &["nodeward-model", "nodeward-stage", "nodeward-lab-counts", "nodeward-lab"],
+        &["nodeward-model", "nodeward-runner", "nodeward-lab-counts", "nodeward-lab"],
     ),
     ("xtask", &[]),
 ];

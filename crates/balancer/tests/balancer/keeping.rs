@@ -9,8 +9,8 @@ use nodeward_balancer::{
 use nodeward_machine::fake::{FakeMachine, FakeProcess};
 use nodeward_model::{Name, NodeId, Page, ProcessFilter};
 use nodeward_policy::placement::Home;
-use nodeward_wire::ledger::{LedgerStore, OperationState, StoreLimits};
-use nodeward_wire::state::StateFile;
+use nodeward_records::ledger::{LedgerStore, OperationState, StoreLimits};
+use nodeward_records::state::StateFile;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use nodeward_contest::CASES;
+use nodeward_experiments::compare::CASES;
 
 use super::sim::virtual_ns;
 use super::{OutputArgs, ProgressArgs};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
-use nodeward_reproduce::documents;
+use nodeward_experiments::reproduce::documents;
 
 use super::{OutputArgs, ProgressArgs};
 

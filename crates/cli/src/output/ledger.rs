@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use nodeward_model::units::format_bytes;
 use nodeward_model::{Name, NodeId, ProcessIdentity};
-use nodeward_wire::ledger::{
+use nodeward_records::ledger::{
     Header, MovedRun, MovedRuns, Operation, OperationCause, OperationOutline, OperationState,
     OperationSummary,
 };
@@ -253,7 +253,7 @@ fn time(unix_ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nodeward_wire::ledger::{LedgerStore, StoreLimits};
+    use nodeward_records::ledger::{LedgerStore, StoreLimits};
 
     use super::*;
 

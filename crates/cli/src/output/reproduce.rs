@@ -5,7 +5,7 @@ mod plot;
 
 use std::fmt::Write as _;
 
-use nodeward_reproduce::{
+use nodeward_experiments::reproduce::{
     Basis, Expected, FigureUnit, ImprovementResult, RowKind, RowResult, StepResult, TableResult,
 };
 use serde_json::{Value, json};

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use nodeward_experiments::swarm::SwarmSummary;
+use nodeward_experiments::swarm::check::CheckFinding;
 use nodeward_model::units::format_ns;
-use nodeward_swarm::SwarmSummary;
-use nodeward_swarm::check::CheckFinding;
 use serde_json::{Value, json};
 
 /// Maximum number of listed findings; more are counted.
@@ -90,7 +90,7 @@ pub fn json(told: &SwarmOutput<'_>) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use nodeward_swarm::check::Checker;
+    use nodeward_experiments::swarm::check::Checker;
 
     use super::*;
 

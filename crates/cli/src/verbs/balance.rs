@@ -14,7 +14,7 @@ use nodeward_linux::Linux;
 use nodeward_machine::Machine;
 use nodeward_model::{Escape as _, Name, ProcessFilter};
 use nodeward_mover::MoveControl;
-use nodeward_wire::state::{InstanceLock, StateError};
+use nodeward_records::state::{InstanceLock, StateError};
 
 use crate::args::BalanceArgs;
 use crate::cgroups;

@@ -5,10 +5,10 @@ use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use nodeward_experiments::parallel::ParallelProgress;
+use nodeward_experiments::reproduce::{DocumentTable, TableResult, documents, run_all};
 use nodeward_files::Visibility;
 use nodeward_model::Escape as _;
-use nodeward_reproduce::{DocumentTable, TableResult, documents, run_all};
-use nodeward_swarm::parallel::ParallelProgress;
 use serde_json::{Value, json};
 
 use crate::args::{ReproduceArgs, ReproduceFigure};

@@ -7,7 +7,7 @@ use nodeward_linux::Linux;
 use nodeward_machine::{Error, Machine, Process};
 use nodeward_model::{ProcessIdentity, Range};
 use nodeward_mover::{MoveOrder, undo};
-use nodeward_wire::ledger::{MovedPages, Operation, OperationState};
+use nodeward_records::ledger::{MovedPages, Operation, OperationState};
 
 use crate::args::UndoArgs;
 use crate::exit::Exit;

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use nodeward_model::{Escape as _, Name, Pid, ProcessIdentity};
-use nodeward_wire::ledger::{Header, LedgerStore, OperationCause, StoreLimits};
+use nodeward_records::ledger::{Header, LedgerStore, OperationCause, StoreLimits};
 
 use crate::outcome::NODEWARD;
 

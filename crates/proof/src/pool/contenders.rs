@@ -85,9 +85,9 @@ impl ReadyContender {
         let taker: Box<dyn AllocatorWorkload> = match (contender, &pool) {
             (_, Some(pool)) => Box::new(PoolAllocator { pool: pool.clone(), load }),
             #[cfg(feature = "peers")]
-            (PoolContender::Mimalloc, _) => super::peers::mimalloc(load),
+            (PoolContender::Mimalloc, _) => super::c_allocators::mimalloc(load),
             #[cfg(feature = "peers")]
-            (PoolContender::Jemalloc, _) => super::peers::jemalloc(load),
+            (PoolContender::Jemalloc, _) => super::c_allocators::jemalloc(load),
             _ => Box::new(MmapAllocator(load)),
         };
         Ok(Self { contender, workload: taker, pool })

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use nodeward_migrate::CopySlice;
+use nodeward_batch::CopySlice;
 use nodeward_scenario::Bug;
 
 use crate::address_space::SpaceId;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nodeward_migrate::{CopySlice, FolioRefusal, FolioRun, RefusedFolio};
+use nodeward_batch::{CopySlice, FolioRefusal, FolioRun, RefusedFolio};
 use nodeward_model::SkipReason;
 use nodeward_scenario::Bug;
 

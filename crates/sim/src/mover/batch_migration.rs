@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use nodeward_migrate::{Batch, BatchShape, BatchStep, CopySlice, FolioRun, RefusedFolio};
+use nodeward_batch::{Batch, BatchShape, BatchStep, CopySlice, FolioRun, RefusedFolio};
 use nodeward_model::SkipReason;
 use nodeward_scenario::Bug;
 

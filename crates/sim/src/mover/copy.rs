@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use nodeward_migrate::{Batch, CopySlice};
+use nodeward_batch::{Batch, CopySlice};
 use nodeward_scenario::{MachineSpec, Params};
 
 use super::batch_folios::BatchFolio;

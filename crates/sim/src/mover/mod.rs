@@ -1,4 +1,4 @@
-//! Kernel threads that move pages: each executes the steps of a [`nodeward_migrate::Batch`].
+//! Kernel threads that move pages: each executes the steps of a [`nodeward_batch::Batch`].
 //!
 //! `batch` runs the steps as a program, `folios` applies a step to pages, and `copy` and `dma` do
 //! the copying. A mover preempts the task that runs on its CPU, and so do its helper threads.

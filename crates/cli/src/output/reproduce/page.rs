@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use nodeward_reproduce::{ImprovementResult, RowResult, TableResult};
+use nodeward_experiments::reproduce::{ImprovementResult, RowResult, TableResult};
 
 use super::plot::charts;
 use super::{basis, expected, figure, gain};

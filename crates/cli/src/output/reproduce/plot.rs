@@ -1,7 +1,9 @@
 //! Charts of our figures beside the seeds', and of nodeward's additions.
 
 use anyhow::Result;
-use nodeward_reproduce::{Basis, ImprovementResult, RowKind, RowResult, RowVerdict, TableResult};
+use nodeward_experiments::reproduce::{
+    Basis, ImprovementResult, RowKind, RowResult, RowVerdict, TableResult,
+};
 
 use super::{figure, gain};
 use crate::output::plot::{self, BarChart, ChartBar};

@@ -5,7 +5,7 @@ mod page;
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use nodeward_contest::{BalancerFigures, CaseTable, CompareGoal, GoalMeasure};
+use nodeward_experiments::compare::{BalancerFigures, CaseTable, CompareGoal, GoalMeasure};
 use serde_json::{Value, json};
 
 use crate::output::plot::{self, ChartLine, LineChart};

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use nodeward_contest::steady::{self, SteadyOutcome};
-use nodeward_contest::{
+use nodeward_experiments::compare::steady::{self, SteadyOutcome};
+use nodeward_experiments::compare::{
     BalancerKind, CASES, CaseTable, CompareCase, Requirement, evaluate_case, run as simulate,
 };
+use nodeward_experiments::parallel::{ParallelProgress, parallel_map};
 use nodeward_files::Visibility;
 use nodeward_model::Escape as _;
-use nodeward_swarm::parallel::{ParallelProgress, parallel_map};
 use serde_json::{Value, json};
 
 use crate::args::CompareArgs;
@@ -177,7 +177,8 @@ fn seeds(args: &CompareArgs) -> Range<u64> {
 fn print_machines(args: &CompareArgs) -> Result<Exit> {
     let seconds = (steady::CONVERGED_NS + steady::OBSERVED_NS) / 1_000_000_000;
     for seed in seeds(args) {
-        let text = nodeward_swarm::scenario_toml::to_toml(&steady::generate_scenario(seed));
+        let text =
+            nodeward_experiments::swarm::scenario_toml::to_toml(&steady::generate_scenario(seed));
         let command = "nodeward balance --machine sim:FILE";
         output::print(&format!("# {command} --seed {seed} --for {seconds}s --json\n{text}"))?;
     }

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::ValueEnum;
+use nodeward_experiments::swarm::generator::SwarmCase;
+use nodeward_experiments::swarm::{Swarm, SwarmSummary, planted_bugs};
 use nodeward_scenario::Bug;
-use nodeward_swarm::generator::SwarmCase;
-use nodeward_swarm::{Swarm, SwarmSummary, planted_bugs};
 use serde_json::json;
 
 use crate::args::SwarmArgs;
@@ -103,7 +103,7 @@ fn find_planted_bugs(from: u64) -> Result<Exit> {
     let right = right.count();
     let by_name = found.iter().map(|(name, _, first)| {
         let first = first.as_ref();
-        let of = |(seed, finding): &(u64, nodeward_swarm::check::CheckFinding)| {
+        let of = |(seed, finding): &(u64, nodeward_experiments::swarm::check::CheckFinding)| {
             json!({ "seed": seed, "checker": finding.checker.name() })
         };
         ((*name).to_owned(), first.map_or(json!(null), of))

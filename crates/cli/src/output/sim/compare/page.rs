@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use nodeward_contest::{BalancerFigures, BalancerKind, CaseTable};
+use nodeward_experiments::compare::{BalancerFigures, BalancerKind, CaseTable};
 
 use super::{figures, goal_text, svg};
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use nodeward_experiments::parallel::{self, ParallelProgress};
 use nodeward_sim::World;
-use nodeward_swarm::parallel::{self, ParallelProgress};
 
 use super::plan::{SweepPlan, SweepRow};
 use crate::progress::ProgressSource;

@@ -1,0 +1,122 @@
+//! The balancers that are compared.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use nodeward_balancer::{BalanceSettings, Event, Host, ProcessRow, RoundReport};
+use nodeward_machine::Machine;
+use nodeward_model::ProcessFilter;
+use nodeward_mover::MoveControl;
+use nodeward_scenario::Scenario;
+use nodeward_sim::SimMachine;
+use serde::Serialize;
+
+use crate::compare::manual_placement;
+
+/// A balancer, which brings threads and memory together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BalancerKind {
+    /// None: a kernel whose NUMA balancing is off.
+    Nothing,
+    /// The kernel with the patches of 2012.
+    Patches,
+    /// The kernel's NUMA balancing by hint faults.
+    Kernel,
+    /// A person who knows the load and places it once, at its beginning.
+    Hand,
+    /// The engine of `nodeward balance`.
+    Nodeward,
+}
+
+impl BalancerKind {
+    /// All balancers, in the order of the table.
+    pub const ALL: [Self; 5] =
+        [Self::Nothing, Self::Patches, Self::Kernel, Self::Hand, Self::Nodeward];
+
+    /// Returns its name in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Patches => "patches of 2012",
+            Self::Kernel => "kernel",
+            Self::Hand => "by hand",
+            Self::Nodeward => "nodeward",
+        }
+    }
+
+    /// Returns the scenario keys that select it.
+    pub fn scenario_overrides(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Patches => &[("scheduler", "numad")],
+            Self::Kernel => &[("numa-balancing", "true")],
+            Self::Nothing | Self::Hand | Self::Nodeward => &[],
+        }
+    }
+
+    /// Begins to balance a machine that is about to start.
+    pub(crate) fn start<'a>(
+        self,
+        machine: &'a Arc<SimMachine>,
+        scenario: &Scenario,
+    ) -> Result<BalancedRun<'a>> {
+        if self == Self::Hand {
+            manual_placement::place_manually(machine, scenario)?;
+        }
+        let engine = (self == Self::Nodeward).then(|| {
+            let shared: Arc<dyn Machine> = Arc::<SimMachine>::clone(machine);
+            nodeward_balancer::Balancer::new(
+                shared,
+                &ProcessFilter::default(),
+                BalanceSettings::default(),
+                None,
+            )
+        });
+        Ok(BalancedRun { machine, engine: engine.transpose()?, moving: false })
+    }
+}
+
+/// A machine with its balancer.
+pub(crate) struct BalancedRun<'a> {
+    machine: &'a SimMachine,
+    engine: Option<nodeward_balancer::Balancer>,
+    moving: bool,
+}
+
+impl BalancedRun<'_> {
+    /// Runs it until a virtual time (ns), and until the end of a round that began before.
+    pub(crate) fn run_until(&mut self, until_ns: u64) -> Result<()> {
+        if let Some(engine) = &mut self.engine {
+            let moving = &mut self.moving;
+            engine.run(
+                &mut RoundObserver { machine: self.machine, until_ns, moving },
+                &MoveControl::default(),
+            )?;
+        }
+        self.machine.run_until(until_ns);
+        Ok(())
+    }
+
+    /// Returns whether the last round moved pages, or left some for the next one.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.moving
+    }
+}
+
+/// Ends rounds at a time.
+struct RoundObserver<'a> {
+    machine: &'a SimMachine,
+    until_ns: u64,
+    moving: &'a mut bool,
+}
+
+impl Host for RoundObserver<'_> {
+    fn wish(&mut self) -> Option<Event> {
+        (self.machine.now_ns() >= self.until_ns).then_some(Event::Stop)
+    }
+
+    fn round(&mut self, report: &RoundReport) {
+        let has_more = |row: &ProcessRow| row.done.pages_pending > 0;
+        *self.moving = report.moved_pages > 0 || report.processes.iter().any(has_more);
+    }
+}

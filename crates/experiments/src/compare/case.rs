@@ -1,0 +1,157 @@
+//! The loads that balancers are compared on.
+
+use crate::compare::BalancerKind;
+
+/// The goals for nodeward, beside that no work is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requirement {
+    /// Memory becomes local, as soon as under the kernel's NUMA balancing and with no more pages
+    /// moved.
+    LocalMemory,
+    /// The same with half the pages: threads can move to the memory.
+    LocalByMovingThreads,
+    /// Memory becomes local.
+    PagesPlaced,
+    /// No other goal: no balancer gains much there, and each may lose something.
+    WorkOnly,
+}
+
+/// A load.
+#[derive(Clone, Copy, Debug)]
+pub struct CompareCase {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Its description.
+    pub about: &'static str,
+    /// Name of the built-in scenario.
+    pub scenario: &'static str,
+    /// Values of scenario keys.
+    pub overrides: &'static [(&'static str, &'static str)],
+    /// The goals.
+    pub requirement: Requirement,
+    /// Whether the patches of 2012 can take part: they place fresh pages, and move none that
+    /// existed before a process got its home.
+    pub with_patches: bool,
+}
+
+/// One counter for each page of a node.
+const COUNTERS: (&str, &str) = ("machine.counter-entries", "2097152");
+const SPLIT: (&str, &str) = ("workload.stream.place", "left:0-1");
+
+/// All cases.
+pub const CASES: [CompareCase; 11] = [
+    CompareCase {
+        name: "2012-first-touch",
+        about: "48 programs that stream, two for each CPU; each touches its memory first where it \
+            begins",
+        scenario: "home-2012",
+        overrides: &[("time", "60s"), ("sample", "100ms")],
+        requirement: Requirement::LocalByMovingThreads,
+        with_patches: true,
+    },
+    CompareCase {
+        name: "2012-wrong",
+        about: "48 programs that stream, two for each CPU; the memory of each lies on the node \
+            where it does not begin",
+        scenario: "balance-2012",
+        overrides: &[],
+        requirement: Requirement::LocalByMovingThreads,
+        with_patches: false,
+    },
+    CompareCase {
+        name: "2012-split",
+        about: "48 programs that stream, two for each CPU; one half of the memory of each lies on \
+            either node",
+        scenario: "balance-2012",
+        overrides: &[SPLIT],
+        requirement: Requirement::LocalMemory,
+        with_patches: false,
+    },
+    CompareCase {
+        name: "2012-calm",
+        about: "as 2012-split, with a scheduler that seldom takes a thread away without need",
+        scenario: "balance-2012",
+        overrides: &[SPLIT, ("machine.stray", "20")],
+        requirement: Requirement::LocalMemory,
+        with_patches: false,
+    },
+    CompareCase {
+        name: "wide",
+        about: "one program with more memory than a node has, a thread for each CPU, each with its \
+            part of memory that lies anywhere",
+        scenario: "balance-wide",
+        overrides: &[],
+        requirement: Requirement::WorkOnly,
+        with_patches: false,
+    },
+    CompareCase {
+        name: "counted",
+        about: "the same program on a machine that counts who uses which page",
+        scenario: "balance-wide",
+        overrides: &[COUNTERS],
+        requirement: Requirement::PagesPlaced,
+        with_patches: false,
+    },
+    CompareCase {
+        name: "shared",
+        about: "one program whose threads on all CPUs share all its memory, which lies on one node",
+        scenario: "balance-shared",
+        overrides: &[],
+        requirement: Requirement::WorkOnly,
+        with_patches: false,
+    },
+    CompareCase {
+        name: "counted-alike",
+        about: "the same program on a machine that counts who uses which page: all use it alike",
+        scenario: "balance-shared",
+        overrides: &[COUNTERS],
+        requirement: Requirement::WorkOnly,
+        with_patches: false,
+    },
+    CompareCase {
+        name: "sides",
+        about: "load that changes sides every two seconds",
+        scenario: "balance-sides",
+        overrides: &[],
+        requirement: Requirement::WorkOnly,
+        with_patches: false,
+    },
+    CompareCase {
+        name: "crowded",
+        about: "programs that may run on one node only, which has too little memory for them",
+        scenario: "balance-crowded",
+        overrides: &[],
+        requirement: Requirement::WorkOnly,
+        with_patches: false,
+    },
+    CompareCase {
+        name: "short",
+        about: "10,000 programs of short life beside eight that stay",
+        scenario: "balance-short",
+        overrides: &[],
+        requirement: Requirement::WorkOnly,
+        with_patches: false,
+    },
+];
+
+impl CompareCase {
+    /// Returns the balancers that are compared.
+    pub fn balancers(&self) -> impl Iterator<Item = BalancerKind> {
+        let with_patches = self.with_patches;
+        BalancerKind::ALL.into_iter().filter(move |by| *by != BalancerKind::Patches || with_patches)
+    }
+
+    /// Returns the values of scenario keys, those of the balancer included.
+    pub fn overrides_under(&self, by: BalancerKind) -> Vec<(&'static str, &'static str)> {
+        [self.overrides, by.scenario_overrides()].concat()
+    }
+
+    /// Returns the command that runs the same load, without a balancer that acts from outside.
+    pub fn command(&self, by: BalancerKind) -> String {
+        let sets = self
+            .overrides_under(by)
+            .into_iter()
+            .map(|(key, value)| format!(" --set {key}={value}"));
+        format!("nodeward sim {}{}", self.scenario, sets.collect::<String>())
+    }
+}

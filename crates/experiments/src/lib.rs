@@ -1,0 +1,12 @@
+//! Simulations in series, each of which becomes a table or a list of findings.
+//!
+//! [`reproduce`] simulates what five documents measured. [`compare`] runs the same load under one
+//! balancer after the other. [`swarm`] draws machines from seeds and checks each while it runs. All
+//! three run machines on all CPUs ([`parallel`]).
+
+#![forbid(unsafe_code)]
+
+pub mod compare;
+pub mod parallel;
+pub mod reproduce;
+pub mod swarm;

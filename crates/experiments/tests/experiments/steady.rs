@@ -1,0 +1,29 @@
+//! Constant loads: machines of `balance.static` that once did not come to rest.
+
+use nodeward_experiments::compare::BalancerKind;
+use nodeward_experiments::compare::steady::{SteadyOutcome, run_steady};
+
+/// Goal: no page moves in the minute after memory came home. Each seed guards against an earlier
+/// fault. 166: threads of a process wider than a node were away from it while accesses to its pages
+/// were counted. 180: copies of huge pages take too long for the stall budget, and only some of
+/// those were remembered. 401: two programs are busier side by side than each alone, and homes went
+/// from pair to pair. 10 and 883: a move that had long not paid was made, because gains waver and
+/// the price was forgotten. 251 and 979: loads drifted, by a twentieth in half a minute, until a
+/// home had to move. 514: loads waver by half.
+#[test]
+fn what_once_thrashed_converges() {
+    std::thread::scope(|scope| {
+        for seed in [10, 166, 180, 251, 401, 514, 883, 979] {
+            scope.spawn(move || assert_converged(seed));
+        }
+    });
+}
+
+fn assert_converged(seed: u64) {
+    match run_steady(seed, BalancerKind::Nodeward).expect("a machine that can be balanced") {
+        SteadyOutcome::Converged { moved_before: before, moved_after: 0 } => {
+            assert!(before > 0, "seed {seed}: it came home");
+        }
+        other => panic!("seed {seed}: {other:?}"),
+    }
+}

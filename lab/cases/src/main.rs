@@ -1,0 +1,52 @@
+//! `nodeward-cases CASE...`: runs cases inside a guest of the lab, one after another, as root.
+//!
+//! For each case it prints a line on standard output: `ok NAME: time`, `skipped NAME: why` or
+//! `FAILED NAME`; details of failures are on standard error. Exit codes: 0 none failed, 1 some did,
+//! 2 a name is unknown.
+
+#![forbid(unsafe_code)]
+
+mod balancer;
+mod cases;
+mod disk;
+mod guest;
+mod load;
+mod nodeward;
+mod numa_maps;
+
+use std::panic;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// The result of a case that did not fail; a failure is a panic.
+pub type CaseOutcome = Result<(), CaseSkipped>;
+/// A case.
+pub type CaseFn = fn() -> CaseOutcome;
+
+/// The reason why a case cannot run on this kernel.
+#[derive(Debug)]
+pub struct CaseSkipped(pub String);
+
+fn main() -> ExitCode {
+    let names: Vec<String> = std::env::args().skip(1).collect();
+    let mut failed = false;
+    for name in &names {
+        let Some(body) = cases::find(name) else {
+            eprintln!("nodeward-cases: no case is called '{name}'");
+            return ExitCode::from(2);
+        };
+        failed |= !run(name, body);
+    }
+    ExitCode::from(u8::from(failed))
+}
+
+fn run(name: &str, body: CaseFn) -> bool {
+    let start = Instant::now();
+    let ran = panic::catch_unwind(body);
+    match &ran {
+        Ok(Ok(())) => println!("ok {name}: {:.1} s", start.elapsed().as_secs_f64()),
+        Ok(Err(CaseSkipped(why))) => println!("skipped {name}: {why}"),
+        Err(_) => println!("FAILED {name}"),
+    }
+    ran.is_ok()
+}

@@ -1,0 +1,97 @@
+//! `nodeward balance` on real kernels: each test is one guest that runs a group of cases of
+//! `nodeward-cases`, which state their goals.
+
+use std::time::Duration;
+
+use nodeward_lab::{GuestKernel, scenario};
+use nodeward_model::units::parse_duration_ns;
+
+use guests::CaseGuest;
+
+mod guests;
+mod programs;
+
+/// Cases wait for a number of rounds, which are 3 s apart when the balancer is idle.
+const TIMEOUT: Duration = Duration::from_secs(600);
+
+fn on_two_nodes(kernel: &GuestKernel, names: &[&str]) {
+    let mut guest = CaseGuest::new(kernel, scenario("two-nodes"));
+    guest.timeout = TIMEOUT;
+    guest.run(names);
+}
+
+/// Placement, and the parts of it that kernels report differently.
+const HOMES: [&str; 3] = ["balance_brings_threads_home", "balance_once", "balance_lets_stand"];
+
+#[test]
+fn homes_on_6_12() {
+    on_two_nodes(&GuestKernel::V6_12, &HOMES);
+}
+
+/// Samples come from a program, not from the kernel.
+#[test]
+fn pages_by_samples() {
+    on_two_nodes(&GuestKernel::V6_12, &["balance_by_samples"]);
+}
+
+#[test]
+fn homes_on_the_newest_kernel() {
+    on_two_nodes(&GuestKernel::Newest, &HOMES);
+}
+
+/// Cases with low-priority work beside programs that use all CPUs of a guest.
+const BUSY: [&str; 3] =
+    ["balance_brings_memory_home", "balance_after_a_kill", "balance_targets_end"];
+
+#[test]
+fn memory_beside_busy_programs_on_6_12() {
+    on_two_nodes(&GuestKernel::V6_12, &BUSY);
+}
+
+#[test]
+fn memory_beside_busy_programs_on_the_newest_kernel() {
+    on_two_nodes(&GuestKernel::Newest, &BUSY);
+}
+
+/// The effects of affinity, parentage and pid are decided by the balancer; kernels do not differ in
+/// these.
+#[test]
+fn changes_of_targets() {
+    let targets =
+        ["balance_targets_fork", "balance_targets_go_elsewhere", "balance_pid_comes_back"];
+    on_two_nodes(&GuestKernel::V6_12, &targets);
+}
+
+#[test]
+fn surroundings() {
+    on_two_nodes(
+        &GuestKernel::V6_12,
+        &[
+            "balance_without_privilege",
+            "balance_beside_the_kernel",
+            "balance_full_disk",
+            "balance_clock_jumps",
+            "balance_node_without_cpus",
+            "balance_memory_offline",
+        ],
+    );
+}
+
+#[test]
+fn as_a_service() {
+    on_two_nodes(
+        &GuestKernel::V6_12,
+        &["balance_of_two", "balance_tells_systemd", "balance_run_at_home"],
+    );
+}
+
+/// Processes come and go. SOAK_TIME sets the duration; `make soak` uses an hour.
+#[test]
+fn churn() {
+    let text = std::env::var("SOAK_TIME").unwrap_or_else(|_| "5s".to_owned());
+    let time = Duration::from_nanos(parse_duration_ns(&text).expect("SOAK_TIME is a time"));
+    let mut guest = CaseGuest::new(&GuestKernel::V6_12, scenario("two-nodes"));
+    guest.timeout += time * 2;
+    guest.env = vec![("SOAK_TIME".to_owned(), text)];
+    guest.run(&["balance_churn"]);
+}
