@@ -12,7 +12,7 @@ mod guests;
 mod programs;
 
 /// For each kernel a few seconds, and until every thread has made a step.
-const MOMENTS: &str = "12s";
+const MOMENTS: &str = "6s";
 
 /// Maximum time that a thread may stall, in time in which others made progress, unless
 /// `TORTURE_PATIENCE` is set: 4 s were seen on a host with five times as much to do as it has

@@ -13,7 +13,7 @@ use proptest::test_runner::{RngAlgorithm, TestRng};
 use crate::common::{CHUNK, HERE, MIB, Stopper, move_all, page_bytes, pager, pages, region};
 
 /// Duration, in addition to the checks; every thread works at least once.
-const TIME: Duration = Duration::from_secs(4);
+const TIME: Duration = Duration::from_secs(2);
 const BYTES: usize = 8 * MIB;
 /// A part that is discarded at random; the other parts have writers, which never see that.
 const DISCARDED: Range<usize> = 2 * CHUNK..3 * CHUNK;

@@ -207,7 +207,7 @@ fn bounded(mut reader: Child) {
     wait_until("it has read more than it may keep", || {
         let io = read(&format!("/proc/{}/io", reader.id()));
         let bytes = io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse::<u64>().ok());
-        bytes.expect("what it has read") > 2 * PEAK
+        bytes.expect("what it has read") > PEAK
     });
     let peak = kib(&format!("/proc/{}/status", reader.id()), "VmHWM");
     assert!(peak << 10 < PEAK, "{peak} kB");
