@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 
 use crate::address_space::SpaceId;
-use crate::task::{Op, TaskId, TaskProgram, TaskState};
-use crate::world::World;
+use crate::task::{Op, TaskId, TaskState};
+use crate::world::{TaskProgram, World};
 
 impl World {
     /// Freezes processes for `for_ns`. Processes that are frozen already keep their own end time.

@@ -2,7 +2,7 @@
 //!
 //! A [`World`] is a [`nodeward_scenario::Scenario`] that runs. Everything in it happens in events
 //! with a time in nanoseconds. All arithmetic is in integers, and every choice comes from one seed.
-//! The decisions are those made on real machines: the batches of `migrate`, and the tuners and
+//! The decisions are those made on real machines: the batches of `batch`, and the tuners and
 //! choices of `policy`.
 //!
 //! Faults are injected: allocations fail, pages are pinned, interrupts are answered late, samples

@@ -14,8 +14,8 @@ use nodeward_model::{NodeId, Page, PageLocation, SkipReason};
 
 use crate::address_space::{MemoryRegion, SpaceId};
 use crate::mover::{ATTEMPTS, BatchMigration, Folio, FolioOutcome};
-use crate::task::{CpuIndexSet, CpuTimeKind, Op, TaskId, TaskProgram};
-use crate::world::World;
+use crate::task::{CpuIndexSet, CpuTimeKind, Op, TaskId};
+use crate::world::{TaskProgram, World};
 
 /// The memory of a process, looked up by address.
 #[derive(Clone, Copy, Debug)]

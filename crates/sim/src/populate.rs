@@ -16,9 +16,9 @@ impl World {
 
     /// Populates the memory of one task.
     pub(crate) fn populate_task(&mut self, task: TaskId) {
-        let Some(mut program) = self.tasks[task as usize].program.take() else { return };
+        let Some(mut program) = self.programs[task as usize].take() else { return };
         program.populate(self, task);
-        self.tasks[task as usize].program = Some(program);
+        self.programs[task as usize] = Some(program);
     }
 
     /// Places pages of a region as a CPU's faults would. Returns the number of pages that found

@@ -1,8 +1,8 @@
 //! The end of processes: the last thread to exit frees all pages.
 
 use crate::address_space::SpaceId;
-use crate::task::{CpuIndexSet, CpuTimeKind, Op, TaskId, TaskProgram, TaskState};
-use crate::world::World;
+use crate::task::{CpuIndexSet, CpuTimeKind, Op, Task, TaskId, TaskState};
+use crate::world::{TaskProgram, World};
 
 /// Program of the last thread of a process.
 #[derive(Debug)]
@@ -44,11 +44,12 @@ impl World {
     pub(crate) fn kill_process(&mut self, space: SpaceId) {
         self.spaces[space].ended = true;
         for task in self.spaces[space].tasks.clone() {
-            let entry = &mut self.tasks[task as usize];
-            let cpu = entry.cpu;
-            match entry.state {
+            let Task { cpu, state, .. } = self.tasks[task as usize];
+            match state {
                 TaskState::Waiting => self.wake(task),
-                TaskState::Running if entry.program.is_some() => self.kick_cpu(cpu, 0),
+                TaskState::Running if self.programs[task as usize].is_some() => {
+                    self.kick_cpu(cpu, 0)
+                }
                 TaskState::Running | TaskState::Ready | TaskState::Ended => {}
             }
         }

@@ -8,8 +8,8 @@ use nodeward_scenario::{Action, ActionKind};
 use crate::address_space::SpaceId;
 use crate::event_queue::SimEvent;
 use crate::mover::{ATTEMPTS, BatchMigration, Folio, MigrationResult};
-use crate::task::{CpuTimeKind, Op, TaskId, TaskProgram};
-use crate::world::World;
+use crate::task::{CpuTimeKind, Op, TaskId};
+use crate::world::{TaskProgram, World};
 
 /// Maximum number of folios that a call looks up before it moves them. It bounds the memory used
 /// for the lookup, not the number of folios moved.

@@ -3,7 +3,6 @@
 use nodeward_scenario::AccessPattern;
 
 use crate::address_space::SpaceId;
-use crate::world::World;
 
 /// The index of a task.
 pub type TaskId = u32;
@@ -153,16 +152,6 @@ pub enum Op {
     Exit,
 }
 
-/// The behaviour of a task: it chooses the next operation when the last one is done. All its
-/// changes of the world happen at the world's present time.
-pub trait TaskProgram: Send {
-    /// Returns the next operation.
-    fn next(&mut self, world: &mut World, task: TaskId) -> Op;
-
-    /// Populates its memory in no virtual time.
-    fn populate(&mut self, _world: &mut World, _task: TaskId) {}
-}
-
 /// The scheduling state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskState {
@@ -196,8 +185,6 @@ pub struct Task {
     pub workload: Option<usize>,
     /// The index of its home node.
     pub home: Option<usize>,
-    /// Its program. `None` while the program chooses the next operation.
-    pub program: Option<Box<dyn TaskProgram>>,
     /// Whether it precedes other tasks: threads that the kernel waits for.
     pub urgent: bool,
     /// Its scheduling state.
@@ -210,10 +197,9 @@ pub struct Task {
 
 impl Task {
     /// Creates a kernel thread that may run on these CPUs, and begins on the first of them.
-    pub fn new(allowed: CpuIndexSet, program: Box<dyn TaskProgram>) -> Self {
+    pub fn new(allowed: CpuIndexSet) -> Self {
         let cpu = allowed.iter().next().unwrap_or(0);
         Self {
-            program: Some(program),
             op: None,
             space: None,
             workload: None,

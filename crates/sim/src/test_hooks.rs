@@ -5,8 +5,8 @@ use nodeward_model::{NodeId, Pid};
 
 use crate::address_space::{PageByte, SpaceId};
 use crate::machine::SimMachine;
-use crate::task::{Op, TaskId, TaskProgram};
-use crate::world::World;
+use crate::task::{Op, TaskId};
+use crate::world::{TaskProgram, World};
 
 impl SimMachine {
     /// Pins the page at an address so that it cannot move. Returns `false` if there is no such

@@ -5,8 +5,8 @@ use nodeward_model::{Nodemask, Pid};
 use crate::address_space::SpaceId;
 use crate::lockstep::WaitUntil;
 use crate::machine::SimMachine;
-use crate::task::{CpuIndexSet, CpuTimeKind, Op, TaskId, TaskProgram, TaskState};
-use crate::world::World;
+use crate::task::{CpuIndexSet, CpuTimeKind, Op, TaskId, TaskState};
+use crate::world::{TaskProgram, World};
 
 impl World {
     /// Keeps all threads of a process on the CPUs of these nodes (sched_setaffinity). Returns

@@ -7,6 +7,7 @@
 mod next_op;
 mod queries;
 mod recorder;
+mod task_program;
 
 use nodeward_policy::sampling::SplitMix64;
 use nodeward_scenario::{MachineSpec, Scenario, WorkloadKind};
@@ -31,6 +32,7 @@ use crate::traffic::{ActiveFlow, EPOCH_NS, Flow, Traffic};
 
 pub(crate) use recorder::Recorder;
 pub use recorder::{Moment, ResidencySnapshot};
+pub use task_program::TaskProgram;
 
 /// The longest turn. A thread learns of a changed rate or balance at most this late.
 pub(crate) const TURN_NS: u64 = 4_000_000;
@@ -99,6 +101,8 @@ pub struct World {
     pub(crate) rng: SplitMix64,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Vec<Task>,
+    /// The program of each task. `None` while the program chooses the next operation.
+    pub(crate) programs: Vec<Option<Box<dyn TaskProgram>>>,
     pub(crate) spaces: Vec<AddressSpace>,
     pub(crate) memory: PhysicalMemory,
     pub(crate) traffic: Traffic,
@@ -143,6 +147,7 @@ impl World {
             rng: SplitMix64::new(seed),
             cpus,
             tasks: Vec::new(),
+            programs: Vec::new(),
             spaces: Vec::new(),
             trace: TraceHash::default(),
             scenario: scenario.clone(),
@@ -218,14 +223,15 @@ impl World {
         }
     }
 
-    /// Adds a task and puts it into a run queue.
-    pub(crate) fn start_task(&mut self, task: Task) -> TaskId {
+    /// Adds a task with its program, and puts it into a run queue.
+    pub(crate) fn start_task(&mut self, task: Task, program: Box<dyn TaskProgram>) -> TaskId {
         let id = self.tasks.len() as TaskId;
         if let Some(space) = task.space {
             self.spaces[space].tasks.push(id);
             self.spaces[space].leader.get_or_insert(id);
         }
         self.tasks.push(task);
+        self.programs.push(Some(program));
         self.restrict_to_online(id);
         self.make_runnable(id);
         id
@@ -316,19 +322,6 @@ impl World {
     pub(crate) fn begin_flow(&mut self, cpu: usize, flow: Flow) {
         let carried = self.traffic.begin(flow);
         self.cpus[cpu].flows.push(carried);
-    }
-
-    /// Counts the work of a task for its workload.
-    pub(crate) fn count_work(&mut self, task: TaskId, count: u64) {
-        let Some(index) = self.tasks[task as usize].workload else { return };
-        if let Some(space) = self.tasks[task as usize].space {
-            self.spaces[space].work_done += count;
-        }
-        let name = &self.scenario.workloads[index].name;
-        match self.counters.work_done.get_mut(name) {
-            Some(sum) => *sum += count,
-            None => drop(self.counters.work_done.insert(name.clone(), count)),
-        }
     }
 
     /// Ends a turn and begins the next one.

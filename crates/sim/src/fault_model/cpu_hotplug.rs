@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 use nodeward_model::Cpumask;
 
 use super::HotplugRecord;
-use crate::task::{CpuIndexSet, CpuTimeKind, Op, TaskId, TaskProgram, TaskState};
-use crate::world::World;
+use crate::task::{CpuIndexSet, CpuTimeKind, Op, TaskId, TaskState};
+use crate::world::{TaskProgram, World};
 
 /// Interval at which the last task's departure from a CPU is checked, in virtual nanoseconds.
 const POLL_NS: u64 = 50_000;

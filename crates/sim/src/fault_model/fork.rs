@@ -9,10 +9,8 @@ use std::ops::Range;
 
 use crate::address_space::{MemoryRegion, PageByte, SpaceId};
 use crate::arithmetic::mul_div;
-use crate::task::{
-    CpuIndexSet, CpuTimeKind, GranuleRange, LineAccess, Op, Task, TaskId, TaskProgram,
-};
-use crate::world::World;
+use crate::task::{CpuIndexSet, CpuTimeKind, GranuleRange, LineAccess, Op, Task, TaskId};
+use crate::world::{TaskProgram, World};
 
 /// Pages of a region that a child shares, one bit per page.
 #[derive(Clone, Debug, Default)]
@@ -122,8 +120,8 @@ impl World {
         self.fault_model.fork_relations.children.insert(parent, child);
         self.counters.forks += 1;
         let program = ForkedProcess { until_ns: self.now_ns.saturating_add(for_ns) };
-        let task = Task::new(CpuIndexSet::of(0..self.cpus.len()), Box::new(program));
-        self.start_task(Task { space: Some(child), ..task });
+        let task = Task::new(CpuIndexSet::of(0..self.cpus.len()));
+        self.start_task(Task { space: Some(child), ..task }, Box::new(program));
         let protect_ns = entries.saturating_mul(self.machine.params.unmap_page_ns);
         protect_ns.saturating_add(self.shoot_down_tlb(cpu, parent, entries))
     }

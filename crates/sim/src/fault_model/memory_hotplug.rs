@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use super::HotplugRecord;
 use crate::address_space::SpaceId;
 use crate::scenario_actions::ProcessMigration;
-use crate::task::{CpuTimeKind, Op, TaskId, TaskProgram};
-use crate::world::World;
+use crate::task::{CpuTimeKind, Op, TaskId};
+use crate::world::{TaskProgram, World};
 
 /// Maximum number of attempts to move all remaining pages.
 const TRIES: u32 = 20;

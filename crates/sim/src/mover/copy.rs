@@ -12,9 +12,9 @@ use nodeward_scenario::{MachineSpec, Params};
 use super::batch_folios::BatchFolio;
 use crate::arithmetic::mul_div;
 use crate::machine_layout::MachineLayout;
-use crate::task::{CpuIndexSet, LineCopy, Op, Task, TaskId, TaskProgram};
+use crate::task::{CpuIndexSet, LineCopy, Op, Task, TaskId};
 use crate::traffic::Flow;
-use crate::world::{TurnWork, World};
+use crate::world::{TaskProgram, TurnWork, World};
 
 /// The work of one copier, by source node; the last element is copied first.
 pub type CopyPart = Vec<LineCopy>;
@@ -165,9 +165,9 @@ impl World {
     }
 
     fn start_urgent(&mut self, cpu: usize, program: Box<dyn TaskProgram>) -> TaskId {
-        let mut task = Task::new(CpuIndexSet::of([cpu]), program);
+        let mut task = Task::new(CpuIndexSet::of([cpu]));
         task.urgent = true;
-        self.start_task(task)
+        self.start_task(task, program)
     }
 
     /// Returns the time to copy a line now, in picoseconds. Reading and writing overlap, and

@@ -17,9 +17,9 @@ use nodeward_scenario::MachineSpec;
 use crate::address_space::SpaceId;
 use crate::machine_layout::MachineLayout;
 use crate::memory::PageKey;
-use crate::task::{CpuIndexSet, CpuTimeKind, Task, TaskId, TaskProgram};
+use crate::task::{CpuIndexSet, CpuTimeKind, Task, TaskId};
 use crate::tlb::PendingIpis;
-use crate::world::World;
+use crate::world::{TaskProgram, World};
 
 pub use batch_folios::{BatchFolio, MigrationContext, folios_in_slices};
 pub use batch_migration::BatchMigration;
@@ -126,7 +126,7 @@ impl World {
         program: Box<dyn TaskProgram>,
     ) -> TaskId {
         let allowed = cpus.unwrap_or_else(|| CpuIndexSet::of(0..self.cpus.len()));
-        self.start_task(Task::new(allowed, program))
+        self.start_task(Task::new(allowed), program)
     }
 }
 

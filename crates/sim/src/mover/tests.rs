@@ -171,9 +171,9 @@ impl TaskProgram for Spin {
 }
 
 fn spin(world: &mut World, space: SpaceId, cpu: usize) -> TaskId {
-    let mut task = Task::new(CpuIndexSet::of([cpu]), Box::new(Spin));
+    let mut task = Task::new(CpuIndexSet::of([cpu]));
     task.space = Some(space);
-    world.start_task(task)
+    world.start_task(task, Box::new(Spin))
 }
 
 /// Moves pages on a machine of 2 x `cpus` CPUs with these parameters, of which the process uses the
@@ -428,12 +428,12 @@ fn busy_destinations_delay_copiers() {
         let space = process(&mut world, 0, 51_200, true);
         let other = process(&mut world, 1, 512, false);
         let faults = |cpu| {
-            let mut task = Task::new(CpuIndexSet::of([cpu]), Box::new(LongKernelTurns));
+            let mut task = Task::new(CpuIndexSet::of([cpu]));
             task.space = Some(other);
             task
         };
         (4..8).filter(|_| busy).for_each(|cpu| {
-            world.start_task(faults(cpu));
+            world.start_task(faults(cpu), Box::new(LongKernelTurns));
         });
         world.run_until(100_000);
         run_move(&mut world, job(space, 51_200, 512)).1
@@ -528,9 +528,9 @@ fn lazy_pages_move_to_who_touches_them() {
             })
         }
     }
-    let mut task = Task::new(CpuIndexSet::of([2, 3]), Box::new(FirstHalfStream(space)));
+    let mut task = Task::new(CpuIndexSet::of([2, 3]));
     task.space = Some(space);
-    world.start_task(task);
+    world.start_task(task, Box::new(FirstHalfStream(space)));
     world.run_until(500_000_000);
     assert_eq!(world.spaces[space].count_all(2), [32 * 512, 32 * 512, 32 * 512, 0]);
     assert_eq!(world.counters.lazy_faults, 32 * 512);

@@ -6,8 +6,8 @@ use nodeward_scenario::AccessPattern;
 use super::WorkloadSlot;
 use crate::address_space::SpaceId;
 use crate::arithmetic::mul_div;
-use crate::task::{CpuTimeKind, GranuleRange, LineAccess, Op, TaskId, TaskProgram};
-use crate::world::World;
+use crate::task::{CpuTimeKind, GranuleRange, LineAccess, Op, TaskId};
+use crate::world::{TaskProgram, World};
 
 /// Number of pieces of a life; each piece faults in new memory, computes and goes through lines.
 const PIECES: u64 = 8;

@@ -2,8 +2,8 @@
 
 use nodeward_scenario::DutyCycle;
 
-use crate::task::{Op, TaskId, TaskProgram};
-use crate::world::World;
+use crate::task::{Op, TaskId};
+use crate::world::{TaskProgram, World};
 
 /// A program that rests at intervals. A rest begins when the operation in progress is done.
 pub struct DutyCycled {

@@ -2,8 +2,8 @@
 
 use super::fill::Fill;
 use crate::address_space::SpaceId;
-use crate::task::{Op, TaskId, TaskProgram};
-use crate::world::World;
+use crate::task::{Op, TaskId};
+use crate::world::{TaskProgram, World};
 
 /// One thread, with its part of the memory.
 #[derive(Debug)]

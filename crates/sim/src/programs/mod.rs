@@ -16,8 +16,8 @@ use nodeward_model::Pid;
 use nodeward_scenario::{InitialHome, Workload, WorkloadKind};
 
 use crate::address_space::{AddressSpace, MemoryRegion, SpaceId};
-use crate::task::{CpuIndexSet, Op, Task, TaskId, TaskProgram};
-use crate::world::World;
+use crate::task::{CpuIndexSet, Op, Task, TaskId};
+use crate::world::{TaskProgram, World};
 
 pub use phases::Barrier;
 pub use stream::StreamWindow;
@@ -58,7 +58,7 @@ fn start_process(world: &mut World, index: usize, workload: &Workload, process: 
         let slot = WorkloadSlot { workload: index, process, generation: 0 };
         let Some(program) = program(world, workload, slot, space, thread) else { continue };
         let cpu = cpus[place % cpus.len()];
-        let mut task = new_thread(world, workload, slot, space, program);
+        let mut task = new_thread(world, workload, slot, space);
         task.cpu = cpu;
         if matches!(workload.kind, WorkloadKind::Stream { on_one_cpu: true, .. }) {
             task.cpu = cpus[place / 2 % cpus.len()];
@@ -66,7 +66,7 @@ fn start_process(world: &mut World, index: usize, workload: &Workload, process: 
         }
         assign_first_home(world, &mut task);
         task.op = (workload.start_ns > 0).then_some(Op::Sleep(workload.start_ns));
-        let task = world.start_task(task);
+        let task = world.start_task(task, program);
         if workload.populated {
             world.populate_task(task);
         }
@@ -78,13 +78,13 @@ fn start_successor(world: &mut World, slot: WorkloadSlot, parent: TaskId) {
     let workload = world.scenario().workloads[slot.workload].clone();
     let space = map_memory(world, &workload);
     let Some(program) = program(world, &workload, slot, space, 0) else { return };
-    let mut task = new_thread(world, &workload, slot, space, program);
+    let mut task = new_thread(world, &workload, slot, space);
     // A forked task begins with its parent's vruntime (`task_fork_fair`). If each began before the
     // queued tasks, a chain of short lives would starve them, and the parents' exits.
     let Task { cpu, vruntime_ns, .. } = world.tasks[parent as usize];
     (task.cpu, task.vruntime_ns) = (cpu, vruntime_ns);
     assign_first_home(world, &mut task);
-    world.start_task(task);
+    world.start_task(task, program);
 }
 
 /// Creates an address space.
@@ -182,16 +182,10 @@ fn program(
     })
 }
 
-fn new_thread(
-    world: &World,
-    workload: &Workload,
-    slot: WorkloadSlot,
-    space: SpaceId,
-    program: Box<dyn TaskProgram>,
-) -> Task {
+fn new_thread(world: &World, workload: &Workload, slot: WorkloadSlot, space: SpaceId) -> Task {
     let (space, workload_of) = (Some(space), Some(slot.workload));
     let home = initial_home(world, workload, slot.process);
-    Task { space, workload: workload_of, home, ..Task::new(allowed_cpus(world, workload), program) }
+    Task { space, workload: workload_of, home, ..Task::new(allowed_cpus(world, workload)) }
 }
 
 /// Gives a task without a home a home, if the scheduler assigns homes.

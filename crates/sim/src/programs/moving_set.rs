@@ -4,8 +4,8 @@ use nodeward_scenario::AccessPattern;
 
 use super::fill::{Fill, granule_range_of, repeated_access};
 use crate::address_space::SpaceId;
-use crate::task::{Op, TaskId, TaskProgram};
-use crate::world::World;
+use crate::task::{Op, TaskId};
+use crate::world::{TaskProgram, World};
 
 /// Touches between two updates of the window's position.
 const ROUND: u64 = 1 << 13;

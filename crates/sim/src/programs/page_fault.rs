@@ -4,8 +4,8 @@
 use std::ops::Range;
 
 use crate::address_space::SpaceId;
-use crate::task::{CpuTimeKind, Op, TaskId, TaskProgram};
-use crate::world::World;
+use crate::task::{CpuTimeKind, Op, TaskId};
+use crate::world::{TaskProgram, World};
 
 /// One thread, with its part of the memory.
 #[derive(Debug)]

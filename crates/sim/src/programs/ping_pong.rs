@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use crate::address_space::SpaceId;
-use crate::task::{CpuTimeKind, Op, TaskId, TaskProgram};
-use crate::world::World;
+use crate::task::{CpuTimeKind, Op, TaskId};
+use crate::world::{TaskProgram, World};
 
 /// The next operation of a thread.
 #[derive(Clone, Debug)]

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 
 use crate::address_space::SpaceId;
 use crate::memory::BufferProgress;
-use crate::task::{CpuTimeKind, Op, TaskId, TaskProgram};
-use crate::world::{NEVER_NS, World};
+use crate::task::{CpuTimeKind, Op, TaskId};
+use crate::world::{NEVER_NS, TaskProgram, World};
 
 /// Buffers in transit from one thread to another.
 #[derive(Clone, Debug, Default)]

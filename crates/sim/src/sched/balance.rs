@@ -58,8 +58,8 @@ impl World {
         }
         let cpus = &self.layout.cpus_of_node[node];
         self.steps += cpus.len() as u64;
-        let lines = self.sched.nodes[node].queued_cpus.iter().map(|at| cpus[at]);
-        let longest = lines.max_by_key(|&from| self.cpus[from].run_queue.len())?;
+        let queues = self.sched.nodes[node].queued_cpus.iter().map(|at| cpus[at]);
+        let longest = queues.max_by_key(|&from| self.cpus[from].run_queue.len())?;
         self.detach_task(longest, cpu, choice).or_else(|| {
             let places: Vec<_> = self.sched.nodes[node].queued_cpus.iter().collect();
             places
@@ -164,8 +164,8 @@ impl World {
             let moved_at = |task: TaskId| {
                 (self.sched.task_stats.get(task as usize).map_or(0, |note| note.moved_at_ns), task)
             };
-            let line = self.cpus[from].run_queue.entries();
-            let Some(place) = line.min_by_key(|place| moved_at(place.2)) else { continue };
+            let waiting = self.cpus[from].run_queue.entries();
+            let Some(place) = waiting.min_by_key(|place| moved_at(place.2)) else { continue };
             let running = self.cpus[from].running;
             let first = running.is_none_or(|running| moved_at(place.2) <= moved_at(running));
             if first && self.tasks[place.2 as usize].allowed.contains(to) {
@@ -220,11 +220,11 @@ impl World {
 
     /// Does the same with a random run queue.
     fn pull_at_random(&mut self, from: usize, to: usize, choice: TaskFilter) {
-        let lines: Vec<_> = self.sched.nodes[from].queued_cpus.iter().collect();
-        if lines.is_empty() {
+        let queues: Vec<_> = self.sched.nodes[from].queued_cpus.iter().collect();
+        if queues.is_empty() {
             return;
         }
-        let at = lines[(self.rng.next_u64() % lines.len() as u64) as usize];
+        let at = queues[(self.rng.next_u64() % queues.len() as u64) as usize];
         let from = self.layout.cpus_of_node[from][at];
         let cpus = self.sched.online_cpus[to].iter().copied();
         let Some(cpu) = cpus.min_by_key(|&cpu| self.queue_length(cpu)) else { return };

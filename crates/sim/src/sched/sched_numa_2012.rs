@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 
 use crate::address_space::SpaceId;
-use crate::task::{CpuIndexSet, CpuTimeKind, Op, TaskId, TaskProgram, TaskState};
-use crate::world::World;
+use crate::task::{CpuIndexSet, CpuTimeKind, Op, TaskId, TaskState};
+use crate::world::{TaskProgram, World};
 
 /// Interval between checks: `numa_balance_interval` of the patches, twice HZ.
 const PERIOD_NS: u64 = 2_000_000_000;

@@ -7,8 +7,8 @@ use nodeward_scenario::{
 use proptest::prelude::*;
 
 use crate::address_space::PageByte;
-use crate::task::{CpuIndexSet, CpuTimeKind, Op, Task, TaskId, TaskProgram, TaskState};
-use crate::world::World;
+use crate::task::{CpuIndexSet, CpuTimeKind, Op, Task, TaskId, TaskState};
+use crate::world::{TaskProgram, World};
 
 /// Creates two nodes of `cpus` CPUs with nearly unlimited memory, and `tasks` tasks with random
 /// accesses.
@@ -73,21 +73,8 @@ impl TaskProgram for KernelWork {
 }
 
 fn worker(world: &mut World, cpu: usize, ns: u64) -> TaskId {
-    world.start_task(Task {
-        program: Some(Box::new(KernelWork(Some(ns)))),
-        op: None,
-        space: None,
-        workload: None,
-        allowed: CpuIndexSet::of([cpu]),
-        home: None,
-        urgent: true,
-        state: TaskState::Ready,
-        wakeup_pending: false,
-        cpu,
-        vruntime_ns: 0,
-        last_ran_ns: 0,
-        cpu_time_ns: 0,
-    })
+    let task = Task { urgent: true, ..Task::new(CpuIndexSet::of([cpu])) };
+    world.start_task(task, Box::new(KernelWork(Some(ns))))
 }
 
 /// Checks that the state by node agrees with CPUs and run queues, and that no CPU stays idle while
@@ -114,8 +101,8 @@ fn check(world: &World) {
         }
         for home in 0..world.machine.nodes.len() {
             let is_home = |task: TaskId| world.tasks[task as usize].home == Some(home);
-            let lines = cpus.iter().flat_map(|&cpu| world.cpus[cpu].run_queue.entries());
-            let strays = lines.filter(|place| is_home(place.2)).count() as u64;
+            let waiting = cpus.iter().flat_map(|&cpu| world.cpus[cpu].run_queue.entries());
+            let strays = waiting.filter(|place| is_home(place.2)).count() as u64;
             assert_eq!(load.queued_by_home[home], strays);
         }
     }

@@ -29,7 +29,8 @@ impl World {
                 Some(Op::Wait) if std::mem::take(&mut entry.wakeup_pending) => {}
                 Some(op) => return op,
             }
-            let mut program = entry.program.take().expect("a task decides once at a time");
+            let program = self.programs[task as usize].take();
+            let mut program = program.expect("a task decides once at a time");
             let mut op = if is_ended { Op::Exit } else { program.next(self, task) };
             if matches!(op, Op::Exit)
                 && let Some(last) = self.exit_task(task)
@@ -37,9 +38,8 @@ impl World {
                 program = last;
                 op = program.next(self, task);
             }
-            let entry = &mut self.tasks[task as usize];
-            entry.program = Some(program);
-            entry.op = Some(op);
+            self.programs[task as usize] = Some(program);
+            self.tasks[task as usize].op = Some(op);
         }
         let pause = Op::Busy(CpuTimeKind::Kernel, 1);
         self.tasks[task as usize].op = Some(pause);

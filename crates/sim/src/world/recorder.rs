@@ -7,7 +7,7 @@ use crate::event_queue::SimEvent;
 use crate::memory::Zone;
 use crate::observer::{CpuTurn, Observer};
 use crate::series::{NodePoint, Point, Series};
-use crate::task::{CpuTimeKind, Op};
+use crate::task::{CpuTimeKind, Op, TaskId};
 
 use super::{TurnWork, World};
 
@@ -92,6 +92,19 @@ impl World {
         self.recorder.series.push(point);
         self.recorder.next_ns = self.now_ns + self.recorder.series.every_ns();
         self.events.plan(self.recorder.next_ns, SimEvent::Sample);
+    }
+
+    /// Counts the work of a task for its workload.
+    pub(crate) fn count_work(&mut self, task: TaskId, count: u64) {
+        let Some(index) = self.tasks[task as usize].workload else { return };
+        if let Some(space) = self.tasks[task as usize].space {
+            self.spaces[space].work_done += count;
+        }
+        let name = &self.scenario.workloads[index].name;
+        match self.counters.work_done.get_mut(name) {
+            Some(sum) => *sum += count,
+            None => drop(self.counters.work_done.insert(name.clone(), count)),
+        }
     }
 
     /// Returns the present point.
