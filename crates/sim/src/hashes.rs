@@ -5,7 +5,7 @@
 
 use nodeward_scenario::{BUILT_IN, Error, Scenario};
 
-use crate::World;
+use crate::world::World;
 
 /// Simulated time of each scenario.
 pub const LIMIT_NS: u64 = 5_000_000;

@@ -12,61 +12,36 @@
 
 #![forbid(unsafe_code)]
 
-mod access_cost;
-mod address_space;
 mod arithmetic;
-mod counters;
-mod event_queue;
-mod fault_model;
-mod freeze;
+mod cpu;
+mod events;
+mod faults;
+mod hardware;
 pub mod hashes;
-mod inspection;
-mod latencies;
-mod lazy;
-mod lock;
-mod lockstep;
+mod hotplug;
 mod machine;
-mod machine_layout;
 mod memory;
-mod move_call;
-mod mover;
+mod migration;
 mod numa_balancing;
-mod observer;
-mod perfetto_trace;
-mod populate;
-mod process;
-mod process_exit;
-mod process_watch;
+mod output;
+mod paging;
+mod processes;
 mod programs;
-mod report;
-mod scenario_actions;
-mod sched;
-mod series;
-mod slab;
-mod task;
-mod test_hooks;
-mod timeline;
-mod tlb;
-mod topology;
-mod trace;
-mod traffic;
-mod user_control;
+mod scheduler;
+mod simulation;
+mod statistics;
+mod turns;
 mod world;
 
-pub use counters::Counters;
-pub use fault_model::{Census, HotplugRecord, NodeCensus, ProcessCensus, StalePage};
-pub use inspection::PageView;
-pub use latencies::Latencies;
-pub use machine::{ProcessView, SimMachine};
+pub use cpu::{CpuTimeKind, TaskId};
+pub use faults::HotplugRecord;
+pub use machine::{PageView, ProcessView, SimMachine};
 pub use memory::{ListView, PageAccesses};
-pub use observer::{CpuTurn, Observer};
-pub use perfetto_trace::{Perfetto, TraceEnd, describe_action};
-pub use report::{
-    ActionMoveReport, ActionReport, Curves, LatencyReport, MachineReport, MemoryReport, NodeReport,
-    Section, SimReport, WorkloadReport,
+pub use output::{
+    ActionMoveReport, ActionReport, Census, Curves, LatencyReport, MachineReport, MemoryReport,
+    Moment, NodeCensus, NodeReport, Perfetto, ProcessCensus, ResidencySnapshot, Section, SimReport,
+    StalePage, Timeline, TraceEnd, WorkloadReport, describe_action,
 };
-pub use scenario_actions::MoveRecord;
-pub use series::{NodePoint, Point};
-pub use task::{CpuTimeKind, TaskId};
-pub use timeline::Timeline;
-pub use world::{Moment, ResidencySnapshot, World};
+pub use simulation::MoveRecord;
+pub use statistics::{Counters, CpuTurn, Latencies, NodePoint, Observer, Point};
+pub use world::World;

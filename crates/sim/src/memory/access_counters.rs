@@ -9,33 +9,33 @@ use std::collections::BTreeMap;
 
 use nodeward_model::{NodeId, Pid};
 
-use crate::address_space::SpaceId;
-use crate::task::GranuleRange;
+use super::address_space::SpaceId;
+use crate::cpu::GranuleRange;
 use crate::world::World;
 
 /// Pages of a turn that are sampled; each stands for its share of the turn's lines.
-const SAMPLED_PAGES: u64 = 16;
+pub const SAMPLED_PAGES: u64 = 16;
 
 /// A page: its space, region and index.
 pub type PageKey = (SpaceId, usize, u64);
 
 /// Number of pages per lookup block of counters.
-const BLOCK_PAGES: u64 = 512;
+pub const BLOCK_PAGES: u64 = 512;
 
 /// The counters of one node's memory.
 #[derive(Clone, Debug, Default)]
-struct NodeAccessCounters {
+pub struct NodeAccessCounters {
     /// The counter of each page, counted from 1; 0 for none. By block of pages.
-    of_page: BTreeMap<PageKey, Vec<u32>>,
+    pub of_page: BTreeMap<PageKey, Vec<u32>>,
     /// The pages that have a counter.
-    pages: Vec<PageKey>,
+    pub pages: Vec<PageKey>,
     /// Lines by counter and by node of the CPU.
-    lines: Vec<u64>,
+    pub lines: Vec<u64>,
 }
 
 impl NodeAccessCounters {
     /// Returns the index of a page's counter. A page without one gets a counter if any is left.
-    fn counter(&mut self, page: PageKey, entries: u64) -> Option<usize> {
+    pub fn counter(&mut self, page: PageKey, entries: u64) -> Option<usize> {
         let (block, at) = ((page.0, page.1, page.2 / BLOCK_PAGES), page.2 % BLOCK_PAGES);
         let known = self.of_page.get(&block).map_or(0, |block| block[at as usize]);
         if known > 0 {
@@ -55,11 +55,11 @@ impl NodeAccessCounters {
 /// The counters of all nodes.
 #[derive(Clone, Debug)]
 pub struct AccessCounters {
-    counters_per_node: u64,
+    pub counters_per_node: u64,
     /// Tables by node of the memory.
-    tables: Vec<NodeAccessCounters>,
+    pub tables: Vec<NodeAccessCounters>,
     /// Lines that found no free counter.
-    lost_lines: u64,
+    pub lost_lines: u64,
 }
 
 impl AccessCounters {
@@ -73,12 +73,12 @@ impl AccessCounters {
     }
 
     /// Returns whether there are any counters.
-    fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         self.counters_per_node > 0
     }
 
     /// Counts accesses of CPUs of node `from` to a page on node `to`.
-    fn count(&mut self, page: PageKey, from: usize, to: usize, lines: u64) {
+    pub fn count(&mut self, page: PageKey, from: usize, to: usize, lines: u64) {
         let nodes = self.tables.len();
         let table = &mut self.tables[to];
         let Some(counter) = table.counter(page, self.counters_per_node) else {
@@ -91,7 +91,7 @@ impl AccessCounters {
     }
 
     /// Reads the counters of a node's memory, by page and by node of the CPUs, and clears them.
-    fn read_and_clear(&mut self, node: usize) -> Vec<(PageKey, usize, u64)> {
+    pub fn read_and_clear(&mut self, node: usize) -> Vec<(PageKey, usize, u64)> {
         let nodes = self.tables.len();
         let table = std::mem::take(&mut self.tables[node]);
         let counts = table.pages.iter().zip(table.lines.chunks(nodes));
@@ -166,7 +166,7 @@ mod tests {
     /// Goal: pages get counters in order of first access until the counters are read. Accesses to
     /// the other pages are lost, and reported as lost.
     #[test]
-    fn counters_are_first_come_first_served() {
+    pub(crate) fn counters_are_first_come_first_served() {
         let mut counters = AccessCounters::new(2, 2);
         let page = |page| (0, 0, page);
         counters.count(page(1), 0, 1, 5);

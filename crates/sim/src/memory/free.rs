@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use nodeward_policy::pcp::{self, Tuner};
 
-use super::zone::ZoneTransfer;
-use super::{PageProgress, PhysicalMemory, STEP_NS, huge_pages};
-use crate::address_space::{PageByte, SpaceId};
+use super::address_space::{PageByte, SpaceId};
+use super::physical_memory::{PageProgress, PhysicalMemory, STEP_NS};
+use super::zone::{ZoneTransfer, huge_pages};
 use crate::arithmetic::mul_div;
-use crate::event_queue::SimEvent;
+use crate::events::SimEvent;
 use crate::world::{NEVER_NS, World};
 
 /// Huge pages that are returned to a zone in one step.
@@ -19,7 +19,7 @@ const FOREIGN_TICKS: u8 = 3;
 impl World {
     /// Completes the zone work that a CPU has deferred, at time `at_ns`. Returns the time of
     /// completion.
-    pub(super) fn flush_deferred_frees(&mut self, cpu: usize, at_ns: u64) -> u64 {
+    pub(crate) fn flush_deferred_frees(&mut self, cpu: usize, at_ns: u64) -> u64 {
         let mut end = at_ns;
         if let Some((node, pages)) = self.memory.deferred[cpu].list_excess.take() {
             let (list, zone) = self.memory.list_and_zone(cpu, node);
@@ -103,7 +103,7 @@ impl World {
 
     /// Puts base pages into a CPU's list until some of them have to go on to the zone. Returns the
     /// number of pages.
-    pub(super) fn free_base_pages(&mut self, cpu: usize, node: usize, pages: u64) -> u64 {
+    pub(crate) fn free_base_pages(&mut self, cpu: usize, node: usize, pages: u64) -> u64 {
         let now_ms = self.now_ns / 1_000_000;
         let (list, zone) = self.memory.list_and_zone(cpu, node);
         let is_short = zone.free_pages < zone.high_watermark;

@@ -3,7 +3,7 @@
 //! Folios are added and removed in batches of [`FOLIO_BATCH`] per CPU, like the kernel's
 //! `folio_batch`. A batch is charged to the group that filled it.
 
-use crate::lock::QueuedLock;
+use crate::events::QueuedLock;
 use crate::world::World;
 
 /// Folios per batch (`PAGEVEC_SIZE` until Linux 6.8, 31 since).
@@ -47,7 +47,7 @@ impl World {
 
     /// Returns the number of folios that may be added or removed before a visit that other CPUs may
     /// see is due.
-    pub(super) fn lru_room(&mut self, cpu: usize, group: usize, node: usize) -> u64 {
+    pub(crate) fn lru_room(&mut self, cpu: usize, group: usize, node: usize) -> u64 {
         let index = self.lru_lock_index(group, node);
         let batch = self.memory.deferred[cpu].lru;
         match self.memory.lru_locks[index].is_shared(cpu, self.now_ns) {
@@ -57,14 +57,14 @@ impl World {
     }
 
     /// Records that folios were added to or removed from a group's LRU lists.
-    pub(super) fn add_to_lru_batch(&mut self, cpu: usize, group: usize, node: usize, folios: u64) {
+    pub(crate) fn add_to_lru_batch(&mut self, cpu: usize, group: usize, node: usize, folios: u64) {
         let lock = self.lru_lock_index(group, node);
         let batch = &mut self.memory.deferred[cpu].lru;
         *batch = LruBatch { folios: batch.folios + folios, lock };
     }
 
     /// Takes the lock for the batches that are full. Returns the time of completion.
-    pub(super) fn flush_lru_batch(&mut self, cpu: usize, at_ns: u64) -> u64 {
+    pub(crate) fn flush_lru_batch(&mut self, cpu: usize, at_ns: u64) -> u64 {
         let batch = &mut self.memory.deferred[cpu].lru;
         let batches = batch.folios / FOLIO_BATCH;
         if batches == 0 {

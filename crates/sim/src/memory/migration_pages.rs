@@ -1,6 +1,6 @@
 //! Allocation and freeing of pages for movers, without a fault.
 
-use super::PageProgress;
+use super::physical_memory::PageProgress;
 use super::zone::ZoneTransfer;
 use crate::world::World;
 

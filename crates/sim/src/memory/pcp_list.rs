@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 
 use nodeward_policy::pcp::{AnyTuner, ListLimits, Tuner, TunerKind};
 
-use super::PhysicalMemory;
 use super::lru::LruBatch;
+use super::physical_memory::PhysicalMemory;
 use super::zone::Zone;
 
 /// Halvings after which nothing is left of a 32-bit number.
@@ -73,7 +73,7 @@ pub struct DeferredFrees {
 
 impl PhysicalMemory {
     /// Returns a CPU's list of a node, and the node's zone.
-    pub(super) fn list_and_zone(&mut self, cpu: usize, node: usize) -> (&mut PcpList, &mut Zone) {
+    pub fn list_and_zone(&mut self, cpu: usize, node: usize) -> (&mut PcpList, &mut Zone) {
         let (zones, tuning, drains) = (self.zones.len(), self.tuner_kind, self.drains_on_runs);
         let zone = &mut self.zones[node];
         let list = &mut self.pcp_lists[cpu * zones + node];
@@ -81,14 +81,14 @@ impl PhysicalMemory {
     }
 
     /// Takes pages from a CPU's list of a node.
-    pub(super) fn take_from_list(&mut self, cpu: usize, node: usize, pages: u32) {
+    pub fn take_from_list(&mut self, cpu: usize, node: usize, pages: u32) {
         let (list, zone) = self.list_and_zone(cpu, node);
         list.allocate(pages);
         zone.listed_pages -= u64::from(pages);
     }
 
     /// Returns the number of pages in a CPU's list of a node.
-    pub(super) fn pages_in_list(&self, cpu: usize, node: usize) -> u32 {
+    pub fn pages_in_list(&self, cpu: usize, node: usize) -> u32 {
         let list = &self.pcp_lists[cpu * self.zones.len() + node];
         list.as_ref().map_or(0, |list| list.count)
     }

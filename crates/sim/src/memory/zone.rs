@@ -3,12 +3,13 @@
 use nodeward_policy::pcp::ListLimits;
 use nodeward_scenario::MachineSpec;
 
-use crate::lock::QueuedLock;
+use super::address_space::CHUNK_BYTES;
+use crate::events::QueuedLock;
 use crate::world::World;
 
 /// Returns the number of base pages (of `page_bytes` each) in a huge page.
 pub fn huge_pages(page_bytes: u64) -> u64 {
-    (crate::address_space::CHUNK_BYTES / page_bytes).max(1)
+    (CHUNK_BYTES / page_bytes).max(1)
 }
 
 /// The free pages of a node.
@@ -19,7 +20,7 @@ pub struct Zone {
     /// Free pages that are in no list.
     pub free_pages: u64,
     /// Pages in lists of CPUs.
-    pub(super) listed_pages: u64,
+    pub listed_pages: u64,
     /// All pages of the zone.
     pub managed_pages: u64,
     /// Whether allocation is disabled because the memory is offline or about to go offline.
@@ -30,8 +31,8 @@ pub struct Zone {
     pub foreign_pages: u64,
     /// Memory is short with fewer free pages than this (the kernel's high watermark).
     pub high_watermark: u64,
-    pub(super) lock: QueuedLock,
-    pub(super) limits: ListLimits,
+    pub lock: QueuedLock,
+    pub limits: ListLimits,
 }
 
 impl Zone {
@@ -85,7 +86,7 @@ impl Zone {
 
 /// The purpose of taking a zone's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ZoneTransfer {
+pub enum ZoneTransfer {
     /// Pages go to a list or to a process.
     Refill,
     /// Pages come back.
@@ -95,7 +96,7 @@ pub(super) enum ZoneTransfer {
 impl World {
     /// Takes a zone's lock at time `at_ns`, to transfer a number of pages or runs of pages. Returns
     /// the time of completion.
-    pub(super) fn transfer_under_zone_lock(
+    pub(crate) fn transfer_under_zone_lock(
         &mut self,
         cpu: usize,
         node: usize,

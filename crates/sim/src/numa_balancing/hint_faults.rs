@@ -1,17 +1,19 @@
 //! Hint faults: the pages that they move, and the record of the threads that touched them.
 
-use super::placement::{HintFault, TaskNumaFaults};
-use super::{NumaBalancing, World};
-use crate::address_space::{PageByte, SpaceId};
-use crate::mover::{BatchFolio, Folio, MigrationContext};
-use crate::task::TaskId;
 use nodeward_model::SkipReason;
+
+use super::placement::{HintFault, TaskNumaFaults};
+use super::scan::NumaBalancing;
+use crate::cpu::TaskId;
+use crate::memory::{PageByte, SpaceId};
+use crate::migration::{BatchFolio, Folio, MigrationContext};
+use crate::world::World;
 
 /// Number of first scans of a thread in which pages that no other thread touched move without
 /// further conditions.
 const FIRST_SCANS: u32 = 4;
 /// A node is active if its faults times this factor exceed those of the node with most.
-pub(super) const ACTIVE_NODE_FRACTION: u64 = 3;
+pub const ACTIVE_NODE_FRACTION: u64 = 3;
 
 /// The thread that touched a page: its node and eight bits of its number, as the kernel keeps them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

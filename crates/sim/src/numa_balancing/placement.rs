@@ -2,10 +2,11 @@
 //! pages with, and the rate at which its process is scanned.
 
 use super::hint_faults::ACTIVE_NODE_FRACTION;
-use super::{NumaBalancing, World};
-use crate::address_space::SpaceId;
-use crate::mover::MigrationContext;
-use crate::task::TaskId;
+use super::scan::NumaBalancing;
+use crate::cpu::TaskId;
+use crate::memory::SpaceId;
+use crate::migration::MigrationContext;
+use crate::world::World;
 
 /// Slots of a period, the unit in which it changes.
 const SLOTS: u64 = 10;
@@ -193,7 +194,7 @@ impl NumaBalancing {
 
 impl World {
     /// Places a thread after a scan, and sends it to its preferred node at intervals.
-    pub(super) fn place_when_due(&mut self, task: TaskId, way: &MigrationContext) {
+    pub(crate) fn place_when_due(&mut self, task: TaskId, way: &MigrationContext) {
         let nodes = self.machine.nodes.len();
         let now_ns = self.now_ns;
         let Some(numa) = self.numa_balancing.as_mut() else { return };

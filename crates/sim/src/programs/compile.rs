@@ -3,10 +3,10 @@
 
 use nodeward_scenario::AccessPattern;
 
-use super::WorkloadSlot;
-use crate::address_space::SpaceId;
+use super::start::{WorkloadSlot, start_successor};
 use crate::arithmetic::mul_div;
-use crate::task::{CpuTimeKind, GranuleRange, LineAccess, Op, TaskId};
+use crate::cpu::{CpuTimeKind, GranuleRange, LineAccess, Op, TaskId};
+use crate::memory::SpaceId;
 use crate::world::{TaskProgram, World};
 
 /// Number of pieces of a life; each piece faults in new memory, computes and goes through lines.
@@ -125,7 +125,7 @@ impl TaskProgram for Compile {
         world.count_work(task, 1);
         let next = WorkloadSlot { generation: self.slot.generation.saturating_add(1), ..self.slot };
         if self.lives == 0 || next.generation < self.lives {
-            super::start_successor(world, next, task);
+            start_successor(world, next, task);
         }
         Op::Exit
     }

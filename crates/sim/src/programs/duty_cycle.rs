@@ -2,7 +2,7 @@
 
 use nodeward_scenario::DutyCycle;
 
-use crate::task::{Op, TaskId};
+use crate::cpu::{Op, TaskId};
 use crate::world::{TaskProgram, World};
 
 /// A program that rests at intervals. A rest begins when the operation in progress is done.

@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use nodeward_scenario::AccessPattern;
 
-use crate::address_space::SpaceId;
-use crate::task::{CpuTimeKind, GranuleRange, LineAccess, Op, TaskId};
+use super::start::thread_pages;
+use crate::cpu::{CpuTimeKind, GranuleRange, LineAccess, Op, TaskId};
+use crate::memory::SpaceId;
 use crate::world::World;
 
 /// A thread's part of the region that is still to be touched.
@@ -18,7 +19,7 @@ pub struct Fill {
 impl Fill {
     /// Returns the part of thread `number` of `of`.
     pub fn new(world: &World, space: SpaceId, place: (u32, u32)) -> Self {
-        Self { space, pages: super::thread_pages(world, space, place) }
+        Self { space, pages: thread_pages(world, space, place) }
     }
 
     /// Returns the remaining pages.

@@ -3,8 +3,8 @@
 use nodeward_scenario::AccessPattern;
 
 use super::fill::{Fill, granule_range_of, repeated_access};
-use crate::address_space::SpaceId;
-use crate::task::{Op, TaskId};
+use crate::cpu::{Op, TaskId};
+use crate::memory::SpaceId;
 use crate::world::{TaskProgram, World};
 
 /// Touches between two updates of the window's position.

@@ -3,8 +3,9 @@
 
 use std::ops::Range;
 
-use crate::address_space::SpaceId;
-use crate::task::{CpuTimeKind, Op, TaskId};
+use super::start::thread_pages;
+use crate::cpu::{CpuTimeKind, Op, TaskId};
+use crate::memory::SpaceId;
 use crate::world::{TaskProgram, World};
 
 /// One thread, with its part of the memory.
@@ -20,7 +21,7 @@ pub struct PageFault {
 impl PageFault {
     /// Creates thread `number` of `of`.
     pub fn new(world: &World, space: SpaceId, (number, of): (u32, u32)) -> Self {
-        let pages = super::thread_pages(world, space, (number, of));
+        let pages = thread_pages(world, space, (number, of));
         Self { space, next_page: pages.start, pages, is_freeing: false }
     }
 }

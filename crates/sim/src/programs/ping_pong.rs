@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::address_space::SpaceId;
-use crate::task::{CpuTimeKind, Op, TaskId};
+use crate::cpu::{CpuTimeKind, Op, TaskId};
+use crate::memory::SpaceId;
 use crate::world::{TaskProgram, World};
 
 /// The next operation of a thread.

@@ -3,8 +3,8 @@
 use nodeward_scenario::AccessPattern;
 
 use super::fill::{Fill, granule_range_of, repeated_access};
-use crate::address_space::SpaceId;
-use crate::task::{GranuleRange, Op, TaskId};
+use crate::cpu::{GranuleRange, Op, TaskId};
+use crate::memory::SpaceId;
 use crate::world::{TaskProgram, World};
 
 /// Touches per round. A round divides its touches between hot and other memory.

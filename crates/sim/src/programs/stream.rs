@@ -6,9 +6,8 @@
 
 use std::collections::VecDeque;
 
-use crate::address_space::SpaceId;
-use crate::memory::BufferProgress;
-use crate::task::{CpuTimeKind, Op, TaskId};
+use crate::cpu::{CpuTimeKind, Op, TaskId};
+use crate::memory::{BufferProgress, SpaceId};
 use crate::world::{NEVER_NS, TaskProgram, World};
 
 /// Buffers in transit from one thread to another.

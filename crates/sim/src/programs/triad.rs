@@ -3,8 +3,8 @@
 use nodeward_scenario::AccessPattern;
 
 use super::fill::{Fill, granule_range_of, line_count};
-use crate::address_space::SpaceId;
-use crate::task::{GranuleRange, LineAccess, Op, TaskId};
+use crate::cpu::{GranuleRange, LineAccess, Op, TaskId};
+use crate::memory::SpaceId;
 use crate::world::{TaskProgram, World};
 
 /// One thread, with its part of the memory.

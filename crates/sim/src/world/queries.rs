@@ -2,7 +2,7 @@
 
 use nodeward_scenario::Scenario;
 
-use super::World;
+use super::state::World;
 
 impl World {
     /// Returns its scenario.

@@ -1,7 +1,7 @@
 //! The behaviour of tasks.
 
-use super::World;
-use crate::task::{Op, TaskId};
+use super::state::World;
+use crate::cpu::{Op, TaskId};
 
 /// The behaviour of a task: it chooses the next operation when the last one is done. All its
 /// changes of the world happen at the world's present time.

@@ -1,0 +1,7 @@
+//! The machine as hardware: where CPUs and nodes are, and how busy memory and links are.
+
+mod machine_layout;
+mod traffic;
+
+pub use machine_layout::MachineLayout;
+pub use traffic::{ActiveFlow, EPOCH_NS, Flow, NO_COMPLEX, Traffic};

@@ -1,0 +1,63 @@
+//! The raw state of a machine for invariant checkers, independent of the machine's own reports.
+
+use nodeward_model::{NodeId, Pid};
+
+use super::sim_machine::SimMachine;
+use crate::memory::MemoryRegion;
+use crate::world::World;
+
+/// A page that a process has in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageView {
+    /// Its address.
+    pub address: u64,
+    /// Its node.
+    pub node: NodeId,
+    /// Whether it is moving to another node.
+    pub is_in_flight: bool,
+    /// Base pages of its folio.
+    pub folio_pages: u64,
+}
+
+impl World {
+    /// Returns the pages that a process has in memory, one by one in order of address. Empty if
+    /// there is no such process.
+    pub fn pages_of(&self, pid: Pid) -> Vec<PageView> {
+        let spaces = self.spaces.iter().filter(|space| space.pid == pid && !space.ended);
+        let pages = |region| (0..).map_while(move |page| self.page_view(region, page)).flatten();
+        spaces.flat_map(|space| &space.regions).flat_map(pages).collect()
+    }
+
+    /// Returns the page of a process at an address, or `None` if there is none.
+    pub fn page_at(&self, pid: Pid, address: u64) -> Option<PageView> {
+        let mut spaces = self.spaces.iter().filter(|space| space.pid == pid && !space.ended);
+        let regions = &spaces.next()?.regions;
+        let region = regions.iter().rfind(|region| region.start <= address)?;
+        self.page_view(region, (address - region.start) / self.machine.params.page_bytes).flatten()
+    }
+
+    /// Returns a page of a region: `Some(None)` if it is absent, `None` beyond the end.
+    fn page_view(&self, region: &MemoryRegion, page: u64) -> Option<Option<PageView>> {
+        let byte = (page < region.pages).then(|| region.page(page))?;
+        Some(byte.node().map(|node| PageView {
+            address: region.start + page * self.machine.params.page_bytes,
+            node: self.layout.node_ids[node],
+            is_in_flight: byte.is_in_flight(),
+            folio_pages: if region.is_huge(page) { region.chunk_pages() } else { 1 },
+        }))
+    }
+}
+
+impl SimMachine {
+    /// Ends all waits after a number of events. A call that has not ended by then reports that the
+    /// process is gone. For callers that must not wait forever.
+    pub fn limit_events(&self, events: u64) {
+        self.shared.lock().world.events_max = events;
+    }
+
+    /// Processes up to `events` events that are due until a virtual time (ns). Returns whether that
+    /// was all of them.
+    pub fn run_events(&self, until_ns: u64, events: u32) -> bool {
+        self.shared.lock().world.run_events(until_ns, events)
+    }
+}

@@ -1,0 +1,198 @@
+//! A process of a simulated machine, as a mover of its memory sees it.
+
+use std::sync::{Arc, MutexGuard};
+
+use nodeward_machine::{
+    CallEnd, EntryStatus, Error, Liveness, MovePagesCall, MovePagesOutcome, Process, Result,
+};
+use nodeward_model::{
+    AffinityOutcome, Cpumask, Mapping, MappingKind, MemoryPolicies, Name, Page, PageLocation, Pid,
+    ProcessIdentity, Range,
+};
+
+use super::lockstep::{LockstepWorld, SharedWorld, WaitUntil};
+use super::move_call::ProcessMemory;
+use super::process_watch::kernel_comm;
+use crate::cpu::CpuIndexSet;
+use crate::memory::MemoryRegion;
+
+/// Interval of checks whether a thread has left the kernel, in virtual nanoseconds.
+const KERNEL_EXIT_POLL_NS: u64 = 50_000;
+
+/// A handle on a process.
+pub struct SimProcess {
+    pub shared: Arc<SharedWorld>,
+    pub pid: Pid,
+    pub memory: ProcessMemory,
+}
+
+impl SimProcess {
+    fn lock_running(&self) -> Result<MutexGuard<'_, LockstepWorld>> {
+        let stage = self.shared.lock();
+        match stage.world.spaces[self.memory.space].ended {
+            true => Err(Error::Gone(self.pid)),
+            false => Ok(stage),
+        }
+    }
+
+    /// Returns what an observer sees of a page.
+    fn observed_page(&self, stage: &mut LockstepWorld, address: u64) -> Page {
+        let page = self.memory.page(&stage.world, address);
+        stage.world.observed_page(self.memory.space, address, page)
+    }
+
+    fn for_each_page(&self, range: Range, mut tell: impl FnMut(Page)) -> Result<()> {
+        let mut stage = self.lock_running()?;
+        let addresses = (range.start..range.end).step_by(self.memory.page_bytes as usize);
+        addresses.for_each(|address| tell(self.observed_page(&mut stage, address)));
+        Ok(())
+    }
+}
+
+impl Process for SimProcess {
+    fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    fn identity(&self) -> Result<ProcessIdentity> {
+        let stage = self.lock_running()?;
+        Ok(ProcessIdentity {
+            pid: self.pid,
+            name: kernel_comm(&stage.world.spaces[self.memory.space]),
+            boot_id: format!("simulated {}", stage.world.scenario().name),
+            started_ticks: self.memory.space as u64,
+            auxv_checksum: 0,
+        })
+    }
+
+    fn liveness(&self) -> Liveness {
+        if self.lock_running().is_ok() { Liveness::Running } else { Liveness::Exited }
+    }
+
+    fn mappings(&self) -> Result<Vec<Mapping>> {
+        let stage = self.lock_running()?;
+        let mapping = |region: &MemoryRegion| Mapping {
+            range: Range::new(region.start, region.start + region.pages * self.memory.page_bytes),
+            kind: if region.shared { MappingKind::Shared } else { MappingKind::Anonymous },
+            shared: region.shared,
+            huge_page_bytes: None,
+            path: Name::default(),
+        };
+        Ok(stage.world.spaces[self.memory.space].regions.iter().map(mapping).collect())
+    }
+
+    fn resident_bytes(&self) -> Result<u64> {
+        let stage = self.lock_running()?;
+        let nodes = stage.world.machine.nodes.len();
+        let counts = stage.world.spaces[self.memory.space].count_all(nodes);
+        Ok(counts[..nodes].iter().sum::<u64>() * self.memory.page_bytes)
+    }
+
+    /// Returns the granules that have pages.
+    fn populated(&self, range: Range) -> Result<Vec<Range>> {
+        let stage = self.lock_running()?;
+        let nodes = stage.world.machine.nodes.len();
+        let mut found: Vec<Range> = Vec::new();
+        for region in &stage.world.spaces[self.memory.space].regions {
+            let bytes = region.granule_pages() * self.memory.page_bytes;
+            for granule in 0..region.granules() {
+                let mut sums = vec![0; nodes + 2];
+                region.add_counts(granule..granule + 1, &mut sums);
+                let start = region.start + granule as u64 * bytes;
+                let end = (start + bytes).min(region.start + region.pages * self.memory.page_bytes);
+                let part = Range::new(start, end).intersection(range);
+                let Some(part) = part.filter(|_| sums.iter().any(|&sum| sum > 0)) else { continue };
+                match found.last_mut().filter(|last| last.end == part.start) {
+                    Some(last) => last.end = part.end,
+                    None => found.push(part),
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn pages(&self, _mapping: &Mapping, range: Range, into: &mut Vec<Page>) -> Result<()> {
+        self.for_each_page(range, |page| into.push(page))
+    }
+
+    fn locations(&self, range: Range, into: &mut Vec<PageLocation>) -> Result<()> {
+        self.for_each_page(range, |page| into.push(page.location))
+    }
+
+    fn frames(&self, _range: Range, _into: &mut Vec<Option<u64>>) -> Result<()> {
+        Err(Error::Denied {
+            action: "reading frame numbers".to_owned(),
+            remedy: "a simulated machine has none; name pages by their virtual addresses"
+                .to_owned(),
+        })
+    }
+
+    fn locate(&self, addresses: &[u64]) -> Result<Vec<PageLocation>> {
+        let mut stage = self.lock_running()?;
+        Ok(addresses
+            .iter()
+            .map(|&address| self.observed_page(&mut stage, address).location)
+            .collect())
+    }
+
+    fn move_pages(&self, batch: &MovePagesCall) -> Result<MovePagesOutcome> {
+        let mut stage = self.lock_running()?;
+        let cpu = stage.current_or_idlest_cpu();
+        let begun = stage.world.start_move_call(self.memory, batch, cpu);
+        let mut stage = self.shared.wait(stage, WaitUntil::TaskEnd(begun.task));
+        stage.own_cpu_time_ns += stage.world.tasks[begun.task as usize].cpu_time_ns;
+        let lost = || MovePagesOutcome {
+            end: CallEnd::Gone,
+            status: vec![EntryStatus::Unwritten; batch.len()],
+        };
+        Ok(begun.outcome().unwrap_or_else(lost))
+    }
+
+    /// A memory policy applies to all of the process's memory.
+    fn memory_policies(&self) -> Result<MemoryPolicies> {
+        let stage = self.lock_running()?;
+        let regions = &stage.world.spaces[self.memory.space].regions;
+        let is_told = |region: &MemoryRegion| region.placement.is_memory_policy();
+        Ok(MemoryPolicies {
+            has_task_policy: regions.iter().any(is_told),
+            policy_ranges: Vec::new(),
+        })
+    }
+
+    fn nudge(&self, tid: u32, cpus: &Cpumask) -> Result<AffinityOutcome> {
+        loop {
+            let mut stage = self.lock_running()?;
+            let now_ns = stage.world.now_ns;
+            let Some(task) = stage.world.task_of_tid(self.memory.space, tid) else {
+                return Ok(AffinityOutcome::Gone);
+            };
+            let cpus = stage.world.cpu_indices(cpus);
+            let placed = stage.world.nudge(task, &cpus);
+            if !stage.world.is_nudged(task) {
+                return Ok(placed);
+            }
+            let stage = self.shared.wait(stage, WaitUntil::Time(now_ns + KERNEL_EXIT_POLL_NS));
+            if stage.world.now_ns == now_ns {
+                // No caller waits any more; it completes by itself.
+                return Ok(AffinityOutcome::Done);
+            }
+        }
+    }
+
+    fn pin(&self, tid: u32, cpus: &Cpumask) -> Result<AffinityOutcome> {
+        let mut stage = self.lock_running()?;
+        let (world, space) = (&mut stage.world, self.memory.space);
+        let Some(task) = world.task_of_tid(space, tid) else { return Ok(AffinityOutcome::Gone) };
+        let wanted = world.cpu_indices(cpus);
+        let node = |cpu: usize| world.layout.node_of(cpu);
+        let may_run =
+            |&cpu: &usize| world.is_cpu_online(cpu) && world.cpuset_allows(space, node(cpu));
+        let both = CpuIndexSet::of(wanted.iter().filter(may_run));
+        if both.is_empty() {
+            return Ok(AffinityOutcome::NotAllowed);
+        }
+        world.set_cpus_allowed(task, both);
+        world.forget_requested_cpus(task);
+        Ok(AffinityOutcome::Done)
+    }
+}

@@ -1,0 +1,227 @@
+//! A world as a machine that nodeward can work on, like the running kernel.
+//!
+//! An operation that takes time (a move, a wait) advances the world by that time, and with it all
+//! that runs there. Reading where pages are costs no time; reading processes does. The caller is
+//! root, and frame numbers are hidden.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nodeward_machine::{Capabilities, Error, Machine, Process, ProcessWatch, Result};
+use nodeward_model::{
+    Access, Accessor, CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, Pid, ProcessFilter,
+    Topology,
+};
+use nodeward_scenario::Scenario;
+
+use super::lockstep::{SharedWorld, WaitUntil};
+use super::move_call::ProcessMemory;
+use super::process::SimProcess;
+use super::process_watch::SimWatch;
+use super::topology::hardware_topology;
+use crate::memory::{AddressSpace, MemoryRegion, PageAccesses, Zone};
+use crate::output::{SimReport, Timeline};
+use crate::world::World;
+
+/// Interval at which population of memory is checked, in virtual nanoseconds.
+const POLL_NS: u64 = 1_000_000;
+
+/// A simulated machine with its workloads.
+#[derive(Clone)]
+pub struct SimMachine {
+    pub(crate) shared: Arc<SharedWorld>,
+    page_bytes: u64,
+}
+
+/// A simulated process, seen from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessView {
+    /// Its pid.
+    pub pid: Pid,
+    /// Its name.
+    pub name: String,
+    /// Its base pages by node.
+    pub pages: BTreeMap<NodeId, u64>,
+    /// Its work so far: lines, pages, messages or lives.
+    pub done: u64,
+}
+
+impl SimMachine {
+    /// Creates a machine at its beginning.
+    pub fn new(scenario: &Scenario, seed: u64) -> Self {
+        Self::from_world(World::new(scenario, seed))
+    }
+
+    /// Wraps a world as a machine.
+    pub fn from_world(world: World) -> Self {
+        let page_bytes = world.machine.params.page_bytes;
+        Self { shared: Arc::new(SharedWorld::new(world)), page_bytes }
+    }
+
+    /// Runs it until a time, in virtual nanoseconds.
+    pub fn run_until(&self, at_ns: u64) {
+        self.shared.lock().world.run_until(at_ns);
+    }
+
+    /// Runs it until every process has all its pages in memory, or until the virtual time
+    /// `most_ns`.
+    pub fn run_until_populated(&self, most_ns: u64) {
+        let mut stage = self.shared.lock();
+        let world = &mut stage.world;
+        while world.now_ns < most_ns && !is_populated(world) {
+            world.run_until((world.now_ns + POLL_NS).min(most_ns));
+        }
+    }
+
+    /// Returns the processes that run, by pid.
+    pub fn processes(&self) -> Vec<ProcessView> {
+        let stage = self.shared.lock();
+        let world = &stage.world;
+        let running = (0..world.spaces.len()).filter(|&space| !world.spaces[space].ended);
+        let mut views: Vec<_> =
+            running.map(|space| process_view(world, &world.spaces[space])).collect();
+        views.sort_by_key(|process| process.pid);
+        views
+    }
+
+    /// Returns local and remote accesses and moved pages over time, at the scenario's `sample`
+    /// interval.
+    pub fn timeline(&self) -> Timeline {
+        let stage = self.shared.lock();
+        let mut points = stage.world.recorder.series.points().to_vec();
+        points.push(stage.world.point());
+        Timeline::of(points)
+    }
+
+    /// Returns the work of all processes of a workload so far, including those that ended: lines,
+    /// pages, messages or lives.
+    pub fn work_of(&self, workload: &str) -> u64 {
+        self.shared.lock().world.counters.work_done.get(workload).copied().unwrap_or(0)
+    }
+
+    /// Returns the report of the run so far.
+    pub fn report(&self) -> SimReport {
+        self.shared.lock().world.report()
+    }
+
+    /// Returns a hash of everything that has happened.
+    pub fn trace_hash(&self) -> u64 {
+        self.shared.lock().world.trace_hash()
+    }
+}
+
+fn is_populated(world: &World) -> bool {
+    let nodes = world.machine.nodes.len();
+    let whole = |space: &AddressSpace| {
+        let pages: u64 = space.regions.iter().map(|region: &MemoryRegion| region.pages).sum();
+        space.count_all(nodes)[..nodes].iter().sum::<u64>() == pages
+    };
+    let is_meant = |&space: &usize| !world.spaces[space].ended && !world.is_child(space);
+    (0..world.spaces.len()).filter(is_meant).all(|space| whole(&world.spaces[space]))
+}
+
+fn process_view(world: &World, space: &AddressSpace) -> ProcessView {
+    let counts = space.count_all(world.machine.nodes.len());
+    let pages = world.layout.node_ids.iter().copied().zip(counts);
+    ProcessView {
+        pid: space.pid,
+        name: space.name.clone(),
+        pages: pages.filter(|&(_, pages)| pages > 0).collect(),
+        done: space.work_done,
+    }
+}
+
+impl Machine for SimMachine {
+    fn page_bytes(&self) -> u64 {
+        self.page_bytes
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { move_shared: true, frame_numbers: false, pagemap_scan: true }
+    }
+
+    fn topology(&self) -> Result<Topology> {
+        Ok(hardware_topology(&self.shared.lock().world))
+    }
+
+    fn headroom(&self) -> Result<BTreeMap<NodeId, NodeHeadroom>> {
+        let stage = self.shared.lock();
+        let zones = stage.world.memory.zones.iter();
+        let free_pages = |zone: &Zone| if zone.is_offline { 0 } else { zone.free_pages };
+        let room = |zone| NodeHeadroom { free_pages: free_pages(zone), inactive_file_pages: 0 };
+        let ids = stage.world.layout.node_ids.iter().copied();
+        Ok(ids.zip(zones.map(room)).collect())
+    }
+
+    fn frames_end(&self) -> Option<u64> {
+        None
+    }
+
+    fn usable_cpus(&self) -> Result<Cpumask> {
+        Ok(self.shared.lock().world.online_cpus())
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.shared.lock().world.now_ns
+    }
+
+    fn sleep_ns(&self, ns: u64) {
+        let stage = self.shared.lock();
+        let until = WaitUntil::Time(stage.world.now_ns.saturating_add(ns));
+        drop(self.shared.wait(stage, until));
+    }
+
+    fn pin_current_thread(&self, cpu: CpuId) {
+        let mut stage = self.shared.lock();
+        let index = stage.world.layout.cpus.iter().position(|place| place.id == cpu);
+        if let Some(index) = index {
+            stage.pin_current_thread(index);
+        }
+    }
+
+    fn yield_to_waking_threads(&self) {}
+
+    fn register_worker(&self, number: u32, of: u32) {
+        self.shared.register_worker(number, of);
+    }
+
+    fn unregister_worker(&self) {
+        self.shared.unregister_worker();
+    }
+
+    fn open_process(&self, pid: Pid) -> Result<Arc<dyn Process>> {
+        let stage = self.shared.lock();
+        let world = &stage.world;
+        let is_it = |&space: &usize| world.spaces[space].pid == pid && !world.spaces[space].ended;
+        let space = (0..world.spaces.len()).find(is_it).ok_or(Error::Gone(pid))?;
+        let stage = Arc::clone(&self.shared);
+        let target = ProcessMemory { space, page_bytes: self.page_bytes };
+        Ok(Arc::new(SimProcess { shared: stage, pid, memory: target }))
+    }
+
+    fn watch(&self, wanted: &ProcessFilter) -> Result<Box<dyn ProcessWatch>> {
+        Ok(Box::new(SimWatch::new(Arc::clone(&self.shared), wanted)?))
+    }
+
+    fn other_balancers(&self) -> Result<Vec<OtherBalancer>> {
+        let is_on = self.shared.lock().world.numa_balancing.is_some();
+        Ok(is_on.then_some(OtherBalancer::Kernel { mode: 1 }).into_iter().collect())
+    }
+
+    fn take_accesses(&self) -> Option<Vec<(Pid, Access)>> {
+        let mut stage = self.shared.lock();
+        let world = &mut stage.world;
+        let nodes = 0..world.machine.nodes.len();
+        let seen = nodes.flat_map(|node| world.take_accesses(node)).map(|seen: PageAccesses| {
+            let by = Accessor::Node(seen.from);
+            (seen.pid, Access { address: seen.address, accessor: by, count: seen.lines })
+        });
+        let seen = seen.collect();
+        (world.machine.params.counter_entries > 0).then_some(seen)
+    }
+
+    /// Returns the CPU time of looks, moves and work, in nanoseconds.
+    fn own_cpu_time_ns(&self) -> u64 {
+        self.shared.lock().own_cpu_time_ns
+    }
+}

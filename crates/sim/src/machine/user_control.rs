@@ -1,0 +1,95 @@
+//! Requests of a user-space program to place threads and memory, beside moving pages.
+
+use nodeward_model::{Nodemask, Pid};
+
+use super::lockstep::WaitUntil;
+use super::sim_machine::SimMachine;
+use crate::cpu::{CpuIndexSet, CpuTimeKind, Op, TaskId, TaskState};
+use crate::memory::SpaceId;
+use crate::world::{TaskProgram, World};
+
+impl World {
+    /// Keeps all threads of a process on the CPUs of these nodes (sched_setaffinity). Returns
+    /// `false` if there is no such process, or no such CPU.
+    pub fn bind_to_nodes(&mut self, pid: Pid, nodes: &Nodemask) -> bool {
+        let on = |&cpu: &usize| nodes.contains(self.layout.node_ids[self.layout.node_of(cpu)]);
+        let cpus = CpuIndexSet::of((0..self.cpus.len()).filter(on));
+        let Some(space) = self.space_of(pid).filter(|_| !cpus.is_empty()) else { return false };
+        for task in self.spaces[space].tasks.clone() {
+            self.set_cpus_allowed(task, cpus.clone());
+        }
+        true
+    }
+
+    /// Keeps each thread of a process on the CPUs of its present node. Returns `false` if there is
+    /// no such process.
+    pub fn bind_threads(&mut self, pid: Pid) -> bool {
+        let space = self.space_of(pid);
+        for task in space.map_or(Vec::new(), |space| self.spaces[space].tasks.clone()) {
+            let node = self.layout.node_of(self.tasks[task as usize].cpu);
+            let cpus = CpuIndexSet::of(self.layout.cpus_of_node[node].iter().copied());
+            self.set_cpus_allowed(task, cpus);
+        }
+        space.is_some()
+    }
+
+    /// Marks the pages of a process for migrate-on-fault. Returns `false` if there is no such
+    /// process.
+    pub fn migrate_on_fault(&mut self, pid: Pid) -> bool {
+        let space = self.space_of(pid);
+        space.into_iter().for_each(|space| self.start_make_lazy([space].into()));
+        space.is_some()
+    }
+
+    /// Starts a thread that works for `ns` on one CPU, by index.
+    pub(crate) fn start_work(&mut self, cpu: usize, spent: CpuTimeKind, ns: u64) -> TaskId {
+        let program = SingleOp(Some(Op::Busy(spent, ns)));
+        self.start_kernel_task(Some(CpuIndexSet::of([cpu])), Box::new(program))
+    }
+
+    fn space_of(&self, pid: Pid) -> Option<SpaceId> {
+        self.spaces.iter().position(|space| space.pid == pid && !space.ended)
+    }
+
+    /// Sets the CPUs that a task may run on. A set without CPUs of the machine changes nothing.
+    pub(crate) fn set_cpus_allowed(&mut self, task: TaskId, allowed: CpuIndexSet) {
+        if !allowed.iter().any(|cpu| cpu < self.cpus.len()) {
+            return;
+        }
+        let entry = &mut self.tasks[task as usize];
+        entry.allowed = allowed;
+        let (cpu, state) = (entry.cpu, entry.state);
+        match state {
+            TaskState::Ready => self.requeue(task),
+            TaskState::Running if entry.allowed.contains(cpu) => {}
+            TaskState::Running => self.resched_cpu(cpu),
+            TaskState::Waiting | TaskState::Ended => {}
+        }
+    }
+}
+
+impl SimMachine {
+    /// Gives access to the world between two events, also to change it.
+    pub fn with_world<T>(&self, act: impl FnOnce(&mut World) -> T) -> T {
+        act(&mut self.shared.lock().world)
+    }
+
+    /// Makes the calling thread work for `ns`, on its CPU or on the first, together with the tasks
+    /// that run there. Work other than [`CpuTimeKind::User`] cannot be interrupted.
+    pub fn spend_cpu_time(&self, spent: CpuTimeKind, ns: u64) {
+        let mut stage = self.shared.lock();
+        let cpu = stage.current_cpu().unwrap_or(0);
+        let task = stage.world.start_work(cpu, spent, ns);
+        stage.own_cpu_time_ns = stage.own_cpu_time_ns.saturating_add(ns);
+        drop(self.shared.wait(stage, WaitUntil::TaskEnd(task)));
+    }
+}
+
+/// Program that does one operation and ends.
+struct SingleOp(Option<Op>);
+
+impl TaskProgram for SingleOp {
+    fn next(&mut self, _: &mut World, _: TaskId) -> Op {
+        self.0.take().unwrap_or(Op::Exit)
+    }
+}

@@ -1,0 +1,191 @@
+//! Pages that move to the node of the next access (migrate-on-fault).
+//!
+//! Their entries are cleared once, with one flush. The thread that touches such a page takes a
+//! fault, and if the page is on another node, the fault moves it in that thread. Each page
+//! therefore costs one fault, and only pages that are used move. Where the kernel's NUMA balancing
+//! is on, such entries are its hints, and it decides page by page.
+
+use nodeward_batch::FolioRun;
+use nodeward_model::SkipReason;
+
+use crate::arithmetic::mul_div;
+use crate::cpu::{LineAccess, LineCopy, TaskId};
+use crate::memory::{PageByte, SpaceId};
+use crate::migration::{BatchFolio, Folio, MigrationContext};
+use crate::world::{NEVER_NS, TURN_NS, World};
+
+/// Maximum number of faults handled at a stretch. Between two stretches others can take the locks.
+const FAULTS_MAX: u64 = 32;
+
+impl World {
+    /// Marks all pages of a space for migrate-on-fault. Returns the time that takes, in
+    /// nanoseconds.
+    pub(crate) fn make_lazy(&mut self, cpu: usize, space: SpaceId) -> u64 {
+        let mut marked = 0;
+        for region in &mut self.spaces[space].regions {
+            let mut page = 0;
+            while page < region.pages {
+                let (byte, alike) = region.uniform_run(page, region.pages);
+                if byte.node().is_some() && !byte.is_in_flight() {
+                    marked += if region.is_huge(page) { 1 } else { alike };
+                    region.set(page..page + alike, byte.lazy());
+                }
+                page += alike;
+            }
+        }
+        let unmap_ns = marked.saturating_mul(self.machine.params.unmap_page_ns);
+        unmap_ns.saturating_add(self.shoot_down_tlb(cpu, space, marked))
+    }
+
+    /// Returns the time (ns) of the faults that a turn through memory meets, if there are any. They
+    /// come before the turn: the task calls again afterwards, and gets `None` when it may go on.
+    pub(crate) fn lazy_fault_ns(
+        &mut self,
+        cpu: usize,
+        task: TaskId,
+        lines: &LineAccess,
+    ) -> Option<u64> {
+        let due = match self.movers.lazy_faults_due.remove(&task) {
+            Some(0) => return None,
+            Some(due) => due,
+            None => self.lazy_faults_of_turn(cpu, lines),
+        };
+        if due == 0 {
+            return None;
+        }
+        let home = self.tasks[task as usize].home.filter(|_| self.numa_balancing.is_none());
+        let to = home.unwrap_or(self.layout.node_of(cpu));
+        let folios = self.lazy_folios(lines, due.min(FAULTS_MAX));
+        let left = if folios.is_empty() { 0 } else { due.saturating_sub(folios.len() as u64) };
+        self.movers.lazy_faults_due.insert(task, left);
+        let way = MigrationContext { cpu, space: lines.range.space, to };
+        (!folios.is_empty()).then(|| self.handle_lazy_faults(task, &way, folios))
+    }
+
+    /// Returns the number of lazy folios that a whole turn touches. A stream goes page by page,
+    /// other accesses jump from line to line.
+    fn lazy_faults_of_turn(&mut self, cpu: usize, lines: &LineAccess) -> u64 {
+        let nodes = self.machine.nodes.len();
+        let counts = self.spaces[lines.range.space].count(&lines.range, nodes);
+        let pages: u64 = counts[..nodes].iter().sum();
+        let lazy = counts[nodes];
+        let (place, params) = (&self.layout.cpus[cpu], &self.machine.params);
+        let miss_ps = self.traffic.latency_ps(place.complex, place.node, place.node);
+        let wait_ps = mul_div(miss_ps, 1000, u64::from(lines.pattern.parallel_milli));
+        let line_ps = wait_ps.saturating_add(lines.pattern.compute_ps).max(1);
+        let per_page = match lines.reused {
+            true => 1,
+            false => (params.page_bytes / params.line_bytes.max(1)).max(1),
+        };
+        let touched = u128::from(lines.lines.min(TURN_NS * 1000 / line_ps)) / u128::from(per_page);
+        let milli = touched * u128::from(lazy) * 1000 / u128::from(pages.max(1));
+        let milli = u64::try_from(milli).unwrap_or(u64::MAX);
+        let rest = u64::from(self.rng.next_u64() % 1000 < milli % 1000);
+        (milli / 1000 + rest).min(lazy)
+    }
+
+    /// Returns the next lazy folios of one size in the part, from a random granule on.
+    fn lazy_folios(&mut self, lines: &LineAccess, most: u64) -> Vec<Folio> {
+        let part = &lines.range;
+        let begin = self.rng.next_u64() % part.granules.max(1) as u64;
+        let region = &self.spaces[part.space].regions[part.region];
+        let lazy = self.machine.nodes.len();
+        let (mut folios, mut size) = (Vec::new(), 0);
+        for step in 0..part.granules {
+            let granule = part.first + (begin as usize + step) % part.granules;
+            let mut counts = vec![0; lazy + 2];
+            region.add_counts(granule..granule + 1, &mut counts);
+            let mut pages = region.pages_of_granules(granule..granule + 1);
+            while counts[lazy] > 0 && !pages.is_empty() {
+                let page = pages.start;
+                let byte = region.page(page);
+                if !byte.is_lazy() || byte.is_in_flight() {
+                    pages.start = page + region.uniform_run(page, pages.end).1;
+                    continue;
+                }
+                pages.start = region.folio(page).end.min(pages.end);
+                let folio = pages.start - page;
+                if folios.len() as u64 == most || size > 0 && size != folio {
+                    return folios;
+                }
+                size = folio;
+                folios.push(Folio { region: part.region, pages: page..pages.start });
+            }
+        }
+        folios
+    }
+
+    /// Handles faults on these folios by a thread whose node is the destination.
+    fn handle_lazy_faults(
+        &mut self,
+        task: TaskId,
+        way: &MigrationContext,
+        folios: Vec<Folio>,
+    ) -> u64 {
+        let params = &self.machine.params;
+        let faults = match folios[0].len() {
+            1 => (folios.len() as u64).div_ceil(params.lazy_pages.max(1)),
+            _ => folios.len() as u64,
+        };
+        self.counters.lazy_faults += faults;
+        let mut ns = faults * params.hint_fault_ns;
+        if self.numa_balancing.is_some() {
+            return ns + self.handle_hint_faults(task, way, folios);
+        }
+        let mut batch_folios = Vec::new();
+        for folio in folios {
+            let node = self.folio_byte(way.space, &folio).node();
+            let node = node.expect("a page that is lazy is somewhere");
+            if node == way.to {
+                self.set_folio(way.space, &folio, PageByte::on(node));
+                continue;
+            }
+            let (huge, why) = (self.is_huge_folio(way.space, &folio), SkipReason::Refused);
+            let (index, from, flight) = (0, node, 0);
+            batch_folios.push(BatchFolio {
+                job_index: index,
+                folio,
+                huge,
+                from,
+                unmap_number: flight,
+                skip_reason: why,
+                already_there: false,
+            });
+        }
+        ns += self.migrate_synchronously(way, &mut batch_folios);
+        ns
+    }
+
+    /// Moves folios that no CPU can reach, in the calling thread. Folios that cannot move stay.
+    pub(crate) fn migrate_synchronously(
+        &mut self,
+        way: &MigrationContext,
+        batch_folios: &mut [BatchFolio],
+    ) -> u64 {
+        let all = [FolioRun { first: 0, folios: batch_folios.len() as u32 }];
+        let mut refused = Vec::new();
+        let mut ns = self.unmap_folios(way, batch_folios, &all, &mut refused);
+        let mut stayed = refused.iter().map(|refused| refused.folio).peekable();
+        let (mut moving, mut bytes) = (Vec::new(), 0);
+        for (batch_folio, index) in batch_folios.iter().zip(0..) {
+            if stayed.next_if_eq(&index).is_none() {
+                moving.push(FolioRun { first: index, folios: 1 });
+                self.record_copy(way.space, batch_folio);
+                bytes += batch_folio.folio.len() * self.machine.params.page_bytes;
+                let lines = self.machine.params.page_bytes / self.machine.params.line_bytes.max(1);
+                let lines = lines * batch_folio.folio.len();
+                let copying = LineCopy { from: batch_folio.from, to: way.to, lines };
+                ns += mul_div(lines, self.copy_line_ps(way.cpu, &copying), 1000).min(NEVER_NS);
+                continue;
+            }
+            let byte = self.folio_byte(way.space, &batch_folio.folio);
+            if let Some(node) = byte.node().filter(|_| !byte.is_in_flight()) {
+                self.set_folio(way.space, &batch_folio.folio, PageByte::on(node));
+            }
+        }
+        self.counters.lazy_pages += bytes / self.machine.params.page_bytes;
+        ns += self.map_ns(way, batch_folios, &moving, true);
+        refused.clear();
+        ns + self.map_copies(way, batch_folios, &moving, &mut refused)
+    }
+}

@@ -1,0 +1,207 @@
+//! The scan of a process's memory, by its own threads.
+
+use std::collections::BTreeMap;
+
+use nodeward_scenario::Params;
+
+use super::placement::{NumaGroup, TaskNumaFaults};
+use crate::cpu::TaskId;
+use crate::memory::{MemoryRegion, SpaceId};
+use crate::world::World;
+
+/// Virtual pages that a scan may visit, for each page that it may mark.
+pub const VIRTUAL_PER_MARKED: u64 = 8;
+/// The run time of scans is at most 1/33 of a thread's run time: 3 %.
+pub const SCAN_SHARE: u64 = 32;
+/// Two ticks: the least time before a thread begins its next scan.
+pub const TICKS_NS: u64 = 8_000_000;
+/// Maximum number of bytes scanned per second (`MAX_SCAN_WINDOW`).
+pub const WINDOW_BYTES_PER_S: u64 = 2560 << 20;
+
+/// Scan position of a process.
+#[derive(Debug, Default)]
+pub struct ScanCursor {
+    /// Time of the next scan, in virtual nanoseconds.
+    pub next_ns: u64,
+    /// Number of completed scans of the whole process.
+    pub seq: u32,
+    pub region: usize,
+    pub page: u64,
+}
+
+/// A thread's scan timing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ScanPeriod {
+    /// Run time between two scans.
+    pub period_ns: u64,
+    /// The run time up to which scans are paid for.
+    pub paid_until_ns: u64,
+}
+
+/// State of NUMA balancing by process and thread.
+#[derive(Debug, Default)]
+pub struct NumaBalancing {
+    pub scans: BTreeMap<SpaceId, ScanCursor>,
+    pub scan_periods: BTreeMap<TaskId, ScanPeriod>,
+    pub faults: BTreeMap<TaskId, TaskNumaFaults>,
+    pub groups: BTreeMap<SpaceId, NumaGroup>,
+    /// The last toucher of each page of a region, as far as faults showed: a node and a thread.
+    pub last_cpupids: BTreeMap<(SpaceId, usize), Vec<u16>>,
+}
+
+impl NumaBalancing {
+    /// Returns the fault statistics of a thread.
+    pub fn faults(&self, task: TaskId) -> Option<&TaskNumaFaults> {
+        self.faults.get(&task)
+    }
+
+    /// Returns the group of a process's threads that share pages.
+    pub fn group(&self, space: SpaceId) -> Option<&NumaGroup> {
+        self.groups.get(&space)
+    }
+
+    pub fn scan_period(&mut self, params: &Params, task: TaskId) -> &mut ScanPeriod {
+        let first = ScanPeriod { period_ns: params.numa_scan_delay_ns, paid_until_ns: 0 };
+        self.scan_periods.entry(task).or_insert(first)
+    }
+
+    /// Returns the shortest, the longest and the first period of a thread.
+    pub fn scan_period_bounds_ns(
+        &self,
+        params: &Params,
+        space: SpaceId,
+        rss_pages: u64,
+    ) -> (u64, u64, u64) {
+        let scanned = (params.numa_scan_bytes / params.page_bytes.max(1)).max(1);
+        let windows = rss_pages.div_ceil(scanned).max(1);
+        let floor_ns = 1_000_000_000 / (WINDOW_BYTES_PER_S / params.numa_scan_bytes.max(1)).max(1);
+        let least_ns = (params.numa_scan_min_ns / windows).max(floor_ns);
+        let most_ns = params.numa_scan_max_ns / windows;
+        let shared =
+            |ns: u64| self.groups.get(&space).map_or(0, |group| group.shared_period_ns(ns));
+        let begin_ns = least_ns.max(shared(least_ns));
+        (least_ns, least_ns.max(most_ns.max(shared(most_ns))), begin_ns)
+    }
+}
+
+impl World {
+    /// Scans the process's memory if a scan of this thread is due. Returns the time that takes
+    /// (ns).
+    pub(crate) fn scan_when_due(&mut self, cpu: usize, task: TaskId) -> Option<u64> {
+        let space = self.tasks[task as usize].space?;
+        let ran_ns = self.tasks[task as usize].cpu_time_ns;
+        let (now_ns, params) = (self.now_ns, &self.machine.params);
+        let numa = self.numa_balancing.as_mut()?;
+        let pace = *numa.scan_period(params, task);
+        if ran_ns <= pace.paid_until_ns + pace.period_ns {
+            return None;
+        }
+        let delay_ns = params.numa_scan_delay_ns;
+        let first = || ScanCursor { next_ns: delay_ns, ..ScanCursor::default() };
+        let due = now_ns >= numa.scans.entry(space).or_insert_with(first).next_ns;
+        if pace.paid_until_ns == 0 {
+            let pages = self.resident_pages(space);
+            let params = &self.machine.params;
+            let numa = self.numa_balancing.as_mut()?;
+            let begin_ns = numa.scan_period_bounds_ns(params, space, pages).2;
+            numa.scan_period(params, task).period_ns = begin_ns;
+        }
+        let params = &self.machine.params;
+        let pace_now = self.numa_balancing.as_mut()?.scan_period(params, task);
+        pace_now.paid_until_ns += pace.period_ns;
+        due.then(|| self.scan(cpu, task, space))
+    }
+
+    pub(crate) fn resident_pages(&self, space: SpaceId) -> u64 {
+        let nodes = self.machine.nodes.len();
+        self.spaces[space].count_all(nodes)[..nodes].iter().sum()
+    }
+
+    /// Clears entries of a process, from the end of the last scan on.
+    pub(crate) fn scan(&mut self, cpu: usize, task: TaskId, space: SpaceId) -> u64 {
+        let params = &self.machine.params;
+        let most = (params.numa_scan_bytes / params.page_bytes.max(1)).max(1);
+        let Some(numa) = self.numa_balancing.as_mut() else { return 0 };
+        let period_ns = numa.scan_period(params, task).period_ns;
+        let Some(scan) = numa.scans.get_mut(&space) else { return 0 };
+        scan.next_ns = self.now_ns + period_ns;
+        let (mut marked, mut entries, mut virtual_left) = (0, 0, most * VIRTUAL_PER_MARKED);
+        let regions = &mut self.spaces[space].regions;
+        while let Some(region) = regions.get_mut(scan.region) {
+            if !region.placement.is_memory_policy() {
+                let stretch = mark_lazy(region, scan.page, most - marked, virtual_left);
+                marked += stretch.marked;
+                entries += stretch.entries;
+                virtual_left -= stretch.end - scan.page;
+                scan.page = stretch.end;
+                if scan.page < region.pages {
+                    break;
+                }
+            }
+            (scan.region, scan.page) = (scan.region + 1, 0);
+        }
+        if scan.region >= regions.len() {
+            scan.seq = scan.seq.wrapping_add(1);
+            (scan.region, scan.page) = (0, 0);
+        }
+        self.counters.numa_scans += 1;
+        let unmap_ns = entries * self.machine.params.unmap_page_ns;
+        let ns = unmap_ns.saturating_add(self.shoot_down_tlb(cpu, space, entries));
+        let params = &self.machine.params;
+        if let Some(numa) = self.numa_balancing.as_mut() {
+            numa.scan_period(params, task).paid_until_ns += SCAN_SHARE * ns + TICKS_NS;
+        }
+        ns.max(1)
+    }
+
+    /// Forgets a thread.
+    pub(crate) fn forget_task_faults(&mut self, task: TaskId) {
+        let Some(numa) = self.numa_balancing.as_mut() else { return };
+        numa.scan_periods.remove(&task);
+        let space = self.tasks[task as usize].space;
+        let group = space.and_then(|space| numa.groups.get_mut(&space));
+        if let (Some(faults), Some(group)) = (numa.faults.remove(&task), group) {
+            group.leave(&faults);
+        }
+    }
+
+    /// Forgets a process.
+    pub(crate) fn forget_space_scans(&mut self, space: SpaceId) {
+        let Some(numa) = self.numa_balancing.as_mut() else { return };
+        numa.scans.remove(&space);
+        numa.groups.remove(&space);
+        numa.last_cpupids.retain(|&(of, _), _| of != space);
+    }
+}
+
+/// Result of marking.
+pub struct ScanProgress {
+    /// Base pages marked.
+    pub marked: u64,
+    /// Their entries: one for a huge page.
+    pub entries: u64,
+    /// The page after the last one visited.
+    pub end: u64,
+}
+
+/// Marks at most `most` pages from a page on, and visits at most `looks` pages.
+pub fn mark_lazy(region: &mut MemoryRegion, begin: u64, most: u64, looks: u64) -> ScanProgress {
+    let mut done = ScanProgress { marked: 0, entries: 0, end: begin };
+    let last = region.pages.min(begin.saturating_add(looks));
+    while done.end < last && done.marked < most {
+        let page = done.end;
+        let limit = last.min(page + (most - done.marked));
+        let is_huge = region.is_huge(page);
+        let (byte, alike) = match is_huge {
+            true => (region.page(page), region.folio(page).end - page),
+            false => region.uniform_run(page, limit),
+        };
+        if byte.node().is_some() && !byte.is_in_flight() && !byte.is_lazy() {
+            region.set(page..page + alike, byte.lazy());
+            done.marked += alike;
+            done.entries += if is_huge { 1 } else { alike };
+        }
+        done.end = page + alike;
+    }
+    done
+}

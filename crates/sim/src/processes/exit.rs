@@ -1,0 +1,80 @@
+//! The end of processes: the last thread to exit frees all pages.
+
+use crate::cpu::{CpuIndexSet, CpuTimeKind, Op, Task, TaskId, TaskState};
+use crate::memory::SpaceId;
+use crate::world::{TaskProgram, World};
+
+/// Program of the last thread of a process.
+#[derive(Debug)]
+struct ExitProgram {
+    space: SpaceId,
+    region: usize,
+    page: u64,
+}
+
+impl TaskProgram for ExitProgram {
+    fn next(&mut self, world: &mut World, task: TaskId) -> Op {
+        let cpu = world.tasks[task as usize].cpu;
+        while let Some(region) = world.spaces[self.space].regions.get(self.region) {
+            let pages = region.pages;
+            if self.page < pages {
+                let done = world.free_pages(cpu, self.space, self.region, self.page..pages);
+                self.page += done.pages;
+                if done.ns > 0 {
+                    return Op::Busy(CpuTimeKind::Fault, done.ns);
+                }
+                continue;
+            }
+            self.region += 1;
+            self.page = 0;
+        }
+        world.discard_streams(self.space);
+        world.forget_freed_in_flight(self.space);
+        world.forget_space_scans(self.space);
+        // Where processes are short-lived, many have ended: little state is kept of each.
+        world.spaces[self.space].regions.iter_mut().for_each(|region| region.clear());
+        world.spaces[self.space].tlb_cpus = CpuIndexSet::default();
+        world.tasks[task as usize].allowed = CpuIndexSet::default();
+        Op::Exit
+    }
+}
+
+impl World {
+    /// Ends a process as a signal does: each thread exits at its next operation.
+    pub(crate) fn kill_process(&mut self, space: SpaceId) {
+        self.spaces[space].ended = true;
+        for task in self.spaces[space].tasks.clone() {
+            let Task { cpu, state, .. } = self.tasks[task as usize];
+            match state {
+                TaskState::Waiting => self.wake(task),
+                TaskState::Running if self.programs[task as usize].is_some() => {
+                    self.kick_cpu(cpu, 0)
+                }
+                TaskState::Running | TaskState::Ready | TaskState::Ended => {}
+            }
+        }
+    }
+
+    /// Returns whether a task's process was ended while the task was still in it.
+    pub(crate) fn is_exiting(&self, task: TaskId) -> bool {
+        let space = self.tasks[task as usize].space.map(|space| &self.spaces[space]);
+        space.is_some_and(|space| space.ended && space.tasks.contains(&task))
+    }
+
+    /// Removes a task from its process. Returns its remaining work: the last task frees all pages.
+    pub(crate) fn exit_task(&mut self, task: TaskId) -> Option<Box<dyn TaskProgram>> {
+        let space = self.tasks[task as usize].space?;
+        let entry = &mut self.spaces[space];
+        let place = entry.tasks.iter().position(|&other| other == task)?;
+        entry.tasks.remove(place);
+        self.forget_task_faults(task);
+        let entry = &mut self.spaces[space];
+        entry.exited_cpu_time_ns += self.tasks[task as usize].cpu_time_ns;
+        if !entry.tasks.is_empty() {
+            return None;
+        }
+        entry.ended = true;
+        self.unshare_from_parent(space);
+        Some(Box::new(ExitProgram { space, region: 0, page: 0 }))
+    }
+}

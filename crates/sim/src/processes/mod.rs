@@ -1,0 +1,7 @@
+//! Processes: how they start, fork, freeze, are killed and exit.
+
+mod exit;
+mod fork;
+mod freeze;
+
+pub use fork::{ForkRelations, SharedPages};

@@ -1,0 +1,232 @@
+//! The cost of a turn through memory: caches, translations, distance and load.
+
+use crate::arithmetic::mul_div;
+use crate::cpu::{GranuleRange, LineAccess, Op, TaskId};
+use crate::hardware::Flow;
+use crate::memory::SpaceId;
+use crate::world::{TurnWork, World};
+
+/// The places of the memory that a task goes through, as of its last count: one cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct CachedResidency {
+    /// Space, region, first granule and number of granules; 0 granules before the first count.
+    range_key: [u32; 4],
+    version: u64,
+    /// Base pages, 1 or more.
+    pages: u64,
+    /// Pages out of sight.
+    in_flight: u64,
+    /// Pages covered by one translation.
+    translation_pages: u32,
+    /// Whether there are pages marked for migrate-on-fault.
+    has_lazy: bool,
+    nodes: NodePages,
+}
+
+/// Nodes that have pages. Most tasks have one, on machines of any size.
+#[derive(Debug)]
+enum NodePages {
+    One(u32),
+    /// Several nodes or none, with the pages of each.
+    Several(Box<[(u32, u64)]>),
+}
+
+impl Default for NodePages {
+    fn default() -> Self {
+        Self::Several(Box::default())
+    }
+}
+
+impl CachedResidency {
+    /// Returns the nodes that have pages, with the pages of each.
+    fn pages_by_node(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let (one, several) = match &self.nodes {
+            NodePages::One(node) => (Some((*node, self.pages)), [].as_slice()),
+            NodePages::Several(nodes) => (None, &nodes[..]),
+        };
+        let nodes = one.into_iter().chain(several.iter().copied());
+        nodes.map(|(node, pages)| (node as usize, pages))
+    }
+
+    /// Returns the number of translations that the pages need.
+    fn translations(&self) -> u64 {
+        self.pages.div_ceil(u64::from(self.translation_pages))
+    }
+}
+
+/// Returns the part in a compact form.
+fn range_key(part: &GranuleRange) -> [u32; 4] {
+    [part.space, part.region, part.first, part.granules].map(|value| value as u32)
+}
+
+impl World {
+    /// Returns the pages of a task's part by node, and the lazy and in-flight ones. The caller
+    /// gives the result back to [`World::seen`].
+    fn cached_residency(&mut self, task: TaskId, part: GranuleRange) -> CachedResidency {
+        if self.residency_cache.len() <= task as usize {
+            self.residency_cache.resize_with(task as usize + 1, CachedResidency::default);
+        }
+        let mut seen = std::mem::take(&mut self.residency_cache[task as usize]);
+        let region = &self.spaces[part.space].regions[part.region];
+        if seen.range_key != range_key(&part) || seen.version != region.version {
+            self.count_residency(part, &mut seen);
+        }
+        seen
+    }
+
+    fn count_residency(&self, part: GranuleRange, seen: &mut CachedResidency) {
+        let nodes = self.machine.nodes.len();
+        let region = &self.spaces[part.space].regions[part.region];
+        let mut counts = vec![0; nodes + 2];
+        region.add_counts(part.first..part.first + part.granules, &mut counts);
+        let first = part.first as u64 * region.granule_pages();
+        let is_huge = region.faults_huge && first < region.pages && region.is_huge(first);
+        seen.range_key = range_key(&part);
+        seen.version = region.version;
+        seen.pages = counts[..nodes].iter().sum::<u64>().max(1);
+        seen.translation_pages = if is_huge { region.chunk_pages() as u32 } else { 1 };
+        (seen.has_lazy, seen.in_flight) = (counts[nodes] > 0, counts[nodes + 1]);
+        let on = counts[..nodes].iter().copied().zip(0..).filter(|&(pages, _)| pages > 0);
+        let on: Box<[_]> = on.map(|(pages, node)| (node, pages)).collect();
+        seen.nodes = match *on {
+            [(node, _)] => NodePages::One(node),
+            _ => NodePages::Several(on),
+        };
+    }
+
+    /// Returns the speed of a CPU, of 1000: less while a sibling CPU is busy.
+    pub(crate) fn speed_milli(&self, cpu: usize) -> u64 {
+        let works = |&other: &usize| self.cpus[other].running.is_some();
+        let shared = self.layout.cpus[cpu].siblings.iter().any(works);
+        if shared { self.machine.params.smt_share_milli.max(1) } else { 1000 }
+    }
+
+    /// Begins a turn through memory at the present rate.
+    pub(crate) fn begin_access(
+        &mut self,
+        cpu: usize,
+        task: TaskId,
+        lines: &LineAccess,
+        most_ns: u64,
+    ) {
+        if let Some(ns) = self.scan_when_due(cpu, task) {
+            return self.start_turn(cpu, TurnWork::Fault, ns);
+        }
+        let seen = self.cached_residency(task, lines.range);
+        let fault = if seen.has_lazy { self.lazy_fault_ns(cpu, task, lines) } else { None };
+        match fault {
+            Some(ns) => self.start_turn(cpu, TurnWork::Fault, ns),
+            None => self.begin_access_turn(cpu, task, lines, &seen, most_ns),
+        }
+        self.residency_cache[task as usize] = seen;
+    }
+
+    fn begin_access_turn(
+        &mut self,
+        cpu: usize,
+        task: TaskId,
+        lines: &LineAccess,
+        seen: &CachedResidency,
+        most_ns: u64,
+    ) {
+        let (complex, from) = (self.layout.cpus[cpu].complex, self.layout.node_of(cpu));
+        let hit_milli = self.hit_milli(complex, lines, seen);
+        let walk_milli = self.walk_milli(lines, seen);
+        let latency = |node: usize| self.traffic.latency_ps(complex, from, node);
+        let miss_ps =
+            seen.pages_by_node().map(|(to, pages)| u128::from(latency(to)) * u128::from(pages));
+        let miss_ps = miss_ps.sum::<u128>() / u128::from(seen.pages);
+        let params = &self.machine.params;
+        let [misses, hits, walks] = [1000 - hit_milli, hit_milli, walk_milli].map(u128::from);
+        let waits_ps = miss_ps * misses
+            + u128::from(params.llc_ns) * 1000 * hits
+            + u128::from(params.tlb_refill_ns) * 1000 * walks;
+        let wait_ps = waits_ps / u128::from(lines.pattern.parallel_milli.max(1));
+        let wait_ps = u64::try_from(wait_ps).unwrap_or(u64::MAX);
+        let speed = self.speed_milli(cpu);
+        let compute_ps = lines.pattern.compute_ps.saturating_mul(1000) / speed;
+        let line_ps = compute_ps.saturating_add(wait_ps).max(1);
+        let all = (u128::from(lines.lines) * u128::from(line_ps)).div_ceil(1000);
+        let ns = u64::try_from(all).unwrap_or(u64::MAX).min(most_ns);
+        if seen.in_flight > 0 && self.touches_page_in_flight(seen, ns, line_ps, lines.reused) {
+            self.counters.flight_waits += 1;
+            self.spaces[lines.range.space].migration_waiters.push(task);
+            return self.block_or_exit(cpu, task, Op::Wait);
+        }
+        let written = u64::from(1000 + lines.pattern.writes_milli) * (1000 - hit_milli) / 1000;
+        let bytes = u128::from(self.machine.params.line_bytes) * u128::from(written);
+        let rate = u64::try_from(bytes * 1000 / u128::from(line_ps)).unwrap_or(u64::MAX);
+        for (to, pages) in seen.pages_by_node() {
+            self.steps += 1;
+            let rate = mul_div(rate, pages, seen.pages);
+            self.begin_flow(cpu, Flow { complex, from, to, rate });
+        }
+        self.charge_tlb_refill(cpu, lines.range.space, seen.translations());
+        let local = seen.pages_by_node().find(|&(node, _)| node == from);
+        let local_milli = local.map_or(0, |(_, pages)| pages * 1000 / seen.pages);
+        self.start_turn(cpu, TurnWork::Access { line_ps, local_milli, hit_milli, walk_milli }, ns);
+    }
+
+    /// Returns the hits per 1000 lines in the last-level cache, if the part is reused.
+    fn hit_milli(&self, complex: usize, lines: &LineAccess, seen: &CachedResidency) -> u64 {
+        let params = &self.machine.params;
+        if !lines.reused {
+            return 0;
+        }
+        let share = params.llc_bytes / self.sched.running_in_complex(complex).max(1);
+        (share.saturating_mul(1000) / (seen.pages * params.page_bytes)).min(1000)
+    }
+
+    /// Returns the lines per 1000 that need a page-table walk. A stream needs one per translation;
+    /// other accesses miss the share that the core cannot keep.
+    fn walk_milli(&self, lines: &LineAccess, seen: &CachedResidency) -> u64 {
+        let params = &self.machine.params;
+        let translations = seen.translations();
+        if translations <= params.tlb_entries {
+            return 0;
+        }
+        match lines.reused {
+            true => 1000 - params.tlb_entries * 1000 / translations,
+            false => {
+                let size = seen.pages / translations * params.page_bytes;
+                params.line_bytes * 1000 / size.max(1)
+            }
+        }
+    }
+
+    /// Returns whether a turn touches a page in flight: always if at least one touch is expected,
+    /// else by chance. A stream touches a page once for all of its lines.
+    fn touches_page_in_flight(
+        &mut self,
+        seen: &CachedResidency,
+        ns: u64,
+        line_ps: u64,
+        jumps: bool,
+    ) -> bool {
+        let params = &self.machine.params;
+        let lines = u128::from(ns) * 1000 / u128::from(line_ps);
+        let on_page = if jumps { 1 } else { (params.page_bytes / params.line_bytes).max(1) };
+        let touches = lines * u128::from(seen.in_flight) * 1_000_000;
+        let touches = touches / (u128::from(seen.pages) * u128::from(on_page));
+        touches > u128::from(self.rng.next_u64() % 1_000_000)
+    }
+
+    /// Makes a CPU forget the translations of a space, so that the next turn there loads them
+    /// again.
+    pub(crate) fn mark_tlb_flushed(&mut self, cpu: usize, space: SpaceId) {
+        if !self.cpus[cpu].flushed_spaces.contains(&space) {
+            self.cpus[cpu].flushed_spaces.push(space);
+        }
+    }
+
+    fn charge_tlb_refill(&mut self, cpu: usize, space: SpaceId, translations: u64) {
+        let cold = &mut self.cpus[cpu].flushed_spaces;
+        let Some(at) = cold.iter().position(|&other| other == space) else { return };
+        cold.swap_remove(at);
+        let params = &self.machine.params;
+        let refill = translations.min(params.tlb_entries).saturating_mul(params.tlb_refill_ns);
+        self.counters.tlb_walks += translations.min(params.tlb_entries);
+        self.charge_interrupt(cpu, refill);
+    }
+}
