@@ -19,6 +19,7 @@ mod faults;
 mod hardware;
 pub mod hashes;
 mod hotplug;
+mod ids;
 mod machine;
 mod memory;
 mod migration;
@@ -33,15 +34,16 @@ mod statistics;
 mod turns;
 mod world;
 
-pub use cpu::{CpuTimeKind, TaskId};
-pub use faults::HotplugRecord;
+pub use ids::TaskId;
 pub use machine::{PageView, ProcessView, SimMachine};
 pub use memory::{ListView, PageAccesses};
 pub use output::{
     ActionMoveReport, ActionReport, Census, Curves, LatencyReport, MachineReport, MemoryReport,
-    Moment, NodeCensus, NodeReport, Perfetto, ProcessCensus, ResidencySnapshot, Section, SimReport,
-    StalePage, Timeline, TraceEnd, WorkloadReport, describe_action,
+    NodeCensus, NodeReport, Perfetto, ProcessCensus, Section, SimReport, StalePage, Timeline,
+    TraceEnd, WorkloadReport, describe_action,
 };
-pub use simulation::MoveRecord;
-pub use statistics::{Counters, CpuTurn, Latencies, NodePoint, Observer, Point};
+pub use statistics::{
+    Counters, CpuTimeKind, CpuTurn, HotplugRecord, Latencies, Moment, MoveRecord, NodePoint,
+    Observer, Point, ResidencySnapshot,
+};
 pub use world::World;

@@ -1,9 +1,26 @@
 //! CPUs and tasks: what runs, what waits in run queues, and what each task does next.
 
+mod copy_helpers;
+mod dma_engine;
+mod nudges;
+mod numa_faults;
+mod numa_state;
+mod offline_cpus;
+mod op;
+mod pending_ipis;
+mod processor;
 mod run_queue;
+mod scheduler_state;
 mod task;
 
-pub use run_queue::{QueueEntry, RunQueue};
-pub use task::{
-    CpuIndexSet, CpuTimeKind, GranuleRange, LineAccess, LineCopy, Op, Task, TaskId, TaskState,
-};
+pub use copy_helpers::CopyHelpers;
+pub use dma_engine::{DmaChannel, DmaEngine};
+pub use numa_faults::{HintFault, TaskNumaFaults};
+pub use numa_state::{LastCpupid, NumaBalancing, ScanCursor};
+pub use offline_cpus::OfflineCpus;
+pub use op::{CopyPart, LineAccess, LineCopy, Op};
+pub use pending_ipis::PendingIpis;
+pub use processor::{Cpu, TURN_NS, TurnWork};
+pub use run_queue::QueueEntry;
+pub use scheduler_state::{NodeQueues, Sched};
+pub use task::{Task, TaskState};

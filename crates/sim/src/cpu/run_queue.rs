@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::task::TaskId;
+use crate::ids::TaskId;
 
 /// An entry of a run queue. Urgent tasks come first, then the least virtual run time.
 pub type QueueEntry = (bool, u64, TaskId);

@@ -3,7 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::cpu::TaskId;
+use crate::ids::TaskId;
+
+/// A time years after the end of any run, in place of infinity. Sums of hundreds of it do not
+/// overflow.
+pub const NEVER_NS: u64 = 1 << 55;
 
 /// An event of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,6 +1,6 @@
 //! A lock that is granted in order of arrival.
 
-use crate::world::NEVER_NS;
+use super::event_queue::NEVER_NS;
 
 /// The time of one acquisition of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl QueuedLock {
         let waited = begin > now_ns && self.last_cpu != Some(cpu);
         let handoff_ns = if waited { handoff_ns } else { 0 };
         let end_ns = begin.saturating_add(hold_ns).saturating_add(handoff_ns);
-        let end_ns = end_ns.min(NEVER_NS.max(begin)); // `begin` may be later than `FAR_NS`
+        let end_ns = end_ns.min(NEVER_NS.max(begin)); // `begin` may be later than `NEVER_NS`
         self.free_at_ns = end_ns;
         self.last_cpu = Some(cpu);
         LockHold { waited_ns: begin - now_ns, end_ns }

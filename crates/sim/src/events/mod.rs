@@ -4,6 +4,6 @@ mod event_queue;
 mod lock;
 mod trace_hash;
 
-pub use event_queue::{EventQueue, SimEvent};
+pub use event_queue::{EventQueue, NEVER_NS, SimEvent};
 pub use lock::QueuedLock;
 pub use trace_hash::TraceHash;

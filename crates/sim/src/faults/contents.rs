@@ -9,13 +9,9 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use nodeward_batch::CopySlice;
-use nodeward_scenario::Bug;
-
-use crate::cpu::{CpuIndexSet, GranuleRange, Op};
-use crate::memory::SpaceId;
-use crate::migration::{BatchFolio, MigrationContext, folios_in_slices};
-use crate::world::World;
+use crate::hardware::CpuIndexSet;
+use crate::ids::SpaceId;
+use crate::memory::{GranuleRange, MemoryRegion};
 
 /// A folio, by its space, its region and its first page.
 pub type FolioKey = (SpaceId, usize, u64);
@@ -25,26 +21,26 @@ pub type UnmapKey = (FolioKey, u64);
 
 /// A folio out of sight.
 #[derive(Clone, Debug)]
-pub struct UnmappedFolio {
-    pub pages: u64,
+struct UnmappedFolio {
+    pages: u64,
     /// Index of the node where its copy will be.
-    pub to: usize,
+    to: usize,
     /// Stamp of what was written to it last.
-    pub written: u64,
+    written: u64,
     /// When its copy began, and the stamp that was copied.
-    pub copied: Option<(u64, u64)>,
+    copied: Option<(u64, u64)>,
     /// Key in [`ContentTracker::translations`].
-    pub translations: u64,
+    translations: u64,
 }
 
 /// The CPUs that can still reach a batch of folios through old translations.
 #[derive(Clone, Debug)]
-pub struct StaleTranslations {
-    pub space: SpaceId,
+struct StaleTranslations {
+    space: SpaceId,
     /// Time at which each CPU loses its translation, in virtual nanoseconds.
-    pub until_ns: BTreeMap<usize, u64>,
+    until_ns: BTreeMap<usize, u64>,
     /// Number of folios that are still out of sight.
-    pub folios: usize,
+    folios: usize,
 }
 
 /// A folio whose contents differ from what was written to it.
@@ -59,11 +55,11 @@ pub struct StaleContents {
 /// Records of page contents; empty unless checking is on.
 #[derive(Debug)]
 pub struct ContentTracker {
-    pub is_enabled: bool,
+    is_enabled: bool,
     /// The last stamp that was assigned.
-    pub last_stamp: u64,
-    pub unmapped: BTreeMap<UnmapKey, UnmappedFolio>,
-    pub translations: BTreeMap<u64, StaleTranslations>,
+    last_stamp: u64,
+    unmapped: BTreeMap<UnmapKey, UnmappedFolio>,
+    translations: BTreeMap<u64, StaleTranslations>,
     /// Stale folios, by first page.
     pub stale: BTreeMap<FolioKey, StaleContents>,
     /// Base pages that became visible as copies.
@@ -73,13 +69,12 @@ pub struct ContentTracker {
 impl ContentTracker {
     /// Creates a state with nothing out of sight.
     pub fn new(on: bool) -> Self {
-        let (away, sights, stale) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self {
             is_enabled: on,
             last_stamp: 0,
-            unmapped: away,
-            translations: sights,
-            stale,
+            unmapped: BTreeMap::new(),
+            translations: BTreeMap::new(),
+            stale: BTreeMap::new(),
             mapped_copies: 0,
         }
     }
@@ -96,7 +91,7 @@ impl ContentTracker {
         pages
     }
 
-    pub fn next_stamp(&mut self) -> u64 {
+    fn next_stamp(&mut self) -> u64 {
         self.last_stamp += 1;
         self.last_stamp
     }
@@ -123,138 +118,88 @@ impl ContentTracker {
             }
         }
     }
-}
 
-impl World {
-    /// Records that folios were taken out of sight. No CPU can still write to lazy pages: they were
-    /// unmapped before.
-    pub(crate) fn record_unmapped(
-        &mut self,
-        way: &MigrationContext,
-        batch_folios: &[BatchFolio],
-        left: &[usize],
-    ) {
-        if !self.fault_model.contents.is_enabled || left.is_empty() {
-            return;
-        }
-        let stamp = self.fault_model.contents.next_stamp();
-        let first = self.folio_byte(way.space, &batch_folios[left[0]].folio);
-        let cpus = self.spaces[way.space].tlb_cpus.iter();
-        let see = cpus.filter(|_| !first.is_lazy()).map(|cpu| (cpu, u64::MAX)).collect();
-        let sight = StaleTranslations { space: way.space, until_ns: see, folios: left.len() };
-        self.fault_model.contents.translations.insert(stamp, sight);
-        for batch_folio in left.iter().map(|&index| &batch_folios[index]) {
-            let (pages, to) = (batch_folio.folio.len(), way.to);
-            let away =
+    /// Records that folios of a space, each with its number of pages, were taken out of sight for
+    /// copies on node `to`. These CPUs can still write to them.
+    pub fn record_unmapped(&mut self, to: usize, cpus: &CpuIndexSet, folios: &[(UnmapKey, u64)]) {
+        let Some(&(((space, ..), _), _)) = folios.first() else { return };
+        let stamp = self.next_stamp();
+        let until_ns = cpus.iter().map(|cpu| (cpu, u64::MAX)).collect();
+        let translations = StaleTranslations { space, until_ns, folios: folios.len() };
+        self.translations.insert(stamp, translations);
+        for &(key, pages) in folios {
+            let unmapped =
                 UnmappedFolio { pages, to, written: stamp, copied: None, translations: stamp };
-            self.fault_model.contents.unmapped.insert(unmap_key(way.space, batch_folio), away);
+            self.unmapped.insert(key, unmapped);
         }
     }
 
     /// Records a flush of a space's translations: `until` gives the time at which a CPU completes
     /// it; all other CPUs have completed it.
-    pub(crate) fn record_flush(&mut self, space: SpaceId, until: impl Fn(usize) -> Option<u64>) {
-        let now_ns = self.now_ns;
-        let of_space = |sight: &&mut StaleTranslations| sight.space == space;
-        for sight in self.fault_model.contents.translations.values_mut().filter(of_space) {
-            for (&cpu, until_ns) in &mut sight.until_ns {
+    pub fn record_flush(
+        &mut self,
+        space: SpaceId,
+        now_ns: u64,
+        until: impl Fn(usize) -> Option<u64>,
+    ) {
+        let of_space = |translations: &&mut StaleTranslations| translations.space == space;
+        for translations in self.translations.values_mut().filter(of_space) {
+            for (&cpu, until_ns) in &mut translations.until_ns {
                 *until_ns = until(cpu).unwrap_or(now_ns).min(*until_ns);
             }
         }
     }
 
-    /// Records that the copy of these slices of a batch begins.
-    pub(crate) fn record_copies(
-        &mut self,
-        space: SpaceId,
-        batch_folios: &[BatchFolio],
-        slices: &[CopySlice],
-    ) {
-        if !self.fault_model.contents.is_enabled {
-            return;
-        }
-        let copied = folios_in_slices(batch_folios, slices, self.machine.params.page_bytes);
-        let left_out = copied.first().copied().filter(|_| self.has_bug(Bug::StaleCopy));
-        for index in copied.into_iter().filter(|index| Some(*index) != left_out) {
-            self.record_copy(space, &batch_folios[index]);
-        }
-    }
-
     /// Records that the copy of a folio begins.
-    pub(crate) fn record_copy(&mut self, space: SpaceId, batch_folio: &BatchFolio) {
-        let now_ns = self.now_ns;
-        if let Some(away) =
-            self.fault_model.contents.unmapped.get_mut(&unmap_key(space, batch_folio))
-        {
-            away.copied = Some((now_ns, away.written));
+    pub fn record_copy(&mut self, folio: UnmapKey, now_ns: u64) {
+        if let Some(unmapped) = self.unmapped.get_mut(&folio) {
+            unmapped.copied = Some((now_ns, unmapped.written));
         }
     }
 
-    /// Records that a CPU went through a part since `turn_began_ns`, and wrote to it.
-    pub(crate) fn record_writes(&mut self, cpu: usize, part: &GranuleRange, began_ns: u64) {
-        if self.fault_model.contents.unmapped.is_empty() {
+    /// Records that a CPU went through a part of a region in a turn, and wrote to it.
+    pub fn record_writes(
+        &mut self,
+        cpu: usize,
+        part: &GranuleRange,
+        region: &MemoryRegion,
+        turn_ns: [u64; 2],
+    ) {
+        if self.unmapped.is_empty() {
             return;
         }
-        let region = &self.spaces[part.space].regions[part.region];
         let pages = region.pages_of_granules(part.first..part.first + part.granules);
         let at = |page: u64, flight: u64| ((part.space, part.region, page), flight);
         let (first, last) = (at(pages.start, 0), at(pages.end.max(1) - 1, u64::MAX));
-        let turn_ns = [began_ns, self.now_ns];
-        self.fault_model.contents.record_write(cpu, first..=last, turn_ns);
+        self.record_write(cpu, first..=last, turn_ns);
+    }
+
+    /// Returns the CPUs that can still write to a folio out of sight.
+    pub fn writers(&self, folio: UnmapKey) -> CpuIndexSet {
+        let unmapped = self.unmapped.get(&folio);
+        let translations = unmapped.and_then(|of| self.translations.get(&of.translations));
+        let until_ns = translations.into_iter().flat_map(|of| &of.until_ns);
+        CpuIndexSet::of(until_ns.filter(|&(_, &until_ns)| until_ns > 0).map(|(&cpu, _)| cpu))
     }
 
     /// Records that a folio is visible again: as a copy, or unmoved.
-    pub(crate) fn record_mapped(
-        &mut self,
-        space: SpaceId,
-        batch_folio: &BatchFolio,
-        as_copy: bool,
-    ) {
-        let flight = unmap_key(space, batch_folio);
-        let Some(away) = self.fault_model.contents.unmapped.get(&flight) else { return };
-        let sight = away.translations;
-        if as_copy {
-            self.finish_writes(flight, sight);
-        }
-        let (key, contents) = (flight.0, &mut self.fault_model.contents);
-        let Some(away) = contents.unmapped.remove(&flight) else { return };
-        if let Some(entry) = contents.translations.get_mut(&sight) {
+    pub fn record_mapped(&mut self, folio: UnmapKey, as_copy: bool) {
+        let Some(unmapped) = self.unmapped.remove(&folio) else { return };
+        if let Some(entry) = self.translations.get_mut(&unmapped.translations) {
             entry.folios -= 1;
             if entry.folios == 0 {
-                contents.translations.remove(&sight);
+                self.translations.remove(&unmapped.translations);
             }
         }
         if !as_copy {
             return;
         }
-        contents.mapped_copies += away.pages;
-        contents.stale.remove(&key);
-        let holds = away.copied.map_or(0, |(_, stamp)| stamp);
-        if holds != away.written {
-            contents.stale.insert(key, StaleContents { written: away.written, holds });
+        self.mapped_copies += unmapped.pages;
+        self.stale.remove(&folio.0);
+        let holds = unmapped.copied.map_or(0, |(_, stamp)| stamp);
+        if holds != unmapped.written {
+            let contents = StaleContents { written: unmapped.written, holds };
+            self.stale.insert(folio.0, contents);
         }
     }
-
-    /// Lets CPUs that are in the middle of a turn through a folio complete their writes to it.
-    pub(crate) fn finish_writes(&mut self, flight: UnmapKey, sight: u64) {
-        let key = flight.0;
-        let Some(sight) = self.fault_model.contents.translations.get(&sight) else { return };
-        let late = sight.until_ns.iter().filter(|&(_, &until_ns)| until_ns > 0);
-        let cpus = CpuIndexSet::of(late.map(|(&cpu, _)| cpu));
-        for cpu in cpus.iter() {
-            let task = self.cpus[cpu].running.and_then(|task| self.tasks.get(task as usize));
-            let Some(Op::Access(lines)) = task.and_then(|task| task.op) else { continue };
-            let (part, region) = (lines.range, &self.spaces[key.0].regions[key.1]);
-            let pages = region.pages_of_granules(part.first..part.first + part.granules);
-            let is_there = (part.space, part.region) == (key.0, key.1) && pages.contains(&key.2);
-            if is_there && lines.pattern.writes_milli > 0 && self.is_in_turn(cpu) {
-                let turn_ns = [self.turn_began_ns(cpu), self.now_ns];
-                self.fault_model.contents.record_write(cpu, flight..=flight, turn_ns);
-            }
-        }
-    }
-}
-
-pub fn unmap_key(space: SpaceId, batch_folio: &BatchFolio) -> UnmapKey {
-    ((space, batch_folio.folio.region, batch_folio.folio.pages.start), batch_folio.unmap_number)
 }

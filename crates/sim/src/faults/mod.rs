@@ -42,6 +42,6 @@ mod contents;
 mod fault_model;
 mod injection;
 
-pub use contents::StaleContents;
-pub use fault_model::{FaultModel, HotplugRecord};
+pub use contents::{StaleContents, UnmapKey};
+pub use fault_model::FaultModel;
 pub use injection::RETRY_NS;

@@ -3,48 +3,19 @@
 //! An offline CPU is in no task's set of allowed CPUs, and code that chooses a CPU consults that
 //! set. Little else needs to know.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use nodeward_model::Cpumask;
 
-use crate::cpu::{CpuIndexSet, CpuTimeKind, Op, TaskId, TaskState};
-use crate::faults::HotplugRecord;
+use crate::cpu::Op;
+use crate::ids::TaskId;
+use crate::statistics::CpuTimeKind;
 use crate::world::{TaskProgram, World};
 
 /// Interval at which the last task's departure from a CPU is checked, in virtual nanoseconds.
 pub const POLL_NS: u64 = 50_000;
 
-/// The CPUs that are offline.
-#[derive(Debug, Default)]
-pub struct OfflineCpus {
-    pub cpus: CpuIndexSet,
-    pub count: usize,
-    /// The CPUs that a task could use if all CPUs were online, for tasks where that makes a
-    /// difference.
-    pub requested: BTreeMap<TaskId, CpuIndexSet>,
-}
-
-impl OfflineCpus {
-    pub fn set_offline(&mut self, cpu: usize, is_off: bool) {
-        if self.cpus.contains(cpu) != is_off {
-            self.cpus.set(cpu, is_off);
-            self.count = if is_off { self.count + 1 } else { self.count - 1 };
-        }
-    }
-}
-
 impl World {
-    /// Returns whether a CPU is online, by index.
-    pub(crate) fn is_cpu_online(&self, cpu: usize) -> bool {
-        !self.fault_model.offline_cpus.cpus.contains(cpu)
-    }
-
-    /// Returns the CPUs that are online, by number.
-    pub(crate) fn online_cpus(&self) -> Cpumask {
-        let places = self.layout.cpus.iter().enumerate();
-        places.filter(|&(cpu, _)| self.is_cpu_online(cpu)).map(|(_, place)| place.id).collect()
-    }
-
     pub(crate) fn indices_of(&self, cpus: &Cpumask) -> VecDeque<usize> {
         let places = self.layout.cpus.iter().enumerate();
         places.filter(|(_, place)| cpus.contains(place.id)).map(|(cpu, _)| cpu).collect()
@@ -75,35 +46,12 @@ impl World {
 
     /// Switches a CPU off or on, for everything that chooses a CPU.
     pub(crate) fn set_cpu_online(&mut self, cpu: usize, on: bool) {
-        self.fault_model.offline_cpus.set_offline(cpu, !on);
-        (0..self.tasks.len()).for_each(|task| self.restrict_to_online(task as TaskId));
+        self.offline_cpus.set_offline(cpu, !on);
+        let cpus = self.cpus.len();
+        for (id, task) in (0..).zip(&mut self.tasks) {
+            self.offline_cpus.restrict(id, task, cpus);
+        }
         self.set_sched_online(cpu, on);
-    }
-
-    /// Removes offline CPUs from a task's allowed set. A task without any other CPU may run
-    /// anywhere, as in Linux (`select_fallback_rq`).
-    pub(crate) fn restrict_to_online(&mut self, task: TaskId) {
-        let OfflineCpus { cpus: off, count, requested: wanted } =
-            &mut self.fault_model.offline_cpus;
-        let entry = &mut self.tasks[task as usize];
-        if *count == 0 && wanted.is_empty() || entry.state == TaskState::Ended {
-            wanted.remove(&task);
-            return;
-        }
-        let all = wanted.remove(&task).unwrap_or_else(|| entry.allowed.clone());
-        let fit = CpuIndexSet::of(all.iter().filter(|&cpu| !off.contains(cpu)));
-        entry.allowed = match fit.is_empty() {
-            true => CpuIndexSet::of((0..self.cpus.len()).filter(|&cpu| !off.contains(cpu))),
-            false => fit,
-        };
-        if entry.allowed != all {
-            wanted.insert(task, all);
-        }
-    }
-
-    /// Forgets the earlier allowed CPUs of a task, because a new set was given to it.
-    pub(crate) fn forget_requested_cpus(&mut self, task: TaskId) {
-        self.fault_model.offline_cpus.requested.remove(&task);
     }
 
     /// Switches a CPU off and moves its tasks elsewhere.
@@ -132,7 +80,8 @@ impl TaskProgram for CpuOffline {
                 self.draining = None;
                 world.hotplugs[self.record].done += 1;
                 let by = world.tasks[task as usize].cpu;
-                let ns = world.drain_cpu_lists(by, cpu, world.now_ns) - world.now_ns;
+                let now_ns = world.now_ns;
+                let ns = world.mm().drain_cpu_lists(by, cpu, now_ns) - now_ns;
                 if ns > 0 {
                     return Op::Busy(CpuTimeKind::Kernel, ns);
                 }
@@ -143,7 +92,7 @@ impl TaskProgram for CpuOffline {
                 world.hotplugs[self.record].ended_ns = Some(world.now_ns);
                 return Op::Exit;
             };
-            let is_last = world.fault_model.offline_cpus.count + 1 == world.cpus.len();
+            let is_last = world.offline_cpus.count() + 1 == world.cpus.len();
             if is_last || !world.is_cpu_online(cpu) {
                 world.hotplugs[self.record].stayed += 1;
                 continue;
@@ -152,13 +101,4 @@ impl TaskProgram for CpuOffline {
             self.draining = Some(cpu);
         }
     }
-}
-
-/// Describes the outcome in words.
-pub fn cpu_outcome(record: &HotplugRecord) -> String {
-    let stayed = match record.stayed {
-        0 => String::new(),
-        count => format!(", {count} stay as they are"),
-    };
-    format!("{} done{stayed}", record.done)
 }

@@ -7,10 +7,10 @@
 
 use std::collections::VecDeque;
 
-use crate::cpu::{CpuTimeKind, Op, TaskId};
-use crate::faults::HotplugRecord;
-use crate::memory::SpaceId;
-use crate::simulation::ProcessMigration;
+use crate::cpu::Op;
+use crate::ids::{SpaceId, TaskId};
+use crate::migration::ProcessMigration;
+use crate::statistics::CpuTimeKind;
 use crate::world::{TaskProgram, World};
 
 /// Maximum number of attempts to move all remaining pages.
@@ -42,11 +42,6 @@ impl World {
         self.end_hotplug(record, pages, 0);
     }
 
-    /// Returns whether memory of a node (by index) is available.
-    pub(crate) fn has_online_memory(&self, node: usize) -> bool {
-        !self.memory.zones[node].is_offline && self.memory.zones[node].managed_pages > 0
-    }
-
     /// Returns the processes that have pages on a node.
     fn spaces_on(&self, node: usize) -> Vec<SpaceId> {
         let nodes = self.machine.nodes.len();
@@ -69,7 +64,8 @@ struct MemoryOffline {
 impl MemoryOffline {
     /// Takes the memory offline if it is free, else begins the next attempt or gives up.
     fn next_try(&mut self, world: &mut World, task: TaskId) -> Op {
-        let drained_ns = world.drain_all_lists(world.tasks[task as usize].cpu);
+        let cpu = world.tasks[task as usize].cpu;
+        let drained_ns = world.mm().drain_all_lists(cpu);
         let zone = &mut world.memory.zones[self.node];
         let used = zone.managed_pages - zone.free_pages.min(zone.managed_pages);
         if !zone.is_offline || used > 0 && self.tries == TRIES {
@@ -112,14 +108,5 @@ impl TaskProgram for MemoryOffline {
                 None => return self.next_try(world, task),
             }
         }
-    }
-}
-
-/// Describes the outcome in words.
-pub fn memory_outcome(record: &HotplugRecord) -> String {
-    match (record.done, record.stayed) {
-        (0, 0) => "nothing to do".to_owned(),
-        (0, stayed) => format!("stays on, as {stayed} pages are in use"),
-        (done, _) => format!("{done} pages"),
     }
 }

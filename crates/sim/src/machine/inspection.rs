@@ -4,6 +4,7 @@ use nodeward_model::{NodeId, Pid};
 
 use super::sim_machine::SimMachine;
 use crate::memory::MemoryRegion;
+use crate::output::Census;
 use crate::world::World;
 
 /// A page that a process has in memory.
@@ -59,5 +60,17 @@ impl SimMachine {
     /// was all of them.
     pub fn run_events(&self, until_ns: u64, events: u32) -> bool {
         self.shared.lock().world.run_events(until_ns, events)
+    }
+}
+
+impl SimMachine {
+    /// Returns the present state, as [`World::census`] does.
+    pub fn census(&self) -> Census {
+        self.inspect(World::census)
+    }
+
+    /// Reads the world without advancing virtual time.
+    pub fn inspect<T>(&self, at: impl FnOnce(&World) -> T) -> T {
+        at(&self.shared.lock().world)
     }
 }

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-use crate::cpu::{TaskId, TaskState};
+use crate::cpu::TaskState;
+use crate::ids::TaskId;
 use crate::world::World;
 
 /// The end of a thread's wait.
@@ -65,10 +66,7 @@ pub struct LockstepWorld {
 impl LockstepWorld {
     fn current_worker(&self) -> Option<u32> {
         let us = thread::current().id();
-        self.workers
-            .iter()
-            .find(|(_, batch_folio)| batch_folio.thread == us)
-            .map(|(&number, _)| number)
+        self.workers.iter().find(|(_, worker)| worker.thread == us).map(|(&number, _)| number)
     }
 
     /// Returns the index of the CPU that the calling thread stays on, if it does.
@@ -79,10 +77,7 @@ impl LockstepWorld {
     /// Returns the same CPU, or else the least loaded one, where a thread that may run anywhere
     /// would go.
     pub fn current_or_idlest_cpu(&self) -> usize {
-        let busy = |&cpu: &usize| {
-            let cpu = &self.world.cpus[cpu];
-            usize::from(cpu.running.is_some()) + cpu.run_queue.len()
-        };
+        let busy = |&cpu: &usize| self.world.cpus[cpu].task_count();
         let fewest = (0..self.world.layout.cpus.len()).min_by_key(busy);
         self.current_cpu().or(fewest).unwrap_or(0)
     }
@@ -90,7 +85,7 @@ impl LockstepWorld {
     /// Keeps the calling thread on a CPU, by index.
     pub fn pin_current_thread(&mut self, cpu: usize) {
         match self.current_worker().and_then(|number| self.workers.get_mut(&number)) {
-            Some(batch_folio) => batch_folio.cpu = Some(cpu),
+            Some(worker) => worker.cpu = Some(cpu),
             None => self.cpu = Some(cpu),
         }
     }
@@ -102,11 +97,10 @@ impl LockstepWorld {
             return;
         }
         while self.turn.is_none() {
-            let ready =
-                self.workers.iter().find(|(_, batch_folio)| batch_folio.wait.is_over(&self.world));
+            let ready = self.workers.iter().find(|(_, worker)| worker.wait.is_over(&self.world));
             self.turn = ready.map(|(&number, _)| number);
             if self.turn.is_none() {
-                let times = self.workers.values().map(|batch_folio| batch_folio.wait.deadline_ns());
+                let times = self.workers.values().map(|worker| worker.wait.deadline_ns());
                 self.world.step(times.min().unwrap_or(u64::MAX));
             }
         }
@@ -122,10 +116,9 @@ pub struct SharedWorld {
 impl SharedWorld {
     /// Creates a stage without acting threads.
     pub fn new(world: World) -> Self {
-        let batch_folios = BTreeMap::new();
         let stage = LockstepWorld {
             world,
-            workers: batch_folios,
+            workers: BTreeMap::new(),
             workers_missing: 0,
             turn: None,
             cpu: None,
@@ -151,8 +144,8 @@ impl SharedWorld {
             }
             return stage;
         };
-        if let Some(batch_folio) = stage.workers.get_mut(&number) {
-            batch_folio.wait = until;
+        if let Some(worker) = stage.workers.get_mut(&number) {
+            worker.wait = until;
         }
         stage.pass_turn();
         self.turns.notify_all();

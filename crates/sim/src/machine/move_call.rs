@@ -12,9 +12,12 @@ use nodeward_machine::{
 };
 use nodeward_model::{NodeId, Page, PageLocation, SkipReason};
 
-use crate::cpu::{CpuIndexSet, CpuTimeKind, Op, TaskId};
-use crate::memory::{MemoryRegion, SpaceId};
-use crate::migration::{ATTEMPTS, BatchMigration, Folio, FolioOutcome};
+use crate::cpu::Op;
+use crate::hardware::CpuIndexSet;
+use crate::ids::{SpaceId, TaskId};
+use crate::memory::{Folio, MemoryRegion};
+use crate::migration::{ATTEMPTS, BatchMigration, FolioOutcome};
+use crate::statistics::CpuTimeKind;
 use crate::world::{TaskProgram, World};
 
 /// The memory of a process, looked up by address.

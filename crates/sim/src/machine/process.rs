@@ -13,7 +13,7 @@ use nodeward_model::{
 use super::lockstep::{LockstepWorld, SharedWorld, WaitUntil};
 use super::move_call::ProcessMemory;
 use super::process_watch::kernel_comm;
-use crate::cpu::CpuIndexSet;
+use crate::hardware::CpuIndexSet;
 use crate::memory::MemoryRegion;
 
 /// Interval of checks whether a thread has left the kernel, in virtual nanoseconds.
@@ -38,7 +38,9 @@ impl SimProcess {
     /// Returns what an observer sees of a page.
     fn observed_page(&self, stage: &mut LockstepWorld, address: u64) -> Page {
         let page = self.memory.page(&stage.world, address);
-        stage.world.observed_page(self.memory.space, address, page)
+        let world = &mut stage.world;
+        let (faults, counters) = (&mut world.fault_model, &mut world.counters);
+        faults.observed_page(world.now_ns, counters, (self.memory.space, address), page)
     }
 
     fn for_each_page(&self, range: Range, mut tell: impl FnMut(Page)) -> Result<()> {
@@ -192,7 +194,7 @@ impl Process for SimProcess {
             return Ok(AffinityOutcome::NotAllowed);
         }
         world.set_cpus_allowed(task, both);
-        world.forget_requested_cpus(task);
+        world.offline_cpus.forget_requested(task);
         Ok(AffinityOutcome::Done)
     }
 }

@@ -14,8 +14,10 @@ use nodeward_model::{
 };
 
 use super::lockstep::{SharedWorld, WaitUntil};
-use crate::cpu::{CpuIndexSet, CpuTimeKind, TaskId};
-use crate::memory::{AddressSpace, SpaceId};
+use crate::hardware::CpuIndexSet;
+use crate::ids::{SpaceId, TaskId};
+use crate::memory::AddressSpace;
+use crate::statistics::CpuTimeKind;
 use crate::world::World;
 
 /// Number of the first thread that is not the first of its process. It is above all pids.
@@ -160,7 +162,7 @@ impl World {
     fn current_cpu_time_ns(&self, task: TaskId) -> u64 {
         let entry = &self.tasks[task as usize];
         let on_it = self.cpus[entry.cpu].running == Some(task);
-        entry.cpu_time_ns + if on_it { self.turn_time_ns(entry.cpu) } else { 0 }
+        entry.cpu_time_ns + if on_it { self.cpus[entry.cpu].turn_time_ns(self.now_ns) } else { 0 }
     }
 
     /// Returns the tid of a thread: the first thread of a process has the pid as its tid.

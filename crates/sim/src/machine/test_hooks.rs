@@ -4,8 +4,9 @@
 use nodeward_model::{NodeId, Pid};
 
 use super::sim_machine::SimMachine;
-use crate::cpu::{Op, TaskId};
-use crate::memory::{MemoryRegion, PageByte, SpaceId};
+use crate::cpu::Op;
+use crate::ids::{SpaceId, TaskId};
+use crate::memory::{MemoryRegion, PageByte};
 use crate::world::{TaskProgram, World};
 
 impl SimMachine {

@@ -4,9 +4,10 @@ use nodeward_model::{Nodemask, Pid};
 
 use super::lockstep::WaitUntil;
 use super::sim_machine::SimMachine;
-use crate::cpu::{CpuIndexSet, CpuTimeKind, Op, TaskId, TaskState};
-use crate::memory::SpaceId;
-use crate::world::{TaskProgram, World};
+use crate::hardware::CpuIndexSet;
+use crate::ids::SpaceId;
+use crate::statistics::CpuTimeKind;
+use crate::world::World;
 
 impl World {
     /// Keeps all threads of a process on the CPUs of these nodes (sched_setaffinity). Returns
@@ -41,30 +42,8 @@ impl World {
         space.is_some()
     }
 
-    /// Starts a thread that works for `ns` on one CPU, by index.
-    pub(crate) fn start_work(&mut self, cpu: usize, spent: CpuTimeKind, ns: u64) -> TaskId {
-        let program = SingleOp(Some(Op::Busy(spent, ns)));
-        self.start_kernel_task(Some(CpuIndexSet::of([cpu])), Box::new(program))
-    }
-
     fn space_of(&self, pid: Pid) -> Option<SpaceId> {
         self.spaces.iter().position(|space| space.pid == pid && !space.ended)
-    }
-
-    /// Sets the CPUs that a task may run on. A set without CPUs of the machine changes nothing.
-    pub(crate) fn set_cpus_allowed(&mut self, task: TaskId, allowed: CpuIndexSet) {
-        if !allowed.iter().any(|cpu| cpu < self.cpus.len()) {
-            return;
-        }
-        let entry = &mut self.tasks[task as usize];
-        entry.allowed = allowed;
-        let (cpu, state) = (entry.cpu, entry.state);
-        match state {
-            TaskState::Ready => self.requeue(task),
-            TaskState::Running if entry.allowed.contains(cpu) => {}
-            TaskState::Running => self.resched_cpu(cpu),
-            TaskState::Waiting | TaskState::Ended => {}
-        }
     }
 }
 
@@ -82,14 +61,5 @@ impl SimMachine {
         let task = stage.world.start_work(cpu, spent, ns);
         stage.own_cpu_time_ns = stage.own_cpu_time_ns.saturating_add(ns);
         drop(self.shared.wait(stage, WaitUntil::TaskEnd(task)));
-    }
-}
-
-/// Program that does one operation and ends.
-struct SingleOp(Option<Op>);
-
-impl TaskProgram for SingleOp {
-    fn next(&mut self, _: &mut World, _: TaskId) -> Op {
-        self.0.take().unwrap_or(Op::Exit)
     }
 }

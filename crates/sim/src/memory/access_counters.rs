@@ -8,10 +8,10 @@
 use std::collections::BTreeMap;
 
 use nodeward_model::{NodeId, Pid};
+use nodeward_policy::sampling::SplitMix64;
 
-use super::address_space::SpaceId;
-use crate::cpu::GranuleRange;
-use crate::world::World;
+use super::region::{GranuleRange, MemoryRegion};
+use crate::ids::SpaceId;
 
 /// Pages of a turn that are sampled; each stands for its share of the turn's lines.
 pub const SAMPLED_PAGES: u64 = 16;
@@ -77,6 +77,36 @@ impl AccessCounters {
         self.counters_per_node > 0
     }
 
+    /// Returns the number of lines that were not counted because no counter was left.
+    pub fn lost_lines(&self) -> u64 {
+        self.lost_lines
+    }
+
+    /// Counts accesses of a CPU of node `from` to lines of a part of a region, on pages drawn at
+    /// random.
+    pub fn sample(
+        &mut self,
+        rng: &mut SplitMix64,
+        from: usize,
+        part: &GranuleRange,
+        region: &MemoryRegion,
+        lines: u64,
+    ) {
+        if !self.is_on() || lines == 0 {
+            return;
+        }
+        let pages = region.pages_of_granules(part.first..part.first + part.granules);
+        let count = (pages.end - pages.start).max(1);
+        let draws = SAMPLED_PAGES.min(lines);
+        for draw in 0..draws {
+            let page = pages.start + rng.next_u64() % count;
+            let share = lines / draws + u64::from(draw < lines % draws);
+            if let Some(to) = region.page(page).node() {
+                self.count((part.space, part.region, page), from, to, share);
+            }
+        }
+    }
+
     /// Counts accesses of CPUs of node `from` to a page on node `to`.
     pub fn count(&mut self, page: PageKey, from: usize, to: usize, lines: u64) {
         let nodes = self.tables.len();
@@ -117,46 +147,6 @@ pub struct PageAccesses {
     pub from: NodeId,
     /// Lines that these CPUs read or wrote.
     pub lines: u64,
-}
-
-impl World {
-    /// Reads the access counters of a node's memory (by index) and clears them.
-    pub fn take_accesses(&mut self, node: usize) -> Vec<PageAccesses> {
-        let page_bytes = self.machine.params.page_bytes;
-        let tell = |((space, region, page), from, lines): (PageKey, usize, u64)| {
-            let space = &self.spaces[space];
-            let address = space.regions[region].start + page * page_bytes;
-            PageAccesses { pid: space.pid, address, from: self.layout.node_ids[from], lines }
-        };
-        let mut told: Vec<_> =
-            self.memory.accesses.read_and_clear(node).into_iter().map(tell).collect();
-        told.retain(|_| !self.sample_is_lost());
-        told
-    }
-
-    /// Returns the number of lines that were not counted because no counter was left.
-    pub fn lost_accesses(&self) -> u64 {
-        self.memory.accesses.lost_lines
-    }
-
-    /// Counts a CPU's accesses to lines of a part, on pages drawn at random.
-    pub(crate) fn sample_accesses(&mut self, cpu: usize, part: &GranuleRange, lines: u64) {
-        if !self.memory.accesses.is_on() || lines == 0 {
-            return;
-        }
-        let from = self.layout.node_of(cpu);
-        let region = &self.spaces[part.space].regions[part.region];
-        let pages = region.pages_of_granules(part.first..part.first + part.granules);
-        let count = (pages.end - pages.start).max(1);
-        let draws = SAMPLED_PAGES.min(lines);
-        for draw in 0..draws {
-            let page = pages.start + self.rng.next_u64() % count;
-            let share = lines / draws + u64::from(draw < lines % draws);
-            if let Some(to) = region.page(page).node() {
-                self.memory.accesses.count((part.space, part.region, page), from, to, share);
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 
 use nodeward_policy::pcp::Tuner;
 
+use super::memory_manager::MemoryManager;
+use super::physical_memory::PhysicalMemory;
 use super::zone::ZoneTransfer;
-use crate::world::World;
 
 /// Buffers that were allocated, or freed, in one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,10 +18,10 @@ pub struct BufferProgress {
     pub ns: u64,
 }
 
-impl World {
+impl MemoryManager<'_> {
     /// Allocates up to `most` buffers of `run` pages each from a CPU's list, until the list needs
     /// the zone again. `None` if no node has any.
-    pub(crate) fn allocate_buffers(&mut self, cpu: usize, run: u32, most: u64) -> BufferProgress {
+    pub fn allocate_buffers(&mut self, cpu: usize, run: u32, most: u64) -> BufferProgress {
         let nearest = &self.layout.memory_nodes_by_distance[self.layout.node_of(cpu)];
         let has_room = |&node: &usize| {
             let zone = &self.memory.zones[node];
@@ -47,13 +48,7 @@ impl World {
 
     /// Frees up to `most` buffers of `run` pages each to a CPU's list, until the list returns pages
     /// to the zone.
-    pub(crate) fn free_buffers(
-        &mut self,
-        cpu: usize,
-        node: usize,
-        run: u32,
-        most: u64,
-    ) -> BufferProgress {
+    pub fn free_buffers(&mut self, cpu: usize, node: usize, run: u32, most: u64) -> BufferProgress {
         let begin = self.flush_deferred_frees(cpu, self.now_ns);
         let (list_ps, now_ms) = (self.machine.params.list_ps, self.now_ns / 1_000_000);
         let (mut count, mut back) = (0, 0);
@@ -70,15 +65,9 @@ impl World {
         self.latencies.record_free(list_ps / 1000, count.saturating_sub(1));
         BufferProgress { node, count, ns: end - self.now_ns + count * list_ps / 1000 }
     }
-
-    /// Frees buffers whose owner has ended.
-    pub(crate) fn discard_buffers(&mut self, node: usize, run: u32, count: u64) {
-        self.memory.kernel_pages[node] -= count * u64::from(run);
-        self.memory.zones[node].free_pages += count * u64::from(run);
-    }
 }
 
-impl super::PhysicalMemory {
+impl PhysicalMemory {
     /// Takes one allocation of `run` pages from a list.
     fn allocate_run(&mut self, cpu: usize, node: usize, run: u32) {
         let (list, zone) = self.list_and_zone(cpu, node);
@@ -102,5 +91,11 @@ impl super::PhysicalMemory {
         zone.listed_pages += u64::from(run);
         zone.listed_pages -= u64::from(back);
         back
+    }
+
+    /// Frees buffers whose owner has ended.
+    pub fn discard_buffers(&mut self, node: usize, run: u32, count: u64) {
+        self.kernel_pages[node] -= count * u64::from(run);
+        self.zones[node].free_pages += count * u64::from(run);
     }
 }

@@ -3,7 +3,9 @@
 use nodeward_model::{CpuId, NodeId};
 use nodeward_policy::pcp::Tuner;
 
-use crate::world::World;
+use super::pcp_list::PcpList;
+use super::physical_memory::PhysicalMemory;
+use crate::hardware::MachineLayout;
 
 /// The list of free pages that a CPU keeps in front of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,20 +22,20 @@ pub struct ListView {
     pub bounds: (u64, u64),
 }
 
-impl World {
+impl PhysicalMemory {
     /// Returns the lists that were used so far, by CPU and node.
-    pub fn lists(&self) -> Vec<ListView> {
-        let nodes = self.memory.zones.len();
-        let view = |(place, list): (usize, &Option<super::pcp_list::PcpList>)| {
-            let (list, zone) = (list.as_ref()?, &self.memory.zones[place % nodes]);
+    pub fn list_views(&self, layout: &MachineLayout) -> Vec<ListView> {
+        let nodes = self.zones.len();
+        let view = |(place, list): (usize, &Option<PcpList>)| {
+            let (list, zone) = (list.as_ref()?, &self.zones[place % nodes]);
             Some(ListView {
-                cpu: self.layout.cpus[place / nodes].id,
-                node: self.layout.node_ids[place % nodes],
+                cpu: layout.cpus[place / nodes].id,
+                node: layout.node_ids[place % nodes],
                 pages: list.count.into(),
                 high: list.tuner.high(&zone.limits).into(),
                 bounds: (zone.limits.high_default.into(), zone.limits.high_max.into()),
             })
         };
-        self.memory.pcp_lists.iter().enumerate().filter_map(view).collect()
+        self.pcp_lists.iter().enumerate().filter_map(view).collect()
     }
 }

@@ -1,12 +1,12 @@
 //! Allocation and freeing of pages for movers, without a fault.
 
+use super::memory_manager::MemoryManager;
 use super::physical_memory::PageProgress;
 use super::zone::ZoneTransfer;
-use crate::world::World;
 
-impl World {
+impl MemoryManager<'_> {
     /// Allocates up to `wanted` base pages of a node for copies, as far as there are any.
-    pub(crate) fn allocate_pages(&mut self, cpu: usize, node: usize, wanted: u64) -> PageProgress {
+    pub fn allocate_pages(&mut self, cpu: usize, node: usize, wanted: u64) -> PageProgress {
         let (mut end, mut pages) = (self.now_ns, 0);
         while pages < wanted {
             let (take, visited) = self.refill_for(cpu, node, wanted - pages, end);
@@ -22,7 +22,7 @@ impl World {
     }
 
     /// Frees base pages of a node. Returns the time that takes, in nanoseconds.
-    pub(crate) fn return_pages(&mut self, cpu: usize, node: usize, pages: u64) -> u64 {
+    pub fn return_pages(&mut self, cpu: usize, node: usize, pages: u64) -> u64 {
         let mut end = self.flush_deferred_frees(cpu, self.now_ns);
         let mut given = 0;
         while given < pages {
@@ -33,7 +33,7 @@ impl World {
     }
 
     /// Allocates up to `wanted` folios of `size` base pages for copies, as far as there are any.
-    pub(crate) fn allocate_folios(
+    pub fn allocate_folios(
         &mut self,
         cpu: usize,
         node: usize,
@@ -50,7 +50,7 @@ impl World {
     }
 
     /// Frees folios of `size` base pages. Returns the time that takes, in nanoseconds.
-    pub(crate) fn return_folios(&mut self, cpu: usize, node: usize, size: u64, pages: u64) -> u64 {
+    pub fn return_folios(&mut self, cpu: usize, node: usize, size: u64, pages: u64) -> u64 {
         self.memory.zones[node].free_pages += pages * size;
         self.transfer_under_zone_lock(cpu, node, self.now_ns, pages, ZoneTransfer::Free)
             - self.now_ns

@@ -5,21 +5,39 @@
 
 mod access_counters;
 mod address_space;
+mod cached_residency;
+mod folio;
+mod fork_relations;
 mod free;
+mod freed_in_flight;
 mod kernel_buffers;
+mod list_drain;
+mod list_transfer;
 mod list_view;
-mod lru;
+mod lru_batches;
+mod lru_lock;
+mod memory_manager;
 mod migration_pages;
+mod page_byte;
 mod pcp_list;
 mod physical_memory;
+mod region;
+mod shared_pages;
 mod slab;
 #[cfg(test)]
 mod tests;
 mod zone;
+mod zone_visits;
 
 pub use access_counters::{PageAccesses, PageKey};
-pub use address_space::{AddressSpace, CHUNK_BYTES, MemoryRegion, PageByte, SpaceId};
+pub use address_space::AddressSpace;
+pub use cached_residency::CachedResidency;
+pub use folio::Folio;
+pub use fork_relations::ForkRelations;
 pub use kernel_buffers::BufferProgress;
 pub use list_view::ListView;
+pub use memory_manager::MemoryManager;
+pub use page_byte::PageByte;
 pub use physical_memory::{PageProgress, PhysicalMemory, STEP_NS};
+pub use region::{CHUNK_BYTES, GranuleRange, MemoryRegion};
 pub use zone::{Zone, ZoneTransfer, huge_pages};

@@ -4,9 +4,7 @@ use std::ops::RangeInclusive;
 
 use nodeward_policy::pcp::{AnyTuner, ListLimits, Tuner, TunerKind};
 
-use super::lru::LruBatch;
-use super::physical_memory::PhysicalMemory;
-use super::zone::Zone;
+use super::lru_lock::LruBatch;
 
 /// Halvings after which nothing is left of a 32-bit number.
 const HALVINGS: u64 = 32;
@@ -27,7 +25,8 @@ pub struct PcpList {
 }
 
 impl PcpList {
-    fn new(tuning: TunerKind, limits: &ListLimits, drains: bool) -> Self {
+    /// Creates an empty list.
+    pub fn new(tuning: TunerKind, limits: &ListLimits, drains: bool) -> Self {
         Self { count: 0, tuner: tuning.tuner(limits), idle_ticks: 0, drains_on_runs: drains }
     }
 
@@ -69,29 +68,6 @@ pub struct DeferredFrees {
     pub huge_pages: Option<(usize, u64)>,
     /// Pages that were added to or removed from a group's LRU lists.
     pub lru: LruBatch,
-}
-
-impl PhysicalMemory {
-    /// Returns a CPU's list of a node, and the node's zone.
-    pub fn list_and_zone(&mut self, cpu: usize, node: usize) -> (&mut PcpList, &mut Zone) {
-        let (zones, tuning, drains) = (self.zones.len(), self.tuner_kind, self.drains_on_runs);
-        let zone = &mut self.zones[node];
-        let list = &mut self.pcp_lists[cpu * zones + node];
-        (list.get_or_insert_with(|| PcpList::new(tuning, &zone.limits, drains)), zone)
-    }
-
-    /// Takes pages from a CPU's list of a node.
-    pub fn take_from_list(&mut self, cpu: usize, node: usize, pages: u32) {
-        let (list, zone) = self.list_and_zone(cpu, node);
-        list.allocate(pages);
-        zone.listed_pages -= u64::from(pages);
-    }
-
-    /// Returns the number of pages in a CPU's list of a node.
-    pub fn pages_in_list(&self, cpu: usize, node: usize) -> u32 {
-        let list = &self.pcp_lists[cpu * self.zones.len() + node];
-        list.as_ref().map_or(0, |list| list.count)
-    }
 }
 
 #[cfg(test)]

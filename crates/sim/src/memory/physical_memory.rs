@@ -4,11 +4,11 @@ use nodeward_policy::pcp::TunerKind;
 use nodeward_scenario::MachineSpec;
 
 use super::access_counters::AccessCounters;
-use super::lru::LruLock;
+use super::freed_in_flight::FreedInFlight;
+use super::lru_lock::LruLock;
 use super::pcp_list::{DeferredFrees, PcpList};
 use super::zone::{Zone, huge_pages};
 use crate::hardware::MachineLayout;
-use crate::world::World;
 
 /// The longest row of faults, or of freed pages, in one step. An urgent task waits at most this
 /// long for the CPU.
@@ -23,6 +23,8 @@ pub struct PhysicalMemory {
     pub copy_targets: Vec<u64>,
     /// Pages by node that hold kernel buffers, or that tests took.
     pub kernel_pages: Vec<u64>,
+    /// Pages that were freed while they were out of sight.
+    pub freed_in_flight: FreedInFlight,
     /// The counters of the memory controllers.
     pub accesses: AccessCounters,
     /// Lists by CPU and node. `None` where no list was used yet.
@@ -63,6 +65,7 @@ impl PhysicalMemory {
             zones: (0..nodes).map(zone).collect(),
             copy_targets: vec![0; nodes],
             kernel_pages: vec![0; nodes],
+            freed_in_flight: FreedInFlight::default(),
             accesses: AccessCounters::new(nodes, machine.params.counter_entries),
             pcp_lists: (0..layout.cpus.len() * nodes).map(|_| None).collect(),
             deferred: vec![DeferredFrees::default(); layout.cpus.len()],
@@ -71,6 +74,13 @@ impl PhysicalMemory {
             drains_on_runs: machine.params.pcp_drain > 0,
             tick_cpu: 0,
         }
+    }
+
+    /// Returns the base pages of huge pages that are on their way back to a node's zone.
+    pub fn huge_pages_being_freed(&self, node: usize, page_bytes: u64) -> u64 {
+        let deferred = self.deferred.iter().filter_map(|deferred| deferred.huge_pages);
+        let blocks: u64 = deferred.filter(|deferred| deferred.0 == node).map(|of| of.1).sum();
+        blocks * huge_pages(page_bytes)
     }
 
     /// Returns the unused pages of a node, those in lists included.
@@ -86,62 +96,25 @@ impl PhysicalMemory {
     }
 }
 
-impl World {
-    /// Returns whether all processes have ended.
-    pub fn all_processes_ended(&self) -> bool {
-        self.spaces.iter().all(|space| space.ended)
+impl PhysicalMemory {
+    /// Returns a CPU's list of a node, and the node's zone.
+    pub fn list_and_zone(&mut self, cpu: usize, node: usize) -> (&mut PcpList, &mut Zone) {
+        let (zones, tuning, drains) = (self.zones.len(), self.tuner_kind, self.drains_on_runs);
+        let zone = &mut self.zones[node];
+        let list = &mut self.pcp_lists[cpu * zones + node];
+        (list.get_or_insert_with(|| PcpList::new(tuning, &zone.limits, drains)), zone)
     }
 
-    /// Returns the pages of a node (by index) that are in lists of CPUs.
-    pub fn pages_in_lists_on(&self, node: usize) -> u64 {
-        self.memory.zones[node].listed_pages
+    /// Takes pages from a CPU's list of a node.
+    pub fn take_from_list(&mut self, cpu: usize, node: usize, pages: u32) {
+        let (list, zone) = self.list_and_zone(cpu, node);
+        list.allocate(pages);
+        zone.listed_pages -= u64::from(pages);
     }
 
-    /// Returns the unused pages of a node (by index), those in lists included.
-    pub fn free_on(&self, node: usize) -> u64 {
-        self.memory.free(node)
-    }
-
-    /// Returns the memory that the simulator needs to record all pages, in bytes.
-    pub fn page_state_bytes(&self) -> usize {
-        let regions = self.spaces.iter().flat_map(|space| &space.regions);
-        regions.map(|region| region.state_bytes()).sum()
-    }
-
-    /// Returns the base pages of huge pages that are on their way back to a node's zone.
-    pub(crate) fn huge_pages_being_freed(&self, node: usize) -> u64 {
-        let owed = self.memory.deferred.iter().filter_map(|owed| owed.huge_pages);
-        let blocks: u64 = owed.filter(|owed| owed.0 == node).map(|owed| owed.1).sum();
-        blocks * huge_pages(self.machine.params.page_bytes)
-    }
-
-    /// Checks that no page was lost or created: the free, listed, held and mapped pages of a node
-    /// add up to all its pages.
-    ///
-    /// # Errors
-    /// The first node where they do not, with its counts.
-    pub fn check_pages(&self) -> Result<(), String> {
-        let nodes = self.machine.nodes.len();
-        let mut used = vec![0; nodes + 2];
-        for space in &self.spaces {
-            used.iter_mut().zip(space.count_all(nodes)).for_each(|(sum, count)| *sum += count);
-        }
-        for (node, zone) in self.memory.zones.iter().enumerate() {
-            let owed = self.huge_pages_being_freed(node);
-            let (free, listed) = (zone.free_pages, self.memory.pages_in_lists(node) + owed);
-            if zone.listed_pages + owed != listed {
-                let sum = zone.listed_pages + owed;
-                return Err(format!("node {node} has {listed} pages in lists, but {sum} in sum"));
-            }
-            let held = self.memory.copy_targets[node] + self.memory.kernel_pages[node];
-            let (used, all) = (used[node], zone.managed_pages);
-            if free + listed + held + used != all {
-                return Err(format!(
-                    "node {node} has {all} pages, but {free} are free, {listed} in lists, {held} \
-                     held and {used} in use"
-                ));
-            }
-        }
-        Ok(())
+    /// Returns the number of pages in a CPU's list of a node.
+    pub fn pages_in_list(&self, cpu: usize, node: usize) -> u32 {
+        let list = &self.pcp_lists[cpu * self.zones.len() + node];
+        list.as_ref().map_or(0, |list| list.count)
     }
 }

@@ -1,6 +1,6 @@
 //! Storage for the pages of mixed chunks, in blocks: small chunks would cost as much heap overhead.
 
-use super::address_space::PageByte;
+use super::page_byte::PageByte;
 
 /// Pages per block.
 const BLOCK_PAGES: usize = 4096;

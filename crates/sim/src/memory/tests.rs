@@ -49,16 +49,16 @@ proptest! {
         let mut held = [0_u64; 2];
         for (cpu, node, pages, what) in steps {
             match what {
-                0 => held[node] += world.allocate_pages(cpu, node, pages).pages,
-                1 => held[node] += world.allocate_folios(cpu, node, 64, pages / 64).pages * 64,
+                0 => held[node] += world.mm().allocate_pages(cpu, node, pages).pages,
+                1 => held[node] += world.mm().allocate_folios(cpu, node, 64, pages / 64).pages * 64,
                 2 => {
                     let pages = pages.min(held[node]);
-                    world.return_pages(cpu, node, pages);
+                    world.mm().return_pages(cpu, node, pages);
                     held[node] -= pages;
                 }
                 _ => {
                     let blocks = (pages / 64).min(held[node] / 64);
-                    world.return_folios(cpu, node, 64, blocks);
+                    world.mm().return_folios(cpu, node, 64, blocks);
                     held[node] -= blocks * 64;
                 }
             }
@@ -75,8 +75,8 @@ proptest! {
 fn lists_of_other_nodes_expire() {
     for tuning in 0..3 {
         let mut world = world(tuning);
-        world.allocate_pages(0, 0, 1);
-        world.allocate_pages(0, 1, 1);
+        world.mm().allocate_pages(0, 0, 1);
+        world.mm().allocate_pages(0, 1, 1);
         assert_eq!([0, 1].map(|node| world.memory.pages_in_lists(node)), [62, 62]);
         // Each CPU has its turn once a second: two turns have passed for certain, and three at
         // most.
@@ -93,12 +93,12 @@ fn lists_shrink_when_memory_is_short() {
     for tuning in 0..3 {
         let mut world = world(tuning);
         world.machine.params.list_ps = 0;
-        let all = world.allocate_pages(0, 0, 1000).pages;
+        let all = world.mm().allocate_pages(0, 0, 1000).pages;
         assert_eq!(all, 1000);
         world.memory.zones[0].high_watermark = 1000;
         world.memory.zones[0].limits.high_default = 800;
         world.memory.zones[0].limits.high_max = 800;
-        world.return_pages(0, 0, 900);
+        world.mm().return_pages(0, 0, 900);
         let listed = world.memory.pages_in_lists(0);
         // Four batches of 63, and less than one more on its way.
         assert!(listed <= 5 * 63, "{listed} of 900 stay in the list");

@@ -3,9 +3,8 @@
 use nodeward_policy::pcp::ListLimits;
 use nodeward_scenario::MachineSpec;
 
-use super::address_space::CHUNK_BYTES;
+use super::region::CHUNK_BYTES;
 use crate::events::QueuedLock;
-use crate::world::World;
 
 /// Returns the number of base pages (of `page_bytes` each) in a huge page.
 pub fn huge_pages(page_bytes: u64) -> u64 {
@@ -91,47 +90,4 @@ pub enum ZoneTransfer {
     Refill,
     /// Pages come back.
     Free,
-}
-
-impl World {
-    /// Takes a zone's lock at time `at_ns`, to transfer a number of pages or runs of pages. Returns
-    /// the time of completion.
-    pub(crate) fn transfer_under_zone_lock(
-        &mut self,
-        cpu: usize,
-        node: usize,
-        at_ns: u64,
-        blocks: u64,
-        visit: ZoneTransfer,
-    ) -> u64 {
-        let hold_ns = self.zone_hold_ns(blocks, visit);
-        let lock = &mut self.memory.zones[node].lock;
-        let hold = lock.acquire(cpu, at_ns, hold_ns, self.machine.params.zone_handoff_ns);
-        let counters = &mut self.counters;
-        let held_ns = hold.end_ns - at_ns - hold.waited_ns;
-        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
-        counters.zone_visits += 1;
-        add(&mut counters.zone_waited_ns, hold.waited_ns);
-        add(&mut counters.zone_held_ns, held_ns);
-        if visit == ZoneTransfer::Refill {
-            counters.zone_refills += 1;
-            add(&mut counters.zone_refill_waited_ns, hold.waited_ns);
-            add(&mut counters.zone_refill_held_ns, held_ns);
-        }
-        hold.end_ns
-    }
-
-    /// Returns the time that a zone's lock is held, without the cost of handing it over.
-    fn zone_hold_ns(&self, blocks: u64, visit: ZoneTransfer) -> u64 {
-        let params = &self.machine.params;
-        let or = |told: u64, usual: u64| if told > 0 { told } else { usual };
-        let (visit_ns, block_ps) = match visit {
-            ZoneTransfer::Free => (params.zone_visit_ns, params.zone_hold_ps),
-            ZoneTransfer::Refill => (
-                or(params.zone_refill_visit_ns, params.zone_visit_ns),
-                or(params.zone_refill_ps, params.zone_hold_ps),
-            ),
-        };
-        visit_ns.saturating_add(blocks.saturating_mul(block_ps) / 1000)
-    }
 }

@@ -6,11 +6,13 @@ use nodeward_batch::{Batch, BatchShape, BatchStep, CopySlice, FolioRun, RefusedF
 use nodeward_model::SkipReason;
 use nodeward_scenario::Bug;
 
-use super::batch_folios::{BatchFolio, MigrationContext};
-use super::copy_threads::{CopyPart, split_copy, split_granularity};
-use super::mover_state::{Folio, FolioOutcome, MigrationResult};
-use crate::cpu::{CpuTimeKind, Op, TaskId};
-use crate::memory::SpaceId;
+use super::batch_folio::{BatchFolio, MigrationContext};
+use super::copy_split::{split_copy, split_granularity};
+use super::outcome::{FolioOutcome, MigrationResult};
+use crate::cpu::{CopyPart, Op};
+use crate::ids::{SpaceId, TaskId};
+use crate::memory::Folio;
+use crate::statistics::CpuTimeKind;
 use crate::world::World;
 
 /// Progress of a job, batch by batch.
@@ -168,24 +170,15 @@ impl BatchMigration {
                 break;
             }
             let Some((index, folio)) = self.queue.pop_front() else { break };
-            let byte = world.folio_byte(self.space, &folio);
+            let byte = world.spaces[self.space].folio_byte(&folio);
             if byte.node() == Some(self.to) && !byte.is_in_flight() {
                 self.record_outcome(index, folio.len(), FolioOutcome::AlreadyThere);
                 continue;
             }
             pages += size;
-            let huge = world.is_huge_folio(self.space, &folio);
+            let huge = world.spaces[self.space].is_huge_folio(&folio);
             let why = SkipReason::Interrupted;
-            let (from, flight) = (self.to, 0);
-            self.batch_folios.push(BatchFolio {
-                job_index: index,
-                folio,
-                huge,
-                from,
-                unmap_number: flight,
-                skip_reason: why,
-                already_there: false,
-            });
+            self.batch_folios.push(BatchFolio::new(index, folio, huge, self.to, why));
         }
         let (first, params) = (self.batch_folios.first()?, &world.machine.params);
         let cut_bytes = split_granularity(params, &self.batch_folios);
@@ -202,7 +195,7 @@ impl BatchMigration {
     /// Returns whether a folio has to be split before it moves, or was split already.
     fn must_split(&self, world: &World, folio: &Folio) -> bool {
         let whole = world.machine.params.huge_migration != 0;
-        folio.len() > 1 && !(whole && world.is_whole_folio(self.space, folio))
+        folio.len() > 1 && !(whole && world.spaces[self.space].is_whole_folio(folio))
     }
 
     /// Splits the first folio if this kernel does not move huge pages. The cost is assumed to be
@@ -215,10 +208,10 @@ impl BatchMigration {
         let Some((index, folio)) = self.queue.pop_front() else { return 0 };
         let single = |page| (index, Folio { region: folio.region, pages: page..page + 1 });
         folio.pages.clone().rev().for_each(|page| self.queue.push_front(single(page)));
-        if !world.is_huge_folio(self.space, &folio) {
+        if !world.spaces[self.space].is_huge_folio(&folio) {
             return 0;
         }
-        let byte = world.folio_byte(self.space, &folio);
+        let byte = world.spaces[self.space].folio_byte(&folio);
         let region = &mut world.spaces[self.space].regions[folio.region];
         region.set(folio.pages.start..folio.pages.start + 1, byte);
         world.machine.params.huge_move_ns
@@ -290,7 +283,7 @@ impl BatchMigration {
 
     /// Records the outcome of each folio of the batch.
     fn finish_batch(&mut self, world: &World) {
-        let mut twice = world.has_bug(Bug::DoubleCount);
+        let mut twice = world.fault_model.has_bug(Bug::DoubleCount, world.now_ns);
         for (batch_folio, number) in std::mem::take(&mut self.batch_folios).into_iter().zip(0..) {
             let outcome = match self.batch.is_moved(number) {
                 true => FolioOutcome::Moved,

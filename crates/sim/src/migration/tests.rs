@@ -8,9 +8,12 @@ use nodeward_policy::sampling::SplitMix64;
 use nodeward_scenario::{AccessPattern, MachineSpec, NodeSpec, Params, Scenario, SchedulerKind};
 
 use super::batch_migration::BatchMigration;
-use super::mover_state::{ATTEMPTS, Folio, FolioOutcome, MigrationResult};
-use crate::cpu::{CpuIndexSet, CpuTimeKind, GranuleRange, LineAccess, Op, Task, TaskId, TaskState};
-use crate::memory::{AddressSpace, MemoryRegion, PageByte, SpaceId};
+use super::outcome::{ATTEMPTS, FolioOutcome, MigrationResult};
+use crate::cpu::{LineAccess, Op, Task, TaskState};
+use crate::hardware::CpuIndexSet;
+use crate::ids::{SpaceId, TaskId};
+use crate::memory::{AddressSpace, Folio, GranuleRange, MemoryRegion, PageByte};
+use crate::statistics::CpuTimeKind;
 use crate::world::{TaskProgram, World};
 
 /// Creates a machine of two or more nodes with `cpus` CPUs without SMT and 1 GiB each.
@@ -537,7 +540,7 @@ fn lazy_pages_move_to_who_touches_them() {
     assert_eq!(world.spaces[space].count_all(2), [32 * 512, 32 * 512, 32 * 512, 0]);
     assert_eq!(world.counters.lazy_faults, 32 * 512);
     assert_eq!(world.counters.lazy_pages, 32 * 512);
-    assert!(world.movers.lazy_faults_due.len() <= 1);
+    assert!(world.lazy_faults_due.len() <= 1);
     check_pages(&world);
 }
 
@@ -553,7 +556,7 @@ fn pages_that_were_freed_meanwhile_are_not_landed() {
     }
     let is_there = |world: &World| world.spaces[space].regions[0].page(63).node().is_some();
     while is_there(&world) {
-        world.free_pages(5, space, 0, 0..64);
+        world.mm().free_pages(5, space, 0, 0..64);
     }
     world.spaces[space].regions[0].set(0..64, PageByte::on(2));
     world.memory.zones[2].free_pages -= 64;
@@ -615,7 +618,7 @@ fn random_move(seed: u64) {
         let pages = world.spaces[space].regions[0].pages; // none after the end of the process
         let first = draw(pages.max(1));
         match draw(12) {
-            0 => drop(world.free_pages(0, space, 0, first..(first + draw(600)).min(pages))),
+            0 => drop(world.mm().free_pages(0, space, 0, first..(first + draw(600)).min(pages))),
             1 => drop(world.make_lazy(0, space)),
             2 => world.kill_process(space),
             _ => {}

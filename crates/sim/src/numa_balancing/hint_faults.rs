@@ -2,37 +2,15 @@
 
 use nodeward_model::SkipReason;
 
-use super::placement::{HintFault, TaskNumaFaults};
-use super::scan::NumaBalancing;
-use crate::cpu::TaskId;
-use crate::memory::{PageByte, SpaceId};
-use crate::migration::{BatchFolio, Folio, MigrationContext};
+use crate::cpu::{HintFault, LastCpupid, TaskNumaFaults};
+use crate::ids::{SpaceId, TaskId};
+use crate::memory::{Folio, PageByte};
+use crate::migration::{BatchFolio, MigrationContext};
 use crate::world::World;
 
 /// Number of first scans of a thread in which pages that no other thread touched move without
 /// further conditions.
 const FIRST_SCANS: u32 = 4;
-/// A node is active if its faults times this factor exceed those of the node with most.
-pub const ACTIVE_NODE_FRACTION: u64 = 3;
-
-/// The thread that touched a page: its node and eight bits of its number, as the kernel keeps them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct LastCpupid {
-    node: usize,
-    task_bits: u8,
-}
-
-impl LastCpupid {
-    /// Packs it into 16 bits. 0 stands for none.
-    fn packed(self) -> u16 {
-        ((self.node as u16 + 1) << 8) | u16::from(self.task_bits)
-    }
-
-    fn unpacked(packed: u16) -> Option<Self> {
-        let node = (packed >> 8).checked_sub(1)?;
-        Some(Self { node: usize::from(node), task_bits: packed as u8 })
-    }
-}
 
 /// A page that was touched.
 struct HintedFolio {
@@ -57,26 +35,17 @@ impl World {
         let (mut touched, mut batch_folios) = (Vec::new(), Vec::new());
         let mut room = self.migration_headroom(way);
         for folio in folios {
-            let node = self.folio_byte(way.space, &folio).node();
+            let node = self.spaces[way.space].folio_byte(&folio).node();
             let from = node.expect("a page that is lazy is somewhere");
             let last = self.exchange_last_cpupid(way.space, &folio, me);
             let wanted = from != way.to && self.should_migrate(task, way, from, last);
             if wanted && room > folio.len() {
                 room -= folio.len();
-                let (huge, why) = (self.is_huge_folio(way.space, &folio), SkipReason::Refused);
-                let (index, flight) = (touched.len(), 0);
-                let folio = folio.clone();
-                batch_folios.push(BatchFolio {
-                    job_index: index,
-                    folio,
-                    huge,
-                    from,
-                    unmap_number: flight,
-                    skip_reason: why,
-                    already_there: false,
-                });
+                let huge = self.spaces[way.space].is_huge_folio(&folio);
+                let (index, why) = (touched.len(), SkipReason::Refused);
+                batch_folios.push(BatchFolio::new(index, folio.clone(), huge, from, why));
             } else {
-                self.set_folio(way.space, &folio, PageByte::on(from));
+                self.spaces[way.space].set_folio(&folio, PageByte::on(from));
             }
             touched.push(HintedFolio { folio, from, last_cpupid: last, wanted });
         }
@@ -117,7 +86,7 @@ impl World {
         }
         match last {
             Some(last) if last.node != way.to => false,
-            Some(_) if !is_mine => numa.group_favors_move(task, way, from),
+            Some(_) if !is_mine => numa.group_favors_move(task, way.space, (from, way.to)),
             _ => true,
         }
     }
@@ -140,7 +109,7 @@ impl World {
     fn record_hint_fault(&mut self, task: TaskId, way: &MigrationContext, touched: &HintedFolio) {
         let HintedFolio { folio, from, last_cpupid: last, wanted } = touched;
         let is_private = last.is_none_or(|last| last.task_bits == task as u8);
-        let there = self.folio_byte(way.space, folio).node().unwrap_or(*from);
+        let there = self.spaces[way.space].folio_byte(folio).node().unwrap_or(*from);
         let nodes = self.machine.nodes.len();
         let Some(numa) = self.numa_balancing.as_mut() else { return };
         if !is_private {
@@ -156,22 +125,5 @@ impl World {
             HintFault { memory_node: there, cpu_node: way.to, is_private, is_local, failed };
         let faults = numa.faults.entry(task).or_insert_with(|| TaskNumaFaults::new(nodes));
         faults.record(&touch, folio.len());
-    }
-}
-
-impl NumaBalancing {
-    /// Returns whether a page that several threads touch should move to a node, by where their
-    /// faults are.
-    fn group_favors_move(&self, task: TaskId, way: &MigrationContext, from: usize) -> bool {
-        let member = self.faults.get(&task).filter(|faults| faults.in_group);
-        let Some(group) = self.groups.get(&way.space).filter(|_| member.is_some()) else {
-            return true;
-        };
-        let (to_cpu, from_cpu) = (group.cpu_faults(way.to), group.cpu_faults(from));
-        if to_cpu > from_cpu * ACTIVE_NODE_FRACTION {
-            return true;
-        }
-        let (to, from) = (group.memory_faults(way.to), group.memory_faults(from));
-        u128::from(to_cpu) * u128::from(from) * 3 > u128::from(from_cpu) * u128::from(to) * 4
     }
 }

@@ -5,38 +5,19 @@
 //! therefore costs one fault, and only pages that are used move. Where the kernel's NUMA balancing
 //! is on, such entries are its hints, and it decides page by page.
 
-use nodeward_batch::FolioRun;
 use nodeward_model::SkipReason;
 
 use crate::arithmetic::mul_div;
-use crate::cpu::{LineAccess, LineCopy, TaskId};
-use crate::memory::{PageByte, SpaceId};
-use crate::migration::{BatchFolio, Folio, MigrationContext};
-use crate::world::{NEVER_NS, TURN_NS, World};
+use crate::cpu::{LineAccess, TURN_NS};
+use crate::ids::TaskId;
+use crate::memory::{Folio, PageByte};
+use crate::migration::{BatchFolio, MigrationContext};
+use crate::world::World;
 
 /// Maximum number of faults handled at a stretch. Between two stretches others can take the locks.
 const FAULTS_MAX: u64 = 32;
 
 impl World {
-    /// Marks all pages of a space for migrate-on-fault. Returns the time that takes, in
-    /// nanoseconds.
-    pub(crate) fn make_lazy(&mut self, cpu: usize, space: SpaceId) -> u64 {
-        let mut marked = 0;
-        for region in &mut self.spaces[space].regions {
-            let mut page = 0;
-            while page < region.pages {
-                let (byte, alike) = region.uniform_run(page, region.pages);
-                if byte.node().is_some() && !byte.is_in_flight() {
-                    marked += if region.is_huge(page) { 1 } else { alike };
-                    region.set(page..page + alike, byte.lazy());
-                }
-                page += alike;
-            }
-        }
-        let unmap_ns = marked.saturating_mul(self.machine.params.unmap_page_ns);
-        unmap_ns.saturating_add(self.shoot_down_tlb(cpu, space, marked))
-    }
-
     /// Returns the time (ns) of the faults that a turn through memory meets, if there are any. They
     /// come before the turn: the task calls again afterwards, and gets `None` when it may go on.
     pub(crate) fn lazy_fault_ns(
@@ -45,7 +26,7 @@ impl World {
         task: TaskId,
         lines: &LineAccess,
     ) -> Option<u64> {
-        let due = match self.movers.lazy_faults_due.remove(&task) {
+        let due = match self.lazy_faults_due.remove(&task) {
             Some(0) => return None,
             Some(due) => due,
             None => self.lazy_faults_of_turn(cpu, lines),
@@ -57,7 +38,7 @@ impl World {
         let to = home.unwrap_or(self.layout.node_of(cpu));
         let folios = self.lazy_folios(lines, due.min(FAULTS_MAX));
         let left = if folios.is_empty() { 0 } else { due.saturating_sub(folios.len() as u64) };
-        self.movers.lazy_faults_due.insert(task, left);
+        self.lazy_faults_due.insert(task, left);
         let way = MigrationContext { cpu, space: lines.range.space, to };
         (!folios.is_empty()).then(|| self.handle_lazy_faults(task, &way, folios))
     }
@@ -134,58 +115,16 @@ impl World {
         }
         let mut batch_folios = Vec::new();
         for folio in folios {
-            let node = self.folio_byte(way.space, &folio).node();
+            let node = self.spaces[way.space].folio_byte(&folio).node();
             let node = node.expect("a page that is lazy is somewhere");
             if node == way.to {
-                self.set_folio(way.space, &folio, PageByte::on(node));
+                self.spaces[way.space].set_folio(&folio, PageByte::on(node));
                 continue;
             }
-            let (huge, why) = (self.is_huge_folio(way.space, &folio), SkipReason::Refused);
-            let (index, from, flight) = (0, node, 0);
-            batch_folios.push(BatchFolio {
-                job_index: index,
-                folio,
-                huge,
-                from,
-                unmap_number: flight,
-                skip_reason: why,
-                already_there: false,
-            });
+            let huge = self.spaces[way.space].is_huge_folio(&folio);
+            batch_folios.push(BatchFolio::new(0, folio, huge, node, SkipReason::Refused));
         }
         ns += self.migrate_synchronously(way, &mut batch_folios);
         ns
-    }
-
-    /// Moves folios that no CPU can reach, in the calling thread. Folios that cannot move stay.
-    pub(crate) fn migrate_synchronously(
-        &mut self,
-        way: &MigrationContext,
-        batch_folios: &mut [BatchFolio],
-    ) -> u64 {
-        let all = [FolioRun { first: 0, folios: batch_folios.len() as u32 }];
-        let mut refused = Vec::new();
-        let mut ns = self.unmap_folios(way, batch_folios, &all, &mut refused);
-        let mut stayed = refused.iter().map(|refused| refused.folio).peekable();
-        let (mut moving, mut bytes) = (Vec::new(), 0);
-        for (batch_folio, index) in batch_folios.iter().zip(0..) {
-            if stayed.next_if_eq(&index).is_none() {
-                moving.push(FolioRun { first: index, folios: 1 });
-                self.record_copy(way.space, batch_folio);
-                bytes += batch_folio.folio.len() * self.machine.params.page_bytes;
-                let lines = self.machine.params.page_bytes / self.machine.params.line_bytes.max(1);
-                let lines = lines * batch_folio.folio.len();
-                let copying = LineCopy { from: batch_folio.from, to: way.to, lines };
-                ns += mul_div(lines, self.copy_line_ps(way.cpu, &copying), 1000).min(NEVER_NS);
-                continue;
-            }
-            let byte = self.folio_byte(way.space, &batch_folio.folio);
-            if let Some(node) = byte.node().filter(|_| !byte.is_in_flight()) {
-                self.set_folio(way.space, &batch_folio.folio, PageByte::on(node));
-            }
-        }
-        self.counters.lazy_pages += bytes / self.machine.params.page_bytes;
-        ns += self.map_ns(way, batch_folios, &moving, true);
-        refused.clear();
-        ns + self.map_copies(way, batch_folios, &moving, &mut refused)
     }
 }

@@ -5,6 +5,3 @@ mod lazy_faults;
 mod placement;
 mod scan;
 mod sched_numa_2012;
-
-pub use scan::NumaBalancing;
-pub use sched_numa_2012::SchedNuma;

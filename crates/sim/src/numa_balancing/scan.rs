@@ -1,12 +1,8 @@
 //! The scan of a process's memory, by its own threads.
 
-use std::collections::BTreeMap;
-
-use nodeward_scenario::Params;
-
-use super::placement::{NumaGroup, TaskNumaFaults};
-use crate::cpu::TaskId;
-use crate::memory::{MemoryRegion, SpaceId};
+use crate::cpu::ScanCursor;
+use crate::ids::{SpaceId, TaskId};
+use crate::memory::MemoryRegion;
 use crate::world::World;
 
 /// Virtual pages that a scan may visit, for each page that it may mark.
@@ -15,74 +11,6 @@ pub const VIRTUAL_PER_MARKED: u64 = 8;
 pub const SCAN_SHARE: u64 = 32;
 /// Two ticks: the least time before a thread begins its next scan.
 pub const TICKS_NS: u64 = 8_000_000;
-/// Maximum number of bytes scanned per second (`MAX_SCAN_WINDOW`).
-pub const WINDOW_BYTES_PER_S: u64 = 2560 << 20;
-
-/// Scan position of a process.
-#[derive(Debug, Default)]
-pub struct ScanCursor {
-    /// Time of the next scan, in virtual nanoseconds.
-    pub next_ns: u64,
-    /// Number of completed scans of the whole process.
-    pub seq: u32,
-    pub region: usize,
-    pub page: u64,
-}
-
-/// A thread's scan timing.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ScanPeriod {
-    /// Run time between two scans.
-    pub period_ns: u64,
-    /// The run time up to which scans are paid for.
-    pub paid_until_ns: u64,
-}
-
-/// State of NUMA balancing by process and thread.
-#[derive(Debug, Default)]
-pub struct NumaBalancing {
-    pub scans: BTreeMap<SpaceId, ScanCursor>,
-    pub scan_periods: BTreeMap<TaskId, ScanPeriod>,
-    pub faults: BTreeMap<TaskId, TaskNumaFaults>,
-    pub groups: BTreeMap<SpaceId, NumaGroup>,
-    /// The last toucher of each page of a region, as far as faults showed: a node and a thread.
-    pub last_cpupids: BTreeMap<(SpaceId, usize), Vec<u16>>,
-}
-
-impl NumaBalancing {
-    /// Returns the fault statistics of a thread.
-    pub fn faults(&self, task: TaskId) -> Option<&TaskNumaFaults> {
-        self.faults.get(&task)
-    }
-
-    /// Returns the group of a process's threads that share pages.
-    pub fn group(&self, space: SpaceId) -> Option<&NumaGroup> {
-        self.groups.get(&space)
-    }
-
-    pub fn scan_period(&mut self, params: &Params, task: TaskId) -> &mut ScanPeriod {
-        let first = ScanPeriod { period_ns: params.numa_scan_delay_ns, paid_until_ns: 0 };
-        self.scan_periods.entry(task).or_insert(first)
-    }
-
-    /// Returns the shortest, the longest and the first period of a thread.
-    pub fn scan_period_bounds_ns(
-        &self,
-        params: &Params,
-        space: SpaceId,
-        rss_pages: u64,
-    ) -> (u64, u64, u64) {
-        let scanned = (params.numa_scan_bytes / params.page_bytes.max(1)).max(1);
-        let windows = rss_pages.div_ceil(scanned).max(1);
-        let floor_ns = 1_000_000_000 / (WINDOW_BYTES_PER_S / params.numa_scan_bytes.max(1)).max(1);
-        let least_ns = (params.numa_scan_min_ns / windows).max(floor_ns);
-        let most_ns = params.numa_scan_max_ns / windows;
-        let shared =
-            |ns: u64| self.groups.get(&space).map_or(0, |group| group.shared_period_ns(ns));
-        let begin_ns = least_ns.max(shared(least_ns));
-        (least_ns, least_ns.max(most_ns.max(shared(most_ns))), begin_ns)
-    }
-}
 
 impl World {
     /// Scans the process's memory if a scan of this thread is due. Returns the time that takes
@@ -100,7 +28,7 @@ impl World {
         let first = || ScanCursor { next_ns: delay_ns, ..ScanCursor::default() };
         let due = now_ns >= numa.scans.entry(space).or_insert_with(first).next_ns;
         if pace.paid_until_ns == 0 {
-            let pages = self.resident_pages(space);
+            let pages = self.spaces[space].resident_pages(self.machine.nodes.len());
             let params = &self.machine.params;
             let numa = self.numa_balancing.as_mut()?;
             let begin_ns = numa.scan_period_bounds_ns(params, space, pages).2;
@@ -110,11 +38,6 @@ impl World {
         let pace_now = self.numa_balancing.as_mut()?.scan_period(params, task);
         pace_now.paid_until_ns += pace.period_ns;
         due.then(|| self.scan(cpu, task, space))
-    }
-
-    pub(crate) fn resident_pages(&self, space: SpaceId) -> u64 {
-        let nodes = self.machine.nodes.len();
-        self.spaces[space].count_all(nodes)[..nodes].iter().sum()
     }
 
     /// Clears entries of a process, from the end of the last scan on.
@@ -152,25 +75,6 @@ impl World {
             numa.scan_period(params, task).paid_until_ns += SCAN_SHARE * ns + TICKS_NS;
         }
         ns.max(1)
-    }
-
-    /// Forgets a thread.
-    pub(crate) fn forget_task_faults(&mut self, task: TaskId) {
-        let Some(numa) = self.numa_balancing.as_mut() else { return };
-        numa.scan_periods.remove(&task);
-        let space = self.tasks[task as usize].space;
-        let group = space.and_then(|space| numa.groups.get_mut(&space));
-        if let (Some(faults), Some(group)) = (numa.faults.remove(&task), group) {
-            group.leave(&faults);
-        }
-    }
-
-    /// Forgets a process.
-    pub(crate) fn forget_space_scans(&mut self, space: SpaceId) {
-        let Some(numa) = self.numa_balancing.as_mut() else { return };
-        numa.scans.remove(&space);
-        numa.groups.remove(&space);
-        numa.last_cpupids.retain(|&(of, _), _| of != space);
     }
 }
 

@@ -4,11 +4,10 @@
 //! two seconds which home node has most tasks running elsewhere. It makes its own node the home of
 //! some of these processes, and lets their pages move to the node of the next access.
 
-use std::collections::VecDeque;
-
-use crate::cpu::{CpuIndexSet, CpuTimeKind, Op, TaskId, TaskState};
-use crate::memory::SpaceId;
-use crate::scheduler::NodeQueues;
+use crate::cpu::{NodeQueues, Op, TaskState};
+use crate::hardware::CpuIndexSet;
+use crate::ids::{SpaceId, TaskId};
+use crate::statistics::CpuTimeKind;
 use crate::world::{TaskProgram, World};
 
 /// Interval between checks: `numa_balance_interval` of the patches, twice HZ.
@@ -17,13 +16,6 @@ const PERIOD_NS: u64 = 2_000_000_000;
 const FIRST_NS: u64 = 1_000_000_000;
 /// A process that ran for less stays where it is: patch 25, "only migrate long-running entities".
 const LONG_RUN_NS: u64 = 1_000_000_000;
-
-/// State of the balancer, beside the homes of tasks.
-#[derive(Clone, Debug, Default)]
-pub struct SchedNuma {
-    /// All processes; the one that got its home last is last.
-    spaces_by_age_at_home: VecDeque<SpaceId>,
-}
 
 impl World {
     /// Starts the balancer's threads, if the scheduler uses it.
@@ -55,12 +47,6 @@ impl World {
         let least =
             self.sched.nodes_by_distance[here].iter().copied().min_by_key(|&node| load(node))?;
         Some(if load(here) * 100 < load(least) * 110 { here } else { least })
-    }
-
-    /// Returns the node for a process's fresh pages, if the scheduler gives memory a home, too.
-    pub(crate) fn memory_home(&self, space: SpaceId) -> Option<usize> {
-        self.sched.sched_numa.as_ref()?;
-        self.tasks[*self.spaces[space].tasks.first()? as usize].home
     }
 
     /// Returns the number of runnable tasks with this home, wherever they are.

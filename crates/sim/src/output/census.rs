@@ -6,8 +6,8 @@
 use nodeward_model::{NodeId, Pid};
 
 use crate::faults::StaleContents;
-use crate::machine::SimMachine;
-use crate::memory::{AddressSpace, SpaceId};
+use crate::ids::SpaceId;
+use crate::memory::AddressSpace;
 use crate::world::World;
 
 /// Maximum number of stale pages that a census lists; it counts all.
@@ -134,11 +134,11 @@ impl World {
             free: zone.free_pages,
             in_lists: self.memory.pages_in_lists(node),
             in_lists_by_counter: zone.listed_pages(),
-            being_freed: self.huge_pages_being_freed(node),
+            being_freed: self.memory.huge_pages_being_freed(node, self.machine.params.page_bytes),
             copy_targets: self.memory.copy_targets[node],
             copy_targets_counted: None,
             kernel_pages: self.memory.kernel_pages[node],
-            in_buffers: self.pages_in_buffers(node),
+            in_buffers: self.streams.iter().map(|window| window.pages_on(node)).sum(),
             in_use: 0,
             in_use_by_counter: 0,
         }
@@ -156,18 +156,6 @@ impl World {
             is_there.then_some(StalePage { pid: space.pid, address, written, holds })
         };
         self.fault_model.contents.stale.iter().filter_map(tell).collect()
-    }
-}
-
-impl SimMachine {
-    /// Returns the present state, as [`World::census`] does.
-    pub fn census(&self) -> Census {
-        self.inspect(World::census)
-    }
-
-    /// Reads the world without advancing virtual time.
-    pub fn inspect<T>(&self, at: impl FnOnce(&World) -> T) -> T {
-        at(&self.shared.lock().world)
     }
 }
 
@@ -189,4 +177,36 @@ fn process_census(space: &AddressSpace, nodes: usize) -> ProcessCensus {
 
 fn add_counts(sums: &mut [u64], counts: &[u64]) {
     sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+}
+
+impl World {
+    /// Checks that no page was lost or created: the free, listed, held and mapped pages of a node
+    /// add up to all its pages.
+    ///
+    /// # Errors
+    /// The first node where they do not, with its counts.
+    pub fn check_pages(&self) -> Result<(), String> {
+        let (nodes, page_bytes) = (self.machine.nodes.len(), self.machine.params.page_bytes);
+        let mut used = vec![0; nodes + 2];
+        for space in &self.spaces {
+            used.iter_mut().zip(space.count_all(nodes)).for_each(|(sum, count)| *sum += count);
+        }
+        for (node, zone) in self.memory.zones.iter().enumerate() {
+            let owed = self.memory.huge_pages_being_freed(node, page_bytes);
+            let (free, listed) = (zone.free_pages, self.memory.pages_in_lists(node) + owed);
+            if zone.listed_pages + owed != listed {
+                let sum = zone.listed_pages + owed;
+                return Err(format!("node {node} has {listed} pages in lists, but {sum} in sum"));
+            }
+            let held = self.memory.copy_targets[node] + self.memory.kernel_pages[node];
+            let (used, all) = (used[node], zone.managed_pages);
+            if free + listed + held + used != all {
+                return Err(format!(
+                    "node {node} has {all} pages, but {free} are free, {listed} in lists, {held} \
+                     held and {used} in use"
+                ));
+            }
+        }
+        Ok(())
+    }
 }

@@ -6,12 +6,12 @@
 
 use std::io::{self, Write};
 
-use nodeward_scenario::{Action, ActionKind, Scenario};
+use nodeward_scenario::{Action, Scenario};
 use serde_json::{Value, json};
 
-use crate::cpu::CpuTimeKind;
+use super::action_text::describe_action;
 use crate::hardware::MachineLayout;
-use crate::statistics::{CpuTurn, Observer, Point};
+use crate::statistics::{CpuTimeKind, CpuTurn, Observer, Point};
 
 /// The trace process of the whole machine. Nodes are 1 and up, because viewers take 0 for idle.
 const MACHINE: usize = 1_000_000;
@@ -264,28 +264,6 @@ impl<W: Write + Send> Observer for Perfetto<W> {
         self.write_counter(at_ns, MACHINE, "migrated", &migrated);
         self.write_counter(at_ns, MACHINE, "busy CPUs", &json!({ "CPUs": point.busy_cpus }));
         self.last_point = point.clone();
-    }
-}
-
-/// Describes an action in a few words.
-pub fn describe_action(action: &Action) -> String {
-    let name = &action.workload;
-    match &action.kind {
-        ActionKind::Migrate { from, to, times: 1 } => {
-            format!("{name}: move from node {from} to node {to}")
-        }
-        ActionKind::Migrate { from, to, times } => {
-            format!("{name}: move {times} times between nodes {from} and {to}")
-        }
-        ActionKind::MigrateOnFault => format!("{name}: pages move to who touches them next"),
-        ActionKind::Home { to } => format!("{name}: home is node {to}"),
-        ActionKind::Kill => format!("{name}: killed"),
-        ActionKind::Fork { .. } => format!("{name}: forks"),
-        ActionKind::Freeze { .. } => format!("{name}: frozen"),
-        ActionKind::CpusOff { cpus } => format!("CPUs {cpus}: off"),
-        ActionKind::CpusOn { cpus } => format!("CPUs {cpus}: on"),
-        ActionKind::MemoryOff { node } => format!("memory of node {node}: off"),
-        ActionKind::MemoryOn { node } => format!("memory of node {node}: on"),
     }
 }
 

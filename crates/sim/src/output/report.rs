@@ -7,12 +7,9 @@ use nodeward_model::{Account, NodeId};
 use nodeward_scenario::{Action, REPORT, Workload, WorkloadKind};
 use serde::Serialize;
 
-use super::perfetto_trace::describe_action;
-use super::recorder::{Moment, ResidencySnapshot};
-use crate::cpu::CpuTimeKind;
+use super::action_text::describe_action;
 use crate::memory::MemoryRegion;
-use crate::simulation::MoveRecord;
-use crate::statistics::{Counters, Latencies, Point};
+use crate::statistics::{CpuTimeKind, Moment, MoveRecord, Point, ResidencySnapshot};
 use crate::world::World;
 
 /// The last part (1/10) of a run, over which its final locality is measured.
@@ -346,9 +343,17 @@ impl World {
     }
 
     fn action_report(&self, index: usize, action: &Action) -> ActionReport {
-        let outcome = self.hotplug_outcome(index).map(|outcome| format!(": {outcome}"));
+        let outcome = self.hotplug_outcome(index, action).map(|outcome| format!(": {outcome}"));
         let what = describe_action(action) + &outcome.unwrap_or_default();
         ActionReport { at_ns: action.at_ns, what }
+    }
+
+    /// Describes the outcome of an action on the machine in words. `None` for other actions, and
+    /// while the action is running.
+    fn hotplug_outcome(&self, index: usize, action: &Action) -> Option<String> {
+        let mut records = self.hotplugs.iter();
+        let record = records.find(|record| record.action == index && record.ended_ns.is_some())?;
+        Some(record.outcome(&action.kind))
     }
 
     fn latency_reports(&self) -> BTreeMap<&'static str, LatencyReport> {
@@ -360,67 +365,6 @@ impl World {
 
     fn named_counters(&self) -> BTreeMap<&'static str, u64> {
         self.counters.named().into_iter().filter(|(_, count)| *count > 0).collect()
-    }
-}
-
-impl Latencies {
-    /// Returns all histograms, by their names in reports.
-    pub fn named(&self) -> [(&'static str, &Histogram<u64>); 4] {
-        let Self { allocation, freeing, wake, round_trip } = self;
-        [
-            ("allocation", allocation),
-            ("freeing", freeing),
-            ("wake-up", wake),
-            ("round-trip", round_trip),
-        ]
-    }
-}
-
-impl Counters {
-    /// Returns all counters of reports, by their names there.
-    pub fn named(&self) -> Vec<(&'static str, u64)> {
-        let counters = self;
-        let all = [
-            ("local_lines", counters.local_lines),
-            ("remote_lines", counters.remote_lines),
-            ("flush_ipis", counters.flush_ipis),
-            ("faulted_pages", counters.faulted_pages),
-            ("freed_pages", counters.freed_pages),
-            ("migrated_pages", counters.migrated_pages),
-            ("zone_visits", counters.zone_visits),
-            ("zone_waited_ns", counters.zone_waited_ns),
-            ("zone_held_ns", counters.zone_held_ns),
-            ("zone_refills", counters.zone_refills),
-            ("zone_refill_waited_ns", counters.zone_refill_waited_ns),
-            ("zone_refill_held_ns", counters.zone_refill_held_ns),
-            ("lru_visits", counters.lru_visits),
-            ("lru_waited_ns", counters.lru_waited_ns),
-            ("huge_faults", counters.huge_faults),
-            ("list_drains", counters.list_drains),
-            ("oom_kills", counters.oom_kills),
-            ("flushes", counters.flushes),
-            ("lazy_faults", counters.lazy_faults),
-            ("lazy_pages", counters.lazy_pages),
-            ("numa_scans", counters.numa_scans),
-            ("numa_moves", counters.numa_moves),
-            ("numa_swaps", counters.numa_swaps),
-            ("called_pages", counters.called_pages),
-            ("cache_hits", counters.cache_hits),
-            ("tlb_walks", counters.tlb_walks),
-            ("flight_waits", counters.flight_waits),
-            ("switches", counters.switches),
-            ("deep_wakes", counters.deep_wakes),
-            ("task_moves", counters.task_moves),
-            ("task_node_moves", counters.task_node_moves),
-            ("failed_allocations", counters.failed_allocations),
-            ("turned_back", counters.turned_back),
-            ("late_answers", counters.late_answers),
-            ("lost_samples", counters.lost_samples),
-            ("stale_looks", counters.stale_looks),
-            ("forks", counters.forks),
-            ("copied_on_write", counters.copied_on_write),
-        ];
-        all.to_vec()
     }
 }
 

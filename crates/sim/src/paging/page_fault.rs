@@ -2,16 +2,13 @@
 
 use std::ops::Range;
 
-use nodeward_model::Nodemask;
-use nodeward_policy::pcp::Tuner;
 use nodeward_scenario::MemoryPlacement;
 
 use crate::arithmetic::mul_div;
 use crate::faults::RETRY_NS;
 use crate::hardware::Flow;
-use crate::memory::{
-    CHUNK_BYTES, PageByte, PageProgress, STEP_NS, SpaceId, ZoneTransfer, huge_pages,
-};
+use crate::ids::SpaceId;
+use crate::memory::{CHUNK_BYTES, PageByte, PageProgress, STEP_NS, ZoneTransfer, huge_pages};
 use crate::world::World;
 
 /// A fault, or a row of faults, that is about to happen.
@@ -27,23 +24,23 @@ struct FaultSite {
 impl World {
     /// Faults in pages of a region, from the first of `pages` on, until a lock is needed again.
     /// Pages that are present take no time. The result is CPU time that the caller must spend next.
-    /// If it has no pages, there was no memory: the process then ends, as when Linux kills it.
+    /// `None` if there is no memory.
     pub(crate) fn fault_in(
         &mut self,
         cpu: usize,
         space: SpaceId,
         region: usize,
         pages: Range<u64>,
-    ) -> PageProgress {
+    ) -> Option<PageProgress> {
         let entry = &self.spaces[space].regions[region];
         // At most as far as one step goes.
         let step = STEP_NS / self.machine.params.fault_ns.max(1) + 1;
         let end = pages.end.min(pages.start.saturating_add(step));
         let (byte, alike) = entry.uniform_run(pages.start, end);
         if byte != PageByte::ABSENT {
-            return PageProgress { pages: alike, ns: 0 };
+            return Some(PageProgress { pages: alike, ns: 0 });
         }
-        let fails = self.allocation_fails();
+        let fails = self.fault_model.allocation_fails(self.now_ns, &mut self.counters);
         let entry = &self.spaces[space].regions[region];
         if entry.faults_huge
             && !fails
@@ -54,25 +51,21 @@ impl World {
         {
             let fault = FaultSite { cpu, space, region, page: chunk.start, node };
             let ns = self.fault_huge(fault);
-            return PageProgress { pages: chunk.end.min(pages.end) - pages.start, ns };
+            return Some(PageProgress { pages: chunk.end.min(pages.end) - pages.start, ns });
         }
         let find = |world: &Self| world.allocation_node(cpu, space, region, pages.start, false);
         let mut drained_ns = 0;
         let node = find(self).or_else(|| {
-            drained_ns = self.drain_all_lists(cpu);
+            drained_ns = self.mm().drain_all_lists(cpu);
             find(self)
         });
-        let Some(node) = node else {
-            self.counters.oom_kills += 1;
-            self.kill_process(space);
-            return PageProgress::default();
-        };
+        let node = node?;
         drained_ns += if fails { RETRY_NS } else { 0 };
         let fault = FaultSite { cpu, space, region, page: pages.start, node };
         let placement = &self.spaces[space].regions[region].placement;
         if matches!(placement, MemoryPlacement::Interleave(_)) {
             let first = self.fault_base(fault, 1, drained_ns);
-            return self.fault_interleaved(fault, pages.start..end, first);
+            return Some(self.fault_interleaved(fault, pages.start..end, first));
         }
         let done = self.fault_base(fault, alike, drained_ns);
         let here = self.layout.node_of(cpu);
@@ -80,7 +73,7 @@ impl World {
             self.memory.zones[here].foreign_pages += done.pages;
         }
         self.begin_clearing(cpu, node, done.pages * self.machine.params.page_bytes, done.ns);
-        done
+        Some(done)
     }
 
     /// Faults in further pages behind the first one, each from the node that is next in turn, as
@@ -100,14 +93,16 @@ impl World {
             let is_absent = self.spaces[space].regions[region].page(page) == PageByte::ABSENT;
             let node = self.allocation_node(cpu, space, region, page, false);
             let Some(node) = node.filter(|_| is_absent && done.ns < STEP_NS) else { break };
-            if self.memory.pages_in_list(cpu, node) == 0 || self.lru_room(cpu, group, node) <= 1 {
+            if self.memory.pages_in_list(cpu, node) == 0
+                || self.mm().lru_room(cpu, group, node) <= 1
+            {
                 break;
             }
             self.memory.take_from_list(cpu, node, 1);
             self.latencies.record_allocation(self.machine.params.list_ps / 1000, 1);
             self.spaces[space].regions[region].set(page..page + 1, PageByte::on(node));
             self.counters.faulted_pages += 1;
-            self.add_to_lru_batch(cpu, group, node, 1);
+            self.mm().add_to_lru_batch(cpu, group, node, 1);
             by_node[node] += 1;
             done.pages += 1;
             done.ns = done.ns.saturating_add(self.page_ps(cpu, node, 1) / 1000);
@@ -130,10 +125,11 @@ impl World {
     /// Faults in at most `pages` base pages.
     fn fault_base(&mut self, fault: FaultSite, pages: u64, drained_ns: u64) -> PageProgress {
         let FaultSite { cpu, space, region, page, node } = fault;
+        let now_ns = self.now_ns;
         let group = self.spaces[space].memcg;
-        let most = pages.min(self.lru_room(cpu, group, node));
-        let begin = self.flush_lru_batch(cpu, self.now_ns + drained_ns);
-        let (take, end) = self.refill_for(cpu, node, most, begin);
+        let most = pages.min(self.mm().lru_room(cpu, group, node));
+        let begin = self.mm().flush_lru_batch(cpu, now_ns + drained_ns);
+        let (take, end) = self.mm().refill_for(cpu, node, most, begin);
         let folio_pages = self.spaces[space].regions[region].folio_pages;
         let page_ps = self.page_ps(cpu, node, folio_pages);
         // At most one step; pages that are not used stay in the list.
@@ -147,58 +143,20 @@ impl World {
         let entry = &mut self.spaces[space].regions[region];
         entry.set(page..page + take, PageByte::on(node));
         self.counters.faulted_pages += take;
-        self.add_to_lru_batch(cpu, group, node, take);
+        self.mm().add_to_lru_batch(cpu, group, node, take);
         PageProgress { pages: take, ns }
-    }
-
-    /// Fills a CPU's list from the zone at time `at_ns` if it is empty. Returns the number of
-    /// wanted pages that are in the list (1 or more if the node has any), and when.
-    pub(crate) fn refill_for(
-        &mut self,
-        cpu: usize,
-        node: usize,
-        wanted: u64,
-        at_ns: u64,
-    ) -> (u64, u64) {
-        let end = self.fill_list(cpu, node, 1, at_ns);
-        let there = if self.memory.zones[node].is_offline {
-            0
-        } else {
-            self.memory.pages_in_list(cpu, node)
-        };
-        (wanted.min(u64::from(there)), end)
-    }
-
-    /// Fills a CPU's list until it has a run of `run` pages, if the node has any. Returns when.
-    pub(crate) fn fill_list(&mut self, cpu: usize, node: usize, run: u32, at_ns: u64) -> u64 {
-        let begin = self.flush_deferred_frees(cpu, at_ns);
-        let (list, zone) = self.memory.list_and_zone(cpu, node);
-        if zone.is_offline || list.count >= run {
-            return begin;
-        }
-        let wanted = list.tuner.refill(&zone.limits, list.count).next_multiple_of(run);
-        let got = u64::from(wanted).min(zone.free_pages);
-        zone.free_pages -= got;
-        list.count += got as u32;
-        zone.listed_pages += got;
-        self.transfer_under_zone_lock(
-            cpu,
-            node,
-            begin,
-            got.div_ceil(u64::from(run)),
-            ZoneTransfer::Refill,
-        )
     }
 
     /// Allocates a huge page directly from the zone. Returns the time that takes, in nanoseconds.
     fn fault_huge(&mut self, fault: FaultSite) -> u64 {
         let FaultSite { cpu, space, region, page, node } = fault;
-        let begin = self.flush_deferred_frees(cpu, self.now_ns);
+        let now_ns = self.now_ns;
+        let begin = self.mm().flush_deferred_frees(cpu, now_ns);
         let pages = huge_pages(self.machine.params.page_bytes);
         self.memory.zones[node].free_pages -= pages;
-        let visited = self.transfer_under_zone_lock(cpu, node, begin, 1, ZoneTransfer::Refill);
+        let visited = self.mm().transfer_under_zone_lock(cpu, node, begin, 1, ZoneTransfer::Refill);
         self.latencies.record_allocation(visited - self.now_ns, 1);
-        let end = self.flush_lru_batch(cpu, visited);
+        let end = self.mm().flush_lru_batch(cpu, visited);
         let work_ps = self.clear_ps(cpu, node, CHUNK_BYTES);
         let work_ns = self.machine.params.fault_huge_ns.saturating_add(work_ps / 1000);
         let ns = (end - self.now_ns).saturating_add(work_ns);
@@ -206,7 +164,7 @@ impl World {
         self.counters.faulted_pages += pages;
         self.counters.huge_faults += 1;
         let group = self.spaces[space].memcg;
-        self.add_to_lru_batch(cpu, group, node, 1);
+        self.mm().add_to_lru_batch(cpu, group, node, 1);
         self.begin_clearing(cpu, node, CHUNK_BYTES, ns);
         ns
     }
@@ -223,57 +181,9 @@ impl World {
     fn begin_clearing(&mut self, cpu: usize, node: usize, bytes: u64, ns: u64) {
         let place = &self.layout.cpus[cpu];
         let rate = mul_div(bytes, 1000, ns);
-        self.begin_flow(cpu, Flow { complex: place.complex, from: place.node, to: node, rate });
-    }
-
-    /// Returns whether a node is in a process's cpuset.
-    pub(crate) fn cpuset_allows(&self, space: SpaceId, node: usize) -> bool {
-        let cpuset = self.spaces[space].cpuset.as_ref();
-        cpuset.is_none_or(|nodes| nodes.contains(self.layout.node_ids[node]))
-    }
-
-    /// Returns the node that a fresh page comes from. `None` if no allowed node has room.
-    ///
-    /// As in the kernel, the next node comes before other CPUs' lists, and base pages of the node
-    /// come before huge ones of other nodes.
-    pub(crate) fn allocation_node(
-        &self,
-        cpu: usize,
-        space: SpaceId,
-        region: usize,
-        page: u64,
-        huge: bool,
-    ) -> Option<usize> {
-        let here = self.memory_home(space).unwrap_or(self.layout.node_of(cpu));
-        let nearest = &self.layout.memory_nodes_by_distance[here];
-        let pages = huge_pages(self.machine.params.page_bytes);
-        let has_room = |&node: &usize| match huge {
-            _ if self.memory.zones[node].is_offline => false,
-            _ if !self.cpuset_allows(space, node) => false,
-            true => self.memory.zones[node].free_pages >= pages,
-            false => {
-                self.memory.zones[node].free_pages > 0 || self.memory.pages_in_list(cpu, node) > 0
-            }
-        };
-        let is_in = |nodes: &Nodemask, node: usize| nodes.contains(self.layout.node_ids[node]);
-        match &self.spaces[space].regions[region].placement {
-            MemoryPlacement::FirstTouch
-            | MemoryPlacement::PopulatedOn(_)
-            | MemoryPlacement::PopulatedFarthest => {
-                let mut nodes = nearest.iter().copied().take(if huge { 1 } else { usize::MAX });
-                nodes.find(has_room)
-            }
-            MemoryPlacement::Bind(nodes) => {
-                nearest.iter().copied().find(|&node| is_in(nodes, node) && has_room(&node))
-            }
-            MemoryPlacement::Interleave(nodes) => {
-                let index = if huge { page / pages } else { page };
-                let turn = (index % nodes.len().max(1) as u64) as usize;
-                let id = nodes.iter().nth(turn)?;
-                let first = self.layout.node_ids.iter().position(|&node| node == id);
-                let others = nearest.iter().copied().filter(|&node| is_in(nodes, node));
-                first.into_iter().chain(others).find(has_room)
-            }
-        }
+        self.cpus[cpu].begin_flow(
+            &mut self.traffic,
+            Flow { complex: place.complex, from: place.node, to: node, rate },
+        );
     }
 }

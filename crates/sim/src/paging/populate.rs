@@ -2,8 +2,8 @@
 
 use nodeward_scenario::MemoryPlacement;
 
-use crate::cpu::TaskId;
-use crate::memory::{PageByte, SpaceId};
+use crate::ids::{SpaceId, TaskId};
+use crate::memory::PageByte;
 use crate::world::World;
 
 impl World {

@@ -1,8 +1,10 @@
 //! The end of processes: the last thread to exit frees all pages.
 
-use crate::cpu::{CpuIndexSet, CpuTimeKind, Op, Task, TaskId, TaskState};
-use crate::memory::SpaceId;
-use crate::world::{TaskProgram, World};
+use crate::cpu::Op;
+use crate::hardware::CpuIndexSet;
+use crate::ids::{SpaceId, TaskId};
+use crate::statistics::CpuTimeKind;
+use crate::world::{StreamWindow, TaskProgram, World};
 
 /// Program of the last thread of a process.
 #[derive(Debug)]
@@ -18,7 +20,7 @@ impl TaskProgram for ExitProgram {
         while let Some(region) = world.spaces[self.space].regions.get(self.region) {
             let pages = region.pages;
             if self.page < pages {
-                let done = world.free_pages(cpu, self.space, self.region, self.page..pages);
+                let done = world.mm().free_pages(cpu, self.space, self.region, self.page..pages);
                 self.page += done.pages;
                 if done.ns > 0 {
                     return Op::Busy(CpuTimeKind::Fault, done.ns);
@@ -29,8 +31,10 @@ impl TaskProgram for ExitProgram {
             self.page = 0;
         }
         world.discard_streams(self.space);
-        world.forget_freed_in_flight(self.space);
-        world.forget_space_scans(self.space);
+        world.memory.freed_in_flight.forget_space(self.space);
+        if let Some(numa) = &mut world.numa_balancing {
+            numa.forget_space(self.space);
+        }
         // Where processes are short-lived, many have ended: little state is kept of each.
         world.spaces[self.space].regions.iter_mut().for_each(|region| region.clear());
         world.spaces[self.space].tlb_cpus = CpuIndexSet::default();
@@ -40,21 +44,6 @@ impl TaskProgram for ExitProgram {
 }
 
 impl World {
-    /// Ends a process as a signal does: each thread exits at its next operation.
-    pub(crate) fn kill_process(&mut self, space: SpaceId) {
-        self.spaces[space].ended = true;
-        for task in self.spaces[space].tasks.clone() {
-            let Task { cpu, state, .. } = self.tasks[task as usize];
-            match state {
-                TaskState::Waiting => self.wake(task),
-                TaskState::Running if self.programs[task as usize].is_some() => {
-                    self.kick_cpu(cpu, 0)
-                }
-                TaskState::Running | TaskState::Ready | TaskState::Ended => {}
-            }
-        }
-    }
-
     /// Returns whether a task's process was ended while the task was still in it.
     pub(crate) fn is_exiting(&self, task: TaskId) -> bool {
         let space = self.tasks[task as usize].space.map(|space| &self.spaces[space]);
@@ -67,7 +56,9 @@ impl World {
         let entry = &mut self.spaces[space];
         let place = entry.tasks.iter().position(|&other| other == task)?;
         entry.tasks.remove(place);
-        self.forget_task_faults(task);
+        if let Some(numa) = &mut self.numa_balancing {
+            numa.forget_task(task, Some(space));
+        }
         let entry = &mut self.spaces[space];
         entry.exited_cpu_time_ns += self.tasks[task as usize].cpu_time_ns;
         if !entry.tasks.is_empty() {
@@ -76,5 +67,15 @@ impl World {
         entry.ended = true;
         self.unshare_from_parent(space);
         Some(Box::new(ExitProgram { space, region: 0, page: 0 }))
+    }
+
+    /// Frees the buffers in transit of a process that has ended.
+    fn discard_streams(&mut self, space: SpaceId) {
+        for window in self.streams.iter_mut().filter(|window| window.space == space) {
+            let StreamWindow { buffer_pages: run, unread, .. } = std::mem::take(window);
+            for (node, count) in unread {
+                self.memory.discard_buffers(node, run, count);
+            }
+        }
     }
 }

@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use crate::cpu::{Op, TaskId, TaskState};
-use crate::memory::SpaceId;
+use crate::cpu::{Op, TaskState};
+use crate::ids::{SpaceId, TaskId};
 use crate::world::{TaskProgram, World};
 
 impl World {

@@ -3,5 +3,5 @@
 mod exit;
 mod fork;
 mod freeze;
-
-pub use fork::{ForkRelations, SharedPages};
+mod kill;
+mod start;

@@ -1,12 +1,15 @@
 //! Short-lived processes, one after the other. Each faults in its memory bit by bit, computes on
 //! it, and exits. The next one is then forked.
 
-use nodeward_scenario::AccessPattern;
+use nodeward_scenario::{AccessPattern, Workload, WorkloadKind};
 
-use super::start::{WorkloadSlot, start_successor};
+use super::duty_cycle::with_duty_cycle;
+use super::threads::{WorkloadSlot, assign_first_home, map_memory, new_thread};
 use crate::arithmetic::mul_div;
-use crate::cpu::{CpuTimeKind, GranuleRange, LineAccess, Op, TaskId};
-use crate::memory::SpaceId;
+use crate::cpu::{LineAccess, Op, Task};
+use crate::ids::{SpaceId, TaskId};
+use crate::memory::GranuleRange;
+use crate::statistics::CpuTimeKind;
 use crate::world::{TaskProgram, World};
 
 /// Number of pieces of a life; each piece faults in new memory, computes and goes through lines.
@@ -79,7 +82,7 @@ impl Compile {
         let wanted = self.work.pages * (self.pieces + 1) / PIECES;
         match self.next_step {
             CompileStep::Touch if self.touched < wanted => {
-                let stretch = world.fault_in(cpu, self.work.space, 0, self.touched..wanted);
+                let stretch = world.fault_in_or_kill(cpu, self.work.space, 0, self.touched..wanted);
                 self.touched += stretch.pages;
                 match stretch.pages {
                     0 => Op::Exit,
@@ -118,7 +121,7 @@ impl TaskProgram for Compile {
         // It frees its own memory, so that the next life begins when that is free.
         if self.freed < self.touched {
             let pages = self.freed..self.touched;
-            let stretch = world.free_pages(cpu, self.work.space, 0, pages);
+            let stretch = world.mm().free_pages(cpu, self.work.space, 0, pages);
             self.freed += stretch.pages;
             return Op::Busy(CpuTimeKind::Fault, stretch.ns);
         }
@@ -129,4 +132,34 @@ impl TaskProgram for Compile {
         }
         Op::Exit
     }
+}
+
+/// Starts the next process of a workload whose processes are short-lived.
+fn start_successor(world: &mut World, slot: WorkloadSlot, parent: TaskId) {
+    let workload = world.scenario().workloads[slot.workload].clone();
+    let space = map_memory(world, &workload);
+    let Some(program) = compile_program(world, &workload, slot, space) else { return };
+    let mut task = new_thread(world, &workload, slot, space);
+    // A forked task begins with its parent's vruntime (`task_fork_fair`). If each began before the
+    // queued tasks, a chain of short lives would starve them, and the parents' exits.
+    let Task { cpu, vruntime_ns, .. } = world.tasks[parent as usize];
+    (task.cpu, task.vruntime_ns) = (cpu, vruntime_ns);
+    assign_first_home(world, &mut task);
+    world.start_task(task, program);
+}
+
+/// Creates the program of a short-lived process, which has one thread. `None` for a workload of
+/// another kind.
+pub fn compile_program(
+    world: &mut World,
+    workload: &Workload,
+    slot: WorkloadSlot,
+    space: SpaceId,
+) -> Option<Box<dyn TaskProgram>> {
+    let WorkloadKind::Compile { compute_ns, access, lives, varies_milli } = workload.kind else {
+        return None;
+    };
+    let life = CompileWork::draw(world, space, compute_ns, varies_milli);
+    let program = Box::new(Compile::new(slot, lives, life, access));
+    Some(with_duty_cycle(program, workload))
 }

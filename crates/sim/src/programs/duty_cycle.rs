@@ -1,8 +1,9 @@
 //! Programs that alternate between work and rest.
 
-use nodeward_scenario::DutyCycle;
+use nodeward_scenario::{DutyCycle, Workload};
 
-use crate::cpu::{Op, TaskId};
+use crate::cpu::Op;
+use crate::ids::TaskId;
 use crate::world::{TaskProgram, World};
 
 /// A program that rests at intervals. A rest begins when the operation in progress is done.
@@ -33,5 +34,13 @@ impl TaskProgram for DutyCycled {
 
     fn populate(&mut self, world: &mut World, task: TaskId) {
         self.program.populate(world, task);
+    }
+}
+
+/// Returns a program with the rests of its workload, if it has any.
+pub fn with_duty_cycle(program: Box<dyn TaskProgram>, workload: &Workload) -> Box<dyn TaskProgram> {
+    match workload.duty_cycle {
+        None => program,
+        Some(shifts) => Box::new(DutyCycled::new(program, shifts, workload.start_ns)),
     }
 }

@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use nodeward_scenario::AccessPattern;
 
-use super::start::thread_pages;
-use crate::cpu::{CpuTimeKind, GranuleRange, LineAccess, Op, TaskId};
-use crate::memory::SpaceId;
+use crate::cpu::{LineAccess, Op};
+use crate::ids::{SpaceId, TaskId};
+use crate::memory::GranuleRange;
+use crate::statistics::CpuTimeKind;
 use crate::world::World;
 
 /// A thread's part of the region that is still to be touched.
@@ -33,7 +34,7 @@ impl Fill {
             return None;
         }
         let cpu = world.tasks[task as usize].cpu;
-        let done = world.fault_in(cpu, self.space, 0, self.pages.clone());
+        let done = world.fault_in_or_kill(cpu, self.space, 0, self.pages.clone());
         self.pages.start += done.pages;
         Some(if done.pages == 0 { Op::Exit } else { Op::Busy(CpuTimeKind::Fault, done.ns) })
     }
@@ -61,4 +62,11 @@ pub fn line_count(world: &World, bytes: u64) -> u64 {
 /// Returns an operation on lines of a part that are used repeatedly.
 pub fn repeated_access(part: GranuleRange, lines: u64, access: AccessPattern) -> Op {
     Op::Access(LineAccess { range: part, lines, pattern: access, reused: true })
+}
+
+/// Returns the pages of thread `number` of `of`.
+pub fn thread_pages(world: &World, space: SpaceId, (number, of): (u32, u32)) -> Range<u64> {
+    let pages = world.spaces[space].regions[0].pages;
+    let share = |n: u32| pages * u64::from(n) / u64::from(of.max(1));
+    share(number)..share(number + 1)
 }

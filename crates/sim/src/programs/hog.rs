@@ -1,8 +1,8 @@
 //! A program that touches all of its memory once, and keeps it.
 
 use super::fill::Fill;
-use crate::cpu::{Op, TaskId};
-use crate::memory::SpaceId;
+use crate::cpu::Op;
+use crate::ids::{SpaceId, TaskId};
 use crate::world::{TaskProgram, World};
 
 /// One thread, with its part of the memory.

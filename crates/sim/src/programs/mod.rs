@@ -11,8 +11,7 @@ mod ping_pong;
 mod random;
 mod start;
 mod stream;
+mod threads;
 mod triad;
 
-pub use phases::Barrier;
 pub use start::start_workloads;
-pub use stream::StreamWindow;

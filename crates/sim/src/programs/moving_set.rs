@@ -3,8 +3,8 @@
 use nodeward_scenario::AccessPattern;
 
 use super::fill::{Fill, granule_range_of, repeated_access};
-use crate::cpu::{Op, TaskId};
-use crate::memory::SpaceId;
+use crate::cpu::Op;
+use crate::ids::{SpaceId, TaskId};
 use crate::world::{TaskProgram, World};
 
 /// Touches between two updates of the window's position.

@@ -3,9 +3,10 @@
 
 use std::ops::Range;
 
-use super::start::thread_pages;
-use crate::cpu::{CpuTimeKind, Op, TaskId};
-use crate::memory::SpaceId;
+use super::fill::thread_pages;
+use crate::cpu::Op;
+use crate::ids::{SpaceId, TaskId};
+use crate::statistics::CpuTimeKind;
 use crate::world::{TaskProgram, World};
 
 /// One thread, with its part of the memory.
@@ -38,8 +39,8 @@ impl TaskProgram for PageFault {
         let cpu = world.tasks[task as usize].cpu;
         let pages = self.next_page..self.pages.end;
         let stretch = match self.is_freeing {
-            true => world.free_pages(cpu, self.space, 0, pages),
-            false => world.fault_in(cpu, self.space, 0, pages),
+            true => world.mm().free_pages(cpu, self.space, 0, pages),
+            false => world.fault_in_or_kill(cpu, self.space, 0, pages),
         };
         if stretch.pages == 0 {
             return if self.is_freeing {

@@ -3,30 +3,10 @@
 use nodeward_scenario::AccessPattern;
 
 use super::fill::{Fill, granule_range_of, line_count, repeated_access};
-use crate::cpu::{GranuleRange, Op, TaskId};
-use crate::memory::SpaceId;
-use crate::world::{TaskProgram, World};
-
-/// Barrier of the threads of a process.
-#[derive(Clone, Debug, Default)]
-pub struct Barrier {
-    space: SpaceId,
-    threads: usize,
-    waiting: Vec<TaskId>,
-    /// Number of times that it opened.
-    opened: u64,
-}
-
-impl Barrier {
-    /// Opens the barrier if all threads have arrived. Returns the threads to wake.
-    fn open_if_full(&mut self) -> Vec<TaskId> {
-        if self.waiting.len() < self.threads {
-            return Vec::new();
-        }
-        self.opened += 1;
-        std::mem::take(&mut self.waiting)
-    }
-}
+use crate::cpu::Op;
+use crate::ids::{SpaceId, TaskId};
+use crate::memory::GranuleRange;
+use crate::world::{Barrier, TaskProgram, World};
 
 /// The operation that follows the present one.
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use crate::cpu::{CpuTimeKind, Op, TaskId};
-use crate::memory::SpaceId;
+use crate::cpu::Op;
+use crate::ids::{SpaceId, TaskId};
+use crate::statistics::CpuTimeKind;
 use crate::world::{TaskProgram, World};
 
 /// The next operation of a thread.
@@ -98,7 +99,7 @@ impl TaskProgram for PingPong {
                     self.next_step = PingPongStep::Compute;
                 }
                 PingPongStep::Free(pages) => {
-                    let done = world.free_pages(cpu, self.space, 0, pages.clone());
+                    let done = world.mm().free_pages(cpu, self.space, 0, pages.clone());
                     let left = pages.start + done.pages.max(1)..pages.end;
                     self.next_step = PingPongStep::Free(left.start.min(left.end)..left.end);
                     return Op::Busy(CpuTimeKind::Fault, done.ns);
@@ -111,7 +112,7 @@ impl TaskProgram for PingPong {
                     self.next_step = PingPongStep::Send;
                 }
                 PingPongStep::Allocate(pages) => {
-                    let done = world.fault_in(cpu, self.space, 0, pages.clone());
+                    let done = world.fault_in_or_kill(cpu, self.space, 0, pages.clone());
                     if done.pages == 0 {
                         return Op::Exit;
                     }

@@ -3,8 +3,9 @@
 use nodeward_scenario::AccessPattern;
 
 use super::fill::{Fill, granule_range_of, repeated_access};
-use crate::cpu::{GranuleRange, Op, TaskId};
-use crate::memory::SpaceId;
+use crate::cpu::Op;
+use crate::ids::{SpaceId, TaskId};
+use crate::memory::GranuleRange;
 use crate::world::{TaskProgram, World};
 
 /// Touches per round. A round divides its touches between hot and other memory.

@@ -4,25 +4,12 @@
 //! They take turns, as where latency dominates: the sender fills its window, then the receiver
 //! reads all of it and acknowledges it.
 
-use std::collections::VecDeque;
-
-use crate::cpu::{CpuTimeKind, Op, TaskId};
-use crate::memory::{BufferProgress, SpaceId};
-use crate::world::{NEVER_NS, TaskProgram, World};
-
-/// Buffers in transit from one thread to another.
-#[derive(Clone, Debug, Default)]
-pub struct StreamWindow {
-    space: SpaceId,
-    /// Pages per buffer.
-    buffer_pages: u32,
-    /// Buffers that wait to be read: node index and count.
-    unread: VecDeque<(usize, u64)>,
-    /// Buffers that are filled or being filled, and not yet read.
-    buffers_in_window: u64,
-    /// Whether the window is full and the sender waits.
-    is_full: bool,
-}
+use crate::cpu::Op;
+use crate::events::NEVER_NS;
+use crate::ids::{SpaceId, TaskId};
+use crate::memory::BufferProgress;
+use crate::statistics::CpuTimeKind;
+use crate::world::{StreamWindow, TaskProgram, World};
 
 /// The cost of a message.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +73,7 @@ impl MessageStream {
             self.wake_partner(world);
             return Op::Wait;
         }
-        let taken = world.allocate_buffers(cpu, self.message.buffer_pages, window - open);
+        let taken = world.mm().allocate_buffers(cpu, self.message.buffer_pages, window - open);
         if taken.count == 0 {
             world.counters.oom_kills += 1;
             world.kill_process(world.streams[self.window].space);
@@ -110,7 +97,7 @@ impl MessageStream {
             self.wake_partner(world);
             return Op::Wait;
         };
-        let given = world.free_buffers(cpu, node, self.message.buffer_pages, count);
+        let given = world.mm().free_buffers(cpu, node, self.message.buffer_pages, count);
         let flight = &mut world.streams[self.window];
         match given.count < count {
             true => flight.unread[0].1 -= given.count,
@@ -129,28 +116,6 @@ impl TaskProgram for MessageStream {
         match self.number.is_multiple_of(2) {
             true => self.send(world, cpu),
             false => self.receive(world, task, cpu),
-        }
-    }
-}
-
-impl World {
-    /// Returns the pages of a node that hold unread messages.
-    pub(crate) fn pages_in_buffers(&self, node: usize) -> u64 {
-        let pages = |flight: &StreamWindow| {
-            let here = flight.unread.iter().filter(|&&(on, _)| on == node);
-            here.map(|&(_, count)| count * u64::from(flight.buffer_pages)).sum::<u64>()
-        };
-        self.streams.iter().map(pages).sum()
-    }
-
-    /// Frees the buffers in transit of a process that has ended.
-    pub(crate) fn discard_streams(&mut self, space: SpaceId) {
-        for at in 0..self.streams.len() {
-            if self.streams[at].space == space {
-                let StreamWindow { buffer_pages: run, unread: filled, .. } =
-                    std::mem::take(&mut self.streams[at]);
-                filled.into_iter().for_each(|(node, count)| self.discard_buffers(node, run, count));
-            }
         }
     }
 }

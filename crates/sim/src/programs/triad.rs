@@ -3,8 +3,9 @@
 use nodeward_scenario::AccessPattern;
 
 use super::fill::{Fill, granule_range_of, line_count};
-use crate::cpu::{GranuleRange, LineAccess, Op, TaskId};
-use crate::memory::SpaceId;
+use crate::cpu::{LineAccess, Op};
+use crate::ids::{SpaceId, TaskId};
+use crate::memory::GranuleRange;
 use crate::world::{TaskProgram, World};
 
 /// One thread, with its part of the memory.

@@ -1,24 +1,12 @@
 //! Load balancing between run queues: immediately when a CPU becomes idle, and periodically.
 
-use crate::cpu::{TaskId, TaskState};
+use super::task_moves::TaskFilter;
 use crate::events::SimEvent;
+use crate::ids::TaskId;
 use crate::world::World;
 
 /// Maximum number of tasks moved in one pass over a node.
 const TASKS_PER_BALANCE_MAX: usize = 32;
-
-/// The tasks that may be pulled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaskFilter {
-    /// Any task.
-    Any,
-    /// Tasks that did not run just now.
-    Cold,
-    /// Tasks that did not run just now and are not on their home node.
-    ColdAwayFromHome,
-    /// Tasks whose home is this node.
-    HomeOn(usize),
-}
 
 impl World {
     /// Pulls a task to an idle CPU: first one whose home is this node, if homes count, then one of
@@ -43,68 +31,6 @@ impl World {
                 stray.or_else(|| self.pull_from_node(from, cpu, TaskFilter::Any))
             })
         })
-    }
-
-    /// Pulls a task from the longest run queue of a node, or from another queue of the node if that
-    /// one has none that fits.
-    pub(crate) fn pull_from_node(
-        &mut self,
-        node: usize,
-        cpu: usize,
-        choice: TaskFilter,
-    ) -> Option<TaskId> {
-        if self.sched.nodes[node].queued == 0 {
-            return None;
-        }
-        let cpus = &self.layout.cpus_of_node[node];
-        self.steps += cpus.len() as u64;
-        let queues = self.sched.nodes[node].queued_cpus.iter().map(|at| cpus[at]);
-        let longest = queues.max_by_key(|&from| self.cpus[from].run_queue.len())?;
-        self.detach_task(longest, cpu, choice).or_else(|| {
-            let places: Vec<_> = self.sched.nodes[node].queued_cpus.iter().collect();
-            places
-                .into_iter()
-                .find_map(|at| self.detach_task(self.layout.cpus_of_node[node][at], cpu, choice))
-        })
-    }
-
-    /// Pulls a task from another CPU's run queue.
-    pub(crate) fn detach_task(
-        &mut self,
-        from: usize,
-        cpu: usize,
-        choice: TaskFilter,
-    ) -> Option<TaskId> {
-        if self.cpus[from].running.is_none() && self.cpus[from].run_queue.len() < 2 {
-            return None; // it is about to run there
-        }
-        let node = self.layout.node_of(from);
-        let is_cold =
-            |ran_at: u64| ran_at == 0 || ran_at + self.machine.params.cache_hot_ns <= self.now_ns;
-        let fits = |&(_, _, task): &(bool, u64, TaskId)| {
-            let entry = &self.tasks[task as usize];
-            let chosen = match choice {
-                TaskFilter::Any => true,
-                TaskFilter::Cold => is_cold(entry.last_ran_ns),
-                TaskFilter::ColdAwayFromHome => {
-                    is_cold(entry.last_ran_ns) && entry.home != Some(node)
-                }
-                TaskFilter::HomeOn(home) => entry.home == Some(home),
-            };
-            chosen && entry.allowed.contains(cpu)
-        };
-        let place = self.cpus[from].run_queue.entries().find(fits)?;
-        self.dequeue(&place, from);
-        self.set_task_cpu(place.2, cpu);
-        Some(place.2)
-    }
-
-    /// Puts a pulled task into a run queue, and interrupts the CPU if it is idle.
-    pub(crate) fn attach_task(&mut self, task: TaskId, cpu: usize) {
-        self.enqueue(task, cpu);
-        if self.cpus[cpu].running.is_none() {
-            self.kick_cpu(cpu, 0);
-        }
     }
 
     /// Balances a node's run queues and compares the node with others, periodically.
@@ -137,14 +63,15 @@ impl World {
         for _ in 0..TASKS_PER_BALANCE_MAX {
             let cpus = self.sched.online_cpus[node].iter().copied();
             self.steps += 2 * cpus.len() as u64;
-            let Some(from) = cpus.clone().rev().max_by_key(|&cpu| self.queue_length(cpu)) else {
+            let Some(from) = cpus.clone().rev().max_by_key(|&cpu| self.cpus[cpu].task_count())
+            else {
                 return;
             };
-            let Some(to) = cpus.min_by_key(|&cpu| self.queue_length(cpu)) else { return };
-            let surplus = self.queue_length(from) - self.queue_length(to);
+            let Some(to) = cpus.min_by_key(|&cpu| self.cpus[cpu].task_count()) else { return };
+            let surplus = self.cpus[from].task_count() - self.cpus[to].task_count();
             if surplus < 2 {
                 if surplus == 1 {
-                    self.rotate_surplus(node, self.queue_length(from));
+                    self.rotate_surplus(node, self.cpus[from].task_count());
                 }
                 return;
             }
@@ -159,7 +86,7 @@ impl World {
         let cpus = self.sched.online_cpus[node].clone();
         self.steps += cpus.len() as u64;
         let (long, short): (Vec<_>, Vec<_>) =
-            cpus.into_iter().partition(|&cpu| self.queue_length(cpu) == most);
+            cpus.into_iter().partition(|&cpu| self.cpus[cpu].task_count() == most);
         for (from, to) in long.into_iter().zip(short) {
             let moved_at = |task: TaskId| {
                 (self.sched.task_stats.get(task as usize).map_or(0, |note| note.moved_at_ns), task)
@@ -212,7 +139,7 @@ impl World {
     /// Moves a task from a node to the least loaded CPU of another node.
     fn pull_one(&mut self, from: usize, to: usize, choice: TaskFilter) -> bool {
         let cpus = self.sched.online_cpus[to].iter().copied();
-        let Some(cpu) = cpus.min_by_key(|&cpu| self.queue_length(cpu)) else { return false };
+        let Some(cpu) = cpus.min_by_key(|&cpu| self.cpus[cpu].task_count()) else { return false };
         let task = self.pull_from_node(from, cpu, choice);
         task.into_iter().for_each(|task| self.attach_task(task, cpu));
         task.is_some()
@@ -227,7 +154,7 @@ impl World {
         let at = queues[(self.rng.next_u64() % queues.len() as u64) as usize];
         let from = self.layout.cpus_of_node[from][at];
         let cpus = self.sched.online_cpus[to].iter().copied();
-        let Some(cpu) = cpus.min_by_key(|&cpu| self.queue_length(cpu)) else { return };
+        let Some(cpu) = cpus.min_by_key(|&cpu| self.cpus[cpu].task_count()) else { return };
         if let Some(task) = self.detach_task(from, cpu, choice) {
             self.attach_task(task, cpu);
         }
@@ -262,21 +189,5 @@ impl World {
                 self.move_detached_task(task, to);
             }
         }
-    }
-
-    /// Puts a displaced task into the run queue of another CPU.
-    pub(crate) fn move_detached_task(&mut self, task: TaskId, to: usize) {
-        self.set_task_cpu(task, to);
-        self.attach_task(task, to);
-    }
-
-    /// Takes the CPU from a task that is not in the kernel.
-    pub(crate) fn preempt(&mut self, cpu: usize) -> Option<TaskId> {
-        let task = self.preempt_user_turn(cpu)?;
-        let entry = &mut self.tasks[task as usize];
-        entry.last_ran_ns = self.now_ns;
-        entry.state = TaskState::Ready;
-        self.kick_cpu(cpu, 0);
-        Some(task)
     }
 }

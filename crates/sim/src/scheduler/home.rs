@@ -1,7 +1,7 @@
 //! Scheduler decisions that use the home nodes of tasks.
 
-use super::balance::TaskFilter;
-use crate::cpu::TaskId;
+use super::task_moves::TaskFilter;
+use crate::ids::TaskId;
 use crate::world::World;
 
 /// Maximum number of tasks brought home in one pass.
@@ -39,7 +39,7 @@ impl World {
             return false;
         }
         let cpus = self.sched.online_cpus[node].iter().copied();
-        let Some(to) = cpus.min_by_key(|&cpu| self.queue_length(cpu)) else { return false };
+        let Some(to) = cpus.min_by_key(|&cpu| self.cpus[cpu].task_count()) else { return false };
         let Some(back) = self.sched.online_cpus[other].first().copied() else { return false };
         let exchange = if self.can_take_task(node, other) {
             None
@@ -56,7 +56,7 @@ impl World {
             let cpus = self.sched.online_cpus[other].iter().copied();
             let allowed = &self.tasks[task as usize].allowed;
             let fits = cpus.filter(|&cpu| allowed.contains(cpu));
-            let shortest = fits.min_by_key(|&cpu| self.queue_length(cpu)).unwrap_or(back);
+            let shortest = fits.min_by_key(|&cpu| self.cpus[cpu].task_count()).unwrap_or(back);
             self.move_detached_task(task, shortest);
         }
         stray.is_some()
@@ -88,7 +88,7 @@ impl World {
     fn cpu_running_task_of(&self, node: usize, home: usize) -> Option<usize> {
         let is_stray = |&cpu: &usize| {
             let task = self.cpus[cpu].running.map(|task| &self.tasks[task as usize]);
-            task.is_some_and(|task| task.home == Some(home)) && self.is_preemptible(cpu)
+            task.is_some_and(|task| task.home == Some(home)) && self.cpus[cpu].is_preemptible()
         };
         self.layout.cpus_of_node[node].iter().copied().find(is_stray)
     }

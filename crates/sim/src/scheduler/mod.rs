@@ -5,12 +5,13 @@
 //! CPUs of a node, not on the size of the machine.
 
 mod balance;
+mod block;
 mod home;
 mod nudge;
 mod preferred;
 mod queues;
+mod requeue;
+mod task_moves;
 #[cfg(test)]
 mod tests;
 mod wake;
-
-pub use queues::{NodeQueues, Sched};

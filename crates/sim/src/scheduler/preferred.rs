@@ -1,8 +1,7 @@
 //! Moves threads to the node that they prefer by their hint faults: to an idle CPU there, or in
 //! exchange for a thread that gains by it or loses less (`task_numa_migrate`).
 
-use crate::cpu::TaskId;
-use crate::memory::SpaceId;
+use crate::ids::{SpaceId, TaskId};
 use crate::world::World;
 
 /// A smaller gain, per 1000 faults, is not worth an exchange (`SMALLIMP`).

@@ -6,8 +6,11 @@ use nodeward_scenario::{
 };
 use proptest::prelude::*;
 
-use crate::cpu::{CpuIndexSet, CpuTimeKind, Op, Task, TaskId, TaskState};
+use crate::cpu::{Op, Task, TaskState};
+use crate::hardware::CpuIndexSet;
+use crate::ids::TaskId;
 use crate::memory::PageByte;
+use crate::statistics::CpuTimeKind;
 use crate::world::{TaskProgram, World};
 
 /// Creates two nodes of `cpus` CPUs with nearly unlimited memory, and `tasks` tasks with random
@@ -164,7 +167,8 @@ fn forgotten_translations_are_loaded_again() {
         for step in 1..=10 {
             world.run_until(step * 5_000_000);
             if flushes {
-                world.mark_tlb_flushed(world.tasks[0].cpu, 0);
+                let cpu = world.tasks[0].cpu;
+                world.cpus[cpu].mark_tlb_flushed(0);
             }
         }
         world.run_until(60_000_000);

@@ -1,12 +1,29 @@
 //! The choice of a CPU for a task that wakes up, and preemption of the task that runs there.
 
-use crate::cpu::{CpuIndexSet, TaskId};
+use crate::cpu::{Op, TaskState};
+use crate::hardware::CpuIndexSet;
+use crate::ids::TaskId;
 use crate::world::World;
 
 /// A waking task preempts a task that is ahead of it by this part (1/3) of a slice.
 const PREEMPT_SLICE_PART: u64 = 3;
 
 impl World {
+    /// Ends the wait of a task. A task that is not waiting will not wait the next time.
+    pub(crate) fn wake(&mut self, task: TaskId) {
+        let entry = &mut self.tasks[task as usize];
+        match entry.state {
+            TaskState::Waiting => {
+                if matches!(entry.op, Some(Op::Wait | Op::Sleep(_))) {
+                    entry.op = None; // lines that met a page in flight go on
+                }
+                self.make_runnable(task);
+            }
+            TaskState::Ready | TaskState::Running => entry.wakeup_pending = true,
+            TaskState::Ended => {}
+        }
+    }
+
     /// Puts a runnable task into the run queue of the CPU that suits it.
     pub(crate) fn make_runnable(&mut self, task: TaskId) {
         let cpu = self.select_cpu(task);
@@ -33,33 +50,6 @@ impl World {
         }
         self.counters.deep_wakes += 1;
         params.wake_deep_ns
-    }
-
-    /// Removes a task from its run queue, and puts it where it may run.
-    pub(crate) fn requeue(&mut self, task: TaskId) {
-        let entry = &self.tasks[task as usize];
-        let (cpu, place) = (entry.cpu, (!entry.urgent, entry.vruntime_ns, task));
-        self.dequeue(&place, cpu);
-        self.make_runnable(task);
-    }
-
-    /// Moves tasks that wait behind the new running task to idle CPUs, unless they yielded to an
-    /// urgent one.
-    pub(crate) fn push_queued_tasks(&mut self, cpu: usize) {
-        if self.sched.idle == 0 || self.cpus[cpu].run_queue.len() == 0 {
-            return;
-        }
-        let running = self.cpus[cpu].running;
-        if running.is_some_and(|task| self.tasks[task as usize].urgent) {
-            return;
-        }
-        for place in self.cpus[cpu].run_queue.entries().collect::<Vec<_>>() {
-            let allowed = &self.tasks[place.2 as usize].allowed;
-            if running.is_some() && allowed.iter().any(|other| self.is_idle(other)) {
-                self.dequeue(&place, cpu);
-                self.make_runnable(place.2);
-            }
-        }
     }
 
     /// Returns an idle core near the last CPU, else an idle thread near it, else one on another
@@ -105,14 +95,10 @@ impl World {
             return None;
         }
         let cpus = self.sched.online_cpus[home].iter().copied();
-        let best =
-            cpus.filter(|&cpu| allowed.contains(cpu)).min_by_key(|&cpu| self.queue_length(cpu))?;
-        (self.queue_length(best) <= self.queue_length(last)).then_some(best)
-    }
-
-    /// Returns the number of tasks that run or wait on a CPU.
-    pub(crate) fn queue_length(&self, cpu: usize) -> usize {
-        self.cpus[cpu].run_queue.len() + usize::from(self.cpus[cpu].running.is_some())
+        let best = cpus
+            .filter(|&cpu| allowed.contains(cpu))
+            .min_by_key(|&cpu| self.cpus[cpu].task_count())?;
+        (self.cpus[best].task_count() <= self.cpus[last].task_count()).then_some(best)
     }
 
     fn should_preempt(&self, cpu: usize, task: TaskId) -> bool {
@@ -121,7 +107,7 @@ impl World {
         if new.urgent || old.urgent {
             return new.urgent && !old.urgent;
         }
-        let had = old.vruntime_ns + self.turn_time_ns(cpu);
+        let had = old.vruntime_ns + self.cpus[cpu].turn_time_ns(self.now_ns);
         new.vruntime_ns + self.machine.params.slice_ns / PREEMPT_SLICE_PART < had
     }
 }

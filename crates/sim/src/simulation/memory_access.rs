@@ -1,107 +1,13 @@
 //! The cost of a turn through memory: caches, translations, distance and load.
 
 use crate::arithmetic::mul_div;
-use crate::cpu::{GranuleRange, LineAccess, Op, TaskId};
+use crate::cpu::{LineAccess, Op, TurnWork};
 use crate::hardware::Flow;
-use crate::memory::SpaceId;
-use crate::world::{TurnWork, World};
-
-/// The places of the memory that a task goes through, as of its last count: one cache line.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-pub struct CachedResidency {
-    /// Space, region, first granule and number of granules; 0 granules before the first count.
-    range_key: [u32; 4],
-    version: u64,
-    /// Base pages, 1 or more.
-    pages: u64,
-    /// Pages out of sight.
-    in_flight: u64,
-    /// Pages covered by one translation.
-    translation_pages: u32,
-    /// Whether there are pages marked for migrate-on-fault.
-    has_lazy: bool,
-    nodes: NodePages,
-}
-
-/// Nodes that have pages. Most tasks have one, on machines of any size.
-#[derive(Debug)]
-enum NodePages {
-    One(u32),
-    /// Several nodes or none, with the pages of each.
-    Several(Box<[(u32, u64)]>),
-}
-
-impl Default for NodePages {
-    fn default() -> Self {
-        Self::Several(Box::default())
-    }
-}
-
-impl CachedResidency {
-    /// Returns the nodes that have pages, with the pages of each.
-    fn pages_by_node(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        let (one, several) = match &self.nodes {
-            NodePages::One(node) => (Some((*node, self.pages)), [].as_slice()),
-            NodePages::Several(nodes) => (None, &nodes[..]),
-        };
-        let nodes = one.into_iter().chain(several.iter().copied());
-        nodes.map(|(node, pages)| (node as usize, pages))
-    }
-
-    /// Returns the number of translations that the pages need.
-    fn translations(&self) -> u64 {
-        self.pages.div_ceil(u64::from(self.translation_pages))
-    }
-}
-
-/// Returns the part in a compact form.
-fn range_key(part: &GranuleRange) -> [u32; 4] {
-    [part.space, part.region, part.first, part.granules].map(|value| value as u32)
-}
+use crate::ids::{SpaceId, TaskId};
+use crate::memory::CachedResidency;
+use crate::world::World;
 
 impl World {
-    /// Returns the pages of a task's part by node, and the lazy and in-flight ones. The caller
-    /// gives the result back to [`World::seen`].
-    fn cached_residency(&mut self, task: TaskId, part: GranuleRange) -> CachedResidency {
-        if self.residency_cache.len() <= task as usize {
-            self.residency_cache.resize_with(task as usize + 1, CachedResidency::default);
-        }
-        let mut seen = std::mem::take(&mut self.residency_cache[task as usize]);
-        let region = &self.spaces[part.space].regions[part.region];
-        if seen.range_key != range_key(&part) || seen.version != region.version {
-            self.count_residency(part, &mut seen);
-        }
-        seen
-    }
-
-    fn count_residency(&self, part: GranuleRange, seen: &mut CachedResidency) {
-        let nodes = self.machine.nodes.len();
-        let region = &self.spaces[part.space].regions[part.region];
-        let mut counts = vec![0; nodes + 2];
-        region.add_counts(part.first..part.first + part.granules, &mut counts);
-        let first = part.first as u64 * region.granule_pages();
-        let is_huge = region.faults_huge && first < region.pages && region.is_huge(first);
-        seen.range_key = range_key(&part);
-        seen.version = region.version;
-        seen.pages = counts[..nodes].iter().sum::<u64>().max(1);
-        seen.translation_pages = if is_huge { region.chunk_pages() as u32 } else { 1 };
-        (seen.has_lazy, seen.in_flight) = (counts[nodes] > 0, counts[nodes + 1]);
-        let on = counts[..nodes].iter().copied().zip(0..).filter(|&(pages, _)| pages > 0);
-        let on: Box<[_]> = on.map(|(pages, node)| (node, pages)).collect();
-        seen.nodes = match *on {
-            [(node, _)] => NodePages::One(node),
-            _ => NodePages::Several(on),
-        };
-    }
-
-    /// Returns the speed of a CPU, of 1000: less while a sibling CPU is busy.
-    pub(crate) fn speed_milli(&self, cpu: usize) -> u64 {
-        let works = |&other: &usize| self.cpus[other].running.is_some();
-        let shared = self.layout.cpus[cpu].siblings.iter().any(works);
-        if shared { self.machine.params.smt_share_milli.max(1) } else { 1000 }
-    }
-
     /// Begins a turn through memory at the present rate.
     pub(crate) fn begin_access(
         &mut self,
@@ -113,7 +19,12 @@ impl World {
         if let Some(ns) = self.scan_when_due(cpu, task) {
             return self.start_turn(cpu, TurnWork::Fault, ns);
         }
-        let seen = self.cached_residency(task, lines.range);
+        if self.residency_cache.len() <= task as usize {
+            self.residency_cache.resize_with(task as usize + 1, CachedResidency::default);
+        }
+        let mut seen = std::mem::take(&mut self.residency_cache[task as usize]);
+        let region = &self.spaces[lines.range.space].regions[lines.range.region];
+        seen.refresh(&lines.range, region, self.machine.nodes.len());
         let fault = if seen.has_lazy { self.lazy_fault_ns(cpu, task, lines) } else { None };
         match fault {
             Some(ns) => self.start_turn(cpu, TurnWork::Fault, ns),
@@ -160,7 +71,7 @@ impl World {
         for (to, pages) in seen.pages_by_node() {
             self.steps += 1;
             let rate = mul_div(rate, pages, seen.pages);
-            self.begin_flow(cpu, Flow { complex, from, to, rate });
+            self.cpus[cpu].begin_flow(&mut self.traffic, Flow { complex, from, to, rate });
         }
         self.charge_tlb_refill(cpu, lines.range.space, seen.translations());
         let local = seen.pages_by_node().find(|&(node, _)| node == from);
@@ -210,14 +121,6 @@ impl World {
         let touches = lines * u128::from(seen.in_flight) * 1_000_000;
         let touches = touches / (u128::from(seen.pages) * u128::from(on_page));
         touches > u128::from(self.rng.next_u64() % 1_000_000)
-    }
-
-    /// Makes a CPU forget the translations of a space, so that the next turn there loads them
-    /// again.
-    pub(crate) fn mark_tlb_flushed(&mut self, cpu: usize, space: SpaceId) {
-        if !self.cpus[cpu].flushed_spaces.contains(&space) {
-            self.cpus[cpu].flushed_spaces.push(space);
-        }
     }
 
     fn charge_tlb_refill(&mut self, cpu: usize, space: SpaceId, translations: u64) {

@@ -1,6 +1,8 @@
 //! The choice of a task's next operation.
 
-use crate::cpu::{CpuTimeKind, Op, TaskId};
+use crate::cpu::Op;
+use crate::ids::TaskId;
+use crate::statistics::CpuTimeKind;
 use crate::world::World;
 
 /// Number of decisions without a use of time after which a program uses a nanosecond. Time then

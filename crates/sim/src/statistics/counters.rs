@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::cpu_time::CpuTimeKind;
 use crate::arithmetic::mul_div;
-use crate::cpu::CpuTimeKind;
 
 /// All counters of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,5 +109,53 @@ impl Counters {
     /// Counts CPU time.
     pub fn record_cpu_time(&mut self, on: CpuTimeKind, ns: u64) {
         self.spent_ns[on as usize] += ns;
+    }
+}
+
+impl Counters {
+    /// Returns all counters of reports, by their names there.
+    pub fn named(&self) -> Vec<(&'static str, u64)> {
+        let counters = self;
+        let all = [
+            ("local_lines", counters.local_lines),
+            ("remote_lines", counters.remote_lines),
+            ("flush_ipis", counters.flush_ipis),
+            ("faulted_pages", counters.faulted_pages),
+            ("freed_pages", counters.freed_pages),
+            ("migrated_pages", counters.migrated_pages),
+            ("zone_visits", counters.zone_visits),
+            ("zone_waited_ns", counters.zone_waited_ns),
+            ("zone_held_ns", counters.zone_held_ns),
+            ("zone_refills", counters.zone_refills),
+            ("zone_refill_waited_ns", counters.zone_refill_waited_ns),
+            ("zone_refill_held_ns", counters.zone_refill_held_ns),
+            ("lru_visits", counters.lru_visits),
+            ("lru_waited_ns", counters.lru_waited_ns),
+            ("huge_faults", counters.huge_faults),
+            ("list_drains", counters.list_drains),
+            ("oom_kills", counters.oom_kills),
+            ("flushes", counters.flushes),
+            ("lazy_faults", counters.lazy_faults),
+            ("lazy_pages", counters.lazy_pages),
+            ("numa_scans", counters.numa_scans),
+            ("numa_moves", counters.numa_moves),
+            ("numa_swaps", counters.numa_swaps),
+            ("called_pages", counters.called_pages),
+            ("cache_hits", counters.cache_hits),
+            ("tlb_walks", counters.tlb_walks),
+            ("flight_waits", counters.flight_waits),
+            ("switches", counters.switches),
+            ("deep_wakes", counters.deep_wakes),
+            ("task_moves", counters.task_moves),
+            ("task_node_moves", counters.task_node_moves),
+            ("failed_allocations", counters.failed_allocations),
+            ("turned_back", counters.turned_back),
+            ("late_answers", counters.late_answers),
+            ("lost_samples", counters.lost_samples),
+            ("stale_looks", counters.stale_looks),
+            ("forks", counters.forks),
+            ("copied_on_write", counters.copied_on_write),
+        ];
+        all.to_vec()
     }
 }

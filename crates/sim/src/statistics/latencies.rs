@@ -51,3 +51,16 @@ impl Latencies {
         self.freeing.saturating_record_n(ns, pages);
     }
 }
+
+impl Latencies {
+    /// Returns all histograms, by their names in reports.
+    pub fn named(&self) -> [(&'static str, &Histogram<u64>); 4] {
+        let Self { allocation, freeing, wake, round_trip } = self;
+        [
+            ("allocation", allocation),
+            ("freeing", freeing),
+            ("wake-up", wake),
+            ("round-trip", round_trip),
+        ]
+    }
+}

@@ -1,11 +1,17 @@
 //! What a run is measured by: counters, latencies, the time series, and observers.
 
+mod action_records;
 mod counters;
+mod cpu_time;
 mod latencies;
 mod observer;
+mod recorder;
 mod series;
 
+pub use action_records::{HotplugRecord, MoveRecord};
 pub use counters::Counters;
+pub use cpu_time::CpuTimeKind;
 pub use latencies::Latencies;
 pub use observer::{CpuTurn, Observer};
-pub use series::{NodePoint, Point, Series};
+pub use recorder::{Moment, Recorder, ResidencySnapshot};
+pub use series::{NodePoint, Point};

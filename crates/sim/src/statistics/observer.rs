@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::cpu_time::CpuTimeKind;
 use super::series::Point;
-use crate::cpu::{CpuTimeKind, TaskId};
+use crate::ids::TaskId;
 
 /// Receives the events of a run. It cannot change the run: the result is the same without it.
 pub trait Observer: Send {

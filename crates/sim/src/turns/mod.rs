@@ -1,5 +1,6 @@
 //! The turns of CPUs: their start, their end, and interrupts in between.
 
+mod interrupts;
 mod tlb_shootdown;
-
-pub use tlb_shootdown::PendingIpis;
+mod turn;
+mod turn_end;

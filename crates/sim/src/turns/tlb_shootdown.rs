@@ -7,41 +7,20 @@
 
 use nodeward_scenario::Bug;
 
-use crate::cpu::CpuIndexSet;
-use crate::memory::SpaceId;
-use crate::world::{NEVER_NS, World};
+use crate::events::NEVER_NS;
+use crate::hardware::CpuIndexSet;
+use crate::ids::SpaceId;
+use crate::world::World;
 
 /// `shootdown = "broadcast"`.
 pub const BROADCAST: u64 = 1;
-
-/// The interrupts that CPUs still have to answer.
-#[derive(Clone, Debug, Default)]
-pub struct PendingIpis {
-    /// By CPU: the time at which it will have answered its interrupts.
-    pub answered_ns: Vec<u64>,
-}
-
-impl PendingIpis {
-    /// Creates the state for a number of CPUs.
-    pub fn new(cpus: usize) -> Self {
-        Self { answered_ns: vec![0; cpus] }
-    }
-
-    /// Adds an interrupt for a CPU, which answers it `late_ns` late. Returns the delay until it
-    /// begins to answer, with earlier interrupts included.
-    pub fn enqueue(&mut self, cpu: usize, now_ns: u64, answer_ns: u64, late_ns: u64) -> u64 {
-        let begin_ns = self.answered_ns[cpu].max(now_ns).saturating_add(late_ns).min(NEVER_NS);
-        self.answered_ns[cpu] = begin_ns + answer_ns;
-        begin_ns - now_ns
-    }
-}
 
 impl World {
     /// Makes CPUs flush translations of a number of entries of a space. Returns the time that takes
     /// on this CPU (ns). For more than one entry they flush all of the space, as Linux's batches
     /// do.
     pub(crate) fn shoot_down_tlb(&mut self, cpu: usize, space: SpaceId, entries: u64) -> u64 {
-        if entries == 0 || self.has_bug(Bug::SkipFlush) {
+        if entries == 0 || self.fault_model.has_bug(Bug::SkipFlush, self.now_ns) {
             return 0;
         }
         self.counters.flushes += 1;
@@ -50,13 +29,13 @@ impl World {
             let told_ns = entries.saturating_mul(params.broadcast_ns);
             let ns = told_ns.min(NEVER_NS) + params.broadcast_wait_ns;
             let until_ns = self.now_ns + ns;
-            self.record_flush(space, |_| Some(until_ns));
+            self.fault_model.contents.record_flush(space, self.now_ns, |_| Some(until_ns));
             return ns;
         }
         let targets = self.flush_targets(cpu, space);
         if entries > 1 {
-            self.mark_tlb_flushed(cpu, space);
-            targets.iter().for_each(|target| self.mark_tlb_flushed(target, space));
+            self.cpus[cpu].mark_tlb_flushed(space);
+            targets.iter().for_each(|target| self.cpus[target].mark_tlb_flushed(space));
         }
         let ns = self.send_flush_ipis(cpu, &targets);
         self.record_ipi_flushes(space, &targets);
@@ -66,10 +45,10 @@ impl World {
     /// Records when each interrupted CPU flushes: when it begins to answer.
     pub(crate) fn record_ipi_flushes(&mut self, space: SpaceId, targets: &CpuIndexSet) {
         let victim_ns = self.machine.params.ipi_victim_ns;
-        let until_ns = |cpu: usize| self.movers.pending_ipis.answered_ns[cpu] - victim_ns;
+        let until_ns = |cpu: usize| self.pending_ipis.answered_ns[cpu] - victim_ns;
         let until: Vec<_> = targets.iter().map(|cpu| (cpu, until_ns(cpu))).collect();
         let of = |cpu| until.binary_search_by_key(&cpu, |&(cpu, _)| cpu).ok().map(|at| until[at].1);
-        self.record_flush(space, of);
+        self.fault_model.contents.record_flush(space, self.now_ns, of);
     }
 
     /// Returns the extra time of a copy after a flush, in nanoseconds. The barrier of a broadcast
@@ -92,7 +71,7 @@ impl World {
         let known = std::mem::replace(&mut self.spaces[space].tlb_cpus, run);
         self.spaces[space].tlb_cpus_version = self.spaces[space].tlb_cpus_version.wrapping_add(1);
         for left in known.iter().filter(|&left| left != cpu && !targets.contains(left)) {
-            self.mark_tlb_flushed(left, space);
+            self.cpus[left].mark_tlb_flushed(space);
         }
         targets
     }
@@ -109,8 +88,8 @@ impl World {
                 others.insert(node);
                 ns += remote_ns;
             }
-            let late_ns = self.ipi_delay_ns();
-            let answers = &mut self.movers.pending_ipis;
+            let late_ns = self.fault_model.ipi_delay_ns(self.now_ns, &mut self.counters);
+            let answers = &mut self.pending_ipis;
             slowest_ns = answers.enqueue(target, self.now_ns, victim_ns, late_ns).max(slowest_ns);
             self.charge_interrupt(target, victim_ns);
             count += 1;

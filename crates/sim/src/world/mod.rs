@@ -1,8 +1,10 @@
 //! The state of a whole simulated machine.
 
+mod barrier;
 mod queries;
 mod state;
-mod task_program;
+mod stream_window;
 
-pub use state::{NEVER_NS, TURN_NS, TurnWork, World};
-pub use task_program::TaskProgram;
+pub use barrier::Barrier;
+pub use state::{TaskProgram, World};
+pub use stream_window::StreamWindow;

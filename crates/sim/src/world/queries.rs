@@ -1,8 +1,12 @@
 //! Queries on a world while it runs.
 
+use nodeward_model::Cpumask;
+
 use nodeward_scenario::Scenario;
 
 use super::state::World;
+use crate::ids::SpaceId;
+use crate::memory::ListView;
 
 impl World {
     /// Returns its scenario.
@@ -31,5 +35,73 @@ impl World {
     /// Returns a hash of everything that has happened.
     pub fn trace_hash(&self) -> u64 {
         self.trace.value()
+    }
+}
+
+impl World {
+    /// Returns whether all processes have ended.
+    pub fn all_processes_ended(&self) -> bool {
+        self.spaces.iter().all(|space| space.ended)
+    }
+
+    /// Returns the pages of a node (by index) that are in lists of CPUs.
+    pub fn pages_in_lists_on(&self, node: usize) -> u64 {
+        self.memory.zones[node].listed_pages()
+    }
+
+    /// Returns the unused pages of a node (by index), those in lists included.
+    pub fn free_on(&self, node: usize) -> u64 {
+        self.memory.free(node)
+    }
+
+    /// Returns the memory that the simulator needs to record all pages, in bytes.
+    pub fn page_state_bytes(&self) -> usize {
+        let regions = self.spaces.iter().flat_map(|space| &space.regions);
+        regions.map(|region| region.state_bytes()).sum()
+    }
+
+    /// Returns the lists of free pages that were used so far, by CPU and node.
+    pub fn lists(&self) -> Vec<ListView> {
+        self.memory.list_views(&self.layout)
+    }
+
+    /// Returns the number of lines that were not counted because no access counter was left.
+    pub fn lost_accesses(&self) -> u64 {
+        self.memory.accesses.lost_lines()
+    }
+
+    /// Returns whether a node is in a process's cpuset.
+    pub(crate) fn cpuset_allows(&self, space: SpaceId, node: usize) -> bool {
+        let cpuset = self.spaces[space].cpuset.as_ref();
+        cpuset.is_none_or(|nodes| nodes.contains(self.layout.node_ids[node]))
+    }
+
+    /// Returns the node for a process's fresh pages, if the scheduler gives memory a home, too.
+    pub(crate) fn memory_home(&self, space: SpaceId) -> Option<usize> {
+        self.sched.sched_numa.as_ref()?;
+        self.tasks[*self.spaces[space].tasks.first()? as usize].home
+    }
+}
+
+impl World {
+    /// Returns whether a CPU is online, by index.
+    pub(crate) fn is_cpu_online(&self, cpu: usize) -> bool {
+        self.offline_cpus.is_online(cpu)
+    }
+
+    /// Returns the CPUs that are online, by number.
+    pub(crate) fn online_cpus(&self) -> Cpumask {
+        let places = self.layout.cpus.iter().enumerate();
+        places.filter(|&(cpu, _)| self.is_cpu_online(cpu)).map(|(_, place)| place.id).collect()
+    }
+
+    /// Returns whether memory of a node (by index) is available.
+    pub(crate) fn has_online_memory(&self, node: usize) -> bool {
+        !self.memory.zones[node].is_offline && self.memory.zones[node].managed_pages > 0
+    }
+
+    /// Returns whether a process was forked by an action.
+    pub(crate) fn is_child(&self, space: SpaceId) -> bool {
+        self.fork_relations.parents.contains_key(&space)
     }
 }

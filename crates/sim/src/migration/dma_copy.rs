@@ -1,42 +1,17 @@
-//! A copy engine: channels that process parts in turn, without CPU time.
+//! Copies by the channels of a copy engine.
 
-use std::collections::VecDeque;
-
-use super::copy_threads::CopyPart;
-use crate::cpu::{LineCopy, TaskId};
+use crate::cpu::{CopyPart, DmaChannel, LineCopy};
 use crate::events::SimEvent;
-use crate::hardware::{ActiveFlow, Flow, NO_COMPLEX};
+use crate::hardware::{Flow, NO_COMPLEX};
+use crate::ids::TaskId;
 use crate::world::World;
-
-/// The channels, and the parts that wait for one.
-#[derive(Debug, Default)]
-pub struct DmaEngine {
-    channels: Vec<Option<DmaChannel>>,
-    queue: VecDeque<(TaskId, CopyPart)>,
-}
-
-/// The work of a busy channel.
-#[derive(Debug)]
-struct DmaChannel {
-    mover: TaskId,
-    /// Rest of the part, without the copy in progress.
-    part: CopyPart,
-    flows: [ActiveFlow; 2],
-}
-
-impl DmaEngine {
-    /// Creates an engine with a number of channels.
-    pub fn new(channels: usize) -> Self {
-        Self { channels: (0..channels).map(|_| None).collect(), queue: VecDeque::new() }
-    }
-}
 
 impl World {
     /// Gives a part to the engine, on behalf of a mover that waits for it.
     pub(crate) fn queue_for_dma(&mut self, mover: TaskId, part: CopyPart) {
         self.add_pending_part(mover);
-        self.movers.dma.queue.push_back((mover, part));
-        let free = self.movers.dma.channels.iter().position(Option::is_none);
+        self.dma.queue.push_back((mover, part));
+        let free = self.dma.channels.iter().position(Option::is_none);
         if let Some(channel) = free {
             self.start_queued_dma(channel);
         }
@@ -44,7 +19,7 @@ impl World {
 
     /// Completes the copy of a channel and continues with its next work.
     pub(crate) fn finish_dma_transfer(&mut self, channel: usize) {
-        let Some(mut done) = self.movers.dma.channels[channel].take() else { return };
+        let Some(mut done) = self.dma.channels[channel].take() else { return };
         done.flows.iter().for_each(|&flow| self.traffic.end(flow));
         match done.part.pop() {
             Some(copying) => self.start_dma_transfer(channel, done.mover, copying, done.part),
@@ -57,7 +32,7 @@ impl World {
 
     /// Starts a waiting part on a free channel.
     fn start_queued_dma(&mut self, channel: usize) {
-        while let Some((mover, mut part)) = self.movers.dma.queue.pop_front() {
+        while let Some((mover, mut part)) = self.dma.queue.pop_front() {
             if let Some(copying) = part.pop() {
                 return self.start_dma_transfer(channel, mover, copying, part);
             }
@@ -84,7 +59,7 @@ impl World {
         let rate = u64::try_from(rate / 1_000_000).unwrap_or(u64::MAX);
         let flow = |node| Flow { complex: NO_COMPLEX, from: to, to: node, rate };
         let flows = [flow(from), flow(to)].map(|flow| self.traffic.begin(flow));
-        self.movers.dma.channels[channel] = Some(DmaChannel { mover, part, flows });
+        self.dma.channels[channel] = Some(DmaChannel { mover, part, flows });
         let ns = u64::try_from(ns).unwrap_or(u64::MAX).max(1);
         self.events.plan(self.now_ns.saturating_add(ns), SimEvent::DmaDone(channel as u32));
     }

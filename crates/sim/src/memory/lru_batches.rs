@@ -1,42 +1,9 @@
-//! The locks of the LRU lists that each group has on each node (`lruvec`).
-//!
-//! Folios are added and removed in batches of [`FOLIO_BATCH`] per CPU, like the kernel's
-//! `folio_batch`. A batch is charged to the group that filled it.
+//! Visits of the LRU lists of a group: folios are added and removed in batches.
 
-use crate::events::QueuedLock;
-use crate::world::World;
+use super::lru_lock::{FOLIO_BATCH, LruBatch, LruLock};
+use super::memory_manager::MemoryManager;
 
-/// Folios per batch (`PAGEVEC_SIZE` until Linux 6.8, 31 since).
-pub const FOLIO_BATCH: u64 = 15;
-/// A lock that changed hands within this time counts as shared between CPUs, and each batch then
-/// takes the lock on its own. Otherwise no other CPU could see a difference, and many batches are
-/// processed together.
-const SHARED_NS: u64 = 10_000_000;
-
-/// The lock of one group on one node.
-#[derive(Clone, Debug, Default)]
-pub struct LruLock {
-    lock: QueuedLock,
-    changed_at_ns: Option<u64>,
-}
-
-impl LruLock {
-    fn is_shared(&self, cpu: usize, now_ns: u64) -> bool {
-        self.lock.last_cpu().is_some_and(|last| last != cpu)
-            || self.changed_at_ns.is_some_and(|changed| changed + SHARED_NS > now_ns)
-    }
-}
-
-/// Folios of a CPU that the group has not accounted for yet.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LruBatch {
-    /// Folios in the batch.
-    pub folios: u64,
-    /// The lock to take, by index.
-    pub lock: usize,
-}
-
-impl World {
+impl MemoryManager<'_> {
     fn lru_lock_index(&mut self, group: usize, node: usize) -> usize {
         let index = group * self.machine.nodes.len() + node;
         if self.memory.lru_locks.len() <= index {
@@ -47,7 +14,7 @@ impl World {
 
     /// Returns the number of folios that may be added or removed before a visit that other CPUs may
     /// see is due.
-    pub(crate) fn lru_room(&mut self, cpu: usize, group: usize, node: usize) -> u64 {
+    pub fn lru_room(&mut self, cpu: usize, group: usize, node: usize) -> u64 {
         let index = self.lru_lock_index(group, node);
         let batch = self.memory.deferred[cpu].lru;
         match self.memory.lru_locks[index].is_shared(cpu, self.now_ns) {
@@ -57,14 +24,14 @@ impl World {
     }
 
     /// Records that folios were added to or removed from a group's LRU lists.
-    pub(crate) fn add_to_lru_batch(&mut self, cpu: usize, group: usize, node: usize, folios: u64) {
+    pub fn add_to_lru_batch(&mut self, cpu: usize, group: usize, node: usize, folios: u64) {
         let lock = self.lru_lock_index(group, node);
         let batch = &mut self.memory.deferred[cpu].lru;
         *batch = LruBatch { folios: batch.folios + folios, lock };
     }
 
     /// Takes the lock for the batches that are full. Returns the time of completion.
-    pub(crate) fn flush_lru_batch(&mut self, cpu: usize, at_ns: u64) -> u64 {
+    pub fn flush_lru_batch(&mut self, cpu: usize, at_ns: u64) -> u64 {
         let batch = &mut self.memory.deferred[cpu].lru;
         let batches = batch.folios / FOLIO_BATCH;
         if batches == 0 {
@@ -78,7 +45,7 @@ impl World {
 
     /// Takes the lock of a group's LRU lists for a number of folios. Returns the time that takes,
     /// in nanoseconds.
-    pub(crate) fn lock_lru(&mut self, cpu: usize, group: usize, node: usize, folios: u64) -> u64 {
+    pub fn lock_lru(&mut self, cpu: usize, group: usize, node: usize, folios: u64) -> u64 {
         let lock = self.lru_lock_index(group, node);
         self.counters.lru_visits += 1;
         self.hold_lru_lock(cpu, lock, self.now_ns, folios) - self.now_ns

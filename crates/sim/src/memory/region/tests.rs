@@ -3,23 +3,24 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::memory::page_byte::PageByte;
 
 const NODES: usize = 3;
 
 /// A change of a region.
 #[derive(Clone, Debug)]
 enum RegionEdit {
-    Set(u64, u64, u8),
-    Huge(u64, u8),
+    Set(u64, u64, PageByte),
+    Huge(u64, PageByte),
 }
 
-fn byte() -> impl Strategy<Value = u8> {
+fn byte() -> impl Strategy<Value = PageByte> {
     let on = |node: u8| PageByte::on(usize::from(node));
     (0_u8..NODES as u8, 0..4).prop_map(move |(node, kind)| match kind {
-        0 => PageByte::ABSENT.0,
-        1 => on(node).0,
-        2 => on(node).lazy().0,
-        _ => on(node).in_flight().0,
+        0 => PageByte::ABSENT,
+        1 => on(node),
+        2 => on(node).lazy(),
+        _ => on(node).in_flight(),
     })
 }
 
@@ -83,7 +84,6 @@ proptest! {
                     (first..(first + chunk).min(pages), to, true)
                 }
             };
-            let to = PageByte(to);
             match is_huge {
                 true => region.set_huge(range.start, to),
                 false => region.set(range.clone(), to),

@@ -1,0 +1,74 @@
+//! Threads and memory of the processes of a workload.
+
+use nodeward_scenario::{InitialHome, Workload};
+
+use crate::cpu::Task;
+use crate::hardware::CpuIndexSet;
+use crate::ids::SpaceId;
+use crate::memory::MemoryRegion;
+use crate::world::World;
+
+/// The address at which the memory of a process begins.
+const START: u64 = 0x7f00_0000_0000;
+
+/// Minimum number of granules in which the residency of a region is counted.
+const GRANULES: u64 = 64;
+
+/// The position of a process in a workload: short-lived processes follow each other there.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkloadSlot {
+    pub workload: usize,
+    pub process: u32,
+    /// Number of earlier processes in this position.
+    pub generation: u32,
+}
+
+/// Creates an address space.
+pub fn map_memory(world: &mut World, workload: &Workload) -> SpaceId {
+    let page_bytes = world.machine.params.page_bytes;
+    let pages = workload.memory_bytes.div_ceil(page_bytes);
+    let granules = GRANULES.max(u64::from(workload.threads));
+    let nodes = world.machine.nodes.len();
+    let mut region = MemoryRegion::new(START, pages, page_bytes, nodes, granules);
+    region.faults_huge = workload.huge;
+    region.folio_pages = (workload.folio_bytes / page_bytes).max(1);
+    region.placement = workload.placement.clone();
+    let group = if workload.own_memcgs { world.spaces.len() } else { 0 };
+    let space = world.add_space(workload.name.clone(), vec![region], group);
+    world.spaces[space].cpuset = workload.cpuset.clone();
+    space
+}
+
+pub fn new_thread(world: &World, workload: &Workload, slot: WorkloadSlot, space: SpaceId) -> Task {
+    let (space, workload_of) = (Some(space), Some(slot.workload));
+    let home = initial_home(world, workload, slot.process);
+    Task { space, workload: workload_of, home, ..Task::new(allowed_cpus(world, workload)) }
+}
+
+/// Gives a task without a home a home, if the scheduler assigns homes.
+pub fn assign_first_home(world: &mut World, task: &mut Task) {
+    if let (None, Some(space)) = (task.home, task.space) {
+        task.home = world.first_home(space, world.layout.node_of(task.cpu));
+    }
+}
+
+pub fn allowed_cpus(world: &World, workload: &Workload) -> CpuIndexSet {
+    let is_allowed = |node: usize| {
+        let id = world.layout.node_ids[node];
+        [&workload.nodes, &workload.cpuset].into_iter().flatten().all(|nodes| nodes.contains(id))
+    };
+    let cpus = 0..world.layout.cpus.len();
+    CpuIndexSet::of(cpus.filter(|&cpu| is_allowed(world.layout.node_of(cpu))))
+}
+
+fn initial_home(world: &World, workload: &Workload, process: u32) -> Option<usize> {
+    match workload.home {
+        InitialHome::None => None,
+        InitialHome::On(id) => world.machine.index_of(id),
+        InitialHome::Spread => {
+            let with_cpus = |&node: &usize| !world.layout.cpus_of_node[node].is_empty();
+            let nodes: Vec<_> = (0..world.machine.nodes.len()).filter(with_cpus).collect();
+            nodes.get(process as usize % nodes.len().max(1)).copied()
+        }
+    }
+}
