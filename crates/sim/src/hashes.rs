@@ -8,13 +8,13 @@ use nodeward_scenario::{BUILT_IN, Error, Scenario};
 use crate::world::World;
 
 /// Simulated time of each scenario.
-pub const LIMIT_NS: u64 = 5_000_000;
+const LIMIT_NS: u64 = 5_000_000;
 /// The seed of each run.
-pub const SEED: u64 = 1;
+const SEED: u64 = 1;
 
 const TABLE: &str = include_str!("../hashes.txt");
 
-/// Returns the committed table as text: one scenario and its trace hash per line.
+/// Returns the committed table as text: one scenario and its trace hash in each row.
 pub fn committed() -> &'static str {
     TABLE
 }
@@ -24,10 +24,10 @@ pub fn committed() -> &'static str {
 /// # Errors
 /// If a built-in scenario cannot be read.
 pub fn computed() -> Result<String, Error> {
-    let line = |(name, _): &(&str, &str)| {
+    let row = |(name, _): &(&str, &str)| {
         let mut world = World::new(&Scenario::find(name)?, SEED);
         world.run_until(LIMIT_NS);
         Ok(format!("{name} {:016x}\n", world.trace_hash()))
     };
-    BUILT_IN.iter().map(line).collect()
+    BUILT_IN.iter().map(row).collect()
 }

@@ -1,4 +1,5 @@
-//! CPUs and tasks: what runs, what waits in run queues, and what each task does next.
+//! CPUs and tasks as plain state: what runs, what waits in run queues, what each task does next,
+//! and what the scheduler remembers of nodes and tasks.
 
 mod copy_helpers;
 mod dma_engine;
@@ -22,5 +23,5 @@ pub use op::{CopyPart, LineAccess, LineCopy, Op};
 pub use pending_ipis::PendingIpis;
 pub use processor::{Cpu, TURN_NS, TurnWork};
 pub use run_queue::QueueEntry;
-pub use scheduler_state::{NodeQueues, Sched};
+pub use scheduler_state::{NodeQueues, SchedulerState};
 pub use task::{Task, TaskState};

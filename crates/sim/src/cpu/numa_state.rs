@@ -8,7 +8,7 @@ use super::numa_faults::{ACTIVE_NODE_FRACTION, NumaGroup, TaskNumaFaults};
 use crate::ids::{SpaceId, TaskId};
 
 /// Maximum number of bytes scanned per second (`MAX_SCAN_WINDOW`).
-pub const WINDOW_BYTES_PER_S: u64 = 2560 << 20;
+const WINDOW_BYTES_PER_S: u64 = 2560 << 20;
 
 /// Slots of a period, the unit in which it changes.
 const SLOTS: u64 = 10;
@@ -20,9 +20,13 @@ const PERIOD_THRESHOLD_SLOTS: u64 = 7;
 /// State of NUMA balancing by process and thread.
 #[derive(Debug, Default)]
 pub struct NumaBalancing {
+    /// Scan positions by process.
     pub scans: BTreeMap<SpaceId, ScanCursor>,
+    /// Scan timings by thread.
     pub scan_periods: BTreeMap<TaskId, ScanPeriod>,
+    /// Fault statistics by thread.
     pub faults: BTreeMap<TaskId, TaskNumaFaults>,
+    /// Groups of threads that share pages, by process.
     pub groups: BTreeMap<SpaceId, NumaGroup>,
     /// The last toucher of each page of a region, as far as faults showed: a node and a thread.
     pub last_cpupids: BTreeMap<(SpaceId, usize), Vec<u16>>,
@@ -35,7 +39,9 @@ pub struct ScanCursor {
     pub next_ns: u64,
     /// Number of completed scans of the whole process.
     pub seq: u32,
+    /// The region of the next page to visit.
     pub region: usize,
+    /// The next page to visit.
     pub page: u64,
 }
 

@@ -18,11 +18,13 @@ pub const TURN_NS: u64 = 4_000_000;
 pub struct Cpu {
     /// The task on it.
     pub running: Option<TaskId>,
+    /// The number of its turn. Events of earlier turns are stale.
     pub turn_number: u32,
     /// Whether other tasks come first as soon as the turn ends.
     pub need_resched: bool,
     /// The last task on it.
     pub last_task: Option<TaskId>,
+    /// The time at which its turn began, after interrupts.
     pub turn_began_ns: u64,
     /// The time at which it last became idle.
     pub idle_since_ns: u64,
@@ -49,12 +51,12 @@ pub struct Cpu {
 pub enum TurnWork {
     /// Time that passes: its purpose, and the speed of the core, of 1000.
     Busy(CpuTimeKind, u64),
-    /// Lines: the time of each in picoseconds, local misses per 1000 misses, cache hits per 1000
-    /// lines, and page-table walks per 1000 lines.
+    /// Cache lines: the time of each in picoseconds, local misses per 1000 misses, cache hits per
+    /// 1000 lines, and page-table walks per 1000 lines.
     Access { line_ps: u64, local_milli: u64, hit_milli: u64, walk_milli: u64 },
     /// Page faults on the lines of the turn that follows.
     Fault,
-    /// Copied lines, and the time of each in picoseconds.
+    /// Copied cache lines, and the time of each in picoseconds.
     Copy { line_ps: u64 },
 }
 

@@ -10,7 +10,8 @@ use crate::ids::{SpaceId, TaskId};
 
 /// State of the scheduler.
 #[derive(Debug)]
-pub struct Sched {
+pub struct SchedulerState {
+    /// Load by node.
     pub nodes: Vec<NodeQueues>,
     /// The position of each CPU in its node.
     pub index_in_node: Vec<usize>,
@@ -18,10 +19,13 @@ pub struct Sched {
     pub nodes_by_distance: Vec<Vec<usize>>,
     /// Running tasks by complex.
     pub running_in_complex: Vec<u64>,
+    /// Number of tasks in run queues.
     pub queued: u64,
     /// Number of CPUs without a running or waiting task.
     pub idle: u64,
+    /// Scheduler state by task.
     pub task_stats: Vec<TaskStats>,
+    /// Whether tasks prefer CPUs of their home node.
     pub prefers_home: bool,
     /// Whether tasks on their home node are left there as long as other tasks can be moved.
     pub spares_home: bool,
@@ -65,19 +69,19 @@ pub struct TaskStats {
     pub queued_at_ns: u64,
     /// Time that it waited in run queues before that.
     pub queued_ns: u64,
-    /// The CPU that is known to be in its space's set, and the space's `pruned` count at that time.
-    /// The knowledge is valid as long as that count has not changed.
+    /// The CPU that is known to be in its space's set, and the space's
+    /// `tlb_cpus_version` at that time. The knowledge is valid as long as that has not changed.
     pub known_cpu: Option<(u32, u32)>,
 }
 
-/// State of the balancer, beside the homes of tasks.
+/// State of the home balancer of 2012, beside the homes of tasks.
 #[derive(Clone, Debug, Default)]
 pub struct SchedNuma {
     /// All processes; the one that got its home last is last.
     pub spaces_by_age_at_home: VecDeque<SpaceId>,
 }
 
-impl Sched {
+impl SchedulerState {
     /// Creates the scheduler of a machine without tasks.
     pub fn new(machine: &MachineSpec, layout: &MachineLayout, scenario: &Scenario) -> Self {
         let scheduler = scenario.scheduler;

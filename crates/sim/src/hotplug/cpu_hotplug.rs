@@ -13,10 +13,10 @@ use crate::statistics::CpuTimeKind;
 use crate::world::{TaskProgram, World};
 
 /// Interval at which the last task's departure from a CPU is checked, in virtual nanoseconds.
-pub const POLL_NS: u64 = 50_000;
+const POLL_NS: u64 = 50_000;
 
 impl World {
-    pub(crate) fn indices_of(&self, cpus: &Cpumask) -> VecDeque<usize> {
+    fn indices_of(&self, cpus: &Cpumask) -> VecDeque<usize> {
         let places = self.layout.cpus.iter().enumerate();
         places.filter(|(_, place)| cpus.contains(place.id)).map(|(cpu, _)| cpu).collect()
     }
@@ -45,7 +45,7 @@ impl World {
     }
 
     /// Switches a CPU off or on, for everything that chooses a CPU.
-    pub(crate) fn set_cpu_online(&mut self, cpu: usize, on: bool) {
+    fn set_cpu_online(&mut self, cpu: usize, on: bool) {
         self.offline_cpus.set_offline(cpu, !on);
         let cpus = self.cpus.len();
         for (id, task) in (0..).zip(&mut self.tasks) {
@@ -55,7 +55,7 @@ impl World {
     }
 
     /// Switches a CPU off and moves its tasks elsewhere.
-    pub(crate) fn take_cpu_offline(&mut self, cpu: usize) {
+    fn take_cpu_offline(&mut self, cpu: usize) {
         self.set_cpu_online(cpu, false);
         self.evacuate_queue(cpu);
         self.resched_cpu(cpu);
@@ -63,11 +63,11 @@ impl World {
 }
 
 /// Program that takes CPUs offline, one after the other.
-pub struct CpuOffline {
-    pub record: usize,
-    pub left: VecDeque<usize>,
+struct CpuOffline {
+    record: usize,
+    left: VecDeque<usize>,
     /// The CPU that is waiting for its tasks to leave.
-    pub draining: Option<usize>,
+    draining: Option<usize>,
 }
 
 impl TaskProgram for CpuOffline {

@@ -1,9 +1,9 @@
-//! Host threads that act concurrently on the simulated machine.
+//! Workers: host threads that act concurrently on the simulated machine.
 //!
 //! One of them acts at a time. It hands over when its request takes virtual time. The world
 //! advances when all of them wait, and the first whose wait ends acts next: ordered by virtual
-//! time, then by its number. The order therefore does not depend on the host scheduler. While a
-//! shift is on, threads outside it must not make requests that take time.
+//! time, then by its number. The order therefore does not depend on the host scheduler. While
+//! workers are registered, other threads must not make requests that take time.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -39,7 +39,7 @@ impl WaitUntil {
     }
 }
 
-/// One thread of a shift.
+/// A registered host thread.
 #[derive(Debug)]
 struct SimWorker {
     thread: ThreadId,
@@ -48,16 +48,16 @@ struct SimWorker {
     wait: WaitUntil,
 }
 
-/// A world, and the threads that act on it.
+/// A world, and the workers that act on it.
 pub struct LockstepWorld {
     /// The world.
     pub world: World,
     workers: BTreeMap<u32, SimWorker>,
-    /// Threads that have not arrived yet.
+    /// Workers that have not registered yet.
     workers_missing: u32,
-    /// The thread that may act now.
+    /// The worker that may act now.
     turn: Option<u32>,
-    /// The CPU of threads outside any shift.
+    /// The CPU of threads that are not workers.
     cpu: Option<usize>,
     /// CPU time spent on behalf of the acting threads, in nanoseconds.
     pub own_cpu_time_ns: u64,
@@ -107,16 +107,16 @@ impl LockstepWorld {
     }
 }
 
-/// A stage that threads share.
+/// A world that host threads share.
 pub struct SharedWorld {
     world: Mutex<LockstepWorld>,
     turns: Condvar,
 }
 
 impl SharedWorld {
-    /// Creates a stage without acting threads.
+    /// Wraps a world, without workers.
     pub fn new(world: World) -> Self {
-        let stage = LockstepWorld {
+        let lockstep = LockstepWorld {
             world,
             workers: BTreeMap::new(),
             workers_missing: 0,
@@ -124,10 +124,10 @@ impl SharedWorld {
             cpu: None,
             own_cpu_time_ns: 0,
         };
-        Self { world: Mutex::new(stage), turns: Condvar::new() }
+        Self { world: Mutex::new(lockstep), turns: Condvar::new() }
     }
 
-    /// Locks the stage for the calling thread.
+    /// Locks the world for the calling thread.
     pub fn lock(&self) -> MutexGuard<'_, LockstepWorld> {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -135,62 +135,62 @@ impl SharedWorld {
     /// Lets virtual time pass for the calling thread.
     pub fn wait<'a>(
         &self,
-        mut stage: MutexGuard<'a, LockstepWorld>,
+        mut lockstep: MutexGuard<'a, LockstepWorld>,
         until: WaitUntil,
     ) -> MutexGuard<'a, LockstepWorld> {
-        let Some(number) = stage.current_worker() else {
-            while !until.is_over(&stage.world) {
-                stage.world.step(until.deadline_ns());
+        let Some(number) = lockstep.current_worker() else {
+            while !until.is_over(&lockstep.world) {
+                lockstep.world.step(until.deadline_ns());
             }
-            return stage;
+            return lockstep;
         };
-        if let Some(worker) = stage.workers.get_mut(&number) {
+        if let Some(worker) = lockstep.workers.get_mut(&number) {
             worker.wait = until;
         }
-        stage.pass_turn();
+        lockstep.pass_turn();
         self.turns.notify_all();
-        self.wait_for_turn(stage, number)
+        self.wait_for_turn(lockstep, number)
     }
 
     fn wait_for_turn<'a>(
         &self,
-        mut stage: MutexGuard<'a, LockstepWorld>,
+        mut lockstep: MutexGuard<'a, LockstepWorld>,
         number: u32,
     ) -> MutexGuard<'a, LockstepWorld> {
-        while stage.turn != Some(number) {
-            stage = self.turns.wait(stage).unwrap_or_else(PoisonError::into_inner);
+        while lockstep.turn != Some(number) {
+            lockstep = self.turns.wait(lockstep).unwrap_or_else(PoisonError::into_inner);
         }
-        stage
+        lockstep
     }
 
-    /// Joins a shift of `of` threads, and waits for all of them and for the calling thread's turn.
-    /// If another shift is on, waits for its end first.
+    /// Registers the calling thread as one of `of` workers, and waits for all of them and for its
+    /// turn. If other workers are registered, waits for their end first.
     pub fn register_worker(&self, number: u32, of: u32) {
-        let mut stage = self.lock();
-        while stage.workers_missing == 0 && !stage.workers.is_empty() {
-            stage = self.turns.wait(stage).unwrap_or_else(PoisonError::into_inner);
+        let mut lockstep = self.lock();
+        while lockstep.workers_missing == 0 && !lockstep.workers.is_empty() {
+            lockstep = self.turns.wait(lockstep).unwrap_or_else(PoisonError::into_inner);
         }
-        if stage.workers.is_empty() {
-            stage.workers_missing = of.max(1);
+        if lockstep.workers.is_empty() {
+            lockstep.workers_missing = of.max(1);
         }
         let waits = WaitUntil::Time(0);
-        stage
+        lockstep
             .workers
             .insert(number, SimWorker { thread: thread::current().id(), cpu: None, wait: waits });
-        stage.workers_missing -= 1;
-        if stage.workers_missing == 0 {
-            stage.pass_turn();
+        lockstep.workers_missing -= 1;
+        if lockstep.workers_missing == 0 {
+            lockstep.pass_turn();
             self.turns.notify_all();
         }
-        drop(self.wait_for_turn(stage, number));
+        drop(self.wait_for_turn(lockstep, number));
     }
 
-    /// Removes the calling thread from its shift.
+    /// Removes the calling thread from the workers.
     pub fn unregister_worker(&self) {
-        let mut stage = self.lock();
-        if let Some(number) = stage.current_worker() {
-            stage.workers.remove(&number);
-            stage.pass_turn();
+        let mut lockstep = self.lock();
+        if let Some(number) = lockstep.current_worker() {
+            lockstep.workers.remove(&number);
+            lockstep.pass_turn();
             self.turns.notify_all();
         }
     }

@@ -1,4 +1,5 @@
-//! A world as a machine of the contract that nodeward works on.
+//! A world as a machine of the contract (`nodeward_machine::Machine`): processes, calls that move
+//! pages, watches, and what tests and experiments do to it.
 
 mod inspection;
 mod lockstep;

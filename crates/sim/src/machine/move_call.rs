@@ -135,11 +135,11 @@ impl TaskProgram for MoveCall {
             ns => return Op::Busy(CpuTimeKind::Kernel, ns),
         }
         loop {
-            if let Some(drive) = &mut self.migration {
-                if let Some(op) = drive.next(world, task) {
+            if let Some(migration) = &mut self.migration {
+                if let Some(op) = migration.next(world, task) {
                     return op;
                 }
-                let moved = drive.take_result();
+                let moved = migration.take_result();
                 world.counters.called_pages += moved.account.moved;
                 let outcomes = moved.outcomes;
                 self.migration = None;
@@ -189,9 +189,9 @@ impl MoveCall {
         let Some(to) = destination(world, self.target.space, node) else {
             return Some(CallEnd::NotAllowed);
         };
-        let mut drive = BatchMigration::new(self.target.space, to, ATTEMPTS);
-        drive.add(self.run.clone());
-        self.migration = Some(drive);
+        let mut migration = BatchMigration::new(self.target.space, to, ATTEMPTS);
+        migration.add(self.run.clone());
+        self.migration = Some(migration);
         None
     }
 

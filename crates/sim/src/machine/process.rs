@@ -28,25 +28,25 @@ pub struct SimProcess {
 
 impl SimProcess {
     fn lock_running(&self) -> Result<MutexGuard<'_, LockstepWorld>> {
-        let stage = self.shared.lock();
-        match stage.world.spaces[self.memory.space].ended {
+        let lockstep = self.shared.lock();
+        match lockstep.world.spaces[self.memory.space].ended {
             true => Err(Error::Gone(self.pid)),
-            false => Ok(stage),
+            false => Ok(lockstep),
         }
     }
 
     /// Returns what an observer sees of a page.
-    fn observed_page(&self, stage: &mut LockstepWorld, address: u64) -> Page {
-        let page = self.memory.page(&stage.world, address);
-        let world = &mut stage.world;
+    fn observed_page(&self, lockstep: &mut LockstepWorld, address: u64) -> Page {
+        let page = self.memory.page(&lockstep.world, address);
+        let world = &mut lockstep.world;
         let (faults, counters) = (&mut world.fault_model, &mut world.counters);
         faults.observed_page(world.now_ns, counters, (self.memory.space, address), page)
     }
 
     fn for_each_page(&self, range: Range, mut tell: impl FnMut(Page)) -> Result<()> {
-        let mut stage = self.lock_running()?;
+        let mut lockstep = self.lock_running()?;
         let addresses = (range.start..range.end).step_by(self.memory.page_bytes as usize);
-        addresses.for_each(|address| tell(self.observed_page(&mut stage, address)));
+        addresses.for_each(|address| tell(self.observed_page(&mut lockstep, address)));
         Ok(())
     }
 }
@@ -57,11 +57,11 @@ impl Process for SimProcess {
     }
 
     fn identity(&self) -> Result<ProcessIdentity> {
-        let stage = self.lock_running()?;
+        let lockstep = self.lock_running()?;
         Ok(ProcessIdentity {
             pid: self.pid,
-            name: kernel_comm(&stage.world.spaces[self.memory.space]),
-            boot_id: format!("simulated {}", stage.world.scenario().name),
+            name: kernel_comm(&lockstep.world.spaces[self.memory.space]),
+            boot_id: format!("simulated {}", lockstep.world.scenario().name),
             started_ticks: self.memory.space as u64,
             auxv_checksum: 0,
         })
@@ -72,7 +72,7 @@ impl Process for SimProcess {
     }
 
     fn mappings(&self) -> Result<Vec<Mapping>> {
-        let stage = self.lock_running()?;
+        let lockstep = self.lock_running()?;
         let mapping = |region: &MemoryRegion| Mapping {
             range: Range::new(region.start, region.start + region.pages * self.memory.page_bytes),
             kind: if region.shared { MappingKind::Shared } else { MappingKind::Anonymous },
@@ -80,22 +80,22 @@ impl Process for SimProcess {
             huge_page_bytes: None,
             path: Name::default(),
         };
-        Ok(stage.world.spaces[self.memory.space].regions.iter().map(mapping).collect())
+        Ok(lockstep.world.spaces[self.memory.space].regions.iter().map(mapping).collect())
     }
 
     fn resident_bytes(&self) -> Result<u64> {
-        let stage = self.lock_running()?;
-        let nodes = stage.world.machine.nodes.len();
-        let counts = stage.world.spaces[self.memory.space].count_all(nodes);
+        let lockstep = self.lock_running()?;
+        let nodes = lockstep.world.machine.nodes.len();
+        let counts = lockstep.world.spaces[self.memory.space].count_all(nodes);
         Ok(counts[..nodes].iter().sum::<u64>() * self.memory.page_bytes)
     }
 
     /// Returns the granules that have pages.
     fn populated(&self, range: Range) -> Result<Vec<Range>> {
-        let stage = self.lock_running()?;
-        let nodes = stage.world.machine.nodes.len();
+        let lockstep = self.lock_running()?;
+        let nodes = lockstep.world.machine.nodes.len();
         let mut found: Vec<Range> = Vec::new();
-        for region in &stage.world.spaces[self.memory.space].regions {
+        for region in &lockstep.world.spaces[self.memory.space].regions {
             let bytes = region.granule_pages() * self.memory.page_bytes;
             for granule in 0..region.granules() {
                 let mut sums = vec![0; nodes + 2];
@@ -130,19 +130,19 @@ impl Process for SimProcess {
     }
 
     fn locate(&self, addresses: &[u64]) -> Result<Vec<PageLocation>> {
-        let mut stage = self.lock_running()?;
+        let mut lockstep = self.lock_running()?;
         Ok(addresses
             .iter()
-            .map(|&address| self.observed_page(&mut stage, address).location)
+            .map(|&address| self.observed_page(&mut lockstep, address).location)
             .collect())
     }
 
     fn move_pages(&self, batch: &MovePagesCall) -> Result<MovePagesOutcome> {
-        let mut stage = self.lock_running()?;
-        let cpu = stage.current_or_idlest_cpu();
-        let begun = stage.world.start_move_call(self.memory, batch, cpu);
-        let mut stage = self.shared.wait(stage, WaitUntil::TaskEnd(begun.task));
-        stage.own_cpu_time_ns += stage.world.tasks[begun.task as usize].cpu_time_ns;
+        let mut lockstep = self.lock_running()?;
+        let cpu = lockstep.current_or_idlest_cpu();
+        let begun = lockstep.world.start_move_call(self.memory, batch, cpu);
+        let mut lockstep = self.shared.wait(lockstep, WaitUntil::TaskEnd(begun.task));
+        lockstep.own_cpu_time_ns += lockstep.world.tasks[begun.task as usize].cpu_time_ns;
         let lost = || MovePagesOutcome {
             end: CallEnd::Gone,
             status: vec![EntryStatus::Unwritten; batch.len()],
@@ -152,8 +152,8 @@ impl Process for SimProcess {
 
     /// A memory policy applies to all of the process's memory.
     fn memory_policies(&self) -> Result<MemoryPolicies> {
-        let stage = self.lock_running()?;
-        let regions = &stage.world.spaces[self.memory.space].regions;
+        let lockstep = self.lock_running()?;
+        let regions = &lockstep.world.spaces[self.memory.space].regions;
         let is_told = |region: &MemoryRegion| region.placement.is_memory_policy();
         Ok(MemoryPolicies {
             has_task_policy: regions.iter().any(is_told),
@@ -163,18 +163,19 @@ impl Process for SimProcess {
 
     fn nudge(&self, tid: u32, cpus: &Cpumask) -> Result<AffinityOutcome> {
         loop {
-            let mut stage = self.lock_running()?;
-            let now_ns = stage.world.now_ns;
-            let Some(task) = stage.world.task_of_tid(self.memory.space, tid) else {
+            let mut lockstep = self.lock_running()?;
+            let now_ns = lockstep.world.now_ns;
+            let Some(task) = lockstep.world.task_of_tid(self.memory.space, tid) else {
                 return Ok(AffinityOutcome::Gone);
             };
-            let cpus = stage.world.cpu_indices(cpus);
-            let placed = stage.world.nudge(task, &cpus);
-            if !stage.world.is_nudged(task) {
+            let cpus = lockstep.world.cpu_indices(cpus);
+            let placed = lockstep.world.nudge(task, &cpus);
+            if !lockstep.world.is_nudged(task) {
                 return Ok(placed);
             }
-            let stage = self.shared.wait(stage, WaitUntil::Time(now_ns + KERNEL_EXIT_POLL_NS));
-            if stage.world.now_ns == now_ns {
+            let lockstep =
+                self.shared.wait(lockstep, WaitUntil::Time(now_ns + KERNEL_EXIT_POLL_NS));
+            if lockstep.world.now_ns == now_ns {
                 // No caller waits any more; it completes by itself.
                 return Ok(AffinityOutcome::Done);
             }
@@ -182,8 +183,8 @@ impl Process for SimProcess {
     }
 
     fn pin(&self, tid: u32, cpus: &Cpumask) -> Result<AffinityOutcome> {
-        let mut stage = self.lock_running()?;
-        let (world, space) = (&mut stage.world, self.memory.space);
+        let mut lockstep = self.lock_running()?;
+        let (world, space) = (&mut lockstep.world, self.memory.space);
         let Some(task) = world.task_of_tid(space, tid) else { return Ok(AffinityOutcome::Gone) };
         let wanted = world.cpu_indices(cpus);
         let node = |cpu: usize| world.layout.node_of(cpu);

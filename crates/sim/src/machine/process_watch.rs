@@ -36,10 +36,10 @@ impl SimWatch {
     ///
     /// # Errors
     /// If a named cgroup does not exist.
-    pub fn new(stage: Arc<SharedWorld>, wanted: &ProcessFilter) -> Result<Self> {
+    pub fn new(lockstep: Arc<SharedWorld>, wanted: &ProcessFilter) -> Result<Self> {
         match wanted.cgroups.iter().find(|group| !is_root(group)) {
             None => {
-                Ok(Self { shared: stage, filter: wanted.clone(), cpu_time_ns: BTreeMap::new() })
+                Ok(Self { shared: lockstep, filter: wanted.clone(), cpu_time_ns: BTreeMap::new() })
             }
             Some(_) => Err(Error::Unsupported {
                 action: "watching a control group",
@@ -71,8 +71,8 @@ pub fn kernel_comm(space: &AddressSpace) -> Name {
 
 impl ProcessWatch for SimWatch {
     fn snapshot(&mut self) -> Result<MachineSnapshot> {
-        let mut stage = self.shared.lock();
-        let world = &stage.world;
+        let mut lockstep = self.shared.lock();
+        let world = &lockstep.world;
         let is_there = |&space: &SpaceId| {
             let entry = &world.spaces[space];
             !entry.ended && !entry.tasks.is_empty() && self.matches(entry)
@@ -101,10 +101,10 @@ impl ProcessWatch for SimWatch {
         let ns = params.look_process_ns.saturating_mul(spaces.len() as u64);
         let ns = ns.saturating_add(params.look_thread_ns.saturating_mul(threads));
         if ns > 0 {
-            let cpu = stage.current_or_idlest_cpu();
-            let task = stage.world.start_work(cpu, CpuTimeKind::Kernel, ns);
-            stage.own_cpu_time_ns += ns;
-            drop(self.shared.wait(stage, WaitUntil::TaskEnd(task)));
+            let cpu = lockstep.current_or_idlest_cpu();
+            let task = lockstep.world.start_work(cpu, CpuTimeKind::Kernel, ns);
+            lockstep.own_cpu_time_ns += ns;
+            drop(self.shared.wait(lockstep, WaitUntil::TaskEnd(task)));
         }
         Ok(snapshot)
     }

@@ -66,8 +66,8 @@ impl SimMachine {
     /// Runs it until every process has all its pages in memory, or until the virtual time
     /// `most_ns`.
     pub fn run_until_populated(&self, most_ns: u64) {
-        let mut stage = self.shared.lock();
-        let world = &mut stage.world;
+        let mut lockstep = self.shared.lock();
+        let world = &mut lockstep.world;
         while world.now_ns < most_ns && !is_populated(world) {
             world.run_until((world.now_ns + POLL_NS).min(most_ns));
         }
@@ -75,8 +75,8 @@ impl SimMachine {
 
     /// Returns the processes that run, by pid.
     pub fn processes(&self) -> Vec<ProcessView> {
-        let stage = self.shared.lock();
-        let world = &stage.world;
+        let lockstep = self.shared.lock();
+        let world = &lockstep.world;
         let running = (0..world.spaces.len()).filter(|&space| !world.spaces[space].ended);
         let mut views: Vec<_> =
             running.map(|space| process_view(world, &world.spaces[space])).collect();
@@ -87,9 +87,9 @@ impl SimMachine {
     /// Returns local and remote accesses and moved pages over time, at the scenario's `sample`
     /// interval.
     pub fn timeline(&self) -> Timeline {
-        let stage = self.shared.lock();
-        let mut points = stage.world.recorder.series.points().to_vec();
-        points.push(stage.world.point());
+        let lockstep = self.shared.lock();
+        let mut points = lockstep.world.recorder.series.points().to_vec();
+        points.push(lockstep.world.point());
         Timeline::of(points)
     }
 
@@ -145,11 +145,11 @@ impl Machine for SimMachine {
     }
 
     fn headroom(&self) -> Result<BTreeMap<NodeId, NodeHeadroom>> {
-        let stage = self.shared.lock();
-        let zones = stage.world.memory.zones.iter();
+        let lockstep = self.shared.lock();
+        let zones = lockstep.world.memory.zones.iter();
         let free_pages = |zone: &Zone| if zone.is_offline { 0 } else { zone.free_pages };
         let room = |zone| NodeHeadroom { free_pages: free_pages(zone), inactive_file_pages: 0 };
-        let ids = stage.world.layout.node_ids.iter().copied();
+        let ids = lockstep.world.layout.node_ids.iter().copied();
         Ok(ids.zip(zones.map(room)).collect())
     }
 
@@ -166,16 +166,16 @@ impl Machine for SimMachine {
     }
 
     fn sleep_ns(&self, ns: u64) {
-        let stage = self.shared.lock();
-        let until = WaitUntil::Time(stage.world.now_ns.saturating_add(ns));
-        drop(self.shared.wait(stage, until));
+        let lockstep = self.shared.lock();
+        let until = WaitUntil::Time(lockstep.world.now_ns.saturating_add(ns));
+        drop(self.shared.wait(lockstep, until));
     }
 
     fn pin_current_thread(&self, cpu: CpuId) {
-        let mut stage = self.shared.lock();
-        let index = stage.world.layout.cpus.iter().position(|place| place.id == cpu);
+        let mut lockstep = self.shared.lock();
+        let index = lockstep.world.layout.cpus.iter().position(|place| place.id == cpu);
         if let Some(index) = index {
-            stage.pin_current_thread(index);
+            lockstep.pin_current_thread(index);
         }
     }
 
@@ -190,13 +190,13 @@ impl Machine for SimMachine {
     }
 
     fn open_process(&self, pid: Pid) -> Result<Arc<dyn Process>> {
-        let stage = self.shared.lock();
-        let world = &stage.world;
+        let lockstep = self.shared.lock();
+        let world = &lockstep.world;
         let is_it = |&space: &usize| world.spaces[space].pid == pid && !world.spaces[space].ended;
         let space = (0..world.spaces.len()).find(is_it).ok_or(Error::Gone(pid))?;
-        let stage = Arc::clone(&self.shared);
+        let lockstep = Arc::clone(&self.shared);
         let target = ProcessMemory { space, page_bytes: self.page_bytes };
-        Ok(Arc::new(SimProcess { shared: stage, pid, memory: target }))
+        Ok(Arc::new(SimProcess { shared: lockstep, pid, memory: target }))
     }
 
     fn watch(&self, wanted: &ProcessFilter) -> Result<Box<dyn ProcessWatch>> {
@@ -209,8 +209,8 @@ impl Machine for SimMachine {
     }
 
     fn take_accesses(&self) -> Option<Vec<(Pid, Access)>> {
-        let mut stage = self.shared.lock();
-        let world = &mut stage.world;
+        let mut lockstep = self.shared.lock();
+        let world = &mut lockstep.world;
         let nodes = 0..world.machine.nodes.len();
         let seen = nodes.flat_map(|node| world.take_accesses(node)).map(|seen: PageAccesses| {
             let by = Accessor::Node(seen.from);

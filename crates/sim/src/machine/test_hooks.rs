@@ -46,8 +46,8 @@ impl SimMachine {
 
     /// Takes free pages from a node until only `pages` are left.
     pub fn limit_free_pages(&self, node: NodeId, pages: u64) {
-        let mut stage = self.shared.lock();
-        let world = &mut stage.world;
+        let mut lockstep = self.shared.lock();
+        let world = &mut lockstep.world;
         if let Some(index) = world.machine.index_of(node) {
             let free = &mut world.memory.zones[index].free_pages;
             let taken = free.saturating_sub(pages);
@@ -66,8 +66,8 @@ impl SimMachine {
     }
 
     fn with_space<T>(&self, pid: Pid, act: impl FnOnce(&mut World, SpaceId) -> T) -> Option<T> {
-        let mut stage = self.shared.lock();
-        let world = &mut stage.world;
+        let mut lockstep = self.shared.lock();
+        let world = &mut lockstep.world;
         let space = world.spaces.iter().position(|space| space.pid == pid)?;
         if world.spaces[space].ended {
             return None;

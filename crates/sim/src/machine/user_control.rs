@@ -56,10 +56,10 @@ impl SimMachine {
     /// Makes the calling thread work for `ns`, on its CPU or on the first, together with the tasks
     /// that run there. Work other than [`CpuTimeKind::User`] cannot be interrupted.
     pub fn spend_cpu_time(&self, spent: CpuTimeKind, ns: u64) {
-        let mut stage = self.shared.lock();
-        let cpu = stage.current_cpu().unwrap_or(0);
-        let task = stage.world.start_work(cpu, spent, ns);
-        stage.own_cpu_time_ns = stage.own_cpu_time_ns.saturating_add(ns);
-        drop(self.shared.wait(stage, WaitUntil::TaskEnd(task)));
+        let mut lockstep = self.shared.lock();
+        let cpu = lockstep.current_cpu().unwrap_or(0);
+        let task = lockstep.world.start_work(cpu, spent, ns);
+        lockstep.own_cpu_time_ns = lockstep.own_cpu_time_ns.saturating_add(ns);
+        drop(self.shared.wait(lockstep, WaitUntil::TaskEnd(task)));
     }
 }

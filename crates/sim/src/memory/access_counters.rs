@@ -14,13 +14,13 @@ use super::region::{GranuleRange, MemoryRegion};
 use crate::ids::SpaceId;
 
 /// Pages of a turn that are sampled; each stands for its share of the turn's lines.
-pub const SAMPLED_PAGES: u64 = 16;
+const SAMPLED_PAGES: u64 = 16;
 
 /// A page: its space, region and index.
 pub type PageKey = (SpaceId, usize, u64);
 
 /// Number of pages per lookup block of counters.
-pub const BLOCK_PAGES: u64 = 512;
+const BLOCK_PAGES: u64 = 512;
 
 /// The counters of one node's memory.
 #[derive(Clone, Debug, Default)]
@@ -156,7 +156,7 @@ mod tests {
     /// Goal: pages get counters in order of first access until the counters are read. Accesses to
     /// the other pages are lost, and reported as lost.
     #[test]
-    pub(crate) fn counters_are_first_come_first_served() {
+    fn counters_are_first_come_first_served() {
         let mut counters = AccessCounters::new(2, 2);
         let page = |page| (0, 0, page);
         counters.count(page(1), 0, 1, 5);

@@ -1,7 +1,8 @@
 //! Pages: the address spaces that use them, and the zones and lists that hold the free ones.
 //!
-//! A lock is always taken at the world's present time. A fault, or freeing, continues until a lock
-//! is needed again; the next step then begins with that lock.
+//! The rules about free pages are methods of the [`MemoryManager`], by subject. A lock is always
+//! taken at the world's present time. A fault, or freeing, continues until a lock is needed again;
+//! the next step then begins with that lock.
 
 mod access_counters;
 mod address_space;

@@ -58,7 +58,7 @@ enum StepWork {
 }
 
 impl BatchMigration {
-    /// Creates a drive to a node, without folios.
+    /// Creates a migration to a node, without folios.
     pub fn new(space: SpaceId, to: usize, attempts: u32) -> Self {
         let shape = shape(0, 1, 1, attempts);
         Self {
@@ -111,14 +111,14 @@ impl BatchMigration {
 
     /// Executes the present stage. Returns `None` if that takes no time.
     fn advance(&mut self, world: &mut World, task: TaskId) -> Option<Op> {
-        let way = MigrationContext {
+        let context = MigrationContext {
             cpu: world.tasks[task as usize].cpu,
             space: self.space,
             to: self.to,
         };
         match std::mem::replace(&mut self.phase, MigrationPhase::NextStep) {
             MigrationPhase::FillBatch => self.fill_batch(world),
-            MigrationPhase::NextStep => self.begin_step(world, &way),
+            MigrationPhase::NextStep => self.begin_step(world, &context),
             MigrationPhase::Copy(mut part) => {
                 let copying = part.pop()?;
                 self.phase = MigrationPhase::Copy(part);
@@ -139,12 +139,17 @@ impl BatchMigration {
                 None
             }
             MigrationPhase::MapCopies(runs) => {
-                let ns = world.map_copies(&way, &mut self.batch_folios, &runs, &mut self.refused);
+                let ns =
+                    world.map_copies(&context, &mut self.batch_folios, &runs, &mut self.refused);
                 busy_op(CpuTimeKind::Map, ns)
             }
             MigrationPhase::RemapOriginals(runs) => {
-                let ns =
-                    world.remap_originals(&way, &mut self.batch_folios, &runs, &mut self.refused);
+                let ns = world.remap_originals(
+                    &context,
+                    &mut self.batch_folios,
+                    &runs,
+                    &mut self.refused,
+                );
                 busy_op(CpuTimeKind::Map, ns)
             }
         }
@@ -218,33 +223,33 @@ impl BatchMigration {
     }
 
     /// Asks the batch for its next step and begins it.
-    fn begin_step(&mut self, world: &mut World, way: &MigrationContext) -> Option<Op> {
+    fn begin_step(&mut self, world: &mut World, context: &MigrationContext) -> Option<Op> {
         let Self { batch, batch_folios, refused, .. } = self;
         let step = batch.next(refused);
         refused.clear();
         let todo = match step {
             BatchStep::Unmap(runs) => {
-                let ns = world.unmap_folios(way, batch_folios, runs, refused);
+                let ns = world.unmap_folios(context, batch_folios, runs, refused);
                 StepWork::Busy(CpuTimeKind::Unmap, ns, MigrationPhase::NextStep)
             }
             BatchStep::Flush => {
                 let entries = u64::from(batch.unmapped_folios());
                 StepWork::Busy(
                     CpuTimeKind::Flush,
-                    world.shoot_down_tlb(way.cpu, way.space, entries),
+                    world.shoot_down_tlb(context.cpu, context.space, entries),
                     MigrationPhase::NextStep,
                 )
             }
             BatchStep::Copy(slices) => {
-                world.refuse_pinned(way, batch_folios, slices, refused);
-                begin_copy(world, way, batch_folios, slices)
+                world.refuse_pinned(context, batch_folios, slices, refused);
+                begin_copy(world, context, batch_folios, slices)
             }
             BatchStep::Map(runs) => {
-                let ns = world.map_ns(way, batch_folios, runs, true);
+                let ns = world.map_ns(context, batch_folios, runs, true);
                 StepWork::Busy(CpuTimeKind::Map, ns, MigrationPhase::MapCopies(runs.to_vec()))
             }
             BatchStep::PutBack(runs) => {
-                let ns = world.map_ns(way, batch_folios, runs, false);
+                let ns = world.map_ns(context, batch_folios, runs, false);
                 StepWork::Busy(CpuTimeKind::Map, ns, MigrationPhase::RemapOriginals(runs.to_vec()))
             }
             BatchStep::End(_) => StepWork::End,
@@ -312,14 +317,15 @@ impl BatchMigration {
 /// Begins a copy.
 fn begin_copy(
     world: &mut World,
-    way: &MigrationContext,
+    context: &MigrationContext,
     batch_folios: &[BatchFolio],
     slices: &[CopySlice],
 ) -> StepWork {
-    world.record_copies(way.space, batch_folios, slices);
+    world.record_copies(context.space, batch_folios, slices);
     let params = &world.machine.params;
-    let copiers = world.copier_count(way.to);
-    let mut parts: VecDeque<_> = split_copy(params, way.to, batch_folios, slices, copiers).into();
+    let copiers = world.copier_count(context.to);
+    let mut parts: VecDeque<_> =
+        split_copy(params, context.to, batch_folios, slices, copiers).into();
     let drained_ns = world.barrier_drain_ns();
     if params.dma_channels > 0 {
         let ns = drained_ns.saturating_add(params.dma_setup_ns);

@@ -15,19 +15,20 @@ impl World {
     /// unmapped before.
     pub(crate) fn record_unmapped(
         &mut self,
-        way: &MigrationContext,
+        context: &MigrationContext,
         batch_folios: &[BatchFolio],
         left: &[usize],
     ) {
         if !self.fault_model.contents.is_enabled() || left.is_empty() {
             return;
         }
-        let space = &self.spaces[way.space];
+        let space = &self.spaces[context.space];
         let is_lazy = space.folio_byte(&batch_folios[left[0]].folio).is_lazy();
         let cpus = if is_lazy { CpuIndexSet::default() } else { space.tlb_cpus.clone() };
         let folios = left.iter().map(|&index| &batch_folios[index]);
-        let folios: Vec<_> = folios.map(|of| (of.unmap_key(way.space), of.folio.len())).collect();
-        self.fault_model.contents.record_unmapped(way.to, &cpus, &folios);
+        let folios: Vec<_> =
+            folios.map(|of| (of.unmap_key(context.space), of.folio.len())).collect();
+        self.fault_model.contents.record_unmapped(context.to, &cpus, &folios);
     }
 
     /// Records that the copy of these slices of a batch begins.

@@ -15,7 +15,7 @@ impl World {
     /// Returns the time to bring folios back into sight, in nanoseconds.
     pub(crate) fn map_ns(
         &mut self,
-        way: &MigrationContext,
+        context: &MigrationContext,
         batch_folios: &[BatchFolio],
         runs: &[FolioRun],
         to: bool,
@@ -23,7 +23,7 @@ impl World {
         let params = &self.machine.params;
         let (mut ns, mut by_node) = (0, BTreeMap::<usize, u64>::new());
         for batch_folio in run_indices(runs).map(|index| &batch_folios[index]) {
-            let node = if to { way.to } else { batch_folio.from };
+            let node = if to { context.to } else { batch_folio.from };
             *by_node.entry(node).or_default() += 1;
             ns += match batch_folio.huge {
                 true => params.huge_move_ns - params.huge_move_ns / 2,
@@ -31,7 +31,7 @@ impl World {
             };
         }
         let locks =
-            by_node.into_iter().map(|(node, folios)| self.lock_lru_of_space(way, node, folios));
+            by_node.into_iter().map(|(node, folios)| self.lock_lru_of_space(context, node, folios));
         ns + locks.sum::<u64>()
     }
 
@@ -52,7 +52,7 @@ impl World {
     /// the time that freeing takes, in nanoseconds.
     pub(crate) fn map_copies(
         &mut self,
-        way: &MigrationContext,
+        context: &MigrationContext,
         batch_folios: &mut [BatchFolio],
         runs: &[FolioRun],
         refused: &mut Vec<RefusedFolio>,
@@ -61,31 +61,31 @@ impl World {
             (FreedFolios::default(), self.fault_model.has_bug(Bug::LosePage, self.now_ns));
         for index in run_indices(runs) {
             let folio = batch_folios[index].folio.clone();
-            let byte = self.spaces[way.space].folio_byte(&folio);
-            let whole =
-                self.pages_in_flight(way.space, &batch_folios[index]).len() as u64 == folio.len();
+            let byte = self.spaces[context.space].folio_byte(&folio);
+            let whole = self.pages_in_flight(context.space, &batch_folios[index]).len() as u64
+                == folio.len();
             let Some(from) = byte.node().filter(|_| whole) else {
-                refuse(batch_folios, index, self.loss_refusal(way.space), refused);
+                refuse(batch_folios, index, self.loss_refusal(context.space), refused);
                 continue;
             };
-            self.record_mapped(way.space, &batch_folios[index], true);
-            self.spaces[way.space].set_folio(&folio, PageByte::on(way.to));
-            self.memory.copy_targets[way.to] -= folio.len();
+            self.record_mapped(context.space, &batch_folios[index], true);
+            self.spaces[context.space].set_folio(&folio, PageByte::on(context.to));
+            self.memory.copy_targets[context.to] -= folio.len();
             if !std::mem::take(&mut lost) {
                 free.add(from, &batch_folios[index]);
             }
             self.counters.migrated_pages += folio.len();
-            *self.counters.migrated.entry((from, way.to)).or_default() += folio.len();
+            *self.counters.migrated.entry((from, context.to)).or_default() += folio.len();
         }
-        self.wake_migration_waiters(way.space);
-        self.return_freed(way.cpu, free)
+        self.wake_migration_waiters(context.space);
+        self.return_freed(context.cpu, free)
     }
 
     /// Makes the originals visible again and frees the pages for their copies. Returns the time
     /// that freeing takes, in nanoseconds.
     pub(crate) fn remap_originals(
         &mut self,
-        way: &MigrationContext,
+        context: &MigrationContext,
         batch_folios: &mut [BatchFolio],
         runs: &[FolioRun],
         refused: &mut Vec<RefusedFolio>,
@@ -93,24 +93,24 @@ impl World {
         let mut free = FreedFolios::default();
         for index in run_indices(runs) {
             let folio = batch_folios[index].folio.clone();
-            self.record_mapped(way.space, &batch_folios[index], false);
-            self.memory.copy_targets[way.to] -= folio.len();
-            free.add(way.to, &batch_folios[index]);
-            let out = self.pages_in_flight(way.space, &batch_folios[index]);
+            self.record_mapped(context.space, &batch_folios[index], false);
+            self.memory.copy_targets[context.to] -= folio.len();
+            free.add(context.to, &batch_folios[index]);
+            let out = self.pages_in_flight(context.space, &batch_folios[index]);
             if out.len() as u64 == folio.len() {
-                let byte = self.spaces[way.space].folio_byte(&folio);
-                self.spaces[way.space].set_folio(&folio, byte.not_in_flight());
+                let byte = self.spaces[context.space].folio_byte(&folio);
+                self.spaces[context.space].set_folio(&folio, byte.not_in_flight());
                 continue;
             }
             for page in out {
                 let page = Folio { region: folio.region, pages: page..page + 1 };
-                let byte = self.spaces[way.space].folio_byte(&page);
-                self.spaces[way.space].set_folio(&page, byte.not_in_flight());
+                let byte = self.spaces[context.space].folio_byte(&page);
+                self.spaces[context.space].set_folio(&page, byte.not_in_flight());
             }
-            refuse(batch_folios, index, self.loss_refusal(way.space), refused);
+            refuse(batch_folios, index, self.loss_refusal(context.space), refused);
         }
-        self.wake_migration_waiters(way.space);
-        self.return_freed(way.cpu, free)
+        self.wake_migration_waiters(context.space);
+        self.return_freed(context.cpu, free)
     }
 
     /// Returns the reason why a folio that was out of sight has no place any more.

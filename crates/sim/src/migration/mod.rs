@@ -1,4 +1,9 @@
 //! Kernel threads that move pages: each executes the steps of a [`nodeward_batch::Batch`].
+//!
+//! `batch_migration` runs the steps as a program. `unmap` and `map` apply a step to pages,
+//! `copy_threads` and `dma_copy` do the copying. A mover preempts the task that runs on its CPU,
+//! and so do its copy threads. `migratepages`, `make_lazy` and `synchronous` are three ways to move
+//! pages of whole processes or single folios.
 
 mod batch_folio;
 mod batch_migration;

@@ -27,8 +27,8 @@ pub struct ProcessMigration {
 impl ProcessMigration {
     /// Creates a walk over all pages of a process, to a destination node.
     pub fn new(space: SpaceId, to: usize) -> Self {
-        let drive = BatchMigration::new(space, to, ATTEMPTS);
-        Self { space, region: 0, page: 0, migration: drive, collected_at_ns: None, result: None }
+        let migration = BatchMigration::new(space, to, ATTEMPTS);
+        Self { space, region: 0, page: 0, migration, collected_at_ns: None, result: None }
     }
 
     /// Returns the next step for the pages that are on node `from`. `None` at the end of the

@@ -12,25 +12,25 @@ use crate::world::World;
 
 impl World {
     /// Returns the reason why a folio cannot be unmapped now, if there is one.
-    fn refusal(&self, way: &MigrationContext, folio: &Folio) -> Option<FolioRefusal> {
-        if self.spaces[way.space].ended {
+    fn refusal(&self, context: &MigrationContext, folio: &Folio) -> Option<FolioRefusal> {
+        if self.spaces[context.space].ended {
             return Some(FolioRefusal::Final(SkipReason::Gone));
         }
-        let byte = self.spaces[way.space].folio_byte(folio);
+        let byte = self.spaces[context.space].folio_byte(folio);
         let node = byte.node();
-        if folio.len() > 1 && !self.spaces[way.space].is_whole_folio(folio) {
+        if folio.len() > 1 && !self.spaces[context.space].is_whole_folio(folio) {
             return Some(FolioRefusal::Final(SkipReason::NotPresent)); // it was split meanwhile
         }
         let pinned = || {
-            let pinned = &self.spaces[way.space].regions[folio.region].pinned;
+            let pinned = &self.spaces[context.space].regions[folio.region].pinned;
             let is_pinned = pinned.range(folio.pages.clone()).next().is_some();
-            is_pinned || self.fault_model.is_pinned(self.now_ns, way.space, folio)
+            is_pinned || self.fault_model.is_pinned(self.now_ns, context.space, folio)
         };
         match node {
             None => Some(FolioRefusal::Final(SkipReason::NotPresent)),
             // Another mover has it.
             Some(_) if byte.is_in_flight() => Some(FolioRefusal::Transient(SkipReason::Pinned)),
-            Some(node) if node == way.to => Some(FolioRefusal::Final(SkipReason::Refused)),
+            Some(node) if node == context.to => Some(FolioRefusal::Final(SkipReason::Refused)),
             Some(_) if pinned() => Some(FolioRefusal::Transient(SkipReason::Pinned)),
             Some(_) => None,
         }
@@ -40,7 +40,7 @@ impl World {
     /// (ns).
     pub(crate) fn unmap_folios(
         &mut self,
-        way: &MigrationContext,
+        context: &MigrationContext,
         batch_folios: &mut [BatchFolio],
         runs: &[FolioRun],
         refused: &mut Vec<RefusedFolio>,
@@ -48,20 +48,22 @@ impl World {
         let (mut ns, mut leaving) = (0, Vec::new());
         for index in run_indices(runs) {
             let failed = FolioRefusal::Final(SkipReason::NoMemory);
-            let refusal = self.refusal(way, &batch_folios[index].folio);
-            match refusal.or_else(|| {
-                self.fault_model.allocation_fails(self.now_ns, &mut self.counters).then_some(failed)
-            }) {
+            let refusal = self.refusal(context, &batch_folios[index].folio).or_else(|| {
+                let (faults, counters) = (&mut self.fault_model, &mut self.counters);
+                faults.allocation_fails(self.now_ns, counters).then_some(failed)
+            });
+            match refusal {
                 Some(why) => {
-                    let node = self.spaces[way.space].folio_byte(&batch_folios[index].folio).node();
-                    batch_folios[index].already_there = node == Some(way.to);
+                    let node =
+                        self.spaces[context.space].folio_byte(&batch_folios[index].folio).node();
+                    batch_folios[index].already_there = node == Some(context.to);
                     refuse(batch_folios, index, why, refused);
                     ns += self.machine.params.unmap_ns; // cost of the attempt
                 }
                 None => leaving.push(index),
             }
         }
-        let (got, took_ns) = self.allocate_copies(way, batch_folios, &leaving);
+        let (got, took_ns) = self.allocate_copies(context, batch_folios, &leaving);
         for &index in &leaving[got..] {
             refuse(batch_folios, index, FolioRefusal::Final(SkipReason::NoMemory), refused);
         }
@@ -71,12 +73,12 @@ impl World {
         let mut by_node = BTreeMap::<usize, u64>::new();
         for &index in &leaving[..got] {
             let folio = batch_folios[index].folio.clone();
-            let byte = self.spaces[way.space].folio_byte(&folio);
-            batch_folios[index].from = byte.node().unwrap_or(way.to);
+            let byte = self.spaces[context.space].folio_byte(&folio);
+            batch_folios[index].from = byte.node().unwrap_or(context.to);
             batch_folios[index].unmap_number = unmap_number;
             *by_node.entry(batch_folios[index].from).or_default() += 1;
-            self.spaces[way.space].set_folio(&folio, byte.in_flight());
-            self.memory.copy_targets[way.to] += folio.len();
+            self.spaces[context.space].set_folio(&folio, byte.in_flight());
+            self.memory.copy_targets[context.to] += folio.len();
             let params = &self.machine.params;
             ns += match batch_folios[index].huge {
                 true => params.huge_move_ns / 2,
@@ -84,22 +86,22 @@ impl World {
             };
         }
         for (node, folios) in by_node {
-            ns += self.lock_lru_of_space(way, node, folios);
+            ns += self.lock_lru_of_space(context, node, folios);
         }
-        self.record_unmapped(way, batch_folios, &leaving[..got]);
+        self.record_unmapped(context, batch_folios, &leaving[..got]);
         ns
     }
 
     /// Undoes the move of those folios of a copy that were pinned since they were unmapped.
     pub(crate) fn refuse_pinned(
         &mut self,
-        way: &MigrationContext,
+        context: &MigrationContext,
         batch_folios: &mut [BatchFolio],
         slices: &[CopySlice],
         refused: &mut Vec<RefusedFolio>,
     ) {
         for index in folios_in_slices(batch_folios, slices, self.machine.params.page_bytes) {
-            if self.fault_model.is_pinned(self.now_ns, way.space, &batch_folios[index].folio) {
+            if self.fault_model.is_pinned(self.now_ns, context.space, &batch_folios[index].folio) {
                 self.counters.turned_back += 1;
                 refuse(batch_folios, index, FolioRefusal::Transient(SkipReason::Pinned), refused);
             }
@@ -110,7 +112,7 @@ impl World {
     /// time that took, in nanoseconds.
     fn allocate_copies(
         &mut self,
-        way: &MigrationContext,
+        context: &MigrationContext,
         batch_folios: &[BatchFolio],
         leaving: &[usize],
     ) -> (usize, u64) {
@@ -118,8 +120,8 @@ impl World {
         let wanted = leaving.len() as u64;
         let size = batch_folios[first].folio.len();
         let taken = match size {
-            1 => self.mm().allocate_pages(way.cpu, way.to, wanted),
-            size => self.mm().allocate_folios(way.cpu, way.to, size, wanted),
+            1 => self.mm().allocate_pages(context.cpu, context.to, wanted),
+            size => self.mm().allocate_folios(context.cpu, context.to, size, wanted),
         };
         match self.fault_model.has_bug(Bug::OverCapacity, self.now_ns) {
             true => (leaving.len(), taken.ns),
@@ -130,11 +132,11 @@ impl World {
     /// Takes the lock of the LRU lists of the space's group on a node, for a number of folios.
     pub(crate) fn lock_lru_of_space(
         &mut self,
-        way: &MigrationContext,
+        context: &MigrationContext,
         node: usize,
         folios: u64,
     ) -> u64 {
-        let group = self.spaces[way.space].memcg;
-        self.mm().lock_lru(way.cpu, group, node, folios)
+        let group = self.spaces[context.space].memcg;
+        self.mm().lock_lru(context.cpu, group, node, folios)
     }
 }

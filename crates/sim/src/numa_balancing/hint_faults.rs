@@ -28,41 +28,41 @@ impl World {
     pub(crate) fn handle_hint_faults(
         &mut self,
         task: TaskId,
-        way: &MigrationContext,
+        context: &MigrationContext,
         folios: Vec<Folio>,
     ) -> u64 {
-        let me = LastCpupid { node: way.to, task_bits: task as u8 };
+        let me = LastCpupid { node: context.to, task_bits: task as u8 };
         let (mut touched, mut batch_folios) = (Vec::new(), Vec::new());
-        let mut room = self.migration_headroom(way);
+        let mut room = self.migration_headroom(context);
         for folio in folios {
-            let node = self.spaces[way.space].folio_byte(&folio).node();
+            let node = self.spaces[context.space].folio_byte(&folio).node();
             let from = node.expect("a page that is lazy is somewhere");
-            let last = self.exchange_last_cpupid(way.space, &folio, me);
-            let wanted = from != way.to && self.should_migrate(task, way, from, last);
+            let last = self.exchange_last_cpupid(context.space, &folio, me);
+            let wanted = from != context.to && self.should_migrate(task, context, from, last);
             if wanted && room > folio.len() {
                 room -= folio.len();
-                let huge = self.spaces[way.space].is_huge_folio(&folio);
+                let huge = self.spaces[context.space].is_huge_folio(&folio);
                 let (index, why) = (touched.len(), SkipReason::Refused);
                 batch_folios.push(BatchFolio::new(index, folio.clone(), huge, from, why));
             } else {
-                self.spaces[way.space].set_folio(&folio, PageByte::on(from));
+                self.spaces[context.space].set_folio(&folio, PageByte::on(from));
             }
             touched.push(HintedFolio { folio, from, last_cpupid: last, wanted });
         }
         let ns = if batch_folios.is_empty() {
             0
         } else {
-            self.migrate_synchronously(way, &mut batch_folios)
+            self.migrate_synchronously(context, &mut batch_folios)
         };
-        self.place_when_due(task, way);
-        touched.iter().for_each(|touched| self.record_hint_fault(task, way, touched));
+        self.place_when_due(task, context);
+        touched.iter().for_each(|touched| self.record_hint_fault(task, context, touched));
         ns
     }
 
     /// Returns the pages that a node can take before it is short of memory.
-    fn migration_headroom(&self, way: &MigrationContext) -> u64 {
-        let zone = &self.memory.zones[way.to];
-        match zone.is_offline || !self.cpuset_allows(way.space, way.to) {
+    fn migration_headroom(&self, context: &MigrationContext) -> u64 {
+        let zone = &self.memory.zones[context.to];
+        match zone.is_offline || !self.cpuset_allows(context.space, context.to) {
             true => 0,
             false => zone.free_pages.saturating_sub(zone.high_watermark),
         }
@@ -73,7 +73,7 @@ impl World {
     fn should_migrate(
         &self,
         task: TaskId,
-        way: &MigrationContext,
+        context: &MigrationContext,
         from: usize,
         last: Option<LastCpupid>,
     ) -> bool {
@@ -85,8 +85,8 @@ impl World {
             return true;
         }
         match last {
-            Some(last) if last.node != way.to => false,
-            Some(_) if !is_mine => numa.group_favors_move(task, way.space, (from, way.to)),
+            Some(last) if last.node != context.to => false,
+            Some(_) if !is_mine => numa.group_favors_move(task, context.space, (from, context.to)),
             _ => true,
         }
     }
@@ -106,23 +106,29 @@ impl World {
         LastCpupid::unpacked(old)
     }
 
-    fn record_hint_fault(&mut self, task: TaskId, way: &MigrationContext, touched: &HintedFolio) {
+    fn record_hint_fault(
+        &mut self,
+        task: TaskId,
+        context: &MigrationContext,
+        touched: &HintedFolio,
+    ) {
         let HintedFolio { folio, from, last_cpupid: last, wanted } = touched;
         let is_private = last.is_none_or(|last| last.task_bits == task as u8);
-        let there = self.spaces[way.space].folio_byte(folio).node().unwrap_or(*from);
+        let there = self.spaces[context.space].folio_byte(folio).node().unwrap_or(*from);
         let nodes = self.machine.nodes.len();
         let Some(numa) = self.numa_balancing.as_mut() else { return };
         if !is_private {
-            numa.join(way.space, task, nodes);
+            numa.join(context.space, task, nodes);
         }
         let is_active = |node| {
-            let group = numa.groups.get(&way.space);
+            let group = numa.groups.get(&context.space);
             group.is_some_and(|group| group.is_active(node))
         };
-        let is_local = *from == way.to || !is_private && is_active(way.to) && is_active(there);
-        let failed = *wanted && there != way.to;
+        let is_local =
+            *from == context.to || !is_private && is_active(context.to) && is_active(there);
+        let failed = *wanted && there != context.to;
         let touch =
-            HintFault { memory_node: there, cpu_node: way.to, is_private, is_local, failed };
+            HintFault { memory_node: there, cpu_node: context.to, is_private, is_local, failed };
         let faults = numa.faults.entry(task).or_insert_with(|| TaskNumaFaults::new(nodes));
         faults.record(&touch, folio.len());
     }

@@ -1,9 +1,9 @@
-//! Pages that move to the node of the next access (migrate-on-fault).
+//! Faults on pages that are marked to move to the node of the next access (migrate-on-fault).
 //!
-//! Their entries are cleared once, with one flush. The thread that touches such a page takes a
-//! fault, and if the page is on another node, the fault moves it in that thread. Each page
-//! therefore costs one fault, and only pages that are used move. Where the kernel's NUMA balancing
-//! is on, such entries are its hints, and it decides page by page.
+//! The thread that touches such a page takes a fault, and if the page is on another node, the fault
+//! moves it in that thread. Each page therefore costs one fault, and only pages that are used move.
+//! Where the kernel's NUMA balancing is on, such entries are its hints, and it decides page by
+//! page.
 
 use nodeward_model::SkipReason;
 
@@ -39,8 +39,8 @@ impl World {
         let folios = self.lazy_folios(lines, due.min(FAULTS_MAX));
         let left = if folios.is_empty() { 0 } else { due.saturating_sub(folios.len() as u64) };
         self.lazy_faults_due.insert(task, left);
-        let way = MigrationContext { cpu, space: lines.range.space, to };
-        (!folios.is_empty()).then(|| self.handle_lazy_faults(task, &way, folios))
+        let context = MigrationContext { cpu, space: lines.range.space, to };
+        (!folios.is_empty()).then(|| self.handle_lazy_faults(task, &context, folios))
     }
 
     /// Returns the number of lazy folios that a whole turn touches. A stream goes page by page,
@@ -100,7 +100,7 @@ impl World {
     fn handle_lazy_faults(
         &mut self,
         task: TaskId,
-        way: &MigrationContext,
+        context: &MigrationContext,
         folios: Vec<Folio>,
     ) -> u64 {
         let params = &self.machine.params;
@@ -111,20 +111,20 @@ impl World {
         self.counters.lazy_faults += faults;
         let mut ns = faults * params.hint_fault_ns;
         if self.numa_balancing.is_some() {
-            return ns + self.handle_hint_faults(task, way, folios);
+            return ns + self.handle_hint_faults(task, context, folios);
         }
         let mut batch_folios = Vec::new();
         for folio in folios {
-            let node = self.spaces[way.space].folio_byte(&folio).node();
+            let node = self.spaces[context.space].folio_byte(&folio).node();
             let node = node.expect("a page that is lazy is somewhere");
-            if node == way.to {
-                self.spaces[way.space].set_folio(&folio, PageByte::on(node));
+            if node == context.to {
+                self.spaces[context.space].set_folio(&folio, PageByte::on(node));
                 continue;
             }
-            let huge = self.spaces[way.space].is_huge_folio(&folio);
+            let huge = self.spaces[context.space].is_huge_folio(&folio);
             batch_folios.push(BatchFolio::new(0, folio, huge, node, SkipReason::Refused));
         }
-        ns += self.migrate_synchronously(way, &mut batch_folios);
+        ns += self.migrate_synchronously(context, &mut batch_folios);
         ns
     }
 }

@@ -14,7 +14,7 @@ const RETRY_PART: u64 = 16;
 
 impl World {
     /// Places a thread after a scan, and sends it to its preferred node at intervals.
-    pub(crate) fn place_when_due(&mut self, task: TaskId, way: &MigrationContext) {
+    pub(crate) fn place_when_due(&mut self, task: TaskId, context: &MigrationContext) {
         let nodes = self.machine.nodes.len();
         let now_ns = self.now_ns;
         let Some(numa) = self.numa_balancing.as_mut() else { return };
@@ -22,14 +22,14 @@ impl World {
         if now_ns <= faults.retry_ns {
             return;
         }
-        let preferred = self.place_by_faults(task, way.space);
+        let preferred = self.place_by_faults(task, context.space);
         let Some(numa) = self.numa_balancing.as_mut() else { return };
         let period_ns = numa.scan_period(&self.machine.params, task).period_ns;
         if let Some(faults) = numa.faults.get_mut(&task) {
             faults.retry_ns = now_ns + RETRY_NS.min(period_ns / RETRY_PART);
         }
-        if let Some(to) = preferred.filter(|&to| to != way.to) {
-            self.migrate_to_preferred(task, way.space, to);
+        if let Some(to) = preferred.filter(|&to| to != context.to) {
+            self.migrate_to_preferred(task, context.space, to);
         }
     }
 

@@ -1,4 +1,5 @@
-//! The scan of a process's memory, by its own threads.
+//! The scan of a process's memory by its own threads: entries that are cleared, so that the next
+//! access takes a fault.
 
 use crate::cpu::ScanCursor;
 use crate::ids::{SpaceId, TaskId};
@@ -6,11 +7,11 @@ use crate::memory::MemoryRegion;
 use crate::world::World;
 
 /// Virtual pages that a scan may visit, for each page that it may mark.
-pub const VIRTUAL_PER_MARKED: u64 = 8;
+const VIRTUAL_PER_MARKED: u64 = 8;
 /// The run time of scans is at most 1/33 of a thread's run time: 3 %.
-pub const SCAN_SHARE: u64 = 32;
+const SCAN_SHARE: u64 = 32;
 /// Two ticks: the least time before a thread begins its next scan.
-pub const TICKS_NS: u64 = 8_000_000;
+const TICKS_NS: u64 = 8_000_000;
 
 impl World {
     /// Scans the process's memory if a scan of this thread is due. Returns the time that takes
@@ -79,17 +80,17 @@ impl World {
 }
 
 /// Result of marking.
-pub struct ScanProgress {
+struct ScanProgress {
     /// Base pages marked.
-    pub marked: u64,
+    marked: u64,
     /// Their entries: one for a huge page.
-    pub entries: u64,
+    entries: u64,
     /// The page after the last one visited.
-    pub end: u64,
+    end: u64,
 }
 
 /// Marks at most `most` pages from a page on, and visits at most `looks` pages.
-pub fn mark_lazy(region: &mut MemoryRegion, begin: u64, most: u64, looks: u64) -> ScanProgress {
+fn mark_lazy(region: &mut MemoryRegion, begin: u64, most: u64, looks: u64) -> ScanProgress {
     let mut done = ScanProgress { marked: 0, entries: 0, end: begin };
     let last = region.pages.min(begin.saturating_add(looks));
     while done.end < last && done.marked < most {

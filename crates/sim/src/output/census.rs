@@ -125,6 +125,36 @@ impl World {
         }
     }
 
+    /// Checks that no page was lost or created: the free, listed, held and mapped pages of a node
+    /// add up to all its pages.
+    ///
+    /// # Errors
+    /// The first node where they do not, with its counts.
+    pub fn check_pages(&self) -> Result<(), String> {
+        let (nodes, page_bytes) = (self.machine.nodes.len(), self.machine.params.page_bytes);
+        let mut used = vec![0; nodes + 2];
+        for space in &self.spaces {
+            used.iter_mut().zip(space.count_all(nodes)).for_each(|(sum, count)| *sum += count);
+        }
+        for (node, zone) in self.memory.zones.iter().enumerate() {
+            let owed = self.memory.huge_pages_being_freed(node, page_bytes);
+            let (free, listed) = (zone.free_pages, self.memory.pages_in_lists(node) + owed);
+            if zone.listed_pages + owed != listed {
+                let sum = zone.listed_pages + owed;
+                return Err(format!("node {node} has {listed} pages in lists, but {sum} in sum"));
+            }
+            let held = self.memory.copy_targets[node] + self.memory.kernel_pages[node];
+            let (used, all) = (used[node], zone.managed_pages);
+            if free + listed + held + used != all {
+                return Err(format!(
+                    "node {node} has {all} pages, but {free} are free, {listed} in lists, {held} \
+                     held and {used} in use"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the counts of a node, without its pages in use.
     fn node_census(&self, node: usize) -> NodeCensus {
         let zone = &self.memory.zones[node];
@@ -177,36 +207,4 @@ fn process_census(space: &AddressSpace, nodes: usize) -> ProcessCensus {
 
 fn add_counts(sums: &mut [u64], counts: &[u64]) {
     sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-}
-
-impl World {
-    /// Checks that no page was lost or created: the free, listed, held and mapped pages of a node
-    /// add up to all its pages.
-    ///
-    /// # Errors
-    /// The first node where they do not, with its counts.
-    pub fn check_pages(&self) -> Result<(), String> {
-        let (nodes, page_bytes) = (self.machine.nodes.len(), self.machine.params.page_bytes);
-        let mut used = vec![0; nodes + 2];
-        for space in &self.spaces {
-            used.iter_mut().zip(space.count_all(nodes)).for_each(|(sum, count)| *sum += count);
-        }
-        for (node, zone) in self.memory.zones.iter().enumerate() {
-            let owed = self.memory.huge_pages_being_freed(node, page_bytes);
-            let (free, listed) = (zone.free_pages, self.memory.pages_in_lists(node) + owed);
-            if zone.listed_pages + owed != listed {
-                let sum = zone.listed_pages + owed;
-                return Err(format!("node {node} has {listed} pages in lists, but {sum} in sum"));
-            }
-            let held = self.memory.copy_targets[node] + self.memory.kernel_pages[node];
-            let (used, all) = (used[node], zone.managed_pages);
-            if free + listed + held + used != all {
-                return Err(format!(
-                    "node {node} has {all} pages, but {free} are free, {listed} in lists, {held} \
-                     held and {used} in use"
-                ));
-            }
-        }
-        Ok(())
-    }
 }

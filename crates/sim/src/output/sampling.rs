@@ -44,7 +44,7 @@ impl World {
         }
     }
 
-    pub(crate) fn record_before(&mut self) {
+    fn record_before(&mut self) {
         if self.recorder.before.is_some() {
             return;
         }
@@ -58,7 +58,7 @@ impl World {
     }
 
     /// Returns whether pages are in use, and no more than at the last sample.
-    pub(crate) fn is_population_complete(&self) -> bool {
+    fn is_population_complete(&self) -> bool {
         let free = |node: usize| self.memory.free(node);
         let Some(last) = self.recorder.series.points().last() else { return false };
         let same = last.nodes.iter().enumerate().all(|(node, was)| was.free_pages == free(node));

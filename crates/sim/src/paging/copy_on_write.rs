@@ -39,12 +39,7 @@ impl World {
 
     /// Copies shared pages for a process as far as there is memory; it retries the rest in its next
     /// turn. Returns the time that takes, in nanoseconds.
-    pub(crate) fn copy_shared(
-        &mut self,
-        cpu: usize,
-        place: (SpaceId, usize),
-        pages: &[u64],
-    ) -> u64 {
+    fn copy_shared(&mut self, cpu: usize, place: (SpaceId, usize), pages: &[u64]) -> u64 {
         let (space, region) = place;
         let Some(&child) = self.fork_relations.children.get(&space) else { return 0 };
         let Some(&first) = pages.first() else { return 0 };

@@ -1,4 +1,5 @@
-//! Pages of processes: faults, placement, and memory that is populated at the start.
+//! Pages of processes: faults, the node of a fresh page, copies on write, and memory that is
+//! populated at the start.
 
 mod copy_on_write;
 mod page_fault;

@@ -14,15 +14,15 @@ use crate::statistics::CpuTimeKind;
 use crate::world::{TaskProgram, World};
 
 /// Program that lets processes fork, one after the other.
-pub struct ForkTask {
-    pub spaces: VecDeque<SpaceId>,
+struct ForkTask {
+    spaces: VecDeque<SpaceId>,
     /// Lifetime of the children, in nanoseconds.
-    pub for_ns: u64,
+    for_ns: u64,
 }
 
 /// Program of a child, which only lives for a while.
-pub struct ForkedProcess {
-    pub until_ns: u64,
+struct ForkedProcess {
+    until_ns: u64,
 }
 
 impl World {

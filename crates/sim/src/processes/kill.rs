@@ -13,18 +13,17 @@ impl World {
         self.spaces[space].ended = true;
         for task in self.spaces[space].tasks.clone() {
             let Task { cpu, state, .. } = self.tasks[task as usize];
+            let has_decided = self.programs[task as usize].is_some();
             match state {
                 TaskState::Waiting => self.wake(task),
-                TaskState::Running if self.programs[task as usize].is_some() => {
-                    self.kick_cpu(cpu, 0)
-                }
+                TaskState::Running if has_decided => self.kick_cpu(cpu, 0),
                 TaskState::Running | TaskState::Ready | TaskState::Ended => {}
             }
         }
     }
 
-    /// Faults in pages, as [`World::fault_in`] does. Without memory, the process is killed, as by
-    /// Linux, and the result has no pages.
+    /// Faults in pages, as [`World::fault_in`] does. Without memory, the process is killed, as
+    /// Linux does, and the result has no pages.
     pub(crate) fn fault_in_or_kill(
         &mut self,
         cpu: usize,

@@ -10,7 +10,7 @@ use crate::statistics::CpuTimeKind;
 use crate::world::{TaskProgram, World};
 
 /// The pid of the first process.
-pub const FIRST_PID: u32 = 1000;
+const FIRST_PID: u32 = 1000;
 
 impl World {
     /// Adds a process, without threads, in a memory cgroup.

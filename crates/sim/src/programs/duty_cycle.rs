@@ -7,7 +7,7 @@ use crate::ids::TaskId;
 use crate::world::{TaskProgram, World};
 
 /// A program that rests at intervals. A rest begins when the operation in progress is done.
-pub struct DutyCycled {
+struct DutyCycled {
     program: Box<dyn TaskProgram>,
     duty_cycle: DutyCycle,
     /// Start of its first shift, in virtual nanoseconds.

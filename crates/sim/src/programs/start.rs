@@ -28,7 +28,7 @@ pub fn start_workloads(world: &mut World) {
     }
 }
 
-pub fn start_process(world: &mut World, index: usize, workload: &Workload, process: u32) {
+fn start_process(world: &mut World, index: usize, workload: &Workload, process: u32) {
     let allowed = allowed_cpus(world, workload);
     let cpus: Vec<_> = allowed.iter().collect();
     let space = map_memory(world, workload);

@@ -1,6 +1,6 @@
 //! Run queues, and the load of the CPUs by node.
 
-use crate::cpu::{QueueEntry, Sched, TaskState};
+use crate::cpu::{QueueEntry, SchedulerState, TaskState};
 use crate::ids::{SpaceId, TaskId};
 use crate::world::World;
 
@@ -100,13 +100,13 @@ impl World {
     }
 
     /// Updates the sets of idle CPUs after a change of one.
-    pub(crate) fn update_idle_cpu(&mut self, cpu: usize) {
+    fn update_idle_cpu(&mut self, cpu: usize) {
         let node = self.layout.node_of(cpu);
         let idle = self.is_idle(cpu);
         if self.sched.nodes[node].idle.contains(self.sched.index_in_node[cpu]) == idle {
             return;
         }
-        let Sched { nodes, index_in_node: place, idle: all_idle, .. } = &mut self.sched;
+        let SchedulerState { nodes, index_in_node: place, idle: all_idle, .. } = &mut self.sched;
         *all_idle = if idle { *all_idle + 1 } else { *all_idle - 1 };
         nodes[node].idle.set(place[cpu], idle);
         self.update_idle_core(cpu);
@@ -114,7 +114,7 @@ impl World {
 
     /// Updates the set of idle cores after a change of one: cores whose threads are all idle or
     /// offline.
-    pub(crate) fn update_idle_core(&mut self, cpu: usize) {
+    fn update_idle_core(&mut self, cpu: usize) {
         let node = self.layout.node_of(cpu);
         let siblings = &self.layout.cpus[cpu].siblings;
         let is_free = |&cpu: &usize| self.is_idle(cpu) || !self.is_cpu_online(cpu);

@@ -29,7 +29,8 @@ impl World {
         true
     }
 
-    pub(crate) fn dispatch(&mut self, event: SimEvent) {
+    /// Handles an event. Each kind goes to the layer that knows it.
+    fn dispatch(&mut self, event: SimEvent) {
         match event {
             SimEvent::TurnEnd { cpu, turn } if self.cpus[cpu as usize].turn_number == turn => {
                 self.trace.update(&[self.now_ns, u64::from(cpu)]);

@@ -1,4 +1,5 @@
-//! The run of a world: its start, its events, and the next operation of each task.
+//! The run of a world: its start, its events one after the other, and the next operation of each
+//! task. This is the upper layer: it calls all others.
 
 mod dispatch;
 mod memory_access;

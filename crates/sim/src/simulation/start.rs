@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nodeward_policy::sampling::SplitMix64;
 use nodeward_scenario::Scenario;
 
-use crate::cpu::{CopyHelpers, Cpu, DmaEngine, OfflineCpus, PendingIpis, Sched};
+use crate::cpu::{CopyHelpers, Cpu, DmaEngine, OfflineCpus, PendingIpis, SchedulerState};
 use crate::events::{EventQueue, SimEvent, TraceHash};
 use crate::faults::FaultModel;
 use crate::hardware::{EPOCH_NS, MachineLayout, Traffic};
@@ -24,7 +24,7 @@ impl World {
         let pending_ipis = PendingIpis::new(layout.cpus.len());
         let copy_helpers = CopyHelpers::new(&machine, &layout);
         let dma = DmaEngine::new(machine.params.dma_channels as usize);
-        let sched = Sched::new(&machine, &layout, scenario);
+        let sched = SchedulerState::new(&machine, &layout, scenario);
         let cpus = (0..layout.cpus.len()).map(|_| Cpu::default()).collect();
         let mut world = Self {
             counters: Counters::default(),
@@ -72,7 +72,7 @@ impl World {
     }
 
     /// Plans the periodic balancing of each node, at different times.
-    pub(crate) fn plan_balance(&mut self) {
+    fn plan_balance(&mut self) {
         let balance = self.machine.params.balance_ns;
         let count = self.machine.nodes.len() as u64;
         for node in (0..count).filter(|&node| !self.layout.cpus_of_node[node as usize].is_empty()) {
@@ -82,7 +82,7 @@ impl World {
     }
 
     /// Plans samples: one at the beginning, and one just before the first action.
-    pub(crate) fn plan_samples(&mut self) {
+    fn plan_samples(&mut self) {
         self.events.plan(0, SimEvent::Sample);
         if let Some(first) = self.scenario.actions.iter().map(|action| action.at_ns).min() {
             self.events.plan(first.saturating_sub(1), SimEvent::Sample);

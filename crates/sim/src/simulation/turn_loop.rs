@@ -22,7 +22,7 @@ impl World {
     }
 
     /// Decides whether the task continues after its turn, and if so begins its next turn.
-    pub(crate) fn continue_or_deschedule(&mut self, cpu: usize) {
+    fn continue_or_deschedule(&mut self, cpu: usize) {
         let Some(task) = self.cpus[cpu].running else { return };
         let others = self.cpus[cpu].run_queue.len() > 0;
         let called = std::mem::take(&mut self.cpus[cpu].need_resched);
@@ -43,13 +43,14 @@ impl World {
     }
 
     /// Returns whether an urgent task waits for a CPU whose own task is not urgent.
-    pub(crate) fn has_urgent(&self, cpu: usize) -> bool {
+    fn has_urgent(&self, cpu: usize) -> bool {
         let is_urgent = |task: TaskId| self.tasks[task as usize].urgent;
         let running = self.cpus[cpu].running;
         !running.is_some_and(is_urgent) && self.cpus[cpu].run_queue.first().is_some_and(is_urgent)
     }
 
-    pub(crate) fn switch_to(&mut self, cpu: usize, task: TaskId) {
+    /// Puts a task on a CPU.
+    fn switch_to(&mut self, cpu: usize, task: TaskId) {
         let slice = self.machine.params.slice_ns;
         self.set_running(cpu, Some(task));
         self.record_wake_latency(task);
@@ -70,7 +71,7 @@ impl World {
 
     /// Begins the next operation of a task. The CPU has no task afterwards if the task waits or
     /// ends.
-    pub(crate) fn begin_turn(&mut self, cpu: usize, task: TaskId) {
+    fn begin_turn(&mut self, cpu: usize, task: TaskId) {
         let op = self.next_op(task);
         let slice = self.cpus[cpu].slice_ns.max(1);
         match op {

@@ -14,7 +14,7 @@ impl World {
     }
 
     /// Reports to the observer that a CPU is interrupted now.
-    pub(crate) fn observe_interrupt(&mut self, cpu: usize, ns: u64) {
+    fn observe_interrupt(&mut self, cpu: usize, ns: u64) {
         if let Some(observer) = self.recorder.observer.as_mut().filter(|_| ns > 0) {
             observer.interrupted(self.now_ns, cpu, ns);
         }

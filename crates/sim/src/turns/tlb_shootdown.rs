@@ -13,7 +13,7 @@ use crate::ids::SpaceId;
 use crate::world::World;
 
 /// `shootdown = "broadcast"`.
-pub const BROADCAST: u64 = 1;
+const BROADCAST: u64 = 1;
 
 impl World {
     /// Makes CPUs flush translations of a number of entries of a space. Returns the time that takes
@@ -43,7 +43,7 @@ impl World {
     }
 
     /// Records when each interrupted CPU flushes: when it begins to answer.
-    pub(crate) fn record_ipi_flushes(&mut self, space: SpaceId, targets: &CpuIndexSet) {
+    fn record_ipi_flushes(&mut self, space: SpaceId, targets: &CpuIndexSet) {
         let victim_ns = self.machine.params.ipi_victim_ns;
         let until_ns = |cpu: usize| self.pending_ipis.answered_ns[cpu] - victim_ns;
         let until: Vec<_> = targets.iter().map(|cpu| (cpu, until_ns(cpu))).collect();
@@ -60,7 +60,7 @@ impl World {
 
     /// Returns the other CPUs that run the space's threads. All the remaining ones flush its
     /// translations later.
-    pub(crate) fn flush_targets(&mut self, cpu: usize, space: SpaceId) -> CpuIndexSet {
+    fn flush_targets(&mut self, cpu: usize, space: SpaceId) -> CpuIndexSet {
         let runs = |cpu: usize| {
             let task = self.cpus[cpu].running.map(|task| &self.tasks[task as usize]);
             task.is_some_and(|task| task.space == Some(space))
@@ -76,7 +76,9 @@ impl World {
         targets
     }
 
-    pub(crate) fn send_flush_ipis(&mut self, cpu: usize, targets: &CpuIndexSet) -> u64 {
+    /// Interrupts CPUs so that they flush. Returns the time until the slowest has answered, in
+    /// nanoseconds.
+    fn send_flush_ipis(&mut self, cpu: usize, targets: &CpuIndexSet) -> u64 {
         let params = &self.machine.params;
         let (mut ns, victim_ns) = (params.ipi_send_ns, params.ipi_victim_ns);
         let (target_ns, remote_ns) = (params.ipi_target_ns, params.ipi_remote_ns);

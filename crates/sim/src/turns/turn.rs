@@ -5,6 +5,7 @@ use crate::events::{NEVER_NS, SimEvent};
 use crate::world::World;
 
 impl World {
+    /// Begins a turn that takes `ns`, after the interrupts that its task has to pay for.
     pub(crate) fn start_turn(&mut self, cpu: usize, doing: TurnWork, ns: u64) {
         let entry = &mut self.cpus[cpu];
         entry.turn_work = Some(doing);
@@ -14,7 +15,8 @@ impl World {
         self.plan_turn(cpu, lead + ns.clamp(1, NEVER_NS));
     }
 
-    pub(crate) fn plan_turn(&mut self, cpu: usize, in_ns: u64) {
+    /// Plans the end of a turn, and makes earlier plans stale.
+    fn plan_turn(&mut self, cpu: usize, in_ns: u64) {
         let entry = &mut self.cpus[cpu];
         entry.turn_number = entry.turn_number.wrapping_add(1);
         let event = SimEvent::TurnEnd { cpu: cpu as u32, turn: entry.turn_number };

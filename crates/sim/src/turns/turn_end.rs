@@ -104,7 +104,7 @@ impl World {
     }
 
     /// Reports to the observer that the turn of a CPU ends now.
-    pub(crate) fn observe_turn(&mut self, cpu: usize) {
+    fn observe_turn(&mut self, cpu: usize) {
         let Some(observer) = &mut self.recorder.observer else { return };
         let entry = &self.cpus[cpu];
         let (Some(doing), Some(task)) = (entry.turn_work, entry.running) else { return };

@@ -1,4 +1,4 @@
-//! The state of a whole simulated machine.
+//! The state of a whole simulated machine, and what can be asked of it.
 
 mod barrier;
 mod queries;

@@ -1,7 +1,6 @@
 //! Queries on a world while it runs.
 
 use nodeward_model::Cpumask;
-
 use nodeward_scenario::Scenario;
 
 use super::state::World;
@@ -36,9 +35,7 @@ impl World {
     pub fn trace_hash(&self) -> u64 {
         self.trace.value()
     }
-}
 
-impl World {
     /// Returns whether all processes have ended.
     pub fn all_processes_ended(&self) -> bool {
         self.spaces.iter().all(|space| space.ended)
@@ -81,9 +78,7 @@ impl World {
         self.sched.sched_numa.as_ref()?;
         self.tasks[*self.spaces[space].tasks.first()? as usize].home
     }
-}
 
-impl World {
     /// Returns whether a CPU is online, by index.
     pub(crate) fn is_cpu_online(&self, cpu: usize) -> bool {
         self.offline_cpus.is_online(cpu)

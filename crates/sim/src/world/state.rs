@@ -9,7 +9,7 @@ use nodeward_scenario::{MachineSpec, Scenario};
 use super::barrier::Barrier;
 use super::stream_window::StreamWindow;
 use crate::cpu::{
-    CopyHelpers, Cpu, DmaEngine, NumaBalancing, OfflineCpus, Op, PendingIpis, Sched, Task,
+    CopyHelpers, Cpu, DmaEngine, NumaBalancing, OfflineCpus, Op, PendingIpis, SchedulerState, Task,
 };
 use crate::events::{EventQueue, TraceHash};
 use crate::faults::FaultModel;
@@ -63,7 +63,7 @@ pub struct World {
     pub moves: Vec<MoveRecord>,
     /// Parts of the machine that actions took offline or brought back.
     pub hotplugs: Vec<HotplugRecord>,
-    pub(crate) sched: Sched,
+    pub(crate) sched: SchedulerState,
     pub(crate) barriers: Vec<Barrier>,
     pub(crate) streams: Vec<StreamWindow>,
     /// Placement of the memory that tasks go through, by task.
