@@ -9,16 +9,20 @@ use crate::ids::TaskId;
 /// The channels, and the parts that wait for one.
 #[derive(Debug, Default)]
 pub struct DmaEngine {
+    /// The work of each channel, if it has any.
     pub channels: Vec<Option<DmaChannel>>,
+    /// Parts that wait for a channel, each with its mover.
     pub queue: VecDeque<(TaskId, CopyPart)>,
 }
 
 /// The work of a busy channel.
 #[derive(Debug)]
 pub struct DmaChannel {
+    /// The mover that waits for it.
     pub mover: TaskId,
     /// Rest of the part, without the copy in progress.
     pub part: CopyPart,
+    /// Its reads and its writes.
     pub flows: [ActiveFlow; 2],
 }
 

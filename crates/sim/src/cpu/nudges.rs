@@ -8,6 +8,7 @@ use crate::ids::TaskId;
 /// Tasks that are to move when the kernel has finished its work for them.
 #[derive(Debug, Default)]
 pub struct Nudges {
+    /// The CPU that each task is to move to.
     pub pending: BTreeMap<TaskId, usize>,
     /// The CPU that was chosen last.
     pub last_cpu: usize,

@@ -21,18 +21,23 @@ pub struct HintFault {
 /// Fault statistics of a thread, by node, for shared and private pages.
 #[derive(Clone, Debug)]
 pub struct TaskNumaFaults {
-    pub memory: Vec<[u64; 2]>,
-    pub cpu: Vec<[u64; 2]>,
-    pub new_memory: Vec<[u64; 2]>,
-    pub new_cpu: Vec<[u64; 2]>,
+    memory: Vec<[u64; 2]>,
+    cpu: Vec<[u64; 2]>,
+    new_memory: Vec<[u64; 2]>,
+    new_cpu: Vec<[u64; 2]>,
+    /// Faults on pages of other nodes since the last scan.
     pub remote: u64,
+    /// Faults on pages of its own node since the last scan.
     pub local: u64,
+    /// Pages whose move failed since the last scan.
     pub failed: u64,
     /// Whether it shares pages with other threads of its process.
     pub in_group: bool,
+    /// The node that it prefers.
     pub preferred: Option<usize>,
     /// The scan of its process after which it was last placed.
     pub seq: u32,
+    /// The time of its next attempt to move to that node.
     pub retry_ns: u64,
     /// The time of its last placement, and its run time by then.
     pub placed_ns: Option<(u64, u64)>,
@@ -61,6 +66,11 @@ impl TaskNumaFaults {
     /// Returns whether the thread prefers no node yet, or was only placed in its first scans.
     pub fn is_new(&self, scans: u32) -> bool {
         self.preferred.is_none() || self.seq <= scans
+    }
+
+    /// Returns the faults on memory of a node.
+    pub fn memory_faults(&self, node: usize) -> u64 {
+        self.memory[node].iter().sum()
     }
 
     /// Returns the faults per 1000 on memory of a node.
@@ -106,12 +116,24 @@ fn share_milli(faults: &[[u64; 2]], node: usize) -> i64 {
 /// Threads of a process that touch the same pages.
 #[derive(Clone, Debug)]
 pub struct NumaGroup {
-    pub memory: Vec<[u64; 2]>,
-    pub cpu: Vec<[u64; 2]>,
-    pub tasks: u64,
+    memory: Vec<[u64; 2]>,
+    cpu: Vec<[u64; 2]>,
+    tasks: u64,
 }
 
 impl NumaGroup {
+    /// Creates a group without threads for a machine of `nodes` nodes.
+    pub fn new(nodes: usize) -> Self {
+        let none = vec![[0; 2]; nodes];
+        Self { memory: none.clone(), cpu: none, tasks: 0 }
+    }
+
+    /// Adds a thread.
+    pub fn join(&mut self, faults: &TaskNumaFaults) {
+        self.add_or_subtract(faults, true);
+        self.tasks += 1;
+    }
+
     /// Returns the faults on a node's memory.
     pub fn memory_faults(&self, node: usize) -> u64 {
         self.memory[node].iter().sum()
@@ -142,6 +164,7 @@ impl NumaGroup {
         u64::try_from(slowed / u128::from(private + shared + 1)).unwrap_or(u64::MAX)
     }
 
+    /// Adds the faults of a thread to the sums, or takes them away.
     pub fn add_or_subtract(&mut self, faults: &TaskNumaFaults, add: bool) {
         let pairs = [(&mut self.memory, &faults.memory), (&mut self.cpu, &faults.cpu)];
         for (sums, faults) in pairs {

@@ -95,11 +95,7 @@ impl NumaBalancing {
         if std::mem::replace(&mut faults.in_group, true) {
             return;
         }
-        let none = vec![[0; 2]; nodes];
-        let empty = || NumaGroup { memory: none.clone(), cpu: none.clone(), tasks: 0 };
-        let group = self.groups.entry(space).or_insert_with(empty);
-        group.add_or_subtract(faults, true);
-        group.tasks += 1;
+        self.groups.entry(space).or_insert_with(|| NumaGroup::new(nodes)).join(faults);
     }
 
     /// Returns whether a page that several threads touch should move to a node, by where their
@@ -192,6 +188,7 @@ impl LastCpupid {
         ((self.node as u16 + 1) << 8) | u16::from(self.task_bits)
     }
 
+    /// Unpacks it, unless there is none.
     pub fn unpacked(packed: u16) -> Option<Self> {
         let node = (packed >> 8).checked_sub(1)?;
         Some(Self { node: usize::from(node), task_bits: packed as u8 })

@@ -138,6 +138,7 @@ impl SchedulerState {
         self.nodes[node].queued + self.nodes[node].running
     }
 
+    /// Returns the scheduler state of a task.
     pub fn task_stats_mut(&mut self, task: TaskId) -> &mut TaskStats {
         let index = task as usize;
         if self.task_stats.len() <= index {

@@ -35,8 +35,9 @@
 //! sight are freed when the mover returns to them.
 //!
 //! Invariants under all faults: no page is lost or created, no node has more pages than its
-//! capacity, and a visible page holds what was written to it last. [`World::census`] provides the
-//! counts to check that, taken anew from the pages themselves.
+//! capacity, and a visible page holds what was written to it last.
+//! [`World::census`](crate::World::census) provides the counts to check that, taken anew from the
+//! pages themselves.
 
 mod contents;
 mod fault_model;

@@ -24,13 +24,13 @@ const BLOCK_PAGES: u64 = 512;
 
 /// The counters of one node's memory.
 #[derive(Clone, Debug, Default)]
-pub struct NodeAccessCounters {
+struct NodeAccessCounters {
     /// The counter of each page, counted from 1; 0 for none. By block of pages.
-    pub of_page: BTreeMap<PageKey, Vec<u32>>,
+    of_page: BTreeMap<PageKey, Vec<u32>>,
     /// The pages that have a counter.
-    pub pages: Vec<PageKey>,
+    pages: Vec<PageKey>,
     /// Lines by counter and by node of the CPU.
-    pub lines: Vec<u64>,
+    lines: Vec<u64>,
 }
 
 impl NodeAccessCounters {
@@ -55,11 +55,11 @@ impl NodeAccessCounters {
 /// The counters of all nodes.
 #[derive(Clone, Debug)]
 pub struct AccessCounters {
-    pub counters_per_node: u64,
+    counters_per_node: u64,
     /// Tables by node of the memory.
-    pub tables: Vec<NodeAccessCounters>,
+    tables: Vec<NodeAccessCounters>,
     /// Lines that found no free counter.
-    pub lost_lines: u64,
+    lost_lines: u64,
 }
 
 impl AccessCounters {

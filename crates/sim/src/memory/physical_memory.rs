@@ -33,6 +33,7 @@ pub struct PhysicalMemory {
     pub deferred: Vec<DeferredFrees>,
     /// LRU locks by group and node.
     pub lru_locks: Vec<LruLock>,
+    /// The rule for the sizes of lists.
     pub tuner_kind: TunerKind,
     /// Whether runs drain lists.
     pub drains_on_runs: bool,

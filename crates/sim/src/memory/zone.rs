@@ -30,7 +30,9 @@ pub struct Zone {
     pub foreign_pages: u64,
     /// Memory is short with fewer free pages than this (the kernel's high watermark).
     pub high_watermark: u64,
+    /// Its lock.
     pub lock: QueuedLock,
+    /// The limits of the lists of CPUs.
     pub limits: ListLimits,
 }
 

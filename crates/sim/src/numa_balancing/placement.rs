@@ -57,7 +57,7 @@ impl World {
         };
         let of = |node: usize| match numa.groups.get(&space).filter(|_| faults.in_group) {
             Some(group) => group.memory_faults(node),
-            None => faults.memory[node].iter().sum(),
+            None => faults.memory_faults(node),
         };
         let count = self.machine.nodes.len();
         let most = (0..count).rev().max_by_key(|&node| of(node)).filter(|&node| of(node) > 0);

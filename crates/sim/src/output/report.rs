@@ -264,12 +264,12 @@ impl World {
     fn memory_reports(&self) -> Vec<MemoryReport> {
         let window = self.now_ns / END_WINDOW_PARTS;
         let end = self.residency_snapshot(Moment::End);
-        let pictures = self.recorder.before.iter().cloned().chain([end]);
-        let report = |picture: ResidencySnapshot| {
-            let (local_ppm, window_ns) = self.locality(picture.at_ns, window);
-            MemoryReport { snapshot: picture, local_ppm, window_ns }
+        let snapshots = self.recorder.before.iter().cloned().chain([end]);
+        let report = |snapshot: ResidencySnapshot| {
+            let (local_ppm, window_ns) = self.locality(snapshot.at_ns, window);
+            MemoryReport { snapshot, local_ppm, window_ns }
         };
-        pictures.map(report).collect()
+        snapshots.map(report).collect()
     }
 
     /// Returns the local lines per million in the window before a moment, as far as the time series

@@ -12,7 +12,7 @@ pub struct Timeline {
 const MINUTE_NS: u128 = 60_000_000_000;
 
 impl Timeline {
-    /// Creates a course from points in order of time.
+    /// Creates a timeline from points in order of time.
     pub fn of(points: Vec<Point>) -> Self {
         Self { points }
     }
@@ -76,8 +76,8 @@ fn local_share_milli(first: &Point, last: &Point) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Builds a course with one point per second and the given local lines (of 100) in each second.
-    fn course(local: &[u64]) -> Timeline {
+    /// Builds a timeline with one point per second and the given local lines (of 100) in each.
+    fn timeline(local: &[u64]) -> Timeline {
         let mut point = Point::default();
         let mut points = vec![point.clone()];
         for (&local, second) in local.iter().zip(1..) {
@@ -94,14 +94,14 @@ mod tests {
     /// interval alone.
     #[test]
     fn times_and_shares_are_of_stretches() {
-        let course = course(&[10, 95, 50, 90, 100, 90]);
+        let timeline = timeline(&[10, 95, 50, 90, 100, 90]);
         let s = 1_000_000_000;
-        assert_eq!(course.local_milli(0, 2 * s), Some(525)); // 105 of 200
-        assert_eq!(course.local_since_ns(900, s), Some(3 * s));
-        assert_eq!(course.local_since_ns(0, s), Some(0));
-        assert_eq!(course.local_since_ns(950, s), None);
-        assert_eq!(course.pages_per_minute(3 * s, 6 * s), 0);
-        assert_eq!(course.pages_per_minute(0, 3 * s), 400); // 20 in 3 s
+        assert_eq!(timeline.local_milli(0, 2 * s), Some(525)); // 105 of 200
+        assert_eq!(timeline.local_since_ns(900, s), Some(3 * s));
+        assert_eq!(timeline.local_since_ns(0, s), Some(0));
+        assert_eq!(timeline.local_since_ns(950, s), None);
+        assert_eq!(timeline.pages_per_minute(3 * s, 6 * s), 0);
+        assert_eq!(timeline.pages_per_minute(0, 3 * s), 400); // 20 in 3 s
         assert_eq!(Timeline::default().local_since_ns(900, s), None);
     }
 }

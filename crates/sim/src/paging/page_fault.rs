@@ -1,4 +1,4 @@
-//! Page faults: the source of fresh pages, and the cost.
+//! Page faults: pages that are brought in, and what that costs.
 
 use std::ops::Range;
 

@@ -10,14 +10,14 @@ use crate::world::{TaskProgram, World};
 struct DutyCycled {
     program: Box<dyn TaskProgram>,
     duty_cycle: DutyCycle,
-    /// Start of its first shift, in virtual nanoseconds.
+    /// Start of its first period of work, in virtual nanoseconds.
     start_ns: u64,
 }
 
 impl DutyCycled {
     /// Wraps a program that begins at `start_ns`.
-    pub fn new(program: Box<dyn TaskProgram>, shifts: DutyCycle, start_ns: u64) -> Self {
-        Self { program, duty_cycle: shifts, start_ns }
+    pub fn new(program: Box<dyn TaskProgram>, duty_cycle: DutyCycle, start_ns: u64) -> Self {
+        Self { program, duty_cycle, start_ns }
     }
 }
 
@@ -41,6 +41,6 @@ impl TaskProgram for DutyCycled {
 pub fn with_duty_cycle(program: Box<dyn TaskProgram>, workload: &Workload) -> Box<dyn TaskProgram> {
     match workload.duty_cycle {
         None => program,
-        Some(shifts) => Box::new(DutyCycled::new(program, shifts, workload.start_ns)),
+        Some(of) => Box::new(DutyCycled::new(program, of, workload.start_ns)),
     }
 }

@@ -53,7 +53,8 @@ fn start_process(world: &mut World, index: usize, workload: &Workload, process: 
     }
 }
 
-pub fn program(
+/// Creates the program of a thread. `None` if the workload has no such thread.
+fn program(
     world: &mut World,
     workload: &Workload,
     slot: WorkloadSlot,

@@ -17,7 +17,9 @@ const GRANULES: u64 = 64;
 /// The position of a process in a workload: short-lived processes follow each other there.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkloadSlot {
+    /// The workload, by index.
     pub workload: usize,
+    /// The process of the workload.
     pub process: u32,
     /// Number of earlier processes in this position.
     pub generation: u32,

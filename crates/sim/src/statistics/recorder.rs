@@ -8,16 +8,19 @@ use super::series::Series;
 
 /// State for reports of the run.
 pub struct Recorder {
+    /// The time series.
     pub series: Series,
     /// The memory before the first action; without actions, when all memory was populated.
     pub before: Option<ResidencySnapshot>,
     /// Local and remote lines of each workload.
     pub workload_lines: Vec<[u64; 2]>,
+    /// The time of the next sample.
     pub next_ns: u64,
+    /// Who is told of turns, interrupts and samples.
     pub observer: Option<Box<dyn Observer>>,
 }
 
-/// The moment of a picture.
+/// The moment of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Moment {

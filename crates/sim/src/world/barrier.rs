@@ -5,8 +5,11 @@ use crate::ids::{SpaceId, TaskId};
 /// Barrier of the threads of a process.
 #[derive(Clone, Debug, Default)]
 pub struct Barrier {
+    /// The process.
     pub space: SpaceId,
+    /// The number of its threads.
     pub threads: usize,
+    /// Threads that wait for the others.
     pub waiting: Vec<TaskId>,
     /// Number of times that it opened.
     pub opened: u64,

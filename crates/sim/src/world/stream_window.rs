@@ -7,6 +7,7 @@ use crate::ids::SpaceId;
 /// Buffers in transit from one thread to another.
 #[derive(Clone, Debug, Default)]
 pub struct StreamWindow {
+    /// The process.
     pub space: SpaceId,
     /// Pages per buffer.
     pub buffer_pages: u32,
