@@ -7,10 +7,11 @@ use nodeward_linux::own_process::OwnPagemap;
 use nodeward_machine::{Machine, Process};
 use nodeward_model::{NodeId, Nodemask, SkipReason, Topology};
 
-use crate::pool::Pool;
-use crate::shadow_slot::ShadowSlots;
+use crate::chunk::{CHUNK_BYTES, PageSize};
+use crate::copier::Copier;
+use crate::error::Result;
+use crate::pool::{Pool, ShadowSlots};
 use crate::sys::{Slot, TransferMethod, Uffd};
-use crate::{CHUNK_BYTES, Copier, PageSize, Result};
 
 /// The shared state of lanes and fault handler.
 pub struct PagerContext {

@@ -8,56 +8,27 @@
 #[allow(unsafe_code, reason = "the room that maps memory and speaks to userfaultfd")]
 mod sys;
 
-mod allocation_thread;
 mod backend;
-mod batch_runner;
-mod busy_cpus;
-mod chunk_claims;
-mod chunk_table;
-mod claimed_chunk;
+mod chunk;
 mod context;
 mod copier;
 mod error;
-mod fault_handler;
-mod fork_handlers;
-mod headroom;
-mod job;
-mod kernel_backend;
-mod kernel_batch;
-mod lane_slots;
-mod lanes;
-mod options;
+mod fault;
+mod handles;
+mod migration;
 mod page_bits;
-mod pager;
+mod pager_thread;
 mod pool;
-mod probe;
-mod put_back_retry;
-mod refusals;
 mod region;
-mod region_shared;
-mod registration;
-mod report;
-mod residency;
 mod sections;
-mod shadow_slot;
-mod stop_signal;
 mod sync;
-mod uffd_ops;
-mod verify_node;
 
-pub use backend::Backend;
+pub use backend::{Backend, Shortfall, UffdCapabilities, VisibleFaults};
+pub use chunk::PageSize;
 pub use copier::{Copier, Memcpy, all as copiers};
 pub use error::{Error, Result};
+pub use handles::{Pager, PagerOptions, PinGuard, Region};
+pub use migration::{Budget, Cancel, Migration, MigrationReport, Progress, StepTimes, Supply};
 pub use nodeward_policy::pcp::TunerKind;
-pub use options::{
-    Budget, Cancel, ForkRule, Migration, Mode, PageSize, PagerOptions, Placement, Progress,
-    RegionOptions, Supply,
-};
-pub use pager::Pager;
 pub use pool::{ListStats, PagePool, PageRun, PoolError, PoolOptions, PoolStats, RunRequest};
-pub use probe::{Shortfall, UffdCapabilities, VisibleFaults};
-pub use region::{PinGuard, Region};
-pub use report::{MigrationReport, StepTimes};
-
-/// Size of a chunk, of a slot and of a huge page: 2 MiB. A chunk is the unit that is claimed.
-const CHUNK_BYTES: usize = 2 << 20;
+pub use region::{ForkRule, Mode, Placement, RegionOptions};

@@ -6,7 +6,7 @@
 //! every second section differs in a harmless flag at that moment. Later the kernel cannot merge a
 //! section with its neighbours, because their locks differ.
 
-use crate::CHUNK_BYTES;
+use crate::chunk::CHUNK_BYTES;
 use crate::sys::{Advice, AnonMapping};
 
 /// Maximum number of sections of a mapping; each is an entry in /proc/self/maps.

@@ -1,5 +1,5 @@
 //! The locks that this crate uses. A thread that panics while it holds one aborts the process (see
-//! [`crate::lane_count`]), so no lock is ever poisoned.
+//! [`crate::pager_thread`]), so no lock is ever poisoned.
 //!
 //! Files that are model-checked take these names from here, and in the model from loom.
 
@@ -7,8 +7,6 @@ pub use std::hint::spin_loop;
 pub use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 pub use std::sync::{Condvar, Mutex, MutexGuard};
 pub use std::thread::{panicking, yield_now};
-
-pub use crate::sys::block_signals_in_scope;
 
 /// Takes a lock.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

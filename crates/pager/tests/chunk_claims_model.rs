@@ -6,25 +6,25 @@
 //! thread that waits for ever is a deadlock, which loom reports by a panic.
 
 #[allow(dead_code, reason = "no model uses all of it")]
-#[path = "../src/chunk_claims.rs"]
+#[path = "../src/region/chunk_claims.rs"]
 mod chunk_claims;
-#[path = "../src/chunk_table.rs"]
+#[path = "../src/region/chunk_table.rs"]
 mod chunk_table;
 
 /// The locks of `chunk_claims.rs`.
 mod sync {
     pub use loom::sync::{Condvar, Mutex, MutexGuard};
+}
 
+/// The signals of `chunk_claims.rs`, and the memory of `chunk_table.rs`.
+mod sys {
     /// A stand-in: there are no signals in a model.
     pub struct NoBlockedSignals;
 
     pub fn block_signals_in_scope() -> NoBlockedSignals {
         NoBlockedSignals
     }
-}
 
-/// The memory of `chunk_table.rs`.
-mod sys {
     pub struct MmapSlice<T>(Box<[T]>);
 
     impl<T: Default> MmapSlice<T> {

@@ -48,8 +48,9 @@ mod arena {
     use super::buddy_zone::ChunkNo;
     use super::error::PoolError;
     use super::page_states::{PageState, PageStates};
+    use crate::chunk::PageSize;
     use crate::sys::{AnonMapping, Slot};
-    use crate::{CHUNK_PAGES, CHUNKS, PAGE, PageSize};
+    use crate::{CHUNK_PAGES, CHUNKS, PAGE};
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct BlockKind {
@@ -354,11 +355,18 @@ mod headroom {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum PageSize {
-    #[default]
-    Base,
-    Huge,
+/// Chunks of four pages.
+mod chunk {
+    use crate::{CHUNK_PAGES, PAGE};
+
+    pub const CHUNK_BYTES: usize = CHUNK_PAGES * PAGE;
+
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum PageSize {
+        #[default]
+        Base,
+        Huge,
+    }
 }
 
 type Result<T> = std::result::Result<T, ()>;
@@ -368,12 +376,12 @@ const PREEMPTIONS: usize = 2;
 const CHUNKS: usize = 1;
 const CHUNK_PAGES: usize = 4;
 const PAGE: usize = 4096;
-const CHUNK_BYTES: usize = CHUNK_PAGES * PAGE;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chunk::PageSize;
 use loom::thread;
 use nodeward_model::topology::Node;
 use nodeward_model::{CpuId, NodeId, Topology};

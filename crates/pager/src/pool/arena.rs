@@ -11,10 +11,11 @@ use nodeward_model::NodeId;
 use super::buddy_zone::ChunkNo;
 use super::error::PoolError;
 use super::page_states::{PageState, PageStates};
-use crate::error::{Result, system};
+use crate::chunk::{CHUNK_BYTES, PageSize};
+use crate::error::{Error, Result, system};
+use crate::sections;
 use crate::sync::lock;
 use crate::sys::{Advice, AnonMapping, Slot, Uffd};
-use crate::{CHUNK_BYTES, PageSize, sections};
 
 /// Maximum number of blocks of a pool. Each block of a kind has twice the chunks of the previous
 /// one.
@@ -319,6 +320,6 @@ fn map_block(chunks: usize, kind: BlockKind) -> Result<AnonMapping> {
     Ok(mapping)
 }
 
-fn out_of_blocks() -> crate::Error {
+fn out_of_blocks() -> Error {
     system("mmap")(std::io::ErrorKind::OutOfMemory.into())
 }

@@ -10,10 +10,10 @@ use super::arena::{BlockKind, PageNo, PageOrigin};
 use super::buddy_zone::ChunkNo;
 use super::page_states::PageState;
 use super::pool::{BULK_PAGES_MAX, POISONING, Pool, PoolChunk};
+use crate::chunk::{CHUNK_BYTES, PageSize};
 use crate::page_bits::ORDER_MAX;
 use crate::sync::lock;
 use crate::sys::Advice;
-use crate::{CHUNK_BYTES, PageSize};
 
 /// Minimum growth in base pages (2^6, 256 KiB): at that size the system call costs little beside
 /// the pages.

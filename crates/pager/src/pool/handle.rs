@@ -14,14 +14,15 @@ use nodeward_policy::pcp::ListLimits;
 use super::arena::Arena;
 use super::error::PoolError;
 use super::fork_detection;
+use super::headroom::Headroom;
 use super::housekeeper::Housekeeper;
 use super::options::{PoolOptions, PoolStats, RunRequest};
 use super::page_run::PageRun;
 use super::pool::{Pool, PoolParts, ZoneBounds};
+use crate::chunk::PageSize;
 use crate::error::{Error, Result};
-use crate::headroom::Headroom;
+use crate::handles::Pager;
 use crate::sys::Uffd;
-use crate::{PageSize, Pager};
 
 /// The lists of a node hold at most an eighth of its zone, as in the kernel. At most another eighth
 /// may be free in the zone.

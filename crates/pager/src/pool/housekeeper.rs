@@ -11,8 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::pool::Pool;
 use crate::error::Result;
-use crate::lanes::spawn_pager_thread;
-use crate::stop_signal::{self, StopSignal};
+use crate::pager_thread::{self, StopSignal, spawn_pager_thread};
 
 /// The thread, and the means to end it.
 pub struct Housekeeper {
@@ -23,7 +22,7 @@ pub struct Housekeeper {
 impl Housekeeper {
     /// Starts the thread.
     pub fn start(pool: &Arc<Pool>, period: Duration) -> Result<Self> {
-        let (stopped, stop) = stop_signal::stop_pipe()?;
+        let (stopped, stop) = pager_thread::stop_pipe()?;
         let pressure = PressureMonitor::watch(Path::new("/"))?;
         let pool = Arc::clone(pool);
         let work = move || run(&pool, pressure, period, &stopped);

@@ -19,6 +19,7 @@ mod error;
 mod fork_detection;
 mod growth;
 mod handle;
+mod headroom;
 mod housekeeper;
 mod options;
 mod page_list;
@@ -26,12 +27,13 @@ mod page_run;
 mod page_states;
 #[allow(clippy::module_inception, reason = "the pool itself, beside what it is made of")]
 mod pool;
+mod shadow_slot;
 #[cfg(test)]
 mod tests;
 
-pub use arena::{BlockKind, PageOrigin};
 pub use error::PoolError;
 pub use handle::PagePool;
 pub use options::{ListStats, PoolOptions, PoolStats, RunRequest};
 pub use page_run::PageRun;
-pub use pool::{Pool, PoolChunk};
+pub use pool::Pool;
+pub use shadow_slot::{ShadowSlot, ShadowSlots};

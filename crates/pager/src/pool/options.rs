@@ -5,7 +5,7 @@ use std::time::Duration;
 use nodeward_model::{CpuId, NodeId};
 use nodeward_policy::pcp::TunerKind;
 
-use crate::PageSize;
+use crate::chunk::PageSize;
 
 /// Options of a [`crate::PagePool`].
 #[derive(Clone, Debug)]

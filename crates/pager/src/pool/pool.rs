@@ -17,11 +17,11 @@ use super::buddy_zone::{BuddyZone, ChunkNo};
 use super::cpu_lists::CpuLists;
 use super::error::PoolError;
 use super::fork_detection;
+use super::headroom::Headroom;
 use super::options::{ListStats, PoolStats, RunRequest};
 use super::page_list::{CpuPageList, FreeRun};
 use super::page_states::PageState;
-use crate::PageSize;
-use crate::headroom::Headroom;
+use crate::chunk::PageSize;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::sys::{Slot, current_cpu, prefetch};
 

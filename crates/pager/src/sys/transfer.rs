@@ -161,7 +161,7 @@ mod tests {
 
     use super::super::{Advice, FEATURE_MOVE};
     use super::*;
-    use crate::CHUNK_BYTES;
+    use crate::chunk::CHUNK_BYTES;
 
     /// Goal: with either method pages go out and come back with their content; a slot can be used
     /// again, and is unchanged.

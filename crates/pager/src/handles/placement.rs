@@ -1,7 +1,8 @@
 //! Placements that a caller may ask for.
 
-use crate::pager::PagerShared;
-use crate::{Error, Placement, Result};
+use super::pager::PagerShared;
+use crate::error::{Error, Result};
+use crate::region::Placement;
 
 /// Refuses nodes without memory that this process may use.
 pub(super) fn check(pager: &PagerShared, placement: &Placement) -> Result<()> {

@@ -7,9 +7,9 @@ use std::path::Path;
 use nodeward_linux::confinement::{Confinement, Container};
 use rustix::io::Errno;
 
-use crate::error::{no_descriptor, system};
+use super::methods::Backend;
+use crate::error::{Result, no_descriptor, system};
 use crate::sys::{FEATURE_MOVE, FEATURE_THREAD_ID, Uffd, try_move, try_remap};
-use crate::{Backend, Result};
 
 /// The userfaultfd features that this process can use.
 #[derive(Clone, Debug, PartialEq, Eq)]

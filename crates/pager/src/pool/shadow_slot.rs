@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use nodeward_model::NodeId;
 
+use super::arena::{BlockKind, PageOrigin};
+use super::pool::{Pool, PoolChunk};
+use crate::chunk::{CHUNK_BYTES, PageSize};
 use crate::error::Result;
-use crate::pool::{BlockKind, PageOrigin, Pool};
 use crate::sys::{Slot, TransferMethod};
-use crate::{CHUNK_BYTES, PageSize};
 
 /// A slot and its number of pages, which start at its beginning without a gap.
 #[derive(Debug)]
@@ -77,7 +78,7 @@ impl ShadowSlots {
             return std::mem::forget(shadow);
         }
         let ShadowSlot { slot, pages, kind } = shadow;
-        let shell = crate::pool::PoolChunk { slot, kind };
+        let shell = PoolChunk { slot, kind };
         let not_kept = match node {
             Some(node) if pages > 0 => self.pool.keep_chunk(shell, pages, node),
             _ => Some(shell),

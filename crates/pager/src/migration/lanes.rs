@@ -7,20 +7,21 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nodeward_machine::Machine;
 use nodeward_policy::pacing::StallBudget;
 
-use crate::batch_runner::{BatchRunner, elapsed_ns};
-use crate::claimed_chunk::ClaimedChunk;
+use super::batch_runner::{BatchRunner, elapsed_ns};
+use super::claimed_chunk::ClaimedChunk;
+use super::job::{ChunkTask, JobKind, LaneJob};
+use super::options::{Cancel, Progress};
+use super::report::MigrationReport;
 use crate::context::PagerContext;
-use crate::error::{Result, system};
-use crate::job::{ChunkTask, JobKind, LaneJob};
+use crate::error::Result;
+use crate::pager_thread::spawn_pager_thread;
 use crate::sync::{Mutex, lock};
-use crate::sys::block_signals;
-use crate::{Cancel, MigrationReport, Progress};
 
 /// With a stall budget, the interval at which a lane yields its CPU while it holds no pages.
 /// Otherwise the scheduler would preempt it at the end of its slice (3 ms), in the middle of a
@@ -114,30 +115,6 @@ impl Lane {
         let jobs = jobs.as_ref().expect("lanes stop with the pager");
         self.pending.fetch_add(1, Ordering::Relaxed);
         jobs.send((Arc::clone(job), number)).expect("lanes stop with the pager");
-    }
-}
-
-/// Starts a thread that runs no signal handler, and whose panic ends the process.
-pub fn spawn_pager_thread(
-    name: String,
-    work: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>> {
-    let guarded = move || {
-        let _guard = AbortOnPanic;
-        block_signals().expect("every thread may block signals");
-        work();
-    };
-    Builder::new().name(name).spawn(guarded).map_err(system("starting a thread"))
-}
-
-struct AbortOnPanic;
-
-impl Drop for AbortOnPanic {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("nodeward: a thread that holds pages failed; aborting, so that none is lost");
-            std::process::abort();
-        }
     }
 }
 

@@ -8,13 +8,15 @@ use nodeward_linux::mempolicy;
 use nodeward_model::{NodeId, SkipReason};
 use nodeward_policy::move_method::{AvailableMethods, MethodCosts, MoveMethod};
 
-use crate::batch_runner::elapsed_ns;
+use super::batch_runner::elapsed_ns;
+use super::options::Supply;
+use super::report::MigrationReport;
+use super::uffd_ops::ChunkMove;
+use super::verify_node;
+use crate::chunk::{CHUNK_BYTES, PageSize};
 use crate::context::PagerContext;
-use crate::shadow_slot::ShadowSlot;
+use crate::pool::ShadowSlot;
 use crate::sys::Advice;
-use crate::uffd_ops::ChunkMove;
-use crate::verify_node;
-use crate::{CHUNK_BYTES, MigrationReport, PageSize, Supply};
 
 /// The destination of the copies of a batch.
 pub enum BatchTarget {

@@ -13,9 +13,11 @@ use nodeward_model::{NodeId, NodePairs, Nodemask, PageSet, Range, SkipReason, To
 use nodeward_mover::{Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, Selection};
 use nodeward_policy::workers;
 
-use crate::error::system;
+use crate::chunk::CHUNK_BYTES;
+use crate::error::{Error, Result, system};
+use crate::migration::{Cancel, Migration, MigrationReport, Progress, Supply};
+use crate::region::Placement;
 use crate::sys::AnonMapping;
-use crate::{CHUNK_BYTES, Error, Migration, MigrationReport, Placement, Progress, Result, Supply};
 
 /// Interval of progress reports, and the delay until a cancellation takes effect.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
@@ -202,7 +204,7 @@ fn check_supported(how: &Migration<'_>) -> Result<()> {
 }
 
 fn forward_cancel(how: &Migration<'_>, live: &MoveControl) {
-    if how.cancel.is_some_and(crate::Cancel::is_cancelled) {
+    if how.cancel.is_some_and(Cancel::is_cancelled) {
         live.stop();
     }
 }
@@ -231,7 +233,8 @@ mod tests {
     use nodeward_model::{Page, Pid};
 
     use super::*;
-    use crate::{Budget, Cancel, residency};
+    use crate::migration::Budget;
+    use crate::region::residency;
 
     const PAGE: u64 = 4096;
 

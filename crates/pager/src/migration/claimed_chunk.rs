@@ -5,16 +5,17 @@ use std::ops::Range;
 use nodeward_model::{Account, NodeId, PageLocation, SkipReason};
 use nodeward_policy::pacing::StallBudget;
 
-use crate::batch_runner::BatchRunner;
-use crate::chunk_claims::Claim;
-use crate::job::TaskControl;
-use crate::lane_slots::prefer_node;
+use super::batch_runner::BatchRunner;
+use super::job::TaskControl;
+use super::lane_slots::prefer_node;
+use super::options::Supply;
+use super::refusals::{self, transfer_skipping_refused};
+use super::report::MigrationReport;
+use super::uffd_ops::ChunkMove;
+use crate::chunk::PageSize;
 use crate::page_bits::PageBits;
-use crate::refusals::{self, transfer_skipping_refused};
-use crate::region_shared::{ChunkState, LazyPages, RegionShared};
+use crate::region::{ChunkState, Claim, LazyPages, RegionShared};
 use crate::sys::{Advice, copy_from_slot, map_from_slot};
-use crate::uffd_ops::ChunkMove;
-use crate::{MigrationReport, PageSize, Supply};
 
 /// Bytes that the first touch of a range that was left out pulls in. A fault costs about 60 us, and
 /// copying this much costs about half of that.

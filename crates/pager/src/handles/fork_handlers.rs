@@ -7,8 +7,8 @@ use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
+use super::pager::PagerShared;
 use crate::error::{Result, system};
-use crate::pager::PagerShared;
 use crate::sync::lock;
 use crate::sys::on_fork;
 

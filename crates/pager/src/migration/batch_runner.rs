@@ -5,7 +5,7 @@
 //! releasing their chunk with the pages out). A thread that touches such a page may hold a lock of
 //! the program's allocator, for example in an allocator hook or in a signal handler that
 //! interrupted it. The thread behind page faults never allocates at all, see
-//! [`crate::allocation_thread`].
+//! [`crate::fault`].
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,16 +15,15 @@ use nodeward_model::{NodeId, Range, SkipReason};
 use nodeward_policy::move_method::MoveMethod;
 use nodeward_policy::pacing::StallBudget;
 
-use crate::allocation_thread::AllocationClient;
+use super::lane_slots::{BatchTarget, LaneSlots, NodeSlot};
+use super::report::MigrationReport;
+use super::uffd_ops::{ChunkMove, FolioSlot, UffdOps, folios_within_extents, whole};
+use super::{kernel_batch, refusals, verify_node};
+use crate::chunk::{CHUNK_BYTES, PageSize};
 use crate::context::PagerContext;
-use crate::kernel_batch;
-use crate::lane_slots::{BatchTarget, LaneSlots, NodeSlot};
+use crate::fault::AllocationClient;
 use crate::page_bits::{PAGES_MAX, PageBits};
-use crate::refusals;
-use crate::shadow_slot::ShadowSlot;
-use crate::uffd_ops::{ChunkMove, FolioSlot, UffdOps, folios_within_extents, whole};
-use crate::verify_node;
-use crate::{CHUNK_BYTES, MigrationReport, PageSize};
+use crate::pool::ShadowSlot;
 
 /// Attempts per batch for a page that is refused with a transient error.
 const ATTEMPTS: u32 = 3;

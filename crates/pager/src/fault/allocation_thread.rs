@@ -12,14 +12,13 @@ use std::time::{Duration, Instant};
 
 use nodeward_model::{NodeId, SkipReason};
 
+use crate::chunk::{CHUNK_BYTES, PageSize};
 use crate::context::PagerContext;
 use crate::error::Result;
-use crate::lane_slots::{BatchTarget, LaneSlots, NodeSlot, fits_move, prefer_node};
-use crate::lanes::spawn_pager_thread;
-use crate::shadow_slot::ShadowSlot;
+use crate::migration::{BatchTarget, ChunkMove, LaneSlots, NodeSlot, fits_move, prefer_node};
+use crate::pager_thread::spawn_pager_thread;
+use crate::pool::ShadowSlot;
 use crate::sync::{Condvar, Mutex, MutexGuard, lock};
-use crate::uffd_ops::ChunkMove;
-use crate::{CHUNK_BYTES, PageSize};
 
 /// Timeout of a fault's wait for the allocation thread. It is longer than the allocation thread
 /// takes on a machine that makes progress, and short beside the time that a thread can wait for a

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nodeward_machine::Process;
 use nodeward_model::{NodeId, PageLocation, Range};
 
-use crate::Result;
+use crate::error::Result;
 
 /// Pages that are read at a time, which bounds the memory needed.
 const PAGES_PER_CALL: u64 = 4096;

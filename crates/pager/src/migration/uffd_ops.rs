@@ -5,14 +5,15 @@ use std::ops::Range;
 use nodeward_batch::{CopySlice, FolioRefusal, FolioRun, RefusedFolio};
 use nodeward_model::{NodeId, SkipReason};
 
+use super::job::TaskControl;
+use super::options::Supply;
+use super::put_back_retry::PutBackRetry;
+use super::refusals::{self, transfer_skipping_refused};
+use crate::chunk::PageSize;
 use crate::context::PagerContext;
-use crate::job::TaskControl;
 use crate::page_bits::PageBits;
-use crate::put_back_retry::PutBackRetry;
-use crate::refusals::{self, transfer_skipping_refused};
-use crate::shadow_slot::ShadowSlot;
+use crate::pool::ShadowSlot;
 use crate::sys::{Advice, AnonMapping, TransferResult, copy_from_slot, map_from_slot};
-use crate::{PageSize, Supply};
 
 /// The move of one chunk's pages: source, destination and options.
 #[derive(Clone, Copy)]

@@ -1,8 +1,5 @@
 //! The public handle of a region.
 
-mod pin_guard;
-mod placement;
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -13,19 +10,19 @@ use nodeward_machine::Machine;
 use nodeward_model::{CpuId, NodeId};
 use nodeward_policy::workers;
 
-use crate::claimed_chunk::MoveOptions;
+use super::pager::{PagerShared, UffdBackend};
+use super::pin_guard::PinGuard;
+use super::placement;
+use crate::backend::kernel;
+use crate::chunk::{CHUNK_BYTES, PageSize};
 use crate::error::{Error, Result, system};
-use crate::job::{ChunkTask, JobKind, JobSpec, LaneJob};
-use crate::page_bits::PageBits;
-use crate::pager::{PagerShared, UffdBackend};
-use crate::region_shared::RegionShared;
-use crate::sys::{Advice, AnonMapping};
-use crate::{
-    CHUNK_BYTES, ForkRule, Migration, MigrationReport, Mode, PageSize, Placement, RegionOptions,
-    kernel_backend, residency, sections,
+use crate::migration::{
+    ChunkTask, JobKind, JobSpec, LaneJob, Migration, MigrationReport, MoveOptions,
 };
-
-pub use pin_guard::PinGuard;
+use crate::page_bits::PageBits;
+use crate::region::{ForkRule, Mode, Placement, RegionOptions, RegionShared, residency};
+use crate::sections;
+use crate::sys::{Advice, AnonMapping};
 
 /// Minimum size of a section.
 const SECTION_BYTES_MIN: usize = 32 << 20;
@@ -97,7 +94,7 @@ impl Region {
         match &self.backing {
             Backing::Managed(core) => self.commit_managed(core, range, placement),
             Backing::Plain(mapping) => {
-                kernel_backend::commit(mapping, range, placement).map_err(system("madvise"))
+                kernel::commit(mapping, range, placement).map_err(system("madvise"))
             }
         }
     }
@@ -226,12 +223,16 @@ impl Region {
         self.check_range(&range)?;
         let page_bytes = self.base_page_bytes();
         let pages = range.start / page_bytes..range.end.div_ceil(page_bytes);
-        if let Backing::Managed(core) = &self.backing {
-            core.claims.pin(pages.clone());
-            // Each chunk is claimed once, so any move of its pages has ended.
-            self.uffd_backend()?.return_lazy_pages(core, chunks(&range).collect());
-        }
-        Ok(PinGuard { region: self, pages })
+        let region = match &self.backing {
+            Backing::Managed(core) => {
+                core.claims.pin(pages.clone());
+                // Each chunk is claimed once, so any move of its pages has ended.
+                self.uffd_backend()?.return_lazy_pages(core, chunks(&range).collect());
+                Some(&**core)
+            }
+            Backing::Plain(_) => None,
+        };
+        Ok(PinGuard { pager: &self.pager, region, pages })
     }
 
     /// Sets the method that moves the pages, from the next call on.

@@ -13,22 +13,20 @@ use nodeward_policy::break_even::BreakEven;
 use nodeward_policy::workers::WORKERS_MAX;
 use rustix::process::getpid;
 
-use crate::busy_cpus::BusyCpus;
+use super::fork_handlers;
+use super::options::PagerOptions;
+use super::region::Region;
+use crate::backend::{Backend, KernelBackend, probe};
+use crate::chunk::{CHUNK_BYTES, PageSize};
 use crate::context::{ContextParts, PagerContext};
 use crate::copier::{self, CopyTarget};
 use crate::error::{Error, Result, system};
-use crate::fault_handler::{FaultHandler, RegionTable};
-use crate::job::{ChunkTask, JobKind, JobSpec, LaneJob};
-use crate::kernel_backend::KernelBackend;
-use crate::lanes::Lanes;
+use crate::fault::{FaultHandler, RegionTable};
+use crate::migration::{BusyCpus, ChunkTask, JobKind, JobSpec, LaneJob, Lanes, MoveOptions};
 use crate::page_bits::PageBits;
-use crate::pool::Pool;
-use crate::region_shared::RegionShared;
+use crate::pool::{PagePool, Pool, PoolOptions};
+use crate::region::{Placement, RegionOptions, RegionShared};
 use crate::sys::{AnonMapping, TransferMethod, Uffd};
-use crate::{
-    Backend, CHUNK_BYTES, PagePool, PageSize, PagerOptions, Placement, PoolOptions, Region,
-    RegionOptions, claimed_chunk, fork_handlers, probe,
-};
 
 /// Manages memory of this process: regions whose pages move between nodes while they are in use. A
 /// clone is another handle of the same pager. The pager ends with its last handle and region.
@@ -224,8 +222,7 @@ impl UffdBackend {
         let pages = PageBits::of(0..self.context.chunk_pages());
         let node = self.context.topology.node_of_cpu(own_process::current_cpu())?;
         let batch_pages = self.context.chunk_pages();
-        let how =
-            claimed_chunk::MoveOptions { even_if_there: true, batch_pages, ..Default::default() };
+        let how = MoveOptions { even_if_there: true, batch_pages, ..Default::default() };
         let run = |kind, pages| {
             let tasks = vec![ChunkTask { chunk: 0, pages, to: node }];
             self.lanes.run(LaneJob::new(JobSpec::on_one_lane(&core, kind, how, tasks)), None, None)
@@ -273,7 +270,7 @@ impl UffdBackend {
     /// Brings back the pages of some chunks of a region that are left out.
     pub fn return_lazy_pages(&self, core: &Arc<RegionShared>, chunks: Vec<usize>) {
         let task = |chunk| ChunkTask { chunk, pages: PageBits::default(), to: NodeId(0) };
-        let how = claimed_chunk::MoveOptions::default();
+        let how = MoveOptions::default();
         let tasks = chunks.into_iter().map(task).collect();
         let order = JobSpec::on_one_lane(core, JobKind::ReturnLazy, how, tasks);
         self.lanes.run(LaneJob::new(order), None, None);

@@ -14,8 +14,9 @@
 
 use std::ops::Range;
 
-use crate::chunk_table::ChunkTable;
-use crate::sync::{Condvar, Mutex, MutexGuard, block_signals_in_scope};
+use super::chunk_table::ChunkTable;
+use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sys::block_signals_in_scope;
 
 /// The table of a region's chunks; `T` is the note kept with each chunk.
 pub struct ChunkClaims<T> {

@@ -6,15 +6,16 @@ use std::sync::atomic::AtomicBool;
 
 use nodeward_model::NodeId;
 
-use crate::batch_runner::UnmappedPages;
-use crate::chunk_claims::{ChunkClaims, Claim};
+use super::chunk_claims::{ChunkClaims, Claim};
+use super::options::Placement;
+use super::registration;
+use crate::chunk::{CHUNK_BYTES, PageSize};
 use crate::context::PagerContext;
 use crate::error::Result;
-use crate::lane_slots::NodeSlot;
+use crate::migration::{NodeSlot, UnmappedPages};
 use crate::page_bits::PageBits;
 use crate::sync::{Mutex, lock};
 use crate::sys::AnonMapping;
-use crate::{CHUNK_BYTES, PageSize, Placement, registration};
 
 /// Per-chunk state.
 #[derive(Default)]

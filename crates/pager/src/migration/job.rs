@@ -10,11 +10,12 @@ use nodeward_policy::pacing::RateLimit;
 use nodeward_policy::ramp::Ramp;
 use nodeward_policy::stragglers::StragglerDetector;
 
-use crate::claimed_chunk::MoveOptions;
+use super::claimed_chunk::MoveOptions;
+use super::options::{Cancel, Progress};
+use super::report::MigrationReport;
 use crate::page_bits::PageBits;
-use crate::region_shared::RegionShared;
+use crate::region::{Placement, RegionShared};
 use crate::sync::{Condvar, Mutex, lock};
-use crate::{Cancel, MigrationReport, Placement, Progress};
 
 /// Interval at which a lane that is not needed checks whether it is.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_micros(500);

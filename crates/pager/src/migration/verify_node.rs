@@ -3,10 +3,10 @@
 
 use nodeward_model::{NodeId, PageLocation, Range, SkipReason};
 
-use crate::MigrationReport;
+use super::report::MigrationReport;
+use super::uffd_ops::ChunkMove;
 use crate::context::PagerContext;
-use crate::shadow_slot::ShadowSlot;
-use crate::uffd_ops::ChunkMove;
+use crate::pool::ShadowSlot;
 
 /// Removes base pages that are on the wrong node from the count of those moved. `pages` are those
 /// of a batch, by their index in the chunk.

@@ -16,18 +16,15 @@ use nodeward_linux::own_process;
 use nodeward_model::NodeId;
 use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::CHUNK_BYTES;
-use crate::allocation_thread::AllocationThread;
-use crate::batch_runner::BatchRunner;
-use crate::chunk_claims::FaultClaim;
-use crate::claimed_chunk::ClaimedChunk;
+use super::allocation_thread::AllocationThread;
+use crate::chunk::CHUNK_BYTES;
 use crate::context::PagerContext;
 use crate::error::Result;
-use crate::lanes::spawn_pager_thread;
-use crate::region_shared::RegionShared;
-use crate::stop_signal::{self, StopSignal};
-use crate::sync::{Mutex, block_signals_in_scope, lock};
-use crate::sys::{Uffd, UffdFault};
+use crate::migration::{BatchRunner, ClaimedChunk};
+use crate::pager_thread::{self, StopSignal, spawn_pager_thread};
+use crate::region::{FaultClaim, RegionShared};
+use crate::sync::{Mutex, lock};
+use crate::sys::{Uffd, UffdFault, block_signals_in_scope};
 
 /// The regions of a pager.
 #[derive(Default)]
@@ -135,7 +132,7 @@ impl FaultHandler {
         regions: &Arc<RegionTable>,
         lane: usize,
     ) -> Result<Self> {
-        let (stopped, stop) = stop_signal::stop_pipe()?;
+        let (stopped, stop) = pager_thread::stop_pipe()?;
         let allocator = AllocationThread::start(context, lane)?;
         let mut runner = BatchRunner::new(Arc::clone(context), lane);
         runner.allocator = Some(allocator.client(context));

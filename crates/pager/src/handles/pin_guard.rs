@@ -1,0 +1,32 @@
+//! The guard of pages that stay where they are.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::pager::PagerShared;
+use crate::region::RegionShared;
+
+/// Keeps a range of a region where it is until it is dropped. Made by [`crate::Region::pin`].
+pub struct PinGuard<'a> {
+    pub(super) pager: &'a PagerShared,
+    /// `None` if only the kernel moves the region's pages: nothing is pinned then.
+    pub(super) region: Option<&'a RegionShared>,
+    /// Pages of the region.
+    pub(super) pages: Range<usize>,
+}
+
+impl fmt::Debug for PinGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PinGuard").field("pages", &self.pages).finish_non_exhaustive()
+    }
+}
+
+impl Drop for PinGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(region) = self.region
+            && self.pager.is_owner_process()
+        {
+            region.claims.unpin(&self.pages);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Options of a migration, its progress, and the request to end it.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The source of destination pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Supply {
+    /// Kept pages while there are some, then fresh ones; or the kind that is measured to be
+    /// cheaper.
+    #[default]
+    Any,
+    /// Kept pages only.
+    Recycled,
+    /// Fresh pages only.
+    OneWay,
+}
+
+/// Limits on the rate of a migration and on stalls.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Budget {
+    /// Maximum rate in bytes a second.
+    pub bytes_per_s: Option<u64>,
+    /// Maximum time that a thread waits for a page in flight, in 99 of 100 cases.
+    pub stall: Option<Duration>,
+}
+
+/// Options of a migration.
+#[derive(Clone, Copy, Default)]
+pub struct Migration<'a> {
+    /// Limits on rate and stalls.
+    pub budget: Budget,
+    /// Maximum number of lanes; a range that is too short to share gets fewer. `None`: as many as
+    /// are worth it.
+    pub lanes: Option<u32>,
+    /// Bytes in flight per lane; `None`: 2 MiB, which is also the maximum.
+    pub batch_bytes: Option<u64>,
+    /// Source of destination pages.
+    pub supply: Supply,
+    /// Move pages that are on the destination node already, too. For measurements.
+    pub even_if_there: bool,
+    /// Called on the calling thread, every 50 ms and at the end.
+    pub progress: Option<&'a dyn Fn(Progress)>,
+    /// Ends the migration between two batches when cancelled.
+    pub cancel: Option<&'a Cancel>,
+}
+
+impl fmt::Debug for Migration<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Migration")
+            .field("budget", &self.budget)
+            .field("lanes", &self.lanes)
+            .field("batch_bytes", &self.batch_bytes)
+            .field("supply", &self.supply)
+            .field("even_if_there", &self.even_if_there)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Progress of a migration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes that are done with, moved or not.
+    pub examined_bytes: u64,
+    /// All bytes.
+    pub total_bytes: u64,
+}
+
+/// A request to end a migration. Any thread, or a signal handler, may make it.
+#[derive(Debug, Default)]
+pub struct Cancel(AtomicBool);
+
+impl Cancel {
+    /// A request that is not made yet.
+    pub const fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+
+    /// Requests the end of the migration.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether the end was requested.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
