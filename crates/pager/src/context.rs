@@ -8,8 +8,8 @@ use nodeward_machine::{Machine, Process};
 use nodeward_model::{NodeId, Nodemask, SkipReason, Topology};
 
 use crate::chunk::{CHUNK_BYTES, PageSize};
-use crate::copier::Copier;
-use crate::error::Result;
+use crate::copier::{self, Copier, CopyTarget};
+use crate::error::{Result, system};
 use crate::pool::{Pool, ShadowSlots};
 use crate::sys::{Slot, TransferMethod, Uffd};
 
@@ -22,70 +22,57 @@ pub struct PagerContext {
     /// The copier for destination pages that are fresh.
     pub fresh_copier: Arc<dyn Copier>,
     pub machine: Linux,
-    pub topology: Topology,
     pub page_bytes: usize,
     pub pages: Arc<OwnPagemap>,
     /// This process, to query the place of its pages.
     pub myself: Arc<dyn Process>,
     /// A slot of zeros.
     pub zeros: Slot,
-    base_slots: ShadowSlots,
-    huge_slots: ShadowSlots,
+    pub slots: ShadowSlots,
     nodes: Nodemask,
     /// The owner of the free pages, which also checks the room for fresh ones.
     pool: Arc<Pool>,
 }
 
-/// The parts that a context is made of.
-pub struct ContextParts {
-    pub uffd: Arc<Uffd>,
-    pub transfer_method: TransferMethod,
-    /// The copier for destination pages that were kept.
-    pub copier: Arc<dyn Copier>,
-    /// The copier for destination pages that are fresh.
-    pub fresh_copier: Arc<dyn Copier>,
-    pub machine: Linux,
-    pub topology: Topology,
-    pub pages: Arc<OwnPagemap>,
-    pub myself: Arc<dyn Process>,
-}
-
 impl PagerContext {
-    /// A context with the free pages of a pool that is registered with the same userfaultfd.
-    pub fn new(tools: ContextParts, pool: &Arc<Pool>) -> Result<Self> {
-        let page_bytes = tools.machine.page_bytes() as usize;
-        tools.uffd.count_by(&tools.pages);
-        let shadows = |size| ShadowSlots::new(pool, tools.transfer_method, size);
-        let base = shadows(PageSize::Base);
+    /// The state of a pager that moves pages by userfaultfd. `uffd` is the one that the pool is
+    /// registered with. Without `copier`, the fastest copiers of this machine are taken.
+    pub fn new(
+        uffd: Arc<Uffd>,
+        transfer_method: TransferMethod,
+        pool: &Arc<Pool>,
+        copier: Option<&Arc<dyn Copier>>,
+        myself: &Arc<dyn Process>,
+    ) -> Result<Self> {
+        let machine = Linux::open();
+        let pages = Arc::new(OwnPagemap::open().map_err(system("opening /proc/self/pagemap"))?);
+        uffd.count_by(&pages);
+        let slots = ShadowSlots::new(pool, transfer_method);
+        let copier_for = |target| copier.cloned().unwrap_or_else(|| copier::fastest(target));
         Ok(Self {
-            zeros: base.take_unregistered()?.slot,
-            base_slots: base,
-            huge_slots: shadows(PageSize::Huge),
-            nodes: tools.topology.nodes_with_memory(),
+            copier: copier_for(CopyTarget::Cold),
+            fresh_copier: copier_for(CopyTarget::JustZeroed),
+            page_bytes: machine.page_bytes() as usize,
+            zeros: slots.take_unregistered(PageSize::Base)?.slot,
+            nodes: pool.topology.nodes_with_memory(),
             pool: Arc::clone(pool),
-            uffd: tools.uffd,
-            transfer_method: tools.transfer_method,
-            copier: tools.copier,
-            fresh_copier: tools.fresh_copier,
-            machine: tools.machine,
-            topology: tools.topology,
-            pages: tools.pages,
-            myself: tools.myself,
-            page_bytes,
+            myself: Arc::clone(myself),
+            uffd,
+            transfer_method,
+            machine,
+            pages,
+            slots,
         })
+    }
+
+    /// Returns the nodes and CPUs of the machine.
+    pub fn topology(&self) -> &Topology {
+        &self.pool.topology
     }
 
     /// Frees all pages that are kept; returns the number of base pages.
     pub fn free_recycled(&self) -> usize {
         self.pool.give_back()
-    }
-
-    /// Returns the slots for pages of a size.
-    pub fn shadow_slots(&self, size: PageSize) -> &ShadowSlots {
-        match size {
-            PageSize::Base => &self.base_slots,
-            PageSize::Huge => &self.huge_slots,
-        }
     }
 
     /// Returns the number of base pages in a chunk.

@@ -4,6 +4,22 @@
 //! out of sight with userfaultfd, copies them with threads near the destination, and brings them
 //! back at their addresses. Threads that touch a page meanwhile wait for its batch. No write is
 //! lost.
+//!
+//! The directories, each of which uses only those below it:
+//!
+//! | directory | what it holds |
+//! |---|---|
+//! | `handles` | what a program holds: pager, region, pinned pages, page pool; fork(2) |
+//! | `backend` | the two backends, userfaultfd and the kernel; the probe that chooses one |
+//! | `fault` | the thread that serves page faults, and the thread that allocates for it |
+//! | `migration` | jobs, lanes, the batches of a chunk, destination pages, retries, reports |
+//! | `region` | the state of a region: its chunks, their claims, the parts that can move |
+//! | `pool` | free pages: lists by CPU, zones by node, shadow slots |
+//! | `sys` | system calls and memory: the only unsafe code |
+//!
+//! Files beside them serve several directories. `context` has what lanes and fault thread share.
+//! `copier` copies pages. `sections` splits a mapping so that lanes do not contend in the kernel.
+//! `pager_thread` starts threads. `chunk`, `page_bits`, `sync` and `error` use no other file.
 
 #[allow(unsafe_code, reason = "the room that maps memory and speaks to userfaultfd")]
 mod sys;
@@ -27,8 +43,8 @@ pub use backend::{Backend, Shortfall, UffdCapabilities, VisibleFaults};
 pub use chunk::PageSize;
 pub use copier::{Copier, Memcpy, all as copiers};
 pub use error::{Error, Result};
-pub use handles::{Pager, PagerOptions, PinGuard, Region};
+pub use handles::{PagePool, Pager, PagerOptions, PinGuard, Region};
 pub use migration::{Budget, Cancel, Migration, MigrationReport, Progress, StepTimes, Supply};
 pub use nodeward_policy::pcp::TunerKind;
-pub use pool::{ListStats, PagePool, PageRun, PoolError, PoolOptions, PoolStats, RunRequest};
+pub use pool::{ListStats, PageRun, PoolError, PoolOptions, PoolStats, RunRequest};
 pub use region::{ForkRule, Mode, Placement, RegionOptions};

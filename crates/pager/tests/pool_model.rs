@@ -390,7 +390,7 @@ use nodeward_policy::pcp::{ListLimits, TunerKind};
 use arena::Arena;
 use error::PoolError;
 use options::RunRequest;
-use pool::{Pool, PoolParts, ZoneBounds};
+use pool::{Pool, PoolParts, ZoneBounds, ZoneParts};
 use sync::TORN;
 use sys::CPU;
 
@@ -405,7 +405,7 @@ fn new() -> Arc<Pool> {
     let limits = ListLimits { batch: 1, high_default: 2, high_max: 2 };
     let pool = Arc::new(Pool::new(PoolParts {
         arena: Arena::new(),
-        zones: vec![(NodeId(0), PageSize::Base, bounds, limits)],
+        zones: vec![ZoneParts { node: NodeId(0), size: PageSize::Base, bounds, limits }],
         size: PageSize::Base,
         topology,
         headroom: Arc::new(headroom::Headroom),

@@ -234,7 +234,7 @@ mod tests {
 
     use super::*;
     use crate::migration::Budget;
-    use crate::region::residency;
+    use crate::region::count_by_node;
 
     const PAGE: u64 = 4096;
 
@@ -268,7 +268,7 @@ mod tests {
         }
 
         fn residency(&self) -> BTreeMap<NodeId, u64> {
-            residency::count(&*self.myself, self.range, self.machine.page_bytes()).unwrap()
+            count_by_node(&*self.myself, self.range, self.machine.page_bytes()).unwrap()
         }
     }
 
@@ -338,7 +338,7 @@ mod tests {
         let report = kernel.exchange((one, NodeId(1)), (other, NodeId(0)), &how).unwrap();
         assert_eq!((report.account.moved, report.account.selected()), (1000 + 950, 2000));
         assert_eq!(report.account.skipped, [(SkipReason::NotPresent, 50)].into());
-        let at = |range| residency::count(&**myself, range, PAGE).unwrap();
+        let at = |range| count_by_node(&**myself, range, PAGE).unwrap();
         assert_eq!(at(one), [(NodeId(1), 1000)].into());
         assert_eq!(at(other), [(NodeId(0), 950)].into());
         assert_eq!(at(pages(1000, 3050)), [(NodeId(0), 2000), (NodeId(1), 50)].into());

@@ -1,9 +1,12 @@
-//! The backends: the kernel's own migration, and the pager's by userfaultfd.
+//! The backends, which move the pages of a region: the pager's own by userfaultfd, and the kernel's
+//! by move_pages(2). The probe finds out which one works here.
 
-pub mod kernel;
+mod kernel;
 mod methods;
-pub mod probe;
+mod probe;
+mod uffd;
 
-pub use kernel::KernelBackend;
+pub use kernel::{KernelBackend, commit};
 pub use methods::Backend;
-pub use probe::{Shortfall, UffdCapabilities, VisibleFaults};
+pub use probe::{Shortfall, UffdCapabilities, VisibleFaults, probe};
+pub use uffd::UffdBackend;

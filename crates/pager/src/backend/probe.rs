@@ -98,7 +98,7 @@ impl UffdCapabilities {
 
 /// The result of [`probe`].
 #[derive(Debug)]
-pub(crate) struct ProbeResult {
+pub struct ProbeResult {
     /// The method by which pages move.
     pub backend: Backend,
     /// The userfaultfd, unless only the kernel moves pages: close-on-exec, non-blocking, with
@@ -109,7 +109,7 @@ pub(crate) struct ProbeResult {
 }
 
 /// Chooses the method. The two options are those of [`crate::PagerOptions`].
-pub(crate) fn probe(assume_no_syscalls: bool, kernel_only: bool) -> Result<ProbeResult> {
+pub fn probe(assume_no_syscalls: bool, kernel_only: bool) -> Result<ProbeResult> {
     if kernel_only {
         let why = "the program asked for the kernel's moves only; leave `kernel_only` out";
         return Ok(ProbeResult {

@@ -15,9 +15,9 @@ use nodeward_model::{NodeId, SkipReason};
 use crate::chunk::{CHUNK_BYTES, PageSize};
 use crate::context::PagerContext;
 use crate::error::Result;
-use crate::migration::{BatchTarget, ChunkMove, LaneSlots, NodeSlot, fits_move, prefer_node};
+use crate::migration::{BatchTarget, ChunkMove, LaneSlots, prefer_node};
 use crate::pager_thread::spawn_pager_thread;
-use crate::pool::ShadowSlot;
+use crate::pool::NodeSlot;
 use crate::sync::{Condvar, Mutex, MutexGuard, lock};
 
 /// Timeout of a fault's wait for the allocation thread. It is longer than the allocation thread
@@ -40,8 +40,15 @@ pub struct AllocationThread {
 pub struct AllocationClient {
     channel: Arc<AllocationChannel>,
     context: Arc<PagerContext>,
-    /// Room for fresh base pages on a node: the node, the pages left, and the time of the finding.
-    headroom: Option<(NodeId, usize, Instant)>,
+    headroom: Option<FoundHeadroom>,
+}
+
+/// Room for fresh base pages on a node, as the allocation thread found it.
+struct FoundHeadroom {
+    node: NodeId,
+    /// Pages that are not taken yet.
+    left_pages: usize,
+    found_at: Instant,
 }
 
 /// The shared state of both sides. No thread allocates or frees with its lock.
@@ -72,7 +79,7 @@ enum AllocationRequest {
 
 /// The result: pages, or room for this many fresh ones.
 enum AllocationReply {
-    Pages(ShadowSlot),
+    Pages(NodeSlot),
     Headroom(usize),
     Unavailable(SkipReason),
 }
@@ -80,23 +87,22 @@ enum AllocationReply {
 impl AllocationThread {
     /// Starts the thread. `lane` is a number that no lane has.
     pub fn start(context: &Arc<PagerContext>, lane: usize) -> Result<Self> {
-        let given = Vec::with_capacity(RETURNED_SLOTS_MAX);
         let state = ChannelState {
             request: None,
             request_number: 0,
             reply: None,
             is_overdue: false,
-            returned_slots: given,
+            returned_slots: Vec::with_capacity(RETURNED_SLOTS_MAX),
             is_stopping: false,
         };
-        let counter =
+        let channel =
             Arc::new(AllocationChannel { state: Mutex::new(state), changed: Condvar::new() });
-        let stock = LaneSlots::new(Arc::clone(context), lane);
-        let (counter_of_thread, context) = (Arc::clone(&counter), Arc::clone(context));
+        let slots = LaneSlots::new(Arc::clone(context), lane);
+        let (channel_of_thread, context) = (Arc::clone(&channel), Arc::clone(context));
         let thread = spawn_pager_thread("nodeward-alloc".to_owned(), move || {
-            serve(&counter_of_thread, &context, &stock);
+            serve(&channel_of_thread, &context, &slots);
         })?;
-        Ok(Self { channel: counter, thread: Some(thread) })
+        Ok(Self { channel, thread: Some(thread) })
     }
 
     /// Returns the fault handler's side.
@@ -125,53 +131,44 @@ impl AllocationClient {
     /// that they are enough for.
     pub fn destination(
         &mut self,
-        stock: &mut LaneSlots,
+        slots: &mut LaneSlots,
         chunk_move: &ChunkMove<'_>,
         most: usize,
     ) -> std::result::Result<(BatchTarget, usize), SkipReason> {
-        let folio_pages = self.context.folio_pages(chunk_move.size);
-        if !stock.destination.as_ref().is_some_and(|ready| fits_move(ready, chunk_move)) {
-            let unfit = stock.destination.take();
-            unfit
-                .into_iter()
-                .for_each(|(size, node, slot)| self.return_slot((size, Some(node), slot)));
-            let pages = most * folio_pages;
-            if self.take_headroom(chunk_move, pages) {
-                return prefer_node(&self.context, chunk_move.to)
-                    .map(|()| (BatchTarget::Fresh, most));
-            }
-            let wish =
-                AllocationRequest::Destination { size: chunk_move.size, to: chunk_move.to, pages };
-            match self.channel.request(wish) {
-                AllocationReply::Pages(found) => {
-                    stock.destination = Some((chunk_move.size, chunk_move.to, found));
-                }
+        let is_fit = slots.has_destination(chunk_move);
+        match slots.take_destination() {
+            Some(ready) if is_fit => return Ok(slots.target_in(ready, most)),
+            unfit => unfit.into_iter().for_each(|slot| self.return_slot(slot)),
+        }
+        let (size, to) = (chunk_move.size, chunk_move.to);
+        let pages = most * self.context.folio_pages(size);
+        if !self.take_headroom(chunk_move, pages) {
+            match self.channel.request(AllocationRequest::Destination { size, to, pages }) {
+                AllocationReply::Pages(ready) => return Ok(slots.target_in(ready, most)),
                 AllocationReply::Headroom(found) => {
-                    self.headroom = Some((chunk_move.to, found - pages, Instant::now()));
-                    return prefer_node(&self.context, chunk_move.to)
-                        .map(|()| (BatchTarget::Fresh, most));
+                    let (left_pages, found_at) = (found - pages, Instant::now());
+                    self.headroom = Some(FoundHeadroom { node: to, left_pages, found_at });
                 }
                 AllocationReply::Unavailable(why) => return Err(why),
             }
         }
-        let pages = stock.destination.as_ref().map_or(0, |(_, _, ready)| ready.pages);
-        let folios = pages / folio_pages;
-        let most = most.min(folios);
-        Ok((BatchTarget::InSlot(folios - most), most))
+        prefer_node(&self.context, to)?;
+        Ok((BatchTarget::Fresh, most))
     }
 
     /// Takes fresh base pages from the room found before; returns whether it is enough and recent.
     fn take_headroom(&mut self, chunk_move: &ChunkMove<'_>, pages: usize) -> bool {
-        let Some((node, left, seen)) = &mut self.headroom else { return false };
+        let Some(found) = &mut self.headroom else { return false };
         let has_room = chunk_move.size == PageSize::Base
-            && (*node, seen.elapsed() < HEADROOM_VALID_FOR) == (chunk_move.to, true)
-            && *left >= pages;
-        *left -= if has_room { pages } else { 0 };
+            && found.node == chunk_move.to
+            && found.found_at.elapsed() < HEADROOM_VALID_FOR
+            && found.left_pages >= pages;
+        found.left_pages -= if has_room { pages } else { 0 };
         has_room
     }
 
     /// Fetches a huge page of zeros that is fresh from the kernel.
-    pub fn huge_page(&self, node: Option<NodeId>) -> std::result::Result<ShadowSlot, SkipReason> {
+    pub fn huge_page(&self, node: Option<NodeId>) -> std::result::Result<NodeSlot, SkipReason> {
         match self.channel.request(AllocationRequest::HugePage(node)) {
             AllocationReply::Pages(found) => Ok(found),
             AllocationReply::Headroom(_) => Err(SkipReason::NoHugePage),
@@ -180,16 +177,16 @@ impl AllocationClient {
     }
 
     /// Hands over a slot for the allocation thread to keep or free.
-    pub fn return_slot(&self, (size, node, mut slot): NodeSlot) {
+    pub fn return_slot(&self, mut slot: NodeSlot) {
         let mut state = lock(&self.channel.state);
         if state.returned_slots.len() < RETURNED_SLOTS_MAX {
-            state.returned_slots.push((size, node, slot));
+            state.returned_slots.push(slot);
             drop(state);
             return self.channel.changed.notify_all();
         }
         drop(state);
         // Its address space is lost.
-        slot.clear();
+        slot.shadow.clear();
         std::mem::forget(slot);
     }
 }
@@ -197,13 +194,13 @@ impl AllocationClient {
 impl AllocationChannel {
     /// Makes a request and waits for its result, at most for `REPLY_TIMEOUT`. Fails at once while
     /// the allocation thread is late with an earlier request.
-    fn request(&self, wish: AllocationRequest) -> AllocationReply {
+    fn request(&self, request: AllocationRequest) -> AllocationReply {
         let mut state = lock(&self.state);
         if state.is_overdue {
             return AllocationReply::Unavailable(SkipReason::NoMemory);
         }
         state.request_number += 1;
-        state.request = Some(wish);
+        state.request = Some(request);
         self.changed.notify_all();
         let nothing = |state: &mut ChannelState| state.reply.is_none();
         let waited = self.changed.wait_timeout_while(state, REPLY_TIMEOUT, nothing);
@@ -225,58 +222,54 @@ impl AllocationChannel {
     }
 }
 
-fn serve(counter: &AllocationChannel, context: &PagerContext, stock: &LaneSlots) {
-    let mut given = Vec::with_capacity(RETURNED_SLOTS_MAX);
+fn serve(channel: &AllocationChannel, context: &PagerContext, slots: &LaneSlots) {
+    let mut returned = Vec::with_capacity(RETURNED_SLOTS_MAX);
     loop {
-        let mut state = counter.wait();
-        std::mem::swap(&mut state.returned_slots, &mut given);
-        let (wish, number) = (state.request.take(), state.request_number);
-        let ended = state.is_stopping && wish.is_none() && given.is_empty();
+        let mut state = channel.wait();
+        std::mem::swap(&mut state.returned_slots, &mut returned);
+        let (request, number) = (state.request.take(), state.request_number);
+        let ended = state.is_stopping && request.is_none() && returned.is_empty();
         drop(state);
         if ended {
             return;
         }
         // These come first, because one of them may satisfy the request.
-        given
-            .drain(..)
-            .for_each(|(size, node, slot)| context.shadow_slots(size).return_slot(slot, node));
-        let Some(wish) = wish else { continue };
-        let found = fulfil(context, stock, wish);
-        let mut state = lock(&counter.state);
+        returned.drain(..).for_each(|slot| context.slots.return_slot(slot));
+        let Some(request) = request else { continue };
+        let found = fulfil(context, slots, request);
+        let mut state = lock(&channel.state);
         let too_late = state.request_number != number;
         let left = if too_late { Some(found) } else { state.reply.replace(found) };
         drop(state);
-        counter.changed.notify_all();
-        match (left, wish) {
-            (
-                Some(AllocationReply::Pages(slot)),
-                AllocationRequest::Destination { size, to, .. },
-            ) => {
-                context.shadow_slots(size).return_slot(slot, Some(to));
-            }
-            (Some(AllocationReply::Pages(slot)), AllocationRequest::HugePage(_)) => {
-                context.shadow_slots(PageSize::Huge).return_slot(slot, None);
-            }
-            _ => {}
+        channel.changed.notify_all();
+        if let Some(AllocationReply::Pages(slot)) = left {
+            context.slots.return_slot(slot);
         }
     }
 }
 
-fn fulfil(context: &PagerContext, stock: &LaneSlots, wish: AllocationRequest) -> AllocationReply {
-    match wish {
+fn fulfil(
+    context: &PagerContext,
+    slots: &LaneSlots,
+    request: AllocationRequest,
+) -> AllocationReply {
+    match request {
         AllocationRequest::Destination { size, to, pages } => {
-            match (stock.take_recycled(size, to), size) {
-                (Some(kept), _) => AllocationReply::Pages(kept),
-                (None, PageSize::Huge) => huge_page(stock, Some(to)),
+            let on_node = |shadow| AllocationReply::Pages(NodeSlot { shadow, node: Some(to) });
+            match (slots.take_recycled(size, to), size) {
+                (Some(recycled), _) => on_node(recycled),
+                (None, PageSize::Huge) => {
+                    let fresh = slots.fresh_huge_page(Some(to));
+                    fresh.map_or_else(AllocationReply::Unavailable, on_node)
+                }
                 (None, PageSize::Base) => find_headroom(context, to, pages),
             }
         }
-        AllocationRequest::HugePage(node) => huge_page(stock, node),
+        AllocationRequest::HugePage(node) => {
+            let anywhere = |shadow| AllocationReply::Pages(NodeSlot { shadow, node: None });
+            slots.fresh_huge_page(node).map_or_else(AllocationReply::Unavailable, anywhere)
+        }
     }
-}
-
-fn huge_page(stock: &LaneSlots, node: Option<NodeId>) -> AllocationReply {
-    stock.fresh_huge_page(node).map_or_else(AllocationReply::Unavailable, AllocationReply::Pages)
 }
 
 /// Checks room for `pages` fresh base pages, and first for a whole chunk, for later requests.

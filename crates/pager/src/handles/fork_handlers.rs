@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use super::pager::PagerShared;
+use super::pager_shared::PagerShared;
 use crate::error::{Result, system};
 use crate::sync::lock;
 use crate::sys::on_fork;

@@ -1,13 +1,17 @@
-//! The handles that a program holds: of a pager, of a region and of pages that are pinned.
+//! The handles that a program holds: of a pager, of a region, of pages that are pinned, and of a
+//! page pool. In a child of fork(2) they do nothing.
 
 mod fork_handlers;
 mod options;
+mod page_pool;
 mod pager;
+mod pager_shared;
 mod pin_guard;
 mod placement;
 mod region;
 
 pub use options::PagerOptions;
+pub use page_pool::PagePool;
 pub use pager::Pager;
 pub use pin_guard::PinGuard;
 pub use region::Region;

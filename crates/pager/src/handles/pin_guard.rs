@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::pager::PagerShared;
+use super::pager_shared::PagerShared;
 use crate::region::RegionShared;
 
 /// Keeps a range of a region where it is until it is dropped. Made by [`crate::Region::pin`].

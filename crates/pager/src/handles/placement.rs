@@ -1,6 +1,6 @@
 //! Placements that a caller may ask for.
 
-use super::pager::PagerShared;
+use super::pager_shared::PagerShared;
 use crate::error::{Error, Result};
 use crate::region::Placement;
 

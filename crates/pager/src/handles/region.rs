@@ -4,28 +4,23 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nodeward_machine::Machine;
-use nodeward_model::{CpuId, NodeId};
-use nodeward_policy::workers;
+use nodeward_model::NodeId;
 
-use super::pager::{PagerShared, UffdBackend};
+use super::pager_shared::PagerShared;
 use super::pin_guard::PinGuard;
 use super::placement;
-use crate::backend::kernel;
+use crate::backend::{self, UffdBackend};
 use crate::chunk::{CHUNK_BYTES, PageSize};
 use crate::error::{Error, Result, system};
 use crate::migration::{
     ChunkTask, JobKind, JobSpec, LaneJob, Migration, MigrationReport, MoveOptions,
 };
 use crate::page_bits::PageBits;
-use crate::region::{ForkRule, Mode, Placement, RegionOptions, RegionShared, residency};
-use crate::sections;
+use crate::region::{ForkRule, Mode, Placement, RegionOptions, RegionShared, count_by_node};
 use crate::sys::{Advice, AnonMapping};
-
-/// Minimum size of a section.
-const SECTION_BYTES_MIN: usize = 32 << 20;
 
 /// Managed memory. Dropping the handle ends migrations, waits for pages in flight and unmaps the
 /// memory. Ranges are bytes from the region's start and must be whole pages (whole huge pages in a
@@ -51,9 +46,9 @@ impl Region {
     ) -> Result<Self> {
         placement::check(pager, &options.placement)?;
         let mapping = map_region(bytes, options)?;
-        let backing = match pager.uffd_backend.as_ref().filter(|engine| can_manage(engine, options))
-        {
-            Some(engine) => Backing::Managed(manage(engine, mapping, options)?),
+        let backend = pager.uffd_backend.as_ref().filter(|backend| backend.can_manage(options));
+        let backing = match backend {
+            Some(backend) => Backing::Managed(backend.add_region(mapping, options)?),
             None => Backing::Plain(mapping),
         };
         Ok(Self { pager: Arc::clone(pager), backing, size: options.page })
@@ -92,9 +87,9 @@ impl Region {
         self.check_range(&range)?;
         placement::check(&self.pager, placement)?;
         match &self.backing {
-            Backing::Managed(core) => self.commit_managed(core, range, placement),
+            Backing::Managed(region) => self.commit_managed(region, range, placement),
             Backing::Plain(mapping) => {
-                kernel::commit(mapping, range, placement).map_err(system("madvise"))
+                backend::commit(mapping, range, placement).map_err(system("madvise"))
             }
         }
     }
@@ -106,10 +101,10 @@ impl Region {
     pub fn discard(&self, range: Range<usize>) -> Result<()> {
         self.check_range(&range)?;
         match &self.backing {
-            Backing::Managed(core) => {
+            Backing::Managed(region) => {
                 let tasks = self.chunk_tasks(&range, NodeId(0));
                 let order =
-                    JobSpec::on_one_lane(core, JobKind::Discard, MoveOptions::default(), tasks);
+                    JobSpec::on_one_lane(region, JobKind::Discard, MoveOptions::default(), tasks);
                 self.uffd_backend()?.lanes.run(LaneJob::new(order), None, None);
                 Ok(())
             }
@@ -132,9 +127,9 @@ impl Region {
         self.check_range(&range)?;
         self.check_node(to)?;
         match self.managed() {
-            Some(core) => {
+            Some(region) => {
                 let tasks = self.chunk_tasks(&range, to);
-                self.run_job(core, JobKind::Migrate, tasks, Some(to), how)
+                self.run_job(region, JobKind::Migrate, tasks, Some(to), how)
             }
             None => {
                 self.prepare_for_kernel(&range)?;
@@ -155,8 +150,10 @@ impl Region {
         how: &Migration<'_>,
     ) -> Result<MigrationReport> {
         self.check_range(&range)?;
-        let core = match &self.backing {
-            Backing::Managed(core) if core.context.transfer_method.can_map_slot_pages() => core,
+        let region = match &self.backing {
+            Backing::Managed(region) if region.context.transfer_method.can_map_slot_pages() => {
+                region
+            }
             _ => {
                 let why = self.pager.why_not_faster();
                 return Err(Error::NeedsUserfaultfd { feature: "lazy migration", reason: why });
@@ -167,7 +164,7 @@ impl Region {
             remedy: "set its mode to `Auto` first".to_owned(),
         })?;
         let tasks = self.chunk_tasks(&range, NodeId(0));
-        self.run_job(core, JobKind::UnmapLazily, tasks, None, how)
+        self.run_job(region, JobKind::UnmapLazily, tasks, None, how)
     }
 
     /// Exchanges the nodes of two ranges of equal length. Pages on the node of the first range go
@@ -193,14 +190,14 @@ impl Region {
         let (first, second) = (self.node_of(&one)?, self.node_of(&other)?);
         let there = self.chunk_tasks(&one, second);
         let back = self.chunk_tasks(&other, first);
-        let Some(core) = self.managed() else {
+        let Some(region) = self.managed() else {
             self.prepare_for_kernel(&one)?;
             self.prepare_for_kernel(&other)?;
             let (one, other) = (self.addresses(&one), self.addresses(&other));
             return self.pager.kernel_backend().exchange((one, second), (other, first), how);
         };
         let tasks = interleave(there, back);
-        self.run_job(core, JobKind::Migrate, tasks, Some(first), how)
+        self.run_job(region, JobKind::Migrate, tasks, Some(first), how)
     }
 
     /// Counts the base pages of a range by node. Pages that are left out (lazily) are not counted.
@@ -210,7 +207,7 @@ impl Region {
     pub fn residency(&self, range: Range<usize>) -> Result<BTreeMap<NodeId, u64>> {
         self.check_range(&range)?;
         let page_bytes = self.pager.machine.page_bytes();
-        residency::count(&*self.pager.myself, self.addresses(&range), page_bytes)
+        count_by_node(&*self.pager.myself, self.addresses(&range), page_bytes)
     }
 
     /// Keeps a range where it is until the guard is dropped. Needed while plain references to its
@@ -224,11 +221,11 @@ impl Region {
         let page_bytes = self.base_page_bytes();
         let pages = range.start / page_bytes..range.end.div_ceil(page_bytes);
         let region = match &self.backing {
-            Backing::Managed(core) => {
-                core.claims.pin(pages.clone());
+            Backing::Managed(region) => {
+                region.claims.pin(pages.clone());
                 // Each chunk is claimed once, so any move of its pages has ended.
-                self.uffd_backend()?.return_lazy_pages(core, chunks(&range).collect());
-                Some(&**core)
+                self.uffd_backend()?.return_lazy_pages(region, chunks(&range).collect());
+                Some(&**region)
             }
             Backing::Plain(_) => None,
         };
@@ -241,8 +238,8 @@ impl Region {
     /// For [`Mode::Auto`] where only the kernel moves pages.
     pub fn set_mode(&self, mode: Mode) -> Result<()> {
         match (&self.backing, mode) {
-            (Backing::Managed(core), _) => {
-                core.kernel_moves.store(mode == Mode::Kernel, Ordering::Relaxed);
+            (Backing::Managed(region), _) => {
+                region.kernel_moves.store(mode == Mode::Kernel, Ordering::Relaxed);
                 Ok(())
             }
             (Backing::Plain(_), Mode::Kernel) => Ok(()),
@@ -255,10 +252,10 @@ impl Region {
 
     /// Prepares a range for migration by the kernel.
     fn prepare_for_kernel(&self, range: &Range<usize>) -> Result<()> {
-        if let Backing::Managed(core) = &self.backing {
+        if let Backing::Managed(region) = &self.backing {
             let tasks = self.chunk_tasks(range, NodeId(0));
             let order = JobSpec::on_one_lane(
-                core,
+                region,
                 JobKind::PrepareForKernel,
                 MoveOptions::default(),
                 tasks,
@@ -270,15 +267,17 @@ impl Region {
 
     fn mapping(&self) -> &AnonMapping {
         match &self.backing {
-            Backing::Managed(core) => &core.mapping,
+            Backing::Managed(region) => &region.mapping,
             Backing::Plain(mapping) => mapping,
         }
     }
 
-    /// Returns the core, if the pager moves the pages.
+    /// Returns the shared state, if the pager moves the pages.
     fn managed(&self) -> Option<&Arc<RegionShared>> {
         match &self.backing {
-            Backing::Managed(core) if !core.kernel_moves.load(Ordering::Relaxed) => Some(core),
+            Backing::Managed(region) if !region.kernel_moves.load(Ordering::Relaxed) => {
+                Some(region)
+            }
             _ => None,
         }
     }
@@ -325,7 +324,7 @@ impl Region {
 
     fn commit_managed(
         &self,
-        core: &Arc<RegionShared>,
+        region: &Arc<RegionShared>,
         range: Range<usize>,
         placement: &Placement,
     ) -> Result<()> {
@@ -341,63 +340,38 @@ impl Region {
             *pages.entry(node).or_insert(0) += task.pages.len() as u64;
         }
         for (node, pages) in pages.into_iter().filter_map(|(node, pages)| Some((node?, pages))) {
-            core.context.has_room(node, pages).then_some(()).ok_or(Error::NoRoom { node })?;
+            region.context.has_room(node, pages).then_some(()).ok_or(Error::NoRoom { node })?;
         }
         let kind = JobKind::Commit(placement.clone());
-        self.run_job(core, kind, tasks, None, &Migration::default())?;
+        self.run_job(region, kind, tasks, None, &Migration::default())?;
         Ok(())
     }
 
     fn run_job(
         &self,
-        core: &Arc<RegionShared>,
+        region: &Arc<RegionShared>,
         kind: JobKind,
         tasks: Vec<ChunkTask>,
         near: Option<NodeId>,
         how: &Migration<'_>,
     ) -> Result<MigrationReport> {
-        let engine = self.uffd_backend()?;
-        let batch_bytes = how.batch_bytes.unwrap_or(CHUNK_BYTES as u64);
-        let page_bytes = core.context.page_bytes as u64;
-        if batch_bytes < page_bytes || batch_bytes > CHUNK_BYTES as u64 {
-            return Err(Error::BadOption {
-                problem: format!("batches of {batch_bytes} bytes"),
-                remedy: format!("{page_bytes} (one page) to {CHUNK_BYTES} (2 MiB) are possible"),
-            });
-        }
-        if how.lanes == Some(0) {
-            return Err(Error::BadOption {
-                problem: "0 lanes".to_owned(),
-                remedy: "ask for at least one, or for as many as pay (none named)".to_owned(),
-            });
-        }
-        core.register()?;
+        let backend = self.uffd_backend()?;
+        let options = how.move_options(region.context.page_bytes)?;
+        region.register()?;
         let pages = tasks.iter().map(|task| task.pages.len() as u64).sum();
-        let lanes = engine.lanes_for(pages, how.lanes.unwrap_or(engine.lanes.count()));
+        let lanes = backend.lanes_for(pages, how.lanes.unwrap_or(backend.lanes.count()));
         let order = JobSpec {
-            region: Arc::clone(core),
+            region: Arc::clone(region),
             kind,
-            options: MoveOptions {
-                supply: how.supply,
-                batch_pages: (batch_bytes / page_bytes) as usize,
-                even_if_there: how.even_if_there,
-            },
+            options,
             lanes: lanes.min(tasks.len().max(1) as u32),
             all_lanes: how.lanes.is_some(),
-            cpus: near.map_or_else(Vec::new, |node| self.lane_cpus(engine, node)),
+            cpus: near.map_or_else(Vec::new, |node| backend.lane_cpus(node)),
             tasks,
-            bytes_per_s: how.budget.bytes_per_s,
-            stall_ns: how.budget.stall.map(|stall| stall.as_nanos() as u64),
         };
-        let report = engine.lanes.run(LaneJob::new(order), how.progress, how.cancel);
-        engine.busy_cpus.restart();
+        let report = backend.lanes.run(LaneJob::new(order), how.progress, how.cancel);
+        backend.busy_cpus.restart();
         Ok(report)
-    }
-
-    /// Returns the CPUs for lanes that bring pages to a node.
-    fn lane_cpus(&self, engine: &UffdBackend, node: NodeId) -> Vec<CpuId> {
-        let usable = self.pager.machine.usable_cpus().unwrap_or_default();
-        workers::lane_cpus(&self.pager.topology, node, &usable, &engine.busy_cpus.mask())
     }
 
     /// Returns the node that most pages of a range are on.
@@ -423,13 +397,10 @@ impl fmt::Debug for Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        let Backing::Managed(core) = &self.backing else { return };
-        let Some(engine) =
-            self.pager.uffd_backend.as_ref().filter(|_| self.pager.is_owner_process())
-        else {
-            return; // in a child, a thread that does not exist there may hold the desk's lock
-        };
-        engine.unmanage(core);
+        let Backing::Managed(region) = &self.backing else { return };
+        // In a child, a thread that does not exist there may hold the lock of the claims.
+        let Some(backend) = self.pager.own_uffd_backend() else { return };
+        backend.unmanage(region);
     }
 }
 
@@ -453,31 +424,6 @@ fn map_region(bytes: usize, options: &RegionOptions) -> Result<AnonMapping> {
         mapping.advise(0..bytes, Advice::DontFork).map_err(system("madvise"))?;
     }
     Ok(mapping)
-}
-
-/// Returns whether the pager can move the pages of such a region without harm. With mremap(2) no
-/// device may use the pages, and huge pages would come back as base pages.
-fn can_manage(engine: &UffdBackend, options: &RegionOptions) -> bool {
-    let harmless = options.free_of_dma && options.page == PageSize::Base;
-    engine.context.transfer_method.can_map_slot_pages() || harmless
-}
-
-fn manage(
-    engine: &UffdBackend,
-    mapping: AnonMapping,
-    options: &RegionOptions,
-) -> Result<Arc<RegionShared>> {
-    let bytes = mapping.bytes();
-    sections::split(&mapping, (bytes / SECTION_BYTES_MIN).clamp(1, sections::MAX));
-    mapping.advise(0..bytes, Advice::Discard).map_err(system("madvise"))?;
-    let core = Arc::new(RegionShared {
-        size: options.page,
-        placement: options.placement.clone(),
-        kernel_moves: AtomicBool::new(options.mode == Mode::Kernel),
-        ..RegionShared::new(&engine.context, mapping)
-    });
-    engine.manage(&core)?;
-    Ok(core)
 }
 
 /// Returns the chunks that a range touches.

@@ -4,26 +4,27 @@
 //! Nothing here allocates or frees between taking pages out of sight and bringing them back (or
 //! releasing their chunk with the pages out). A thread that touches such a page may hold a lock of
 //! the program's allocator, for example in an allocator hook or in a signal handler that
-//! interrupted it. The thread behind page faults never allocates at all, see
-//! [`crate::fault`].
+//! interrupted it. The thread behind page faults never allocates at all, see `fault/handler.rs`.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use nodeward_batch::{Batch, BatchShape, BatchStep, FolioRefusal, RefusedFolio};
-use nodeward_model::{NodeId, Range, SkipReason};
+use nodeward_model::{Range, SkipReason};
 use nodeward_policy::move_method::MoveMethod;
 use nodeward_policy::pacing::StallBudget;
 
-use super::lane_slots::{BatchTarget, LaneSlots, NodeSlot};
-use super::report::MigrationReport;
-use super::uffd_ops::{ChunkMove, FolioSlot, UffdOps, folios_within_extents, whole};
+use super::chunk_move::ChunkMove;
+use super::lane_slots::{BatchTarget, LaneSlots};
+use super::report::{MigrationReport, elapsed_ns};
+use super::task::MoveParams;
+use super::uffd_ops::{FolioSlot, UffdOps, folios_within_extents, whole};
 use super::{kernel_batch, refusals, verify_node};
 use crate::chunk::{CHUNK_BYTES, PageSize};
 use crate::context::PagerContext;
-use crate::fault::AllocationClient;
 use crate::page_bits::{PAGES_MAX, PageBits};
-use crate::pool::ShadowSlot;
+use crate::pool::{NodeSlot, ShadowSlot};
+use crate::region::UnmappedPages;
 
 /// Attempts per batch for a page that is refused with a transient error.
 const ATTEMPTS: u32 = 3;
@@ -39,19 +40,6 @@ pub struct BatchRunner {
     busy: PageBits,
     /// A spare report with room for every reason, so that none is allocated while pages are out.
     pub scratch: MigrationReport,
-    /// The allocation thread that fetches and takes slots on behalf of the thread behind page
-    /// faults.
-    pub allocator: Option<AllocationClient>,
-}
-
-/// Pages that have been taken out of sight.
-pub struct UnmappedPages {
-    /// The slot that they are in, each at its own index.
-    pub shadow: ShadowSlot,
-    /// Page size of the pool of slots that `shadow` belongs to.
-    pub slot_size: PageSize,
-    /// The pages, by their index in the chunk.
-    pub pages: PageBits,
 }
 
 impl BatchRunner {
@@ -60,16 +48,15 @@ impl BatchRunner {
         let shape =
             BatchShape { folios: 0, folio_pages: 1, page_bytes: 1, copiers: 1, attempts: 1 };
         let most = Batch::PAGES_MAX as usize;
-        let stock = LaneSlots::new(Arc::clone(&context), lane);
+        let slots = LaneSlots::new(Arc::clone(&context), lane);
         Self {
             context,
-            slots: stock,
+            slots,
             batch: Batch::new(shape),
             refused: Vec::with_capacity(most),
             folio_slots: Vec::with_capacity(most),
             busy: PageBits::default(),
             scratch: MigrationReport::preallocated(),
-            allocator: None,
         }
     }
 
@@ -77,65 +64,75 @@ impl BatchRunner {
     pub fn migrate(
         &mut self,
         chunk_move: &ChunkMove<'_>,
-        pages: PageBits,
-        stall: &mut Option<StallBudget>,
+        pages: &PageBits,
+        params: &mut MoveParams<'_>,
         report: &mut MigrationReport,
     ) {
         if chunk_move.size == PageSize::Huge && !self.is_one_huge_page(chunk_move) {
             let chunk_move = ChunkMove { size: PageSize::Base, ..*chunk_move };
-            return self.migrate(&chunk_move, pages, stall, report);
+            return self.migrate(&chunk_move, pages, params, report);
         }
         let folio_pages = self.context.folio_pages(chunk_move.size);
-        let folio_bytes = (folio_pages * self.context.page_bytes) as u64;
         let mut room = [0; PAGES_MAX];
-        let mut rest = folio_indices(chunk_move.size, &pages, &mut room);
+        let mut rest = folio_indices(chunk_move.size, pages, &mut room);
         let mut stayed = PageBits::default();
         while !rest.is_empty() {
-            if let Some(why) = reason_to_stop(chunk_move, stall.as_ref()) {
-                report.account.skip(why, (rest.len() * folio_pages) as u64);
-                break;
-            }
-            let most =
-                (batch_pages_max(chunk_move, stall.as_ref()) / folio_pages).clamp(1, rest.len());
-            let most =
-                most.min(folios_within_extents(rest, self.context.transfer_method.extents_max()));
-            let way = self.slots.way(chunk_move, most);
-            if way == MoveMethod::Kernel {
-                let (now, later) = rest.split_at(most);
-                rest = later;
-                self.move_by_kernel(chunk_move, now, &mut stayed, report);
-                chunk_move.control.examined(now.len() as u64 * folio_bytes);
-                continue;
-            }
-            let (began, moved) = (Instant::now(), report.account.moved);
-            let (destination, most) = match self.slots.prepare_target(chunk_move, way, most, report)
-            {
-                Ok(found) => found,
+            let moved = match reason_to_stop(chunk_move, params) {
+                Some(why) => Err(why),
+                None => self.move_some(chunk_move, rest, params, &mut stayed, report),
+            };
+            match moved {
+                Ok(tried) => {
+                    rest = &rest[tried..];
+                    let bytes = tried * folio_pages * self.context.page_bytes;
+                    params.control.examined(bytes as u64);
+                }
                 Err(why) => {
                     report.account.skip(why, (rest.len() * folio_pages) as u64);
                     break;
                 }
-            };
-            let (now, later) = rest.split_at(most);
-            rest = later;
-            let hold_ns = self.run_batch(chunk_move, now, &destination, report);
-            chunk_move.control.examined(now.len() as u64 * folio_bytes);
-            if chunk_move.size == PageSize::Base {
-                let moved = report.account.moved - moved;
-                self.slots.costs.learn(destination.way(), moved, elapsed_ns(began));
-            }
-            if let Some(stall) = stall {
-                record_hold(stall, chunk_move.size, (now.len() * folio_pages) as u64, hold_ns);
             }
         }
         if !stayed.is_empty() {
-            self.migrate(
-                &ChunkMove { may_use_kernel: false, ..*chunk_move },
-                stayed,
-                stall,
-                report,
-            );
+            let chunk_move = ChunkMove { may_use_kernel: false, ..*chunk_move };
+            self.migrate(&chunk_move, &stayed, params, report);
         }
+    }
+
+    /// Moves the first ones of some folios in one batch, by the method that is cheapest now.
+    /// Returns how many it tried. Adds those that the kernel did not move to `stayed`.
+    fn move_some(
+        &mut self,
+        chunk_move: &ChunkMove<'_>,
+        folios: &[usize],
+        params: &mut MoveParams<'_>,
+        stayed: &mut PageBits,
+        report: &mut MigrationReport,
+    ) -> Result<usize, SkipReason> {
+        let folio_pages = self.context.folio_pages(chunk_move.size);
+        let most = (batch_pages_max(params) / folio_pages).clamp(1, folios.len());
+        let extents_max = self.context.transfer_method.extents_max();
+        let most = most.min(folios_within_extents(folios, extents_max));
+        let supply = params.options.supply;
+        let method = self.slots.choose_method(chunk_move, supply, most);
+        if method == MoveMethod::Kernel {
+            self.move_by_kernel(chunk_move, &folios[..most], stayed, report);
+            return Ok(most);
+        }
+        let (began, moved) = (Instant::now(), report.account.moved);
+        let found = self.slots.find_target(chunk_move, supply, method, most);
+        report.step_times.supply_ns += elapsed_ns(began);
+        let (target, most) = found?;
+        let method = target.method();
+        let hold_ns = self.run_batch(chunk_move, &folios[..most], target, report);
+        if chunk_move.size == PageSize::Base {
+            let moved = report.account.moved - moved;
+            self.slots.costs.learn(method, moved, elapsed_ns(began));
+        }
+        if let Some(stall) = params.stall {
+            record_hold(stall, chunk_move.size, (most * folio_pages) as u64, hold_ns);
+        }
+        Ok(most)
     }
 
     /// Moves a batch of base pages with move_pages(2) and adds those that stay to `stayed`. The
@@ -190,35 +187,39 @@ impl BatchRunner {
         &mut self,
         chunk_move: &ChunkMove<'_>,
         folios: &[usize],
-        destination: &BatchTarget,
+        mut target: BatchTarget,
         report: &mut MigrationReport,
     ) -> u64 {
         let folio_pages = self.context.folio_pages(chunk_move.size);
         let began = Instant::now();
-        let first_out = self.slots.ensure_empty_slot(chunk_move, folios.len());
+        let emptied = self.slots.take_emptied(chunk_move, folios.len());
         report.step_times.supply_ns += elapsed_ns(began);
-        let Some(first_out) = first_out else {
+        let Some(NodeSlot { shadow: mut emptied, node }) = emptied else {
+            self.slots.keep_all(target);
             report.account.skip(SkipReason::NoMemory, (folios.len() * folio_pages) as u64);
             return 0;
         };
-        let folio_slot =
-            |(index, &home)| FolioSlot { chunk_index: home, slot_index: first_out + index };
+        let before = emptied.pages;
+        let folio_slot = |(index, &home)| FolioSlot {
+            chunk_index: home,
+            slot_index: before / folio_pages + index,
+        };
         self.folio_slots.clear();
         self.folio_slots.extend(folios.iter().enumerate().map(folio_slot));
         self.batch.reset(self.shape(chunk_move.size));
-        let (size, node, mut emptied) = self.slots.emptied.take().expect("just made ready");
-        let (hold_ns, moved) = self.run_steps(chunk_move, destination, &mut emptied, report);
+        let (hold_ns, moved) = self.run_steps(chunk_move, &mut target, &mut emptied, report);
         let clean = moved == folios.len();
-        let before = emptied.pages;
         emptied.pages += folios.len() * folio_pages;
         if !clean || !self.context.transfer_method.can_map_slot_pages() {
             emptied.truncate(before, self.context.page_bytes);
         }
-        let began = Instant::now();
-        self.slots.stow_emptied(size, node, emptied);
-        self.slots.consume_destination(destination, clean, folio_pages);
+        let (began, method) = (Instant::now(), target.method());
+        self.slots.stow_emptied(NodeSlot { shadow: emptied, node });
+        self.slots.keep_rest(target, clean);
         report.step_times.supply_ns += elapsed_ns(began);
-        self.deduct_wrong_node(chunk_move, destination, report);
+        if method == MoveMethod::Fresh {
+            self.deduct_wrong_node(chunk_move, report);
+        }
         hold_ns
     }
 
@@ -227,12 +228,12 @@ impl BatchRunner {
     pub fn unmap_lazily(
         &mut self,
         chunk_move: &ChunkMove<'_>,
-        pages: PageBits,
+        pages: &PageBits,
         report: &mut MigrationReport,
     ) -> Option<UnmappedPages> {
         let huge = chunk_move.size == PageSize::Huge && self.is_one_huge_page(chunk_move);
         let size = if huge { PageSize::Huge } else { PageSize::Base };
-        let Ok(mut shadow) = self.context.shadow_slots(size).take_empty(self.slots.lane) else {
+        let Ok(mut shadow) = self.context.slots.take_empty(size, self.slots.lane) else {
             report.account.skip(SkipReason::NoMemory, pages.len() as u64);
             return None;
         };
@@ -240,7 +241,7 @@ impl BatchRunner {
         self.assign_slots(pages.iter());
         let all = [whole(&self.folio_slots)];
         self.uffd_ops(chunk_move).unmap(&all, &mut shadow);
-        let mut out = pages;
+        let mut out = *pages;
         for refused in self.refused.drain(..) {
             let (FolioRefusal::Transient(why) | FolioRefusal::Final(why)) = refused.refusal;
             let page = self.folio_slots[refused.folio as usize].chunk_index;
@@ -252,7 +253,7 @@ impl BatchRunner {
         }
         report.lazy_pages += out.len() as u64;
         report.step_times.unmap_ns += elapsed_ns(began);
-        Some(UnmappedPages { shadow, slot_size: size, pages: out })
+        Some(UnmappedPages { shadow, pages: out })
     }
 
     /// Puts back pages that were left out, and wakes the threads that wait for them.
@@ -268,50 +269,24 @@ impl BatchRunner {
         self.refused.clear(); // pages refused here have no home any more
     }
 
-    /// Moves pages that were left out on to their destination. Pages that cannot be moved are put
-    /// back, or no longer have a home. After an error some pages are still out, and the caller has
-    /// to put all of them back. Allocates nothing.
-    pub fn migrate_on_fault(
+    /// Moves folios that are out of sight, each at its own index of `shadow`, on to their
+    /// destination. Folios that cannot be moved are put back, or no longer have a home. Allocates
+    /// nothing.
+    pub fn migrate_unmapped(
         &mut self,
         chunk_move: &ChunkMove<'_>,
+        folios: &[usize],
+        mut target: BatchTarget,
         shadow: &mut ShadowSlot,
-        pages: &PageBits,
         report: &mut MigrationReport,
-    ) -> Result<(), SkipReason> {
-        let folio_pages = self.context.folio_pages(chunk_move.size);
-        let mut room = [0; PAGES_MAX];
-        let mut rest = folio_indices(chunk_move.size, pages, &mut room);
-        while !rest.is_empty() {
-            let allocator = self.allocator.as_mut().expect("only the thread behind faults pulls");
-            let (destination, most) =
-                allocator.destination(&mut self.slots, chunk_move, rest.len())?;
-            let (now, later) = rest.split_at(most);
-            self.assign_slots(now.iter().copied());
-            self.batch.reset_to_unmapped(self.shape(chunk_move.size));
-            let (_, moved) = self.run_steps(chunk_move, &destination, shadow, report);
-            self.slots.consume_destination(&destination, moved == most, folio_pages);
-            rest = later;
-        }
-        Ok(())
+    ) {
+        self.assign_slots(folios.iter().copied());
+        self.batch.reset_to_unmapped(self.shape(chunk_move.size));
+        let (_, moved) = self.run_steps(chunk_move, &mut target, shadow, report);
+        self.slots.keep_rest(target, moved == folios.len());
     }
 
-    /// Returns a huge page of zeros that is fresh from the kernel.
-    pub fn fresh_huge_page(&self, node: Option<NodeId>) -> Result<ShadowSlot, SkipReason> {
-        match &self.allocator {
-            Some(allocator) => allocator.huge_page(node),
-            None => self.slots.fresh_huge_page(node),
-        }
-    }
-
-    /// Gives back a slot.
-    pub fn return_slot(&self, slot: NodeSlot) {
-        match &self.allocator {
-            Some(allocator) => allocator.return_slot(slot),
-            None => self.context.shadow_slots(slot.0).return_slot(slot.2, slot.1),
-        }
-    }
-
-    /// Assigns seats to folios whose index in the slot equals their index in the chunk.
+    /// Gives places to folios whose index in the slot equals their index in the chunk.
     fn assign_slots(&mut self, folios: impl Iterator<Item = usize>) {
         self.folio_slots.clear();
         self.folio_slots
@@ -344,16 +319,15 @@ impl BatchRunner {
     fn run_steps(
         &mut self,
         chunk_move: &ChunkMove<'_>,
-        destination: &BatchTarget,
+        target: &mut BatchTarget,
         emptied: &mut ShadowSlot,
         report: &mut MigrationReport,
     ) -> (u64, usize) {
-        let Self { context, batch, refused, folio_slots, slots, busy, .. } = self;
+        let Self { context, batch, refused, folio_slots, busy, .. } = self;
         let folio_bytes = match chunk_move.size {
             PageSize::Base => context.page_bytes,
             PageSize::Huge => CHUNK_BYTES,
         };
-        let ready = &mut slots.destination;
         let mut ops = UffdOps { context, chunk_move, folio_slots, refused, folio_bytes };
         let (mut hold_ns, mut out_since) = (0, Instant::now());
         loop {
@@ -369,19 +343,17 @@ impl BatchRunner {
                 }
                 BatchStep::Flush => {} // UFFDIO_MOVE does not return before it
                 BatchStep::Copy(slices) => {
-                    if let (BatchTarget::InSlot(first), Some((_, _, ready))) =
-                        (destination, &mut *ready)
-                    {
-                        ops.copy(slices, emptied, ready, *first);
+                    if let BatchTarget::InSlot { ready, first_folio } = target {
+                        ops.copy(slices, emptied, &mut ready.shadow, *first_folio);
                     }
                     report.step_times.copy_ns += elapsed_ns(began);
                 }
                 BatchStep::Map(runs) => {
-                    match (destination, &mut *ready) {
-                        (BatchTarget::InSlot(first), Some((_, _, ready))) => {
-                            ops.map(runs, ready, *first);
+                    match target {
+                        BatchTarget::InSlot { ready, first_folio } => {
+                            ops.map(runs, &mut ready.shadow, *first_folio);
                         }
-                        _ => ops.map_fresh(runs, emptied),
+                        BatchTarget::Fresh => ops.map_fresh(runs, emptied),
                     }
                     report.step_times.map_ns += elapsed_ns(began);
                     hold_ns = hold_ns.max(elapsed_ns(out_since));
@@ -395,8 +367,8 @@ impl BatchRunner {
                     report.batches += 1;
                     report.longest_hold_ns = report.longest_hold_ns.max(hold_ns);
                     let moved = account.moved;
-                    match destination {
-                        BatchTarget::InSlot(_) => report.recycled_pages += moved,
+                    match target {
+                        BatchTarget::InSlot { .. } => report.recycled_pages += moved,
                         BatchTarget::Fresh => report.one_way_pages += moved,
                     }
                     let folio_pages = (folio_bytes / context.page_bytes) as u64;
@@ -407,27 +379,16 @@ impl BatchRunner {
     }
 
     /// Checks which node the fresh pages of the last batch came from, and corrects the report.
-    fn deduct_wrong_node(
-        &self,
-        chunk_move: &ChunkMove<'_>,
-        destination: &BatchTarget,
-        report: &mut MigrationReport,
-    ) {
-        if let BatchTarget::Fresh = destination {
-            let moved =
-                self.folio_slots.iter().zip(0..).filter(|(_, index)| self.batch.is_moved(*index));
-            verify_node::deduct_wrong_node(
-                &self.context,
-                chunk_move,
-                moved.map(|(folio_slot, _)| folio_slot.chunk_index),
-                report,
-            );
-        }
+    fn deduct_wrong_node(&self, chunk_move: &ChunkMove<'_>, report: &mut MigrationReport) {
+        let moved =
+            self.folio_slots.iter().zip(0..).filter(|(_, index)| self.batch.is_moved(*index));
+        let pages = moved.map(|(folio_slot, _)| folio_slot.chunk_index);
+        verify_node::deduct_wrong_node(&self.context, chunk_move, pages, report);
     }
 }
 
 /// Returns the folios of some pages of a chunk, by their index in it.
-fn folio_indices<'a>(
+pub fn folio_indices<'a>(
     size: PageSize,
     pages: &PageBits,
     room: &'a mut [usize; PAGES_MAX],
@@ -442,11 +403,12 @@ fn folio_indices<'a>(
 }
 
 /// Returns why no further batch may begin, if so.
-fn reason_to_stop(chunk_move: &ChunkMove<'_>, stall: Option<&StallBudget>) -> Option<SkipReason> {
+fn reason_to_stop(chunk_move: &ChunkMove<'_>, params: &MoveParams<'_>) -> Option<SkipReason> {
+    let is_too_large = |stall: &StallBudget| stall.folio_pages_max() < Batch::PAGES_MAX;
     let huge = chunk_move.size == PageSize::Huge;
-    if chunk_move.control.is_stopped() {
+    if params.control.is_stopped() {
         Some(SkipReason::Interrupted)
-    } else if huge && stall.is_some_and(|stall| stall.folio_pages_max() < Batch::PAGES_MAX) {
+    } else if huge && params.stall.as_ref().is_some_and(is_too_large) {
         Some(SkipReason::StallBudget)
     } else {
         None
@@ -454,9 +416,9 @@ fn reason_to_stop(chunk_move: &ChunkMove<'_>, stall: Option<&StallBudget>) -> Op
 }
 
 /// Returns the most base pages that the next batch may have.
-fn batch_pages_max(chunk_move: &ChunkMove<'_>, stall: Option<&StallBudget>) -> usize {
-    let budget = stall.map_or(usize::MAX, |stall| stall.run_pages() as usize);
-    chunk_move.batch_pages.min(budget)
+fn batch_pages_max(params: &MoveParams<'_>) -> usize {
+    let budget = params.stall.as_ref().map_or(usize::MAX, |stall| stall.run_pages() as usize);
+    params.options.batch_pages.min(budget)
 }
 
 fn record_hold(stall: &mut StallBudget, size: PageSize, pages: u64, hold_ns: u64) {
@@ -464,9 +426,4 @@ fn record_hold(stall: &mut StallBudget, size: PageSize, pages: u64, hold_ns: u64
         PageSize::Base => stall.learn(pages, hold_ns),
         PageSize::Huge => stall.learn_huge(pages, hold_ns),
     }
-}
-
-/// Returns the time elapsed since `since`, in nanoseconds.
-pub fn elapsed_ns(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

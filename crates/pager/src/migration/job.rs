@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use nodeward_model::{CpuId, NodeId, SkipReason};
+use nodeward_model::{CpuId, SkipReason};
 use nodeward_policy::pacing::RateLimit;
 use nodeward_policy::ramp::Ramp;
 use nodeward_policy::stragglers::StragglerDetector;
 
-use super::claimed_chunk::MoveOptions;
-use super::options::{Cancel, Progress};
-use super::report::MigrationReport;
-use crate::page_bits::PageBits;
+use super::options::{Cancel, MoveOptions, Progress};
+use super::report::{MigrationReport, elapsed_ns};
+use super::task::{ChunkTask, TaskControl};
 use crate::region::{Placement, RegionShared};
 use crate::sync::{Condvar, Mutex, lock};
 
@@ -48,14 +47,6 @@ impl JobKind {
     }
 }
 
-/// A part of a job: some pages of one chunk.
-#[derive(Clone, Copy)]
-pub struct ChunkTask {
-    pub chunk: usize,
-    pub pages: PageBits,
-    pub to: NodeId,
-}
-
 /// The description of a job.
 pub struct JobSpec {
     pub region: Arc<RegionShared>,
@@ -67,28 +58,24 @@ pub struct JobSpec {
     pub all_lanes: bool,
     /// CPUs that the lanes run on, the best first; empty for any.
     pub cpus: Vec<CpuId>,
-    pub bytes_per_s: Option<u64>,
-    pub stall_ns: Option<u64>,
 }
 
 impl JobSpec {
     /// An order for one lane, without limits.
     pub fn on_one_lane(
-        core: &Arc<RegionShared>,
+        region: &Arc<RegionShared>,
         kind: JobKind,
-        how: MoveOptions,
+        options: MoveOptions,
         tasks: Vec<ChunkTask>,
     ) -> Self {
         Self {
-            region: Arc::clone(core),
+            region: Arc::clone(region),
             kind,
-            options: how,
+            options,
             tasks,
             lanes: 1,
             all_lanes: true,
             cpus: Vec::new(),
-            bytes_per_s: None,
-            stall_ns: None,
         }
     }
 }
@@ -103,46 +90,6 @@ pub struct LaneJob {
     work_available: Condvar,
     done: Mutex<FinishedLanes>,
     finished: Condvar,
-}
-
-/// The connection between the batches of one task and its job: the wish to stop, and progress.
-pub struct TaskControl<'j> {
-    stop: &'j AtomicBool,
-    /// Bytes that all tasks of the job have examined.
-    examined_bytes: &'j AtomicU64,
-    /// Bytes of this task that are not examined.
-    left_bytes: AtomicU64,
-}
-
-impl TaskControl<'_> {
-    /// Returns the control of work that is no task of a job. It never stops, and nobody reads its
-    /// progress.
-    pub fn detached() -> &'static TaskControl<'static> {
-        static STOP: AtomicBool = AtomicBool::new(false);
-        static EXAMINED: AtomicU64 = AtomicU64::new(0);
-        static CONTROL: TaskControl<'_> =
-            TaskControl { stop: &STOP, examined_bytes: &EXAMINED, left_bytes: AtomicU64::new(0) };
-        &CONTROL
-    }
-
-    /// Returns whether no further batch may begin.
-    pub fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    /// Records that a batch was examined. Pages that are tried again do not count twice.
-    pub fn examined(&self, bytes: u64) {
-        let all_left = self.left_bytes.load(Ordering::Relaxed);
-        let bytes = bytes.min(all_left);
-        self.left_bytes.store(all_left - bytes, Ordering::Relaxed);
-        self.examined_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-}
-
-impl Drop for TaskControl<'_> {
-    fn drop(&mut self) {
-        self.examined(u64::MAX);
-    }
 }
 
 struct Queue {
@@ -173,7 +120,7 @@ impl LaneJob {
             parts: (0..lanes).map(part).collect(),
             ramp,
             stragglers: StragglerDetector::new(lanes),
-            rate: order.bytes_per_s.map(RateLimit::new),
+            rate: order.options.budget.bytes_per_s.map(RateLimit::new),
         };
         Self {
             spec: order,
@@ -223,8 +170,7 @@ impl LaneJob {
     /// Returns what the batches of a task need of the job. The task counts as examined when it is
     /// dropped.
     pub fn control(&self, task: &ChunkTask) -> TaskControl<'_> {
-        let left_bytes = AtomicU64::new(self.bytes(task));
-        TaskControl { stop: &self.stop, examined_bytes: &self.examined_bytes, left_bytes }
+        TaskControl::new(&self.stop, &self.examined_bytes, self.bytes(task))
     }
 
     /// Records that a lane has done a task, in `took_ns` nanoseconds.
@@ -300,7 +246,7 @@ impl LaneJob {
     }
 
     fn now_ns(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        elapsed_ns(self.began)
     }
 }
 
@@ -318,30 +264,5 @@ impl Queue {
             return Some(task);
         }
         self.parts.iter_mut().max_by_key(|part| part.len())?.next_back()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Goal: progress grows with each batch, pages that are tried again count once, and a task that
-    /// ends early is examined as a whole. 3 + 3 + 3 of 8 bytes are 8, and 2 of 5 bytes are 5.
-    #[test]
-    fn each_byte_of_a_task_is_examined_once() {
-        let (stop, all) = (AtomicBool::new(false), AtomicU64::new(0));
-        let control = |bytes| {
-            let left_bytes = AtomicU64::new(bytes);
-            TaskControl { stop: &stop, examined_bytes: &all, left_bytes }
-        };
-        let first = control(8);
-        let seen = [3, 3, 3].map(|bytes| {
-            first.examined(bytes);
-            all.load(Ordering::Relaxed)
-        });
-        assert_eq!(seen, [3, 6, 8]);
-        drop(first);
-        control(5).examined(2);
-        assert_eq!(all.load(Ordering::Relaxed), 13);
     }
 }

@@ -2,35 +2,33 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::time::Instant;
 
 use nodeward_linux::mempolicy;
 use nodeward_model::{NodeId, SkipReason};
 use nodeward_policy::move_method::{AvailableMethods, MethodCosts, MoveMethod};
 
-use super::batch_runner::elapsed_ns;
+use super::chunk_move::ChunkMove;
 use super::options::Supply;
-use super::report::MigrationReport;
-use super::uffd_ops::ChunkMove;
 use super::verify_node;
 use crate::chunk::{CHUNK_BYTES, PageSize};
 use crate::context::PagerContext;
-use crate::pool::ShadowSlot;
+use crate::pool::{NodeSlot, ShadowSlot};
 use crate::sys::Advice;
 
 /// The destination of the copies of a batch.
 pub enum BatchTarget {
-    /// The pages of [`LaneSlots::destination`], from this folio on.
-    InSlot(usize),
+    /// Pages of a slot, from this folio on. The batch holds the slot until
+    /// [`LaneSlots::keep_rest`] takes it back.
+    InSlot { ready: NodeSlot, first_folio: usize },
     /// Fresh pages that the kernel allocates and fills when they are mapped.
     Fresh,
 }
 
 impl BatchTarget {
-    /// Returns the transfer method of a batch with this destination.
-    pub fn way(&self) -> MoveMethod {
+    /// Returns the method by which a batch with this destination moves pages.
+    pub fn method(&self) -> MoveMethod {
         match self {
-            Self::InSlot(_) => MoveMethod::Recycled,
+            Self::InSlot { .. } => MoveMethod::Recycled,
             Self::Fresh => MoveMethod::Fresh,
         }
     }
@@ -43,16 +41,13 @@ const KERNEL_PAGES_MIN: usize = 64;
 pub struct LaneSlots {
     context: Arc<PagerContext>,
     pub lane: usize,
-    /// A slot that fills with emptied pages, their size, and the node they are on.
-    pub emptied: Option<(PageSize, Option<NodeId>, ShadowSlot)>,
-    /// A slot with destination pages, their size, and the node they are on.
-    pub destination: Option<(PageSize, NodeId, ShadowSlot)>,
+    /// A slot that fills with emptied pages.
+    emptied: Option<NodeSlot>,
+    /// A slot with destination pages.
+    destination: Option<NodeSlot>,
     /// Measured costs of base pages by transfer method.
     pub costs: MethodCosts,
 }
-
-/// A slot with pages, their size, and the node that they are on, if known.
-pub type NodeSlot = (PageSize, Option<NodeId>, ShadowSlot);
 
 thread_local! {
     /// The node that this thread's new pages come from.
@@ -60,7 +55,7 @@ thread_local! {
 }
 
 impl LaneSlots {
-    /// A stock without slots.
+    /// A lane without slots.
     pub fn new(context: Arc<PagerContext>, lane: usize) -> Self {
         let costs = MethodCosts::default();
         Self { context, lane, emptied: None, destination: None, costs }
@@ -68,17 +63,18 @@ impl LaneSlots {
 
     /// Gives all slots back, at the end of a job.
     pub fn return_all(&mut self) {
-        if let Some((size, node, shadow)) = self.emptied.take() {
-            self.context.shadow_slots(size).return_slot(shadow, node);
-        }
-        if let Some((size, node, shadow)) = self.destination.take() {
-            self.context.shadow_slots(size).return_slot(shadow, Some(node));
-        }
+        let held = [self.emptied.take(), self.destination.take()];
+        held.into_iter().flatten().for_each(|slot| self.context.slots.return_slot(slot));
     }
 
-    /// Chooses the transfer method of a batch of `pages` base pages.
-    pub fn way(&self, chunk_move: &ChunkMove<'_>, pages: usize) -> MoveMethod {
-        match chunk_move.supply {
+    /// Chooses the method of a batch of `pages` base pages.
+    pub fn choose_method(
+        &self,
+        chunk_move: &ChunkMove<'_>,
+        supply: Supply,
+        pages: usize,
+    ) -> MoveMethod {
+        match supply {
             Supply::OneWay => MoveMethod::Fresh,
             Supply::Any if chunk_move.size == PageSize::Base => self.cheapest(chunk_move, pages),
             Supply::Any | Supply::Recycled => MoveMethod::Recycled,
@@ -86,97 +82,95 @@ impl LaneSlots {
     }
 
     fn cheapest(&self, chunk_move: &ChunkMove<'_>, pages: usize) -> MoveMethod {
-        let ready = self.destination.as_ref().is_some_and(|ready| fits_move(ready, chunk_move));
-        let kept = ready || self.context.shadow_slots(chunk_move.size).has_recycled(chunk_move.to);
+        let recycled = self.has_destination(chunk_move)
+            || self.context.slots.has_recycled(chunk_move.size, chunk_move.to);
         let kernel = chunk_move.may_use_kernel && pages >= KERNEL_PAGES_MIN;
-        let way = self.costs.choose(AvailableMethods { recycled: kept, kernel });
+        let method = self.costs.choose(AvailableMethods { recycled, kernel });
         // The kernel would make room on a full node by reclaiming other pages.
-        match way == MoveMethod::Kernel
+        match method == MoveMethod::Kernel
             && self.context.reserve_headroom(chunk_move.to, pages).is_err()
         {
-            true => self.costs.choose(AvailableMethods { recycled: kept, kernel: false }),
-            false => way,
+            true => self.costs.choose(AvailableMethods { recycled, kernel: false }),
+            false => method,
         }
     }
 
     /// Finds destination pages for at most `most` folios. Returns them, and the number of folios
     /// that they are enough for.
-    pub fn prepare_target(
+    pub fn find_target(
         &mut self,
         chunk_move: &ChunkMove<'_>,
-        way: MoveMethod,
-        most: usize,
-        report: &mut MigrationReport,
-    ) -> Result<(BatchTarget, usize), SkipReason> {
-        let began = Instant::now();
-        let found = self.find_target(chunk_move, way, most);
-        report.step_times.supply_ns += elapsed_ns(began);
-        found
-    }
-
-    fn find_target(
-        &mut self,
-        chunk_move: &ChunkMove<'_>,
-        way: MoveMethod,
+        supply: Supply,
+        method: MoveMethod,
         most: usize,
     ) -> Result<(BatchTarget, usize), SkipReason> {
-        let folio_pages = self.context.folio_pages(chunk_move.size);
-        if self.ensure_destination(chunk_move, way)? {
-            let (_, _, ready) = self.destination.as_ref().expect("just stocked up");
-            let folios = ready.pages / folio_pages;
-            let most = most.min(folios);
-            return Ok((BatchTarget::InSlot(folios - most), most));
+        if let Some(ready) = self.find_slot(chunk_move, supply, method)? {
+            return Ok(self.target_in(ready, most));
         }
-        self.context.reserve_headroom(chunk_move.to, most * folio_pages)?;
+        self.context.reserve_headroom(chunk_move.to, most * self.folio_pages(chunk_move.size))?;
         prefer_node(&self.context, chunk_move.to)?;
         Ok((BatchTarget::Fresh, most))
     }
 
-    /// Makes sure that `ready` has pages of the right kind. Returns `false` if fresh base pages are
-    /// to be used instead.
-    fn ensure_destination(
+    /// Returns the last pages of a slot as the destination of at most `most` folios, and the number
+    /// of folios that they are enough for.
+    pub fn target_in(&self, ready: NodeSlot, most: usize) -> (BatchTarget, usize) {
+        let folios = ready.shadow.pages / self.folio_pages(ready.shadow.size());
+        let most = most.min(folios);
+        (BatchTarget::InSlot { ready, first_folio: folios - most }, most)
+    }
+
+    /// Returns a slot with pages of the right kind, or `None` if fresh base pages are to be used
+    /// instead.
+    fn find_slot(
         &mut self,
         chunk_move: &ChunkMove<'_>,
-        way: MoveMethod,
-    ) -> Result<bool, SkipReason> {
-        if (chunk_move.size, way) == (PageSize::Base, MoveMethod::Fresh) {
-            return Ok(false);
+        supply: Supply,
+        method: MoveMethod,
+    ) -> Result<Option<NodeSlot>, SkipReason> {
+        let (size, to) = (chunk_move.size, chunk_move.to);
+        if (size, method) == (PageSize::Base, MoveMethod::Fresh) {
+            return Ok(None);
         }
-        if way != MoveMethod::Fresh
-            && self.destination.as_ref().is_some_and(|ready| fits_move(ready, chunk_move))
-        {
-            return Ok(true);
+        if method != MoveMethod::Fresh && self.has_destination(chunk_move) {
+            return Ok(self.destination.take());
         }
-        if let Some((size, node, shadow)) = self.destination.take() {
-            self.context.shadow_slots(size).return_slot(shadow, Some(node));
-        }
-        let kept = match way {
+        self.destination.take().into_iter().for_each(|slot| self.context.slots.return_slot(slot));
+        let recycled = match method {
             MoveMethod::Fresh => None,
-            MoveMethod::Recycled | MoveMethod::Kernel => {
-                self.take_recycled(chunk_move.size, chunk_move.to)
-            }
+            MoveMethod::Recycled | MoveMethod::Kernel => self.take_recycled(size, to),
         };
-        let found = match (kept, chunk_move.supply, chunk_move.size) {
-            (Some(kept), _, _) => kept,
+        let shadow = match (recycled, supply, size) {
+            (Some(recycled), _, _) => recycled,
             (None, Supply::Recycled, _) => return Err(SkipReason::NoMemory),
-            (None, _, PageSize::Base) => return Ok(false),
-            (None, _, PageSize::Huge) => self.fresh_huge_page(Some(chunk_move.to))?,
+            (None, _, PageSize::Base) => return Ok(None),
+            (None, _, PageSize::Huge) => self.fresh_huge_page(Some(to))?,
         };
-        self.destination = Some((chunk_move.size, chunk_move.to, found));
-        Ok(true)
+        Ok(Some(NodeSlot { shadow, node: Some(to) }))
+    }
+
+    /// Returns whether the lane holds destination pages of the right size and on the right node.
+    pub fn has_destination(&self, chunk_move: &ChunkMove<'_>) -> bool {
+        self.destination.as_ref().is_some_and(|NodeSlot { shadow, node }| {
+            (shadow.size(), *node) == (chunk_move.size, Some(chunk_move.to)) && shadow.pages > 0
+        })
+    }
+
+    /// Takes the slot with destination pages.
+    pub fn take_destination(&mut self) -> Option<NodeSlot> {
+        self.destination.take()
     }
 
     /// Returns a slot with pages that are kept on a node. A slot whose pages are no longer there,
     /// because another program moved them or the kernel merged them, is freed.
     pub fn take_recycled(&self, size: PageSize, node: NodeId) -> Option<ShadowSlot> {
-        let shadows = self.context.shadow_slots(size);
         loop {
-            let kept = shadows.take_recycled(self.lane, node)?;
+            let kept = self.context.slots.take_recycled(size, self.lane, node)?;
             let fits = size == PageSize::Base || self.is_huge_page(&kept);
             if fits && verify_node::are_all_on_node(&self.context, &kept, node) {
                 return Some(kept);
             }
-            shadows.return_slot(kept, None);
+            self.context.slots.return_slot(NodeSlot { shadow: kept, node: None });
         }
     }
 
@@ -191,8 +185,9 @@ impl LaneSlots {
             self.context.reserve_headroom(node, self.context.chunk_pages())?;
             prefer_node(&self.context, node)?;
         }
-        let shadows = self.context.shadow_slots(PageSize::Huge);
-        let mut shadow = shadows.take_unregistered().map_err(|_| SkipReason::NoMemory)?;
+        let slots = &self.context.slots;
+        let mut shadow =
+            slots.take_unregistered(PageSize::Huge).map_err(|_| SkipReason::NoMemory)?;
         let whole = 0..CHUNK_BYTES;
         let populated = shadow.slot.advise(whole, Advice::Populate).is_ok();
         let address = shadow.slot.address(0);
@@ -205,61 +200,59 @@ impl LaneSlots {
             return Ok(shadow);
         }
         shadow.clear();
-        shadows.return_slot(shadow, None);
+        slots.return_slot(NodeSlot { shadow, node: None });
         Err(if populated && !astray { SkipReason::NoHugePage } else { SkipReason::NoMemory })
     }
 
-    /// Makes sure that `emptied` can take `folios` folios from the trip's node. Returns the index
-    /// of the first one in the slot.
-    pub fn ensure_empty_slot(
-        &mut self,
-        chunk_move: &ChunkMove<'_>,
-        folios: usize,
-    ) -> Option<usize> {
-        let folio_pages = self.context.folio_pages(chunk_move.size);
-        let needed = folios * folio_pages;
-        let chunk_pages = self.context.chunk_pages();
-        let fits = |emptied: &(PageSize, Option<NodeId>, ShadowSlot)| {
-            (emptied.0, emptied.1) == (chunk_move.size, chunk_move.from)
-                && emptied.2.pages + needed <= chunk_pages
-                && !emptied.2.slot.is_lost()
-        };
-        if !self.emptied.as_ref().is_some_and(fits) {
-            if let Some((size, node, shadow)) = self.emptied.take() {
-                self.context.shadow_slots(size).return_slot(shadow, node);
+    /// Takes a slot that has room for `folios` folios from the node of the move.
+    pub fn take_emptied(&mut self, chunk_move: &ChunkMove<'_>, folios: usize) -> Option<NodeSlot> {
+        let needed = folios * self.folio_pages(chunk_move.size);
+        if let Some(emptied) = self.emptied.take() {
+            let NodeSlot { shadow, node } = &emptied;
+            let fits = (shadow.size(), *node) == (chunk_move.size, chunk_move.from)
+                && shadow.pages + needed <= self.context.chunk_pages()
+                && !shadow.slot.is_lost();
+            if fits {
+                return Some(emptied);
             }
-            let empty = self.context.shadow_slots(chunk_move.size).take_empty(self.lane).ok()?;
-            self.emptied = Some((chunk_move.size, chunk_move.from, empty));
+            self.context.slots.return_slot(emptied);
         }
-        self.emptied.as_ref().map(|(_, _, shadow)| shadow.pages / folio_pages)
+        let empty = self.context.slots.take_empty(chunk_move.size, self.lane).ok()?;
+        Some(NodeSlot { shadow: empty, node: chunk_move.from })
     }
 
     /// Takes back the slot with emptied pages. A full slot goes to the pool at once, because its
     /// pages are in the caches now: if kept, the next batch copies to them; if freed, the kernel
     /// hands them out again.
-    pub fn stow_emptied(&mut self, size: PageSize, node: Option<NodeId>, emptied: ShadowSlot) {
-        match emptied.pages == self.context.chunk_pages() {
-            true => self.context.shadow_slots(size).return_slot(emptied, node),
-            false => self.emptied = Some((size, node, emptied)),
+    pub fn stow_emptied(&mut self, emptied: NodeSlot) {
+        match emptied.shadow.pages == self.context.chunk_pages() {
+            true => self.context.slots.return_slot(emptied),
+            false => self.emptied = Some(emptied),
         }
     }
 
-    /// Records what a batch took from the slot with destination pages. If the slot now has a gap,
-    /// everything from there on is freed: its pages would have to be counted one by one.
-    pub fn consume_destination(
-        &mut self,
-        destination: &BatchTarget,
-        clean: bool,
-        folio_pages: usize,
-    ) {
-        if let (BatchTarget::InSlot(first), Some((_, _, ready))) =
-            (destination, &mut self.destination)
-        {
-            match clean {
-                true => ready.pages = first * folio_pages,
-                false => ready.truncate(first * folio_pages, self.context.page_bytes),
-            }
+    /// Takes back the slot of a batch that did not begin.
+    pub fn keep_all(&mut self, target: BatchTarget) {
+        if let BatchTarget::InSlot { ready, .. } = target {
+            self.destination = Some(ready);
         }
+    }
+
+    /// Takes back what a batch left of its slot. If the slot now has a gap, everything from there
+    /// on is freed: its pages would have to be counted one by one.
+    pub fn keep_rest(&mut self, target: BatchTarget, clean: bool) {
+        if let BatchTarget::InSlot { mut ready, first_folio } = target {
+            let rest = first_folio * self.folio_pages(ready.shadow.size());
+            match clean {
+                true => ready.shadow.pages = rest,
+                false => ready.shadow.truncate(rest, self.context.page_bytes),
+            }
+            self.destination = Some(ready);
+        }
+    }
+
+    fn folio_pages(&self, size: PageSize) -> usize {
+        self.context.folio_pages(size)
     }
 }
 
@@ -271,9 +264,4 @@ pub fn prefer_node(context: &PagerContext, node: NodeId) -> Result<(), SkipReaso
     mempolicy::prefer_memory(node).map_err(|_| SkipReason::NotAllowed)?;
     PREFERRED_NODE.set(Some(node));
     Ok(())
-}
-
-/// Returns whether destination pages are of the right size and on the right node.
-pub fn fits_move(ready: &(PageSize, NodeId, ShadowSlot), chunk_move: &ChunkMove<'_>) -> bool {
-    (ready.0, ready.1) == (chunk_move.size, chunk_move.to) && ready.2.pages > 0
 }

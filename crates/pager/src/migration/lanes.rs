@@ -13,11 +13,12 @@ use std::time::{Duration, Instant};
 use nodeward_machine::Machine;
 use nodeward_policy::pacing::StallBudget;
 
-use super::batch_runner::{BatchRunner, elapsed_ns};
+use super::batch_runner::BatchRunner;
 use super::claimed_chunk::ClaimedChunk;
-use super::job::{ChunkTask, JobKind, LaneJob};
+use super::job::{JobKind, LaneJob};
 use super::options::{Cancel, Progress};
-use super::report::MigrationReport;
+use super::report::{MigrationReport, elapsed_ns};
+use super::task::{ChunkTask, MoveParams};
 use crate::context::PagerContext;
 use crate::error::Result;
 use crate::pager_thread::spawn_pager_thread;
@@ -35,8 +36,12 @@ pub struct Lanes {
     return_lane: Lane,
 }
 
-/// A job, and the receiver's number among its lanes.
-type Assignment = (Arc<LaneJob>, usize);
+/// A job for a lane.
+struct Assignment {
+    job: Arc<LaneJob>,
+    /// The lane's number among the lanes of the job.
+    number: usize,
+}
 
 struct Lane {
     jobs: Mutex<Option<Sender<Assignment>>>,
@@ -114,17 +119,17 @@ impl Lane {
         let jobs = lock(&self.jobs);
         let jobs = jobs.as_ref().expect("lanes stop with the pager");
         self.pending.fetch_add(1, Ordering::Relaxed);
-        jobs.send((Arc::clone(job), number)).expect("lanes stop with the pager");
+        jobs.send(Assignment { job: Arc::clone(job), number }).expect("lanes stop with the pager");
     }
 }
 
 fn run_lane(mut runner: BatchRunner, inbox: &Receiver<Assignment>, unfinished: &AtomicUsize) {
-    for (job, lane) in inbox {
+    for Assignment { job, number } in inbox {
         if job.spec.lanes > 1 && !job.spec.cpus.is_empty() {
-            let cpu = job.spec.cpus[lane % job.spec.cpus.len()];
+            let cpu = job.spec.cpus[number % job.spec.cpus.len()];
             runner.context.machine.pin_current_thread(cpu);
         }
-        let report = run_job(&mut runner, lane, &job);
+        let report = run_job(&mut runner, number, &job);
         runner.slots.return_all();
         unfinished.fetch_sub(1, Ordering::Relaxed);
         job.lane_finished(&report);
@@ -133,7 +138,8 @@ fn run_lane(mut runner: BatchRunner, inbox: &Receiver<Assignment>, unfinished: &
 
 fn run_job(runner: &mut BatchRunner, lane: usize, job: &LaneJob) -> MigrationReport {
     let mut report = MigrationReport::preallocated();
-    let mut stall = job.spec.stall_ns.map(StallBudget::new);
+    let stall = job.spec.options.budget.stall;
+    let mut stall = stall.map(|stall| StallBudget::new(stall.as_nanos() as u64));
     let mut turn = Instant::now();
     while let Some(task) = job.next_task(lane) {
         if stall.is_some() && turn.elapsed() > YIELD_INTERVAL {
@@ -154,23 +160,24 @@ fn run_task(
     stall: &mut Option<StallBudget>,
     report: &mut MigrationReport,
 ) {
-    let (core, control) = (&*job.spec.region, job.control(task));
+    let (region, control) = (&*job.spec.region, job.control(task));
     let claim = match job.spec.kind.unmaps_nothing() {
-        true => core.claims.claim_to_return(task.chunk),
-        false => core.claims.claim(task.chunk),
+        true => region.claims.claim_to_return(task.chunk),
+        false => region.claims.claim(task.chunk),
     };
     let Ok(claim) = claim else {
         return job.stop.store(true, Ordering::Relaxed);
     };
-    let mut work = ClaimedChunk { runner, region: core, claim };
+    let mut work = ClaimedChunk { runner, region, claim };
     let claim = match &job.spec.kind {
         JobKind::Migrate => {
-            work.migrate(task.pages, task.to, &job.spec.options, &control, stall, report)
+            let (to, options) = (task.to, &job.spec.options);
+            let mut params = MoveParams { to, options, control: &control, stall };
+            work.migrate(task.pages, &mut params, report)
         }
         JobKind::UnmapLazily => work.unmap_lazily(task.pages, &job.spec.options, report),
         JobKind::Commit(placement) => {
-            work.return_lazy_pages();
-            work.fill_with_zeros(task.pages, placement.node_of_chunk(task.chunk));
+            work.commit(&task.pages, placement.node_of_chunk(task.chunk));
             Some(work.claim)
         }
         JobKind::ReturnLazy => {
@@ -188,7 +195,7 @@ fn run_task(
         }
     };
     if let Some(claim) = claim {
-        core.release(claim);
+        region.release(claim);
     }
 }
 

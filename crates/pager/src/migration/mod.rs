@@ -1,26 +1,39 @@
-//! Migrations: a call makes a job, lanes take its tasks, and each lane moves the pages of a chunk
-//! batch by batch.
+//! Migrations by the pager itself.
+//!
+//! A call makes a job of one task for each chunk. Lanes take the tasks. A lane claims the chunk and
+//! moves its pages batch by batch:
+//!
+//! ```text
+//! job -> lanes -> claimed_chunk -> batch_runner -> uffd_ops
+//!                                       |
+//!                                       +-> lane_slots: the destination pages
+//! ```
 
 mod batch_runner;
 mod busy_cpus;
+mod chunk_move;
 mod claimed_chunk;
 mod job;
 mod kernel_batch;
 mod lane_slots;
 mod lanes;
 mod options;
+mod page_sources;
 mod put_back_retry;
 mod refusals;
 mod report;
+mod task;
 mod uffd_ops;
 mod verify_node;
+mod zero_fill;
 
-pub use batch_runner::{BatchRunner, UnmappedPages};
+pub use batch_runner::{BatchRunner, folio_indices};
 pub use busy_cpus::BusyCpus;
-pub use claimed_chunk::{ClaimedChunk, MoveOptions};
-pub use job::{ChunkTask, JobKind, JobSpec, LaneJob};
-pub use lane_slots::{BatchTarget, LaneSlots, NodeSlot, fits_move, prefer_node};
+pub use chunk_move::ChunkMove;
+pub use job::{JobKind, JobSpec, LaneJob};
+pub use lane_slots::{BatchTarget, LaneSlots, prefer_node};
 pub use lanes::Lanes;
-pub use options::{Budget, Cancel, Migration, Progress, Supply};
+pub use options::{Budget, Cancel, Migration, MoveOptions, Progress, Supply};
 pub use report::{MigrationReport, StepTimes};
-pub use uffd_ops::ChunkMove;
+pub use task::ChunkTask;
+pub use zero_fill::{fill_with_zeros, may_fill_huge_page};

@@ -4,6 +4,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::chunk::CHUNK_BYTES;
+use crate::error::{Error, Result};
+
 /// The source of destination pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Supply {
@@ -55,6 +58,46 @@ impl fmt::Debug for Migration<'_> {
             .field("supply", &self.supply)
             .field("even_if_there", &self.even_if_there)
             .finish_non_exhaustive()
+    }
+}
+
+/// The options of a migration that its batches need. The job has the one value, and batches borrow
+/// it.
+#[derive(Clone, Copy, Default)]
+pub struct MoveOptions {
+    /// Limits on rate and stalls.
+    pub budget: Budget,
+    /// Destination pages to use.
+    pub supply: Supply,
+    /// Maximum number of base pages in a batch.
+    pub batch_pages: usize,
+    /// Move pages that are on the destination already, too.
+    pub even_if_there: bool,
+}
+
+impl Migration<'_> {
+    /// Checks the options. Returns those that batches need.
+    pub(crate) fn move_options(&self, page_bytes: usize) -> Result<MoveOptions> {
+        let batch_bytes = self.batch_bytes.unwrap_or(CHUNK_BYTES as u64);
+        let page_bytes = page_bytes as u64;
+        if batch_bytes < page_bytes || batch_bytes > CHUNK_BYTES as u64 {
+            return Err(Error::BadOption {
+                problem: format!("batches of {batch_bytes} bytes"),
+                remedy: format!("{page_bytes} (one page) to {CHUNK_BYTES} (2 MiB) are possible"),
+            });
+        }
+        if self.lanes == Some(0) {
+            return Err(Error::BadOption {
+                problem: "0 lanes".to_owned(),
+                remedy: "ask for at least one, or for as many as pay (none named)".to_owned(),
+            });
+        }
+        Ok(MoveOptions {
+            budget: self.budget,
+            supply: self.supply,
+            batch_pages: (batch_bytes / page_bytes) as usize,
+            even_if_there: self.even_if_there,
+        })
     }
 }
 

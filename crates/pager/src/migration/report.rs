@@ -1,5 +1,7 @@
 //! The outcome of a migration.
 
+use std::time::Instant;
+
 use nodeward_model::{Account, SkipReason};
 
 /// The outcome of a migration: what became of every page of the range, and the cost.
@@ -82,4 +84,9 @@ impl StepTimes {
         self.supply_ns += other.supply_ns;
         self.kernel_ns += other.kernel_ns;
     }
+}
+
+/// Returns the time elapsed since `since` as reports have it, in nanoseconds.
+pub fn elapsed_ns(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -3,46 +3,22 @@
 use std::ops::Range;
 
 use nodeward_batch::{CopySlice, FolioRefusal, FolioRun, RefusedFolio};
-use nodeward_model::{NodeId, SkipReason};
+use nodeward_model::SkipReason;
 
-use super::job::TaskControl;
-use super::options::Supply;
+use super::chunk_move::ChunkMove;
 use super::put_back_retry::PutBackRetry;
 use super::refusals::{self, transfer_skipping_refused};
-use crate::chunk::PageSize;
 use crate::context::PagerContext;
 use crate::page_bits::PageBits;
 use crate::pool::ShadowSlot;
-use crate::sys::{Advice, AnonMapping, TransferResult, copy_from_slot, map_from_slot};
+use crate::sys::{Advice, TransferResult, copy_from_slot, map_from_slot};
 
-/// The move of one chunk's pages: source, destination and options.
-#[derive(Clone, Copy)]
-pub struct ChunkMove<'a> {
-    /// The region.
-    pub region: &'a AnonMapping,
-    /// Offset of the chunk in the region, in bytes.
-    pub chunk_offset: usize,
-    /// Page size of the chunk.
-    pub size: PageSize,
-    /// The node that all its pages are on, if known.
-    pub from: Option<NodeId>,
-    /// The destination node.
-    pub to: NodeId,
-    /// Destination pages that may be used.
-    pub supply: Supply,
-    /// The kernel may move the pages instead.
-    pub may_use_kernel: bool,
-    /// Maximum number of base pages in a batch.
-    pub batch_pages: usize,
-    /// Says when no further batch may begin, and counts what was examined.
-    pub control: &'a TaskControl<'a>,
-}
-
-/// Position of a folio of a batch, in units of folios: `home` in its chunk, and `out` in the slot
-/// that it is taken to.
+/// The two places of a folio of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct FolioSlot {
+    /// Its index in its chunk.
     pub chunk_index: usize,
+    /// Its index in the slot that it is taken to.
     pub slot_index: usize,
 }
 

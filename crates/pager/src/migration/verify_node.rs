@@ -3,8 +3,8 @@
 
 use nodeward_model::{NodeId, PageLocation, Range, SkipReason};
 
+use super::chunk_move::ChunkMove;
 use super::report::MigrationReport;
-use super::uffd_ops::ChunkMove;
 use crate::context::PagerContext;
 use crate::pool::ShadowSlot;
 

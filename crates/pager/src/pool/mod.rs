@@ -1,6 +1,6 @@
 //! Free pages: their owners and their number.
 //!
-//! A [`PagePool`] hands out runs of 2^n pages and takes them back. Each node has a zone of free
+//! A [`Pool`] hands out runs of 2^n pages and takes them back. Each node has a zone of free
 //! pages behind a lock. In front of the zone each CPU has a list that only threads on that CPU use.
 //! [`nodeward_policy::pcp`] decides the length of the lists.
 //!
@@ -18,22 +18,20 @@ mod cpu_lists;
 mod error;
 mod fork_detection;
 mod growth;
-mod handle;
 mod headroom;
 mod housekeeper;
 mod options;
+mod owner;
 mod page_list;
 mod page_run;
 mod page_states;
 #[allow(clippy::module_inception, reason = "the pool itself, beside what it is made of")]
 mod pool;
 mod shadow_slot;
-#[cfg(test)]
-mod tests;
 
 pub use error::PoolError;
-pub use handle::PagePool;
 pub use options::{ListStats, PoolOptions, PoolStats, RunRequest};
+pub use owner::PoolOwner;
 pub use page_run::PageRun;
 pub use pool::Pool;
-pub use shadow_slot::{ShadowSlot, ShadowSlots};
+pub use shadow_slot::{NodeSlot, ShadowSlot, ShadowSlots};

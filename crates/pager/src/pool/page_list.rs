@@ -9,8 +9,12 @@ use crate::page_bits::ORDER_MAX;
 
 const ORDERS: usize = ORDER_MAX as usize + 1;
 
-/// A run: its first page and its order.
-pub type FreeRun = (PageNo, u32);
+/// A run without owner: its first page and its order.
+#[derive(Clone, Copy, Debug)]
+pub struct FreeRun {
+    pub page: PageNo,
+    pub order: u32,
+}
 
 /// The runs of a list, the most recently used ones on top, and the tuner that decides its length.
 pub struct CpuPageList {
@@ -69,8 +73,8 @@ impl CpuPageList {
     }
 
     /// Adds a run that a caller freed. Returns how many base pages are above the limit now.
-    pub fn push(&mut self, (run, order): FreeRun, now_ms: u64) -> u32 {
-        self.stacks[order as usize].push_back(run);
+    pub fn push(&mut self, FreeRun { page, order }: FreeRun, now_ms: u64) -> u32 {
+        self.stacks[order as usize].push_back(page);
         self.pages += 1 << order;
         self.freed_pages += 1 << order;
         self.tuner.freed(&self.limits, 1 << order, self.pages, now_ms)
@@ -82,8 +86,8 @@ impl CpuPageList {
     }
 
     /// Adds a run from the zone.
-    pub fn push_from_zone(&mut self, (run, order): FreeRun) {
-        self.stacks[order as usize].push_back(run);
+    pub fn push_from_zone(&mut self, FreeRun { page, order }: FreeRun) {
+        self.stacks[order as usize].push_back(page);
         self.pages += 1 << order;
     }
 
@@ -94,9 +98,9 @@ impl CpuPageList {
         let mut left = pages.min(self.pages);
         for order in orders {
             while left > 0
-                && let Some(run) = self.stacks[order as usize].pop_front()
+                && let Some(page) = self.stacks[order as usize].pop_front()
             {
-                took.push((run, order));
+                took.push(FreeRun { page, order });
                 self.pages -= 1 << order;
                 left = left.saturating_sub(1 << order);
             }

@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use super::error::PoolError;
 use super::options::RunRequest;
+use super::page_list::FreeRun;
 use super::pool::Pool;
 use crate::sys::LentBytes;
 
@@ -15,7 +16,7 @@ pub struct PageRun<'p> {
 }
 
 impl<'p> PageRun<'p> {
-    pub(super) fn new(pool: &'p Pool, wanted: &RunRequest) -> Result<Self, PoolError> {
+    pub(crate) fn new(pool: &'p Pool, wanted: &RunRequest) -> Result<Self, PoolError> {
         let page = pool.allocate_guarded(wanted)?;
         let (mapping, bytes) = pool.arena.bytes_of_pages(page, 1 << wanted.order);
         Ok(Self { pool, bytes: mapping.lend(bytes) })
@@ -51,6 +52,6 @@ impl fmt::Debug for PageRun<'_> {
 impl Drop for PageRun<'_> {
     fn drop(&mut self) {
         let page = self.pool.arena.page_at(self.bytes.start()).expect("it is of this pool");
-        self.pool.free_guarded((page, self.order()));
+        self.pool.free_guarded(FreeRun { page, order: self.order() });
     }
 }

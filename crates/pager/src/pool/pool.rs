@@ -90,11 +90,19 @@ pub struct ZoneBounds {
     pub keep_pages: usize,
 }
 
+/// The parts that a zone is made of.
+pub struct ZoneParts {
+    pub node: NodeId,
+    pub size: PageSize,
+    pub bounds: ZoneBounds,
+    /// Limits of the lists in front of it.
+    pub limits: ListLimits,
+}
+
 /// The parts that a pool is made of.
 pub struct PoolParts {
     pub arena: Arena,
-    /// Node, page size, bounds and list limits of each zone.
-    pub zones: Vec<(NodeId, PageSize, ZoneBounds, ListLimits)>,
+    pub zones: Vec<ZoneParts>,
     /// Page size of allocations that do not name a node.
     pub size: PageSize,
     pub topology: Topology,
@@ -108,7 +116,7 @@ impl Pool {
     pub fn new(parts: PoolParts) -> Self {
         let PoolParts { arena, zones, size, topology, headroom: rooms, tuning, period } = parts;
         let near = |from: NodeId, of: PageSize| {
-            let by_node = |node| zones.iter().position(|zone| (zone.0, zone.1) == (node, of));
+            let by_node = |node| zones.iter().position(|zone| (zone.node, zone.size) == (node, of));
             let nodes = iter::once(from).chain(topology.nearest_nodes(from));
             nodes.filter_map(by_node).collect::<Vec<_>>()
         };
@@ -119,7 +127,7 @@ impl Pool {
         };
         let zone_of_cpu = (0..cpus).map(|cpu| own_zone(cpu).unwrap_or(0)).collect();
         let chunk_pages = arena.chunk_pages();
-        let zone = |&(node, size, bounds, _): &_| NodeZone {
+        let zone = |&ZoneParts { node, size, bounds, .. }: &_| NodeZone {
             node,
             size,
             bounds,
@@ -132,7 +140,7 @@ impl Pool {
             nearest: near(node, size),
         };
         Self {
-            lists: CpuLists::new(cpus, zones.iter().map(|zone| zone.3).collect(), tuning),
+            lists: CpuLists::new(cpus, zones.iter().map(|zone| zone.limits).collect(), tuning),
             zones: zones.iter().map(zone).collect(),
             arena,
             zone_of_cpu,
@@ -165,14 +173,14 @@ impl Pool {
         self.check_order(order)?;
         let page = self.arena.page_at(start)?;
         self.arena.begin_free(page, order)?;
-        self.free_run((page, order));
+        self.free_run(FreeRun { page, order });
         Ok(())
     }
 
     /// Frees the run of a guard.
     pub fn free_guarded(&self, run: FreeRun) {
         if self.check_process().is_ok() {
-            self.arena.set(run.0, PageState::LISTED);
+            self.arena.set(run.page, PageState::LISTED);
             self.free_run(run);
         }
     }
@@ -275,7 +283,9 @@ impl Pool {
         let by_list = self.lists.with_free_list(cpu, zone, |list| {
             let run = list.pop(order).or_else(|| {
                 let wanted = list.refill(order);
-                self.refill_from_zone(zone, order, wanted, |run| list.push_from_zone((run, order)));
+                self.refill_from_zone(zone, order, wanted, |page| {
+                    list.push_from_zone(FreeRun { page, order });
+                });
                 list.pop(order)
             });
             let run = run.or_else(|| self.take_from_other_orders(list, zone, order));
@@ -294,7 +304,7 @@ impl Pool {
 
     /// Adds a run without owner to a list of the CPU, or else to its zone.
     fn free_run(&self, run: FreeRun) {
-        let (page, order) = run;
+        let FreeRun { page, order } = run;
         if POISONING {
             self.poison(page, 1 << order);
         }
@@ -324,7 +334,9 @@ impl Pool {
         let pages = list.pages();
         if pages > 0 {
             self.drain_list(list, zone, order, pages);
-            self.refill_from_zone(zone, order, 1, |run| list.push_from_zone((run, order)));
+            self.refill_from_zone(zone, order, 1, |page| {
+                list.push_from_zone(FreeRun { page, order });
+            });
         }
         list.pop(order)
     }
@@ -392,7 +404,7 @@ impl Pool {
 
     /// Gives runs back to their zone.
     fn return_to_zone(&self, zone: usize, runs: &[FreeRun]) {
-        let place = |&(page, order): &FreeRun| {
+        let place = |&FreeRun { page, order }: &FreeRun| {
             self.arena.set_all(page, 1 << order, PageState::FREE);
             let (chunk, first) = self.arena.chunk_of_page(page);
             (chunk, first..first + (1 << order))

@@ -24,54 +24,61 @@ pub struct ShadowSlot {
     kind: BlockKind,
 }
 
-/// All slots of a pager for pages of one size.
+/// A slot, and the node that all its pages are on, if known.
+#[derive(Debug)]
+pub struct NodeSlot {
+    pub shadow: ShadowSlot,
+    pub node: Option<NodeId>,
+}
+
+/// All slots of a pager.
 pub struct ShadowSlots {
     pool: Arc<Pool>,
-    size: PageSize,
     transfer_method: TransferMethod,
 }
 
 impl ShadowSlots {
     /// The slots of a pool.
-    pub fn new(pool: &Arc<Pool>, transfer_method: TransferMethod, size: PageSize) -> Self {
-        Self { pool: Arc::clone(pool), size, transfer_method }
+    pub fn new(pool: &Arc<Pool>, transfer_method: TransferMethod) -> Self {
+        Self { pool: Arc::clone(pool), transfer_method }
     }
 
-    /// Returns an empty slot for a lane.
-    pub fn take_empty(&self, lane: usize) -> Result<ShadowSlot> {
+    /// Returns an empty slot for a lane, for pages of this size.
+    pub fn take_empty(&self, size: PageSize, lane: usize) -> Result<ShadowSlot> {
         match self.transfer_method {
             // Memory that mremap puts there is never registered.
-            TransferMethod::Remap => self.take_unregistered(),
-            TransferMethod::Move => self.take_empty_of(PageOrigin::Regions, lane),
+            TransferMethod::Remap => self.take_unregistered(size),
+            TransferMethod::Move => {
+                self.take_empty_of(BlockKind { size, origin: PageOrigin::Regions }, lane)
+            }
         }
     }
 
     /// Returns an empty slot that is not registered with userfaultfd. Pages fresh from the kernel
     /// need such a slot, because no thread would serve the fault in another one.
-    pub fn take_unregistered(&self) -> Result<ShadowSlot> {
-        self.take_empty_of(PageOrigin::Node(None), 0)
+    pub fn take_unregistered(&self, size: PageSize) -> Result<ShadowSlot> {
+        self.take_empty_of(BlockKind { size, origin: PageOrigin::Node(None) }, 0)
     }
 
-    fn take_empty_of(&self, origin: PageOrigin, lane: usize) -> Result<ShadowSlot> {
-        let kind = BlockKind { size: self.size, origin };
+    fn take_empty_of(&self, kind: BlockKind, lane: usize) -> Result<ShadowSlot> {
         let (_, slot) = self.pool.arena.take_empty(kind, lane)?;
         Ok(ShadowSlot { slot, pages: 0, kind })
     }
 
     /// Returns a slot with pages that are kept on a node, if there is one.
-    pub fn take_recycled(&self, lane: usize, node: NodeId) -> Option<ShadowSlot> {
-        let (shell, pages) = self.pool.take_chunk(node, self.size, lane)?;
+    pub fn take_recycled(&self, size: PageSize, lane: usize, node: NodeId) -> Option<ShadowSlot> {
+        let (shell, pages) = self.pool.take_chunk(node, size, lane)?;
         Some(ShadowSlot { slot: shell.slot, pages, kind: shell.kind })
     }
 
     /// Returns whether pages are kept on a node.
-    pub fn has_recycled(&self, node: NodeId) -> bool {
-        self.pool.has_chunk(node, self.size)
+    pub fn has_recycled(&self, size: PageSize, node: NodeId) -> bool {
+        self.pool.has_chunk(node, size)
     }
 
-    /// Takes back a slot whose pages, all on `node`, have no use. They are kept within the pool's
-    /// bound, or freed.
-    pub fn return_slot(&self, shadow: ShadowSlot, node: Option<NodeId>) {
+    /// Takes back a slot whose pages have no use. Those on a known node are kept within the pool's
+    /// bound; others are freed.
+    pub fn return_slot(&self, NodeSlot { shadow, node }: NodeSlot) {
         if shadow.slot.is_lost() {
             // The mapping is leaked with it: other memory may be mapped there, so it must not be
             // unmapped.
@@ -93,6 +100,11 @@ impl ShadowSlots {
 }
 
 impl ShadowSlot {
+    /// Returns the size of the pages that it is for.
+    pub fn size(&self) -> PageSize {
+        self.kind.size
+    }
+
     /// Returns whether its pages are fresh from the kernel.
     pub fn is_fresh(&self) -> bool {
         self.kind.origin != PageOrigin::Regions

@@ -13,7 +13,11 @@ const PAGES_PER_CALL: u64 = 4096;
 const LOCATE_ATTEMPTS_MAX: usize = 3;
 
 /// Counts the base pages of a range of whole pages by node.
-pub fn count(myself: &dyn Process, range: Range, page_bytes: u64) -> Result<BTreeMap<NodeId, u64>> {
+pub fn count_by_node(
+    myself: &dyn Process,
+    range: Range,
+    page_bytes: u64,
+) -> Result<BTreeMap<NodeId, u64>> {
     let (mut counts, mut places) = (BTreeMap::new(), Vec::new());
     for piece in range.aligned_pieces(PAGES_PER_CALL * page_bytes) {
         places.clear();
@@ -72,9 +76,9 @@ mod tests {
         let (machine, pid) = (FakeMachine::new(false), Pid::new(7).unwrap());
         machine.spawn(pid, FakeProcess { in_flight: landing, ..fake_process });
         let process = machine.open_process(pid).unwrap();
-        let counts = count(&*process, range, 4096).unwrap();
+        let counts = count_by_node(&*process, range, 4096).unwrap();
         assert_eq!(counts, [(NodeId(0), 4999), (NodeId(1), 701)].into());
         let part = Range::new(range.start + 4096, range.start + 3 * 4096);
-        assert_eq!(count(&*process, part, 4096).unwrap(), [(NodeId(0), 2)].into());
+        assert_eq!(count_by_node(&*process, part, 4096).unwrap(), [(NodeId(0), 2)].into());
     }
 }

@@ -4,54 +4,16 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use nodeward_model::NodeId;
-
 use super::chunk_claims::{ChunkClaims, Claim};
+use super::chunk_state::{ChunkState, LazyPages};
 use super::options::Placement;
 use super::registration;
 use crate::chunk::{CHUNK_BYTES, PageSize};
 use crate::context::PagerContext;
 use crate::error::Result;
-use crate::migration::{NodeSlot, UnmappedPages};
 use crate::page_bits::PageBits;
 use crate::sync::{Mutex, lock};
 use crate::sys::AnonMapping;
-
-/// Per-chunk state.
-#[derive(Default)]
-pub struct ChunkState {
-    /// The node that all its pages are on, if the pager put them there.
-    pub node: Option<NodeId>,
-    /// Pages that a lazy migration left out of sight.
-    pub lazy: Option<LazyPages>,
-}
-
-/// Pages that are out of sight until a thread touches them.
-pub struct LazyPages {
-    /// The pages that are still out, and their slot.
-    pub unmapped: UnmappedPages,
-    /// Their page size.
-    pub size: PageSize,
-    /// Number of pages that have been moved on to their destination.
-    pub emptied_pages: usize,
-    /// The node that they were on, if all were on one node.
-    pub from: Option<NodeId>,
-    /// Move them even if the touching thread runs on that node.
-    pub even_if_there: bool,
-}
-
-impl LazyPages {
-    /// Returns the slot, once none of its pages is out of sight any more. `full` says that all of
-    /// its pages are emptied ones.
-    pub fn into_slot(self, full: bool) -> NodeSlot {
-        let UnmappedPages { mut shadow, slot_size: slots, .. } = self.unmapped;
-        match full {
-            true => shadow.pages = self.emptied_pages,
-            false => shadow.clear(),
-        }
-        (slots, self.from, shadow)
-    }
-}
 
 /// A region without its handle.
 pub struct RegionShared {
@@ -107,10 +69,9 @@ impl RegionShared {
         }
     }
 
-    /// Gives back the slot that pages were left out in. `full`: all of its pages are emptied ones.
-    pub fn return_slot(&self, left: LazyPages, full: bool) {
-        let (size, node, shadow) = left.into_slot(full);
-        self.context.shadow_slots(size).return_slot(shadow, node);
+    /// Gives back the slot of pages that were left out, once all of them are back.
+    pub fn return_slot(&self, left: LazyPages) {
+        self.context.slots.return_slot(left.into_slot(false));
     }
 
     /// Registers the whole region with userfaultfd. A part that the program has mapped something

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nodeward_linux::mempolicy;
 use nodeward_model::NodeId;
 
-use super::AnonMapping;
+use super::mapping::AnonMapping;
 
 /// The content of free pages in debug builds. Read as a pointer it faults, at any alignment: x86-64
 /// refuses it, because the top byte is neither 00 nor ff; for aarch64, which ignores the top byte,

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use rustix::io::Errno;
 
-use super::{AnonMapping, IncompleteTransfer, Slot, TransferResult, Uffd};
+use super::mapping::{AnonMapping, Slot};
+use super::uffd::{IncompleteTransfer, TransferResult, Uffd};
 
 /// The method that takes pages out of a region and brings them back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +160,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::Ordering::Relaxed;
 
-    use super::super::{Advice, FEATURE_MOVE};
+    use super::super::mapping::Advice;
+    use super::super::uffd::FEATURE_MOVE;
     use super::*;
     use crate::chunk::CHUNK_BYTES;
 

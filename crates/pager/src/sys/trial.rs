@@ -8,8 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use nodeward_linux::own_process::{AreaAdvice, AreaBacking, MappedArea};
 use rustix::io::Errno;
 
-use super::uffd::{CAN_COPY, CAN_MOVE};
-use super::{IncompleteTransfer, Uffd};
+use super::uffd::{CAN_COPY, CAN_MOVE, IncompleteTransfer, Uffd};
 
 /// A word for each page, checked afterwards.
 const MARKER_WORDS: [u64; 2] = [0x6e6f_6465, 0x7761_7264];

@@ -1,6 +1,6 @@
 //! Tests of `try_lock.rs` with the atomics of std; the model uses that file without these tests.
 
-use super::TryLock;
+use super::try_lock::TryLock;
 
 /// Goal: a holder has the lock alone until the guard is dropped, and adjacent locks share no pair
 /// of cache lines.

@@ -8,7 +8,8 @@ use nodeward_linux::own_process::current_cpu;
 use nodeward_machine::Machine;
 use nodeward_policy::pcp::TunerKind;
 
-use super::{PagePool, PoolError, PoolOptions, RunRequest};
+use super::PagePool;
+use crate::pool::{PoolError, PoolOptions, RunRequest};
 
 /// Options of a pool whose periodic work the test does, with short periods.
 fn options(tuning: TunerKind) -> PoolOptions {

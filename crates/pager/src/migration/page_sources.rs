@@ -1,0 +1,80 @@
+//! The nodes that the pages of a chunk leave, and the pages that need not or cannot leave.
+
+use nodeward_model::{Account, NodeId, PageLocation, SkipReason};
+
+use crate::page_bits::PageBits;
+
+/// Pages of a chunk that leave the same node.
+pub struct SourcePages {
+    /// The node; `None` if it is not known.
+    pub from: Option<NodeId>,
+    pub pages: PageBits,
+}
+
+/// Groups pages by their node, given the places of all pages of their chunk. Pages that need not or
+/// cannot move to the node are accounted for. The node of a page that the kernel is moving right
+/// now is not known: taking it out waits until the kernel has put it down.
+pub fn group_by_node(
+    pages: &PageBits,
+    places: &[PageLocation],
+    to: NodeId,
+    even_if_there: bool,
+    account: &mut Account,
+) -> Vec<SourcePages> {
+    let mut sources: Vec<SourcePages> = Vec::new();
+    let mut enter = |from, page| match sources.iter_mut().find(|source| source.from == from) {
+        Some(source) => source.pages.insert(page),
+        None => sources.push(SourcePages { from, pages: PageBits::of(page..page + 1) }),
+    };
+    for page in pages.iter() {
+        match places.get(page).copied().unwrap_or(PageLocation::Absent) {
+            PageLocation::On(node) if node == to && !even_if_there => account.already_there += 1,
+            PageLocation::On(node) => enter(Some(node), page),
+            PageLocation::InFlight => enter(None, page),
+            PageLocation::Absent => account.skip(SkipReason::NotPresent, 1),
+            PageLocation::Swapped => account.skip(SkipReason::Swapped, 1),
+            PageLocation::Unmovable => account.skip(SkipReason::Unmovable, 1),
+        }
+    }
+    sources
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: every page is tried or accounted for. A page that the kernel is moving itself, as
+    /// compaction does to make room for huge pages, is tried (it used to be given up as refused).
+    #[test]
+    fn pages_are_tried_or_accounted_for() {
+        let [here, there] = [0, 1].map(NodeId);
+        let places = [
+            PageLocation::On(here),
+            PageLocation::InFlight,
+            PageLocation::On(there),
+            PageLocation::Absent,
+            PageLocation::Swapped,
+            PageLocation::Unmovable,
+            PageLocation::On(here),
+        ];
+        let pages = PageBits::of(0..8);
+        let sort = |even_if_there| {
+            let mut account = Account::default();
+            let sources = group_by_node(&pages, &places, there, even_if_there, &mut account);
+            let sources =
+                sources.into_iter().map(|source| (source.from, source.pages.iter().collect()));
+            (sources.collect::<Vec<(_, Vec<_>)>>(), account)
+        };
+        let (sources, account) = sort(false);
+        assert_eq!(sources, [(Some(here), vec![0, 6]), (None, vec![1])]);
+        assert_eq!(account.already_there, 1);
+        // 3 is absent, and so is 7, of which nothing is known.
+        assert_eq!(account.skipped_for(SkipReason::NotPresent), 2);
+        assert_eq!(account.skipped_for(SkipReason::Swapped), 1);
+        assert_eq!(account.skipped_for(SkipReason::Unmovable), 1);
+        assert_eq!(account.skipped_total(), 4);
+        let (sources, account) = sort(true);
+        assert_eq!(sources, [(Some(here), vec![0, 6]), (None, vec![1]), (Some(there), vec![2])]);
+        assert_eq!(account.already_there, 0);
+    }
+}
