@@ -1,4 +1,4 @@
-//! The sizes of memory that the pager and its pool work with: chunks, and the pages of a region.
+//! The sizes of memory that the pager and its pool work with: a chunk, and the pages in it.
 
 /// Size of a chunk, of a slot and of a huge page: 2 MiB. A chunk is the unit that is claimed.
 pub const CHUNK_BYTES: usize = 2 << 20;

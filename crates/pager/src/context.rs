@@ -1,4 +1,5 @@
-//! The state that all threads of a pager share.
+//! The state that the lanes and the fault thread of a pager share: userfaultfd, copiers, slots, and
+//! what they know of the machine.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Copying of pages: the part of a migration that an accelerator could take over.
+//! Copies pages, by the routine that is measured to be fastest. An accelerator could do this part
+//! of a migration.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};

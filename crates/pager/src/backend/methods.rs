@@ -1,4 +1,4 @@
-//! The methods by which the pager moves pages.
+//! The names of the methods by which the pager moves pages.
 
 /// A method of moving pages; the fastest comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

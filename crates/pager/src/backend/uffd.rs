@@ -137,8 +137,8 @@ impl UffdBackend {
 
     /// Undoes [`Self::manage`], once no chunk of the region is claimed any more.
     pub fn unmanage(&self, region: &RegionShared) {
-        for note in region.claims.close() {
-            note.lazy.into_iter().for_each(|left| region.return_slot(left));
+        for state in region.claims.close() {
+            state.lazy.into_iter().for_each(|left| region.return_slot(left));
         }
         self.regions.remove(region);
         // Wakes any thread that still waits there; none should. Fails only where memory was

@@ -66,6 +66,6 @@ extern "C" fn parent() {
 extern "C" fn child() {
     let Some(PendingFork { paused: waiting, .. }) = take_pending() else { return };
     // Dropping the handles in the child must not end what belongs to the parent. A handle that is
-    // dropped late does nothing (see `Inner::is_owner_process`), so these may be forgotten.
+    // dropped late does nothing (see `PagerShared::is_owner_process`), so these may be forgotten.
     waiting.into_iter().for_each(std::mem::forget);
 }

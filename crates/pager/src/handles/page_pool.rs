@@ -1,4 +1,6 @@
-//! The public handle of a page pool.
+//! The public handle of a page pool: of one that the program opened, or of a pager's.
+//!
+//! A pager's pool needs the pager's threads, so such a handle keeps the pager alive.
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! The pager of a process.
+//! The public handle of a pager. It opens the pager, and makes its regions.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The guard of pages that stay where they are.
+//! The guard of pages that a program has pinned: they stay where they are until it is dropped.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Placements that a caller may ask for.
+//! Checks the nodes of a placement that the program asks for.
 
 use super::pager_shared::PagerShared;
 use crate::error::{Error, Result};

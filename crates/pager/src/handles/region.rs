@@ -1,4 +1,4 @@
-//! The public handle of a region.
+//! The public handle of a region: it checks what the program asks for, and has the backend do it.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -29,7 +29,7 @@ use crate::region::UnmappedPages;
 /// Attempts per batch for a page that is refused with a transient error.
 const ATTEMPTS: u32 = 3;
 
-/// The state of one thread that carries pages.
+/// The state of one thread that moves pages.
 pub struct BatchRunner {
     pub context: Arc<PagerContext>,
     pub slots: LaneSlots,

@@ -1,4 +1,5 @@
-//! Work of a lane on a chunk while it is claimed.
+//! The work of a lane on a chunk that it has claimed: it moves pages, leaves them out, frees them,
+//! or brings in zeros.
 
 use nodeward_model::{NodeId, SkipReason};
 

@@ -1,4 +1,4 @@
-//! The threads that carry pages.
+//! The lanes: the threads that move pages.
 //!
 //! A lane is never one of the program's own threads: a signal handler that interrupted it in the
 //! middle of a batch could touch a page that only this thread brings back. Lanes block all signals.

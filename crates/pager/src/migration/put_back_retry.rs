@@ -1,4 +1,4 @@
-//! Retries of pages that cannot go home.
+//! Retries of pages that cannot be put back where they were.
 //!
 //! A page that cannot be moved back is copied (see [`crate::sys::TransferMethod::put_back`]). The
 //! causes that remain are lack of memory, and memory that went bad. Threads wait for these pages,

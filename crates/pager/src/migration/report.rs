@@ -1,4 +1,4 @@
-//! The outcome of a migration.
+//! The outcome of a migration: what became of each page, and how long each step took.
 
 use std::time::Instant;
 

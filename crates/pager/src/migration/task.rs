@@ -27,7 +27,7 @@ pub struct MoveParams<'a> {
     pub stall: &'a mut Option<StallBudget>,
 }
 
-/// The connection between the batches of one task and its job: the wish to stop, and progress.
+/// The connection between the batches of one task and its job: the request to stop, and progress.
 pub struct TaskControl<'j> {
     stop: &'j AtomicBool,
     /// Bytes that all tasks of the job have examined.

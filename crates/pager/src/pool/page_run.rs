@@ -1,4 +1,4 @@
-//! An allocated run with an owner.
+//! An allocated run that is freed when its owner drops it.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

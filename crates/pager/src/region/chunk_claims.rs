@@ -4,9 +4,9 @@
 //! waits for a lane, because faulting threads wait for the handler: it marks the chunk as waited
 //! for and goes on. The thread that releases the chunk wakes the waiting threads, which then fault
 //! again. In an unclaimed chunk no page is out of sight, except those that a lazy migration left
-//! out; these are recorded in the chunk's note.
+//! out; these are recorded in the chunk's state.
 //!
-//! The fault handler takes the desk's lock while the thread that it serves may be in the middle of
+//! The fault handler takes this lock while the thread that it serves may be in the middle of
 //! malloc(3), or in a signal handler. So no thread allocates or runs a signal handler with that
 //! lock.
 //!
@@ -18,7 +18,7 @@ use super::chunk_table::ChunkTable;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::block_signals_in_scope;
 
-/// The table of a region's chunks; `T` is the note kept with each chunk.
+/// The table of a region's chunks; `T` is the state kept with each chunk.
 pub struct ChunkClaims<T> {
     state: Mutex<ClaimState<T>>,
     changed: Condvar,
@@ -34,7 +34,7 @@ struct ClaimState<T> {
 }
 
 struct ChunkEntry<T> {
-    /// `None` while the chunk is claimed: the claim holds the note.
+    /// `None` while the chunk is claimed: the claim holds the state.
     state: Option<T>,
     has_waiters: bool,
 }
@@ -64,12 +64,12 @@ pub enum FaultClaim<T> {
 pub struct Claim<T> {
     /// The chunk number.
     pub chunk: usize,
-    /// The chunk's note.
+    /// The chunk's state.
     pub state: T,
 }
 
 impl<T: Default> ChunkClaims<T> {
-    /// A table of `chunks` unclaimed chunks with default notes.
+    /// A table of `chunks` unclaimed chunks with default states.
     pub fn new(chunks: usize) -> Self {
         let chunks = ChunkTable::new(chunks);
         let state = ClaimState { chunks, claimed: 0, pauses: 0, closing: false, pins: Vec::new() };
@@ -151,8 +151,8 @@ impl<T: Default> ChunkClaims<T> {
         self.changed.notify_all();
     }
 
-    /// Ends all claims for good: refuses new ones and waits for the present ones. Returns the notes
-    /// of the chunks.
+    /// Ends all claims for good: refuses new ones and waits for the present ones. Returns the
+    /// states of the chunks.
     #[must_use = "what was left out has to go somewhere"]
     pub fn close(&self) -> Vec<T> {
         let _held = block_signals_in_scope();
@@ -164,14 +164,14 @@ impl<T: Default> ChunkClaims<T> {
         }
         let known = state.chunks.allocated().count(); // final: no entry is added any more
         drop(state);
-        let mut notes = Vec::with_capacity(known);
-        notes.extend(
+        let mut states = Vec::with_capacity(known);
+        states.extend(
             self.lock_state().chunks.allocated_mut().filter_map(|chunk| chunk.state.take()),
         );
-        notes
+        states
     }
 
-    /// Returns the chunks whose note satisfies `says`. Chunks that are claimed now count as well.
+    /// Returns the chunks whose state satisfies `says`. Chunks that are claimed now count as well.
     pub fn find_chunks(&self, says: impl Fn(&T) -> bool) -> Vec<usize> {
         let _held = block_signals_in_scope();
         let wanted = |chunk: &ChunkEntry<T>| chunk.state.as_ref().is_none_or(&says);
@@ -235,8 +235,8 @@ impl<T: Default> ChunkClaims<T> {
 
 impl<T: Default> ClaimState<T> {
     fn try_claim(&mut self, chunk: usize) -> Option<Claim<T>> {
-        let note = self.chunks.entry(chunk).state.take()?;
+        let state = self.chunks.entry(chunk).state.take()?;
         self.claimed += 1;
-        Some(Claim { chunk, state: note })
+        Some(Claim { chunk, state })
     }
 }
