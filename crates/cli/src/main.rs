@@ -1,23 +1,32 @@
 //! The `nodeward` command.
+//!
+//! Its modules stand on floors. A module uses only modules of the floors below its own, and no two
+//! files use each other, not by way of others either.
+//!
+//! ```text
+//! main      one verb is chosen and run
+//! verbs     a verb asks the crates below, prints, and returns an exit code
+//! output    results become text, JSON and pictures
+//! machines  what verbs ask of machines, simulated ones included
+//! results   what verbs find out, as data
+//! args      the command line as it was typed
+//! settings, progress, figures
+//!           values from files and variables; the progress bar; the numbers of SPEC.md
+//! message   messages, exit codes, the layout of help
+//! ```
 
 #![forbid(unsafe_code)]
 
 #[macro_use]
-mod say;
+mod message;
 
 mod args;
-mod cgroups;
-mod examples;
-mod exit;
-mod hot;
-mod machine;
-mod move_task;
-mod node_pairs;
+mod figures;
+mod machines;
 mod output;
 mod progress;
-mod sd_notify;
+mod results;
 mod settings;
-mod state_dir;
 mod verbs;
 
 use std::ffi::OsString;
@@ -31,8 +40,9 @@ use signal_hook::low_level::emulate_default_handler;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{Cli, Verb};
-use crate::exit::Exit;
-use crate::output::OutputError;
+use crate::message::exit::Exit;
+use crate::message::help;
+use crate::message::stdout::OutputError;
 use crate::settings::{MoveLayer, MoveSettings, SettingsError, SettingsPaths};
 use crate::verbs::migratepages;
 
@@ -41,7 +51,7 @@ fn main() -> ExitCode {
     if let Some(exit) = run_as_migratepages() {
         return exit;
     }
-    let typed = args::compact(Cli::command()).try_get_matches();
+    let typed = help::compact(Cli::command()).try_get_matches();
     let done = match typed.and_then(|typed| Cli::from_arg_matches(&typed)) {
         Ok(cli) => run(&cli),
         Err(answer) => print_clap_error(&args::with_escaped_arguments(answer)),

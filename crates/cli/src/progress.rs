@@ -6,15 +6,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use nodeward_model::units::format_bytes;
 use nodeward_mover::MoveControl;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::args::ProgressMode;
-
 /// Interval between updates of the bar, and of checks for signals.
 const REDRAW: Duration = Duration::from_millis(100);
+
+/// When something is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProgressMode {
+    /// Also where nobody may be watching
+    Always,
+    /// On a terminal
+    Auto,
+    /// Not at all
+    Never,
+}
 
 /// Work whose progress can be shown, and that can be stopped.
 pub trait ProgressSource: Sync {

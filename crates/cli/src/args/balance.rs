@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use nodeward_model::units;
 
-use super::MachineArgs;
-use super::help::{DECIDED, OUTPUT, SIMULATED};
+use super::machine::MachineArgs;
+use crate::message::help::{DECIDED, OUTPUT, SIMULATED};
 use crate::settings::{BalanceLayer, ProcessArgs};
 
 /// What `balance` is told.

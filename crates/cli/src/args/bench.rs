@@ -6,9 +6,9 @@ use clap::{Args, Subcommand};
 use nodeward_model::{NodeId, units};
 use nodeward_proof::PoolContender;
 
-use super::{OutputArgs, ProgressArgs};
-use crate::examples;
-use crate::verbs::bench::{BalanceFigure, PageSizeValue, PagerFigure, PoolFigure};
+use super::examples;
+use super::output::{OutputArgs, ProgressArgs};
+use crate::figures::{BalanceFigure, PageSizeValue, PagerFigure, PoolFigure};
 
 /// What `bench` is told.
 #[derive(Debug, Args)]

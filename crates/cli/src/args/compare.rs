@@ -6,9 +6,9 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use nodeward_experiments::compare::CASES;
 
-use super::sim::virtual_ns;
-use super::{OutputArgs, ProgressArgs};
-use crate::verbs::sim::CompareFigure;
+use super::output::{OutputArgs, ProgressArgs};
+use super::parsers::virtual_ns;
+use crate::figures::CompareFigure;
 
 /// What `sim compare` is told.
 #[derive(Debug, Args)]

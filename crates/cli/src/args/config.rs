@@ -2,7 +2,8 @@
 
 use clap::{Args, Subcommand};
 
-use super::{OutputArgs, parse_override};
+use super::output::OutputArgs;
+use super::parsers::parse_override;
 
 /// What `config` is told.
 #[derive(Debug, Args)]

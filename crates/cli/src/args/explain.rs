@@ -8,8 +8,9 @@ use clap::{Arg, Args, Command};
 use nodeward_model::{Escape as _, Pid, SkipReason};
 use nodeward_policy::placement;
 
-use super::help::SIMULATED;
-use super::{MachineArgs, OutputArgs};
+use super::machine::MachineArgs;
+use super::output::OutputArgs;
+use crate::message::help::SIMULATED;
 
 /// What `explain` is told.
 #[derive(Debug, Args)]

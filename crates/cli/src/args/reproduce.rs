@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use clap::Args;
 use clap::builder::PossibleValuesParser;
-use clap::{Args, ValueEnum};
 use nodeward_experiments::reproduce::documents;
 
-use super::{OutputArgs, ProgressArgs};
+use super::output::{OutputArgs, ProgressArgs};
+use crate::figures::ReproduceFigure;
 
 /// What `reproduce` is told.
 #[derive(Debug, Args)]
@@ -32,15 +33,4 @@ pub struct ReproduceArgs {
     /// How to print the result.
     #[command(flatten)]
     pub output: OutputArgs,
-}
-
-/// One number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ReproduceFigure {
-    /// Rows outside of their tolerance, and goals that are not reached
-    Outside,
-    /// How many seconds it takes here
-    Wall,
-    /// Of one table: the figure with everything that nodeward adds
-    Beyond,
 }

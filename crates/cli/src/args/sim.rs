@@ -4,11 +4,14 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use nodeward_model::units;
-use nodeward_scenario::limits;
 
-use super::{CompareArgs, OutputArgs, ProgressArgs, SwarmArgs, SweepArgs};
-use crate::examples;
-use crate::verbs::sim::SimFigure;
+use super::compare::CompareArgs;
+use super::examples;
+use super::output::{OutputArgs, ProgressArgs};
+use super::parsers::{key_value, virtual_ns};
+use super::swarm::SwarmArgs;
+use super::sweep::SweepArgs;
+use crate::figures::SimFigure;
 
 /// What `sim` is told: a scenario, or one of its own verbs. A file that is called as a verb is
 /// given with its directory: `./sweep`.
@@ -87,19 +90,4 @@ pub enum SimVerb {
     /// work is done and what CPU time it takes. A goal that is missed ends it with code 8.
     #[command(after_long_help = examples::COMPARE)]
     Compare(CompareArgs),
-}
-
-/// Parses `KEY=VALUE`.
-pub fn key_value(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, such as time=3s")?;
-    Ok((key.trim().to_owned(), value.trim().to_owned()))
-}
-
-/// Parses a time that can be simulated, in nanoseconds.
-pub fn virtual_ns(text: &str) -> Result<u64, String> {
-    let ns = units::parse_duration_ns(text).map_err(|error| error.to_string())?;
-    match ns <= limits::TIME_NS_MAX {
-        true => Ok(ns),
-        false => Err(format!("expected {} s or less", limits::TIME_NS_MAX / 1_000_000_000)),
-    }
 }

@@ -3,8 +3,9 @@
 use clap::Args;
 use nodeward_scenario::Bug;
 
-use super::{OutputArgs, ProgressArgs, choice_parser};
-use crate::verbs::sim::SwarmFigure;
+use super::output::{OutputArgs, ProgressArgs};
+use super::parsers::choice_parser;
+use crate::figures::SwarmFigure;
 
 /// What `sim swarm` is told.
 #[derive(Debug, Args)]

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use nodeward_scenario::{Axis, Seeds, Shard};
 
-use super::sim::{key_value, virtual_ns};
-use super::{OutputArgs, ProgressArgs};
+use super::output::{OutputArgs, ProgressArgs};
+use super::parsers::{key_value, virtual_ns};
 
 /// What `sim sweep` is told.
 #[derive(Debug, Args)]

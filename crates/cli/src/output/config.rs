@@ -71,7 +71,7 @@ fn setting_json(said: &SettingValue) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::SettingsSource;
+    use crate::settings::source::SettingsSource;
 
     /// Goal: the printed text is a settings file with the same values.
     #[test]

@@ -8,7 +8,7 @@ use nodeward_policy::placement::Reason;
 use serde_json::{Value, json};
 
 use super::balance::explanation;
-use crate::verbs::explain::ProcessExplanation;
+use crate::results::ProcessExplanation;
 use home_reasons::ReasonText;
 
 /// Formats the requested explanations, as paragraphs for people.

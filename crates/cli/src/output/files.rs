@@ -10,7 +10,7 @@ use nodeward_model::units::format_bytes;
 use nodeward_mover::{MoveReport, ProcessPlan};
 use serde_json::{Value, json};
 
-use super::moves::{ending_text, moves_json, pages_text, planned_text, with_ending};
+use super::account::{ending_text, moves_json, pages_text, planned_text, with_ending};
 use super::{print, print_outcome, put_name};
 
 /// Prints the result of a move on stdout.

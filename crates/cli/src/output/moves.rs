@@ -1,16 +1,15 @@
 //! Results and plans of moves.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::Result;
 use nodeward_machine::Liveness;
-use nodeward_model::units::{format_bytes, format_ns};
-use nodeward_model::{Account, NodeId};
+use nodeward_model::Account;
 use nodeward_mover::address_list::ListCounts;
 use nodeward_mover::{LedgerReport, MoveReport, PlanReport, ProcessPlan, ProcessReport};
 use serde_json::{Value, json};
 
+use super::account::{ending_text, moves_json, pages_text, planned_text, with_ending};
 use super::hot::HotReport;
 use super::shared_memory::{self, SharedMemoryReport};
 use super::{print, print_outcome};
@@ -111,41 +110,6 @@ fn is_notable(process: &ProcessReport) -> bool {
     *moved > 0 || stayed || process.residue.appeared() > 0 || process.life != Liveness::Running
 }
 
-/// Formats the amount and rate of a move, and what ended it early.
-pub(super) fn ending_text(report: &MoveReport, bytes: u64) -> String {
-    let rate = u128::from(bytes) * 1_000_000_000 / u128::from(report.moving_ns.max(1));
-    let plural = if report.workers == 1 { "" } else { "s" };
-    let mut text = format!(
-        "moved {} in {} ({}/s, {} worker{plural}), verified in {}\n",
-        format_bytes(bytes),
-        format_ns(report.moving_ns),
-        format_bytes(u64::try_from(rate).unwrap_or(u64::MAX)),
-        report.workers,
-        format_ns(report.verifying_ns),
-    );
-    if let Some(ns) = report.longest_hold_ns {
-        let _ = writeln!(text, "pages were held for about {} at most", format_ns(ns));
-    }
-    if let Some(ns) = report.stall_needed_ns {
-        let _ = writeln!(text, "--stall {} would have been enough for all pages", budget(ns));
-    }
-    if report.interrupted {
-        text += "interrupted: the same command moves the rest\n";
-    }
-    if let Some(error) = &report.error {
-        let _ = writeln!(text, "ended early: {error}");
-    }
-    text
-}
-
-/// Formats a time in whole milliseconds, or microseconds if it is shorter, rounded up.
-fn budget(ns: u64) -> String {
-    match ns {
-        0..1_000_000 => format!("{}us", ns.div_ceil(1_000)),
-        _ => format!("{}ms", ns.div_ceil(1_000_000)),
-    }
-}
-
 /// Formats the counts of a list.
 fn list_text(list: ListCounts) -> String {
     format!(
@@ -181,97 +145,11 @@ fn process_text(process: &ProcessReport, page_bytes: u64) -> String {
     text
 }
 
-/// Formats the places of a process's pages before and after, and the account.
-pub(super) fn pages_text(process: &ProcessReport, page_bytes: u64) -> String {
-    let mut text = nodes_text(&process.before, &process.after, page_bytes);
-    if process.before_in_flight > 0 {
-        let bytes = format_bytes(process.before_in_flight * page_bytes);
-        let _ = writeln!(text, "  {:<6}{bytes:>12}  (somebody was moving them)", "none");
-    }
-    text += &account_text(&process.account, page_bytes);
-    let appeared = process.residue.appeared();
-    if appeared > 0 {
-        let bytes = format_bytes(appeared * page_bytes);
-        let _ = writeln!(
-            text,
-            "  {appeared} pages ({bytes}) are on the source that were not there before: newly\n\
-             \x20 allocated; in memory already, and newly mapped by it; or moved back by somebody\n\
-             \x20 (nodeward doctor tells who might)"
-        );
-    }
-    text
-}
-
-pub(super) fn nodes_text(
-    before: &BTreeMap<NodeId, u64>,
-    after: &BTreeMap<NodeId, u64>,
-    page_bytes: u64,
-) -> String {
-    let mut nodes: Vec<_> = before.keys().chain(after.keys()).collect();
-    nodes.sort();
-    nodes.dedup();
-    let bytes = |counts: &BTreeMap<NodeId, u64>, node| {
-        format_bytes(counts.get(node).copied().unwrap_or(0) * page_bytes)
-    };
-    let mut text = format!("  {:<6}{:>12}{:>12}\n", "node", "before", "after");
-    for node in nodes {
-        let _ =
-            writeln!(text, "  {:<6}{:>12}{:>12}", node.0, bytes(before, node), bytes(after, node));
-    }
-    text
-}
-
-pub(super) fn account_text(account: &Account, page_bytes: u64) -> String {
-    let mut text = format!(
-        "  pages: {} selected = {} moved + {} already there + {} skipped\n",
-        account.selected(),
-        account.moved,
-        account.already_there,
-        account.skipped_total()
-    );
-    for (reason, &pages) in &account.skipped {
-        let bytes = format_bytes(pages * page_bytes);
-        let _ = writeln!(text, "    {reason:<14}{pages:>10} ({bytes}): {}", reason.advice());
-    }
-    if !account.skipped.is_empty() {
-        text += "    (nodeward explain REASON tells more)\n";
-    }
-    text
-}
-
 fn plan_text(report: &PlanReport, page_bytes: u64) -> String {
     let mut text = String::new();
     for (pid, plan) in &report.processes {
         let _ = writeln!(text, "process {pid}: would move {} pages", plan.pages());
         text += &planned_text(plan, page_bytes);
-    }
-    text
-}
-
-/// Formats the pages that would move, and those that would stay.
-pub(super) fn planned_text(plan: &ProcessPlan, page_bytes: u64) -> String {
-    let mut text = moves_text(plan, page_bytes);
-    let stay = plan.account.already_there + plan.account.skipped_total();
-    let _ = writeln!(text, "  would stay: {stay} pages");
-    if plan.account.already_there > 0 {
-        let there = plan.account.already_there;
-        let _ = writeln!(text, "    {:<14}{there:>10}", "already there");
-    }
-    for (reason, &pages) in &plan.account.skipped {
-        let _ = writeln!(text, "    {reason:<14}{pages:>10}: {}", reason.advice());
-    }
-    text
-}
-
-fn moves_text(plan: &ProcessPlan, page_bytes: u64) -> String {
-    let mut text = String::new();
-    for ((from, to), pages) in &plan.moves {
-        let bytes = format_bytes(pages * page_bytes);
-        let _ = writeln!(text, "  node {from} -> node {to}: {pages} pages ({bytes})");
-    }
-    for (&pages, count) in &plan.folios {
-        let size = format_bytes(u64::from(pages) * page_bytes);
-        let _ = writeln!(text, "    in {count} pages of {size}");
     }
     text
 }
@@ -307,18 +185,6 @@ fn report_json(told: &MoveOutput<'_>) -> Value {
     with_ending(told, report)
 }
 
-/// Adds the duration of a move, and what ended it early.
-pub(super) fn with_ending(mut value: Value, report: &MoveReport) -> Value {
-    value["moving_ns"] = json!(report.moving_ns);
-    value["verifying_ns"] = json!(report.verifying_ns);
-    value["workers"] = json!(report.workers);
-    value["longest_hold_ns"] = json!(report.longest_hold_ns);
-    value["stall_needed_ns"] = json!(report.stall_needed_ns);
-    value["interrupted"] = json!(report.interrupted);
-    value["error"] = json!(report.error.as_ref().map(ToString::to_string));
-    value
-}
-
 fn list_json(list: ListCounts) -> Value {
     json!({
         "read": list.entries(),
@@ -342,12 +208,6 @@ fn ledger_json(ledger: &LedgerReport) -> Value {
         "writing_ns": ledger.writing_ns,
         "error": ledger.error.as_ref().map(ToString::to_string),
     })
-}
-
-/// Returns the pages that would move, by source and destination.
-pub(super) fn moves_json(plan: &ProcessPlan) -> Vec<Value> {
-    let moves = plan.moves.iter();
-    moves.map(|((from, to), pages)| json!({ "from": from, "to": to, "pages": pages })).collect()
 }
 
 fn plan_json(report: &PlanReport, page_bytes: u64) -> Value {
@@ -378,7 +238,7 @@ fn life_name(life: Liveness) -> &'static str {
 #[cfg(test)]
 mod tests {
     use nodeward_linux::file_cache::CacheScan;
-    use nodeward_model::{Pid, SkipReason};
+    use nodeward_model::{NodeId, Pid, SkipReason};
     use nodeward_mover::Residue;
 
     use super::*;
@@ -485,8 +345,8 @@ mod tests {
         insta::assert_snapshot!(serde_json::to_string_pretty(&value).unwrap());
     }
 
-    /// Goal: the budget that would have sufficed is reported, rounded up; and pages that were on no
-    /// node at the look have their line.
+    /// Goal: the budget that would have sufficed is reported; and pages that were on no node at the
+    /// look have their line.
     #[test]
     fn what_would_do_is_said() {
         let mut report = report();
@@ -495,7 +355,6 @@ mod tests {
         let text = report_text(&output_of(&report));
         assert!(text.contains("--stall 3ms would have been enough for all pages\n"), "{text}");
         assert!(text.contains("  none      2.00 MiB  (somebody was moving them)\n"), "{text}");
-        assert_eq!([budget(1), budget(999_000), budget(1_000_000)], ["1us", "999us", "1ms"]);
     }
 
     #[test]

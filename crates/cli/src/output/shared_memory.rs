@@ -7,8 +7,8 @@ use nodeward_model::Account;
 use nodeward_mover::{ProcessPlan, ProcessReport};
 use serde_json::{Value, json};
 
-use super::moves::{account_text, moves_json, nodes_text, planned_text};
-use crate::verbs::move_processes::shared_memory::NodePageCounts;
+use super::account::{account_text, moves_json, nodes_text, planned_text};
+use crate::results::NodePageCounts;
 
 /// The result for memory that processes share.
 pub struct SharedMemoryReport {

@@ -9,7 +9,7 @@ use nodeward_scenario::Scenario;
 use nodeward_sim::Section;
 use serde_json::{Value, json};
 
-use crate::verbs::sim::SimulationRun;
+use crate::results::simulation::SimulationRun;
 
 pub use plot::svg;
 pub use text::text;

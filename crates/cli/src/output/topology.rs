@@ -3,6 +3,7 @@
 //! The text begins with the lines that `numactl -H` prints, byte for byte, because scripts read
 //! them; information that numactl lacks follows.
 
+mod charset;
 mod heat;
 mod numactl;
 mod summary;
@@ -10,17 +11,10 @@ mod summary;
 use nodeward_model::Topology;
 use serde::Serialize;
 
+pub use charset::Charset;
+
 /// The name and version of the JSON document.
 pub const SCHEMA: &str = "nodeward.topology/1";
-
-/// The characters of drawings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Charset {
-    /// Shades from U+2591 on.
-    Unicode,
-    /// ASCII only.
-    Ascii,
-}
 
 /// Formats everything about a machine, for people.
 pub fn text(topology: &Topology, charset: Charset) -> String {

@@ -11,9 +11,10 @@ use nodeward_model::{Escape as _, Name, Pid, ProcessFilter};
 use nodeward_policy::placement::Rules;
 use serde::Deserialize;
 
-use crate::args::{DECIDED, EXCEPT, PACE, PROCESSES};
-
-use super::values::{NameList, RateChoice, RivalsChoice, StallChoice, Switch, TimeChoice};
+use super::values::{
+    NameList, RateChoice, RivalsChoice, StallChoice, Switch, TimeChoice, name_parser,
+};
+use crate::message::help::{DECIDED, EXCEPT, PACE, PROCESSES};
 
 /// What the balancer does. One layer: what is absent is decided by the layer below.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, clap::Args)]
@@ -102,7 +103,7 @@ pub struct ProcessArgs {
     #[arg(long, value_name = "PID")]
     pub pid: Vec<Pid>,
     /// Only processes of this name, as ps shows it in its column COMMAND; may be repeated
-    #[arg(long, value_name = "NAME", value_parser = crate::args::name_parser())]
+    #[arg(long, value_name = "NAME", value_parser = name_parser())]
     pub name: Vec<Name>,
     /// Only processes of this user, by name or number; may be repeated
     #[arg(long, value_name = "USER")]

@@ -9,11 +9,12 @@ use nodeward_policy::workers;
 use serde::Deserialize;
 
 use super::values::{JobsChoice, RateChoice, StallChoice};
+use crate::message::help::PACE;
 
 /// How a move is done. One layer: what is absent is decided by the layer below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-#[command(next_help_heading = crate::args::PACE)]
+#[command(next_help_heading = PACE)]
 pub struct MoveLayer {
     /// Workers that move pages: a number, or auto for as many as pay
     #[arg(long, value_name = "N|auto")]

@@ -9,7 +9,8 @@ use nodeward_model::Escape as _;
 use toml::Table;
 use toml::de::DeTable;
 
-use super::{SettingsError, SettingsLayer};
+use super::error::SettingsError;
+use super::layer::SettingsLayer;
 
 /// The file that we ship. Every value in it is the default.
 const DEFAULTS_FILE: &str = include_str!("../../../../packaging/nodeward.toml");

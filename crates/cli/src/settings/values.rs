@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use nodeward_balancer::OnRivals;
 use nodeward_model::Name;
 use nodeward_model::units::{parse_duration_ns, parse_rate};
@@ -121,6 +122,11 @@ impl FromStr for NameList {
     fn from_str(text: &str) -> Result<Self, String> {
         Ok(Self::of(text.as_bytes()))
     }
+}
+
+/// Creates a parser of a name, which need not be UTF-8.
+pub fn name_parser() -> impl TypedValueParser<Value = Name> {
+    OsStringValueParser::new().map(Name::from)
 }
 
 fn limit(text: &str, parse: impl Fn(&str) -> Result<u64, String>) -> Result<Option<u64>, String> {

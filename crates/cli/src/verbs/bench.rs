@@ -2,22 +2,12 @@
 
 mod balance;
 mod pager;
-mod pager_figure;
 mod pool;
-mod pool_figure;
 
-use std::path::Path;
-
-use anyhow::{Context, Result};
-use nodeward_files::{Visibility, write};
-use nodeward_model::Escape as _;
-
-pub use balance::BalanceFigure;
-pub use pager_figure::{PageSizeValue, PagerFigure, rounded};
-pub use pool_figure::PoolFigure;
+use anyhow::Result;
 
 use crate::args::{BenchArgs, Benchmark};
-use crate::exit::Exit;
+use crate::message::exit::Exit;
 
 /// Measures.
 pub fn run(args: &BenchArgs) -> Result<Exit> {
@@ -26,9 +16,4 @@ pub fn run(args: &BenchArgs) -> Result<Exit> {
         Benchmark::Pool(args) => pool::run(args),
         Benchmark::Balance(args) => balance::run(args),
     }
-}
-
-fn write_picture(path: &Path, picture: &str) -> Result<()> {
-    write(path, picture, Visibility::Everyone)
-        .with_context(|| format!("cannot write {}", path.escaped()))
 }

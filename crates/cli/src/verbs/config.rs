@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::args::{ConfigArgs, ConfigVerb, PrintArgs};
-use crate::exit::Exit;
+use crate::message::exit::Exit;
 use crate::output::{config, print};
 use crate::settings::SettingsPaths;
 

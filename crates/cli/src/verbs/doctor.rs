@@ -6,7 +6,7 @@ use nodeward_linux::probes::{CheckResult, CheckState, Role, can_move, check_all}
 use nodeward_pager::{Backend, Shortfall, UffdCapabilities};
 
 use crate::args::OutputArgs;
-use crate::exit::Exit;
+use crate::message::exit::Exit;
 use crate::output::{self, doctor};
 
 /// Examines this machine and prints the findings. Returns `Done` if everything works that a move

@@ -4,16 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use nodeward_balancer::{BalanceSettings, Balancer, Notice, ProcessRow, RoundReport, Undecided};
+use nodeward_balancer::{BalanceSettings, Balancer, Notice, RoundReport};
 use nodeward_machine::{Error, Machine};
 use nodeward_model::{Pid, ProcessFilter, SkipReason};
 use nodeward_mover::MoveControl;
 use nodeward_policy::placement::Reason;
 
 use crate::args::{ExplainArgs, ExplainSubject};
-use crate::exit::Exit;
-use crate::machine::SelectedMachine;
+use crate::machines::SelectedMachine;
+use crate::message::exit::Exit;
 use crate::output::{explain, print};
+use crate::results::ProcessExplanation;
 use crate::settings::SettingsPaths;
 
 /// Explains the named subjects, or all reasons.
@@ -51,42 +52,34 @@ fn processes(
     }
     let settings = SettingsPaths::from_environment(flag).read_layer()?.balance.resolve(false)?;
     let machine = SelectedMachine::open(&args.machine_args, args.seed)?.into_shared();
-    pids.iter().map(|&pid| ProcessExplanation::explain(&machine, &settings, pid)).collect()
+    pids.iter().map(|&pid| explain_process(&machine, &settings, pid)).collect()
 }
 
-/// The decision about a process.
-pub struct ProcessExplanation {
-    /// The process.
-    pub pid: Pid,
-    /// The dry-run round.
-    pub report: RoundReport,
-    /// The process's row in it, or why there is none.
-    pub row: Result<ProcessRow, Undecided>,
-}
-
-impl ProcessExplanation {
-    fn explain(machine: &Arc<dyn Machine>, settings: &BalanceSettings, pid: Pid) -> Result<Self> {
-        machine.open_process(pid)?;
-        // Unwanted processes are included: the time that nodes have for one depends on all others.
-        let wanted = ProcessFilter::default();
-        let live = MoveControl::default();
-        let mut balancer = Balancer::new(Arc::clone(machine), &wanted, settings.clone(), None)?;
-        balancer.sample_first(pid);
-        // Loads are differences between two samples.
-        let first = balancer.round(&live)?;
-        machine.sleep_ns(settings.interval_ns);
-        let report = balancer.round(&live)?;
-        let row = match balancer.explain(pid) {
-            Some(row) => Ok(row.clone()),
-            None => Err(balancer.why_undecided(pid)),
-        };
-        match denied_remedy(&first, pid).or_else(|| denied_remedy(&report, pid)) {
-            Some(need) if row.is_err() => {
-                Err(Error::Denied { action: format!("balancing process {pid}"), remedy: need }
-                    .into())
-            }
-            _ => Ok(Self { pid, report, row }),
+/// Makes two rounds that act on nothing, and returns the decision about a process.
+fn explain_process(
+    machine: &Arc<dyn Machine>,
+    settings: &BalanceSettings,
+    pid: Pid,
+) -> Result<ProcessExplanation> {
+    machine.open_process(pid)?;
+    // Unwanted processes are included: the time that nodes have for one depends on all others.
+    let wanted = ProcessFilter::default();
+    let live = MoveControl::default();
+    let mut balancer = Balancer::new(Arc::clone(machine), &wanted, settings.clone(), None)?;
+    balancer.sample_first(pid);
+    // Loads are differences between two samples.
+    let first = balancer.round(&live)?;
+    machine.sleep_ns(settings.interval_ns);
+    let report = balancer.round(&live)?;
+    let row = match balancer.explain(pid) {
+        Some(row) => Ok(row.clone()),
+        None => Err(balancer.why_undecided(pid)),
+    };
+    match denied_remedy(&first, pid).or_else(|| denied_remedy(&report, pid)) {
+        Some(need) if row.is_err() => {
+            Err(Error::Denied { action: format!("balancing process {pid}"), remedy: need }.into())
         }
+        _ => Ok(ProcessExplanation { pid, report, row }),
     }
 }
 

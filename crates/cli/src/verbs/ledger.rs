@@ -3,9 +3,9 @@
 use anyhow::Result;
 
 use crate::args::LedgerArgs;
-use crate::exit::Exit;
+use crate::message::exit::Exit;
 use crate::output::{ledger, print};
-use crate::state_dir;
+use crate::settings::state_dir;
 
 /// Lists all operations, or shows one.
 pub fn run(args: &LedgerArgs) -> Result<Exit> {

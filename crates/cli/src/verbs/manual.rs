@@ -12,7 +12,7 @@ use nodeward_files::{Visibility, create, make_directory};
 use nodeward_model::Escape as _;
 
 use crate::args::Cli;
-use crate::exit::Exit;
+use crate::message::exit::Exit;
 use crate::output::print;
 
 /// Writes one page for the command and one for each verb: nodeward.1, nodeward-move.1 and so on.

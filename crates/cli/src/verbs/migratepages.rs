@@ -6,6 +6,7 @@
 //! libnuma.
 
 mod args;
+mod error;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,35 +16,15 @@ use anyhow::Result;
 use nodeward_linux::{Linux, nodes, process_lookup};
 use nodeward_machine::{Error, Machine, Process};
 use nodeward_model::nodestring::{NodestringContext, parse_nodestring};
-use nodeward_model::{Account, Escape as _, NodePairs, Nodemask, Pid, SkipReason};
+use nodeward_model::{Account, NodePairs, Nodemask, Pid, SkipReason};
 use nodeward_mover::{MoveControl, MoveOrder, Selection, migrate};
 
-use crate::output;
 use crate::settings::{MoveSettings, SettingsPaths};
 use args::MigratepagesArgs;
+use error::{INVALID, MigratepagesError, NO_PROCESS, NOT_PERMITTED};
 
 /// The name of a link to nodeward that makes it act as that program.
 pub const NAME: &str = "migratepages";
-
-const USAGE: [&str; 3] = [
-    "usage: migratepages pid from-nodes to-nodes",
-    "",
-    "nodes is a comma delimited list of node numbers or A-B ranges or all.",
-];
-
-/// Early ends of numactl's program: always with exit code 1.
-enum MigratepagesError {
-    /// The arguments are not a pid and two node strings.
-    Usage(Option<String>),
-    /// An invalid node string.
-    Node(String, String),
-    /// The error that migrate_pages(2) would have returned, with a reason if we know more.
-    Syscall(&'static str, Option<String>),
-}
-
-const NO_PROCESS: &str = "No such process";
-const NOT_PERMITTED: &str = "Operation not permitted";
-const INVALID: &str = "Invalid argument";
 
 /// Runs as `program` with the arguments after it.
 pub fn run(program: &str, arguments: &[String]) -> ExitCode {
@@ -141,35 +122,6 @@ fn warning(account: &Account) -> Option<String> {
     (!reasons.is_empty()).then(|| {
         format!("pages stayed behind: {} (nodeward explain REASON tells more)", reasons.join(", "))
     })
-}
-
-impl MigratepagesError {
-    fn of(error: Error) -> Self {
-        match error {
-            error if error.is_gone() => Self::Syscall(NO_PROCESS, None),
-            error if error.is_permission() => Self::Syscall(NOT_PERMITTED, Some(error.to_string())),
-            error => Self::Syscall(INVALID, Some(error.to_string())),
-        }
-    }
-
-    fn print(&self) {
-        match self {
-            Self::Usage(complaint) => {
-                complaint.iter().for_each(|complaint| say!("{complaint}"));
-                USAGE.iter().for_each(|line| say!("{line}"));
-            }
-            Self::Node(text, why) => {
-                say!("nodeward: {why}");
-                // numactl prints this on standard output, and ignores whether that succeeds.
-                let text = text.escaped();
-                output::print(&format!("<{text}> is invalid\n")).unwrap_or_default();
-            }
-            Self::Syscall(message, why) => {
-                say!("migrate_pages: {message}");
-                why.iter().for_each(|why| say!("nodeward: {why}"));
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ pub mod manual;
 pub mod migratepages;
 pub mod move_files;
 pub mod move_processes;
+mod move_task;
 pub mod reproduce;
 pub mod run;
 pub mod show;

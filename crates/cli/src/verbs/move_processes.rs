@@ -3,7 +3,6 @@
 mod address_list;
 mod hot;
 mod process_selection;
-pub mod shared_memory;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,12 +13,12 @@ use nodeward_model::{MappingKind, Pid, Topology};
 use nodeward_mover::{MoveOrder, Selection};
 
 use crate::args::MoveArgs;
-use crate::exit::Exit;
-use crate::machine::SelectedMachine;
-use crate::move_task::{MoveTask, MoveTaskOptions};
-use crate::node_pairs;
+use crate::machines::SelectedMachine;
+use crate::machines::node_pairs;
+use crate::machines::shared_memory::SharedMemory;
+use crate::message::exit::Exit;
 use crate::settings::MoveSettings;
-use shared_memory::SharedMemory;
+use crate::verbs::move_task::{MoveTask, MoveTaskOptions};
 
 /// Moves, or reports what a move would do.
 pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {

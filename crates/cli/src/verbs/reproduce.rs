@@ -4,19 +4,16 @@ use std::path::Path;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use nodeward_experiments::parallel::ParallelProgress;
 use nodeward_experiments::reproduce::{DocumentTable, TableResult, documents, run_all};
-use nodeward_files::Visibility;
-use nodeward_model::Escape as _;
-use serde_json::{Value, json};
 
-use crate::args::{ReproduceArgs, ReproduceFigure};
-use crate::exit::Exit;
+use crate::args::ReproduceArgs;
+use crate::figures::ReproduceFigure;
+use crate::message::exit::Exit;
 use crate::output;
 use crate::output::reproduce as out;
 use crate::progress::{self, ProgressSource};
-use crate::verbs::bench::rounded;
 
 /// Progress: how many of all runs have ended.
 struct ReproduceProgress {
@@ -46,11 +43,14 @@ pub fn run(args: &ReproduceArgs) -> Result<Exit> {
     let began = Instant::now();
     let results = results(args)?;
     if let Some(figure) = args.figure {
-        output::print(&format!("{}\n", number(figure, &results, began.elapsed())))?;
+        output::print(&format!(
+            "{}\n",
+            figure.value(&results, &missed_goals(&results), began.elapsed())
+        ))?;
         return Ok(Exit::Done);
     }
     if let Some(path) = &args.plot {
-        write(path, &out::svg(&results)?)?;
+        output::write_result(path, &out::svg(&results)?)?;
     }
     if let Some(directory) = &args.docs {
         write_docs(directory, &results)?;
@@ -88,35 +88,9 @@ fn missed_goals(results: &[TableResult]) -> Vec<String> {
     results.iter().flat_map(of).collect()
 }
 
-/// Formats a number with its unit, if it has one, as SPEC.md's checks read it.
-fn number(figure: ReproduceFigure, results: &[TableResult], took: Duration) -> Value {
-    let misses = missed_goals(results);
-    let (measured, unit) = match figure {
-        ReproduceFigure::Outside => (misses.len() as f64, None),
-        ReproduceFigure::Wall => (took.as_secs_f64(), Some("s")),
-        ReproduceFigure::Beyond => {
-            let beyond = results.iter().find_map(|table| table.beyond.as_ref());
-            let last = beyond.and_then(|beyond| beyond.steps.last());
-            let ours = last.map_or(f64::NAN, |last| last.ours);
-            (ours, beyond.map(|beyond| beyond.unit.symbol()))
-        }
-    };
-    let rows: usize = results.iter().map(|table| table.rows.len()).sum();
-    let mut told = json!({ "measured": rounded(measured), "rows": rows, "outside": misses });
-    if let Some(unit) = unit {
-        told["unit"] = json!(unit);
-    }
-    told
-}
-
 fn write_docs(directory: &Path, results: &[TableResult]) -> Result<()> {
     for (name, text) in out::docs(results)? {
-        write(&directory.join(name), &text)?;
+        output::write_result(&directory.join(name), &text)?;
     }
     Ok(())
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    nodeward_files::write(path, text, Visibility::Everyone)
-        .with_context(|| format!("cannot write {}", path.escaped()))
 }

@@ -14,7 +14,7 @@ use nodeward_machine::Machine;
 use nodeward_model::{AffinityOutcome, Cpumask, Escape as _, NodeId, Pid, Topology};
 
 use crate::args::{HomeChoice, RunArgs};
-use crate::exit::Exit;
+use crate::message::exit::Exit;
 
 /// Replaces this process with the program. Returns only on failure.
 pub fn run(args: &RunArgs) -> Result<Exit> {

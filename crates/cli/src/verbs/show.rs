@@ -13,8 +13,8 @@ use nodeward_sim::SimMachine;
 use serde_json::{Value, json};
 
 use crate::args::ShowArgs;
-use crate::exit::Exit;
-use crate::machine::SelectedMachine;
+use crate::machines::SelectedMachine;
+use crate::message::exit::Exit;
 use crate::output;
 use crate::output::topology::{self, Charset};
 

@@ -2,9 +2,8 @@
 
 mod compare;
 mod figure;
-mod simulation;
 mod swarm;
-pub mod sweep;
+mod sweep;
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -18,17 +17,14 @@ use nodeward_model::units::{format_bytes, format_ns};
 use nodeward_scenario::{BUILT_IN, Scenario};
 use nodeward_sim::{Observer, Perfetto, Section, SimReport};
 
-pub use compare::CompareFigure;
-pub use figure::SimFigure;
-pub use simulation::{EndReason, SimulationRun};
-pub use swarm::SwarmFigure;
-
 use crate::args::{SimArgs, SimVerb};
-use crate::exit::Exit;
+use crate::figures::SimFigure;
+use crate::machines::simulation::{self, SimulationProgress};
+use crate::message::exit::Exit;
 use crate::output;
 use crate::output::sim::{self as out, SimOutput};
 use crate::progress;
-use simulation::SimulationProgress;
+use crate::results::simulation::EndReason;
 
 /// Simulates, prints, and reports by the exit code whether the run was cut short.
 pub fn run(args: &SimArgs) -> Result<Exit> {

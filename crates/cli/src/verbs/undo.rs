@@ -10,10 +10,10 @@ use nodeward_mover::{MoveOrder, undo};
 use nodeward_records::ledger::{MovedPages, Operation, OperationState};
 
 use crate::args::UndoArgs;
-use crate::exit::Exit;
-use crate::move_task::{MoveTask, MoveTaskOptions};
+use crate::message::exit::Exit;
 use crate::settings::MoveSettings;
-use crate::state_dir;
+use crate::settings::state_dir;
+use crate::verbs::move_task::{MoveTask, MoveTaskOptions};
 
 /// Undoes an operation.
 pub fn run(args: &UndoArgs, settings: MoveSettings) -> Result<Exit> {

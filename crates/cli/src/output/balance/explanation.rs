@@ -8,7 +8,7 @@ use nodeward_policy::placement::{Reason, Verdict};
 use serde_json::{Value, json};
 
 use super::{by_node, cpus, decision_text, home, notices};
-use crate::verbs::explain::ProcessExplanation;
+use crate::results::ProcessExplanation;
 
 /// Formats it for people.
 pub fn text(would: &ProcessExplanation) -> String {

@@ -11,7 +11,7 @@ use nodeward_scenario::Axis;
 use serde_json::{Map, Value, json};
 
 use crate::output::plot::{self, ChartLine, LineChart};
-use crate::verbs::sim::sweep::{IDENTITY_COLUMNS, SweepPlan, SweepResult, SweepRow, value};
+use crate::results::sweep::{IDENTITY_COLUMNS, SweepPlan, SweepResult, SweepRow, value};
 
 /// Maximum number of lines in a picture: more cannot be distinguished.
 const LINES_MAX: usize = 12;

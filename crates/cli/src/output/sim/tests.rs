@@ -10,7 +10,7 @@ use nodeward_sim::{
 };
 
 use super::*;
-use crate::verbs::sim::EndReason;
+use crate::results::simulation::EndReason;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// 2 GiB in pages of 4 KiB.

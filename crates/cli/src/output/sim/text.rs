@@ -10,7 +10,7 @@ use nodeward_sim::{
 
 use super::SimOutput;
 use crate::output::residency::{bar, percent};
-use crate::verbs::sim::EndReason;
+use crate::results::simulation::EndReason;
 
 /// Nodes with a row of their own; the last row of a larger machine is for all the others.
 const NODES_DRAWN: usize = 8;

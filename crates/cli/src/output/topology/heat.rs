@@ -2,7 +2,7 @@
 
 use nodeward_model::topology::{Distances, Topology};
 
-use super::Charset;
+use super::charset::Charset;
 
 /// Cells from near to far, each three columns wide.
 const UNICODE: [&str; 4] = [" ░░", " ▒▒", " ▓▓", " ██"];

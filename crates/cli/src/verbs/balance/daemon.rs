@@ -7,11 +7,11 @@ use nodeward_balancer::{Balancer, Event, Host, RoundReport};
 use nodeward_machine::Machine;
 use nodeward_mover::MoveControl;
 
+use super::request::{BalanceRequest, check};
+use super::sd_notify::SystemdNotifier;
 use super::signals::SignalFlags;
-use super::{BalanceRequest, check};
-use crate::exit::Exit;
+use crate::message::exit::Exit;
 use crate::output::balance as words;
-use crate::sd_notify::SystemdNotifier;
 
 /// The environment of a running balancer.
 pub struct Daemon<'a> {

@@ -4,8 +4,8 @@ use anyhow::Result;
 use nodeward_balancer::{Balancer, Event, Host, RoundReport};
 use nodeward_mover::MoveControl;
 
-use super::BalanceRequest;
-use crate::exit::Exit;
+use super::request::BalanceRequest;
+use crate::message::exit::Exit;
 
 /// Rounds needed for one with decisions.
 const ROUNDS: u64 = 2;

@@ -1,24 +1,16 @@
 //! `nodeward bench balance`: the time of one decision.
 
 use anyhow::Result;
-use clap::ValueEnum;
 use nodeward_linux::Linux;
 use nodeward_machine::Machine as _;
 use nodeward_policy::placement::case::{Size, misplaced};
 use nodeward_policy::placement::{Homes, Rules};
 use serde_json::json;
 
-use super::rounded;
 use crate::args::BenchBalanceArgs;
-use crate::exit::Exit;
+use crate::figures::{BalanceFigure, rounded};
+use crate::message::exit::Exit;
 use crate::output;
-
-/// One number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum BalanceFigure {
-    /// Milliseconds of CPU time of one decision about 1,024 CPUs, 16 nodes and 10,000 threads
-    Decision,
-}
 
 /// Decisions about each machine: the first gives all processes a home, the others bring them there.
 const ROUNDS: u64 = 5;

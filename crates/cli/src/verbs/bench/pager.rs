@@ -16,12 +16,13 @@ use nodeward_proof::{
 };
 use serde_json::json;
 
-use super::pager_figure::{PageSizeValue, PagerFigure, RowFigure};
 use crate::args::BenchPagerArgs;
-use crate::exit::Exit;
+use crate::figures::{PageSizeValue, PagerFigure, RowFigure};
+use crate::message::exit::Exit;
 use crate::output;
 use crate::output::bench::pager as bench;
-use crate::{progress, state_dir};
+use crate::progress;
+use crate::settings::state_dir;
 
 /// Region size: large enough that a batch in flight is 0.2 % of it, and that no cache holds it.
 const SIZE: u64 = 1 << 30;
@@ -83,7 +84,7 @@ impl PagerBench<'_> {
         };
         let (rows, exit) = self.measured(&plan)?;
         if let Some(path) = &self.args.svg {
-            super::write_picture(path, &bench::svg(&rows)?)?;
+            output::write_result(path, &bench::svg(&rows)?)?;
         }
         output::print(&match self.args.output.json {
             true => format!("{}\n", bench::json(&plan, &rows)),

@@ -9,9 +9,9 @@ use nodeward_machine::Machine;
 use nodeward_model::units::format_bytes;
 use nodeward_proof::{BenchProgress, PoolContender, PoolPlan, PoolReport, measure_pool};
 
-use super::PoolFigure;
 use crate::args::BenchPoolArgs;
-use crate::exit::Exit;
+use crate::figures::PoolFigure;
+use crate::message::exit::Exit;
 use crate::output;
 use crate::output::bench::pool as bench;
 use crate::progress::{self, AllocationProgress};
@@ -44,7 +44,7 @@ pub fn run(args: &BenchPoolArgs) -> Result<Exit> {
 fn table(args: &BenchPoolArgs, plan: &PoolPlan) -> Result<Exit> {
     let (report, exit) = measured(args, plan)?;
     if let Some(path) = &args.svg {
-        super::write_picture(path, &bench::svg(&report)?)?;
+        output::write_result(path, &bench::svg(&report)?)?;
     }
     output::print(&match args.output.json {
         true => format!("{}\n", bench::json(plan, &report)),

@@ -2,7 +2,7 @@
 
 use nodeward_model::Escape as _;
 
-use super::MigratepagesError;
+use super::error::MigratepagesError;
 
 /// A pid and two node strings.
 #[derive(Debug, PartialEq, Eq)]

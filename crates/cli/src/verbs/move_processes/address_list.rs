@@ -10,9 +10,9 @@ use nodeward_mover::address_list::{PhysicalList, VirtualList};
 use nodeward_samples::{addresses, source};
 
 use crate::args::MoveArgs;
-use crate::machine::SelectedMachine;
-use crate::move_task::MoveTask;
-use crate::node_pairs;
+use crate::machines::SelectedMachine;
+use crate::machines::node_pairs;
+use crate::verbs::move_task::MoveTask;
 
 /// Creates the task for the pages of one process that a list names.
 pub fn task(

@@ -12,11 +12,11 @@ use nodeward_mover::{MoveControl, MoveOrder, locate_folios};
 use nodeward_policy::hot::{HotPageRules, HotPlan, MissCosts, PageAccessCounts, plan_moves};
 use nodeward_policy::rank::cpu_time;
 
-use crate::args::{MoveArgs, ProgressMode};
-use crate::hot::{HotSource, open_source};
-use crate::move_task::MoveTask;
+use crate::args::MoveArgs;
+use crate::machines::hot::{HotSource, open_source};
 use crate::output::hot::HotReport;
-use crate::progress;
+use crate::progress::{self, ProgressMode};
+use crate::verbs::move_task::MoveTask;
 
 /// Cost of moving a folio, without the copy of its lines: a base page takes the kernel 0.7 to 2.4
 /// us without the copy.

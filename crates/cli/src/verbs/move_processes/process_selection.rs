@@ -8,7 +8,7 @@ use nodeward_linux::process_lookup;
 use nodeward_model::{Escape as _, Pid};
 
 use crate::args::MoveArgs;
-use crate::cgroups;
+use crate::machines::cgroups;
 
 /// Returns the selected processes, without duplicates, in the order in which they were named.
 pub fn select_processes(args: &MoveArgs, mut pids: Vec<Pid>) -> Result<Vec<Pid>> {

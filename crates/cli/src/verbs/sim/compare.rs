@@ -2,52 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use clap::ValueEnum;
 use nodeward_experiments::compare::steady::{self, SteadyOutcome};
 use nodeward_experiments::compare::{
-    BalancerKind, CASES, CaseTable, CompareCase, Requirement, evaluate_case, run as simulate,
+    BalancerKind, CASES, CaseTable, CompareCase, evaluate_case, run as simulate,
 };
 use nodeward_experiments::parallel::{ParallelProgress, parallel_map};
-use nodeward_files::Visibility;
-use nodeward_model::Escape as _;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::args::CompareArgs;
-use crate::exit::Exit;
+use crate::figures::{CompareFigure, rounded};
+use crate::message::exit::Exit;
 use crate::output;
 use crate::output::sim::compare as out;
 use crate::progress::{self, ProgressSource};
-use crate::verbs::bench::rounded;
-
-/// One number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CompareFigure {
-    /// Per cent of lines that are local in the end, of the load of 2012 where that is least
-    Local,
-    /// Work as a part of that without a balancer, of the load where that is least
-    Work,
-    /// Pages as a part of those that the kernel moves for the load of 2012, where that is most
-    Pages,
-    /// Pages that move in a minute on drawn machines with loads that stay as they are, once all is
-    /// at home
-    Static,
-}
-
-impl CompareFigure {
-    /// Returns whether the figure needs a run of a balancer.
-    fn needs(self, by: BalancerKind) -> bool {
-        match self {
-            Self::Local => by == BalancerKind::Nodeward,
-            Self::Work => matches!(by, BalancerKind::Nodeward | BalancerKind::Nothing),
-            Self::Pages => matches!(by, BalancerKind::Nodeward | BalancerKind::Kernel),
-            Self::Static => false,
-        }
-    }
-}
 
 /// Progress: how many of all runs have ended.
 struct CompareProgress {
@@ -79,15 +49,15 @@ pub fn run(args: &CompareArgs) -> Result<Exit> {
     }
     let tables = tables(args)?;
     if let Some(figure) = args.figure {
-        output::print(&format!("{}\n", number(figure, &tables)))?;
+        output::print(&format!("{}\n", figure.value(&tables)))?;
         return Ok(Exit::Done);
     }
     if let Some(path) = &args.plot {
-        write(path, &out::svg(&tables)?)?;
+        output::write_result(path, &out::svg(&tables)?)?;
     }
     if let Some(directory) = &args.docs {
         for (name, text) in out::docs(&tables)? {
-            write(&directory.join(name), &text)?;
+            output::write_result(&directory.join(name), &text)?;
         }
     }
     output::print(&match args.output.json {
@@ -136,37 +106,6 @@ fn tables(args: &CompareArgs) -> Result<Vec<CaseTable>> {
         by_case.entry(case.name).or_default().insert(by, outcome);
     }
     Ok(cases.into_iter().map(|case| evaluate_case(case, &by_case[case.name])).collect())
-}
-
-/// Formats a number with its unit, if it has one, as SPEC.md's checks read it.
-fn number(figure: CompareFigure, tables: &[CaseTable]) -> Value {
-    let of_2012 = |table: &&CaseTable| {
-        let case = CASES.iter().find(|case| case.name == table.name);
-        let is_of_2012 = |case: &CompareCase| {
-            matches!(case.requirement, Requirement::LocalMemory | Requirement::LocalByMovingThreads)
-        };
-        figure == CompareFigure::Work || case.is_some_and(is_of_2012)
-    };
-    let one = |table: &CaseTable| {
-        let ours = table.figures_of(BalancerKind::Nodeward)?;
-        let value = match figure {
-            CompareFigure::Local => ours.local_milli as f64 / 10.0,
-            CompareFigure::Work => ours.work_milli as f64 / 1e3,
-            _ => ours.pages as f64 / table.figures_of(BalancerKind::Kernel)?.pages.max(1) as f64,
-        };
-        Some((table.name, rounded(value)))
-    };
-    let cases: BTreeMap<_, _> = tables.iter().filter(of_2012).filter_map(one).collect();
-    let values = cases.values().copied();
-    let worst = match figure {
-        CompareFigure::Pages => values.fold(0.0, f64::max),
-        _ => values.fold(f64::INFINITY, f64::min),
-    };
-    let mut told = json!({ "measured": worst, "cases": cases });
-    if figure == CompareFigure::Local {
-        told["unit"] = json!("%");
-    }
-    told
 }
 
 fn seeds(args: &CompareArgs) -> Range<u64> {
@@ -219,9 +158,4 @@ fn measure_static(args: &CompareArgs) -> Result<Exit> {
     });
     output::print(&format!("{number}\n"))?;
     Ok(if after == 0 && restless.is_empty() { Exit::Done } else { Exit::Mismatch })
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    nodeward_files::write(path, text, Visibility::Everyone)
-        .with_context(|| format!("cannot write {}", path.escaped()))
 }

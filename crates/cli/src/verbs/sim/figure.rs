@@ -3,29 +3,16 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
-use clap::ValueEnum;
 use nodeward_scenario::Scenario;
 use nodeward_sim::hashes;
 use serde_json::{Value, json};
 
-use super::simulation::{self, EndReason, SimulationProgress};
 use crate::args::SimArgs;
-use crate::exit::Exit;
-use crate::verbs::bench::rounded;
+use crate::figures::{SimFigure, rounded};
+use crate::machines::simulation::{self, SimulationProgress};
+use crate::message::exit::Exit;
+use crate::results::simulation::{EndReason, speed};
 use crate::{output, progress};
-
-/// One number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SimFigure {
-    /// Virtual seconds in a second of this machine
-    Speed,
-    /// Pages that are allocated in a second of this machine
-    Allocations,
-    /// What a base page takes of this machine's memory
-    BytesPerPage,
-    /// Of all scenarios that come along: how many do not come to their committed trace
-    Hashes,
-}
 
 /// Runs a scenario for a figure.
 pub fn of(scenario: &Scenario, args: &SimArgs, figure: SimFigure) -> Result<Exit> {
@@ -39,7 +26,7 @@ pub fn of(scenario: &Scenario, args: &SimArgs, figure: SimFigure) -> Result<Exit
     let measured = match figure {
         SimFigure::Allocations => faulted as f64 / seconds,
         SimFigure::BytesPerPage => report.kept_bytes as f64 / report.mapped_pages.max(1) as f64,
-        SimFigure::Speed | SimFigure::Hashes => simulation::speed(report.virtual_ns, run.wall_ns),
+        SimFigure::Speed | SimFigure::Hashes => speed(report.virtual_ns, run.wall_ns),
     };
     tell(&json!({
         "measured": rounded(measured),

@@ -4,29 +4,18 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use clap::ValueEnum;
 use nodeward_experiments::swarm::generator::SwarmCase;
-use nodeward_experiments::swarm::{Swarm, SwarmSummary, planted_bugs};
+use nodeward_experiments::swarm::{Swarm, planted_bugs};
 use nodeward_scenario::Bug;
 use serde_json::json;
 
 use crate::args::SwarmArgs;
 use crate::args::bug_name;
-use crate::exit::Exit;
+use crate::figures::SwarmFigure;
+use crate::message::exit::Exit;
 use crate::output::swarm::{self as out, SwarmOutput};
 use crate::progress::ProgressSource;
 use crate::{output, progress};
-
-/// One number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SwarmFigure {
-    /// Seeds on whose machines a checker finds something
-    Clean,
-    /// Planted bugs that are found, by the checker that they are for
-    Canary,
-    /// The most rounds until memory is where it is wanted
-    Rounds,
-}
 
 /// Runs seeds, or prints their cases.
 pub fn run(args: &SwarmArgs) -> Result<Exit> {
@@ -67,7 +56,7 @@ fn swarm(seeds: Range<u64>, args: &SwarmArgs, figure: Option<SwarmFigure>) -> Re
     let bug = args.bug.map(bug_name);
     let told = SwarmOutput { summary: &summary, seeds, wall_ns, bug };
     output::print(&match figure {
-        Some(figure) => format!("{}\n", self::figure(&summary, figure, wall_ns)),
+        Some(figure) => format!("{}\n", figure.value(&summary, wall_ns)),
         None if args.output.json => format!("{}\n", out::json(&told)),
         None => out::text(&told),
     })?;
@@ -75,20 +64,6 @@ fn swarm(seeds: Range<u64>, args: &SwarmArgs, figure: Option<SwarmFigure>) -> Re
         false => Exit::CheckFailed,
         true if is_whole => Exit::Done,
         true => Exit::Interrupted,
-    })
-}
-
-fn figure(summary: &SwarmSummary, figure: SwarmFigure, wall_ns: u64) -> serde_json::Value {
-    let measured = match figure {
-        SwarmFigure::Rounds => summary.rounds_max(),
-        SwarmFigure::Clean | SwarmFigure::Canary => summary.findings.len() as u64,
-    };
-    json!({
-        "measured": measured,
-        "seeds": summary.cases,
-        "failed": summary.findings.keys().collect::<Vec<_>>(),
-        "rounds": summary.cases_by_rounds,
-        "wall_ns": wall_ns,
     })
 }
 

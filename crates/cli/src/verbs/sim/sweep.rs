@@ -1,10 +1,7 @@
 //! `nodeward sim sweep`: a scenario at every point of a grid.
 
 mod file;
-mod format;
-mod measure;
 mod merge;
-mod plan;
 mod runner;
 
 use std::io::Write as _;
@@ -13,33 +10,17 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use nodeward_files::{Visibility, create_new, write};
+use nodeward_files::{Visibility, create_new};
 use nodeward_model::Escape as _;
 use nodeward_scenario::Shard;
 
-pub use format::value;
-pub use plan::{IDENTITY_COLUMNS, SweepPlan, SweepRow};
-
 use crate::args::SweepArgs;
-use crate::exit::Exit;
+use crate::message::exit::Exit;
 use crate::output::sim::sweep as out;
+use crate::results::sweep::{SweepPlan, SweepResult};
 use crate::{output, progress};
 use file::RowFile;
 use runner::SweepProgress;
-
-/// The result of a sweep.
-pub struct SweepResult {
-    /// The rows, in the order of their points: the existing ones, then those of this run.
-    pub rows: Vec<SweepRow>,
-    /// Number of existing rows.
-    pub resumed_rows: usize,
-    /// Total number of rows.
-    pub total: usize,
-    /// Number of parallel simulations.
-    pub jobs: usize,
-    /// Wall time, in nanoseconds.
-    pub wall_ns: u64,
-}
 
 /// Simulates the remaining points, and prints; or only lists them, or merges files.
 pub fn run(args: &SweepArgs) -> Result<Exit> {
@@ -63,8 +44,7 @@ pub fn run(args: &SweepArgs) -> Result<Exit> {
     let swept = sweep(&plan, &numbers, args)?;
     if let Some(path) = &args.plot {
         let picture = out::svg(&plan, &swept.rows)?;
-        write(path, picture, Visibility::Everyone)
-            .with_context(|| format!("cannot write {}", path.escaped()))?;
+        output::write_result(path, &picture)?;
     }
     output::print(&match args.output.json {
         true => format!("{}\n", out::json(&plan, &swept, args.out.as_deref())),

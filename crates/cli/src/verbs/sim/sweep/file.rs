@@ -11,8 +11,7 @@ use anyhow::{Context, Result, bail};
 use nodeward_files::{Visibility, create_new, open_or_create};
 use nodeward_model::Escape as _;
 
-use super::format::RowFormat;
-use super::plan::{SweepPlan, SweepRow};
+use crate::results::sweep::{RowFormat, SweepPlan, SweepRow};
 
 /// A file of rows that is being written.
 pub struct RowFile {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use nodeward_model::Escape as _;
 
-use super::format::RowFormat;
+use crate::results::sweep::RowFormat;
 
 /// The first three columns identify the place of a row.
 const POINT_COLUMNS: [&str; 3] = ["point", "of", "sweep"];

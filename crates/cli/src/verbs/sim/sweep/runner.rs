@@ -6,9 +6,10 @@ use anyhow::Result;
 use nodeward_experiments::parallel::{self, ParallelProgress};
 use nodeward_sim::World;
 
-use super::plan::{SweepPlan, SweepRow};
+use crate::machines::simulation;
 use crate::progress::ProgressSource;
-use crate::verbs::sim::simulation::{self, EndReason};
+use crate::results::simulation::EndReason;
+use crate::results::sweep::{SweepPlan, SweepRow};
 
 /// Progress of a sweep.
 pub struct SweepProgress {

@@ -8,7 +8,7 @@ use nodeward_machine::Process;
 use nodeward_model::units::format_ns;
 use nodeward_model::{Access, Accessor};
 
-use super::HotSource;
+use super::source::HotSource;
 
 /// Misses per sample of DAMON. A sample says that a page was accessed within 5 ms, not how often:
 /// counted as one miss on each of its 64 lines.

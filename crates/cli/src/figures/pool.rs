@@ -1,11 +1,11 @@
-//! The page pools' figures in SPEC.md, by name, with the measurements that each needs.
+//! The figures of `bench pool`, by name, with the measurements that each needs.
 
 use std::str::FromStr;
 
 use nodeward_proof::{PeriodVisits, PoolContender, PoolPlan, PoolReport, PoolTimeline};
 use serde_json::{Value, json};
 
-use super::pager_figure::rounded;
+use super::rounded;
 
 /// A figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

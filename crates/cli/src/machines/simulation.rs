@@ -1,49 +1,18 @@
-//! Runs a simulation until its end, or until something else ends it.
+//! Runs a simulated machine until its end, or until something else ends it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use nodeward_model::units::format_ns;
 use nodeward_scenario::Scenario;
-use nodeward_sim::{Observer, SimReport, World};
+use nodeward_sim::{Observer, World};
 
 use crate::args::SimArgs;
 use crate::progress::ProgressSource;
+use crate::results::simulation::{EndReason, SimulationRun, speed};
 
 /// Events between two checks of the clock: some milliseconds.
 const EVENTS: u32 = 4096;
-
-/// The reason why a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EndReason {
-    /// Its virtual time was over.
-    VirtualTime,
-    /// `--limit-wall`.
-    WallTime,
-    /// Ctrl-C.
-    Interrupted,
-}
-
-impl EndReason {
-    /// Returns the name in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::VirtualTime => "time",
-            Self::WallTime => "wall",
-            Self::Interrupted => "stopped",
-        }
-    }
-}
-
-/// The result of a run.
-pub struct SimulationRun {
-    /// The simulator's report.
-    pub report: SimReport,
-    /// The reason why it ended.
-    pub ended: EndReason,
-    /// Wall time, without the set-up before virtual time began.
-    pub wall_ns: u64,
-}
 
 /// Progress of a run.
 pub struct SimulationProgress {
@@ -123,11 +92,6 @@ pub fn run_until(
         }
     }
     EndReason::VirtualTime
-}
-
-/// Returns virtual time per wall time.
-pub fn speed(virtual_ns: u64, wall_ns: u64) -> f64 {
-    virtual_ns as f64 / wall_ns.max(1) as f64
 }
 
 fn nanoseconds(time: Duration) -> u64 {

@@ -1,7 +1,6 @@
 //! Memory that the processes of a move share: segments of shared memory, which are moved whole,
 //! including pages that no process maps; and the total of all memory, with each page counted once.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,14 +9,12 @@ use nodeward_linux::Linux;
 use nodeward_linux::file_cache::{MappedBatches, check_kernel};
 use nodeward_linux::segments::SharedSegments;
 use nodeward_machine::Process;
-use nodeward_model::{MappingKind, NodeId, NodePairs, Topology};
+use nodeward_model::{MappingKind, NodePairs, Topology};
 use nodeward_mover::{DistinctPages, MoveControl, Selection};
 
+use super::page_cache_move::{PageCacheMove, this_process};
+use crate::results::NodePageCounts;
 use crate::settings::MoveSettings;
-use crate::verbs::move_files::{PageCacheMove, this_process};
-
-/// Base pages by node.
-pub type NodePageCounts = BTreeMap<NodeId, u64>;
 
 /// Memory that processes of this machine share.
 pub struct SharedMemory {

@@ -11,15 +11,15 @@ use nodeward_mover::address_list::ListCounts;
 use nodeward_mover::{MoveControl, MoveOrder, MoveReport, Selection, SharedLedger, migrate, plan};
 use nodeward_records::ledger::{Header, LedgerStore, OperationId};
 
-use crate::args::ProgressMode;
-use crate::exit::Exit;
+use crate::machines::shared_memory::SharedMemory;
+use crate::message::exit::Exit;
 use crate::output::hot::HotReport;
 use crate::output::moves::{self, MoveOutput, SelectionReport};
 use crate::output::shared_memory::{SegmentsReport, SharedMemoryReport};
-use crate::progress;
+use crate::progress::{self, ProgressMode};
+use crate::results::NodePageCounts;
 use crate::settings::MoveSettings;
-use crate::state_dir::{self, now_unix_ms};
-use crate::verbs::move_processes::shared_memory::{NodePageCounts, SharedMemory};
+use crate::settings::state_dir::{self, now_unix_ms};
 
 /// The task.
 pub struct MoveTask {

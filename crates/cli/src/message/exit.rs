@@ -8,7 +8,7 @@ use nodeward_machine::Error;
 use nodeward_records::{ledger, state};
 use {nodeward_pager as pager, nodeward_proof as proof};
 
-use crate::output::OutputError;
+use super::stdout::OutputError;
 
 /// The result of a command. Numbers never change their meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

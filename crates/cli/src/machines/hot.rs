@@ -1,38 +1,20 @@
 //! Sources of hot pages of a process: files, and the kernel's own trackers.
 
 mod files;
+mod source;
 mod tracker;
 
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use nodeward_machine::Process;
-use nodeward_model::{Access, units};
+use nodeward_model::units;
 
 use tracker::{Tracker, TrackerSource};
 
+pub use source::HotSource;
+
 /// Default watch time of the kernel's trackers.
 const WATCH_NS: u64 = 2_000_000_000;
-
-/// A source of accesses to the pages of a process.
-pub trait HotSource: Send {
-    /// Describes its method and its limits, in a line for people.
-    fn describe(&self) -> String;
-
-    /// Returns the default number of misses per counted access.
-    fn misses_per_count(&self) -> u64;
-
-    /// Observes a process, and passes on the accesses. Ends early when `stop` is set.
-    ///
-    /// # Errors
-    /// If the source cannot be read, or the process cannot be watched.
-    fn observe(
-        self: Box<Self>,
-        process: &dyn Process,
-        stop: &dyn Fn() -> bool,
-        see: &mut dyn FnMut(Access),
-    ) -> Result<()>;
-}
 
 /// Opens the source of a name: `damon` and `written` with or without a time after a colon, or a
 /// file (`-` is standard input), whose format is detected by its content. Checks at once that it

@@ -10,7 +10,7 @@ use nodeward_model::{Access, Escape as _, Pid};
 use nodeward_samples::source::{SampleInput, open};
 use nodeward_samples::{AccessSource, Error, PeekedSource, PerfSample, UnusableSamples};
 
-use super::HotSource;
+use super::source::HotSource;
 
 /// The samples of a file.
 pub struct AccessFile {

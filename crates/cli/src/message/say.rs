@@ -10,7 +10,7 @@ macro_rules! say {
     ($($words:tt)*) => {
         std::io::Write::write_all(
             &mut std::io::stderr().lock(),
-            $crate::say::format_message(&format!($($words)*)).as_bytes(),
+            $crate::message::say::format_message(&format!($($words)*)).as_bytes(),
         )
         .unwrap_or_default()
     };

@@ -1,10 +1,12 @@
-//! The pager's figures in SPEC.md, by name, with the measurements that each needs.
+//! The figures of `bench pager`, by name, with the measurements that each needs.
 
 use std::str::FromStr;
 
 use nodeward_pager::PageSize;
 use nodeward_proof::{BenchRow, Column, Extra};
 use serde_json::{Value, json};
+
+use super::rounded;
 
 /// A page size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,11 +139,6 @@ impl RowFigure {
         }
         Some(told)
     }
-}
-
-/// Rounds to the thousandth: further digits only vary from run to run.
-pub fn rounded(number: f64) -> f64 {
-    (number * 1e3).round() / 1e3
 }
 
 #[cfg(test)]

@@ -1,0 +1,125 @@
+//! Arguments of `move`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use nodeward_model::{MappingKind, Name, Range, units};
+
+use super::machine::MachineArgs;
+use super::output::{OutputArgs, ProgressArgs};
+use super::parsers::choice_parser;
+use crate::message::help::{MEMORY, OUTPUT, PROCESSES, SIMULATED};
+use crate::settings::{MoveLayer, name_parser};
+
+/// What `move` is told.
+#[derive(Debug, Args)]
+#[command(override_usage = "nodeward move [OPTIONS] PID... FROM TO
+       nodeward move [OPTIONS] PID [FROM] TO --addresses FILE
+       nodeward move [OPTIONS] PID --hot SOURCE
+       nodeward move [OPTIONS] --file PATH... [FROM] TO")]
+pub struct MoveArgs {
+    /// Process ids (none with --name, --cgroup or --file), then the nodes to leave, then those to
+    /// go to
+    #[arg(required = true, allow_negative_numbers = true, value_name = "PID... FROM TO")]
+    pub operands: Vec<String>,
+    /// Processes of this name, as ps shows it in its column COMMAND
+    #[arg(help_heading = PROCESSES, long, value_name = "NAME", conflicts_with = "machine",
+          value_parser = name_parser())]
+    pub name: Vec<Name>,
+    /// Processes of this control group and those below it
+    #[arg(help_heading = PROCESSES, long, value_name = "GROUP", conflicts_with = "machine")]
+    pub cgroup: Vec<PathBuf>,
+    /// Instead of processes: what is in memory of this file, or of the files below this directory;
+    /// may be repeated
+    #[arg(help_heading = MEMORY, long, value_name = "PATH",
+          conflicts_with_all = ["name", "cgroup", "only", "exclude", "range", "addresses", "hot",
+                                "no_ledger", "machine"])]
+    pub file: Vec<PathBuf>,
+    /// Only these kinds of memory
+    #[arg(help_heading = MEMORY, long, value_delimiter = ',', value_name = "KIND",
+          value_parser = choice_parser(MappingKind::ALL, MappingKind::name))]
+    pub only: Vec<MappingKind>,
+    /// All but these kinds of memory
+    #[arg(help_heading = MEMORY, long, value_delimiter = ',', value_name = "KIND",
+          value_parser = choice_parser(MappingKind::ALL, MappingKind::name),
+          conflicts_with = "only")]
+    pub exclude: Vec<MappingKind>,
+    /// Only addresses in this range, in hexadecimal as in /proc/PID/maps; may be repeated
+    #[arg(help_heading = MEMORY, long, value_parser = parse_range, value_name = "START-END")]
+    pub range: Vec<Range>,
+    /// Only the pages that this file names, one address each (in hexadecimal, or binary: 8 bytes,
+    /// little-endian); - is standard input. FROM may be left out
+    #[arg(help_heading = MEMORY, long, value_name = "FILE",
+          conflicts_with_all = ["name", "cgroup", "only", "exclude", "range"])]
+    pub addresses: Option<PathBuf>,
+    /// The addresses are physical
+    #[arg(help_heading = MEMORY, long, requires = "addresses", conflicts_with = "machine")]
+    pub physical: bool,
+    /// Which hot pages are moved.
+    #[command(flatten)]
+    pub hot_pages: HotArgs,
+    /// How the move is done.
+    #[command(flatten)]
+    pub layer: MoveLayer,
+    /// Say what would be done and why, and do nothing
+    #[arg(help_heading = OUTPUT, long)]
+    pub dry_run: bool,
+    /// Write no ledger: the move cannot be undone
+    #[arg(help_heading = OUTPUT, long)]
+    pub no_ledger: bool,
+    /// When to show progress.
+    #[command(flatten)]
+    pub progress: ProgressArgs,
+    /// How to print the result.
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// The machine.
+    #[command(flatten)]
+    pub machine_args: MachineArgs,
+    /// Decide by this number what is left open on a simulated machine
+    #[arg(help_heading = SIMULATED, long, value_name = "N", requires = "machine")]
+    pub seed: Option<u64>,
+}
+
+/// Which hot pages `move` moves.
+#[derive(Debug, Args)]
+#[command(next_help_heading = MEMORY)]
+pub struct HotArgs {
+    /// Only pages that are used so much that moving them pays, each to the node that uses it most.
+    /// SOURCE is a perf.data with addresses, what perf script prints of one, or a file with lines
+    /// ADDRESS NODE COUNT (- is standard input); or damon or written, to watch the process first,
+    /// for 2s or as long as damon:TIME or written:TIME says
+    #[arg(long, value_name = "SOURCE",
+          conflicts_with_all = ["name", "cgroup", "only", "exclude", "range", "addresses",
+                                "machine"])]
+    pub hot: Option<String>,
+    /// How many cache misses each counted access stands for [default: 1; damon 64, written 1000]
+    #[arg(long, value_name = "N", requires = "hot")]
+    pub misses_per_count: Option<u64>,
+    /// Move at most this much, of the pages that gain most, such as 1GiB
+    #[arg(long, value_name = "SIZE", requires = "hot", value_parser = units::parse_bytes)]
+    pub hot_max: Option<u64>,
+}
+
+fn parse_range(text: &str) -> Result<Range, String> {
+    let wrong = || "expected START-END in hexadecimal, such as 7f0000000000-7f0000200000";
+    let number = |text: &str| {
+        u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).map_err(|_| wrong())
+    };
+    let (start, end) = text.split_once('-').ok_or_else(wrong)?;
+    let (start, end) = (number(start)?, number(end)?);
+    if start < end { Ok(Range::new(start, end)) } else { Err(wrong().to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_hexadecimal_and_not_empty() {
+        assert_eq!(parse_range("1000-0x2000"), Ok(Range::new(0x1000, 0x2000)));
+        for text in ["", "1000", "2000-1000", "1000-1000", "x-y", "-1000"] {
+            assert!(parse_range(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Parsers of typed values that several verbs take.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use nodeward_model::units;
+use nodeward_scenario::limits;
+
+/// Creates a parser of one of `all` by its name; `--help` lists the names.
+pub fn choice_parser<T: Copy + Send + Sync + 'static, const N: usize>(
+    all: [T; N],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(all.map(name))
+        .map(move |word| all.into_iter().find(|&value| name(value) == word).unwrap_or(all[0]))
+}
+
+/// Parses `KEY=VALUE` of a setting or a scenario, without changing either word.
+pub fn parse_override(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    let expected = "expected KEY=VALUE, such as machine.latency=100ns";
+    pair.map(|(key, value)| (key.into(), value.into())).ok_or_else(|| expected.to_owned())
+}
+
+/// Parses `KEY=VALUE`.
+pub fn key_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, such as time=3s")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// Parses a time that can be simulated, in nanoseconds.
+pub fn virtual_ns(text: &str) -> Result<u64, String> {
+    let ns = units::parse_duration_ns(text).map_err(|error| error.to_string())?;
+    match ns <= limits::TIME_NS_MAX {
+        true => Ok(ns),
+        false => Err(format!("expected {} s or less", limits::TIME_NS_MAX / 1_000_000_000)),
+    }
+}

@@ -1,0 +1,23 @@
+//! The numbers that a verb prints alone, by `--figure`. SPEC.md promises them, and its checks read
+//! them: a line of JSON with `measured`, and `unit` where there is one.
+
+mod balance;
+mod compare;
+mod pager;
+mod pool;
+mod reproduce;
+mod sim;
+mod swarm;
+
+pub use balance::BalanceFigure;
+pub use compare::CompareFigure;
+pub use pager::{PageSizeValue, PagerFigure, RowFigure};
+pub use pool::PoolFigure;
+pub use reproduce::ReproduceFigure;
+pub use sim::SimFigure;
+pub use swarm::SwarmFigure;
+
+/// Rounds to the thousandth: further digits only vary from run to run.
+pub fn rounded(number: f64) -> f64 {
+    (number * 1e3).round() / 1e3
+}

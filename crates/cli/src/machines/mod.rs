@@ -1,0 +1,12 @@
+//! What verbs ask of machines: which machine is meant, which nodes and groups exist on it, which
+//! pages are hot there, its page cache and its shared memory, and runs of simulated machines.
+
+pub mod cgroups;
+pub mod hot;
+pub mod node_pairs;
+pub mod page_cache_move;
+mod selected_machine;
+pub mod shared_memory;
+pub mod simulation;
+
+pub use selected_machine::SelectedMachine;

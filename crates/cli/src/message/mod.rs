@@ -1,0 +1,9 @@
+//! What the command says beside its results: messages on standard error, exit codes, the layout of
+//! its help; and the one place that prints on standard output.
+
+#[macro_use]
+pub mod say;
+
+pub mod exit;
+pub mod help;
+pub mod stdout;

@@ -1,0 +1,14 @@
+//! What `explain` finds out about a process.
+
+use nodeward_balancer::{ProcessRow, RoundReport, Undecided};
+use nodeward_model::Pid;
+
+/// The decision about a process.
+pub struct ProcessExplanation {
+    /// The process.
+    pub pid: Pid,
+    /// The dry-run round.
+    pub report: RoundReport,
+    /// The process's row in it, or why there is none.
+    pub row: Result<ProcessRow, Undecided>,
+}

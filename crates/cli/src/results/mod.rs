@@ -1,0 +1,10 @@
+//! What verbs find out, as data: one module for each kind of result that is more than the answer of
+//! one crate. Output formats it.
+
+mod explanation;
+mod node_page_counts;
+pub mod simulation;
+pub mod sweep;
+
+pub use explanation::ProcessExplanation;
+pub use node_page_counts::NodePageCounts;

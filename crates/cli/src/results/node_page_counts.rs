@@ -1,0 +1,8 @@
+//! How many pages lie on which node.
+
+use std::collections::BTreeMap;
+
+use nodeward_model::NodeId;
+
+/// Base pages by node.
+pub type NodePageCounts = BTreeMap<NodeId, u64>;

@@ -1,0 +1,40 @@
+//! The result of a simulation: the report, and why and how fast it came to its end.
+
+use nodeward_sim::SimReport;
+
+/// The reason why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndReason {
+    /// Its virtual time was over.
+    VirtualTime,
+    /// `--limit-wall`.
+    WallTime,
+    /// Ctrl-C.
+    Interrupted,
+}
+
+impl EndReason {
+    /// Returns the name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::VirtualTime => "time",
+            Self::WallTime => "wall",
+            Self::Interrupted => "stopped",
+        }
+    }
+}
+
+/// The result of a run.
+pub struct SimulationRun {
+    /// The simulator's report.
+    pub report: SimReport,
+    /// The reason why it ended.
+    pub ended: EndReason,
+    /// Wall time, without the set-up before virtual time began.
+    pub wall_ns: u64,
+}
+
+/// Returns virtual time per wall time.
+pub fn speed(virtual_ns: u64, wall_ns: u64) -> f64 {
+    virtual_ns as f64 / wall_ns.max(1) as f64
+}

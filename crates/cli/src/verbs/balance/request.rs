@@ -1,0 +1,59 @@
+//! What `balance` was asked for, and how it tells what it did.
+
+use anyhow::Result;
+use nodeward_balancer::{BalanceSettings, RoundReport};
+use nodeward_machine::Machine;
+use nodeward_model::ProcessFilter;
+
+use crate::args::BalanceArgs;
+use crate::machines::cgroups;
+use crate::output;
+use crate::settings::SettingsPaths;
+
+/// Checks what only the machine itself can tell.
+pub fn check(
+    machine: &dyn Machine,
+    wanted: &ProcessFilter,
+    settings: &BalanceSettings,
+) -> Result<()> {
+    cgroups::check(machine, &wanted.cgroups)?;
+    cgroups::check(machine, &settings.except.cgroups)
+}
+
+/// The arguments, and the places of the settings files.
+pub struct BalanceRequest<'a> {
+    /// The arguments.
+    pub args: &'a BalanceArgs,
+    /// The places of the settings files.
+    pub places: SettingsPaths,
+}
+
+impl BalanceRequest<'_> {
+    /// Reads the settings, also repeatedly.
+    pub fn read(&self) -> Result<(ProcessFilter, BalanceSettings)> {
+        let layer = self.args.layer.clone().over(self.places.read_layer()?.balance);
+        Ok((layer.process_filter(&self.args.processes)?, layer.resolve(!self.args.dry_run)?))
+    }
+
+    /// Prints a round: as JSON, or as a table for people.
+    pub fn show(&self, report: &RoundReport) -> Result<()> {
+        let text = match self.args.json {
+            true => format!("{}\n", output::balance::json(report)),
+            false => output::balance::table(report),
+        };
+        if self.args.dry_run { output::print(&text) } else { output::print_outcome(&text) }
+    }
+
+    /// Prints new notices on standard error.
+    pub fn print_notices(&self, report: &RoundReport) {
+        if report.news.is_empty() {
+            return;
+        }
+        let acts = self.read().is_ok_and(|(_, settings)| {
+            settings.act && settings.rivals == nodeward_balancer::OnRivals::Ignore
+        });
+        for line in output::balance::notices::lines(&report.news, acts) {
+            say!("nodeward: {line}");
+        }
+    }
+}
