@@ -22,7 +22,7 @@ use open_file::{FileWindow, OpenFile, PopulatedView, remap_cached};
 pub use problem::{FileProblem, ProblemKind};
 use walk::{FileWalk, WalkEntry};
 
-pub use open_file::WINDOW_BYTES;
+pub use candidates::WINDOW_BYTES;
 
 /// The cached bytes that fill a batch: enough for workers to adapt their speed. The page tables of
 /// a batch take no more than 1/512 of that.

@@ -7,7 +7,6 @@
 //! fewest CPUs. Free memory is not recorded.
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 
 use roxmltree::{Document, Node as Element, ParsingOptions};
 
@@ -16,50 +15,11 @@ use crate::topology::{Cache, CacheKind, Core, HugePool, Node};
 use crate::{CpuId, Cpumask, NodeId, Topology};
 
 mod distances;
+mod error;
+mod objects;
 
-/// The reason why a text does not describe a machine.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum HwlocError {
-    /// Not XML, or cut short.
-    #[error("this is not whole XML: {0}; save the machine again with lstopo FILE.xml")]
-    NotXml(#[from] roxmltree::Error),
-    /// The XML describes something else.
-    #[error("found <{root}>, wanted the <topology> of hwloc; save a machine with lstopo FILE.xml")]
-    NotHwloc {
-        /// The outermost element.
-        root: String,
-    },
-    /// An object lacks a required attribute.
-    #[error(
-        "line {line}: {object} has no {attribute}; save the machine again with lstopo FILE.xml"
-    )]
-    MissingAttribute {
-        /// The line of the object.
-        line: u32,
-        /// The type of the object.
-        object: String,
-        /// The attribute that is missing.
-        attribute: &'static str,
-    },
-    /// A value is not valid.
-    #[error(
-        "line {line}: {name} is '{found}', wanted {expected}; correct it or save the machine again"
-    )]
-    InvalidValue {
-        /// The line of the value.
-        line: u32,
-        /// The name of the value.
-        name: &'static str,
-        /// The value found.
-        found: String,
-        /// The values that are valid.
-        expected: String,
-    },
-    /// The machine has no CPU.
-    #[error("no CPU (object of type PU) in this machine; save it again without filters")]
-    NoCpus,
-}
+pub use error::HwlocError;
+use objects::{TopologyReader, id_of, invalid_value, optional, required};
 
 const DEFAULT_PAGE_BYTES: u64 = 4096;
 
@@ -73,13 +33,6 @@ pub fn parse(xml: &str) -> Result<Topology, HwlocError> {
     }
     let objects: Vec<_> = root.descendants().filter(|e| e.has_tag_name("object")).collect();
     TopologyReader { root, objects, is_version_1: root.attribute("version").is_none() }.topology()
-}
-
-struct TopologyReader<'a> {
-    root: Element<'a, 'a>,
-    objects: Vec<Element<'a, 'a>>,
-    /// Version 1: the objects that are local to a node are nested inside it.
-    is_version_1: bool,
 }
 
 impl<'a> TopologyReader<'a> {
@@ -99,10 +52,6 @@ impl<'a> TopologyReader<'a> {
         machine.cores = self.cores(&machine)?;
         machine.sort();
         Ok(machine)
-    }
-
-    fn of_type(&self, name: &'static str) -> impl Iterator<Item = Element<'a, 'a>> {
-        self.objects.iter().copied().filter(move |object| object.attribute("type") == Some(name))
     }
 
     /// Returns the smallest page size of any node.
@@ -212,17 +161,6 @@ fn cpus_in(element: Element<'_, '_>) -> Result<Cpumask, HwlocError> {
     element.descendants().filter(is_cpu).map(id_of).collect()
 }
 
-fn id_of<T: Id>(object: Element<'_, '_>) -> Result<T, HwlocError> {
-    let number: u32 = required(object, "os_index")?;
-    match number < T::LIMIT {
-        true => Ok(T::from_number(number)),
-        false => {
-            let wanted = format!("a number below {}", T::LIMIT);
-            Err(invalid_value(object, "os_index", &number.to_string(), &wanted))
-        }
-    }
-}
-
 /// Returns the lowest node in a set such as `0xf0` or `0x1,0x00000000` (words of 32 bits, highest
 /// first).
 fn first_node_in(object: Element<'_, '_>, attribute: &str) -> Option<NodeId> {
@@ -236,40 +174,6 @@ fn first_node_in(object: Element<'_, '_>, attribute: &str) -> Option<NodeId> {
         number += 32;
     }
     None
-}
-
-fn required<T: FromStr>(object: Element<'_, '_>, name: &'static str) -> Result<T, HwlocError> {
-    optional(object, name)?.ok_or_else(|| HwlocError::MissingAttribute {
-        line: line_of(object),
-        object: object.attribute("type").unwrap_or(object.tag_name().name()).to_owned(),
-        attribute: name,
-    })
-}
-
-fn optional<T: FromStr>(
-    object: Element<'_, '_>,
-    name: &'static str,
-) -> Result<Option<T>, HwlocError> {
-    let Some(text) = object.attribute(name) else { return Ok(None) };
-    text.trim().parse().map(Some).map_err(|_| invalid_value(object, name, text, "a number"))
-}
-
-fn invalid_value(
-    element: Element<'_, '_>,
-    name: &'static str,
-    found: &str,
-    wanted: &str,
-) -> HwlocError {
-    HwlocError::InvalidValue {
-        line: line_of(element),
-        name,
-        found: found.chars().take(60).collect(),
-        expected: wanted.to_owned(),
-    }
-}
-
-fn line_of(element: Element<'_, '_>) -> u32 {
-    element.document().text_pos_at(element.range().start).row
 }
 
 #[cfg(test)]

@@ -16,9 +16,11 @@ use crate::rank::REMOTE_DISTANCE;
 
 pub use confirm::confirmed;
 pub use counts::PageAccessCounts;
+pub use folio_location::FolioLocation;
 
 mod confirm;
 mod counts;
+mod folio_location;
 
 /// The distance of a node to itself in the firmware's units.
 const LOCAL_DISTANCE: u32 = 10;
@@ -62,17 +64,6 @@ pub struct HotPageRules {
     pub misses_per_count: u64,
     /// Limit on the base pages to move.
     pub pages_max: u64,
-}
-
-/// The place of a page, and the folio that moves with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FolioLocation {
-    /// The address of its first page.
-    pub address: u64,
-    /// Its size in base pages.
-    pub pages: u32,
-    /// The node where it is.
-    pub node: NodeId,
 }
 
 /// A folio that is worth its move, and the destination.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use nodeward_model::Escape as _;
 
-use crate::lines::LINE_BYTES_MAX;
+use crate::limits::LINE_BYTES_MAX;
 
 /// The reason why a file could not be read, or not be read further.
 #[derive(Debug, thiserror::Error)]

@@ -14,6 +14,7 @@ pub mod source;
 
 mod error;
 mod fields;
+mod limits;
 mod lines;
 mod peek;
 mod sample;

@@ -4,9 +4,8 @@ use std::io::{ErrorKind, Read};
 use std::ops::Range;
 
 use crate::Error;
+use crate::limits::LINE_BYTES_MAX;
 
-/// Limit on the bytes of a line. Longer ones are cut and marked.
-pub const LINE_BYTES_MAX: usize = 1024;
 /// The bytes of one read.
 const BUFFER_BYTES: usize = 64 << 10;
 /// Limit on the bytes of a line in an error.

@@ -6,7 +6,7 @@
 //! that 6 KB can abort the program; it sorts all samples in memory; and it seeks. This reader holds
 //! one record at a time (64 KiB at most), and of the header only the description of the events.
 
-use std::io::{self, BufRead, Read};
+use std::io::BufRead;
 
 use linux_perf_event_reader::RecordType;
 
@@ -14,9 +14,11 @@ use crate::peek::fill;
 use crate::sample::SampleTally;
 use crate::{Error, PerfSample, UnusableSamples};
 use formats::{EventFormats, u16_at, u32_at, u64_at};
+use stream::PerfStream;
 
 mod formats;
 mod header;
+mod stream;
 
 /// Records of perf itself, from PERF_RECORD_HEADER_ATTR in tools/lib/perf/include/perf/event.h.
 const HEADER_ATTR: u32 = 64;
@@ -130,48 +132,6 @@ impl<R: BufRead> PerfData<R> {
         let ends = |count: &u64| self.stream.offset.checked_add(*count);
         let is_within = |count: &u64| ends(count).is_some_and(|to| to <= self.end.unwrap_or(to));
         count.filter(is_within).ok_or(Error::Byte { at: record_at, expected })
-    }
-}
-
-/// The expected content at the end of a truncated file.
-const EXPECTED_MORE_BYTES: &str =
-    "more, but the file ends; copy it whole, or end perf record with Ctrl-C";
-
-/// A source, the offset in it, and the bytes that are held.
-#[derive(Debug)]
-struct PerfStream<R> {
-    source: R,
-    offset: u64,
-    buffer: Vec<u8>,
-}
-
-impl<R: BufRead> PerfStream<R> {
-    /// Reads the next bytes in place of those before.
-    fn read(&mut self, count: u64) -> Result<(), Error> {
-        self.buffer.clear();
-        self.read_more(count)
-    }
-
-    /// Reads the next bytes, after those before. Memory grows with the bytes that exist, not with
-    /// the count that a file claims.
-    fn read_more(&mut self, count: u64) -> Result<(), Error> {
-        let read = self.source.by_ref().take(count).read_to_end(&mut self.buffer)?;
-        self.advance(read as u64, count)
-    }
-
-    /// Skips the next bytes.
-    fn skip(&mut self, count: u64) -> Result<(), Error> {
-        let passed = io::copy(&mut self.source.by_ref().take(count), &mut io::sink())?;
-        self.advance(passed, count)
-    }
-
-    fn advance(&mut self, by: u64, wanted: u64) -> Result<(), Error> {
-        self.offset += by;
-        if by == wanted {
-            Ok(())
-        } else {
-            Err(Error::Byte { at: self.offset, expected: EXPECTED_MORE_BYTES })
-        }
     }
 }
 

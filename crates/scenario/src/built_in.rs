@@ -1,10 +1,9 @@
-//! The built-in scenarios, and lookup of scenarios.
+//! The built-in scenarios, and lookup of the texts of scenarios.
 
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
 
-use crate::Scenario;
 use crate::error::{Error, ErrorLocation, SourceError};
 use crate::suggest;
 use crate::toml_tree::TEXT_BYTES_MAX;
@@ -76,17 +75,14 @@ impl ScenarioText {
         Ok(Self { name, text: Cow::Owned(text) })
     }
 
+    /// Returns the name under which it was found.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Returns the text as it is in the file.
     pub fn text(&self) -> &str {
         &self.text
-    }
-
-    /// Returns the scenario with other values for some keys.
-    ///
-    /// # Errors
-    /// As [`Scenario::with`].
-    pub fn with<S: AsRef<str>>(&self, sets: &[(S, S)]) -> Result<Scenario, Error> {
-        Scenario::with(&self.name, &self.text, sets)
     }
 }
 

@@ -12,9 +12,10 @@ use nodeward_model::Range;
 use rustix::fs::{SeekFrom, fstatfs, seek};
 use rustix::io::Errno;
 
-use super::open_file::WINDOW_BYTES;
 use crate::sys;
 
+/// Bytes of a file that are mapped at a time.
+pub const WINDOW_BYTES: u64 = 1 << 30;
 /// Parts of this size are not halved.
 const LEAF_BYTES: u64 = 2 << 20;
 /// Querying 64 pages one by one takes about as long as querying both halves of them.

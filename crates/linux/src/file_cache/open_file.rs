@@ -14,9 +14,6 @@ use super::candidates::{CacheSearch, CandidateRanges};
 use super::problem::ProblemKind;
 use crate::sys::FileView;
 
-/// Bytes of a file that are mapped at a time.
-pub const WINDOW_BYTES: u64 = 1 << 30;
-
 /// `statfs.f_type` of hugetlbfs (include/uapi/linux/magic.h).
 const HUGETLBFS: u64 = 0x9584_58f6;
 

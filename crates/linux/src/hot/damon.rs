@@ -17,6 +17,7 @@
 
 mod accumulated;
 mod files;
+mod names;
 mod setup;
 #[cfg(test)]
 mod tests;
@@ -31,10 +32,9 @@ use nodeward_model::Range;
 use super::{RegionAccess, Unavailability, check_running, wait};
 use accumulated::{AccumulatedRegions, DamonRegion};
 use files::{DamonFiles, DamonSysfs, number};
-use setup::{DamonSetup, SCHEME, STATE};
+use names::{ACTION, CONTEXT, SCHEME, STATE};
+use setup::DamonSetup;
 
-/// The name of the operation in errors.
-const ACTION: &str = "watching with DAMON";
 /// Limit on the snapshots. It bounds the memory of the sum to some 10 MB.
 const SNAPSHOTS_MAX: u32 = 100;
 /// DAMON begins with ten regions and splits them every 100 ms. Nothing is read during this time, or
@@ -134,9 +134,8 @@ struct Intervals {
 
 impl Intervals {
     fn read(files: &dyn DamonFiles) -> Result<Self> {
-        let value = |name: &str| {
-            number(files, &format!("{}/monitoring_attrs/intervals/{name}", setup::CONTEXT))
-        };
+        let value =
+            |name: &str| number(files, &format!("{}/monitoring_attrs/intervals/{name}", CONTEXT));
         let (sample_us, aggregation_us) = (value("sample_us")?, value("aggr_us")?);
         let samples = aggregation_us / sample_us.max(1);
         Ok(Self { aggregation: Duration::from_micros(aggregation_us), samples })

@@ -11,30 +11,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use nodeward_files::{Visibility, open_or_create};
-use nodeward_model::{Cpumask, Pid};
+use nodeward_model::Pid;
 
-use super::{KernelAffinity, ThreadAffinity, widen};
+use super::record::{NudgeRecord, widen};
+use super::thread_affinity::{KernelAffinity, ThreadAffinity};
 use crate::procfs::stat;
 
 /// The start of every note; the number is the format version.
 const RECORD_PREFIX: &str = "nodeward-nudge 1";
 /// A longer file was not written by nodeward.
 const BYTES_MAX: u64 = 1 << 20;
-
-/// A nudge in progress.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NudgeRecord {
-    /// The process.
-    pub pid: Pid,
-    /// The thread.
-    pub tid: u32,
-    /// Its affinity before the nudge.
-    pub before: Cpumask,
-    /// Its affinity during the nudge.
-    pub target: Cpumask,
-    /// True if `before` is all that its cpuset allows.
-    pub unrestricted: bool,
-}
 
 /// A thread whose affinity was left narrowed by a nudge and has been restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,13 +1,18 @@
 //! Tests of nudges and pins, with a fake thread and with threads of this process.
 
 use std::cell::{Cell, RefCell};
+use std::fs;
+use std::path::Path;
 
 use nodeward_machine::{Error, Machine};
+use nodeward_model::CpuId;
 use proptest::prelude::*;
 
 use super::*;
 use crate::Linux;
+use crate::affinity;
 use crate::interference::{ChildExit, TestThread, run_in_child};
+use crate::procfs::stat;
 use crate::test_wait::wait_until;
 
 const TID: u32 = 77;

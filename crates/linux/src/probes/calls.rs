@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
-use super::{CheckResult, CheckState, Role};
+use super::check_result::{CheckResult, CheckState, Role};
 use crate::confinement::{Confinement, PrivilegedAction};
 use crate::frames::FrameMap;
 use crate::hot;

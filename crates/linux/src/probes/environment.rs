@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use nodeward_model::units::format_bytes;
 use nodeward_model::{NodeId, Nodemask};
 
-use super::{CheckResult, CheckState, Role};
+use super::check_result::{CheckResult, CheckState, Role};
 use crate::confinement::Confinement;
 
 /// Reads all files under `root`.

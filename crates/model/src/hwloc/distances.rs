@@ -2,7 +2,8 @@
 
 use roxmltree::Node as Element;
 
-use super::{HwlocError, TopologyReader, id_of, invalid_value, optional};
+use super::error::HwlocError;
+use super::objects::{TopologyReader, id_of, invalid_value, optional};
 use crate::NodeId;
 use crate::mask::Id;
 use crate::topology::Distances;

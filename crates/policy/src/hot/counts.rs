@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 
 use nodeward_model::{NodeId, Range};
 
-use super::FolioLocation;
+use super::folio_location::FolioLocation;
 
 /// Limit on the pairs of a page and a node: below 1 GB, at 41 to 47 bytes a pair.
 const PAIRS_MAX: usize = 1 << 24;

@@ -2,7 +2,8 @@
 //! turn.
 
 use super::fixed::{self, FreeBatch};
-use super::{ListLimits, Tuner, excess_when_short};
+use super::limits::{ListLimits, excess_when_short};
+use super::tuner::Tuner;
 
 /// The period in which depths are measured before they count (`PCP_AUTO_TUNE_PERIOD`, one second).
 /// A caller that wants another period scales the time that it passes.

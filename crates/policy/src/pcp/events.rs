@@ -1,7 +1,8 @@
 //! The tuner of Linux 6.7: `pcp_high` grows by the pages that had to be taken from the zone, and
 //! decays.
 
-use super::{ListLimits, Tuner, excess_when_short, free_count};
+use super::limits::{ListLimits, excess_when_short, free_count};
+use super::tuner::Tuner;
 
 /// Limit on the doublings of a batch (`CONFIG_PCP_BATCH_SCALE_MAX`): with more, the zone's lock
 /// would be held too long.

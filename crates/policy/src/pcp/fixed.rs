@@ -1,6 +1,7 @@
 //! The lists of Linux 5.14 to 6.6: `pcp_high` is constant.
 
-use super::{ListLimits, Tuner, excess_when_short, free_count};
+use super::limits::{ListLimits, excess_when_short, free_count};
+use super::tuner::Tuner;
 
 /// Keeps `high_default`. Takes one batch at a time from the zone, also for many refills in a row;
 /// gives back twice as much each time in a row.

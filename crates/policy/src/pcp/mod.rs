@@ -21,68 +21,16 @@
 mod depth;
 mod events;
 mod fixed;
+mod limits;
 #[cfg(test)]
 mod tests;
+mod tuner;
 
 pub use depth::{DepthTuner, PERIOD_MS};
 pub use events::EventsTuner;
 pub use fixed::FixedTuner;
-
-/// The limits of a list, in base pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListLimits {
-    /// The smallest number of pages to or from the zone at once; 0 counts as 1. The kernel's is 63.
-    pub batch: u32,
-    /// The length of the list until the tuner has history; 0 if it is to keep nothing. At least
-    /// four batches, as in the kernel, or the batches do not fit.
-    pub high_default: u32,
-    /// The largest length of the list; less than `high_default` counts as `high_default`.
-    pub high_max: u32,
-}
-
-impl ListLimits {
-    fn is_disabled(&self) -> bool {
-        self.high_default == 0
-    }
-
-    fn batch(&self) -> u32 {
-        self.batch.max(1)
-    }
-
-    /// Returns the nearest `pcp_high` within the limits.
-    fn clamp(&self, high: u32) -> u32 {
-        if self.is_disabled() { 0 } else { high.min(self.high_max).max(self.high_default) }
-    }
-}
-
-/// Decides the length of one list. Its caller reports every change of the list, under the list's
-/// lock.
-pub trait Tuner {
-    /// Reports pages that went from the list to a caller.
-    fn allocated(&mut self, pages: u32);
-
-    /// Reports that the list cannot serve an allocation. Returns the pages to take from the zone, 1
-    /// or more; the list has `count` pages of other orders.
-    fn refill(&mut self, limits: &ListLimits, count: u32) -> u32;
-
-    /// Reports pages that came to the list, which has `count` with them. Returns the pages to give
-    /// back to the zone now, at most `count`. The time may be any that does not run backwards.
-    fn freed(&mut self, limits: &ListLimits, pages: u32, count: u32, now_ms: u64) -> u32;
-
-    /// Reports a tick, once per [`PERIOD_MS`]. Returns the pages to give back now, at most `count`.
-    fn tick(&mut self, limits: &ListLimits, count: u32, now_ms: u64) -> u32;
-
-    /// Reports that memory is short. Returns the pages to give back now, at most `count`.
-    fn shrink(&mut self, limits: &ListLimits, count: u32) -> u32;
-
-    /// Returns the pages of the `count` that the kernel gives back with a run of 2 to 8 pages,
-    /// whatever else is due; 0 for an ordinary free. Call it before the run is reported as
-    /// [freed](Tuner::freed), with a `count` that includes the run.
-    fn drain_count(&self, limits: &ListLimits, count: u32) -> u32;
-
-    /// Returns the largest length of the list at present.
-    fn high(&self, limits: &ListLimits) -> u32;
-}
+pub use limits::ListLimits;
+pub use tuner::Tuner;
 
 /// A kind of tuner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -174,20 +122,4 @@ impl Tuner for AnyTuner {
     fn high(&self, limits: &ListLimits) -> u32 {
         dispatch!(self, tuner => tuner.high(limits))
     }
-}
-
-/// Returns the pages of `count` that are too many while memory is short: then four batches stay.
-fn excess_when_short(limits: &ListLimits, high: u32, count: u32) -> u32 {
-    count.saturating_sub(high.min(limits.batch().saturating_mul(4)))
-}
-
-/// Returns the pages to give back at once when pages came, if the list is long enough: up to
-/// `wanted`, at least one batch, and no more than leaves a batch in the list.
-fn free_count(limits: &ListLimits, high: u32, wanted: u64, pages: u32, count: u32) -> u32 {
-    let batch = limits.batch();
-    let most = high.saturating_sub(batch);
-    let bulk = u32::try_from(wanted).unwrap_or(u32::MAX).max(batch).min(most);
-    // No fewer than came, or lists with little room would grow: the kernel gives back whole runs,
-    // and one page at least.
-    bulk.max(pages).min(count)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use nodeward_model::NodeId;
 
-use super::home::HomePlacement;
+use super::home::{Home, HomePlacement};
 use super::node_table::{NodeIndex, NodeTable};
 use super::plan::{Decision, Numbers, Verdict};
 use super::reason::Reason;
@@ -118,6 +118,24 @@ impl<'a> EntityRound<'a> {
     /// The candidates beside a node.
     pub(super) fn other_candidates(&self, node: NodeIndex) -> impl Iterator<Item = NodeIndex> {
         self.candidates.iter().copied().filter(move |&other| other != node)
+    }
+
+    /// Where a home is in this round; `None` if the entity can no longer be there.
+    pub(super) fn placement_of(&self, home: &Home, nodes: &NodeTable) -> Option<HomePlacement> {
+        let is_allowed = |node: &NodeIndex| self.allowed.contains(node);
+        match home {
+            Home::Node(node) => nodes.index(*node).filter(is_allowed).map(HomePlacement::Node),
+            Home::Spread(mask) => nodes
+                .indices_of(mask)
+                .filter(|all| all.iter().all(is_allowed))
+                .map(HomePlacement::Spread),
+            Home::Interleave { threads, memory } => {
+                let threads = nodes.index(*threads).filter(is_allowed)?;
+                let memory = nodes.indices_of(memory)?;
+                let may_hold = |node: &NodeIndex| self.seen.may_hold.contains(nodes.id(*node));
+                memory.iter().all(may_hold).then_some(HomePlacement::Interleave { threads, memory })
+            }
+        }
     }
 
     fn count_threads(&mut self, nodes: &NodeTable) {

@@ -4,7 +4,6 @@
 use nodeward_model::{NodeId, Nodemask};
 use serde::{Deserialize, Serialize};
 
-use super::entity::EntityRound;
 use super::node_table::{NodeIndex, NodeTable};
 
 /// Where an entity belongs.
@@ -50,23 +49,6 @@ pub(super) enum HomePlacement {
 }
 
 impl HomePlacement {
-    /// The placement of a home; `None` if the entity can no longer be there.
-    pub(super) fn of(home: &Home, entity: &EntityRound, nodes: &NodeTable) -> Option<Self> {
-        let is_allowed = |node: &NodeIndex| entity.allowed.contains(node);
-        match home {
-            Home::Node(node) => nodes.index(*node).filter(is_allowed).map(Self::Node),
-            Home::Spread(mask) => {
-                indices(mask, nodes).filter(|all| all.iter().all(is_allowed)).map(Self::Spread)
-            }
-            Home::Interleave { threads, memory } => {
-                let threads = nodes.index(*threads).filter(is_allowed)?;
-                let memory = indices(memory, nodes)?;
-                let may_hold = |node: &NodeIndex| entity.seen.may_hold.contains(nodes.id(*node));
-                memory.iter().all(may_hold).then_some(Self::Interleave { threads, memory })
-            }
-        }
-    }
-
     /// The home of a placement.
     pub(super) fn home(&self, nodes: &NodeTable) -> Home {
         let mask = |indices: &[NodeIndex]| indices.iter().map(|&node| nodes.id(node)).collect();
@@ -97,8 +79,4 @@ impl HomePlacement {
         memory.dedup();
         memory
     }
-}
-
-fn indices(mask: &Nodemask, nodes: &NodeTable) -> Option<Vec<NodeIndex>> {
-    mask.iter().map(|node| nodes.index(node)).collect()
 }

@@ -1,12 +1,10 @@
 //! Stage 5: interleave. The memory of the entity that saturates a node's memory controller is put
 //! evenly on several nodes; its threads stay. It comes home when one controller is enough again.
 //!
-//! All of interleaving is in this file. To delete it, delete the variants `Interleave` of
-//! [`Home`](super::Home) and [`HomePlacement`] and the fields `controllers` and `interleave` of
-//! `state`; the compiler then names the four calls and the arms that are left.
-
-use nodeward_model::NodeId;
-use serde::{Deserialize, Serialize};
+//! All of interleaving is in this file and in `interleave_state`. To delete it, delete both, the
+//! variants `Interleave` of [`Home`](super::Home) and [`HomePlacement`], and the fields
+//! `controllers` and `interleave` of `state`; the compiler then names the calls and the arms that
+//! are left.
 
 use super::cost_model::{CostModel, Transfer};
 use super::entity::EntityRound;
@@ -14,48 +12,10 @@ use super::home::HomePlacement;
 use super::node_table::{NodeIndex, NodeTable};
 use super::reason::Reason;
 use super::round::Round;
-use super::rules::Rules;
 use super::state::Homes;
-use crate::damping::{Backoff, DOUBLINGS_MAX, Debounces};
 
-/// Memory that came home is interleaved again after so many holds of a home at least: the traffic
-/// may have gone because memory elsewhere is slower.
-const HOLDS: u64 = 16;
 /// Interleaved memory is even enough if no node has more than an eighth too much.
 const UNEVEN_PART: u64 = 8;
-
-/// Which nodes have been saturated, or have recovered, and for how long.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Controllers {
-    saturated: Debounces<NodeId>,
-    recovered: Debounces<NodeId>,
-}
-
-impl Controllers {
-    /// The states, for the question whether a round may be the last for a while.
-    pub(super) fn states(&self) -> [&Debounces<NodeId>; 2] {
-        [&self.saturated, &self.recovered]
-    }
-}
-
-/// When the memory of an entity may be interleaved again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(super) struct InterleaveHold(Backoff);
-
-impl InterleaveHold {
-    /// Time passes.
-    pub(super) fn pass(&mut self, ns: u64, rules: &Rules) {
-        self.0.pass(ns, hold_ns(rules));
-    }
-
-    /// The home has changed.
-    pub(super) fn home_changed(&mut self, why: Reason, rules: &Rules) {
-        if why == Reason::Eased {
-            self.0.start(hold_ns(rules), DOUBLINGS_MAX);
-        }
-    }
-}
 
 /// Interleaves memory for saturated controllers, and lets memory come home to recovered ones.
 pub(super) fn interleave(round: &mut Round, homes: &mut Homes) {
@@ -95,7 +55,7 @@ pub(super) fn transfers(
 fn open(round: &mut Round, homes: &Homes, node: NodeIndex) {
     let may_open = |&index: &usize| {
         let state = homes.state(round.entities[index].id());
-        state.is_some_and(|state| !state.interleave.0.waits())
+        state.is_some_and(|state| !state.interleave.waits())
     };
     let candidates = round.movable_from(node).filter(may_open);
     let Some(index) = candidates.max_by_key(|&it| (round.entities[it].load_ppm, it)) else {
@@ -189,8 +149,4 @@ fn evening(nodes: &NodeTable, entity: &EntityRound, memory: &[NodeIndex]) -> Vec
         }
     }
     transfers
-}
-
-fn hold_ns(rules: &Rules) -> u64 {
-    rules.home_hold_ns.saturating_mul(HOLDS)
 }

@@ -54,7 +54,7 @@ fn may_have_home(entity: &EntityRound, has_home: bool, run_ns_min: u64) -> bool 
 
 /// The placement of a home, if that still does.
 fn kept(round: &Round, entity: &EntityRound, state: &EntityState) -> Option<HomePlacement> {
-    let placement = HomePlacement::of(&state.home, entity, round.nodes)?;
+    let placement = entity.placement_of(&state.home, round.nodes)?;
     let is_unfit = match &placement {
         HomePlacement::Node(node) => {
             let cpus = round.nodes.cpus_ppm(*node);

@@ -124,6 +124,7 @@ mod feedback;
 mod home;
 mod initial;
 mod interleave;
+mod interleave_state;
 mod keep;
 mod mean_load;
 mod memory_moves;
@@ -151,7 +152,6 @@ pub use snapshot::{
 pub use state::Homes;
 
 use entity::EntityRound;
-use home::HomePlacement;
 use node_table::NodeTable;
 use round::Round;
 
@@ -183,7 +183,7 @@ impl Homes {
         let mut entities = EntityRound::all(snapshot, nodes);
         for entity in &mut entities {
             let home = self.home(entity.id()).filter(|_| keep::is_eligible(entity, true));
-            entity.placement = home.and_then(|home| HomePlacement::of(home, entity, nodes));
+            entity.placement = home.and_then(|home| entity.placement_of(home, nodes));
         }
         let nudges = thread_moves::plan(nodes, &mut entities);
         Plan { homes: report::homes_of(&entities, nodes), nudges, ..Plan::default() }

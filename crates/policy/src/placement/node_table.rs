@@ -1,6 +1,6 @@
 //! The nodes of a snapshot by position, so that everything about them is a list.
 
-use nodeward_model::NodeId;
+use nodeward_model::{NodeId, Nodemask};
 
 use super::rules::{CPU_PPM, DISTANCE_LOCAL, HUGE_BYTES, Rules, WHOLE_PPM};
 use super::snapshot::{NodeState, Snapshot, Thread};
@@ -38,6 +38,11 @@ impl<'a> NodeTable<'a> {
         };
         table.memory_nodes = table.indices().map(|node| table.nearest_memory(node)).collect();
         table
+    }
+
+    /// The positions of the nodes of a mask; `None` if one of them is not there.
+    pub(super) fn indices_of(&self, mask: &Nodemask) -> Option<Vec<NodeIndex>> {
+        mask.iter().map(|node| self.index(node)).collect()
     }
 
     pub(super) fn indices(&self) -> std::ops::Range<NodeIndex> {

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::entity::EntityRound;
 use super::feedback::{MoveFeedback, RebalanceFeedback};
-use super::home::{Home, HomePlacement};
-use super::interleave::{Controllers, InterleaveHold};
+use super::home::Home;
+use super::interleave_state::{Controllers, InterleaveHold};
 use super::mean_load::MeanLoad;
 use super::node_table::NodeTable;
 use super::plan::Verdict;
@@ -114,7 +114,7 @@ impl Homes {
             .or_insert_with(|| EntityState::new(home.clone(), why, entity.load_ppm));
         let moves = state.home != home;
         if moves {
-            let is_displaced = HomePlacement::of(&state.home, entity, nodes).is_none();
+            let is_displaced = entity.placement_of(&state.home, nodes).is_none();
             state.why = if is_displaced { Reason::Displaced } else { why };
             state.home = home;
             state.memory.home_changed();

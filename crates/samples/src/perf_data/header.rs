@@ -4,8 +4,8 @@ use std::io::BufRead;
 
 use linux_perf_event_reader::Endianness;
 
-use super::PerfStream;
 use super::formats::{EventFormats, u64_at};
+use super::stream::PerfStream;
 use crate::Error;
 
 /// The header in a pipe: the magic and this size. Records then describe the events too.

@@ -1,6 +1,6 @@
 //! Checks on fault rates and bugs.
 
-use super::{InvalidValue, ValuePath, ensure};
+use super::invalid_value::{InvalidValue, ValuePath, ensure};
 use crate::limits::{COST_NS_MAX, TIME_NS_MAX};
 use crate::{Scenario, exact};
 

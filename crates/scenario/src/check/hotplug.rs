@@ -2,7 +2,7 @@
 
 use nodeward_model::{CpuId, Cpumask, NodeId, Nodemask};
 
-use super::{InvalidValue, ValuePath, ensure};
+use super::invalid_value::{InvalidValue, ValuePath, ensure};
 use crate::{ActionKind, MachineSpec};
 
 /// Checks an action on the machine.

@@ -2,7 +2,7 @@
 
 use nodeward_model::{CpuId, Cpumask};
 
-use super::{InvalidValue, ValuePath, ensure};
+use super::invalid_value::{InvalidValue, ValuePath, ensure};
 use crate::limits::{
     COST_NS_MAX, CPUS_MAX, DISTANCE, LINKS_MAX, MEMORY_BYTES_MAX, NODES_MAX, RATE,
     THREADS_PER_CORE_MAX,

@@ -2,7 +2,7 @@
 
 use nodeward_model::{NodeId, Nodemask};
 
-use super::{InvalidValue, ValuePath, ensure};
+use super::invalid_value::{InvalidValue, ValuePath, ensure};
 use crate::limits::{COST_NS_MAX, NAME_LETTERS_MAX, PARALLEL_MILLI, PERIOD_NS_MIN, TIME_NS_MAX};
 use crate::{
     AccessPattern, Action, ActionKind, DutyCycle, InitialHome, MachineSpec, MemoryPlacement,

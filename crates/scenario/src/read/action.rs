@@ -2,10 +2,10 @@
 
 use nodeward_model::{Cpumask, NodeId, units};
 
-use super::{TIME, TIME_OR_ZERO, TomlItem};
+use super::fields::{TIME, TIME_OR_ZERO, time_or_zero};
 use crate::error::SourceError;
 use crate::limits::CPUS_MAX;
-use crate::toml_tree::TomlTable;
+use crate::toml_tree::{TomlItem, TomlTable};
 use crate::{Action, ActionKind};
 
 pub(crate) const KEYS: &[&str] = &["at", "workload", "do"];
@@ -57,7 +57,7 @@ pub(super) fn action(table: &TomlTable) -> Result<Action, SourceError> {
         ActionWord::CpusOff | ActionWord::CpusOn | ActionWord::MemoryOff | ActionWord::MemoryOn
     );
     table.reject_unknown_keys(&[if is_of_machine { &["at", "do"] } else { KEYS }, keys])?;
-    let time = |item: &TomlItem| item.read(TIME_OR_ZERO, super::time_or_zero);
+    let time = |item: &TomlItem| item.read(TIME_OR_ZERO, time_or_zero);
     let workload = match is_of_machine {
         true => "",
         false => table.required("workload", "a workload's name", TomlItem::as_text)?,

@@ -1,7 +1,7 @@
 //! Reads fault rates.
 
-use super::TomlItem;
 use crate::error::SourceError;
+use crate::toml_tree::TomlItem;
 use crate::{Bug, FaultInjection};
 
 pub(crate) const KEYS: &[&str] = &[

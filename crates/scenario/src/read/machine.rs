@@ -2,7 +2,7 @@
 
 use nodeward_model::{CpuId, Cpumask};
 
-use super::read_tables;
+use super::fields::read_tables;
 use crate::error::SourceError;
 use crate::limits::{CPUS_MAX, NODES_MAX};
 use crate::machine::{DEFAULT_REMOTE_DISTANCE, LOCAL_DISTANCE};

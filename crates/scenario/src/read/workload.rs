@@ -3,9 +3,10 @@
 use nodeward_model::units;
 use nodeward_model::{Id, NodeId};
 
-use super::{TomlItem, suggest};
+use super::fields::mask;
 use crate::error::SourceError;
-use crate::toml_tree::TomlTable;
+use crate::suggest;
+use crate::toml_tree::{TomlItem, TomlTable};
 use crate::workload::WINDOW_SHARE;
 use crate::{AccessPattern, DutyCycle, InitialHome, MemoryPlacement, Workload, WorkloadKind};
 
@@ -217,7 +218,7 @@ fn pages(item: &TomlItem) -> Result<(bool, u64), SourceError> {
 
 fn placement(item: &TomlItem) -> Result<MemoryPlacement, SourceError> {
     item.read(PLACES, |text| {
-        let nodes = |list| super::mask::<NodeId>(list, NodeId::LIMIT);
+        let nodes = |list| mask::<NodeId>(list, NodeId::LIMIT);
         match text.split_once(':') {
             None if text == "away" => Some(MemoryPlacement::PopulatedFarthest),
             None => (text == "first-touch").then_some(MemoryPlacement::FirstTouch),

@@ -9,8 +9,8 @@ use std::time::Duration;
 use nodeward_machine::{Error, Result};
 use nodeward_model::Escape as _;
 
-use super::setup::NR_KDAMONDS;
-use super::{ACTION, Unavailability};
+use super::Unavailability;
+use super::names::{ACTION, NR_KDAMONDS};
 use crate::confinement::{Confinement, PrivilegedAction};
 
 /// Their directory, below the root.

@@ -7,17 +7,9 @@ use std::path::Path;
 use nodeward_machine::Result;
 use nodeward_model::{Escape as _, Pid};
 
+use super::Unavailability;
 use super::files::{DamonFiles, number};
-use super::{ACTION, Unavailability};
-
-/// The number of DAMON's kernel threads.
-pub const NR_KDAMONDS: &str = "nr_kdamonds";
-/// The file that switches ours on and off.
-pub const STATE: &str = "0/state";
-/// The directory that selects the monitored memory and the method.
-pub const CONTEXT: &str = "0/contexts/0";
-/// The directory of the scheme that lists regions.
-pub const SCHEME: &str = "0/contexts/0/schemes/0";
+use super::names::{ACTION, CONTEXT, NR_KDAMONDS, SCHEME, STATE};
 
 /// Marks a configuration as nodeward's, also after nodeward was killed. It is stored in an interval
 /// that the kernel does not use, because no watermark is checked (`metric` is none).
