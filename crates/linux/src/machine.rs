@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use nodeward_machine::{Capabilities, Error, Machine, Process, ProcessWatch, Result};
+use nodeward_machine::{
+    Capabilities, Error, Machine, Process, ProcessWatch, Result, WorkerRegistry,
+};
 use nodeward_model::{
     Access, CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, Pid, ProcessFilter, Topology,
 };
@@ -75,6 +77,8 @@ impl Linux {
 fn can_move_shared() -> bool {
     sys::move_pages(0, &[], &[], &mut [], true).is_ok()
 }
+
+impl WorkerRegistry for Linux {}
 
 impl Machine for Linux {
     fn page_bytes(&self) -> u64 {

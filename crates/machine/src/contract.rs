@@ -10,7 +10,7 @@ use nodeward_model::{
 };
 use serde::Serialize;
 
-use crate::{MovePagesCall, MovePagesOutcome, Result};
+use crate::{MovePagesCall, MovePagesOutcome, Result, WorkerRegistry};
 
 /// Optional features of a machine, found by trying them, never by the kernel version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -25,7 +25,7 @@ pub struct Capabilities {
 }
 
 /// A machine: this kernel, a simulated one or a fake one.
-pub trait Machine: Send + Sync {
+pub trait Machine: WorkerRegistry + Send + Sync {
     /// Returns the bytes in a base page; a power of two.
     fn page_bytes(&self) -> u64;
 
@@ -64,14 +64,6 @@ pub trait Machine: Send + Sync {
     /// Lets threads that wake up preempt the calling thread at once, as far as the machine can. The
     /// thread keeps its share of the CPU.
     fn yield_to_waking_threads(&self);
-
-    /// Declares the calling thread worker `number` of `of` concurrent workers, until it calls
-    /// [`Machine::unregister_worker`]. A simulated machine waits for all of them and runs them one
-    /// at a time, in the order of virtual time.
-    fn register_worker(&self, _number: u32, _of: u32) {}
-
-    /// Declares that the calling thread no longer works beside others.
-    fn unregister_worker(&self) {}
 
     /// Takes a handle of a process, so that its pid cannot come to mean another process.
     ///

@@ -11,9 +11,11 @@ mod contract;
 mod error;
 pub mod fake;
 mod move_pages;
+mod worker_registry;
 
 pub use contract::{Capabilities, Liveness, Machine, Process, ProcessWatch};
 pub use error::{Error, Result};
 pub use move_pages::{
     CallEnd, EntryRefusal, EntryStatus, MovePagesCall, MovePagesOutcome, SEPARATOR,
 };
+pub use worker_registry::WorkerRegistry;

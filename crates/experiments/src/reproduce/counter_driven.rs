@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::thread;
 
 use anyhow::{Context as _, Result};
-use nodeward_machine::{Machine as _, MovePagesCall, Process};
+use nodeward_machine::{Machine as _, MovePagesCall, Process, WorkerRegistry as _};
 use nodeward_model::{CpuId, NodeId, Nodemask, PageLocation, Pid};
 use nodeward_policy::hot::{FolioLocation, HotPageRules, MissCosts, PageAccessCounts, plan_moves};
 use nodeward_scenario::Scenario;

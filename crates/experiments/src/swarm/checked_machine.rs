@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nodeward_machine::{
     Capabilities, Liveness, Machine, MovePagesCall, MovePagesOutcome, Process, ProcessWatch,
-    Result, SEPARATOR,
+    Result, SEPARATOR, WorkerRegistry,
 };
 use nodeward_model::{
     Access, AffinityOutcome, CpuId, Cpumask, Mapping, MemoryPolicies, NodeHeadroom, NodeId,
@@ -179,6 +179,16 @@ impl CheckedMachine {
     }
 }
 
+impl WorkerRegistry for CheckedMachine {
+    fn register_worker(&self, number: u32, of: u32) {
+        self.sim.register_worker(number, of);
+    }
+
+    fn unregister_worker(&self) {
+        self.sim.unregister_worker();
+    }
+}
+
 impl Machine for CheckedMachine {
     fn page_bytes(&self) -> u64 {
         self.sim.page_bytes()
@@ -222,14 +232,6 @@ impl Machine for CheckedMachine {
 
     fn take_accesses(&self) -> Option<Vec<(Pid, Access)>> {
         self.sim.take_accesses()
-    }
-
-    fn register_worker(&self, number: u32, of: u32) {
-        self.sim.register_worker(number, of);
-    }
-
-    fn unregister_worker(&self) {
-        self.sim.unregister_worker();
     }
 
     fn open_process(&self, pid: Pid) -> Result<Arc<dyn Process>> {

@@ -2,7 +2,7 @@
 
 use nodeward_model::{NodeId, PageLocation};
 
-use super::{FakeProcess, PAGE_BYTES};
+use super::process::{FakeProcess, PAGE_BYTES};
 use crate::{CallEnd, EntryRefusal, EntryStatus, MovePagesCall, SEPARATOR};
 
 /// One call in progress, processed as the kernel's do_pages_move does.

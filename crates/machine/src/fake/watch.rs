@@ -1,83 +1,21 @@
-//! Threads of the fake machine, samples of all processes, and nudges.
+//! Samples of all processes of the fake machine, what tests change on it, and nudges.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use nodeward_model::{
-    AffinityOutcome, CpuId, Cpumask, MachineSnapshot, Name, NodeHeadroom, NodeId, NodeSnapshot,
-    Nodemask, OtherBalancer, Page, Pid, ProcessFilter, ProcessSnapshot, ThreadSnapshot, Topology,
+    AffinityOutcome, Cpumask, MachineSnapshot, Name, NodeHeadroom, NodeId, NodeSnapshot, Nodemask,
+    OtherBalancer, Page, Pid, ProcessFilter, ProcessSnapshot, ThreadSnapshot, Topology,
 };
 
-use super::{FakeMachine, FakeProcess, FakeProcesses, PAGE_BYTES, lock};
+use super::counters::FakeCounters;
+use super::lock::lock;
+use super::machine::{FakeMachine, FakeProcesses};
+use super::process::{FakeProcess, PAGE_BYTES};
+use super::thread::FakeThread;
 use crate::contract::{Liveness, Machine, ProcessWatch};
 use crate::{Error, Result};
-
-/// A thread of a process of the fake machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FakeThread {
-    /// The CPU on which it ran last.
-    pub cpu: CpuId,
-    /// The CPUs that it may run on.
-    pub cpus: Cpumask,
-    /// CPU time used so far, in nanoseconds.
-    pub cpu_time_ns: u64,
-    /// CPU time that it uses in 1000 nanoseconds of machine time, in nanoseconds.
-    pub run_permille: u64,
-    /// Time that it has waited for a CPU, in nanoseconds.
-    pub waited_ns: u64,
-    /// Time that it waits in 1000 nanoseconds of machine time, in nanoseconds.
-    pub wait_permille: u64,
-}
-
-impl FakeThread {
-    /// Returns a new thread on a CPU, with its affinity and its CPU time in 1000 nanoseconds.
-    pub fn new(cpu: CpuId, cpus: Cpumask, busy_milli: u64) -> Self {
-        Self { cpu, cpus, cpu_time_ns: 0, run_permille: busy_milli, waited_ns: 0, wait_permille: 0 }
-    }
-}
-
-/// External conditions of a fake machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FakeCounters {
-    /// Time for which some task was stalled for lack of memory, in nanoseconds; `None` if the
-    /// machine does not count it.
-    pub pressure_stall_ns: Option<u64>,
-    /// Time for which some task is stalled in 1000 nanoseconds of machine time, in nanoseconds.
-    pub stall_permille: u64,
-    /// Base pages migrated by others than the caller; `None` if the machine does not count them.
-    pub migrated_pages: Option<u64>,
-    /// Pages that were meant for each node and were allocated elsewhere.
-    pub foreign_pages: BTreeMap<NodeId, u64>,
-    /// For nodes that count their memory traffic: bytes per second that it carries, and its
-    /// bandwidth.
-    pub traffic_bytes_per_s: BTreeMap<NodeId, [u64; 2]>,
-    /// Bytes that the memory of each node has carried.
-    pub traffic_bytes: BTreeMap<NodeId, u64>,
-}
-
-impl FakeCounters {
-    pub(super) fn advance(&mut self, ns: u64) {
-        if let Some(stalled_ns) = &mut self.pressure_stall_ns {
-            *stalled_ns += ns * self.stall_permille / 1000;
-        }
-        for (&node, &[bytes_per_s, _]) in &self.traffic_bytes_per_s {
-            let bytes = u128::from(bytes_per_s) * u128::from(ns) / 1_000_000_000;
-            *self.traffic_bytes.entry(node).or_default() += bytes as u64;
-        }
-    }
-
-    fn node_snapshot(&self, node: NodeId, room: NodeHeadroom, pages: u64) -> NodeSnapshot {
-        let traffic = self.traffic_bytes_per_s.get(&node);
-        NodeSnapshot {
-            headroom: room,
-            pages,
-            foreign_pages: self.foreign_pages.get(&node).copied().unwrap_or(0),
-            traffic_bytes: traffic.map(|_| self.traffic_bytes.get(&node).copied().unwrap_or(0)),
-            bandwidth_bytes_per_s: traffic.map(|&[_, most]| most),
-        }
-    }
-}
 
 impl FakeProcess {
     pub(super) fn name(&self) -> Name {
@@ -280,7 +218,7 @@ impl ProcessWatch for FakeWatch {
 
 #[cfg(test)]
 mod tests {
-    use nodeward_model::Page;
+    use nodeward_model::{CpuId, Page};
 
     use super::*;
     use crate::Process;

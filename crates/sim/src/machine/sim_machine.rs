@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nodeward_machine::{Capabilities, Error, Machine, Process, ProcessWatch, Result};
+use nodeward_machine::{
+    Capabilities, Error, Machine, Process, ProcessWatch, Result, WorkerRegistry,
+};
 use nodeward_model::{
     Access, Accessor, CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, Pid, ProcessFilter,
     Topology,
@@ -131,6 +133,16 @@ fn process_view(world: &World, space: &AddressSpace) -> ProcessView {
     }
 }
 
+impl WorkerRegistry for SimMachine {
+    fn register_worker(&self, number: u32, of: u32) {
+        self.shared.register_worker(number, of);
+    }
+
+    fn unregister_worker(&self) {
+        self.shared.unregister_worker();
+    }
+}
+
 impl Machine for SimMachine {
     fn page_bytes(&self) -> u64 {
         self.page_bytes
@@ -180,14 +192,6 @@ impl Machine for SimMachine {
     }
 
     fn yield_to_waking_threads(&self) {}
-
-    fn register_worker(&self, number: u32, of: u32) {
-        self.shared.register_worker(number, of);
-    }
-
-    fn unregister_worker(&self) {
-        self.shared.unregister_worker();
-    }
 
     fn open_process(&self, pid: Pid) -> Result<Arc<dyn Process>> {
         let lockstep = self.shared.lock();

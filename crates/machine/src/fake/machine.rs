@@ -1,0 +1,168 @@
+//! The fake machine: its processes, its clock and its nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex};
+
+use nodeward_model::{
+    CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, Pid, ProcessFilter, Synthetic, Topology,
+};
+
+use super::counters::FakeCounters;
+use super::lock::lock;
+use super::process::{FakeProcess, PAGE_BYTES};
+use super::process_handle::FakeProcessHandle;
+use crate::{
+    Capabilities, Error, Liveness, Machine, Process, ProcessWatch, Result, WorkerRegistry,
+};
+
+/// A fake machine. Time passes only in `sleep_ns`, and by one microsecond for each page moved.
+#[derive(Debug, Default)]
+pub struct FakeMachine {
+    pub(super) processes: Arc<FakeProcesses>,
+    pub(super) clock_ns: Arc<Mutex<u64>>,
+    /// CPU time of the caller.
+    pub(super) own_cpu_time_ns: Arc<Mutex<u64>>,
+    /// The process that is the caller.
+    pub(super) own_pid: Option<Pid>,
+    pub(super) move_shared: bool,
+    /// The topology, if it is not the default of two nodes with one CPU each.
+    pub(super) topology: Option<Topology>,
+    pub(super) offline: Arc<Mutex<BTreeSet<NodeId>>>,
+    pub(super) other_balancers: Mutex<Vec<OtherBalancer>>,
+    pub(super) counters: Arc<Mutex<FakeCounters>>,
+}
+
+/// Processes by pid.
+pub(super) type FakeProcesses = Mutex<BTreeMap<Pid, Arc<Mutex<FakeProcess>>>>;
+
+impl FakeMachine {
+    /// Returns a machine without processes. `everyones` permits moving shared pages.
+    pub fn new(everyones: bool) -> Self {
+        Self { move_shared: everyones, ..Self::default() }
+    }
+
+    /// Adds a process.
+    pub fn spawn(&self, pid: Pid, process: FakeProcess) {
+        lock(&self.processes).insert(pid, Arc::new(Mutex::new(process)));
+    }
+
+    /// Returns a machine of another shape, such as `4n 2c 1t 4GiB`.
+    ///
+    /// # Panics
+    /// If the description cannot be parsed.
+    pub fn with_topology(everyones: bool, description: &str) -> Self {
+        let shape = Synthetic::from_str(description).expect("a description of a machine");
+        Self { move_shared: everyones, topology: Some(shape.topology()), ..Self::default() }
+    }
+
+    /// Makes one of the processes the caller.
+    pub fn with_own_pid(self, own: Pid) -> Self {
+        Self { own_pid: Some(own), ..self }
+    }
+
+    /// Returns a copy of the present state of a process.
+    pub fn process(&self, pid: Pid) -> Option<FakeProcess> {
+        lock(&self.processes).get(&pid).map(|process| lock(process).clone())
+    }
+}
+
+impl WorkerRegistry for FakeMachine {}
+
+impl Machine for FakeMachine {
+    fn page_bytes(&self) -> u64 {
+        PAGE_BYTES
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { move_shared: self.move_shared, frame_numbers: true, pagemap_scan: true }
+    }
+
+    fn topology(&self) -> Result<Topology> {
+        let usual = || Synthetic::from_str("2n 1c 1t 4GiB").map(|machine| machine.topology());
+        let whole = self.topology.clone().map_or_else(usual, Ok);
+        let mut topology = whole.map_err(|_| Error::Unsupported {
+            action: "a topology on paper",
+            reason: "the description cannot be read".to_owned(),
+        })?;
+        for node in lock(&self.offline).iter() {
+            if let Some(gone) = topology.nodes.remove(node) {
+                topology.cpus = topology.cpus.without(&gone.cpus);
+            }
+        }
+        Ok(topology)
+    }
+
+    fn headroom(&self) -> Result<BTreeMap<NodeId, NodeHeadroom>> {
+        let mut rooms = BTreeMap::new();
+        for process in lock(&self.processes).values() {
+            let room = |&free_pages| NodeHeadroom { free_pages, inactive_file_pages: 0 };
+            rooms.extend(lock(process).free_pages.iter().map(|(&node, pages)| (node, room(pages))));
+        }
+        Ok(rooms)
+    }
+
+    /// Huge pages are made of free pages.
+    fn free_huge_pages(&self, node: NodeId, bytes: u64) -> Option<u64> {
+        let rooms = self.headroom().ok()?;
+        rooms.get(&node).map(|room| room.free_pages * PAGE_BYTES / bytes)
+    }
+
+    fn frames_end(&self) -> Option<u64> {
+        Some(1 << 20)
+    }
+
+    fn usable_cpus(&self) -> Result<Cpumask> {
+        Ok(self.topology()?.cpus)
+    }
+
+    fn now_ns(&self) -> u64 {
+        *lock(&self.clock_ns)
+    }
+
+    fn sleep_ns(&self, ns: u64) {
+        *lock(&self.clock_ns) += ns;
+        lock(&self.processes).values().for_each(|process| lock(process).advance(ns));
+        lock(&self.counters).advance(ns);
+    }
+
+    fn pin_current_thread(&self, _cpu: CpuId) {}
+
+    fn yield_to_waking_threads(&self) {}
+
+    fn open_process(&self, pid: Pid) -> Result<Arc<dyn Process>> {
+        let process = lock(&self.processes).get(&pid).cloned();
+        let has_ended =
+            |process: &Arc<Mutex<FakeProcess>>| lock(process).liveness() == Liveness::Exited;
+        let process = process.filter(|process| !has_ended(process)).ok_or(Error::Gone(pid))?;
+        if let Some(need) = lock(&process).denied.clone() {
+            return Err(Error::Denied { action: format!("holding process {pid}"), remedy: need });
+        }
+        let (clock_ns, own_ns) = (Arc::clone(&self.clock_ns), Arc::clone(&self.own_cpu_time_ns));
+        let (offline, cpus) = (Arc::clone(&self.offline), self.topology()?.cpus);
+        Ok(Arc::new(FakeProcessHandle {
+            pid,
+            process,
+            clock_ns,
+            own_cpu_time_ns: own_ns,
+            offline,
+            cpus,
+        }))
+    }
+
+    fn watch(&self, wanted: &ProcessFilter) -> Result<Box<dyn ProcessWatch>> {
+        Ok(self.new_watch(wanted))
+    }
+
+    fn own_pid(&self) -> Option<Pid> {
+        self.own_pid
+    }
+
+    fn other_balancers(&self) -> Result<Vec<OtherBalancer>> {
+        Ok(lock(&self.other_balancers).clone())
+    }
+
+    fn own_cpu_time_ns(&self) -> u64 {
+        *lock(&self.own_cpu_time_ns)
+    }
+}

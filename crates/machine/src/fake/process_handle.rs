@@ -1,0 +1,136 @@
+//! A held process of the fake machine.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use nodeward_model::{
+    AffinityOutcome, Cpumask, Mapping, MemoryPolicies, NodeId, Page, PageLocation, Pid,
+    ProcessIdentity, Range,
+};
+
+use super::call::FakeMovePages;
+use super::lock::lock;
+use super::process::{FakeProcess, PAGE_BYTES};
+use crate::{
+    CallEnd, EntryStatus, Error, Liveness, MovePagesCall, MovePagesOutcome, Process, Result,
+};
+
+/// A held process.
+#[derive(Debug)]
+pub(super) struct FakeProcessHandle {
+    pub(super) pid: Pid,
+    pub(super) process: Arc<Mutex<FakeProcess>>,
+    pub(super) clock_ns: Arc<Mutex<u64>>,
+    pub(super) own_cpu_time_ns: Arc<Mutex<u64>>,
+    pub(super) offline: Arc<Mutex<BTreeSet<NodeId>>>,
+    /// The CPUs of the machine.
+    pub(super) cpus: Cpumask,
+}
+
+impl FakeProcessHandle {
+    fn read_pages(&self, range: Range) -> Result<Vec<Page>> {
+        let mut process = self.running()?;
+        process.page_reads += 1;
+        let numbers = range.start / PAGE_BYTES..range.end / PAGE_BYTES;
+        Ok(numbers.map(|number| process.read_page(number)).collect())
+    }
+
+    fn running(&self) -> Result<MutexGuard<'_, FakeProcess>> {
+        let process = lock(&self.process);
+        if process.liveness() == Liveness::Running {
+            Ok(process)
+        } else {
+            Err(Error::Gone(self.pid))
+        }
+    }
+}
+
+impl Process for FakeProcessHandle {
+    fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    fn identity(&self) -> Result<ProcessIdentity> {
+        self.running().map(|process| ProcessIdentity {
+            pid: self.pid,
+            name: process.name(),
+            boot_id: "paper".to_owned(),
+            started_ticks: process.started_ticks,
+            auxv_checksum: 0,
+        })
+    }
+
+    fn liveness(&self) -> Liveness {
+        lock(&self.process).liveness()
+    }
+
+    fn mappings(&self) -> Result<Vec<Mapping>> {
+        Ok(self.running()?.mappings.clone())
+    }
+
+    fn resident_bytes(&self) -> Result<u64> {
+        Ok(self.running()?.residency().values().sum::<u64>() * PAGE_BYTES)
+    }
+
+    fn populated(&self, range: Range) -> Result<Vec<Range>> {
+        self.running().map(|_| vec![range])
+    }
+
+    fn pages(&self, _mapping: &Mapping, range: Range, into: &mut Vec<Page>) -> Result<()> {
+        into.extend(self.read_pages(range)?);
+        Ok(())
+    }
+
+    fn locations(&self, range: Range, into: &mut Vec<PageLocation>) -> Result<()> {
+        into.extend(self.read_pages(range)?.iter().map(|page| page.location));
+        Ok(())
+    }
+
+    /// On the fake machine, the frame of a page has the page's own number.
+    fn frames(&self, range: Range, into: &mut Vec<Option<u64>>) -> Result<()> {
+        let numbers = range.start / PAGE_BYTES..range.end / PAGE_BYTES;
+        into.extend(numbers.zip(self.read_pages(range)?).map(|(n, page)| page.node().map(|_| n)));
+        Ok(())
+    }
+
+    fn locate(&self, addresses: &[u64]) -> Result<Vec<PageLocation>> {
+        let mut process = self.running()?;
+        process.page_reads += 1;
+        let took_ns = process.locate_ns * addresses.len() as u64;
+        *lock(&self.clock_ns) += took_ns;
+        *lock(&self.own_cpu_time_ns) += took_ns;
+        Ok(addresses.iter().map(|&address| process.page(address).location).collect())
+    }
+
+    fn move_pages(&self, batch: &MovePagesCall) -> Result<MovePagesOutcome> {
+        let mut process = self.running()?;
+        let leaving = std::mem::take(&mut process.in_flight_on_call);
+        process.in_flight.extend(leaving);
+        let vanishing = std::mem::take(&mut process.unmapped_on_call);
+        process.pages.retain(|number, _| !vanishing.contains(number));
+        let forbidden = process.forbidden_nodes.clone();
+        process.forbidden_nodes.extend(lock(&self.offline).iter());
+        let (end, mut status) = FakeMovePages::execute(&mut process, batch);
+        process.forbidden_nodes = forbidden;
+        status.resize(batch.len(), EntryStatus::Unwritten);
+        *lock(&self.clock_ns) += 1000 * batch.len() as u64;
+        *lock(&self.own_cpu_time_ns) += process.move_ns * batch.len() as u64;
+        process.calls += 1;
+        let end = if process.liveness() == Liveness::Running { end } else { CallEnd::Gone };
+        Ok(MovePagesOutcome { end, status })
+    }
+
+    fn memory_policies(&self) -> Result<MemoryPolicies> {
+        let mut process = self.running()?;
+        process.page_reads += 1;
+        Ok(process.memory_policies.clone())
+    }
+
+    fn nudge(&self, tid: u32, cpus: &Cpumask) -> Result<AffinityOutcome> {
+        Ok(self.running()?.set_affinity(tid, cpus, None))
+    }
+
+    fn pin(&self, tid: u32, cpus: &Cpumask) -> Result<AffinityOutcome> {
+        Ok(self.running()?.set_affinity(tid, cpus, Some(&self.cpus)))
+    }
+}
