@@ -7,6 +7,7 @@
 mod archive;
 mod debian;
 mod rustup;
+mod target;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,8 +17,7 @@ use clap::ValueEnum;
 
 use crate::ci::PartOutcome;
 use crate::process;
-
-const TARGET: &str = "aarch64-unknown-linux-gnu";
+use target::TARGET;
 
 /// Where the standard library may come from.
 #[derive(clap::Args)]

@@ -3,6 +3,7 @@
 
 mod cpu_load;
 mod failures;
+mod part;
 mod parts;
 mod runner;
 mod runs;
@@ -17,14 +18,11 @@ use clap::ValueEnum;
 use rustix::process::setpriority_process;
 
 use cpu_load::CpuLoad;
+use part::CiPart;
 use runner::{Output, Runner};
 use runs::Runs;
 pub use summary::PartOutcome;
 use summary::{PartResult, Summary};
-
-/// Priorities of the parts that run beside the lab: its guests come first, then the tests.
-const NICE_TESTS: i32 = 5;
-const NICE_LINTS: i32 = 19;
 
 /// Which checks to run.
 #[derive(clap::Args)]
@@ -38,40 +36,6 @@ pub struct Args {
     /// With a busy loop on each CPU beside them
     #[arg(long)]
     beside_load: bool,
-}
-
-/// A check with a name.
-#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-enum CiPart {
-    /// Formatting as rustfmt has it
-    Fmt,
-    /// The house's own rules
-    Tidy,
-    /// All that tests start compiles
-    Build,
-    /// Lints, with warnings as errors
-    Clippy,
-    /// Unit and integration tests
-    Test,
-    /// Documentation builds without warnings
-    Docs,
-    /// The workspace type-checks for aarch64
-    Aarch64,
-    /// The lab's tests, on real kernels in QEMU
-    Lab,
-    /// Every command of SPEC.md runs and measures
-    SpecSmoke,
-}
-
-impl CiPart {
-    /// Returns the priority at which it can run beside the lab.
-    fn priority_beside_lab(self) -> Option<i32> {
-        match self {
-            CiPart::Test => Some(NICE_TESTS),
-            CiPart::Clippy | CiPart::Docs | CiPart::Aarch64 => Some(NICE_LINTS),
-            CiPart::Fmt | CiPart::Tidy | CiPart::Build | CiPart::Lab | CiPart::SpecSmoke => None,
-        }
-    }
 }
 
 /// Runs the parts, all of them even when one fails, and prints a summary.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 
 use crate::process;
-use crate::script::Profile;
+use crate::profile::Profile;
 use crate::workspace::Workspace;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";

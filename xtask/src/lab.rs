@@ -14,7 +14,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Result;
 
-use crate::script::Profile;
+use crate::profile::Profile;
 use crate::workspace::Workspace;
 use crate::{guest, process};
 

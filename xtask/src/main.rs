@@ -9,6 +9,8 @@ mod guest;
 mod header;
 mod lab;
 mod process;
+mod profile;
+mod repository;
 mod script;
 mod setup;
 mod spec;

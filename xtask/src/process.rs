@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::workspace;
+use crate::repository;
 
 /// Returns the cargo that started us, in the root of the workspace.
 pub fn cargo() -> Command {
     let program = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(program);
-    command.current_dir(workspace::root());
+    command.current_dir(repository::root());
     command
 }
 

@@ -19,7 +19,8 @@ use std::{fs, iter, thread};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::ci::PartOutcome;
-use crate::script::{self, Profile};
+use crate::profile::Profile;
+use crate::script;
 use crate::workspace;
 use measure::{Effort, PromiseResult, measure};
 use report::MeasuredPromise;

@@ -4,6 +4,7 @@
 
 mod book;
 mod changelog;
+mod circles;
 mod code_location;
 mod dependencies;
 mod documents;
@@ -13,13 +14,15 @@ mod functions;
 mod layers;
 mod links;
 mod markdown;
+mod module_tree;
 mod old_words;
+mod paths;
 mod repeated_names;
 mod source;
 mod unused_files;
+mod violation;
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -30,30 +33,7 @@ use crate::workspace::{self, Workspace};
 use crate::{process, spec};
 use markdown::Document;
 use source::RustSource;
-
-/// A violation of a rule, with the remedy.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Violation {
-    path: PathBuf,
-    /// Counted from one; zero for the whole file.
-    line: usize,
-    advice: String,
-}
-
-impl Violation {
-    fn new(path: &Path, line: usize, advice: impl Into<String>) -> Violation {
-        Violation { path: path.to_path_buf(), line, advice: advice.into() }
-    }
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(f, "{}: {}", self.path.display(), self.advice),
-            line => write!(f, "{}:{line}: {}", self.path.display(), self.advice),
-        }
-    }
-}
+use violation::Violation;
 
 /// Checks every rule, prints all violations and the figures.
 pub fn run() -> Result<()> {
@@ -66,6 +46,7 @@ pub fn run() -> Result<()> {
     violations.extend(check_documents(&files));
     violations.extend(repeated_names::check(&sources));
     violations.extend(unused_files::check(&sources));
+    violations.extend(circles::check(&sources));
     for violation in &violations {
         eprintln!("{violation}");
     }

@@ -1,12 +1,12 @@
 //! Cargo's data about this workspace: its packages, their targets and their dependencies.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
 use crate::process;
+pub use crate::repository::root;
 
 /// The output of `cargo metadata --no-deps`, as far as we use it.
 #[derive(Debug, Deserialize)]
@@ -71,13 +71,4 @@ impl Package {
         let dir = self.manifest_path.parent().unwrap_or(&self.manifest_path);
         dir.strip_prefix(root()).unwrap_or(dir)
     }
-}
-
-/// Returns the root of the workspace.
-pub fn root() -> &'static Path {
-    static ROOT: OnceLock<PathBuf> = OnceLock::new();
-    ROOT.get_or_init(|| {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        here.parent().unwrap_or(here).to_path_buf()
-    })
 }

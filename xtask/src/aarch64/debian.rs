@@ -13,8 +13,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::TARGET;
 use super::archive::AptArchive;
+use super::target::TARGET;
 use crate::process;
 use crate::workspace::Workspace;
 

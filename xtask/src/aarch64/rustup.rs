@@ -9,7 +9,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use super::TARGET;
+use super::target::TARGET;
 use crate::process;
 
 const PATIENCE: &str = "15s";

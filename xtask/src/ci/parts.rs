@@ -8,8 +8,10 @@ use std::thread;
 
 use anyhow::Result;
 
-use super::{CiPart, PartOutcome, Runner};
-use crate::script::Profile;
+use super::part::CiPart;
+use super::runner::Runner;
+use super::summary::PartOutcome;
+use crate::profile::Profile;
 use crate::workspace::Workspace;
 use crate::{aarch64, guest, process, spec, tidy};
 

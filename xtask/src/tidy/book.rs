@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Violation;
 use super::links::resolve;
 use super::markdown::Document;
+use super::violation::Violation;
 
 const PAGES: &str = "docs";
 const SUMMARY: &str = "docs/SUMMARY.md";

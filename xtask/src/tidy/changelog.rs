@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::Violation;
+use super::violation::Violation;
 
 const SECTIONS: &[&str] =
     &["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security", "Internals"];

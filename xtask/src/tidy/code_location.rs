@@ -1,8 +1,8 @@
 //! Rules about what code may use where: unsafe code, inputs of decisions, and /proc.
 
-use super::Violation;
 use super::forbidden_words::contains_word;
 use super::source::RustSource;
+use super::violation::Violation;
 
 /// The only places for unsafe code.
 const UNSAFE_DIRS: &[&str] = &[

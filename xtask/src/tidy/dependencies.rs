@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::Violation;
+use super::violation::Violation;
 use crate::workspace::{Package, Workspace};
 
 /// Each member and the members that it may use. Dependencies of tests are not restricted.

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use super::Violation;
 use super::markdown::Document;
+use super::violation::Violation;
 
 /// Maximum length of a line of prose, in columns.
 const COLUMNS_MAX: usize = 120;

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use super::Violation;
 use super::source::RustSource;
+use super::violation::Violation;
 
 /// In code: macros and attributes of unfinished work.
 const IN_CODE: &[&str] = &["todo!", "unimplemented!", "dbg!", "#[ignore"];

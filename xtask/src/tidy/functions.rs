@@ -1,7 +1,7 @@
 //! Functions, with their positions and lengths.
 
-use super::Violation;
 use super::source::{RustSource, item_end};
+use super::violation::Violation;
 
 /// Maximum length of a function, from its signature to its closing brace.
 pub const LINES_MAX: usize = 70;

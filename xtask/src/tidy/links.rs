@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
-use super::Violation;
 use super::markdown::Document;
+use super::violation::Violation;
 
 /// Checks the rule, for all documents; `files` are all files that a link may name.
 pub fn check(documents: &[Document<'_>], files: &BTreeSet<&Path>) -> Vec<Violation> {

@@ -1,8 +1,8 @@
 //! Private words that the code once had for things that have a name in the field. They do not come
 //! back.
 
-use super::Violation;
 use super::source::RustSource;
+use super::violation::Violation;
 
 /// Identifiers, each with the term for what it meant.
 const OLD_WORDS: &[(&str, &str)] = &[

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Violation;
 use super::source::RustSource;
+use super::violation::Violation;
 
 /// Names that are defined more than once, and why. Ten at most.
 const REPEATED: &[(&str, &str)] = &[

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Violation;
 use super::layers::{Layers, layers};
+use super::violation::Violation;
 
 const COLUMNS_MAX: usize = 100;
 const LINES_MAX: usize = 500;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::Violation;
 use super::source::RustSource;
+use super::violation::Violation;
 
 /// Files with a meaning of their own for cargo.
 const ROOTS: [&str; 3] = ["main", "lib", "build"];
