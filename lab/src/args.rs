@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ArgGroup, Parser, Subcommand};
-use nodeward_lab::{CountOptions, GuestFile, GuestKernel};
+use nodeward_lab::{CountOptions, GuestFile, GuestKernel, OLD_MISS};
 use nodeward_model::units::parse_duration_ns;
 
 /// Runs programs on machines with several memory nodes, under stock kernels, in an emulator.
@@ -66,7 +66,7 @@ pub enum LabVerb {
 Examples:
   nodeward-lab run -- numactl --hardware
   nodeward-lab run --scenario four-nodes-hole --file ./a.out -- a.out --size 1G
-  nodeward-lab run --count=price=100ns --file ./a.out -- a.out --size 1G
+  nodeward-lab run --count=miss=100ns --file ./a.out -- a.out --size 1G
   nodeward-lab run --kernel newest -- 'grep . /sys/devices/system/node/node*/meminfo | head'")]
 pub struct RunVerb {
     /// The guest.
@@ -122,13 +122,26 @@ pub struct GuestArgs {
     #[arg(long)]
     pub populate: bool,
     /// Count accesses to memory, behind caches of this size and form, and with a miss at home of
-    /// this time: llc=1MiB,ways=8,price=100ns
+    /// this time: llc=1MiB,ways=8,miss=100ns
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true,
-          default_missing_value = "")]
+          default_missing_value = "", value_parser = count_options)]
     pub count: Option<CountOptions>,
     /// Keep the counts in a file, which `nodeward-lab counts` shows during and after the run
     #[arg(long, value_name = "FILE", requires = "count")]
     pub counts: Option<PathBuf>,
+}
+
+/// Parses how to count, and reports an old key.
+fn count_options(text: &str) -> Result<CountOptions, String> {
+    let options = text.parse()?;
+    if has_old_key(text) {
+        eprintln!("warning: --count={OLD_MISS}= is deprecated; use --count=miss=");
+    }
+    Ok(options)
+}
+
+fn has_old_key(text: &str) -> bool {
+    text.split(',').any(|word| word.split('=').next() == Some(OLD_MISS))
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -139,5 +152,19 @@ fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("give NAME=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the old name of a key works, and is told from the one in use.
+    #[test]
+    fn the_old_key_of_count() {
+        let words = ["llc=2MiB,ways=16,miss=100ns", "llc=2MiB,ways=16,price=100ns"];
+        let [new, old] = words.map(|text| count_options(text).unwrap());
+        assert_eq!(new, old);
+        assert_eq!(words.map(has_old_key), [false, true]);
     }
 }

@@ -33,6 +33,9 @@ const LOCAL_DISTANCE: u64 = 10;
 /// From this version on the emulator confuses CPUs when they take turns.
 const ROUND_ROBIN_BROKEN_FROM: u32 = 9;
 
+/// The old name of the key `miss`.
+pub const OLD_MISS: &str = "price";
+
 /// Options of counting a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountOptions {
@@ -58,7 +61,7 @@ impl Default for CountOptions {
 impl FromStr for CountOptions {
     type Err = String;
 
-    /// Parses `llc=2MiB,ways=16,price=100ns`, or any subset of these.
+    /// Parses `llc=2MiB,ways=16,miss=100ns`, or any subset of these.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut count = Self::default();
         for word in text.split(',').filter(|word| !word.is_empty()) {
@@ -66,7 +69,7 @@ impl FromStr for CountOptions {
             match key {
                 "llc" => count.llc_bytes = parse_bytes(value).map_err(|why| why.to_string())?,
                 "ways" => count.llc_ways = value.parse().map_err(|_| wrong(word))?,
-                "price" => {
+                "miss" | OLD_MISS => {
                     count.miss_delay_ns =
                         parse_duration_ns(value).map_err(|why| why.to_string())?;
                 }
@@ -82,7 +85,7 @@ impl FromStr for CountOptions {
 }
 
 fn wrong(word: &str) -> String {
-    format!("'{word}' is none of llc=SIZE, ways=NUMBER, price=TIME")
+    format!("'{word}' is none of llc=SIZE, ways=NUMBER, miss=TIME")
 }
 
 /// A prepared file for the counter, and its lifetime.
@@ -141,7 +144,7 @@ fn check_counts(scenario: &LabMachine, count: &CountOptions, hypervisor: &str) -
     let turns = scenario.cpu_count() > CPU_THREADS_MAX;
     ensure!(
         !turns || count.miss_delay_ns == 0,
-        "above {CPU_THREADS_MAX} CPUs take turns, and a miss would hold up all: leave price= out"
+        "above {CPU_THREADS_MAX} CPUs take turns, and a miss would hold up all: leave miss= out"
     );
     ensure!(
         !turns || version(hypervisor).is_some_and(|major| major < ROUND_ROBIN_BROKEN_FROM),
@@ -193,14 +196,14 @@ fn memory(scenario: &LabMachine) -> Vec<FrameRange> {
 
 /// Returns the extra latency of a miss over a local one, by node ids.
 fn miss_delays(home_ns: u64, scenario: &LabMachine, nodes: usize) -> Vec<Vec<u64>> {
-    let mut prices = vec![vec![0; nodes]; nodes];
+    let mut delays = vec![vec![0; nodes]; nodes];
     for (from, distances) in scenario.nodes.iter().zip(&scenario.distances) {
         for (to, &distance) in scenario.nodes.iter().zip(distances) {
             let further = u64::from(distance).saturating_sub(LOCAL_DISTANCE);
-            prices[from.id.0 as usize][to.id.0 as usize] = home_ns * further / LOCAL_DISTANCE;
+            delays[from.id.0 as usize][to.id.0 as usize] = home_ns * further / LOCAL_DISTANCE;
         }
     }
-    prices
+    delays
 }
 
 #[cfg(test)]
@@ -237,11 +240,11 @@ mod tests {
 
     /// Goal: a miss costs the extra latency of its distance, in its direction.
     #[test]
-    fn prices_follow_the_distances() {
+    fn delays_follow_the_distances() {
         let asymmetric = LabMachine::find("asymmetric").unwrap();
         // Distances of node 0: 10, 20, 30; from 2 to 0 and 1: 35 and 25.
-        let prices = miss_delays(100, &asymmetric, 3);
-        assert_eq!((&prices[0], prices[2][0], prices[2][1]), (&vec![0, 100, 200], 250, 150));
+        let delays = miss_delays(100, &asymmetric, 3);
+        assert_eq!((&delays[0], delays[2][0], delays[2][1]), (&vec![0, 100, 200], 250, 150));
         let hole = LabMachine::find("four-nodes-hole").unwrap();
         let shape =
             counts_layout(&CountOptions { miss_delay_ns: 50, ..CountOptions::default() }, &hole)
@@ -258,12 +261,13 @@ mod tests {
     /// Goal: options in words are parsed; invalid ones are refused.
     #[test]
     fn words_are_understood() {
-        let asked: CountOptions = "llc=3MiB,ways=12,price=150ns".parse().unwrap();
+        let asked: CountOptions = "llc=3MiB,ways=12,miss=150ns".parse().unwrap();
         let expected =
             CountOptions { llc_bytes: 3 << 20, llc_ways: 12, miss_delay_ns: 150, file: None };
         assert_eq!(asked, expected);
+        assert_eq!("llc=3MiB,ways=12,price=150ns".parse(), Ok(expected), "the old name");
         assert_eq!("".parse(), Ok(CountOptions::default()));
-        for wrong in ["llc", "llc=3MiB", "ways=0", "ways=x", "price=1", "size=1MiB", "llc=100"] {
+        for wrong in ["llc", "llc=3MiB", "ways=0", "ways=x", "miss=1", "size=1MiB", "llc=100"] {
             assert!(wrong.parse::<CountOptions>().is_err(), "{wrong}");
         }
     }

@@ -38,7 +38,7 @@ mod store;
 mod vm;
 
 pub use cache::LabCache;
-pub use count::CountOptions;
+pub use count::{CountOptions, OLD_MISS};
 pub use kernel::GuestKernel;
 pub use lab::{Lab, open_for_counting_test, open_for_test, scenario};
 pub use payload::GuestFile;

@@ -5,6 +5,7 @@ mod bench;
 mod cli;
 mod compare;
 mod config;
+mod deprecated;
 mod examples;
 mod explain;
 mod ledger;
@@ -24,6 +25,7 @@ pub use bench::{BenchArgs, BenchBalanceArgs, BenchPagerArgs, BenchPoolArgs, Benc
 pub use cli::{Cli, Verb, with_escaped_arguments};
 pub use compare::CompareArgs;
 pub use config::{ConfigArgs, ConfigVerb, PrintArgs};
+pub use deprecated::report_old_options;
 pub use explain::{ExplainArgs, ExplainSubject};
 pub use ledger::{LedgerArgs, UndoArgs};
 pub use machine::MachineArgs;

@@ -53,7 +53,10 @@ fn main() -> ExitCode {
     }
     let typed = help::compact(Cli::command()).try_get_matches();
     let done = match typed.and_then(|typed| Cli::from_arg_matches(&typed)) {
-        Ok(cli) => run(&cli),
+        Ok(cli) => {
+            args::report_old_options(&cli.verb, std::env::args_os().skip(1));
+            run(&cli)
+        }
         Err(answer) => print_clap_error(&args::with_escaped_arguments(answer)),
     };
     done.unwrap_or_else(|error| report(&error)).into()

@@ -7,6 +7,7 @@
 
 mod balance;
 mod error;
+mod key;
 mod layer;
 mod moves;
 pub mod source;

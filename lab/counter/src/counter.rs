@@ -78,8 +78,8 @@ struct VcpuState {
 impl VcpuState {
     fn new(shape: &CountsLayout, number: usize, node: u32) -> Self {
         let node = node as usize;
-        let mut price_ns = shape.miss_delay_ns.get(node).cloned().unwrap_or_default();
-        price_ns.resize(shape.columns(), 0);
+        let mut delay_ns = shape.miss_delay_ns.get(node).cloned().unwrap_or_default();
+        delay_ns.resize(shape.columns(), 0);
         Self {
             node,
             area: shape.area(number),
@@ -88,7 +88,7 @@ impl VcpuState {
             cr3_written: AtomicBool::new(true),
             translations: TranslationCache::new(),
             last_line: AtomicU64::new(u64::MAX),
-            miss_delay_ns: price_ns,
+            miss_delay_ns: delay_ns,
             pending_delay: PendingDelay::default(),
         }
     }
@@ -183,9 +183,9 @@ impl AccessCounter {
         if self.caches[cpu.node].access(line) {
             return false;
         }
-        let price_ns = cpu.miss_delay_ns[place.column];
-        if price_ns > 0
-            && let Some(held_ns) = cpu.pending_delay.add_miss(price_ns)
+        let delay_ns = cpu.miss_delay_ns[place.column];
+        if delay_ns > 0
+            && let Some(held_ns) = cpu.pending_delay.add_miss(delay_ns)
         {
             self.add(cpu.area.held_ns(), held_ns);
         }

@@ -15,8 +15,8 @@ pub struct PendingDelay(AtomicU64);
 
 impl PendingDelay {
     /// Adds the cost of a miss. If a delay is due, performs it and returns its length.
-    pub fn add_miss(&self, price_ns: u64) -> Option<u64> {
-        let owed = self.0.load(Relaxed) + price_ns;
+    pub fn add_miss(&self, delay_ns: u64) -> Option<u64> {
+        let owed = self.0.load(Relaxed) + delay_ns;
         if owed < DELAY_NS_MIN {
             self.0.store(owed, Relaxed);
             return None;

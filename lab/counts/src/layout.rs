@@ -200,9 +200,9 @@ impl CountsLayout {
         for part in &self.memory {
             words.extend([part.first_frame, part.frame_count, u64::from(part.node)]);
         }
-        let price = |from: usize, to: usize| self.miss_delay_ns.get(from)?.get(to).copied();
+        let delay = |from: usize, to: usize| self.miss_delay_ns.get(from)?.get(to).copied();
         let pairs = (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to)));
-        words.extend(pairs.map(|(from, to)| price(from, to).unwrap_or(0)));
+        words.extend(pairs.map(|(from, to)| delay(from, to).unwrap_or(0)));
         words.into_iter().flat_map(u64::to_le_bytes).collect()
     }
 
@@ -224,12 +224,12 @@ impl CountsLayout {
         let [places, nodes, memory] = [places, nodes, memory].map(|number| number as usize);
         let lists = read(FIXED..FIXED + places + 3 * memory + nodes * nodes)?;
         let (places, lists) = lists.split_at(places);
-        let (memory, price_ns) = lists.split_at(3 * memory);
+        let (memory, delay_ns) = lists.split_at(3 * memory);
         let shape = Self {
             cpu_slots: places.iter().map(|&node| u32::try_from(node).ok()).collect(),
             memory: memory.chunks_exact(3).map(parse_range).collect::<Result<_>>()?,
             llc: CacheGeometry { bytes, ways },
-            miss_delay_ns: price_ns.chunks_exact(nodes.max(1)).map(<[u64]>::to_vec).collect(),
+            miss_delay_ns: delay_ns.chunks_exact(nodes.max(1)).map(<[u64]>::to_vec).collect(),
             per_frame: per_frame == 1,
         };
         if shape.nodes() != nodes {

@@ -16,7 +16,7 @@ Examples:
   Move what is hot to where it is used:
     $ perf mem record -p 154 -- sleep 10
     $ nodeward move 154 --hot perf.data
-    $ nodeward move 153 --hot written:1s
+    $ nodeward move 153 --hot soft-dirty:1s
 
   Bring the cached pages of a file to its readers:
     $ nodeward move --file model.bin 1

@@ -87,13 +87,13 @@ pub struct MoveArgs {
 pub struct HotArgs {
     /// Only pages that are used so much that moving them pays, each to the node that uses it most.
     /// SOURCE is a perf.data with addresses, what perf script prints of one, or a file with lines
-    /// ADDRESS NODE COUNT (- is standard input); or damon or written, to watch the process first,
-    /// for 2s or as long as damon:TIME or written:TIME says
+    /// ADDRESS NODE COUNT (- is standard input); or damon or soft-dirty, to watch the process
+    /// first, for 2s or as long as damon:TIME or soft-dirty:TIME says
     #[arg(long, value_name = "SOURCE",
           conflicts_with_all = ["name", "cgroup", "only", "exclude", "range", "addresses",
                                 "machine"])]
     pub hot: Option<String>,
-    /// How many cache misses each counted access stands for [default: 1; damon 64, written 1000]
+    /// How many cache misses each counted access stands for [default: 1; damon 64, soft-dirty 1000]
     #[arg(long, value_name = "N", requires = "hot")]
     pub misses_per_count: Option<u64>,
     /// Move at most this much, of the pages that gain most, such as 1GiB

@@ -1,4 +1,4 @@
-//! Control groups that were named and do not exist.
+//! Checks that the control groups on the command line exist, and names one that does not.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

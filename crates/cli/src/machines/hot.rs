@@ -9,26 +9,35 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use nodeward_model::units;
 
+use crate::message::deprecated::report_deprecated;
 use tracker::{Tracker, TrackerSource};
 
 pub use source::HotSource;
 
+/// The old name of `soft-dirty`. The kernel calls other pages written (PAGE_IS_WRITTEN): those
+/// that a program has registered with a userfaultfd.
+const OLD_SOFT_DIRTY: &str = "written";
 /// Default watch time of the kernel's trackers.
 const WATCH_NS: u64 = 2_000_000_000;
 
-/// Opens the source of a name: `damon` and `written` with or without a time after a colon, or a
+/// Opens the source of a name: `damon` and `soft-dirty` with or without a time after a colon, or a
 /// file (`-` is standard input), whose format is detected by its content. Checks at once that it
-/// works here.
+/// works here. `written` is the old name of `soft-dirty`.
 ///
 /// # Errors
 /// If there is no such source, or it does not work here.
 pub fn open_source(name: &str) -> Result<Box<dyn HotSource>> {
     let (kind, time) = name.split_once(':').map_or((name, None), |(kind, t)| (kind, Some(t)));
     let watch_ns = || time.map_or(Ok(WATCH_NS), units::parse_duration_ns);
+    if kind == OLD_SOFT_DIRTY {
+        report_deprecated("--hot written", "--hot soft-dirty");
+    }
     match kind {
         "damon" => Ok(Box::new(TrackerSource::probe(Tracker::Damon, watch_ns()?)?)),
-        "written" => Ok(Box::new(TrackerSource::probe(Tracker::SoftDirty, watch_ns()?)?)),
-        _ if name.is_empty() => bail!("--hot needs a file, damon or written"),
+        "soft-dirty" | OLD_SOFT_DIRTY => {
+            Ok(Box::new(TrackerSource::probe(Tracker::SoftDirty, watch_ns()?)?))
+        }
+        _ if name.is_empty() => bail!("--hot needs a file, damon or soft-dirty"),
         _ => Ok(Box::new(files::AccessFile::open(Path::new(name))?)),
     }
 }
@@ -41,7 +50,7 @@ mod tests {
     #[test]
     fn sources_are_tried_at_once() {
         for (name, words) in [
-            ("", "a file, damon or written"),
+            ("", "a file, damon or soft-dirty"),
             ("/no/such/file", "/no/such/file"),
             ("damon:soon", "time"),
         ] {

@@ -4,6 +4,7 @@
 #[macro_use]
 pub mod say;
 
+pub mod deprecated;
 pub mod exit;
 pub mod help;
 pub mod stdout;

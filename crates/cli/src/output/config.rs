@@ -1,4 +1,4 @@
-//! Settings with their origins.
+//! Settings with their origins, as a settings file and as JSON.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

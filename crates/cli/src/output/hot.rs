@@ -1,4 +1,4 @@
-//! Decisions about hot pages.
+//! A decision about hot pages, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

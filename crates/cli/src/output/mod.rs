@@ -1,4 +1,5 @@
-//! Results as text, as JSON and as pictures, and their way to standard output.
+//! Results as text, as JSON and as pictures. They go to standard output, or into a file that the
+//! user named.
 
 mod account;
 pub mod balance;

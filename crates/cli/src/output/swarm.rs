@@ -1,4 +1,4 @@
-//! Output of a swarm.
+//! Output of `nodeward sim swarm`: what checkers found, as text and as JSON.
 
 use std::fmt::Write as _;
 use std::ops::Range;

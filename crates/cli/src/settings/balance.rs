@@ -26,8 +26,9 @@ pub struct BalanceLayer {
 
     /// Look at 1,000 threads for no more CPU time than this in each second, and at fewer for no
     /// more either; for seven times as much while processes are brought home
-    #[arg(help_heading = PACE, long, value_name = "TIME")]
-    pub looking: Option<TimeChoice>,
+    #[arg(help_heading = PACE, long, alias = "looking", value_name = "TIME")]
+    #[serde(alias = "looking")]
+    pub cpu_budget: Option<TimeChoice>,
 
     /// Move at most this much memory per second, of all processes together, such as 500MB/s, or
     /// unlimited
@@ -118,7 +119,7 @@ impl BalanceLayer {
     pub fn over(self, below: Self) -> Self {
         Self {
             interval: self.interval.or(below.interval),
-            looking: self.looking.or(below.looking),
+            cpu_budget: self.cpu_budget.or(below.cpu_budget),
             budget: self.budget.or(below.budget),
             budget_per_process: self.budget_per_process.or(below.budget_per_process),
             stall: self.stall.or(below.stall),
@@ -149,8 +150,8 @@ impl BalanceLayer {
             Some(RateChoice(rate)) => rate.unwrap_or(u64::MAX),
             None => usual,
         };
-        let looking_ns = time(self.looking, u64::from(usual.steady_ppm) * NS_PER_PPM);
-        let steady_ppm = cpu_budget_ppm(looking_ns)?;
+        let cpu_budget_ns = time(self.cpu_budget, u64::from(usual.steady_ppm) * NS_PER_PPM);
+        let steady_ppm = cpu_budget_ppm(cpu_budget_ns)?;
         let settings = BalanceSettings {
             interval_ns: time(self.interval, usual.interval_ns),
             budget_bytes_per_s: rate(self.budget, usual.budget_bytes_per_s),
@@ -220,7 +221,7 @@ const NS_PER_PPM: u64 = 1_000;
 fn cpu_budget_ppm(ns: u64) -> Result<u32> {
     match u32::try_from(ns / NS_PER_PPM) {
         Ok(ppm @ 100..=100_000) => Ok(ppm),
-        _ => bail!("balance.looking is a part of each second; give 100us to 100ms"),
+        _ => bail!("balance.cpu-budget is a part of each second; give 100us to 100ms"),
     }
 }
 

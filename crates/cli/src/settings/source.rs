@@ -10,33 +10,11 @@ use toml::Table;
 use toml::de::DeTable;
 
 use super::error::SettingsError;
+use super::key::SettingKey;
 use super::layer::SettingsLayer;
 
 /// The file that we ship. Every value in it is the default.
 const DEFAULTS_FILE: &str = include_str!("../../../../packaging/nodeward.toml");
-
-/// A setting's name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SettingKey {
-    /// Its table.
-    pub table: String,
-    /// Its name in the table.
-    pub name: String,
-}
-
-impl fmt::Display for SettingKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.table, self.name)
-    }
-}
-
-impl SettingKey {
-    /// Returns the variable that sets it: NODEWARD_BALANCE_INTERVAL for `balance.interval`.
-    fn variable(&self) -> String {
-        let words = format!("NODEWARD_{}_{}", self.table, self.name);
-        words.replace('-', "_").to_ascii_uppercase()
-    }
-}
 
 /// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +90,7 @@ impl SettingsSource {
         let said = keys(text).into_iter().filter_map(|(key, span)| {
             let value = values.get(&key.table)?.get(&key.name)?.clone();
             Some(SettingValue {
-                key,
+                key: key.current(),
                 value,
                 origin: place(path.to_owned(), line(text, span.start)),
             })
@@ -130,8 +108,7 @@ impl SettingsSource {
     ) -> Result<Self, SettingsError> {
         let mut all = Self::default();
         for key in keys {
-            let name = key.variable();
-            let Some(words) = variable(&name).filter(|words| !words.is_empty()) else { continue };
+            let Some((name, words)) = key.read_variable(&variable) else { continue };
             let words = words.into_string().map_err(|words| SettingsError::Value {
                 name: name.clone(),
                 message: format!("'{}' is not UTF-8", words.escaped()),
@@ -149,7 +126,7 @@ impl SettingsSource {
         let mut all = Self::default();
         for (name, value) in words {
             let (table, name) = name.split_once('.').unwrap_or((name, ""));
-            let key = SettingKey { table: table.to_owned(), name: name.to_owned() };
+            let key = SettingKey { table: table.to_owned(), name: name.to_owned() }.current();
             let shown = format!("'{key}={value}'");
             all.add(key, value.clone(), SettingOrigin::CommandLine, &shown)?;
         }

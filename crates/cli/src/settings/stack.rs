@@ -236,6 +236,40 @@ mod tests {
         format!("{key} = {value} ({origin})")
     }
 
+    /// Goal: an old name sets the same value as the one in use, in each source, which wins where
+    /// both are there.
+    #[test]
+    fn old_names_are_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "[balance]\nlooking = '5ms'\n").unwrap();
+        let places = SettingsPaths { user: Some((file, true)), system: "/nonexistent".into() };
+        let stack = |typed: &[&str], variables: &[(&str, &str)]| {
+            let typed: Vec<_> =
+                typed.iter().map(|name| ((*name).to_owned(), "6ms".to_owned())).collect();
+            let variable = |name: &str| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| OsString::from(value))
+            };
+            let stack = places.read(&typed, variable).unwrap();
+            let shown: Vec<_> = stack.effective(false).into_iter().map(shown).collect();
+            (shown.join(", "), stack.merged_layer().balance.resolve(true).unwrap().steady_ppm)
+        };
+        let (shown, ppm) = stack(&[], &[]);
+        assert!(shown.starts_with("balance.cpu-budget = \"5ms\" ("), "{shown}");
+        assert_eq!(ppm, 5_000);
+        assert_eq!(
+            stack(&["balance.looking"], &[]),
+            ("balance.cpu-budget = \"6ms\" (typed)".to_owned(), 6_000)
+        );
+        let old = ("NODEWARD_BALANCE_LOOKING", "7ms");
+        let (shown, ppm) = stack(&[], &[old]);
+        assert_eq!(shown, "balance.cpu-budget = \"7ms\" ($NODEWARD_BALANCE_LOOKING)");
+        assert_eq!(ppm, 7_000);
+        let both = [old, ("NODEWARD_BALANCE_CPU_BUDGET", "8ms")];
+        assert_eq!(stack(&[], &both).1, 8_000);
+    }
+
     /// Goal: an invalid variable or word is named.
     #[test]
     fn wrong_variables_and_words_are_named() {
@@ -268,9 +302,9 @@ mod tests {
             format!("{:#}", error.unwrap_err())
         };
         assert!(decided("interval = '1ms'").contains("balance.interval is below 100ms"));
-        for looking in ["99us", "101ms"] {
-            let told = decided(&format!("looking = '{looking}'"));
-            assert!(told.contains("balance.looking is a part of each second"), "{told}");
+        for budget in ["99us", "101ms"] {
+            let told = decided(&format!("cpu-budget = '{budget}'"));
+            assert!(told.contains("balance.cpu-budget is a part of each second"), "{told}");
         }
         let user = decided("users = ['nobody-of-this-name']");
         assert!(user.contains("'nobody-of-this-name' is no user"), "{user}");
@@ -280,8 +314,9 @@ mod tests {
     /// Goal: the sampling budget while processes are brought home grows with the normal one: 60 ms
     /// a second are 20 x 3 ms, so it is 20 x 20 ms.
     #[test]
-    fn looking_may_cost_more() {
-        let layer = toml::from_str::<SettingsLayer>("[balance]\nlooking = '60ms'").unwrap().balance;
+    fn the_cpu_budget_may_be_larger() {
+        let text = "[balance]\ncpu-budget = '60ms'";
+        let layer = toml::from_str::<SettingsLayer>(text).unwrap().balance;
         let settings = layer.resolve(true).unwrap();
         assert_eq!((settings.steady_ppm, settings.converging_ppm), (60_000, 400_000));
     }

@@ -1,4 +1,4 @@
-//! `nodeward config`.
+//! `nodeward config`: prints settings, and where each of them comes from.
 
 use std::path::Path;
 

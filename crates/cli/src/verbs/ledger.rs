@@ -1,4 +1,4 @@
-//! `nodeward ledger`.
+//! `nodeward ledger`: lists the moves that were made, or shows one of them.
 
 use anyhow::Result;
 

@@ -1,5 +1,5 @@
-//! nodeward under the name of numactl's `migratepages`: the same arguments, silence and exit codes,
-//! with our mover behind them.
+//! nodeward when it is called `migratepages`. It takes the arguments of numactl's program and ends
+//! with the same exit codes. It moves pages as `nodeward move` does.
 //!
 //! It reports one thing that numactl does not: pages that stayed behind, on standard error. Node
 //! strings are parsed by `nodeward_model::nodestring`, which documents the differences from

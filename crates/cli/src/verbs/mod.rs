@@ -1,4 +1,5 @@
-//! The verbs: settle the request, call the engine, print.
+//! The verbs: each settles what was asked for, asks the crates below, prints the result, and
+//! returns an exit code.
 
 pub mod balance;
 pub mod bench;

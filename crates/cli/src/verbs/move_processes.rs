@@ -1,4 +1,4 @@
-//! `nodeward move`.
+//! `nodeward move`: moves memory of processes, or says what would be moved.
 
 mod address_list;
 mod hot;

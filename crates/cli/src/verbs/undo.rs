@@ -1,4 +1,4 @@
-//! `nodeward undo`.
+//! `nodeward undo`: takes a move back.
 
 use std::sync::Arc;
 

@@ -8,6 +8,7 @@ mod bench_pager;
 mod bench_pool;
 mod compare;
 mod config;
+mod deprecated;
 mod full_output;
 mod help;
 mod hostile_names;

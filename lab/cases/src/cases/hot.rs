@@ -156,7 +156,7 @@ fn by_damon() -> CaseOutcome {
 /// Goal: exactly the written pages move to the node of the threads.
 fn by_written_pages() -> CaseOutcome {
     let [load, neighbour] = busy_in_the_middle();
-    let finished = move_load(&load, "--hot written:1s");
+    let finished = move_load(&load, "--hot soft-dirty:1s");
     let report = finished.report_after_exit(0);
     assert!(finished.stderr.contains("reads are not seen"), "{finished:?}");
     assert_eq!(on_node_1(&load), (4096, 0), "{report:?}");

@@ -1,4 +1,4 @@
-//! `nodeward move PID [FROM] TO --addresses FILE`.
+//! `nodeward move PID [FROM] TO --addresses FILE`: moves the pages that a list names.
 
 use std::path::Path;
 

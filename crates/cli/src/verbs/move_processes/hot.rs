@@ -1,4 +1,4 @@
-//! `nodeward move PID --hot SOURCE`.
+//! `nodeward move PID --hot SOURCE`: moves the pages that are worth their move.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Selection of processes.
+//! Selects the processes of a move: by process id, by name, by control group.
 
 use std::collections::BTreeSet;
 use std::path::Path;
