@@ -17,9 +17,7 @@ use super::violation::Violation;
 const EXEMPT: &[(&str, &str)] = &[
     ("crates/balancer", "its table of processes and samples, and its rounds, name each other"),
     ("crates/experiments", "tables and their runs, cases and their rounds, name each other"),
-    ("crates/pager", "regions, lanes and the pool are being put in an order"),
     ("crates/proof", "benches and their cells name each other's types"),
-    ("crates/sim", "the world and its parts are being put in an order"),
     ("bench/torture", "means of access and their list name each other"),
     ("lab/cases", "cases name results that the program defines which runs them"),
 ];
