@@ -14,10 +14,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::guest::{write, write_optional};
+use crate::case_outcome::CaseOutcome;
+use crate::guest::{self, write, write_optional};
 use crate::load::LoadProcess;
 use crate::numa_maps::{PagesByNode, pages_within};
-use crate::{CaseOutcome, guest};
 
 /// Maximum number of rounds until an expected event, however fast they are.
 const ROUNDS_MAX: usize = 150;

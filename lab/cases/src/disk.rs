@@ -12,7 +12,7 @@ use nodeward_linux::{Linux, mempolicy};
 use nodeward_machine::Machine;
 use nodeward_model::{CpuId, NodeId};
 
-use crate::CaseSkipped;
+use crate::case_outcome::CaseSkipped;
 use crate::guest::{load_drivers, run, write};
 use crate::numa_maps::{PagesByNode, pages_within};
 

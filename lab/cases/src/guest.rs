@@ -9,7 +9,7 @@ use std::sync::Once;
 pub use nodeward_linux::test_wait::wait_until;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::CaseSkipped;
+use crate::case_outcome::CaseSkipped;
 
 /// The unprivileged user that cases run programs as.
 pub const UNPRIVILEGED_USER: u32 = 1000;

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod balancer;
+mod case_outcome;
 mod cases;
 mod disk;
 mod guest;
@@ -18,14 +19,7 @@ use std::panic;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// The result of a case that did not fail; a failure is a panic.
-pub type CaseOutcome = Result<(), CaseSkipped>;
-/// A case.
-pub type CaseFn = fn() -> CaseOutcome;
-
-/// The reason why a case cannot run on this kernel.
-#[derive(Debug)]
-pub struct CaseSkipped(pub String);
+use case_outcome::{CaseFn, CaseSkipped};
 
 fn main() -> ExitCode {
     let names: Vec<String> = std::env::args().skip(1).collect();

@@ -19,7 +19,6 @@ const EXEMPT: &[(&str, &str)] = &[
     ("crates/experiments", "tables and their runs, cases and their rounds, name each other"),
     ("crates/proof", "benches and their cells name each other's types"),
     ("bench/torture", "means of access and their list name each other"),
-    ("lab/cases", "cases name results that the program defines which runs them"),
 ];
 
 /// The uses between the files of a crate: of each file those that it uses, with the first place.

@@ -12,10 +12,10 @@ use nodeward_linux::mempolicy;
 use nodeward_linux::own_process::{self, AreaBacking, MappedArea};
 use nodeward_model::{NodeId, Nodemask};
 
+use crate::case_outcome::{CaseFn, CaseOutcome, CaseSkipped};
 use crate::guest::pin_this_thread;
 use crate::load::LoadProcess;
 use crate::nodeward::{move_load, skip_counts};
-use crate::{CaseFn, CaseOutcome, CaseSkipped};
 
 pub const CASES: [(&str, CaseFn); 4] = [
     ("counts_are_exact", exact),

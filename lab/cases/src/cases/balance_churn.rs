@@ -7,9 +7,9 @@ use nodeward_model::units::parse_duration_ns;
 use rustix::process::Signal;
 
 use crate::balancer::{RoundLine, StateDir, disable_numa_balancing, start_load_away};
+use crate::case_outcome::{CaseFn, CaseOutcome};
 use crate::guest::kib;
 use crate::load::LoadProcess;
-use crate::{CaseFn, CaseOutcome};
 
 pub const CASES: [(&str, CaseFn); 1] = [("balance_churn", churn)];
 

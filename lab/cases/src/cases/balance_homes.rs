@@ -10,13 +10,13 @@ use crate::balancer::{
     RoundLine, StateDir, assert_stayed, disable_numa_balancing, enter_cgroup, is_mostly_on,
     pid_options, start_load_away,
 };
+use crate::case_outcome::{CaseFn, CaseOutcome};
 use crate::guest::{
     Cpuset, affinities, control_group, cpu_ticks, last_cpu, pin_this_thread, set_affinity,
     wait_until, write,
 };
 use crate::load::LoadProcess;
 use crate::nodeward::run_command;
-use crate::{CaseFn, CaseOutcome};
 
 pub const CASES: [(&str, CaseFn); 6] = [
     ("balance_brings_memory_home", brings_memory_home),

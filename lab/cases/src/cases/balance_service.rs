@@ -9,10 +9,10 @@ use rustix::process::Signal;
 use crate::balancer::{
     BalancerProcess, StateDir, disable_numa_balancing, pid_options, start_load_away,
 };
+use crate::case_outcome::{CaseFn, CaseOutcome};
 use crate::guest::{affinities, last_cpu, wait_until};
 use crate::load::LoadProcess;
 use crate::nodeward::run_command;
-use crate::{CaseFn, CaseOutcome};
 
 pub const CASES: [(&str, CaseFn); 3] = [
     ("balance_of_two", of_two),

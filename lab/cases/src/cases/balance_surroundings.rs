@@ -6,9 +6,9 @@ use crate::balancer::{
     NUMA_BALANCING, StateDir, assert_stayed, disable_numa_balancing, is_mostly_on, pid_options,
     start_load_away,
 };
+use crate::case_outcome::{CaseFn, CaseOutcome, CaseSkipped};
 use crate::guest::{UNPRIVILEGED_USER, pin_this_thread, run, set_affinity, write, write_optional};
 use crate::load::LoadProcess;
-use crate::{CaseFn, CaseOutcome, CaseSkipped};
 
 pub const CASES: [(&str, CaseFn); 6] = [
     ("balance_without_privilege", without_privilege),

@@ -6,9 +6,9 @@ use crate::balancer::{
     RoundLine, StateDir, assert_stayed, disable_numa_balancing, pid_options, share_permille,
     start_load_away,
 };
+use crate::case_outcome::{CaseFn, CaseOutcome, CaseSkipped};
 use crate::guest::{Cpuset, affinities, set_affinity, write};
 use crate::load::LoadProcess;
-use crate::{CaseFn, CaseOutcome, CaseSkipped};
 
 pub const CASES: [(&str, CaseFn); 4] = [
     ("balance_targets_end", targets_end),

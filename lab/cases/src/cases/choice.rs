@@ -3,10 +3,10 @@
 use nodeward_model::SkipReason;
 use serde_json::Value;
 
+use crate::case_outcome::{CaseFn, CaseOutcome};
 use crate::guest::vmstat;
 use crate::load::LoadProcess;
 use crate::nodeward::{move_load, nodeward, skip_counts};
-use crate::{CaseFn, CaseOutcome};
 
 pub const CASES: [(&str, CaseFn); 10] = [
     ("dry_run", dry_run),

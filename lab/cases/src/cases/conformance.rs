@@ -16,9 +16,9 @@ use nodeward_machine::conformance::{ALL, MoveFixture};
 use nodeward_model::{NodeId, Pid, Range};
 use rustix::process::{Signal, kill_process};
 
+use crate::case_outcome::{CaseFn, CaseOutcome, CaseSkipped};
 use crate::guest::UNPRIVILEGED_USER;
 use crate::load::LoadProcess;
-use crate::{CaseFn, CaseOutcome, CaseSkipped};
 
 pub const CASES: [(&str, CaseFn); 5] = [
     ("conformance", conformance),

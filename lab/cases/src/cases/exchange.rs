@@ -2,10 +2,10 @@
 
 use nodeward_model::SkipReason;
 
+use crate::case_outcome::{CaseFn, CaseOutcome};
 use crate::guest::{huge_pages, kib, write};
 use crate::load::LoadProcess;
 use crate::nodeward::{CommandOutput, nodeward, skip_counts};
-use crate::{CaseFn, CaseOutcome};
 
 pub const CASES: [(&str, CaseFn); 2] =
     [("exchange_full_nodes", full_nodes), ("exchange_of_unequals", unequals)];

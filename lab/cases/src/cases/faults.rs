@@ -3,10 +3,10 @@
 use nodeward_model::SkipReason;
 use rustix::process::Signal;
 
+use crate::case_outcome::{CaseFn, CaseOutcome};
 use crate::guest::{Cpuset, UNPRIVILEGED_USER, write};
 use crate::load::LoadProcess;
 use crate::nodeward::{RunningMove, move_load, move_load_as, skip_counts};
-use crate::{CaseFn, CaseOutcome};
 
 pub const CASES: [(&str, CaseFn); 8] = [
     ("destination_full", destination_full),

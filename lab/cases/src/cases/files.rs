@@ -13,12 +13,12 @@ use nodeward_linux::test_wait::rounds;
 use nodeward_model::{Account, SkipReason};
 use rustix::process::Signal;
 
+use crate::case_outcome::{CaseFn, CaseOutcome};
 use crate::disk::{Disk, PAGE, digest, map_populated, pages_by_node};
 use crate::guest::{UNPRIVILEGED_USER, kib, run, vmstat, write};
 use crate::nodeward::{
     CommandOutput, FilesReport, RunningMove, nodeward, nodeward_as, skip_counts,
 };
-use crate::{CaseFn, CaseOutcome};
 
 pub const CASES: [(&str, CaseFn); 11] = [
     ("file_clean", file_clean),

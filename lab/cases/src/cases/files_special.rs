@@ -9,10 +9,10 @@ use nodeward_model::{NodeId, SkipReason};
 
 use super::files::{MIB, drop_caches, move_file, there_and_back};
 use super::kinds_special::{ReclaimableCgroup, ZramSwap};
+use crate::case_outcome::{CaseFn, CaseOutcome, CaseSkipped};
 use crate::disk::{Disk, digest, map_populated, pages_by_node};
 use crate::guest::{free_huge_pages, huge_pages, run, vmstat, wait_until, write};
 use crate::nodeward::{FilesReport, skip_counts};
-use crate::{CaseFn, CaseOutcome, CaseSkipped};
 
 pub const CASES: [(&str, CaseFn); 13] = [
     ("file_xfs", file_xfs),

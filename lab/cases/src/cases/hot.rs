@@ -3,10 +3,10 @@
 use nodeward_model::{NodeId, PageLocation};
 use serde_json::Value;
 
+use crate::case_outcome::{CaseFn, CaseOutcome, CaseSkipped};
 use crate::guest::{pin_this_thread, write};
 use crate::load::LoadProcess;
 use crate::nodeward::{CommandOutput, move_load, nodeward, skip_counts};
-use crate::{CaseFn, CaseOutcome, CaseSkipped};
 
 pub const CASES: [(&str, CaseFn); 5] = [
     ("hot_by_counts", by_counts),

@@ -18,9 +18,9 @@ use nodeward_machine::{Error, Machine, Process};
 use nodeward_model::{Pid, Range};
 use rustix::process::{Signal, getpid, kill_process};
 
+use crate::case_outcome::{CaseFn, CaseOutcome, CaseSkipped};
 use crate::guest::{UNPRIVILEGED_USER, read, wait_until, write};
 use crate::load::LoadProcess;
-use crate::{CaseFn, CaseOutcome, CaseSkipped};
 
 pub const CASES: [(&str, CaseFn); 12] = [
     ("damon_finds_what_is_hot", damon_finds_what_is_hot),

@@ -1,9 +1,9 @@
 //! Requests that cannot be carried out: one clear line, and the code of their kind.
 
+use crate::case_outcome::{CaseFn, CaseOutcome};
 use crate::guest::UNPRIVILEGED_USER;
 use crate::load::LoadProcess;
 use crate::nodeward::{move_load, move_load_as, nodeward};
-use crate::{CaseFn, CaseOutcome};
 
 pub const CASES: [(&str, CaseFn); 5] = [
     ("kernel_thread", kernel_thread),

@@ -2,11 +2,11 @@
 
 use rustix::process::Signal;
 
+use crate::case_outcome::{CaseFn, CaseOutcome};
 use crate::guest::{UNPRIVILEGED_USER, kib, vmstat, write_optional};
 use crate::load::LoadProcess;
 use crate::nodeward::{MoveJson, move_load, move_load_as};
 use crate::numa_maps::PagesByNode;
-use crate::{CaseFn, CaseOutcome};
 
 pub const CASES: [(&str, CaseFn); 10] = [
     ("heap", || kind("heap")),

@@ -12,13 +12,13 @@ use nodeward_model::{NodeId, SkipReason};
 use rustix::process::Signal;
 
 use super::kinds::there_and_back;
+use crate::case_outcome::{CaseFn, CaseOutcome, CaseSkipped};
 use crate::guest::{
     UNPRIVILEGED_USER, free_huge_pages, huge_pages, kib, load_drivers, read, run, wait_until,
     write, write_optional,
 };
 use crate::load::LoadProcess;
 use crate::nodeward::{CommandOutput, MoveJson, move_load, move_load_as, nodeward, skip_counts};
-use crate::{CaseFn, CaseOutcome, CaseSkipped};
 
 pub const CASES: [(&str, CaseFn); 9] = [
     ("hugetlb", hugetlb),

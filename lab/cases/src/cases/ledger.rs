@@ -9,10 +9,10 @@ use rustix::process::Signal;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::case_outcome::{CaseFn, CaseOutcome};
 use crate::guest::UNPRIVILEGED_USER;
 use crate::load::LoadProcess;
 use crate::nodeward::{CommandOutput, RunningMove, move_load, nodeward, run_command, skip_counts};
-use crate::{CaseFn, CaseOutcome};
 
 pub const CASES: [(&str, CaseFn); 7] = [
     ("undo_a_move", undo_a_move),

@@ -11,10 +11,10 @@ use nodeward_model::{Pid, Range};
 use rustix::process::{Signal, kill_process};
 use serde::Deserialize;
 
+use crate::case_outcome::{CaseFn, CaseOutcome};
 use crate::guest::{UNPRIVILEGED_USER, kib, read, wait_until};
 use crate::load::LoadProcess;
 use crate::nodeward::{CommandOutput, move_load, move_load_as, skip_counts};
-use crate::{CaseFn, CaseOutcome};
 
 pub const CASES: [(&str, CaseFn); 6] = [
     ("list_as_text", as_text),

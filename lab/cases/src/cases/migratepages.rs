@@ -4,11 +4,11 @@ use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
+use crate::case_outcome::{CaseFn, CaseOutcome};
 use crate::guest::{UNPRIVILEGED_USER, read, wait_until};
 use crate::load::LoadProcess;
 use crate::nodeward::{CommandOutput, move_load, run_command};
 use crate::numa_maps::{PagesByNode, pages_within};
-use crate::{CaseFn, CaseOutcome};
 
 pub const CASES: [(&str, CaseFn); 2] =
     [("drop_in_agrees", agrees), ("drop_in_tells_what_stayed", tells_what_stayed)];

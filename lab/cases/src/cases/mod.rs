@@ -30,7 +30,7 @@ mod segments;
 mod target_exits;
 mod torture;
 
-use crate::CaseFn;
+use crate::case_outcome::CaseFn;
 
 const ALL: [&[(&str, CaseFn)]; 29] = [
     &conformance::CASES,

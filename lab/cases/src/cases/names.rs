@@ -6,10 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
 use crate::balancer::{BalancerProcess, StateDir, disable_numa_balancing};
+use crate::case_outcome::{CaseFn, CaseOutcome};
 use crate::guest::pin_this_thread;
 use crate::load::LoadProcess;
 use crate::nodeward::{CommandOutput, MoveJson, run_command};
-use crate::{CaseFn, CaseOutcome};
 
 pub const CASES: [(&str, CaseFn); 2] =
     [("name_of_any_bytes_moves", moves), ("name_of_any_bytes_comes_home", comes_home)];

@@ -15,9 +15,9 @@ use nodeward_pager::{
 };
 
 use super::exchange::{give_back, leave_free};
+use crate::case_outcome::{CaseFn, CaseOutcome, CaseSkipped};
 use crate::guest::{MemoryCgroup, vmstat, wait_until, write_optional};
 use crate::numa_maps::{PagesByNode, pages_of, pages_within};
-use crate::{CaseFn, CaseOutcome, CaseSkipped};
 
 pub const CASES: [(&str, CaseFn); 9] = [
     ("pager_under_a_writer", under_a_writer),

@@ -11,8 +11,8 @@ use nodeward_pager::{Backend, Migration, PagerOptions, Placement, Region, Region
 use super::pager::{
     MIB, NODES, SIZES, assert_filled, fill, open_with_backend, pager, pages, pages_by_node, region,
 };
+use crate::case_outcome::{CaseFn, CaseOutcome, CaseSkipped};
 use crate::guest::{kib, read, wait_until, write, write_optional};
-use crate::{CaseFn, CaseOutcome, CaseSkipped};
 
 pub const CASES: [(&str, CaseFn); 2] =
     [("pager_merged", merged), ("pager_by_remap_meddled", by_remap_with_interference)];

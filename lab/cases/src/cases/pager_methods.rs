@@ -4,7 +4,7 @@ use nodeward_model::NodeId;
 use nodeward_pager::{Migration, MigrationReport, PageSize};
 
 use super::pager::{MIB, NODES, assert_filled, pager, pages, pages_by_node, region, with_writer};
-use crate::{CaseFn, CaseOutcome};
+use crate::case_outcome::{CaseFn, CaseOutcome};
 
 pub const CASES: [(&str, CaseFn); 1] = [("pager_cheapest_way", cheapest_method)];
 

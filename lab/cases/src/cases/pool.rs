@@ -10,9 +10,9 @@ use nodeward_model::{CpuId, NodeId};
 use nodeward_pager::{PagePool, PageRun, PageSize, PoolError, PoolOptions, PoolStats, RunRequest};
 
 use super::pager::{MIB, NODES, SIZES, StopOnDrop, disable_numa_balancing, on_node};
+use crate::case_outcome::{CaseFn, CaseOutcome, CaseSkipped};
 use crate::guest::{MemoryCgroup, vmstat, wait_until, write, write_optional};
 use crate::numa_maps::pages_within;
-use crate::{CaseFn, CaseOutcome, CaseSkipped};
 
 pub const CASES: [(&str, CaseFn); 5] = [
     ("pool_placement", placement),

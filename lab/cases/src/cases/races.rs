@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use nodeward_model::SkipReason;
 
+use crate::case_outcome::{CaseFn, CaseOutcome};
 use crate::guest::UNPRIVILEGED_USER;
 use crate::load::LoadProcess;
 use crate::nodeward::{CommandOutput, MoveJson, move_load, move_load_as};
-use crate::{CaseFn, CaseOutcome};
 
 pub const CASES: [(&str, CaseFn); 6] = [
     ("race_unmap", || race("unmap")),

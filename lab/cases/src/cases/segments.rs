@@ -6,10 +6,10 @@ use nodeward_linux::own_process::fork_idle;
 use serde::Deserialize;
 
 use super::files::MIB;
+use crate::case_outcome::{CaseFn, CaseOutcome};
 use crate::disk::{Disk, digest, map_unpopulated, pages_by_node};
 use crate::nodeward::nodeward;
 use crate::numa_maps::PagesByNode;
-use crate::{CaseFn, CaseOutcome};
 
 pub const CASES: [(&str, CaseFn); 2] =
     [("segment_whole", segment_whole), ("segment_excluded", segment_excluded)];

@@ -5,9 +5,9 @@ use std::time::Duration;
 use nodeward_model::SkipReason;
 use rustix::process::Signal;
 
+use crate::case_outcome::{CaseFn, CaseOutcome};
 use crate::load::LoadProcess;
 use crate::nodeward::{CommandOutput, MoveJson, RunningMove, move_load};
-use crate::{CaseFn, CaseOutcome};
 
 pub const CASES: [(&str, CaseFn); 5] = [
     ("killed_between_calls", killed_between_calls),

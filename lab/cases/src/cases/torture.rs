@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::kinds_special::ZramSwap;
+use crate::case_outcome::{CaseFn, CaseOutcome};
 use crate::disk::Disk;
-use crate::{CaseFn, CaseOutcome};
 
 pub const CASES: [(&str, CaseFn); 1] = [("torture", torture)];
 
