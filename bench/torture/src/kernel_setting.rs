@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::means::SkippedMeans;
+use crate::means_thread::SkippedMeans;
 
 /// A changed setting, which is restored when the value is dropped.
 #[derive(Debug)]

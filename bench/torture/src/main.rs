@@ -5,6 +5,7 @@
 mod args;
 mod kernel_setting;
 mod means;
+mod means_thread;
 mod move_totals;
 mod owned_range;
 mod pattern;
@@ -25,7 +26,8 @@ use clap::Parser;
 use nodeward::PagerOptions;
 
 use args::Args;
-use means::{ALL, BROKEN, MeansEnv, MeansSpec, SkippedMeans};
+use means::{ALL, BROKEN, MeansSpec};
+use means_thread::{MeansEnv, SkippedMeans};
 use move_totals::SharedMoveTotals;
 use report::TortureReport;
 use test_memory::TestMemory;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use nodeward_proof::Xorshift64;
 
-use crate::means::Means;
+use crate::means_thread::Means;
 use crate::move_totals::SharedMoveTotals;
 use crate::thread_context::{StepFailure, ThreadContext};
 use crate::thread_dump;

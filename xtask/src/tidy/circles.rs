@@ -18,7 +18,6 @@ const EXEMPT: &[(&str, &str)] = &[
     ("crates/balancer", "its table of processes and samples, and its rounds, name each other"),
     ("crates/experiments", "tables and their runs, cases and their rounds, name each other"),
     ("crates/proof", "benches and their cells name each other's types"),
-    ("bench/torture", "means of access and their list name each other"),
 ];
 
 /// The uses between the files of a crate: of each file those that it uses, with the first place.

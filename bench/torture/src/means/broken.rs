@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Means, MeansEnv, MeansThreads, single_thread};
+use crate::means_thread::{Means, MeansEnv, MeansThreads, single_thread};
 use crate::owned_range::OwnedRange;
 use crate::test_memory::RangeUse;
 use crate::thread_context::{StepFailure, ThreadContext};

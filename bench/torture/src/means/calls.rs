@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 use nodeward_linux::interference::{TransferCall, transfer};
 use rustix::fs::MemfdFlags;
 
-use super::{Means, MeansEnv, MeansThreads, SkippedMeans, single_thread};
+use crate::means_thread::{Means, MeansEnv, MeansThreads, SkippedMeans, single_thread};
 use crate::owned_range::{OwnedRange, PAGE, PAGE_WORDS};
 use crate::test_memory::RangeUse;
 use crate::thread_context::{StepFailure, ThreadContext, failure};

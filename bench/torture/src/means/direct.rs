@@ -9,7 +9,7 @@ use rustix::fs::OFlags;
 use tempfile::NamedTempFile;
 
 use super::calls::transfer_all;
-use super::{Means, MeansEnv, MeansThreads, SkippedMeans, single_thread};
+use crate::means_thread::{Means, MeansEnv, MeansThreads, SkippedMeans, single_thread};
 use crate::owned_range::{OwnedRange, PAGE};
 use crate::test_memory::{RANGE_BYTES, RangeUse};
 use crate::thread_context::{StepFailure, ThreadContext, failure};

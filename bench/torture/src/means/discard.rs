@@ -2,7 +2,7 @@
 
 use nodeward::Placement;
 
-use super::{Means, MeansEnv, MeansThreads, single_thread};
+use crate::means_thread::{Means, MeansEnv, MeansThreads, single_thread};
 use crate::owned_range::{OwnedRange, PAGE};
 use crate::test_memory::{HUGE_BYTES, RANGE_BYTES, RangeUse};
 use crate::thread_context::{StepFailure, ThreadContext, failure};

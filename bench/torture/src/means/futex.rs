@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nodeward_linux::interference::{futex_wait, futex_wake};
 
-use super::{Means, MeansEnv, MeansThreads};
+use crate::means_thread::{Means, MeansEnv, MeansThreads};
 use crate::owned_range::{OwnedRange, PAGE_WORDS};
 use crate::test_memory::RangeUse;
 use crate::thread_context::{StepFailure, ThreadContext};

@@ -2,8 +2,8 @@
 
 use nodeward_linux::interference::{MemoryChange, change_memory};
 
-use super::{Means, MeansEnv, MeansThreads, single_thread};
 use crate::kernel_setting::KernelSetting;
+use crate::means_thread::{Means, MeansEnv, MeansThreads, single_thread};
 use crate::owned_range::OwnedRange;
 use crate::test_memory::RangeUse;
 use crate::thread_context::{StepFailure, ThreadContext, failure};

@@ -9,7 +9,7 @@ use nodeward::{
     Supply,
 };
 
-use super::{Means, MeansEnv, MeansThreads};
+use crate::means_thread::{Means, MeansEnv, MeansThreads};
 use crate::thread_context::{StepFailure, ThreadContext};
 
 pub const WHAT: &str = "migrate, migrate_lazily, exchange, pin, set_mode, commit, residency, trim";

@@ -2,7 +2,7 @@
 
 use nodeward_linux::interference::{MemoryChange, change_memory};
 
-use super::{Means, MeansEnv, MeansThreads, SkippedMeans, single_thread};
+use crate::means_thread::{Means, MeansEnv, MeansThreads, SkippedMeans, single_thread};
 use crate::owned_range::OwnedRange;
 use crate::test_memory::RangeUse;
 use crate::thread_context::{StepFailure, ThreadContext, failure};

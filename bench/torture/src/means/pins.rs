@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use nodeward_linux::interference::RingPin;
 use nodeward_linux::own_process::hold_in_pipe;
 
-use super::{Means, MeansEnv, MeansThreads, SkippedMeans, single_thread};
+use crate::means_thread::{Means, MeansEnv, MeansThreads, SkippedMeans, single_thread};
 use crate::owned_range::{OwnedRange, PAGE};
 use crate::test_memory::RangeUse;
 use crate::thread_context::{StepFailure, ThreadContext, failure};

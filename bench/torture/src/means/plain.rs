@@ -1,6 +1,6 @@
 //! Plain reads and writes.
 
-use super::{Means, MeansEnv, MeansThreads};
+use crate::means_thread::{Means, MeansEnv, MeansThreads};
 use crate::owned_range::OwnedRange;
 use crate::test_memory::RangeUse;
 use crate::thread_context::{StepFailure, ThreadContext};

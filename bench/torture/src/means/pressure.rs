@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use super::pageout::swap;
-use super::{Means, MeansEnv, MeansThreads, SkippedMeans, single_thread};
+use crate::means_thread::{Means, MeansEnv, MeansThreads, SkippedMeans, single_thread};
 use crate::owned_range::OwnedRange;
 use crate::test_memory::RangeUse;
 use crate::thread_context::{StepFailure, ThreadContext};

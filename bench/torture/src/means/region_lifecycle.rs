@@ -2,7 +2,7 @@
 
 use nodeward::{Backend, ForkRule, Migration, PageSize, Pager, Placement, RegionOptions};
 
-use super::{Means, MeansEnv, MeansThreads, single_thread};
+use crate::means_thread::{Means, MeansEnv, MeansThreads, single_thread};
 use crate::owned_range::{OwnedRange, PAGE};
 use crate::test_memory::{HUGE_BYTES, RANGE_BYTES};
 use crate::thread_context::{StepFailure, ThreadContext, failure};

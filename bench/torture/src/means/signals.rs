@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use nodeward_linux::interference::{on_signal, send_signal};
 use rustix::process::Signal;
 
-use super::{Means, MeansEnv, MeansThreads, SkippedMeans, single_thread};
+use crate::means_thread::{Means, MeansEnv, MeansThreads, SkippedMeans, single_thread};
 use crate::owned_range::{OwnedRange, PAGE_WORDS};
 use crate::test_memory::RangeUse;
 use crate::thread_context::{StepFailure, ThreadContext};
