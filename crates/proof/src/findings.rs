@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::pattern::{owner, write_count};
+use crate::word_value::{owner, write_count};
 
 /// Wrong words, counted. None if memory holds what was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

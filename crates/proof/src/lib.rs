@@ -19,6 +19,7 @@ mod pool;
 mod progress;
 mod soak;
 mod stall_times;
+mod word_value;
 mod xorshift;
 
 pub use findings::{Findings, WrongWord};

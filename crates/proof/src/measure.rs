@@ -2,171 +2,30 @@
 //! compared with, so that a drift of the host's speed affects both alike.
 
 mod against_memcpy;
+mod bench_row;
 mod extras;
+mod page_size_bench;
+mod plan;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nodeward_linux::{Linux, own_process};
-use nodeward_machine::Machine;
-use nodeward_model::CpuId;
-use nodeward_pager::{Copier, Memcpy, Mode, PageSize, copiers};
-use nodeward_policy::workers;
-use serde::Serialize;
+use nodeward_linux::own_process;
+use nodeward_pager::{Copier, Memcpy, Mode, copiers};
 
-pub use against_memcpy::{MemcpyCell, StepTimeShares, WriterRate};
-pub use extras::{KernelCell, LanesCell, LazyCell, StallCell, VmaCount};
+pub use bench_row::{
+    BenchRow, KernelCell, LanesCell, LazyCell, MemcpyCell, StallCell, StepTimeShares, VmaCount,
+    WriterRate, page_name,
+};
+pub use plan::{Column, Extra, MeasurePlan};
 
-use crate::measured_region::{MeasuredRegionOptions, system};
-use crate::{BenchProgress, CopyBuffers, Error, Findings, MeasuredRegion, NodeRoute, Pattern};
-
-/// Minimum number of rounds for a median, after one that does not count.
-const ROUNDS_MIN: usize = 3;
+use crate::measured_region::system;
+use crate::{BenchProgress, CopyBuffers, Error, MeasuredRegion, Pattern};
+use page_size_bench::{PageSizeBench, pattern};
+use plan::NO_POOL;
 
 /// Number of tries of each copy routine in search of the fastest.
 const COPY_TRIES: usize = 2;
-
-/// Pool size of a pager that is to use fresh pages: next to nothing.
-const NO_POOL: u64 = 2 << 20;
-
-/// A column of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Column {
-    /// Fresh destination pages; no thread touches the region.
-    OneWay,
-    /// Destination pages kept from earlier migrations, while one thread writes and another reads.
-    RecycledWriter,
-    /// Destination pages kept from earlier migrations; no thread touches the region.
-    RecycledAlone,
-}
-
-/// A measurement beside the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Extra {
-    /// Lazy migration, pulled by a touching thread, against eager migration.
-    Lazy,
-    /// Migration under a stall budget.
-    Stall,
-    /// Many lanes against one.
-    Lanes,
-    /// Number of additional mappings.
-    Vmas,
-    /// Against the kernel's own move_pages(2).
-    Kernel,
-}
-
-/// The plan of a benchmark.
-#[derive(Clone, Debug)]
-pub struct MeasurePlan {
-    /// Size of the region in bytes.
-    pub bytes: usize,
-    /// Page sizes; one row each.
-    pub pages: Vec<PageSize>,
-    /// Columns of the table.
-    pub columns: Vec<Column>,
-    /// Numbers of threads.
-    pub lanes: Vec<u32>,
-    /// Measurements beside the table.
-    pub extras: Vec<Extra>,
-    /// Nodes between which pages move.
-    pub nodes: NodeRoute,
-    /// Approximate time per series.
-    pub time: Duration,
-    /// The budget of [`Extra::Stall`].
-    pub stall: Duration,
-    /// Seed of the order of pages that are written and read.
-    pub seed: u64,
-}
-
-/// The results for one page size.
-#[derive(Clone, Debug, Serialize)]
-pub struct BenchRow {
-    /// `4k` or `2m`.
-    pub page: &'static str,
-    /// The method by which pages moved: `move`, `remap` or `kernel`; `None` if nothing was
-    /// measured.
-    pub road: Option<&'static str>,
-    /// The reason why no faster method was used, or why nothing was measured.
-    pub why: Option<String>,
-    /// Name of the pager's copier; `None` if the kernel copies.
-    pub copier: Option<&'static str>,
-    /// The cells of the table.
-    pub cells: Vec<MemcpyCell>,
-    /// Lazy against eager migration.
-    pub lazy: Option<LazyCell>,
-    /// Migration under a stall budget.
-    pub stall: Option<StallCell>,
-    /// Many lanes against one.
-    pub lanes: Option<LanesCell>,
-    /// Number of mappings.
-    pub vmas: Option<VmaCount>,
-    /// Against the kernel: recycled, one-way, and as the pager chooses.
-    pub kernel: Vec<KernelCell>,
-    /// Findings of all checks of this row.
-    pub findings: Findings,
-}
-
-impl BenchRow {
-    fn empty(page: PageSize) -> Self {
-        Self {
-            page: page_name(page),
-            road: None,
-            why: None,
-            copier: None,
-            cells: Vec::new(),
-            lazy: None,
-            stall: None,
-            lanes: None,
-            vmas: None,
-            kernel: Vec::new(),
-            findings: Findings::default(),
-        }
-    }
-}
-
-/// Returns the name of a page size in output.
-pub fn page_name(page: PageSize) -> &'static str {
-    match page {
-        PageSize::Base => "4k",
-        PageSize::Huge => "2m",
-    }
-}
-
-impl MeasurePlan {
-    fn lanes_max(&self) -> u32 {
-        self.lanes.iter().copied().max().unwrap_or(1)
-    }
-
-    fn wants(&self, extra: Extra) -> bool {
-        self.extras.contains(&extra)
-    }
-
-    fn region_options(&self, page: PageSize, pool_bytes: u64, mode: Mode) -> MeasuredRegionOptions {
-        let (bytes, lanes, nodes) = (self.bytes, self.lanes_max(), self.nodes);
-        MeasuredRegionOptions { bytes, page, mode, pool_bytes, lanes, nodes }
-    }
-
-    /// Opens a subject with kept pages for the whole region.
-    fn open_recycling(&self, page: PageSize) -> Result<MeasuredRegion, Error> {
-        let subject =
-            MeasuredRegion::open(self.region_options(page, self.bytes as u64, Mode::Auto))?;
-        if subject.can_move_in_place() {
-            subject.fill_pools()?;
-        }
-        Ok(subject)
-    }
-
-    /// Returns the number of series for one page size.
-    fn series(&self) -> usize {
-        let kernel = 3 * usize::from(self.wants(Extra::Kernel) && self.nodes.are_distinct());
-        let others = [Extra::Lazy, Extra::Stall, Extra::Lanes].map(|extra| self.wants(extra));
-        let others = others.into_iter().filter(|&wanted| wanted).count();
-        self.columns.len() * self.lanes.len() + others + kernel
-    }
-}
 
 /// Measures everything in the plan. A page size that is not available yields a row that says so. A
 /// request to cancel ends it early, with the results so far.
@@ -180,37 +39,7 @@ pub fn measure(plan: &MeasurePlan, progress: &BenchProgress) -> Result<Vec<Bench
     pages.map(|&page| PageSizeBench::new(plan, page, progress)?.row()).collect()
 }
 
-/// One row while it is measured.
-struct PageSizeBench<'a> {
-    plan: &'a MeasurePlan,
-    page: PageSize,
-    progress: &'a BenchProgress,
-    /// CPUs of the threads that copy or pull; empty for any, on a machine with one node.
-    cpus: Vec<CpuId>,
-    machine: Linux,
-    /// The fastest copier, by number of threads.
-    fastest: BTreeMap<u32, Arc<dyn Copier>>,
-    row: BenchRow,
-}
-
-impl<'a> PageSizeBench<'a> {
-    fn new(
-        plan: &'a MeasurePlan,
-        page: PageSize,
-        progress: &'a BenchProgress,
-    ) -> Result<Self, Error> {
-        let machine = Linux::open();
-        let cpus = match plan.nodes.are_distinct() {
-            true => {
-                let to = [plan.nodes.to].into_iter().collect();
-                workers::worker_cpus(&machine.topology()?, &to, &machine.usable_cpus()?)
-            }
-            false => Vec::new(),
-        };
-        let (fastest, row) = (BTreeMap::new(), BenchRow::empty(page));
-        Ok(Self { plan, page, progress, cpus, machine, fastest, row })
-    }
-
+impl PageSizeBench<'_> {
     fn row(mut self) -> Result<BenchRow, Error> {
         match self.fill() {
             Err(Error::Pager(nodeward_pager::Error::NoHugePages { reason: why })) => {
@@ -229,11 +58,6 @@ impl<'a> PageSizeBench<'a> {
             self.recycled()?;
         }
         self.against_kernel()
-    }
-
-    /// Returns whether the end is requested; then nothing new begins.
-    fn is_cancelled(&self) -> bool {
-        self.progress.cancel().is_cancelled()
     }
 
     fn one_way(&mut self) -> Result<(), Error> {
@@ -308,34 +132,4 @@ impl<'a> PageSizeBench<'a> {
         self.fastest.insert(lanes, Arc::clone(&best.1));
         Ok(best.1)
     }
-
-    fn record_backend(&mut self, subject: &MeasuredRegion) {
-        self.row.road = Some(subject.pager().backend().name());
-        self.row.why = subject.pager().why_not_faster().map(str::to_owned);
-        self.row.copier = subject.pager().copier();
-    }
-
-    /// Repeats a round until its time is over. The first round does not count: it brings memory,
-    /// caches and page tables into a steady state.
-    fn rounds<T>(&self, mut round: impl FnMut(usize) -> Result<T, Error>) -> Result<Vec<T>, Error> {
-        round(0)?;
-        let mut done = Vec::new();
-        let (began, mut shown) = (Instant::now(), Duration::ZERO);
-        while done.len() < ROUNDS_MIN || began.elapsed() < self.plan.time {
-            if self.is_cancelled() {
-                break;
-            }
-            done.push(round(done.len() + 1)?);
-            let now = began.elapsed().min(self.plan.time);
-            self.progress.advance(u64::try_from((now - shown).as_millis()).unwrap_or(0));
-            shown = now;
-        }
-        self.progress
-            .advance(u64::try_from(self.plan.time.saturating_sub(shown).as_millis()).unwrap_or(0));
-        Ok(done)
-    }
-}
-
-fn pattern(subject: &MeasuredRegion) -> Pattern<'_> {
-    Pattern::fill(subject.words(), subject.base_page_bytes() as usize)
 }

@@ -17,7 +17,6 @@ use super::violation::Violation;
 const EXEMPT: &[(&str, &str)] = &[
     ("crates/balancer", "its table of processes and samples, and its rounds, name each other"),
     ("crates/experiments", "tables and their runs, cases and their rounds, name each other"),
-    ("crates/proof", "benches and their cells name each other's types"),
 ];
 
 /// The uses between the files of a crate: of each file those that it uses, with the first place.

@@ -4,13 +4,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nodeward_pager::{Backend, Copier, Memcpy, Migration, StepTimes, Supply};
-use serde::Serialize;
 
-use super::{Column, PageSizeBench};
+use super::bench_row::{MemcpyCell, StepTimeShares, WriterRate};
+use super::page_size_bench::PageSizeBench;
+use super::plan::Column;
 use crate::measured_region::system;
 use crate::{
     CopyBuffers, Error, Findings, LoadControl, LoadReport, LoadSpec, MeasuredRegion,
-    MigrationSample, Pattern, StallsReport, median, under_load,
+    MigrationSample, Pattern, median, under_load,
 };
 
 /// Threads beside a migration: one writes without rest, one reads now and then.
@@ -21,74 +22,6 @@ const READERS: usize = 1;
 /// migration takes, within these bounds.
 const QUIET_MIN: Duration = Duration::from_millis(20);
 const QUIET_MAX: Duration = Duration::from_millis(500);
-
-/// One cell of the table.
-#[derive(Clone, Debug, Serialize)]
-pub struct MemcpyCell {
-    /// Its column.
-    pub column: Column,
-    /// Threads that should move pages, and threads that copied.
-    pub lanes: u32,
-    /// Minimum number of threads that took part in a migration.
-    pub lanes_at_work: u32,
-    /// Median ratio of speed to that of memcpy(3) with the same number of threads and no other
-    /// load.
-    pub ratio: f64,
-    /// The ratio of each round.
-    pub ratios: Vec<f64>,
-    /// Median ratio to the fastest known copy.
-    pub ratio_fastest: f64,
-    /// Median ratio to that copy with the same threads running beside it.
-    pub ratio_beside: Option<f64>,
-    /// Name of the fastest routine.
-    pub fastest: &'static str,
-    /// Median speed of memcpy(3).
-    pub memcpy_bytes_per_s: u64,
-    /// Median speed of the fastest copy.
-    pub fastest_bytes_per_s: u64,
-    /// Median speed of migrations.
-    pub bytes_per_s: u64,
-    /// Bytes moved, in all.
-    pub moved_bytes: u64,
-    /// Bytes that stayed where they were.
-    pub left_bytes: u64,
-    /// Distribution of the time.
-    pub spent: StepTimeShares,
-    /// The longest time that pages were out of sight.
-    pub longest_hold_ns: u64,
-    /// Speeds of the writing thread.
-    pub writer: Option<WriterRate>,
-    /// Waits of the threads.
-    pub stalls: Option<StallsReport>,
-    /// Findings of the checks.
-    pub findings: Findings,
-}
-
-/// Shares of the time of all lanes, which sum to 1.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct StepTimeShares {
-    /// Taking pages out of sight.
-    pub unmap: f64,
-    /// Copying.
-    pub copy: f64,
-    /// Bringing pages into sight.
-    pub map: f64,
-    /// Getting destination pages and giving back emptied ones.
-    pub supply: f64,
-    /// Everything else.
-    pub rest: f64,
-}
-
-/// The speed of the writing thread beside migrations.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct WriterRate {
-    /// Median of pages per second while nothing migrates.
-    pub alone_pages_per_s: f64,
-    /// Median of pages per second beside migrations.
-    pub moving_pages_per_s: f64,
-    /// Median of the ratios of each round.
-    pub share: f64,
-}
 
 /// The measurements of one round.
 struct MemcpyRound {

@@ -10,13 +10,13 @@ use nodeward_machine::Machine;
 use nodeward_model::Nodemask;
 use nodeward_pager::{Budget, Migration, MigrationReport, Mode, Supply};
 use nodeward_policy::workers;
-use serde::Serialize;
 
-use super::{Extra, NO_POOL, PageSizeBench};
+use super::bench_row::{KernelCell, LanesCell, LazyCell, StallCell, VmaCount};
+use super::page_size_bench::{PageSizeBench, pattern};
+use super::plan::{Extra, NO_POOL};
 use crate::measured_region::system;
 use crate::{
-    Error, LoadSpec, MeasuredRegion, MigrationSample, Pattern, StallsReport, Xorshift64, median,
-    under_load,
+    Error, LoadSpec, MeasuredRegion, MigrationSample, Pattern, Xorshift64, median, under_load,
 };
 
 /// Interval at which mappings are counted while pages move.
@@ -24,77 +24,6 @@ const COUNTING_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Number of parts of the region that are moved one by one, to see whether mappings accumulate.
 const PARTS: usize = 64;
-
-/// Lazy migration, pulled by one thread that touches everything, against migration by one lane.
-#[derive(Clone, Debug, Serialize)]
-pub struct LazyCell {
-    /// Median ratio of speed to the eager one.
-    pub ratio: f64,
-    /// The ratio of each round.
-    pub ratios: Vec<f64>,
-    /// Bytes per second, until the last page was touched.
-    pub bytes_per_s: u64,
-    /// Bytes per second of the eager migrations.
-    pub eager_bytes_per_s: u64,
-}
-
-/// Migrations with a bound on waits.
-#[derive(Clone, Debug, Serialize)]
-pub struct StallCell {
-    /// The bound on a wait.
-    pub budget_ns: u64,
-    /// Durations of touches.
-    pub stalls: StallsReport,
-    /// True if 99 of 100 waits were within the budget.
-    pub kept: bool,
-    /// Median ratio of speed to that without a budget.
-    pub ratio: f64,
-    /// Median of bytes per second.
-    pub bytes_per_s: u64,
-    /// Number of threads that moved pages.
-    pub lanes: u32,
-}
-
-/// Many lanes against one.
-#[derive(Clone, Debug, Serialize)]
-pub struct LanesCell {
-    /// Number of lanes.
-    pub lanes: u32,
-    /// Median ratio of speed to that of one lane.
-    pub ratio: f64,
-    /// The ratio of each round.
-    pub ratios: Vec<f64>,
-}
-
-/// Number of mappings of this process.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct VmaCount {
-    /// Before the pager and its region existed.
-    pub before: usize,
-    /// The maximum while parts of the region moved.
-    pub peak: usize,
-    /// The difference.
-    pub more: usize,
-}
-
-/// Against the kernel's move_pages(2), with the same number of threads, between the same nodes.
-#[derive(Clone, Debug, Serialize)]
-pub struct KernelCell {
-    /// `recycled`, `one-way`, or `auto`: the pager chooses, including the kernel.
-    pub supply: &'static str,
-    /// Number of threads.
-    pub lanes: u32,
-    /// Median ratio of speed to that of the kernel.
-    pub ratio: f64,
-    /// The ratio of each round.
-    pub ratios: Vec<f64>,
-    /// Median of bytes per second.
-    pub bytes_per_s: u64,
-    /// Median of bytes per second of the kernel.
-    pub kernel_bytes_per_s: u64,
-    /// Share of the pages that the pager left to the kernel.
-    pub by_kernel: f64,
-}
 
 /// Two migrations that are compared.
 struct SamplePair {
@@ -277,7 +206,7 @@ impl PageSizeBench<'_> {
             if !subject.can_move_in_place() {
                 return Ok(());
             }
-            let pattern = super::pattern(&subject);
+            let pattern = pattern(&subject);
             let pairs = self.pairs(
                 || subject.migrate(&Migration { supply, ..self.how(lanes) }),
                 || kernel.migrate(&self.how(lanes)),

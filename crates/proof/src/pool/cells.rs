@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use nodeward_pager::PagePool;
 use serde::Serialize;
 
-use super::contenders::{PoolSetup, ReadyContender};
+use super::contenders::{PoolContender, PoolSetup, ReadyContender};
 use super::pinned_threads::{PinnedThreads, with_pinned_threads};
+use super::pool_bench::PoolBench;
+use super::timeline::per_million;
 use super::workload::{PassLoad, PassResult};
-use super::{PoolBench, PoolContender};
 use crate::stall_times::{TimeQuantiles, empty_histogram};
 use crate::{Error, median};
 
@@ -89,7 +90,7 @@ impl ZoneVisitCount {
     }
 
     fn per_million(self) -> f64 {
-        super::timeline::per_million(self.visits, self.pages)
+        per_million(self.visits, self.pages)
     }
 }
 
@@ -116,10 +117,6 @@ impl PoolBench<'_> {
             }
         }
         Ok(())
-    }
-
-    pub(super) fn load(&self, order: u32, zeroed: bool) -> PassLoad {
-        PassLoad { bytes: self.plan.bytes, order, zeroed, page_bytes: self.page_bytes() }
     }
 
     /// Measures all contenders with the same work.

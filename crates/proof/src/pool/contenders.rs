@@ -1,12 +1,14 @@
-//! The page pool as a contender, and the setup of all contenders.
+//! The contenders: their names, their setup, and the page pool as one of them.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use nodeward_linux::own_process;
 use nodeward_pager::{PagePool, PageRun, PageSize, PoolOptions, RunRequest};
 use nodeward_policy::pcp::TunerKind;
+use serde::Serialize;
 
-use super::PoolContender;
 use super::workload::{AllocatedRun, AllocatorWorkload, MmapAllocator, PassLoad, RunAllocator};
 use crate::Error;
 
@@ -15,6 +17,82 @@ const ZONE_FACTOR: u64 = 8;
 
 /// Base pages of an untuned list: four batches, as in a pool with default options.
 pub const HIGH_DEFAULT: u32 = 4 * PoolOptions::BATCH;
+
+/// An allocator that takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PoolContender {
+    /// The kernel: mmap, touch, munmap.
+    Kernel,
+    /// mimalloc, which calls itself a general purpose allocator.
+    Mimalloc,
+    /// jemalloc, likewise.
+    Jemalloc,
+    /// A page pool whose lists have a fixed length.
+    PoolFixed,
+    /// A page pool whose lists follow the depth of allocations and frees.
+    PoolDepth,
+    /// A page pool whose lists grow when they run empty or full.
+    PoolEvents,
+}
+
+impl PoolContender {
+    /// All contenders, in the order of tables.
+    pub const ALL: [Self; 6] = [
+        Self::Kernel,
+        Self::Mimalloc,
+        Self::Jemalloc,
+        Self::PoolFixed,
+        Self::PoolDepth,
+        Self::PoolEvents,
+    ];
+
+    /// The contenders that others are compared with.
+    pub const REFERENCES: [Self; 3] = [Self::Kernel, Self::Mimalloc, Self::Jemalloc];
+
+    /// Returns the name in output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Mimalloc => "mimalloc",
+            Self::Jemalloc => "jemalloc",
+            Self::PoolFixed => "pool-fixed",
+            Self::PoolDepth => "pool-depth",
+            Self::PoolEvents => "pool-events",
+        }
+    }
+
+    /// Returns the tuning of a pool; `None` for other allocators.
+    pub fn tuning(self) -> Option<TunerKind> {
+        match self {
+            Self::Kernel | Self::Mimalloc | Self::Jemalloc => None,
+            Self::PoolFixed => Some(TunerKind::Fixed),
+            Self::PoolDepth => Some(TunerKind::Depth),
+            Self::PoolEvents => Some(TunerKind::Events),
+        }
+    }
+
+    /// Returns whether this program includes it.
+    pub fn is_built_in(self) -> bool {
+        !matches!(self, Self::Mimalloc | Self::Jemalloc) || cfg!(feature = "peers")
+    }
+}
+
+impl fmt::Display for PoolContender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for PoolContender {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names = || Self::ALL.map(Self::name).join(", ");
+        let found = Self::ALL.into_iter().find(|contender| contender.name() == text);
+        found.ok_or_else(|| format!("expected one of {}", names()))
+    }
+}
 
 /// A contender that is ready.
 pub struct ReadyContender {
@@ -126,6 +204,15 @@ impl AllocatedRun for PageRun<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn contenders_have_names() {
+        for contender in PoolContender::ALL {
+            assert_eq!(contender.name().parse(), Ok(contender));
+        }
+        let refused = "malloc".parse::<PoolContender>().unwrap_err();
+        assert!(refused.contains("jemalloc, pool-fixed"), "{refused}");
+    }
 
     /// Goal: a list may become as long as the load of its CPU's threads: an eighth of the zone,
     /// shared by two CPUs, is 16 MiB each where each CPU has two threads of 8 MiB.

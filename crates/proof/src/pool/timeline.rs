@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use nodeward_pager::{Cancel, PagePool, PoolStats};
 use serde::Serialize;
 
-use super::contenders::{HIGH_DEFAULT, PoolSetup, ReadyContender};
+use super::contenders::{HIGH_DEFAULT, PoolContender, PoolSetup, ReadyContender};
 use super::pinned_threads::{PinnedThreads, with_pinned_threads};
+use super::pool_bench::{PoolBench, PoolPlan};
 use super::workload::AllocatorWorkload;
-use super::{PoolBench, PoolContender, PoolPlan, PoolReport};
 use crate::Error;
 
 /// Periods under load: until the tuner by averages has settled, and two more.
@@ -129,16 +129,18 @@ impl PeriodVisits {
 }
 
 impl PoolBench<'_> {
-    /// Observes each pool over time.
-    pub(super) fn measure_timelines(&self, report: &mut PoolReport) -> Result<(), Error> {
-        let pools = |wanted: bool| self.pools().filter(move |_| wanted && !self.is_cancelled());
-        for contender in pools(self.plan.over_time) {
-            report.courses.push(self.measure_timeline(contender)?);
-        }
-        for contender in pools(self.plan.pure && self.cpus.len() > 1) {
-            report.pure.push(self.measure_pure_flow(contender)?);
-        }
-        Ok(())
+    /// Observes each pool over time, if that is planned.
+    pub fn timelines(&self) -> Result<Vec<PoolTimeline>, Error> {
+        let pools = self.pools().filter(|_| self.plan.over_time && !self.is_cancelled());
+        pools.map(|contender| self.measure_timeline(contender)).collect()
+    }
+
+    /// Observes each pool between threads that only allocate and threads that only free, if that
+    /// is planned.
+    pub fn pure_flows(&self) -> Result<Vec<PureFlow>, Error> {
+        let is_wanted = self.plan.pure && self.cpus.len() > 1;
+        let pools = self.pools().filter(|_| is_wanted && !self.is_cancelled());
+        pools.map(|contender| self.measure_pure_flow(contender)).collect()
     }
 
     /// Sets up one thread on each CPU that takes single pages.
