@@ -16,7 +16,6 @@ use super::violation::Violation;
 /// Crates that still have circles, and why. To shrink to nothing.
 const EXEMPT: &[(&str, &str)] = &[
     ("crates/balancer", "its table of processes and samples, and its rounds, name each other"),
-    ("crates/experiments", "tables and their runs, cases and their rounds, name each other"),
 ];
 
 /// The uses between the files of a crate: of each file those that it uses, with the first place.

@@ -16,6 +16,7 @@ mod home_runs;
 mod page_search;
 mod run_outcome;
 mod scenario_runs;
+mod table_runs;
 
 pub use evaluation::{
     ImprovementResult, RowResult, RowVerdict, RunCommand, StepResult, TableResult,
@@ -25,4 +26,5 @@ pub use figure_table::{
     ImprovementGoal, ImprovementStep, RowKind,
 };
 pub use run_outcome::RunOutcome;
-pub use scenario_runs::{RunOutcomes, ScenarioRun, run_all};
+pub use scenario_runs::{RunOutcomes, ScenarioRun};
+pub use table_runs::run_all;

@@ -1,13 +1,11 @@
-//! Runs all scenarios in parallel.
+//! Runs of scenarios, and their outcomes by name.
 
 use std::collections::BTreeMap;
 
-use crate::parallel::{ParallelProgress, parallel_map};
-use anyhow::{Context as _, Result, bail};
+use anyhow::Result;
 use nodeward_scenario::Scenario;
 use nodeward_sim::World;
 
-use crate::reproduce::figure_table::DocumentTable;
 use crate::reproduce::run_outcome::RunOutcome;
 
 /// The seed of all random choices.
@@ -52,7 +50,8 @@ impl ScenarioRun {
         format!("nodeward sim {}{sets}", self.scenario)
     }
 
-    fn simulate(&self) -> Result<RunOutcome> {
+    /// Runs the scenario, with its driver if it has one.
+    pub(super) fn simulate(&self) -> Result<RunOutcome> {
         let pair = |set: &String| {
             let (key, value) = set.split_once('=').unwrap_or((set, ""));
             (key.to_owned(), value.to_owned())
@@ -74,6 +73,11 @@ fn run_to_end(scenario: &Scenario) -> Result<RunOutcome> {
 pub struct RunOutcomes(BTreeMap<&'static str, RunOutcome>);
 
 impl RunOutcomes {
+    /// Adds the outcome of a run.
+    pub(super) fn insert(&mut self, name: &'static str, outcome: RunOutcome) {
+        self.0.insert(name, outcome);
+    }
+
     /// Returns the outcome of a run.
     ///
     /// # Panics
@@ -82,33 +86,4 @@ impl RunOutcomes {
     pub fn of(&self, name: &str) -> &RunOutcome {
         self.0.get(name).unwrap_or_else(|| panic!("the table has no run {name}"))
     }
-}
-
-/// Runs all runs of all tables, `jobs` at a time. Returns the outcomes table by table.
-///
-/// # Errors
-///
-/// If a run fails, or after a stop.
-pub fn run_all(
-    tables: &[DocumentTable],
-    jobs: usize,
-    watch: &ParallelProgress,
-) -> Result<Vec<RunOutcomes>> {
-    let whole = |(index, table): (usize, &DocumentTable)| {
-        table.runs.iter().map(move |run| (index, run.clone())).collect::<Vec<_>>()
-    };
-    let queue: Vec<_> = tables.iter().enumerate().flat_map(whole).collect();
-    let outcome = |(_, run): &(usize, ScenarioRun)| {
-        run.simulate().with_context(|| format!("run {}", run.name))
-    };
-    let outcomes = parallel_map(&queue, jobs, watch, outcome);
-    let done = outcomes.iter().flatten().count();
-    if done < queue.len() {
-        bail!("stopped after {done} of {} runs", queue.len());
-    }
-    let mut all: Vec<_> = tables.iter().map(|_| RunOutcomes::default()).collect();
-    for ((table, run), outcome) in queue.iter().zip(outcomes.into_iter().flatten()) {
-        all[*table].0.insert(run.name, outcome?);
-    }
-    Ok(all)
 }

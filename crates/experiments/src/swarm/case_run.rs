@@ -10,7 +10,7 @@ use crate::swarm::check::{CheckFinding, Checker, CheckerResult, ensure, pages};
 use crate::swarm::checked_machine::CheckedMachine;
 use crate::swarm::event_counts::EventCounts;
 use crate::swarm::generator::{CasePlan, RoundPolicy, SwarmCase};
-use crate::swarm::migration_rounds::MigrationRounds;
+use crate::swarm::migration_rounds::{MigrationRounds, has_settled};
 
 /// Events between two checks.
 const EVENTS_PER_CHECK: u32 = 200;
@@ -149,12 +149,6 @@ fn rounds(case: &SwarmCase, policy: &RoundPolicy) -> Result<CaseResult, CheckFin
 /// Returns the number of pages faulted in or moved by a fault so far.
 fn arrived_pages(world: &World) -> u64 {
     world.counters.faulted_pages + world.counters.lazy_pages
-}
-
-/// Returns whether all actions of the scenario have ended.
-pub(crate) fn has_settled(world: &World) -> bool {
-    let moves = world.moves.iter().map(|record| record.ended_ns);
-    moves.chain(world.hotplugs.iter().map(|record| record.ended_ns)).all(|end| end.is_some())
 }
 
 /// Runs the machine for a time, with checks in between.

@@ -11,7 +11,6 @@ use nodeward_policy::workers;
 use nodeward_scenario::{Workload, WorkloadKind};
 use nodeward_sim::{PageView, ProcessView, World};
 
-use crate::swarm::case_run::has_settled;
 use crate::swarm::check::account::{self, PagesAroundMove};
 use crate::swarm::check::liveness::{MisplacedShare, WantedProcess};
 use crate::swarm::check::{CheckFinding, Checker, CheckerResult, budgets};
@@ -251,6 +250,12 @@ impl<'a> MigrationRounds<'a> {
             MisplacedShare::of(&placed.collect::<Vec<_>>(), &free, (largest / page).max(1))
         })
     }
+}
+
+/// Returns whether all actions of the scenario have ended.
+pub fn has_settled(world: &World) -> bool {
+    let moves = world.moves.iter().map(|record| record.ended_ns);
+    moves.chain(world.hotplugs.iter().map(|record| record.ended_ns)).all(|end| end.is_some())
 }
 
 fn background_activity(world: &World) -> (BackgroundActivity, u64) {

@@ -5,13 +5,10 @@ mod build;
 mod drivers;
 mod faults;
 mod loopback;
+mod tuning;
 mod zone;
 
 use crate::reproduce::figure_table::{DocumentTable, Fitted};
-use crate::reproduce::scenario_runs::ScenarioRun;
-
-/// The key that selects the tuner of lists.
-const TUNING: &str = "machine.pcp-tuning";
 
 /// The table.
 pub fn table() -> DocumentTable {
@@ -31,11 +28,6 @@ pub fn table() -> DocumentTable {
         rows: rows.into_iter().flatten().collect(),
         beyond: Some(loopback::beyond()),
     }
-}
-
-/// Makes lists follow the depth, as in the RFC.
-fn with_depth(run: ScenarioRun) -> ScenarioRun {
-    run.with_override(TUNING, "depth")
 }
 
 fn fitted() -> Vec<Fitted> {

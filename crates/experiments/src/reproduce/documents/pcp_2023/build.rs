@@ -1,7 +1,7 @@
 //! Rows of `make -j224` of a kernel.
 
 use super::drivers::{percent_of_cpu_time, run_build, wait_us};
-use super::with_depth;
+use super::tuning::with_depth;
 use crate::reproduce::figure_table::{Expected, FigureRow, FigureUnit};
 use crate::reproduce::run_outcome::RunOutcome;
 use crate::reproduce::scenario_runs::{RunOutcomes, ScenarioRun};

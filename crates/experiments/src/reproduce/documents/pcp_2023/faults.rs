@@ -1,7 +1,7 @@
 //! Rows of page_fault1: 56 processes that allocate and free on one socket.
 
 use super::drivers::{after_four_periods, after_start, rate, wait_us, zone_wait_percent};
-use super::{TUNING, with_depth};
+use super::tuning::{TUNING, with_depth};
 use crate::reproduce::figure_table::{Expected, FigureRow, FigureUnit};
 use crate::reproduce::run_outcome::RunOutcome;
 use crate::reproduce::scenario_runs::{RunOutcomes, ScenarioRun};

@@ -1,7 +1,7 @@
 //! Rows of netperf's SCTP_STREAM_MANY over the loopback device.
 
 use super::drivers::{after_start, after_two_periods, rate};
-use super::{TUNING, with_depth};
+use super::tuning::{TUNING, with_depth};
 use crate::reproduce::figure_table::{
     Better, Expected, FigureRow, FigureUnit, Improvement, ImprovementGoal, ImprovementStep,
 };
