@@ -8,12 +8,15 @@ use nodeward_model::AffinityOutcome;
 use nodeward_mover::MoveControl;
 use nodeward_policy::placement::{EntityId, MemoryMove, Nudge, Plan, Rules};
 
+use super::Balancer;
+use super::cpu_budget::Activity;
 use super::journals::Journals;
 use super::memory_mover::{MemoryMover, Moved, Portion};
 use super::nodes::Nodes;
 use super::pending::PendingMove;
 use super::process_table::{ProcessKey, ProcessState, ProcessTable};
 use super::report::{Done, Notice, Short};
+use super::round_state::RoundState;
 use super::sampling::own_memory;
 use super::settings::BalanceSettings;
 use super::token_bucket::TokenBucket;
@@ -278,6 +281,49 @@ impl Actor<'_> {
 
     fn done_of(&mut self, entity: EntityId) -> &mut Done {
         self.done.entry(entity).or_default()
+    }
+}
+
+impl Balancer {
+    /// Carries out a plan within the budgets of the time that passed.
+    pub(super) fn act(
+        &mut self,
+        machine: &dyn Machine,
+        plan: &Plan,
+        live: &MoveControl,
+        elapsed_ns: u64,
+        state: &mut RoundState,
+    ) {
+        let rules = self.rules();
+        let settings = &self.settings;
+        let interval_ns = settings.interval_ns.saturating_mul(self.timing.factor);
+        self.bucket.fill(settings.budget_bytes_per_s, elapsed_ns, interval_ns);
+        for (_, process) in self.processes.iter_mut() {
+            process.bucket.fill(settings.process_budget_bytes_per_s, elapsed_ns, interval_ns);
+        }
+        let mut actor = Actor {
+            machine,
+            nodes: &self.nodes,
+            settings,
+            live,
+            processes: &mut self.processes,
+            journals: &mut self.journals,
+            bucket: &mut self.bucket,
+            pending: &mut self.pending,
+            round: self.rounds,
+            rules: &rules,
+            until_ns: machine.now_ns().saturating_add(interval_ns / 8 * 7),
+            held: BTreeMap::new(),
+            done: BTreeMap::new(),
+            notices: Vec::new(),
+        };
+        state.ended = actor.carry_out(plan);
+        state.notices.append(&mut actor.notices);
+        state.done = actor.done;
+        self.nodes.count_own_migrations(state.moved_pages());
+        let took_ns = self.meter.lap(machine, Activity::Moving);
+        self.page_cost.pass(elapsed_ns);
+        self.page_cost.learn(state.moved_pages(), took_ns);
     }
 }
 

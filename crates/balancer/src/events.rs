@@ -31,6 +31,17 @@ pub trait Host {
 }
 
 impl Balancer {
+    /// Makes rounds that only look until a decision can be made: loads are what happens between
+    /// two looks. Sleeps for an interval.
+    ///
+    /// # Errors
+    /// As [`Balancer::round`].
+    pub fn warm_up(&mut self, live: &MoveControl) -> Result<()> {
+        self.round(live)?;
+        self.sleep_ns(self.settings.interval_ns);
+        Ok(())
+    }
+
     /// Makes rounds until the host says stop.
     ///
     /// # Errors

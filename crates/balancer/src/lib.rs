@@ -6,16 +6,21 @@
 //!     snapshot of all        ->  policy::placement    ->  nudge threads ->  sample what was moved
 //!       process_table, nodes       snapshot                 act               sampling
 //!     sample of some             pages of spread          move memory       journal, saved state
-//!       sampling                   processes                pending           journals,
-//!     within a CPU budget            page_placement,        memory_mover      saved_state
-//!       cpu_budget                   access_counts          token_bucket    report
-//!                                                           page_cost         round_report
+//!       sampling,                  processes                pending           journals,
+//!       residency_sample             page_placement,        memory_mover      saved_state
+//!     within a CPU budget            access_counts          token_bucket    report
+//!       cpu_budget                                          page_cost         round_state, report,
+//!                                                                             round_report, timing
 //! ```
 //!
 //! `round` has these steps in their order. Between two rounds there may be fast rounds, which only
 //! bring threads home (`fast_rounds`). `events` is the loop around them. While another balancer is
 //! at work (`rivals`) this one stands back. `launch` asks the same rule where a program is to
 //! start.
+//!
+//! The methods of [`Balancer`] are in layers, and each layer calls only those below it. Here, at
+//! the bottom, is what a balancer remembers, and what can be asked of that. Above are the stages
+//! (`act`, `page_placement`, `round_report`), then `fast_rounds`, `round`, and on top `events`.
 //!
 //! A process is one record, `process_table::ProcessState`, from the first snapshot to the last
 //! report. What is decided about it is the policy's
@@ -36,15 +41,18 @@ mod pending;
 mod pins;
 mod process_table;
 mod report;
+mod residency_sample;
 mod rivals;
 mod round;
 mod round_report;
+mod round_state;
 mod sampling;
 mod saved_state;
 mod settings;
 mod snapshot;
 mod thread_homes;
 mod thread_load;
+mod timing;
 mod token_bucket;
 
 use std::collections::BTreeSet;
@@ -52,8 +60,7 @@ use std::sync::Arc;
 
 use nodeward_machine::{Machine, ProcessWatch, Result};
 use nodeward_model::{Pid, ProcessFilter};
-use nodeward_mover::MoveControl;
-use nodeward_policy::placement::Homes;
+use nodeward_policy::placement::{Homes, Rules};
 
 pub use events::{Event, Host};
 pub use launch::{Launch, home_of_launch};
@@ -68,10 +75,10 @@ use journals::Journals;
 use nodes::Nodes;
 use page_cost::PageCost;
 use pending::PendingMove;
-use process_table::ProcessTable;
+use process_table::{ProcessState, ProcessTable};
 use rivals::Rivals;
-use round_report::Timing;
-use snapshot::Excluded;
+use snapshot::{Excluded, Tables};
+use timing::Timing;
 use token_bucket::TokenBucket;
 
 /// A balancer and all that it remembers between rounds.
@@ -211,7 +218,7 @@ impl Balancer {
         if let Some(recalled) = &self.recalled {
             return recalled.clone();
         }
-        let is_saved = |process: &process_table::ProcessState| {
+        let is_saved = |process: &ProcessState| {
             self.homes.home(process.entity).is_some() || !process.pins.saved().is_empty()
         };
         let processes = self.processes.iter().filter(|(_, process)| is_saved(process));
@@ -229,15 +236,40 @@ impl Balancer {
         }
     }
 
-    /// Makes rounds that only look until a decision can be made: loads are what happens between
-    /// two looks. Sleeps for an interval.
-    ///
-    /// # Errors
-    /// As [`Balancer::round`].
-    pub fn warm_up(&mut self, live: &MoveControl) -> Result<()> {
-        self.round(live)?;
-        self.sleep_ns(self.settings.interval_ns);
-        Ok(())
+    /// What snapshots are made from.
+    fn tables(&self) -> Tables<'_> {
+        Tables { nodes: &self.nodes, processes: &self.processes, excluded: &self.excluded }
+    }
+
+    /// The rules of the settings, with what moves were measured to cost.
+    fn rules(&self) -> Rules {
+        let rules = &self.settings.rules;
+        Rules { page_ns: self.page_cost.page_ns(rules.page_ns), ..rules.clone() }
+    }
+
+    /// Why it is too early to decide about a process. Where it belongs is better decided once, with
+    /// its memory and its load, than twice.
+    fn is_undecided(&self, process: &ProcessState) -> Option<Undecided> {
+        let seen = process.seen.as_ref()?;
+        let rules = &self.settings.rules;
+        if seen.cpu_time_ns < rules.run_ns_min || self.homes.home(process.entity).is_some() {
+            None
+        } else if process.sample.is_none() {
+            Some(Undecided::NotLookedInto)
+        } else if process.load_ppm() < u64::from(rules.nudge_ppm_min) {
+            Some(Undecided::Idle)
+        } else {
+            None
+        }
+    }
+
+    /// Whether nothing is left to do, nothing is on its way, and threads stay where they are.
+    fn is_calm(&self) -> bool {
+        self.timing.is_settled && self.timing.fast.is_calm()
+    }
+
+    fn stands_back(&self) -> bool {
+        self.settings.rivals == OnRivals::StandBack && !self.rivals.seen().is_empty()
     }
 
     fn now_ns(&self) -> u64 {

@@ -13,7 +13,7 @@ use super::access_counts::{PageMove, SpreadProcess};
 use super::cpu_budget::Activity;
 use super::pending::PendingMove;
 use super::report::Notice;
-use super::round::RoundState;
+use super::round_state::RoundState;
 use super::thread_homes::ThreadHomes;
 
 /// Threads are astray if more than one in so many is away: a quarter.

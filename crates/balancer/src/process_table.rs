@@ -10,7 +10,7 @@ use nodeward_model::{CpuId, MachineSnapshot, NodeId, Pid, ProcessSnapshot, Threa
 use nodeward_policy::placement::{Decision, EntityId, Home, Reason, Verdict};
 
 use super::pins::Pins;
-use super::sampling::{ResidencySample, Sampling};
+use super::residency_sample::{ResidencySample, Sampling};
 use super::saved_state::SavedProcess;
 use super::thread_homes::ThreadHomes;
 use super::thread_load::{ThreadLoad, Window};

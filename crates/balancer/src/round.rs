@@ -6,41 +6,18 @@ use std::sync::Arc;
 use nodeward_machine::{Machine, Result};
 use nodeward_model::{MachineSnapshot, Pid};
 use nodeward_mover::MoveControl;
-use nodeward_policy::placement::{EntityId, Plan, Rules};
+use nodeward_policy::placement::Plan;
 
-use super::act::Actor;
+use super::Balancer;
 use super::cpu_budget::Activity;
 use super::pending::{PendingMove, pages_away};
 use super::process_table::{ProcessKey, ProcessState};
-use super::report::{Done, Notice, RoundReport, Undecided};
+use super::report::{Notice, RoundReport};
+use super::round_state::RoundState;
 use super::sampling::{self, SampleCause};
-use super::snapshot::Tables;
-use super::{Balancer, OnRivals};
 
 /// Samples in a round at most, whatever they cost.
 const SAMPLES_MAX: usize = 64;
-
-/// What a round has come to so far.
-#[derive(Default)]
-pub(super) struct RoundState {
-    pub(super) notices: Vec<Notice>,
-    pub(super) sampled: u64,
-    pub(super) sample_later: u64,
-    pub(super) done: BTreeMap<EntityId, Done>,
-    /// Whose memory came to the end of its way.
-    ended: BTreeSet<EntityId>,
-}
-
-impl RoundState {
-    pub(super) fn moved_pages(&self) -> u64 {
-        self.done.values().map(|done| done.pages_moved).sum()
-    }
-
-    /// Threads that are where they were sent.
-    pub(super) fn nudged(&self) -> u64 {
-        self.done.values().map(|done| u64::from(done.threads_placed)).sum()
-    }
-}
 
 impl Balancer {
     /// Looks, decides, acts, and looks at what came of it. The first round only looks, because
@@ -79,83 +56,6 @@ impl Balancer {
         let report = self.report(&*machine, began_ns, plan, state);
         self.last = Some(report.clone());
         Ok(report)
-    }
-
-    /// What snapshots are made from.
-    pub(super) fn tables(&self) -> Tables<'_> {
-        Tables { nodes: &self.nodes, processes: &self.processes, excluded: &self.excluded }
-    }
-
-    /// The rules of the settings, with what moves were measured to cost.
-    pub(super) fn rules(&self) -> Rules {
-        let rules = &self.settings.rules;
-        Rules { page_ns: self.page_cost.page_ns(rules.page_ns), ..rules.clone() }
-    }
-
-    /// Why it is too early to decide about a process. Where it belongs is better decided once, with
-    /// its memory and its load, than twice.
-    pub(super) fn is_undecided(&self, process: &ProcessState) -> Option<Undecided> {
-        let seen = process.seen.as_ref()?;
-        let rules = &self.settings.rules;
-        if seen.cpu_time_ns < rules.run_ns_min || self.homes.home(process.entity).is_some() {
-            None
-        } else if process.sample.is_none() {
-            Some(Undecided::NotLookedInto)
-        } else if process.load_ppm() < u64::from(rules.nudge_ppm_min) {
-            Some(Undecided::Idle)
-        } else {
-            None
-        }
-    }
-
-    /// Whether nothing is left to do, nothing is on its way, and threads stay where they are.
-    pub(super) fn is_calm(&self) -> bool {
-        self.timing.is_settled && self.timing.fast.is_calm()
-    }
-
-    pub(super) fn stands_back(&self) -> bool {
-        self.settings.rivals == OnRivals::StandBack && !self.rivals.seen().is_empty()
-    }
-
-    /// Carries out a plan within the budgets of the time that passed.
-    pub(super) fn act(
-        &mut self,
-        machine: &dyn Machine,
-        plan: &Plan,
-        live: &MoveControl,
-        elapsed_ns: u64,
-        state: &mut RoundState,
-    ) {
-        let rules = self.rules();
-        let settings = &self.settings;
-        let interval_ns = settings.interval_ns.saturating_mul(self.timing.factor);
-        self.bucket.fill(settings.budget_bytes_per_s, elapsed_ns, interval_ns);
-        for (_, process) in self.processes.iter_mut() {
-            process.bucket.fill(settings.process_budget_bytes_per_s, elapsed_ns, interval_ns);
-        }
-        let mut actor = Actor {
-            machine,
-            nodes: &self.nodes,
-            settings,
-            live,
-            processes: &mut self.processes,
-            journals: &mut self.journals,
-            bucket: &mut self.bucket,
-            pending: &mut self.pending,
-            round: self.rounds,
-            rules: &rules,
-            until_ns: machine.now_ns().saturating_add(interval_ns / 8 * 7),
-            held: BTreeMap::new(),
-            done: BTreeMap::new(),
-            notices: Vec::new(),
-        };
-        state.ended = actor.carry_out(plan);
-        state.notices.append(&mut actor.notices);
-        state.done = actor.done;
-        self.nodes.count_own_migrations(state.moved_pages());
-        let took_ns = self.meter.lap(machine, Activity::Moving);
-        self.page_cost.pass(elapsed_ns);
-        self.page_cost.learn(state.moved_pages(), took_ns);
     }
 
     /// The snapshot of all processes and nodes. Returns the time since the last one.

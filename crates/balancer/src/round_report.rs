@@ -1,4 +1,4 @@
-//! The report of a round, and when the next one is due.
+//! The report of a round. Making it settles when the next one is due.
 
 use std::collections::BTreeMap;
 
@@ -8,38 +8,9 @@ use nodeward_policy::placement::{Decision, EntityId, Plan};
 
 use super::Balancer;
 use super::cpu_budget::Activity;
-use super::fast_rounds::FastRounds;
 use super::report::{Done, Notice, ProcessRow, RoundReport};
-use super::round::RoundState;
-
-/// When the next round is due, and what that depends on.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Timing {
-    /// When the next round is due, by the machine's clock, and how long that was to wait for.
-    pub(super) due_ns: u64,
-    pub(super) interval_ns: u64,
-    /// How many times longer than asked for the interval is, so that looking costs no more than it
-    /// may.
-    pub(super) factor: u64,
-    pub(super) fast: FastRounds,
-    /// Nothing was left to do after the last round.
-    pub(super) is_settled: bool,
-    /// When the last decision was made, by the machine's clock.
-    pub(super) decided_at_ns: u64,
-}
-
-impl Default for Timing {
-    fn default() -> Self {
-        Self {
-            due_ns: 0,
-            interval_ns: 0,
-            factor: 1,
-            fast: FastRounds::default(),
-            is_settled: false,
-            decided_at_ns: 0,
-        }
-    }
-}
+use super::round_state::RoundState;
+use super::timing::FastRounds;
 
 impl Balancer {
     /// The report of a round.

@@ -5,15 +5,14 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use nodeward_machine::{Error, Machine, Process, Result};
-use nodeward_model::{Mapping, MappingKind, MemoryPolicies, Name, NodeId, Pid, Range};
+use nodeward_model::{Mapping, MappingKind, MemoryPolicies, NodeId, Pid, Range};
 use nodeward_mover::residency::{self, Options};
-use nodeward_policy::damping::Retry;
 
 use super::cpu_budget;
 use super::nodes::Nodes;
 use super::process_table::{ProcessKey, ProcessState};
+use super::residency_sample::{ResidencySample, Sampling};
 use super::settings::BalanceSettings;
-use super::snapshot::busiest;
 
 /// CPU time for one sample: at first what all samples may cost in so many seconds while processes
 /// are brought home (100 ms by default), and up to so many times that, after each one that it cut
@@ -31,46 +30,8 @@ const BOUND_NS: u64 = 60_000_000_000;
 const GROWN_BYTES: u64 = 1 << 20;
 /// Fewer pages that others migrated are none.
 const MIGRATED_PAGES: u64 = 256;
-/// A share that changed by less is the same, in ppm.
-const SAME_PPM: u64 = 50_000;
-
 /// Shared memory that is no cache of files, by how its path begins; also what has no path.
 const MEMORY_PATHS: [&str; 4] = ["/dev/shm/", "/memfd:", "/SYSV", "/dev/zero"];
-
-/// Where the memory of a process was at one moment.
-#[derive(Clone, Debug, Default)]
-pub struct ResidencySample {
-    /// When, by the machine's clock.
-    pub at_ns: u64,
-    /// Pages by node.
-    pub pages: BTreeMap<NodeId, u64>,
-    /// Of those the ones that a policy binds.
-    pub bound_pages: BTreeMap<NodeId, u64>,
-    /// What the program told the kernel about its memory.
-    pub bound: MemoryPolicies,
-    /// When that was read.
-    bound_at_ns: u64,
-    /// What the process was called and what it had at the time.
-    name: Name,
-    own_bytes: u64,
-    /// What others had migrated on the machine.
-    others_pages: u64,
-    /// The node that most of its load was on.
-    busiest: Option<NodeId>,
-    /// What program it ran.
-    program: u32,
-}
-
-/// When a process is to be sampled again.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Sampling {
-    /// Its memory was moved and not sampled since.
-    pub is_due: bool,
-    /// When it may be sampled without need.
-    retry: Retry,
-    /// How long the next sample may take, in nanoseconds, if the last one was cut short.
-    time_ns: u64,
-}
 
 /// Why a process is to be sampled. Moved ones come first, then the others in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -197,13 +158,6 @@ pub fn own_memory(mappings: Vec<Mapping>, bound: &[Range]) -> (Vec<Mapping>, Vec
     (free, tied)
 }
 
-impl ResidencySample {
-    /// Whether memory is bound as it was, and the shares of nodes are what they were.
-    fn says_the_same(&self, other: &Self) -> bool {
-        self.bound == other.bound && is_same(&self.pages, &other.pages)
-    }
-}
-
 /// The CPU time that a sample may take.
 #[derive(Clone, Copy)]
 struct SampleTime {
@@ -287,6 +241,18 @@ impl ResidencySample {
     }
 }
 
+/// The node that has more than half of a process's load.
+fn busiest(process: &ProcessState, nodes: &Nodes) -> Option<NodeId> {
+    let mut loads: BTreeMap<NodeId, u64> = BTreeMap::new();
+    for (thread, load) in process.threads() {
+        if let Some(node) = nodes.node_of(thread.cpu) {
+            *loads.entry(node).or_default() += u64::from(load.load_ppm);
+        }
+    }
+    let whole: u64 = loads.values().sum();
+    loads.into_iter().find(|&(_, load)| load * 2 > whole).map(|(node, _)| node)
+}
+
 /// What a machine that does not tell policies cannot refuse to tell.
 fn bound_of(process: &dyn Process) -> Result<MemoryPolicies> {
     match process.memory_policies() {
@@ -305,17 +271,6 @@ fn is_own(mapping: &Mapping) -> bool {
         }
         MappingKind::Heap | MappingKind::Stack | MappingKind::Anonymous | MappingKind::Huge => true,
     }
-}
-
-/// Whether the shares of nodes are what they were.
-fn is_same(before: &BTreeMap<NodeId, u64>, now: &BTreeMap<NodeId, u64>) -> bool {
-    let share = |pages: &BTreeMap<NodeId, u64>, node: &NodeId| {
-        let whole: u64 = pages.values().sum();
-        let on = pages.get(node).copied().unwrap_or(0);
-        u64::try_from(u128::from(on) * 1_000_000 / u128::from(whole.max(1))).unwrap_or(0)
-    };
-    let mut nodes = before.keys().chain(now.keys());
-    nodes.all(|node| share(before, node).abs_diff(share(now, node)) < SAME_PPM)
 }
 
 #[cfg(test)]

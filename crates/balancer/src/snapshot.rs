@@ -1,9 +1,9 @@
 //! The input of a decision, made from the tables of processes and nodes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use nodeward_model::{Cpumask, NodeId, Pid, ProcessSnapshot, ThreadSnapshot};
+use nodeward_model::{Cpumask, Pid, ProcessSnapshot, ThreadSnapshot};
 use nodeward_policy::placement::{Affinity, Entity, Exclusion, Snapshot, Thread};
 
 use super::nodes::Nodes;
@@ -104,18 +104,6 @@ impl Excluded {
         ];
         exclusions.into_iter().find_map(|(is_so, exclusion)| is_so.then_some(exclusion))
     }
-}
-
-/// The node that has more than half of a process's load.
-pub fn busiest(process: &ProcessState, nodes: &Nodes) -> Option<NodeId> {
-    let mut loads: BTreeMap<NodeId, u64> = BTreeMap::new();
-    for (thread, load) in process.threads() {
-        if let Some(node) = nodes.node_of(thread.cpu) {
-            *loads.entry(node).or_default() += u64::from(load.load_ppm);
-        }
-    }
-    let whole: u64 = loads.values().sum();
-    loads.into_iter().find(|&(_, load)| load * 2 > whole).map(|(node, _)| node)
 }
 
 /// The affinities that threads have, each once.
