@@ -37,7 +37,7 @@ pub fn home_of_launch(machine: &dyn Machine, launch: &Launch<'_>) -> Result<Opti
         machine.sleep_ns(pause_ns);
         let machine_snapshot = watch.snapshot()?;
         nodes.see(machine, &machine_snapshot)?;
-        processes.see(&machine_snapshot, 0);
+        processes.see(machine_snapshot, 0);
     }
     let is_it = |state: &ProcessState| state.seen.as_ref().is_some_and(|it| it.pid == launch.pid);
     let may_hold = processes.iter().find(|(_, state)| is_it(state));

@@ -100,7 +100,7 @@ impl ProcessTable {
     /// that runs in turns has none or all of a CPU in a short time.
     pub fn see(
         &mut self,
-        machine_snapshot: &MachineSnapshot,
+        machine_snapshot: MachineSnapshot,
         load_ns_min: u64,
     ) -> (Option<u64>, Vec<EntityId>) {
         let since =
@@ -116,7 +116,7 @@ impl ProcessTable {
             self.loads_since_ns = Some(machine_snapshot.at_ns);
         }
         let mut earlier = std::mem::take(&mut self.processes);
-        for process in &machine_snapshot.processes {
+        for process in machine_snapshot.processes {
             let key = (process.pid, process.started_ticks);
             let mut state = earlier.remove(&key).unwrap_or_else(|| {
                 self.next += 1;
@@ -226,7 +226,7 @@ impl ProcessState {
         is_new
     }
 
-    fn see(&mut self, process: &ProcessSnapshot, window: Window) {
+    fn see(&mut self, process: ProcessSnapshot, window: Window) {
         let is_first = self.seen.is_none();
         let mut earlier = std::mem::take(&mut self.loads).into_iter().peekable();
         let load = |thread: &ThreadSnapshot| {
@@ -235,7 +235,7 @@ impl ProcessState {
             ThreadLoad::measure(thread, before, is_first, window)
         };
         self.loads = process.threads.iter().map(load).collect();
-        self.seen = Some(process.clone());
+        self.seen = Some(process);
     }
 }
 

@@ -77,7 +77,7 @@ impl Balancer {
         state.notices.extend(self.denials(&machine_snapshot));
         self.recall(machine, &machine_snapshot);
         let (elapsed_ns, gone) =
-            self.processes.see(&machine_snapshot, self.settings.interval_ns / 2);
+            self.processes.see(machine_snapshot, self.settings.interval_ns / 2);
         gone.into_iter().for_each(|entity| self.journals.end(entity, false));
         self.processes.iter_mut().for_each(|(_, process)| process.forget_pins_of_others());
         // What we do ourselves is soon over: nobody shall stay away from home for that.
