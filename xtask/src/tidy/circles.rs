@@ -13,33 +13,15 @@ use super::module_tree::{FileUse, ModuleTree};
 use super::source::RustSource;
 use super::violation::Violation;
 
-/// Crates that still have circles, and why. To shrink to nothing.
-const EXEMPT: &[(&str, &str)] = &[];
-
 /// The uses between the files of a crate: of each file those that it uses, with the first place.
 type Uses<'a> = BTreeMap<&'a Path, BTreeMap<&'a Path, FileUse<'a>>>;
 
 /// Circles of files, in all crates.
 pub fn check(sources: &[RustSource]) -> Vec<Violation> {
-    check_except(sources, EXEMPT)
-}
-
-fn check_except(sources: &[RustSource], exempt: &[(&str, &str)]) -> Vec<Violation> {
     let files = sources.iter().map(|source| (source.path.as_path(), source)).collect();
     let roots = sources.iter().filter(|source| is_root(&source.path));
-    let found: Vec<_> = roots.flat_map(|root| circles(&ModuleTree::new(root, &files))).collect();
-    let mut violations = Vec::new();
-    for (dir, _) in exempt {
-        let has_circle = found.iter().flatten().any(|one| one.user.starts_with(dir));
-        if !has_circle && sources.iter().any(|source| source.is_in(dir)) {
-            let advice = format!("{dir} has no circle any more; take it out of the list");
-            violations.push(Violation::new(Path::new(dir), 0, advice));
-        }
-    }
-    let is_exempt = |one: &FileUse<'_>| exempt.iter().any(|(dir, _)| one.user.starts_with(dir));
-    let others = found.iter().filter(|circle| !circle.iter().any(is_exempt));
-    violations.extend(others.filter_map(|circle| violation(circle)));
-    violations
+    let found = roots.flat_map(|root| circles(&ModuleTree::new(root, &files)));
+    found.filter_map(|circle| violation(&circle)).collect()
 }
 
 /// Returns whether a file is the root of a crate that ships.
@@ -115,9 +97,8 @@ mod tests {
         files.iter().map(|(path, text)| RustSource::new(Path::new(path), text)).collect()
     }
 
-    fn told(files: &[(&str, &str)], exempt: &[(&str, &str)]) -> Vec<String> {
-        let found = check_except(&sources(files), exempt);
-        found.iter().map(ToString::to_string).collect()
+    fn told(files: &[(&str, &str)]) -> Vec<String> {
+        check(&sources(files)).iter().map(ToString::to_string).collect()
     }
 
     const ROOT: (&str, &str) = ("a/src/main.rs", "mod b;\nmod c;\nmod d;\n");
@@ -131,17 +112,8 @@ mod tests {
         let advice = "a/src/b.rs:1: a circle of files: a/src/b.rs:1 uses a/src/c.rs by \
                       `crate::c::C`, a/src/c.rs:3 uses a/src/d.rs by `crate::d::g`, a/src/d.rs:2 \
                       uses a/src/b.rs by `b::h`; move what both need to a file below";
-        assert_eq!(told(&[ROOT, B, C, D], &[]), [advice]);
-        assert_eq!(told(&[ROOT, B, C], &[]), [""; 0]);
-    }
-
-    /// Goal: an exempt crate may have circles; when it has none it may not be exempt.
-    #[test]
-    fn the_list_of_exempt_crates_shrinks() {
-        assert_eq!(told(&[ROOT, B, C, D], &[("a", "being untied")]), [""; 0]);
-        let advice = "a: a has no circle any more; take it out of the list";
-        assert_eq!(told(&[ROOT, B, C], &[("a", "being untied")]), [advice]);
-        assert_eq!(told(&[ROOT], &[("b", "of another repository")]), [""; 0]);
+        assert_eq!(told(&[ROOT, B, C, D]), [advice]);
+        assert_eq!(told(&[ROOT, B, C]), [""; 0]);
     }
 
     /// Goal: a parent that calls its child, and a child that uses what the parent defines, are a
@@ -150,9 +122,9 @@ mod tests {
     fn parents_and_children() {
         let parent = "mod b;\npub struct S;\nfn f() { b::g(); }\n";
         let child = ("a/src/b.rs", "use super::S;\npub fn g() {}\n");
-        assert_eq!(told(&[("a/src/lib.rs", parent), child], &[]).len(), 1);
+        assert_eq!(told(&[("a/src/lib.rs", parent), child]).len(), 1);
         let lib = ("a/src/lib.rs", "pub struct S;\n");
         let bin = ("a/src/bin/f.rs", "use a::S;\n");
-        assert_eq!(told(&[lib, bin], &[]), [""; 0]);
+        assert_eq!(told(&[lib, bin]), [""; 0]);
     }
 }
