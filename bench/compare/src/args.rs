@@ -50,8 +50,8 @@ pub struct Args {
     /// How long a miss takes at home on the machine that is meant; one from afar takes longer by
     /// the distance, and the CPU waits for the difference. The emulator takes some 50 ns for a
     /// line, so that by default one from afar takes two to three times as long
-    #[arg(long, default_value = "80ns", value_parser = parse_duration_ns)]
-    price: u64,
+    #[arg(long, alias = "price", default_value = "80ns", value_parser = parse_duration_ns)]
+    miss_delay: u64,
 
     /// Print every run and all that was seen in its course, for programs
     #[arg(long)]
@@ -77,9 +77,15 @@ impl Args {
             passes: self.passes,
             kernel: self.kernel.clone(),
             llc_bytes: self.llc,
-            miss_delay_ns: self.price,
+            miss_delay_ns: self.miss_delay,
         })
     }
+}
+
+/// Returns whether a command line has the option by its old name.
+pub fn has_old_name(words: impl IntoIterator<Item = String>) -> bool {
+    let is_old = |word: String| word == "--price" || word.starts_with("--price=");
+    words.into_iter().any(is_old)
 }
 
 /// Returns the items of these names, in the order of the names; all if there are none.
@@ -101,6 +107,15 @@ mod tests {
 
     fn settings(line: &str) -> Result<CompareSettings> {
         Args::try_parse_from(line.split(' ')).unwrap().settings()
+    }
+
+    /// Goal: the old name of an option works, and is told from the one in use.
+    #[test]
+    fn the_old_name_of_the_miss_delay() {
+        for (line, is_old) in [("c --miss-delay 90ns", false), ("c --price=90ns", true)] {
+            assert_eq!(settings(line).unwrap().miss_delay_ns, 90, "{line}");
+            assert_eq!(has_old_name(line.split(' ').map(str::to_owned)), is_old, "{line}");
+        }
     }
 
     /// Goal: everything is compared unless names are given, and names must be known.

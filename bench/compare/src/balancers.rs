@@ -60,12 +60,12 @@ fn numad() -> BalancerSetup {
 /// nodeward. The emulator needs tens of times as long as the modelled machine for a sample, and for
 /// a page move.
 fn nodeward() -> BalancerSetup {
-    let mut nodeward = setup("nodeward", "`nodeward balance --looking 60ms --stall 20ms`");
+    let mut nodeward = setup("nodeward", "`nodeward balance --cpu-budget 60ms --stall 20ms`");
     nodeward.programs = vec![GuestProgram::Ours("nodeward")];
     nodeward.is_daemon = true;
     nodeward.balancer.warm_up_command =
         words("nodeward balance --once --dry-run --run-time-min 1ms");
-    nodeward.balancer.start_command = words("nodeward balance --looking 60ms --stall 20ms");
+    nodeward.balancer.start_command = words("nodeward balance --cpu-budget 60ms --stall 20ms");
     nodeward.balancer.process_name = "nodeward".to_owned();
     nodeward.balancer.report_command = words("nodeward ledger --json");
     nodeward
@@ -74,7 +74,7 @@ fn nodeward() -> BalancerSetup {
 /// nodeward with `--pin`: keeps threads at home whatever the scheduler wants, as numad does.
 fn pinning() -> BalancerSetup {
     let mut pinning = nodeward();
-    pinning.about = "`nodeward balance --pin --looking 60ms --stall 20ms`";
+    pinning.about = "`nodeward balance --pin --cpu-budget 60ms --stall 20ms`";
     pinning.balancer.name = "nodeward-pin".to_owned();
     pinning.balancer.start_command.extend(words("--pin"));
     pinning

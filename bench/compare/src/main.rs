@@ -16,12 +16,16 @@ use nodeward_compare::{
 };
 use nodeward_lab::Lab;
 
-use args::Args;
+use args::{Args, has_old_name};
 
 type KeyedResult = (RunKey, Result<RunResult, String>);
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
+    let args = Args::parse();
+    if has_old_name(std::env::args()) {
+        eprintln!("warning: --price is deprecated; use --miss-delay");
+    }
+    match run(&args) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {
