@@ -1,5 +1,5 @@
 //! Checks the accuracy of surveys. On layouts made to mislead it, the estimate must be within two
-//! points of the truth, for every node, in at least 94 % of the seeds: 250, or as many as
+//! points of the truth, for every node, in at least 94 % of the seeds: 500, or as many as
 //! `NODEWARD_COVERAGE_SEEDS` says.
 //!
 //! The truth is known because the layouts are formulas. The last line printed is the smallest part
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use nodeward_model::{NodeId, PageLocation, Range};
 use nodeward_policy::sampling::{ResidencySampler, SamplingGoal, SamplingStep, SplitMix64};
 
-const SEEDS: u64 = 250;
+const SEEDS: u64 = 500;
 const PAGE: u64 = 4096;
 
 /// A line of pages, and the place of each page `i`.

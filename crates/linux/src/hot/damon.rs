@@ -135,7 +135,7 @@ struct Intervals {
 impl Intervals {
     fn read(files: &dyn DamonFiles) -> Result<Self> {
         let value =
-            |name: &str| number(files, &format!("{}/monitoring_attrs/intervals/{name}", CONTEXT));
+            |name: &str| number(files, &format!("{CONTEXT}/monitoring_attrs/intervals/{name}"));
         let (sample_us, aggregation_us) = (value("sample_us")?, value("aggr_us")?);
         let samples = aggregation_us / sample_us.max(1);
         Ok(Self { aggregation: Duration::from_micros(aggregation_us), samples })
