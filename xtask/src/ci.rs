@@ -11,7 +11,7 @@ mod summary;
 
 use std::process::ExitCode;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -23,6 +23,9 @@ use runner::{Output, Runner};
 use runs::Runs;
 pub use summary::PartOutcome;
 use summary::{PartResult, Summary};
+
+/// The time after which the lab and the tests have usually started.
+const START_OF_TESTS: Duration = Duration::from_secs(10);
 
 /// Which checks to run.
 #[derive(clap::Args)]
@@ -70,14 +73,12 @@ fn again(parts: &[CiPart], times: u32) -> bool {
 /// Runs the parts. Beside the lab, which leaves a third of two CPUs idle, run tests and lints.
 fn run_parts(parts: &[CiPart], output: Output) -> Summary {
     let lab = parts.contains(&CiPart::Lab);
-    let (mut beside, ahead): (Vec<CiPart>, _) =
+    let (beside, ahead): (Vec<CiPart>, _) =
         parts.iter().partition(|part| lab && part.priority_beside_lab().is_some());
-    // The tests first: lints fill what time remains.
-    beside.sort_by_key(|part| part.priority_beside_lab());
     let mut results = Vec::new();
     for part in ahead {
         match part {
-            CiPart::Lab => results.extend(run_lab_with(&beside, output)),
+            CiPart::Lab => results.extend(run_lab_with(beside.clone(), output)),
             _ => results.push((part, timed(part, output))),
         }
     }
@@ -85,17 +86,24 @@ fn run_parts(parts: &[CiPart], output: Output) -> Summary {
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-fn run_lab_with(others: &[CiPart], output: Output) -> Vec<(CiPart, PartResult)> {
+fn run_lab_with(others: Vec<CiPart>, output: Output) -> Vec<(CiPart, PartResult)> {
+    let (tests, lints): (Vec<_>, _) = others.into_iter().partition(|part| *part == CiPart::Test);
     thread::scope(|scope| {
-        let others = scope.spawn(|| run_beside_lab(others));
-        let lab = (CiPart::Lab, timed(CiPart::Lab, output));
-        let mut results = others.join().expect("no part panics");
-        results.push(lab);
+        let tests = scope.spawn(|| run_beside_lab(&tests));
+        let lints = scope.spawn(|| {
+            // Cargo compiles one thing at a time in a directory. The lab and the tests are compiled
+            // already; if they start later than this, they wait for a lint.
+            thread::sleep(START_OF_TESTS);
+            run_beside_lab(&lints)
+        });
+        let mut results = vec![(CiPart::Lab, timed(CiPart::Lab, output))];
+        results.extend(tests.join().expect("no part panics"));
+        results.extend(lints.join().expect("no part panics"));
         results
     })
 }
 
-/// Runs parts on the CPU time that the lab leaves.
+/// Runs parts on the CPU time that the lab leaves, one after the other.
 fn run_beside_lab(parts: &[CiPart]) -> Vec<(CiPart, PartResult)> {
     let run = |part: &CiPart| {
         // For this thread and the processes that it starts. Lowering the priority is always
