@@ -94,7 +94,7 @@ fn tell(key: &RunKey, run: &Result<RunResult, String>) {
             let local =
                 local.map_or("no misses".to_owned(), |s| format!("{:.1} % local", s * 100.0));
             let seconds = look.at_ms as f64 / 1000.0;
-            format!("{seconds:.1} s, {local}, {} pages moved", look.burden.migrated)
+            format!("{seconds:.1} s, {local}, {} pages moved", look.overhead.migrated)
         }
         Err(why) => format!("failed: {why}"),
     };

@@ -109,10 +109,10 @@ fn outcome(heard: &[(Instant, RunEvent)], readings: &[Reading]) -> Result<RunRes
     let when = |wanted: fn(&RunEvent) -> bool| heard.iter().find(|(_, line)| wanted(line));
     let begin = when(|line| matches!(line, RunEvent::Begin)).context("it did not begin")?.0;
     let first_end = when(|line| matches!(line, RunEvent::FirstEnd)).context("no task ended")?.0;
-    let Some((end, RunEvent::End(curtain))) = heard.last() else {
+    let Some((end, RunEvent::End(run_end))) = heard.last() else {
         anyhow::bail!("it did not end");
     };
-    let lost = curtain.mismatches;
+    let lost = run_end.mismatches;
     ensure!(lost == 0, "{lost} lines of memory did not hold what was written there");
     let looks = heard.iter().filter_map(|(_, line)| match line {
         RunEvent::Look(look) => Some(*look),
@@ -125,7 +125,7 @@ fn outcome(heard: &[(Instant, RunEvent)], readings: &[Reading]) -> Result<RunRes
         first_end_ms: first_end.duration_since(begin).as_millis() as u64,
         track: sampler::miss_timeline(readings, begin, *end),
         looks: looks.collect(),
-        end: curtain.clone(),
+        end: run_end.clone(),
     })
 }
 

@@ -72,7 +72,8 @@ impl CompareTable {
             let mine = |key: &RunKey| key.matches(workload.name, &contender.balancer.name);
             let results = runs.iter().filter(|(key, _)| mine(key)).map(|(_, result)| result);
             let good: Vec<&RunResult> = results.clone().filter_map(|r| r.as_ref().ok()).collect();
-            let idle = |run: &&&RunResult| contender.must_move && run.end.look.burden.migrated == 0;
+            let idle =
+                |run: &&&RunResult| contender.must_move && run.end.look.overhead.migrated == 0;
             let base = |run: &RunResult| {
                 let same = RunKey { balancer: first.clone()?, ..RunKey::of(run) };
                 runs.iter().find(|(key, _)| *key == same)?.1.as_ref().ok()
@@ -130,7 +131,7 @@ fn cells<'a>(
         parts: parts(runs),
         settled: all(&|run| percent(settled(run))),
         to_90_s: all(&to_90_s),
-        pages: each(&|run| run.end.look.burden.migrated as f64)?,
+        pages: each(&|run| run.end.look.overhead.migrated as f64)?,
         told_more: all(&|run| Some(run.end.told? as f64 - run.end.migrated as f64)),
         cpu: each(&cpu_percent)?,
         took_s: each(&took_s)?,
@@ -162,7 +163,7 @@ fn to_90_s(run: &RunResult) -> Option<f64> {
 
 fn cpu_percent(run: &RunResult) -> f64 {
     let look = run.end.look;
-    let used_us = look.burden.balancer_us + look.burden.system_us;
+    let used_us = look.overhead.balancer_us + look.overhead.system_us;
     used_us as f64 / (look.at_ms.max(1) * 1000) as f64 * 100.0
 }
 
@@ -203,13 +204,13 @@ pub(crate) mod tests {
             let remote = second.min(turn_s) * 1000;
             MissSample { at_ms: second * 1000, local: second * 1000 - remote, remote }
         };
-        let burden = RunOverhead {
+        let overhead = RunOverhead {
             migrated: pages,
             balancer_us: took_s * 5_000,
             system_us: took_s * 10_000,
             ..RunOverhead::default()
         };
-        let look = CounterSample { at_ms: took_s * 1000, passes: 16, burden };
+        let look = CounterSample { at_ms: took_s * 1000, passes: 16, overhead };
         let told = (balancer == "nodeward").then_some(pages + 1);
         RunResult {
             workload: "crossed".to_owned(),

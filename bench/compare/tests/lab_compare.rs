@@ -65,11 +65,11 @@ fn counts_are_what_was_done() {
         assert!((least..most).contains(&misses), "{name}: {misses}, not {least} to {most}");
         assert_eq!(run.end.look.passes, 2 * 2 * PASSES, "{name}");
         // The kernel splits the time of such a short run by ticks, maybe all of it to one side.
-        let burden = &run.end.look.burden;
-        assert!(burden.user_us + burden.system_us > 0, "{name}: {burden:?}");
+        let overhead = &run.end.look.overhead;
+        assert!(overhead.user_us + overhead.system_us > 0, "{name}: {overhead:?}");
     }
-    assert_eq!(nothing.end.look.burden.numa_migrated, 0);
-    assert_eq!(nothing.end.look.burden.hint_faults, 0);
+    assert_eq!(nothing.end.look.overhead.numa_migrated, 0);
+    assert_eq!(nothing.end.look.overhead.hint_faults, 0);
     let by_hand = hand.track.local_share(0, u64::MAX).expect("misses");
     assert!(by_hand > 0.98, "pinned to their memory, threads miss in it alone: {by_hand}");
 }

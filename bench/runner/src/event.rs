@@ -24,7 +24,7 @@ pub struct CounterSample {
     /// Number of passes of all tasks together.
     pub passes: u64,
     /// Counts of moves and of CPU time.
-    pub burden: RunOverhead,
+    pub overhead: RunOverhead,
 }
 
 /// The cost of the run since it began.

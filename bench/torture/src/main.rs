@@ -64,10 +64,10 @@ fn run(args: &Args) -> Result<TestEnd> {
     let seed = args.seed.unwrap_or_else(new_seed);
     eprintln!("{}", repeat_command(args, seed));
     let options = PagerOptions { kernel_only: args.kernel_only, ..Default::default() };
-    let mut ground = TestMemory::open(&options)?;
-    let road = ground.pager.backend().name();
+    let mut memory = TestMemory::open(&options)?;
+    let backend = memory.pager.backend().name();
     let mut skipped_means = std::collections::BTreeMap::new();
-    let parts = parts(args, &kinds, &mut ground, |kind, SkippedMeans(why)| {
+    let parts = parts(args, &kinds, &mut memory, |kind, SkippedMeans(why)| {
         skipped_means.insert(kind.name, why);
     });
     let statuses: Vec<_> = parts.iter().map(|part| Arc::clone(&part.status)).collect();
@@ -75,7 +75,7 @@ fn run(args: &Args) -> Result<TestEnd> {
     let mut threads = TestThreads::start(parts, seed, &tally);
     let [run, patience] = [args.time, args.patience].map(Duration::from_nanos);
     let ending = threads.run(RunLimits { run, steps: args.steps, hang_limit: patience });
-    let mut report = TortureReport { seed, road, skipped_means, ..TortureReport::default() };
+    let mut report = TortureReport { seed, backend, skipped_means, ..TortureReport::default() };
     report.kernel = rustix::system::uname().release().to_string_lossy().into_owned();
     report.ran_ms = began.elapsed().as_millis() as u64;
     for status in statuses {
@@ -97,22 +97,22 @@ fn chosen_means(args: &Args) -> Vec<&'static MeansSpec> {
     all.chain(ALL.iter().chain(BROKEN).filter(is_named)).filter(is_left).collect()
 }
 
-/// Makes the threads of all means, with their posts.
+/// Makes the threads of all means, with the statuses of them all.
 fn parts(
     args: &Args,
     kinds: &[&'static MeansSpec],
-    ground: &mut TestMemory,
+    memory: &mut TestMemory,
     mut skip: impl FnMut(&'static MeansSpec, SkippedMeans),
 ) -> Vec<ThreadSpec> {
-    let posts = Arc::new(OnceLock::new());
+    let statuses = Arc::new(OnceLock::new());
     let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     let whole_machine = args.whole_machine;
-    let shared = Arc::clone(&posts);
-    let mut site =
-        MeansEnv { memory: ground, dir, whole_machine, movers: args.movers, statuses: shared };
+    let shared = Arc::clone(&statuses);
+    let mut env =
+        MeansEnv { memory: memory, dir, whole_machine, movers: args.movers, statuses: shared };
     let mut parts = Vec::new();
     for kind in kinds {
-        match (kind.make)(&mut site) {
+        match (kind.make)(&mut env) {
             Err(why) => skip(kind, why),
             Ok(all) => parts.extend((1..).zip(all).map(|(number, means)| {
                 let name = format!("{}-{number}", kind.name);
@@ -120,7 +120,7 @@ fn parts(
             })),
         }
     }
-    posts.get_or_init(|| parts.iter().map(|part| Arc::clone(&part.status)).collect());
+    statuses.get_or_init(|| parts.iter().map(|part| Arc::clone(&part.status)).collect());
     parts
 }
 

@@ -11,7 +11,7 @@ use crate::thread_status::ThreadStatus;
 /// One of the threads of a means.
 pub trait Means: Send {
     /// Does something for a few milliseconds.
-    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure>;
+    fn step(&mut self, context: &mut ThreadContext) -> Result<(), StepFailure>;
 
     /// Undoes, on the same thread, changes that must not stay.
     fn end(&mut self, _hand: &mut ThreadContext) -> Result<(), StepFailure> {
@@ -43,7 +43,7 @@ pub struct MeansEnv<'a> {
     pub whole_machine: bool,
     /// Number of threads that move pages.
     pub movers: usize,
-    /// The posts of all threads, once all are there.
+    /// The statuses of all threads, once all are there.
     pub statuses: Arc<OnceLock<Vec<Arc<ThreadStatus>>>>,
 }
 

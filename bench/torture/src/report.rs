@@ -13,7 +13,7 @@ use crate::watchdog::Standstill;
 pub struct TortureReport {
     pub seed: u64,
     pub kernel: String,
-    pub road: &'static str,
+    pub backend: &'static str,
     /// Run time.
     pub ran_ms: u64,
     /// Number of steps by means.
@@ -65,8 +65,8 @@ impl TortureReport {
         self.fault = match ending {
             TestEnd::Clean => None,
             TestEnd::Failed(who, fault) => Some(format!("{who}: {fault}")),
-            TestEnd::Hung(post) => {
-                Some(format!("{} stands still, after: {}", post.name, post.recent_actions()))
+            TestEnd::Hung(status) => {
+                Some(format!("{} stands still, after: {}", status.name, status.recent_actions()))
             }
         };
         self.lost = u64::from(matches!(ending, TestEnd::Failed(_, fault) if fault.is_loss()));

@@ -41,15 +41,15 @@ impl TestMemory {
     pub fn open(options: &PagerOptions) -> Result<Self> {
         let pager: &'static Pager = Box::leak(Box::new(Pager::open(options)?));
         let nodes = nodeward::nodes()?.iter().collect();
-        let plots =
+        let all_owned =
             kinds().into_iter().filter_map(|options| open_region(pager, options).transpose());
-        let plots = plots.collect::<Result<Vec<_>>>()?;
-        Ok(Self { pager, nodes, regions: plots, owner_count: 0 })
+        let all_owned = all_owned.collect::<Result<Vec<_>>>()?;
+        Ok(Self { pager, nodes, regions: all_owned, owner_count: 0 })
     }
 
     /// Returns all regions.
     pub fn regions(&self) -> Vec<&'static Region> {
-        self.regions.iter().map(|plot| plot.region).collect()
+        self.regions.iter().map(|owned| owned.region).collect()
     }
 
     /// Takes a lot of each region that is suitable for the use.
@@ -59,17 +59,17 @@ impl TestMemory {
 
     /// Like [`TestMemory::ranges`], with lots of `bytes` bytes; none where there is no room.
     pub fn ranges_of(&mut self, used: RangeUse, bytes: usize) -> Vec<OwnedRange<'static>> {
-        let road = self.pager.backend();
-        let plots = self.regions.iter_mut().filter(|plot| plot.is_for(used, road));
-        plots.filter_map(|plot| plot.take(bytes, &mut self.owner_count)).collect()
+        let backend = self.pager.backend();
+        let all_owned = self.regions.iter_mut().filter(|owned| owned.is_for(used, backend));
+        all_owned.filter_map(|owned| owned.take(bytes, &mut self.owner_count)).collect()
     }
 }
 
 impl RegionRanges {
-    fn is_for(&self, used: RangeUse, road: Backend) -> bool {
+    fn is_for(&self, used: RangeUse, backend: Backend) -> bool {
         match used {
             RangeUse::Plain => true,
-            RangeUse::PinnedOrLocked => road == Backend::Move || !self.options.free_of_dma,
+            RangeUse::PinnedOrLocked => backend == Backend::Move || !self.options.free_of_dma,
             RangeUse::Inherited => self.options.fork == ForkRule::Copy,
         }
     }

@@ -60,16 +60,20 @@ impl TestThreads {
     /// Starts all threads. Each has random numbers from the seed and its own number.
     pub fn start(parts: Vec<ThreadSpec>, seed: u64, tally: &Arc<SharedMoveTotals>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let posts: Vec<_> = parts.iter().map(|part| Arc::clone(&part.status)).collect();
-        let watchdog = HangWatchdog::start(&posts);
+        let statuses: Vec<_> = parts.iter().map(|part| Arc::clone(&part.status)).collect();
+        let watchdog = HangWatchdog::start(&statuses);
         let start = |(number, part): (u64, ThreadSpec)| {
-            let dice = Xorshift64::new(seed.wrapping_mul(1009).wrapping_add(number));
-            let post = Arc::clone(&part.status);
-            let hand =
-                ThreadContext::new(dice, Arc::clone(&post), Arc::clone(tally), Arc::clone(&stop));
+            let random = Xorshift64::new(seed.wrapping_mul(1009).wrapping_add(number));
+            let status = Arc::clone(&part.status);
+            let context = ThreadContext::new(
+                random,
+                Arc::clone(&status),
+                Arc::clone(tally),
+                Arc::clone(&stop),
+            );
             let builder = thread::Builder::new().name(part.name);
-            let worker = builder.spawn(move || run_means(part.means, hand));
-            (post, worker.expect("another thread can be started"))
+            let worker = builder.spawn(move || run_means(part.means, context));
+            (status, worker.expect("another thread can be started"))
         };
         let workers = (1..).zip(parts).map(start).collect();
         Self { watchdog, threads: workers, stop }
@@ -84,10 +88,10 @@ impl TestThreads {
             if early || began.elapsed() >= times.run && self.has_made_steps(times.steps) {
                 self.stop.store(true, Relaxed);
             }
-            if let Some(post) = self.watchdog.check(times.hang_limit) {
-                eprintln!("{} (thread {}) stands still; all threads:", post.name, post.tid());
+            if let Some(status) = self.watchdog.check(times.hang_limit) {
+                eprintln!("{} (thread {}) stands still; all threads:", status.name, status.tid());
                 eprint!("{}", thread_dump::threads());
-                return self.join_finished(TestEnd::Hung(post));
+                return self.join_finished(TestEnd::Hung(status));
             }
             thread::sleep(CHECK_INTERVAL);
         }
@@ -95,35 +99,35 @@ impl TestThreads {
     }
 
     fn has_made_steps(&self, steps: u64) -> bool {
-        self.threads.iter().all(|(post, _)| post.steps() >= steps)
+        self.threads.iter().all(|(status, _)| status.steps() >= steps)
     }
 
     /// Merges the faults of threads that ended before another one stood still.
     fn join_finished(&mut self, stands: TestEnd) -> TestEnd {
         let is_over = |(_, worker): &mut (Arc<ThreadStatus>, WorkerHandle)| worker.is_finished();
         let ended = self.threads.extract_if(.., is_over);
-        let faults = ended.filter_map(|(post, worker)| {
+        let faults = ended.filter_map(|(status, worker)| {
             let (_, result) = worker.join().ok()?;
-            result.err().map(|fault| (post, fault))
+            result.err().map(|fault| (status, fault))
         });
-        faults.fold(stands, |ending, (post, fault)| worse_of(ending, &post, fault))
+        faults.fold(stands, |ending, (status, fault)| worse_of(ending, &status, fault))
     }
 
     /// Merges the results of all threads; the last checks are made when no thread is left.
     fn join(&mut self) -> TestEnd {
         let mut ending = TestEnd::Clean;
         let mut all = Vec::new();
-        for (post, worker) in self.threads.drain(..) {
+        for (status, worker) in self.threads.drain(..) {
             let panicked = |_| StepFailure::Failed("it panicked; see above".to_owned());
             let result = worker.join().map_err(panicked);
             match result.and_then(|(means, result)| result.map(|()| means)) {
-                Ok(means) => all.push((post, means)),
-                Err(fault) => ending = worse_of(ending, &post, fault),
+                Ok(means) => all.push((status, means)),
+                Err(fault) => ending = worse_of(ending, &status, fault),
             }
         }
-        for (post, mut means) in all {
+        for (status, mut means) in all {
             if let Err(fault) = means.final_check() {
-                ending = worse_of(ending, &post, fault);
+                ending = worse_of(ending, &status, fault);
             }
         }
         ending
@@ -131,33 +135,33 @@ impl TestThreads {
 }
 
 /// Returns the worse of an ending and a fault: lost memory takes precedence.
-fn worse_of(ending: TestEnd, post: &ThreadStatus, fault: StepFailure) -> TestEnd {
-    eprintln!("{}: {fault}\n    after: {}", post.name, post.recent_actions());
+fn worse_of(ending: TestEnd, status: &ThreadStatus, fault: StepFailure) -> TestEnd {
+    eprintln!("{}: {fault}\n    after: {}", status.name, status.recent_actions());
     let is_worse = match &ending {
         TestEnd::Clean => true,
         TestEnd::Failed(_, before) => fault.is_loss() && !before.is_loss(),
         TestEnd::Hung(_) => fault.is_loss(),
     };
-    if is_worse { TestEnd::Failed(post.name.clone(), fault) } else { ending }
+    if is_worse { TestEnd::Failed(status.name.clone(), fault) } else { ending }
 }
 
 fn run_means(
     mut means: Box<dyn Means>,
-    mut hand: ThreadContext,
+    mut context: ThreadContext,
 ) -> (Box<dyn Means>, Result<(), StepFailure>) {
-    let post = Arc::clone(&hand.status);
-    post.begin();
+    let status = Arc::clone(&context.status);
+    status.begin();
     let result = loop {
         let began = Instant::now();
-        let result = means.step(&mut hand);
-        post.finish_step();
+        let result = means.step(&mut context);
+        status.finish_step();
         thread::sleep((began.elapsed() * (BUSY_SHARE - 1)).min(PAUSE_MAX));
-        if result.is_err() || hand.is_over() {
+        if result.is_err() || context.is_over() {
             break result;
         }
     };
     // Other threads may wait for it, however it ended.
-    let ended = means.end(&mut hand);
-    post.end();
+    let ended = means.end(&mut context);
+    status.end();
     (means, result.and(ended))
 }

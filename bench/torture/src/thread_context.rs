@@ -1,4 +1,4 @@
-//! The tools of a thread: random numbers, its post, and the common counts.
+//! The tools of a thread: random numbers, its status, and the common counts.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -60,12 +60,12 @@ pub struct ThreadContext {
 
 impl ThreadContext {
     pub fn new(
-        dice: Xorshift64,
-        post: Arc<ThreadStatus>,
+        random: Xorshift64,
+        status: Arc<ThreadStatus>,
         tally: Arc<SharedMoveTotals>,
         stop: Arc<AtomicBool>,
     ) -> Self {
-        Self { random: dice, status: post, totals: tally, stop }
+        Self { random, status, totals: tally, stop }
     }
 
     /// Returns whether it is time to end.

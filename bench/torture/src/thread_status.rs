@@ -16,7 +16,7 @@ thread_local! {
 
 /// Records progress of the calling thread, from anywhere in it.
 pub fn mark_progress() {
-    CURRENT.with_borrow(|post| post.iter().for_each(|post| post.mark_progress()));
+    CURRENT.with_borrow(|status| status.iter().for_each(|status| status.mark_progress()));
 }
 
 /// The record of one thread.

@@ -49,20 +49,20 @@ pub struct HangWatchdog {
 
 impl HangWatchdog {
     /// Starts the watchdog and its control thread, which ends with the process.
-    pub fn start(posts: &[Arc<ThreadStatus>]) -> Self {
+    pub fn start(statuses: &[Arc<ThreadStatus>]) -> Self {
         let control = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&control);
         thread::spawn(move || run_control_thread(&count));
-        Self::of(posts, control)
+        Self::of(statuses, control)
     }
 
-    fn of(posts: &[Arc<ThreadStatus>], control: Arc<AtomicU64>) -> Self {
-        let watched = |post: &Arc<ThreadStatus>| ThreadProgress {
-            status: Arc::clone(post),
+    fn of(statuses: &[Arc<ThreadStatus>], control: Arc<AtomicU64>) -> Self {
+        let watched = |status: &Arc<ThreadStatus>| ThreadProgress {
+            status: Arc::clone(status),
             progress_count: 0,
             still: Duration::ZERO,
         };
-        let all = posts.iter().map(watched).collect();
+        let all = statuses.iter().map(watched).collect();
         Self {
             threads: all,
             control_count: control,
@@ -76,7 +76,7 @@ impl HangWatchdog {
     pub fn check(&mut self, patience: Duration) -> Option<Arc<ThreadStatus>> {
         let passed = self.checked_at.elapsed();
         self.checked_at = Instant::now();
-        self.add_time(passed).filter(|&(_, still)| still >= patience).map(|(post, _)| post)
+        self.add_time(passed).filter(|&(_, still)| still >= patience).map(|(status, _)| status)
     }
 
     /// Counts time that has passed. Returns the thread without progress for the longest, and how
@@ -123,20 +123,20 @@ mod tests {
     const TICK: Duration = Duration::from_millis(50);
 
     fn watchdog() -> (Vec<Arc<ThreadStatus>>, Arc<AtomicU64>, HangWatchdog) {
-        let posts =
+        let statuses =
             ["one", "two"].map(|name| Arc::new(ThreadStatus::new(name.to_owned()))).to_vec();
         let control = Arc::new(AtomicU64::new(0));
-        let watchdog = HangWatchdog::of(&posts, Arc::clone(&control));
-        (posts, control, watchdog)
+        let watchdog = HangWatchdog::of(&statuses, Arc::clone(&control));
+        (statuses, control, watchdog)
     }
 
     /// Goal: a thread without progress is found, by name, and no other; an ended one is ignored.
     #[test]
     fn who_stands_still_is_found() {
-        let (posts, control, mut watchdog) = watchdog();
+        let (statuses, control, mut watchdog) = watchdog();
         let mut still = Duration::ZERO;
         for _ in 0..10 {
-            posts[0].mark_progress();
+            statuses[0].mark_progress();
             control.fetch_add(5, Relaxed);
             let (who, time) = watchdog.add_time(TICK).unwrap();
             still = time;
@@ -144,8 +144,8 @@ mod tests {
         }
         assert_eq!(still, TICK * 10);
         assert_eq!((watchdog.longest().time, &*watchdog.longest().thread), (TICK * 10, "two"));
-        posts[1].end();
-        posts[0].mark_progress();
+        statuses[1].end();
+        statuses[0].mark_progress();
         control.fetch_add(1, Relaxed);
         assert_eq!(watchdog.add_time(TICK).unwrap().1, Duration::ZERO);
     }

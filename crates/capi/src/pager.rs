@@ -24,10 +24,10 @@ impl NodewardPager {
     fn new(pager: Pager) -> Self {
         // None of these texts has a NUL; if one had, it would read as "".
         let text = |words: &str| CString::new(words).unwrap_or_default();
-        let road = text(pager.backend().name());
+        let backend = text(pager.backend().name());
         let why_not_faster = pager.why_not_faster().map(text);
         let copier = pager.copier().map(text);
-        Self { pager, backend: road, why_not_faster, copier }
+        Self { pager, backend, why_not_faster, copier }
     }
 }
 

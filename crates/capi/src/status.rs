@@ -152,7 +152,7 @@ pub fn status_of(run: impl FnOnce() -> Result<(), CallFailure>) -> c_int {
     run().map_or_else(|failure| failed(&failure), |()| NodewardStatus::Ok as c_int)
 }
 
-/// Away from the road of calls that succeed, which may be taken every 50 ns.
+/// Away from the path of calls that succeed, which may be taken every 50 ns.
 #[cold]
 fn failed(failure: &CallFailure) -> c_int {
     set_last_error(&failure.message());

@@ -129,8 +129,8 @@ fn the_examples_lose_nothing_with_the_static_library() {
     }
 }
 
-/// What calls do that are wrong, or odd: `tests/calls.c` has a check for each. They hold on the
-/// road that is taken here, and on the one that is there everywhere.
+/// What calls do that are wrong, or odd: `tests/calls.c` has a check for each. They hold with the
+/// backend that is chosen here, and with the one that is there everywhere.
 #[test]
 fn calls_do_what_the_header_says() {
     if is_here("cc") && is_here("make") {

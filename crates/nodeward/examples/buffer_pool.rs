@@ -117,7 +117,7 @@ fn visit_nodes(pager: &Pager, region: &Region) -> nodeward::Result<()> {
 /// Runs it; an error tells how many words were lost.
 pub fn main() -> Result<(), Box<dyn Error>> {
     let pager = Pager::open(&PagerOptions::default())?;
-    println!("road: {}, at most {} lanes", pager.backend().name(), pager.lanes());
+    println!("backend: {}, at most {} lanes", pager.backend().name(), pager.lanes());
     let region = pager.reserve(POOL_BYTES, &RegionOptions::default())?;
     let pool = FramePool::new(&region);
     let stop = AtomicBool::new(false);

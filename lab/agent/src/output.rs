@@ -137,7 +137,7 @@ mod tests {
         let kept = writer.try_clone().unwrap();
         let mut sent = Vec::new();
         thread::scope(|scope| {
-            let carrier = scope.spawn(|| {
+            let forwarder = scope.spawn(|| {
                 forward_until_end(stream, &ended, |bytes| {
                     thread::yield_now();
                     sent.extend_from_slice(bytes);
@@ -147,7 +147,7 @@ mod tests {
             // More than a pipe holds, so some of it is forwarded while the command runs.
             writer.write_all(&[7; 300_000]).unwrap();
             drop(runs);
-            carrier.join().unwrap().unwrap();
+            forwarder.join().unwrap().unwrap();
         });
         assert_eq!(sent, [7; 300_000]);
         drop(kept);

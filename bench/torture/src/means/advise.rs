@@ -11,16 +11,16 @@ pub const WHAT: &str = "madvise: each page is empty afterwards or as it was, and
 
 struct Advise(Vec<OwnedRange<'static>>);
 
-pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
-    single_thread(Advise(site.memory.ranges(RangeUse::Plain)))
+pub fn make(env: &mut MeansEnv<'_>) -> MeansThreads {
+    single_thread(Advise(env.memory.ranges(RangeUse::Plain)))
 }
 
 impl Means for Advise {
-    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
-        let lot = hand.random_range(&mut self.0);
-        hand.check_and_write(lot)?;
-        let pages = hand.random_pages(lot);
-        hand.begin_action("madvise(MADV_DONTNEED)", lot, &pages);
+    fn step(&mut self, context: &mut ThreadContext) -> Result<(), StepFailure> {
+        let lot = context.random_range(&mut self.0);
+        context.check_and_write(lot)?;
+        let pages = context.random_pages(lot);
+        context.begin_action("madvise(MADV_DONTNEED)", lot, &pages);
         change_memory(lot.words_of(pages.clone()), MemoryChange::Discard)
             .map_err(failure("madvise"))?;
         lot.check_emptied_or_whole(pages.clone())?;

@@ -19,13 +19,13 @@ pub fn make_hang(_: &mut MeansEnv<'_>) -> MeansThreads {
     single_thread(HangMeans)
 }
 
-pub fn make_corrupt(site: &mut MeansEnv<'_>) -> MeansThreads {
-    single_thread(CorruptMeans(site.memory.ranges(RangeUse::Plain)))
+pub fn make_corrupt(env: &mut MeansEnv<'_>) -> MeansThreads {
+    single_thread(CorruptMeans(env.memory.ranges(RangeUse::Plain)))
 }
 
 impl Means for HangMeans {
-    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
-        hand.status.begin_action("stand", 0..0);
+    fn step(&mut self, context: &mut ThreadContext) -> Result<(), StepFailure> {
+        context.status.begin_action("stand", 0..0);
         loop {
             std::thread::park();
         }
@@ -33,11 +33,11 @@ impl Means for HangMeans {
 }
 
 impl Means for CorruptMeans {
-    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
-        let lot = hand.random_range(&mut self.0);
-        let page = hand.random_pages(lot).start;
+    fn step(&mut self, context: &mut ThreadContext) -> Result<(), StepFailure> {
+        let lot = context.random_range(&mut self.0);
+        let page = context.random_pages(lot).start;
         lot.write(page..page + 1);
-        hand.begin_action("spoil", lot, &(page..page + 1));
+        context.begin_action("spoil", lot, &(page..page + 1));
         lot.words_of(page..page + 1)[7].fetch_sub(1, Relaxed);
         Ok(lot.check(page..page + 1)?)
     }

@@ -29,23 +29,23 @@ struct Calls {
     file: File,
 }
 
-pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
+pub fn make(env: &mut MeansEnv<'_>) -> MeansThreads {
     let skipped = |error: std::io::Error| SkippedMeans(error.to_string());
     let pipe = rustix::pipe::pipe().map_err(|error| skipped(error.into()))?;
     let socket = UnixStream::pair().map_err(skipped)?;
     let file = rustix::fs::memfd_create("torture", MemfdFlags::CLOEXEC);
     let file = File::from(file.map_err(|error| skipped(error.into()))?);
-    single_thread(Calls { ranges: site.memory.ranges(RangeUse::Plain), pipe, socket, file })
+    single_thread(Calls { ranges: env.memory.ranges(RangeUse::Plain), pipe, socket, file })
 }
 
 impl Means for Calls {
-    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
+    fn step(&mut self, context: &mut ThreadContext) -> Result<(), StepFailure> {
         let count = self.ranges.len();
-        let lot = &mut self.ranges[hand.random.below(count)];
-        match hand.random.below(3) {
-            0 => by_pipe(hand, lot, &self.pipe),
-            1 => by_socket(hand, lot, &mut self.socket),
-            _ => by_file(hand, lot, &self.file),
+        let lot = &mut self.ranges[context.random.below(count)];
+        match context.random.below(3) {
+            0 => by_pipe(context, lot, &self.pipe),
+            1 => by_socket(context, lot, &mut self.socket),
+            _ => by_file(context, lot, &self.file),
         }
     }
 
@@ -85,8 +85,8 @@ pub fn transfer_all(
 }
 
 /// Returns some random pages that fit into a pipe.
-fn few_pages(hand: &mut ThreadContext, lot: &OwnedRange) -> std::ops::Range<usize> {
-    let pages = hand.random_pages(lot);
+fn few_pages(context: &mut ThreadContext, lot: &OwnedRange) -> std::ops::Range<usize> {
+    let pages = context.random_pages(lot);
     pages.start..pages.end.min(pages.start + PIPE_PAGES)
 }
 
@@ -104,20 +104,20 @@ fn check_copy(
 }
 
 fn by_pipe(
-    hand: &mut ThreadContext,
+    context: &mut ThreadContext,
     lot: &mut OwnedRange,
     (from, to): &(OwnedFd, OwnedFd),
 ) -> Result<(), StepFailure> {
-    let pages = few_pages(hand, lot);
+    let pages = few_pages(context, lot);
     let mut content = vec![0; pages.len() * PAGE];
-    hand.begin_action("write to a pipe", lot, &pages);
+    context.begin_action("write to a pipe", lot, &pages);
     transfer_all("write", to.as_fd(), lot.words_of(pages.clone()), |_| TransferCall::Write)?;
     let mut ends = (File::from(dup(from)?), File::from(dup(to)?));
     ends.0.read_exact(&mut content).map_err(failure("read"))?;
     check_copy("write", lot, pages.clone(), &content)?;
     let content = lot.advance_image(pages.clone());
     ends.1.write_all(&content).map_err(failure("write"))?;
-    hand.begin_action("read from a pipe", lot, &pages);
+    context.begin_action("read from a pipe", lot, &pages);
     transfer_all("read", from.as_fd(), lot.words_of(pages.clone()), |_| TransferCall::Read)?;
     Ok(lot.check(pages)?)
 }
@@ -127,32 +127,36 @@ fn dup(fd: &OwnedFd) -> Result<OwnedFd, StepFailure> {
 }
 
 fn by_socket(
-    hand: &mut ThreadContext,
+    context: &mut ThreadContext,
     lot: &mut OwnedRange,
     (one, other): &mut (UnixStream, UnixStream),
 ) -> Result<(), StepFailure> {
-    let pages = few_pages(hand, lot);
+    let pages = few_pages(context, lot);
     let mut content = vec![0; pages.len() * PAGE];
-    hand.begin_action("send", lot, &pages);
+    context.begin_action("send", lot, &pages);
     transfer_all("send", one.as_fd(), lot.words_of(pages.clone()), |_| TransferCall::Send)?;
     other.read_exact(&mut content).map_err(failure("read"))?;
     check_copy("send", lot, pages.clone(), &content)?;
     other.write_all(&lot.advance_image(pages.clone())).map_err(failure("write"))?;
-    hand.begin_action("recv", lot, &pages);
+    context.begin_action("recv", lot, &pages);
     transfer_all("recv", one.as_fd(), lot.words_of(pages.clone()), |_| TransferCall::Receive)?;
     Ok(lot.check(pages)?)
 }
 
-fn by_file(hand: &mut ThreadContext, lot: &mut OwnedRange, file: &File) -> Result<(), StepFailure> {
-    let pages = hand.random_pages(lot);
+fn by_file(
+    context: &mut ThreadContext,
+    lot: &mut OwnedRange,
+    file: &File,
+) -> Result<(), StepFailure> {
+    let pages = context.random_pages(lot);
     let mut content = vec![0; pages.len() * PAGE];
-    hand.begin_action("pwritev", lot, &pages);
+    context.begin_action("pwritev", lot, &pages);
     let words = lot.words_of(pages.clone());
     transfer_all("pwritev", file.as_fd(), words, |done| TransferCall::WriteAt(done as u64))?;
     file.read_exact_at(&mut content, 0).map_err(failure("pread"))?;
     check_copy("pwritev", lot, pages.clone(), &content)?;
     file.write_all_at(&lot.advance_image(pages.clone()), 0).map_err(failure("pwrite"))?;
-    hand.begin_action("preadv", lot, &pages);
+    context.begin_action("preadv", lot, &pages);
     transfer_all("preadv", file.as_fd(), words, |done| TransferCall::ReadAt(done as u64))?;
     Ok(lot.check(pages)?)
 }

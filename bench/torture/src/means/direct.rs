@@ -23,8 +23,8 @@ struct Direct {
     direct: File,
 }
 
-pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
-    let dir = site.dir.clone();
+pub fn make(env: &mut MeansEnv<'_>) -> MeansThreads {
+    let dir = env.dir.clone();
     let skipped = |error: std::io::Error| {
         SkippedMeans(format!("no direct I/O in {}: {error}; name a --dir on a disk", dir.display()))
     };
@@ -36,9 +36,9 @@ pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
         .custom_flags(OFlags::DIRECT.bits().cast_signed())
         .open(cached.path())
         .map_err(skipped)?;
-    let lots = site.memory.ranges(RangeUse::PinnedOrLocked);
+    let lots = env.memory.ranges(RangeUse::PinnedOrLocked);
     let Some(lot) = lots.first() else {
-        return Err(SkippedMeans("no region is for devices on this road".to_owned()));
+        return Err(SkippedMeans("no region is for devices with this backend".to_owned()));
     };
     // Some file systems refuse direct I/O only at the first write.
     transfer(direct.as_fd(), lot.words_of(0..1), TransferCall::Write).map_err(skipped)?;
@@ -46,13 +46,13 @@ pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
 }
 
 impl Means for Direct {
-    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
+    fn step(&mut self, context: &mut ThreadContext) -> Result<(), StepFailure> {
         let count = self.ranges.len();
-        let lot = &mut self.ranges[hand.random.below(count)];
-        hand.check_and_write(lot)?;
-        let pages = hand.random_pages(lot);
+        let lot = &mut self.ranges[context.random.below(count)];
+        context.check_and_write(lot)?;
+        let pages = context.random_pages(lot);
         let words = lot.words_of(pages.clone());
-        hand.begin_action("write directly", lot, &pages);
+        context.begin_action("write directly", lot, &pages);
         transfer_all("direct write", self.direct.as_fd(), words, |done| {
             TransferCall::WriteAt(done as u64)
         })?;
@@ -62,7 +62,7 @@ impl Means for Direct {
         lot.check_copy(pages.clone(), &content)?;
         file.write_all_at(&lot.advance_image(pages.clone()), 0).map_err(failure("pwrite"))?;
         file.sync_data().map_err(failure("fdatasync"))?;
-        hand.begin_action("read directly", lot, &pages);
+        context.begin_action("read directly", lot, &pages);
         transfer_all("direct read", self.direct.as_fd(), words, |done| {
             TransferCall::ReadAt(done as u64)
         })?;

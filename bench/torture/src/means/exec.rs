@@ -11,15 +11,15 @@ pub const WHAT: &str = "other programs are started, by vfork and exec";
 
 struct ExecMeans(Vec<OwnedRange<'static>>);
 
-pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
-    single_thread(ExecMeans(site.memory.ranges(RangeUse::Plain)))
+pub fn make(env: &mut MeansEnv<'_>) -> MeansThreads {
+    single_thread(ExecMeans(env.memory.ranges(RangeUse::Plain)))
 }
 
 impl Means for ExecMeans {
-    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
-        let lot = hand.random_range(&mut self.0);
-        hand.check_and_write(lot)?;
-        hand.status.begin_action("exec", 0..0);
+    fn step(&mut self, context: &mut ThreadContext) -> Result<(), StepFailure> {
+        let lot = context.random_range(&mut self.0);
+        context.check_and_write(lot)?;
+        context.status.begin_action("exec", 0..0);
         let mut command = Command::new("/proc/self/exe");
         let status = command.arg("--version").stdout(Stdio::null()).status();
         let status = status.map_err(failure("exec"))?;
@@ -28,7 +28,7 @@ impl Means for ExecMeans {
                 "a program that was started ended by {status}"
             )));
         }
-        hand.check_and_write(lot)
+        context.check_and_write(lot)
     }
 
     fn ranges(&mut self) -> &mut [OwnedRange<'static>] {

@@ -15,20 +15,20 @@ const WRONG: u8 = 7;
 
 struct Fork(Vec<OwnedRange<'static>>);
 
-pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
-    single_thread(Fork(site.memory.ranges(RangeUse::Inherited)))
+pub fn make(env: &mut MeansEnv<'_>) -> MeansThreads {
+    single_thread(Fork(env.memory.ranges(RangeUse::Inherited)))
 }
 
 impl Means for Fork {
-    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
+    fn step(&mut self, context: &mut ThreadContext) -> Result<(), StepFailure> {
         for lot in &mut self.0 {
-            hand.check_and_write(lot)?;
+            context.check_and_write(lot)?;
         }
-        hand.status.begin_action("fork", 0..0);
+        context.status.begin_action("fork", 0..0);
         let lots = &self.0;
         let child = fork_and_run(|| check_in_child(lots)).map_err(failure("fork"))?;
-        let turned = self.0.iter_mut().try_for_each(|lot| hand.check_and_write(lot));
-        hand.status.begin_action("waitpid", 0..0);
+        let turned = self.0.iter_mut().try_for_each(|lot| context.check_and_write(lot));
+        context.status.begin_action("waitpid", 0..0);
         let ended = end(child)?;
         turned?;
         match ended {

@@ -27,8 +27,8 @@ struct FutexThread {
     _lots: Vec<OwnedRange<'static>>,
 }
 
-pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
-    let lots = site.memory.ranges(RangeUse::Plain);
+pub fn make(env: &mut MeansEnv<'_>) -> MeansThreads {
+    let lots = env.memory.ranges(RangeUse::Plain);
     let first =
         |lot: &OwnedRange<'static>| [&lot.words()[0], &lot.words()[lot.pages() / 2 * PAGE_WORDS]];
     let words: Vec<_> = lots.iter().flat_map(first).collect();
@@ -41,10 +41,10 @@ pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
 }
 
 impl Means for FutexThread {
-    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
+    fn step(&mut self, context: &mut ThreadContext) -> Result<(), StepFailure> {
         for turn in 0..TURNS * self.words.len() {
-            self.take_turn(hand, turn % self.words.len())?;
-            if hand.is_over() {
+            self.take_turn(context, turn % self.words.len())?;
+            if context.is_over() {
                 break;
             }
         }
@@ -65,9 +65,9 @@ impl Means for FutexThread {
 const ENDED_BIT: u64 = 1 << 31;
 
 impl FutexThread {
-    fn take_turn(&mut self, hand: &ThreadContext, number: usize) -> Result<(), StepFailure> {
+    fn take_turn(&mut self, context: &ThreadContext, number: usize) -> Result<(), StepFailure> {
         let word = self.words[number];
-        hand.status.begin_action("futex", 0..0);
+        context.status.begin_action("futex", 0..0);
         loop {
             let value = word.load(Acquire);
             if value & ENDED_BIT != 0 {

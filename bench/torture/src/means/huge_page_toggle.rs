@@ -19,15 +19,15 @@ struct HugePageMeans {
     _settings: Vec<KernelSetting>,
 }
 
-pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
-    site.require_whole_machine()?;
+pub fn make(env: &mut MeansEnv<'_>) -> MeansThreads {
+    env.require_whole_machine()?;
     let enabled = KernelSetting::change(&format!("{HUGE}/enabled"), "always")?;
     let settings = [("scan_sleep_millisecs", "10"), ("alloc_sleep_millisecs", "10")];
     let change = |(file, text)| KernelSetting::change(&format!("{HUGE}/khugepaged/{file}"), text);
     let settings = settings.into_iter().map(change).collect::<Result<Vec<_>, _>>()?;
     let compact = KernelSetting::write_only("/proc/sys/vm/compact_memory");
     single_thread(HugePageMeans {
-        ranges: site.memory.ranges(RangeUse::Plain),
+        ranges: env.memory.ranges(RangeUse::Plain),
         enabled,
         compact,
         _settings: settings,
@@ -35,27 +35,27 @@ pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
 }
 
 impl Means for HugePageMeans {
-    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
-        match hand.random.below(8) {
+    fn step(&mut self, context: &mut ThreadContext) -> Result<(), StepFailure> {
+        match context.random.below(8) {
             0 => {
-                hand.status.begin_action("THP always", 0..0);
+                context.status.begin_action("THP always", 0..0);
                 self.enabled.set("always");
             }
             1 => {
-                hand.status.begin_action("THP never", 0..0);
+                context.status.begin_action("THP never", 0..0);
                 self.enabled.set("never");
             }
             2 => {
-                hand.status.begin_action("compact", 0..0);
+                context.status.begin_action("compact", 0..0);
                 self.compact.iter().for_each(|compact| compact.set("1"));
             }
             _ => (),
         }
-        let lot = hand.random_range(&mut self.ranges);
-        hand.check_and_write(lot)?;
-        let pages = hand.random_pages(lot);
-        let how = hand.random.choose(&[MemoryChange::HugePages, MemoryChange::BasePages]);
-        hand.begin_action("madvise sizes", lot, &pages);
+        let lot = context.random_range(&mut self.ranges);
+        context.check_and_write(lot)?;
+        let pages = context.random_pages(lot);
+        let how = context.random.choose(&[MemoryChange::HugePages, MemoryChange::BasePages]);
+        context.begin_action("madvise sizes", lot, &pages);
         change_memory(lot.words_of(pages.clone()), how).map_err(failure("madvise"))?;
         Ok(lot.check(pages)?)
     }

@@ -11,10 +11,10 @@ pub const WHAT: &str = "mlock and munlock";
 
 struct MlockMeans(Vec<OwnedRange<'static>>);
 
-pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
-    let lots = site.memory.ranges(RangeUse::PinnedOrLocked);
+pub fn make(env: &mut MeansEnv<'_>) -> MeansThreads {
+    let lots = env.memory.ranges(RangeUse::PinnedOrLocked);
     let Some(lot) = lots.first() else {
-        return Err(SkippedMeans("no region may be locked on this road".to_owned()));
+        return Err(SkippedMeans("no region may be locked with this backend".to_owned()));
     };
     let may = change_memory(lot.words(), MemoryChange::Lock);
     may.map_err(|error| SkippedMeans(format!("mlock: {error}; raise RLIMIT_MEMLOCK")))?;
@@ -24,18 +24,18 @@ pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
 }
 
 impl Means for MlockMeans {
-    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
-        let lot = hand.random_range(&mut self.0);
-        let pages = hand.random_pages(lot);
-        hand.begin_action("mlock", lot, &pages);
+    fn step(&mut self, context: &mut ThreadContext) -> Result<(), StepFailure> {
+        let lot = context.random_range(&mut self.0);
+        let pages = context.random_pages(lot);
+        context.begin_action("mlock", lot, &pages);
         change_memory(lot.words_of(pages.clone()), MemoryChange::Lock).map_err(failure("mlock"))?;
         lot.check(pages.clone())?;
         lot.write(pages.clone());
-        std::thread::sleep(std::time::Duration::from_micros(hand.random.below(2000) as u64));
+        std::thread::sleep(std::time::Duration::from_micros(context.random.below(2000) as u64));
         lot.check(pages.clone())?;
-        hand.begin_action("munlock", lot, &pages);
+        context.begin_action("munlock", lot, &pages);
         change_memory(lot.words_of(pages), MemoryChange::Unlock).map_err(failure("munlock"))?;
-        hand.check_and_write(lot)
+        context.check_and_write(lot)
     }
 
     fn ranges(&mut self) -> &mut [OwnedRange<'static>] {

@@ -16,13 +16,13 @@ struct Merge {
 }
 
 /// Makes the kernel merge as fast as it can, in all of our memory if it supports that.
-pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
-    site.require_whole_machine()?;
+pub fn make(env: &mut MeansEnv<'_>) -> MeansThreads {
+    env.require_whole_machine()?;
     let settings = [("sleep_millisecs", "1"), ("pages_to_scan", "2000"), ("run", "1")];
     let change = |(file, text)| KernelSetting::change(&format!("/sys/kernel/mm/ksm/{file}"), text);
     let settings = settings.into_iter().map(change).collect::<Result<Vec<_>, _>>()?;
     let lots: Vec<_> =
-        site.memory.ranges(RangeUse::Plain).into_iter().map(OwnedRange::with_equal_pages).collect();
+        env.memory.ranges(RangeUse::Plain).into_iter().map(OwnedRange::with_equal_pages).collect();
     if merge_equal_pages(true).is_err() {
         let merge = |lot: &OwnedRange| change_memory(lot.words(), MemoryChange::Merge);
         lots.iter().try_for_each(merge).map_err(|error| SkippedMeans(format!("KSM: {error}")))?;
@@ -31,21 +31,21 @@ pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
 }
 
 impl Means for Merge {
-    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
-        let lot = hand.random_range(&mut self.ranges);
+    fn step(&mut self, context: &mut ThreadContext) -> Result<(), StepFailure> {
+        let lot = context.random_range(&mut self.ranges);
         // All pages alike, then one of them changed; after a while it is like the others again.
-        if hand.once_in(4) {
+        if context.once_in(4) {
             let all = 0..lot.pages();
-            hand.begin_action("write equal pages", lot, &all);
+            context.begin_action("write equal pages", lot, &all);
             lot.check(all.clone())?;
             lot.write_all_equal();
         } else {
-            let pages = hand.random_pages(lot);
-            hand.begin_action("check", lot, &pages);
+            let pages = context.random_pages(lot);
+            context.begin_action("check", lot, &pages);
             lot.check(pages)?;
         }
-        std::thread::sleep(std::time::Duration::from_millis(hand.random.below(20) as u64));
-        if hand.once_in(4) { hand.check_and_write(lot) } else { Ok(()) }
+        std::thread::sleep(std::time::Duration::from_millis(context.random.below(20) as u64));
+        if context.once_in(4) { context.check_and_write(lot) } else { Ok(()) }
     }
 
     fn end(&mut self, _hand: &mut ThreadContext) -> Result<(), StepFailure> {

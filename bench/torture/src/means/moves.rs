@@ -23,41 +23,41 @@ struct MigrateMeans {
     nodes: Vec<NodeId>,
 }
 
-pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
-    let ground = &site.memory;
+pub fn make(env: &mut MeansEnv<'_>) -> MeansThreads {
+    let memory = &env.memory;
     let mover = || -> Box<dyn Means> {
-        let (regions, nodes) = (ground.regions(), ground.nodes.clone());
-        Box::new(MigrateMeans { pager: ground.pager, regions, nodes })
+        let (regions, nodes) = (memory.regions(), memory.nodes.clone());
+        Box::new(MigrateMeans { pager: memory.pager, regions, nodes })
     };
-    Ok(std::iter::repeat_with(mover).take(site.movers).collect())
+    Ok(std::iter::repeat_with(mover).take(env.movers).collect())
 }
 
 impl Means for MigrateMeans {
-    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
-        let region = hand.random.choose(&self.regions);
-        let range = random_byte_range(hand, region);
-        let node = hand.random.choose(&self.nodes);
+    fn step(&mut self, context: &mut ThreadContext) -> Result<(), StepFailure> {
+        let region = context.random.choose(&self.regions);
+        let range = random_byte_range(context, region);
+        let node = context.random.choose(&self.nodes);
         let cancel = Cancel::new();
-        let done = match hand.random.below(20) {
+        let done = match context.random.below(20) {
             0..8 => {
-                let (range, how) = random_options(hand, region, range, &cancel);
-                run_and_count(hand, "migrate", region, &range.clone(), how, |how| {
+                let (range, how) = random_options(context, region, range, &cancel);
+                run_and_count(context, "migrate", region, &range.clone(), how, |how| {
                     region.migrate(range, node, how)
                 })
             }
             8..12 => {
-                let (range, how) = random_options(hand, region, range, &cancel);
-                run_and_count(hand, "migrate_lazily", region, &range.clone(), how, |how| {
+                let (range, how) = random_options(context, region, range, &cancel);
+                run_and_count(context, "migrate_lazily", region, &range.clone(), how, |how| {
                     region.migrate_lazily(range, how)
                 })
             }
-            12..14 => exchange(hand, region, &range, &cancel),
-            14..16 => pin(hand, region, range),
-            16 => set_mode(hand, region),
-            17 => commit(hand, region, range, node),
-            18 => residency(hand, region, range),
+            12..14 => exchange(context, region, &range, &cancel),
+            14..16 => pin(context, region, range),
+            16 => set_mode(context, region),
+            17 => commit(context, region, range, node),
+            18 => residency(context, region, range),
             _ => {
-                hand.status.begin_action("trim", 0..0);
+                context.status.begin_action("trim", 0..0);
                 self.pager.trim();
                 Ok(())
             }
@@ -75,37 +75,42 @@ fn allow_documented(error: Error) -> Result<(), StepFailure> {
 }
 
 /// Returns a random range; large ones are as frequent as small ones.
-fn random_byte_range(hand: &mut ThreadContext, region: &Region) -> Range<usize> {
+fn random_byte_range(context: &mut ThreadContext, region: &Region) -> Range<usize> {
     let page = region.page_bytes();
     let pages = region.bytes() / page;
-    let most = pages >> hand.random.below(pages.ilog2() as usize + 1);
-    let length = 1 + hand.random.below(most);
-    let start = hand.random.below(pages - length + 1);
+    let most = pages >> context.random.below(pages.ilog2() as usize + 1);
+    let length = 1 + context.random.below(most);
+    let start = context.random.below(pages - length + 1);
     start * page..(start + length) * page
 }
 
 fn random_options<'a>(
-    hand: &mut ThreadContext,
+    context: &mut ThreadContext,
     region: &Region,
     range: Range<usize>,
     cancel: &'a Cancel,
 ) -> (Range<usize>, Migration<'a>) {
-    let stall = match hand.random.below(6) {
+    let stall = match context.random.below(6) {
         0 => Some(Duration::from_micros(250)),
         1 => Some(Duration::from_millis(2)),
         _ => None,
     };
-    let bytes_per_s = hand.once_in(8).then_some(256 << 20);
+    let bytes_per_s = context.once_in(8).then_some(256 << 20);
     let budgeted = stall.is_some() || bytes_per_s.is_some();
     let most =
         if budgeted { BUDGETED_PAGES * region.page_bytes().min(64 << 10) } else { usize::MAX };
     let most = most.max(region.page_bytes());
     let how = Migration {
         budget: Budget { bytes_per_s, stall },
-        lanes: hand.random.choose(&[None, Some(1), Some(2)]),
-        batch_bytes: hand.random.choose(&[None, Some(4096), Some(64 << 10), Some(512 << 10)]),
-        supply: hand.random.choose(&[Supply::Any, Supply::Any, Supply::OneWay, Supply::Recycled]),
-        even_if_there: hand.once_in(2),
+        lanes: context.random.choose(&[None, Some(1), Some(2)]),
+        batch_bytes: context.random.choose(&[None, Some(4096), Some(64 << 10), Some(512 << 10)]),
+        supply: context.random.choose(&[
+            Supply::Any,
+            Supply::Any,
+            Supply::OneWay,
+            Supply::Recycled,
+        ]),
+        even_if_there: context.once_in(2),
         cancel: Some(cancel),
         progress: None,
     };
@@ -114,80 +119,85 @@ fn random_options<'a>(
 
 /// Records and makes a call, and counts its outcome. Sometimes cancels it on the way.
 fn run_and_count(
-    hand: &mut ThreadContext,
+    context: &mut ThreadContext,
     what: &'static str,
     region: &Region,
     range: &Range<usize>,
     how: Migration<'_>,
     act: impl FnOnce(&Migration<'_>) -> nodeward::Result<MigrationReport>,
 ) -> Result<(), Error> {
-    begin_action(hand, what, region, range);
-    let cancels = hand.once_in(8);
-    let (post, examined) = (&hand.status, Cell::new(0));
+    begin_action(context, what, region, range);
+    let cancels = context.once_in(8);
+    let (status, examined) = (&context.status, Cell::new(0));
     let progress = |done: nodeward::Progress| {
         if done.examined_bytes > examined.replace(done.examined_bytes) {
-            post.mark_progress();
+            status.mark_progress();
         }
         if let Some(cancel) = how.cancel.filter(|_| cancels) {
             cancel.cancel();
         }
     };
     let report = act(&Migration { progress: Some(&progress), ..how })?;
-    hand.totals.add(&report);
+    context.totals.add(&report);
     Ok(())
 }
 
-fn begin_action(hand: &ThreadContext, what: &'static str, region: &Region, range: &Range<usize>) {
+fn begin_action(
+    context: &ThreadContext,
+    what: &'static str,
+    region: &Region,
+    range: &Range<usize>,
+) {
     let start = region.as_ptr() as usize;
-    hand.status.begin_action(what, start + range.start..start + range.end);
+    context.status.begin_action(what, start + range.start..start + range.end);
 }
 
 fn exchange(
-    hand: &mut ThreadContext,
+    context: &mut ThreadContext,
     region: &Region,
     range: &Range<usize>,
     cancel: &Cancel,
 ) -> Result<(), Error> {
     let page = region.page_bytes();
     let half = range.len() / 2 / page * page;
-    let (range, limits) = random_options(hand, region, range.start..range.start + half, cancel);
+    let (range, limits) = random_options(context, region, range.start..range.start + half, cancel);
     let other = range.end..range.end + range.len();
     if range.is_empty() {
         return Ok(());
     }
-    run_and_count(hand, "exchange", region, &(range.start..other.end), limits, |how| {
+    run_and_count(context, "exchange", region, &(range.start..other.end), limits, |how| {
         region.exchange(range, other, how)
     })
 }
 
-fn pin(hand: &mut ThreadContext, region: &Region, range: Range<usize>) -> Result<(), Error> {
-    begin_action(hand, "pin", region, &range);
+fn pin(context: &mut ThreadContext, region: &Region, range: Range<usize>) -> Result<(), Error> {
+    begin_action(context, "pin", region, &range);
     let guard = region.pin(range)?;
-    std::thread::sleep(Duration::from_micros(hand.random.below(3000) as u64));
-    hand.status.begin_action("unpin", 0..0);
+    std::thread::sleep(Duration::from_micros(context.random.below(3000) as u64));
+    context.status.begin_action("unpin", 0..0);
     drop(guard);
     Ok(())
 }
 
-fn set_mode(hand: &mut ThreadContext, region: &Region) -> Result<(), Error> {
-    let mode = if hand.once_in(3) { Mode::Kernel } else { Mode::Auto };
-    begin_action(hand, "set_mode", region, &(0..region.bytes()));
+fn set_mode(context: &mut ThreadContext, region: &Region) -> Result<(), Error> {
+    let mode = if context.once_in(3) { Mode::Kernel } else { Mode::Auto };
+    begin_action(context, "set_mode", region, &(0..region.bytes()));
     region.set_mode(mode)
 }
 
 fn commit(
-    hand: &ThreadContext,
+    context: &ThreadContext,
     region: &Region,
     range: Range<usize>,
     node: NodeId,
 ) -> Result<(), Error> {
-    begin_action(hand, "commit", region, &range);
+    begin_action(context, "commit", region, &range);
     region.commit(range, &Placement::Node(node))
 }
 
 /// Checks that residency does not report more pages than the range has.
-fn residency(hand: &ThreadContext, region: &Region, range: Range<usize>) -> Result<(), Error> {
-    begin_action(hand, "residency", region, &range);
+fn residency(context: &ThreadContext, region: &Region, range: Range<usize>) -> Result<(), Error> {
+    begin_action(context, "residency", region, &range);
     let pages: u64 = region.residency(range.clone())?.values().sum();
     assert!(
         pages as usize * crate::owned_range::PAGE <= range.len(),

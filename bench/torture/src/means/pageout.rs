@@ -11,9 +11,9 @@ pub const WHAT: &str = "pages that are sent to swap, and come back when they are
 
 struct PageOut(Vec<OwnedRange<'static>>);
 
-pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
+pub fn make(env: &mut MeansEnv<'_>) -> MeansThreads {
     swap()?;
-    single_thread(PageOut(site.memory.ranges(RangeUse::Plain)))
+    single_thread(PageOut(env.memory.ranges(RangeUse::Plain)))
 }
 
 /// Fails if the machine has no swap.
@@ -24,14 +24,14 @@ pub fn swap() -> Result<(), SkippedMeans> {
 }
 
 impl Means for PageOut {
-    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
-        let lot = hand.random_range(&mut self.0);
-        let pages = hand.random_pages(lot);
-        hand.begin_action("madvise(MADV_PAGEOUT)", lot, &pages);
+    fn step(&mut self, context: &mut ThreadContext) -> Result<(), StepFailure> {
+        let lot = context.random_range(&mut self.0);
+        let pages = context.random_pages(lot);
+        context.begin_action("madvise(MADV_PAGEOUT)", lot, &pages);
         change_memory(lot.words_of(pages.clone()), MemoryChange::PageOut)
             .map_err(failure("madvise"))?;
         lot.check(pages.clone())?;
-        hand.check_and_write(lot)
+        context.check_and_write(lot)
     }
 
     fn ranges(&mut self) -> &mut [OwnedRange<'static>] {

@@ -23,30 +23,30 @@ struct PinMeans {
     rings: bool,
 }
 
-pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
-    let lots = site.memory.ranges(RangeUse::PinnedOrLocked);
+pub fn make(env: &mut MeansEnv<'_>) -> MeansThreads {
+    let lots = env.memory.ranges(RangeUse::PinnedOrLocked);
     let Some(lot) = lots.first() else {
-        return Err(SkippedMeans("no region is for devices on this road".to_owned()));
+        return Err(SkippedMeans("no region is for devices with this backend".to_owned()));
     };
     let rings = RingPin::new(lot.words_of(0..1)).is_ok();
     single_thread(PinMeans { ranges: lots, rings })
 }
 
 impl Means for PinMeans {
-    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
-        let lot = hand.random_range(&mut self.ranges);
-        let pages = hand.random_pages(lot);
+    fn step(&mut self, context: &mut ThreadContext) -> Result<(), StepFailure> {
+        let lot = context.random_range(&mut self.ranges);
+        let pages = context.random_pages(lot);
         let pages = pages.start..pages.end.min(pages.start + PAGES);
         lot.write(pages.clone());
-        if self.rings && hand.once_in(2) {
-            hand.begin_action("hold by a ring", lot, &pages);
+        if self.rings && context.once_in(2) {
+            context.begin_action("hold by a ring", lot, &pages);
             let ring = RingPin::new(lot.words_of(pages.clone())).map_err(failure("io_uring"))?;
             lot.check(pages.clone())?;
             lot.write(pages.clone());
             drop(ring);
             return Ok(lot.check(pages)?);
         }
-        hand.begin_action("vmsplice", lot, &pages);
+        context.begin_action("vmsplice", lot, &pages);
         by_pipe(lot, pages)
     }
 

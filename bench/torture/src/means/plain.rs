@@ -12,16 +12,16 @@ const TURNS: usize = 4;
 
 struct Plain(Vec<OwnedRange<'static>>);
 
-pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
-    let writer = || -> Box<dyn Means> { Box::new(Plain(site.memory.ranges(RangeUse::Plain))) };
+pub fn make(env: &mut MeansEnv<'_>) -> MeansThreads {
+    let writer = || -> Box<dyn Means> { Box::new(Plain(env.memory.ranges(RangeUse::Plain))) };
     Ok(std::iter::repeat_with(writer).take(2).collect())
 }
 
 impl Means for Plain {
-    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
+    fn step(&mut self, context: &mut ThreadContext) -> Result<(), StepFailure> {
         (0..TURNS).try_for_each(|_| {
-            let lot = hand.random_range(&mut self.0);
-            hand.check_and_write(lot)
+            let lot = context.random_range(&mut self.0);
+            context.check_and_write(lot)
         })
     }
 

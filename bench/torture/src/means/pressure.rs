@@ -24,12 +24,12 @@ struct Pressure {
     cgroup: String,
 }
 
-pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
-    site.require_whole_machine()?;
+pub fn make(env: &mut MeansEnv<'_>) -> MeansThreads {
+    env.require_whole_machine()?;
     swap()?;
     let folder = format!("{ROOT}/nodeward-torture-{}", std::process::id());
     create_cgroup(&folder).map_err(|error| SkippedMeans(format!("{folder}: {error}")))?;
-    single_thread(Pressure { ranges: site.memory.ranges(RangeUse::Plain), cgroup: folder })
+    single_thread(Pressure { ranges: env.memory.ranges(RangeUse::Plain), cgroup: folder })
 }
 
 fn create_cgroup(folder: &str) -> std::io::Result<()> {
@@ -39,18 +39,18 @@ fn create_cgroup(folder: &str) -> std::io::Result<()> {
 }
 
 impl Means for Pressure {
-    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
+    fn step(&mut self, context: &mut ThreadContext) -> Result<(), StepFailure> {
         let began = Instant::now();
         let used = fs::read_to_string(format!("{}/memory.current", self.cgroup));
         let used: u64 = used.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
-        hand.status.begin_action("memory.high down", 0..0);
+        context.status.begin_action("memory.high down", 0..0);
         self.set_high(&used.saturating_sub(SHORTAGE_BYTES).to_string());
-        std::thread::sleep(Duration::from_millis(hand.random.below(20) as u64));
-        hand.status.begin_action("memory.high up", 0..0);
+        std::thread::sleep(Duration::from_millis(context.random.below(20) as u64));
+        context.status.begin_action("memory.high up", 0..0);
         self.set_high("max");
-        pause(hand, began.elapsed() * (SHORT_SHARE - 1));
-        let lot = hand.random_range(&mut self.ranges);
-        hand.check_and_write(lot)
+        pause(context, began.elapsed() * (SHORT_SHARE - 1));
+        let lot = context.random_range(&mut self.ranges);
+        context.check_and_write(lot)
     }
 
     fn ranges(&mut self) -> &mut [OwnedRange<'static>] {
@@ -58,11 +58,11 @@ impl Means for Pressure {
     }
 }
 
-fn pause(hand: &ThreadContext, time: Duration) {
+fn pause(context: &ThreadContext, time: Duration) {
     let began = Instant::now();
-    while began.elapsed() < time && !hand.is_over() {
+    while began.elapsed() < time && !context.is_over() {
         std::thread::sleep(POLL_INTERVAL);
-        hand.status.mark_progress();
+        context.status.mark_progress();
     }
 }
 

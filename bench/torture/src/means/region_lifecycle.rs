@@ -14,22 +14,22 @@ struct RegionLifecycle {
     nodes: Vec<nodeward::NodeId>,
 }
 
-pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
-    single_thread(RegionLifecycle { pager: site.memory.pager, nodes: site.memory.nodes.clone() })
+pub fn make(env: &mut MeansEnv<'_>) -> MeansThreads {
+    single_thread(RegionLifecycle { pager: env.memory.pager, nodes: env.memory.nodes.clone() })
 }
 
 impl Means for RegionLifecycle {
-    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
-        let huge = hand.once_in(4);
+    fn step(&mut self, context: &mut ThreadContext) -> Result<(), StepFailure> {
+        let huge = context.once_in(4);
         let bytes = if huge { HUGE_BYTES } else { RANGE_BYTES };
         let options = RegionOptions {
             page: if huge { PageSize::Huge } else { PageSize::Base },
-            placement: Placement::Node(hand.random.choose(&self.nodes)),
-            fork: hand.random.choose(&[ForkRule::Copy, ForkRule::DontFork]),
-            free_of_dma: hand.once_in(2),
+            placement: Placement::Node(context.random.choose(&self.nodes)),
+            fork: context.random.choose(&[ForkRule::Copy, ForkRule::DontFork]),
+            free_of_dma: context.once_in(2),
             ..RegionOptions::default()
         };
-        hand.status.begin_action("reserve", 0..0);
+        context.status.begin_action("reserve", 0..0);
         let region = match self.pager.reserve(bytes, &options) {
             Err(nodeward::Error::NoHugePages { .. }) => return Ok(()),
             region => region.map_err(failure("reserve"))?,
@@ -37,24 +37,24 @@ impl Means for RegionLifecycle {
         let mut lot = OwnedRange::new(&region, 0..bytes, u8::MAX);
         let written = 0..RANGE_BYTES / PAGE;
         lot.write(written.clone());
-        let node = hand.random.choose(&self.nodes);
+        let node = context.random.choose(&self.nodes);
         // Where the kernel moves a region it does not move pages that are already there.
         let even_if_there = self.pager.backend() == Backend::Move;
         let how = Migration { even_if_there, ..Migration::default() };
-        hand.status.begin_action("migrate", 0..0);
+        context.status.begin_action("migrate", 0..0);
         let report = region.migrate(0..region.bytes(), node, &how).map_err(failure("migrate"))?;
-        hand.totals.add(&report);
-        hand.check_and_write(&mut lot)?;
-        hand.status.begin_action("migrate_lazily", 0..0);
+        context.totals.add(&report);
+        context.check_and_write(&mut lot)?;
+        context.status.begin_action("migrate_lazily", 0..0);
         match region.migrate_lazily(0..region.bytes(), &how) {
             Err(nodeward::Error::NeedsUserfaultfd { .. }) => (),
-            report => hand.totals.add(&report.map_err(failure("migrate_lazily"))?),
+            report => context.totals.add(&report.map_err(failure("migrate_lazily"))?),
         }
-        if hand.once_in(2) {
-            hand.status.begin_action("check", 0..0);
+        if context.once_in(2) {
+            context.status.begin_action("check", 0..0);
             lot.check(written)?;
         }
-        hand.status.begin_action("drop", 0..0);
+        context.status.begin_action("drop", 0..0);
         Ok(())
     }
 }

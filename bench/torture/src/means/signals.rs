@@ -40,34 +40,34 @@ struct SignalMeans {
     statuses: Arc<OnceLock<Vec<Arc<ThreadStatus>>>>,
 }
 
-pub fn make(site: &mut MeansEnv<'_>) -> MeansThreads {
-    let lots = site.memory.ranges(RangeUse::Plain);
+pub fn make(env: &mut MeansEnv<'_>) -> MeansThreads {
+    let lots = env.memory.ranges(RangeUse::Plain);
     let pages = |lot: &OwnedRange<'static>| lot.words().iter().step_by(PAGE_WORDS);
     let count_of = |word| WordCount { word, reference: AtomicU64::new(0) };
     let counts = lots.iter().flat_map(pages).map(count_of).collect();
     COUNTS.set(counts).map_err(|_| SkippedMeans("there is one already".to_owned()))?;
     on_signal(Signal::USR1.as_raw(), count_signal)
         .map_err(|error| SkippedMeans(error.to_string()))?;
-    single_thread(SignalMeans { statuses: Arc::clone(&site.statuses) })
+    single_thread(SignalMeans { statuses: Arc::clone(&env.statuses) })
 }
 
 impl Means for SignalMeans {
-    fn step(&mut self, hand: &mut ThreadContext) -> Result<(), StepFailure> {
-        let Some(posts) = self.statuses.get() else { return Ok(()) };
+    fn step(&mut self, context: &mut ThreadContext) -> Result<(), StepFailure> {
+        let Some(statuses) = self.statuses.get() else { return Ok(()) };
         for _ in 0..SIGNALS {
-            let tid = posts[hand.random.below(posts.len())].tid();
-            hand.status.begin_action("tgkill", 0..0);
+            let tid = statuses[context.random.below(statuses.len())].tid();
+            context.status.begin_action("tgkill", 0..0);
             if tid != 0 {
                 // The thread may have ended.
                 send_signal(tid, Signal::USR1.as_raw()).ok();
             }
-            std::thread::sleep(std::time::Duration::from_micros(hand.random.below(500) as u64));
+            std::thread::sleep(std::time::Duration::from_micros(context.random.below(500) as u64));
         }
         // The handler counts in the memory first and outside of it second.
         let counts = COUNTS.get().map_or(&[][..], |counts| counts);
         (0..SIGNALS.min(counts.len())).try_for_each(|_| {
-            let count = &counts[hand.random.below(counts.len())];
-            hand.status.mark_progress();
+            let count = &counts[context.random.below(counts.len())];
+            context.status.mark_progress();
             let beside = count.reference.load(SeqCst);
             let found = count.word.load(SeqCst);
             if found < beside {

@@ -56,10 +56,10 @@ impl<'a> PageCacheMove<'a> {
             live.announce(self.batches().cached_bytes(|| live.is_stopped()));
         }
         let mut batches = self.batches();
-        let mut rooms = self.headroom()?;
+        let mut headroom = self.headroom()?;
         let mut total = MoveReport::default();
         while let Some(batch) = batches.next_batch(|| live.is_stopped()) {
-            match self.migrate_batch(&batch, live, &mut rooms) {
+            match self.migrate_batch(&batch, live, &mut headroom) {
                 Ok(report) => total.join(report),
                 Err(error) if total.processes.is_empty() => return Err(error),
                 Err(error) => total.error = Some(error),
@@ -76,7 +76,7 @@ impl<'a> PageCacheMove<'a> {
         &self,
         batch: &MappedBatch,
         live: &MoveControl,
-        rooms: &mut CacheHeadroom,
+        headroom: &mut CacheHeadroom,
     ) -> Result<MoveReport, Error> {
         let request = self.request(batch)?;
         let mut report = match batch.is_huge() {
@@ -84,7 +84,7 @@ impl<'a> PageCacheMove<'a> {
             true => migrate(&self.machine, &self.processes, &request, live, None)?,
             false => {
                 let map_again = |ranges: &[Range]| batch.remap_cached(ranges);
-                self.fitting(batch, live, &map_again).migrate(&request, rooms)?
+                self.fitting(batch, live, &map_again).migrate(&request, headroom)?
             }
         };
         // Mapped, but evicted when the move came to them; or the move ended before.
@@ -102,14 +102,14 @@ impl<'a> PageCacheMove<'a> {
     /// Reports what would be done.
     pub fn plan(&self, live: &MoveControl) -> Result<(CacheScan, ProcessPlan), Error> {
         let mut batches = self.batches();
-        let mut rooms = self.headroom()?;
+        let mut headroom = self.headroom()?;
         let mut total = PlanReport::default();
         while let Some(batch) = batches.next_batch(|| live.is_stopped()) {
             let request = self.request(&batch)?;
             let map_again = |ranges: &[Range]| batch.remap_cached(ranges);
             let mut report = match batch.is_huge() {
                 true => plan(&self.machine, &self.processes, &request, live)?,
-                false => self.fitting(&batch, live, &map_again).plan(&request, &mut rooms)?,
+                false => self.fitting(&batch, live, &map_again).plan(&request, &mut headroom)?,
             };
             for (_, plan) in &mut report.processes {
                 let unseen = self.mapped_pages(&batch).saturating_sub(plan.seen());

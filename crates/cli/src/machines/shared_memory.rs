@@ -69,16 +69,16 @@ impl SharedMemory {
         selection: &Selection,
         live: &MoveControl,
     ) -> Option<NodePageCounts> {
-        let mut census = DistinctPages::new(rustix::param::page_size() as u64);
+        let mut distinct = DistinctPages::new(rustix::param::page_size() as u64);
         for process in processes {
-            census.add(&**process, selection).ok()?;
+            distinct.add(&**process, selection).ok()?;
         }
         let mut batches = MappedBatches::new(self.paths.clone());
         while let Some(batch) = batches.next_batch(|| live.is_stopped()) {
             let mapped = Selection { ranges: batch.ranges(), ..Selection::default() };
-            census.add(&*self.this_process, &mapped).ok()?;
+            distinct.add(&*self.this_process, &mapped).ok()?;
         }
-        (!live.is_stopped()).then(|| census.into_nodes())
+        (!live.is_stopped()).then(|| distinct.into_nodes())
     }
 
     /// Returns a job for the segments, to move or to plan.
@@ -112,11 +112,11 @@ mod tests {
         let child = fork_idle(60).unwrap();
         let range = Range::new(area.address(), area.address() + area.bytes() as u64);
         let selection = Selection { ranges: vec![range], ..Selection::default() };
-        let mut census = DistinctPages::new(machine.page_bytes());
+        let mut distinct = DistinctPages::new(machine.page_bytes());
         for pid in [Pid::new(std::process::id()).unwrap(), child] {
-            census.add(&*machine.open_process(pid).unwrap(), &selection).unwrap();
+            distinct.add(&*machine.open_process(pid).unwrap(), &selection).unwrap();
         }
-        let pages: u64 = census.into_nodes().values().sum();
+        let pages: u64 = distinct.into_nodes().values().sum();
         assert_eq!(pages, (8 << 20) / machine.page_bytes());
         let child = rustix::process::Pid::from_raw(child.number().cast_signed()).unwrap();
         rustix::process::kill_process(child, rustix::process::Signal::KILL).unwrap();

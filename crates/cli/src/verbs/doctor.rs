@@ -40,13 +40,13 @@ fn pager() -> CheckResult {
 
 /// Returns the state of the pager's method. `daring` is the method for a program that promises to
 /// pass no managed memory to a system call.
-fn backend_state(road: Backend, daring: Backend, shortfall: Option<Shortfall>) -> CheckState {
-    let seen = match daring == road {
-        true => format!("moves pages by {}", backend_name(road)),
+fn backend_state(backend: Backend, daring: Backend, shortfall: Option<Shortfall>) -> CheckState {
+    let seen = match daring == backend {
+        true => format!("moves pages by {}", backend_name(backend)),
         false => {
             format!(
                 "moves pages by {} (with assume_no_syscalls: {})",
-                backend_name(road),
+                backend_name(backend),
                 backend_name(daring)
             )
         }
@@ -59,8 +59,8 @@ fn backend_state(road: Backend, daring: Backend, shortfall: Option<Shortfall>) -
     }
 }
 
-fn backend_name(road: Backend) -> &'static str {
-    match road {
+fn backend_name(backend: Backend) -> &'static str {
+    match backend {
         Backend::Move => "UFFDIO_MOVE",
         Backend::Remap => "MREMAP_DONTUNMAP and UFFDIO_COPY, where no device works on them",
         Backend::Kernel => "move_pages(2)",

@@ -20,13 +20,13 @@ pub fn headroom(root: &Path) -> Result<BTreeMap<NodeId, NodeHeadroom>> {
 /// can use no other zone. The first zone of a node that has pages also has the counts of the whole
 /// node.
 fn parse(text: &str) -> BTreeMap<NodeId, NodeHeadroom> {
-    let mut rooms: BTreeMap<NodeId, NodeHeadroom> = BTreeMap::new();
+    let mut headroom: BTreeMap<NodeId, NodeHeadroom> = BTreeMap::new();
     let mut room = &mut NodeHeadroom::default();
     let (mut free, mut high) = (0, 0);
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("Node ") {
             let node = rest.split(',').next().and_then(|node| node.parse().ok());
-            room = rooms.entry(NodeId(node.unwrap_or(0))).or_default();
+            room = headroom.entry(NodeId(node.unwrap_or(0))).or_default();
             continue;
         }
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -41,7 +41,7 @@ fn parse(text: &str) -> BTreeMap<NodeId, NodeHeadroom> {
             _ => {}
         }
     }
-    rooms
+    headroom
 }
 
 /// Parses a number with punctuation around it; 0 if there is none.
@@ -91,18 +91,18 @@ Node 1, zone    DMA32
 
     #[test]
     fn what_is_reserved_is_no_headroom() {
-        let rooms = parse(TEXT);
+        let headroom = parse(TEXT);
         let free_pages = (3776 - 284 - 936) + (236_420 - 18_085);
-        assert_eq!(rooms[&NodeId(0)], NodeHeadroom { free_pages, inactive_file_pages: 1000 });
-        assert_eq!(rooms[&NodeId(1)], NodeHeadroom { free_pages: 0, inactive_file_pages: 20 });
+        assert_eq!(headroom[&NodeId(0)], NodeHeadroom { free_pages, inactive_file_pages: 1000 });
+        assert_eq!(headroom[&NodeId(1)], NodeHeadroom { free_pages: 0, inactive_file_pages: 20 });
     }
 
     #[test]
     fn this_kernel_writes_it_so() {
-        let rooms = headroom(Path::new("/")).unwrap();
+        let headroom = headroom(Path::new("/")).unwrap();
         assert!(
-            rooms.values().any(|room| room.free_pages + room.inactive_file_pages > 0),
-            "{rooms:?}"
+            headroom.values().any(|room| room.free_pages + room.inactive_file_pages > 0),
+            "{headroom:?}"
         );
     }
 }

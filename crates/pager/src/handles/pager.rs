@@ -74,7 +74,7 @@ impl Pager {
 impl fmt::Debug for Pager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pager")
-            .field("road", &self.backend())
+            .field("backend", &self.backend())
             .field("lanes", &self.lanes())
             .field("copier", &self.copier())
             .finish_non_exhaustive()

@@ -72,9 +72,9 @@ mod tests {
         let fake_process = FakeProcess::with_pages(&pages.concat());
         let range = fake_process.mappings[0].range;
         let first = range.start / 4096;
-        let landing = [(first + 4999, NodeId(1))].into();
+        let in_flight = [(first + 4999, NodeId(1))].into();
         let (machine, pid) = (FakeMachine::new(false), Pid::new(7).unwrap());
-        machine.spawn(pid, FakeProcess { in_flight: landing, ..fake_process });
+        machine.spawn(pid, FakeProcess { in_flight, ..fake_process });
         let process = machine.open_process(pid).unwrap();
         let counts = count_by_node(&*process, range, 4096).unwrap();
         assert_eq!(counts, [(NodeId(0), 4999), (NodeId(1), 701)].into());

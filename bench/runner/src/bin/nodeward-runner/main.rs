@@ -57,10 +57,10 @@ fn run(spec: &RunSpec) -> Result<()> {
     task_set.await_ready()?;
     running_balancer::prepare(&spec.balancer)?;
     thread::sleep(QUIET_TIME);
-    let mut gauge = OverheadMeter::start(&spec.balancer.process_name, task_set.pids());
+    let mut meter = OverheadMeter::start(&spec.balancer.process_name, task_set.pids());
     let mut balancing = RunningBalancer::start(&spec.balancer, &task_set.pids())?;
     thread::sleep(Duration::from_millis(spec.balancer_lead_ms));
-    gauge.reset_times();
+    meter.reset_times();
     let start = Instant::now();
     task_set.begin()?;
     tell(&RunEvent::Begin)?;
@@ -68,11 +68,11 @@ fn run(spec: &RunSpec) -> Result<()> {
         thread::sleep(CONFINED_TIME);
         task_set.lift_confinement()?;
     }
-    let tasks_ms = monitor(spec, &mut task_set, &gauge, &mut balancing, start)?;
-    let look = sample_counters(&gauge, &task_set, start);
+    let tasks_ms = monitor(spec, &mut task_set, &meter, &mut balancing, start)?;
+    let look = sample_counters(&meter, &task_set, start);
     task_set.await_end()?;
     let (told, log) = balancing.stop()?;
-    let (mismatches, migrated) = (task_set.mismatches, gauge.read().migrated);
+    let (mismatches, migrated) = (task_set.mismatches, meter.read().migrated);
     tell(&RunEvent::End(RunEnd { look, tasks_ms, mismatches, migrated, told, log }))
 }
 
@@ -81,7 +81,7 @@ fn run(spec: &RunSpec) -> Result<()> {
 fn monitor(
     spec: &RunSpec,
     task_set: &mut TaskSet,
-    gauge: &OverheadMeter,
+    meter: &OverheadMeter,
     balancing: &mut RunningBalancer,
     start: Instant,
 ) -> Result<Vec<u64>> {
@@ -100,7 +100,7 @@ fn monitor(
             Ok(_) => {}
             Err(RecvTimeoutError::Timeout) => {
                 balancing.check()?;
-                tell(&RunEvent::Look(sample_counters(gauge, task_set, start)))?;
+                tell(&RunEvent::Look(sample_counters(meter, task_set, start)))?;
                 next_look = start.elapsed() + Duration::from_millis(spec.sample_interval_ms);
             }
             Err(RecvTimeoutError::Disconnected) => bail!("tasks ended without a word"),
@@ -109,8 +109,8 @@ fn monitor(
     Ok(ends.into_iter().flatten().collect())
 }
 
-fn sample_counters(gauge: &OverheadMeter, task_set: &TaskSet, start: Instant) -> CounterSample {
-    CounterSample { at_ms: ms(start), passes: task_set.passes, burden: gauge.read() }
+fn sample_counters(meter: &OverheadMeter, task_set: &TaskSet, start: Instant) -> CounterSample {
+    CounterSample { at_ms: ms(start), passes: task_set.passes, overhead: meter.read() }
 }
 
 fn ms(start: Instant) -> u64 {

@@ -19,9 +19,9 @@ impl OverheadMeter {
     /// Starts counting. `process` is the name of the balancer's processes, `tasks` are the others.
     pub fn start(process: &str, tasks: Vec<u32>) -> Self {
         let process = process.to_owned();
-        let mut gauge = Self { balancer_name: process, tasks, baseline: RunOverhead::default() };
-        gauge.baseline = gauge.total();
-        gauge
+        let mut meter = Self { balancer_name: process, tasks, baseline: RunOverhead::default() };
+        meter.baseline = meter.total();
+        meter
     }
 
     /// Starts the run: time counts from now on. Pages that moved before still count.
@@ -35,12 +35,12 @@ impl OverheadMeter {
         let (now, zero) = (self.total(), self.baseline);
         let since = |value: fn(&RunOverhead) -> u64| value(&now).saturating_sub(value(&zero));
         RunOverhead {
-            migrated: since(|burden| burden.migrated),
-            numa_migrated: since(|burden| burden.numa_migrated),
-            hint_faults: since(|burden| burden.hint_faults),
-            balancer_us: since(|burden| burden.balancer_us),
-            system_us: since(|burden| burden.system_us),
-            user_us: since(|burden| burden.user_us),
+            migrated: since(|overhead| overhead.migrated),
+            numa_migrated: since(|overhead| overhead.numa_migrated),
+            hint_faults: since(|overhead| overhead.hint_faults),
+            balancer_us: since(|overhead| overhead.balancer_us),
+            system_us: since(|overhead| overhead.system_us),
+            user_us: since(|overhead| overhead.user_us),
         }
     }
 
@@ -105,14 +105,14 @@ mod tests {
     /// Goal: when the run begins time counts from zero, and pages that moved before still count.
     #[test]
     fn a_lead_costs_no_time_but_its_pages() {
-        let mut gauge = OverheadMeter::start("", vec![std::process::id()]);
-        gauge.baseline = RunOverhead { user_us: 0, system_us: 0, migrated: 0, ..gauge.baseline };
-        let before = gauge.total();
-        gauge.reset_times();
-        assert_eq!(gauge.baseline.migrated, 0);
+        let mut meter = OverheadMeter::start("", vec![std::process::id()]);
+        meter.baseline = RunOverhead { user_us: 0, system_us: 0, migrated: 0, ..meter.baseline };
+        let before = meter.total();
+        meter.reset_times();
+        assert_eq!(meter.baseline.migrated, 0);
         assert!(
-            gauge.baseline.user_us >= before.user_us
-                && gauge.baseline.system_us >= before.system_us
+            meter.baseline.user_us >= before.user_us
+                && meter.baseline.system_us >= before.system_us
         );
     }
 
@@ -123,18 +123,18 @@ mod tests {
         // A name that no other process has: the time of one that ends is not visible any more.
         let comm = format!("gauge-{}", std::process::id());
         fs::write("/proc/self/comm", &comm).unwrap();
-        let gauge = OverheadMeter::start(&comm, vec![std::process::id()]);
+        let meter = OverheadMeter::start(&comm, vec![std::process::id()]);
         let busy = TestDeadline::start();
-        while gauge.read().user_us == 0 || gauge.read().balancer_us < 10_000 {
+        while meter.read().user_us == 0 || meter.read().balancer_us < 10_000 {
             busy.check("this process has worked");
         }
-        let before_us = gauge.read().balancer_us;
+        let before_us = meter.read().balancer_us;
         let burn_20_ms = || {
             use rustix::time::{ClockId, clock_gettime};
             while clock_gettime(ClockId::ThreadCPUTime).tv_nsec < 20_000_000 {}
         };
         std::thread::spawn(burn_20_ms).join().unwrap();
-        assert!(gauge.read().balancer_us >= before_us + 20_000, "{:?}", gauge.read());
+        assert!(meter.read().balancer_us >= before_us + 20_000, "{:?}", meter.read());
         assert_eq!(OverheadMeter::start("", Vec::new()).read().balancer_us, 0);
     }
 }

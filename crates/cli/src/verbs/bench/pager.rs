@@ -53,7 +53,7 @@ pub fn run(args: &BenchPagerArgs) -> Result<Exit> {
         nodes: nodes(args, &topology)?,
         seed: args.seed.unwrap_or_else(|| machine.now_ns() ^ state_dir::now_unix_ms()),
         cpus: u32::try_from(machine.usable_cpus()?.len()).unwrap_or(1),
-        rooms: machine.headroom()?,
+        headroom: machine.headroom()?,
         page_bytes: machine.page_bytes(),
     };
     match (args.figure, args.soak) {
@@ -69,7 +69,7 @@ struct PagerBench<'a> {
     nodes: NodeRoute,
     seed: u64,
     cpus: u32,
-    rooms: BTreeMap<NodeId, NodeHeadroom>,
+    headroom: BTreeMap<NodeId, NodeHeadroom>,
     page_bytes: u64,
 }
 
@@ -179,7 +179,7 @@ impl PagerBench<'_> {
         let needed = bytes.saturating_mul(copies);
         for node in [self.nodes.from, self.nodes.to] {
             // A node without data is assumed to have room.
-            let Some(room) = self.rooms.get(&node) else { continue };
+            let Some(room) = self.headroom.get(&node) else { continue };
             let free = (room.free_pages + room.inactive_file_pages) * self.page_bytes;
             if free < needed {
                 bail!(
