@@ -1,4 +1,4 @@
-//! `balance` and `explain PID` on simulated machines: the same engine, in virtual time,
+//! `balance` and `explain PID` on simulated machines: the same balancer, in virtual time,
 //! deterministic.
 
 use std::process::{Command, Output};
@@ -67,7 +67,7 @@ fn rounds_are_lines_of_json() {
     assert!(acted > 0, "memory was moved");
 }
 
-/// Goal: a dry run uses the same engine, and does nothing.
+/// Goal: a dry run uses the same balancer, and does nothing.
 #[test]
 fn a_dry_run_moves_nothing() {
     for round in rounds(&format!("balance --dry-run --json --for 4s {MACHINE}")) {

@@ -51,7 +51,7 @@ fn time_and_keys_are_chosen() {
     assert_eq!(shown["machine"]["nodes"].as_array().map(Vec::len), Some(2));
 }
 
-/// Goal: the engine moves a process in virtual time, with the same report on every host.
+/// Goal: the mover moves a process in virtual time, with the same report on every host.
 #[test]
 fn a_move() {
     let words = "move --machine sim:two-socket 1000 1 0 --jobs 2 --quiet";

@@ -25,7 +25,7 @@ pub enum BalancerKind {
     Kernel,
     /// A person who knows the load and places it once, at its beginning.
     Hand,
-    /// The engine of `nodeward balance`.
+    /// `nodeward balance`.
     Nodeward,
 }
 
@@ -63,7 +63,7 @@ impl BalancerKind {
         if self == Self::Hand {
             manual_placement::place_manually(machine, scenario)?;
         }
-        let engine = (self == Self::Nodeward).then(|| {
+        let balancer = (self == Self::Nodeward).then(|| {
             let shared: Arc<dyn Machine> = Arc::<SimMachine>::clone(machine);
             nodeward_balancer::Balancer::new(
                 shared,
@@ -72,23 +72,23 @@ impl BalancerKind {
                 None,
             )
         });
-        Ok(BalancedRun { machine, engine: engine.transpose()?, moving: false })
+        Ok(BalancedRun { machine, balancer: balancer.transpose()?, moving: false })
     }
 }
 
 /// A machine with its balancer.
 pub(crate) struct BalancedRun<'a> {
     machine: &'a SimMachine,
-    engine: Option<nodeward_balancer::Balancer>,
+    balancer: Option<nodeward_balancer::Balancer>,
     moving: bool,
 }
 
 impl BalancedRun<'_> {
     /// Runs it until a virtual time (ns), and until the end of a round that began before.
     pub(crate) fn run_until(&mut self, until_ns: u64) -> Result<()> {
-        if let Some(engine) = &mut self.engine {
+        if let Some(balancer) = &mut self.balancer {
             let moving = &mut self.moving;
-            engine.run(
+            balancer.run(
                 &mut RoundObserver { machine: self.machine, until_ns, moving },
                 &MoveControl::default(),
             )?;

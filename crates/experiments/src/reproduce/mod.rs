@@ -9,10 +9,10 @@
 
 mod counter_driven;
 pub mod documents;
-mod engine_moves;
 mod evaluation;
 mod figure_table;
 mod home_runs;
+mod mover_runs;
 mod page_search;
 mod run_outcome;
 mod scenario_runs;

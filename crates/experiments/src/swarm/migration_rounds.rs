@@ -1,4 +1,4 @@
-//! Rounds on a simulated machine: observe where memory is, decide what to move, let the engine
+//! Rounds on a simulated machine: observe where memory is, decide what to move, let the mover
 //! migrate it, and verify the result.
 
 use std::collections::BTreeMap;
@@ -146,7 +146,7 @@ impl<'a> MigrationRounds<'a> {
         Some(WantedMove { process, to, order: [MoveOrder { pairs, pages: None }].into() })
     }
 
-    /// Lets the engine move. `None` if all processes to move are gone.
+    /// Lets the mover move. `None` if all processes to move are gone.
     fn migrate(&self, wishes: &[WantedMove]) -> Result<Option<MoveReport>, CheckFinding> {
         let machine = self.machine;
         let to: Nodemask = wishes.iter().map(|wish| wish.to).collect();
@@ -168,7 +168,7 @@ impl<'a> MigrationRounds<'a> {
             Ok(report) => Ok(Some(report)),
             Err(error) if error.is_gone() => machine.check().map(|()| None),
             Err(error) => {
-                let what = format!("the engine moved nothing: {error}");
+                let what = format!("the mover moved nothing: {error}");
                 machine.record_result(Err((Checker::Account, what))).map(|()| None)
             }
         }

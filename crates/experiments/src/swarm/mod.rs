@@ -2,7 +2,7 @@
 //! observe each while it runs.
 //!
 //! A seed decides the machine, programs, faults, and how memory is moved ([`generator`]). Some
-//! machines, the wildest valid ones, are only watched. On the others, rounds of the engine move
+//! machines, the wildest valid ones, are only watched. On the others, rounds of the mover move
 //! memory, first during the faults, then until all of it is on its wanted node ([`run()`]).
 //! The checkers ([`check`]) count independently.
 

@@ -31,7 +31,7 @@ pub struct KernelBackend<'a> {
 }
 
 impl KernelBackend<'_> {
-    /// Moves a range of whole pages to a node. The engine chooses the batch size.
+    /// Moves a range of whole pages to a node. The mover chooses the batch size.
     pub fn migrate(
         &self,
         range: Range,
@@ -97,7 +97,7 @@ impl KernelBackend<'_> {
         NodePairs::from_lists(&from, &[to])
     }
 
-    /// Runs the engine on threads of its own, because workers set their CPU affinity, which on the
+    /// Runs the mover on threads of its own, because workers set their CPU affinity, which on the
     /// calling thread belongs to the caller.
     fn run_with_progress(
         &self,
@@ -133,7 +133,7 @@ impl KernelBackend<'_> {
             tracing::debug!(%error, "some pages stayed behind");
         }
         let mut account = moved.account();
-        // The engine does not count pages that were never there.
+        // The mover does not count pages that were never there.
         let pages = bytes / self.machine.page_bytes();
         account.skip(SkipReason::NotPresent, pages.saturating_sub(account.selected()));
         MigrationReport {

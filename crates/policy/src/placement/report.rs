@@ -1,4 +1,4 @@
-//! Stage 8: the plan, with the numbers that it was made from, for people and for the engine.
+//! Stage 8: the plan, with the numbers that it was made from, for people and for the balancer.
 
 use std::collections::BTreeMap;
 

@@ -70,7 +70,7 @@ pub struct Entity {
     pub exclusion: Option<Exclusion>,
 }
 
-/// The number of an entity. The engine gives it, and never to a second process.
+/// The number of an entity. The balancer gives it, and never to a second process.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]

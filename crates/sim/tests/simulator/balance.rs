@@ -1,5 +1,5 @@
-//! The balancer on simulated machines, with the scenarios made for balancers. The engine is the one
-//! that runs on a real kernel.
+//! The balancer, the one that runs on a real kernel, on simulated machines, with the scenarios made
+//! for balancers.
 
 use std::sync::Arc;
 

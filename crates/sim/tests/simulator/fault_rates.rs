@@ -167,7 +167,7 @@ fn moved_by_engine(machine: &SimMachine, pid: Pid) -> Account {
     migrate(machine, &processes, &request, &MoveControl::default(), None).unwrap().account()
 }
 
-/// Goal: a move by the engine under all faults at once ends with an account that agrees with the
+/// Goal: a move by the mover under all faults at once ends with an account that agrees with the
 /// pages, and moves the rest once the faults end. A stale look may report a moved page as stayed,
 /// never a stayed page as moved.
 #[test]

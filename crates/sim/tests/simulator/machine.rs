@@ -1,4 +1,4 @@
-//! The engine moves memory of a simulated machine as it does on a real kernel.
+//! The mover moves memory of a simulated machine as it does on a real kernel.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -3,11 +3,11 @@
 use nodeward_policy::break_even::BreakEven;
 
 use super::move_figures::{step_percent, step_us};
-use crate::reproduce::engine_moves;
 use crate::reproduce::figure_table::{
     Better, DocumentTable, Expected, FigureRow, FigureUnit, Fitted, Improvement, ImprovementGoal,
     ImprovementStep,
 };
+use crate::reproduce::mover_runs;
 use crate::reproduce::run_outcome::RunOutcome;
 use crate::reproduce::scenario_runs::{RunOutcomes, ScenarioRun};
 
@@ -42,12 +42,12 @@ pub fn table() -> DocumentTable {
 fn runs() -> Vec<ScenarioRun> {
     let of = |name| ScenarioRun::new(name, "page-migration-2017");
     let batches = |name| of(name).with_override("machine.batch", "512");
-    // The engine moves, so the scenario's own actions are delayed until after the run.
+    // The mover moves, so the scenario's own actions are delayed until after the run.
     let lanes = |name| {
         let late = batches(name)
             .with_override("action.0.at", "2800ms")
             .with_override("action.1.at", "2800ms");
-        late.driven_by(engine_moves::move_with_auto_workers)
+        late.driven_by(mover_runs::move_with_auto_workers)
     };
     let channels = |run: ScenarioRun| {
         run.with_override("machine.dma-channels", "16").with_override("machine.dma", "750MB/s")

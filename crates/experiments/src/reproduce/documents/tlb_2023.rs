@@ -3,11 +3,11 @@
 use nodeward_scenario::Scenario;
 
 use super::move_figures::step_percent;
-use crate::reproduce::engine_moves;
 use crate::reproduce::figure_table::{
     Better, DocumentTable, Expected, FigureRow, FigureUnit, Fitted, Improvement, ImprovementGoal,
     ImprovementStep,
 };
+use crate::reproduce::mover_runs;
 use crate::reproduce::run_outcome::RunOutcome;
 use crate::reproduce::scenario_runs::{RunOutcomes, ScenarioRun};
 
@@ -43,11 +43,11 @@ fn runs() -> Vec<ScenarioRun> {
         x86("batches"),
         arm("arm, one by one").with_override("machine.batch", "1"),
         arm("arm, batches"),
-        lanes("worker").driven_by(engine_moves::move_with_one_worker),
-        lanes("workers").driven_by(engine_moves::move_with_auto_workers),
+        lanes("worker").driven_by(mover_runs::move_with_one_worker),
+        lanes("workers").driven_by(mover_runs::move_with_auto_workers),
         lanes("one node")
             .with_override("workload.pmbench.nodes", "0")
-            .driven_by(engine_moves::move_with_auto_workers),
+            .driven_by(mover_runs::move_with_auto_workers),
     ]
 }
 

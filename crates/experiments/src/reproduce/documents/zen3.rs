@@ -1,11 +1,11 @@
 //! Table "zen3": figures of others, never fitted.
 
 use super::move_figures::{gb_per_s, step_percent};
-use crate::reproduce::engine_moves;
 use crate::reproduce::figure_table::{
     Better, DocumentTable, Expected, FigureRow, FigureUnit, Fitted, Improvement, ImprovementGoal,
     ImprovementStep,
 };
+use crate::reproduce::mover_runs;
 use crate::reproduce::scenario_runs::{RunOutcomes, ScenarioRun};
 
 /// The action that moves; an exchange also has one that moves in the opposite direction.
@@ -215,8 +215,8 @@ fn runs() -> Vec<ScenarioRun> {
         sixteen("exchange")
             .with_override("machine.copiers", "8")
             .with_override("action.1.at", "2s"),
-        lanes("lane").driven_by(engine_moves::move_with_one_worker),
-        lanes("lanes").driven_by(engine_moves::move_with_auto_workers),
+        lanes("lane").driven_by(mover_runs::move_with_one_worker),
+        lanes("lanes").driven_by(mover_runs::move_with_auto_workers),
     ]);
     runs
 }

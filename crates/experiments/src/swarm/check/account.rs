@@ -1,4 +1,4 @@
-//! Checks that the account of a move agrees with its pages: the engine counts one, and the other is
+//! Checks that the account of a move agrees with its pages: the mover counts one, and the other is
 //! counted page by page before and after.
 
 use std::collections::BTreeMap;

@@ -20,7 +20,7 @@ pub struct ObservedCall {
 }
 
 /// Minimum length of runs in pages, whatever the budget, because shorter ones cost more than they
-/// save. As documented in the engine.
+/// save. As documented in the mover.
 const RUN_PAGES_MIN: u64 = 4;
 
 /// Checks that between any two calls there is at least the time that the rate allots to the first

@@ -21,7 +21,7 @@ pub struct RoundPolicy {
     pub rate_bytes_per_s: Option<u64>,
     /// Maximum time that pages are held, in nanoseconds.
     pub stall_ns: Option<u64>,
-    /// Whether one call of the engine moves all processes, or one call each.
+    /// Whether one call of the mover moves all processes, or one call each.
     pub together: bool,
     /// Time between two rounds, in nanoseconds.
     pub pause_ns: u64,

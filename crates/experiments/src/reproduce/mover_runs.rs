@@ -1,4 +1,4 @@
-//! Runs nodeward's engine on a simulated machine: it looks, plans, moves with parallel workers, and
+//! Runs nodeward's mover on a simulated machine: it looks, plans, moves with parallel workers, and
 //! verifies.
 
 use std::sync::Arc;
@@ -70,7 +70,7 @@ mod tests {
 
     /// Goal: every page of the first process arrives, and several workers take less time than one.
     #[test]
-    fn the_engine_moves_the_first_process() {
+    fn the_mover_moves_the_first_process() {
         let late = ["action.0.at", "action.1.at"].map(|key| (key.to_owned(), "2800ms".to_owned()));
         let memory = ("workload.base.memory".to_owned(), "64MiB".to_owned());
         let sets = [&late[..], &[memory]].concat();
