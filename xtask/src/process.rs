@@ -1,9 +1,10 @@
 //! Runs other programs: shows the command, and on failure reports which one it was and how it
 //! ended.
 
+use std::borrow::Cow;
 use std::env;
 use std::ffi::OsString;
-use std::io::{self, BufRead, BufReader, PipeReader, Read, Write};
+use std::io::{self, BufRead, BufReader, PipeReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -29,26 +30,41 @@ pub fn run(command: &mut Command) -> Result<()> {
 }
 
 /// The same, and passes every line that the command writes, to stdout or stderr, to `each`.
-pub fn run_with_lines(command: &mut Command, each: impl FnMut(&str)) -> Result<()> {
+pub fn run_with_lines(command: &mut Command, mut each: impl FnMut(&str)) -> Result<()> {
     eprintln!("$ {}", command_line(command));
-    let (reader, mut child) = spawn_piped(command.env("CARGO_TERM_COLOR", "never"))?;
-    forward_lines(reader, &mut child, each)?;
-    let status = child.wait().context("cannot wait for a child")?;
-    succeeded(command, status)
+    run_piped(command, |line| {
+        show(line)?;
+        each(&line_text(line));
+        Ok(())
+    })
 }
 
 /// The same, but shows the command and its output together when it has ended.
 pub fn run_held_back(command: &mut Command, mut each: impl FnMut(&str)) -> Result<()> {
-    command.env("CARGO_TERM_COLOR", "never").stdin(Stdio::null());
-    let (mut reader, mut child) = spawn_piped(command)?;
-    let mut output = Vec::new();
-    reader.read_to_end(&mut output).context("cannot read what a program said")?;
+    let mut shown = format!("$ {}\n", command_line(command)).into_bytes();
+    let result = run_piped(command.stdin(Stdio::null()), |line| {
+        each(&line_text(line));
+        shown.extend_from_slice(line);
+        Ok(())
+    });
+    show(&shown)?;
+    result
+}
+
+/// Runs a command and passes each line that it writes, its end included.
+fn run_piped(command: &mut Command, each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let (reader, mut child) = spawn_piped(command.env("CARGO_TERM_COLOR", "never"))?;
+    read_lines(reader, &mut child, each)?;
     let status = child.wait().context("cannot wait for a child")?;
-    let output = String::from_utf8_lossy(&output);
-    output.lines().for_each(&mut each);
-    let shown = format!("$ {}\n{output}", command_line(command));
-    io::stdout().lock().write_all(shown.as_bytes()).context("cannot write what a program said")?;
     succeeded(command, status)
+}
+
+fn line_text(line: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(line))
+}
+
+fn show(output: &[u8]) -> Result<()> {
+    io::stdout().write_all(output).context("cannot write what a program said")
 }
 
 /// Starts a command whose stdout and stderr go into one pipe, in the order of its writes.
@@ -61,17 +77,18 @@ fn spawn_piped(command: &mut Command) -> Result<(PipeReader, Child)> {
     Ok((reader, child.with_context(|| missing(command))?))
 }
 
-/// Shows output until the pipe is closed. If the child left a process behind that holds the other
+/// Reads lines until the pipe is closed. If the child left a process behind that holds the other
 /// end, until the child has ended and nothing arrived for a while.
-fn forward_lines(from: PipeReader, child: &mut Child, mut each: impl FnMut(&str)) -> Result<()> {
+fn read_lines(
+    from: PipeReader,
+    child: &mut Child,
+    mut each: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
     const QUIET: Duration = Duration::from_secs(10);
     let lines = lines(from);
     loop {
         match lines.recv_timeout(QUIET) {
-            Ok(line) => {
-                io::stdout().write_all(&line).context("cannot write what a program said")?;
-                each(String::from_utf8_lossy(&line).trim_end_matches('\n'));
-            }
+            Ok(line) => each(&line)?,
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
             Err(RecvTimeoutError::Timeout) => {
                 if child.try_wait().context("cannot ask after a child")?.is_some() {
@@ -177,13 +194,18 @@ mod tests {
         assert_eq!(lines, ["a", "b", "c\u{fffd}", "d"]);
     }
 
+    fn read_held_back(script: &str) -> (Result<()>, Vec<String>) {
+        let mut lines = Vec::new();
+        let mut command = Command::new("sh");
+        let result =
+            run_held_back(command.args(["-c", script]), |line| lines.push(line.to_owned()));
+        (result, lines)
+    }
+
     /// Goal: held back or not, the same lines are read.
     #[test]
     fn output_that_is_held_back_is_read() {
-        let mut lines = Vec::new();
-        let mut command = Command::new("sh");
-        command.args(["-c", "echo a; echo b >&2; exit 3"]);
-        let result = run_held_back(&mut command, |line| lines.push(line.to_owned()));
+        let (result, lines) = read_held_back("echo a; echo b >&2; exit 3");
         assert!(result.expect_err("it fails").to_string().contains("`sh -c"));
         assert_eq!(lines, ["a", "b"]);
     }
@@ -200,9 +222,11 @@ mod tests {
     #[test]
     fn what_is_left_behind_is_not_waited_for() {
         let start = std::time::Instant::now();
-        let (result, lines) = read_of("sleep 1000 & echo $!");
-        result.expect("success");
-        assert!(start.elapsed() < Duration::from_secs(500));
-        succeeds(Command::new("kill").args(&lines));
+        for read in [read_of, read_held_back] {
+            let (result, lines) = read("sleep 1000 & echo $!");
+            result.expect("success");
+            assert!(start.elapsed() < Duration::from_secs(500));
+            succeeds(Command::new("kill").args(&lines));
+        }
     }
 }
