@@ -109,7 +109,7 @@ fn parts(
     let whole_machine = args.whole_machine;
     let shared = Arc::clone(&statuses);
     let mut env =
-        MeansEnv { memory: memory, dir, whole_machine, movers: args.movers, statuses: shared };
+        MeansEnv { memory, dir, whole_machine, movers: args.movers, statuses: shared };
     let mut parts = Vec::new();
     for kind in kinds {
         match (kind.make)(&mut env) {
