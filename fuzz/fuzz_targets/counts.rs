@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use nodeward_model::{Access, Accessor};
-use nodeward_samples::{AccessSource, counts, source};
+use nodeward_samples::{SampleFormat, counts, source};
 
 fuzz_target!(|bytes: &[u8]| {
     let read: Vec<Access> = counts::read(bytes).map_while(Result::ok).collect();
@@ -17,9 +17,9 @@ fuzz_target!(|bytes: &[u8]| {
     let again: Vec<Access> = counts::read(text.as_bytes()).map(Result::unwrap).collect();
     assert_eq!(again, read);
     match source::detect(bytes) {
-        Ok(AccessSource::Counts(counts)) => drop(counts.last()),
-        Ok(AccessSource::PerfText(samples)) => drop(samples.last()),
-        Ok(AccessSource::PerfData(samples)) => drop(samples.last()),
+        Ok(SampleFormat::Counts(counts)) => drop(counts.last()),
+        Ok(SampleFormat::PerfText(samples)) => drop(samples.last()),
+        Ok(SampleFormat::PerfData(samples)) => drop(samples.last()),
         Err(_) => {}
     }
 });

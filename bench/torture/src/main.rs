@@ -108,8 +108,7 @@ fn parts(
     let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     let whole_machine = args.whole_machine;
     let shared = Arc::clone(&statuses);
-    let mut env =
-        MeansEnv { memory, dir, whole_machine, movers: args.movers, statuses: shared };
+    let mut env = MeansEnv { memory, dir, whole_machine, movers: args.movers, statuses: shared };
     let mut parts = Vec::new();
     for kind in kinds {
         match (kind.make)(&mut env) {

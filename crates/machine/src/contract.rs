@@ -10,7 +10,10 @@ use nodeward_model::{
 };
 use serde::Serialize;
 
-use crate::{MovePagesCall, MovePagesOutcome, Result, WorkerRegistry};
+use crate::{
+    AccessSource, AccessSourceKind, AccessSourceStatus, Error, MovePagesCall, MovePagesOutcome,
+    Result, WorkerRegistry,
+};
 
 /// Optional features of a machine, found by trying them, never by the kernel version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -86,6 +89,23 @@ pub trait Machine: WorkerRegistry + Send + Sync {
     /// node: a stock kernel does not, but a sampler may.
     fn take_accesses(&self) -> Option<Vec<(Pid, Access)>> {
         None
+    }
+
+    /// Returns the sources of accesses that this machine may have, the preferred ones first, each
+    /// with what keeps it from working. Cost: a few system calls for each.
+    fn access_sources(&self) -> Vec<AccessSourceStatus> {
+        Vec::new()
+    }
+
+    /// Opens a source of accesses. It observes nothing yet.
+    ///
+    /// # Errors
+    /// `Unsupported` or `Denied` if it does not work here, with the remedy.
+    fn open_access_source(&self, kind: AccessSourceKind) -> Result<Box<dyn AccessSource>> {
+        Err(Error::Unsupported {
+            action: "observing accesses",
+            reason: format!("this machine has no source '{kind}'"),
+        })
     }
 
     /// Returns the CPU time that the calling process has used, in nanoseconds: the cost of reading

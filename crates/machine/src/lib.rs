@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access_source;
 pub mod conformance;
 mod contract;
 mod error;
@@ -13,6 +14,9 @@ pub mod fake;
 mod move_pages;
 mod worker_registry;
 
+pub use access_source::{
+    AccessBatch, AccessSampling, AccessSource, AccessSourceKind, AccessSourceStatus,
+};
 pub use contract::{Capabilities, Liveness, Machine, Process, ProcessWatch};
 pub use error::{Error, Result};
 pub use move_pages::{

@@ -1,6 +1,6 @@
 //! Memory accesses, as counters, samples and trackers report them.
 
-use crate::{CpuId, NodeId};
+use crate::{CpuId, NodeId, Pid};
 
 /// The origin of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,4 +33,29 @@ pub struct Access {
     pub accessor: Accessor,
     /// The number of accesses, as counted by the source. A sample counts with its sampling period.
     pub count: u64,
+}
+
+/// What an access did to its page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AccessKind {
+    /// It read.
+    Read,
+    /// It wrote, or read and wrote.
+    Write,
+    /// The source cannot tell.
+    #[default]
+    Unknown,
+}
+
+/// An access that a source observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessSample {
+    /// The process that owns the address.
+    pub pid: Pid,
+    /// The thread that accessed it; `None` if the source cannot tell.
+    pub tid: Option<u32>,
+    /// What it did.
+    pub kind: AccessKind,
+    /// Where, from where, and how many accesses it stands for.
+    pub access: Access,
 }

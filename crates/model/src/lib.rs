@@ -30,7 +30,7 @@ pub mod synthetic;
 pub mod topology;
 pub mod units;
 
-pub use access::{Access, Accessor};
+pub use access::{Access, AccessKind, AccessSample, Accessor};
 pub use account::Account;
 pub use frame_set::FrameSet;
 pub use headroom::NodeHeadroom;

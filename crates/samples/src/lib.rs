@@ -22,4 +22,4 @@ mod sample;
 pub use error::Error;
 pub use peek::PeekedSource;
 pub use sample::{PerfSample, UnusableSamples};
-pub use source::{AccessSource, open};
+pub use source::{SampleFormat, open};

@@ -16,7 +16,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// Accesses to pages, from one of three formats.
 #[derive(Debug)]
-pub enum AccessSource<R> {
+pub enum SampleFormat<R> {
     /// Lines `ADDRESS NODE [COUNT]`.
     Counts(CountReader<R>),
     /// The output of `perf script`.
@@ -38,16 +38,16 @@ pub fn open_input(path: &Path) -> Result<SampleInput, Error> {
 }
 
 /// Opens a source of accesses in any of the formats; `-` is standard input.
-pub fn open(path: &Path) -> Result<AccessSource<PeekedSource<SampleInput>>, Error> {
+pub fn open(path: &Path) -> Result<SampleFormat<PeekedSource<SampleInput>>, Error> {
     detect(open_input(path)?)
 }
 
 /// Detects the format of a source by its first bytes, and by its first line with content: a line of
 /// perf has a `[` or a `:`, a line of counts does not. An empty source has no counts.
-pub fn detect<R: BufRead>(source: R) -> Result<AccessSource<PeekedSource<R>>, Error> {
+pub fn detect<R: BufRead>(source: R) -> Result<SampleFormat<PeekedSource<R>>, Error> {
     let source = peek::peek(source)?;
     if perf_data::is_perf_data(peek::peeked_bytes(&source)) {
-        return perf_data::read(source).map(AccessSource::PerfData);
+        return perf_data::read(source).map(SampleFormat::PerfData);
     }
     if !peek::is_text(&source) {
         return Err(Error::Unknown);
@@ -61,8 +61,8 @@ pub fn detect<R: BufRead>(source: R) -> Result<AccessSource<PeekedSource<R>>, Er
     }
     let is_of_perf = lines.content().iter().any(|byte| matches!(byte, b'[' | b':'));
     Ok(match is_of_perf {
-        true => AccessSource::PerfText(perf_text::from_lines(lines)),
-        false => AccessSource::Counts(counts::from_lines(lines)),
+        true => SampleFormat::PerfText(perf_text::from_lines(lines)),
+        false => SampleFormat::Counts(counts::from_lines(lines)),
     })
 }
 
@@ -76,9 +76,9 @@ mod tests {
 
     fn format(bytes: &[u8]) -> Result<&'static str, Error> {
         detect(bytes).map(|source| match source {
-            AccessSource::Counts(_) => "counts",
-            AccessSource::PerfText(_) => "text of perf",
-            AccessSource::PerfData(_) => "perf.data",
+            SampleFormat::Counts(_) => "counts",
+            SampleFormat::PerfText(_) => "text of perf",
+            SampleFormat::PerfData(_) => "perf.data",
         })
     }
 
@@ -111,7 +111,7 @@ mod tests {
     fn a_long_header_of_perf_is_read_over() {
         let header = format!("# cmdline : {}\n#\n", "x ".repeat(10_000));
         let text = [header.as_bytes(), &fixture("faults.txt")].concat();
-        let AccessSource::PerfText(samples) = detect(&text[..]).unwrap() else {
+        let SampleFormat::PerfText(samples) = detect(&text[..]).unwrap() else {
             panic!("no samples")
         };
         assert_eq!(samples.filter(Result::is_ok).count(), 49);
@@ -119,9 +119,9 @@ mod tests {
 
     #[test]
     fn the_first_line_is_not_lost_and_keeps_its_number() {
-        let AccessSource::Counts(counts) = detect(&b"#\n7f00 1 2\n"[..]).unwrap() else { panic!() };
+        let SampleFormat::Counts(counts) = detect(&b"#\n7f00 1 2\n"[..]).unwrap() else { panic!() };
         assert_eq!(counts.map(|access| access.unwrap().count).collect::<Vec<_>>(), [2]);
-        let AccessSource::Counts(mut counts) = detect(&b"#\nhello\n"[..]).unwrap() else {
+        let SampleFormat::Counts(mut counts) = detect(&b"#\nhello\n"[..]).unwrap() else {
             panic!()
         };
         let error = counts.next().unwrap().unwrap_err().to_string();
@@ -135,7 +135,7 @@ mod tests {
         let error = open(&path).err().unwrap().to_string();
         assert!(error.starts_with("cannot open ") && error.contains("hot"), "{error}");
         fs::write(&path, "7f00 1\n").unwrap();
-        assert!(matches!(open(&path), Ok(AccessSource::Counts(_))));
+        assert!(matches!(open(&path), Ok(SampleFormat::Counts(_))));
         assert!(matches!(open(directory.path()), Err(Error::Read(_))), "a directory");
     }
 
@@ -145,9 +145,9 @@ mod tests {
             bytes in proptest::collection::vec(0..128_u8, 0..99),
         ) {
             match detect(&bytes[..]) {
-                Ok(AccessSource::Counts(counts)) => drop(counts.last()),
-                Ok(AccessSource::PerfText(samples)) => drop(samples.last()),
-                Ok(AccessSource::PerfData(samples)) => drop(samples.last()),
+                Ok(SampleFormat::Counts(counts)) => drop(counts.last()),
+                Ok(SampleFormat::PerfText(samples)) => drop(samples.last()),
+                Ok(SampleFormat::PerfData(samples)) => drop(samples.last()),
                 Err(error) => prop_assert!(matches!(error, Error::Unknown)),
             }
         }

@@ -8,14 +8,14 @@ use nodeward_linux::load;
 use nodeward_machine::Process;
 use nodeward_model::{Access, Escape as _, Pid};
 use nodeward_samples::source::{SampleInput, open};
-use nodeward_samples::{AccessSource, Error, PeekedSource, PerfSample, UnusableSamples};
+use nodeward_samples::{Error, PeekedSource, PerfSample, SampleFormat, UnusableSamples};
 
 use super::source::HotSource;
 
 /// The samples of a file.
 pub struct AccessFile {
     path: PathBuf,
-    source: AccessSource<PeekedSource<SampleInput>>,
+    source: SampleFormat<PeekedSource<SampleInput>>,
 }
 
 impl AccessFile {
@@ -29,9 +29,9 @@ impl AccessFile {
 impl HotSource for AccessFile {
     fn describe(&self) -> String {
         let what = match &self.source {
-            AccessSource::Counts(_) => "counts",
-            AccessSource::PerfText(_) => "the output of perf script",
-            AccessSource::PerfData(_) => "a perf.data",
+            SampleFormat::Counts(_) => "counts",
+            SampleFormat::PerfText(_) => "the output of perf script",
+            SampleFormat::PerfData(_) => "a perf.data",
         };
         format!("reading '{}' as {what}", self.path.escaped())
     }
@@ -48,17 +48,17 @@ impl HotSource for AccessFile {
     ) -> Result<()> {
         let path = self.path;
         let unusable = match self.source {
-            AccessSource::Counts(mut counts) => {
+            SampleFormat::Counts(mut counts) => {
                 return counts.try_for_each(|access| {
                     see(access.with_context(|| wrong(&path))?);
                     Ok(())
                 });
             }
-            AccessSource::PerfText(mut samples) => {
+            SampleFormat::PerfText(mut samples) => {
                 select(&path, &mut samples, process, see)?;
                 samples.unusable()
             }
-            AccessSource::PerfData(mut samples) => {
+            SampleFormat::PerfData(mut samples) => {
                 select(&path, &mut samples, process, see)?;
                 samples.unusable()
             }

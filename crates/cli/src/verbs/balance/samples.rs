@@ -7,7 +7,7 @@ use std::thread;
 use anyhow::{Context as _, Result, bail};
 use nodeward_linux::access_queue::AccessQueue;
 use nodeward_model::{Escape as _, Pid};
-use nodeward_samples::{AccessSource, Error, PerfSample, open};
+use nodeward_samples::{Error, PerfSample, SampleFormat, open};
 
 /// Reads samples in a thread of its own, as they arrive, until they end, which is reported.
 ///
@@ -46,11 +46,11 @@ fn check(path: &Path) -> Result<()> {
 
 fn read(path: &Path, heard: &AccessQueue) -> Result<()> {
     match open(path)? {
-        AccessSource::Counts(_) => {
+        SampleFormat::Counts(_) => {
             bail!("its lines name no process; give the output of perf script or of perf record")
         }
-        AccessSource::PerfText(samples) => push_samples(samples, heard),
-        AccessSource::PerfData(samples) => push_samples(samples, heard),
+        SampleFormat::PerfText(samples) => push_samples(samples, heard),
+        SampleFormat::PerfData(samples) => push_samples(samples, heard),
     }
 }
 
