@@ -77,6 +77,12 @@ impl AccessCounts {
         self.processes.entry(entity).or_insert_with(|| ProcessCounts::new(at_ns, page_bytes))
     }
 
+    /// The length of the shortest period of all, in nanoseconds; of a first one if none has begun.
+    pub fn period_ns_min(&self) -> u64 {
+        let periods = self.processes.values().map(|counts| counts.period.length_ns());
+        periods.min().unwrap_or(PERIOD_NS[0])
+    }
+
     /// How many pages of a process were seen to be used in this period; `None` if nothing counts.
     pub fn pages(&self, entity: EntityId) -> Option<u64> {
         self.processes.get(&entity).map(|count| count.now.pages().count() as u64)

@@ -20,6 +20,7 @@ const CONVERGING_FACTOR_MAX: u64 = 3;
 #[derive(Clone, Copy, Debug)]
 pub enum Activity {
     Looking,
+    Observing,
     Deciding,
     Moving,
 }
@@ -47,6 +48,7 @@ impl CpuMeter {
         for cost in [&mut self.round, &mut self.total] {
             *match what {
                 Activity::Looking => &mut cost.looking_ns,
+                Activity::Observing => &mut cost.observing_ns,
                 Activity::Deciding => &mut cost.deciding_ns,
                 Activity::Moving => &mut cost.moving_ns,
             } += took_ns;

@@ -27,6 +27,7 @@
 //! [`Decision`](nodeward_policy::placement::Decision), which its row of the report holds as it is.
 
 mod access_counts;
+mod access_observer;
 mod act;
 mod cpu_budget;
 mod events;
@@ -67,9 +68,10 @@ pub use launch::{Launch, home_of_launch};
 pub use pins::Pin;
 pub use report::{Cost, Done, Notice, Outcome, ProcessRow, RoundReport, Short, Undecided};
 pub use saved_state::{STATE_VERSION, SavedProcess, SavedState, Storage, state_file};
-pub use settings::{BalanceSettings, OnRivals};
+pub use settings::{AccessChoice, BalanceSettings, OnRivals};
 
 use access_counts::AccessCounts;
+use access_observer::AccessObserver;
 use cpu_budget::{CpuBudget, CpuMeter};
 use journals::Journals;
 use nodes::Nodes;
@@ -97,6 +99,7 @@ pub struct Balancer {
     first: Option<Pid>,
 
     homes: Homes,
+    observer: AccessObserver,
     counts: AccessCounts,
     pending: Vec<PendingMove>,
     bucket: TokenBucket,
@@ -154,6 +157,7 @@ impl Balancer {
             denied: BTreeSet::new(),
             first: None,
             homes: Homes::default(),
+            observer: AccessObserver::default(),
             counts: AccessCounts::default(),
             pending: Vec::new(),
             bucket: TokenBucket::default(),

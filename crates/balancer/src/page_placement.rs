@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_machine::{Error, Machine, Result};
-use nodeward_model::{Access, Pid};
+use nodeward_machine::{AccessBatch, Error, Machine, Result};
+use nodeward_model::Pid;
 use nodeward_policy::hot::MissCosts;
 use nodeward_policy::placement::{Decision, EntityId, Numbers, Plan};
 
@@ -37,11 +37,10 @@ impl Balancer {
             .iter_mut()
             .filter(|(_, process)| !wanting.contains_key(&process.entity))
             .for_each(|(_, process)| process.thread_homes = ThreadHomes::default());
-        if wanting.is_empty() {
-            return;
-        }
-        let Some(accesses) = machine.take_accesses() else { return };
-        self.count(&accesses, &wanting);
+        self.observe(machine, &wanting);
+        let Some(batch) = self.observer.take() else { return };
+        self.count(&batch, &wanting);
+        self.meter.lap(machine, Activity::Observing);
         for (&entity, decision) in &wanting {
             self.see_thread_homes(entity);
             let moves = self.page_moves(machine, decision, plan);
@@ -57,15 +56,25 @@ impl Balancer {
         }
     }
 
+    /// Observes the processes whose pages are wanted at their places, and no others: as hard as the
+    /// shortest of their periods needs.
+    fn observe(&mut self, machine: &dyn Machine, wanting: &BTreeMap<EntityId, &Decision>) {
+        let pid = |entity: &EntityId| Some(self.processes.key(*entity)?.0);
+        let mut pids: Vec<Pid> = wanting.keys().filter_map(pid).collect();
+        pids.sort_unstable();
+        let period_ns = self.counts.period_ns_min();
+        self.observer.observe(machine, self.settings.access, pids, period_ns);
+    }
+
     /// Adds accesses to the counts of the processes whose pages they are. What was counted before
     /// those begin is of a time that nobody knows.
-    fn count(&mut self, accesses: &[(Pid, Access)], wanting: &BTreeMap<EntityId, &Decision>) {
+    fn count(&mut self, batch: &AccessBatch, wanting: &BTreeMap<EntityId, &Decision>) {
         let pid = |entity: &EntityId| Some((self.processes.key(*entity)?.0, *entity));
         let entities: BTreeMap<Pid, EntityId> = wanting.keys().filter_map(pid).collect();
-        for &(pid, access) in accesses {
-            let from = access.accessor.node(|cpu| self.nodes.node_of(cpu));
-            if let (Some(&entity), Some(from)) = (entities.get(&pid), from) {
-                self.counts.add(entity, access, from);
+        for sample in &batch.samples {
+            let from = sample.access.accessor.node(|cpu| self.nodes.node_of(cpu));
+            if let (Some(&entity), Some(from)) = (entities.get(&sample.pid), from) {
+                self.counts.add(entity, batch.weighed(sample.access), from);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use nodeward_machine::AccessSourceKind;
 use nodeward_model::name::in_json;
 use nodeward_model::{Account, Name, NodeId, OtherBalancer, Pid, SkipReason};
 use nodeward_policy::placement::{Decision, Home, NodeSum};
@@ -12,6 +13,8 @@ use serde::Serialize;
 pub struct Cost {
     /// Snapshots of all processes, and samples of the residency of some.
     pub looking_ns: u64,
+    /// Reading the accesses of processes that are wider than a node.
+    pub observing_ns: u64,
     /// Deciding.
     pub deciding_ns: u64,
     /// Moving threads and memory, with the look after it that a move makes.
@@ -58,6 +61,10 @@ pub struct RoundReport {
     pub look_later: u64,
     /// Who else moves memory or threads now.
     pub rivals: Vec<OtherBalancer>,
+    /// The source that observes processes that are wider than a node, while there are such.
+    pub access_source: Option<AccessSourceKind>,
+    /// Why there is no such source though there are such processes, and the remedy.
+    pub access_obstacle: Option<String>,
     /// What the round cost.
     pub cost: Cost,
     /// What all rounds cost.

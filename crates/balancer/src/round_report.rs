@@ -106,6 +106,8 @@ impl Balancer {
             looked: state.sampled,
             look_later: state.sample_later,
             rivals: self.rivals.seen().to_vec(),
+            access_source: self.observer.kind(),
+            access_obstacle: self.observer.failure().map(str::to_owned),
             cost,
             total_cost,
             news: state.notices,

@@ -1,5 +1,6 @@
 //! What a balancer may do, and how hard it tries.
 
+use nodeward_machine::AccessSourceKind;
 use nodeward_model::ProcessFilter;
 use nodeward_policy::placement::Rules;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,38 @@ pub enum OnRivals {
     StandBack,
     /// Act as if nobody else did.
     Ignore,
+}
+
+/// Which source tells which thread uses which page of a process that is wider than a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AccessChoice {
+    /// The first of the machine's that works.
+    #[default]
+    Auto,
+    /// This one only.
+    Only(AccessSourceKind),
+    /// None: pages of such processes stay where they are.
+    Off,
+}
+
+impl AccessChoice {
+    /// Whether a source may be used. DAMON knows no threads, so it places nothing here.
+    pub fn allows(self, kind: AccessSourceKind) -> bool {
+        match self {
+            Self::Auto => kind != AccessSourceKind::Damon,
+            Self::Only(only) => kind == only,
+            Self::Off => false,
+        }
+    }
+
+    /// Why a machine without any such source has none.
+    pub(super) fn why_none(self) -> &'static str {
+        match self {
+            Self::Auto => "this machine has no source of accesses",
+            Self::Only(_) => "this machine does not have the chosen source of accesses",
+            Self::Off => "sources of accesses are switched off",
+        }
+    }
 }
 
 /// Settings of a balancer. They may change between two rounds.
@@ -33,6 +66,8 @@ pub struct BalanceSettings {
     pub act: bool,
     /// What is done about other balancers.
     pub rivals: OnRivals,
+    /// What observes processes that are wider than a node.
+    pub access: AccessChoice,
     /// Processes to leave alone, though they are wanted; none if it names nothing.
     pub except: ProcessFilter,
     /// What decisions go by.
@@ -57,6 +92,7 @@ impl Default for BalanceSettings {
             pin: false,
             act: true,
             rivals: OnRivals::StandBack,
+            access: AccessChoice::Auto,
             except: ProcessFilter::default(),
             rules: Rules::default(),
             grown_ppm: 100_000,

@@ -8,16 +8,17 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nodeward_machine::{
-    Capabilities, Error, Machine, Process, ProcessWatch, Result, WorkerRegistry,
+    AccessSource, AccessSourceKind, AccessSourceStatus, Capabilities, Error, Machine, Process,
+    ProcessWatch, Result, WorkerRegistry,
 };
 use nodeward_model::{
-    Access, CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, Pid, ProcessFilter, Topology,
+    CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, Pid, ProcessFilter, Topology,
 };
 use rustix::process::{PidfdFlags, pidfd_open};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::access_queue::AccessQueue;
+use crate::access_queue::{AccessQueue, QueuedAccesses};
 use crate::confinement::PrivilegedAction;
 use crate::frames::LazyFrameMap;
 use crate::nudge::journal::{NudgeJournal, RestoredThread};
@@ -170,8 +171,26 @@ impl Machine for Linux {
         other_balancers::find(Path::new("/"))
     }
 
-    fn take_accesses(&self) -> Option<Vec<(Pid, Access)>> {
-        self.access_queue.as_ref()?.drain()
+    fn access_sources(&self) -> Vec<AccessSourceStatus> {
+        let queue = self.access_queue.as_ref().map(|_| AccessSourceStatus {
+            kind: AccessSourceKind::Perf,
+            obstacle: None,
+            blind_to: "what its sampler does not sample",
+            price: "what its sampler costs",
+        });
+        queue.into_iter().collect()
+    }
+
+    fn open_access_source(&self, kind: AccessSourceKind) -> Result<Box<dyn AccessSource>> {
+        match (kind, &self.access_queue) {
+            (AccessSourceKind::Perf, Some(queue)) => {
+                Ok(Box::new(QueuedAccesses::new(Arc::clone(queue))))
+            }
+            _ => Err(Error::Unsupported {
+                action: "observing accesses",
+                reason: format!("'{kind}' is not built in"),
+            }),
+        }
     }
 
     fn own_cpu_time_ns(&self) -> u64 {

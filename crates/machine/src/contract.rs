@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nodeward_model::{
-    Access, AffinityOutcome, CpuId, Cpumask, MachineSnapshot, Mapping, MemoryPolicies,
-    NodeHeadroom, NodeId, OtherBalancer, Page, PageLocation, Pid, ProcessFilter, ProcessIdentity,
-    Range, Topology,
+    AffinityOutcome, CpuId, Cpumask, MachineSnapshot, Mapping, MemoryPolicies, NodeHeadroom,
+    NodeId, OtherBalancer, Page, PageLocation, Pid, ProcessFilter, ProcessIdentity, Range,
+    Topology,
 };
 use serde::Serialize;
 
@@ -83,13 +83,6 @@ pub trait Machine: WorkerRegistry + Send + Sync {
     /// Returns the other balancers that now move memory or threads between nodes. Cost: a few
     /// files.
     fn other_balancers(&self) -> Result<Vec<OtherBalancer>>;
-
-    /// Returns the accesses that the machine counted since the last call, each with the process
-    /// that owns the page, and clears them. `None` where no hardware counts accesses per page and
-    /// node: a stock kernel does not, but a sampler may.
-    fn take_accesses(&self) -> Option<Vec<(Pid, Access)>> {
-        None
-    }
 
     /// Returns the sources of accesses that this machine may have, the preferred ones first, each
     /// with what keeps it from working. Cost: a few system calls for each.

@@ -208,6 +208,11 @@ impl Retry {
         self.until_ns = now_ns.saturating_add(self.length_ns);
     }
 
+    /// How long the wait is, in nanoseconds.
+    pub fn length_ns(self) -> u64 {
+        self.length_ns
+    }
+
     /// Whether the wait is over. A clock that went back makes no wait longer than it was.
     pub fn is_over(self, now_ns: u64) -> bool {
         now_ns >= self.until_ns || self.until_ns - now_ns > self.length_ns

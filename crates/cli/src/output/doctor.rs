@@ -3,23 +3,54 @@
 use std::fmt::Write;
 
 use nodeward_linux::probes::{CheckResult, Role, can_move};
+use nodeward_machine::AccessSourceStatus;
 use serde::Serialize;
 
 /// The version of the JSON.
 const SCHEMA: &str = "nodeward.doctor/1";
 
+/// What was found on a machine.
+#[derive(Clone, Debug)]
+pub struct DoctorFindings {
+    /// The checks.
+    pub checks: Vec<CheckResult>,
+    /// The sources of accesses, the preferred ones first.
+    pub access_sources: Vec<AccessSourceStatus>,
+}
+
 /// Formats all findings, as a table for people.
-pub fn text(findings: &[CheckResult]) -> String {
+pub fn text(findings: &DoctorFindings) -> String {
+    let checks = &findings.checks;
     let mut text = String::new();
     for (role, title) in [
         (Role::Needed, "Needed to move pages"),
         (Role::Helps, "Moves more, or faster"),
         (Role::Environment, "This machine"),
     ] {
-        section(&mut text, title, findings.iter().filter(|finding| finding.role == role));
+        section(&mut text, title, checks.iter().filter(|check| check.role == role));
     }
-    text.push_str(verdict(findings));
+    access_sources(&mut text, &findings.access_sources);
+    text.push_str(verdict(checks));
     text
+}
+
+/// Lists the sources; of those that do not work, what keeps them from it.
+fn access_sources(text: &mut String, sources: &[AccessSourceStatus]) {
+    if sources.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "Tells which thread uses which page; the first that works is taken");
+    for AccessSourceStatus { kind, obstacle, blind_to, price } in sources {
+        let (state, words) = match obstacle {
+            None => ("ok", *price),
+            Some(obstacle) => ("missing", obstacle.as_str()),
+        };
+        let _ = writeln!(text, "  {state:<8} {:<15} {words}", kind.name());
+        if obstacle.is_none() {
+            let _ = writeln!(text, "{:27}blind to: {blind_to}", "");
+        }
+    }
+    text.push('\n');
 }
 
 fn section<'a>(text: &mut String, title: &str, findings: impl Iterator<Item = &'a CheckResult>) {
@@ -41,7 +72,7 @@ fn verdict(findings: &[CheckResult]) -> &'static str {
 }
 
 /// Formats all findings, for programs.
-pub fn json(findings: &[CheckResult]) -> serde_json::Result<String> {
+pub fn json(findings: &DoctorFindings) -> serde_json::Result<String> {
     serde_json::to_string_pretty(&DoctorReport::of(findings))
 }
 
@@ -50,6 +81,7 @@ struct DoctorReport<'a> {
     schema: &'static str,
     can_move: bool,
     findings: Vec<CheckLine<'a>>,
+    access_sources: &'a [AccessSourceStatus],
 }
 
 #[derive(Serialize)]
@@ -63,9 +95,13 @@ struct CheckLine<'a> {
 }
 
 impl<'a> DoctorReport<'a> {
-    fn of(findings: &'a [CheckResult]) -> Self {
-        let findings_json = findings.iter().map(CheckLine::of).collect();
-        Self { schema: SCHEMA, can_move: can_move(findings), findings: findings_json }
+    fn of(findings: &'a DoctorFindings) -> Self {
+        Self {
+            schema: SCHEMA,
+            can_move: can_move(&findings.checks),
+            findings: findings.checks.iter().map(CheckLine::of).collect(),
+            access_sources: &findings.access_sources,
+        }
     }
 }
 
@@ -91,8 +127,24 @@ impl<'a> CheckLine<'a> {
 mod tests {
     use super::*;
     use nodeward_linux::probes::CheckState;
+    use nodeward_machine::AccessSourceKind;
 
-    fn findings(move_pages: CheckState) -> Vec<CheckResult> {
+    fn findings(move_pages: CheckState) -> DoctorFindings {
+        DoctorFindings { checks: checks(move_pages), access_sources: sources() }
+    }
+
+    fn sources() -> Vec<AccessSourceStatus> {
+        let source = |kind, obstacle: Option<&str>| AccessSourceStatus {
+            kind,
+            obstacle: obstacle.map(str::to_owned),
+            blind_to: "accesses that hit a cache",
+            price: "an interrupt a sample",
+        };
+        let off = "kernel.numa_balancing is 0";
+        vec![source(AccessSourceKind::Registers, None), source(AccessSourceKind::Faults, Some(off))]
+    }
+
+    fn checks(move_pages: CheckState) -> Vec<CheckResult> {
         let finding =
             |check, role, matters, state| CheckResult { check, role, relevance: matters, state };
         let hinders = CheckState::Hinders {
@@ -107,11 +159,11 @@ mod tests {
         ]
     }
 
-    fn works() -> Vec<CheckResult> {
+    fn works() -> DoctorFindings {
         findings(CheckState::Works("moved a page of ours on node 0".to_owned()))
     }
 
-    fn missing() -> Vec<CheckResult> {
+    fn missing() -> DoctorFindings {
         findings(CheckState::Missing {
             reason: "a seccomp filter refuses the call".to_owned(),
             fix: "start the container with a seccomp profile that allows it".to_owned(),

@@ -12,7 +12,8 @@ use nodeward_policy::placement::Rules;
 use serde::Deserialize;
 
 use super::values::{
-    NameList, RateChoice, RivalsChoice, StallChoice, Switch, TimeChoice, name_parser,
+    AccessSourceChoice, NameList, RateChoice, RivalsChoice, StallChoice, Switch, TimeChoice,
+    name_parser,
 };
 use crate::message::help::{DECIDED, EXCEPT, PACE, PROCESSES};
 
@@ -69,6 +70,12 @@ pub struct BalanceLayer {
     /// While the kernel or somebody else balances, too: stand-back (do nothing) or ignore
     #[arg(help_heading = DECIDED, long, value_name = "stand-back|ignore")]
     pub rivals: Option<RivalsChoice>,
+
+    /// Which source tells which thread uses which page of a process that is wider than a node:
+    /// auto (the first that works, see nodeward doctor), registers, soft-dirty, faults, perf, or
+    /// off
+    #[arg(help_heading = DECIDED, long, value_name = "SOURCE")]
+    pub access: Option<AccessSourceChoice>,
 
     /// Processes of these names; with several lists those that any of them names, with none all.
     /// On the command line --name says it.
@@ -129,6 +136,7 @@ impl BalanceLayer {
             move_memory: self.move_memory.or(below.move_memory),
             pin: self.pin.or(below.pin),
             rivals: self.rivals.or(below.rivals),
+            access: self.access.or(below.access),
             names: self.names.or(below.names),
             users: self.users.or(below.users),
             cgroups: self.cgroups.or(below.cgroups),
@@ -163,6 +171,7 @@ impl BalanceLayer {
             pin: switch(self.pin, usual.pin),
             act,
             rivals: self.rivals.map_or(usual.rivals, |RivalsChoice(choice)| choice),
+            access: self.access.map_or(usual.access, |AccessSourceChoice(choice)| choice),
             except: ProcessFilter {
                 pids: Vec::new(),
                 names: names(self.except_names.as_ref()),

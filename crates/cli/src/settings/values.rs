@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use nodeward_balancer::OnRivals;
+use nodeward_balancer::{AccessChoice as Access, OnRivals};
+use nodeward_machine::AccessSourceKind;
 use nodeward_model::Name;
 use nodeward_model::units::{parse_duration_ns, parse_rate};
 use nodeward_mover::Jobs;
@@ -33,6 +34,10 @@ pub struct Switch(pub bool);
 /// The behaviour towards other balancers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RivalsChoice(pub OnRivals);
+
+/// The source of accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessSourceChoice(pub Access);
 
 /// A word of a list: a name, or the number of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,6 +115,30 @@ impl FromStr for RivalsChoice {
     }
 }
 
+/// The sources that tell which thread uses which page.
+const ACCESS_SOURCES: [AccessSourceKind; 4] = [
+    AccessSourceKind::Registers,
+    AccessSourceKind::SoftDirty,
+    AccessSourceKind::Faults,
+    AccessSourceKind::Perf,
+];
+
+impl FromStr for AccessSourceChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = ACCESS_SOURCES.into_iter().find(|kind| kind.name() == text);
+        match (text, named) {
+            ("auto", _) => Ok(Self(Access::Auto)),
+            ("off", _) => Ok(Self(Access::Off)),
+            (_, Some(kind)) => Ok(Self(Access::Only(kind))),
+            _ => {
+                let names = ACCESS_SOURCES.map(AccessSourceKind::name).join(", ");
+                Err(format!("'{text}' is none of auto, {names}, off"))
+            }
+        }
+    }
+}
+
 impl FromStr for ListItem {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
@@ -176,6 +205,7 @@ deserialize_as_typed! {
     TimeChoice: "a time such as \"1s\"",
     Switch: "true or false",
     ListItem: "a name, or the number of a user",
+    AccessSourceChoice: "\"auto\", a source of accesses, or \"off\"",
     RivalsChoice: "\"stand-back\" or \"ignore\""
 }
 
@@ -222,6 +252,11 @@ mod tests {
         assert_eq!("2s".parse(), Ok(TimeChoice(2_000_000_000)));
         assert_eq!("true".parse(), Ok(Switch(true)));
         assert_eq!("ignore".parse(), Ok(RivalsChoice(OnRivals::Ignore)));
+        assert_eq!("off".parse(), Ok(AccessSourceChoice(Access::Off)));
+        let only = AccessSourceChoice(Access::Only(AccessSourceKind::SoftDirty));
+        assert_eq!("soft-dirty".parse(), Ok(only));
+        let damon = "damon".parse::<AccessSourceChoice>().unwrap_err(); // it knows no threads
+        assert_eq!(damon, "'damon' is none of auto, registers, soft-dirty, faults, perf, off");
         assert_eq!("a, b,,".parse(), Ok(NameList(vec!["a".into(), "b".into()])));
     }
 

@@ -2,28 +2,32 @@
 
 use std::path::Path;
 
+use nodeward_linux::Linux;
 use nodeward_linux::probes::{CheckResult, CheckState, Role, can_move, check_all};
+use nodeward_machine::Machine as _;
 use nodeward_pager::{Backend, Shortfall, UffdCapabilities};
 
 use crate::args::OutputArgs;
 use crate::message::exit::Exit;
-use crate::output::{self, doctor};
+use crate::output::doctor::{self, DoctorFindings};
+use crate::output::print;
 
 /// Examines this machine and prints the findings. Returns `Done` if everything works that a move
 /// needs, else `NothingDone`.
 pub fn run(args: OutputArgs) -> anyhow::Result<Exit> {
     let (text, exit) = verdict(args)?;
-    output::print(&text).map(|()| exit)
+    print(&text).map(|()| exit)
 }
 
 fn verdict(args: OutputArgs) -> anyhow::Result<(String, Exit)> {
-    let mut findings = check_all(Path::new("/"));
-    findings.push(pager());
+    let mut checks = check_all(Path::new("/"));
+    checks.push(pager());
+    let findings = DoctorFindings { checks, access_sources: Linux::open().access_sources() };
     let text = match args.json {
         true => doctor::json(&findings)? + "\n",
         false => doctor::text(&findings),
     };
-    Ok((text, if can_move(&findings) { Exit::Done } else { Exit::NothingDone }))
+    Ok((text, if can_move(&findings.checks) { Exit::Done } else { Exit::NothingDone }))
 }
 
 /// Returns the finding on how the pager moves managed memory of programs.

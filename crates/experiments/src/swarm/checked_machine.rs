@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nodeward_machine::{
-    Capabilities, Liveness, Machine, MovePagesCall, MovePagesOutcome, Process, ProcessWatch,
-    Result, SEPARATOR, WorkerRegistry,
+    AccessSource, AccessSourceKind, AccessSourceStatus, Capabilities, Liveness, Machine,
+    MovePagesCall, MovePagesOutcome, Process, ProcessWatch, Result, SEPARATOR, WorkerRegistry,
 };
 use nodeward_model::{
-    Access, AffinityOutcome, CpuId, Cpumask, Mapping, MemoryPolicies, NodeHeadroom, NodeId,
-    OtherBalancer, Page, PageLocation, Pid, ProcessFilter, ProcessIdentity, Range, Topology,
+    AffinityOutcome, CpuId, Cpumask, Mapping, MemoryPolicies, NodeHeadroom, NodeId, OtherBalancer,
+    Page, PageLocation, Pid, ProcessFilter, ProcessIdentity, Range, Topology,
 };
 use nodeward_mover::MoveControl;
 use nodeward_sim::{SimMachine, World};
@@ -230,8 +230,12 @@ impl Machine for CheckedMachine {
         self.sim.yield_to_waking_threads();
     }
 
-    fn take_accesses(&self) -> Option<Vec<(Pid, Access)>> {
-        self.sim.take_accesses()
+    fn access_sources(&self) -> Vec<AccessSourceStatus> {
+        self.sim.access_sources()
+    }
+
+    fn open_access_source(&self, kind: AccessSourceKind) -> Result<Box<dyn AccessSource>> {
+        self.sim.open_access_source(kind)
     }
 
     fn open_process(&self, pid: Pid) -> Result<Arc<dyn Process>> {

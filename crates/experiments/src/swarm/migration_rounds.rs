@@ -110,7 +110,7 @@ impl<'a> MigrationRounds<'a> {
 
     /// Reads the access counters of all nodes.
     fn read_accesses(&self, happened: &mut EventCounts) -> Result<(), CheckFinding> {
-        let seen = self.machine.take_accesses().unwrap_or_default();
+        let seen = self.machine.sim.take_accesses().unwrap_or_default();
         let lines = seen.iter().map(|(_, access)| access.count).sum();
         happened.add("lines that access counters told of", lines);
         self.machine.check_counted_lines(lines)

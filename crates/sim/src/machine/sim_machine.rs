@@ -8,20 +8,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nodeward_machine::{
-    Capabilities, Error, Machine, Process, ProcessWatch, Result, WorkerRegistry,
+    AccessSource, AccessSourceKind, AccessSourceStatus, Capabilities, Error, Machine, Process,
+    ProcessWatch, Result, WorkerRegistry,
 };
 use nodeward_model::{
-    Access, Accessor, CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, Pid, ProcessFilter,
-    Topology,
+    Access, CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, Pid, ProcessFilter, Topology,
 };
 use nodeward_scenario::Scenario;
 
+use super::access_sources;
 use super::lockstep::{SharedWorld, WaitUntil};
 use super::move_call::ProcessMemory;
 use super::process::SimProcess;
 use super::process_watch::SimWatch;
 use super::topology::hardware_topology;
-use crate::memory::{AddressSpace, MemoryRegion, PageAccesses, Zone};
+use crate::memory::{AddressSpace, MemoryRegion, Zone};
 use crate::output::{SimReport, Timeline};
 use crate::world::World;
 
@@ -52,6 +53,12 @@ impl SimMachine {
     /// Creates a machine at its beginning.
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
         Self::from_world(World::new(scenario, seed))
+    }
+
+    /// Returns the accesses that its memory controllers counted since the last call, each with the
+    /// process that owns the page, and clears them; `None` if they count nothing.
+    pub fn take_accesses(&self) -> Option<Vec<(Pid, Access)>> {
+        access_sources::take_counts(&self.shared)
     }
 
     /// Wraps a world as a machine.
@@ -212,16 +219,12 @@ impl Machine for SimMachine {
         Ok(is_on.then_some(OtherBalancer::Kernel { mode: 1 }).into_iter().collect())
     }
 
-    fn take_accesses(&self) -> Option<Vec<(Pid, Access)>> {
-        let mut lockstep = self.shared.lock();
-        let world = &mut lockstep.world;
-        let nodes = 0..world.machine.nodes.len();
-        let seen = nodes.flat_map(|node| world.take_accesses(node)).map(|seen: PageAccesses| {
-            let by = Accessor::Node(seen.from);
-            (seen.pid, Access { address: seen.address, accessor: by, count: seen.lines })
-        });
-        let seen = seen.collect();
-        (world.machine.params.counter_entries > 0).then_some(seen)
+    fn access_sources(&self) -> Vec<AccessSourceStatus> {
+        access_sources::list(&self.shared.lock().world)
+    }
+
+    fn open_access_source(&self, kind: AccessSourceKind) -> Result<Box<dyn AccessSource>> {
+        access_sources::open(&self.shared, kind)
     }
 
     /// Returns the CPU time of looks, moves and work, in nanoseconds.

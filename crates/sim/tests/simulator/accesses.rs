@@ -1,7 +1,6 @@
 //! The access counters of memory controllers.
 
 use crate::common::{machine, scenario, triad};
-use nodeward_machine::Machine;
 use nodeward_model::{Accessor, NodeId, Nodemask};
 use nodeward_policy::hot::PageAccessCounts;
 use nodeward_scenario::MemoryPlacement;

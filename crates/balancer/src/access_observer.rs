@@ -1,0 +1,156 @@
+//! The source of accesses: which one is open, which processes it observes, and how hard.
+//!
+//! A source is opened when the first process needs one, and observes those that need it only. It
+//! is the first of the machine's that works: a machine lists the cheapest first. While none works
+//! the observer tries again now and then, because a privilege may come.
+
+use nodeward_machine::{
+    AccessBatch, AccessSampling, AccessSource, AccessSourceKind, AccessSourceStatus, Error,
+    Machine, Result,
+};
+use nodeward_model::Pid;
+
+use super::settings::AccessChoice;
+
+/// A period collects about so many samples on each CPU, whatever its length: enough for ranges of
+/// a thousandth of the memory...
+const SAMPLES_PER_PERIOD: u64 = 2_000;
+/// ...at these rates, in samples a second: what a watched program does not feel, and what it feels
+/// for seconds only.
+const RATES_HZ: [u64; 2] = [100, 1_000];
+/// The observer looks for a source again after this time, in nanoseconds.
+const RETRY_NS: u64 = 60_000_000_000;
+
+/// The open source, or why there is none.
+#[derive(Default)]
+pub struct AccessObserver {
+    source: Option<Box<dyn AccessSource>>,
+    sampling: AccessSampling,
+    /// When no source worked, by the machine's clock, and why.
+    failure: Option<(u64, String)>,
+}
+
+impl AccessObserver {
+    /// Observes these processes from now on, for periods of this length. None closes the source.
+    pub fn observe(
+        &mut self,
+        machine: &dyn Machine,
+        choice: AccessChoice,
+        pids: Vec<Pid>,
+        period_ns: u64,
+    ) {
+        let sampling = AccessSampling { pids, rate_hz: rate_hz(period_ns) };
+        if sampling.pids.is_empty() || !self.is_chosen(choice) {
+            *self = Self::default();
+        }
+        if sampling.pids.is_empty() || sampling == self.sampling || self.is_too_early(machine) {
+            return;
+        }
+        let known = self.source.take().and_then(|source| still_observing(source, &sampling));
+        self.source = known.or_else(|| self.open(machine, choice, &sampling));
+        self.sampling = if self.source.is_some() { sampling } else { AccessSampling::default() };
+    }
+
+    /// Takes the accesses since the last call; `None` while there is no source.
+    pub fn take(&mut self) -> Option<AccessBatch> {
+        match self.source.as_mut()?.take() {
+            Ok(batch) => Some(batch),
+            Err(error) => {
+                tracing::debug!(%error, "the source of accesses ended");
+                *self = Self::default();
+                None
+            }
+        }
+    }
+
+    /// The open source.
+    pub fn kind(&self) -> Option<AccessSourceKind> {
+        self.source.as_ref().map(|source| source.kind())
+    }
+
+    /// Why there is no source, if one was wanted.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_ref().map(|(_, why)| why.as_str())
+    }
+
+    fn is_chosen(&self, choice: AccessChoice) -> bool {
+        self.kind().is_none_or(|kind| choice.allows(kind))
+    }
+
+    fn is_too_early(&self, machine: &dyn Machine) -> bool {
+        let passed = |at_ns: u64| machine.now_ns().saturating_sub(at_ns);
+        self.failure.as_ref().is_some_and(|(at_ns, _)| passed(*at_ns) < RETRY_NS)
+    }
+
+    /// Opens the first source that observes these processes.
+    fn open(
+        &mut self,
+        machine: &dyn Machine,
+        choice: AccessChoice,
+        sampling: &AccessSampling,
+    ) -> Option<Box<dyn AccessSource>> {
+        let mut why = None;
+        for status in machine.access_sources().iter().filter(|it| choice.allows(it.kind)) {
+            match opened(machine, status, sampling) {
+                Ok(source) => {
+                    self.failure = None;
+                    return Some(source);
+                }
+                Err(obstacle) => _ = why.get_or_insert(format!("{}: {obstacle}", status.kind)),
+            }
+        }
+        let why = why.unwrap_or_else(|| choice.why_none().to_owned());
+        self.failure = Some((machine.now_ns(), why));
+        None
+    }
+}
+
+fn opened(
+    machine: &dyn Machine,
+    status: &AccessSourceStatus,
+    sampling: &AccessSampling,
+) -> std::result::Result<Box<dyn AccessSource>, String> {
+    if let Some(obstacle) = &status.obstacle {
+        return Err(obstacle.clone());
+    }
+    let open = || -> Result<Box<dyn AccessSource>> {
+        let mut source = machine.open_access_source(status.kind)?;
+        source.observe(sampling)?;
+        Ok(source)
+    };
+    open().map_err(|error: Error| error.to_string())
+}
+
+/// The source, if it observes these processes, too.
+fn still_observing(
+    mut source: Box<dyn AccessSource>,
+    sampling: &AccessSampling,
+) -> Option<Box<dyn AccessSource>> {
+    match source.observe(sampling) {
+        Ok(()) => Some(source),
+        Err(error) => {
+            tracing::debug!(%error, "the source of accesses observes no longer");
+            None
+        }
+    }
+}
+
+/// The rate at which a period of this length collects [`SAMPLES_PER_PERIOD`].
+fn rate_hz(period_ns: u64) -> u32 {
+    let hz = SAMPLES_PER_PERIOD * 1_000_000_000 / period_ns.max(1);
+    u32::try_from(hz.clamp(RATES_HZ[0], RATES_HZ[1])).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a short period samples at the highest rate, a long one at the lowest; between them the
+    /// number of samples is the same. (2,000 samples in 4 s are 500 a second.)
+    #[test]
+    fn a_period_has_its_samples() {
+        let rates = [1, 2, 4, 20, 64].map(|seconds| rate_hz(seconds * 1_000_000_000));
+        assert_eq!(rates, [1_000, 1_000, 500, 100, 100]);
+        assert_eq!(rate_hz(0), 1_000);
+    }
+}
