@@ -86,14 +86,16 @@ pub struct MoveArgs {
 #[command(next_help_heading = MEMORY)]
 pub struct HotArgs {
     /// Only pages that are used so much that moving them pays, each to the node that uses it most.
-    /// SOURCE is a perf.data with addresses, what perf script prints of one, or a file with lines
-    /// ADDRESS NODE COUNT (- is standard input); or damon or soft-dirty, to watch the process
-    /// first, for 2s or as long as damon:TIME or soft-dirty:TIME says
+    /// SOURCE watches the process first: auto (the first that works here, see nodeward doctor),
+    /// registers, soft-dirty, faults or damon, for 2s or as long as registers:TIME says. Or SOURCE
+    /// is a perf.data with addresses, what perf script prints of one, or a file with lines ADDRESS
+    /// NODE COUNT (- is standard input)
     #[arg(long, value_name = "SOURCE",
           conflicts_with_all = ["name", "cgroup", "only", "exclude", "range", "addresses",
                                 "machine"])]
     pub hot: Option<String>,
-    /// How many cache misses each counted access stands for [default: 1; damon 64, soft-dirty 1000]
+    /// How many cache misses each counted access stands for [default: 1; damon 64, soft-dirty
+    /// 1000]
     #[arg(long, value_name = "N", requires = "hot")]
     pub misses_per_count: Option<u64>,
     /// Move at most this much, of the pages that gain most, such as 1GiB

@@ -1,15 +1,19 @@
 //! Sources of hot pages of a process: files, and the kernel's own trackers.
 
 mod files;
+mod observed;
 mod source;
 mod tracker;
 
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use nodeward_linux::Linux;
+use nodeward_machine::AccessSourceKind;
 use nodeward_model::units;
 
 use crate::message::deprecated::report_deprecated;
+use observed::ObservedSource;
 use tracker::{Tracker, TrackerSource};
 
 pub use source::HotSource;
@@ -20,24 +24,32 @@ const OLD_SOFT_DIRTY: &str = "written";
 /// Default watch time of the kernel's trackers.
 const WATCH_NS: u64 = 2_000_000_000;
 
-/// Opens the source of a name: `damon` and `soft-dirty` with or without a time after a colon, or a
-/// file (`-` is standard input), whose format is detected by its content. Checks at once that it
-/// works here. `written` is the old name of `soft-dirty`.
+/// Opens the source of a name: `auto`, `registers`, `faults`, `damon` and `soft-dirty` with or
+/// without a time after a colon, or a file (`-` is standard input), whose format is detected by its
+/// content. Checks at once that it works here. `written` is the old name of `soft-dirty`.
 ///
 /// # Errors
 /// If there is no such source, or it does not work here.
-pub fn open_source(name: &str) -> Result<Box<dyn HotSource>> {
+pub fn open_source(name: &str, machine: &Linux) -> Result<Box<dyn HotSource>> {
     let (kind, time) = name.split_once(':').map_or((name, None), |(kind, t)| (kind, Some(t)));
     let watch_ns = || time.map_or(Ok(WATCH_NS), units::parse_duration_ns);
     if kind == OLD_SOFT_DIRTY {
         report_deprecated("--hot written", "--hot soft-dirty");
     }
+    let observed = |kind: Option<AccessSourceKind>| -> Result<Box<dyn HotSource>> {
+        Ok(Box::new(ObservedSource::open(machine, kind, watch_ns()?)?))
+    };
     match kind {
+        "auto" => observed(None),
+        "registers" => observed(Some(AccessSourceKind::Registers)),
+        "faults" => observed(Some(AccessSourceKind::Faults)),
         "damon" => Ok(Box::new(TrackerSource::probe(Tracker::Damon, watch_ns()?)?)),
         "soft-dirty" | OLD_SOFT_DIRTY => {
             Ok(Box::new(TrackerSource::probe(Tracker::SoftDirty, watch_ns()?)?))
         }
-        _ if name.is_empty() => bail!("--hot needs a file, damon or soft-dirty"),
+        _ if name.is_empty() => {
+            bail!("--hot needs auto, registers, soft-dirty, faults, damon, or a file")
+        }
         _ => Ok(Box::new(files::AccessFile::open(Path::new(name))?)),
     }
 }
@@ -49,13 +61,17 @@ mod tests {
     /// Goal: an invalid source is refused before anything is done, with the valid ones.
     #[test]
     fn sources_are_tried_at_once() {
+        let machine = Linux::open();
         for (name, words) in [
-            ("", "a file, damon or soft-dirty"),
+            ("", "auto, registers, soft-dirty, faults, damon, or a file"),
             ("/no/such/file", "/no/such/file"),
             ("damon:soon", "time"),
+            ("registers:soon", "time"),
         ] {
-            let error =
-                open_source(name).err().map(|error| format!("{error:#}")).unwrap_or_default();
+            let error = open_source(name, &machine)
+                .err()
+                .map(|error| format!("{error:#}"))
+                .unwrap_or_default();
             assert!(error.contains(words), "{name}: {error}");
         }
     }

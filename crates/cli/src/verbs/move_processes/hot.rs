@@ -34,7 +34,7 @@ pub fn task(
         bail!("--hot takes one process and finds the nodes: nodeward move PID --hot SOURCE");
     };
     let process = machine.open_process(pid.parse()?)?;
-    let source = open_source(name)?;
+    let source = open_source(name, machine)?;
     say!("nodeward: {}", source.describe());
     let misses_per_count = args.hot_pages.misses_per_count.unwrap_or(source.misses_per_count());
     let Some(counts) = observe(source, machine, &*process, topology)? else { return Ok(None) };

@@ -1,0 +1,114 @@
+//! Sources of the machine that tell which thread uses which page.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use nodeward_linux::Linux;
+use nodeward_machine::{
+    AccessBatch, AccessSampling, AccessSource, AccessSourceKind, AccessSourceStatus, Liveness,
+    Machine, Process,
+};
+use nodeward_model::Access;
+use nodeward_model::units::format_ns;
+
+use super::source::HotSource;
+
+/// Samples a second of each CPU: what a program does not feel for seconds.
+const RATE_HZ: u32 = 1_000;
+/// The time between two looks into the source, so that its buffers do not fill.
+const TAKE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A source that observes for a time in nanoseconds.
+pub struct ObservedSource {
+    source: Box<dyn AccessSource>,
+    blind_to: &'static str,
+    watch_ns: u64,
+}
+
+impl ObservedSource {
+    /// Opens a source of this machine, or with no kind the first one that works.
+    ///
+    /// # Errors
+    /// If none works, with what keeps each from it.
+    pub fn open(machine: &Linux, kind: Option<AccessSourceKind>, watch_ns: u64) -> Result<Self> {
+        let mut obstacles = Vec::new();
+        for status in machine.access_sources().into_iter().filter(|it| is_meant(it, kind)) {
+            match status.obstacle {
+                None => {
+                    let source = machine.open_access_source(status.kind)?;
+                    return Ok(Self { source, blind_to: status.blind_to, watch_ns });
+                }
+                Some(obstacle) => obstacles.push(format!("{}: {obstacle}", status.kind)),
+            }
+        }
+        bail!("no source of accesses works here; {}", obstacles.join("; "))
+    }
+}
+
+/// Whether a source is the one that was named; if none was, whether it knows threads.
+fn is_meant(status: &AccessSourceStatus, kind: Option<AccessSourceKind>) -> bool {
+    kind.map_or(status.kind != AccessSourceKind::Damon, |kind| kind == status.kind)
+}
+
+impl HotSource for ObservedSource {
+    fn describe(&self) -> String {
+        let (time, kind) = (format_ns(self.watch_ns), self.source.kind());
+        format!("watching for {time} by {kind}; not seen: {}", self.blind_to)
+    }
+
+    fn misses_per_count(&self) -> u64 {
+        1
+    }
+
+    fn observe(
+        mut self: Box<Self>,
+        process: &dyn Process,
+        stop: &dyn Fn() -> bool,
+        see: &mut dyn FnMut(Access),
+    ) -> Result<()> {
+        let end = Instant::now() + Duration::from_nanos(self.watch_ns);
+        let sampling = AccessSampling { pids: vec![process.pid()], rate_hz: RATE_HZ };
+        self.source.observe(&sampling)?;
+        let mut missed = Missed::default();
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            thread::sleep(left.min(TAKE_INTERVAL));
+            let batch = self.source.take()?;
+            missed.add(&batch);
+            batch.samples.iter().for_each(|sample| see(batch.weighed(sample.access)));
+            if left.is_zero() || stop() || process.liveness() != Liveness::Running {
+                break;
+            }
+        }
+        missed.report();
+        Ok(())
+    }
+}
+
+/// What a watch did not see.
+#[derive(Default)]
+struct Missed {
+    samples: u64,
+    without_address: u64,
+    lost: u64,
+}
+
+impl Missed {
+    fn add(&mut self, batch: &AccessBatch) {
+        self.samples += batch.samples.len() as u64;
+        self.without_address += batch.without_address;
+        self.lost += batch.lost;
+    }
+
+    fn report(&self) {
+        if self.without_address + self.lost > 0 {
+            say!(
+                "nodeward: {} samples named an address, {} did not, {} were lost",
+                self.samples,
+                self.without_address,
+                self.lost
+            );
+        }
+    }
+}
