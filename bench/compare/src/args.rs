@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn choices() {
         let all = settings("c").unwrap();
-        assert_eq!((all.workloads.len(), all.balancers.len(), all.repeats), (10, 7, 5));
+        assert_eq!((all.workloads.len(), all.balancers.len(), all.repeats), (12, 7, 5));
         let some = settings("c --workloads split,crossed --balancers numad,hand").unwrap();
         let names: Vec<&str> = some.workloads.iter().map(|workload| workload.name).collect();
         assert_eq!(names, ["split", "crossed"]);

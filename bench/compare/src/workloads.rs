@@ -97,6 +97,17 @@ pub fn workloads() -> Vec<LabWorkload> {
                     each are scattered all over its memory, which lies half on either node (2004)",
             tasks: bound,
         },
+        LabWorkload {
+            name: "parts",
+            about: "one process wider than a node whose four threads stay on their CPUs: each has \
+                    its own part of the memory, all of which lies on node 0",
+            tasks: |size| parts(size, "share"),
+        },
+        LabWorkload {
+            name: "parts-read",
+            about: "the same, but the threads only read",
+            tasks: |size| parts(size, "read-share"),
+        },
     ]
 }
 
@@ -142,6 +153,14 @@ fn bound(WorkloadSize { bytes, passes }: WorkloadSize) -> Vec<TaskSpec> {
     let bytes = bytes * 2;
     let line = format!("--size {bytes} --threads 4 --passes {passes} --part scattered --wait");
     let line = line + " --nodes 0,1 --stay 0,1 --by-frame";
+    vec![task(&line, "--homes 0,1")]
+}
+
+/// By hand the part of each thread comes from its node.
+fn parts(WorkloadSize { bytes, passes }: WorkloadSize, part: &str) -> Vec<TaskSpec> {
+    let bytes = bytes * 2;
+    let line = format!("--size {bytes} --threads 4 --passes {passes} --part {part} --wait");
+    let line = line + " --nodes 0 --stay 0,1 --by-frame";
     vec![task(&line, "--homes 0,1")]
 }
 

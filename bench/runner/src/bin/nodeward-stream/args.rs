@@ -71,6 +71,8 @@ pub struct Args {
 pub enum AccessPart {
     /// A piece of its own, which it reads, checks and writes
     Share,
+    /// A piece of its own, which it reads and checks
+    ReadShare,
     /// All of it, as do the others; it is read and checked
     All,
     /// Pages of its own, which lie among those of the others as if drawn by lot; it reads, checks

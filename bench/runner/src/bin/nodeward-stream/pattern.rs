@@ -52,7 +52,9 @@ fn value(page: StreamPage, number: usize, line: usize, pass: u64) -> u64 {
 /// Returns which of `threads` threads a page belongs to.
 pub fn owning_thread(part: AccessPart, number: usize, pages: usize, threads: usize) -> usize {
     match part {
-        AccessPart::Share | AccessPart::All => number * threads / pages.max(1),
+        AccessPart::Share | AccessPart::ReadShare | AccessPart::All => {
+            number * threads / pages.max(1)
+        }
         // The upper half of a product with the golden ratio scatters neighbours.
         AccessPart::Scattered => {
             let mixed = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
@@ -91,8 +93,10 @@ impl<'a> MemoryWalk<'a> {
         for &number in &self.own {
             pause();
             lost += match self.part {
-                AccessPart::All => read(self.pages[number], number),
-                _ => rewrite(self.pages[number], number, self.pass),
+                AccessPart::ReadShare | AccessPart::All => read(self.pages[number], number),
+                AccessPart::Share | AccessPart::Scattered => {
+                    rewrite(self.pages[number], number, self.pass)
+                }
             };
         }
         for &number in self.foreign_pages() {
@@ -105,7 +109,7 @@ impl<'a> MemoryWalk<'a> {
     /// Returns the pages of other threads that this pass reads.
     fn foreign_pages(&self) -> impl Iterator<Item = &usize> {
         let (first, step) = match self.part {
-            AccessPart::Share => (self.others.len(), 1),
+            AccessPart::Share | AccessPart::ReadShare => (self.others.len(), 1),
             AccessPart::All => (0, 1),
             AccessPart::Scattered => {
                 (self.pass as usize % FOREIGN_PAGE_STRIDE, FOREIGN_PAGE_STRIDE)
@@ -150,6 +154,7 @@ mod tests {
         // Two threads, three passes: each page once a pass, or by both.
         assert_eq!(passes(&pages, AccessPart::Share, 3), (0, 3 * 32));
         let words = memory(32);
+        assert_eq!(passes(&filled(&words), AccessPart::ReadShare, 3), (0, 3 * 32));
         assert_eq!(passes(&filled(&words), AccessPart::All, 3), (0, 3 * 32 * 2));
         let words = memory(32);
         let (lost, touched) = passes(&filled(&words), AccessPart::Scattered, 8);
