@@ -1,17 +1,17 @@
 //! The `nodeward` command.
 //!
-//! Its modules stand on floors. A module uses only modules of the floors below its own, and no two
-//! files use each other, not by way of others either.
+//! Its modules are in layers. A module uses only modules of the layers below its own, and no two
+//! files use each other, directly or through others.
 //!
 //! ```text
-//! main      one verb is chosen and run
-//! verbs     a verb asks the crates below, prints, and returns an exit code
-//! output    results become text, JSON and pictures
+//! main      chooses the verb and runs it
+//! verbs     a verb calls the crates below, prints, and returns an exit code
+//! output    formats results as text, JSON and pictures
 //! machines  what verbs ask of machines, simulated ones included
-//! results   what verbs find out, as data
+//! results   results of verbs, as data
 //! args      the command line as it was typed
 //! settings, progress, figures
-//!           values from files and variables; the progress bar; the numbers of SPEC.md
+//!           values from files and variables; the progress bar; the figures of SPEC.md
 //! message   messages, exit codes, the layout of help
 //! ```
 

@@ -18,11 +18,11 @@ const REDRAW: Duration = Duration::from_millis(100);
 /// When something is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ProgressMode {
-    /// Also where nobody may be watching
+    /// Show progress also without a terminal, line by line
     Always,
-    /// On a terminal
+    /// Show progress on a terminal
     Auto,
-    /// Not at all
+    /// Show no progress
     Never,
 }
 

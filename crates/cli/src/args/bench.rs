@@ -10,7 +10,7 @@ use super::examples;
 use super::output::{OutputArgs, ProgressArgs};
 use crate::figures::{BalanceFigure, PageSizeValue, PagerFigure, PoolFigure};
 
-/// What `bench` is told.
+/// Arguments of `bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
     /// What to measure.
@@ -21,78 +21,82 @@ pub struct BenchArgs {
 /// What can be measured.
 #[derive(Debug, Subcommand)]
 pub enum Benchmark {
-    /// Measure how fast the pager moves live memory of a process, and that nothing is lost.
+    /// Measure how fast the pager moves memory of this process while threads use it.
     ///
-    /// A region of this program's own memory is moved to and fro between two nodes, or on a machine
-    /// with one node from its pages to others. Speeds are ratios against memcpy with as many
-    /// threads, in turns with it. A thread writes all the time, another reads, and both check every
-    /// word; how long they wait for pages in flight is told. Takes four times --size of memory.
+    /// The benchmark moves a region of its own memory to and fro between two nodes; on a machine
+    /// with one node it moves it from its pages to other pages. Speeds are ratios to memcpy with as
+    /// many threads, measured in turns with it. One thread writes all the time, another reads, and
+    /// both check every word; the result says how long they waited for pages in flight. Needs four
+    /// times --size of memory.
     #[command(after_long_help = examples::BENCH_PAGER)]
     Pager(BenchPagerArgs),
-    /// Measure how fast page pools hand out and take back, against the kernel and other allocators.
+    /// Measure how fast page pools allocate and free, beside the kernel and other allocators.
     ///
-    /// Each thread takes pages, touches each once and frees them all, again and again, as
-    /// page_fault1 of will-it-scale does. Speeds are ratios in one run, in turns with mmap, touch
-    /// and munmap, with mimalloc and with jemalloc. Then each pool is looked at over time: how
-    /// often it goes to its zone, what it holds while it works and when it rests, and what its
-    /// lists do between threads that only allocate and threads that only free.
+    /// Each thread allocates pages, touches each once and frees all of them, again and again, as
+    /// page_fault1 of will-it-scale does. Speeds are ratios within one run, measured in turns with
+    /// mmap, touch and munmap, with mimalloc and with jemalloc. Then each pool is observed over
+    /// time: how often a CPU's list goes to the zone, how many pages the pool holds while it works
+    /// and while it rests, and how long lists become where some threads only allocate and others
+    /// only free.
     #[command(after_long_help = examples::BENCH_POOL)]
     Pool(BenchPoolArgs),
-    /// Measure how long the balancer takes to decide, on a machine of 1,024 CPUs on paper
+    /// Measure the CPU time of one decision of the balancer, on generated machines of 1,024 CPUs
     Balance(BenchBalanceArgs),
 }
 
-/// What `bench balance` is told.
+/// Arguments of `bench balance`.
 #[derive(Debug, Args)]
 pub struct BenchBalanceArgs {
-    /// The number to measure, printed as one line of JSON: a row of SPEC.md
+    /// The figure to measure, as a row of SPEC.md names it; printed as one line of JSON
     #[arg(long, value_name = "NAME")]
     pub figure: BalanceFigure,
-    /// Machines that are decided about, one after the other
+    /// Number of generated machines; one decision is made on each
     #[arg(long, value_name = "N", default_value_t = 11,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: u32,
 }
 
-/// What `bench pager` is told.
+/// Arguments of `bench pager`.
 #[derive(Debug, Args)]
 pub struct BenchPagerArgs {
-    /// The size of the region: the larger, the more seldom a thread meets a page in flight
+    /// Size of the region. The larger it is, the more seldom a thread touches a page in flight
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
     pub size: Option<u64>,
-    /// Only pages of these sizes
+    /// Measure only these page sizes
     #[arg(long, value_delimiter = ',', value_name = "PAGES", default_values = ["4k", "2m"])]
     pub only: Vec<PageSizeValue>,
-    /// Numbers of threads that move pages [default: 1, 2, 4 and so on, as many as there are CPUs]
+    /// Numbers of threads that move pages [default: 1, 2, 4 and so on, up to the number of CPUs]
     #[arg(long, value_delimiter = ',', value_name = "LIST",
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub lanes: Vec<u32>,
-    /// How long each number is measured [default: 2s]
+    /// Time of each measurement [default: 2s]
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration_ns)]
     pub time: Option<u64>,
-    /// The longest wait that is allowed where one is
+    /// Stall budget of the measurements that have one: the longest time for which a thread may wait
+    /// for a page
     #[arg(long, value_name = "TIME", default_value = "1ms",
           value_parser = units::parse_duration_ns)]
     pub stall: u64,
-    /// The node to begin at [default: the first with memory]
+    /// The node where the region begins [default: the first with memory]
     #[arg(long, value_name = "NODE", value_parser = node)]
     pub from: Option<NodeId>,
-    /// The node to move to [default: the next with memory]
+    /// The node to which it moves [default: the next with memory]
     #[arg(long, value_name = "NODE", value_parser = node)]
     pub to: Option<NodeId>,
-    /// Decides which pages are written and read when [default: another one each time]
+    /// Seed of the order in which threads write and read pages [default: another one each time]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Instead of the table: move so much in all, in every way there is, and check every word
+    /// Instead of the table: move this much memory in all, by every method of the pager, and check
+    /// every word
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes,
           conflicts_with_all = ["only", "stall", "time", "svg"])]
     pub soak: Option<u64>,
-    /// Measure one number and print it as one line of JSON: a row of SPEC.md, such as 4k-one-way-1,
-    /// 4k-recycled-writer-2, 2m-recycled-alone-1, 4k-writer-rate, 4k-lazy, 4k-lanes, 4k-vmas,
-    /// 4k-stall-p99, 4k-vs-kernel-recycled, lost
+    /// Measure one figure, as a row of SPEC.md names it, and print it as one line of JSON; such as
+    /// 4k-one-way-1, 4k-recycled-writer-2, 2m-recycled-alone-1, 4k-writer-rate, 4k-lazy, 4k-lanes,
+    /// 4k-vmas, 4k-stall-p99, 4k-vs-kernel-recycled, lost
     #[arg(long, value_name = "NAME", conflicts_with_all = ["only", "lanes", "svg", "json"])]
     pub figure: Option<PagerFigure>,
-    /// The least that still measures something, in a second
+    /// Measure as briefly as possible, about a second in all
     #[arg(long)]
     pub smoke: bool,
     /// Draw the table into this file, as SVG
@@ -106,39 +110,40 @@ pub struct BenchPagerArgs {
     pub output: OutputArgs,
 }
 
-/// What `bench pool` is told.
+/// Arguments of `bench pool`.
 #[derive(Debug, Args)]
 pub struct BenchPoolArgs {
-    /// What each thread takes at a time [default: 128MiB]
+    /// Memory that each thread allocates at a time [default: 128MiB]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
     pub bytes: Option<u64>,
     /// Numbers of threads [default: 1, 2, and two for each CPU]
     #[arg(long, value_delimiter = ',', value_name = "LIST",
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Vec<u32>,
-    /// Orders of the runs that are taken: of 2^order pages
+    /// Orders of the runs that threads allocate; a run has 2^order pages
     #[arg(long, value_delimiter = ',', value_name = "LIST", default_values = ["0", "9"],
           value_parser = clap::value_parser!(u32).range(0..=9))]
     pub orders: Vec<u32>,
-    /// Give pools huge pages for runs of all orders, and not only for order 9
+    /// Back pools with huge pages for runs of all orders; without it only for order 9
     #[arg(long)]
     pub huge: bool,
-    /// Only these: kernel, mimalloc, jemalloc, pool-fixed, pool-depth, pool-events
+    /// Measure only these contenders: kernel, mimalloc, jemalloc, pool-fixed, pool-depth,
+    /// pool-events
     #[arg(long, value_delimiter = ',', value_name = "CONTENDERS")]
     pub only: Vec<PoolContender>,
-    /// How long each number is measured [default: 500ms]
+    /// Time of each measurement [default: 500ms]
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration_ns)]
     pub time: Option<u64>,
-    /// Measure one number and print it as one line of JSON: a row of SPEC.md, one of
+    /// Measure one figure, as a row of SPEC.md names it, and print it as one line of JSON; one of
     /// zone-visits-depth, zone-visits-events, vs-kernel, vs-kernel-zeroed, vs-mimalloc,
     /// vs-jemalloc, held, idle-periods, pure-high
     #[arg(long, value_name = "NAME",
           conflicts_with_all = ["only", "threads", "orders", "huge", "svg", "json"])]
     pub figure: Option<PoolFigure>,
-    /// The least that still measures something, in seconds
+    /// Measure as briefly as possible, some seconds in all
     #[arg(long)]
     pub smoke: bool,
-    /// Draw the table and the pools over time into this file, as SVG
+    /// Draw the table, and the pools over time, into this file, as SVG
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// When to show progress.

@@ -31,7 +31,7 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,
-    /// Read settings from this file instead of ~/.config/nodeward/config.toml
+    /// Read the user's settings from this file instead of ~/.config/nodeward/config.toml
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
@@ -42,86 +42,94 @@ pub enum Verb {
     /// Move the memory of running processes from nodes to nodes.
     ///
     /// FROM and TO are node strings as numactl takes them: 0,2 or 0-3 or all or !1 or +0. Several
-    /// nodes keep their relative position: 0,1 to 2,3 moves 0 to 2 and 1 to 3. The process keeps
-    /// running; every page ends as moved, already there, or skipped with a reason. 0,1 to 1,0
-    /// exchanges two nodes, even if both are nearly full.
+    /// nodes keep their relative position: 0,1 to 2,3 moves 0 to 2 and 1 to 3. 0,1 to 1,0 exchanges
+    /// two nodes, even if both are nearly full. The processes keep running. Each page ends as
+    /// moved, already there, or skipped with a reason.
     ///
-    /// Segments of shared memory that they map are moved whole, also pages that no process maps.
+    /// Shared memory segments that the processes map are moved whole, also the pages that no
+    /// process maps.
     ///
-    /// With --file: the page cache of files, from all other nodes (or from FROM) to TO. What is not
-    /// in memory is not read.
+    /// With --file: moves the page cache of files to TO, from FROM or else from all other nodes.
+    /// Pages that are not in memory are not read in.
     #[command(after_long_help = examples::MOVE)]
     Move(MoveArgs),
-    /// Give every process a home node, and keep its threads and its memory there.
+    /// Give every long-running process a home node, and keep its threads and memory there.
     ///
-    /// Runs until it is told to end (Ctrl-C, SIGTERM), reads its settings again at SIGHUP, and
-    /// tells on standard error each decision that is new. Threads are brought home and then run
-    /// where they may; memory comes home where that saves more than it costs, within a budget.
-    /// What was decided, also each refusal, has a reason, which nodeward explain knows. What memory
-    /// was moved stands in the ledger. With --once or --dry-run: one round, as a table.
+    /// The balancer works in rounds until Ctrl-C or SIGTERM; SIGHUP makes it read its settings
+    /// again. It moves threads to their home without binding them there. It moves memory home if
+    /// that saves more time than it costs, within a budget of bytes per second. Each decision has a
+    /// reason, also each refusal; nodeward explain REASON has more. New decisions are written to
+    /// standard error, memory moves also to the ledger. With --once or --dry-run it makes one round
+    /// and prints it as a table. Defaults hold where no settings file says otherwise.
     #[command(after_long_help = examples::BALANCE)]
     Balance(BalanceArgs),
     /// Start a program at home: its threads on one node, its memory there as long as there is room.
     ///
-    /// The program replaces nodeward, so signals and exit code are its own; 127 means that there is
-    /// no such program, 126 that it cannot be started, 125 that its home was refused. That its
-    /// memory is wanted there (set_mempolicy, preferred) passes on to all programs that it starts,
-    /// and so does --pin. Without --pin its threads may go where there is time for them.
+    /// The program replaces nodeward, so signals and exit codes are those of the program. Codes of
+    /// nodeward itself: 125 if it refuses the home, 126 if the program cannot be started, 127 if it
+    /// does not exist. The program gets a memory policy that prefers its home (set_mempolicy,
+    /// MPOL_PREFERRED). Programs that it starts inherit the policy, and with --pin the affinity.
+    /// Without --pin the scheduler may move its threads to other nodes later.
     #[command(after_long_help = examples::RUN)]
     Run(RunArgs),
     /// Print settings, and where each of them comes from
     Config(ConfigArgs),
-    /// Take a move back: pages that are still where it put them return to where they were.
+    /// Take a move back: pages that are still where the move put them return to their old nodes.
     ///
-    /// A page that was freed and came back since cannot be told from one that stayed: if it is on
-    /// the node that the move went to, it is moved, too. An undo is a move, and can be undone.
+    /// The kernel does not say whether a page was freed and allocated again since the move. Such a
+    /// page is moved too if it is on the node that the move went to. An undo is a move, and can be
+    /// undone itself.
     #[command(after_long_help = examples::UNDO)]
     Undo(UndoArgs),
-    /// List the moves that were made, the latest first, or show one of them.
+    /// List past moves, the latest first, or show one of them.
     ///
-    /// Each move writes what it is about to do before it does it. One that was killed is listed as
-    /// interrupted, and can be undone like any other. The last 100 moves are kept, in
-    /// /var/lib/nodeward for root, in ~/.local/state/nodeward for others, or where
-    /// $NODEWARD_STATE_DIR says.
+    /// Each move writes to the ledger what it is about to do, before it does it. A move that was
+    /// killed is listed as interrupted, and can be undone like any other. The last 100 moves are
+    /// kept: in /var/lib/nodeward for root, in ~/.local/state/nodeward for others, or in
+    /// $NODEWARD_STATE_DIR if that is set.
     #[command(after_long_help = examples::LEDGER)]
     Ledger(LedgerArgs),
     /// Show where the memory of processes is, by kind of mapping.
     ///
     /// Without a PID: the machine, and its processes ranked by memory away from the CPUs they run
-    /// on. Pages are sampled until every share is known to 2 points, which takes a few milliseconds
-    /// whatever the size of the process.
+    /// on. With PIDs: the memory of each by node. Pages are sampled until the share of each node is
+    /// known within 2 percentage points (95 % intervals), which takes a few milliseconds for a
+    /// process of any size.
     Show(ShowArgs),
     /// Print this machine's topology files as one text, for a bug report or a test
     Capture,
-    /// Say what works here, what is missing, and what would fix it
+    /// Check which features of this machine nodeward can use; print what is missing and how to fix
+    /// it
     Doctor(OutputArgs),
-    /// Measure what nodeward does on this machine
+    /// Measure the pager, page pools and the balancer's decision on this machine
     Bench(BenchArgs),
-    /// Simulate a machine and its programs in virtual time: what would happen if.
+    /// Simulate a machine and its programs in virtual time.
     ///
-    /// SCENARIO is the name of one that comes along (--list) or the path of a file like them. The
-    /// same seed is the same run, on every machine. What is measured in seconds is virtual: a
-    /// second of a large machine may take longer or shorter than a second here. A file that is
-    /// called like one of the commands is given with its directory, as ./sweep.
+    /// SCENARIO is the name of a built-in scenario (--list) or the path of a scenario file. The
+    /// same seed gives the same run on every machine. Times in results are virtual: the simulation
+    /// of one second may take more or less than a second. If a file has the name of a subcommand,
+    /// write it with its directory: ./sweep.
     #[command(after_long_help = examples::SIM)]
     Sim(SimArgs),
-    /// Simulate what five documents measured: their figures, ours, and what nodeward adds.
+    /// Simulate the experiments of five documents, and print their figures beside ours.
     ///
-    /// Each table is of a document that nodeward implements: threads that copy pages (2017),
-    /// batched TLB flushes (tlb), home nodes (2012), migration by hardware counters (2004), page
-    /// lists that size themselves (pcp); zen3 are figures of others. A minute on two CPUs for all.
+    /// Each table belongs to one document. nodeward implements what these five propose: copying by
+    /// several threads (2017), batched TLB flushes (tlb), home nodes (2012), migration by hardware
+    /// counters (2004), sizes of per-CPU page lists (pcp). Table zen3 has move rates that others
+    /// measured. A further column shows what nodeward improves. All tables take about a minute on
+    /// two CPUs.
     #[command(after_long_help = examples::REPRODUCE)]
     Reproduce(ReproduceArgs),
     /// Explain a reason, or what the balancer would do with a process, and why.
     ///
-    /// Of a reason: what it means, why it is so, and what to do. Of a process: where its threads
-    /// and its memory are, what would be done with it, why, and the numbers behind that. Nothing
-    /// is done.
+    /// Of a REASON: what it means, why it occurs, and what to do. Of a PID: where its threads and
+    /// its memory are, what the balancer would do with it, why, and the numbers behind that
+    /// decision. Changes nothing.
     #[command(after_long_help = examples::EXPLAIN)]
     Explain(ExplainArgs),
     /// Write the manual pages into a directory
     Man {
-        /// Where to; it is made if it is missing
+        /// The directory; it is created if it does not exist
         #[arg(value_name = "DIR")]
         directory: PathBuf,
     },

@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use super::output::OutputArgs;
 use super::parsers::parse_override;
 
-/// What `config` is told.
+/// Arguments of `config`.
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
     /// What to do.
@@ -16,20 +16,21 @@ pub struct ConfigArgs {
 /// What to do with settings.
 #[derive(Debug, Subcommand)]
 pub enum ConfigVerb {
-    /// Print what is set, and who set it: the text is a settings file again.
+    /// Print the settings and the source of each; the output is a valid settings file.
     ///
-    /// A setting is what was typed; else its variable, such as NODEWARD_BALANCE_INTERVAL; else what
-    /// the user's file says, else the system's file, else the default.
+    /// A setting comes from the first of these sources that has it: the command line, its
+    /// environment variable (such as NODEWARD_BALANCE_INTERVAL), the user's file, the system's
+    /// file, the default.
     Print(PrintArgs),
 }
 
-/// What `config print` is told.
+/// Arguments of `config print`.
 #[derive(Debug, Args)]
 pub struct PrintArgs {
-    /// As if this was typed, such as balance.interval=2s
+    /// Print what would hold with this on the command line, such as balance.interval=2s
     #[arg(value_name = "KEY=VALUE", value_parser = parse_override)]
     pub overrides: Vec<(String, String)>,
-    /// Print every setting, those that nobody set with their defaults
+    /// Print all settings, also those that have their default
     #[arg(long)]
     pub effective: bool,
     /// How to print them.

@@ -62,7 +62,7 @@ Examples:
   A region as large as your own, for longer, with 4 KiB pages and one or eight threads:
     $ nodeward bench pager --size 16GiB --time 10s --only 4k --lanes 1,8
 
-  Move 1 TiB in all, in every way there is, and check every word:
+  Move 1 TiB in all, by every method, and check every word:
     $ nodeward bench pager --soak 1TiB
 
   One number, for a script:
@@ -83,16 +83,16 @@ Examples:
 /// Examples of `sim`.
 pub const SIM: &str = "\
 Examples:
-  What would happen if: the memory of a program on two sockets follows its threads at one second
+  The memory of a program on two sockets follows its threads after one second
     $ nodeward sim two-socket
 
-  The same on a machine with slower links, with pictures of it
+  The same on a machine with slower links, with a plot and a trace
     $ nodeward sim two-socket --set machine.link-bandwidth=10GB/s --plot run.svg --trace run.json
 
-  A file of your own, which may begin as one of those in scenarios/; for ten seconds at most
+  A scenario of your own (copy one of scenarios/ to begin with), for ten seconds of real time
     $ nodeward sim my-machine.toml --limit-wall 10s --json
 
-  Whether the same seed is the same run
+  Check that the same seed gives the same run
     $ nodeward sim sixteen-nodes --limit 100ms --check-determinism";
 
 /// Examples of `reproduce`.
@@ -101,7 +101,7 @@ Examples:
   All tables, with pictures:
     $ nodeward reproduce --plot reproduce.svg
 
-  What page lists that size themselves are worth:
+  What tuned per-CPU page lists are worth:
     $ nodeward reproduce pcp
 
   Rows outside of their tolerance, for scripts; exit code 8 if there are any:
@@ -113,27 +113,27 @@ Examples:
   How much slower links cost, with three seeds each, on all CPUs
     $ nodeward sim sweep two-socket --grid machine.link-bandwidth=8GB/s..32GB/s*2 --seeds 1-3
 
-  Two keys, rows in a file as they come, and a picture; the same again goes on where it ended
+  Two keys, rows in a file, and a picture; repeating the command continues an interrupted sweep
     $ nodeward sim sweep two-socket --grid machine.copiers=1..8*2 --grid machine.batch=64..4096*4 \\
         --measure moved_pages_per_s,stream.done_per_s --out copies.csv --plot copies.svg --resume
 
   Which points those are
     $ nodeward sim sweep two-socket --grid machine.latency=80ns,120ns --seeds 1-3 --dry-run
 
-  The second of four parts, on a machine of its own; in the end all of them as one
+  The second of four parts, on another machine; in the end the files of all parts joined
     $ nodeward sim sweep two-socket --grid workload.stream.processes=1..32 --shard 2/4 --out 2.csv
     $ nodeward sim sweep --merge 1.csv 2.csv 3.csv 4.csv --out all.csv";
 
 /// Examples of `sim compare`.
 pub const COMPARE: &str = "\
 Examples:
-  Everything, with a picture of how local memory becomes:
+  All loads, with a picture of local accesses over time:
     $ nodeward sim compare --plot balancers.svg
 
   One load:
     $ nodeward sim compare 2012-split
 
-  Pages that move on a hundred machines whose load stays as it is, when all is at home:
+  Pages that move on a hundred machines with constant loads, once all memory is at home:
     $ nodeward sim compare --figure static --seeds 100
 
   One of them, as a scenario, for `nodeward balance --machine sim:machine.toml`:
@@ -160,7 +160,7 @@ Examples:
 /// Examples of `run`.
 pub const RUN: &str = "\
 Examples:
-  On the node that has most time and room for it:
+  On the node with most idle CPU time:
     $ nodeward run ./solver input
 
   On node 1, and on its CPUs only:

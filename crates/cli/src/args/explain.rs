@@ -12,11 +12,11 @@ use super::machine::MachineArgs;
 use super::output::OutputArgs;
 use crate::message::help::SIMULATED;
 
-/// What `explain` is told.
+/// Arguments of `explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// Reasons as nodeward names them, or processes, of which is told what the balancer would do
-    /// with them; all reasons if none is given
+    /// Reasons, as nodeward names them, or processes for which to explain the balancer's decision;
+    /// all reasons if none is given
     #[arg(value_name = "REASON|PID", value_parser = SubjectParser, hide_possible_values = true)]
     pub subjects: Vec<ExplainSubject>,
     /// How to print them.
@@ -25,7 +25,7 @@ pub struct ExplainArgs {
     /// The machine.
     #[command(flatten)]
     pub machine_args: MachineArgs,
-    /// Decide by this number what is left open on a simulated machine
+    /// Seed of the simulated run; the same seed gives the same run [default: 0]
     #[arg(help_heading = SIMULATED, long, value_name = "N", requires = "machine")]
     pub seed: Option<u64>,
 }

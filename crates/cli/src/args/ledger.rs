@@ -1,4 +1,4 @@
-//! Arguments of `ledger` and `undo`, which name moves of the past.
+//! Arguments of `ledger` and `undo`, which name past moves.
 
 use clap::Args;
 use nodeward_records::ledger::OperationId;
@@ -7,13 +7,13 @@ use super::output::{OutputArgs, ProgressArgs};
 use crate::message::help::OUTPUT;
 use crate::settings::MoveLayer;
 
-/// What `ledger` is told.
+/// Arguments of `ledger`.
 #[derive(Debug, Args)]
 pub struct LedgerArgs {
-    /// The operation to show; all of them, in short, if none is given
+    /// The number of the move to show; if none is given, all are listed
     #[arg(value_name = "ID")]
     pub id: Option<OperationId>,
-    /// List every run of pages, too
+    /// Also list every run of pages of the move
     #[arg(long, requires = "id")]
     pub runs: bool,
     /// How to print it.
@@ -21,16 +21,16 @@ pub struct LedgerArgs {
     pub output: OutputArgs,
 }
 
-/// What `undo` is told.
+/// Arguments of `undo`.
 #[derive(Debug, Args)]
 pub struct UndoArgs {
-    /// The operation to take back, as `nodeward ledger` numbers it
+    /// The number of the move to take back, as nodeward ledger lists it
     #[arg(value_name = "ID")]
     pub id: OperationId,
-    /// How pages are moved.
+    /// Workers and limits of the move.
     #[command(flatten)]
     pub layer: MoveLayer,
-    /// Say what would be done and why, and do nothing
+    /// Print what would be moved back, and what would stay and why; change nothing
     #[arg(help_heading = OUTPUT, long)]
     pub dry_run: bool,
     /// When to show progress.

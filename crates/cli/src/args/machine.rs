@@ -10,14 +10,15 @@ use crate::message::help::SIMULATED;
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = SIMULATED)]
 pub struct MachineArgs {
-    /// A simulated machine instead of this one: sim: and a scenario, by its name or its path
+    /// Work on a simulated machine instead of this one; SCENARIO is the name of a built-in scenario
+    /// or the path of a file
     #[arg(long, value_name = "sim:SCENARIO", value_parser = parse_machine)]
     pub machine: Option<String>,
-    /// Let the simulated machine run for so long before, such as 2s [default: until all memory is
-    /// populated, for 1s at most]
+    /// Simulate this much virtual time first, such as 2s [default: until all memory is populated,
+    /// 1s at most]
     #[arg(long, value_name = "TIME", requires = "machine", value_parser = units::parse_duration_ns)]
     pub at: Option<u64>,
-    /// Another value in the scenario, such as machine.latency=100ns; may be repeated
+    /// Change a value of the scenario, such as machine.latency=100ns; may be repeated
     #[arg(long, value_name = "KEY=VALUE", requires = "machine", value_parser = parse_override)]
     pub set: Vec<(String, String)>,
 }

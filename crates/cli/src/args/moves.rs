@@ -11,60 +11,59 @@ use super::parsers::choice_parser;
 use crate::message::help::{MEMORY, OUTPUT, PROCESSES, SIMULATED};
 use crate::settings::{MoveLayer, name_parser};
 
-/// What `move` is told.
+/// Arguments of `move`.
 #[derive(Debug, Args)]
 #[command(override_usage = "nodeward move [OPTIONS] PID... FROM TO
        nodeward move [OPTIONS] PID [FROM] TO --addresses FILE
        nodeward move [OPTIONS] PID --hot SOURCE
        nodeward move [OPTIONS] --file PATH... [FROM] TO")]
 pub struct MoveArgs {
-    /// Process ids (none with --name, --cgroup or --file), then the nodes to leave, then those to
-    /// go to
+    /// Process ids (none with --name, --cgroup or --file), then the nodes FROM and TO
     #[arg(required = true, allow_negative_numbers = true, value_name = "PID... FROM TO")]
     pub operands: Vec<String>,
-    /// Processes of this name, as ps shows it in its column COMMAND
+    /// Move processes of this name (column COMMAND of ps); may be repeated
     #[arg(help_heading = PROCESSES, long, value_name = "NAME", conflicts_with = "machine",
           value_parser = name_parser())]
     pub name: Vec<Name>,
-    /// Processes of this control group and those below it
+    /// Move processes of this control group and of those below it; may be repeated
     #[arg(help_heading = PROCESSES, long, value_name = "GROUP", conflicts_with = "machine")]
     pub cgroup: Vec<PathBuf>,
-    /// Instead of processes: what is in memory of this file, or of the files below this directory;
-    /// may be repeated
+    /// Instead of processes: move the page cache of this file, or of all files below this
+    /// directory; may be repeated
     #[arg(help_heading = MEMORY, long, value_name = "PATH",
           conflicts_with_all = ["name", "cgroup", "only", "exclude", "range", "addresses", "hot",
                                 "no_ledger", "machine"])]
     pub file: Vec<PathBuf>,
-    /// Only these kinds of memory
+    /// Move only these kinds of memory
     #[arg(help_heading = MEMORY, long, value_delimiter = ',', value_name = "KIND",
           value_parser = choice_parser(MappingKind::ALL, MappingKind::name))]
     pub only: Vec<MappingKind>,
-    /// All but these kinds of memory
+    /// Move all but these kinds of memory
     #[arg(help_heading = MEMORY, long, value_delimiter = ',', value_name = "KIND",
           value_parser = choice_parser(MappingKind::ALL, MappingKind::name),
           conflicts_with = "only")]
     pub exclude: Vec<MappingKind>,
-    /// Only addresses in this range, in hexadecimal as in /proc/PID/maps; may be repeated
+    /// Move only addresses in this range, in hexadecimal as in /proc/PID/maps; may be repeated
     #[arg(help_heading = MEMORY, long, value_parser = parse_range, value_name = "START-END")]
     pub range: Vec<Range>,
-    /// Only the pages that this file names, one address each (in hexadecimal, or binary: 8 bytes,
-    /// little-endian); - is standard input. FROM may be left out
+    /// Move only the pages that this file lists: one address a line in hexadecimal, or binary with
+    /// 8 bytes each, little-endian; - is standard input. FROM may be left out
     #[arg(help_heading = MEMORY, long, value_name = "FILE",
           conflicts_with_all = ["name", "cgroup", "only", "exclude", "range"])]
     pub addresses: Option<PathBuf>,
-    /// The addresses are physical
+    /// The addresses of --addresses are physical
     #[arg(help_heading = MEMORY, long, requires = "addresses", conflicts_with = "machine")]
     pub physical: bool,
-    /// Which hot pages are moved.
+    /// The hot pages to move.
     #[command(flatten)]
     pub hot_pages: HotArgs,
-    /// How the move is done.
+    /// Workers and limits of the move.
     #[command(flatten)]
     pub layer: MoveLayer,
-    /// Say what would be done and why, and do nothing
+    /// Print what would move, and what would stay and why; change nothing
     #[arg(help_heading = OUTPUT, long)]
     pub dry_run: bool,
-    /// Write no ledger: the move cannot be undone
+    /// Write no ledger; the move then cannot be undone
     #[arg(help_heading = OUTPUT, long)]
     pub no_ledger: bool,
     /// When to show progress.
@@ -76,29 +75,29 @@ pub struct MoveArgs {
     /// The machine.
     #[command(flatten)]
     pub machine_args: MachineArgs,
-    /// Decide by this number what is left open on a simulated machine
+    /// Seed of the simulated run; the same seed gives the same run [default: 0]
     #[arg(help_heading = SIMULATED, long, value_name = "N", requires = "machine")]
     pub seed: Option<u64>,
 }
 
-/// Which hot pages `move` moves.
+/// The hot pages that `move` moves.
 #[derive(Debug, Args)]
 #[command(next_help_heading = MEMORY)]
 pub struct HotArgs {
-    /// Only pages that are used so much that moving them pays, each to the node that uses it most.
-    /// SOURCE watches the process first: auto (the first that works here, see nodeward doctor),
-    /// registers, soft-dirty, faults or damon, for 2s or as long as registers:TIME says. Or SOURCE
-    /// is a perf.data with addresses, what perf script prints of one, or a file with lines ADDRESS
+    /// Move only pages with so many accesses that the move pays, each to the node that uses it
+    /// most. SOURCE watches the process first, for 2s or as long as registers:TIME says: auto (the
+    /// first that works here, see nodeward doctor), registers, soft-dirty, faults or damon. Or
+    /// SOURCE is a perf.data with addresses, the output of perf script, or a file of lines ADDRESS
     /// NODE COUNT (- is standard input)
     #[arg(long, value_name = "SOURCE",
           conflicts_with_all = ["name", "cgroup", "only", "exclude", "range", "addresses",
                                 "machine"])]
     pub hot: Option<String>,
-    /// How many cache misses each counted access stands for [default: 1; damon 64, soft-dirty
+    /// Number of cache misses that each counted access stands for [default: 1; damon 64, soft-dirty
     /// 1000]
     #[arg(long, value_name = "N", requires = "hot")]
     pub misses_per_count: Option<u64>,
-    /// Move at most this much, of the pages that gain most, such as 1GiB
+    /// Move at most this much memory, the pages with the largest gain first, such as 1GiB
     #[arg(long, value_name = "SIZE", requires = "hot", value_parser = units::parse_bytes)]
     pub hot_max: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Arguments about what is shown: the form of results, and progress.
+//! Arguments about output: the form of results, and progress.
 
 use clap::Args;
 
@@ -18,7 +18,7 @@ pub struct OutputArgs {
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = OUTPUT)]
 pub struct ProgressArgs {
-    /// When to show progress on standard error; without a terminal it is shown line by line
+    /// When to show progress on standard error; without a terminal it is printed line by line
     #[arg(long, value_enum, default_value_t = ProgressMode::Auto, value_name = "WHEN")]
     progress: ProgressMode,
     /// The same as --progress never

@@ -9,22 +9,22 @@ use nodeward_experiments::reproduce::documents;
 use super::output::{OutputArgs, ProgressArgs};
 use crate::figures::ReproduceFigure;
 
-/// What `reproduce` is told.
+/// Arguments of `reproduce`.
 #[derive(Debug, Args)]
 pub struct ReproduceArgs {
-    /// Which tables; all of them if none is given
+    /// Tables to compute; all of them if none is given
     #[arg(value_name = "TABLE", value_parser = PossibleValuesParser::new(documents::NAMES))]
     pub tables: Vec<String>,
-    /// Draw ours beside the seeds', and what nodeward adds, into this file, as SVG
+    /// Draw the documents' figures, ours, and what nodeward improves, into this file, as SVG
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
-    /// Write the page of the documentation, reproduce.md, and its pictures into this directory
+    /// Write the documentation page reproduce.md and its pictures into this directory
     #[arg(long, value_name = "DIR", conflicts_with = "tables")]
     pub docs: Option<PathBuf>,
-    /// Simulations at a time [default: one for each CPU]
+    /// Number of simulations that run at the same time [default: one for each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub jobs: Option<u32>,
-    /// Print one number as one line of JSON: a row of SPEC.md
+    /// Compute one figure, as a row of SPEC.md names it, and print it as one line of JSON
     #[arg(long, value_name = "NAME", conflicts_with_all = ["plot", "docs", "json"])]
     pub figure: Option<ReproduceFigure>,
     /// When to show progress.

@@ -6,14 +6,15 @@ use std::str::FromStr;
 use clap::Args;
 use nodeward_model::NodeId;
 
-/// What `run` is told.
+/// Arguments of `run`.
 #[derive(Debug, Args)]
 #[command(override_usage = "nodeward run [--home NODE|auto] [--pin] [--] COMMAND [ARGUMENT]...")]
 pub struct RunArgs {
-    /// Its home: the number of a node, or auto for the one that has most time and room for it
+    /// The home: the number of a node, or auto for the node with most idle CPU time and enough free
+    /// memory
     #[arg(long, value_name = "NODE|auto", default_value = "auto")]
     pub home: HomeChoice,
-    /// Keep it on the CPUs of its home, instead of only starting it there
+    /// Restrict the program to the CPUs of its home; without it the program only starts there
     #[arg(long)]
     pub pin: bool,
     /// The program and its arguments
@@ -26,10 +27,10 @@ pub struct RunArgs {
     pub command: Vec<OsString>,
 }
 
-/// The choice of a home.
+/// The home that the command line asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HomeChoice {
-    /// The idlest node.
+    /// The node with most idle CPU time.
     Auto,
     /// This node.
     Node(NodeId),

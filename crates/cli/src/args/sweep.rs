@@ -8,52 +8,53 @@ use nodeward_scenario::{Axis, Seeds, Shard};
 use super::output::{OutputArgs, ProgressArgs};
 use super::parsers::{key_value, virtual_ns};
 
-/// What `sim sweep` is told.
+/// Arguments of `sim sweep`.
 #[derive(Debug, Args)]
 #[command(override_usage = "nodeward sim sweep [OPTIONS] SCENARIO --grid KEY=VALUE,...
        nodeward sim sweep --merge FILE... [--out FILE]")]
 pub struct SweepArgs {
-    /// A scenario, by name or by the path of its file
+    /// A built-in scenario, by name, or the path of a scenario file
     #[arg(value_name = "SCENARIO", required_unless_present = "merge")]
     pub scenario: Option<String>,
     /// A key of the scenario, as --set takes it, and its values: a list, a range such as 1..8,
-    /// 0..100ns+20ns or 1MiB..16MiB*2, or both; may be repeated: every combination is a point
+    /// 0..100ns+20ns or 1MiB..16MiB*2, or both. May be repeated; every combination of values is a
+    /// point
     #[arg(long, value_name = "KEY=VALUES")]
     pub grid: Vec<Axis>,
-    /// Simulate each combination with each of these seeds, such as 1-5
+    /// Simulate each point with each of these seeds, such as 1-5
     #[arg(long, value_name = "LIST", default_value = "1")]
     pub seeds: Seeds,
-    /// Another value for a key of the scenario, the same in all points; may be repeated
+    /// Change a value of the scenario in all points; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub set: Vec<(String, String)>,
-    /// Simulate so much virtual time [default: as the scenario says]
+    /// Simulate this much virtual time [default: as the scenario says]
     #[arg(long, value_name = "TIME", value_parser = virtual_ns)]
     pub limit: Option<u64>,
-    /// What to tell of each point: groups (run, workloads, moves, latencies, time, counters, all)
-    /// or single figures, such as done_per_s or stream.local_ppm [default: some of each]
+    /// Figures to report for each point: groups (run, workloads, moves, latencies, time, counters,
+    /// all) or single figures, such as done_per_s or stream.local_ppm [default: some of each group]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub measure: Vec<String>,
-    /// Simulate so many points at a time [default: one on each CPU]
+    /// Number of points that are simulated at the same time [default: one on each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
-    /// Write a row for each point into this file as soon as it is known: FILE.csv, or FILE.jsonl or
-    /// FILE.json with one object a line
+    /// Write a row for each point into this file as soon as it is computed: FILE.csv, or FILE.jsonl
+    /// or FILE.json with one object a line
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Go on where the file of --out ends; it may be missing
+    /// Continue after the last row in the file of --out; the file may be missing
     #[arg(long, requires = "out")]
     pub resume: bool,
-    /// Simulate only the Ith of N parts, which are about equal: 1/N to N/N are all points
+    /// Simulate only the Ith of N parts of about equal size
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
-    /// Print the points and simulate nothing
+    /// Print the points; simulate nothing
     #[arg(long, conflicts_with_all = ["out", "plot"])]
     pub dry_run: bool,
-    /// Draw the first figure over the first key into this file, as SVG: a line for each combination
-    /// of the other keys, the mean of all seeds
+    /// Draw the first figure over the first key into this file, as SVG: one line for each
+    /// combination of the other keys, each point the mean over all seeds
     #[arg(long, value_name = "FILE", requires = "grid", conflicts_with = "shard")]
     pub plot: Option<PathBuf>,
-    /// Put the files of all shards together, into one as if there had been none
+    /// Join the files of all shards into the file that one sweep would have written
     #[arg(long, value_name = "FILE", num_args = 1..,
           conflicts_with_all = ["scenario", "grid", "seeds", "set", "limit", "measure", "jobs",
                                 "resume", "shard", "dry_run", "plot", "json"])]

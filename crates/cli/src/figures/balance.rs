@@ -2,9 +2,9 @@
 
 use clap::ValueEnum;
 
-/// One number.
+/// A figure of SPEC.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum BalanceFigure {
-    /// Milliseconds of CPU time of one decision about 1,024 CPUs, 16 nodes and 10,000 threads
+    /// CPU time in milliseconds of one decision about 1,024 CPUs, 16 nodes and 10,000 threads
     Decision,
 }

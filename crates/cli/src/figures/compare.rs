@@ -8,17 +8,19 @@ use serde_json::{Value, json};
 
 use super::rounded;
 
-/// One number.
+/// A figure of SPEC.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CompareFigure {
-    /// Per cent of lines that are local in the end, of the load of 2012 where that is least
+    /// Share of local accesses at the end under nodeward, in per cent: the smallest of the loads of
+    /// 2012
     Local,
-    /// Work as a part of that without a balancer, of the load where that is least
+    /// Work done under nodeward relative to no balancer: the smallest of all loads
     Work,
-    /// Pages as a part of those that the kernel moves for the load of 2012, where that is most
+    /// Pages moved by nodeward relative to those of the kernel's balancing: the largest of the
+    /// loads of 2012
     Pages,
-    /// Pages that move in a minute on drawn machines with loads that stay as they are, once all is
-    /// at home
+    /// Pages that nodeward moves in a minute on generated machines with constant loads, once all
+    /// memory is at home
     Static,
 }
 

@@ -1,5 +1,5 @@
-//! The numbers that a verb prints alone, by `--figure`. SPEC.md promises them, and its checks read
-//! them: a line of JSON with `measured`, and `unit` where there is one.
+//! The figures that a verb prints alone, by `--figure`. SPEC.md promises them. The checks of
+//! SPEC.md read them as a line of JSON with `measured`, and `unit` if there is one.
 
 mod balance;
 mod compare;

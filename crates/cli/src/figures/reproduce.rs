@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use super::rounded;
 
-/// One number.
+/// A figure of SPEC.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReproduceFigure {
-    /// Rows outside of their tolerance, and goals that are not reached
+    /// Number of rows outside of their tolerance, and of goals that are missed
     Outside,
-    /// How many seconds it takes here
+    /// Seconds that the command takes on this machine
     Wall,
-    /// Of one table: the figure with everything that nodeward adds
+    /// The figure of one table with everything that nodeward adds
     Beyond,
 }
 

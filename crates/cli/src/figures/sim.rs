@@ -2,15 +2,15 @@
 
 use clap::ValueEnum;
 
-/// One number.
+/// A figure of SPEC.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SimFigure {
-    /// Virtual seconds in a second of this machine
+    /// Virtual seconds simulated in one second
     Speed,
-    /// Pages that are allocated in a second of this machine
+    /// Pages allocated in one second
     Allocations,
-    /// What a base page takes of this machine's memory
+    /// Bytes of memory that a simulated base page takes
     BytesPerPage,
-    /// Of all scenarios that come along: how many do not come to their committed trace
+    /// Number of built-in scenarios whose trace differs from the committed one
     Hashes,
 }

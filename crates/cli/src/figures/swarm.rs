@@ -4,14 +4,14 @@ use clap::ValueEnum;
 use nodeward_experiments::swarm::SwarmSummary;
 use serde_json::{Value, json};
 
-/// One number.
+/// A figure of SPEC.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SwarmFigure {
-    /// Seeds on whose machines a checker finds something
+    /// Number of seeds with a finding of a checker
     Clean,
-    /// Planted bugs that are found, by the checker that they are for
+    /// Number of planted bugs that the intended checker finds
     Canary,
-    /// The most rounds until memory is where it is wanted
+    /// The most rounds until memory reached the nodes that it was sent to
     Rounds,
 }
 

@@ -16,12 +16,12 @@ pub enum Exit {
     /// 0: everything was shown, every selected page is where it was sent, or the balancer ended on
     /// request.
     Done,
-    /// 1: some pages stayed behind; the account says why.
+    /// 1: some pages were not moved; the account says why.
     SomeSkipped,
     /// 2: the command line or a settings file cannot be understood.
     BadInput,
-    /// 3: nothing could be done: every page was refused, this machine cannot do it, or another
-    /// balancer does it already.
+    /// 3: nothing was done: every page was refused, this machine cannot do it, or another balancer
+    /// runs with the same state directory.
     NothingDone,
     /// 4: a privilege is missing.
     NoPermission,

@@ -5,20 +5,20 @@ use clap::{Arg, ArgAction, Command};
 
 /// Options that select processes.
 pub const PROCESSES: &str = "Which processes";
-/// Options that exclude some of them.
+/// Options that exclude processes.
 pub const EXCEPT: &str = "Which processes are left alone";
 /// Options that select memory.
 pub const MEMORY: &str = "Which memory";
-/// Options that limit the rate.
-pub const PACE: &str = "Pace";
+/// Options that limit speed and stalls.
+pub const PACE: &str = "Speed and limits";
 /// Options of decisions.
-pub const DECIDED: &str = "What is decided";
+pub const DECIDED: &str = "Decisions";
 /// Options that select another machine than this one.
 pub const ELSEWHERE: &str = "Instead of this machine";
-/// Options of counting pages.
-pub const COUNTING: &str = "Counting";
+/// Options of sampling pages.
+pub const COUNTING: &str = "Sampling";
 /// Options of actions and output.
-pub const OUTPUT: &str = "What is done and told";
+pub const OUTPUT: &str = "Action and output";
 /// Options of simulated machines; always the last group.
 pub const SIMULATED: &str = "On a simulated machine";
 

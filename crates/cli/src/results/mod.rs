@@ -1,5 +1,5 @@
-//! What verbs find out, as data: one module for each kind of result that is more than the answer of
-//! one crate. Output formats it.
+//! Results of verbs, as data: one module for each kind of result that is more than the answer of
+//! one crate. `output` formats them.
 
 mod explanation;
 mod node_page_counts;

@@ -17,112 +17,117 @@ use super::values::{
 };
 use crate::message::help::{DECIDED, EXCEPT, PACE, PROCESSES};
 
-/// What the balancer does. One layer: what is absent is decided by the layer below.
+/// Settings of the balancer in one layer. The layer below decides what this one leaves out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, clap::Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct BalanceLayer {
-    /// From one round to the next, such as 1s
+    /// Time from one round to the next, 100ms or more [default: 1s]
     #[arg(help_heading = PACE, long, value_name = "TIME")]
     pub interval: Option<TimeChoice>,
 
-    /// Look at 1,000 threads for no more CPU time than this in each second, and at fewer for no
-    /// more either; for seven times as much while processes are brought home
+    /// CPU time per second that observing up to 1,000 threads may take, and in proportion for more
+    /// threads; about seven times as much while processes are brought home. From 100us to 100ms
+    /// [default: 3ms]
     #[arg(help_heading = PACE, long, alias = "looking", value_name = "TIME")]
     #[serde(alias = "looking")]
     pub cpu_budget: Option<TimeChoice>,
 
-    /// Move at most this much memory per second, of all processes together, such as 500MB/s, or
-    /// unlimited
+    /// Move at most this much memory per second, of all processes together, or unlimited [default:
+    /// 4GiB/s]
     #[arg(help_heading = PACE, long, value_name = "RATE")]
     pub budget: Option<RateChoice>,
 
-    /// Move at most this much per second of one process
+    /// Move at most this much memory per second of each process, or unlimited [default: 2GiB/s]
     #[arg(help_heading = PACE, long, value_name = "RATE")]
     pub budget_per_process: Option<RateChoice>,
 
-    /// Hold pages for no longer than this at a time, such as 1ms, or unlimited
+    /// The longest time for which the kernel may hold pages while it moves them, or unlimited; a
+    /// thread that touches a held page waits [default: 1ms]
     #[arg(help_heading = PACE, long, value_name = "TIME")]
     pub stall: Option<StallChoice>,
 
-    /// A move must save what it costs within this time, or within the one for which processes that
-    /// have run for so long go on in the mean
+    /// Time within which a memory move must save more than it costs. It is longer for processes
+    /// that have run for long: their expected further run time [default: 10s]
     #[arg(help_heading = DECIDED, long, value_name = "TIME")]
     pub horizon: Option<TimeChoice>,
 
-    /// But within no longer than this
+    /// Upper limit of that longer time [default: 60s]
     #[arg(help_heading = DECIDED, long, value_name = "TIME")]
     pub horizon_max: Option<TimeChoice>,
 
-    /// Leave processes alone that had less CPU time than this
+    /// Leave alone processes that have used less CPU time than this [default: 1s]
     #[arg(help_heading = DECIDED, long, value_name = "TIME")]
     pub run_time_min: Option<TimeChoice>,
 
-    /// Whether memory is moved, or threads alone
+    /// Whether the balancer moves memory; with false it only moves threads [default: true]
     #[arg(help_heading = DECIDED, long, value_name = "true|false")]
     pub move_memory: Option<Switch>,
 
-    /// Keep threads at home by their affinity, instead of bringing them there and letting them run
-    /// where they may
+    /// Whether threads stay bound to the CPUs of their home; with false the balancer restores their
+    /// affinity as soon as they are there [default: false]
     #[arg(help_heading = DECIDED, long, num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "true|false")]
     pub pin: Option<Switch>,
 
-    /// While the kernel or somebody else balances, too: stand-back (do nothing) or ignore
+    /// What to do while another balancer (the kernel's, numad, DAMON) moves pages: stand-back (do
+    /// nothing) or ignore (go on) [default: stand-back]
     #[arg(help_heading = DECIDED, long, value_name = "stand-back|ignore")]
     pub rivals: Option<RivalsChoice>,
 
-    /// Which source tells which thread uses which page of a process that is wider than a node:
-    /// auto (the first that works, see nodeward doctor), registers, soft-dirty, faults, perf, or
-    /// off
+    /// Place the pages of a process that is wider than a node by what this source of accesses
+    /// observes: auto (the first that works here, see nodeward doctor), registers, soft-dirty,
+    /// faults, perf, or off
     #[arg(help_heading = DECIDED, long, value_name = "SOURCE")]
     pub access: Option<AccessSourceChoice>,
 
-    /// Processes of these names; with several lists those that any of them names, with none all.
-    /// On the command line --name says it.
+    /// Balance processes of these names. A process is balanced if any of the three lists names it;
+    /// if all are empty, every process is. On the command line: --name.
     #[arg(skip)]
     pub names: Option<NameList>,
 
-    /// Processes of these users, by name or number (--user).
+    /// Balance processes of these users, by name or number. On the command line: --user.
     #[arg(skip)]
     pub users: Option<NameList>,
 
-    /// Processes of these control groups (version 2) and those below them (--cgroup).
+    /// Balance processes of these control groups (version 2) and of those below them. On the
+    /// command line: --cgroup.
     #[arg(skip)]
     pub cgroups: Option<NameList>,
 
-    /// Leave processes of these names alone, with commas between them
+    /// Leave processes of these names alone; a list with commas
     #[arg(help_heading = EXCEPT, long, value_name = "NAME,...", value_parser = list())]
     pub except_names: Option<NameList>,
 
-    /// Leave processes of these users alone
+    /// Leave processes of these users alone; a list with commas
     #[arg(help_heading = EXCEPT, long, value_name = "USER,...", value_parser = list())]
     pub except_users: Option<NameList>,
 
-    /// Leave processes of these control groups and those below them alone
+    /// Leave processes of these control groups, and of those below them, alone; a list with commas
     #[arg(help_heading = EXCEPT, long, value_name = "GROUP,...", value_parser = list())]
     pub except_cgroups: Option<NameList>,
 }
 
-/// Processes that were named on the command line.
+/// The processes that the command line names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = PROCESSES)]
 pub struct ProcessArgs {
-    /// Only this process; may be repeated. Whoever any of these options names is meant
+    /// Balance this process; may be repeated. A process is balanced if any of these four options
+    /// names it, or without these options if the settings files name it [default: all]
     #[arg(long, value_name = "PID")]
     pub pid: Vec<Pid>,
-    /// Only processes of this name, as ps shows it in its column COMMAND; may be repeated
+    /// Balance processes of this name (column COMMAND of ps); may be repeated
     #[arg(long, value_name = "NAME", value_parser = name_parser())]
     pub name: Vec<Name>,
-    /// Only processes of this user, by name or number; may be repeated
+    /// Balance processes of this user, by name or number; may be repeated
     #[arg(long, value_name = "USER")]
     pub user: Vec<String>,
-    /// Only processes of this control group and those below it; may be repeated
+    /// Balance processes of this control group and of those below it; may be repeated
     #[arg(long, value_name = "GROUP")]
     pub cgroup: Vec<PathBuf>,
 }
 
 impl BalanceLayer {
-    /// Returns this layer with gaps filled from the one below.
+    /// Returns this layer with missing values taken from the one below.
     pub fn over(self, below: Self) -> Self {
         Self {
             interval: self.interval.or(below.interval),
@@ -146,10 +151,11 @@ impl BalanceLayer {
         }
     }
 
-    /// Returns the settings, with defaults for missing values. Nothing is done that `act` forbids.
+    /// Returns the settings, with defaults for missing values. If `act` is false, the balancer only
+    /// reports what it would do.
     ///
     /// # Errors
-    /// If a time is out of range, or a user is not known here.
+    /// If a time is out of range, or a user does not exist here.
     pub fn resolve(&self, act: bool) -> Result<BalanceSettings> {
         let usual = BalanceSettings::default();
         let time = |choice: Option<TimeChoice>, usual| choice.map_or(usual, |TimeChoice(ns)| ns);
@@ -196,11 +202,11 @@ impl BalanceLayer {
         Ok(settings)
     }
 
-    /// Returns the wanted processes: those named on the command line, or, if none was, those that
-    /// this layer names.
+    /// Returns the processes to balance: those named on the command line, or, if there are none,
+    /// those that this layer names.
     ///
     /// # Errors
-    /// If a user is not known here.
+    /// If a user does not exist here.
     pub fn process_filter(&self, chosen: &ProcessArgs) -> Result<ProcessFilter> {
         if *chosen != ProcessArgs::default() {
             return Ok(ProcessFilter {
@@ -225,7 +231,7 @@ const INTERVAL_NS_MIN: u64 = 100_000_000;
 /// A millionth of each second, in nanoseconds.
 const NS_PER_PPM: u64 = 1_000;
 
-/// Returns the CPU time for sampling per second in ppm of a CPU. It may be 0.1 ms to a tenth of a
+/// Returns the CPU time for observing per second in ppm of a CPU. It may be 0.1 ms to a tenth of a
 /// CPU.
 fn cpu_budget_ppm(ns: u64) -> Result<u32> {
     match u32::try_from(ns / NS_PER_PPM) {

@@ -1,12 +1,12 @@
-//! The names of settings. A setting may have had another name before; files, variables and the
-//! command line may use that still.
+//! Names of settings. A setting that was renamed is still accepted under its old name in files, in
+//! variables and on the command line.
 
 use std::ffi::OsString;
 use std::fmt;
 
 use crate::message::deprecated::report_deprecated;
 
-/// The table of a setting, its old name, and the one in use. The layers have the same as aliases.
+/// The table of a setting, its old name, and its present name. The layers have the same aliases.
 const OLD_NAMES: [(&str, &str, &str); 1] = [("balance", "looking", "cpu-budget")];
 
 /// A setting's name.

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::balance::BalanceLayer;
 use super::moves::MoveLayer;
 
-/// All settings of one source. A missing value is decided by the next lower source.
+/// All settings of one source. The next lower source decides a missing value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SettingsLayer {
@@ -18,7 +18,7 @@ pub struct SettingsLayer {
 }
 
 impl SettingsLayer {
-    /// Returns this layer with gaps filled from the one below.
+    /// Returns this layer with missing values taken from the one below.
     pub fn over(self, below: Self) -> Self {
         Self { moves: self.moves.over(below.moves), balance: self.balance.over(below.balance) }
     }

@@ -11,26 +11,27 @@ use serde::Deserialize;
 use super::values::{JobsChoice, RateChoice, StallChoice};
 use crate::message::help::PACE;
 
-/// How a move is done. One layer: what is absent is decided by the layer below.
+/// Settings of moves in one layer. The layer below decides what this one leaves out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[command(next_help_heading = PACE)]
 pub struct MoveLayer {
-    /// Workers that move pages: a number, or auto for as many as pay
+    /// Number of workers, 1 to 1024, or auto: as many as pay off [default: auto]
     #[arg(long, value_name = "N|auto")]
     pub jobs: Option<JobsChoice>,
 
-    /// Move at most this much per second, such as 500MB/s, or unlimited
+    /// Move at most this much per second, such as 500MB/s [default: unlimited]
     #[arg(long, value_name = "RATE")]
     pub rate: Option<RateChoice>,
 
-    /// Hold pages for no longer than this at a time, such as 1ms, or unlimited
+    /// The longest time for which the kernel may hold pages while it moves them, such as 1ms; a
+    /// thread that touches a held page waits [default: unlimited]
     #[arg(long, value_name = "TIME")]
     pub stall: Option<StallChoice>,
 }
 
 impl MoveLayer {
-    /// Returns this layer with gaps filled from the one below.
+    /// Returns this layer with missing values taken from the one below.
     pub fn over(self, below: Self) -> Self {
         Self {
             jobs: self.jobs.or(below.jobs),
@@ -40,14 +41,14 @@ impl MoveLayer {
     }
 }
 
-/// Settings of a move, decided.
+/// Settings of a move, with defaults for missing values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoveSettings {
     /// Number of workers.
     pub jobs: Jobs,
     /// Bytes per second; unlimited if `None`.
     pub rate_bytes_per_s: Option<u64>,
-    /// Maximum time that pages are held, in nanoseconds; unlimited if `None`.
+    /// Maximum time for which the kernel holds pages, in nanoseconds; unlimited if `None`.
     pub stall_ns: Option<u64>,
 }
 
@@ -61,11 +62,11 @@ impl MoveSettings {
         }
     }
 
-    /// Creates a request for a move by workers near the destinations; `orders` are those of each
+    /// Creates a request for a move by workers near the destinations; `orders` has those of each
     /// process.
     ///
     /// # Errors
-    /// If the machine does not tell the CPUs that we may run on.
+    /// If the machine does not say on which CPUs this process may run.
     pub fn request(
         &self,
         machine: &dyn Machine,

@@ -13,7 +13,7 @@ use super::error::SettingsError;
 use super::key::SettingKey;
 use super::layer::SettingsLayer;
 
-/// The file that we ship. Every value in it is the default.
+/// The packaged settings file. Every value in it is the default.
 const DEFAULTS_FILE: &str = include_str!("../../../../packaging/nodeward.toml");
 
 /// The origin of a value.
@@ -27,14 +27,14 @@ pub enum SettingOrigin {
     User {
         /// The file.
         path: PathBuf,
-        /// Its line, from 1.
+        /// The line, from 1.
         line: usize,
     },
     /// The system's file.
     System {
         /// The file.
         path: PathBuf,
-        /// Its line, from 1.
+        /// The line, from 1.
         line: usize,
     },
     /// No source sets it.
@@ -133,7 +133,7 @@ impl SettingsSource {
         Ok(all)
     }
 
-    /// Returns the file that we ship: every setting.
+    /// Returns the packaged settings file: every setting with its default.
     pub fn defaults() -> Self {
         Self::from_file(DEFAULTS_FILE, Path::new(""), |_, _| SettingOrigin::Default)
             .unwrap_or_default()

@@ -20,7 +20,7 @@ const SYSTEM_FILE: &str = "/etc/nodeward.toml";
 #[derive(Clone, Debug)]
 pub struct SettingsStack {
     sources: Vec<SettingsSource>,
-    /// The files that were looked for, and whether they existed.
+    /// The files that were searched, and whether each exists.
     pub files: Vec<(PathBuf, bool)>,
 }
 
@@ -36,8 +36,8 @@ impl SettingsStack {
         layers.fold(SettingsLayer::default(), |below, above| above.over(below))
     }
 
-    /// Returns the value of each setting that a source sets, or of all with `defaults`, in the
-    /// order of the file that we ship.
+    /// Returns the value of each setting that a source sets, or of all settings with `defaults`, in
+    /// the order of the packaged file.
     pub fn effective(&self, defaults: bool) -> Vec<SettingValue> {
         let all = SettingsSource::defaults().values.into_iter();
         let by_somebody = |said: SettingValue| {

@@ -1,5 +1,5 @@
-//! The verbs: each settles what was asked for, asks the crates below, prints the result, and
-//! returns an exit code.
+//! The verbs. Each resolves its arguments, calls the crates below, prints the result, and returns
+//! an exit code.
 
 pub mod balance;
 pub mod bench;

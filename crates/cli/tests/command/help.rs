@@ -60,7 +60,7 @@ fn the_manual_has_the_groups() {
     assert!(status.success());
     let page = std::fs::read_to_string(folder.path().join("nodeward-move.1")).unwrap();
     let at = |heading: &str| page.find(heading).unwrap_or_else(|| panic!("{heading}: {page}"));
-    assert!(at("WHICH MEMORY") < at("PACE"));
-    assert!(at("PACE") < at("ON A SIMULATED MACHINE"));
+    assert!(at("WHICH MEMORY") < at("SPEED AND LIMITS"));
+    assert!(at("SPEED AND LIMITS") < at("ON A SIMULATED MACHINE"));
     assert!(page.contains("exchanges two nodes"), "{page}");
 }

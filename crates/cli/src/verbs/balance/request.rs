@@ -1,4 +1,4 @@
-//! What `balance` was asked for, and how it tells what it did.
+//! The arguments of `balance`, and how the command reports what the balancer did.
 
 use anyhow::Result;
 use nodeward_balancer::{BalanceSettings, RoundReport};
