@@ -1,9 +1,10 @@
-//! Access counts: which node used which page of spread processes, where the machine counts it, and
-//! which pages go to which of their nodes for that.
+//! Access counts: how often each node uses each page of spread processes, on machines that count
+//! it, and which pages move for that.
 //!
-//! Counts of one time choose (`policy::hot::choose`), those of the next confirm (`confirmed`): of
-//! pages that all nodes use alike nothing moves. A page that was sent somewhere stays there for a
-//! minute at least, then two, and so on: whatever programs do, no page goes to and fro for ever.
+//! The counts of one period choose pages (`policy::hot::choose`), those of the next period confirm
+//! them (`confirmed`). So pages that all nodes use alike do not move. A page that was moved stays
+//! on its node for at least a minute, later for two, and so on, so that no page moves to and fro
+//! for ever.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +17,14 @@ use nodeward_policy::hot::{
 };
 use nodeward_policy::placement::{EntityId, MemoryMove, Reason};
 
-/// Accesses are counted for so long at first, in nanoseconds, and for twice as long whenever
-/// nothing came of it, up to the second.
+/// Length of a counting period, in nanoseconds: the first value at first; twice as long after each
+/// period in which no page was chosen, up to the second value.
 const PERIOD_NS: [u64; 2] = [2_000_000_000, 64_000_000_000];
-/// Pairs of a page and a node in the counts of a period, some 50 MB; what is used beyond that is
-/// not seen.
+/// Maximum number of pairs of a page and a node in the counts of a period, some 50 MB. Accesses to
+/// further pages are not counted.
 const PAIRS_MAX: usize = 1 << 20;
-/// A page stays where it was sent for so long at first, in nanoseconds, and an hour at last.
+/// Time for which a page stays on the node that it was moved to, in nanoseconds: at first and at
+/// most.
 const STAYS_NS: [u64; 2] = [60_000_000_000, 3_600_000_000_000];
 
 /// The counts of all processes whose pages may be placed one by one.
@@ -36,43 +38,43 @@ pub struct AccessCounts {
 pub struct ProcessCounts {
     since_ns: u64,
     period: Retry,
-    /// Those of the period before, and how long that was in nanoseconds.
+    /// The counts of the period before, and its length in nanoseconds.
     before: Option<(PageAccessCounts, u64)>,
     now: PageAccessCounts,
     placed: PageSet,
     stays: Retry,
 }
 
-/// What is known of a process whose pages are to be placed.
+/// A process whose pages are to be placed.
 pub struct SpreadProcess<'a> {
     pub entity: EntityId,
     pub process: &'a dyn Process,
-    /// Where its pages may go.
+    /// The nodes that its pages may move to.
     pub nodes: &'a Nodemask,
-    /// For how long moves may take to pay, in nanoseconds.
+    /// Time within which a move must pay, in nanoseconds.
     pub horizon_ns: u64,
-    /// For how many base pages there is room where it is at home.
+    /// Base pages for which its home has room.
     pub pages_max: u64,
     pub costs: MissCosts,
 }
 
-/// Memory to bring to a node, and where it lies.
+/// A memory move to one node, and the ranges of its pages.
 pub type PageMove = (MemoryMove, Vec<Range>);
 
 impl AccessCounts {
-    /// Goes on with these processes only.
+    /// Drops the counts of all other processes.
     pub fn keep(&mut self, is_wanted: impl Fn(EntityId) -> bool) {
         self.processes.retain(|&entity, _| is_wanted(entity));
     }
 
-    /// Adds what was counted of a process by CPUs of a node, if its counts have begun.
+    /// Adds accesses by CPUs of a node to the counts of a process, if it has counts.
     pub fn add(&mut self, entity: EntityId, access: Access, from: NodeId) {
         if let Some(count) = self.processes.get_mut(&entity) {
             count.now.add(access.address, from, access.count);
         }
     }
 
-    /// The counts of a process, which begin now if there are none.
+    /// Returns the counts of a process. They begin now if there are none.
     pub fn of(&mut self, entity: EntityId, at_ns: u64, page_bytes: u64) -> &mut ProcessCounts {
         self.processes.entry(entity).or_insert_with(|| ProcessCounts::new(at_ns, page_bytes))
     }
@@ -83,7 +85,8 @@ impl AccessCounts {
         periods.min().unwrap_or(PERIOD_NS[0])
     }
 
-    /// How many pages of a process were seen to be used in this period; `None` if nothing counts.
+    /// Returns the number of pages of a process that were accessed in this period; `None` if there
+    /// are no counts.
     pub fn pages(&self, entity: EntityId) -> Option<u64> {
         self.processes.get(&entity).map(|count| count.now.pages().count() as u64)
     }
@@ -103,7 +106,7 @@ impl ProcessCounts {
         }
     }
 
-    /// Begins anew: all its pages may be elsewhere soon.
+    /// Begins a new period without earlier counts, because all pages may be on other nodes soon.
     pub fn restart(&mut self, at_ns: u64, page_bytes: u64) {
         self.since_ns = at_ns;
         self.period.restart(at_ns);
@@ -111,15 +114,16 @@ impl ProcessCounts {
         self.now = no_counts(page_bytes);
     }
 
-    /// Whether a period is over.
+    /// Returns whether a period is over.
     pub fn is_due(&self, at_ns: u64) -> bool {
         self.period.is_over(at_ns)
     }
 
-    /// Ends a period. What is to go where now: nothing after the first, or if two disagree.
+    /// Ends a period, and returns the moves that it confirms: none after the first period, or if
+    /// two periods disagree.
     ///
     /// # Errors
-    /// If the process is gone or cannot be looked into.
+    /// If the process is gone or cannot be read.
     pub fn place(
         &mut self,
         machine: &dyn Machine,
@@ -145,7 +149,8 @@ impl ProcessCounts {
         Ok(spread.page_moves(moves, page_bytes))
     }
 
-    /// Leaves where they are what was sent there before, until it has stayed for long enough.
+    /// Removes pages from `moves` that were moved before and have not stayed on their node for long
+    /// enough.
     fn hold_back(&mut self, moves: Vec<HotMove>, at_ns: u64, page_bytes: u64) -> Vec<HotMove> {
         if self.stays.is_over(at_ns) {
             self.stays.start(at_ns, true, STAYS_NS);
@@ -162,7 +167,7 @@ fn no_counts(page_bytes: u64) -> PageAccessCounts {
     PageAccessCounts::with_capacity(page_bytes, PAIRS_MAX)
 }
 
-/// Where the pages are that were counted.
+/// Returns the folios and nodes of the counted pages.
 fn places(
     machine: &dyn Machine,
     spread: &SpreadProcess<'_>,
@@ -184,7 +189,7 @@ impl SpreadProcess<'_> {
         }
     }
 
-    /// The moves by destination.
+    /// Groups moves by destination.
     fn page_moves(&self, moves: Vec<HotMove>, page_bytes: u64) -> Vec<PageMove> {
         let mut by_node: BTreeMap<NodeId, Vec<HotMove>> = BTreeMap::new();
         moves.into_iter().for_each(|each| by_node.entry(each.to).or_default().push(each));

@@ -1,4 +1,4 @@
-//! Does what was decided: threads first, because that is cheap, then memory.
+//! Acts on the decisions of a round: threads first, because that is cheap, then memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::sampling::own_memory;
 use super::settings::BalanceSettings;
 use super::token_bucket::TokenBucket;
 
-/// What acting needs.
+/// What the stage needs of the balancer and the machine.
 pub struct Actor<'a> {
     pub machine: &'a dyn Machine,
     pub nodes: &'a Nodes,
@@ -29,14 +29,14 @@ pub struct Actor<'a> {
     pub live: &'a MoveControl,
     pub processes: &'a mut ProcessTable,
     pub journals: &'a mut Journals,
-    /// What all processes together may still move.
+    /// The budget of all processes together.
     pub bucket: &'a mut TokenBucket,
-    /// What is on its way, the oldest first.
+    /// Pending moves, the oldest first.
     pub pending: &'a mut Vec<PendingMove>,
     pub round: u64,
-    /// What decisions go by, with what moves were measured to cost.
+    /// The rules, with the measured cost of moves.
     pub rules: &'a Rules,
-    /// When to leave what is not moved yet to the next round, by the machine's clock.
+    /// Time by the machine's clock at which the rest is left to the next round.
     pub until_ns: u64,
     pub held: BTreeMap<EntityId, Arc<dyn Process>>,
     pub done: BTreeMap<EntityId, Done>,
@@ -44,8 +44,8 @@ pub struct Actor<'a> {
 }
 
 impl Actor<'_> {
-    /// Carries out a plan. Returns the entities whose memory came to the end of its way, wherever
-    /// that is.
+    /// Carries out a plan. Returns the entities whose memory move ended, whether or not all of it
+    /// came home.
     pub fn carry_out(&mut self, plan: &Plan) -> BTreeSet<EntityId> {
         if !self.settings.act {
             self.only_tell(plan);
@@ -76,7 +76,8 @@ impl Actor<'_> {
         }
     }
 
-    /// Puts what was planned behind what is on its way, and drops what belongs elsewhere now.
+    /// Appends the planned moves to the pending ones, and drops pending moves whose destination is
+    /// no longer the home.
     fn enqueue(&mut self, plan: &Plan) {
         let new: BTreeSet<_> = plan.moves.iter().map(|order| order.entity).collect();
         let is_over = |one: &mut PendingMove| new.contains(&one.entity()) || !one.is_wanted(plan);
@@ -88,13 +89,14 @@ impl Actor<'_> {
         self.pending.extend(plan.moves.iter().map(pending));
     }
 
-    /// How many workers move memory of these entities, one after the other.
+    /// Returns the number of workers that move memory of these entities, one entity after the
+    /// other.
     fn workers_for(&mut self, entities: &BTreeSet<EntityId>) -> u32 {
         let wanted_ppm = |&entity: &EntityId| Some(self.processes.by_number(entity)?.wanted_ppm());
         self.nodes.workers(entities.iter().filter_map(wanted_ppm).sum())
     }
 
-    /// Brings some more of a pending move home; it stays pending, or comes to its end.
+    /// Moves some more of a pending move. It stays pending or ends.
     fn go_on(&mut self, mut one: PendingMove, workers: u32) {
         let entity = one.entity();
         self.done_of(entity).pages_planned += one.left_pages;
@@ -107,7 +109,7 @@ impl Actor<'_> {
         }
     }
 
-    /// A move came to its end.
+    /// Enters the result of a move that ended.
     fn end(&mut self, one: &PendingMove) {
         self.journals.end(one.entity(), self.live.is_stopped());
         let done = self.done_of(one.entity());
@@ -115,7 +117,7 @@ impl Actor<'_> {
         outcome.add(one.order.pages_max, &one.account, done.short);
     }
 
-    /// Does something with a process; what goes wrong with it concerns no other.
+    /// Runs an operation on a process. An error concerns no other process: it becomes a notice.
     fn attempt<T>(
         &mut self,
         entity: EntityId,
@@ -138,7 +140,7 @@ impl Actor<'_> {
         None
     }
 
-    /// Holds a process, if it is still the one that was decided about.
+    /// Opens a handle on a process, if it is still the one that the decision is about.
     fn hold(
         &mut self,
         entity: EntityId,
@@ -181,7 +183,7 @@ impl Actor<'_> {
         Ok(())
     }
 
-    /// Brings some memory home; whether there is more to bring.
+    /// Moves some memory home; returns whether there is more to move.
     fn bring(&mut self, key: ProcessKey, one: &mut PendingMove, workers: u32) -> Result<bool> {
         let entity = one.entity();
         if !one.pays(self.rules) {
@@ -202,7 +204,7 @@ impl Actor<'_> {
         Ok(self.note_moved(key, one, moved))
     }
 
-    /// Why no memory may be moved now.
+    /// Returns why no memory may be moved now, if so.
     fn must_wait(&self, may_pages: u64) -> Option<Short> {
         let is_late = || self.machine.now_ns() >= self.until_ns;
         if self.rules.forbid_moves(self.nodes.stalled_ppm()) {
@@ -228,8 +230,8 @@ impl Actor<'_> {
         let process = self.hold(one.entity(), key)?;
         let (free, _) = own_memory(process.mappings()?, &bound);
         let ranges = one.ranges_within(free.into_iter().map(|mapping| mapping.range).collect());
-        // Where all that is away is to come, samples told how much that is. Where there is room for
-        // a part, it must be a part.
+        // If all memory that is away is to move, samples gave the number of pages. If there is room
+        // for a part only, the move must stop at that part.
         let is_all = one.order.pages_max >= on_way;
         let portion = Portion {
             process: &process,
@@ -257,7 +259,7 @@ impl Actor<'_> {
         Ok(mover.run(one.cursor))
     }
 
-    /// Notes what was moved; whether there is more.
+    /// Enters what was moved; returns whether there is more to move.
     fn note_moved(&mut self, key: ProcessKey, one: &PendingMove, moved: Moved) -> bool {
         let Moved { account, short, error, .. } = moved;
         let bytes = account.moved * self.machine.page_bytes();
@@ -285,7 +287,7 @@ impl Actor<'_> {
 }
 
 impl Balancer {
-    /// Carries out a plan within the budgets of the time that passed.
+    /// Carries out a plan within the budgets for the time that passed.
     pub(super) fn act(
         &mut self,
         machine: &dyn Machine,
@@ -334,7 +336,7 @@ impl Short {
 }
 
 impl ProcessState {
-    /// Notes that something could not be done; what is to be told of it, once.
+    /// Enters an error of a process; returns the notice about it, which is given once.
     pub fn went_wrong(&mut self, (pid, _): ProcessKey, error: Error) -> Option<Notice> {
         match error {
             Error::Gone(_) => None,

@@ -1,22 +1,23 @@
-//! The CPU budget: what the balancer itself costs, and how much looking that leaves room for.
+//! The CPU budget: the balancer's own CPU time, and how many looks it can still afford.
 
 use nodeward_machine::Machine;
 
 use super::report::Cost;
 use super::settings::BalanceSettings;
 
-/// Below so many threads looking may cost as much as for so many: a look has costs of its own.
+/// With fewer threads than this, looks may take as much CPU time as with so many, because each look
+/// has fixed costs.
 const THREADS_MIN: u64 = 1_000;
-/// Looks that were not made are made up for, up to those of so many intervals.
+/// Unused budget is saved up, for at most so many intervals.
 const SAVED_INTERVALS: i64 = 10;
-/// The interval grows to so many times what was asked for at most, while nothing changes: whoever
-/// strays then is seen so late...
+/// Maximum factor by which the interval grows while nothing changes. Threads that leave home are
+/// then seen that much later.
 const CALM_FACTOR_MAX: u64 = 5;
-/// ...and while processes are away from home: each second that they stay there costs them more
-/// than one more look would.
+/// Maximum factor while processes are away from home: each second away costs them more than one
+/// more look costs.
 const CONVERGING_FACTOR_MAX: u64 = 3;
 
-/// What CPU time is for.
+/// What the balancer uses CPU time for.
 #[derive(Clone, Copy, Debug)]
 pub enum Activity {
     Looking,
@@ -40,7 +41,7 @@ impl CpuMeter {
         self.at_ns = machine.own_cpu_time_ns();
     }
 
-    /// Enters the time since the last call; returns it.
+    /// Adds the time since the last call to an activity, and returns it.
     pub fn lap(&mut self, machine: &dyn Machine, what: Activity) -> u64 {
         let now_ns = machine.own_cpu_time_ns();
         let took_ns = now_ns.saturating_sub(self.at_ns);
@@ -56,24 +57,24 @@ impl CpuMeter {
         took_ns
     }
 
-    /// CPU time of this round, and of all.
+    /// Returns the CPU time of this round, and of all rounds.
     pub fn costs(&self) -> (Cost, Cost) {
         (self.round, self.total)
     }
 }
 
-/// How much CPU time may still go into looks.
+/// CPU time that may still go into looks.
 #[derive(Debug, Default)]
 pub struct CpuBudget {
     left_ns: i64,
-    /// The cost of a snapshot, as a mean of the last ones.
+    /// The cost of a snapshot, as a moving mean.
     snapshot_ns: u64,
     has_begun: bool,
 }
 
 impl CpuBudget {
-    /// Adds what the time since the last round allows; at first, all that can be saved up: then
-    /// everything is still to be seen.
+    /// Adds what the budget allows for the time since the last round. The first call grants all
+    /// that can be saved up, because everything has to be looked at.
     pub fn grant(&mut self, settings: &BalanceSettings, threads: u64, elapsed_ns: u64, calm: bool) {
         let of_interval = allowed_ns(settings, threads, settings.interval_ns, calm);
         let elapsed_ns = elapsed_ns.min(settings.interval_ns.saturating_mul(factor_max(calm)));
@@ -85,7 +86,7 @@ impl CpuBudget {
         self.left_ns = self.left_ns.saturating_add(granted).clamp(most.saturating_neg(), most);
     }
 
-    /// Takes off what a snapshot cost.
+    /// Subtracts the cost of a snapshot.
     pub fn spend_snapshot(&mut self, took_ns: u64) {
         self.snapshot_ns = match self.snapshot_ns {
             0 => took_ns,
@@ -94,18 +95,18 @@ impl CpuBudget {
         self.spend(took_ns);
     }
 
-    /// Takes off what a sample cost, or anything else.
+    /// Subtracts the cost of a sample, or of anything else.
     pub fn spend(&mut self, took_ns: u64) {
         self.left_ns = self.left_ns.saturating_sub_unsigned(took_ns);
     }
 
-    /// Whether there is any left.
+    /// Returns whether some budget is left.
     pub fn is_left(&self) -> bool {
         self.left_ns > 0
     }
 
-    /// How many times as long the interval must be for snapshots alone to stay within what they
-    /// may cost, once savings are used up.
+    /// Returns the factor for the interval that keeps snapshots alone within the budget, once the
+    /// savings are used up.
     pub fn factor(&self, settings: &BalanceSettings, threads: u64, calm: bool) -> u64 {
         if self.is_left() {
             return 1;
@@ -120,12 +121,13 @@ fn factor_max(calm: bool) -> u64 {
     if calm { CALM_FACTOR_MAX } else { CONVERGING_FACTOR_MAX }
 }
 
-/// What looking at few threads may cost in a second while processes are brought home.
+/// Returns the CPU time per second that looking at few threads may take while processes are brought
+/// home.
 pub fn converging_ns_per_s(settings: &BalanceSettings) -> u64 {
     allowed_ns(settings, THREADS_MIN, 1_000_000_000, false).unsigned_abs()
 }
 
-/// What looking at so many threads may cost in this time.
+/// Returns the CPU time that looking at so many threads may take in a given time.
 fn allowed_ns(settings: &BalanceSettings, threads: u64, time_ns: u64, calm: bool) -> i64 {
     let ppm = if calm { settings.steady_ppm } else { settings.converging_ppm };
     let share = u128::from(ppm) * u128::from(threads.max(THREADS_MIN));
@@ -138,8 +140,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Goal: 0.3 % of a CPU for 1,000 threads are 3 ms of a second, for fewer no less, and 2 %
-    /// while processes are brought home.
+    /// Goal: 0.3 % of a CPU for 1,000 threads are 3 ms per second, for fewer threads no less; and 2
+    /// % while processes are brought home.
     #[test]
     fn what_looking_may_cost() {
         let settings = BalanceSettings::default();
@@ -148,8 +150,7 @@ mod tests {
         assert_eq!(ms(1_000, false), 20);
     }
 
-    /// Goal: what is overdrawn is paid back before there are samples again; what is saved up is
-    /// bounded.
+    /// Goal: an overdrawn budget is paid back before the next sample; savings are bounded.
     #[test]
     fn looks_are_paid_for() {
         let settings = BalanceSettings::default();
@@ -167,8 +168,8 @@ mod tests {
         assert!(!budget.is_left());
     }
 
-    /// Goal: cheap looks of 10 ms are made a fourth as often, 10 / 3 rounded up, as soon as there
-    /// are no savings.
+    /// Goal: snapshots of 10 ms are taken a fourth as often, 10 / 3 rounded up, once there are no
+    /// savings.
     #[test]
     fn costly_snapshots_are_fewer() {
         let settings = BalanceSettings::default();

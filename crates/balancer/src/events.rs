@@ -1,4 +1,4 @@
-//! The loop around rounds: it waits for the next round, a change of settings or the end.
+//! The loop around rounds: it waits for the next round, for new settings, or for the end.
 
 use nodeward_machine::Result;
 use nodeward_model::ProcessFilter;
@@ -6,33 +6,33 @@ use nodeward_mover::MoveControl;
 
 use super::{BalanceSettings, Balancer, RoundReport};
 
-/// The longest time without a look at what the host wants, in nanoseconds.
+/// Maximum time between two questions to the host, in nanoseconds.
 const NAP_NS: u64 = 100_000_000;
 
 /// What ends the wait between two rounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It is time.
+    /// The next round is due.
     RoundDue,
-    /// The settings are others now; the next round is due at once.
+    /// The settings have changed; the next round is due at once.
     Reload(Box<ProcessFilter>, Box<BalanceSettings>),
-    /// End, with nothing half-done.
+    /// The balancer has to end, with no move half-done.
     Stop,
 }
 
-/// Whoever runs a balancer.
+/// The program that runs a balancer, such as the daemon.
 pub trait Host {
-    /// What is wanted now, if anything. Asked before each round, and several times a second
-    /// between rounds.
+    /// Returns what the program wants now, if anything. The balancer asks before each round, and
+    /// several times a second between rounds.
     fn wish(&mut self) -> Option<Event>;
 
-    /// Takes what a round came to.
+    /// Receives the report of a round.
     fn round(&mut self, report: &RoundReport);
 }
 
 impl Balancer {
-    /// Makes rounds that only look until a decision can be made: loads are what happens between
-    /// two looks. Sleeps for an interval.
+    /// Makes rounds that only look until one can decide: loads are differences between two looks.
+    /// Sleeps for an interval between them.
     ///
     /// # Errors
     /// As [`Balancer::round`].
@@ -42,10 +42,10 @@ impl Balancer {
         Ok(())
     }
 
-    /// Makes rounds until the host says stop.
+    /// Makes rounds until the host ends the balancer.
     ///
     /// # Errors
-    /// What a round could not do without, such as the list of processes.
+    /// If a round lacks something essential, such as the list of processes.
     pub fn run(&mut self, host: &mut dyn Host, live: &MoveControl) -> Result<()> {
         let mut due_ns = self.now_ns();
         loop {
@@ -67,7 +67,7 @@ impl Balancer {
         }
     }
 
-    /// Sleeps until something is to be done.
+    /// Sleeps until the next event.
     fn wait(&self, host: &mut dyn Host, due_ns: u64) -> Event {
         loop {
             if let Some(event) = host.wish() {

@@ -1,6 +1,6 @@
-//! Fast rounds: looks between two rounds that only bring back threads which strayed from home.
-//! There are the more of them the more threads stray, and none where the kernel leaves threads
-//! alone.
+//! Fast rounds: between two rounds they only bring back threads that strayed from home. Their
+//! number grows with the number of threads that stray; there are none where the kernel leaves
+//! threads at home.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use super::report::RoundReport;
 use super::round_state::RoundState;
 
 impl Balancer {
-    /// Whether the next look is a fast round: a round is due only in a while.
+    /// Returns whether the next look is a fast round, because the next full round is not due yet.
     pub(super) fn is_fast_round_due(&self, now_ns: u64) -> bool {
         let interval_ns = self.timing.interval_ns;
         let left_ns = self.timing.due_ns.saturating_sub(now_ns);
-        // A clock that went back makes no fast rounds of rounds.
+        // If the clock went back, full rounds must not become fast rounds.
         self.timing.fast.are_on() && left_ns > interval_ns / 16 && left_ns <= interval_ns
     }
 
-    /// Brings back threads that strayed. Loads are those of the last round: too little time passed
-    /// for better ones, and nothing is decided anew.
+    /// Brings back threads that strayed. It uses the loads of the last round, because the time
+    /// since then is too short to measure new ones, and makes no new decision.
     pub(super) fn fast_round(&mut self, live: &MoveControl) -> Result<RoundReport> {
         let machine = Arc::clone(&self.machine);
         let began_ns = machine.now_ns();
@@ -46,7 +46,7 @@ impl Balancer {
         Ok(self.fast_report(&*machine, began_ns, &plan, state))
     }
 
-    /// Takes in where threads are now.
+    /// Enters the CPUs on which threads are now.
     fn follow(&mut self, machine_snapshot: &MachineSnapshot) {
         let cpus: BTreeMap<_, BTreeMap<u32, CpuId>> = machine_snapshot
             .processes
@@ -63,7 +63,7 @@ impl Balancer {
         }
     }
 
-    /// Nudges threads; memory that is on its way waits for the next round.
+    /// Nudges threads. Pending memory moves wait for the next round.
     fn nudge(&mut self, plan: &Plan, live: &MoveControl, state: &mut RoundState) {
         let machine = Arc::clone(&self.machine);
         let pending = std::mem::take(&mut self.pending);

@@ -1,8 +1,9 @@
-//! What a balancer writes down: a journal of each move of memory in the ledger, and the saved state
+//! What a balancer writes to disk: a journal of each memory move in the ledger, and its saved state
 //! in a file.
 //!
-//! One journal is that of one process on its way to one node, over as many rounds as the budget
-//! takes. Balancing needs neither: what cannot be written is told once, and rounds go on.
+//! A journal belongs to one process on its way to one node, over as many rounds as the budget
+//! takes. Balancing does not depend on either file: if one cannot be written, a notice says so
+//! once, and rounds continue.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +17,12 @@ use nodeward_records::ledger::{Header, OperationCause};
 use super::report::Notice;
 use super::saved_state::{SavedState, Storage};
 
-/// A journal in which nothing was written for so many rounds is ended.
+/// Rounds without a new entry after which a journal is ended.
 const ROUNDS_MAX: u64 = 10;
-/// Who wants these moves, in the ledger.
+/// The originator of these moves, as the ledger names it.
 const BY: &str = "balance";
 
-/// Journals that are open, and what was saved.
+/// Open journals, and the state that was saved last.
 #[derive(Default)]
 pub struct Journals {
     storage: Option<Storage>,
@@ -32,7 +33,7 @@ pub struct Journals {
     notices: Vec<Notice>,
 }
 
-/// The journal of one process on its way.
+/// The journal of one process that is being moved.
 struct OpenJournal {
     identity: ProcessIdentity,
     to: NodeId,
@@ -42,7 +43,7 @@ struct OpenJournal {
 }
 
 impl Journals {
-    /// Writes there from now on.
+    /// Sets where to write from now on.
     pub fn write_to(&mut self, storage: Storage) {
         self.end_all(true);
         (self.ledger_fails, self.state_fails) = (storage.trouble_told, storage.trouble_told);
@@ -50,7 +51,7 @@ impl Journals {
         self.saved = None;
     }
 
-    /// The journal for a move of a held process; `None` if there is none.
+    /// Returns the journal for a move of a held process; `None` if the ledger cannot be written.
     ///
     /// # Errors
     /// If the process is gone.
@@ -99,7 +100,7 @@ impl Journals {
         }
     }
 
-    /// Adds what moved to the account of a process.
+    /// Adds the result of a move to the journal of a process.
     pub fn add(&mut self, entity: EntityId, account: &Account) {
         if let Some(open) = self.open.get_mut(&entity) {
             open.account.add(account);
@@ -119,7 +120,7 @@ impl Journals {
         }
     }
 
-    /// Ends journals in which nothing was written for a while.
+    /// Ends journals that have had no entry for a while.
     pub fn end_idle(&mut self, round: u64) {
         let is_idle = |open: &OpenJournal| open.round + ROUNDS_MAX < round;
         let idle: Vec<_> =
@@ -133,7 +134,7 @@ impl Journals {
         open.into_iter().for_each(|entity| self.end(entity, interrupted));
     }
 
-    /// Saves what was learnt, if it is not saved already.
+    /// Saves the state, unless the file has it already.
     pub fn save(&mut self, state: &SavedState) {
         let Some(file) = self.storage.as_ref().and_then(|storage| storage.state.as_ref()) else {
             return;
@@ -155,7 +156,7 @@ impl Journals {
         }
     }
 
-    /// What is to be told, once.
+    /// Returns notices about files that cannot be written, each once.
     pub fn notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
     }

@@ -1,5 +1,5 @@
-//! Launch placement: the home of a program that is about to start, by the balancer's rule, for one
-//! process more than there are.
+//! Launch placement: chooses the home of a program that is about to start, by the balancer's rule
+//! for one process more than there are.
 
 use nodeward_machine::{Machine, Result};
 use nodeward_model::{Cpumask, NodeId, Nodemask, Pid, ProcessFilter};
@@ -9,24 +9,24 @@ use super::nodes::Nodes;
 use super::process_table::{ProcessState, ProcessTable};
 use super::snapshot::{Excluded, Tables};
 
-/// How long loads are watched, in nanoseconds.
+/// Time for which loads are measured, in nanoseconds.
 const WINDOW_NS: u64 = 100_000_000;
-/// All that a program can use that has one thread, in millionths of a CPU.
+/// The most CPU time that a program with one thread can use, in millionths of a CPU.
 const ONE_CPU_PPM: u32 = 1_000_000;
 
 /// A program that is about to start.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
-    /// The pid that it will have; what has it now is left out.
+    /// The pid that the program will have. The process that has it now is left out of the decision.
     pub pid: Pid,
-    /// Where it would start by itself.
+    /// The node where it would start otherwise.
     pub node: Option<NodeId>,
-    /// Where it may run.
+    /// The CPUs that it may use.
     pub usable: &'a Cpumask,
 }
 
-/// The node where a process with one busy thread would be at home; `None` if no node has CPUs and
-/// memory that it may use. Takes a tenth of a second.
+/// Returns the home of a process with one busy thread; `None` if no node has CPUs and memory that
+/// the process may use. Takes a tenth of a second.
 ///
 /// # Errors
 /// If processes cannot be watched.
@@ -49,8 +49,8 @@ pub fn home_of_launch(machine: &dyn Machine, launch: &Launch<'_>) -> Result<Opti
     Ok(place(launch, may_hold, &nodes, snapshot, EntityId(processes.next())))
 }
 
-/// Decides, with the program among the others. They are at home where they run: where their memory
-/// is was not sampled.
+/// Decides with the program among the other processes. The others count as being at home where they
+/// run, because their memory was not sampled.
 fn place(
     launch: &Launch<'_>,
     may_hold: Option<Nodemask>,
@@ -76,6 +76,6 @@ fn place(
     snapshot.entities.push(Entity { id, run_ns, threads, may_hold, ..Entity::default() });
     let plan = Homes::default().decide(&snapshot, &rules);
     let home = plan.homes.get(&id).and_then(|home| home.thread_nodes().first());
-    // A machine with one node leaves nothing to decide.
+    // A machine with one node leaves no choice.
     home.or(fallback)
 }

@@ -14,17 +14,17 @@
 //! ```
 //!
 //! `round` has these steps in their order. Between two rounds there may be fast rounds, which only
-//! bring threads home (`fast_rounds`). `events` is the loop around them. While another balancer is
-//! at work (`rivals`) this one stands back. `launch` asks the same rule where a program is to
-//! start.
+//! bring threads home (`fast_rounds`). `events` is the loop around both. While another balancer is
+//! active (`rivals`), this one stands back. `launch` applies the same rule to a program that is
+//! about to start.
 //!
-//! The methods of [`Balancer`] are in layers, and each layer calls only those below it. Here, at
-//! the bottom, is what a balancer remembers, and what can be asked of that. Above are the stages
+//! The methods of [`Balancer`] are in layers, and each layer calls only those below it. This file
+//! is the lowest: the state of a balancer, and queries of that state. Above it are the stages
 //! (`act`, `page_placement`, `round_report`), then `fast_rounds`, `round`, and on top `events`.
 //!
 //! A process is one record, `process_table::ProcessState`, from the first snapshot to the last
-//! report. What is decided about it is the policy's
-//! [`Decision`](nodeward_policy::placement::Decision), which its row of the report holds as it is.
+//! report. Its row of the report holds the policy's
+//! [`Decision`](nodeward_policy::placement::Decision) as it is.
 
 mod access_counts;
 mod access_observer;
@@ -83,7 +83,7 @@ use snapshot::{Excluded, Tables};
 use timing::Timing;
 use token_bucket::TokenBucket;
 
-/// A balancer and all that it remembers between rounds.
+/// A balancer, with its state between rounds.
 pub struct Balancer {
     machine: Arc<dyn Machine>,
     watches: Watches,
@@ -93,9 +93,9 @@ pub struct Balancer {
     processes: ProcessTable,
     nodes: Nodes,
     excluded: Excluded,
-    /// Those of whom it was said that we may not look at them.
+    /// Processes that we may not read, and about which a notice was given.
     denied: BTreeSet<Pid>,
-    /// Which process is to be sampled before all others.
+    /// The process to sample before all others.
     first: Option<Pid>,
 
     homes: Homes,
@@ -112,13 +112,14 @@ pub struct Balancer {
     last: Option<RoundReport>,
 
     journals: Journals,
-    /// The boot of the machine, as soon as a process told it.
+    /// The boot id of the machine, known as soon as a process is held.
     boot: String,
-    /// What an earlier balancer saved, until its boot is known to be this one.
+    /// The state that an earlier balancer saved, until the boot id shows that it is of this boot.
     recalled: Option<SavedState>,
 }
 
-/// What takes snapshots: of the processes that are wanted, and of those of them that are left out.
+/// The watches that take snapshots: one of the wanted processes, one of those among them that are
+/// left out.
 struct Watches {
     wanted: Box<dyn ProcessWatch>,
     except: Option<Box<dyn ProcessWatch>>,
@@ -135,7 +136,8 @@ impl Watches {
 }
 
 impl Balancer {
-    /// A balancer of these processes, which goes on with what an earlier one saved.
+    /// Creates a balancer of these processes, which continues from the state that an earlier one
+    /// saved.
     ///
     /// # Errors
     /// If the processes cannot be watched.
@@ -173,15 +175,16 @@ impl Balancer {
         })
     }
 
-    /// Writes down from now on what is learnt and moved.
+    /// Sets where state and moves are written from now on.
     pub fn write_to(&mut self, storage: Storage) {
         self.journals.write_to(storage);
     }
 
-    /// Goes on with other processes or settings. What is known of processes that stay is kept.
+    /// Changes the wanted processes and the settings. What is known of processes that stay wanted
+    /// is kept.
     ///
     /// # Errors
-    /// If the processes cannot be watched; everything then stays as it was.
+    /// If the processes cannot be watched; nothing changes then.
     pub fn reload(&mut self, wanted: &ProcessFilter, settings: BalanceSettings) -> Result<()> {
         self.watches = Watches::open(&*self.machine, wanted, &settings.except)?;
         self.settings = settings;
@@ -190,14 +193,14 @@ impl Balancer {
         Ok(())
     }
 
-    /// What the last round saw of a process, would do or did with it, and why. `None` if it saw
-    /// none, or nothing is decided yet.
+    /// Returns the row of a process in the last round: what was seen, decided and done, and why.
+    /// `None` if the process was not seen, or there is no decision yet.
     pub fn explain(&self, pid: Pid) -> Option<&ProcessRow> {
         let rows = &self.last.as_ref()?.processes;
         rows.binary_search_by_key(&pid, |row| row.pid).ok().map(|at| &rows[at])
     }
 
-    /// Why [`Balancer::explain`] knows nothing of a process.
+    /// Returns why [`Balancer::explain`] has no row for a process.
     pub fn why_undecided(&self, pid: Pid) -> Undecided {
         let process = self.processes.iter().find(|(key, _)| key.0 == pid);
         match process {
@@ -207,17 +210,17 @@ impl Balancer {
         }
     }
 
-    /// Samples this process before all others, and in each round until it was.
+    /// Makes rounds sample this process before all others, until it has been sampled.
     pub fn sample_first(&mut self, pid: Pid) {
         self.first = Some(pid);
     }
 
-    /// What all rounds cost so far.
+    /// Returns the CPU time of all rounds so far.
     pub fn total_cost(&self) -> Cost {
         self.meter.costs().1
     }
 
-    /// What it would go on with.
+    /// Returns the state from which a later balancer can continue.
     pub fn saved_state(&self) -> SavedState {
         if let Some(recalled) = &self.recalled {
             return recalled.clone();
@@ -240,19 +243,19 @@ impl Balancer {
         }
     }
 
-    /// What snapshots are made from.
+    /// Returns the tables from which snapshots are made.
     fn tables(&self) -> Tables<'_> {
         Tables { nodes: &self.nodes, processes: &self.processes, excluded: &self.excluded }
     }
 
-    /// The rules of the settings, with what moves were measured to cost.
+    /// Returns the rules of the settings, with the measured cost of moves.
     fn rules(&self) -> Rules {
         let rules = &self.settings.rules;
         Rules { page_ns: self.page_cost.page_ns(rules.page_ns), ..rules.clone() }
     }
 
-    /// Why it is too early to decide about a process. Where it belongs is better decided once, with
-    /// its memory and its load, than twice.
+    /// Returns why it is too early to decide about a process, if so. One decision with its memory
+    /// and its load known is better than two.
     fn is_undecided(&self, process: &ProcessState) -> Option<Undecided> {
         let seen = process.seen.as_ref()?;
         let rules = &self.settings.rules;
@@ -267,7 +270,7 @@ impl Balancer {
         }
     }
 
-    /// Whether nothing is left to do, nothing is on its way, and threads stay where they are.
+    /// Returns whether no move is planned or pending, and threads stay at home.
     fn is_calm(&self) -> bool {
         self.timing.is_settled && self.timing.fast.is_calm()
     }

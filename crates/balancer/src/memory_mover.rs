@@ -1,7 +1,7 @@
-//! Moves memory of a process home, a chunk at a time, within what may be moved now.
+//! Moves memory of a process home, one chunk at a time, within the budget of the round.
 //!
-//! A chunk has no more pages than the budget still has, so that it holds whatever lies in there.
-//! The next round goes on where this one ended.
+//! A chunk has no more pages than the budget has left, so the budget holds whatever the pages are.
+//! The next round continues where this one ended.
 
 use std::sync::Arc;
 
@@ -15,50 +15,52 @@ use nodeward_policy::placement::Rules;
 use super::nodes::{Nodes, room_pages};
 use super::report::Short;
 
-/// Populated parts are listed for so much address space at a time, in bytes.
+/// Address space for which populated parts are listed at a time, in bytes.
 const WINDOW_BYTES: u64 = 1 << 30;
-/// A chunk is no shorter than a page table maps, and no longer than each worker moves in tens of
-/// milliseconds, in bytes: between two of them it is looked whether to stop.
+/// Minimum and maximum chunk, in bytes: at least what one page table maps, and at most what each
+/// worker moves in tens of milliseconds, because the mover checks between two chunks whether to
+/// stop.
 const CHUNK_BYTES: [u64; 2] = [2 << 20, 64 << 20];
-/// Ranges in a chunk at most.
+/// Maximum number of ranges in a chunk.
 const CHUNK_RANGES: usize = 1024;
-/// Looking for pages ends after so many times what may be moved, in bytes, or so many bytes.
+/// The search for pages ends after so many times the bytes that may be moved, or after so many
+/// bytes.
 const SEARCH_FACTOR: u64 = 16;
 const SEARCH_BYTES_MIN: u64 = 1 << 30;
 
-/// Moves a part of the memory that is on its way.
+/// Moves a part of a pending move.
 pub struct MemoryMover<'a> {
     pub machine: &'a dyn Machine,
     pub nodes: &'a Nodes,
-    /// What says when memory is short.
+    /// The rules, which say when memory is short.
     pub rules: &'a Rules,
-    /// Asks us to stop.
+    /// The request to stop, and the progress.
     pub live: &'a MoveControl,
     pub journal: Option<&'a SharedLedger>,
-    /// When to leave the rest to the next round, by the machine's clock.
+    /// Time by the machine's clock at which the rest is left to the next round.
     pub until_ns: u64,
     pub stall_ns: Option<u64>,
     pub workers: u32,
     pub portion: Portion<'a>,
 }
 
-/// What is to be moved where.
+/// The memory to move, and its destination.
 pub struct Portion<'a> {
     pub process: &'a Arc<dyn Process>,
     /// The memory that may be moved, in ascending order.
     pub ranges: &'a [Range],
     pub from: &'a Nodemask,
     pub to: NodeId,
-    /// How many base pages are to move, as far as samples tell.
+    /// Base pages that should move, by the samples.
     pub expected_pages: u64,
-    /// The most base pages to move now.
+    /// Maximum number of base pages to move now.
     pub pages_max: u64,
-    /// Whether all that is away is meant, though it be more than expected: then it goes on for as
-    /// long as there is more.
+    /// Whether all memory that is away is to move, even if it is more than expected. The move then
+    /// continues as long as there is more.
     pub is_all: bool,
 }
 
-/// What came of it.
+/// The result of a move.
 #[derive(Debug, Default)]
 pub struct Moved {
     pub account: Account,
@@ -66,12 +68,12 @@ pub struct Moved {
     pub short: Option<Short>,
     /// What the machine refused.
     pub error: Option<String>,
-    /// Pages below this address were gone through.
+    /// All pages below this address have been visited.
     pub cursor: u64,
 }
 
 impl MemoryMover<'_> {
-    /// Moves pages that lie behind an address.
+    /// Moves pages at and above an address.
     pub fn run(&self, cursor: u64) -> Moved {
         let moved = Moved { cursor, ..Moved::default() };
         let mut run = Run { mover: self, moved, searched_bytes: 0 };
@@ -92,7 +94,7 @@ impl MemoryMover<'_> {
     }
 }
 
-/// A mover that is under way.
+/// A move in progress.
 struct Run<'a> {
     mover: &'a MemoryMover<'a>,
     moved: Moved,
@@ -100,7 +102,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Goes through the ranges to their end; tells why not everything moved.
+    /// Visits the ranges to their end; returns why not everything was moved.
     fn go_through(&mut self) -> Result<Short> {
         let Portion { process, ranges, .. } = self.mover.portion;
         let behind = Range::new(self.moved.cursor, u64::MAX);
@@ -120,12 +122,12 @@ impl Run<'_> {
         }
         let is_last = !chunk.ranges.is_empty();
         let short = self.move_chunk(&mut chunk)?;
-        // What was the last chunk is gone through, whatever may still be moved.
+        // The last chunk has been visited, whatever budget is left.
         let is_over = is_last && chunk.ranges.is_empty() && short == Some(Short::Budget);
         Ok(short.filter(|_| !is_over).unwrap_or_else(|| self.left_over()))
     }
 
-    /// Moves what lies in a chunk; tells why that was the last one, if it was.
+    /// Moves the pages of a chunk; returns why it is the last one, if so.
     fn move_chunk(&mut self, chunk: &mut Chunk) -> Result<Option<Short>> {
         if chunk.ranges.is_empty() {
             return Ok(None);
@@ -172,7 +174,7 @@ impl Run<'_> {
             stall_ns: self.mover.stall_ns,
         };
         let process = std::slice::from_ref(portion.process);
-        // Its own: a move that fails asks whoever moves with it to stop.
+        // A control of its own: a move that fails stops the workers of its control.
         let live = MoveControl::default();
         migrate(*machine, process, &request, &live, self.mover.journal)
     }
@@ -181,7 +183,7 @@ impl Run<'_> {
         self.mover.portion.pages_max.saturating_sub(self.moved.account.moved)
     }
 
-    /// How long the next chunk may be, so that no more moves than may.
+    /// Returns the maximum size of the next chunk within the budget.
     fn chunk_bytes(&self) -> u64 {
         let left = self.left_pages().saturating_mul(self.mover.machine.page_bytes());
         left.clamp(CHUNK_BYTES[0], CHUNK_BYTES[1] * u64::from(self.mover.workers))
@@ -191,7 +193,7 @@ impl Run<'_> {
         self.moved.account.moved >= self.mover.portion.expected_pages
     }
 
-    /// Whether memory is short on the destination.
+    /// Returns whether the destination is short of memory.
     fn is_pressed(&self) -> Result<bool> {
         let MemoryMover { machine, nodes, rules, portion, .. } = self.mover;
         let room = machine.headroom()?.get(&portion.to).copied();
@@ -204,7 +206,7 @@ impl Run<'_> {
         self.searched_bytes >= wanted.saturating_mul(SEARCH_FACTOR).max(SEARCH_BYTES_MIN)
     }
 
-    /// Why pages are missing after everything was gone through.
+    /// Returns why pages are missing although everything was visited.
     fn left_over(&self) -> Short {
         if self.moved.account.skipped_total() > 0 { Short::Refused } else { Short::NotThere }
     }

@@ -1,4 +1,4 @@
-//! What a balancer knows of the machine's nodes, refreshed when they change.
+//! The machine's nodes as the balancer knows them, updated by each snapshot.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,7 @@ use nodeward_policy::placement::{Affinity, NodeState, Rules};
 
 use super::report::Notice;
 
-/// A machine has room for one worker that moves memory for so many CPUs, and not for more workers
-/// than so many.
+/// A machine has room for one worker for every so many CPUs, and at most for so many workers.
 const CPUS_PER_WORKER: usize = 6;
 const WORKERS_MAX: u32 = 8;
 
@@ -24,36 +23,37 @@ pub struct Nodes {
     distances: Option<Distances>,
     /// The counters of the last snapshot.
     seen: BTreeMap<NodeId, NodeSnapshot>,
-    /// What follows from these and those before.
+    /// The states computed from these counters and the earlier ones.
     states: BTreeMap<NodeId, NodeState>,
     at_ns: Option<u64>,
     stalls: Stalls,
     migrations: Migrations,
 }
 
-/// How long tasks stood still for want of memory.
+/// Time in which tasks stalled for want of memory (PSI).
 #[derive(Default)]
 struct Stalls {
-    /// What they came to at the last snapshot.
+    /// The total at the last snapshot.
     last_ns: Option<u64>,
-    /// In what part of the time since the one before.
+    /// The part of the time since the snapshot before.
     ppm: Option<u32>,
 }
 
-/// Pages that others migrated: the kernel for any reason of its own, or another program. They may
-/// be those of any process, and nothing else shows it.
+/// Pages that others migrated: the kernel, or another program. They may belong to any process; no
+/// counter says to which.
 #[derive(Default)]
 struct Migrations {
-    /// What the machine had counted at the last snapshot.
+    /// The machine's counter at the last snapshot.
     last_pages: Option<u64>,
-    /// Those that we moved since.
+    /// Pages that this balancer moved since.
     own_pages: u64,
-    /// Those that others migrated since the first snapshot.
+    /// Pages that others migrated since the first snapshot.
     others_pages: u64,
 }
 
 impl Nodes {
-    /// Takes in what was seen of the nodes; tells which came and went since the last time.
+    /// Enters a snapshot of the nodes; returns notices about nodes that came online or went
+    /// offline.
     pub fn see(
         &mut self,
         machine: &dyn Machine,
@@ -87,59 +87,58 @@ impl Nodes {
         Ok(came.chain(left.map(|&node| Notice::NodeLeft { node })).collect())
     }
 
-    /// The nodes as the decision wants them.
+    /// Returns the nodes as input of the decision.
     pub fn states(&self) -> &BTreeMap<NodeId, NodeState> {
         &self.states
     }
 
-    /// The node of a CPU; `None` if either is offline.
+    /// Returns the node of a CPU; `None` if either is offline.
     pub fn node_of(&self, cpu: CpuId) -> Option<NodeId> {
         self.node_of_cpu.get(&cpu).copied().filter(|node| self.seen.contains_key(node))
     }
 
-    /// The CPUs of nodes.
+    /// Returns the CPUs of nodes.
     pub fn cpus_of(&self, nodes: &Nodemask) -> Cpumask {
         let cpus = nodes.iter().filter_map(|node| self.cpus.get(&node));
         cpus.fold(Cpumask::new(), |all, cpus| all.or(cpus))
     }
 
-    /// How many CPUs of each node a mask has.
+    /// Returns how many CPUs of each node a mask has.
     pub fn affinity(&self, mask: &Cpumask) -> Affinity {
         let online = self.cpus.iter().filter(|(node, _)| self.seen.contains_key(node));
         let count = |cpus: &Cpumask| u32::try_from(cpus.and(mask).len()).unwrap_or(u32::MAX);
         Affinity(online.map(|(&n, cpus)| (n, count(cpus))).filter(|&(_, n)| n > 0).collect())
     }
 
-    /// How far nodes are from each other.
+    /// Returns the distances between nodes.
     pub fn distances(&self) -> Option<&Distances> {
         self.distances.as_ref()
     }
 
-    /// How many workers move memory of processes that would use so much CPU time if they had it, in
-    /// millionths of a CPU.
+    /// Returns the number of workers that move memory of processes with this demand for CPU time,
+    /// in millionths of a CPU.
     pub fn workers(&self, wanted_ppm: u64) -> u32 {
         workers(self.cpus.values().map(Cpumask::len).sum(), wanted_ppm)
     }
 
-    /// Whether a node is so short of memory, now that it can take so many pages, that nothing more
-    /// should come.
+    /// Returns whether a node that can take so many pages is too short of memory to get more.
     pub fn is_short(&self, node: NodeId, room_pages: u64, rules: &Rules) -> bool {
         let with_room = |state: &NodeState| NodeState { room_pages, ..*state };
         self.states.get(&node).is_none_or(|state| with_room(state).is_short(rules))
     }
 
-    /// In what part of the time since the snapshot before some task stood still for want of memory,
-    /// where that is known.
+    /// Returns the part of the time since the snapshot before in which some task stalled for want
+    /// of memory, if the machine reports it.
     pub fn stalled_ppm(&self) -> Option<u32> {
         self.stalls.ppm
     }
 
-    /// We moved so many pages since the last snapshot.
+    /// Adds pages that this balancer moved since the last snapshot.
     pub fn count_own_migrations(&mut self, pages: u64) {
         self.migrations.own_pages += pages;
     }
 
-    /// The pages that others migrated since the first snapshot.
+    /// Returns the number of pages that others migrated since the first snapshot.
     pub fn pages_migrated_by_others(&self) -> u64 {
         self.migrations.others_pages
     }
@@ -163,7 +162,7 @@ impl Nodes {
         elapsed_ns: u64,
     ) -> NodeState {
         let cpus = self.cpus.get(&id).map_or(0, Cpumask::len);
-        // Counters that began anew count from zero.
+        // A counter that was reset counts from zero.
         let foreign_before = earlier.map_or(now.foreign_pages, |earlier| earlier.foreign_pages);
         let traffic_ppm = match elapsed_ns {
             0 => self.states.get(&id).and_then(|state| state.traffic_ppm),
@@ -180,7 +179,7 @@ impl Nodes {
 }
 
 impl Stalls {
-    /// Where no time passed, or the clock went back, what was known stays.
+    /// Enters a total. If no time passed, or the clock went back, the old value stays.
     fn see(&mut self, stalled_ns: Option<u64>, elapsed_ns: u64) {
         let before = std::mem::replace(&mut self.last_ns, stalled_ns);
         let since = stalled_ns.zip(before).map(|(now, before)| now.saturating_sub(before));
@@ -191,7 +190,7 @@ impl Stalls {
 }
 
 impl Migrations {
-    /// A counter that began anew counts from zero.
+    /// Enters a counter. One that was reset counts from zero.
     fn see(&mut self, pages: Option<u64>) {
         let before = std::mem::replace(&mut self.last_pages, pages);
         let since = pages.zip(before).map_or(0, |(now, before)| now.saturating_sub(before));
@@ -199,7 +198,7 @@ impl Migrations {
     }
 }
 
-/// What a node can take, in base pages.
+/// Returns the number of base pages that a node can take.
 pub fn room_pages(room: NodeHeadroom) -> u64 {
     room.free_pages.saturating_add(room.inactive_file_pages)
 }
@@ -208,16 +207,16 @@ fn part_ppm(part: u128, whole: u128) -> u32 {
     u32::try_from((part * 1_000_000 / whole.max(1)).min(1_000_000)).unwrap_or(0)
 }
 
-/// What part of what it can the memory of a node carried; `None` where it is not counted, or not
-/// known what it can.
+/// Returns the bandwidth that a node's memory delivered relative to its maximum; `None` if the
+/// machine does not count it or does not know the maximum.
 fn traffic_ppm(earlier: &NodeSnapshot, now: &NodeSnapshot, elapsed_ns: u64) -> Option<u32> {
     let most = u128::from(now.bandwidth_bytes_per_s.filter(|&most| most > 0)?);
     let bytes = u128::from(now.traffic_bytes?.saturating_sub(earlier.traffic_bytes?));
     Some(part_ppm(bytes * 1_000_000_000 / u128::from(elapsed_ns), most))
 }
 
-/// What moves pays, so the sooner it is there the more it pays; but beside others the workers get
-/// no more of the CPUs than the processes do that they work for.
+/// Returns the number of workers. More workers finish sooner, and a move that pays then pays for
+/// longer; but they must not get more of the CPUs than the processes whose memory they move.
 fn workers(cpus: usize, wanted_ppm: u64) -> u32 {
     let own = usize::try_from((wanted_ppm + 500_000) / 1_000_000).unwrap_or(usize::MAX);
     let room = cpus / CPUS_PER_WORKER;
@@ -228,8 +227,8 @@ fn workers(cpus: usize, wanted_ppm: u64) -> u32 {
 mod tests {
     use super::*;
 
-    /// Goal: for two busy threads two workers move, also where all CPUs are in use; a large machine
-    /// has room for some more, and there are never many.
+    /// Goal: two workers move the memory of two busy threads, also where all CPUs are in use; a
+    /// large machine has some more workers, and there are never many.
     #[test]
     fn as_many_workers_as_a_process_would_use_cpus() {
         let of = |cpus, threads: u64| workers(cpus, threads * 1_000_000);

@@ -1,29 +1,29 @@
-//! What it costs here to move a page: our own CPU time, searching included.
+//! The measured cost of moving a page: the balancer's own CPU time, with the search for pages.
 
-/// So many pages are taken to have cost what is assumed, beside those that were measured.
+/// Weight of the assumed cost, in pages, beside the measured ones.
 const ASSUMED_PAGES: u64 = 4 << 10;
-/// Of more pages than this the older ones count less.
+/// Maximum weight of measurements, in pages; beyond it older ones count less.
 const MEASURED_PAGES_MAX: u64 = 64 << 10;
-/// What was measured counts half as much after this time, in nanoseconds: a price so high
-/// that nothing moves would never be measured again otherwise. The faster it falls the more often
-/// something pays that did not before, under a load that stays as it is.
+/// Half-life of a measurement, in nanoseconds. Without it, a cost so high that nothing moves would
+/// never be measured again. A shorter half-life would let moves that did not pay begin more often,
+/// under a constant load.
 const HALF_LIFE_NS: u64 = 3_600_000_000_000;
-/// ln 2, in thousandths: of what fades by half in a time this part of `t / time` fades in a short
-/// time `t`.
+/// ln 2 in thousandths: in a short time `t` a weight loses `ln 2 * t / half-life` of itself.
 const LN_2_MILLI: u128 = 693;
-/// Pages are kept in parts of this size, so that few of them fade, too, and not their cost alone.
+/// Weights are kept in parts of a page of this size, so that small weights decrease too, and not
+/// only their cost.
 const PARTS: u64 = 1 << 20;
 
-/// What moves cost until now.
+/// The measured cost of moves.
 #[derive(Debug, Default)]
 pub struct PageCost {
-    /// In parts of a page.
+    /// Weight, in parts of a page.
     parts: u64,
     cpu_ns: u64,
 }
 
 impl PageCost {
-    /// Time passes.
+    /// Lets time pass: measurements lose weight.
     pub fn pass(&mut self, ns: u64) {
         let left = |sum: u64| {
             let lost = u128::from(sum) * u128::from(ns.min(HALF_LIFE_NS)) * LN_2_MILLI;
@@ -32,7 +32,7 @@ impl PageCost {
         (self.parts, self.cpu_ns) = (left(self.parts), left(self.cpu_ns));
     }
 
-    /// So many pages were moved in so much CPU time.
+    /// Adds a measurement: so many pages in so much CPU time.
     pub fn learn(&mut self, pages: u64, cpu_ns: u64) {
         if pages == 0 {
             return;
@@ -47,7 +47,7 @@ impl PageCost {
         }
     }
 
-    /// What a page costs, in nanoseconds, if so much was assumed before anything was measured.
+    /// Returns the cost of a page in nanoseconds, given the cost to assume without measurements.
     pub fn page_ns(&self, assumed_ns: u64) -> u64 {
         let assumed = assumed_ns.saturating_mul(ASSUMED_PAGES);
         let cost_ns = u128::from(assumed.saturating_add(self.cpu_ns)) * u128::from(PARTS);
@@ -60,7 +60,8 @@ impl PageCost {
 mod tests {
     use super::*;
 
-    /// Goal: a few pages say little, many say all, and of very many the last ones.
+    /// Goal: a measurement of few pages changes the cost little, one of many pages determines it;
+    /// of very many pages the last ones count.
     #[test]
     fn what_is_measured_outweighs_what_is_assumed() {
         let mut cost = PageCost::default();
@@ -76,8 +77,8 @@ mod tests {
         assert_eq!(cost.page_ns(2_000) / 100, 95);
     }
 
-    /// Goal: after four times the half-life a price that was too high counts for a sixteenth of its
-    /// pages, and after a day it is what was assumed, no less.
+    /// Goal: after four half-lives a measured cost that was too high counts for a sixteenth of its
+    /// pages, and after a day the cost is the assumed one, no less.
     #[test]
     fn what_was_measured_is_forgotten() {
         let mut cost = PageCost::default();

@@ -1,5 +1,5 @@
-//! Page placement: the part of a round that reads the access counts of the machine, and puts pages
-//! of spread processes on their way to the nodes that use them.
+//! Page placement: the stage of a round that reads access counts, and begins moves of single pages
+//! of spread processes to the nodes that use them.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ use super::report::Notice;
 use super::round_state::RoundState;
 use super::thread_homes::ThreadHomes;
 
-/// Threads are astray if more than one in so many is away: a quarter.
+/// Too many threads of a process are away if it is more than one in so many.
 const ASTRAY_PART: u64 = 4;
 
 impl Balancer {
-    /// Takes in which node used which page of spread processes, if the machine counts that, and
-    /// puts on its way what belongs elsewhere.
+    /// Enters the accesses to pages of spread processes, if the machine counts them, and begins the
+    /// moves that they confirm.
     pub(super) fn place_pages(
         &mut self,
         machine: &dyn Machine,
@@ -56,7 +56,7 @@ impl Balancer {
         }
     }
 
-    /// Observes the processes whose pages are wanted at their places, and no others: as hard as the
+    /// Observes the processes whose pages are to be placed, and no others, at the rate that the
     /// shortest of their periods needs.
     fn observe(&mut self, machine: &dyn Machine, wanting: &BTreeMap<EntityId, &Decision>) {
         let pid = |entity: &EntityId| Some(self.processes.key(*entity)?.0);
@@ -66,8 +66,8 @@ impl Balancer {
         self.observer.observe(machine, self.settings.access, pids, period_ns);
     }
 
-    /// Adds accesses to the counts of the processes whose pages they are. What was counted before
-    /// those begin is of a time that nobody knows.
+    /// Adds accesses to the counts of the processes that own the pages. Accesses from before the
+    /// counts began are dropped, because their time is unknown.
     fn count(&mut self, batch: &AccessBatch, wanting: &BTreeMap<EntityId, &Decision>) {
         let pid = |entity: &EntityId| Some((self.processes.key(*entity)?.0, *entity));
         let entities: BTreeMap<Pid, EntityId> = wanting.keys().filter_map(pid).collect();
@@ -79,7 +79,7 @@ impl Balancer {
         }
     }
 
-    /// Which pages of a process are to go where, by the counts.
+    /// Returns the moves of single pages of a process, by its counts.
     fn page_moves(
         &mut self,
         machine: &dyn Machine,
@@ -113,15 +113,15 @@ impl Balancer {
         counts.place(machine, &spread, at_ns)
     }
 
-    /// Whether all memory of an entity that is away is on its way home.
+    /// Returns whether all misplaced memory of an entity is being moved home.
     fn is_moving_whole(&self, entity: EntityId, plan: &Plan) -> bool {
         let is_whole = |one: &PendingMove| one.entity() == entity && !one.is_of_pages();
         let is_planned = || plan.moves.iter().any(|order| order.entity == entity);
         self.pending.iter().any(is_whole) || is_planned()
     }
 
-    /// Whether so many of the threads of a process that do anything are away from where they belong
-    /// that who uses a page now says little about who will.
+    /// Returns whether so many busy threads of a process are away from their nodes that present
+    /// accesses say little about future ones.
     fn is_astray(&mut self, decision: &Decision) -> bool {
         let least_ppm = u64::from(self.settings.rules.nudge_ppm_min);
         let process = self.processes.by_number(decision.entity);

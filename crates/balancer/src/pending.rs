@@ -1,4 +1,4 @@
-//! A memory move that is on its way, over as many rounds as the budget takes.
+//! A pending memory move, which may take many rounds within its budget.
 
 use std::collections::BTreeMap;
 
@@ -7,41 +7,41 @@ use nodeward_policy::placement::{EntityId, Home, MemoryMove, Numbers, Plan, Rule
 
 use super::process_table::ProcessState;
 
-/// A move goes on until it costs more than it gains by one in so many parts: to end it and begin
-/// again takes two samples, so it is not given up for next to nothing.
+/// A move continues until its cost exceeds its gain by one part in so many. Ending and restarting a
+/// move takes two samples, so a small loss is no reason to end it.
 const LENIENT_PART: u64 = 4;
 
-/// Memory on its way home. The decision waits until it is there: what a part of a move brought says
-/// nothing about the whole.
+/// A memory move in progress. The decision about the process waits until the move has ended,
+/// because a part of a move says nothing about the gain of the whole.
 pub struct PendingMove {
     pub order: MemoryMove,
     pub left_pages: u64,
-    /// Pages below this address were gone through.
+    /// All pages below this address have been visited.
     pub cursor: u64,
-    /// Where the pages lie that are meant, in ascending order; all that its process has if `None`.
+    /// Ranges of the pages to move, in ascending order; all memory of the process if `None`.
     pub ranges: Option<Vec<Range>>,
-    /// What became of those that were gone through.
+    /// What became of the visited pages.
     pub account: Account,
 }
 
 impl PendingMove {
-    /// Memory that sets out; that in these ranges only, if there are any.
+    /// Creates a pending move: of all memory, or only of the given ranges.
     pub fn new(order: MemoryMove, ranges: Option<Vec<Range>>) -> Self {
         let account = Account::default();
         Self { left_pages: order.pages_max, cursor: 0, order, ranges, account }
     }
 
-    /// Whose memory it is.
+    /// Returns the entity whose memory it is.
     pub fn entity(&self) -> EntityId {
         self.order.entity
     }
 
-    /// Whether only some pages are meant, each for itself.
+    /// Returns whether it moves single pages only.
     pub fn is_of_pages(&self) -> bool {
         self.ranges.is_some()
     }
 
-    /// Whether a plan still wants it. What it gains is judged anew.
+    /// Returns whether a plan still wants this move. Updates the gain.
     pub fn is_wanted(&mut self, plan: &Plan) -> bool {
         let entity = self.order.entity;
         if let Ok(at) = plan.decisions.binary_search_by_key(&entity, |it| it.entity) {
@@ -53,13 +53,13 @@ impl PendingMove {
         plan.homes.get(&entity).is_some_and(|home| holds(home, self.order.to))
     }
 
-    /// Whether it still pays at this cost of a page, which may have been learnt since.
+    /// Returns whether the move still pays at the present cost of a page.
     pub fn pays(&self, rules: &Rules) -> bool {
         let gain_ns = self.order.gain_ns.saturating_add(self.order.gain_ns / LENIENT_PART);
         gain_ns > rules.move_ns(self.order.pages_max)
     }
 
-    /// Where the pages lie that may be moved, of these ranges.
+    /// Returns the ranges to move among those that may be moved.
     pub fn ranges_within(&self, free: Vec<Range>) -> Vec<Range> {
         match &self.ranges {
             Some(ranges) => common(ranges, &free),
@@ -67,7 +67,7 @@ impl PendingMove {
         }
     }
 
-    /// A process runs more than when it was first seen, or longer already.
+    /// Updates the gain: the process may run more than at first, and has run for longer.
     fn weigh(&mut self, numbers: &Numbers) {
         if numbers.pages_away > 0 && !self.is_of_pages() {
             let part = u128::from(numbers.gain_ns) * u128::from(self.order.pages_max);
@@ -78,7 +78,7 @@ impl PendingMove {
 }
 
 impl ProcessState {
-    /// Notes the pages of a move that stayed where they are, on all of its way so far.
+    /// Adds the pages that a move could not move, over all its rounds.
     pub fn note_stuck(&mut self, one: &PendingMove) {
         let mut left = stuck(&one.account.skipped);
         if left > 0 {
@@ -95,12 +95,12 @@ impl ProcessState {
     }
 }
 
-/// Pages that are away from where they belong.
+/// Returns the number of pages that are not on their home.
 pub fn pages_away(pages: &BTreeMap<NodeId, u64>, home: &Home) -> u64 {
     pages.iter().filter(|&(&node, _)| !holds(home, node)).map(|(_, pages)| pages).sum()
 }
 
-/// Whether memory belongs on a node.
+/// Returns whether memory belongs on a node.
 fn holds(home: &Home, node: NodeId) -> bool {
     match home {
         Home::Node(home) => *home == node,
@@ -108,7 +108,7 @@ fn holds(home: &Home, node: NodeId) -> bool {
     }
 }
 
-/// Pages that will not move next time either.
+/// Returns the number of pages that will not move next time either.
 fn stuck(skipped: &BTreeMap<SkipReason, u64>) -> u64 {
     let lasts = |reason: &SkipReason| {
         !matches!(
@@ -123,7 +123,7 @@ fn stuck(skipped: &BTreeMap<SkipReason, u64>) -> u64 {
     skipped.iter().filter(|(reason, _)| lasts(reason)).map(|(_, pages)| pages).sum()
 }
 
-/// What of some ranges lies in others; both ascend and do not overlap.
+/// Returns the intersection of two lists of ranges, both ascending and without overlap.
 fn common(ranges: &[Range], others: &[Range]) -> Vec<Range> {
     let parts = |range: &Range| {
         let from = others.partition_point(|other| other.end <= range.start);
@@ -137,7 +137,7 @@ fn common(ranges: &[Range], others: &[Range]) -> Vec<Range> {
 mod tests {
     use super::*;
 
-    /// Goal: what is common to two lists of ranges is cut at the ends of both.
+    /// Goal: the intersection of two lists of ranges is cut at the ends of both.
     #[test]
     fn ranges_are_cut_by_others() {
         let ranges = |list: &[(u64, u64)]| -> Vec<Range> {

@@ -1,4 +1,5 @@
-//! Threads that we keep at home by their affinity, and where they might run before we did.
+//! Pinned threads: threads that the balancer keeps at home by their affinity, and their affinity
+//! before.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,14 +7,14 @@ use std::sync::Arc;
 use nodeward_model::{Cpumask, ThreadSnapshot};
 use serde::{Deserialize, Serialize};
 
-/// A thread that is kept somewhere.
+/// A pinned thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
-    /// The kernel's number of the thread.
+    /// The thread id of the kernel.
     pub tid: u32,
-    /// Where it might run before.
+    /// The affinity before the pin.
     pub before: Cpumask,
-    /// Where it may run now, as the machine says; what we asked for until the next look.
+    /// The affinity now, as the machine reports it; until the next look, the one that was set.
     pub now: Cpumask,
 }
 
@@ -22,13 +23,13 @@ pub struct Pin {
 pub struct Pins(BTreeMap<u32, (Arc<Cpumask>, Cpumask)>);
 
 impl Pins {
-    /// Goes on with pins of an earlier run.
+    /// Restores the pins of an earlier run.
     pub fn recall(pins: &[Pin]) -> Self {
         let entry = |pin: &Pin| (pin.tid, (Arc::new(pin.before.clone()), pin.now.clone()));
         Self(pins.iter().map(entry).collect())
     }
 
-    /// What to save.
+    /// Returns the pins to save.
     pub fn saved(&self) -> Vec<Pin> {
         let pin = |(&tid, (before, now)): (&u32, &(Arc<Cpumask>, Cpumask))| Pin {
             tid,
@@ -38,14 +39,14 @@ impl Pins {
         self.0.iter().map(pin).collect()
     }
 
-    /// Notes that a thread is kept on CPUs now.
+    /// Enters that a thread is pinned to CPUs now.
     pub fn enter(&mut self, thread: &ThreadSnapshot, cpus: &Cpumask) {
         let before = self.cpus_of(thread);
         let now = cpus.and(&before);
         self.0.insert(thread.tid, (before, now));
     }
 
-    /// Where a thread might run if it were not for us.
+    /// Returns the affinity that a thread would have without its pin.
     pub fn cpus_of(&self, thread: &ThreadSnapshot) -> Arc<Cpumask> {
         match self.0.get(&thread.tid) {
             Some((before, now)) if *thread.cpus == *now => Arc::clone(before),
@@ -53,7 +54,7 @@ impl Pins {
         }
     }
 
-    /// Forgets threads that ended, and those whose affinity somebody else changed.
+    /// Forgets threads that ended, and threads whose affinity another program changed.
     pub fn keep(&mut self, threads: &[ThreadSnapshot]) {
         let at = |tid: u32| threads.binary_search_by_key(&tid, |thread| thread.tid).ok();
         self.0.retain(|&tid, (_, now)| at(tid).is_some_and(|i| *threads[i].cpus == *now));
@@ -80,8 +81,8 @@ mod tests {
         }
     }
 
-    /// Goal: a thread that we keep on 0-1 is known to run on 0-7 if we let it; when somebody else
-    /// then puts it on 2-3, that stands, and the pin is forgotten.
+    /// Goal: a thread that is pinned to 0-1 would run on 0-7 without the pin; when another program
+    /// then sets its affinity to 2-3, that stays, and the pin is forgotten.
     #[test]
     fn our_own_pins_are_not_taken_for_wishes() {
         let mut pins = Pins::default();

@@ -1,8 +1,8 @@
-//! The processes that a balancer knows: one record each, with a number that never comes back.
+//! The process table: one record for each process, with a number that is never used again.
 //!
-//! A record holds what the last snapshot saw of the process, its sample of residency, and what is
-//! remembered of it between rounds. `snapshot` makes the policy's input of it, and `round_report`
-//! its row of the report.
+//! A record holds the last snapshot of the process, its last residency sample, and what the
+//! balancer remembers of it between rounds. `snapshot` makes the policy's input from it,
+//! `round_report` its row of the report.
 
 use std::collections::BTreeMap;
 
@@ -16,71 +16,71 @@ use super::thread_homes::ThreadHomes;
 use super::thread_load::{ThreadLoad, Window};
 use super::token_bucket::TokenBucket;
 
-/// What tells a process from every other of this boot: its pid, and when it began.
+/// Identifies a process within a boot: its pid, and its start time in clock ticks.
 pub type ProcessKey = (Pid, u64);
 
-/// A process and what is remembered of it.
+/// The record of a process.
 #[derive(Default)]
 pub struct ProcessState {
     /// Its number.
     pub entity: EntityId,
-    /// What the last snapshot saw; `None` of a process that an earlier balancer knew, before the
+    /// What the last snapshot saw; `None` for a process that an earlier balancer knew, until the
     /// first snapshot.
     pub seen: Option<ProcessSnapshot>,
-    /// The loads of its threads, in the order of those in `seen`.
+    /// The loads of its threads, in the order of the threads in `seen`.
     loads: Vec<ThreadLoad>,
-    /// Where its memory was when that was sampled last.
+    /// The last sample of its residency.
     pub sample: Option<ResidencySample>,
-    /// When its memory is to be sampled again.
+    /// When its residency is to be sampled again.
     pub sampling: Sampling,
-    /// Its memory is on its way; it is sampled when it is there.
+    /// Its memory is being moved. It is sampled when the move has ended.
     pub is_moving: bool,
-    /// Pages that refused to move.
+    /// Pages that could not be moved.
     pub stuck: StuckPages,
-    /// What of it may still be moved in this interval.
+    /// What is left of its own budget in this interval.
     pub bucket: TokenBucket,
-    /// Where its threads belong while its pages are placed one by one.
+    /// The nodes of its threads, while its pages are placed one by one.
     pub thread_homes: ThreadHomes,
-    /// Threads that we keep somewhere, and where they might run before.
+    /// Its pinned threads, with their affinity before.
     pub pins: Pins,
     /// Why we may not act on it.
     pub denied: Option<String>,
-    /// Something went wrong with it before, and was told.
+    /// An operation on it failed before, and a notice was given.
     pub has_failed: bool,
-    /// What was told of it last.
+    /// The decision that was reported last.
     told: Option<Told>,
 }
 
-/// What was decided about a process, to tell whether it changed.
+/// A decision, to tell whether it changed.
 type Told = (Option<Home>, Verdict, [Option<Reason>; 3]);
 
-/// Pages of a process that refused to move.
+/// Pages of a process that could not be moved.
 #[derive(Default)]
 pub struct StuckPages {
-    /// How many, by node.
+    /// Number of pages by node.
     pub by_node: BTreeMap<NodeId, u64>,
-    /// How long ago the last of them did, in nanoseconds.
+    /// Time since the last of them was tried, in nanoseconds.
     pub ago_ns: u64,
 }
 
-/// The processes by what tells them apart.
+/// The processes by key.
 #[derive(Default)]
 pub struct ProcessTable {
     next: u64,
     processes: BTreeMap<ProcessKey, ProcessState>,
     keys: BTreeMap<EntityId, ProcessKey>,
     at_ns: Option<u64>,
-    /// Since when loads are counted.
+    /// Start of the period over which loads are measured.
     loads_since_ns: Option<u64>,
 }
 
 impl ProcessTable {
-    /// No processes yet; the first gets this number.
+    /// Creates an empty table; the first process gets this number.
     pub fn starting_at(next: u64) -> Self {
         Self { next, ..Self::default() }
     }
 
-    /// Goes on with numbers that were given before.
+    /// Restores the numbers that an earlier balancer gave.
     pub fn recall(&mut self, saved: &[SavedProcess]) {
         for one in saved {
             let pins = Pins::recall(&one.pins);
@@ -90,14 +90,14 @@ impl ProcessTable {
         }
     }
 
-    /// The number that the next process gets.
+    /// Returns the number that the next process gets.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Takes in a snapshot. Returns the time since the one before, in nanoseconds, `None` at the
-    /// first, and the processes that are gone. Loads are those of `load_ns_min` at least: a thread
-    /// that runs in turns has none or all of a CPU in a short time.
+    /// Enters a snapshot. Returns the time since the one before in nanoseconds (`None` at the
+    /// first), and the processes that are gone. Loads are measured over `load_ns_min` at least,
+    /// because over a short time a thread that runs in turns has none or all of a CPU.
     pub fn see(
         &mut self,
         machine_snapshot: MachineSnapshot,
@@ -130,32 +130,32 @@ impl ProcessTable {
         (elapsed_ns, earlier.into_values().map(|state| state.entity).collect())
     }
 
-    /// Every process, in ascending order of pids.
+    /// Returns every process, in ascending order of pids.
     pub fn iter(&self) -> impl Iterator<Item = (ProcessKey, &ProcessState)> {
         self.processes.iter().map(|(&key, state)| (key, state))
     }
 
-    /// Every process, to be changed.
+    /// Returns every process, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (ProcessKey, &mut ProcessState)> {
         self.processes.iter_mut().map(|(&key, state)| (key, state))
     }
 
-    /// One of them.
+    /// Returns one process.
     pub fn get_mut(&mut self, key: ProcessKey) -> Option<&mut ProcessState> {
         self.processes.get_mut(&key)
     }
 
-    /// The process that had a number at the last snapshot.
+    /// Returns the key of the process that had a number at the last snapshot.
     pub fn key(&self, entity: EntityId) -> Option<ProcessKey> {
         self.keys.get(&entity).copied()
     }
 
-    /// The process with a number at the last snapshot.
+    /// Returns the process that had a number at the last snapshot.
     pub fn by_number(&mut self, entity: EntityId) -> Option<&mut ProcessState> {
         self.processes.get_mut(self.keys.get(&entity)?)
     }
 
-    /// Threads of all processes.
+    /// Returns the number of threads of all processes.
     pub fn threads(&self) -> u64 {
         let threads = |state: &ProcessState| state.seen.as_ref().map_or(0, |it| it.threads.len());
         self.processes.values().map(threads).sum::<usize>() as u64
@@ -163,34 +163,34 @@ impl ProcessTable {
 }
 
 impl ProcessState {
-    /// Its threads with their loads.
+    /// Returns its threads with their loads.
     pub fn threads(&self) -> impl Iterator<Item = (&ThreadSnapshot, &ThreadLoad)> {
         self.seen.iter().flat_map(|seen| &seen.threads).zip(&self.loads)
     }
 
-    /// How many threads it has.
+    /// Returns the number of its threads.
     pub fn thread_count(&self) -> u64 {
         self.loads.len() as u64
     }
 
-    /// The load of all its threads, in millionths of a CPU.
+    /// Returns the load of all its threads, in millionths of a CPU.
     pub fn load_ppm(&self) -> u64 {
         self.loads.iter().map(|load| u64::from(load.load_ppm)).sum()
     }
 
-    /// What its threads had of CPUs or waited for, in millionths of a CPU.
+    /// Returns the CPU time that its threads had or waited for, in millionths of a CPU.
     pub fn wanted_ppm(&self) -> u64 {
         self.loads.iter().map(ThreadLoad::wanted_ppm).sum()
     }
 
-    /// Takes what it had of CPUs for nothing.
+    /// Sets the load of its threads to zero.
     pub fn disregard_load(&mut self) {
         for load in &mut self.loads {
             (load.load_ppm, load.wait_ppm) = (0, 0);
         }
     }
 
-    /// Takes in where its threads are now, and nothing else.
+    /// Enters the CPUs on which its threads are now, and changes nothing else.
     pub fn follow(&mut self, cpus: &BTreeMap<u32, CpuId>) {
         for thread in self.seen.iter_mut().flat_map(|seen| &mut seen.threads) {
             if let Some(&cpu) = cpus.get(&thread.tid) {
@@ -199,14 +199,14 @@ impl ProcessState {
         }
     }
 
-    /// Forgets pins that somebody else changed.
+    /// Forgets pins that another program changed.
     pub fn forget_pins_of_others(&mut self) {
         if let Some(seen) = &self.seen {
             self.pins.keep(&seen.threads);
         }
     }
 
-    /// Pages that cannot be moved: bound, or stuck so far.
+    /// Returns the pages that cannot be moved: bound by a policy, or refused before.
     pub fn fixed_pages(&self) -> BTreeMap<NodeId, u64> {
         let Some(sample) = &self.sample else { return BTreeMap::new() };
         let of =
@@ -217,7 +217,7 @@ impl ProcessState {
         sample.pages.iter().map(fixed).filter(|&(_, pages)| pages > 0).collect()
     }
 
-    /// Notes what is told of it; whether that is new.
+    /// Enters the decision that is reported; returns whether it is new.
     pub fn tell(&mut self, decision: &Decision, home: Option<&Home>) -> bool {
         let reasons = [Some(decision.reason), decision.threads, decision.memory];
         let told = (home.cloned(), decision.verdict, reasons);
@@ -240,8 +240,8 @@ impl ProcessState {
 }
 
 impl StuckPages {
-    /// Pages that refused to move are taken to do so for an hour: trying in vain costs time, and
-    /// whoever holds them may have let them go by then.
+    /// Time after which pages that could not be moved are tried again, in nanoseconds: an attempt
+    /// in vain costs time, and within an hour the pins on them may be gone.
     const LASTS_NS: u64 = 3_600_000_000_000;
 
     fn pass(&mut self, ns: u64) {

@@ -17,11 +17,11 @@ pub struct Cost {
     pub observing_ns: u64,
     /// Deciding.
     pub deciding_ns: u64,
-    /// Moving threads and memory, with the look after it that a move makes.
+    /// Moving threads and memory, with the sample after a move.
     pub moving_ns: u64,
 }
 
-/// What one round came to.
+/// The report of one round.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RoundReport {
     /// Its number, from 1 since the start.
@@ -32,34 +32,34 @@ pub struct RoundReport {
     pub took_ns: u64,
     /// How long to wait from its beginning to the next round, in nanoseconds.
     pub interval_ns: u64,
-    /// Whether it was a fast round between two rounds: only threads that strayed were brought back,
-    /// and nothing is said of processes.
+    /// Whether it was a fast round: it only brought back threads that strayed, and has no rows of
+    /// processes.
     #[serde(rename = "patrol")]
     pub fast: bool,
-    /// Whether nothing is left to do and nothing waits for its time.
+    /// Whether no move is left to make and no wait is running.
     pub settled: bool,
-    /// Whether it acted, or only told what it would do.
+    /// Whether the round acted; otherwise it only reports what it would do.
     pub acted: bool,
-    /// Whether somebody else balances and it stands back for that. Then a round that acts looks at
-    /// no process, and one that only tells says what it would do otherwise.
+    /// Whether the balancer stands back because another one is active. A round that acts then looks
+    /// at no process; one that only reports says what it would do otherwise.
     pub stands_back: bool,
     /// Each process, in ascending order of pids.
     pub processes: Vec<ProcessRow>,
-    /// What each node has and would have.
+    /// Load and memory of each node, now and as planned.
     pub nodes: BTreeMap<NodeId, NodeSum>,
-    /// Threads that were brought to a node.
+    /// Threads that were nudged to a node.
     pub nudged: u64,
     /// Base pages that moved.
     pub moved_pages: u64,
     /// Bytes in a base page.
     pub page_bytes: u64,
-    /// Threads that were seen.
+    /// Threads that the snapshot has.
     pub threads: u64,
     /// Processes whose residency was sampled.
     pub looked: u64,
-    /// Processes that should have been sampled, and wait for a later round.
+    /// Processes whose residency sample is due but left to a later round.
     pub look_later: u64,
-    /// Who else moves memory or threads now.
+    /// Other balancers that are active now.
     pub rivals: Vec<OtherBalancer>,
     /// The source that observes processes that are wider than a node, while there are such.
     pub access_source: Option<AccessSourceKind>,
@@ -69,7 +69,7 @@ pub struct RoundReport {
     pub cost: Cost,
     /// What all rounds cost.
     pub total_cost: Cost,
-    /// What is said once and not in each round.
+    /// Notices: messages that are given once, not in each round.
     pub news: Vec<Notice>,
 }
 
@@ -81,70 +81,71 @@ pub struct ProcessRow {
     /// Its name, as the kernel keeps it (15 bytes).
     #[serde(flatten, serialize_with = "in_json")]
     pub name: Name,
-    /// Where it belongs.
+    /// Its home.
     pub home: Option<Home>,
-    /// What was decided about it, why, and from what.
+    /// The decision about it, with its reasons and numbers.
     #[serde(flatten)]
     pub decision: Decision,
-    /// Of how many of its pages it was counted by now who uses them, in this period; `None` where
-    /// nothing counts that.
+    /// Number of its pages with counted accesses in this period; `None` if accesses are not
+    /// counted.
     pub counted_pages: Option<u64>,
-    /// Whether verdict, home or a reason differ from the last round's; true in its first.
+    /// Whether verdict, home or a reason differ from those of the last round; true in its first
+    /// round.
     pub changed: bool,
     /// Its threads by the node on which they ran last.
     pub threads: BTreeMap<NodeId, u32>,
-    /// Its own memory by node as it was sampled last, in base pages; empty if it never was.
+    /// Its own memory by node in the last sample, in base pages; empty if it was never sampled.
     pub pages: BTreeMap<NodeId, u64>,
-    /// When that was, by the machine's clock.
+    /// Time of that sample, by the machine's clock.
     pub pages_at_ns: Option<u64>,
-    /// What was done.
+    /// What was done with it.
     pub done: Done,
 }
 
-/// What was done with one process, and why that is not what was planned.
+/// What was done with one process, and why it differs from the plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Done {
-    /// Threads that are where they were sent.
+    /// Threads that are on the nodes to which they were sent.
     pub threads_placed: u32,
-    /// Threads that may not run there.
+    /// Threads whose affinity does not allow it.
     pub threads_not_allowed: u32,
-    /// Threads whose affinity somebody changed at the same time.
+    /// Threads whose affinity another program changed at the same time.
     pub threads_changed: u32,
-    /// Threads that sleep, and go nowhere before they wake.
+    /// Threads that sleep; they move when they wake.
     pub threads_asleep: u32,
-    /// Threads that ended meanwhile.
+    /// Threads that ended before they could be moved.
     pub threads_gone: u32,
     /// Base pages that were planned to move in this round.
     pub pages_planned: u64,
     /// Base pages that moved.
     pub pages_moved: u64,
-    /// Base pages that are left for the next rounds.
+    /// Base pages left for the next rounds.
     pub pages_pending: u64,
     /// Base pages that could not be moved, by reason.
     pub pages_skipped: BTreeMap<SkipReason, u64>,
     /// Why fewer pages moved than were planned.
     pub short: Option<Short>,
-    /// Base pages that are away from home by a look after the move.
+    /// Base pages away from home, by the sample after the move.
     pub pages_away_after: Option<u64>,
-    /// What a move came to that ended in this round.
+    /// The result of a move that ended in this round.
     pub outcome: Option<Outcome>,
 }
 
-/// What a move of memory came to, over all rounds that it took.
+/// The result of a memory move, over all rounds that it took.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Outcome {
-    /// Base pages that were planned to move, as far as samples told.
+    /// Base pages that were planned to move, by the samples.
     pub pages_planned: u64,
     /// Base pages that moved.
     pub pages_moved: u64,
     /// Base pages that were to move and stayed, by reason.
     pub pages_stayed: BTreeMap<SkipReason, u64>,
-    /// Why fewer moved than were planned, beside these.
+    /// Why fewer pages moved than were planned, apart from these reasons.
     pub short: Option<Short>,
 }
 
 impl Outcome {
-    /// Adds what came of another move.
+    /// Adds the result of another move.
     pub(super) fn add(&mut self, planned: u64, account: &Account, short: Option<Short>) {
         self.pages_planned += planned;
         self.pages_moved += account.moved;
@@ -159,94 +160,93 @@ impl Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Short {
-    /// The budget of the round was used up; the next round goes on.
+    /// The budget of the round is used up; the next round continues.
     Budget,
-    /// Memory is short where they should go.
+    /// The destination is short of memory.
     Pressure,
-    /// Tasks stand still for want of memory; it goes on when that has ended.
+    /// Tasks stall for want of memory; the move continues when that ends.
     Stalled,
-    /// Moving turned out to cost more than is gained.
+    /// Moving turned out to cost more than it gains.
     TooDear,
-    /// Some pages cannot be moved: see the reasons.
+    /// Some pages cannot be moved; the skip reasons say why.
     Refused,
-    /// They were not where they had been seen, or were freed.
+    /// The pages were no longer where the sample saw them, or were freed.
     NotThere,
     /// The process ended or called exec.
     Gone,
-    /// The memory belongs elsewhere by now, or the process is left alone.
+    /// The home has changed, or the process is left alone now.
     NotWanted,
     /// The balancer was asked to stop.
     Interrupted,
-    /// The machine refused; the news say why.
+    /// The machine refused; a notice says why.
     Failed,
 }
 
-/// Why nothing is decided about a process yet.
+/// Why there is no decision about a process yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Undecided {
-    /// There is no such process, or it is not among those that are wanted, or we may not look at
-    /// it.
+    /// The process does not exist, is not wanted, or may not be read.
     NotThere,
-    /// There was no second look yet.
+    /// There was no second look yet, so its load is unknown.
     NoLoad,
-    /// Where its memory is was not looked at yet; others come first.
+    /// Its residency was not sampled yet; other processes come first.
     NotLookedInto,
-    /// It did not run since the last look, as good as.
+    /// It has hardly run since the last look.
     Idle,
 }
 
-/// What is said once.
+/// A message that is given once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Notice {
-    /// Processes that we may not look at or act on.
+    /// Processes that we may not read or change.
     Denied {
-        /// Which.
+        /// The processes.
         pids: Vec<Pid>,
-        /// What would help.
+        /// The missing privilege, and how to grant it.
         need: String,
     },
-    /// Somebody else moves memory or threads, from now on.
+    /// Another balancer became active.
     RivalCame {
-        /// Who.
+        /// The other balancer.
         rival: OtherBalancer,
     },
-    /// They no longer do.
+    /// Another balancer is no longer active.
     RivalLeft {
-        /// Who did.
+        /// The other balancer.
         rival: OtherBalancer,
     },
     /// A node came online.
     NodeCame {
-        /// Which.
+        /// The node.
         node: NodeId,
     },
     /// A node went offline.
     NodeLeft {
-        /// Which.
+        /// The node.
         node: NodeId,
     },
-    /// The ledger cannot be written; moves go on, and are not told there.
+    /// The ledger cannot be written; moves go on without it.
     Ledger {
-        /// Why, and what to do.
+        /// The error, and what to do.
         error: String,
     },
-    /// What was learnt cannot be saved; after a kill the balancer would begin anew.
+    /// The state cannot be saved; after a kill the balancer would begin anew.
     State {
-        /// Why, and what to do.
+        /// The error, and what to do.
         error: String,
     },
-    /// Something could not be done with a process.
+    /// An operation on a process failed.
     Failed {
-        /// Which.
+        /// The process.
         pid: Pid,
-        /// What, and what to do.
+        /// The error, and what to do.
         error: String,
     },
-    /// Looking costs more than it may, so that there is less of it.
+    /// Looks cost more than the CPU budget, so there are fewer of them.
     LookingSlowed {
-        /// How much longer the time between two rounds is now, as a factor.
+        /// Factor by which the time between two rounds is longer now.
         factor: u32,
     },
 }

@@ -1,56 +1,56 @@
-//! Where the memory of a process was when it was sampled last, and when it is to be sampled again.
+//! The last residency sample of a process, and when it is to be sampled again.
 
 use std::collections::BTreeMap;
 
 use nodeward_model::{MemoryPolicies, Name, NodeId};
 use nodeward_policy::damping::Retry;
 
-/// A share that changed by less is the same, in ppm.
+/// Shares of memory that differ by less than this count as equal, in ppm.
 const SAME_PPM: u64 = 50_000;
 
-/// Where the memory of a process was at one moment.
+/// The residency of a process at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct ResidencySample {
-    /// When, by the machine's clock.
+    /// Time of the sample, by the machine's clock.
     pub at_ns: u64,
     /// Pages by node.
     pub pages: BTreeMap<NodeId, u64>,
-    /// Of those the ones that a policy binds.
+    /// Those pages that a memory policy binds.
     pub bound_pages: BTreeMap<NodeId, u64>,
-    /// What the program told the kernel about its memory.
+    /// The memory policies of the process.
     pub bound: MemoryPolicies,
-    /// When that was read.
+    /// Time at which the policies were read.
     pub bound_at_ns: u64,
-    /// What the process was called and what it had at the time.
+    /// Name and amount of memory of the process at that time.
     pub name: Name,
     pub own_bytes: u64,
-    /// What others had migrated on the machine.
+    /// Pages that others had migrated on the machine at that time.
     pub others_pages: u64,
-    /// The node that most of its load was on.
+    /// The node that had most of its load.
     pub busiest: Option<NodeId>,
-    /// What program it ran.
+    /// Checksum of the program that it ran.
     pub program: u32,
 }
 
 /// When a process is to be sampled again.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sampling {
-    /// Its memory was moved and not sampled since.
+    /// Its memory was moved and has not been sampled since.
     pub is_due: bool,
-    /// When it may be sampled without need.
+    /// When it may be sampled again without a cause.
     pub retry: Retry,
-    /// How long the next sample may take, in nanoseconds, if the last one was cut short.
+    /// Time limit of the next sample in nanoseconds, if the last one was cut short.
     pub time_ns: u64,
 }
 
 impl ResidencySample {
-    /// Whether memory is bound as it was, and the shares of nodes are what they were.
+    /// Returns whether policies and shares of nodes are the same in both samples.
     pub fn says_the_same(&self, other: &Self) -> bool {
         self.bound == other.bound && is_same(&self.pages, &other.pages)
     }
 }
 
-/// Whether the shares of nodes are what they were.
+/// Returns whether the shares of nodes are the same.
 fn is_same(before: &BTreeMap<NodeId, u64>, now: &BTreeMap<NodeId, u64>) -> bool {
     let share = |pages: &BTreeMap<NodeId, u64>, node: &NodeId| {
         let whole: u64 = pages.values().sum();

@@ -1,14 +1,15 @@
-//! Other balancers: who else moves memory or threads between nodes, looked up now and then.
+//! Other balancers that move memory or threads between nodes. The balancer looks for them from time
+//! to time.
 
 use nodeward_machine::Machine;
 use nodeward_model::OtherBalancer;
 
 use super::report::Notice;
 
-/// Rounds from one look to the next: some files, and the names of all processes.
+/// Rounds between two searches: a search reads some files, and the names of all processes.
 const ROUNDS: u64 = 10;
 
-/// The others as they were seen last.
+/// The other balancers of the last search.
 #[derive(Default)]
 pub struct Rivals {
     seen: Vec<OtherBalancer>,
@@ -16,7 +17,7 @@ pub struct Rivals {
 }
 
 impl Rivals {
-    /// Looks if it is time; tells who came and left.
+    /// Searches if it is time; returns notices about balancers that came or left.
     pub fn look(&mut self, machine: &dyn Machine) -> Vec<Notice> {
         self.rounds += 1;
         if self.rounds % ROUNDS != 1 {
@@ -36,7 +37,7 @@ impl Rivals {
         came.chain(left.map(|rival| Notice::RivalLeft { rival: rival.clone() })).collect()
     }
 
-    /// Who they are.
+    /// Returns the other balancers.
     pub fn seen(&self) -> &[OtherBalancer] {
         &self.seen
     }

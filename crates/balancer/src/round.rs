@@ -16,16 +16,16 @@ use super::report::{Notice, RoundReport};
 use super::round_state::RoundState;
 use super::sampling::{self, SampleCause};
 
-/// Samples in a round at most, whatever they cost.
+/// Maximum number of samples in a round, whatever they cost.
 const SAMPLES_MAX: usize = 64;
 
 impl Balancer {
-    /// Looks, decides, acts, and looks at what came of it. The first round only looks, because
-    /// loads are what happens between two snapshots. If it comes early, because the one before said
-    /// so, it is a fast round: threads that strayed are brought back.
+    /// Looks, decides, acts, and looks at the result. The first round only looks, because loads are
+    /// differences between two snapshots. If the timing of the last round asked for it, this is a
+    /// fast round: it only brings back threads that strayed.
     ///
     /// # Errors
-    /// Only if the machine as a whole cannot be looked at.
+    /// If the machine as a whole cannot be read.
     pub fn round(&mut self, live: &MoveControl) -> Result<RoundReport> {
         if self.is_fast_round_due(self.now_ns()) {
             return self.fast_round(live);
@@ -58,7 +58,7 @@ impl Balancer {
         Ok(report)
     }
 
-    /// The snapshot of all processes and nodes. Returns the time since the last one.
+    /// Takes the snapshot of all processes and nodes. Returns the time since the last one.
     fn take_snapshot(
         &mut self,
         machine: &dyn Machine,
@@ -80,21 +80,23 @@ impl Balancer {
             self.processes.see(machine_snapshot, self.settings.interval_ns / 2);
         gone.into_iter().for_each(|entity| self.journals.end(entity, false));
         self.processes.iter_mut().for_each(|(_, process)| process.forget_pins_of_others());
-        // What we do ourselves is soon over: nobody shall stay away from home for that.
+        // The balancer's own load ends soon; no other process shall stay away from home because of
+        // it.
         let own = self.processes.iter_mut().find(|((pid, _), _)| Some(*pid) == self.excluded.own);
         own.into_iter().for_each(|(_, process)| process.disregard_load());
         let took_ns = self.meter.lap(machine, Activity::Looking);
         let threads = self.processes.threads();
         let elapsed = elapsed_ns.unwrap_or(self.settings.interval_ns);
         self.budget.grant(&self.settings, threads, elapsed, self.is_calm());
-        // The first snapshot, of what is all new, is taken once and says nothing about the next.
+        // The first snapshot sees everything for the first time, so its cost says nothing about the
+        // next one.
         if elapsed_ns.is_some() {
             self.budget.spend_snapshot(took_ns);
         }
         Ok(elapsed_ns)
     }
 
-    /// The processes that may not be looked at, unless that was told before.
+    /// Returns a notice about processes that may not be read, if it is new.
     fn denials(&mut self, machine_snapshot: &MachineSnapshot) -> Vec<Notice> {
         let mut by_need: BTreeMap<&str, Vec<Pid>> = BTreeMap::new();
         for (pid, need) in
@@ -108,8 +110,8 @@ impl Balancer {
         notices
     }
 
-    /// Goes on with what an earlier balancer saved, if the machine is still in the boot of which
-    /// that tells: a process that is held says which it is in.
+    /// Continues from the state that an earlier balancer saved, if that is of this boot. A held
+    /// process tells the boot id.
     fn recall(&mut self, machine: &dyn Machine, machine_snapshot: &MachineSnapshot) {
         if !self.boot.is_empty() {
             return;
@@ -127,7 +129,7 @@ impl Balancer {
         self.boot = boot;
     }
 
-    /// Samples residency, of as many processes as are allowed, and of one at least.
+    /// Samples the residency of as many processes as the budget allows, and of at least one.
     fn sample(&mut self, machine: &dyn Machine, state: &mut RoundState) {
         let now_ns = machine.now_ns();
         let due = |(key, process): (ProcessKey, &ProcessState)| {
@@ -172,7 +174,7 @@ impl Balancer {
         let mut homes = self.homes.clone();
         let plan = homes.decide(&snapshot, rules);
         self.timing.decided_at_ns = at_ns;
-        // Moves that are only told did not happen: the next round tells them again.
+        // In a dry run the planned moves did not happen, so the next round has to plan them again.
         if self.settings.act || plan.moves.is_empty() {
             self.homes = homes;
         }

@@ -1,4 +1,4 @@
-//! The report of a round. Making it settles when the next one is due.
+//! The report of a round. This stage also decides when the next round is due.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::round_state::RoundState;
 use super::timing::FastRounds;
 
 impl Balancer {
-    /// The report of a round.
+    /// Makes the report of a round.
     pub(super) fn report(
         &mut self,
         machine: &dyn Machine,
@@ -40,7 +40,7 @@ impl Balancer {
         }
     }
 
-    /// The report of a fast round.
+    /// Makes the report of a fast round.
     pub(super) fn fast_report(
         &mut self,
         machine: &dyn Machine,
@@ -54,8 +54,8 @@ impl Balancer {
         RoundReport { fast: true, interval_ns, ..self.outline(machine, began_ns, state) }
     }
 
-    /// A round in which somebody else balances: nobody is looked at, as nothing would come of it,
-    /// and what was on its way ends where it is.
+    /// Makes a round while another balancer is active: it looks at no process, because it would not
+    /// act, and pending moves end where they are.
     pub(super) fn stand_back(
         &mut self,
         machine: &dyn Machine,
@@ -74,7 +74,7 @@ impl Balancer {
         report
     }
 
-    /// The next round is due in so many intervals; returns how long that is.
+    /// Sets the next round to be due after so many intervals; returns that time.
     fn next_round_in(&mut self, began_ns: u64, factor: u64) -> u64 {
         let interval_ns = self.settings.interval_ns.saturating_mul(factor);
         self.timing.due_ns = began_ns.saturating_add(interval_ns);
@@ -153,7 +153,7 @@ impl Balancer {
     }
 }
 
-/// Threads of a process by the node on which they ran last.
+/// Counts threads of a process by the node on which they ran last.
 fn count_by_node(
     seen: &ProcessSnapshot,
     node_of: impl Fn(&nodeward_model::ThreadSnapshot) -> Option<NodeId>,

@@ -1,4 +1,4 @@
-//! What a round has come to so far. Its stages fill it, and its report is made from it.
+//! The results of a round so far. Its stages fill them in, and the report is made from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,14 @@ use nodeward_policy::placement::EntityId;
 
 use super::report::{Done, Notice};
 
-/// What a round has come to so far.
+/// The results of a round so far.
 #[derive(Default)]
 pub struct RoundState {
     pub notices: Vec<Notice>,
     pub sampled: u64,
     pub sample_later: u64,
     pub done: BTreeMap<EntityId, Done>,
-    /// Whose memory came to the end of its way.
+    /// Entities whose memory move ended.
     pub ended: BTreeSet<EntityId>,
 }
 
@@ -22,7 +22,7 @@ impl RoundState {
         self.done.values().map(|done| done.pages_moved).sum()
     }
 
-    /// Threads that are where they were sent.
+    /// Returns the number of threads that are on the nodes to which they were sent.
     pub fn nudged(&self) -> u64 {
         self.done.values().map(|done| u64::from(done.threads_placed)).sum()
     }

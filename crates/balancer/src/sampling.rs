@@ -1,5 +1,5 @@
-//! Sampling of residency: where the memory of a process is, and what its program told the kernel
-//! about that. It is dear, so some processes are sampled in a round, and each for a limited time.
+//! Residency samples: where the memory of a process is, and which memory policies it has. They are
+//! expensive, so a round samples only some processes, each for a limited time.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,44 +14,44 @@ use super::process_table::{ProcessKey, ProcessState};
 use super::residency_sample::{ResidencySample, Sampling};
 use super::settings::BalanceSettings;
 
-/// CPU time for one sample: at first what all samples may cost in so many seconds while processes
-/// are brought home (100 ms by default), and up to so many times that, after each one that it cut
-/// short twice as much. What is seen in the time at most is taken for the whole.
+/// CPU time for one sample: at first the converging budget of so many seconds (100 ms by default).
+/// It doubles after each sample that it cut short, up to so many times the first value. The last
+/// such sample is used although it is incomplete.
 const SAMPLE_SECONDS: u64 = 5;
 const SAMPLE_FACTOR_MAX: u64 = 16;
-/// Beside busy programs, or at a process that is slow to answer, a sample may take so many times as
-/// long as it works.
+/// Wall time for one sample, as a multiple of its CPU time: beside busy programs, or at a process
+/// that is slow to answer, a sample waits.
 const SAMPLE_WAITS: u64 = 10;
-/// Between two samples of which nothing came, at first and at most, in nanoseconds.
+/// Wait between two samples that brought nothing new, at first and at most, in nanoseconds.
 const RETRY_NS: [u64; 2] = [1_000_000_000, 60_000_000_000];
-/// For so long what the program told the kernel is taken to hold for the memory that it had.
+/// Time for which the policies of existing memory are taken to be unchanged, in nanoseconds.
 const BOUND_NS: u64 = 60_000_000_000;
-/// Growth by less than this is none, in bytes.
+/// Growth by fewer bytes than this is ignored.
 const GROWN_BYTES: u64 = 1 << 20;
-/// Fewer pages that others migrated are none.
+/// Fewer migrated pages than this are ignored.
 const MIGRATED_PAGES: u64 = 256;
-/// Shared memory that is no cache of files, by how its path begins; also what has no path.
+/// Beginnings of the paths of shared memory that belongs to no file on a disk. A mapping without a
+/// path is such memory, too.
 const MEMORY_PATHS: [&str; 4] = ["/dev/shm/", "/memfd:", "/SYSV", "/dev/zero"];
 
-/// Why a process is to be sampled. Moved ones come first, then the others in this order.
+/// Why a process is to be sampled, in order of precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SampleCause {
     /// Some of its memory was just moved.
     Moved,
-    /// Nothing is known of its memory.
+    /// It was never sampled.
     First,
-    /// It has more or less memory than it had, or another name.
+    /// It has more or less memory than before, or another name.
     Changed,
-    /// It runs elsewhere.
+    /// Most of its load is on another node.
     Placed,
-    /// It said where memory goes, and may have taken that back, or was just doing so when it was
-    /// read: nothing else shows it.
+    /// It has memory policies, which it may have removed since; no counter shows that.
     Bound,
     /// Others migrated pages, which may be some of its own.
     Migrated,
 }
 
-/// Why a process is to be sampled now, if it is.
+/// Returns why a process is to be sampled now, if it is.
 pub fn cause(
     process: &ProcessState,
     nodes: &Nodes,
@@ -86,8 +86,8 @@ pub fn cause(
     }
 }
 
-/// Processes in the order in which they are sampled: first the one that was named, then by cause,
-/// the busiest first.
+/// Sorts processes into the order in which they are sampled: first the requested one, then by
+/// cause, the busiest first.
 pub fn in_order(due: &mut [(ProcessKey, SampleCause, u64)], first: Option<Pid>) {
     due.sort_by_key(|&((pid, started), cause, load_ppm)| {
         (Some(pid) != first, cause, Reverse(load_ppm), pid, started)
@@ -97,7 +97,7 @@ pub fn in_order(due: &mut [(ProcessKey, SampleCause, u64)], first: Option<Pid>) 
 /// Samples a process.
 ///
 /// # Errors
-/// As the process answers; it then waits before it is sampled again.
+/// The error of the process; it then waits before it is sampled again.
 pub fn sample(
     machine: &dyn Machine,
     (key, process): (ProcessKey, &mut ProcessState),
@@ -124,7 +124,7 @@ pub fn sample(
             if is_other || (cause == SampleCause::Changed && !in_vain) {
                 process.stuck.by_node.clear();
             }
-            // A sample is told from the one before by its time.
+            // Samples are identified by their time, so it must increase.
             let at_ns = sample.at_ns.max(before.map_or(1, |before| before.at_ns + 1));
             let busiest = busiest(process, nodes);
             let others_pages = nodes.pages_migrated_by_others();
@@ -138,7 +138,7 @@ pub fn sample(
     }
 }
 
-/// The memory that is a process's own, cut into what may be moved and what a policy binds.
+/// Returns the process's own memory, divided into what may be moved and what a policy binds.
 pub fn own_memory(mappings: Vec<Mapping>, bound: &[Range]) -> (Vec<Mapping>, Vec<Mapping>) {
     let (mut free, mut tied) = (Vec::new(), Vec::new());
     for mapping in mappings.into_iter().filter(is_own) {
@@ -162,7 +162,7 @@ pub fn own_memory(mappings: Vec<Mapping>, bound: &[Range]) -> (Vec<Mapping>, Vec
 #[derive(Clone, Copy)]
 struct SampleTime {
     ns: u64,
-    /// The next one gets no more.
+    /// Whether the next sample may not take longer than this one.
     is_most: bool,
 }
 
@@ -175,7 +175,7 @@ impl SampleTime {
     }
 }
 
-/// What is there now; `None` if there was too little time to see it.
+/// Takes a sample; `None` if the time did not suffice.
 fn take(
     machine: &dyn Machine,
     (key, state): (ProcessKey, &ProcessState),
@@ -232,8 +232,8 @@ fn take(
 }
 
 impl ResidencySample {
-    /// Whether what the program told the kernel need not be read again. New memory may have a
-    /// policy of its own.
+    /// Returns whether the policies need not be read again. New memory may have a policy of its
+    /// own.
     fn is_bound_known(&self, cause: SampleCause, now_ns: u64) -> bool {
         let may_differ = matches!(cause, SampleCause::Changed | SampleCause::Bound);
         let is_fresh = now_ns.abs_diff(self.bound_at_ns) < BOUND_NS;
@@ -241,7 +241,7 @@ impl ResidencySample {
     }
 }
 
-/// The node that has more than half of a process's load.
+/// Returns the node that has more than half of a process's load.
 fn busiest(process: &ProcessState, nodes: &Nodes) -> Option<NodeId> {
     let mut loads: BTreeMap<NodeId, u64> = BTreeMap::new();
     for (thread, load) in process.threads() {
@@ -253,7 +253,7 @@ fn busiest(process: &ProcessState, nodes: &Nodes) -> Option<NodeId> {
     loads.into_iter().find(|&(_, load)| load * 2 > whole).map(|(node, _)| node)
 }
 
-/// What a machine that does not tell policies cannot refuse to tell.
+/// Returns the policies of a process; none on a machine that cannot report them.
 fn bound_of(process: &dyn Process) -> Result<MemoryPolicies> {
     match process.memory_policies() {
         Err(Error::Unsupported { .. }) => Ok(MemoryPolicies::default()),
@@ -261,7 +261,7 @@ fn bound_of(process: &dyn Process) -> Result<MemoryPolicies> {
     }
 }
 
-/// Whether a mapping holds memory of the process, not a cache of a file.
+/// Returns whether a mapping holds memory of the process itself, not page cache of a file.
 fn is_own(mapping: &Mapping) -> bool {
     let path = &mapping.path;
     match mapping.kind {
@@ -287,8 +287,8 @@ mod tests {
         mappings.iter().map(|m| (m.range.start, m.range.end)).collect()
     }
 
-    /// Goal: what a policy binds is cut out, wherever it lies in a mapping or beyond it; caches of
-    /// files are left out altogether.
+    /// Goal: bound memory is cut out, wherever it lies in a mapping or beyond it; page cache of
+    /// files is left out altogether.
     #[test]
     fn bound_ranges_are_cut_out() {
         use MappingKind::{Anonymous, File, Shared};
@@ -305,7 +305,8 @@ mod tests {
         assert_eq!(ranges(&bound), [(0, 10), (10, 20), (50, 60), (350, 400), (400, 450)]);
     }
 
-    /// Goal: who was asked for comes first, then what was moved, then what was never seen, by load.
+    /// Goal: the requested process comes first, then processes whose memory was moved, then those
+    /// never sampled, the busiest first.
     #[test]
     fn the_order_of_samples() {
         let key = |pid| (Pid::new(pid).unwrap(), 0);

@@ -1,5 +1,5 @@
-//! What a balancer goes on with after it was killed: homes and what holds them, and which process
-//! is which.
+//! The state from which a balancer continues after it was killed: homes with their holds, and which
+//! process has which number.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub const STATE_VERSION: u32 = 5;
 /// What is saved.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedState {
-    /// The boot of the machine: numbers of processes mean nothing in another.
+    /// The boot id of the machine. Keys of processes are valid only within one boot.
     pub boot: String,
     /// The number that the next process gets.
     pub next: u64,
@@ -28,35 +28,36 @@ pub struct SavedState {
     pub homes: Homes,
 }
 
-/// A process that has a number.
+/// A process with its number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedProcess {
     /// Its number.
     pub entity: EntityId,
     /// Its pid.
     pub pid: Pid,
-    /// When it began, in clock ticks after the boot.
+    /// Its start time, in clock ticks after the boot.
     pub started_ticks: u64,
-    /// Its threads that are kept somewhere.
+    /// Its pinned threads.
     pub pins: Vec<Pin>,
 }
 
-/// Where a balancer writes down what it does.
+/// Where a balancer writes its state and its moves.
 #[derive(Clone, Debug)]
 pub struct Storage {
-    /// What it learnt; `None`: nowhere.
+    /// The file of its state; `None`: the state is not saved.
     pub state: Option<StateFile>,
-    /// What it moved; `None`: nowhere.
+    /// The ledger of its moves; `None`: moves are not recorded.
     pub ledger: Option<LedgerStore>,
-    /// The time, in milliseconds after 1970.
+    /// Returns the time, in milliseconds after 1970.
     pub unix_ms: fn() -> u64,
-    /// The command that the ledger names.
+    /// The command line that the ledger names.
     pub command: Vec<Name>,
-    /// The user was told already that nothing can be written; it is tried all the same.
+    /// Whether the user was already told that nothing can be written; writing is tried all the
+    /// same.
     pub trouble_told: bool,
 }
 
-/// The file of the saved state at a path.
+/// Returns the state file at a path.
 pub fn state_file(path: PathBuf) -> StateFile {
     StateFile::new(path, STATE_VERSION)
 }

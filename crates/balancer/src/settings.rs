@@ -1,18 +1,18 @@
-//! What a balancer may do, and how hard it tries.
+//! Settings of a balancer.
 
 use nodeward_machine::AccessSourceKind;
 use nodeward_model::ProcessFilter;
 use nodeward_policy::placement::Rules;
 use serde::{Deserialize, Serialize};
 
-/// What is done while somebody else moves memory or threads between nodes.
+/// What the balancer does while another one moves memory or threads between nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnRivals {
-    /// Only look: what would have been done is told with the reason `rival`.
+    /// It only looks. Decisions have the reason `rival`.
     #[default]
     StandBack,
-    /// Act as if nobody else did.
+    /// It acts as if there was no other.
     Ignore,
 }
 
@@ -51,34 +51,35 @@ impl AccessChoice {
 /// Settings of a balancer. They may change between two rounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BalanceSettings {
-    /// From one round to the next, in nanoseconds.
+    /// Time from one round to the next, in nanoseconds.
     pub interval_ns: u64,
-    /// Memory moved in a second at most, in bytes; of all processes together.
+    /// Maximum number of bytes moved per second, for all processes together.
     pub budget_bytes_per_s: u64,
-    /// Memory of one process moved in a second at most, in bytes.
+    /// Maximum number of bytes moved per second, for each process.
     pub process_budget_bytes_per_s: u64,
-    /// Pages are held for no longer than this at a time while they move, in nanoseconds.
+    /// Maximum time for which the kernel holds pages while it moves them, in nanoseconds; unlimited
+    /// if `None`.
     pub stall_ns: Option<u64>,
-    /// Whether threads are kept at home by their affinity, until somebody changes it; else they are
-    /// nudged there, and nothing is left to undo.
+    /// Whether threads are pinned to their home until another program changes their affinity.
+    /// Otherwise they are nudged, and nothing is left to undo.
     pub pin: bool,
-    /// Whether anything is done; else it is only told what would be.
+    /// Whether the balancer acts; otherwise it only reports what it would do.
     pub act: bool,
-    /// What is done about other balancers.
+    /// What it does about other balancers.
     pub rivals: OnRivals,
-    /// What observes processes that are wider than a node.
+    /// The source of accesses that observes processes that are wider than a node.
     pub access: AccessChoice,
-    /// Processes to leave alone, though they are wanted; none if it names nothing.
+    /// Wanted processes that are left alone all the same; none if the filter is empty.
     pub except: ProcessFilter,
-    /// What decisions go by.
+    /// The rules of decisions.
     pub rules: Rules,
-    /// When its own memory grew or shrank by this part, a process is looked into again.
+    /// A process is sampled again when its own memory has grown or shrunk by this part, in ppm.
     pub grown_ppm: u32,
-    /// What looking may cost while nothing changes, in ppm of a CPU for 1,000 threads.
+    /// CPU time for looks while nothing changes, in ppm of a CPU for 1,000 threads.
     pub steady_ppm: u32,
-    /// What it may cost while processes are being brought home.
+    /// CPU time for looks while processes are brought home, in the same unit.
     pub converging_ppm: u32,
-    /// How far the interval of a share of memory may reach, in ppm.
+    /// Maximum half-width of the 95 % interval of a share of memory, in ppm.
     pub reach_ppm: u64,
 }
 

@@ -10,24 +10,24 @@ use super::nodes::Nodes;
 use super::process_table::{ProcessState, ProcessTable};
 use super::thread_load::ThreadLoad;
 
-/// The tables that a snapshot is made from.
+/// The tables from which a snapshot is made.
 pub struct Tables<'a> {
     pub nodes: &'a Nodes,
     pub processes: &'a ProcessTable,
     pub excluded: &'a Excluded,
 }
 
-/// The processes that are not balanced for a reason that is not seen of themselves.
+/// Processes that are not balanced for a reason outside of themselves.
 #[derive(Default)]
 pub struct Excluded {
-    /// Those that the settings leave out, in ascending order.
+    /// Processes that the settings leave out, in ascending order.
     pub by_settings: Vec<Pid>,
-    /// The balancer itself. To move its own memory would cost more than it gains.
+    /// The balancer itself: moving its own memory would cost more than it gains.
     pub own: Option<Pid>,
 }
 
 impl Tables<'_> {
-    /// The snapshot of a round. Processes of which it is too early to decide are left out.
+    /// Returns the snapshot of a round. It has no processes for which it is too early to decide.
     pub fn snapshot(
         &self,
         (at_ns, page_bytes): (u64, u64),
@@ -88,7 +88,7 @@ impl Tables<'_> {
 }
 
 impl Excluded {
-    /// Whether a process is left out whatever it does: by the settings, or because it is ours.
+    /// Returns whether a process is left out by the settings, or is the balancer itself.
     pub fn contains(&self, pid: Pid) -> bool {
         Some(pid) == self.own || self.by_settings.binary_search(&pid).is_ok()
     }
@@ -106,7 +106,7 @@ impl Excluded {
     }
 }
 
-/// The affinities that threads have, each once.
+/// The affinities of threads, each stored once.
 struct Affinities<'a> {
     nodes: &'a Nodes,
     known: HashMap<Arc<Cpumask>, usize>,

@@ -1,12 +1,12 @@
-//! On which node each thread of a spread process belongs whose pages are placed one by one: where
-//! it was when that began. Its pages follow it there, so it must not wander off meanwhile.
+//! Homes of single threads of a spread process whose pages are placed one by one: the node on which
+//! a thread was when that began. Its pages follow it there, so the thread must stay on that node.
 
 use std::collections::BTreeMap;
 
 use nodeward_model::NodeId;
 
-/// A thread that is elsewhere at so many looks in succession, though it was to come back, belongs
-/// there now: there is no time for it where it was.
+/// A thread that was away at so many successive looks, although it was sent back, belongs where it
+/// is now: its old node has no CPU time for it.
 const AWAY_MAX: u32 = 5;
 
 /// The nodes of threads.
@@ -18,12 +18,13 @@ pub struct ThreadHomes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ThreadHome {
     node: NodeId,
-    /// Looks in succession at which the thread was elsewhere.
+    /// Successive looks at which the thread was away.
     away: u32,
 }
 
 impl ThreadHomes {
-    /// Takes in where threads are now. New ones belong there, and what is gone is forgotten.
+    /// Enters where threads are now. New threads belong where they are; threads that ended are
+    /// forgotten.
     pub fn see(&mut self, threads: impl Iterator<Item = (u32, NodeId)>) {
         let before = std::mem::take(&mut self.threads);
         let home = |(tid, node)| {
@@ -39,7 +40,7 @@ impl ThreadHomes {
         self.threads = threads.map(home).collect();
     }
 
-    /// Where a thread belongs; `None` if that is anywhere.
+    /// Returns the node of a thread; `None` if it belongs nowhere in particular.
     pub fn node_of(&self, tid: u32) -> Option<NodeId> {
         self.threads.get(&tid).map(|home| home.node)
     }
@@ -49,8 +50,8 @@ impl ThreadHomes {
 mod tests {
     use super::*;
 
-    /// Goal: a thread belongs where it was seen first; one that does not come back in five looks
-    /// belongs where it is, and one that does begins anew.
+    /// Goal: a thread belongs to the node where it was first seen. If it does not come back in five
+    /// looks, it belongs to its present node; if it does, the count begins anew.
     #[test]
     fn who_cannot_come_back_belongs_elsewhere() {
         let mut homes = ThreadHomes::default();

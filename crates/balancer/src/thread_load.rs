@@ -7,28 +7,28 @@ use nodeward_policy::placement::wanted_ppm;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadLoad {
     pub tid: u32,
-    /// How much of one CPU it had, in millionths.
+    /// Share of one CPU that it had, in millionths.
     pub load_ppm: u32,
-    /// In what part of the time it waited for a CPU, in millionths.
+    /// Part of the time in which it waited for a CPU, in millionths.
     pub wait_ppm: u32,
-    /// CPU time since it began, in nanoseconds.
+    /// CPU time since the thread began, in nanoseconds.
     cpu_time_ns: u64,
-    /// For how long it waited for a CPU since it began, in nanoseconds.
+    /// Time spent waiting for a CPU since the thread began, in nanoseconds.
     waited_ns: u64,
 }
 
-/// For how long loads were counted.
+/// The time over which a load is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Window {
-    /// For too short a time: they stay as they are.
+    /// Too short: loads stay as they are.
     TooShort,
-    /// For so many nanoseconds; `None` if there was no snapshot before.
+    /// So many nanoseconds; `None` if there was no snapshot before.
     Since(Option<u64>),
 }
 
 impl ThreadLoad {
-    /// The load of a thread that was seen before or not, of a process that was or not. Where no
-    /// time passed, or the clock went back, what was known of it stays.
+    /// Returns the load of a thread. Thread and process may be new. If no time passed, or the clock
+    /// went back, the old load stays.
     pub fn measure(
         thread: &ThreadSnapshot,
         before: Option<Self>,
@@ -43,7 +43,7 @@ impl ThreadLoad {
         let earlier = before.unwrap_or_default();
         let since = |now_ns: u64, before_ns: u64| match before {
             Some(_) => now_ns.saturating_sub(before_ns),
-            // Of a process that was there before us nobody knows when it ran.
+            // When a process ran that is older than this balancer is unknown.
             None if is_first => now_ns.min(elapsed_ns.unwrap_or(0)),
             None => now_ns,
         };
@@ -63,7 +63,7 @@ impl ThreadLoad {
         }
     }
 
-    /// What it had of a CPU or waited for, in millionths.
+    /// Returns the CPU time that it had or waited for, in millionths of a CPU.
     pub fn wanted_ppm(&self) -> u64 {
         wanted_ppm(self.load_ppm, self.wait_ppm)
     }

@@ -1,24 +1,24 @@
-//! When the next round is due: the interval between rounds, and how many fast rounds are within it.
+//! Timing: the interval between rounds, and the number of fast rounds within it.
 
-/// There are fast rounds while more threads than this were away at the last look, in thousandths of
-/// those that have a home, and fewer of them when fewer were.
+/// Shares of threads with a home that were away at a look, in thousandths: above the second, there
+/// are more fast rounds; below the first for a whole round, there are fewer.
 const STRAYED_MILLI: [u64; 2] = [10, 40];
-/// Looks in an interval at most.
+/// Maximum number of looks in an interval.
 const PER_INTERVAL_MAX: u64 = 8;
 
 /// When the next round is due, and what that depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// When the next round is due, by the machine's clock, and how long that was to wait for.
+    /// Time of the next round by the machine's clock, and the wait until it.
     pub due_ns: u64,
     pub interval_ns: u64,
-    /// How many times longer than asked for the interval is, so that looking costs no more than it
-    /// may.
+    /// Factor by which the interval is longer than the settings say, so that looks stay within the
+    /// CPU budget.
     pub factor: u64,
     pub fast: FastRounds,
-    /// Nothing was left to do after the last round.
+    /// Whether no move was left to make after the last round.
     pub is_settled: bool,
-    /// When the last decision was made, by the machine's clock.
+    /// Time of the last decision, by the machine's clock.
     pub decided_at_ns: u64,
 }
 
@@ -35,14 +35,14 @@ impl Default for Timing {
     }
 }
 
-/// How many fast rounds there are.
+/// The number of fast rounds.
 #[derive(Clone, Copy, Debug)]
 pub struct FastRounds {
-    /// Looks in an interval: a round, and the rest fast rounds.
+    /// Looks in an interval: one round, and fast rounds.
     per_interval: u64,
-    /// The most that strayed before a look since the last round, in thousandths.
+    /// The largest share of strayed threads at a look since the last round, in thousandths.
     most_milli: u64,
-    /// Many did before the last look.
+    /// Whether many threads had strayed at the last look.
     strayed: bool,
 }
 
@@ -53,7 +53,8 @@ impl Default for FastRounds {
 }
 
 impl FastRounds {
-    /// Learns from a look that so many of so many threads had to be brought back.
+    /// Learns from a look at which `strayed` of `homed` threads had to be brought back. `may_look`
+    /// is false if the CPU budget is used up.
     pub fn learn(&mut self, strayed: u64, homed: u64, may_look: bool) {
         let milli = strayed * 1000 / homed.max(1);
         self.most_milli = self.most_milli.max(milli);
@@ -65,25 +66,26 @@ impl FastRounds {
         }
     }
 
-    /// A round begins. It was a calm one if hardly any thread strayed in all of it: looks may keep
-    /// step with the kernel and see the same thing each second time.
+    /// Begins a round. Fast rounds become fewer only if hardly any thread strayed during a whole
+    /// round: single looks may be in step with the kernel's own moves and see the same state each
+    /// second time.
     pub fn begin_round(&mut self) {
         if std::mem::take(&mut self.most_milli) < STRAYED_MILLI[0] {
             self.per_interval = (self.per_interval / 2).max(1);
         }
     }
 
-    /// Whether there are any.
+    /// Returns whether there are fast rounds.
     pub fn are_on(self) -> bool {
         self.per_interval > 1
     }
 
-    /// Whether threads stay where they are, as far as looks tell.
+    /// Returns whether threads stay at home, as far as looks show.
     pub fn is_calm(self) -> bool {
         !self.are_on() && !self.strayed
     }
 
-    /// From one look to the next.
+    /// Returns the time from one look to the next.
     pub fn part(self, interval_ns: u64) -> u64 {
         interval_ns / self.per_interval
     }
@@ -93,8 +95,9 @@ impl FastRounds {
 mod tests {
     use super::*;
 
-    /// Goal: as long as more than 4 % stray there are more looks, up to eight in an interval; after
-    /// a whole round in which less than 1 % did, or without leave to look, there are fewer again.
+    /// Goal: as long as more than 4 % stray, there are more looks, up to eight in an interval.
+    /// After a whole round in which less than 1 % did, or without CPU budget, there are fewer
+    /// again.
     #[test]
     fn the_number_follows_the_strays() {
         let mut fast = FastRounds::default();

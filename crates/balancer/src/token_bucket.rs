@@ -1,14 +1,15 @@
-//! A token bucket: how many bytes may be moved now, of a rate that is not saved up.
+//! A token bucket: the number of bytes that may be moved now. Unused tokens are not saved up beyond
+//! one interval.
 
-/// It fills with time, up to what one interval allows. A folio that is larger than what is left
-/// makes a debt, which the next interval pays.
+/// A bucket that fills with time, up to what one interval allows. A folio that is larger than the
+/// rest leaves a debt, which the next interval pays.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokenBucket {
     bytes: i64,
 }
 
 impl TokenBucket {
-    /// Adds what this time allows; never more than the rate gives in `interval_ns`.
+    /// Adds the tokens for `elapsed_ns`; never more than the rate gives in `interval_ns`.
     pub fn fill(&mut self, bytes_per_s: u64, elapsed_ns: u64, interval_ns: u64) {
         let of = |ns: u64| {
             let bytes = u128::from(bytes_per_s) * u128::from(ns) / 1_000_000_000;
@@ -17,12 +18,12 @@ impl TokenBucket {
         self.bytes = self.bytes.saturating_add(of(elapsed_ns)).min(of(interval_ns));
     }
 
-    /// Bytes that may be moved now.
+    /// Returns the number of bytes that may be moved now.
     pub fn bytes(self) -> u64 {
         u64::try_from(self.bytes).unwrap_or(0)
     }
 
-    /// Takes off what was moved.
+    /// Subtracts bytes that were moved.
     pub fn spend(&mut self, bytes: u64) {
         self.bytes = self.bytes.saturating_sub_unsigned(bytes);
     }
@@ -34,7 +35,8 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// Goal: a pause is not saved up, and a debt is paid before anything more is moved.
+    /// Goal: tokens are not saved up over a pause, and a debt is paid before anything more is
+    /// moved.
     #[test]
     fn no_burst_follows_a_pause() {
         let mut bucket = TokenBucket::default();

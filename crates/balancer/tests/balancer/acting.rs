@@ -1,4 +1,4 @@
-//! What is done: threads, memory, budgets, policies, rivals.
+//! What the balancer does: threads, memory, budgets, policies, other balancers.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use nodeward_policy::placement::{Home, Reason, Rules};
 
 use crate::stage::*;
 
-/// Goal: a thread whose memory is on the other node goes there; moving memory would cost more.
+/// Goal: a thread is moved to the node of its memory, because moving the memory would cost more.
 #[test]
 fn threads_go_where_their_memory_is() {
     let fake = with(fake_process([0, PAGES], 0, "0-7"));
@@ -31,8 +31,8 @@ fn threads_go_where_their_memory_is() {
     assert_eq!(thread.cpus, cpus("0-7"), "a nudge leaves nothing behind");
 }
 
-/// Goal: nobody stays away from home because we are busy there: what we do is soon over. Four
-/// threads on the four CPUs of node 1 would leave no time there for a fifth.
+/// Goal: the balancer's own load, which ends soon, keeps no process away from home. Four threads on
+/// the four CPUs of node 1 would leave no time there for a fifth.
 #[test]
 fn own_work_keeps_nobody_away() {
     let busy =
@@ -58,8 +58,8 @@ fn row_nudged(report: &RoundReport) -> u32 {
     report.processes.iter().map(|row| row.done.threads_placed).sum()
 }
 
-/// Goal: while threads stray, they are brought back several times a second and rounds keep their
-/// time; when they no longer do, there are only rounds again.
+/// Goal: while threads stray, they are brought back several times a second, and full rounds keep
+/// their interval; when threads stay, there are only full rounds.
 #[test]
 fn fast_rounds_bring_back_who_strays() {
     let fake = with(fake_process([0, PAGES], 0, "0-7"));
@@ -84,8 +84,7 @@ fn fast_rounds_bring_back_who_strays() {
     assert_eq!(moved(&straying) + moved(&calm), 0);
 }
 
-/// Goal: asked to pin, a thread stays at home, and its home is not taken for its only choice: its
-/// reach is still what it was.
+/// Goal: a pinned thread stays at home, and its pin is not taken for its own affinity.
 #[test]
 fn threads_are_pinned_on_request() {
     let fake = with(fake_process([0, PAGES], 0, "0-7"));
@@ -98,8 +97,8 @@ fn threads_are_pinned_on_request() {
     assert_ne!(row(&round(&fake, &mut balancer), 7).decision.reason, Reason::OnlyThere);
 }
 
-/// Goal: where threads cannot go, memory comes to them; the look afterwards finds none away, and
-/// then nothing moves any more.
+/// Goal: if threads may not run near their memory, the memory comes to them. The sample after the
+/// move finds none away, and nothing moves any more.
 #[test]
 fn memory_comes_to_threads_that_cannot_go() {
     let fake = with(fake_process([0, PAGES], 0, "0-3"));
@@ -113,15 +112,15 @@ fn memory_comes_to_threads_that_cannot_go() {
     assert_eq!((done.short, done.pages_away_after), (None, Some(0)));
 }
 
-/// A process of which the pages on node 1 from some number on are other processes', too.
+/// Creates a process whose pages on node 1 are shared with other processes from a number on.
 fn sharing(private: usize) -> FakeProcess {
     let mut fake_process = fake_process([0, PAGES], 0, "0-3");
     fake_process.pages.values_mut().skip(private).for_each(|page| page.shared = true);
     fake_process
 }
 
-/// Goal: what a move came to is told as it was: what moved, what stayed and why, and what is still
-/// away by the look after it. A quarter of the pages are the process's own.
+/// Goal: the result of a move is reported: what moved, what stayed and why, and what the sample
+/// after the move finds away. A quarter of the pages are the process's own.
 #[test]
 fn what_came_of_a_move_is_told() {
     let fake = with(sharing(1024));
@@ -141,7 +140,7 @@ fn what_came_of_a_move_is_told() {
     assert_eq!(done.pages_away_after, Some(PAGES - 1024));
 }
 
-/// Goal: of a move over several rounds it is told at its end what all of them brought.
+/// Goal: the end of a move over several rounds is reported with the sum of all rounds.
 #[test]
 fn what_came_of_several_rounds_is_told_at_the_end() {
     let fake = with(sharing(3072));
@@ -155,8 +154,8 @@ fn what_came_of_several_rounds_is_told_at_the_end() {
     assert_eq!((outcome.pages_moved, &outcome.pages_stayed), (3072, &stayed));
 }
 
-/// Goal: no more moves in a second than the budgets allow, of one process and of all; what is left
-/// goes on in the next rounds as one move, which the decision does not take for many in vain.
+/// Goal: the budgets of one process and of all are kept in each second. The rest moves in later
+/// rounds as one move, which the decision does not take for several moves in vain.
 #[test]
 fn budgets_are_kept() {
     let fake = fake();
@@ -186,8 +185,8 @@ fn budgets_are_kept() {
     );
 }
 
-/// Goal: samples tell how much is away to some percent. Where all of that is to come home, what is
-/// more than they told comes along, and the last page table of it is not left behind for good.
+/// Goal: samples give the amount of misplaced memory to some per cent. If all of it is to come
+/// home, pages beyond the estimate move too, and the last page table is not left behind.
 #[test]
 fn what_samples_missed_comes_along() {
     for tables in 33..=36 {
@@ -204,8 +203,8 @@ fn what_samples_missed_comes_along() {
     }
 }
 
-/// Goal: what moving costs is measured, and a move that turns out dearer than what it brings ends
-/// half-way, as nothing is moved from then on: that is said, and what came home stays there.
+/// Goal: the cost of moving is measured. A move that turns out to cost more than it gains ends
+/// half-way, the report says so, and pages that came home stay there.
 #[test]
 fn what_is_too_dear_is_not_moved() {
     let fake = with(FakeProcess {
@@ -226,8 +225,8 @@ fn what_is_too_dear_is_not_moved() {
     assert_eq!(last.decision.memory, Some(Reason::DoesNotPay));
 }
 
-/// Whether memory of which a page table moves in a second, at so much for a page, comes home
-/// without a break.
+/// Returns whether memory comes home without a break, at one page table per second and a given cost
+/// of a page.
 fn comes_home(move_ns: u64, rules: Rules, ran_ns: u64) -> bool {
     let fake = with(FakeProcess { move_ns, ..fake_process([0, PAGES], 0, "0-3") });
     let thread = |thread: &mut FakeThread| thread.cpu_time_ns = ran_ns;
@@ -239,8 +238,8 @@ fn comes_home(move_ns: u64, rules: Rules, ran_ns: u64) -> bool {
     moved(&reports) == PAGES && rows.all(|row| row.done.short != Some(Short::TooDear))
 }
 
-/// Goal: a move that turns out a little dearer than what it brings is not broken off: to begin it
-/// again would take two looks.
+/// Goal: a move that costs a little more than it gains is not ended: to begin it again would take
+/// two samples.
 #[test]
 fn what_is_a_little_too_dear_comes_home() {
     let rules = Rules { horizon_ns_max: 0, ..Rules::default() };
@@ -250,15 +249,15 @@ fn what_is_a_little_too_dear_comes_home() {
     assert!(!comes_home(2_000_000, rules, 60 * S)); // 4.1 s
 }
 
-/// Goal: what has begun to run is expected to go on the longer the longer it does, and what its
-/// memory on the way gains is judged by that.
+/// Goal: the longer a process runs, the longer it is expected to run on, and the gain of a pending
+/// move is updated with that.
 #[test]
 fn what_is_gained_is_judged_anew_on_the_way() {
     // At first 3 s of 10 are gained, less than the 4 s that two page tables let expect.
     assert!(comes_home(5_000_000, Rules::default(), S));
 }
 
-/// Goal: what a program bound stays where it is, the rest comes home.
+/// Goal: memory that a program bound stays where it is, and the rest comes home.
 #[test]
 fn bound_ranges_stay() {
     // Pages 16 to 1039 of the address space are bound: 1024 of them.
@@ -274,7 +273,7 @@ fn bound_ranges_stay() {
     assert!(reports.last().unwrap().settled, "what is bound is not away");
 }
 
-/// Goal: a process that said where all its memory goes is left alone.
+/// Goal: a process with a memory policy for all its memory is left alone.
 #[test]
 fn explicit_policies_are_respected() {
     let bound = MemoryPolicies { has_task_policy: true, policy_ranges: Vec::new() };
@@ -285,8 +284,8 @@ fn explicit_policies_are_respected() {
     assert_eq!((residency(&fake), runs_on(&fake)), ([0, PAGES], 0));
 }
 
-/// Goal: a program that took its policy back, after it filled its memory for example, is helped
-/// then, and until then looked into more and more rarely.
+/// Goal: a program that removed its policy, for example after it filled its memory, is balanced
+/// from then on. Until then it is sampled at growing intervals.
 #[test]
 fn a_policy_that_was_taken_back_binds_no_more() {
     let bound = MemoryPolicies { has_task_policy: true, policy_ranges: Vec::new() };
@@ -304,8 +303,8 @@ fn a_policy_that_was_taken_back_binds_no_more() {
     assert_eq!(residency(&fake), [PAGES, 0]);
 }
 
-/// Goal: a policy that was read while the program took it back shows for a part of its mappings;
-/// that is no longer believed than one of the whole, and its memory comes home.
+/// Goal: policies that were read while the program removed them show for a part of its mappings.
+/// They are checked again like others, and the memory comes home.
 #[test]
 fn a_policy_that_was_read_half_way_binds_no_more() {
     let bound =
@@ -321,8 +320,8 @@ fn a_policy_that_was_read_half_way_binds_no_more() {
     assert_eq!(residency(&fake), [PAGES, 0]);
 }
 
-/// Goal: as long as another balancer is there, nothing is done, and that is said; when it leaves,
-/// work begins. Both are news once.
+/// Goal: as long as another balancer is active, nothing is done and the report says so; when it
+/// leaves, work begins. Both give one notice.
 #[test]
 fn rivals_are_never_fought_silently() {
     let fake = with(fake_process([0, PAGES], 0, "0-7"));
@@ -340,8 +339,8 @@ fn rivals_are_never_fought_silently() {
     assert_eq!(news, [&Notice::RivalCame { rival: rival.clone() }, &Notice::RivalLeft { rival }]);
 }
 
-/// Goal: who stands back looks at nobody, neither cheaply nor dearly, for however long; and a move
-/// that was on its way when the other came ends, as do fast rounds.
+/// Goal: a balancer that stands back looks at no process, however long. A pending move ends when
+/// the other balancer appears, and so do fast rounds.
 #[test]
 fn standing_back_costs_nothing() {
     let fake = with(fake_process([0, PAGES], 0, "0-3"));
@@ -352,7 +351,7 @@ fn standing_back_costs_nothing() {
     let on_the_way = residency(&fake);
     assert!(on_the_way[0] > 0 && on_the_way[1] > 0, "{on_the_way:?}");
     fake.set_other_balancers(vec![OtherBalancer::Kernel { mode: 1 }]);
-    // Who else balances is looked up in each tenth round.
+    // Other balancers are searched for in each tenth round.
     rounds(&fake, &mut balancer, 10);
     let before = fake.process(pid(7)).unwrap();
     let reports = rounds(&fake, &mut balancer, 600);
@@ -367,7 +366,8 @@ fn standing_back_costs_nothing() {
     assert_eq!(residency(&fake), [PAGES, 0], "it goes on where it was");
 }
 
-/// Goal: a dry run tells what would be done if nobody else balanced, and that it stands back.
+/// Goal: a dry run reports what it would do if there was no other balancer, and that it stands
+/// back.
 #[test]
 fn a_dry_run_tells_what_it_would_do_beside_a_rival() {
     let dry = || BalanceSettings { act: false, ..BalanceSettings::default() };
@@ -384,7 +384,7 @@ fn a_dry_run_tells_what_it_would_do_beside_a_rival() {
     assert_eq!(told(vec![OtherBalancer::Kernel { mode: 1 }]), (true, alone.1, alone.2, alone.3));
 }
 
-/// Goal: told to ignore rivals, it works beside them and still names them.
+/// Goal: with `ignore` it works beside other balancers and still names them.
 #[test]
 fn rivals_may_be_ignored() {
     let fake = with(fake_process([0, PAGES], 0, "0-7"));
@@ -395,7 +395,7 @@ fn rivals_may_be_ignored() {
     assert_eq!((runs_on(&fake), reports[4].rivals.len()), (1, 1));
 }
 
-/// Goal: a dry run says the same in each round and touches nothing.
+/// Goal: a dry run reports the same in each round and changes nothing.
 #[test]
 fn a_dry_run_only_tells() {
     let fake = with(fake_process([0, PAGES], 0, "0-3"));
@@ -412,7 +412,7 @@ fn a_dry_run_only_tells() {
     assert_eq!((fake_process.calls, fake_process.affinity_calls), (0, 0));
 }
 
-/// Goal: who is left out by the settings is, by name, and the others are not.
+/// Goal: processes that the settings leave out by name are left alone, and the others are not.
 #[test]
 fn exceptions_are_left_alone() {
     let fake = with(fake_process([0, PAGES], 0, "0-7"));
@@ -430,7 +430,7 @@ fn exceptions_are_left_alone() {
     assert_eq!(runs_on(&fake), 1);
 }
 
-/// Wishes for the end after so many rounds, and to change the settings once.
+/// A host that ends the balancer after so many rounds, and changes the settings once.
 struct Script {
     rounds: Vec<RoundReport>,
     reload_at: usize,
@@ -453,7 +453,7 @@ impl Host for Script {
     }
 }
 
-/// Goal: the loop makes a round a second, takes new settings between two of them, and ends.
+/// Goal: the loop makes a round a second, takes new settings between two rounds, and ends.
 #[test]
 fn the_loop_keeps_time_and_obeys() {
     let fake = with(fake_process([0, PAGES], 0, "0-3"));
@@ -471,7 +471,7 @@ fn the_loop_keeps_time_and_obeys() {
     assert!(fake.now_ns() >= 8 * S);
 }
 
-/// Goal: asked to stop in the middle, nothing more is begun, and what is on its way is told.
+/// Goal: after a request to stop no new move begins, and the pending move is reported.
 #[test]
 fn a_stopped_round_begins_nothing() {
     let fake = with(fake_process([0, PAGES], 0, "0-3"));
@@ -487,7 +487,7 @@ fn a_stopped_round_begins_nothing() {
     assert_eq!(residency(&fake), [PAGES, 0]);
 }
 
-/// Goal: what it would do with a process is told with its numbers.
+/// Goal: the decision about a process is explained with its numbers.
 #[test]
 fn a_process_is_explained() {
     let fake = with(fake_process([0, PAGES], 0, "0-3"));
@@ -506,9 +506,9 @@ fn a_process_is_explained() {
     assert!(balancer.explain(pid(8)).is_none());
 }
 
-/// Goal: where a node's memory carries nine tenths of what it can between two looks, the memory of
-/// the program behind that is interleaved, and comes back when both together carry less than half
-/// of that. Where nobody counts nothing is done.
+/// Goal: if a node's memory delivers nine tenths of its maximum between two looks, the memory of
+/// the program that causes it is interleaved. It comes back when both nodes together deliver less
+/// than half of that. Without counters nothing is done.
 #[test]
 fn a_controller_that_is_the_bottleneck_gets_help() {
     const MB: u64 = 1_000_000;
@@ -530,7 +530,7 @@ fn a_controller_that_is_the_bottleneck_gets_help() {
     carry([900, 0]);
     let reports = rounds(&fake, &mut balancer, 20);
     assert_eq!(row(&reports[19], 7).decision.reason, Reason::Bottleneck);
-    // Looks sample pages, to 5 points: both nodes have half of them, or nearly so.
+    // Samples are exact to 5 points: both nodes have about half of the pages.
     let spread = residency(&fake);
     assert!(spread[0].abs_diff(spread[1]) <= PAGES / 4, "{spread:?}");
     carry([225, 225]);

@@ -1,4 +1,4 @@
-//! What may come between looking and acting.
+//! Events between looking and acting.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ fn news(reports: &[RoundReport]) -> Vec<&Notice> {
     reports.iter().flat_map(|report| &report.news).collect()
 }
 
-/// Goal: a process that ends or calls exec before any of its moves is told as gone, and the others
-/// are brought home all the same.
+/// Goal: a process that ends or calls exec before any of its moves is reported as gone, and the
+/// others are brought home all the same.
 #[test]
 fn processes_end_at_any_call() {
     for life in [Liveness::Exited, Liveness::Replaced] {
@@ -39,8 +39,8 @@ fn processes_end_at_any_call() {
     }
 }
 
-/// Goal: a thread whose affinity is changed by its program while it is nudged keeps what the
-/// program said, and is told as changed.
+/// Goal: a thread whose program changes its affinity during a nudge keeps the new affinity, and is
+/// reported as changed.
 #[test]
 fn affinity_changes_between_narrow_and_restore() {
     let changes_affinity = Some((0, cpus("0-1")));
@@ -56,7 +56,7 @@ fn affinity_changes_between_narrow_and_restore() {
     assert_eq!(fake.process(pid(7)).unwrap().threads[&1].cpus, cpus("0-1"));
 }
 
-/// Goal: what is frozen is left alone until it runs again.
+/// Goal: frozen processes are left alone until they run again.
 #[test]
 fn frozen_processes_wait() {
     let fake = with(fake_process([0, PAGES], 0, "0-7"));
@@ -70,8 +70,8 @@ fn frozen_processes_wait() {
     assert_eq!(runs_on(&fake), 1);
 }
 
-/// Goal: what starts others stays where it is, even with a home, as these begin where it runs; it
-/// comes home when it has had more CPU time than they.
+/// Goal: a process that mostly starts others stays where it is, even with a home, because its
+/// children begin where it runs. It comes home when it has had more CPU time than they.
 #[test]
 fn launchers_stay_where_they_are() {
     let fake = with(fake_process([0, PAGES], 0, "0-7"));
@@ -92,7 +92,7 @@ fn launchers_stay_where_they_are() {
     assert_eq!(runs_on(&fake), 0);
 }
 
-/// Goal: memory goes only where the cpuset allows, though the threads are elsewhere.
+/// Goal: memory goes only where the cpuset allows it, though the threads are elsewhere.
 #[test]
 fn cpusets_are_obeyed() {
     let forbidden = [NodeId(0)].into();
@@ -104,7 +104,8 @@ fn cpusets_are_obeyed() {
     assert!(reports[19].settled);
 }
 
-/// Goal: who is denied is told once, in all rounds together, and the others are balanced.
+/// Goal: a process that may not be read gives one notice over all rounds, and the others are
+/// balanced.
 #[test]
 fn permission_denied_is_told_once() {
     let fake = with(fake_process([0, PAGES], 0, "0-7"));
@@ -119,8 +120,8 @@ fn permission_denied_is_told_once() {
     assert_eq!(runs_on(&fake), 1);
 }
 
-/// Goal: a right that is lost between the look and the move is told once; the process is then
-/// barred.
+/// Goal: a privilege that is lost between look and move gives one notice; the process is then left
+/// alone.
 #[test]
 fn rights_may_be_lost_meanwhile() {
     let fake = with(fake_process([0, PAGES], 0, "0-3"));
@@ -135,7 +136,7 @@ fn rights_may_be_lost_meanwhile() {
     assert_eq!(news(&after), [&expected]);
 }
 
-/// Goal: a node that goes offline is told, gets nothing, and is used again when it is back.
+/// Goal: a node that goes offline gives a notice, gets nothing, and is used again when it is back.
 #[test]
 fn nodes_come_and_go() {
     let fake = with(fake_process([0, PAGES], 0, "0-7"));
@@ -151,7 +152,7 @@ fn nodes_come_and_go() {
     assert_eq!(news(&with_it), [&Notice::NodeCame { node: NodeId(1) }]);
 }
 
-/// Goal: whatever the clock does, loads stay loads and budgets stay budgets.
+/// Goal: whatever the clock does, loads and budgets stay within their bounds.
 #[test]
 fn clocks_may_jump() {
     let fake = with(fake_process([0, 4 * PAGES], 0, "0-3"));
@@ -184,8 +185,7 @@ fn no_time_may_pass() {
     assert_eq!(runs_on(&fake), 1);
 }
 
-/// Goal: a node that fills up while memory goes there is not filled to the last page: the move
-/// ends for pressure, a hundredth of the node stays free.
+/// Goal: a move ends before its destination is full: a hundredth of the node stays free.
 #[test]
 fn moves_end_under_memory_pressure() {
     // A node of 4 GiB has 1,048,576 pages; a hundredth is 10,485. There is room for 3,000 more.
@@ -197,16 +197,16 @@ fn moves_end_under_memory_pressure() {
     let mut balancer = balancer(&fake, settings);
     let reports = rounds(&fake, &mut balancer, 30);
     let left = fake.process(pid(7)).unwrap().free_pages_min[&NodeId(0)];
-    // A chunk that is begun is brought to its end: 64 MiB are more than all of it here.
+    // A chunk that has begun is finished; 64 MiB are more than all memory here.
     assert!(left >= 13_485 - PAGES, "{left}");
     assert!(moved(&reports) <= PAGES);
     let shorts = reports.iter().flat_map(|report| &report.processes).map(|row| row.done.short);
     assert!(shorts.flatten().all(|short| short == Short::Pressure), "nothing else held it up");
 }
 
-/// Goal: while tasks stand still for want of memory for more than a tenth of the time no page
-/// moves, neither what was on its way nor what would have begun, and it is told with the number;
-/// when that has ended the same move goes on to its end.
+/// Goal: while tasks stall for want of memory for more than a tenth of the time, no page moves,
+/// neither of a pending move nor of a new one, and the report has the number. When that ends, the
+/// same move continues to its end.
 #[test]
 fn moves_wait_while_tasks_stall() {
     let fake = with(fake_process([0, PAGES], 0, "0-3"));
@@ -237,8 +237,8 @@ fn moves_wait_while_tasks_stall() {
     assert_eq!(fake.process(pid(8)).unwrap().residency(), [(NodeId(0), PAGES)].into());
 }
 
-/// Goal: a node from which a thousandth of its memory spilled since the last look takes nothing,
-/// though it has room, and takes it when nothing spills any more.
+/// Goal: a node from which a thousandth of its memory spilled to others since the last look gets
+/// nothing, though it has room, until nothing spills any more.
 #[test]
 fn a_node_that_spills_takes_nothing() {
     let fake = with(fake_process([0, PAGES], 0, "0-3"));
@@ -259,14 +259,14 @@ fn a_node_that_spills_takes_nothing() {
     assert_eq!(residency(&fake), [PAGES, 0]);
 }
 
-/// All memory is away, and somebody holds half of it.
+/// Creates a machine where all memory is away from home and half of it is pinned.
 fn half_held() -> Arc<FakeMachine> {
     let mut held = fake_process([0, PAGES], 0, "0-3");
     held.pinned = (16..16 + PAGES / 2).collect();
     with(held)
 }
 
-/// Goal: pages that somebody holds stay, are told with their reason, and are not tried for ever.
+/// Goal: pinned pages stay, are reported with their reason, and are not tried for ever.
 #[test]
 fn pinned_pages_are_given_up() {
     let fake = half_held();
@@ -281,8 +281,8 @@ fn pinned_pages_are_given_up() {
     assert!(told.clone().any(|row| row.done.pages_away_after == Some(PAGES / 2)));
 }
 
-/// Goal: pages that somebody held are tried once more after an hour: they may have been let go, and
-/// nothing else would tell.
+/// Goal: pinned pages are tried once more after an hour: the pins may be gone, and nothing would
+/// show it.
 #[test]
 fn what_was_held_comes_home_after_an_hour() {
     let fake = half_held();
@@ -295,8 +295,8 @@ fn what_was_held_comes_home_after_an_hour() {
     assert_eq!(residency(&fake), [PAGES, 0]);
 }
 
-/// Goal: what stays is counted over all rounds that a move takes, not only the last of them, so
-/// that the rest is not taken for what could be moved.
+/// Goal: pages that stay are counted over all rounds of a move, so that they are not taken for
+/// pages that could move.
 #[test]
 fn what_stays_is_counted_over_all_rounds() {
     let mut pinned = fake_process([0, PAGES], 0, "0-3");

@@ -1,4 +1,4 @@
-//! What is written down: the ledger of moves, and what a restart goes on with.
+//! What the balancer writes: the ledger of moves, and the state from which the next one continues.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::stage::*;
 
-/// Where things are kept in a directory.
+/// The files of a balancer in a directory.
 struct Place {
     dir: TempDir,
 }
@@ -44,7 +44,7 @@ impl Place {
         }
     }
 
-    /// A balancer that goes on with what is kept here.
+    /// Creates a balancer that continues from these files.
     fn start(&self, fake: &Arc<FakeMachine>, settings: BalanceSettings) -> Balancer {
         let saved: Option<SavedState> = self.state().read().unwrap();
         let machine = machine(fake);
@@ -59,7 +59,8 @@ fn slow() -> BalanceSettings {
     BalanceSettings { process_budget_bytes_per_s: 4 << 20, ..BalanceSettings::default() }
 }
 
-/// Goal: a move over several rounds is one operation, with who wanted it and why.
+/// Goal: a move over several rounds is one operation of the ledger, with its originator and its
+/// reason.
 #[test]
 fn moves_are_in_the_ledger() {
     let (fake, place) = (with(fake_process([0, PAGES], 0, "0-3")), Place::new());
@@ -81,9 +82,9 @@ fn moves_are_in_the_ledger() {
     assert_eq!((end.account.moved, end.interrupted), (PAGES, false));
 }
 
-/// Goal: moves of which nothing comes are in no ledger, and are not tried again and again, though
-/// the memory that cannot be moved grows all the time: by 2 MiB of 16 in the first second, to 13
-/// times as much in the end.
+/// Goal: moves without effect are in no ledger and are not repeated for ever, though the memory
+/// that cannot be moved grows all the time: by 2 MiB of 16 in the first second, to 13 times as much
+/// in the end.
 #[test]
 fn moves_of_nothing_are_rare_and_in_no_ledger() {
     for pinned in [false, true] {
@@ -105,7 +106,7 @@ fn moves_of_nothing_are_rare_and_in_no_ledger() {
     }
 }
 
-/// Adds pages that stay on node 1: somebody holds them, or has them, too.
+/// Adds pages that stay on node 1, because they are pinned or shared.
 fn grow(fake_process: &mut FakeProcess, pages: u64, pinned: bool) {
     let range = &mut fake_process.mappings[0].range;
     let first = range.end / 4096;
@@ -119,8 +120,8 @@ fn grow(fake_process: &mut FakeProcess, pages: u64, pinned: bool) {
     }
 }
 
-/// Goal: killed after any round, what was learnt is as it was; the next one goes on with the same
-/// numbers and homes, and no page moves twice.
+/// Goal: after a kill in any round, the next balancer continues with the same numbers and homes,
+/// and no page moves twice.
 #[test]
 fn a_killed_balancer_goes_on() {
     for killed_after in 1..16 {
@@ -128,7 +129,7 @@ fn a_killed_balancer_goes_on() {
         let mut first = place.start(&fake, slow());
         let before = rounds(&fake, &mut first, killed_after);
         let saved = first.saved_state();
-        // Not even destructors run.
+        // A kill runs no destructors.
         std::mem::forget(first);
         let mut second = place.start(&fake, slow());
         assert_eq!(second.saved_state(), saved, "after round {killed_after}");
@@ -145,8 +146,8 @@ fn a_killed_balancer_goes_on() {
     }
 }
 
-/// Goal: what another boot of the machine left is not believed, because its pids mean others; but
-/// no number is given twice.
+/// Goal: the state of another boot is ignored, because its pids mean other processes; but no number
+/// is given twice.
 #[test]
 fn another_boot_begins_anew() {
     let (fake, place) = (with(fake_process([PAGES, 0], 0, "0-7")), Place::new());
@@ -160,7 +161,7 @@ fn another_boot_begins_anew() {
     assert!(row(&after[4], 7).decision.entity > row(&before[4], 7).decision.entity);
 }
 
-/// What fields a value has, without what is in them; numbers as keys are those of a map.
+/// Returns the fields of a value, without their content; numbers as keys are those of a map.
 fn shape(value: &Value) -> Value {
     let name = |key: &str| match key.parse::<u64>() {
         Ok(_) => "#".to_owned(),
@@ -173,8 +174,8 @@ fn shape(value: &Value) -> Value {
     }
 }
 
-/// Goal: what is saved gets another version when it gets other fields: the file does not name them,
-/// so those of another version would be taken for something else.
+/// Goal: the version changes when the fields of the saved state change. The file does not name
+/// fields, so those of another version would be misread.
 #[test]
 fn a_version_has_one_shape() {
     let (fake, place) = (with(fake_process([0, PAGES], 0, "0-3")), Place::new());
@@ -218,7 +219,8 @@ fn a_version_has_one_shape() {
     assert_eq!((STATE_VERSION, shape(&saved)), (5, version_5), "raise the version");
 }
 
-/// Goal: homes on several nodes and pinned threads, which hold masks, are read as written.
+/// Goal: homes on several nodes and pinned threads, which hold masks, are read as they were
+/// written.
 #[test]
 fn masks_are_kept() {
     let file = Place::new();
@@ -234,7 +236,7 @@ fn masks_are_kept() {
     assert_eq!(file.state().read::<Pin>().unwrap(), Some(pin));
 }
 
-/// Goal: a balancer that pins threads and is killed is followed by one that knows what it pinned.
+/// Goal: after a kill, the next balancer knows which threads the killed one pinned.
 #[test]
 fn pins_outlive_a_kill() {
     let (fake, place) = (with(fake_process([PAGES, 0], 4, "0-7")), Place::new());
@@ -247,7 +249,7 @@ fn pins_outlive_a_kill() {
     assert_eq!(place.start(&fake, pin).saved_state(), saved);
 }
 
-/// Goal: what does not change is not written again.
+/// Goal: an unchanged state is not written again.
 #[test]
 fn the_state_is_written_when_it_changed() {
     let (fake, place) = (with(fake_process([PAGES, 0], 0, "0-7")), Place::new());
@@ -258,14 +260,14 @@ fn the_state_is_written_when_it_changed() {
     assert_eq!(saved.processes.len(), 1);
 }
 
-/// Goal: without room on the disk memory still comes home; each trouble is told once.
+/// Goal: on a full disk memory still comes home; each failure gives one notice.
 #[test]
 fn a_full_disk_stops_nothing() {
     let (fake, place) = (fake(), Place::new());
     for number in [7, 8, 9] {
         fake.spawn(pid(number), fake_process([0, PAGES], 0, "0-3"));
     }
-    // A file stands where the directory should be: nothing can be written, as root neither.
+    // A file is where the directory should be: not even root can write there.
     let file = place.dir.path().join("file");
     std::fs::write(&file, "").unwrap();
     let mut balancer = balancer(&fake, slow());
@@ -283,7 +285,7 @@ fn a_full_disk_stops_nothing() {
     assert_eq!((news.iter().filter(of_state).count(), news.len()), (1, 2), "{news:?}");
 }
 
-/// Goal: a ledger that becomes full while a process is on its way is told, and the move goes on.
+/// Goal: if the ledger's disk fills up during a move, a notice says so, and the move continues.
 #[test]
 fn a_full_ledger_stops_nothing() {
     let (fake, place) = (with(fake_process([0, PAGES], 0, "0-3")), Place::new());
@@ -297,9 +299,9 @@ fn a_full_ledger_stops_nothing() {
     assert!(matches!(news[..], [Notice::Ledger { .. }]), "{news:?}");
 }
 
-/// Goal: memory that others migrate away from its home, as the kernel does before memory goes
-/// offline, is seen by the count of migrations alone, and comes home again. Fewer pages than 1 MiB
-/// are no reason to look.
+/// Goal: memory that others migrate away from home, as the kernel does before memory goes offline,
+/// is noticed by the count of migrations alone, and comes home again. Fewer pages than 1 MiB are no
+/// reason to sample.
 #[test]
 fn what_others_migrate_comes_home() {
     let fake = with(fake_process([0, PAGES], 0, "0-3"));

@@ -1,4 +1,4 @@
-//! Where a program starts that is one more than there are.
+//! Launch placement.
 
 use nodeward_balancer::{Launch, home_of_launch};
 use nodeward_machine::fake::{FakeMachine, FakeProcess};
@@ -6,8 +6,8 @@ use nodeward_model::NodeId;
 
 use crate::stage::*;
 
-/// The home of pid 7, which starts on node 0, on a machine of so many nodes with 4 CPUs each, where
-/// processes with one busy thread each run on these CPUs.
+/// Returns the home of pid 7, which starts on node 0, on a machine with so many nodes of 4 CPUs,
+/// where a process with one busy thread runs on each of these CPUs.
 fn home(nodes: u32, busy: &[u32], usable: &str) -> Option<NodeId> {
     home_beside(
         &FakeMachine::with_topology(true, &format!("{nodes}n 4c 1t 1GiB")),
@@ -26,7 +26,7 @@ fn home_beside(fake: &FakeMachine, nodes: u32, busy: &[u32], usable: &str) -> Op
     home_of_launch(fake, &us).unwrap()
 }
 
-/// Goal: a program starts where CPUs are idle; where that is everywhere, it stays.
+/// Goal: a program starts where CPUs are idle; if they are idle everywhere, it stays.
 #[test]
 fn it_goes_where_there_is_time() {
     assert_eq!(home(2, &[], "0-7"), Some(NodeId(0)));
@@ -44,7 +44,7 @@ fn it_goes_where_it_may() {
     assert_eq!(home(2, &[], "8-9"), None, "no such CPU");
 }
 
-/// Goal: its cpuset is obeyed, and what its pid runs now is no load.
+/// Goal: its cpuset is obeyed, and the program that has its pid now is no load.
 #[test]
 fn it_replaces_what_has_its_pid() {
     let fake = FakeMachine::with_topology(true, "2n 4c 1t 1GiB");

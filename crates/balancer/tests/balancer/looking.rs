@@ -1,4 +1,4 @@
-//! The two rates of looking, and which processes are which.
+//! How often the balancer looks, and which processes are the same.
 
 use nodeward_balancer::BalanceSettings;
 use nodeward_machine::Machine;
@@ -8,7 +8,8 @@ use nodeward_mover::MoveControl;
 
 use crate::stage::*;
 
-/// Goal: where nothing changes, nobody is looked into; after ten minutes the count is what it was.
+/// Goal: where nothing changes, no process is sampled again; after ten minutes the number of
+/// samples is the same.
 #[test]
 fn a_steady_machine_is_not_looked_into() {
     let fake = with(fake_process([PAGES, 0], 0, "0-7"));
@@ -20,8 +21,8 @@ fn a_steady_machine_is_not_looked_into() {
     assert!(looks > 0 && reports.iter().all(|report| report.looked == 0 && report.settled));
 }
 
-/// Goal: what a thread waits for a CPU counts as load: one that runs for 0.4 s of a second and
-/// waits for 0.5 s wants 0.9 of a CPU, and one that waits for long, as its wait ends, one CPU at
+/// Goal: the time for which a thread waits for a CPU counts as load. A thread that runs for 0.4 s
+/// of a second and waits for 0.5 s wants 0.9 of a CPU; one whose long wait ends wants one CPU at
 /// most.
 #[test]
 fn who_waits_for_a_cpu_wants_it() {
@@ -37,8 +38,8 @@ fn who_waits_for_a_cpu_wants_it() {
     }
 }
 
-/// Goal: a round that comes soon after the one before (SIGHUP, a second run) does not take what
-/// happened in between for the load: loads are those of half an interval at least.
+/// Goal: a round that comes soon after the one before (SIGHUP, a second run) does not measure loads
+/// over that short time: loads cover half an interval at least.
 #[test]
 fn short_times_tell_no_loads() {
     let fake = with(fake_process([PAGES, 0], 0, "0-7"));
@@ -61,8 +62,8 @@ fn short_times_tell_no_loads() {
     assert!(load_after(S / 2) < 400_000);
 }
 
-/// Goal: where a look into a process takes longer than it may, what was seen of it until then is
-/// not taken for the whole: it is looked into for longer the next time, and all of it comes home.
+/// Goal: a sample that was cut short by its time limit is not taken for the whole. The next sample
+/// gets more time, and all memory comes home.
 #[test]
 fn what_is_seen_too_slowly_is_looked_at_for_longer() {
     let mut slow = fake_process([0, PAGES], 0, "0-3");
@@ -83,7 +84,7 @@ fn what_is_seen_too_slowly_is_looked_at_for_longer() {
     assert_eq!(residency(&fake), [2 * PAGES, 0]);
 }
 
-/// Goal: memory that grew somewhere else is seen and brought home.
+/// Goal: memory that grew on another node is noticed and brought home.
 #[test]
 fn growth_is_mopped_up() {
     let fake = with(fake_process([PAGES, 0], 0, "0-3"));
@@ -95,7 +96,7 @@ fn growth_is_mopped_up() {
     assert_eq!(moved(&reports), PAGES);
 }
 
-/// Goal: what a program binds as it gets it stays where it is, however lately policies were read.
+/// Goal: new memory that a program binds stays where it is, however recently policies were read.
 #[test]
 fn growth_that_is_bound_is_respected() {
     let fake = with(fake_process([PAGES, 0], 0, "0-3"));
@@ -110,7 +111,7 @@ fn growth_that_is_bound_is_respected() {
     assert_eq!((moved(&reports), residency(&fake)), (0, [PAGES, PAGES]));
 }
 
-/// Gives a process as much memory again, on node 1; where it lies.
+/// Doubles the memory of a process, on node 1; returns where it is.
 fn grow(fake_process: &mut FakeProcess) -> Range {
     let first = 1 << 20; // a page number far behind the others
     let range = Range::new(first * 4096, (first + PAGES) * 4096);
@@ -125,8 +126,8 @@ fn grow(fake_process: &mut FakeProcess) -> Range {
     range
 }
 
-/// Goal: a process that runs elsewhere is looked into again, but not each time: one that never
-/// rests is looked into ever more rarely.
+/// Goal: a process that runs on another node is sampled again, but not each time: one that keeps
+/// changing nodes is sampled at growing intervals.
 #[test]
 fn restless_threads_cost_few_looks() {
     let fake = with(fake_process([PAGES / 2, PAGES / 2], 0, "0-7"));
@@ -144,8 +145,8 @@ fn restless_threads_cost_few_looks() {
     assert!((5..=13).contains(&looked), "{looked}");
 }
 
-/// Goal: a process that gets the pid of one that ended is another, with another number, and its
-/// CPU time is its own.
+/// Goal: a process with the pid of one that ended is another process, with its own number and its
+/// own CPU time.
 #[test]
 fn a_pid_that_comes_back_is_another_process() {
     let fake = with(fake_process([PAGES, 0], 0, "0-7"));
@@ -167,7 +168,7 @@ fn a_pid_that_comes_back_is_another_process() {
     assert_eq!(row(&after[9], 7).home.as_ref().unwrap().thread_nodes(), "1".parse().unwrap());
 }
 
-/// Goal: processes that ran for less than a second are not looked into, nor given a home.
+/// Goal: processes that ran for less than a second are not sampled and get no home.
 #[test]
 fn the_young_are_left_alone() {
     let mut young = fake_process([0, PAGES], 0, "0-7");

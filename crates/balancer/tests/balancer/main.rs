@@ -1,5 +1,5 @@
-//! The balancer on a machine on paper: what it does, what it leaves, and every fault that may come
-//! between looking and acting.
+//! The balancer on the fake machine: what it does, what it leaves alone, and every event that may
+//! come between looking and acting.
 
 mod acting;
 mod faults;

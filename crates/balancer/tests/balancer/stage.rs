@@ -9,7 +9,7 @@ use nodeward_model::{CpuId, Cpumask, NodeId, Page, Pid, ProcessFilter};
 use nodeward_mover::MoveControl;
 
 pub const S: u64 = 1_000_000_000;
-/// Pages of a process: 16 MiB, which a horizon of 10 s always pays for.
+/// Pages of a process: 16 MiB, for which a move always pays within a horizon of 10 s.
 pub const PAGES: u64 = 4096;
 
 pub fn pid(number: u32) -> Pid {
@@ -20,14 +20,14 @@ pub fn cpus(list: &str) -> Cpumask {
     list.parse().unwrap()
 }
 
-/// Pages on node 0 and then on node 1.
+/// Returns pages on node 0 and then on node 1.
 pub fn pages(on: [u64; 2]) -> Vec<Page> {
     let of = |node: u32| vec![Page::on(NodeId(node)); on[node as usize] as usize];
     [of(0), of(1)].concat()
 }
 
-/// A process with a busy thread on a CPU, which may run on these, and pages on both nodes. It ran
-/// for long.
+/// Creates a process that ran for long, with a busy thread on a CPU, an affinity, and pages on both
+/// nodes.
 pub fn fake_process(on: [u64; 2], cpu: u32, may: &str) -> FakeProcess {
     let thread = FakeThread::new(CpuId(cpu), cpus(may), 1000);
     let thread = FakeThread { cpu_time_ns: 60 * S, ..thread };
@@ -54,7 +54,7 @@ pub fn machine(fake: &Arc<FakeMachine>) -> Arc<dyn Machine> {
     fake
 }
 
-/// A round, and the time to the next one.
+/// Makes a round, and waits until the next one.
 pub fn round(fake: &FakeMachine, balancer: &mut Balancer) -> RoundReport {
     let report = balancer.round(&MoveControl::default()).unwrap();
     fake.sleep_ns(report.interval_ns);
@@ -65,18 +65,18 @@ pub fn rounds(fake: &FakeMachine, balancer: &mut Balancer, count: usize) -> Vec<
     (0..count).map(|_| round(fake, balancer)).collect()
 }
 
-/// Pages of process 7 on both nodes.
+/// Returns the pages of process 7 on both nodes.
 pub fn residency(fake: &FakeMachine) -> [u64; 2] {
     let on = fake.process(pid(7)).unwrap().residency();
     [0, 1].map(|node| on.get(&NodeId(node)).copied().unwrap_or(0))
 }
 
-/// The node of the thread of process 7.
+/// Returns the node of the thread of process 7.
 pub fn runs_on(fake: &FakeMachine) -> u32 {
     fake.process(pid(7)).unwrap().threads[&1].cpu.0 / 4
 }
 
-/// What a report says of a process.
+/// Returns the row of a process.
 pub fn row(report: &RoundReport, number: u32) -> &ProcessRow {
     report.processes.iter().find(|row| row.pid == pid(number)).unwrap()
 }
