@@ -1,10 +1,10 @@
 //! The page cache of files, mapped by this process so that it can be moved like the memory of a
 //! process.
 //!
-//! Parts that may be cached are found by page counts or by data ranges (`parts`); mincore(2) tells
-//! which of their pages are. Only those pages are mapped, by MADV_POPULATE_READ. So nothing is read
-//! from a disk, and a file that shrinks meanwhile gives an error instead of a SIGBUS. No byte is
-//! accessed.
+//! Parts that may be cached are found by page counts or by data ranges (`candidates`); mincore(2)
+//! tells which of their pages are. Only those pages are mapped, by MADV_POPULATE_READ. So nothing
+//! is read from a disk, and a file that shrinks meanwhile gives an error instead of a SIGBUS. No
+//! byte is accessed.
 
 mod candidates;
 mod open_file;

@@ -16,7 +16,7 @@ fn this_kernel_conforms() {
         return eprintln!("skipped: this takes two CPUs");
     };
     let worker = TestThread::start(true).unwrap();
-    let stage = WatchFixture {
+    let fixture = WatchFixture {
         machine: &machine,
         pid: Pid::new(std::process::id()).unwrap(),
         name: std::fs::read("/proc/self/comm").unwrap().trim_ascii_end().into(),
@@ -26,6 +26,6 @@ fn this_kernel_conforms() {
     };
     for (name, body) in ALL {
         println!("body {name}");
-        body(&stage);
+        body(&fixture);
     }
 }

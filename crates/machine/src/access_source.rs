@@ -11,8 +11,9 @@ use crate::Result;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccessSourceKind {
-    /// A timer interrupts each CPU; the registers of the interrupted thread and the instructions
-    /// around it tell the addresses. Weighted by time: slow accesses are seen more often.
+    /// A timer interrupts each CPU. The addresses are computed from the registers of the
+    /// interrupted thread and the instructions around it. Samples are weighted by time: slow
+    /// accesses are seen more often.
     Registers,
     /// Write faults after soft-dirty bits were cleared: each page once a round. Sees no reads.
     SoftDirty,
@@ -43,34 +44,35 @@ impl fmt::Display for AccessSourceKind {
     }
 }
 
-/// What is known of a source on a machine.
+/// The state of a source on a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AccessSourceStatus {
     /// The source.
     pub kind: AccessSourceKind,
     /// `None` if it works here; else the reason why not, and the remedy, in a line.
     pub obstacle: Option<String>,
-    /// What it cannot see, in a line.
+    /// The accesses that it cannot see, in a line.
     pub blind_to: &'static str,
-    /// What it costs, and whom, in a line.
+    /// Its cost, and who pays it, in a line.
     pub price: &'static str,
 }
 
-/// Which processes to observe, and how hard.
+/// The processes to observe, and the sampling rate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessSampling {
     /// The processes, in ascending order; none stops the source.
     pub pids: Vec<Pid>,
-    /// Samples in a second of each CPU that runs them, at most. A source without a rate ignores it.
+    /// Maximum number of samples per second on each CPU that runs them. A source without a rate
+    /// ignores it.
     pub rate_hz: u32,
 }
 
-/// The accesses of a time, and what is missing of them.
+/// The accesses of an interval, and counts of those that are missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessBatch {
     /// The accesses, in no order.
     pub samples: Vec<AccessSample>,
-    /// Samples of the wanted processes that told no address.
+    /// Samples of the wanted processes without an address.
     pub without_address: u64,
     /// Samples that were lost: a full buffer, or a throttled event.
     pub lost: u64,

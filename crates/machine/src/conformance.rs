@@ -22,7 +22,7 @@ pub struct MoveFixture<'a> {
     pub machine: &'a dyn Machine,
     /// A running process.
     pub pid: Pid,
-    /// At least 1024 base pages of the process, private, present and on `home`.
+    /// At least 1024 base pages of the process, private, present and on `source`.
     pub range: Range,
     /// The node that holds the pages.
     pub source: NodeId,
@@ -33,7 +33,7 @@ pub struct MoveFixture<'a> {
 /// A test body.
 pub type MoveTest = fn(&MoveFixture<'_>);
 
-/// All bodies, by name. Each leaves the pages on `home`.
+/// All bodies, by name. Each leaves the pages on `source`.
 pub const ALL: [(&str, MoveTest); 9] = [
     ("looking_and_locating_agree", looking_and_locating_agree),
     ("pages_are_where_they_were_sent", pages_are_where_they_were_sent),
@@ -92,42 +92,42 @@ impl MoveFixture<'_> {
 }
 
 /// The page table and the residency query give the same nodes.
-fn looking_and_locating_agree(stage: &MoveFixture<'_>) {
-    let process = stage.open_process();
-    stage.assert_all_on(&*process, stage.source);
-    let pages = stage.read_pages(&*process);
+fn looking_and_locating_agree(fixture: &MoveFixture<'_>) {
+    let process = fixture.open_process();
+    fixture.assert_all_on(&*process, fixture.source);
+    let pages = fixture.read_pages(&*process);
     assert_eq!(pages.len() as u64, PAGES);
-    assert!(pages.iter().all(|page| page.node() == Some(stage.source)), "{pages:?}");
+    assert!(pages.iter().all(|page| page.node() == Some(fixture.source)), "{pages:?}");
     let total: u64 = pages.iter().map(|page| u64::from(page.folio_pages)).sum();
     assert_eq!(total, PAGES, "folios cover the range exactly");
 }
 
 /// Pages moved to another node and back arrive both times, according to every way of reading them.
-fn pages_are_where_they_were_sent(stage: &MoveFixture<'_>) {
-    let process = stage.open_process();
-    for node in [stage.destination, stage.source] {
-        stage.move_to(&*process, node);
-        stage.assert_all_on(&*process, node);
-        assert!(stage.read_pages(&*process).iter().all(|page| page.node() == Some(node)));
+fn pages_are_where_they_were_sent(fixture: &MoveFixture<'_>) {
+    let process = fixture.open_process();
+    for node in [fixture.destination, fixture.source] {
+        fixture.move_to(&*process, node);
+        fixture.assert_all_on(&*process, node);
+        assert!(fixture.read_pages(&*process).iter().all(|page| page.node() == Some(node)));
     }
 }
 
 /// A request for the present placement changes nothing and reports the present node.
-fn pages_already_there_stay(stage: &MoveFixture<'_>) {
-    let process = stage.open_process();
+fn pages_already_there_stay(fixture: &MoveFixture<'_>) {
+    let process = fixture.open_process();
     let mut batch = MovePagesCall::new(false);
-    stage.first_addresses().iter().for_each(|&address| batch.push(address, stage.source));
+    fixture.first_addresses().iter().for_each(|&address| batch.push(address, fixture.source));
     let outcome = process.move_pages(&batch).expect("the call is made");
     assert_eq!(outcome.end, CallEnd::Complete);
-    assert!(outcome.status.iter().all(|&status| status == EntryStatus::On(stage.source)));
+    assert!(outcome.status.iter().all(|&status| status == EntryStatus::On(fixture.source)));
 }
 
 /// Separators do not stop the entries after them from moving.
-fn a_separator_costs_nothing(stage: &MoveFixture<'_>) {
-    let process = stage.open_process();
+fn a_separator_costs_nothing(fixture: &MoveFixture<'_>) {
+    let process = fixture.open_process();
     let mut batch = MovePagesCall::new(false);
-    for run in stage.first_addresses().chunks(8) {
-        run.iter().for_each(|&address| batch.push(address, stage.destination));
+    for run in fixture.first_addresses().chunks(8) {
+        run.iter().for_each(|&address| batch.push(address, fixture.destination));
         batch.end_run();
     }
     let outcome = process.move_pages(&batch).expect("the call is made");
@@ -135,67 +135,67 @@ fn a_separator_costs_nothing(stage: &MoveFixture<'_>) {
     for (address, status) in batch.addresses().iter().zip(&outcome.status) {
         match *address {
             SEPARATOR => assert!(matches!(status, EntryStatus::Refused(_)), "{status:?}"),
-            _ => assert_eq!(*status, EntryStatus::On(stage.destination)),
+            _ => assert_eq!(*status, EntryStatus::On(fixture.destination)),
         }
     }
-    stage.assert_all_on(&*process, stage.destination);
-    stage.move_to(&*process, stage.source);
+    fixture.assert_all_on(&*process, fixture.destination);
+    fixture.move_to(&*process, fixture.source);
 }
 
 /// An unmapped address is refused, and the pages on both sides of it move.
-fn a_hole_is_told_and_does_no_harm(stage: &MoveFixture<'_>) {
-    let process = stage.open_process();
-    let [first, second, ..] = stage.first_addresses()[..] else { unreachable!("64 pages") };
+fn a_hole_is_told_and_does_no_harm(fixture: &MoveFixture<'_>) {
+    let process = fixture.open_process();
+    let [first, second, ..] = fixture.first_addresses()[..] else { unreachable!("64 pages") };
     let mut batch = MovePagesCall::new(false);
-    batch.push(first, stage.destination);
-    batch.push(stage.machine.page_bytes(), stage.destination); // the second page: never mapped
-    batch.push(second, stage.destination);
+    batch.push(first, fixture.destination);
+    batch.push(fixture.machine.page_bytes(), fixture.destination); // the second page: never mapped
+    batch.push(second, fixture.destination);
     let outcome = process.move_pages(&batch).expect("the call is made");
     assert_eq!(outcome.end, CallEnd::Complete);
     let hole = outcome.status[1];
     let told = [EntryRefusal::Absent, EntryRefusal::Fault].map(EntryStatus::Refused);
     assert!(told.contains(&hole), "{hole:?}");
     let places = process.locate(&[first, second]).expect("pages can be located");
-    assert_eq!(places, [PageLocation::On(stage.destination); 2]);
-    stage.move_to(&*process, stage.source);
+    assert_eq!(places, [PageLocation::On(fixture.destination); 2]);
+    fixture.move_to(&*process, fixture.source);
 }
 
 /// Holding a process that does not exist fails with `Gone`.
-fn a_process_that_is_not_there_is_gone(stage: &MoveFixture<'_>) {
+fn a_process_that_is_not_there_is_gone(fixture: &MoveFixture<'_>) {
     let nobody = Pid::new(Pid::LIMIT).expect("the limit is a valid number");
-    assert!(matches!(stage.machine.open_process(nobody), Err(Error::Gone(pid)) if pid == nobody));
+    assert!(matches!(fixture.machine.open_process(nobody), Err(Error::Gone(pid)) if pid == nobody));
 }
 
 /// Every handle of a process has the same identity, however often it is taken.
-fn a_process_is_itself(stage: &MoveFixture<'_>) {
-    let identity = || stage.open_process().identity().expect("a running process has an identity");
-    assert_eq!(identity().pid, stage.pid);
+fn a_process_is_itself(fixture: &MoveFixture<'_>) {
+    let identity = || fixture.open_process().identity().expect("a running process has an identity");
+    assert_eq!(identity().pid, fixture.pid);
     assert!(identity().is_same(&identity()));
 }
 
 /// Each page has a frame of its own below the end, or the machine reports that frame numbers are
 /// hidden.
-fn frames_are_told_or_denied(stage: &MoveFixture<'_>) {
-    let process = stage.open_process();
-    let end = stage.range.start + PAGES * stage.machine.page_bytes();
+fn frames_are_told_or_denied(fixture: &MoveFixture<'_>) {
+    let process = fixture.open_process();
+    let end = fixture.range.start + PAGES * fixture.machine.page_bytes();
     let mut frames = Vec::new();
-    let told = process.frames(Range::new(stage.range.start, end), &mut frames);
-    if !stage.machine.capabilities().frame_numbers {
+    let told = process.frames(Range::new(fixture.range.start, end), &mut frames);
+    if !fixture.machine.capabilities().frame_numbers {
         assert!(matches!(told, Err(Error::Denied { .. })), "{told:?}");
-        assert_eq!(stage.machine.frames_end(), None);
+        assert_eq!(fixture.machine.frames_end(), None);
         return;
     }
     told.expect("frames can be read");
-    let last = stage.machine.frames_end().expect("frames have an end");
+    let last = fixture.machine.frames_end().expect("frames have an end");
     let present: BTreeSet<u64> = frames.iter().flatten().copied().collect();
     assert_eq!(present.len() as u64, PAGES, "{frames:?}");
     assert!(present.iter().all(|&frame| frame < last), "{present:?} below {last}");
 }
 
 /// A node that a process can be moved to has free pages, or no limit.
-fn nodes_tell_their_room(stage: &MoveFixture<'_>) {
-    let rooms = stage.machine.headroom().expect("the machine tells");
-    assert!(rooms.get(&stage.destination).is_none_or(|room| room.free_pages > 0), "{rooms:?}");
+fn nodes_tell_their_room(fixture: &MoveFixture<'_>) {
+    let rooms = fixture.machine.headroom().expect("the machine tells");
+    assert!(rooms.get(&fixture.destination).is_none_or(|room| room.free_pages > 0), "{rooms:?}");
 }
 
 #[cfg(test)]
@@ -210,7 +210,7 @@ mod tests {
         let pid = Pid::new(7).unwrap();
         machine.spawn(pid, FakeProcess::with_pages(&[Page::on(NodeId(0)); 1024]));
         let range = Range::new(16 * PAGE_BYTES, 1040 * PAGE_BYTES);
-        let stage = MoveFixture {
+        let fixture = MoveFixture {
             machine: &machine,
             pid,
             range,
@@ -219,7 +219,7 @@ mod tests {
         };
         for (name, body) in ALL {
             println!("{name}");
-            body(&stage);
+            body(&fixture);
         }
     }
 }

@@ -330,8 +330,8 @@ mod tests {
         assert_eq!(Path::new("/a\nb").escaped().to_string(), "/a\\x0ab");
     }
 
-    /// Goal: `harmless` keeps lines and escapes and removes what a terminal interprets; the meaning
-    /// of JSON stays.
+    /// Goal: `sanitize_for_terminal` keeps lines and escapes and removes what a terminal
+    /// interprets; the meaning of JSON stays.
     #[test]
     fn a_whole_text_keeps_its_lines() {
         let told = sanitize_for_terminal("a \\x1b\n\tb\x1b[2J\r\u{202e}\n");

@@ -19,7 +19,7 @@ pub struct DistinctPages {
 }
 
 impl DistinctPages {
-    /// An empty census.
+    /// Creates empty counts.
     pub fn new(page_bytes: u64) -> Self {
         Self { frames: PageSet::new(page_bytes), page_bytes, nodes: BTreeMap::new() }
     }

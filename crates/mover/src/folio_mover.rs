@@ -245,7 +245,8 @@ impl FolioMover<'_> {
         batch
     }
 
-    /// Reads the outcomes from the call's status. `Stuck` marks folios that must be located again.
+    /// Reads the outcomes from the call's status. `Retryable` marks folios that must be located
+    /// again.
     fn read(
         &self,
         batch: &MovePagesCall,

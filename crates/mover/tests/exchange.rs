@@ -12,7 +12,7 @@ fn on(node: u32) -> Page {
     Page::on(NodeId(node))
 }
 
-/// A sheet with `free` pages free on nodes 0 and 1.
+/// Returns a process on a machine with `free` pages free on nodes 0 and 1.
 fn fake_process(pages: &[Page], free: u64) -> FakeProcess {
     FakeProcess {
         free_pages: [(NodeId(0), free), (NodeId(1), free)].into(),

@@ -13,9 +13,9 @@ use nodeward_policy::cache_headroom::CacheHeadroom;
 use proptest::prelude::*;
 
 const PAGE_BYTES: u64 = 4096;
-const FIRST: u64 = 16; // the number of the first page of a sheet
-/// Less room than this is not used: the reserve of `policy::room`, and one range that is not
-/// halved.
+const FIRST: u64 = 16; // the number of the first page of a process
+/// Less room than this is not used: the reserve of `policy::cache_headroom`, and one range that is
+/// not halved.
 const SLACK_PAGES: u64 = 4096;
 
 fn pid() -> Pid {

@@ -10,7 +10,7 @@ use nodeward_mover::{
 };
 use proptest::prelude::*;
 
-const FIRST: u64 = 16; // the number of the first page of a sheet
+const FIRST: u64 = 16; // the number of the first page of a process
 
 fn pid() -> Pid {
     Pid::new(7).unwrap()
@@ -33,7 +33,7 @@ fn request(from: &str, to: &str) -> MoveRequest {
     }
 }
 
-/// Moves a sheet and returns the report and the sheet afterwards.
+/// Moves the pages of a process; returns the report and the process afterwards.
 fn run(
     fake_process: FakeProcess,
     request: &MoveRequest,
@@ -380,7 +380,7 @@ fn each_list_has_its_own_destination() {
 }
 
 /// Generates layouts with folios of several sizes and everything that can be wrong with a page.
-fn any_sheet() -> impl Strategy<Value = FakeProcess> {
+fn any_process() -> impl Strategy<Value = FakeProcess> {
     let folio = (0..3_u32, prop_oneof![4 => Just(1_u32), 1 => Just(8)], any::<bool>(), 0..20_u8);
     (proptest::collection::vec(folio, 1..200), 0..2000_u64).prop_map(|(folios, free)| {
         let mut pages = Vec::new();
@@ -410,7 +410,7 @@ proptest! {
     /// Goal: for any layout each page that was on the source is moved or skipped, the pages that
     /// moved according to the account are those that arrived, and those that stayed are there.
     #[test]
-    fn accounts_are_exact(fake_process in any_sheet(), everyones: bool, paced: bool) {
+    fn accounts_are_exact(fake_process in any_process(), everyones: bool, paced: bool) {
         let before = fake_process.residency();
         let count =
             |map: &BTreeMap<NodeId, u64>, node| map.get(&NodeId(node)).copied().unwrap_or(0);

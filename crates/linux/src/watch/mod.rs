@@ -3,9 +3,9 @@
 //! A process that did not run since the last sample costs its entry in the list of /proc and one
 //! clock_gettime(2): its CPU time did not advance, so it is the same process, with the same memory
 //! and threads. Properties that others may have changed (affinity, cpuset, control group) are read
-//! in turns, so that a change is seen after at most [`LOOKS_BETWEEN`](tools::LOOKS_BETWEEN)
-//! samples. A process that ran costs one file, and one for each thread; a thread that ran costs
-//! another one.
+//! in turns, so that a change is seen after at most
+//! [`FULL_READ_INTERVAL`](context::FULL_READ_INTERVAL) samples. A process that ran costs one file,
+//! and one for each thread; a thread that ran costs another one.
 
 mod context;
 mod files;

@@ -28,9 +28,9 @@ pub enum Condition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CannotPrepare(pub String);
 
-/// A stage in some state. The state lasts as long as the value lives.
+/// A process in some state. The state lasts as long as the value lives.
 pub trait PreparedProcess {
-    /// Returns the process and its pages: at least 64, all of them on the home node.
+    /// Returns the process and its pages: at least 64, all of them on the source node.
     fn fixture(&self) -> MoveFixture<'_>;
 
     /// Returns the addresses of the pages with an extra reference, in ascending order.
@@ -42,7 +42,7 @@ pub trait PreparedProcess {
     fn exit_soon(&self) {}
 }
 
-/// A factory of scenes.
+/// Starts processes in these states.
 pub trait ProcessPreparer {
     /// Starts a fresh process in a state.
     ///
@@ -90,8 +90,8 @@ impl MoveFixture<'_> {
         process.move_pages(&batch).expect("the call is made")
     }
 
-    /// Returns the pages that are on the other node. Asserts that all others are at home and none
-    /// is lost.
+    /// Returns the pages that are on the other node. Asserts that all others are on the source node
+    /// and none is lost.
     fn addresses_on_destination(&self, process: &dyn Process) -> Vec<u64> {
         let addresses = self.all_addresses();
         let places = process.locate(&addresses).expect("pages can be located");
@@ -107,129 +107,133 @@ impl MoveFixture<'_> {
 
 /// Entries before a page that cannot move are moved and have a status. The page itself has no
 /// status, and the entries after it are not attempted.
-fn a_held_page_ends_the_call(scenes: &dyn ProcessPreparer) -> Result<(), CannotPrepare> {
-    let scene = scenes.prepare(Condition::Pinned)?;
-    let stage = scene.fixture();
-    let process = stage.open_process();
-    let (all, held) = (stage.all_addresses(), scene.pinned_addresses());
+fn a_held_page_ends_the_call(preparer: &dyn ProcessPreparer) -> Result<(), CannotPrepare> {
+    let prepared = preparer.prepare(Condition::Pinned)?;
+    let fixture = prepared.fixture();
+    let process = fixture.open_process();
+    let (all, held) = (fixture.all_addresses(), prepared.pinned_addresses());
     let (first, last) = (all[0], all[all.len() - 1]);
     assert!(!held.is_empty() && !held.contains(&first) && !held.contains(&last), "{held:x?}");
     let mut batch = MovePagesCall::new(false);
     for address in [first, held[0], last] {
-        batch.push(address, stage.destination);
+        batch.push(address, fixture.destination);
         batch.end_run();
     }
     let outcome = process.move_pages(&batch).expect("the call is made");
     assert_eq!(outcome.end, CallEnd::Aborted, "{outcome:?}");
-    assert_eq!(outcome.status[0], EntryStatus::On(stage.destination));
+    assert_eq!(outcome.status[0], EntryStatus::On(fixture.destination));
     // Entries: 0 the first page, 1 a separator, 2 the held page, 3 a separator, 4 the last page.
     assert_eq!([outcome.status[2], outcome.status[4]], [EntryStatus::Unwritten; 2]);
-    assert_eq!(stage.addresses_on_destination(&*process), [first]);
+    assert_eq!(fixture.addresses_on_destination(&*process), [first]);
     Ok(())
 }
 
 /// Each held page stays when it is requested alone, and all other pages move in one call.
-fn exactly_the_held_pages_stay(scenes: &dyn ProcessPreparer) -> Result<(), CannotPrepare> {
-    let scene = scenes.prepare(Condition::Pinned)?;
-    let stage = scene.fixture();
-    let process = stage.open_process();
-    let held = scene.pinned_addresses();
+fn exactly_the_held_pages_stay(preparer: &dyn ProcessPreparer) -> Result<(), CannotPrepare> {
+    let prepared = preparer.prepare(Condition::Pinned)?;
+    let fixture = prepared.fixture();
+    let process = fixture.open_process();
+    let held = prepared.pinned_addresses();
     for &address in &held {
         assert_eq!(
-            stage.move_addresses(&*process, &[address], true).end,
+            fixture.move_addresses(&*process, &[address], true).end,
             CallEnd::Aborted,
             "{address:x}"
         );
     }
-    let mut free = stage.all_addresses();
+    let mut free = fixture.all_addresses();
     free.retain(|address| !held.contains(address));
-    assert_eq!(stage.move_addresses(&*process, &free, true).end, CallEnd::Complete);
-    assert_eq!(stage.addresses_on_destination(&*process), free);
+    assert_eq!(fixture.move_addresses(&*process, &free, true).end, CallEnd::Complete);
+    assert_eq!(fixture.addresses_on_destination(&*process), free);
     Ok(())
 }
 
 /// Pages that several processes map are refused as shared, and move if the batch may move them.
-fn shared_pages_stay(scenes: &dyn ProcessPreparer) -> Result<(), CannotPrepare> {
-    let scene = scenes.prepare(Condition::Shared)?;
-    let stage = scene.fixture();
-    let process = stage.open_process();
-    let all = stage.all_addresses();
-    let outcome = stage.move_addresses(&*process, &all, true);
+fn shared_pages_stay(preparer: &dyn ProcessPreparer) -> Result<(), CannotPrepare> {
+    let prepared = preparer.prepare(Condition::Shared)?;
+    let fixture = prepared.fixture();
+    let process = fixture.open_process();
+    let all = fixture.all_addresses();
+    let outcome = fixture.move_addresses(&*process, &all, true);
     assert_eq!(outcome.end, CallEnd::Complete);
     let shared = EntryStatus::Refused(EntryRefusal::Shared);
     assert!(outcome.status.iter().all(|&status| status == shared), "{outcome:?}");
-    assert!(stage.addresses_on_destination(&*process).is_empty());
-    if stage.machine.capabilities().move_shared {
+    assert!(fixture.addresses_on_destination(&*process).is_empty());
+    if fixture.machine.capabilities().move_shared {
         let mut batch = MovePagesCall::new(true);
-        all.iter().for_each(|&address| batch.push(address, stage.destination));
+        all.iter().for_each(|&address| batch.push(address, fixture.destination));
         let outcome = process.move_pages(&batch).expect("the call is made");
         assert_eq!(outcome.end, CallEnd::Complete);
-        assert_eq!(stage.addresses_on_destination(&*process), all);
+        assert_eq!(fixture.addresses_on_destination(&*process), all);
     }
     Ok(())
 }
 
 /// One address of a huge page, even in its middle, moves all pages of that folio and no other page.
-fn a_huge_page_moves_whole(scenes: &dyn ProcessPreparer) -> Result<(), CannotPrepare> {
-    let scene = scenes.prepare(Condition::Huge)?;
-    let stage = scene.fixture();
-    let process = stage.open_process();
-    let start = stage.range.start;
-    let outcome = stage.move_addresses(&*process, &[start + 5 * stage.machine.page_bytes()], true);
+fn a_huge_page_moves_whole(preparer: &dyn ProcessPreparer) -> Result<(), CannotPrepare> {
+    let prepared = preparer.prepare(Condition::Huge)?;
+    let fixture = prepared.fixture();
+    let process = fixture.open_process();
+    let start = fixture.range.start;
+    let outcome =
+        fixture.move_addresses(&*process, &[start + 5 * fixture.machine.page_bytes()], true);
     assert_eq!(
         (outcome.end, outcome.status[0]),
-        (CallEnd::Complete, EntryStatus::On(stage.destination))
+        (CallEnd::Complete, EntryStatus::On(fixture.destination))
     );
-    let whole: Vec<u64> =
-        stage.all_addresses().into_iter().filter(|&address| address < start + HUGE_BYTES).collect();
-    assert_eq!(stage.addresses_on_destination(&*process), whole);
+    let whole: Vec<u64> = fixture
+        .all_addresses()
+        .into_iter()
+        .filter(|&address| address < start + HUGE_BYTES)
+        .collect();
+    assert_eq!(fixture.addresses_on_destination(&*process), whole);
     Ok(())
 }
 
 /// A huge page that is named twice moves once.
-fn a_second_address_is_busy(scenes: &dyn ProcessPreparer) -> Result<(), CannotPrepare> {
-    let scene = scenes.prepare(Condition::Huge)?;
-    let stage = scene.fixture();
-    let process = stage.open_process();
-    let start = stage.range.start;
+fn a_second_address_is_busy(preparer: &dyn ProcessPreparer) -> Result<(), CannotPrepare> {
+    let prepared = preparer.prepare(Condition::Huge)?;
+    let fixture = prepared.fixture();
+    let process = fixture.open_process();
+    let start = fixture.range.start;
     let outcome =
-        stage.move_addresses(&*process, &[start, start + stage.machine.page_bytes()], true);
+        fixture.move_addresses(&*process, &[start, start + fixture.machine.page_bytes()], true);
     assert_eq!(outcome.end, CallEnd::Complete);
-    let expected = [EntryStatus::On(stage.destination), EntryStatus::Refused(EntryRefusal::Busy)];
+    let expected = [EntryStatus::On(fixture.destination), EntryStatus::Refused(EntryRefusal::Busy)];
     assert_eq!(outcome.status, expected);
     assert_eq!(
-        stage.addresses_on_destination(&*process).len() as u64,
-        HUGE_BYTES / stage.machine.page_bytes()
+        fixture.addresses_on_destination(&*process).len() as u64,
+        HUGE_BYTES / fixture.machine.page_bytes()
     );
     Ok(())
 }
 
 /// A node that fills up ends the call; moved pages are on the destination, all others stay.
-fn a_full_node_takes_what_it_can(scenes: &dyn ProcessPreparer) -> Result<(), CannotPrepare> {
-    let scene = scenes.prepare(Condition::NodeNearlyFull)?;
-    let stage = scene.fixture();
-    let process = stage.open_process();
-    let all = stage.all_addresses();
-    let outcome = stage.move_addresses(&*process, &all, true);
+fn a_full_node_takes_what_it_can(preparer: &dyn ProcessPreparer) -> Result<(), CannotPrepare> {
+    let prepared = preparer.prepare(Condition::NodeNearlyFull)?;
+    let fixture = prepared.fixture();
+    let process = fixture.open_process();
+    let all = fixture.all_addresses();
+    let outcome = fixture.move_addresses(&*process, &all, true);
     assert_eq!(outcome.end, CallEnd::NoMemory);
-    let arrived = stage.addresses_on_destination(&*process).len();
+    let arrived = fixture.addresses_on_destination(&*process).len();
     assert!(0 < arrived && arrived < all.len(), "{arrived} of {}", all.len());
     Ok(())
 }
 
 /// A call reports the exit of the process at any progress of the move, and so does every later
 /// call.
-fn a_process_that_ends_is_gone(scenes: &dyn ProcessPreparer) -> Result<(), CannotPrepare> {
-    let scene = scenes.prepare(Condition::Exiting)?;
-    let stage = scene.fixture();
-    let process = stage.open_process();
-    let all = stage.all_addresses();
-    scene.exit_soon();
+fn a_process_that_ends_is_gone(preparer: &dyn ProcessPreparer) -> Result<(), CannotPrepare> {
+    let prepared = preparer.prepare(Condition::Exiting)?;
+    let fixture = prepared.fixture();
+    let process = fixture.open_process();
+    let all = fixture.all_addresses();
+    prepared.exit_soon();
     let mut there = false;
     let ended = (0..MOVES_MAX).any(|_| {
         there = !there;
         let mut batch = MovePagesCall::new(false);
-        let to = if there { stage.destination } else { stage.source };
+        let to = if there { fixture.destination } else { fixture.source };
         all.iter().for_each(|&address| batch.push(address, to));
         match process.move_pages(&batch) {
             Ok(outcome) => outcome.end == CallEnd::Gone,
@@ -237,7 +241,7 @@ fn a_process_that_ends_is_gone(scenes: &dyn ProcessPreparer) -> Result<(), Canno
         }
     });
     assert!(ended, "it did not end");
-    assert_gone(stage.machine, &*process, stage.pid);
+    assert_gone(fixture.machine, &*process, fixture.pid);
     Ok(())
 }
 
@@ -324,7 +328,7 @@ mod tests {
 
     /// Goal: the fake machine passes the bodies that it is used to replace.
     #[test]
-    fn paper_conforms() {
+    fn the_fake_machine_conforms() {
         for (name, body) in ALL {
             println!("{name}");
             assert_eq!(body(&FakePreparer), Ok(()));

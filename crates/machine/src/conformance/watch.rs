@@ -105,54 +105,58 @@ fn snapshot(watch: &mut dyn ProcessWatch) -> MachineSnapshot {
 
 /// A sample has the process once, with its threads, its memory and existing CPUs; lists are sorted,
 /// and nodes are included.
-fn a_look_shows_the_process(stage: &WatchFixture<'_>) {
-    let snapshot = snapshot(&mut *stage.watch(&ProcessFilter::default()));
+fn a_look_shows_the_process(fixture: &WatchFixture<'_>) {
+    let snapshot = snapshot(&mut *fixture.watch(&ProcessFilter::default()));
     assert!(snapshot.processes.is_sorted_by(|a, b| a.pid < b.pid), "{snapshot:?}");
     assert!(snapshot.denied.is_sorted_by(|a, b| a.0 < b.0), "{:?}", snapshot.denied);
-    let process = snapshot.processes.iter().find(|process| process.pid == stage.pid);
+    let process = snapshot.processes.iter().find(|process| process.pid == fixture.pid);
     let process = process.expect("the process is seen");
-    assert_eq!(process.name, stage.name);
-    assert!(process.non_file_bytes >= stage.non_file_bytes_min, "{} bytes", process.non_file_bytes);
+    assert_eq!(process.name, fixture.name);
+    assert!(
+        process.non_file_bytes >= fixture.non_file_bytes_min,
+        "{} bytes",
+        process.non_file_bytes
+    );
     assert!(!process.frozen);
     assert!(process.threads.is_sorted_by(|a, b| a.tid < b.tid), "{process:?}");
-    let topology = stage.machine.topology().expect("the machine tells its topology");
+    let topology = fixture.machine.topology().expect("the machine tells its topology");
     assert!(process.memory_nodes.is_subset(&topology.node_ids()), "{process:?}");
     for thread in &process.threads {
         assert!(thread.cpus.is_subset(&topology.cpus), "{thread:?}");
         assert!(topology.cpus.contains(thread.cpu), "{thread:?}");
     }
-    let cpus = &stage.busy_thread(process).cpus;
-    assert!(stage.cpu_sets.iter().all(|set| set.is_subset(cpus)), "{cpus}");
+    let cpus = &fixture.busy_thread(process).cpus;
+    assert!(fixture.cpu_sets.iter().all(|set| set.is_subset(cpus)), "{cpus}");
     assert!(snapshot.nodes.keys().copied().eq(topology.node_ids().iter()), "{:?}", snapshot.nodes);
 }
 
 /// Pids and names select processes, and a pid or name that no process has selects none.
-fn only_what_is_wanted_is_shown(stage: &WatchFixture<'_>) {
+fn only_what_is_wanted_is_shown(fixture: &WatchFixture<'_>) {
     let pids = |wanted: &ProcessFilter| -> Vec<Pid> {
-        let snapshot = snapshot(&mut *stage.watch(wanted));
+        let snapshot = snapshot(&mut *fixture.watch(wanted));
         snapshot.processes.into_iter().map(|process| process.pid).collect()
     };
     let nobody = Pid::new(Pid::LIMIT).expect("the limit is a valid number");
-    assert_eq!(pids(&stage.filter()), [stage.pid]);
+    assert_eq!(pids(&fixture.filter()), [fixture.pid]);
     assert_eq!(
-        pids(&ProcessFilter { pids: vec![nobody, stage.pid], ..ProcessFilter::default() }),
-        [stage.pid]
+        pids(&ProcessFilter { pids: vec![nobody, fixture.pid], ..ProcessFilter::default() }),
+        [fixture.pid]
     );
     assert_eq!(pids(&ProcessFilter { pids: vec![nobody], ..ProcessFilter::default() }), []);
     let by_name =
         |name: &Name| ProcessFilter { names: vec![name.clone()], ..ProcessFilter::default() };
-    assert!(pids(&by_name(&stage.name)).contains(&stage.pid));
+    assert!(pids(&by_name(&fixture.name)).contains(&fixture.pid));
     assert_eq!(pids(&by_name(&"nobody-has-this-name".into())), []);
 }
 
 /// The CPU time of a busy thread grows, the CPU time of its process with it, and so does the clock.
-fn run_time_grows(stage: &WatchFixture<'_>) {
-    let mut watch = stage.watch(&stage.filter());
+fn run_time_grows(fixture: &WatchFixture<'_>) {
+    let mut watch = fixture.watch(&fixture.filter());
     let first = snapshot(&mut *watch);
-    let before = stage.busy_thread(&first.processes[0]);
-    stage.wait_until("the thread has worked", || {
+    let before = fixture.busy_thread(&first.processes[0]);
+    fixture.wait_until("the thread has worked", || {
         let now = snapshot(&mut *watch);
-        let (process, thread) = (&now.processes[0], stage.busy_thread(&now.processes[0]));
+        let (process, thread) = (&now.processes[0], fixture.busy_thread(&now.processes[0]));
         assert!(now.at_ns >= first.at_ns);
         assert_eq!(process.started_ticks, first.processes[0].started_ticks);
         assert!(thread.cpu_time_ns >= before.cpu_time_ns);
@@ -164,34 +168,34 @@ fn run_time_grows(stage: &WatchFixture<'_>) {
 
 /// A thread's wait time does not shrink. Wait time and CPU time together grow by no more than the
 /// time since an earlier sample, except for waits that were in progress then.
-fn waits_never_shrink(stage: &WatchFixture<'_>) {
-    let mut watch = stage.watch(&stage.filter());
+fn waits_never_shrink(fixture: &WatchFixture<'_>) {
+    let mut watch = fixture.watch(&fixture.filter());
     // At the first sample a time slice and a wait may be in progress; where all CPUs are busy, a
     // long one. Some interval begins without one.
-    stage.wait_until("a thread had no more time than went by", || {
+    fixture.wait_until("a thread had no more time than went by", || {
         let first = snapshot(&mut *watch);
-        let before = stage.busy_thread(&first.processes[0]);
+        let before = fixture.busy_thread(&first.processes[0]);
         let mut last = before.clone();
-        stage.wait_until("the thread has worked", || {
+        fixture.wait_until("the thread has worked", || {
             let now = snapshot(&mut *watch);
-            let thread = stage.busy_thread(&now.processes[0]);
+            let thread = fixture.busy_thread(&now.processes[0]);
             assert!(thread.waited_ns >= last.waited_ns, "{last:?} {thread:?}");
             last = thread;
             last.cpu_time_ns > before.cpu_time_ns
         });
         let had_ns = last.cpu_time_ns - before.cpu_time_ns + last.waited_ns - before.waited_ns;
-        had_ns <= stage.machine.now_ns() - first.at_ns + 1_000_000_000
+        had_ns <= fixture.machine.now_ns() - first.at_ns + 1_000_000_000
     });
 }
 
 /// The bytes that a node's memory carried do not shrink. Where the bandwidth is known too, they are
 /// no more than the bandwidth allows in the elapsed time.
-fn traffic_never_shrinks(stage: &WatchFixture<'_>) {
-    let mut watch = stage.watch(&stage.filter());
+fn traffic_never_shrinks(fixture: &WatchFixture<'_>) {
+    let mut watch = fixture.watch(&fixture.filter());
     let first = snapshot(&mut *watch);
     let mut last = first.clone();
     for _ in 0..10 {
-        stage.machine.sleep_ns(PAUSE_NS);
+        fixture.machine.sleep_ns(PAUSE_NS);
         let now = snapshot(&mut *watch);
         for (id, node) in &now.nodes {
             let before = last.nodes.get(id).and_then(|node| node.traffic_bytes);
@@ -213,11 +217,11 @@ fn traffic_never_shrinks(stage: &WatchFixture<'_>) {
 
 /// The stall time of tasks and the migrated pages are reported always or never, and do not shrink.
 /// Between two samples the stall time grows by no more than the time between the first and a third.
-fn counters_never_shrink(stage: &WatchFixture<'_>) {
-    let mut watch = stage.watch(&stage.filter());
+fn counters_never_shrink(fixture: &WatchFixture<'_>) {
+    let mut watch = fixture.watch(&fixture.filter());
     let looks: Vec<MachineSnapshot> = (0..10)
         .map(|_| {
-            stage.machine.sleep_ns(PAUSE_NS);
+            fixture.machine.sleep_ns(PAUSE_NS);
             snapshot(&mut *watch)
         })
         .collect();
@@ -230,35 +234,35 @@ fn counters_never_shrink(stage: &WatchFixture<'_>) {
     values(|look| look.migrated_pages);
     let told = values(|look| look.pressure_stall_ns);
     // The kernel updates its sums late, by up to 2 s.
-    let elapsed_ns = stage.machine.now_ns() - looks[0].at_ns + 2_000_000_000;
+    let elapsed_ns = fixture.machine.now_ns() - looks[0].at_ns + 2_000_000_000;
     let grown = told.last().zip(told.first()).map_or(0, |(last, first)| last - first);
     assert!(grown <= elapsed_ns, "{grown} of {elapsed_ns} ns");
 }
 
 /// The hundredth sample is as good as the first.
-fn looks_go_on_for_long(stage: &WatchFixture<'_>) {
-    let mut watch = stage.watch(&stage.filter());
+fn looks_go_on_for_long(fixture: &WatchFixture<'_>) {
+    let mut watch = fixture.watch(&fixture.filter());
     let first = snapshot(&mut *watch).processes;
     for _ in 0..100 {
         let now = snapshot(&mut *watch).processes;
-        assert_eq!((now.len(), now[0].pid), (1, stage.pid));
+        assert_eq!((now.len(), now[0].pid), (1, fixture.pid));
         assert_eq!(now[0].memory_nodes, first[0].memory_nodes);
-        assert_eq!(stage.busy_thread(&now[0]).cpus, stage.busy_thread(&first[0]).cpus);
+        assert_eq!(fixture.busy_thread(&now[0]).cpus, fixture.busy_thread(&first[0]).cpus);
     }
 }
 
 /// A busy thread runs on each set in turn, and its affinity stays what it was.
-fn a_nudge_brings_a_thread_over(stage: &WatchFixture<'_>) {
-    let process = stage.open_process();
-    let before = stage.busy_thread(&stage.read_process()).cpus;
-    for set in stage.cpu_sets.iter().cycle().take(4) {
-        stage.wait_until("the thread runs where it was nudged to", || {
-            let placed = process.nudge(stage.busy_tid, set).expect("a nudge succeeds");
+fn a_nudge_brings_a_thread_over(fixture: &WatchFixture<'_>) {
+    let process = fixture.open_process();
+    let before = fixture.busy_thread(&fixture.read_process()).cpus;
+    for set in fixture.cpu_sets.iter().cycle().take(4) {
+        fixture.wait_until("the thread runs where it was nudged to", || {
+            let placed = process.nudge(fixture.busy_tid, set).expect("a nudge succeeds");
             assert!(
                 [AffinityOutcome::Done, AffinityOutcome::Asleep].contains(&placed),
                 "{placed:?}"
             );
-            let now = stage.busy_thread(&stage.read_process());
+            let now = fixture.busy_thread(&fixture.read_process());
             assert_eq!(now.cpus, before, "its affinity is as it was");
             placed == AffinityOutcome::Done && set.contains(now.cpu)
         });
@@ -266,53 +270,53 @@ fn a_nudge_brings_a_thread_over(stage: &WatchFixture<'_>) {
 }
 
 /// A nudge to CPUs outside the thread's affinity, or to none, is refused.
-fn a_nudge_to_nowhere_changes_nothing(stage: &WatchFixture<'_>) {
-    let process = stage.open_process();
-    let before = stage.busy_thread(&stage.read_process()).cpus;
+fn a_nudge_to_nowhere_changes_nothing(fixture: &WatchFixture<'_>) {
+    let process = fixture.open_process();
+    let before = fixture.busy_thread(&fixture.read_process()).cpus;
     let beyond = before.last().map_or(0, |cpu| cpu.0 + 1);
     for nowhere in [Cpumask::new(), Cpumask::from_iter([CpuId(beyond)])] {
-        let placed = process.nudge(stage.busy_tid, &nowhere).expect("the machine answers");
+        let placed = process.nudge(fixture.busy_tid, &nowhere).expect("the machine answers");
         assert_eq!(placed, AffinityOutcome::NotAllowed);
-        assert_eq!(stage.busy_thread(&stage.read_process()).cpus, before);
+        assert_eq!(fixture.busy_thread(&fixture.read_process()).cpus, before);
     }
 }
 
 /// A pinned thread runs where it is pinned, until it is pinned to its full former affinity.
-fn a_pin_holds_until_it_ends(stage: &WatchFixture<'_>) {
-    let process = stage.open_process();
-    let before = stage.busy_thread(&stage.read_process()).cpus;
-    for set in &stage.cpu_sets {
+fn a_pin_holds_until_it_ends(fixture: &WatchFixture<'_>) {
+    let process = fixture.open_process();
+    let before = fixture.busy_thread(&fixture.read_process()).cpus;
+    for set in &fixture.cpu_sets {
         assert_eq!(
-            process.pin(stage.busy_tid, set).expect("a pin succeeds"),
+            process.pin(fixture.busy_tid, set).expect("a pin succeeds"),
             AffinityOutcome::Done
         );
-        stage.wait_until("the thread runs where it is pinned", || {
-            let now = stage.busy_thread(&stage.read_process());
+        fixture.wait_until("the thread runs where it is pinned", || {
+            let now = fixture.busy_thread(&fixture.read_process());
             assert_eq!(*now.cpus, *set);
             set.contains(now.cpu)
         });
     }
     assert_eq!(
-        process.pin(stage.busy_tid, &before).expect("a pin succeeds"),
+        process.pin(fixture.busy_tid, &before).expect("a pin succeeds"),
         AffinityOutcome::Done
     );
-    assert_eq!(stage.busy_thread(&stage.read_process()).cpus, before);
+    assert_eq!(fixture.busy_thread(&fixture.read_process()).cpus, before);
 }
 
 /// A number that is no thread of the process is reported as gone, and a process that does not exist
 /// cannot be held.
-fn a_thread_of_nobody_is_gone(stage: &WatchFixture<'_>) {
-    let process = stage.open_process();
-    let [set, _] = &stage.cpu_sets;
+fn a_thread_of_nobody_is_gone(fixture: &WatchFixture<'_>) {
+    let process = fixture.open_process();
+    let [set, _] = &fixture.cpu_sets;
     for placed in [process.nudge(Pid::LIMIT, set), process.pin(Pid::LIMIT, set)] {
         assert_eq!(placed.expect("the machine answers"), AffinityOutcome::Gone);
     }
     let nobody = Pid::new(Pid::LIMIT).expect("the limit is a valid number");
-    assert!(matches!(stage.machine.open_process(nobody), Err(Error::Gone(pid)) if pid == nobody));
+    assert!(matches!(fixture.machine.open_process(nobody), Err(Error::Gone(pid)) if pid == nobody));
 }
 
 /// A process that set no memory policy has none.
-fn a_process_without_policies_is_free(stage: &WatchFixture<'_>) {
-    let bound = stage.open_process().memory_policies().expect("policies can be read");
+fn a_process_without_policies_is_free(fixture: &WatchFixture<'_>) {
+    let bound = fixture.open_process().memory_policies().expect("policies can be read");
     assert!(!bound.has_task_policy && bound.policy_ranges.is_empty(), "{bound:?}");
 }

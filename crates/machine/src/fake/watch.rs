@@ -286,12 +286,12 @@ mod tests {
 
     /// Goal: the fake machine passes the bodies that read processes.
     #[test]
-    fn paper_conforms() {
+    fn the_fake_machine_passes() {
         use crate::conformance::watch::{ALL, WatchFixture, two_cpu_sets};
         let (fake, _) = machine();
         let sets = two_cpu_sets(&fake).unwrap();
         let name = "worker".into();
-        let stage = WatchFixture {
+        let fixture = WatchFixture {
             machine: &fake,
             pid: pid(7),
             name,
@@ -301,7 +301,7 @@ mod tests {
         };
         for (name, body) in ALL {
             println!("{name}");
-            body(&stage);
+            body(&fixture);
         }
     }
 
