@@ -1,34 +1,35 @@
-//! What keeps decisions from flapping: waits that double, states that must last, a margin.
+//! Damping: what keeps decisions from flapping. Waits that double, states that must last, and a
+//! margin.
 //!
-//! - [`Backoff`] holds an action back that was just done. Its wait doubles with each action.
-//! - [`Debounce`] holds an action back for a state that has not lasted yet. What must last doubles
-//!   with each state that ended early. [`Debounces`] has one for each of several things.
+//! - [`Backoff`] delays the repetition of an action. Its wait doubles with each action.
+//! - [`Debounce`] delays the reaction to a state until the state has lasted. The required time
+//!   doubles with each state that ended early. [`Debounces`] has one for each of several things.
 //! - Both halve after long calm.
-//! - [`Retry`] holds a look back of which little comes, until a time of the clock. Its wait doubles
-//!   with each look in vain, and begins anew with the first that was not.
-//! - [`Timer`] measures for how long something has been so.
-//! - [`with_hysteresis`] is a level and a margin, both of which must be exceeded.
+//! - [`Retry`] delays a look that tends to bring nothing, until a time of the clock. Its wait
+//!   doubles with each look in vain, and starts again with the first look that was not.
+//! - [`Timer`] measures how long a condition has held.
+//! - [`with_hysteresis`] adds a margin to a level.
 //!
-//! All but [`Retry`] count durations and know no clock, so they can be saved and go on after a
-//! restart. With a wait that doubles, an action that is wanted for ever happens about
-//! log2(time / base) times.
+//! All but [`Retry`] count durations and know no clock, so they can be saved and continued after a
+//! restart. With a wait that doubles, an action that is wanted all the time happens about log2(time
+//! / base) times.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A wait grows to 2^20 times its base: with 2 s, longer than any machine runs.
+/// Limit on the doublings of a wait: 2^20 times a base of 2 s is longer than any machine runs.
 pub const DOUBLINGS_MAX: u32 = 20;
-/// A state must last no longer than 2^4 times the base: 80 s by default. Longer, and a state that
-/// has really begun would be kept waiting for minutes.
+/// Limit on the doublings of the time for which a state must last: 2^4 times the base are 80 s by
+/// default. With more, the reaction to a real change would be minutes late.
 const FLAPS_MAX: u32 = 4;
-/// A wait grows a step shorter after a calm of four times its length. A calm of one length would
-/// come about between any two actions.
+/// A wait halves after a calm of so many times its length. A calm of one length would occur between
+/// any two actions.
 const CALM_FACTOR: u64 = 4;
 
 const WHOLE_PPM: u128 = 1_000_000;
 
-/// A level, and the margin that must be exceeded, too.
+/// Returns a level plus the margin that must be exceeded too.
 pub fn with_hysteresis(level: u64, margin_ppm: u32) -> u64 {
     let margin = u128::from(level) * u128::from(margin_ppm) / WHOLE_PPM;
     level.saturating_add(u64::try_from(margin).unwrap_or(u64::MAX))
@@ -43,25 +44,25 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Whether the action must still wait.
+    /// Returns whether the action must still wait.
     pub fn waits(&self) -> bool {
         self.left_ns > 0
     }
 
-    /// How long the action must still wait, in nanoseconds.
+    /// Returns how long the action must still wait, in nanoseconds.
     pub fn left_ns(&self) -> u64 {
         self.left_ns
     }
 
-    /// The action is done. The next one waits for `base_ns`, doubled for each action before, but
-    /// `doublings_max` times at most.
+    /// Enters that the action was done. The next one waits for `base_ns`, doubled for each action
+    /// before, at most `doublings_max` times.
     pub fn start(&mut self, base_ns: u64, doublings_max: u32) {
         self.left_ns = wait_ns(base_ns, self.times);
         self.times = (self.times + 1).min(doublings_max).min(DOUBLINGS_MAX);
         self.calm_ns = 0;
     }
 
-    /// Time passes.
+    /// Lets time pass.
     pub fn pass(&mut self, ns: u64, base_ns: u64) {
         let calm_ns = ns.saturating_sub(self.left_ns);
         self.left_ns = self.left_ns.saturating_sub(ns);
@@ -72,8 +73,8 @@ impl Backoff {
     }
 }
 
-/// A state that counts once it has lasted. A state that ends early must last twice as long the
-/// next time.
+/// A state that counts only once it has lasted. After a state that ended early, the next one must
+/// last twice as long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Debounce {
     lasts: Timer,
@@ -82,8 +83,8 @@ pub struct Debounce {
 }
 
 impl Debounce {
-    /// Time passes, at the end of which the state is there or not. The first look at a state
-    /// begins it: for how long it had been there before nobody knows.
+    /// Lets time pass, and enters whether the state holds at its end. A state begins with the first
+    /// look that sees it, because its true beginning is unknown.
     pub fn observe(&mut self, ns: u64, base_ns: u64, is_so: bool) {
         if is_so {
             self.lasts.pass(ns);
@@ -99,12 +100,12 @@ impl Debounce {
         }
     }
 
-    /// Whether the state is there.
+    /// Returns whether the state holds.
     pub fn is_on(&self) -> bool {
         self.lasts.is_running()
     }
 
-    /// Whether the state is there and has lasted.
+    /// Returns whether the state holds and has lasted.
     pub fn has_lasted(&self, base_ns: u64) -> bool {
         self.lasts.has_run(self.required_ns(base_ns))
     }
@@ -114,10 +115,10 @@ impl Debounce {
     }
 }
 
-/// The same state of several things, each with its own [`Debounce`].
+/// One state of several things, each with its own [`Debounce`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Debounces<K: Ord> {
-    /// A thing that has long been without the state is not in it.
+    /// Things that have been without the state for long have no entry.
     by_key: BTreeMap<K, Debounce>,
 }
 
@@ -128,8 +129,8 @@ impl<K: Ord> Default for Debounces<K> {
 }
 
 impl<K: Ord + Copy> Debounces<K> {
-    /// Time passes, at the end of which each of these things is in the state or not. Things that
-    /// are not named are forgotten.
+    /// Lets time pass, and enters for each thing whether it is in the state at its end. Things that
+    /// are not listed are forgotten.
     pub fn observe(&mut self, ns: u64, base_ns: u64, things: impl Iterator<Item = (K, bool)>) {
         let debounce = |(key, is_so): (K, bool)| {
             let mut debounce = self.by_key.get(&key).copied().unwrap_or_default();
@@ -140,54 +141,54 @@ impl<K: Ord + Copy> Debounces<K> {
         self.by_key = things.map(debounce).filter(is_news).collect();
     }
 
-    /// Whether the state of a thing has lasted.
+    /// Returns whether the state of a thing has lasted.
     pub fn has_lasted(&self, key: K, base_ns: u64) -> bool {
         self.by_key.get(&key).is_some_and(|debounce| debounce.has_lasted(base_ns))
     }
 
-    /// Whether anything is in the state.
+    /// Returns whether anything is in the state.
     pub fn is_any_on(&self) -> bool {
         self.by_key.values().any(Debounce::is_on)
     }
 
-    /// Whether anything is in the state that has not lasted yet.
+    /// Returns whether anything is in the state for less than the required time.
     pub fn is_any_early(&self, base_ns: u64) -> bool {
         self.by_key.values().any(|debounce| debounce.is_on() && !debounce.has_lasted(base_ns))
     }
 }
 
-/// For how long something has been so, if it is so.
+/// The time for which a condition has held; `None` if it does not hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timer(Option<u64>);
 
 impl Timer {
-    /// It is so from now on, or still is.
+    /// Enters that the condition holds.
     pub fn start(&mut self) {
         self.0.get_or_insert(0);
     }
 
-    /// It is no longer so.
+    /// Enters that the condition does not hold.
     pub fn stop(&mut self) {
         self.0 = None;
     }
 
-    /// Time passes.
+    /// Lets time pass.
     pub fn pass(&mut self, ns: u64) {
         self.0 = self.0.map(|so_ns| so_ns.saturating_add(ns));
     }
 
-    /// Whether it is so.
+    /// Returns whether the condition holds.
     pub fn is_running(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Whether it has been so for this long.
+    /// Returns whether the condition has held for this long.
     pub fn has_run(&self, ns: u64) -> bool {
         self.0.is_some_and(|so_ns| so_ns >= ns)
     }
 }
 
-/// A wait by the machine's clock between looks at the same thing.
+/// A wait between looks at the same thing, by the machine's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retry {
     until_ns: u64,
@@ -195,25 +196,25 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Waits from now on: twice as long as the last time if that was in vain, within these two
-    /// lengths, and for the shorter one if it was not.
+    /// Starts a wait: twice the last one if the last look was in vain, within these two limits;
+    /// else the shorter limit.
     pub fn start(&mut self, now_ns: u64, was_in_vain: bool, [least_ns, most_ns]: [u64; 2]) {
         let longer_ns = self.length_ns.saturating_mul(2).clamp(least_ns, most_ns);
         self.length_ns = if was_in_vain { longer_ns } else { least_ns };
         self.restart(now_ns);
     }
 
-    /// Waits from now on, for as long as the last time.
+    /// Starts a wait as long as the last one.
     pub fn restart(&mut self, now_ns: u64) {
         self.until_ns = now_ns.saturating_add(self.length_ns);
     }
 
-    /// How long the wait is, in nanoseconds.
+    /// Returns how long the wait is, in nanoseconds.
     pub fn length_ns(self) -> u64 {
         self.length_ns
     }
 
-    /// Whether the wait is over. A clock that went back makes no wait longer than it was.
+    /// Returns whether the wait is over. A clock that went back does not make a wait longer.
     pub fn is_over(self, now_ns: u64) -> bool {
         now_ns >= self.until_ns || self.until_ns - now_ns > self.length_ns
     }
@@ -223,7 +224,7 @@ fn wait_ns(base_ns: u64, times: u32) -> u64 {
     base_ns.max(1).saturating_mul(1 << times)
 }
 
-/// Takes a step back if the calm was long enough.
+/// Undoes one doubling if the calm was long enough.
 fn calm_down(wait_ns: u64, times: &mut u32, calm_ns: &mut u64) {
     if *calm_ns >= wait_ns.saturating_mul(CALM_FACTOR) {
         *times -= 1;
@@ -251,7 +252,7 @@ mod tests {
         assert_eq!(backoff.times, 4);
     }
 
-    /// Goal: calm takes steps back one by one, but only after several times the wait.
+    /// Goal: calm undoes doublings one by one, but only after several times the wait.
     #[test]
     fn calm_takes_a_step_back() {
         let mut backoff = Backoff::default();
@@ -269,8 +270,7 @@ mod tests {
         assert_eq!(backoff, Backoff { left_ns: 0, calm_ns: u64::MAX, times: 0 });
     }
 
-    /// Goal: an action that is wanted at once again, for ever, is done about log2(time / base)
-    /// times.
+    /// Goal: an action that is wanted all the time is done about log2(time / base) times.
     #[test]
     fn what_never_rests_is_done_ever_more_rarely() {
         let mut backoff = Backoff::default();
@@ -289,8 +289,8 @@ mod tests {
         (0..times).for_each(|_| debounce.observe(1, BASE, is_so));
     }
 
-    /// Goal: a state has lasted after 5; one that ended early once must last 10, then 20, 40 and
-    /// 80, and never more.
+    /// Goal: a state counts after 5; after one that ended early the next must last 10, then 20, 40
+    /// and 80, and never more.
     #[test]
     fn a_state_that_flaps_must_last_longer() {
         let mut debounce = Debounce::default();
@@ -304,8 +304,8 @@ mod tests {
         }
     }
 
-    /// Goal: a state that has lasted once is believed as soon the next time, and so is one that has
-    /// not come back for long: 4 x 20 + 4 x 10 after two that ended early.
+    /// Goal: a state that has lasted once needs no longer the next time; one that has not come back
+    /// for long needs less: 4 x 20 + 4 x 10 after two that ended early.
     #[test]
     fn flaps_are_forgotten() {
         let mut debounce = Debounce::default();
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(debounce, Debounce::default());
     }
 
-    /// Goal: of several things each has its own time, and one that is not named is forgotten.
+    /// Goal: each of several things has its own time, and one that is not listed is forgotten.
     #[test]
     fn each_thing_has_its_own_time() {
         let mut debounces = Debounces::default();
@@ -339,8 +339,8 @@ mod tests {
         assert_eq!(debounces, Debounces::default());
     }
 
-    /// Goal: a look in vain is followed by twice the wait, up to the longest, and one that was not
-    /// by the shortest; a clock that goes back by hours is waited for no longer than that.
+    /// Goal: a look in vain is followed by twice the wait, up to the limit, and another look by the
+    /// shortest; a clock that goes back by hours does not lengthen a wait.
     #[test]
     fn looks_in_vain_become_rare() {
         let mut retry = Retry::default();

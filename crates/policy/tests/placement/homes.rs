@@ -1,4 +1,4 @@
-//! Who gets a home, which, and when it gets another.
+//! Which entities get a home, which home, and when it changes.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ fn first(mut world: World) -> Plan {
     world.round(&Rules::default())
 }
 
-/// Goal: every reason to leave an entity alone is told by its name.
+/// Goal: an entity that is left alone has the reason for it.
 #[test]
 fn what_is_left_alone_is_told() {
     let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
@@ -56,8 +56,8 @@ fn one_node_with_cpus_is_no_choice() {
     }
 }
 
-/// Goal: affinity and cpuset are respected: the node that they leave is the home, and where they
-/// leave none in common, or too few CPUs on any, nothing is done.
+/// Goal: affinity and cpuset are respected: the node that they allow is the home; if they have no
+/// node in common, or leave too few CPUs on each, there is no home.
 #[test]
 fn affinities_are_respected() {
     let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20), (4, 1 << 20)]);
@@ -80,8 +80,8 @@ fn affinities_are_respected() {
     assert_eq!(plan.moves.len(), 1, "the memory of the first comes to its threads");
 }
 
-/// Goal: a load that goes up and down takes nobody's home away, and more threads than an affinity
-/// has CPUs have their memory there all the same if there is no other node.
+/// Goal: a load that goes up and down takes no home away; an entity with more busy threads than its
+/// affinity has CPUs still has its memory there if no other node is allowed.
 #[test]
 fn a_home_outlasts_more_load_than_an_affinity_has_cpus_for() {
     let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
@@ -102,7 +102,7 @@ fn a_home_outlasts_more_load_than_an_affinity_has_cpus_for() {
     }
 }
 
-/// Goal: entities of which each would do with one CPU of a node do not all crowd on that one.
+/// Goal: entities of which each needs one CPU of a node do not all get the same CPU.
 #[test]
 fn a_narrow_affinity_is_shared_out() {
     let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
@@ -115,8 +115,8 @@ fn a_narrow_affinity_is_shared_out() {
     assert_eq!(plan.homes.values().collect::<Vec<_>>(), [&on(0), &on(1)]);
 }
 
-/// Goal: the home is where the memory is; only if that node has too much to do it is the idlest.
-/// Of 8 equal loads of one CPU on 2 nodes of 4 CPUs each node invites 4.
+/// Goal: the home is the node of the memory; only if that node is full it is the idlest. Of 8 equal
+/// loads of one CPU on 2 nodes of 4 CPUs, each node admits 4.
 #[test]
 fn homes_are_where_memory_is_until_the_node_is_full() {
     let mut world = World::new(&[(4, 1 << 22), (4, 1 << 22)]);
@@ -129,8 +129,8 @@ fn homes_are_where_memory_is_until_the_node_is_full() {
     assert_eq!(world.moved, 100_000, "1 to 4 times 10,000");
 }
 
-/// Goal: of two homes that cost as much the one where it runs is taken, as samples of where memory
-/// is are no better than the hysteresis of a tenth; if one costs more it is the other.
+/// Goal: of two homes of equal cost the one where it runs is taken, because residency samples are
+/// no more exact than the hysteresis of a tenth; if one costs more, the other is taken.
 #[test]
 fn homes_that_cost_the_same_are_where_it_runs() {
     let home_of = |pages: [u64; 2]| {
@@ -142,7 +142,7 @@ fn homes_that_cost_the_same_are_where_it_runs() {
     assert_eq!(home_of([56_000, 50_000]), on(0)); // 55,000 is a tenth more
 }
 
-/// Goal: without memory the home is where it runs.
+/// Goal: the home of an entity without memory is the node where it runs.
 #[test]
 fn without_memory_it_is_at_home_where_it_runs() {
     let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
@@ -152,8 +152,8 @@ fn without_memory_it_is_at_home_where_it_runs() {
     assert_eq!(decision(&plan, id).memory, None);
 }
 
-/// Goal: a home goes off the busiest node when that was busy for 5 s, light ones before heavy
-/// ones, and as many as it takes.
+/// Goal: homes leave the busiest node when it has been busy for 5 s, light ones before heavy ones,
+/// and as many as necessary.
 #[test]
 fn the_busiest_node_gives_homes_away_light_ones_first() {
     let mut world = World::new(&[(4, 1 << 22), (4, 1 << 22)]);
@@ -176,7 +176,7 @@ fn the_busiest_node_gives_homes_away_light_ones_first() {
     assert_eq!(world.settle(&Rules::default(), 100, 200), Some(0));
 }
 
-/// Goal: a few busy threads on one node are no reason to move memory while its CPUs are idle.
+/// Goal: a few busy threads on one node are no reason to move memory while that node has idle CPUs.
 #[test]
 fn a_quiet_machine_is_left_as_it_is() {
     let mut world = World::new(&[(12, 1 << 20), (12, 1 << 20)]);
@@ -188,8 +188,8 @@ fn a_quiet_machine_is_left_as_it_is() {
     assert!(plan.moves.is_empty() && plan.nudges.is_empty());
 }
 
-/// Goal: more busy threads than a node has CPUs: as few nodes as are enough, those where memory
-/// is. Threads go there; which page belongs to which node only counts can tell.
+/// Goal: an entity with more busy threads than a node has CPUs gets as few nodes as suffice, those
+/// of its memory. Threads go there; only access counts tell which page belongs to which node.
 #[test]
 fn what_is_larger_than_a_node_is_spread_over_the_fewest() {
     let mut world = World::new(&[(4, 1 << 20); 4]);
@@ -205,8 +205,8 @@ fn what_is_larger_than_a_node_is_spread_over_the_fewest() {
     assert_eq!(world.settle(&Rules::default(), 100, 100), Some(0));
 }
 
-/// Goal: of what is spread each thread belongs where its part of the memory is, if that is known;
-/// it is brought back from the other node of its home, too.
+/// Goal: each thread of a spread entity belongs near its part of the memory, if that is known; it
+/// is brought back from the other nodes of its home too.
 #[test]
 fn threads_of_what_is_spread_belong_near_their_part() {
     let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
@@ -225,8 +225,9 @@ fn threads_of_what_is_spread_belong_near_their_part() {
     assert_eq!(nudges, [mask("1"), mask("0")]);
 }
 
-/// Goal: what would be larger than a node if it was alone is at home on one where others want as
-/// much: eight threads on four CPUs each, of two nodes, have half a CPU each, which makes four.
+/// Goal: an entity that would be larger than a node if it was alone gets a single node if others
+/// want as much: eight threads on four CPUs each, of two nodes, have half a CPU each, which makes
+/// four.
 #[test]
 fn what_has_its_share_is_not_larger_than_a_node() {
     let mut world = World::new(&[(4, 100_000), (4, 100_000)]);
@@ -236,7 +237,8 @@ fn what_has_its_share_is_not_larger_than_a_node() {
     assert_eq!(ids.map(|id| plan.homes[&id].clone()), [on(0), on(1)]);
 }
 
-/// Goal: more memory than a node has: spread as well, and what is elsewhere comes to these nodes.
+/// Goal: an entity with more memory than a node is spread too, and its other memory comes to these
+/// nodes.
 #[test]
 fn memory_larger_than_a_node_is_spread() {
     let mut world = World::new(&[(4, 100_000), (4, 100_000), (4, 100_000)]);
@@ -248,8 +250,8 @@ fn memory_larger_than_a_node_is_spread() {
     assert_eq!(world.settle(&Rules::default(), 100, 100), Some(0));
 }
 
-/// Goal: three entities of 8 threads on two nodes of 12 CPUs: two have a node each, and for the
-/// third there is no node with time for all of it.
+/// Goal: three entities of 8 threads on two nodes of 12 CPUs: two have a node each, and the third
+/// is spread, because no node has time for all of it.
 #[test]
 fn what_fits_no_node_is_spread() {
     let mut world = World::new(&[(12, 1 << 22), (12, 1 << 22)]);
@@ -261,8 +263,8 @@ fn what_fits_no_node_is_spread() {
     assert_eq!(decision(&plan, ids[2]).reason, Reason::FitsNoNode);
 }
 
-/// Goal: one busy thread gains nothing by a second node, whatever little threads it has beside it;
-/// and what was spread for its threads comes home when only one is busy.
+/// Goal: an entity with one busy thread is not spread, however many light threads it has; a spread
+/// one comes home when only one thread is busy.
 #[test]
 fn one_busy_thread_is_not_spread() {
     let mut world = World::new(&[(1, 1 << 20), (1, 1 << 20)]);
@@ -282,9 +284,9 @@ fn one_busy_thread_is_not_spread() {
     assert!(matches!(plan.homes[&ids[2]], Home::Node(_)), "{:?}", plan.homes);
 }
 
-/// Goal: what was spread and has one busy thread left goes to the node where its memory is, at
-/// once, for only the thread moves; and what is one thread and two in turns, 2 s each, does so ever
-/// more rarely: out at most log2(3600 / 10 + 1) = 8.5 times in an hour, and back as often.
+/// Goal: a spread entity with one busy thread left goes to the node of its memory at once, because
+/// only the thread moves. One that has one thread and two in turns, for 2 s each, does so less and
+/// less often: at most log2(3600 / 10 + 1) = 8.5 times in an hour, and back as often.
 #[test]
 fn what_shrinks_gathers_at_its_memory_without_a_wait() {
     let mut world = World::new(&[(1, 1 << 20), (1, 1 << 20)]);
@@ -306,7 +308,7 @@ fn what_shrinks_gathers_at_its_memory_without_a_wait() {
     assert_eq!(world.moved, 0);
 }
 
-/// Goal: a home that goes offline is replaced at once, and a clock that goes back harms nobody.
+/// Goal: a home that goes offline is replaced at once; a clock that goes back does no harm.
 #[test]
 fn a_node_that_goes_offline_loses_its_homes() {
     let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20), (4, 1 << 20)]);
@@ -323,8 +325,8 @@ fn a_node_that_goes_offline_loses_its_homes() {
     assert_eq!(plan.nudges.len(), 1, "its thread ran on a node that is gone");
 }
 
-/// Goal: memory on a node without CPUs stays there, and threads of a node without memory have
-/// theirs on the nearest that has any.
+/// Goal: memory on a node without CPUs stays there; the memory of threads on a node without memory
+/// belongs on the nearest node that has some.
 #[test]
 fn nodes_without_cpus_or_memory_are_no_riddle() {
     let mut world = World::new(&[(4, 1 << 20), (4, 0), (0, 1 << 22), (4, 1 << 20)]);
@@ -342,8 +344,8 @@ fn nodes_without_cpus_or_memory_are_no_riddle() {
     assert_eq!(decision(&plan, id).memory, Some(Reason::DoesNotPay));
 }
 
-/// Goal: when the memory of those at home has long been more than the node can have, some go
-/// where there is room for all of it.
+/// Goal: when a node has long been too small for the memory at home there, some homes go where
+/// there is room for all of theirs.
 #[test]
 fn homes_leave_a_node_that_is_too_small_for_their_memory() {
     let mut world = World::new(&[(4, 100_000), (4, 100_000)]);
@@ -362,8 +364,8 @@ fn homes_leave_a_node_that_is_too_small_for_their_memory() {
     assert_eq!(world.local_percent(), 100);
 }
 
-/// Goal: when a memory controller delivers all it can, the memory of the entity behind that is
-/// interleaved; its threads stay. Not if the other controllers are busy, too.
+/// Goal: if a memory controller delivers its maximum, the memory of the entity behind that is
+/// interleaved; its threads stay. Not if the other controllers are busy too.
 #[test]
 fn a_saturated_controller_gets_help() {
     /// Of 80,000 pages, in huge pages: 78 of 512.
@@ -395,9 +397,9 @@ fn a_saturated_controller_gets_help() {
     }
 }
 
-/// Goal: an interleaved home is given up when all its controllers together have long delivered less
-/// than half of what makes one a bottleneck; its memory comes home. Not where that is not known,
-/// where there is no room, or for a process that hardly runs.
+/// Goal: an interleaved home ends when all its controllers together have long delivered less than
+/// half of what saturates one; its memory comes home. Not if the traffic is unknown, if there is no
+/// room, or for a process that hardly runs.
 #[test]
 fn interleaved_memory_comes_back_when_the_traffic_is_gone() {
     let cases = [
@@ -448,8 +450,8 @@ fn interleaved_memory_comes_back_when_the_traffic_is_gone() {
     }
 }
 
-/// Goal: the largest machine is decided about: everybody at home, nobody crowded, and when that is
-/// carried out nothing is left to do.
+/// Goal: on the largest machine every entity gets a home and no node is crowded, and once the plan
+/// is carried out nothing is left to do.
 #[test]
 fn the_largest_machine_comes_to_rest() {
     let size = case::Size::LARGE;

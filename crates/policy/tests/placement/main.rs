@@ -1,5 +1,4 @@
-//! Placement on machines on paper: cases with their arithmetic, and properties on machines by
-//! chance.
+//! Placement on generated machines: cases with their arithmetic, and properties of random machines.
 
 mod homes;
 mod moves;

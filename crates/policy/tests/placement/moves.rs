@@ -33,8 +33,8 @@ fn memory_moves_if_that_pays() {
     }
 }
 
-/// Goal: a node is never filled into its margin, one that spills takes nothing, pages that cannot
-/// be moved are not asked for, and settings can forbid all of it.
+/// Goal: a node is never filled into its margin, a node that spills gets nothing, fixed pages are
+/// not moved, and settings can forbid all moves.
 #[test]
 fn memory_goes_only_where_there_is_room() {
     let plan_of = |change: &dyn Fn(&mut Snapshot, &mut Rules)| {
@@ -80,8 +80,8 @@ fn memory_goes_only_where_there_is_room() {
     assert_eq!(threads_only, (Reason::ThreadsOnly, 0));
 }
 
-/// Goal: while tasks stand still for want of memory for more than a tenth of the time no memory is
-/// moved, which is told with the number, and threads go home all the same; then it moves.
+/// Goal: while tasks stall for want of memory for more than a tenth of the time, no memory moves,
+/// the decision has the number, and threads go home all the same; then memory moves.
 #[test]
 fn no_memory_moves_while_tasks_stall() {
     let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
@@ -98,10 +98,10 @@ fn no_memory_moves_while_tasks_stall() {
     }
 }
 
-/// Goal: the longer something has run the longer it is expected to go on, for t * ln(1 + 600 / t)
-/// seconds, from 10 to 60. Of what it runs it would save 9 %, as above: the price of 20.1 ms of
-/// 223.3 ms, for which it runs in 11.2 s at 2 % of a CPU. After 1.9 s it is expected to go on for
-/// 10.9 s, after 2 s for 11.4; between powers of two, logarithms are a little too small.
+/// Goal: the longer a process has run, the longer it is expected to run on: t * ln(1 + 600 / t)
+/// seconds, from 10 to 60. In its run time it would save 9 %, as above: the cost of 20.1 ms needs
+/// 223.3 ms, for which it runs in 11.2 s at 2 % of a CPU. After 1.9 s it is expected to run for
+/// 10.9 s more, after 2 s for 11.4; between powers of two, logarithms are a little too small.
 #[test]
 fn who_has_run_for_long_is_expected_to_go_on() {
     const MS: u64 = 1_000_000;
@@ -123,9 +123,9 @@ fn who_has_run_for_long_is_expected_to_go_on() {
     }
 }
 
-/// Goal: a load that wavers about what pays does not move memory: after 5 s of not paying, it must
-/// gain a quarter more than the price of 400.1 ms, and for 5 s. 0.3 * 0.5 * 0.6 of 10 s are 900 ms
-/// for a whole CPU.
+/// Goal: a load that varies around the break-even point moves no memory: after 5 s without gain, a
+/// move must gain a quarter more than its cost of 400.1 ms, and for 5 s. 0.3 * 0.5 * 0.6 of 10 s
+/// are 900 ms for a whole CPU.
 #[test]
 fn what_did_not_pay_for_long_must_pay_well() {
     let rules = Rules { horizon_ns_max: 0, ..Rules::default() };
@@ -147,7 +147,8 @@ fn what_did_not_pay_for_long_must_pay_well() {
     assert!(began(600_000, 60), "540 ms");
 }
 
-/// Goal: with room for one of two, the one goes that gains more for its cost.
+/// Goal: if there is room for one of two moves, the one with the better ratio of gain to cost is
+/// made.
 #[test]
 fn what_gains_most_goes_first() {
     let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
@@ -164,8 +165,8 @@ fn what_gains_most_goes_first() {
     assert_eq!(decision(&plan, slow).memory, Some(Reason::NoRoom));
 }
 
-/// Goal: a thread is not called home to a node without time while CPUs elsewhere are idle; two
-/// that are each at the other's home change places however busy nodes are.
+/// Goal: a thread is not brought home to a node without idle time while CPUs elsewhere are idle;
+/// two threads that are each at the other's home change places however busy the nodes are.
 #[test]
 fn nobody_waits_at_home_while_a_cpu_is_idle() {
     let mut world = World::new(&[(2, 1 << 20), (2, 1 << 20)]);
@@ -194,8 +195,8 @@ fn nobody_waits_at_home_while_a_cpu_is_idle() {
     assert_eq!([0, 1].map(|node| world.threads_on(node)), [2, 2]);
 }
 
-/// Goal: threads of two processes change places although somebody else's keeps one of the nodes
-/// busier than it should be: neither node gets more to do by it.
+/// Goal: threads of two processes change places although a thread of a third keeps one of the nodes
+/// busier than its share: neither node gets more load by it.
 #[test]
 fn exchanges_do_not_wait_for_others() {
     let mut world = World::new(&[(2, 1 << 20), (2, 1 << 20)]);
@@ -213,7 +214,7 @@ fn exchanges_do_not_wait_for_others() {
     assert_eq!(plan.nudges.len(), 4, "{:?}", plan.decisions);
 }
 
-/// Goal: memory is not brought home while the threads cannot go there.
+/// Goal: memory does not move home while the threads may not run there.
 #[test]
 fn memory_does_not_go_where_threads_cannot() {
     let mut world = World::new(&[(2, 1 << 20), (2, 1 << 20)]);
@@ -230,7 +231,7 @@ fn memory_does_not_go_where_threads_cannot() {
     assert_eq!((decision.memory, decision.numbers.gain_ns), (Some(Reason::DoesNotPay), 0));
 }
 
-/// Goal: threads that sleep, and those that may not run at home, are not called.
+/// Goal: threads that sleep, and threads that may not run at home, are not nudged.
 #[test]
 fn threads_that_would_not_come_are_not_called() {
     let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
@@ -247,7 +248,7 @@ fn threads_that_would_not_come_are_not_called() {
     assert_eq!((plan.nudges.len(), decision(&plan, id).numbers.threads_away), (0, 0));
 }
 
-/// Goal: what is kept survives being written and read: the rounds after it are the same.
+/// Goal: the state can be saved and read: the rounds after it are the same.
 #[test]
 fn homes_can_be_saved_and_read() {
     let mut world = World::of_2012();
@@ -264,7 +265,7 @@ fn homes_can_be_saved_and_read() {
     }
 }
 
-/// Goal: reasons have names of their own, which are those in JSON, and say something to people.
+/// Goal: reasons have unique names, which are those in JSON, and a text for people.
 #[test]
 fn reasons_have_names() {
     let mut names: Vec<_> = Reason::ALL.iter().map(|reason| reason.name()).collect();

@@ -1,5 +1,5 @@
-//! What holds on every machine: moving ends, and the rules that `world::check` looks after in each
-//! round.
+//! Properties of every machine: moving ends, and the rules that `world::check` checks in each round
+//! hold.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use crate::world::*;
 
-/// A machine by chance. Its load does not change.
+/// Returns a random machine with a constant load.
 fn machine(seed: u64) -> World {
     let mut dice = World::new(&[]);
     dice.seed(seed);
@@ -67,7 +67,7 @@ fn start(world: &mut World, nodes: &[(u32, u64)]) {
     world.processes[id.0 as usize].affinity = affinity;
 }
 
-/// Goal: 1,000 machines whose load does not change: after convergence no page moves.
+/// Goal: on 1,000 machines with a constant load no page moves after convergence.
 #[test]
 fn a_thousand_machines_come_to_rest() {
     let mut latest = 0;
@@ -80,7 +80,7 @@ fn a_thousand_machines_come_to_rest() {
     assert!(latest <= 100, "the last move was in round {latest}");
 }
 
-/// Goal: moves of threads end as well if nobody takes them away again.
+/// Goal: thread moves end as well if the scheduler leaves threads where they are.
 #[test]
 fn threads_come_to_rest() {
     for seed in 0..100 {
@@ -94,7 +94,7 @@ fn threads_come_to_rest() {
     }
 }
 
-/// How often memory was moved under a load that changes sides every so many seconds: first the
+/// Returns how often memory moved under a load that changes sides every so many seconds: first the
 /// even processes are busy, then the odd ones.
 fn moves_with_sides(seconds: u64, rounds: u64) -> u64 {
     let mut world = World::new(&[(8, 1 << 22), (8, 1 << 22)]);
@@ -112,9 +112,9 @@ fn moves_with_sides(seconds: u64, rounds: u64) -> u64 {
     moves
 }
 
-/// Goal: a load that changes sides moves a home again only after 10 s, 20 s, 40 s and so on, so
-/// that in an hour there are at most log2(3600 / 10 + 1) = 8.5 moves of each, and one at first.
-/// Sides of 2 s are too short for any.
+/// Goal: a load that changes sides moves a home again only after 10 s, 20 s, 40 s and so on, so at
+/// most log2(3600 / 10 + 1) = 8.5 times in an hour, and once at first. Sides of 2 s are too short
+/// for any move.
 #[test]
 fn changing_sides_cannot_play_ping_pong() {
     assert!(moves_with_sides(2, 3600) <= 24, "{}", moves_with_sides(2, 3600));
@@ -124,10 +124,10 @@ fn changing_sides_cannot_play_ping_pong() {
     }
 }
 
-/// Goal: two that wait for the same memory are busier together than each alone, so a home that
-/// leaves such a pair makes another. As that helps nobody the next one waits 40 s, then 80 s and so
-/// on, also beside a node that is always a little too busy: in ten minutes log2(600 / 40 + 1) = 4
-/// times, and once at first.
+/// Goal: two processes that wait for the same memory have more load together than apart, so a home
+/// that leaves such a pair makes another pair. As no node becomes less busy, the next one waits 40
+/// s, then 80 s and so on, also beside a node that is always a little too busy: in ten minutes
+/// log2(600 / 40 + 1) = 4 times, and once at first.
 #[test]
 fn what_is_busier_together_does_not_go_from_pair_to_pair() {
     let mut world = World::new(&[(4, 1 << 22), (4, 1 << 22), (4, 1 << 22)]);
@@ -152,10 +152,10 @@ fn what_is_busier_together_does_not_go_from_pair_to_pair() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Goal: if plans are carried out in part, or not at all, under a load that does not change,
-    /// memory moves end. At worst a move takes a sixteenth of what is away: 60,000 pages are fewer
-    /// than 8 after 16 * ln(7500) = 143 s, and five moves for nothing wait 64 s each at most. A
-    /// home or two may change before that.
+    /// Goal: memory moves end under a constant load even if plans are carried out in part or not at
+    /// all. At worst a move takes a sixteenth of what is away: 60,000 pages are fewer than 8 after
+    /// 16 * ln(7500) = 143 s, and five moves in vain wait 64 s each at most. A home or two may
+    /// change before that.
     #[test]
     fn moves_that_are_half_done_end(seed in any::<u64>(), percent in 0..=100_u64) {
         let mut world = machine(seed);
@@ -170,9 +170,9 @@ proptest! {
         prop_assert_eq!(moves, 0, "after 1200 s");
     }
 
-    /// Goal: however a scheduler scatters threads, and whatever becomes of plans, homes are few
-    /// and last: in 300 s at most log2(300 / 10 + 1) = 5 changes. No page moves twice to the same
-    /// home, and five moves that bring nothing are the end.
+    /// Goal: however a scheduler scatters threads, and whatever part of a plan is carried out,
+    /// homes change seldom: in 300 s at most log2(300 / 10 + 1) = 5 times. No page moves twice to
+    /// the same home, and after five moves in vain there are no more.
     #[test]
     fn scattered_threads_cannot_play_ping_pong(
         seed in any::<u64>(), percent in 0..=100_u64, scatters in 0..60_u64, waits in any::<bool>(),
@@ -201,7 +201,7 @@ proptest! {
         }
     }
 
-    /// Goal: the same snapshot and memory give the same plan, whatever the order of entities.
+    /// Goal: the same snapshot and state give the same plan, whatever the order of entities.
     #[test]
     fn decisions_are_the_same_each_time(seed in any::<u64>(), rounds in 1..10_u64) {
         let mut world = machine(seed);
@@ -216,8 +216,8 @@ proptest! {
         }
     }
 
-    /// Goal: a fast round brings the threads home that a decision at the same moment would, with
-    /// the same homes, and says nothing else.
+    /// Goal: a fast round brings home the same threads as a decision at the same moment, with the
+    /// same homes, and decides nothing else.
     #[test]
     fn fast_rounds_bring_the_same_threads_home(seed in any::<u64>(), rounds in 1..20_u64) {
         let mut world = machine(seed);
@@ -235,7 +235,7 @@ proptest! {
         }
     }
 
-    /// Goal: nonsense is survived: no node, pages without end, nodes that nobody knows.
+    /// Goal: invalid input does no harm: no node, any number of pages, unknown nodes.
     #[test]
     fn nonsense_is_survived(
         pages in any::<u64>(), room_pages in any::<u64>(), cpus in any::<u32>(),
@@ -270,8 +270,8 @@ proptest! {
     }
 }
 
-/// What two controllers deliver of what an entity asks of them, in ppm of one, beside what others
-/// ask: at home or half and half.
+/// Returns what two controllers deliver of the traffic that an entity asks for, in ppm of one
+/// controller, beside the traffic of others: at home or half and half.
 fn delivered(home: &Home, asked: u32, others: [u32; 2]) -> [u32; 2] {
     let of_it = match home {
         Home::Interleave { .. } => [asked / 2, asked / 2],
@@ -280,8 +280,8 @@ fn delivered(home: &Home, asked: u32, others: [u32; 2]) -> [u32; 2] {
     [0, 1].map(|node| (of_it[node] + others[node]).min(1_000_000))
 }
 
-/// Seconds at which the home of the only process changed, with traffic as it is told for each
-/// second, by the home that it has.
+/// Returns the seconds at which the home of the only process changed, given the traffic of each
+/// second by its home.
 fn changes(seconds: u64, mut traffic: impl FnMut(u64, &Home) -> [u32; 2]) -> Vec<u64> {
     let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
     let id = world.start(CPU, &[0, 0, 0, 0], &[80_000, 0]);
@@ -308,9 +308,9 @@ fn changes(seconds: u64, mut traffic: impl FnMut(u64, &Home) -> [u32; 2]) -> Vec
     changes
 }
 
-/// Goal: traffic that goes as soon as memory is interleaved and comes as soon as it is back, for
-/// ever, moves it ever more rarely: what came back stays for 160 s, 320 s, 640 s, and then for as
-/// long as any home stays after its ninth choice: 10 s * 2^8.
+/// Goal: traffic that disappears whenever memory is interleaved and returns whenever it is back
+/// moves it less and less often: the memory stays at home for 160 s, 320 s, 640 s, and then as long
+/// as any home after its ninth change: 10 s * 2^8.
 #[test]
 fn traffic_cannot_play_ping_pong() {
     let spiteful = |_, home: &Home| match home {
@@ -325,8 +325,8 @@ fn traffic_cannot_play_ping_pong() {
 }
 
 proptest! {
-    /// Goal: whatever is asked of controllers, as long as it stays so a home becomes interleaved
-    /// once or comes back once, and then stays.
+    /// Goal: under constant traffic a home becomes interleaved once, or comes back once, and then
+    /// stays.
     #[test]
     fn steady_traffic_moves_a_home_once(
         before in 0_u32..2_000_000,
@@ -340,9 +340,9 @@ proptest! {
         prop_assert!(early.len() <= 1 && late.len() <= 1, "{:?}", changes);
     }
 
-    /// Goal: traffic that comes and goes by chance moves a home for each step of back-off at most:
-    /// one that is forgiven takes 80 s of calm or more, and the first ones are as many as the waits
-    /// of 10 s, doubled each time, that fit.
+    /// Goal: random traffic moves a home at most once for each step of the back-off: a step is
+    /// undone after 80 s of calm or more, and the first moves are as many as waits of 10 s, doubled
+    /// each time, fit.
     #[test]
     fn restless_traffic_moves_a_home_rarely(
         lasts in proptest::collection::vec((1_u64..60, 0_u32..1_500_000), 20..60),

@@ -6,7 +6,7 @@ use nodeward_policy::placement::*;
 /// 230 MB in pages of 4 KiB.
 const PAGES: u64 = 56_152;
 
-/// Tasks whose memory and threads are where two rules say.
+/// Returns a world of tasks with threads and memory placed by two rules.
 fn world(threads: impl Fn(usize) -> usize, pages: impl Fn(usize) -> [u64; 2]) -> World {
     let mut world = World::of_2012();
     for number in 0..48 {
@@ -32,7 +32,7 @@ fn threads_are_exchanged_rather_than_memory() {
     assert!(world.round(&Rules::default()).settled);
 }
 
-/// Goal: memory that is half here and half there comes home once, and no page more than that.
+/// Goal: memory that is half on each node comes home once, and no page moves more than once.
 #[test]
 fn halves_are_moved_once() {
     let mut world = world(|n| n % 2, |_| [PAGES / 2, PAGES / 2]);
@@ -44,7 +44,7 @@ fn halves_are_moved_once() {
     assert_eq!(world.settle(&Rules::default(), 60, 60), Some(0));
 }
 
-/// Goal: with all memory on one node half of the tasks go to the other, with their memory.
+/// Goal: with all memory on one node, half of the tasks move to the other node, with their memory.
 #[test]
 fn one_node_is_shared_out() {
     for tells_waits in [false, true] {
@@ -52,15 +52,15 @@ fn one_node_is_shared_out() {
         world.tells_waits = tells_waits;
         assert_eq!(world.settle(&Rules::default(), 60, 200), Some(1));
         let plan = world.round(&Rules::default());
-        // A node invites to a twentieth more than its share: 25 of 48 are 4 % more than 24.
+        // A node admits a twentieth more than its share: 25 of 48 are 4 % more than 24.
         assert_eq!([at_home(&plan, 0), at_home(&plan, 1)], [25, 23]);
         assert_eq!(world.moved, 23 * PAGES);
         assert_eq!(world.local_percent(), 100);
     }
 }
 
-/// Goal: the same with a scheduler that scatters a third of the threads each second, and hands
-/// that carry out half of everything.
+/// Goal: the same with a scheduler that scatters a third of the threads each second, and a balancer
+/// that carries out half of each plan.
 #[test]
 fn a_scheduler_that_scatters_does_not_move_memory_again() {
     let mut world = world(|n| n % 2, |_| [PAGES / 2, PAGES / 2]);

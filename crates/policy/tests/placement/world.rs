@@ -1,4 +1,4 @@
-//! A machine on paper whose plans are carried out: well, in part, or not at all, under a scheduler
+//! A model of a machine that carries out plans wholly, in part, or not at all, under a scheduler
 //! that leaves threads where they are or scatters them.
 
 use std::collections::BTreeMap;
@@ -16,14 +16,14 @@ pub const CPU: u64 = 1_000_000;
 pub enum MoveLimit {
     /// Every page and thread.
     All,
-    /// So many per cent of the pages of each move, and as many of the threads.
+    /// So many per cent of the pages of each move, and of the threads.
     Some(u64),
 }
 
 /// How the scheduler places threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
-    /// Where they are.
+    /// They stay where they are.
     Still,
     /// Each to any node it may run on, with a probability in per cent in each second.
     Scatters(u64),
@@ -33,13 +33,13 @@ pub enum Scheduler {
 pub struct Node {
     pub cpus: u32,
     pub pages: u64,
-    /// Used by others.
+    /// Pages used by other processes.
     pub used: u64,
 }
 
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// What it would run if it had a CPU of its own, in millionths.
+    /// CPU time that it would use with a CPU of its own, in millionths.
     pub wants: u64,
     pub node: usize,
 }
@@ -53,7 +53,7 @@ pub struct Process {
     pub children_ns: u64,
     pub measured_ns: u64,
     pub exclusion: Option<Exclusion>,
-    /// Pages of it that were moved.
+    /// Its pages that were moved.
     pub moved: u64,
 }
 
@@ -62,7 +62,7 @@ pub struct World {
     pub far: u32,
     pub affinities: Vec<Affinity>,
     pub processes: Vec<Process>,
-    /// Whether threads tell how long they waited for a CPU.
+    /// Whether threads report how long they waited for a CPU.
     pub tells_waits: bool,
     pub scheduler: Scheduler,
     pub move_limit: MoveLimit,
@@ -73,7 +73,7 @@ pub struct World {
 }
 
 impl World {
-    /// Nodes of (CPUs, pages), all of which every process may use.
+    /// Creates a machine with nodes of (CPUs, pages), all of which every process may use.
     pub fn new(nodes: &[(u32, u64)]) -> Self {
         let ids = || (0..).map(NodeId);
         let all = ids().zip(nodes).filter(|(_, node)| node.0 > 0).map(|(id, node)| (id, node.0));
@@ -93,12 +93,12 @@ impl World {
         }
     }
 
-    /// The machine of 2012: two nodes of 12 CPUs and 12 GiB.
+    /// Creates the machine of 2012: two nodes of 12 CPUs and 12 GiB.
     pub fn of_2012() -> Self {
         Self::new(&[(12, 3 << 20), (12, 3 << 20)])
     }
 
-    /// A process with tasks on nodes that each want so much of a CPU, and pages by node.
+    /// Starts a process with tasks on nodes that each want so much of a CPU, and pages by node.
     pub fn start(&mut self, wants: u64, tasks: &[usize], pages: &[u64]) -> EntityId {
         let tasks = tasks.iter().map(|&node| Task { wants, node }).collect();
         let (run_ns, measured_ns, moved) = (10 * SECOND, 0, 0);
@@ -116,7 +116,7 @@ impl World {
         EntityId(self.processes.len() as u64 - 1)
     }
 
-    /// All that follows by chance comes from this number.
+    /// Seeds all random choices.
     pub fn seed(&mut self, seed: u64) {
         self.seed = seed;
     }
@@ -127,7 +127,7 @@ impl World {
         (self.seed >> 33) % below.max(1)
     }
 
-    /// Pages that a node can take.
+    /// Returns the number of pages that a node can take.
     pub fn room(&self, node: usize) -> u64 {
         let used: u64 = self.processes.iter().map(|process| process.pages[node]).sum();
         self.nodes[node].pages.saturating_sub(self.nodes[node].used + used)
@@ -194,7 +194,7 @@ impl World {
         }
     }
 
-    /// A second passes: a decision, what comes of it, and the scheduler.
+    /// Simulates a second: a decision, its effect, and the scheduler.
     pub fn round(&mut self, rules: &Rules) -> Plan {
         let snapshot = self.snapshot();
         let plan = self.homes.decide(&snapshot, rules);
@@ -254,7 +254,8 @@ impl World {
         }
     }
 
-    /// Rounds until so many in a row moved no memory; how many there were before.
+    /// Makes rounds until so many in a row moved no memory; returns the number of rounds before
+    /// these.
     pub fn settle(&mut self, rules: &Rules, quiet: u64, most: u64) -> Option<u64> {
         let mut last = 0;
         for round in 1..=most {
@@ -268,8 +269,8 @@ impl World {
         None
     }
 
-    /// How many per cent of what threads want is where it finds memory of its process, page for
-    /// page.
+    /// Returns how many per cent of the threads' demand find memory of their process on their node,
+    /// page for page.
     pub fn local_percent(&self) -> u64 {
         let (mut near, mut all) = (0, 0);
         for process in &self.processes {
@@ -283,7 +284,7 @@ impl World {
     }
 }
 
-/// What holds of every plan.
+/// Checks what holds for every plan.
 pub fn check(snapshot: &Snapshot, plan: &Plan) {
     let ids: Vec<_> = plan.decisions.iter().map(|decision| decision.entity).collect();
     let mut expected: Vec<_> = snapshot.entities.iter().map(|entity| entity.id).collect();
