@@ -109,7 +109,8 @@ pub struct RemainingPages {
     pub not_in_memory: u64,
 }
 
-/// The result of the choice. Every counted page is within a folio of `moves`, or in `kept`.
+/// The result of the choice. Every counted page is within a folio of `moves`, or counted in
+/// `remaining`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HotPlan {
     /// The folios to move, in descending order of their gain; equal ones in order of their address.

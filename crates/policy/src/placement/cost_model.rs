@@ -19,7 +19,7 @@ pub(super) struct CostModel<'a> {
     pub(super) nodes: &'a NodeTable<'a>,
 }
 
-/// From a node to another.
+/// A way between two nodes.
 #[derive(Clone, Copy)]
 pub(super) struct Transfer {
     pub(super) from: NodeIndex,
@@ -27,8 +27,8 @@ pub(super) struct Transfer {
 }
 
 impl CostModel<'_> {
-    /// What a home costs: what the entity loses there, or what it costs to bring its memory there,
-    /// whichever is less.
+    /// Returns the cost of a home: what the entity loses there, or the cost of moving its memory
+    /// there, whichever is less.
     pub(super) fn home_ns(self, entity: &EntityRound, home: NodeIndex) -> u64 {
         match self.pages_away(entity, home) {
             0 => 0,
@@ -36,7 +36,7 @@ impl CostModel<'_> {
         }
     }
 
-    /// What an entity loses if all its threads run on `home` and its memory stays.
+    /// Returns what an entity loses if all its threads run on `home` and its memory stays.
     pub(super) fn loss_ns(self, entity: &EntityRound, home: NodeIndex) -> u64 {
         let Some(memory) = self.nodes.memory_node(home) else { return u64::MAX };
         let near = self.nodes.distance(home, memory);
@@ -46,8 +46,8 @@ impl CostModel<'_> {
         self.wait_ns(entity, lost.sum())
     }
 
-    /// What a move of `pages` between two nodes saves, with the entity's load in this proportion on
-    /// the nodes. Nothing if it is a loss.
+    /// Returns what a move of `pages` between two nodes saves, for an entity with this load on each
+    /// node; 0 if it saves nothing.
     pub(super) fn saved_ns(
         self,
         entity: &EntityRound,
@@ -81,20 +81,20 @@ impl CostModel<'_> {
         self.misplaced(home, &entity.movable).map(|(_, pages)| pages).sum()
     }
 
-    /// For how long an entity is expected to go on: the horizon.
+    /// Returns the horizon: how long an entity is expected to run on.
     pub(super) fn horizon_ns(self, entity: &EntityRound) -> u64 {
         let Rules { horizon_ns, horizon_ns_max, .. } = *self.rules();
         let age_ns = u128::from(entity.seen.run_ns) * WHOLE_PPM / ran_ppm(entity).max(1);
         narrow(life_ns(age_ns)).clamp(horizon_ns, horizon_ns_max.max(horizon_ns))
     }
 
-    /// How long the threads of an entity run within the horizon, in CPU time.
+    /// Returns the CPU time that the threads of an entity use within the horizon.
     pub(super) fn run_ns(self, entity: &EntityRound) -> u64 {
         narrow(u128::from(self.horizon_ns(entity)) * ran_ppm(entity) / WHOLE_PPM)
     }
 
-    /// How much longer an entity waits for memory, for a sum of pages times how much farther they
-    /// are.
+    /// Returns how much longer an entity waits for memory, given the sum of pages times their
+    /// additional distance.
     fn wait_ns(self, entity: &EntityRound, pages_farther: u128) -> u64 {
         let all = u128::from(entity.pages_everywhere.max(1));
         let longer_ppm = pages_farther * WHOLE_PPM / (u128::from(DISTANCE_LOCAL) * all);
@@ -103,8 +103,8 @@ impl CostModel<'_> {
         narrow(waits_ns.saturating_mul(longer_ppm) / WHOLE_PPM)
     }
 
-    /// What of `pages` is neither where memory of `home` belongs nor on a memory-only node: there
-    /// it was put because it is seldom used.
+    /// Returns the pages that are neither where memory of `home` belongs nor on a memory-only node.
+    /// Memory is put on such a node because it is seldom used.
     fn misplaced(self, home: NodeIndex, pages: &[u64]) -> impl Iterator<Item = (NodeIndex, u64)> {
         debug_assert_eq!(pages.len(), self.nodes.len());
         let memory = self.nodes.memory_node(home);
@@ -119,13 +119,13 @@ impl CostModel<'_> {
     }
 }
 
-/// How much an entity runs, in millionths of a CPU.
+/// Returns the CPU time that an entity uses, in millionths of a CPU.
 fn ran_ppm(entity: &EntityRound) -> u128 {
     u128::from(entity.load_ppm) * u128::from(entity.ran_part_ppm) / WHOLE_PPM
 }
 
-/// For how long what is so old goes on in the mean. The logarithm is linear between powers of two,
-/// so too small by 6 % of its base at most.
+/// Returns how much longer a process of this age runs in the mean. The logarithm is linear between
+/// powers of two, so it is too small by at most 6 % of its base.
 fn life_ns(age_ns: u128) -> u128 {
     /// ln 2 in 2^-16.
     const LN_2: u128 = 45_426;

@@ -7,12 +7,12 @@ use super::reason::Reason;
 use super::rules::{Rules, SMALL_PART, VAIN_HOLDS, WHOLE_PPM};
 use crate::damping::{Backoff, DOUBLINGS_MAX, Timer};
 
-/// Whether homes that left busy nodes made any node less busy.
+/// Measures whether homes that left busy nodes made the busiest node less busy.
 ///
-/// What a process does depends on what is beside it: two that wait for memory together, or that
-/// share a core, are busier than each was alone. So a home may go to where it seems to be less
-/// busy, and make that node as busy as the other was. That is seen when the next home is to go, and
-/// then homes stay for ever longer.
+/// The load of a process depends on its neighbours: two that wait for the same memory, or share a
+/// core, have more load together than apart. So a home may move to a node that seems less busy and
+/// make it as busy as the old one. That shows before the next home would move; then homes wait
+/// longer and longer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RebalanceFeedback {
     last: Option<LastRebalance>,
@@ -35,13 +35,13 @@ impl RebalanceFeedback {
         }
     }
 
-    /// The loads are others now: what was in vain need not be again.
+    /// Forgets the last rebalance, because the loads have changed.
     pub(super) fn forget(&mut self) {
         self.last = None;
     }
 
-    /// Whether homes may leave busy nodes, the busiest of which has so much of its share. What came
-    /// of the last rebalance shows when loads have had time to follow.
+    /// Returns whether homes may leave busy nodes, given the load of the busiest one relative to
+    /// its share. The effect of the last rebalance is judged when loads have had time to follow.
     pub(super) fn may_start(&mut self, busiest_ppm: u64, rules: &Rules) -> bool {
         if let Some(last) = self.last.take_if(|last| last.ago_ns >= rules.debounce_ns) {
             let least = u128::from(last.before_ppm) * u128::from(rules.hysteresis_ppm) / WHOLE_PPM;
@@ -52,7 +52,7 @@ impl RebalanceFeedback {
         !self.pause.waits()
     }
 
-    /// Homes left the busiest node, which had so much of its share.
+    /// Enters that homes left the busiest node, with its load relative to its share.
     pub(super) fn done(&mut self, busiest_ppm: u64) {
         self.last.get_or_insert(LastRebalance { before_ppm: busiest_ppm, ago_ns: 0 });
     }
@@ -112,8 +112,8 @@ impl MoveFeedback {
         self.doubt.paid.pass(ns);
     }
 
-    /// Takes in whether moving what is away pays, if it may be moved at all. Returns whether the
-    /// move is to be begun.
+    /// Enters whether moving the misplaced memory pays; `None` if it may not be moved at all.
+    /// Returns whether the move may begin.
     pub(super) fn weigh(&mut self, pays: Option<bool>, rules: &Rules) -> bool {
         if pays == Some(false) {
             self.doubt.unpaid.start();
@@ -130,7 +130,7 @@ impl MoveFeedback {
         pays.is_some()
     }
 
-    /// Whether moving has not paid for so long that it must pay well before it is begun.
+    /// Returns whether moving has not paid for so long that it must pay well before it begins.
     pub(super) fn is_doubted(&self, rules: &Rules) -> bool {
         self.doubt.unpaid.has_run(rules.debounce_ns)
     }
@@ -156,7 +156,7 @@ impl MoveFeedback {
         self.goes_on &= now.away > 0;
     }
 
-    /// Why there is no move now; `None` if there may be one.
+    /// Returns why there may be no move now; `None` if there may be one.
     pub(super) fn objection(&self) -> Option<Reason> {
         if self.given_up.is_some() {
             Some(Reason::GivenUp)
@@ -183,20 +183,22 @@ impl MoveFeedback {
         self.planned = Some(now);
     }
 
-    /// The balancer that was to carry out the plan is no more: that says nothing about the move,
-    /// which goes on.
+    /// Continues after the end of the balancer that planned the move. Its end says nothing about
+    /// the move.
     pub(super) fn resume(&mut self) {
         self.goes_on |= self.planned.take().is_some();
     }
 
-    /// The entity gets another home: what was learnt at the old one is void, but not the wait.
+    /// Enters that the entity got another home: results of moves to the old one are forgotten, the
+    /// wait is not.
     pub(super) fn home_changed(&mut self) {
         *self = Self { wait: self.wait, ..Self::default() };
     }
 }
 
 impl Sampled {
-    /// What is away, with the pages that have become fixed since there were so many.
+    /// Returns the misplaced pages plus those that have become fixed since there were so many fixed
+    /// ones.
     fn away_beside(self, fixed_before: u64) -> u64 {
         self.away.saturating_add(self.fixed.saturating_sub(fixed_before))
     }

@@ -1,8 +1,9 @@
-//! Stage 2: initial placement. An entity without a home gets the node where its memory is, if that
-//! node's CPUs have time for it, or else the idlest; or several nodes, if it fits none (`spread`).
+//! Stage 2: initial placement. An entity without a home gets the node of its memory, if that node's
+//! CPUs have time for it, or else the idlest node; or several nodes, if it fits no single one
+//! (`spread`).
 //!
-//! Those come first for which another home would cost most. So an entity that must be away from
-//! its memory, or take it along, is one that loses little by it.
+//! Entities for which a second choice would cost most come first. So an entity that must be away
+//! from its memory, or have it moved, is one that loses little.
 
 use std::cmp::Reverse;
 

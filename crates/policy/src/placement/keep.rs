@@ -1,7 +1,7 @@
-//! Stage 1: homes that still do are kept.
+//! Stage 1: keeps homes that are still valid.
 //!
-//! A home no longer does if its node is gone or forbidden. It no longer does, either, once its hold
-//! is over, if the entity has outgrown the node, or if what is spread fits one node.
+//! A home is no longer valid if its node is gone or forbidden; or, once its hold is over, if the
+//! entity has outgrown the node, or if a spread entity fits one node.
 
 use super::entity::EntityRound;
 use super::home::HomePlacement;
@@ -11,8 +11,8 @@ use super::round::Round;
 use super::rules::{CPU_PPM, SMALL_PART};
 use super::state::{EntityState, Homes};
 
-/// Keeps homes. Returns who has none: homes on one node are kept before those on several, which
-/// take what is left.
+/// Keeps homes. Returns the entities without a home. Homes on one node are kept before homes on
+/// several nodes, which take the capacity that is left.
 pub(super) fn keep_homes(round: &mut Round, homes: &Homes) -> Vec<usize> {
     let mut homeless = Vec::new();
     let mut spread = Vec::new();
@@ -52,7 +52,7 @@ fn may_have_home(entity: &EntityRound, has_home: bool, run_ns_min: u64) -> bool 
     is_eligible(entity, has_home) && (has_home || entity.seen.run_ns >= run_ns_min)
 }
 
-/// The placement of a home, if that still does.
+/// Returns the placement of a home if it is still valid.
 fn kept(round: &Round, entity: &EntityRound, state: &EntityState) -> Option<HomePlacement> {
     let placement = entity.placement_of(&state.home, round.nodes)?;
     let is_unfit = match &placement {
@@ -66,7 +66,7 @@ fn kept(round: &Round, entity: &EntityRound, state: &EntityState) -> Option<Home
     (state.hold.waits() || !is_unfit).then_some(placement)
 }
 
-/// Whether what is spread would fit a node, with its margins.
+/// Returns whether a spread entity would fit one node, with its margins.
 fn would_fit(round: &Round, entity: &EntityRound, node: NodeIndex) -> bool {
     let rules = round.rules;
     let is_one_cpu = !entity.is_parallel && entity.load_ppm <= rules.with_hysteresis(CPU_PPM);
@@ -76,8 +76,8 @@ fn would_fit(round: &Round, entity: &EntityRound, node: NodeIndex) -> bool {
     has_cpus && pages < round.usage.page_capacity(node)
 }
 
-/// Whether what is spread fits the one of its nodes where nearly all its memory is. Only threads
-/// would move, so it need not wait; that it leaves again must wait the longer.
+/// Returns whether a spread entity fits the one of its nodes that has nearly all its memory. Then
+/// only threads move, so it need not wait for its hold; its next spread must wait the longer.
 fn fits_one_node(round: &Round, entity: &EntityRound, placement: &HomePlacement) -> bool {
     let all = entity.pages_all();
     placement.thread_nodes().iter().any(|&node| {

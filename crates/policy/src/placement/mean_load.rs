@@ -1,9 +1,9 @@
-//! The load by which homes are judged: the mean of some rounds, which then stands until the load
-//! has changed.
+//! The load by which homes are judged: a mean over some rounds, which stays constant until the load
+//! has really changed.
 //!
-//! A load is never quite what it was a second before. As long as numbers waver or drift, a move
-//! looks well one day by chance, and a balancer that looks each second sees that day. A mean that
-//! stands is the same each second.
+//! Loads differ from second to second. If decisions used the present value, a move would look
+//! worthwhile one day by chance, and a balancer that looks each second would see that day. A
+//! constant mean does not vary.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,7 @@ pub(super) struct MeanLoad {
     ppm: u64,
     /// The mean of the last rounds.
     recent_ppm: u64,
-    /// By how much a round is off that, in the mean.
+    /// The mean distance of a round's load from that.
     deviation_ppm: u64,
     /// The mean of many rounds.
     long_ppm: u64,
@@ -39,17 +39,17 @@ pub(super) struct MeanLoad {
 }
 
 impl MeanLoad {
-    /// A load of which nothing else is known.
+    /// Creates the mean of a load without history.
     pub(super) fn new(ppm: u64) -> Self {
         Self { ppm, recent_ppm: ppm, deviation_ppm: 0, long_ppm: ppm, rounds: RECENT_ROUNDS }
     }
 
-    /// The mean that stands.
+    /// Returns the mean.
     pub(super) fn ppm(&self) -> u64 {
         self.ppm
     }
 
-    /// Takes in the load of a round.
+    /// Enters the load of a round.
     pub(super) fn take(&mut self, ppm: u64) {
         let off_ppm = ppm.abs_diff(self.recent_ppm);
         self.deviation_ppm = mean(self.deviation_ppm, DEVIATION_ROUNDS, off_ppm);
@@ -64,7 +64,7 @@ impl MeanLoad {
         }
     }
 
-    /// What the load is now, if it has changed.
+    /// Returns the new load if it has changed.
     fn changed_ppm(&self) -> Option<u64> {
         let least_ppm = (self.ppm / CHANGED_PART).max(CHANGED_PPM);
         let by_chance_ppm = self.deviation_ppm.saturating_mul(CHANGED_DEVIATIONS);
@@ -73,7 +73,7 @@ impl MeanLoad {
     }
 }
 
-/// The mean of so many rounds, the last of which had this load.
+/// Returns the mean over so many rounds, the last of which had this load.
 fn mean(before_ppm: u64, rounds: u64, ppm: u64) -> u64 {
     ((rounds - 1) * before_ppm + ppm).div_ceil(rounds)
 }

@@ -1,5 +1,6 @@
-//! Stage 7: memory moves. Memory is brought home if that saves more remote accesses within the
-//! horizon than its move costs, as far as its home has room; first what saves most for its cost.
+//! Stage 7: memory moves. Misplaced memory moves home if that saves more time within the horizon
+//! than the move costs, and if the home has room. Moves with the best ratio of gain to cost come
+//! first.
 
 use super::cost_model::{CostModel, Transfer};
 use super::entity::EntityRound;

@@ -164,7 +164,7 @@ impl Homes {
         let mut round = Round::new(nodes, entities, elapsed_ns);
         let homeless = keep::keep_homes(&mut round, self);
         initial::place(&mut round, self, &homeless);
-        // All states of nodes are those before any home is moved.
+        // The states of nodes are those before any home has moved.
         let busy = rebalance::busy_nodes(&round, self);
         let short = relieve::short_nodes(&round, self);
         rebalance::rebalance(&mut round, self, &busy);

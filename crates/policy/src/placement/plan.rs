@@ -1,4 +1,4 @@
-//! What was decided: homes, threads and memory to move, and why, for each entity.
+//! The plan: homes, threads and memory to move, and a decision with its reasons for each entity.
 
 use std::collections::BTreeMap;
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $advice:literal;)*) => {
-        /// Why something is done or left. The set is documented and closed.
+        /// Why something is done or not. The set of reasons is documented and closed.
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
         )]

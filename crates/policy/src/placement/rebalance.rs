@@ -1,7 +1,7 @@
 //! Stage 3: rebalance. Homes leave nodes that have been busy for long enough.
 //!
-//! A home goes only to a node that then is still less busy than the one that it left. So each move
-//! makes the busier of the two nodes less busy, and with a load that stays as it is moving ends.
+//! A home goes only to a node that will then still be less busy than the old one was. So each move
+//! makes the busier of the two nodes less busy, and moves end under a constant load.
 
 use super::entity::EntityRound;
 use super::node_table::NodeIndex;
@@ -15,12 +15,13 @@ pub(super) fn busy_nodes(round: &Round, homes: &mut Homes) -> Vec<NodeIndex> {
     round.lasting(&mut homes.busy, |node| round.usage.is_busy(node))
 }
 
-/// Moves homes off busy nodes, the busiest first, unless that helped nobody the last time.
+/// Moves homes off busy nodes, the busiest first, unless the last rebalance helped no node.
 pub(super) fn rebalance(round: &mut Round, homes: &mut Homes, busy: &[NodeIndex]) {
     if busy.is_empty() {
         return;
     }
-    // What came of the last time shows on any node, long before that has been busy for long.
+    // The effect of the last rebalance shows on any node, long before that node has been busy for
+    // long enough.
     let busiest_ppm = round.nodes.indices().map(|node| share_ppm(round, node)).max().unwrap_or(0);
     if !homes.rebalance.may_start(busiest_ppm, round.rules) {
         return;
@@ -36,8 +37,8 @@ pub(super) fn rebalance(round: &mut Round, homes: &mut Homes, busy: &[NodeIndex]
     }
 }
 
-/// The entities whose homes may leave a node, those first that lose least for their load by it, so
-/// heavy ones last.
+/// Returns the entities whose homes may leave a node, those first that lose least relative to their
+/// load; so heavy ones come last.
 pub(super) fn cheapest_first(round: &Round, from: NodeIndex) -> Vec<usize> {
     let least = u64::from(round.rules.nudge_ppm_min).max(1);
     let mut order: Vec<_> = round
@@ -61,7 +62,7 @@ fn share_ppm(round: &Round, node: NodeIndex) -> u64 {
     per_cpu / round.usage.level_ppm().max(1)
 }
 
-/// Homes go until the smaller one of two imbalances is gone, that of load or that of memory.
+/// Moves homes until the smaller of the two imbalances, of load or of memory, is gone.
 fn relieve_load(round: &mut Round, from: NodeIndex) {
     let mut load = round.usage.excess(from);
     let mut pages = round.usage.page_excess(from);

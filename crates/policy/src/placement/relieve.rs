@@ -1,5 +1,5 @@
-//! Stage 4: relieve memory. Homes leave nodes that have long been too small for the memory of those
-//! at home, to nodes that have room for all of it.
+//! Stage 4: relieve memory. Homes leave nodes that have long been too small for the memory that is
+//! at home there, and go to nodes with room for all of it.
 
 use super::entity::EntityRound;
 use super::node_table::NodeIndex;

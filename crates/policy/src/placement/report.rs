@@ -37,7 +37,8 @@ pub(super) fn homes_of(entities: &[EntityRound], nodes: &NodeTable) -> BTreeMap<
     entities.iter().filter_map(home).collect()
 }
 
-/// Whether an entity has just got a home, or its memory waits for something that time brings.
+/// Returns whether an entity has just got a home, or its memory waits for something that time
+/// changes.
 fn is_open(decision: &Decision) -> bool {
     matches!(decision.verdict, Verdict::Settles | Verdict::Moves)
         || matches!(decision.memory, Some(Reason::Waits | Reason::NotMeasured))

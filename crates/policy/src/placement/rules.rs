@@ -1,4 +1,4 @@
-//! The numbers of the rule: settings, and what is fixed, each with its reason.
+//! The numbers of the rule: settings and constants, each with its reason.
 
 use crate::damping::with_hysteresis;
 
@@ -7,20 +7,20 @@ pub(super) const CPU_PPM: u64 = 1_000_000;
 /// A whole in millionths.
 pub(super) const WHOLE_PPM: u128 = 1_000_000;
 
-/// No more time than this passes between two rounds, whatever the clock says: a machine that was
-/// suspended did not do for an hour what it did in its last second.
+/// Maximum time between two rounds, whatever the clock says: loads of the last second do not hold
+/// for the hours for which a machine was suspended.
 pub(super) const ELAPSED_NS_MAX: u64 = 60_000_000_000;
-/// A sixteenth of a process's memory is next to nothing: about what a sample of residency cannot
-/// tell (5 points). A move that finds room for less is not begun, one that takes less was in vain,
-/// and a process with no more than that elsewhere is on one node.
+/// The part of a process's memory that is ignored: a sixteenth is about the error of a residency
+/// sample (5 points). A move that finds room for less does not begin, one that moves less was in
+/// vain, and a process with no more than that on other nodes is on one node.
 pub(super) const SMALL_PART: u64 = 16;
-/// A move that has long not paid must gain a quarter more than it costs. The load that the gain
-/// depends on stands until it changed by a quarter.
+/// A move that has not paid for long must gain this part more than it costs. The mean load, on
+/// which the gain depends, is constant until it changes by as much.
 pub(super) const DOUBT_PART: u64 = 4;
-/// A rebalance in vain is followed by so many holds of a home: processes that make each other
-/// busy would otherwise go from node to node as soon as holds are over.
+/// After a rebalance in vain, the next one waits for so many holds of a home. Otherwise processes
+/// that make each other busy would move from node to node whenever a hold ends.
 pub(super) const VAIN_HOLDS: u64 = 4;
-/// A process is expected to run for ten minutes more at most. Beyond that nobody has measured.
+/// Maximum expected further run time of a process. Longer ones were not measured.
 pub(super) const LIFE_NS_MAX: u128 = 600_000_000_000;
 /// The distance of a node to itself in the firmware's units (ACPI SLIT).
 pub(super) const DISTANCE_LOCAL: u32 = 10;
@@ -35,7 +35,7 @@ pub struct Rules {
     /// A process with less CPU time than this gets no home, in nanoseconds: most processes end
     /// before a home would pay.
     pub run_ns_min: u64,
-    /// The margin by which a level must be exceeded before anything is done about it.
+    /// The margin by which a level must be exceeded before the rule reacts to it.
     pub hysteresis_ppm: u32,
     /// A node is not busy while no more than this part of its CPUs is in use, however idle others
     /// are. The kernel itself lets a quarter of a node's CPUs be in use before it balances nodes.
@@ -48,31 +48,31 @@ pub struct Rules {
     pub horizon_ns: u64,
     /// The longest horizon, unless `horizon_ns` is longer.
     pub horizon_ns_max: u64,
-    /// What a base page costs to move, in nanoseconds: measured speed and stall.
+    /// Cost of moving a base page, in nanoseconds: measured speed and stall.
     pub page_ns: u64,
-    /// What a call that moves pages costs before the first one, in nanoseconds.
+    /// Fixed cost of a call that moves pages, in nanoseconds.
     pub call_ns: u64,
-    /// What part of its run time a thread waits for local memory: nobody measures it.
+    /// Part of its run time for which a thread waits for local memory. It is assumed, because it
+    /// cannot be measured.
     pub memory_bound_ppm: u32,
-    /// How long a state of a node must last before homes are moved for it.
+    /// Time for which a state of a node must last before homes move for it, in nanoseconds.
     pub debounce_ns: u64,
-    /// A home that was moved stays so long; the second time twice as long, and so on.
+    /// Time for which a home stays after it moved, in nanoseconds; doubled with each further move.
     pub home_hold_ns: u64,
-    /// After a move of memory that brought little, the next waits so long, then twice as long.
+    /// Wait after a memory move that brought little, in nanoseconds; doubled each time.
     pub memory_wait_ns: u64,
-    /// After so many moves in a row that brought little, memory is given up.
+    /// Number of memory moves in a row that brought little, after which memory is given up.
     pub memory_tries_max: u32,
-    /// The margin: what part of a node's memory stays free beside what the kernel keeps.
+    /// The margin: part of a node's memory that moves leave free, beside what the kernel reserves.
     pub margin_ppm: u32,
-    /// A node that can take less than this part of its memory is short of it.
+    /// A node with less room than this part of its memory is short of it.
     pub short_ppm: u32,
-    /// A node is short, too, if more than this part of its memory was meant for it and had to come
-    /// from elsewhere since the snapshot before.
+    /// A node is short, too, if more than this part of its memory was allocated on other nodes for
+    /// want of room since the last snapshot.
     pub foreign_ppm_max: u32,
-    /// No memory is moved while tasks stand still for want of memory for more of the time than
-    /// this.
+    /// No memory moves while tasks stall for want of memory for more than this part of the time.
     pub stalled_ppm_max: u32,
-    /// A memory controller that delivers so much of what it can is saturated.
+    /// A memory controller that delivers this part of its maximum is saturated.
     pub traffic_ppm_max: u32,
     /// Whether memory is moved at all; else only threads are.
     pub move_memory: bool,
@@ -105,22 +105,22 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// What it costs to move pages, in nanoseconds.
+    /// Returns the cost of moving pages, in nanoseconds.
     pub fn move_ns(&self, pages: u64) -> u64 {
         self.call_ns.saturating_add(pages.saturating_mul(self.page_ns))
     }
 
-    /// Whether memory is so short on the machine that none is moved now.
+    /// Returns whether memory is so short on the machine that none may move now.
     pub fn forbid_moves(&self, stalled_ppm: Option<u32>) -> bool {
         stalled_ppm.is_some_and(|ppm| ppm > self.stalled_ppm_max)
     }
 
-    /// A level and the margin by which it must be exceeded.
+    /// Returns a level plus the margin by which it must be exceeded.
     pub(super) fn with_hysteresis(&self, level: u64) -> u64 {
         with_hysteresis(level, self.hysteresis_ppm)
     }
 
-    /// A level and the margin twice: 1.21 times the level.
+    /// Returns a level with the margin added twice: 1.21 times the level.
     pub(super) fn with_hysteresis_twice(&self, level: u64) -> u64 {
         self.with_hysteresis(self.with_hysteresis(level))
     }

@@ -1,4 +1,4 @@
-//! What a decision is made from: the processes and nodes of a machine at one moment, as values.
+//! The input of a decision: the processes and nodes of a machine at one moment, as values.
 
 use std::collections::BTreeMap;
 

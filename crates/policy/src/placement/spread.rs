@@ -1,5 +1,5 @@
-//! Stage 2, continued: an entity that is larger than a node, or fits beside nobody, is spread over
-//! the fewest nodes that have time and memory for it.
+//! Stage 2, continued: an entity that is larger than a node, or fits no node beside the others, is
+//! spread over the fewest nodes that have time and memory for it.
 
 use std::cmp::Reverse;
 

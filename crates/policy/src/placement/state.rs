@@ -1,7 +1,7 @@
-//! What is remembered between rounds, and how it changes.
+//! The state of placement between rounds, and how it changes.
 //!
-//! It may be saved and read again, also after a restart of the machine: there is no time of day in
-//! it, only times that are left.
+//! It may be saved and read again, also after a restart of the machine: it holds remaining times,
+//! but no times of a clock.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ impl Homes {
         self.state(entity).map(|state| &state.home)
     }
 
-    /// Goes on in place of another balancer, which ended with moves that it had planned.
+    /// Continues in place of a balancer that has ended with moves planned.
     pub fn resume(&mut self) {
         self.entities.values_mut().for_each(|state| state.memory.resume());
     }
@@ -69,8 +69,8 @@ impl Homes {
         self.entities.get_mut(&entity)
     }
 
-    /// Time passes, and loads are what they are. Entities that are no longer there are forgotten.
-    /// Returns the time that passed; a clock that went back tells nothing.
+    /// Lets time pass, and enters loads. Entities that are gone are forgotten. Returns the time
+    /// that passed; 0 if the clock went back.
     pub(super) fn pass(&mut self, at_ns: u64, entities: &mut [EntityRound], rules: &Rules) -> u64 {
         let before_ns = self.at_ns.replace(at_ns).unwrap_or(at_ns);
         let elapsed_ns = at_ns.saturating_sub(before_ns).min(ELAPSED_NS_MAX);
@@ -95,7 +95,7 @@ impl Homes {
         }
     }
 
-    /// Whether a state of a node is about to count, or counts and homes may be moved soon.
+    /// Returns whether a state of a node is about to count, or counts and homes may move soon.
     pub(super) fn is_restless(&self, rules: &Rules) -> bool {
         let waits = self.entities.values().any(|state| state.hold.waits());
         let [saturated, recovered] = self.controllers.states();

@@ -1,10 +1,10 @@
 //! Stage 6: thread moves. Threads that are away are brought home.
 //!
-//! All of them would be, as exchanging threads between two nodes leaves both as busy as they were.
-//! What counts there is what threads want: what they get is another where others are beside them.
-//! Where a node would then have more than its CPUs, or more than its share if all are busy, and
-//! more than it has now, the lightest stay away: nothing waits for its home while a CPU elsewhere
-//! is idle.
+//! Exchanging threads between two nodes leaves both as busy as they were, so as a rule all threads
+//! go home. Loads here are what threads want, because what they get depends on their neighbours. A
+//! node is crowded if it would have more than its CPUs can do, or more than its share if all nodes
+//! are busy, and more than now. Then the lightest threads stay away: none waits at home while a CPU
+//! elsewhere is idle.
 
 use super::entity::EntityRound;
 use super::home::HomePlacement;
@@ -14,7 +14,7 @@ use super::reason::Reason;
 use super::rules::CPU_PPM;
 use super::snapshot::Thread;
 
-/// The threads to bring home. What comes of that is noted in each entity.
+/// Returns the threads to bring home, and enters the result in each entity.
 pub(super) fn plan(nodes: &NodeTable, entities: &mut [EntityRound]) -> Vec<Nudge> {
     let mut demand = CpuDemand::new(nodes, entities);
     let mut misplaced = Vec::new();
@@ -47,7 +47,8 @@ impl MisplacedThread<'_> {
     }
 }
 
-/// Takes the threads of an entity that are away from home, and may go there, as if they were there.
+/// Finds the threads of an entity that are away from home and may run there, and counts their load
+/// as if they were home.
 fn find_misplaced<'a>(
     index: usize,
     entity: &mut EntityRound<'a>,
@@ -75,7 +76,8 @@ fn find_misplaced<'a>(
     }
 }
 
-/// Where a thread belongs: near its part of the memory, if its entity is spread and that is known.
+/// Returns the nodes where a thread belongs: near its part of the memory, if its entity is spread
+/// and that part is known.
 fn homes_of<'a>(
     thread: &Thread,
     placement: &'a HomePlacement,
@@ -144,7 +146,7 @@ impl<'a> CpuDemand<'a> {
         }
     }
 
-    /// Whether a node, or those of its CPUs that a thread may use, would have too much to do, and
+    /// Returns whether a node, or its CPUs that a thread may use, would have too much load, and
     /// more than now.
     fn is_crowded(&self, thread: &Thread, node: NodeIndex) -> bool {
         let narrow = |loads: &[Vec<u64>]| loads.get(thread.affinity).map_or(0, |load| load[node]);
@@ -153,9 +155,9 @@ impl<'a> CpuDemand<'a> {
         self.load[node] > self.limit[node] || narrow(&self.narrow) > narrow_limit
     }
 
-    /// Takes threads out until no node has too much to do that it would not have without them, the
-    /// lightest first. A thread that stays away may crowd where it stays, so this is done again as
-    /// long as it changes anything.
+    /// Leaves threads away, the lightest first, until no node has too much load because of threads
+    /// brought home. A thread that stays may crowd the node where it is, so this repeats until
+    /// nothing changes.
     fn keep_away(&mut self, misplaced: &mut Vec<MisplacedThread>, entities: &mut [EntityRound]) {
         misplaced.sort_by_key(|it| (it.thread.wanted_ppm(), it.index, it.thread.tid));
         loop {
