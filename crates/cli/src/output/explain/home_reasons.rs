@@ -13,13 +13,14 @@ pub struct ReasonText {
 }
 
 const NOTHING: &str = "nothing: this is as it should be";
-const LEFT_ALONE: &str = "whoever placed it knows more about it than the balancer does";
+const LEFT_ALONE: &str = "the user placed it, and knows more about it than the balancer";
 
 /// Returns the explanation of a reason.
 pub fn reason_text(reason: Reason) -> ReasonText {
     let groups = [left_by_choice, left_by_need, home, new_home, threads, memory];
     let words = groups.into_iter().find_map(|group| group(reason));
-    let (means, why, what_to_do) = words.unwrap_or((reason.advice(), "it is decided so", NOTHING));
+    let (means, why, what_to_do) =
+        words.unwrap_or((reason.advice(), "the rule of placement decides so", NOTHING));
     ReasonText { meaning: means, cause: why, remedy: what_to_do }
 }
 
@@ -29,7 +30,7 @@ fn left_by_choice(reason: Reason) -> Option<ReasonParts> {
     Some(match reason {
         Reason::TooYoung => (
             "the process had less CPU time than balance.run-time-min",
-            "most processes end soon, and moving those costs more than it brings",
+            "most processes end soon, and moving them costs more than it saves",
             "wait, or lower balance.run-time-min",
         ),
         Reason::ExplicitPolicy => (
@@ -40,27 +41,27 @@ fn left_by_choice(reason: Reason) -> Option<ReasonParts> {
         ),
         Reason::Frozen => (
             "the control group of the process is frozen",
-            "a process that does not run uses no memory, and threads cannot be brought anywhere",
-            "nothing; it is looked at again when it runs",
+            "a frozen process uses no memory, and its threads cannot be moved",
+            "nothing; the balancer looks at it again when it runs",
         ),
         Reason::Denied => (
-            "we may not move the memory or the threads of the process",
+            "nodeward may not move the memory or the threads of the process",
             "it belongs to another user, or a privilege is missing",
             "run as root, or with CAP_SYS_NICE and CAP_SYS_PTRACE (nodeward doctor)",
         ),
         Reason::Rival => (
-            "somebody else balances on this machine, and nodeward balance stands back",
-            "two that move the same pages undo each other's work",
+            "another balancer is active on this machine, and nodeward balance stands back",
+            "two balancers that move the same pages undo each other's work",
             "switch the other off (nodeward balance names it), or set balance.rivals to ignore",
         ),
         Reason::Excluded => (
             "the settings leave the process out (balance.except-names and the like)",
             LEFT_ALONE,
-            "nodeward config print tells which file says so",
+            "nodeward config print shows which file sets this",
         ),
         Reason::Ourselves => (
-            "the process is the nodeward that balances",
-            "it has little memory, runs seldom, and would move what it moves with",
+            "the process is the balancer itself",
+            "it has little memory and runs seldom, so moving it would cost more than it saves",
             "nothing",
         ),
         _ => return None,
@@ -80,19 +81,19 @@ fn left_by_need(reason: Reason) -> Option<ReasonParts> {
             "widen cpuset.cpus or cpuset.mems of its control group, or its affinity (taskset)",
         ),
         Reason::NoThreads => (
-            "the process has no threads that are seen",
-            "memory is brought to threads, and there are none",
+            "the balancer saw no thread of the process",
+            "memory moves to threads, and there are none",
             "nothing; such a process ends",
         ),
         Reason::NarrowAffinity => (
             "the affinity of the process leaves it too few CPUs on any one node",
-            "on one node its threads would wait for each other, and somebody chose these CPUs",
+            "on one node its threads would wait for each other, and the user chose these CPUs",
             "widen its affinity (taskset -p)",
         ),
         Reason::Launcher => (
             "the processes that it started and saw end had more CPU time than itself",
-            "what is started begins where its starter runs: all of it would begin on one node",
-            "nothing; what it starts gets homes of its own when it has run long enough",
+            "children begin where their parent runs, so all of them would begin on its home",
+            "nothing; its children get homes of their own when they have run long enough",
         ),
         _ => return None,
     })
@@ -102,33 +103,33 @@ fn home(reason: Reason) -> Option<ReasonParts> {
     Some(match reason {
         Reason::MemoryThere => (
             "most of its memory is on that node, and the node's CPUs have time for it",
-            "threads are moved in microseconds, memory in seconds",
+            "moving threads takes microseconds, moving memory seconds",
             NOTHING,
         ),
         Reason::RunsThere => (
-            "its threads run there, and it has no memory to speak of elsewhere",
-            "who is left where it is costs nothing",
+            "its threads run there, and it has hardly any memory on other nodes",
+            "a home where it already runs needs no move",
             NOTHING,
         ),
         Reason::Idlest => (
             "the node of its memory has too much to do, and this one has least",
-            "a CPU that waits for another CPU loses more than one that waits for memory",
+            "threads lose more time by waiting for a CPU than by waiting for remote memory",
             NOTHING,
         ),
         Reason::OnlyThere => (
             "its affinity and its cpuset leave no other node",
-            "where it may run and where it may have memory is not for us to change",
+            "nodeward changes neither affinities nor cpusets for good",
             "widen cpuset.cpus and cpuset.mems of its control group, or its affinity (taskset -p)",
         ),
         Reason::LargerThanNode => (
-            "its memory is larger than any node, so it is at home on the fewest that are enough",
-            "what does not fit is elsewhere in any case",
-            "counts of who uses which page place it better: nodeward balance --samples FILE",
+            "its memory is larger than any node, so its home is the fewest nodes that suffice",
+            "the memory that does not fit on one node is on another in any case",
+            "access counts allow to place its pages better: nodeward balance --samples FILE",
         ),
         Reason::FitsNoNode => (
-            "no node has time for all its threads, so it is at home on several",
-            "threads in line for a CPU lose more than memory in the wrong place costs",
-            "counts of who uses which page place it better: nodeward balance --samples FILE",
+            "no node has CPU time for all its threads, so its home is several nodes",
+            "threads lose more time by waiting for a CPU than by waiting for remote memory",
+            "access counts allow to place its pages better: nodeward balance --samples FILE",
         ),
         _ => return None,
     })
@@ -137,30 +138,30 @@ fn home(reason: Reason) -> Option<ReasonParts> {
 fn new_home(reason: Reason) -> Option<ReasonParts> {
     Some(match reason {
         Reason::Busiest => (
-            "its node had more to do than its share for some time, and this one less",
-            "homes leave the busiest node, light ones first, until the smaller imbalance is gone",
-            "nothing; if homes go to and fro, each stays twice as long as the one before",
+            "its node had more load than its share for some time, and this one less",
+            "homes leave the busiest node, light ones first, until load or memory is balanced",
+            "nothing; a home that moves again stays twice as long each time",
         ),
         Reason::MemoryShort => (
             "its node had no room for its memory, and this one has",
-            "memory that does not fit would stay elsewhere for ever",
+            "memory that does not fit would stay on other nodes for ever",
             "nothing, or free memory on its old node (nodeward show)",
         ),
         Reason::Displaced => (
             "its old home went offline, or it may no longer use it",
-            "somebody changed the machine, its affinity or its cpuset",
+            "the machine, its affinity or its cpuset was changed",
             NOTHING,
         ),
         Reason::Bottleneck => (
             "the memory controller of its node delivers all that it can, so that its memory is \
              spread over several nodes",
-            "remote memory that comes is better than memory near by that does not",
+            "remote memory with free bandwidth is faster than local memory without",
             "nothing, or run fewer such programs on that node",
         ),
         Reason::Eased => (
             "its memory comes home from several nodes, as one memory controller is enough for it \
              again",
-            "what all of them deliver is less than half of what would make one a bottleneck",
+            "all of them together deliver less than half of what saturates one",
             NOTHING,
         ),
         _ => return None,
@@ -170,10 +171,10 @@ fn new_home(reason: Reason) -> Option<ReasonParts> {
 fn threads(reason: Reason) -> Option<ReasonParts> {
     Some(match reason {
         Reason::HomeBusy => (
-            "its home has no time for the threads that are away",
+            "its home has no CPU time for the threads that are away",
             "a thread is never brought to a node where it would wait, while CPUs are idle \
              elsewhere",
-            "nothing; they come home when there is time for them",
+            "nothing; they come home when CPUs there have time",
         ),
         Reason::OutOfReach => (
             "the affinity of the threads that are away does not let them run at home",
@@ -187,8 +188,8 @@ fn threads(reason: Reason) -> Option<ReasonParts> {
 fn memory(reason: Reason) -> Option<ReasonParts> {
     Some(match reason {
         Reason::Pays => (
-            "memory is brought home: its remote accesses cost more than the move",
-            "what a move costs is known by the page, what it saves by run time and distance",
+            "its memory moves home, because its remote accesses cost more than the move",
+            "the cost of a page is measured; the gain is computed from run time and distances",
             NOTHING,
         ),
         Reason::AllHome => (
@@ -199,48 +200,48 @@ fn memory(reason: Reason) -> Option<ReasonParts> {
         ),
         Reason::DoesNotPay => (
             "moving its memory would cost more than it saves within balance.horizon",
-            "a process that seldom runs, or has little there, seldom waits for it",
+            "a process that seldom runs, or has little memory there, seldom waits for it",
             "lengthen balance.horizon, or move it by hand (nodeward move)",
         ),
         Reason::NoRoom => (
             "its home has no room for its memory",
-            "a node is never filled up: the kernel would have to throw out what is there",
-            "free memory there (nodeward show), or move something away",
+            "nodeward never fills a node, because the kernel would have to reclaim memory there",
+            "free memory there (nodeward show), or move other memory away",
         ),
         Reason::Pressed => (
             "memory is short on its home",
-            "moves at such a time make it shorter",
-            "nothing; it goes on when that has ended",
+            "a move would take more memory there",
+            "nothing; the move continues when that has ended",
         ),
         Reason::Stalled => (
-            "tasks stand still for want of memory for more than a tenth of the time \
+            "tasks stall for want of memory for more than a tenth of the time \
              (/proc/pressure/memory)",
-            "a move takes memory before it gives any back, and whoever waits would wait longer",
-            "nothing; it goes on when that has ended (nodeward explain PID tells how much it is)",
+            "a move takes memory before it gives any back, so stalled tasks would wait longer",
+            "nothing; the move continues when that has ended (nodeward explain PID has the number)",
         ),
         Reason::Waits => (
-            "the last move brought little, or was a moment ago, and the next one waits",
-            "each wait is twice as long as the one before, so that nothing goes to and fro",
-            "nothing (nodeward explain PID tells for how long)",
+            "the last move brought little, or was just made, and the next one waits",
+            "each wait is twice as long as the one before, so that no page moves to and fro",
+            "nothing (nodeward explain PID has the time)",
         ),
         Reason::GivenUp => (
-            "several moves brought little, and there are no more",
-            "the memory is pinned, or somebody else brings it back",
-            "nodeward doctor tells who moves pages here; it is tried again when its memory changes",
+            "several moves in a row brought little, so there are no more",
+            "the memory is pinned, or another program moves it back",
+            "nodeward doctor names who moves pages here; moves begin again when its memory changes",
         ),
         Reason::NotMeasured => (
-            "where its memory is was not looked at since the last move",
-            "looking costs, so there is only so much of it in a round",
+            "its memory was not sampled since the last move",
+            "samples cost CPU time, so a round takes only some",
             "nothing; its turn comes",
         ),
         Reason::ThreadsOnly => (
-            "the settings say that memory stays (balance.move-memory)",
-            "somebody wants it so",
-            "nodeward config print tells which file says so",
+            "the settings forbid memory moves (balance.move-memory)",
+            "balance.move-memory is false",
+            "nodeward config print shows which file sets this",
         ),
         Reason::ByPage => (
-            "its memory is on its nodes, and which page should be on which is not known",
-            "that only counts of accesses tell",
+            "its memory is on its nodes, but which page belongs on which node is not known",
+            "only access counts tell that",
             "nodeward balance --samples FILE; once and for all, nodeward move PID --hot SOURCE",
         ),
         _ => return None,
@@ -255,7 +256,7 @@ mod tests {
     #[test]
     fn every_reason_has_words_of_its_own() {
         for &reason in Reason::ALL {
-            assert_ne!(reason_text(reason).cause, "it is decided so", "{reason}");
+            assert_ne!(reason_text(reason).cause, "the rule of placement decides so", "{reason}");
         }
     }
 }
