@@ -1,4 +1,5 @@
-//! Table "zen3": figures of others, never fitted.
+//! Table "zen3": move rates that others measured on Zen 3. Parameters are fitted to some rows,
+//! never to hold-outs.
 
 use super::move_figures::{gb_per_s, step_percent};
 use crate::reproduce::figure_table::{
@@ -147,7 +148,7 @@ const SIBLINGS: [SiblingFigure; 4] = [
         gb_per_s: 11.0,
         fitted: Some("dma"),
         calls: SIXTEEN,
-        why: "What the engine can copy.",
+        why: "What the copy engine can copy.",
     },
 ];
 
@@ -158,16 +159,16 @@ const CALL_US: f64 = 60.0;
 pub fn table() -> DocumentTable {
     DocumentTable {
         name: "zen3",
-        title: "Figures of others, never fitted",
+        title: "Figures of others",
         about: "Move_pages(2) of 1 GiB between two Zen 3 sockets of 32 cores with patches of 2025: \
-            by size of folio, number of threads, channels of an engine, and place of the threads; \
-            and the series of 2017 beside the first seed on two E5-2640v3. Complexes are taken to \
-            have 8 cores. Parameters were fitted on the rows that are named below, and on no \
-            hold-out; but all rows lay in view meanwhile, and memory, complexes, the engine and \
-            what lies between `copy` and those rows (misses under way, lines that are fetched \
-            before they are written) were tried until the topology test, too, came out near: \
-            hold-outs of Zen 3 are no blind predictions. \
-            Huge pages are moved for longer than the seed did, until pipes are steady.",
+            by size of folio, number of threads, channels of a copy engine, and place of the \
+            threads; and the series of 2017 beside the first seed on two E5-2640v3. Complexes are \
+            taken to have 8 cores. Parameters were fitted on the rows that are named below, and \
+            on no hold-out; but all rows lay in view meanwhile, and memory, complexes, the copy \
+            engine and what lies between `copy` and those rows (misses under way, lines that are \
+            fetched before they are written) were tried until the topology test, too, came out \
+            near: hold-outs of Zen 3 are no blind predictions. Huge pages are moved for longer \
+            than the seed did, until pipes are steady.",
         runs: runs(),
         fitted: fitted(),
         rows: rows(),

@@ -64,7 +64,7 @@ fn section(table: &CaseTable, picture: &str) -> String {
     for entry in &table.entries {
         let more = match entry.balancer {
             BalancerKind::Hand => ", placed at its beginning",
-            BalancerKind::Nodeward => ", balanced by the engine of `nodeward balance`",
+            BalancerKind::Nodeward => ", balanced by `nodeward balance`",
             _ => "",
         };
         let _ = writeln!(text, "- {}: `{}`{more}", entry.balancer.name(), entry.command);
