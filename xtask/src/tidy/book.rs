@@ -1,4 +1,5 @@
-//! docs/ is a book: SUMMARY.md lists every page exactly once.
+//! docs/ is a book: SUMMARY.md lists every page exactly once, and no link leaves docs/, because the
+//! rendered book has no other files.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +29,26 @@ pub fn check(documents: &[Document<'_>]) -> Vec<Violation> {
         };
         Some(Violation::new(page, 0, advice))
     };
-    pages.filter_map(told).collect()
+    let unlisted = pages.filter_map(told);
+    unlisted.chain(documents.iter().flat_map(leaving_links)).collect()
+}
+
+/// Returns the links of a page to files outside of docs/.
+fn leaving_links(page: &Document<'_>) -> Vec<Violation> {
+    let links = match page.path.starts_with(PAGES) {
+        true => page.links(),
+        false => Vec::new(),
+    };
+    let leaves = |target: &str| {
+        let path = target.split('#').next().unwrap_or(target);
+        resolve(page.path, path).is_some_and(|to| !to.starts_with(PAGES))
+    };
+    let leaving = links.into_iter().filter(|(_, target)| !target.contains("://") && leaves(target));
+    let violation = |(line, target): (usize, String)| {
+        let advice = format!("`{target}` is not in the book; name its path in backticks");
+        Violation::new(page.path, line, advice)
+    };
+    leaving.map(violation).collect()
 }
 
 #[cfg(test)]
@@ -48,6 +68,19 @@ mod tests {
         assert_eq!(told("[A](README.md)"), [missing]);
         let twice = "docs/README.md: stands in docs/SUMMARY.md 2 times; list it once";
         assert_eq!(told("[A](README.md)\n[B](how-to/undo.md) [C](./README.md)"), [twice]);
+    }
+
+    /// Goal: a page may link to pages and pictures of docs/; other documents may link anywhere.
+    #[test]
+    fn no_link_leaves_the_book() {
+        let told = |path: &'static str, text| -> Vec<String> {
+            let page = Document::new(Path::new(path), text);
+            leaving_links(&page).iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(told("docs/how-to/undo.md", "[a](../README.md#b) [c](https://d.e/f)"), [""; 0]);
+        let advice = "docs/a.md:2: `../SPEC.md` is not in the book; name its path in backticks";
+        assert_eq!(told("docs/a.md", "\n[SPEC](../SPEC.md)"), [advice]);
+        assert_eq!(told("README.md", "[SPEC](SPEC.md)"), [""; 0]);
     }
 
     #[test]
