@@ -15,7 +15,11 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("nodeward-batch", &["nodeward-model"]),
     ("nodeward-machine", &["nodeward-model"]),
     ("nodeward-samples", &["nodeward-model"]),
-    ("nodeward-linux", &["nodeward-model", "nodeward-files", "nodeward-machine"]),
+    ("nodeward-operands", &["nodeward-model"]),
+    (
+        "nodeward-linux",
+        &["nodeward-model", "nodeward-files", "nodeward-machine", "nodeward-operands"],
+    ),
     ("nodeward-records", &["nodeward-model", "nodeward-files"]),
     (
         "nodeward-mover",

@@ -1,0 +1,20 @@
+//! Tells the addresses that a sampled thread accesses, from its registers and its code.
+//!
+//! A timer interrupts a thread and reports its registers. The instruction at the instruction
+//! pointer has not run yet, so its operands have known addresses. The registers of the instructions
+//! just before and just after are known as far as nothing in between changed them. A processor that
+//! waits for a load takes the interrupt right behind it: the instruction *before* the pointer is
+//! the most telling one.
+//!
+//! All input is untrusted: any bytes and any registers give operands or none. Nothing here reads
+//! memory itself, see [`CodeReader`].
+
+#![forbid(unsafe_code)]
+
+mod architecture;
+mod decoder;
+mod interface;
+
+pub use architecture::Architecture;
+pub use decoder::OperandDecoder;
+pub use interface::{CodeReader, Operand, Registers};
