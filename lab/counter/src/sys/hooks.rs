@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use nodeward_lab_counts::mark::Mark;
 
 use super::qemu_api::{INSTRUCTION_MAX, MemInfo, PluginId, PluginInfo, QemuApi, RawTb};
-use super::registers::Registers;
+use super::registers::CpuRegisters;
 use super::symbols;
 use crate::counter::AccessCounter;
 use crate::decode::{self, InstructionEvent};
@@ -43,7 +43,7 @@ static STATE: OnceLock<PluginState> = OnceLock::new();
 
 struct PluginState {
     qemu: QemuApi,
-    registers: Registers,
+    registers: CpuRegisters,
     counter: AccessCounter,
 }
 
@@ -93,7 +93,7 @@ fn install(id: PluginId, info: Option<&PluginInfo>, arguments: &[&CStr]) -> Resu
         format!("this emulator (interface {}) has no {name}", info.version())
     };
     let emulator = QemuApi::find(with_registers).map_err(missing)?;
-    let registers = Registers::find(with_registers).map_err(missing)?;
+    let registers = CpuRegisters::find(with_registers).map_err(missing)?;
     let telling = if with_registers {
         PhysicalAddressKind::GuestPhysical
     } else {

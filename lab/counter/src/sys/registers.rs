@@ -40,7 +40,7 @@ struct RegisterDescriptor {
 
 /// The method to read registers.
 #[derive(Debug)]
-pub struct Registers {
+pub struct CpuRegisters {
     new_bytes: unsafe extern "C" fn() -> *mut GByteArray,
     set_length: unsafe extern "C" fn(*mut GByteArray, c_uint) -> *mut GByteArray,
     reader: RegisterReader,
@@ -68,7 +68,7 @@ macro_rules! find {
     };
 }
 
-impl Registers {
+impl CpuRegisters {
     /// Finds the functions; `plugin` if the interface has some for registers. Fails with the name
     /// of the first missing one.
     pub fn find(plugin: bool) -> Result<Self, &'static CStr> {
