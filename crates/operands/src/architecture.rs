@@ -22,4 +22,17 @@ impl Architecture {
             None
         }
     }
+
+    /// Returns the address that a pointer of a program means; `None` if no program can have memory
+    /// there: it is the kernel's, or not canonical.
+    ///
+    /// x86-64: up to 56 bits, as page tables of five levels permit. aarch64: up to 52 bits; the
+    /// processor ignores the top byte, in which programs keep tags.
+    pub(crate) fn program_address(self, pointer: u64) -> Option<u64> {
+        let (address, bits) = match self {
+            Self::X86_64 => (pointer, 56),
+            Self::Aarch64 => (pointer << 8 >> 8, 52),
+        };
+        (address >> bits == 0).then_some(address)
+    }
 }

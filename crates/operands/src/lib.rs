@@ -11,9 +11,17 @@
 
 #![forbid(unsafe_code)]
 
+mod aarch64;
 mod architecture;
+mod block_cache;
+mod code_block;
+mod code_window;
 mod decoder;
+mod effect;
+mod instruction_set;
 mod interface;
+mod known_registers;
+mod x86;
 
 pub use architecture::Architecture;
 pub use decoder::OperandDecoder;
