@@ -3,6 +3,7 @@
 #[allow(unsafe_code, reason = "the one room that speaks to the kernel")]
 mod sys;
 
+pub mod access;
 pub mod access_queue;
 mod affinity;
 pub mod cgroup;
