@@ -1,7 +1,7 @@
 //! This kernel as a machine.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,6 @@ use nodeward_machine::{
 use nodeward_model::{
     CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, Pid, ProcessFilter, Topology,
 };
-use rustix::process::{PidfdFlags, pidfd_open};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -23,9 +22,8 @@ use crate::confinement::PrivilegedAction;
 use crate::frames::LazyFrameMap;
 use crate::nudge::journal::{NudgeJournal, RestoredThread};
 use crate::populated;
-use crate::process::{LinuxProcess, has_exited, open_file};
+use crate::process::{LinuxProcess, has_exited, open_file, open_pidfd, refuse_kernel_thread};
 use crate::procfs::privileges::Privileges;
-use crate::procfs::stat::TaskFlags;
 use crate::procfs::{swaps, zoneinfo};
 use crate::watch::LinuxWatch;
 use crate::{other_balancers, sys, sysfs};
@@ -201,32 +199,5 @@ impl Machine for Linux {
 
     fn own_pid(&self) -> Option<Pid> {
         Pid::new(std::process::id()).ok()
-    }
-}
-
-fn open_pidfd(pid: Pid) -> Result<std::os::fd::OwnedFd> {
-    let number = i32::try_from(pid.number()).ok().and_then(rustix::process::Pid::from_raw);
-    let number = number.ok_or(Error::Gone(pid))?;
-    pidfd_open(number, PidfdFlags::empty()).map_err(|error| match error {
-        rustix::io::Errno::SRCH => Error::Gone(pid),
-        // Linux 6.15 and later return NOENT.
-        rustix::io::Errno::INVAL | rustix::io::Errno::NOENT => Error::Unsupported {
-            action: "taking hold of a single thread",
-            reason: format!("{pid} is a thread; name its process (Tgid in /proc/{pid}/status)"),
-        },
-        error => Error::Syscall { call: "pidfd_open", source: error.into() },
-    })
-}
-
-fn refuse_kernel_thread(pid: Pid, folder: &Path) -> Result<()> {
-    let stat = fs::read(folder.join("stat")).map_err(|_| Error::Gone(pid))?;
-    match TaskFlags::parse(&stat) {
-        Some(flags) if flags.is_kernel_thread() => Err(Error::KernelThread(pid)),
-        Some(_) => Ok(()),
-        None => Err(Error::Parse {
-            path: folder.join("stat"),
-            line: 1,
-            expected: "PID (NAME) STATE and numbers".to_owned(),
-        }),
     }
 }

@@ -15,6 +15,7 @@ use nodeward_model::{
     Pid, ProcessIdentity, Range,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::confinement::{Confinement, PrivilegedAction};
 use crate::frames::{FrameMap, LazyFrameMap};
@@ -429,6 +430,38 @@ fn mark_hugetlb(pages: &mut [Page], range: Range, page_bytes: u64, huge_bytes: u
     for (i, page) in pages.iter_mut().enumerate() {
         let address = range.start + i as u64 * page_bytes;
         page.folio_pages = if address.is_multiple_of(huge_bytes) { pages_per_folio } else { 0 };
+    }
+}
+
+/// Takes hold of a process, so that its pid cannot come to mean another one unnoticed.
+///
+/// # Errors
+/// `Gone`; `Unsupported` if the pid is that of a thread.
+pub(crate) fn open_pidfd(pid: Pid) -> Result<OwnedFd> {
+    let number = i32::try_from(pid.number()).ok().and_then(rustix::process::Pid::from_raw);
+    let number = number.ok_or(Error::Gone(pid))?;
+    pidfd_open(number, PidfdFlags::empty()).map_err(|error| match error {
+        rustix::io::Errno::SRCH => Error::Gone(pid),
+        // Linux 6.15 and later return NOENT.
+        rustix::io::Errno::INVAL | rustix::io::Errno::NOENT => Error::Unsupported {
+            action: "taking hold of a single thread",
+            reason: format!("{pid} is a thread; name its process (Tgid in /proc/{pid}/status)"),
+        },
+        error => Error::Syscall { call: "pidfd_open", source: error.into() },
+    })
+}
+
+/// Checks that a process is no kernel thread. `folder` is its directory in /proc.
+pub(crate) fn refuse_kernel_thread(pid: Pid, folder: &Path) -> Result<()> {
+    let stat = std::fs::read(folder.join("stat")).map_err(|_| Error::Gone(pid))?;
+    match TaskFlags::parse(&stat) {
+        Some(flags) if flags.is_kernel_thread() => Err(Error::KernelThread(pid)),
+        Some(_) => Ok(()),
+        None => Err(Error::Parse {
+            path: folder.join("stat"),
+            line: 1,
+            expected: "PID (NAME) STATE and numbers".to_owned(),
+        }),
     }
 }
 
