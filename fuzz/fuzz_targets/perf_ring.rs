@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nodeward_linux::access::records::{Record, records};
+use nodeward_linux::access::records::{RingRecord, records};
 
 fuzz_target!(|bytes: &[u8]| {
     let words: Vec<u64> =
@@ -11,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
     let found: Vec<_> = records(&words, 16).collect();
     assert!(found.len() <= words.len());
     for record in found {
-        if let Record::Sample(sample) = record {
+        if let RingRecord::Sample(sample) = record {
             assert!(matches!(sample.registers.len(), 0 | 16));
         }
     }

@@ -31,6 +31,10 @@ pub enum PrivilegedAction {
     OwnerFile,
     /// Writing a file of /sys that belongs to root.
     RootFile,
+    /// Reading the memory of a process in /proc/PID/mem.
+    Memory,
+    /// Opening an event of perf by perf_event_open(2).
+    PerfEvent,
 }
 
 /// The runtime of the container that this process is in.
@@ -66,6 +70,13 @@ pub struct Confinement {
     pub move_pages_filtered: bool,
     /// A filter blocks set_mempolicy(2).
     pub set_mempolicy_filtered: bool,
+    /// A filter blocks perf_event_open(2).
+    pub perf_event_open_filtered: bool,
+    /// `kernel.perf_event_paranoid`: from 1 on only privileged users observe whole CPUs; from 3 on,
+    /// in kernels of Debian and Ubuntu, anything.
+    pub perf_event_paranoid: Option<i32>,
+    /// `kernel.yama.ptrace_scope`: from 1 on a user may read the memory of own children only.
+    pub ptrace_scope: Option<i32>,
     /// This process is in a user namespace, where capabilities do not count for the whole machine.
     pub user_namespace: bool,
     /// The container of this process.
@@ -80,6 +91,9 @@ impl Confinement {
         Self {
             move_pages_filtered: filtered && is_filtered(&sys::move_pages_with_unknown_flag()),
             set_mempolicy_filtered: filtered && set_mempolicy_is_filtered(),
+            perf_event_open_filtered: filtered && is_filtered(&sys::perf_event_with_unknown_flag()),
+            perf_event_paranoid: setting(root, "perf_event_paranoid"),
+            ptrace_scope: setting(root, "yama/ptrace_scope"),
             user_namespace: in_user_namespace(root),
             container: container(root),
             privileges: status,
@@ -95,6 +109,9 @@ impl Confinement {
             }
             PrivilegedAction::Policy if self.set_mempolicy_filtered => {
                 self.allow_in_filter("set_mempolicy")
+            }
+            PrivilegedAction::PerfEvent if self.perf_event_open_filtered => {
+                self.allow_in_filter("perf_event_open")
             }
             PrivilegedAction::Policy => "choose nodes that the cpuset allows".to_owned(),
             PrivilegedAction::OwnerFile => "run as root or as the user of that process".to_owned(),
@@ -112,9 +129,13 @@ impl Confinement {
                 let instead = "root or as the user of that process";
                 self.privilege_remedy(Capability::SysNice, "CAP_SYS_NICE", instead)
             }
-            PrivilegedAction::Pages | PrivilegedAction::Files => {
-                let instead = "root or as the user of that process";
-                self.privilege_remedy(Capability::SysPtrace, "CAP_SYS_PTRACE", instead)
+            PrivilegedAction::PerfEvent => {
+                let privilege = self.privilege_remedy(Capability::Perfmon, "CAP_PERFMON", "root");
+                or_lower(privilege, "kernel.perf_event_paranoid", self.perf_event_paranoid, 2)
+            }
+            PrivilegedAction::Pages | PrivilegedAction::Files => self.ptrace_remedy(),
+            PrivilegedAction::Memory => {
+                or_lower(self.ptrace_remedy(), "kernel.yama.ptrace_scope", self.ptrace_scope, 0)
             }
         }
     }
@@ -143,6 +164,11 @@ impl Confinement {
         format!("a seccomp filter refuses {call}, whatever privileges we hold; {how}")
     }
 
+    fn ptrace_remedy(&self) -> String {
+        let instead = "root or as the user of that process";
+        self.privilege_remedy(Capability::SysPtrace, "CAP_SYS_PTRACE", instead)
+    }
+
     fn privilege_remedy(&self, capability: Capability, name: &str, instead: &str) -> String {
         let flag = name.trim_start_matches("CAP_");
         // CAP_SYS_PTRACE counts for processes of its own namespace; the other capabilities count
@@ -167,6 +193,22 @@ impl Confinement {
             None => format!("run as {instead}, or with {name}"),
         }
     }
+}
+
+/// Adds to a remedy that a setting of the kernel may be lowered, if it is too high.
+fn or_lower(remedy: String, name: &str, value: Option<i32>, highest: i32) -> String {
+    match value {
+        Some(value) if value > highest => {
+            format!("{remedy}, or set {name} to {highest} (it is {value})")
+        }
+        _ => remedy,
+    }
+}
+
+/// Reads a setting of the kernel; `None` where there is no such setting.
+fn setting(root: &Path, name: &str) -> Option<i32> {
+    let text = fs::read_to_string(root.join("proc/sys/kernel").join(name)).ok()?;
+    text.trim().parse().ok()
 }
 
 /// Returns true if the answer to a call with invalid arguments came from a filter: the kernel
@@ -224,6 +266,8 @@ mod tests {
         check(&docker, PrivilegedAction::SharedPages, "--cap-add SYS_NICE");
         let filtered = Confinement { move_pages_filtered: true, ..docker };
         check(&filtered, PrivilegedAction::SharedPages, "--security-opt seccomp=PROFILE");
+        let no_perf = Confinement { perf_event_open_filtered: true, ..Confinement::default() };
+        check(&no_perf, PrivilegedAction::PerfEvent, "filter refuses perf_event_open");
         // The filter is not to blame.
         check(&filtered, PrivilegedAction::Files, "--cap-add SYS_PTRACE");
 
@@ -239,6 +283,23 @@ mod tests {
         check(&nobody, PrivilegedAction::RootFile, "on the host");
         check(&plain, PrivilegedAction::RootFile, "run as root");
         check(&plain, PrivilegedAction::OwnerFile, "the user of that process");
+    }
+
+    /// Goal: a setting of the kernel is named where it is to blame, with its value, and only there.
+    #[test]
+    fn settings_of_the_kernel_are_named() {
+        let with = |paranoid, scope| Confinement {
+            perf_event_paranoid: Some(paranoid),
+            ptrace_scope: Some(scope),
+            ..Confinement::default()
+        };
+        let (strict, usual) = (with(3, 1), with(2, 0));
+        let lower = "or set kernel.perf_event_paranoid to 2 (it is 3)";
+        check(&strict, PrivilegedAction::PerfEvent, lower);
+        check(&strict, PrivilegedAction::Memory, "or set kernel.yama.ptrace_scope to 0 (it is 1)");
+        let plain = "run as root, or with CAP_PERFMON";
+        assert_eq!(usual.remedy(PrivilegedAction::PerfEvent), plain);
+        assert_eq!(usual.remedy(PrivilegedAction::Memory), usual.remedy(PrivilegedAction::Files));
     }
 
     /// Goal: containers are recognized by their files; a bare machine has none of them.

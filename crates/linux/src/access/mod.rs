@@ -1,6 +1,15 @@
 //! Observes which thread uses which memory of a running process, and from which CPU.
 //!
-//! All sources here are events of perf that need no hardware counter. Their samples come in rings
-//! ([`records`] reads them); each ring is emptied when samples are taken, by the thread that takes.
+//! The sources here are events of perf that need no hardware counter. Their rings cover all CPUs
+//! or, without privileges, threads. [`records`] reads what the kernel writes there.
 
+mod observed;
+mod page_faults;
+mod probe;
 pub mod records;
+mod ring;
+mod rings;
+mod source;
+mod status;
+
+pub use status::{open, statuses};

@@ -1,6 +1,6 @@
 //! The records of a ring of perf, as the kernel writes them (`enum perf_event_type` of
-//! linux/perf_event.h). A sample has these fields: instruction pointer, process and thread, address,
-//! CPU and, if any are wanted, user registers.
+//! linux/perf_event.h). A sample has these fields: instruction pointer, process and thread,
+//! address, CPU and, if any are wanted, user registers.
 //!
 //! linux-perf-event-reader is not used here: it does not tell registers of 32-bit programs from
 //! others, and it panics at a map record with a long build id.
@@ -29,7 +29,7 @@ pub struct Sample<'a> {
 
 /// One record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Record<'a> {
+pub enum RingRecord<'a> {
     /// A sample.
     Sample(Sample<'a>),
     /// Samples that were lost, with their number, or records that could not be read (one).
@@ -40,14 +40,14 @@ pub enum Record<'a> {
 
 /// Returns the records in `words`, which begin with a whole record. `registers` is the number of
 /// registers in a sample. Ends at a record with an impossible size, which counts as one lost.
-pub fn records(words: &[u64], registers: usize) -> impl Iterator<Item = Record<'_>> {
+pub fn records(words: &[u64], registers: usize) -> impl Iterator<Item = RingRecord<'_>> {
     let mut rest = words;
     std::iter::from_fn(move || {
         let (kind, sizes) = halves(*rest.first()?);
         let [_, size] = quarters(sizes);
         let Some((body, next)) = split_record(rest, usize::from(size)) else {
             rest = &[];
-            return Some(Record::Lost(1));
+            return Some(RingRecord::Lost(1));
         };
         rest = next;
         Some(read(kind, body, registers))
@@ -63,16 +63,16 @@ fn split_record(words: &[u64], bytes: usize) -> Option<(&[u64], &[u64])> {
     Some((record.get(1..)?, rest))
 }
 
-fn read(kind: u32, body: &[u64], registers: usize) -> Record<'_> {
+fn read(kind: u32, body: &[u64], registers: usize) -> RingRecord<'_> {
     match (kind, body) {
         (PERF_RECORD_SAMPLE, &[instruction, task, address, cpu, ref rest @ ..]) => {
             let ((pid, tid), (cpu, _)) = (halves(task), halves(cpu));
             let registers = user_registers(rest, registers);
-            Record::Sample(Sample { instruction, pid, tid, address, cpu, registers })
+            RingRecord::Sample(Sample { instruction, pid, tid, address, cpu, registers })
         }
-        (PERF_RECORD_SAMPLE, _) | (PERF_RECORD_THROTTLE, _) => Record::Lost(1),
-        (PERF_RECORD_LOST, &[_, count, ..]) => Record::Lost(count),
-        _ => Record::Other,
+        (PERF_RECORD_SAMPLE, _) | (PERF_RECORD_THROTTLE, _) => RingRecord::Lost(1),
+        (PERF_RECORD_LOST, &[_, count, ..]) => RingRecord::Lost(count),
+        _ => RingRecord::Other,
     }
 }
 
@@ -139,7 +139,7 @@ mod tests {
             whole(3, &[pair(7, 8), 0]),
         ];
         let sample = |registers| {
-            Record::Sample(Sample {
+            RingRecord::Sample(Sample {
                 instruction: 0x401000,
                 pid: 7,
                 tid: 8,
@@ -154,9 +154,9 @@ mod tests {
             sample(&[]),
             sample(&[11, 12]),
             sample(&[]),
-            Record::Lost(5),
-            Record::Lost(1),
-            Record::Other,
+            RingRecord::Lost(5),
+            RingRecord::Lost(1),
+            RingRecord::Other,
         ];
         assert_eq!(found, expected);
     }
@@ -168,7 +168,7 @@ mod tests {
         for bytes in [0, 4, 12, 48] {
             let words = [whole(3, &[1]), record(PERF_RECORD_SAMPLE, bytes, &[1, 2, 3, 4])].concat();
             let found: Vec<_> = records(&words, 16).collect();
-            assert_eq!(found, [Record::Other, Record::Lost(1)], "{bytes}");
+            assert_eq!(found, [RingRecord::Other, RingRecord::Lost(1)], "{bytes}");
         }
     }
 
@@ -177,10 +177,13 @@ mod tests {
     #[test]
     fn short_samples_are_not_misread() {
         let short = whole(PERF_RECORD_SAMPLE, &[1, 2, 3]);
-        assert_eq!(records(&short, 16).collect::<Vec<_>>(), [Record::Lost(1)]);
+        assert_eq!(records(&short, 16).collect::<Vec<_>>(), [RingRecord::Lost(1)]);
         let few = whole(PERF_RECORD_SAMPLE, &[1, pair(2, 3), 0, pair(4, 0), 2, 5, 6]);
         let found: Vec<_> = records(&few, 3).collect();
-        assert!(matches!(found[..], [Record::Sample(Sample { registers: [], .. })]), "{found:?}");
+        assert!(
+            matches!(found[..], [RingRecord::Sample(Sample { registers: [], .. })]),
+            "{found:?}"
+        );
     }
 
     proptest! {

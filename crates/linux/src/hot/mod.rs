@@ -38,15 +38,15 @@ pub(crate) struct Unavailability {
 }
 
 impl Unavailability {
-    fn missing(why: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(crate) fn missing(why: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { reason: why.into(), fix: fix.into(), is_denied: false }
     }
 
-    fn denied(why: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(crate) fn denied(why: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { reason: why.into(), fix: fix.into(), is_denied: true }
     }
 
-    fn error(self, what: &'static str) -> Error {
+    pub(crate) fn error(self, what: &'static str) -> Error {
         match self.is_denied {
             true => Error::Denied { action: what.to_owned(), remedy: self.fix },
             false => Error::Unsupported {

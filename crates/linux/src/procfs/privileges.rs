@@ -18,6 +18,8 @@ pub enum Capability {
     SysAdmin = 21,
     /// Moving pages that other processes map.
     SysNice = 23,
+    /// Events of perf of all processes.
+    Perfmon = 38,
 }
 
 /// The privileges of a thread.

@@ -7,6 +7,7 @@ mod calls;
 mod memory_change;
 pub mod mempolicy;
 mod pages;
+mod perf_event;
 mod pin;
 mod probes;
 mod scan;
@@ -19,6 +20,10 @@ pub use cachestat::count_cached;
 pub use calls::{TransferCall, futex_wait, futex_wake, merge_equal_pages, transfer};
 pub use memory_change::{MemoryChange, change_memory};
 pub use pages::{move_pages, query_pages};
+pub use perf_event::{
+    PerfCounter, PerfEvent, PerfScope, RING_HEAD_WORD, RING_TAIL_WORD, open_perf_event,
+    perf_event_with_unknown_flag,
+};
 pub use pin::{read_into, register_buffer, setup_ring, unregister_buffers, vmsplice};
 pub use probes::{move_pages_with_unknown_flag, pagemap_scan_without_size};
 pub use scan::{PageCategory, PageRegion, scan_pages};

@@ -1,0 +1,108 @@
+//! Tries whether events of perf may be opened, and says why not.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use nodeward_machine::{Error, Result};
+
+use super::ring::{Ring, RingError};
+use crate::confinement::{Confinement, PrivilegedAction};
+use crate::sys::{PerfEvent, PerfScope};
+
+/// What was tried, in errors.
+const ACTION: &str = "observing accesses with perf";
+
+/// Opens an event on the calling thread, with the smallest ring, and closes it.
+///
+/// # Errors
+/// `Denied` or `Unsupported`.
+pub fn try_event(event: PerfEvent) -> Result<()> {
+    let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+    let ring = Ring::open(event, PerfScope::Thread(tid), rustix::param::page_size());
+    ring.map(drop).map_err(error)
+}
+
+/// Returns true if an event is possible but not permitted, or too much for this user.
+pub fn is_refusal(error: &RingError) -> bool {
+    let (RingError::Event(source) | RingError::Memory(source)) = error;
+    matches!(source.raw_os_error(), Some(libc::EACCES | libc::EPERM))
+}
+
+/// Returns the error of an event that could not be opened, with the remedy.
+pub fn error(error: RingError) -> Error {
+    error_in(error, &Confinement::detect(Path::new("/")))
+}
+
+fn error_in(error: RingError, situation: &Confinement) -> Error {
+    let denied = |remedy: String| Error::Denied { action: ACTION.to_owned(), remedy };
+    let errno = |source: &io::Error| source.raw_os_error();
+    match &error {
+        RingError::Memory(source) if errno(source) == Some(libc::EPERM) => denied(
+            "its rings have all the memory that this user may lock for them; raise \
+             kernel.perf_event_mlock_kb, or run as root"
+                .to_owned(),
+        ),
+        RingError::Event(source) if errno(source) == Some(libc::EMFILE) => {
+            denied("too many files are open; raise the limit (ulimit -n)".to_owned())
+        }
+        RingError::Event(source) if errno(source) == Some(libc::ENOSYS) => {
+            match situation.perf_event_open_filtered {
+                true => denied(situation.remedy(PrivilegedAction::PerfEvent)),
+                false => unsupported("boot a kernel with CONFIG_PERF_EVENTS"),
+            }
+        }
+        RingError::Event(source)
+            if matches!(errno(source), Some(libc::EOPNOTSUPP | libc::EINVAL)) =>
+        {
+            unsupported("this kernel gives no user registers (CONFIG_HAVE_PERF_REGS)")
+        }
+        _ if is_refusal(&error) => denied(situation.remedy(PrivilegedAction::PerfEvent)),
+        _ => Error::Syscall { call: "perf_event_open", source: error.into() },
+    }
+}
+
+fn unsupported(reason: &str) -> Error {
+    Error::Unsupported { action: ACTION, reason: reason.to_owned() }
+}
+
+/// Returns the bytes that rings of a user without privileges may have
+/// (`kernel.perf_event_mlock_kb` for each CPU); what RLIMIT_MEMLOCK adds is left to others.
+pub fn locked_bytes_max() -> u64 {
+    let text = fs::read_to_string("/proc/sys/kernel/perf_event_mlock_kb").unwrap_or_default();
+    let kib: u64 = text.trim().parse().unwrap_or(0);
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    (kib << 10).saturating_mul(cpus as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(error: RingError, situation: &Confinement) -> String {
+        error_in(error, situation).to_string()
+    }
+
+    /// Goal: each answer of the kernel gives the remedy that helps against it, and a filter that
+    /// returns ENOSYS is not taken for a kernel without perf.
+    #[test]
+    fn answers_of_the_kernel_are_told_apart() {
+        let event = |errno| RingError::Event(io::Error::from_raw_os_error(errno));
+        let memory = |errno| RingError::Memory(io::Error::from_raw_os_error(errno));
+        let plain = Confinement { perf_event_paranoid: Some(3), ..Confinement::default() };
+        let filtered = Confinement { perf_event_open_filtered: true, ..Confinement::default() };
+        for (error, situation, words) in [
+            (event(libc::EACCES), &plain, "CAP_PERFMON, or set kernel.perf_event_paranoid to 2"),
+            (event(libc::EPERM), &filtered, "a seccomp filter refuses perf_event_open"),
+            (event(libc::ENOSYS), &filtered, "a seccomp filter refuses perf_event_open"),
+            (event(libc::ENOSYS), &plain, "CONFIG_PERF_EVENTS"),
+            (event(libc::EOPNOTSUPP), &plain, "CONFIG_HAVE_PERF_REGS"),
+            (event(libc::EMFILE), &plain, "ulimit -n"),
+            (memory(libc::EPERM), &plain, "kernel.perf_event_mlock_kb"),
+            (memory(libc::ENOMEM), &plain, "perf_event_open failed"),
+        ] {
+            let text = text(error, situation);
+            assert!(text.contains(words), "{text}");
+        }
+    }
+}

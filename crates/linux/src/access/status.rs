@@ -1,0 +1,99 @@
+//! Which sources of accesses work here, and what each is good for.
+
+use std::fs;
+use std::path::Path;
+
+use nodeward_machine::{AccessSource, AccessSourceKind, AccessSourceStatus, Error, Result};
+
+use super::page_faults::{FaultReader, probe_hint_faults};
+use super::source::PerfSource;
+use crate::hot::damon;
+
+/// What was tried, in errors.
+const ACTION: &str = "observing accesses";
+
+/// Tries each source on this process; the preferred ones come first. `root` holds `proc` and `sys`.
+pub fn statuses(root: &Path) -> Vec<AccessSourceStatus> {
+    use AccessSourceKind::{Damon, Faults, Perf, SoftDirty};
+    [SoftDirty, Faults, Damon, Perf].map(|kind| status(kind, root)).into()
+}
+
+fn status(kind: AccessSourceKind, root: &Path) -> AccessSourceStatus {
+    let (blind_to, price) = traits(kind);
+    let obstacle = probe(kind, root).err().map(|error| error.to_string());
+    AccessSourceStatus { kind, obstacle, blind_to, price }
+}
+
+/// Returns what a source does not see, and what it costs.
+fn traits(kind: AccessSourceKind) -> (&'static str, &'static str) {
+    match kind {
+        AccessSourceKind::Registers => (
+            "accesses in system calls, and how many there are: it sees where time goes",
+            "an interrupt a sample, and some microseconds of this program's CPU time",
+        ),
+        AccessSourceKind::SoftDirty => (
+            "reads, and pages of a hugetlb pool",
+            "a write fault for each page and round; mmap waits while bits are cleared",
+        ),
+        AccessSourceKind::Faults => (
+            "how often a page is used: each once a scan of the kernel",
+            "nothing beside the faults that the kernel's balancing causes",
+        ),
+        AccessSourceKind::Damon => (
+            "threads, CPUs, reads or writes, single pages",
+            "a thread of the kernel, up to a third of a CPU",
+        ),
+        AccessSourceKind::Perf => {
+            ("what its event does not count", "an interrupt for some samples each")
+        }
+    }
+}
+
+/// Checks that a source works here, by trying it.
+///
+/// # Errors
+/// `Denied` or `Unsupported`, with the remedy.
+fn probe(kind: AccessSourceKind, root: &Path) -> Result<()> {
+    match kind {
+        AccessSourceKind::Registers => Err(unsupported("it is not built in")),
+        AccessSourceKind::Faults => probe_hint_faults(root),
+        AccessSourceKind::SoftDirty => Err(unsupported(
+            "it does not tell threads here; `nodeward move PID --hot soft-dirty` uses it",
+        )),
+        AccessSourceKind::Damon => damon::probe(root).and_then(|()| {
+            Err(unsupported("it does not tell threads; `nodeward move PID --hot damon` uses it"))
+        }),
+        AccessSourceKind::Perf => Err(unsupported(match memory_event(root) {
+            Some(_) => {
+                "nodeward does not record it; give what `perf mem record` wrote to --samples"
+            }
+            None => "this CPU samples no addresses (no PEBS, IBS or SPE; a VM rarely has them)",
+        })),
+    }
+}
+
+/// Opens a source.
+///
+/// # Errors
+/// `Denied` or `Unsupported` if it does not work here, with the remedy.
+pub fn open(kind: AccessSourceKind, root: &Path) -> Result<Box<dyn AccessSource>> {
+    probe(kind, root)?;
+    match kind {
+        AccessSourceKind::Faults => {
+            Ok(Box::new(PerfSource::new(kind, |_| FaultReader::setup(), || FaultReader)))
+        }
+        _ => Err(unsupported("it cannot be opened")),
+    }
+}
+
+/// Returns the event of this CPU that samples memory accesses, if it has one.
+fn memory_event(root: &Path) -> Option<&'static str> {
+    let devices = root.join("sys/bus/event_source/devices");
+    ["cpu/events/mem-loads", "cpu_core/events/mem-loads", "ibs_op", "arm_spe_0"]
+        .into_iter()
+        .find(|event| fs::exists(devices.join(event)).unwrap_or(false))
+}
+
+fn unsupported(reason: &str) -> Error {
+    Error::Unsupported { action: ACTION, reason: reason.to_owned() }
+}
