@@ -78,6 +78,8 @@ pub struct AccessBatch {
     pub lost: u64,
     /// Threads of the wanted processes that are not observed: a limit of the machine is reached.
     pub threads_unseen: u64,
+    /// CPU time that the source itself took, in nanoseconds.
+    pub cpu_ns: u64,
     /// The time of its thread that each sample stands for, in nanoseconds. `None` if a sample is a
     /// count of accesses.
     pub sample_ns: Option<u64>,
