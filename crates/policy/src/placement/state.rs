@@ -91,7 +91,11 @@ impl Homes {
     /// Notes the homes that changed in a round.
     pub(super) fn note_changes(&mut self, round: &mut Round) {
         for (index, why) in std::mem::take(&mut round.changes) {
-            self.note_change(&mut round.entities[index], why, round.nodes);
+            let entity = &mut round.entities[index];
+            // The first of two changes in a round is noted with the home that came of both.
+            if !matches!(entity.decision.verdict, Verdict::Settles | Verdict::Moves) {
+                self.note_change(entity, why, round.nodes);
+            }
         }
     }
 

@@ -356,3 +356,21 @@ proptest! {
         prop_assert!(changes.len() as u64 <= most, "{} of {}: {:?}", changes.len(), most, changes);
     }
 }
+
+/// Goal: a home that changes twice in a round is told as one that moved. A machine on which homes
+/// leave a busy node and then one that is too small for them.
+#[test]
+fn two_changes_in_a_round_are_one_move() {
+    let mut world = machine(5_016_285_785_487_995_728);
+    world.move_limit = MoveLimit::Some(7);
+    let mut homes = BTreeMap::new();
+    for _ in 0..60 {
+        let plan = world.round(&Rules::default());
+        for decision in &plan.decisions {
+            let home = plan.homes.get(&decision.entity).cloned();
+            let before = homes.insert(decision.entity, home.clone()).flatten();
+            let stays = before.is_some() && decision.verdict == Verdict::Stays;
+            assert!(!stays || home == before, "{decision:?}: {before:?}");
+        }
+    }
+}
