@@ -42,6 +42,9 @@ pub(super) struct EntityRound<'a> {
     /// The nodes on which each of its busy threads may run, and whose memory it may have. A home
     /// that is there stays, also where the affinity leaves too few CPUs for its load of now.
     pub(super) allowed: Vec<NodeIndex>,
+    /// The nodes that its busy threads may use, if they are *bound apart*: each of them has a node,
+    /// and no node is for all of them. Otherwise empty.
+    pub(super) apart: Vec<NodeIndex>,
     /// Why it gets no home.
     pub(super) refusal: Option<Reason>,
 
@@ -81,6 +84,7 @@ impl<'a> EntityRound<'a> {
             pages_everywhere: seen.pages.values().fold(0, |sum, &pages| sum.saturating_add(pages)),
             candidates: Vec::new(),
             allowed: Vec::new(),
+            apart: Vec::new(),
             refusal: None,
             may_move: false,
             placement: None,
@@ -127,7 +131,7 @@ impl<'a> EntityRound<'a> {
             Home::Node(node) => nodes.index(*node).filter(is_allowed).map(HomePlacement::Node),
             Home::Spread(mask) => nodes
                 .indices_of(mask)
-                .filter(|all| all.iter().all(is_allowed))
+                .filter(|all| self.may_spread_over(all, nodes))
                 .map(HomePlacement::Spread),
             Home::Interleave { threads, memory } => {
                 let threads = nodes.index(*threads).filter(is_allowed)?;
@@ -161,29 +165,67 @@ impl<'a> EntityRound<'a> {
     /// A candidate has CPUs for every thread that does anything, and memory that the entity may
     /// have. Where an affinity leaves fewer CPUs than its threads want, they would crowd there.
     fn find_candidates(&mut self, nodes: &NodeTable) {
+        let busy = self.busy_affinities(nodes);
+        let cpus = |affinity: usize, node| u64::from(nodes.affinity_cpus(affinity, node));
+        let is_narrow = |&(affinity, load): &(usize, u64), node| {
+            cpus(affinity, node) < nodes.cpus(node) && load > cpus(affinity, node) * CPU_PPM
+        };
+        let may_all_use = |&node: &NodeIndex| {
+            busy.iter().all(|&(affinity, _)| self.may_use(affinity, node, nodes))
+        };
+        let allowed: Vec<NodeIndex> = nodes.indices().filter(may_all_use).collect();
+        let mut candidates = allowed.clone();
+        if allowed.len() > 1 {
+            // On a single one they crowd with us or without.
+            candidates.retain(|&node| !busy.iter().any(|group| is_narrow(group, node)));
+        }
+        if allowed.is_empty() {
+            self.apart = self.nodes_apart(&busy, nodes);
+        }
+        (self.allowed, self.candidates) = (allowed, candidates);
+    }
+
+    /// The nodes of these affinities together, if each has one.
+    fn nodes_apart(&self, busy: &[(usize, u64)], nodes: &NodeTable) -> Vec<NodeIndex> {
+        let of = |affinity| nodes.indices().filter(move |&it| self.may_use(affinity, it, nodes));
+        let mut apart: Vec<NodeIndex> = Vec::new();
+        for &(affinity, _) in busy {
+            let before = apart.len();
+            apart.extend(of(affinity));
+            if apart.len() == before {
+                return Vec::new();
+            }
+        }
+        apart.sort_unstable();
+        apart.dedup();
+        apart
+    }
+
+    /// Whether it can be at home on all of these nodes: each busy thread may use one of them, and
+    /// each of them is for some thread.
+    fn may_spread_over(&self, over: &[NodeIndex], nodes: &NodeTable) -> bool {
+        let may_use = |affinity, node| self.may_use(affinity, node, nodes);
+        let is_for_any = |&node: &NodeIndex| {
+            self.load_by_affinity.iter().any(|&(affinity, _)| may_use(affinity, node))
+        };
+        let has_one =
+            |&(affinity, _): &(usize, u64)| over.iter().any(|&node| may_use(affinity, node));
+        over.iter().all(is_for_any) && self.busy_affinities(nodes).iter().all(has_one)
+    }
+
+    /// Whether threads of an affinity may run on a node and have their memory there.
+    fn may_use(&self, affinity: usize, node: NodeIndex, nodes: &NodeTable) -> bool {
+        let may_hold = |memory| self.seen.may_hold.contains(nodes.id(memory));
+        nodes.affinity_cpus(affinity, node) > 0 && nodes.memory_node(node).is_some_and(may_hold)
+    }
+
+    /// The affinities of threads that do anything, with the load of each; all while none does.
+    fn busy_affinities(&self, nodes: &NodeTable) -> Vec<(usize, u64)> {
         let least = u64::from(nodes.rules.nudge_ppm_min);
-        let is_busy = self.load_by_affinity.iter().any(|&(_, load)| load >= least);
-        let busy = self.load_by_affinity.iter().filter(|group| !is_busy || group.1 >= least);
-        let busy: Vec<(usize, u64)> = busy.copied().collect();
-        for node in nodes.indices() {
-            let may_hold = |memory| self.seen.may_hold.contains(nodes.id(memory));
-            let cpus = |affinity: usize| u64::from(nodes.affinity_cpus(affinity, node));
-            if !nodes.memory_node(node).is_some_and(may_hold)
-                || !busy.iter().all(|&(affinity, _)| cpus(affinity) > 0)
-            {
-                continue;
-            }
-            self.allowed.push(node);
-            let is_narrow = |&(affinity, load): &(usize, u64)| {
-                cpus(affinity) < nodes.cpus(node) && load > cpus(affinity) * CPU_PPM
-            };
-            if !busy.iter().any(is_narrow) {
-                self.candidates.push(node);
-            }
-        }
-        if self.allowed.len() == 1 {
-            self.candidates.clone_from(&self.allowed); // they crowd there with us or without
-        }
+        let is_busy = |group: &(usize, u64)| group.1 >= least;
+        let is_any_busy = self.load_by_affinity.iter().any(is_busy);
+        let busy = self.load_by_affinity.iter().filter(|group| !is_any_busy || is_busy(group));
+        busy.copied().collect()
     }
 
     fn find_refusal(&self, nodes: &NodeTable) -> Option<Reason> {
@@ -200,6 +242,7 @@ impl<'a> EntityRound<'a> {
             return Some(Reason::Launcher); // a child begins on the node of its parent
         }
         match (self.candidates.is_empty(), self.allowed.is_empty()) {
+            _ if !self.apart.is_empty() => None,
             (false, _) => None,
             (true, true) => Some(Reason::NoNodeAllowed),
             (true, false) => Some(Reason::NarrowAffinity),

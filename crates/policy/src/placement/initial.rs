@@ -1,6 +1,6 @@
 //! Stage 2: initial placement. An entity without a home gets the node of its memory, if that node's
 //! CPUs have time for it, or else the idlest node; or several nodes, if it fits no single one
-//! (`spread`).
+//! (`spread`) or its threads may not be on one together.
 //!
 //! Entities for which a second choice would cost most come first. So an entity that must be away
 //! from its memory, or have it moved, is one that loses little.
@@ -60,6 +60,9 @@ impl Unplaced {
 
     fn choose(&self, round: &Round) -> (HomePlacement, Reason) {
         let entity = &round.entities[self.index];
+        if !entity.apart.is_empty() {
+            return (HomePlacement::Spread(entity.apart.clone()), Reason::BoundApart);
+        }
         let [(_, best), _, ..] = self.candidates[..] else {
             return (HomePlacement::Node(self.candidates[0].1), Reason::OnlyThere);
         };

@@ -1,7 +1,8 @@
 //! Stage 1: keeps homes that are still valid.
 //!
 //! A home is no longer valid if its node is gone or forbidden; or, once its hold is over, if the
-//! entity has outgrown the node, or if a spread entity fits one node.
+//! entity has outgrown the node, if a spread entity fits one node, or if threads that were bound to
+//! different nodes have one in common now.
 
 use super::entity::EntityRound;
 use super::home::HomePlacement;
@@ -23,7 +24,7 @@ pub(super) fn keep_homes(round: &mut Round, homes: &Homes) -> Vec<usize> {
             continue;
         }
         match state.and_then(|state| Some((kept(round, entity, state)?, state.why))) {
-            None if entity.candidates.is_empty() => {}
+            None if entity.candidates.is_empty() && entity.apart.is_empty() => {}
             None => homeless.push(index),
             Some((placement @ HomePlacement::Spread(_), why)) => {
                 spread.push((index, placement, why));
@@ -32,7 +33,9 @@ pub(super) fn keep_homes(round: &mut Round, homes: &Homes) -> Vec<usize> {
         }
     }
     for (index, placement, why) in spread {
-        match fits_one_node(round, &round.entities[index], &placement) {
+        // Threads that are bound apart may only rest for a moment.
+        let may_gather = why != Reason::BoundApart;
+        match may_gather && fits_one_node(round, &round.entities[index], &placement) {
             true => homeless.push(index),
             false => round.stay(index, placement, why),
         }
@@ -60,7 +63,10 @@ fn kept(round: &Round, entity: &EntityRound, state: &EntityState) -> Option<Home
             let cpus = round.nodes.cpus_ppm(*node);
             entity.is_parallel && entity.load_ppm > round.rules.with_hysteresis_twice(cpus)
         }
-        HomePlacement::Spread(nodes) => nodes.iter().all(|&node| would_fit(round, entity, node)),
+        HomePlacement::Spread(nodes) => {
+            let fits_each = || nodes.iter().all(|&node| would_fit(round, entity, node));
+            entity.apart.is_empty() && (state.why == Reason::BoundApart || fits_each())
+        }
         HomePlacement::Interleave { .. } => false,
     };
     (state.hold.waits() || !is_unfit).then_some(placement)
@@ -80,7 +86,8 @@ fn would_fit(round: &Round, entity: &EntityRound, node: NodeIndex) -> bool {
 /// only threads move, so it need not wait for its hold; its next spread must wait the longer.
 fn fits_one_node(round: &Round, entity: &EntityRound, placement: &HomePlacement) -> bool {
     let all = entity.pages_all();
-    placement.thread_nodes().iter().any(|&node| {
+    let may_go = |node: &&NodeIndex| entity.candidates.contains(node);
+    placement.thread_nodes().iter().filter(may_go).any(|&node| {
         let there = round.nodes.memory_node(node).map_or(0, |memory| entity.pages[memory]);
         let is_there = all > 0 && all - there <= there / SMALL_PART;
         is_there && !entity.is_parallel && entity.wanted_ppm <= round.usage.idle(node)

@@ -55,6 +55,12 @@
 //!              | nodes that do                | 16/17 of memory is on a    |           |
 //!              |                              | node with time for it      |           |
 //!              |                              |                            |           |
+//! spread,      | 2: each busy thread has a    | they have a node in        | 10 s, not | the same
+//! bound apart  | node that it may use, and no | common: placed anew. One   | if it may |
+//!              | node is for all of them, not | has none of its nodes, or  | not stay  |
+//!              | even that of its home. It    | one of these is for no     |           |
+//!              | gets all these nodes         | thread: placed anew        |           |
+//!              |                              |                            |           |
 //! interleaved  | 5: its node is saturated, it | 5: its node has recovered  | 10 s; not | the same
 //!              | has > half of the load       | and has room, gain > cost  | again for |
 //!              | there, others have time,     |                            | 160 s     |

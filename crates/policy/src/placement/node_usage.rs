@@ -146,7 +146,7 @@ impl<'a> NodeUsage<'a> {
 
     /// An entity is at home somewhere from now on.
     pub(super) fn add(&mut self, entity: &EntityRound, placement: &HomePlacement) {
-        for (node, load) in self.load_parts(entity.load_ppm, placement) {
+        for (node, load) in self.load_parts(entity, placement) {
             self.load[node] += load;
         }
         self.change_narrow(entity, placement, u64::saturating_add);
@@ -161,15 +161,19 @@ impl<'a> NodeUsage<'a> {
         self.change_pages(entity, &placement, u64::saturating_sub);
     }
 
-    /// What part of a load is at home on each node of a home: as there is time for it.
-    fn load_parts(&self, load_ppm: u64, placement: &HomePlacement) -> Vec<(NodeIndex, u64)> {
+    /// What part of an entity's load is at home on each node of a home: as there is time for it, or
+    /// where its threads run if they are bound.
+    fn load_parts(&self, entity: &EntityRound, placement: &HomePlacement) -> Vec<(NodeIndex, u64)> {
         let nodes = placement.thread_nodes();
         let [_, _, ..] = nodes else {
-            return nodes.iter().map(|&node| (node, load_ppm)).collect();
+            return nodes.iter().map(|&node| (node, entity.load_ppm)).collect();
         };
-        let weight = |&node: &NodeIndex| (node, self.idle(node).max(CPU_PPM));
-        let weights: Vec<_> = nodes.iter().map(weight).collect();
-        shared_out(load_ppm, &weights)
+        let weight = |node: NodeIndex| match entity.apart.is_empty() {
+            true => self.idle(node).max(CPU_PPM),
+            false => entity.load_on[node].max(1),
+        };
+        let weights: Vec<_> = nodes.iter().map(|&node| (node, weight(node))).collect();
+        shared_out(entity.load_ppm, &weights)
     }
 
     fn change_narrow(

@@ -56,7 +56,7 @@ reasons! {
     /// There is one node to be at home on.
     OneNode = "one-node", "the machine has one node with CPUs; nothing to choose";
     /// Affinity and cpuset have no node in common.
-    NoNodeAllowed = "no-node-allowed", "no node has both CPUs and memory that it may use";
+    NoNodeAllowed = "no-node-allowed", "a busy thread may use no node's CPUs and memory";
 
     /// It has no threads.
     NoThreads = "no-threads", "it has no threads to be near to";
@@ -79,6 +79,8 @@ reasons! {
     LargerThanNode = "larger-than-node", "no node is large enough for it; spread over several";
     /// No node has time for all its threads.
     FitsNoNode = "fits-no-node", "no node has time for all its threads; spread over several";
+    /// Affinities leave its threads no node in common.
+    BoundApart = "bound-apart", "its threads are bound to different nodes; spread over these";
     /// The home moves because the old one was the busiest node.
     Busiest = "busiest", "its node had more to do than its share, and this one less";
     /// The home moves because the old one had no room for memory.

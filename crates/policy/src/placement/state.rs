@@ -119,9 +119,12 @@ impl Homes {
         let moves = state.home != home;
         if moves {
             let is_displaced = entity.placement_of(&state.home, nodes).is_none();
+            let is_displaced = is_displaced && why != Reason::BoundApart;
             state.why = if is_displaced { Reason::Displaced } else { why };
             state.home = home;
             state.memory.home_changed();
+        } else if state.why == Reason::BoundApart {
+            state.why = why; // it may stay where it is for its size
         }
         if moves || is_first {
             state.hold.start(nodes.rules.home_hold_ns, DOUBLINGS_MAX);

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use crate::world::*;
 
 /// Returns a random machine with a constant load.
-fn machine(seed: u64) -> World {
+pub fn machine(seed: u64) -> World {
     let mut dice = World::new(&[]);
     dice.seed(seed);
     let count = 2 + dice.chance(4);

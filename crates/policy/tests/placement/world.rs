@@ -42,6 +42,8 @@ pub struct Task {
     /// CPU time that it would use with a CPU of its own, in millionths.
     pub wants: u64,
     pub node: usize,
+    /// Its own affinity, if that is not its process's.
+    pub affinity: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -100,7 +102,7 @@ impl World {
 
     /// Starts a process with tasks on nodes that each want so much of a CPU, and pages by node.
     pub fn start(&mut self, wants: u64, tasks: &[usize], pages: &[u64]) -> EntityId {
-        let tasks = tasks.iter().map(|&node| Task { wants, node }).collect();
+        let tasks = tasks.iter().map(|&node| Task { wants, node, affinity: None }).collect();
         let (run_ns, measured_ns, moved) = (10 * SECOND, 0, 0);
         let pages = pages.to_vec();
         self.processes.push(Process {
@@ -177,7 +179,7 @@ impl World {
                 load_ppm: ran as u32,
                 near: None,
                 wait_ppm: waited as u32,
-                affinity: process.affinity,
+                affinity: task.affinity.unwrap_or(process.affinity),
             }
         };
         let pages = (0..).map(NodeId).zip(process.pages.iter().copied());
@@ -243,10 +245,11 @@ impl World {
     fn schedule(&mut self) {
         let Scheduler::Scatters(percent) = self.scheduler else { return };
         for number in 0..self.processes.len() {
-            let affinity = self.affinities[self.processes[number].affinity].clone();
             for task in 0..self.processes[number].tasks.len() {
                 if self.chance(100) < percent {
-                    let nodes: Vec<&NodeId> = affinity.0.keys().collect();
+                    let process = &self.processes[number];
+                    let affinity = process.tasks[task].affinity.unwrap_or(process.affinity);
+                    let nodes: Vec<NodeId> = self.affinities[affinity].0.keys().copied().collect();
                     let node = nodes[self.chance(nodes.len() as u64) as usize].0;
                     self.processes[number].tasks[task].node = node as usize;
                 }

@@ -76,7 +76,7 @@ fn left_by_need(reason: Reason) -> Option<ReasonParts> {
             "nothing; memory on nodes without CPUs is not balanced",
         ),
         Reason::NoNodeAllowed => (
-            "no node has both CPUs and memory that the process may use",
+            "some busy thread of the process has no node with both CPUs and memory that it may use",
             "its affinity and its cpuset have no node in common",
             "widen cpuset.cpus or cpuset.mems of its control group, or its affinity (taskset)",
         ),
@@ -130,6 +130,11 @@ fn home(reason: Reason) -> Option<ReasonParts> {
             "no node has CPU time for all its threads, so its home is several nodes",
             "threads lose more time by waiting for a CPU than by waiting for remote memory",
             "access counts allow to place its pages better: nodeward balance --samples FILE",
+        ),
+        Reason::BoundApart => (
+            "its busy threads are bound to CPUs of different nodes, so it is at home on all of these",
+            "threads stay where they must; what is left to choose is which page goes to which node",
+            "counts of who uses which page place it: nodeward balance --samples FILE",
         ),
         _ => return None,
     })
