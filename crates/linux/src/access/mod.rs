@@ -7,6 +7,7 @@ mod observed;
 mod page_faults;
 mod probe;
 pub mod records;
+mod registers;
 mod ring;
 mod rings;
 mod source;

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use nodeward_machine::{Error, Result};
+use rustix::process::{Resource, getrlimit};
 
 use super::ring::{Ring, RingError};
 use crate::confinement::{Confinement, PrivilegedAction};
@@ -66,13 +67,14 @@ fn unsupported(reason: &str) -> Error {
     Error::Unsupported { action: ACTION, reason: reason.to_owned() }
 }
 
-/// Returns the bytes that rings of a user without privileges may have
-/// (`kernel.perf_event_mlock_kb` for each CPU); what RLIMIT_MEMLOCK adds is left to others.
+/// Returns the bytes that rings of a user without privileges may have: `perf_event_mlock_kb` for
+/// each CPU, and beyond that what the process may lock (RLIMIT_MEMLOCK).
 pub fn locked_bytes_max() -> u64 {
     let text = fs::read_to_string("/proc/sys/kernel/perf_event_mlock_kb").unwrap_or_default();
     let kib: u64 = text.trim().parse().unwrap_or(0);
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    (kib << 10).saturating_mul(cpus as u64)
+    let of_user = (kib << 10).saturating_mul(cpus as u64);
+    of_user.saturating_add(getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

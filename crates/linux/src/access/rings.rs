@@ -1,7 +1,7 @@
 //! The rings of one event: one for each CPU, which then covers all processes, or one for each
 //! thread of the observed processes where only that is permitted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
@@ -113,7 +113,10 @@ fn cpu_rings(event: PerfEvent, bytes: usize) -> Result<Option<Vec<Ring>>> {
 #[derive(Debug)]
 struct ThreadRings {
     rings: BTreeMap<(Pid, u32), Ring>,
+    /// Bytes of each ring.
     bytes: usize,
+    /// Bytes of a ring if there are few threads.
+    wanted_bytes: usize,
 }
 
 /// The result of opening events on threads.
@@ -125,9 +128,7 @@ struct Following {
 
 impl ThreadRings {
     fn open(event: PerfEvent, bytes: usize, pids: &[Pid]) -> Result<Self> {
-        let threads = pids.iter().map(|&pid| load::thread_ids(Path::new("/"), pid).len()).sum();
-        let fitting = ring_bytes(probe::locked_bytes_max(), threads, rustix::param::page_size());
-        let mut new = Self { rings: BTreeMap::new(), bytes: bytes.min(fitting) };
+        let mut new = Self { rings: BTreeMap::new(), bytes, wanted_bytes: bytes };
         match new.follow(event, pids.iter().copied()).refusal {
             Some(refusal) if new.rings.is_empty() => Err(probe::error(refusal)),
             _ => Ok(new),
@@ -136,18 +137,27 @@ impl ThreadRings {
 
     fn follow(&mut self, event: PerfEvent, pids: impl Iterator<Item = Pid>) -> Following {
         let thread_ids = |pid| load::thread_ids(Path::new("/"), pid).into_iter();
-        let present: Vec<_> =
+        let present: BTreeSet<_> =
             pids.flat_map(|pid| thread_ids(pid).map(move |tid| (pid, tid.number()))).collect();
-        let mut before = std::mem::take(&mut self.rings);
-        let known = present.iter().filter_map(|key| before.remove_entry(key));
-        self.rings = known.collect();
         // Threads that ended free their memory before others get theirs.
-        drop(before);
+        self.rings.retain(|key, _| present.contains(key));
+        self.fit(present.len());
         let mut result = Following::default();
         for key in present {
             self.observe(event, key, &mut result);
         }
         result
+    }
+
+    /// Makes rings as small as it takes for this number of threads. Those that had others are
+    /// opened anew; they were emptied just before.
+    fn fit(&mut self, threads: usize) {
+        let fitting = ring_bytes(probe::locked_bytes_max(), threads, rustix::param::page_size());
+        let bytes = fitting.min(self.wanted_bytes);
+        if bytes != self.bytes {
+            self.rings.clear();
+            self.bytes = bytes;
+        }
     }
 
     fn observe(&mut self, event: PerfEvent, key: (Pid, u32), result: &mut Following) {

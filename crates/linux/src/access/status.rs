@@ -4,8 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use nodeward_machine::{AccessSource, AccessSourceKind, AccessSourceStatus, Error, Result};
+use nodeward_operands::Architecture;
 
 use super::page_faults::{FaultReader, probe_hint_faults};
+use super::registers::OperandReader;
 use super::source::PerfSource;
 use crate::hot::damon;
 
@@ -14,8 +16,8 @@ const ACTION: &str = "observing accesses";
 
 /// Tries each source on this process; the preferred ones come first. `root` holds `proc` and `sys`.
 pub fn statuses(root: &Path) -> Vec<AccessSourceStatus> {
-    use AccessSourceKind::{Damon, Faults, Perf, SoftDirty};
-    [SoftDirty, Faults, Damon, Perf].map(|kind| status(kind, root)).into()
+    use AccessSourceKind::{Damon, Faults, Perf, Registers, SoftDirty};
+    [Registers, SoftDirty, Faults, Damon, Perf].map(|kind| status(kind, root)).into()
 }
 
 fn status(kind: AccessSourceKind, root: &Path) -> AccessSourceStatus {
@@ -55,7 +57,7 @@ fn traits(kind: AccessSourceKind) -> (&'static str, &'static str) {
 /// `Denied` or `Unsupported`, with the remedy.
 fn probe(kind: AccessSourceKind, root: &Path) -> Result<()> {
     match kind {
-        AccessSourceKind::Registers => Err(unsupported("it is not built in")),
+        AccessSourceKind::Registers => OperandReader::probe(architecture()?),
         AccessSourceKind::Faults => probe_hint_faults(root),
         AccessSourceKind::SoftDirty => Err(unsupported(
             "it does not tell threads here; `nodeward move PID --hot soft-dirty` uses it",
@@ -79,11 +81,22 @@ fn probe(kind: AccessSourceKind, root: &Path) -> Result<()> {
 pub fn open(kind: AccessSourceKind, root: &Path) -> Result<Box<dyn AccessSource>> {
     probe(kind, root)?;
     match kind {
+        AccessSourceKind::Registers => {
+            let architecture = architecture()?;
+            let setup = move |rate| OperandReader::setup(architecture, rate);
+            let new_reader = move || OperandReader::new(architecture);
+            Ok(Box::new(PerfSource::new(kind, setup, new_reader)))
+        }
         AccessSourceKind::Faults => {
             Ok(Box::new(PerfSource::new(kind, |_| FaultReader::setup(), || FaultReader)))
         }
         _ => Err(unsupported("it cannot be opened")),
     }
+}
+
+fn architecture() -> Result<Architecture> {
+    Architecture::of_this_machine()
+        .ok_or_else(|| unsupported("nodeward decodes code of x86-64 and aarch64 only"))
 }
 
 /// Returns the event of this CPU that samples memory accesses, if it has one.

@@ -15,6 +15,11 @@ pub const RING_TAIL_WORD: usize = offset_of!(perf::perf_event_mmap_page, data_ta
 /// What an event counts. No hardware counts for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerfCounter {
+    /// Time on a CPU, with a sample each `period_ns` nanoseconds.
+    CpuClock {
+        /// The time between two samples, in nanoseconds; the kernel takes no less than 10,000.
+        period_ns: u64,
+    },
     /// Page faults, each with a sample.
     PageFaults,
 }
@@ -41,6 +46,7 @@ pub struct PerfEvent {
 impl PerfEvent {
     fn attributes(self) -> perf::perf_event_attr {
         let (config, period) = match self.counter {
+            PerfCounter::CpuClock { period_ns } => (perf::PERF_COUNT_SW_CPU_CLOCK, period_ns),
             PerfCounter::PageFaults => (perf::PERF_COUNT_SW_PAGE_FAULTS, 1),
         };
         let registers = if self.registers == 0 { 0 } else { perf::PERF_SAMPLE_REGS_USER };
