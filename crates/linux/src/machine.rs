@@ -26,7 +26,7 @@ use crate::process::{LinuxProcess, has_exited, open_file, open_pidfd, refuse_ker
 use crate::procfs::privileges::Privileges;
 use crate::procfs::{swaps, zoneinfo};
 use crate::watch::LinuxWatch;
-use crate::{other_balancers, sys, sysfs};
+use crate::{access, other_balancers, sys, sysfs};
 
 /// This kernel.
 #[derive(Debug)]
@@ -189,6 +189,14 @@ impl Machine for Linux {
                 reason: format!("'{kind}' is not built in"),
             }),
         }
+    }
+
+    fn access_sources(&self) -> Vec<AccessSourceStatus> {
+        access::statuses(Path::new("/"))
+    }
+
+    fn open_access_source(&self, kind: AccessSourceKind) -> Result<Box<dyn AccessSource>> {
+        access::open(kind, Path::new("/"))
     }
 
     fn own_cpu_time_ns(&self) -> u64 {

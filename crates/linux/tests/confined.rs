@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use nodeward_linux::Linux;
 use nodeward_linux::confinement::{Confinement, PrivilegedAction};
 use nodeward_linux::file_cache::check_kernel;
 use nodeward_linux::probes::{CheckState, can_move, check_all};
+use nodeward_machine::{AccessSourceKind, Machine};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, apply_filter,
@@ -65,6 +67,25 @@ fn without_a_filter_nothing_is_blamed_on_one() {
         matches!(state("move-pages"), CheckState::Works(_))
             || situation.privileges.seccomp_filtered != Some(false)
     );
+}
+
+/// Goal: where a filter refuses perf, whatever error it returns, the sources that need it say so,
+/// and cannot be opened.
+#[test]
+fn perf_may_be_forbidden_by_a_filter() {
+    for errno in [EPERM, ENOSYS] {
+        let confined = std::thread::spawn(move || {
+            fail_calls(&[libc::SYS_perf_event_open], errno);
+            let machine = Linux::open();
+            let opened = machine.open_access_source(AccessSourceKind::Registers);
+            (machine.access_sources(), opened.map(|source| source.kind()))
+        });
+        let (statuses, opened) = confined.join().unwrap();
+        let registers = statuses.iter().find(|one| one.kind == AccessSourceKind::Registers);
+        let obstacle = registers.unwrap().obstacle.as_ref().unwrap();
+        assert!(obstacle.contains("a seccomp filter refuses perf_event_open"), "{obstacle}");
+        assert!(opened.is_err_and(|error| error.is_permission()), "{errno}");
+    }
 }
 
 /// Goal: a kernel before 5.14, which does not know the advice, is reported before any file is
