@@ -28,6 +28,14 @@ use crate::procfs::{swaps, zoneinfo};
 use crate::watch::LinuxWatch;
 use crate::{access, other_balancers, sys, sysfs};
 
+/// The source of accesses that are entered from outside.
+const QUEUE_STATUS: AccessSourceStatus = AccessSourceStatus {
+    kind: AccessSourceKind::Perf,
+    obstacle: None,
+    blind_to: "what its sampler does not sample",
+    price: "what its sampler costs",
+};
+
 /// This kernel.
 #[derive(Debug)]
 pub struct Linux {
@@ -169,14 +177,14 @@ impl Machine for Linux {
         other_balancers::find(Path::new("/"))
     }
 
+    /// Samples that the user gives come first: nothing else is measured as the user wants it.
     fn access_sources(&self) -> Vec<AccessSourceStatus> {
-        let queue = self.access_queue.as_ref().map(|_| AccessSourceStatus {
-            kind: AccessSourceKind::Perf,
-            obstacle: None,
-            blind_to: "what its sampler does not sample",
-            price: "what its sampler costs",
-        });
-        queue.into_iter().collect()
+        let mut sources = access::statuses(Path::new("/"));
+        if self.access_queue.is_some() {
+            sources.retain(|status| status.kind != AccessSourceKind::Perf);
+            sources.insert(0, QUEUE_STATUS);
+        }
+        sources
     }
 
     fn open_access_source(&self, kind: AccessSourceKind) -> Result<Box<dyn AccessSource>> {
@@ -184,19 +192,8 @@ impl Machine for Linux {
             (AccessSourceKind::Perf, Some(queue)) => {
                 Ok(Box::new(QueuedAccesses::new(Arc::clone(queue))))
             }
-            _ => Err(Error::Unsupported {
-                action: "observing accesses",
-                reason: format!("'{kind}' is not built in"),
-            }),
+            _ => access::open(kind, Path::new("/")),
         }
-    }
-
-    fn access_sources(&self) -> Vec<AccessSourceStatus> {
-        access::statuses(Path::new("/"))
-    }
-
-    fn open_access_source(&self, kind: AccessSourceKind) -> Result<Box<dyn AccessSource>> {
-        access::open(kind, Path::new("/"))
     }
 
     fn own_cpu_time_ns(&self) -> u64 {

@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::observed::ObservedProcess;
 use super::records::Sample;
 use super::rings::Rings;
-use crate::sys::PerfEvent;
+use crate::sys::{PerfCounter, PerfEvent};
 
 /// An event, and the room that its samples need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,12 +114,17 @@ impl<R: SampleReader> PerfSource<R> {
     fn read_rings(&mut self) -> AccessBatch {
         let mut batch = AccessBatch::default();
         let Some(rings) = &mut self.rings else { return batch };
+        let counter = rings.event().counter;
+        batch.sample_ns = sample_ns(counter);
         self.processes.values_mut().for_each(|(_, reader)| reader.begin_take());
         batch.lost = rings.take(|sample| {
             // Samples of all other processes end here.
             let Some((process, reader)) = self.processes.get_mut(&sample.pid) else { return };
             match reader.address(sample, process) {
-                Some(found) => batch.samples.push(access_sample(process.pid(), sample, found)),
+                Some(found) => {
+                    let access = access_sample(process.pid(), sample, found, accesses(counter));
+                    batch.samples.push(access);
+                }
                 None => batch.without_address += 1,
             }
         });
@@ -186,10 +191,30 @@ fn access_sample(
     pid: Pid,
     sample: &Sample<'_>,
     (address, kind): (u64, AccessKind),
+    count: u64,
 ) -> AccessSample {
     let accessor = Accessor::Cpu(CpuId(sample.cpu));
-    let access = Access { address, accessor, count: 1 };
+    let access = Access { address, accessor, count };
     AccessSample { pid, tid: Some(sample.tid), kind, access }
+}
+
+/// A page that faults is used once or a million times until its next fault: it counts as the misses
+/// at which the proposal of 2004 considers a move worthwhile.
+const ACCESSES_PER_FAULT: u64 = 1000;
+
+fn accesses(counter: PerfCounter) -> u64 {
+    match counter {
+        PerfCounter::CpuClock { .. } => 1,
+        PerfCounter::PageFaults => ACCESSES_PER_FAULT,
+    }
+}
+
+/// The time that a sample of a clock stands for.
+fn sample_ns(counter: PerfCounter) -> Option<u64> {
+    match counter {
+        PerfCounter::CpuClock { period_ns } => Some(period_ns),
+        PerfCounter::PageFaults => None,
+    }
 }
 
 fn thread_cpu_ns() -> u64 {
@@ -208,7 +233,6 @@ mod tests {
     use crate::access::page_faults::FaultReader;
     use crate::access::probe::try_event;
     use crate::own_process::{AreaAdvice, AreaBacking, MappedArea};
-    use crate::sys::PerfCounter;
 
     fn fault_source() -> PerfSource<FaultReader> {
         PerfSource::new(AccessSourceKind::Faults, |_| FaultReader::setup(), || FaultReader)
