@@ -58,10 +58,13 @@ pub fn pin_this_thread(cpus: &[usize]) {
 
 /// Sets the affinity of all threads of a process.
 pub fn set_affinity(pid: u32, cpus: &[usize]) {
-    for tid in threads(pid) {
-        let tid = rustix::process::Pid::from_raw(tid.cast_signed());
-        sched_setaffinity(tid, &set_of(cpus)).expect("the thread is there");
-    }
+    threads(pid).into_iter().for_each(|tid| set_thread_affinity(tid, cpus));
+}
+
+/// Sets the affinity of one thread.
+pub fn set_thread_affinity(tid: u32, cpus: &[usize]) {
+    let tid = rustix::process::Pid::from_raw(tid.cast_signed());
+    sched_setaffinity(tid, &set_of(cpus)).expect("the thread is there");
 }
 
 fn set_of(cpus: &[usize]) -> CpuSet {

@@ -34,6 +34,12 @@ fn pages_by_samples() {
     on_two_nodes(&GuestKernel::V6_12, &["balance_by_samples"]);
 }
 
+/// What the clock interrupts is read by perf, which each kernel has in its own way.
+#[test]
+fn parts_by_registers_on_6_12() {
+    on_two_nodes(&GuestKernel::V6_12, &["balance_parts"]);
+}
+
 #[test]
 fn homes_on_the_newest_kernel() {
     on_two_nodes(&GuestKernel::Newest, &HOMES);

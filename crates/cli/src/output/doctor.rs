@@ -39,7 +39,10 @@ fn access_sources(text: &mut String, sources: &[AccessSourceStatus]) {
     if sources.is_empty() {
         return;
     }
-    let _ = writeln!(text, "Tells which thread uses which page; the first that works is taken");
+    let _ = writeln!(
+        text,
+        "Sources that tell which thread uses which page; the first that works is used"
+    );
     for AccessSourceStatus { kind, obstacle, blind_to, price } in sources {
         let (state, words) = match obstacle {
             None => ("ok", *price),

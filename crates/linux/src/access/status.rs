@@ -22,8 +22,17 @@ pub fn statuses(root: &Path) -> Vec<AccessSourceStatus> {
 
 fn status(kind: AccessSourceKind, root: &Path) -> AccessSourceStatus {
     let (blind_to, price) = traits(kind);
-    let obstacle = probe(kind, root).err().map(|error| error.to_string());
+    let obstacle = probe(kind, root).err().map(obstacle);
     AccessSourceStatus { kind, obstacle, blind_to, price }
+}
+
+/// Returns what keeps a source from working, and the remedy.
+fn obstacle(error: Error) -> String {
+    match error {
+        Error::Unsupported { reason, .. } => reason,
+        Error::Denied { remedy, .. } => format!("it is not permitted: {remedy}"),
+        error => error.to_string(),
+    }
 }
 
 /// Returns what a source does not see, and what it costs.

@@ -1,6 +1,7 @@
 //! The cases, by name.
 
 mod access_counts;
+mod balance_access;
 mod balance_churn;
 mod balance_homes;
 mod balance_service;
@@ -32,7 +33,7 @@ mod torture;
 
 use crate::case_outcome::CaseFn;
 
-const ALL: [&[(&str, CaseFn)]; 29] = [
+const ALL: [&[(&str, CaseFn)]; 30] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -56,6 +57,7 @@ const ALL: [&[(&str, CaseFn)]; 29] = [
     &pager_methods::CASES,
     &pool::CASES,
     &access_counts::CASES,
+    &balance_access::CASES,
     &balance_homes::CASES,
     &balance_targets::CASES,
     &balance_surroundings::CASES,
