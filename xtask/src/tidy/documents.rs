@@ -15,7 +15,7 @@ const BYTES_MAX: [(&str, usize); 2] = [("README.md", 10_000), ("ARCHITECTURE.md"
 /// Documents that may have longer lines, each with the reason.
 const LONG_LINES: [(&str, &str); 2] = [
     ("docs/balance-sim.md", "`nodeward sim compare --docs` writes the command of a run in a line"),
-    ("docs/reproduce.md", "`nodeward reproduce --docs` writes a paragraph in a line"),
+    ("docs/reproduce.md", "`nodeward reproduce --docs` writes the command of a run in a line"),
 ];
 
 /// Returns whether a file is for people who use nodeward or work on it, and so subject to the rules

@@ -11,6 +11,7 @@ pub mod files;
 pub mod hot;
 pub mod ledger;
 pub mod moves;
+mod paragraph;
 mod plot;
 pub mod ranking;
 pub mod reproduce;

@@ -7,6 +7,7 @@ use nodeward_experiments::reproduce::{ImprovementResult, RowResult, TableResult}
 
 use super::plot::charts;
 use super::{basis, expected, figure, gain};
+use crate::output::paragraph::in_lines;
 use crate::output::plot;
 
 /// Text above the tables.
@@ -38,7 +39,9 @@ pub fn docs(results: &[TableResult]) -> Result<Vec<(String, String)>> {
 fn table_text(table: &TableResult, picture: &str) -> String {
     let mut text = format!(
         "\n## {}\n\n`nodeward reproduce {}`\n\n{}\n\n{COLUMNS}",
-        table.title, table.name, table.about
+        table.title,
+        table.name,
+        in_lines(table.about)
     );
     for row in &table.rows {
         text += &row_text(row);
@@ -79,13 +82,15 @@ fn row_text(row: &RowResult) -> String {
 }
 
 fn improvement_section(beyond: &ImprovementResult) -> String {
-    let mut text = format!("\nBeyond the seed: {}\n\n{BEYOND_COLUMNS}", beyond.figure);
+    let figure_of = in_lines(&format!("Beyond the seed: {}", beyond.figure));
+    let mut text = format!("\n{figure_of}\n\n{BEYOND_COLUMNS}");
     for step in &beyond.steps {
         let figure = figure(step.ours, beyond.unit);
         let _ = writeln!(text, "| {} | {figure} | {} | {} |", step.name, gain(step), step.why);
     }
     let reached = if beyond.reached { "reached" } else { "not reached" };
     let goal = figure(beyond.goal.figure, beyond.unit);
-    let _ = writeln!(text, "\nGoal: {goal}, {}: {reached}.", beyond.goal.what);
+    let goal = in_lines(&format!("Goal: {goal}, {}: {reached}.", beyond.goal.what));
+    let _ = writeln!(text, "\n{goal}");
     text
 }

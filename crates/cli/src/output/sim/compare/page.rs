@@ -6,6 +6,7 @@ use anyhow::Result;
 use nodeward_experiments::compare::{BalancerFigures, BalancerKind, CaseTable};
 
 use super::{figures, goal_text, svg};
+use crate::output::paragraph::in_lines;
 
 /// Text above the tables.
 const HEAD: &str = include_str!("head.md");
@@ -51,7 +52,8 @@ fn cell(entry: &BalancerFigures) -> String {
 
 fn section(table: &CaseTable, picture: &str) -> String {
     let seconds = table.time_ns / 1_000_000_000;
-    let mut text = format!("\n## {}\n\n{}; {seconds} s.\n\n{COLUMNS}", table.name, table.about);
+    let about = in_lines(&format!("{}; {seconds} s.", table.about));
+    let mut text = format!("\n## {}\n\n{about}\n\n{COLUMNS}", table.name);
     for entry in &table.entries {
         let figures = figures(entry).join(" | ");
         let _ = writeln!(text, "| {} | {figures} |", entry.balancer.name());
