@@ -51,6 +51,13 @@ impl KnownRegisters {
         }
     }
 
+    /// Returns the set of known registers that have other values than these.
+    #[cfg(test)]
+    pub fn differences(&self, values: &[u64; 32]) -> u32 {
+        let differs = |number: &u32| self.values[*number as usize] != values[*number as usize];
+        (0..32).filter(differs).map(|number| 1 << number).sum::<u32>() & self.known
+    }
+
     fn get(&self, register: RegisterNumber) -> Option<u64> {
         (self.known & register.bit() != 0).then(|| self.values[register.index()])
     }

@@ -23,6 +23,9 @@ mod interface;
 mod known_registers;
 mod x86;
 
+#[cfg(test)]
+mod traces;
+
 pub use architecture::Architecture;
 pub use decoder::OperandDecoder;
 pub use interface::{CodeReader, Operand, Registers};

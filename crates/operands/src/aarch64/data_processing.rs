@@ -32,6 +32,10 @@ pub fn register(word: InstructionWord) -> Effect {
         (false, true, false) => result(word.register(0), narrow, sum_with_shifted(word)),
         (false, true, true) => result(sum_target(word), narrow, sum_with_extended(word)),
         (true, true, _) => result(word.register(0), narrow, product(word)),
+        // IRG makes a tagged pointer, which may be the stack's.
+        (true, false, _) if word.matches(0xffe0_fc00, 0x9ac0_1000) => {
+            result(Some(word.register_or_sp(0)), narrow, None)
+        }
         (true, false, _) => result(word.register(0), narrow, None),
     }
 }
