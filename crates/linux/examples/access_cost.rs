@@ -9,6 +9,7 @@
 
 use std::error::Error;
 use std::fs::{self, File};
+use std::hint::black_box;
 use std::io::Read as _;
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
@@ -175,6 +176,7 @@ fn walk(path: &str) -> Result<()> {
                     for _ in 0..1000 {
                         at = at.wrapping_mul(6364136223846793005).wrapping_add(memory[index(at)]);
                     }
+                    black_box(at);
                     count.fetch_add(1, Relaxed);
                 }
             });
