@@ -3,6 +3,7 @@
 //! The sources here are events of perf that need no hardware counter. Their rings cover all CPUs
 //! or, without privileges, threads. [`records`] reads what the kernel writes there.
 
+mod clear_schedule;
 mod observed;
 mod page_faults;
 mod probe;
@@ -10,7 +11,9 @@ pub mod records;
 mod registers;
 mod ring;
 mod rings;
+mod soft_dirty;
 mod source;
+mod stall_budget;
 mod status;
 
 pub use status::{open, statuses};

@@ -20,7 +20,10 @@ const RING_BYTES_MAX: u64 = 4 << 20;
 
 /// Reads the addresses of page faults.
 #[derive(Debug)]
-pub struct FaultReader;
+pub struct FaultReader {
+    /// What is known of each access that faults.
+    pub kind: AccessKind,
+}
 
 impl FaultReader {
     /// Returns the event whose samples are read.
@@ -33,7 +36,7 @@ impl FaultReader {
 
 impl SampleReader for FaultReader {
     fn address(&mut self, sample: &Sample<'_>, _: &ObservedProcess) -> Option<(u64, AccessKind)> {
-        Some((sample.address, AccessKind::Unknown))
+        Some((sample.address, self.kind))
     }
 }
 

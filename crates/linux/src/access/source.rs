@@ -217,7 +217,8 @@ fn sample_ns(counter: PerfCounter) -> Option<u64> {
     }
 }
 
-fn thread_cpu_ns() -> u64 {
+/// Returns the CPU time of the calling thread, in nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
@@ -235,7 +236,11 @@ mod tests {
     use crate::own_process::{AreaAdvice, AreaBacking, MappedArea};
 
     fn fault_source() -> PerfSource<FaultReader> {
-        PerfSource::new(AccessSourceKind::Faults, |_| FaultReader::setup(), || FaultReader)
+        PerfSource::new(
+            AccessSourceKind::Faults,
+            |_| FaultReader::setup(),
+            || FaultReader { kind: AccessKind::Unknown },
+        )
     }
 
     fn of_own_process() -> AccessSampling {
@@ -301,7 +306,7 @@ mod tests {
         let mut source = PerfSource::new(
             AccessSourceKind::Faults,
             move |_| EventSetup { event, ring_bytes: 1 },
-            || FaultReader,
+            || FaultReader { kind: AccessKind::Unknown },
         );
         source.observe(&of_own_process()).unwrap();
         let area = MappedArea::map(3000 * 4096, AreaBacking::Anonymous).unwrap();

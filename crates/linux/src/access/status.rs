@@ -4,12 +4,15 @@ use std::fs;
 use std::path::Path;
 
 use nodeward_machine::{AccessSource, AccessSourceKind, AccessSourceStatus, Error, Result};
+use nodeward_model::AccessKind;
 use nodeward_operands::Architecture;
 
 use super::page_faults::{FaultReader, probe_hint_faults};
+use super::probe::try_event;
 use super::registers::OperandReader;
+use super::soft_dirty::SoftDirtySource;
 use super::source::PerfSource;
-use crate::hot::damon;
+use crate::hot::{damon, soft_dirty};
 
 /// What was tried, in errors.
 const ACTION: &str = "observing accesses";
@@ -68,9 +71,10 @@ fn probe(kind: AccessSourceKind, root: &Path) -> Result<()> {
     match kind {
         AccessSourceKind::Registers => OperandReader::probe(architecture()?),
         AccessSourceKind::Faults => probe_hint_faults(root),
-        AccessSourceKind::SoftDirty => Err(unsupported(
-            "it does not tell threads here; `nodeward move PID --hot soft-dirty` uses it",
-        )),
+        AccessSourceKind::SoftDirty => {
+            soft_dirty::probe(root)?;
+            try_event(FaultReader::setup().event)
+        }
         AccessSourceKind::Damon => damon::probe(root).and_then(|()| {
             Err(unsupported("it does not tell threads; `nodeward move PID --hot damon` uses it"))
         }),
@@ -97,8 +101,10 @@ pub fn open(kind: AccessSourceKind, root: &Path) -> Result<Box<dyn AccessSource>
             Ok(Box::new(PerfSource::new(kind, setup, new_reader)))
         }
         AccessSourceKind::Faults => {
-            Ok(Box::new(PerfSource::new(kind, |_| FaultReader::setup(), || FaultReader)))
+            let new_reader = || FaultReader { kind: AccessKind::Unknown };
+            Ok(Box::new(PerfSource::new(kind, |_| FaultReader::setup(), new_reader)))
         }
+        AccessSourceKind::SoftDirty => Ok(Box::new(SoftDirtySource::new())),
         _ => Err(unsupported("it cannot be opened")),
     }
 }

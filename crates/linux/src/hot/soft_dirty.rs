@@ -34,7 +34,7 @@ use crate::process::{file_error, open_file};
 /// The name of the operation in errors.
 const ACTION: &str = "finding written pages";
 /// The value that clears soft-dirty bits when it is written to clear_refs.
-const CLEAR_SOFT_DIRTY: &[u8] = b"4";
+pub(crate) const CLEAR_SOFT_DIRTY: &[u8] = b"4";
 
 /// Checks on two pages of this process whether this kernel reports written pages. `root` holds
 /// `proc`. Cost: below a millisecond; it clears the soft-dirty bits of this process.

@@ -59,7 +59,7 @@ pub fn parse(bytes: &[u8]) -> Status {
 }
 
 /// Parses `  100 kB` to bytes.
-pub(super) fn kibibytes(value: &[u8]) -> Option<u64> {
+pub(crate) fn kibibytes(value: &[u8]) -> Option<u64> {
     parse_trimmed::<u64>(value.trim_ascii().strip_suffix(b"kB")?)?.checked_mul(1024)
 }
 

@@ -11,7 +11,7 @@ use nodeward_linux::test_wait::TestDeadline;
 use nodeward_machine::{
     AccessBatch, AccessSampling, AccessSource, AccessSourceKind, Error, Machine,
 };
-use nodeward_model::{AccessSample, Accessor, Pid};
+use nodeward_model::{AccessKind, AccessSample, Accessor, Pid};
 use targets::{ROLE, Target, role_without_privileges, walk};
 
 const RATE_HZ: u32 = 1000;
@@ -158,6 +158,31 @@ fn a_thousand_threads() {
     let seen: BTreeSet<_> = batch.samples.iter().map(|sample| sample.tid).collect();
     println!("{} threads are not observed", batch.threads_unseen);
     assert!(batch.threads_unseen > 0 || seen.is_superset(&walkers), "{seen:?}");
+}
+
+/// Goal: with soft-dirty bits the thread that writes is seen in its own memory, and the one that
+/// reads is not. A process whose bits somebody else has cleared is refused.
+#[test]
+fn soft_dirty_tells_who_writes() {
+    let opened = Linux::open().open_access_source(AccessSourceKind::SoftDirty);
+    let Ok(mut source) = opened.inspect_err(|error| println!("skipped: {error}")) else { return };
+    let target = Target::start(0);
+    observe(&mut *source, &[target.pid()]).unwrap();
+    let batch = take_at_least(&mut *source, 1000);
+    let seen = |kind| {
+        let walker = target.walkers.iter().find(|walker| walker.kind == kind).unwrap();
+        let is_its = |sample: &&AccessSample| {
+            sample.tid == Some(walker.tid) && walker.memory.contains(&sample.access.address)
+        };
+        batch.samples.iter().filter(is_its).count()
+    };
+    let (written, read) = (seen(AccessKind::Write), seen(AccessKind::Read));
+    assert!(written * 100 >= batch.samples.len() * 95 && read == 0, "{written} {read}");
+
+    let other = Target::start(0);
+    fs::write(format!("/proc/{}/clear_refs", other.pid()), "4").unwrap();
+    let refused = observe(&mut *source, &[other.pid()]).unwrap_err().to_string();
+    assert!(refused.contains("something else clears"), "{refused}");
 }
 
 /// Goal: each source that says that it works can be opened, and each other says why not, with an

@@ -1,0 +1,227 @@
+//! The source `soft-dirty`: the soft-dirty bits of a process are cleared, so that the first write
+//! to each page is a page fault, whose thread and address perf tells.
+//!
+//! The kernel has one such bit a page. Another user of the bits would lose what it waits for, so a
+//! process that has one is left alone: a page whose bit is clear before the first round shows it. A
+//! page that is touched first, or comes back from swap, counts as written too.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nodeward_machine::{
+    AccessBatch, AccessSampling, AccessSource, AccessSourceKind, Error, Result,
+};
+use nodeward_model::{AccessKind, Mapping, MappingKind, Pid, Range};
+
+use super::clear_schedule::ClearSchedule;
+use super::observed::ObservedProcess;
+use super::page_faults::FaultReader;
+use super::source::{PerfSource, thread_cpu_ns};
+use super::stall_budget;
+use crate::confinement::PrivilegedAction;
+use crate::hot::soft_dirty::CLEAR_SOFT_DIRTY;
+use crate::pagemap::{PAGE_TABLE_PAGES, PagemapWindow};
+use crate::process::open_file;
+use crate::procfs::maps;
+
+/// Limit on the mappings of which some pages are read before the first round.
+const MAPPINGS_READ_MAX: usize = 64;
+
+/// The source.
+pub struct SoftDirtySource {
+    faults: PerfSource<FaultReader>,
+    /// The wanted processes, and those that were: their clear bits are this source's own doing.
+    processes: BTreeMap<Pid, ClearedProcess>,
+    started: Instant,
+    /// The CPU time of clearing that is not yet reported.
+    cpu_ns: u64,
+}
+
+/// A process whose bits are cleared.
+struct ClearedProcess {
+    held: ObservedProcess,
+    clear_refs: File,
+    schedule: ClearSchedule,
+    is_wanted: bool,
+}
+
+impl SoftDirtySource {
+    /// Returns a source that observes nothing yet.
+    pub fn new() -> Self {
+        let reader = || FaultReader { kind: AccessKind::Write };
+        Self {
+            faults: PerfSource::new(AccessSourceKind::SoftDirty, |_| FaultReader::setup(), reader),
+            processes: BTreeMap::new(),
+            started: Instant::now(),
+            cpu_ns: 0,
+        }
+    }
+
+    /// Takes hold of the wanted processes that may be cleared; returns their pids.
+    fn hold(&mut self, pids: &[Pid]) -> Result<Vec<Pid>> {
+        self.processes.retain(|_, process| !process.held.memory_is_gone());
+        self.processes.values_mut().for_each(|process| process.is_wanted = false);
+        let mut obstacle = None;
+        for &pid in pids {
+            match self.hold_one(pid) {
+                Ok(()) => {}
+                Err(error) if error.is_gone() => drop(obstacle.get_or_insert(error)),
+                Err(error) => obstacle = Some(error),
+            }
+        }
+        let held: Vec<_> = self.wanted().map(|(&pid, _)| pid).collect();
+        obstacle.filter(|_| held.is_empty()).map_or(Ok(held), Err)
+    }
+
+    fn hold_one(&mut self, pid: Pid) -> Result<()> {
+        stall_budget::check(Path::new("/"), pid, page_bytes())?;
+        match self.processes.get_mut(&pid) {
+            Some(known) => known.is_wanted = true,
+            None => {
+                let process = ClearedProcess::open(pid, self.started.elapsed())?;
+                self.processes.insert(pid, process);
+            }
+        }
+        Ok(())
+    }
+
+    fn wanted(&self) -> impl Iterator<Item = (&Pid, &ClearedProcess)> {
+        self.processes.iter().filter(|(_, process)| process.is_wanted)
+    }
+
+    /// Begins the rounds that are due.
+    fn clear(&mut self) {
+        let (before, now) = (thread_cpu_ns(), self.started.elapsed());
+        for process in self.processes.values_mut().filter(|process| process.is_wanted) {
+            process.clear(now);
+        }
+        self.cpu_ns += thread_cpu_ns().saturating_sub(before);
+    }
+}
+
+impl ClearedProcess {
+    /// Takes hold of a process whose bits nobody else clears.
+    fn open(pid: Pid, now: Duration) -> Result<Self> {
+        let held = ObservedProcess::open(pid)?;
+        let path = |name| PathBuf::from(format!("/proc/{pid}/{name}"));
+        let (owner, files) = (PrivilegedAction::OwnerFile, PrivilegedAction::Files);
+        let clear_refs = open_file(pid, path("clear_refs"), File::options().write(true), owner)?;
+        let pagemap = open_file(pid, path("pagemap"), File::options().read(true), files)?;
+        let text = fs::read(path("maps")).map_err(|_| Error::Gone(pid))?;
+        let mappings = maps::parse(&text, &path("maps"))?;
+        if held.memory_is_gone() {
+            return Err(Error::Gone(pid));
+        }
+        if has_clear_bit(&pagemap, &mappings, page_bytes()) {
+            return Err(in_use(pid));
+        }
+        Ok(Self { held, clear_refs, schedule: ClearSchedule::new(now), is_wanted: true })
+    }
+
+    /// Clears the bits if a round is due. The process may have grown since it was checked.
+    fn clear(&mut self, now: Duration) {
+        let is_due = self.schedule.begins_round(now);
+        let pid = self.held.pid();
+        if is_due && stall_budget::check(Path::new("/"), pid, page_bytes()).is_ok() {
+            // A process that has exited has no bits any more.
+            self.clear_refs.write_all(CLEAR_SOFT_DIRTY).ok();
+        }
+    }
+}
+
+fn in_use(pid: Pid) -> Error {
+    Error::Unsupported {
+        action: "observing writes",
+        reason: format!(
+            "something else clears the soft-dirty bits of {pid}, such as CRIU or an earlier \
+             nodeward; use the source registers"
+        ),
+    }
+}
+
+fn page_bytes() -> u64 {
+    rustix::param::page_size() as u64
+}
+
+impl AccessSource for SoftDirtySource {
+    fn kind(&self) -> AccessSourceKind {
+        AccessSourceKind::SoftDirty
+    }
+
+    fn observe(&mut self, sampling: &AccessSampling) -> Result<()> {
+        let held = self.hold(&sampling.pids);
+        let pids = held.as_ref().map_or(Vec::new(), Clone::clone);
+        self.faults.observe(&AccessSampling { pids, ..*sampling })?;
+        held.map(|_| self.clear())
+    }
+
+    fn take(&mut self) -> Result<AccessBatch> {
+        let batch = self.faults.take()?;
+        self.clear();
+        Ok(AccessBatch { cpu_ns: batch.cpu_ns + std::mem::take(&mut self.cpu_ns), ..batch })
+    }
+}
+
+/// Returns true if a page of own memory has a clear bit. In a process whose bits were never cleared
+/// all are set, because a new mapping begins with its bit set.
+fn has_clear_bit(pagemap: &File, mappings: &[Mapping], page_bytes: u64) -> bool {
+    let mut window = PagemapWindow::new();
+    let is_own = |one: &&Mapping| {
+        matches!(one.kind, MappingKind::Heap | MappingKind::Stack | MappingKind::Anonymous)
+    };
+    mappings.iter().filter(is_own).take(MAPPINGS_READ_MAX).any(|mapping| {
+        let first = first_pages(mapping.range, page_bytes);
+        let is_read = window.read(pagemap, first, page_bytes).is_ok();
+        is_read && window.entries().any(|entry| entry.is_present() && !entry.is_soft_dirty())
+    })
+}
+
+fn first_pages(range: Range, page_bytes: u64) -> Range {
+    let end = range.start + PAGE_TABLE_PAGES as u64 * page_bytes;
+    Range::new(range.start, range.end.min(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    const PAGE: u64 = 4096;
+    const PRESENT: u64 = 1 << 63;
+    const SOFT_DIRTY: u64 = 1 << 55;
+
+    fn mapping(first: u64, pages: u64, kind: MappingKind) -> Mapping {
+        let range = Range::new(first * PAGE, (first + pages) * PAGE);
+        let text = format!("{:x}-{:x} rw-p 0 0:0 0\n", range.start, range.end);
+        let mut parsed = maps::parse(text.as_bytes(), Path::new("maps")).unwrap();
+        Mapping { kind, ..parsed.remove(0) }
+    }
+
+    /// Goal: a present page with a clear bit shows another user of the bits, if it is in memory of
+    /// the process's own and among the first 512 pages of a mapping; absent pages show nothing.
+    #[test]
+    fn another_user_leaves_clear_bits() {
+        let used = |entries: &[(u64, u64)], mappings: &[Mapping]| {
+            let pagemap = tempfile::tempfile().unwrap();
+            pagemap.set_len(3000 * 8).unwrap();
+            for (page, entry) in entries {
+                pagemap.write_all_at(&entry.to_ne_bytes(), page * 8).unwrap();
+            }
+            has_clear_bit(&pagemap, mappings, PAGE)
+        };
+        let own = [mapping(16, 1000, MappingKind::Anonymous)];
+        assert!(!used(&[], &own));
+        assert!(!used(&[(16, PRESENT | SOFT_DIRTY), (20, SOFT_DIRTY), (21, 0)], &own));
+        assert!(used(&[(16, PRESENT | SOFT_DIRTY), (17, PRESENT)], &own));
+        assert!(!used(&[(16 + 512, PRESENT)], &own), "only the first pages are read");
+        assert!(!used(&[(17, PRESENT)], &[mapping(16, 9, MappingKind::File)]));
+        let many: Vec<_> =
+            (0..65).map(|index| mapping(16 + 2 * index, 1, MappingKind::Anonymous)).collect();
+        assert!(used(&[(16 + 2 * 63, PRESENT)], &many));
+        assert!(!used(&[(16 + 2 * 64, PRESENT)], &many), "only 64 mappings are read");
+    }
+}
