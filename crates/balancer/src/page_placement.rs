@@ -14,6 +14,7 @@ use super::cpu_budget::Activity;
 use super::pending::PendingMove;
 use super::report::Notice;
 use super::round_state::RoundState;
+use super::settings::AccessChoice;
 use super::thread_homes::ThreadHomes;
 
 /// Too many threads of a process are away if it is more than one in so many.
@@ -38,7 +39,10 @@ impl Balancer {
             .filter(|(_, process)| !wanting.contains_key(&process.entity))
             .for_each(|(_, process)| process.thread_homes = ThreadHomes::default());
         self.observe(machine, &wanting);
-        let Some(batch) = self.observer.take() else { return };
+        let Some(batch) = self.observer.take() else {
+            state.notices.extend(self.miss_source(&wanting));
+            return;
+        };
         self.count(&batch, &wanting);
         self.meter.lap(machine, Activity::Observing);
         for (&entity, decision) in &wanting {
@@ -64,6 +68,23 @@ impl Balancer {
         pids.sort_unstable();
         let period_ns = self.counts.period_ns_min();
         self.observer.observe(machine, self.settings.access, pids, period_ns);
+    }
+
+    /// Returns the notice about processes that no source observes, of those of which it was not
+    /// given before.
+    fn miss_source(&mut self, wanting: &BTreeMap<EntityId, &Decision>) -> Option<Notice> {
+        if self.settings.access == AccessChoice::Off {
+            return None; // as the user wants it
+        }
+        let obstacle = self.observer.failure()?.to_owned();
+        let mut pids = Vec::new();
+        for ((pid, _), process) in self.processes.iter_mut() {
+            if wanting.contains_key(&process.entity) && !process.told_no_source {
+                process.told_no_source = true;
+                pids.push(pid);
+            }
+        }
+        (!pids.is_empty()).then_some(Notice::NoAccessSource { pids, obstacle })
     }
 
     /// Adds accesses to the counts of the processes that own the pages. Accesses from before the

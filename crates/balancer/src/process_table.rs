@@ -47,6 +47,8 @@ pub struct ProcessState {
     pub denied: Option<String>,
     /// An operation on it failed before, and a notice was given.
     pub has_failed: bool,
+    /// Whether the notice that no source observes it was given.
+    pub told_no_source: bool,
     /// The decision that was reported last.
     told: Option<Told>,
 }

@@ -244,6 +244,14 @@ pub enum Notice {
         /// The error, and what to do.
         error: String,
     },
+    /// Spread processes that no source of accesses observes: their pages stay where they are. Given
+    /// once for each.
+    NoAccessSource {
+        /// Which.
+        pids: Vec<Pid>,
+        /// What keeps the first source from working, and the remedy.
+        obstacle: String,
+    },
     /// Looks cost more than the CPU budget, so there are fewer of them.
     LookingSlowed {
         /// Factor by which the time between two rounds is longer now.

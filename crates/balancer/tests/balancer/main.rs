@@ -7,3 +7,4 @@ mod keeping;
 mod launch;
 mod looking;
 mod stage;
+mod wide;

@@ -64,8 +64,9 @@ fn decided(row: &ProcessRow, report: &RoundReport) -> String {
     match row.counted_pages {
         Some(pages) => lines.push(("counts", format!("of who uses which page: {pages} by now"))),
         None if row.decision.counts_wanted => {
-            let words = "of who uses which page would help: nodeward balance --samples FILE";
-            lines.push(("counts", words.to_owned()));
+            let words =
+                "nothing tells which thread uses which page, so that they stay where they are";
+            lines.push(("counts", format!("{words}; {}", notices::ACCESS_SOURCES)));
         }
         None => {}
     }

@@ -8,6 +8,9 @@ use nodeward_model::{Escape as _, OtherBalancer, Pid};
 
 /// Maximum number of pids named in a line; the others are counted.
 const PIDS_SHOWN: usize = 5;
+/// What tells which thread uses which page.
+pub const ACCESS_SOURCES: &str = "run as root, or set kernel.perf_event_paranoid=0, or give \
+                                  samples of perf through a pipe (--samples)";
 
 /// Formats a line for each notice. Processes with the same remedy share a line.
 pub fn lines(news: &[Notice], acts_beside_rivals: bool) -> Vec<String> {
@@ -24,6 +27,9 @@ pub fn lines(news: &[Notice], acts_beside_rivals: bool) -> Vec<String> {
                 lines.push(format!("node {node} went offline; its processes get other homes"));
             }
             Notice::Ledger { error } | Notice::State { error } => lines.push(error.clone()),
+            Notice::NoAccessSource { pids, obstacle } => {
+                lines.push(no_access_source(pids, obstacle));
+            }
             Notice::Failed { pid, error } => lines.push(format!("process {pid}: {error}")),
             Notice::LookingSlowed { factor } => lines.push(format!(
                 "looking costs more than it may, so the time between rounds is {factor} times as \
@@ -35,12 +41,25 @@ pub fn lines(news: &[Notice], acts_beside_rivals: bool) -> Vec<String> {
 }
 
 fn not_permitted(need: &str, pids: &[Pid]) -> String {
+    format!("{} may not be balanced by us: {need}", processes(pids))
+}
+
+fn no_access_source(pids: &[Pid], obstacle: &str) -> String {
+    let (is, its) = if pids.len() == 1 { ("is", "its") } else { ("are", "their") };
+    format!(
+        "{} {is} spread over several nodes, and no source tells which thread uses which of {its} \
+         pages, so these stay where they are; {obstacle} (nodeward doctor lists all sources)",
+        processes(pids)
+    )
+}
+
+fn processes(pids: &[Pid]) -> String {
     let mut names: Vec<String> = pids.iter().take(PIDS_SHOWN).map(ToString::to_string).collect();
     if let Some(more) = pids.len().checked_sub(PIDS_SHOWN).filter(|&more| more > 0) {
         names.push(format!("{more} more"));
     }
     let plural = if pids.len() == 1 { "" } else { "es" };
-    format!("process{plural} {} may not be balanced by us: {need}", names.join(", "))
+    format!("process{plural} {}", names.join(", "))
 }
 
 fn balancer_name(rival: &OtherBalancer) -> String {
@@ -129,5 +148,16 @@ mod tests {
                 "process 200 may not be balanced by us: run on the host"
             ]
         );
+    }
+
+    /// Goal: what nothing is known of is named once, with what would tell.
+    #[test]
+    fn processes_without_a_source_are_told_what_gives_one() {
+        let told = |pids: std::ops::Range<u32>| {
+            let pids = pids.map(|pid| Pid::new(pid).unwrap()).collect();
+            let obstacle = "registers: it is not permitted: run as root".to_owned();
+            lines(&[Notice::NoAccessSource { pids, obstacle }], false).concat()
+        };
+        insta::assert_snapshot!([told(7..8), told(1..10)].join("\n"));
     }
 }
