@@ -125,3 +125,38 @@ fn memory_event(root: &Path) -> Option<&'static str> {
 fn unsupported(reason: &str) -> Error {
     Error::Unsupported { action: ACTION, reason: reason.to_owned() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn obstacle(kind: AccessSourceKind, root: &Path) -> String {
+        status(kind, root).obstacle.unwrap()
+    }
+
+    /// Goal: a CPU that samples addresses is recognized, by any of its kinds, and told from one
+    /// that does not; neither is opened.
+    #[test]
+    fn hardware_that_samples_is_recognized() {
+        let root = tempfile::tempdir().unwrap();
+        let perf = || obstacle(AccessSourceKind::Perf, root.path());
+        assert!(perf().contains("samples no addresses"), "{}", perf());
+        for event in ["cpu/events/mem-loads", "ibs_op/type", "arm_spe_0/type"] {
+            let path = root.path().join("sys/bus/event_source/devices").join(event);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "").unwrap();
+            assert!(perf().contains("perf mem record"), "{event}: {}", perf());
+            fs::remove_dir_all(root.path().join("sys")).unwrap();
+        }
+    }
+
+    /// Goal: the preferred sources come first, and each says what it does not see and what it
+    /// costs.
+    #[test]
+    fn sources_are_listed_by_preference() {
+        let all = statuses(Path::new("/"));
+        let names: Vec<_> = all.iter().map(|status| status.kind.name()).collect();
+        assert_eq!(names, ["registers", "soft-dirty", "faults", "damon", "perf"]);
+        assert!(all.iter().all(|one| !one.blind_to.is_empty() && !one.price.is_empty()));
+    }
+}

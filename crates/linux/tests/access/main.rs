@@ -108,6 +108,18 @@ fn only_wanted_processes_are_seen() {
     assert_eq!(nothing, AccessBatch::default());
 }
 
+/// Goal: two sources observe the same process at once, each as if it were alone.
+#[test]
+fn two_sources_do_not_disturb_each_other() {
+    let (Some(mut one), Some(mut two)) = (registers(), registers()) else { return };
+    let target = Target::start(0);
+    observe(&mut *one, &[target.pid()]).unwrap();
+    observe(&mut *two, &[target.pid()]).unwrap();
+    check_against_truth(&target, &take_at_least(&mut *one, 300));
+    drop(one);
+    check_against_truth(&target, &take_at_least(&mut *two, 300));
+}
+
 /// Goal: targets that exit are left out without an error; when none is left nothing comes, and a
 /// process that is gone cannot be observed.
 #[test]
