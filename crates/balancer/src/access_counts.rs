@@ -8,14 +8,15 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_machine::{Machine, Process, Result};
-use nodeward_model::{Access, NodeId, Nodemask, PageSet, Range};
+use nodeward_machine::{Machine, Result};
+use nodeward_model::{Access, NodeId, PageSet};
 use nodeward_mover::locate_folios;
 use nodeward_policy::damping::Retry;
-use nodeward_policy::hot::{
-    FolioLocation, HotMove, HotPageRules, MissCosts, PageAccessCounts, confirmed, plan_moves,
-};
-use nodeward_policy::placement::{EntityId, MemoryMove, Reason};
+use nodeward_policy::hot::{FolioLocation, PageAccessCounts, PeriodTimes, confirmed, plan_moves};
+use nodeward_policy::placement::EntityId;
+
+use super::range_order::{PageMove, RangeOrder, SpreadProcess};
+use super::sampled_time::{self, SampledTime};
 
 /// Length of a counting period, in nanoseconds: the first value at first; twice as long after each
 /// period in which no page was chosen, up to the second value.
@@ -40,31 +41,29 @@ pub struct ProcessCounts {
     period: Retry,
     /// The counts of the period before, and its length in nanoseconds.
     before: Option<(PageAccessCounts, u64)>,
+    /// Periods since the counts began.
+    periods: u64,
     now: PageAccessCounts,
+    /// The time that a sample of now stands for, in nanoseconds; `None` if samples are counts.
+    tick_ns: Option<u64>,
+    sampled: SampledTime,
     placed: PageSet,
     stays: Retry,
 }
-
-/// A process whose pages are to be placed.
-pub struct SpreadProcess<'a> {
-    pub entity: EntityId,
-    pub process: &'a dyn Process,
-    /// The nodes that its pages may move to.
-    pub nodes: &'a Nodemask,
-    /// Time within which a move must pay, in nanoseconds.
-    pub horizon_ns: u64,
-    /// Base pages for which its home has room.
-    pub pages_max: u64,
-    pub costs: MissCosts,
-}
-
-/// A memory move to one node, and the ranges of its pages.
-pub type PageMove = (MemoryMove, Vec<Range>);
 
 impl AccessCounts {
     /// Drops the counts of all other processes.
     pub fn keep(&mut self, is_wanted: impl Fn(EntityId) -> bool) {
         self.processes.retain(|&entity, _| is_wanted(entity));
+    }
+
+    /// Enters the time that a sample stands for from now on; `None` if samples are counts. Samples
+    /// that stand for another time are dropped.
+    pub fn set_tick(&mut self, tick_ns: Option<u64>) {
+        for counts in self.processes.values_mut().filter(|counts| counts.tick_ns != tick_ns) {
+            counts.tick_ns = tick_ns;
+            counts.now = no_counts(counts.now.page_bytes());
+        }
     }
 
     /// Adds accesses by CPUs of a node to the counts of a process, if it has counts.
@@ -100,7 +99,10 @@ impl ProcessCounts {
             since_ns: at_ns,
             period,
             before: None,
+            periods: 0,
             now: no_counts(page_bytes),
+            tick_ns: None,
+            sampled: SampledTime::new(page_bytes),
             placed: PageSet::new(page_bytes),
             stays: Retry::default(),
         }
@@ -111,7 +113,9 @@ impl ProcessCounts {
         self.since_ns = at_ns;
         self.period.restart(at_ns);
         self.before = None;
+        self.periods = 0;
         self.now = no_counts(page_bytes);
+        self.sampled = SampledTime::new(page_bytes);
     }
 
     /// Returns whether a period is over.
@@ -132,34 +136,61 @@ impl ProcessCounts {
     ) -> Result<Vec<PageMove>> {
         let page_bytes = machine.page_bytes();
         let ns = at_ns.saturating_sub(self.since_ns);
-        let before = self.before.take();
         let now = std::mem::replace(&mut self.now, no_counts(page_bytes));
+        let (orders, is_first, lengths) = match self.tick_ns {
+            None => (self.by_counts(machine, spread, now, ns)?, self.periods < 1, PERIOD_NS),
+            Some(tick_ns) => {
+                let times = PeriodTimes { period_ns: ns, tick_ns };
+                let orders = self.sampled.place(machine, spread, &now, times)?;
+                (orders, self.periods < 1, sampled_time::PERIOD_NS)
+            }
+        };
+        let orders = self.hold_back(orders, at_ns, page_bytes);
+        self.sampled.forget(&orders);
+        self.period.start(at_ns, !is_first && orders.is_empty(), lengths);
+        self.periods += 1;
+        self.since_ns = at_ns;
+        Ok(spread.page_moves(&orders))
+    }
+
+    /// Returns the moves of single folios that the counts of the period before choose and those of
+    /// now confirm.
+    fn by_counts(
+        &mut self,
+        machine: &dyn Machine,
+        spread: &SpreadProcess<'_>,
+        now: PageAccessCounts,
+        ns: u64,
+    ) -> Result<Vec<RangeOrder>> {
+        let before = self.before.take();
         let moves = match &before {
             Some((before, before_ns)) => {
                 let plan =
                     plan_moves(before, places(machine, spread, before)?, &spread.rules(*before_ns));
-                let moves = confirmed(plan.moves, &now, &spread.rules(ns));
-                self.hold_back(moves, at_ns, page_bytes)
+                confirmed(plan.moves, &now, &spread.rules(ns))
             }
             None => Vec::new(),
         };
-        self.period.start(at_ns, before.is_some() && moves.is_empty(), PERIOD_NS);
-        self.since_ns = at_ns;
         self.before = Some((now, ns));
-        Ok(spread.page_moves(moves, page_bytes))
+        Ok(moves.iter().map(|each| RangeOrder::of_folio(each, machine.page_bytes())).collect())
     }
 
-    /// Removes pages from `moves` that were moved before and have not stayed on their node for long
+    /// Removes memory from `orders` that was moved before and has not stayed on its node for long
     /// enough.
-    fn hold_back(&mut self, moves: Vec<HotMove>, at_ns: u64, page_bytes: u64) -> Vec<HotMove> {
+    fn hold_back(
+        &mut self,
+        orders: Vec<RangeOrder>,
+        at_ns: u64,
+        page_bytes: u64,
+    ) -> Vec<RangeOrder> {
         if self.stays.is_over(at_ns) {
             self.stays.start(at_ns, true, STAYS_NS);
             self.placed = PageSet::new(page_bytes);
         }
-        let is_new = |each: &HotMove| self.placed.count_in(each.range(page_bytes)) == 0;
-        let moves: Vec<_> = moves.into_iter().filter(is_new).collect();
-        moves.iter().for_each(|each| self.placed.insert_range(each.range(page_bytes)));
-        moves
+        let is_new = |order: &RangeOrder| self.placed.count_in(order.range) == 0;
+        let orders: Vec<_> = orders.into_iter().filter(is_new).collect();
+        orders.iter().for_each(|order| self.placed.insert_range(order.range));
+        orders
     }
 }
 
@@ -177,37 +208,4 @@ fn places(
     counts.pages().for_each(|address| _ = seen.insert(address));
     let places = locate_folios(machine, spread.process, seen)?;
     Ok(move |address| places.get(&address).copied())
-}
-
-impl SpreadProcess<'_> {
-    fn rules(&self, period_ns: u64) -> HotPageRules {
-        HotPageRules {
-            costs: self.costs.clone(),
-            destinations: self.nodes.clone(),
-            misses_per_count: (self.horizon_ns / period_ns.max(1)).max(1),
-            pages_max: self.pages_max,
-        }
-    }
-
-    /// Groups moves by destination.
-    fn page_moves(&self, moves: Vec<HotMove>, page_bytes: u64) -> Vec<PageMove> {
-        let mut by_node: BTreeMap<NodeId, Vec<HotMove>> = BTreeMap::new();
-        moves.into_iter().for_each(|each| by_node.entry(each.to).or_default().push(each));
-        let page_move = |(to, moves): (NodeId, Vec<HotMove>)| {
-            let sum = |of: fn(&HotMove) -> u64| moves.iter().map(of).sum();
-            let order = MemoryMove {
-                entity: self.entity,
-                from: moves.iter().map(|each| each.from).collect(),
-                to,
-                pages_max: sum(|each| u64::from(each.pages)),
-                gain_ns: sum(|each| each.saved_ns),
-                cost_ns: sum(|each| each.cost_ns),
-                reason: Reason::ByPage,
-            };
-            let mut ranges: Vec<_> = moves.iter().map(|each| each.range(page_bytes)).collect();
-            ranges.sort_unstable();
-            (order, ranges)
-        };
-        by_node.into_iter().map(page_move).collect()
-    }
 }

@@ -9,9 +9,9 @@ use nodeward_policy::hot::MissCosts;
 use nodeward_policy::placement::{Decision, EntityId, Numbers, Plan};
 
 use super::Balancer;
-use super::access_counts::{PageMove, SpreadProcess};
 use super::cpu_budget::Activity;
 use super::pending::PendingMove;
+use super::range_order::{PageMove, SpreadProcess};
 use super::report::Notice;
 use super::round_state::RoundState;
 use super::settings::AccessChoice;
@@ -92,10 +92,11 @@ impl Balancer {
     fn count(&mut self, batch: &AccessBatch, wanting: &BTreeMap<EntityId, &Decision>) {
         let pid = |entity: &EntityId| Some((self.processes.key(*entity)?.0, *entity));
         let entities: BTreeMap<Pid, EntityId> = wanting.keys().filter_map(pid).collect();
+        self.counts.set_tick(batch.sample_ns);
         for sample in &batch.samples {
             let from = sample.access.accessor.node(|cpu| self.nodes.node_of(cpu));
             if let (Some(&entity), Some(from)) = (entities.get(&sample.pid), from) {
-                self.counts.add(entity, batch.weighed(sample.access), from);
+                self.counts.add(entity, sample.access, from);
             }
         }
     }
@@ -112,7 +113,8 @@ impl Balancer {
         let (Some(key), Some(home)) = (self.processes.key(entity), plan.homes.get(&entity)) else {
             return Ok(Vec::new());
         };
-        let page_ns = self.rules().page_ns;
+        let rules = self.rules();
+        let (page_ns, memory_bound_ppm) = (rules.page_ns, rules.memory_bound_ppm);
         let is_moving = self.is_moving_whole(entity, plan);
         let is_astray = self.is_astray(decision);
         let counts = self.counts.of(entity, at_ns, page_bytes);
@@ -130,7 +132,16 @@ impl Balancer {
         let costs = MissCosts::typical(self.nodes.distances().cloned(), page_ns);
         let Numbers { horizon_ns, room_pages: pages_max, .. } = decision.numbers;
         let process = &*process;
-        let spread = SpreadProcess { entity, process, nodes: &nodes, horizon_ns, pages_max, costs };
+        let nodes = &nodes;
+        let spread = SpreadProcess {
+            entity,
+            process,
+            nodes,
+            horizon_ns,
+            pages_max,
+            costs,
+            memory_bound_ppm,
+        };
         counts.place(machine, &spread, at_ns)
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use nodeward_model::{Access, AccessSample, Pid};
+use nodeward_model::{AccessSample, Pid};
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
@@ -83,18 +83,6 @@ pub struct AccessBatch {
     /// The time of its thread that each sample stands for, in nanoseconds. `None` if a sample is a
     /// count of accesses.
     pub sample_ns: Option<u64>,
-}
-
-/// A thread that waits for memory has made an access in this time, in nanoseconds: a miss to
-/// another node takes 150 to 250 ns.
-const REMOTE_MISS_NS: u64 = 200;
-
-impl AccessBatch {
-    /// An access of a sample of this batch, with the accesses for which it stands.
-    pub fn weighed(&self, access: Access) -> Access {
-        let each = self.sample_ns.map_or(1, |ns| (ns / REMOTE_MISS_NS).max(1));
-        Access { count: access.count.saturating_mul(each), ..access }
-    }
 }
 
 /// An open source of accesses. Dropping it stops it, and leaves nothing behind.

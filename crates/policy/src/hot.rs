@@ -9,49 +9,29 @@
 
 use std::cmp::Reverse;
 
-use nodeward_model::topology::Distances;
 use nodeward_model::{NodeId, Nodemask, Range};
 
-use crate::rank::REMOTE_DISTANCE;
+use costs::saturating_u64;
 
 pub use confirm::confirmed;
+pub use costs::MissCosts;
 pub use counts::PageAccessCounts;
 pub use folio_location::FolioLocation;
+pub use sampled_pages::{pages_seen_again, plan_sampled_pages};
+pub use samples::{PeriodTimes, SampleHistory, SamplePeriod};
+pub use time_rules::TimeRules;
+
+pub mod ranges;
 
 mod confirm;
+mod costs;
 mod counts;
+mod evidence;
 mod folio_location;
-
-/// The distance of a node to itself in the firmware's units.
-const LOCAL_DISTANCE: u32 = 10;
-/// Larger than any firmware distance (8 bits), so that sums of latencies fit 128 bits.
-const DISTANCE_MAX: u32 = u16::MAX as u32;
-
-/// The costs of misses and moves.
-#[derive(Clone, Debug)]
-pub struct MissCosts {
-    /// The latency of a miss at distance 10, in nanoseconds.
-    pub local_ns: u32,
-    /// The distances between nodes; without them every other node is at distance 20.
-    pub distances: Option<Distances>,
-    /// The overhead of moving a folio, without the copy of its lines, in nanoseconds.
-    pub admin_ns: u64,
-    /// Bytes that one miss transfers; 64 on most machines.
-    pub line_bytes: u64,
-}
-
-/// The latency of a miss to local memory: between 65 and 120 ns on servers of the last twenty
-/// years. Only its ratio to the cost of a move matters.
-const LOCAL_NS: u32 = 100;
-const LINE_BYTES: u64 = 64;
-
-impl MissCosts {
-    /// Returns the costs of a machine of which only the distances are known. `admin_ns` is the
-    /// overhead of moving a folio, without the copy of its lines.
-    pub fn typical(distances: Option<Distances>, admin_ns: u64) -> Self {
-        Self { local_ns: LOCAL_NS, distances, admin_ns, line_bytes: LINE_BYTES }
-    }
-}
+mod promises;
+mod sampled_pages;
+mod samples;
+mod time_rules;
 
 /// Limits of the choice.
 #[derive(Clone, Debug)]
@@ -109,8 +89,7 @@ pub struct RemainingPages {
     pub not_in_memory: u64,
 }
 
-/// The result of the choice. Every counted page is within a folio of `moves`, or counted in
-/// `remaining`.
+/// The result of the choice. Every counted page is within a folio of `moves`, or in `kept`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HotPlan {
     /// The folios to move, in descending order of their gain; equal ones in order of their address.
@@ -187,7 +166,8 @@ impl<'a> MoveEvaluator<'a> {
         let here = (self.misses_cost(misses, folio.node), folio.node);
         let there = self.destinations.iter().map(|&node| (self.misses_cost(misses, node), node));
         let (cost, to) = there.min().filter(|there| there.0 < here.0)?;
-        let cost_ns = self.move_ns(folio, to);
+        let bytes = u64::from(folio.pages).saturating_mul(self.page_bytes);
+        let cost_ns = self.costs.move_ns(bytes, folio.node, to);
         let saved_ns = saturating_u64((here.0 - cost) / 10);
         Some(HotMove {
             address: folio.address,
@@ -204,30 +184,10 @@ impl<'a> MoveEvaluator<'a> {
     /// nodes.
     fn misses_cost(&self, misses: &[(NodeId, u64)], memory: NodeId) -> u128 {
         let cost = |&(node, misses): &(NodeId, u64)| {
-            u128::from(misses) * u128::from(self.latency(node, memory))
+            u128::from(misses) * u128::from(self.costs.latency(node, memory))
         };
         misses.iter().map(cost).sum()
     }
-
-    /// Returns the cost of a miss of a CPU on `node`, in tenths of nanoseconds.
-    fn latency(&self, node: NodeId, memory: NodeId) -> u64 {
-        let unknown = if node == memory { LOCAL_DISTANCE } else { REMOTE_DISTANCE };
-        let known = self.costs.distances.as_ref().and_then(|table| table.get(node, memory));
-        u64::from(self.costs.local_ns) * u64::from(known.unwrap_or(unknown).min(DISTANCE_MAX))
-    }
-
-    /// Returns the cost of a move: the CPUs that copy are on the destination and read every line
-    /// from the source.
-    fn move_ns(&self, folio: FolioLocation, to: NodeId) -> u64 {
-        let bytes = u128::from(folio.pages) * u128::from(self.page_bytes);
-        let lines = bytes.div_ceil(u128::from(self.costs.line_bytes.max(1)));
-        let copy = lines.saturating_mul(u128::from(self.latency(to, folio.node)));
-        saturating_u64(copy.div_ceil(10)).saturating_add(self.costs.admin_ns)
-    }
-}
-
-fn saturating_u64(number: u128) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

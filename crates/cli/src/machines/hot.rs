@@ -16,7 +16,7 @@ use crate::message::deprecated::report_deprecated;
 use observed::ObservedSource;
 use tracker::{Tracker, TrackerSource};
 
-pub use source::HotSource;
+pub use source::{AccessUnit, HotSource};
 
 /// The old name of `soft-dirty`. The kernel calls other pages written (PAGE_IS_WRITTEN): those
 /// that a program has registered with a userfaultfd.

@@ -5,7 +5,8 @@
 //! such bias. For pages that are used equally they confirm on average nothing of the promised gain,
 //! and then no move is believed.
 
-use super::{HotMove, HotPageRules, MoveEvaluator, PageAccessCounts, saturating_u64};
+use super::costs::saturating_u64;
+use super::{HotMove, HotPageRules, MoveEvaluator, PageAccessCounts};
 
 /// The inverse of the part of the moves whose folios must have been counted again.
 const RECOUNTED_ONE_IN: usize = 4;

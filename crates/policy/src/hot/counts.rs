@@ -63,13 +63,19 @@ impl PageAccessCounts {
         pages.filter(move |&page| last.replace(page) != Some(page))
     }
 
+    /// Iterates over the counts of pages and nodes, in ascending order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = ((u64, NodeId), u64)> + '_ {
+        self.pairs.iter().map(|(&pair, &count)| (pair, count))
+    }
+
     /// Returns the accesses to a folio, by page and node.
     pub(super) fn folio_accesses(&self, folio: Range) -> Vec<(NodeId, u64)> {
         let pages = (folio.start, NodeId(0))..(folio.end, NodeId(0));
         self.pairs.range(pages).map(|(&(_, node), &count)| (node, count)).collect()
     }
 
-    pub(super) fn page_bytes(&self) -> u64 {
+    /// Returns the size of a page in bytes.
+    pub fn page_bytes(&self) -> u64 {
         self.page_bytes
     }
 

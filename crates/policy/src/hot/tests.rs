@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use nodeward_model::topology::Distances;
 use proptest::prelude::*;
 
 use super::*;

@@ -10,7 +10,7 @@ use nodeward_model::{Access, Escape as _, Pid};
 use nodeward_samples::source::{SampleInput, open};
 use nodeward_samples::{Error, PeekedSource, PerfSample, SampleFormat, UnusableSamples};
 
-use super::source::HotSource;
+use super::source::{AccessUnit, Half, HotSource};
 
 /// The samples of a file.
 pub struct AccessFile {
@@ -44,15 +44,16 @@ impl HotSource for AccessFile {
         self: Box<Self>,
         process: &dyn Process,
         _stop: &dyn Fn() -> bool,
-        see: &mut dyn FnMut(Access),
-    ) -> Result<()> {
+        see: &mut dyn FnMut(Half, Access),
+    ) -> Result<AccessUnit> {
         let path = self.path;
+        let see = &mut |access| see(Half::First, access);
         let unusable = match self.source {
-            SampleFormat::Counts(mut counts) => {
-                return counts.try_for_each(|access| {
+            SampleFormat::Counts(counts) => {
+                for access in counts {
                     see(access.with_context(|| wrong(&path))?);
-                    Ok(())
-                });
+                }
+                return Ok(AccessUnit::Counts);
             }
             SampleFormat::PerfText(mut samples) => {
                 select(&path, &mut samples, process, see)?;
@@ -64,7 +65,7 @@ impl HotSource for AccessFile {
             }
         };
         warn(unusable);
-        Ok(())
+        Ok(AccessUnit::Counts)
     }
 }
 

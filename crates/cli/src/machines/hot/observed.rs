@@ -12,7 +12,7 @@ use nodeward_machine::{
 use nodeward_model::Access;
 use nodeward_model::units::format_ns;
 
-use super::source::HotSource;
+use super::source::{AccessUnit, Half, HotSource};
 
 /// Samples a second of each CPU: what a program does not feel for seconds.
 const RATE_HZ: u32 = 1_000;
@@ -65,24 +65,28 @@ impl HotSource for ObservedSource {
         mut self: Box<Self>,
         process: &dyn Process,
         stop: &dyn Fn() -> bool,
-        see: &mut dyn FnMut(Access),
-    ) -> Result<()> {
-        let end = Instant::now() + Duration::from_nanos(self.watch_ns);
+        see: &mut dyn FnMut(Half, Access),
+    ) -> Result<AccessUnit> {
+        let (start, time) = (Instant::now(), Duration::from_nanos(self.watch_ns));
         let sampling = AccessSampling { pids: vec![process.pid()], rate_hz: RATE_HZ };
         self.source.observe(&sampling)?;
         let mut missed = Missed::default();
+        let mut unit = AccessUnit::Counts;
         loop {
-            let left = end.saturating_duration_since(Instant::now());
+            let left = time.saturating_sub(start.elapsed());
             thread::sleep(left.min(TAKE_INTERVAL));
             let batch = self.source.take()?;
             missed.add(&batch);
-            batch.samples.iter().for_each(|sample| see(batch.weighed(sample.access)));
+            unit = batch.sample_ns.map_or(unit, AccessUnit::Ticks);
+            let is_late = batch.sample_ns.is_some() && left < time / 2;
+            let half = if is_late { Half::Second } else { Half::First };
+            batch.samples.iter().for_each(|sample| see(half, sample.access));
             if left.is_zero() || stop() || process.liveness() != Liveness::Running {
                 break;
             }
         }
         missed.report();
-        Ok(())
+        Ok(unit)
     }
 }
 

@@ -8,7 +8,7 @@ use nodeward_machine::Process;
 use nodeward_model::units::format_ns;
 use nodeward_model::{Access, Accessor};
 
-use super::source::HotSource;
+use super::source::{AccessUnit, Half, HotSource};
 
 /// Misses per sample of DAMON. A sample says that a page was accessed within 5 ms, not how often:
 /// counted as one miss on each of its 64 lines.
@@ -64,20 +64,21 @@ impl HotSource for TrackerSource {
         self: Box<Self>,
         process: &dyn Process,
         stop: &dyn Fn() -> bool,
-        see: &mut dyn FnMut(Access),
-    ) -> Result<()> {
+        see: &mut dyn FnMut(Half, Access),
+    ) -> Result<AccessUnit> {
         let regions = match self.tracker {
             Tracker::Damon => damon::watch(Path::new("/"), process, self.watch_ns, stop),
             Tracker::SoftDirty => soft_dirty::watch(process, self.watch_ns, stop),
         }?;
         regions.iter().for_each(|region| feed_region(region, see));
-        Ok(())
+        Ok(AccessUnit::Counts)
     }
 }
 
 /// Passes on each page of a region with the count of the region.
-fn feed_region(region: &RegionAccess, see: &mut dyn FnMut(Access)) {
+fn feed_region(region: &RegionAccess, see: &mut dyn FnMut(Half, Access)) {
     for address in (region.range.start..region.range.end).step_by(rustix::param::page_size()) {
-        see(Access { address, accessor: Accessor::Unknown, count: region.accesses });
+        let count = region.accesses;
+        see(Half::First, Access { address, accessor: Accessor::Unknown, count });
     }
 }

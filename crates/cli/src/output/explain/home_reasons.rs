@@ -124,17 +124,17 @@ fn home(reason: Reason) -> Option<ReasonParts> {
         Reason::LargerThanNode => (
             "its memory is larger than any node, so its home is the fewest nodes that suffice",
             "the memory that does not fit on one node is on another in any case",
-            "access counts allow to place its pages better: nodeward balance --samples FILE",
+            "a source of accesses places its pages: nodeward doctor lists those of this machine",
         ),
         Reason::FitsNoNode => (
             "no node has CPU time for all its threads, so its home is several nodes",
             "threads lose more time by waiting for a CPU than by waiting for remote memory",
-            "access counts allow to place its pages better: nodeward balance --samples FILE",
+            "a source of accesses places its pages: nodeward doctor lists those of this machine",
         ),
         Reason::BoundApart => (
-            "its busy threads are bound to CPUs of different nodes, so it is at home on all of these",
+            "its busy threads are bound to CPUs of different nodes, so its home is all of these",
             "threads stay where they must; what is left to choose is which page goes to which node",
-            "counts of who uses which page place it: nodeward balance --samples FILE",
+            "a source of accesses places its pages: nodeward doctor lists those of this machine",
         ),
         _ => return None,
     })

@@ -7,14 +7,17 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use nodeward_linux::Linux;
 use nodeward_machine::{Machine, Process};
-use nodeward_model::{Access, Name, NodeId, NodePairs, PageSet, ProcessLoad, Topology};
-use nodeward_mover::{MoveControl, MoveOrder, locate_folios};
-use nodeward_policy::hot::{HotPageRules, HotPlan, MissCosts, PageAccessCounts, plan_moves};
+use nodeward_model::{Access, Name, NodeId, NodePairs, PageSet, ProcessLoad, Range, Topology};
+use nodeward_mover::{MoveControl, MoveOrder, locate_folios, plan_by_time, sample_period};
+use nodeward_policy::hot::{
+    HotPageRules, MissCosts, PageAccessCounts, PeriodTimes, SampleHistory, TimeRules, plan_moves,
+};
+use nodeward_policy::placement::Rules;
 use nodeward_policy::rank::cpu_time;
 
 use crate::args::MoveArgs;
-use crate::machines::hot::{HotSource, open_source};
-use crate::output::hot::HotReport;
+use crate::machines::hot::{AccessUnit, HotSource, open_source};
+use crate::output::hot::{HotChoice, HotReport};
 use crate::progress::{self, ProgressMode};
 use crate::verbs::move_task::MoveTask;
 
@@ -37,21 +40,85 @@ pub fn task(
     let source = open_source(name, machine)?;
     say!("nodeward: {}", source.describe());
     let misses_per_count = args.hot_pages.misses_per_count.unwrap_or(source.misses_per_count());
-    let Some(counts) = observe(source, machine, &*process, topology)? else { return Ok(None) };
-    let rules = HotPageRules {
-        costs: MissCosts::typical(topology.distances.clone(), FOLIO_OVERHEAD_NS),
-        destinations: topology.nodes_with_memory(),
+    let Some(seen) = observe(source, machine, &*process, topology)? else { return Ok(None) };
+    let chooser = HotChooser {
+        machine,
+        process: &*process,
+        topology,
         misses_per_count,
         pages_max: args.hot_pages.hot_max.map_or(u64::MAX, |bytes| bytes / machine.page_bytes()),
     };
-    let mut counted = PageSet::new(machine.page_bytes());
-    counts.pages().for_each(|address| _ = counted.insert(address));
-    let pages = counted.len();
-    let places = locate_folios(machine, &*process, counted)?;
-    let plan = plan_moves(&counts, |address| places.get(&address).copied(), &rules);
-    let orders = vec![orders(&plan, machine.page_bytes(), topology).into()];
-    let hot = Some(HotReport { pages, misses_per_count, plan });
-    Ok(Some(MoveTask { hot, ..MoveTask::new(vec![process], orders) }))
+    let hot = chooser.choose(&seen)?;
+    let orders = vec![orders(&hot.choice, machine.page_bytes(), topology).into()];
+    Ok(Some(MoveTask { hot: Some(hot), ..MoveTask::new(vec![process], orders) }))
+}
+
+/// What was observed.
+struct Observation {
+    /// The accesses by page and node in both halves; in the first alone if they were counted.
+    halves: [PageAccessCounts; 2],
+    unit: AccessUnit,
+    /// How long each half was, in nanoseconds.
+    half_ns: u64,
+}
+
+/// Chooses the pages that are worth their move.
+struct HotChooser<'a> {
+    machine: &'a Linux,
+    process: &'a dyn Process,
+    topology: &'a Topology,
+    misses_per_count: u64,
+    pages_max: u64,
+}
+
+impl HotChooser<'_> {
+    fn choose(&self, seen: &Observation) -> Result<HotReport> {
+        let mut pages = PageSet::new(self.machine.page_bytes());
+        let all = seen.halves.iter().flat_map(PageAccessCounts::pages);
+        all.for_each(|address| _ = pages.insert(address));
+        let number = pages.len();
+        let choice = match seen.unit {
+            AccessUnit::Counts => self.by_counts(&seen.halves[0], pages)?,
+            AccessUnit::Ticks(tick_ns) => {
+                self.by_time(&seen.halves, PeriodTimes { period_ns: seen.half_ns, tick_ns })?
+            }
+        };
+        Ok(HotReport { pages: number, choice })
+    }
+
+    fn costs(&self) -> MissCosts {
+        MissCosts::typical(self.topology.distances.clone(), FOLIO_OVERHEAD_NS)
+    }
+
+    fn by_counts(&self, counts: &PageAccessCounts, pages: PageSet) -> Result<HotChoice> {
+        let rules = HotPageRules {
+            costs: self.costs(),
+            destinations: self.topology.nodes_with_memory(),
+            misses_per_count: self.misses_per_count,
+            pages_max: self.pages_max,
+        };
+        let places = locate_folios(self.machine, self.process, pages)?;
+        let plan = plan_moves(counts, |address| places.get(&address).copied(), &rules);
+        Ok(HotChoice::ByCounts { misses_per_count: self.misses_per_count, plan })
+    }
+
+    fn by_time(&self, halves: &[PageAccessCounts], times: PeriodTimes) -> Result<HotChoice> {
+        let usual = Rules::default();
+        let rules = TimeRules {
+            costs: self.costs(),
+            destinations: self.topology.nodes_with_memory(),
+            memory_bound_ppm: usual.memory_bound_ppm,
+            horizon_ns: usual.horizon_ns,
+            pages_max: self.pages_max,
+        };
+        let mut history = SampleHistory::new(self.machine.page_bytes());
+        for half in halves {
+            history.push(sample_period(self.process, half, times)?);
+        }
+        plan_by_time(self.machine, self.process, &history, &rules)
+            .map(HotChoice::ByTime)
+            .map_err(Into::into)
+    }
 }
 
 /// Counts the source's accesses by page and node. If the source does not know the node, it is
@@ -61,22 +128,24 @@ fn observe(
     machine: &Linux,
     process: &dyn Process,
     topology: &Topology,
-) -> Result<Option<PageAccessCounts>> {
-    let mut counts = PageAccessCounts::new(machine.page_bytes());
+) -> Result<Option<Observation>> {
+    let mut halves = [(); 2].map(|()| PageAccessCounts::new(machine.page_bytes()));
     let mut unattributed: Vec<Access> = Vec::new();
-    let before = load(process);
+    let (before, began_ns) = (load(process), machine.now_ns());
     let live = MoveControl::default();
-    progress::run_with_progress(&live, ProgressMode::Never, || {
-        source.observe(process, &|| live.is_stopped(), &mut |access| match topology
+    let unit = progress::run_with_progress(&live, ProgressMode::Never, || {
+        source.observe(process, &|| live.is_stopped(), &mut |half, access| match topology
             .node_of_accessor(access.accessor)
         {
-            Some(node) => counts.add(access.address, node, access.count),
+            Some(node) => halves[half as usize].add(access.address, node, access.count),
             None => unattributed.push(access),
         })
     })??;
+    let half_ns = machine.now_ns().saturating_sub(began_ns) / 2;
     if live.is_stopped() {
         return Ok(None);
     }
+    let counts = &mut halves[0];
     if !unattributed.is_empty() {
         let home = busiest_node(&before, &load(process), topology)?;
         say!("nodeward: taking node {home} for the one that accesses: its threads run there");
@@ -85,7 +154,7 @@ fn observe(
     if counts.dropped() > 0 {
         say!("nodeward: {} accesses to further pages are left out", counts.dropped());
     }
-    Ok(Some(counts))
+    Ok(Some(Observation { halves, unit, half_ns }))
 }
 
 fn load(process: &dyn Process) -> ProcessLoad {
@@ -105,12 +174,19 @@ fn busiest_node(before: &ProcessLoad, now: &ProcessLoad, topology: &Topology) ->
 }
 
 /// Creates one order per destination.
-fn orders(plan: &HotPlan, page_bytes: u64, topology: &Topology) -> Vec<MoveOrder> {
+fn orders(choice: &HotChoice, page_bytes: u64, topology: &Topology) -> Vec<MoveOrder> {
     let mut sets: BTreeMap<NodeId, PageSet> = BTreeMap::new();
-    for folio in &plan.moves {
-        let set = sets.entry(folio.to).or_insert_with(|| PageSet::new(page_bytes));
-        set.insert_range(folio.range(page_bytes));
-    }
+    let mut add = |to: NodeId, range: Range| {
+        sets.entry(to).or_insert_with(|| PageSet::new(page_bytes)).insert_range(range);
+    };
+    let folios = match choice {
+        HotChoice::ByCounts { plan, .. } => &plan.moves,
+        HotChoice::ByTime(plan) => {
+            plan.ranges.moves.iter().for_each(|each| add(each.to, each.range));
+            &plan.folios
+        }
+    };
+    folios.iter().for_each(|folio| add(folio.to, folio.range(page_bytes)));
     let from = topology.nodes_with_memory();
     let order = |(to, set)| MoveOrder { pairs: NodePairs::all_to(&from, to), pages: Some(set) };
     sets.into_iter().map(order).collect()
@@ -119,7 +195,7 @@ fn orders(plan: &HotPlan, page_bytes: u64, topology: &Topology) -> Vec<MoveOrder
 #[cfg(test)]
 mod tests {
     use nodeward_model::{CpuId, Synthetic, ThreadCpuTime};
-    use nodeward_policy::hot::HotMove;
+    use nodeward_policy::hot::{HotMove, HotPlan};
 
     use super::*;
 
@@ -160,7 +236,8 @@ mod tests {
         };
         let moves = vec![folio(0x20_0000, 512, 1), folio(0x1000, 1, 0), folio(0x3000, 1, 1)];
         let plan = HotPlan { moves, ..HotPlan::default() };
-        let orders = orders(&plan, 4096, &topology());
+        let choice = HotChoice::ByCounts { misses_per_count: 1, plan };
+        let orders = orders(&choice, 4096, &topology());
         let sizes: Vec<_> = orders.iter().map(|o| o.pages.as_ref().map(PageSet::len)).collect();
         assert_eq!(sizes, [Some(1), Some(513)]);
         assert_eq!(orders[1].pairs.destination(NodeId(0)), Some(NodeId(1)));

@@ -1,0 +1,67 @@
+//! Placement by sampled time: a timer tells at which pages the threads of a process spend their
+//! time (`policy::hot::ranges`). Most pages have no sample, so whole ranges are placed, and single
+//! pages only where two periods agree.
+
+use nodeward_machine::{Machine, Result};
+use nodeward_mover::{TimePlan, plan_by_time, sample_period};
+use nodeward_policy::hot::ranges::RangeMove;
+use nodeward_policy::hot::{PageAccessCounts, PeriodTimes, SampleHistory};
+
+use super::range_order::{RangeOrder, SpreadProcess};
+
+/// Length of a period, in nanoseconds: the first value at first; twice as long after each period in
+/// which nothing was chosen, up to the second value. A change is seen after two periods.
+pub const PERIOD_NS: [u64; 2] = [1_000_000_000, 16_000_000_000];
+/// A range may hold more pages that are away than its samples tell, by one in so many.
+const UNSEEN_PART: u64 = 8;
+
+/// The samples of a process in the last periods.
+#[derive(Debug)]
+pub struct SampledTime {
+    history: SampleHistory,
+}
+
+impl SampledTime {
+    /// Returns no samples, of pages of this size.
+    pub fn new(page_bytes: u64) -> Self {
+        Self { history: SampleHistory::new(page_bytes) }
+    }
+
+    /// Adds a period, and returns the moves that it and those before confirm.
+    ///
+    /// # Errors
+    /// If the process is gone or cannot be read.
+    pub fn place(
+        &mut self,
+        machine: &dyn Machine,
+        spread: &SpreadProcess<'_>,
+        ticks: &PageAccessCounts,
+        times: PeriodTimes,
+    ) -> Result<Vec<RangeOrder>> {
+        self.history.push(sample_period(spread.process, ticks, times)?);
+        let rules = spread.time_rules();
+        let TimePlan { ranges, folios } =
+            plan_by_time(machine, spread.process, &self.history, &rules)?;
+        let page_bytes = machine.page_bytes();
+        let ranges = ranges.moves.iter().map(|each| range_order(each, spread, page_bytes));
+        let folios = folios.iter().map(|each| RangeOrder::of_folio(each, page_bytes));
+        Ok(ranges.chain(folios).collect())
+    }
+
+    /// Forgets the samples of memory that is moved.
+    pub fn forget(&mut self, orders: &[RangeOrder]) {
+        orders.iter().for_each(|order| self.history.forget(order.range));
+    }
+}
+
+fn range_order(each: &RangeMove, spread: &SpreadProcess<'_>, page_bytes: u64) -> RangeOrder {
+    let pages = each.pages.saturating_add(each.pages / UNSEEN_PART);
+    RangeOrder {
+        range: each.range,
+        pages: pages.min(each.range.bytes() / page_bytes),
+        from: spread.nodes.iter().filter(|&node| node != each.to).collect(),
+        to: each.to,
+        saved_ns: each.saved_ns,
+        cost_ns: each.cost_ns,
+    }
+}

@@ -1,0 +1,76 @@
+//! Placement by sampled time, of a process on a machine: where the sampled pages are, and which
+//! ranges and pages move for it (`policy::hot::ranges`).
+
+use std::collections::BTreeMap;
+
+use nodeward_machine::{Machine, Process, Result};
+use nodeward_model::{MappingKind, NodeId, PageLocation, PageSet};
+use nodeward_policy::hot::ranges::{MappedRange, RangePlan, plan_ranges};
+use nodeward_policy::hot::{
+    HotMove, PageAccessCounts, PeriodTimes, SampleHistory, SamplePeriod, TimeRules,
+    pages_seen_again, plan_sampled_pages,
+};
+
+use crate::locate_folios;
+
+/// The memory of a process that is worth its move by sampled time.
+#[derive(Clone, Debug, Default)]
+pub struct TimePlan {
+    /// Ranges, and the memory that stays.
+    pub ranges: RangePlan,
+    /// Single folios outside these ranges.
+    pub folios: Vec<HotMove>,
+}
+
+/// Returns a period of samples, with the present node of each sampled page.
+///
+/// # Errors
+/// If the process is gone or cannot be read.
+pub fn sample_period(
+    process: &dyn Process,
+    ticks: &PageAccessCounts,
+    times: PeriodTimes,
+) -> Result<SamplePeriod> {
+    let pages: Vec<u64> = ticks.pages().collect();
+    let locations = process.locate(&pages)?;
+    let node = |(page, location): (u64, PageLocation)| match location {
+        PageLocation::On(node) => Some((page, node)),
+        _ => None,
+    };
+    let nodes: BTreeMap<u64, NodeId> = pages.into_iter().zip(locations).filter_map(node).collect();
+    Ok(SamplePeriod::new(ticks, times, |address| nodes.get(&address).copied()))
+}
+
+/// Chooses by the periods of a history.
+///
+/// # Errors
+/// If the process is gone or cannot be read.
+pub fn plan_by_time(
+    machine: &dyn Machine,
+    process: &dyn Process,
+    history: &SampleHistory,
+    rules: &TimeRules,
+) -> Result<TimePlan> {
+    let ranges = plan_ranges(history, &own_memory(process)?, rules);
+    let again = pages_seen_again(history);
+    let mut wanted = PageSet::new(machine.page_bytes());
+    again.iter().for_each(|&address| _ = wanted.insert(address));
+    let folios = locate_folios(machine, process, wanted)?;
+    let place_of = |address| folios.get(&address).copied();
+    let mut moves = plan_sampled_pages(history, &again, place_of, rules);
+    let is_within = |folio: &HotMove| {
+        let range = folio.range(machine.page_bytes());
+        ranges.moves.iter().any(|each| each.range.intersection(range).is_some())
+    };
+    moves.retain(|folio| !is_within(folio));
+    Ok(TimePlan { ranges, folios: moves })
+}
+
+/// Returns the memory that ranges are placed in: that of the process alone. Files and shared
+/// segments have other users.
+fn own_memory(process: &dyn Process) -> Result<Vec<MappedRange>> {
+    let mappings = process.mappings()?;
+    let own = mappings.iter().filter(|it| it.kind != MappingKind::File && !it.shared);
+    own.map(|it| Ok(MappedRange { range: it.range, populated: process.populated(it.range)? }))
+        .collect()
+}
