@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let machine = Linux::open();
     let mut source = machine.open_access_source(AccessSourceKind::Registers)?;
     source.observe(&AccessSampling { pids, rate_hz: u32::try_from(rate_hz)? })?;
-    let (mut all, start) = (SampleTally::default(), Instant::now());
+    let (mut all, start) = (WatchTally::default(), Instant::now());
     while start.elapsed() < Duration::from_secs(seconds) {
         thread::sleep(Duration::from_secs(1));
         all.add(&machine, &source.take()?);
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 #[derive(Default)]
-struct SampleTally {
+struct WatchTally {
     kinds: BTreeMap<AccessKind, u64>,
     mapped: u64,
     without_address: u64,
@@ -42,7 +42,7 @@ struct SampleTally {
     cpu_ns: u64,
 }
 
-impl SampleTally {
+impl WatchTally {
     fn add(&mut self, machine: &dyn Machine, batch: &AccessBatch) {
         let mut mappings: BTreeMap<Pid, Vec<Mapping>> = BTreeMap::new();
         for sample in &batch.samples {
