@@ -115,10 +115,138 @@ impl Visit<'_> {
             let pointer = known.sum(&access.address);
             let address = pointer.and_then(|pointer| self.architecture.program_address(pointer));
             if let Some(address) = address {
-                let (bytes, kind) = (access.bytes.max(1), access.kind);
+                let (bytes, kind) = (access.bytes, access.kind);
                 (self.visit)(Operand { address, bytes, kind, position })?;
             }
         }
         ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code_at::CodeAt;
+
+    const START: u64 = 0x7000;
+
+    /// Sixteen NOPs, so that starts can be found, and then these bytes.
+    fn code(bytes: &[u8]) -> CodeAt {
+        CodeAt { start: START, bytes: [&[0x90; 16], bytes].concat() }
+    }
+
+    /// Registers before the instruction at this offset behind the NOPs. Register n has the value
+    /// (n + 1) x 2^20: rax 0x100000, rcx 0x200000, rdx 0x300000, rbx 0x400000.
+    fn registers(offset: u64) -> Registers {
+        let general = std::array::from_fn(|number| (number as u64 + 1) << 20);
+        Registers { pc: START + 16 + offset, general }
+    }
+
+    fn told(decoder: &mut OperandDecoder, code: &mut CodeAt, at: &Registers) -> Vec<(i8, u64)> {
+        let mut told = Vec::new();
+        decoder.operands(at, code, &mut |operand| {
+            told.push((operand.position, operand.address));
+            ControlFlow::Continue(())
+        });
+        told
+    }
+
+    fn told_once(bytes: &[u8], offset: u64) -> Vec<(i8, u64)> {
+        let mut decoder = OperandDecoder::new(Architecture::X86_64);
+        told(&mut decoder, &mut code(bytes), &registers(offset))
+    }
+
+    /// mov esi, [rax+N] for N = 1, 2, 3, 4, 5: 3 bytes each.
+    const LOADS: [u8; 15] =
+        [0x8b, 0x70, 1, 0x8b, 0x70, 2, 0x8b, 0x70, 3, 0x8b, 0x70, 4, 0x8b, 0x70, 5];
+
+    /// Goal: the instruction before comes first, then the one at the pointer, then those further
+    /// back, then those ahead; and the visitor can end it.
+    #[test]
+    fn the_most_telling_comes_first() {
+        let expected =
+            [(-1, 0x10_0002), (0, 0x10_0003), (-2, 0x10_0001), (1, 0x10_0004), (2, 0x10_0005)];
+        assert_eq!(told_once(&LOADS, 6), expected);
+        let mut visits = 0;
+        let mut decoder = OperandDecoder::new(Architecture::X86_64);
+        decoder.operands(&registers(6), &mut code(&LOADS), &mut |_| {
+            visits += 1;
+            if visits < 2 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        assert_eq!(visits, 2);
+    }
+
+    /// Goal: behind a load that overwrote its own pointer, as in a list, the node before is not
+    /// known, but the next is.
+    #[test]
+    fn the_next_node_of_a_list_is_told() {
+        // loop: mov rax, [rax]; dec rcx; jne loop
+        let chase = [0x48, 0x8b, 0, 0x48, 0xff, 0xc9, 0x75, 0xf8];
+        assert_eq!(told_once(&chase, 3), [(2, 0x10_0000)]);
+        // At the load itself it is at the pointer. Ahead the list goes on where nobody knows.
+        assert_eq!(told_once(&chase, 0), [(0, 0x10_0000)]);
+    }
+
+    /// Goal: going back ends where control may have come from elsewhere.
+    #[test]
+    fn a_place_that_branches_lead_to_ends_the_way_back() {
+        // mov esi, [rax+1]; loop: mov esi, [rcx+2]; dec rdx; jne loop
+        let bytes = [0x8b, 0x70, 1, 0x8b, 0x71, 2, 0x48, 0xff, 0xca, 0x75, 0xf8];
+        // Ahead: the branch back to the load at position 3; it is followed twice.
+        let load = 0x20_0002;
+        assert_eq!(told_once(&bytes, 3), [(0, load), (3, load), (6, load)]);
+        assert_eq!(told_once(&bytes, 6), [(-1, load), (2, load), (5, load)]);
+    }
+
+    /// Goal: a forward branch ends the way ahead, a jump does not.
+    #[test]
+    fn jumps_are_followed_and_branches_are_not() {
+        // je +3; mov esi, [rax+1]
+        assert_eq!(told_once(&[0x74, 3, 0x8b, 0x70, 1], 0), []);
+        // jmp +3; mov esi, [rax+1]; mov esi, [rax+2]
+        assert_eq!(told_once(&[0xeb, 3, 0x8b, 0x70, 1, 0x8b, 0x70, 2], 0), [(1, 0x10_0002)]);
+    }
+
+    /// Goal: addresses that no program has are not told, and tags of Arm are taken off.
+    #[test]
+    fn addresses_are_those_of_programs() {
+        let address = |architecture: Architecture, pointer| architecture.program_address(pointer);
+        let x86 = |pointer| address(Architecture::X86_64, pointer);
+        assert_eq!(x86(0x00ff_ffff_ffff_ffff), Some(0x00ff_ffff_ffff_ffff));
+        assert_eq!(x86(0x0100_0000_0000_0000), None);
+        assert_eq!(x86(0xffff_8000_0000_0000), None);
+        let arm = |pointer| address(Architecture::Aarch64, pointer);
+        assert_eq!(arm(0xab0f_ffff_ffff_f000), Some(0x000f_ffff_ffff_f000));
+        assert_eq!(arm(0xab10_0000_0000_0000), None);
+        assert_eq!(arm(0xffff_0000_0000_0000), None);
+    }
+
+    /// Goal: code that is rewritten in place is noticed after 64 samples, and at once if the caller
+    /// says so.
+    #[test]
+    fn rewritten_code_is_noticed() {
+        let mut decoder = OperandDecoder::new(Architecture::X86_64);
+        let [mut old, mut new] = [code(&[0x8b, 0x70, 1]), code(&[0x8b, 0x70, 9])];
+        let at = registers(0);
+        assert_eq!(told(&mut decoder, &mut old, &at), [(0, 0x10_0001)]);
+        let samples = (1..100).find(|_| told(&mut decoder, &mut new, &at) == [(0, 0x10_0009)]);
+        assert_eq!(samples, Some(64));
+        assert_eq!(told(&mut decoder, &mut old, &at), [(0, 0x10_0009)]);
+        decoder.forget();
+        assert_eq!(told(&mut decoder, &mut old, &at), [(0, 0x10_0001)]);
+    }
+
+    /// Goal: at the first byte of a mapping there is nothing before, and where nothing is mapped
+    /// there is nothing at all.
+    #[test]
+    fn code_may_end_anywhere() {
+        let mut decoder = OperandDecoder::new(Architecture::X86_64);
+        let mut code = CodeAt { start: START, bytes: vec![0x8b, 0x70, 1] };
+        let at = |pc| Registers { pc, ..registers(0) };
+        assert_eq!(told(&mut decoder, &mut code, &at(START)), [(0, 0x10_0001)]);
+        assert_eq!(told(&mut decoder, &mut code, &at(START + 1)), []);
+        for pc in [0, 1, START - 1, START + 3, u64::MAX - 1, u64::MAX] {
+            assert_eq!(told(&mut decoder, &mut code, &at(pc)), [], "{pc:x}");
+        }
     }
 }

@@ -114,3 +114,105 @@ fn compute(operation: BinaryOperation, left: u64, right: u64) -> u64 {
         BinaryOperation::ShiftRight => left.wrapping_shr(right as u32),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::effect::ComputedValue::{Binary, Sum};
+
+    const A: u32 = 0;
+    const B: u32 = 1;
+    const C: u32 = 2;
+
+    fn register(number: u32) -> RegisterNumber {
+        RegisterNumber::new(number)
+    }
+
+    fn sets(target: u32, value: ComputedValue, narrow: bool) -> Effect {
+        let mut effect = Effect::default();
+        effect.set(RegisterUpdate { register: register(target), value, narrow });
+        effect
+    }
+
+    fn changes(target: u32) -> Effect {
+        let mut effect = Effect::default();
+        effect.change(register(target));
+        effect
+    }
+
+    /// The values 1000, 2000, 3000 and so on.
+    fn thousands() -> KnownRegisters {
+        KnownRegisters::all(&std::array::from_fn(|number| (number as u64 + 1) * 1000))
+    }
+
+    fn undone(effects: &[Effect]) -> [Option<u64>; 3] {
+        let mut known = thousands();
+        effects.iter().for_each(|effect| known.undo(effect));
+        [A, B, C].map(|number| known.get(register(number)))
+    }
+
+    /// Goal: going back, what was loaded is unknown, and what was added is taken off.
+    #[test]
+    fn sums_are_undone() {
+        let loaded = changes(A);
+        assert_eq!(undone(&[loaded]), [None, Some(2000), Some(3000)]);
+        // a += 8: 1000 - 8
+        let added = sets(A, Sum(RegisterSum::offset(register(A), 8)), false);
+        assert_eq!(undone(&[added]), [Some(992), Some(2000), Some(3000)]);
+        // a += b << 1, and then b was changed; without b, a is unknown, too
+        let index = RegisterSum::shifted(register(B), Extension::WHOLE, 1).index;
+        let sum = RegisterSum { base: Some(register(A)), index, constant: 0 };
+        let scaled = sets(A, Sum(sum), false);
+        // 1000 - (2000 << 1) = -3000
+        let minus = 3000_u64.wrapping_neg();
+        assert_eq!(undone(&[scaled]), [Some(minus), Some(2000), Some(3000)]);
+        assert_eq!(undone(&[changes(B), scaled]), [None, None, Some(3000)]);
+    }
+
+    /// Goal: a copy tells its source where the source was changed afterwards, and nothing where it
+    /// was not.
+    #[test]
+    fn a_copy_tells_its_source() {
+        // b = a + 5, then a was loaded: a was 2000 - 5
+        let copy = sets(B, Sum(RegisterSum::offset(register(A), 5)), false);
+        assert_eq!(undone(&[changes(A), copy]), [Some(1995), None, Some(3000)]);
+        assert_eq!(undone(&[copy]), [Some(1000), None, Some(3000)]);
+    }
+
+    /// Goal: 32 bits of a result do not tell the 64 that were there.
+    #[test]
+    fn narrow_results_are_not_undone() {
+        let added = sets(A, Sum(RegisterSum::offset(register(A), 8)), true);
+        assert_eq!(undone(&[added]), [None, Some(2000), Some(3000)]);
+    }
+
+    fn after(effects: &[Effect]) -> Option<u64> {
+        let mut known = thousands();
+        effects.iter().for_each(|effect| known.run(effect));
+        known.get(register(A))
+    }
+
+    /// Goal: going ahead, results follow from what is known.
+    #[test]
+    fn results_are_computed() {
+        let with = |operation| {
+            after(&[sets(A, Binary(operation, register(B), RegisterSum::constant(3)), false)])
+        };
+        // 2000 = 0b111_1101_0000
+        assert_eq!(with(BinaryOperation::And), Some(0));
+        assert_eq!(with(BinaryOperation::Or), Some(2003));
+        assert_eq!(with(BinaryOperation::Xor), Some(2003));
+        assert_eq!(with(BinaryOperation::Subtract), Some(1997));
+        assert_eq!(with(BinaryOperation::Multiply), Some(6000));
+        assert_eq!(with(BinaryOperation::ShiftLeft), Some(16_000));
+        assert_eq!(with(BinaryOperation::ShiftRight), Some(250));
+        // 1000 - 3000 in 32 bits: 2^32 - 2000
+        let right = RegisterSum::offset(register(C), 0);
+        let narrow = sets(A, Binary(BinaryOperation::Subtract, register(A), right), true);
+        assert_eq!(after(&[narrow]), Some((1 << 32) - 2000));
+        // 2000 = 0x7d0: its lowest byte is 0xd0, as a signed one 0xd0 - 0x100 = -48; times 2^4
+        let signed = RegisterSum::shifted(register(B), Extension::Signed(8), 4);
+        assert_eq!(after(&[sets(A, Sum(signed), false)]), Some(768_u64.wrapping_neg()));
+        assert_eq!(after(&[changes(B), sets(A, Sum(signed), false)]), None);
+    }
+}

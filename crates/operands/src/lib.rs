@@ -24,6 +24,12 @@ mod known_registers;
 mod x86;
 
 #[cfg(test)]
+mod code_at;
+#[cfg(test)]
+mod programs;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod traces;
 
 pub use architecture::Architecture;

@@ -5,10 +5,11 @@ use std::path::Path;
 
 use nodeward_model::AccessKind;
 
+use crate::code_at::CodeAt;
 use crate::effect::ControlTransfer;
 use crate::instruction_set::InstructionSet;
 use crate::known_registers::KnownRegisters;
-use crate::{Architecture, CodeReader, Operand, OperandDecoder, Registers};
+use crate::{Architecture, Operand, OperandDecoder, Registers};
 
 /// An executed instruction.
 struct TracedStep {
@@ -18,28 +19,12 @@ struct TracedStep {
     accesses: Vec<(AccessKind, u64, u32)>,
 }
 
-/// The code of a program.
-struct TracedCode {
-    start: u64,
-    bytes: Vec<u8>,
-}
-
-impl CodeReader for TracedCode {
-    fn read(&mut self, address: u64, into: &mut [u8]) -> usize {
-        let offset = address.checked_sub(self.start);
-        let Some(bytes) = offset.and_then(|at| self.bytes.get(at as usize..)) else { return 0 };
-        let length = bytes.len().min(into.len());
-        into[..length].copy_from_slice(&bytes[..length]);
-        length
-    }
-}
-
 fn hex(text: &str) -> u64 {
     u64::from_str_radix(text, 16).unwrap()
 }
 
 /// Reads a program's code, and the consecutive steps in each of its functions.
-fn read(name: &str) -> (TracedCode, Vec<Vec<TracedStep>>) {
+fn read(name: &str) -> (CodeAt, Vec<Vec<TracedStep>>) {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/operands");
     let text = std::fs::read_to_string(directory.join(format!("{name}.txt"))).unwrap();
     let bytes = std::fs::read(directory.join(format!("{name}.bin"))).unwrap();
@@ -55,7 +40,7 @@ fn read(name: &str) -> (TracedCode, Vec<Vec<TracedStep>>) {
             functions.last_mut().unwrap().push(step(line, &mut general));
         }
     }
-    (TracedCode { start, bytes }, functions)
+    (CodeAt { start, bytes }, functions)
 }
 
 /// A line has the address of the instruction, the registers that changed since the last one (the
@@ -131,7 +116,7 @@ impl Tally {
 
 fn operands(
     decoder: &mut OperandDecoder,
-    code: &mut TracedCode,
+    code: &mut CodeAt,
     registers: &Registers,
 ) -> Vec<Operand> {
     let mut operands = Vec::new();
