@@ -148,15 +148,19 @@ fn targets_that_exit_are_left_out() {
 #[test]
 fn exec_while_it_is_observed() {
     let Some(mut source) = registers() else { return };
+    check_exec(&mut *source);
+}
+
+fn check_exec(source: &mut dyn AccessSource) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("go on");
     let mut target = Target::start_as_shell(&file);
-    observe(&mut *source, &[target.pid()]).unwrap();
-    take_at_least(&mut *source, 20);
+    observe(source, &[target.pid()]).unwrap();
+    take_at_least(source, 20);
     fs::write(&file, "").unwrap();
     target.read_walkers();
     source.take().unwrap();
-    check_against_truth(&target, &take_at_least(&mut *source, 500));
+    check_against_truth(&target, &take_at_least(source, 500));
 }
 
 /// Goal: a process with 1,000 threads is observed, and its walkers are seen.
@@ -216,8 +220,8 @@ fn what_works_can_be_opened() {
 }
 
 /// Goal: a user without privileges observes threads of own processes, where the kernel allows that
-/// at all, as exactly as root; and of a process with more threads than it may observe it is told
-/// how many are missing.
+/// at all, as exactly as root, and through exec; and of a process with more threads than it may
+/// observe it is told how many are missing.
 #[test]
 fn without_privileges() {
     let mut observer = role_without_privileges("observe");
@@ -236,6 +240,7 @@ fn observe_without_privileges() {
     let target = Target::start(0);
     observe(&mut *source, &[target.pid()]).unwrap();
     check_against_truth(&target, &take_at_least(&mut *source, 1000));
+    check_exec(&mut *source);
     drop(target);
     let many = Target::start(1000);
     if let Err(error) = observe(&mut *source, &[many.pid()]) {
