@@ -194,6 +194,12 @@ impl MoveFeedback {
     pub(super) fn home_changed(&mut self) {
         *self = Self { wait: self.wait, ..Self::default() };
     }
+
+    /// Lets memory wait for as long as a home is held, at least: threads that were bound apart may
+    /// end one after the other, and what the others leave behind is used by nobody.
+    pub(super) fn hold(&mut self, rules: &Rules) {
+        self.wait.start(rules.home_hold_ns, 0);
+    }
 }
 
 impl Sampled {

@@ -110,6 +110,8 @@
 //!              |                                  |                        |           |
 //! memory waits | 7: a move began                  | it took >= 1/16 and    | 2 s       | doubles,
 //!              |                                  | more is away           |           | to 64 s
+//!              | threads were bound apart, and    |                        | 10 s      |
+//!              | have a node in common now        |                        |           |
 //!              |                                  |                        |           |
 //! given up     | 7: five moves in a row each took | what is away halves or |           |
 //!              | < 1/16                           | doubles                |           |

@@ -120,9 +120,13 @@ impl Homes {
         if moves {
             let is_displaced = entity.placement_of(&state.home, nodes).is_none();
             let is_displaced = is_displaced && why != Reason::BoundApart;
+            let was_apart = state.why == Reason::BoundApart;
             state.why = if is_displaced { Reason::Displaced } else { why };
             state.home = home;
             state.memory.home_changed();
+            if was_apart && why != Reason::BoundApart {
+                state.memory.hold(nodes.rules);
+            }
         } else if state.why == Reason::BoundApart {
             state.why = why; // it may stay where it is for its size
         }

@@ -99,6 +99,25 @@ fn one_node_or_none_is_not_wide() {
     assert_eq!((&plan.homes[&id], decision(&plan, id).reason), (&on(2), Reason::OnlyThere));
 }
 
+/// Goal: where the threads of one node end before the others, the home becomes the node of those
+/// that are left, but for 10 s no memory follows: nobody uses what the others leave behind.
+#[test]
+fn what_ended_threads_leave_behind_waits() {
+    let mut world = nodes_of_four(2);
+    let id = start_bound(&mut world, &[Some(0), Some(0), Some(1), Some(1)], &[40_000, 40_000]);
+    world.settle(&Rules::default(), 20, 20);
+    world.processes[0].tasks.iter_mut().take(2).for_each(|task| task.wants = 0);
+    let mut moves_after = None;
+    for second in 0..20 {
+        let plan = world.round(&Rules::default());
+        assert_eq!(plan.homes[&id], on(1));
+        if !plan.moves.is_empty() {
+            moves_after = moves_after.or(Some(second));
+        }
+    }
+    assert!(moves_after.is_some_and(|seconds| seconds >= 10), "{moves_after:?}");
+}
+
 /// Goal: a home on one node ends at once when threads are bound to different ones, and nothing
 /// moves for it. When they are free again it is placed anew after a hold, which doubles with each
 /// change of the home: the first holds for 10 s, the next ones for 20, 40 and 80.
