@@ -334,27 +334,3 @@ fn a_history_is_bounded() {
     history.forget(Range::new(BASE, BASE + PAGES * PAGE));
     assert!(history.periods().all(|(uses, _)| uses.is_empty()));
 }
-
-#[test]
-fn timing() {
-    let mut draws = Draws::new(1);
-    let process = scattered(1, 50, PAGES * 4, &mut draws);
-    let mut history = SampleHistory::new(PAGE);
-    for _ in 0..2 {
-        history.push(process.period(16_000, &mut draws));
-    }
-    let at = std::time::Instant::now();
-    let plan = process.plan(&history);
-    println!("scattered {:?} {:?}", at.elapsed(), plan.remaining);
-    let cuts: Vec<_> = (0..=2048).map(|part| part * 256).collect();
-    let mut process = Simulated::new(PAGES * 4, parts(4, &cuts));
-    let mut history = SampleHistory::new(PAGE);
-    for _ in 0..2 {
-        history.push(process.period(16, &mut draws));
-    }
-    let at = std::time::Instant::now();
-    let plan = process.plan(&history);
-    println!("parts {:?} {} {:?}", at.elapsed(), plan.moves.len(), plan.remaining);
-    process.act(&plan, &mut history);
-    println!("{}", process.local_ppm());
-}
