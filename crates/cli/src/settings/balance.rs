@@ -74,9 +74,8 @@ pub struct BalanceLayer {
     #[arg(help_heading = DECIDED, long, value_name = "stand-back|ignore")]
     pub rivals: Option<RivalsChoice>,
 
-    /// Place the pages of a process that is wider than a node by what this source of accesses
-    /// observes: auto (the first that works here, see nodeward doctor), registers, soft-dirty,
-    /// faults, perf, or off
+    /// Source of accesses that places pages of wide processes: auto, registers, soft-dirty,
+    /// faults, perf or off [default: auto]
     #[arg(help_heading = DECIDED, long, value_name = "SOURCE")]
     pub access: Option<AccessSourceChoice>,
 
