@@ -17,14 +17,14 @@ mod vector_structures;
 mod word;
 
 use crate::code_window::CodeWindow;
-use crate::effect::{ControlTransfer, DecodedInstruction, Effect};
+use crate::effect::{ControlTransfer, Effect, InstructionPlace};
 use word::InstructionWord;
 
 /// Each instruction has this many bytes.
 const INSTRUCTION_BYTES: u64 = 4;
 
 /// Decodes the first instruction of `bytes`; `None` if it is not known what it changes.
-pub fn decode(bytes: &[u8], address: u64) -> Option<DecodedInstruction> {
+pub fn decode(bytes: &[u8], address: u64) -> Option<(InstructionPlace, Effect)> {
     let word = InstructionWord(u32::from_le_bytes(*bytes.first_chunk()?));
     let (transfer, effect) = match word.field(25, 4) {
         0b0100 | 0b0110 | 0b1100 | 0b1110 => next(loads_stores::effect(word, address)?),
@@ -35,7 +35,7 @@ pub fn decode(bytes: &[u8], address: u64) -> Option<DecodedInstruction> {
         _ => return None,
     };
     let end = address.wrapping_add(INSTRUCTION_BYTES);
-    Some(DecodedInstruction { start: address, end, transfer, effect })
+    Some((InstructionPlace { start: address, end, transfer }, effect))
 }
 
 fn next(effect: Effect) -> (ControlTransfer, Effect) {
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
     use crate::known_registers::KnownRegisters;
 
-    fn at(word: u32, address: u64) -> Option<DecodedInstruction> {
+    fn at(word: u32, address: u64) -> Option<(InstructionPlace, Effect)> {
         decode(&word.to_le_bytes(), address)
     }
 
@@ -72,13 +72,13 @@ mod tests {
     }
 
     /// One line of the fixture from the words of an instruction.
-    fn described(instruction: &DecodedInstruction) -> String {
+    fn described(effect: &Effect) -> String {
         let known = KnownRegisters::all(&registers());
-        let accesses = instruction.effect.memory.iter().flatten().map(|access| {
+        let accesses = effect.memory.iter().flatten().map(|access| {
             let kind = if access.kind == AccessKind::Read { 'r' } else { 'w' };
             format!("{kind}:{:x}:{}", known.sum(&access.address).unwrap(), access.bytes)
         });
-        let changed = instruction.effect.changed;
+        let changed = effect.changed;
         let changed = (0..32).filter(|number| changed >> number & 1 == 1);
         let changed: Vec<String> = changed.map(|number: u32| number.to_string()).collect();
         format!("{}|{}", accesses.collect::<Vec<_>>().join(","), changed.join(","))
@@ -93,8 +93,8 @@ mod tests {
         for line in lines.lines() {
             let fields: Vec<&str> = line.splitn(4, '|').collect();
             let [word, address] = [fields[0], fields[2]].map(|t| u64::from_str_radix(t, 16));
-            let instruction = at(word.unwrap() as u32, address.unwrap()).expect(line);
-            assert_eq!(described(&instruction), fields[3], "{line}");
+            let (_, effect) = at(word.unwrap() as u32, address.unwrap()).expect(line);
+            assert_eq!(described(&effect), fields[3], "{line}");
         }
         assert!(lines.lines().count() > 200);
     }
@@ -115,14 +115,14 @@ mod tests {
         }
         let silent = [(0xf980_0000, "prfm pldl1keep, [x0]"), (0xd503_201f, "nop")];
         for (word, text) in silent {
-            assert_eq!(at(word, 0).expect(text).effect, Effect::default(), "{text}");
+            assert_eq!(at(word, 0).expect(text).1, Effect::default(), "{text}");
         }
     }
 
     /// Goal: branches lead where they say.
     #[test]
     fn branches_lead_to_their_targets() {
-        let transfer = |word| at(word, 0x1000).unwrap().transfer;
+        let transfer = |word| at(word, 0x1000).unwrap().0.transfer;
         // b +8, b -4: words of 4 bytes from the instruction's address
         assert_eq!(transfer(0x1400_0002), ControlTransfer::Jump(0x1008));
         assert_eq!(transfer(0x17ff_ffff), ControlTransfer::Jump(0xffc));
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn system_instructions_have_their_effects() {
         // dc zva, x3: x3 is 4 << 36 | 1 << 31 | 3 << 12
-        assert_eq!(described(&at(0xd50b_7423, 0).unwrap()), "w:4080003000:64|");
+        assert_eq!(described(&at(0xd50b_7423, 0).unwrap().1), "w:4080003000:64|");
         // paciasp, pacia1716, mrs x5, tpidr_el0, msr tpidr_el0, x5, bti c
         let changes = [
             (0xd503_233f, "|30"),
@@ -150,7 +150,7 @@ mod tests {
             (0xd503_245f, "|"),
         ];
         for (word, expected) in changes {
-            assert_eq!(described(&at(word, 0).unwrap()), expected, "{word:x}");
+            assert_eq!(described(&at(word, 0).unwrap().1), expected, "{word:x}");
         }
     }
 }

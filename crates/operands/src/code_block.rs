@@ -2,7 +2,7 @@
 
 use crate::CodeReader;
 use crate::code_window::CodeWindow;
-use crate::effect::{ControlTransfer, DecodedInstruction, Effect};
+use crate::effect::{ControlTransfer, Effect, InstructionPlace};
 use crate::instruction_set::InstructionSet;
 
 /// Instructions that are looked at before the pointer.
@@ -27,9 +27,9 @@ impl CodeBlock {
     pub fn decode(set: &mut InstructionSet, code: &mut dyn CodeReader, pc: u64) -> Self {
         let window = CodeWindow::around(code, pc);
         let digest = window.digest();
-        let behind = instructions_behind(set, &window, pc);
-        let ahead = instructions_ahead(set, code, window, pc);
-        Self { behind: telling_effects(&behind), ahead: telling_effects(&ahead), digest }
+        let behind = telling(effects_behind(set, &window, pc));
+        let ahead = telling(effects_ahead(set, code, window, pc));
+        Self { behind, ahead, digest }
     }
 
     /// Whether the code around `pc` is still what was decoded. What jumps lead to is not compared.
@@ -38,82 +38,80 @@ impl CodeBlock {
     }
 }
 
-/// The instructions before `pc`, as far as control must have come through them: back to a jump, a
-/// branch or a call, and to a place that a branch nearby leads to.
-fn instructions_behind(
-    set: &mut InstructionSet,
-    window: &CodeWindow,
-    pc: u64,
-) -> Vec<DecodedInstruction> {
-    let starts = set.starts_before(window, pc);
-    let before: Vec<DecodedInstruction> =
-        starts.into_iter().map_while(|start| set.decode(window.bytes_from(start), start)).collect();
-    let after = straight_on(set, window, pc);
-    let targets: Vec<u64> = before.iter().chain(&after).filter_map(target).collect();
-    let leads_on = |one: &DecodedInstruction| {
+/// What the instructions before `pc` do, as far as control must have come through them: back to a
+/// jump, a branch or a call, and to a place that a branch nearby leads to.
+fn effects_behind(set: &mut InstructionSet, window: &CodeWindow, pc: u64) -> Vec<Effect> {
+    let starts = set.starts_before(window, pc).into_iter();
+    let before = starts.map_while(|start| set.place(window.bytes_from(start), start));
+    let before: Vec<InstructionPlace> = before.collect();
+    let targets: Vec<u64> =
+        before.iter().copied().chain(straight_on(set, window, pc)).filter_map(target).collect();
+    let leads_on = |one: &InstructionPlace| {
         one.transfer == ControlTransfer::Next && !targets.contains(&one.end)
     };
-    before.into_iter().take_while(leads_on).take(BEHIND).collect()
+    let before = before.into_iter().take_while(leads_on).take(BEHIND);
+    let decoded = before.map_while(|one| set.decode(window.bytes_from(one.start), one.start));
+    decoded.map(|(_, effect)| effect).collect()
 }
 
 /// The instructions from `pc` to the end of the window, wherever control goes.
-fn straight_on(set: &mut InstructionSet, window: &CodeWindow, pc: u64) -> Vec<DecodedInstruction> {
-    let mut decode = |at| set.decode(window.bytes_from(at), at);
-    let first = decode(pc);
-    std::iter::successors(first, |one| decode(one.end)).collect()
+fn straight_on(
+    set: &InstructionSet,
+    window: &CodeWindow,
+    pc: u64,
+) -> impl Iterator<Item = InstructionPlace> {
+    let place = |at| set.place(window.bytes_from(at), at);
+    std::iter::successors(place(pc), move |one| place(one.end))
 }
 
-/// The instructions from `pc` on, up to a branch that may go either way. A branch back closes a
-/// loop, and most of the time it is taken.
-fn instructions_ahead(
+/// What the instructions from `pc` on do, up to a branch that may go either way. A branch back
+/// closes a loop, and most of the time it is taken.
+fn effects_ahead(
     set: &mut InstructionSet,
     code: &mut dyn CodeReader,
     window: CodeWindow,
     pc: u64,
-) -> Vec<DecodedInstruction> {
+) -> Vec<Effect> {
     let mut windows = vec![window];
-    let mut ahead: Vec<DecodedInstruction> = Vec::with_capacity(AHEAD);
+    let mut effects = Vec::with_capacity(AHEAD);
     let mut jumps = 0;
     let mut at = pc;
-    while ahead.len() < AHEAD {
+    while effects.len() < AHEAD && jumps <= JUMPS {
         let bytes = windows.iter().map(|window| window.bytes_from(at)).find(|b| !b.is_empty());
-        let Some(instruction) = set.decode(bytes.unwrap_or(&[]), at) else { break };
-        ahead.push(instruction);
-        let Some(next) = most_likely_next(&instruction) else { break };
-        if next != instruction.end {
+        let Some((place, effect)) = set.decode(bytes.unwrap_or(&[]), at) else { break };
+        effects.push(effect);
+        let Some(next) = most_likely_next(&place) else { break };
+        if next != place.end {
             jumps += 1;
             if windows.iter().all(|window| window.bytes_from(next).is_empty()) {
                 windows.push(CodeWindow::after(code, next));
             }
         }
-        if jumps > JUMPS {
-            break;
-        }
         at = next;
     }
-    ahead
+    effects
 }
 
 /// Where control goes on after an instruction, as far as that can be told.
-fn most_likely_next(instruction: &DecodedInstruction) -> Option<u64> {
-    match instruction.transfer {
-        ControlTransfer::Next => Some(instruction.end),
+fn most_likely_next(place: &InstructionPlace) -> Option<u64> {
+    match place.transfer {
+        ControlTransfer::Next => Some(place.end),
         ControlTransfer::Jump(target) => Some(target),
-        ControlTransfer::Branch(target) => (target <= instruction.start).then_some(target),
+        ControlTransfer::Branch(target) => (target <= place.start).then_some(target),
         ControlTransfer::Elsewhere => None,
     }
 }
 
-fn target(instruction: &DecodedInstruction) -> Option<u64> {
-    match instruction.transfer {
+fn target(place: InstructionPlace) -> Option<u64> {
+    match place.transfer {
         ControlTransfer::Jump(target) | ControlTransfer::Branch(target) => Some(target),
         ControlTransfer::Next | ControlTransfer::Elsewhere => None,
     }
 }
 
-/// The effects, without those after the last one that accesses memory.
-fn telling_effects(instructions: &[DecodedInstruction]) -> Box<[Effect]> {
-    let telling = instructions.iter().rposition(|one| one.effect.memory[0].is_some());
-    let kept = &instructions[..telling.map_or(0, |last| last + 1)];
-    kept.iter().map(|one| one.effect).collect()
+/// Drops what follows the last effect that accesses memory.
+fn telling(mut effects: Vec<Effect>) -> Box<[Effect]> {
+    let last = effects.iter().rposition(|effect| effect.memory[0].is_some());
+    effects.truncate(last.map_or(0, |last| last + 1));
+    effects.into_boxed_slice()
 }

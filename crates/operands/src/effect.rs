@@ -147,12 +147,11 @@ pub enum ControlTransfer {
     Elsewhere,
 }
 
-/// An instruction and its place.
+/// Where an instruction is, and where control goes from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DecodedInstruction {
+pub struct InstructionPlace {
     pub start: u64,
     /// The address behind it.
     pub end: u64,
     pub transfer: ControlTransfer,
-    pub effect: Effect,
 }

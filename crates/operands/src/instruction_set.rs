@@ -1,10 +1,9 @@
 //! The decoders of the architectures behind one interface.
 
-use crate::Architecture;
-use crate::aarch64;
 use crate::code_window::CodeWindow;
-use crate::effect::DecodedInstruction;
+use crate::effect::{Effect, InstructionPlace};
 use crate::x86::X86Instructions;
+use crate::{Architecture, aarch64, x86};
 
 /// How instructions are decoded.
 #[derive(Debug)]
@@ -22,9 +21,17 @@ impl InstructionSet {
         }
     }
 
-    /// Decodes the first instruction of `bytes`, which are at `address`; `None` if there is none
-    /// that a program may use, or if it is not known which registers it changes.
-    pub fn decode(&mut self, bytes: &[u8], address: u64) -> Option<DecodedInstruction> {
+    /// Returns where the first instruction of `bytes` is, which are at `address`; `None` if there
+    /// is none that a program may use, or if it is not known which registers it changes.
+    pub fn place(&self, bytes: &[u8], address: u64) -> Option<InstructionPlace> {
+        match self {
+            Self::X86(_) => x86::place(bytes, address),
+            Self::Aarch64 => aarch64::decode(bytes, address).map(|(place, _)| place),
+        }
+    }
+
+    /// Returns what that instruction does, too.
+    pub fn decode(&mut self, bytes: &[u8], address: u64) -> Option<(InstructionPlace, Effect)> {
         match self {
             Self::X86(instructions) => instructions.decode(bytes, address),
             Self::Aarch64 => aarch64::decode(bytes, address),
@@ -34,7 +41,7 @@ impl InstructionSet {
     /// Returns where the instructions before `pc` start, the nearest first.
     pub fn starts_before(&self, window: &CodeWindow, pc: u64) -> Vec<u64> {
         match self {
-            Self::X86(_) => crate::x86::starts_before(window, pc),
+            Self::X86(_) => x86::starts_before(window, pc),
             Self::Aarch64 => aarch64::starts_before(window, pc),
         }
     }

@@ -169,17 +169,17 @@ fn known_registers_have_their_values() {
         for pair in functions.iter().flat_map(|steps| steps.windows(2)) {
             let [before, after] = [&pair[0].registers, &pair[1].registers];
             let bytes = &code.bytes[(before.pc - code.start) as usize..];
-            let instruction = set.decode(bytes, before.pc).unwrap();
-            if instruction.transfer == ControlTransfer::Next {
-                assert_eq!(instruction.end, after.pc);
+            let (place, effect) = set.decode(bytes, before.pc).unwrap();
+            if place.transfer == ControlTransfer::Next {
+                assert_eq!(place.end, after.pc);
             }
             let mut later = KnownRegisters::all(&before.general);
-            later.run(&instruction.effect);
+            later.run(&effect);
             assert_eq!(later.differences(&after.general), 0, "after {:x}", before.pc);
             let mut earlier = KnownRegisters::all(&after.general);
-            earlier.undo(&instruction.effect);
+            earlier.undo(&effect);
             assert_eq!(earlier.differences(&before.general), 0, "before {:x}", after.pc);
-            updates += usize::from(instruction.effect.update.is_some());
+            updates += usize::from(effect.update.is_some());
         }
         println!("{name}: {updates} results were computed");
         assert!(updates > 100);

@@ -7,7 +7,7 @@ mod update;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpKind};
 
-use crate::effect::{ControlTransfer, DecodedInstruction};
+use crate::effect::{ControlTransfer, Effect, InstructionPlace};
 
 pub use starts::starts_before;
 
@@ -25,16 +25,26 @@ impl Default for X86Instructions {
 
 impl X86Instructions {
     /// Decodes the first instruction of `bytes`; `None` if there is none that a program may use.
-    pub fn decode(&mut self, bytes: &[u8], address: u64) -> Option<DecodedInstruction> {
-        let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
-        let instruction = decoder.decode();
-        is_for_programs(&instruction).then(|| DecodedInstruction {
-            start: address,
-            end: instruction.next_ip(),
-            transfer: transfer(&instruction),
-            effect: effect::effect(&instruction, &mut self.factory),
-        })
+    pub fn decode(&mut self, bytes: &[u8], address: u64) -> Option<(InstructionPlace, Effect)> {
+        let instruction = instruction(bytes, address)?;
+        Some((place_of(&instruction), effect::effect(&instruction, &mut self.factory)))
     }
+}
+
+/// Returns where the first instruction of `bytes` is; `None` as for
+/// [`decode`](X86Instructions::decode).
+pub fn place(bytes: &[u8], address: u64) -> Option<InstructionPlace> {
+    instruction(bytes, address).as_ref().map(place_of)
+}
+
+fn instruction(bytes: &[u8], address: u64) -> Option<Instruction> {
+    let instruction = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE).decode();
+    is_for_programs(&instruction).then_some(instruction)
+}
+
+fn place_of(instruction: &Instruction) -> InstructionPlace {
+    let (start, end) = (instruction.ip(), instruction.next_ip());
+    InstructionPlace { start, end, transfer: transfer(instruction) }
 }
 
 /// Whether a program may have this instruction. Data that is decoded as code often gives others.

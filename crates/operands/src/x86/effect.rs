@@ -71,15 +71,15 @@ mod tests {
     /// it changes. Register n has the value (n + 1) x 2^20: rax 0x100000, rcx 0x200000, rbx
     /// 0x400000, rsp 0x500000, rsi 0x700000, rdi 0x800000.
     fn described(bytes: &[u8]) -> String {
-        let instruction = X86Instructions::default().decode(bytes, 0x1000).unwrap();
-        assert_eq!(instruction.end, 0x1000 + bytes.len() as u64);
+        let (place, effect) = X86Instructions::default().decode(bytes, 0x1000).unwrap();
+        assert_eq!(place.end, 0x1000 + bytes.len() as u64);
         let values = std::array::from_fn(|number| (number as u64 + 1) << 20);
         let known = KnownRegisters::all(&values);
-        let accesses = instruction.effect.memory.iter().flatten().map(|access| {
+        let accesses = effect.memory.iter().flatten().map(|access| {
             let kind = if access.kind == AccessKind::Read { 'r' } else { 'w' };
             format!("{kind} {:x} {}", known.sum(&access.address).unwrap(), access.bytes)
         });
-        let changed = instruction.effect.changed;
+        let changed = effect.changed;
         let changed = (0..32).filter(|number| changed >> number & 1 == 1);
         let changed = changed.map(|number: u32| format!("={number}"));
         accesses.chain(changed).collect::<Vec<_>>().join(", ")

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use crate::code_at::CodeAt;
     use crate::effect::ControlTransfer;
-    use crate::x86::X86Instructions;
+    use crate::x86::place;
 
     /// Reads the section .text from this program's file (ELF of 64 bits), at its offset there.
     fn text_of_this_program() -> CodeAt {
@@ -135,12 +135,11 @@ mod tests {
         let mut text = text_of_this_program();
         let starts = all_starts(&text);
         let true_starts: HashSet<u64> = starts.iter().copied().collect();
-        let mut instructions = X86Instructions::default();
         let [mut found, mut wrong] = [0, 0];
         for &pc in starts.iter().skip(100).step_by(25) {
             let window = CodeWindow::around(&mut text, pc);
             let before = starts_before(&window, pc).into_iter();
-            let before = before.map_while(|at| instructions.decode(window.bytes_from(at), at));
+            let before = before.map_while(|at| place(window.bytes_from(at), at));
             let before = before.take_while(|one| one.transfer == ControlTransfer::Next);
             for one in before.take(8) {
                 found += 1;
