@@ -1,6 +1,6 @@
 //! Measures the CPU time that a sample costs to decode, with code that was decoded before and with
-//! code that was not: `cargo run --release -p nodeward-operands --example decode_speed`. Samples are
-//! the steps of `fixtures/operands`; the registers point into memory that nobody reads.
+//! code that was not: `cargo run --release -p nodeward-operands --example decode_speed`.
+//! Samples are the steps of `fixtures/operands`; the registers point into memory that nobody reads.
 
 use std::hint::black_box;
 use std::ops::ControlFlow;
