@@ -41,6 +41,11 @@ fn parts_by_registers_on_6_12() {
 }
 
 #[test]
+fn parts_by_registers_on_the_newest_kernel() {
+    on_two_nodes(&GuestKernel::Newest, &["balance_parts"]);
+}
+
+#[test]
 fn homes_on_the_newest_kernel() {
     on_two_nodes(&GuestKernel::Newest, &HOMES);
 }

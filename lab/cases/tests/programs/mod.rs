@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use nodeward_lab::{GuestFile, GuestKernel, Lab};
 use tempfile::TempDir;
 
-const NAMES: [&str; 4] = ["nodeward", "nodeward-load", "nodeward-torture", "nodeward-cases"];
+const NAMES: [&str; 5] =
+    ["nodeward", "nodeward-load", "nodeward-stream", "nodeward-torture", "nodeward-cases"];
 
 /// Drivers of compressed swap, of disks in memory, of simulated persistent memory, of xfs and of
 /// overlays. (ext4 is built in.)
