@@ -37,7 +37,7 @@ fn pages_by_samples() {
 /// What the clock interrupts is read by perf, which each kernel has in its own way.
 #[test]
 fn parts_by_registers_on_6_12() {
-    on_two_nodes(&GuestKernel::V6_12, &["balance_parts"]);
+    on_two_nodes(&GuestKernel::V6_12, &["balance_parts", "balance_parts_read"]);
 }
 
 #[test]

@@ -6,7 +6,8 @@ use crate::balancer::{StateDir, disable_numa_balancing};
 use crate::case_outcome::{CaseFn, CaseOutcome};
 use crate::numa_maps::pages_of;
 
-pub const CASES: [(&str, CaseFn); 1] = [("balance_parts", parts)];
+pub const CASES: [(&str, CaseFn); 2] =
+    [("balance_parts", || parts("share")), ("balance_parts_read", || parts("read-share"))];
 
 /// Rounds in which nothing may move any more.
 const QUIET: usize = 4;
@@ -40,12 +41,13 @@ impl Drop for Stream {
 
 /// Goal: of a process whose four threads are bound to CPUs of two nodes by turns, and whose memory
 /// all lies on node 0, the two parts that threads on node 1 use move there, by registers alone: at
-/// least 95 % of them. At most a twentieth more than these parts moves, and then nothing.
-fn parts() -> CaseOutcome {
+/// least 95 % of them, whether they are written or only read. At most a twentieth more than these
+/// parts moves, and then nothing.
+fn parts(part: &str) -> CaseOutcome {
     disable_numa_balancing()?;
-    let place = StateDir::new("parts");
-    let words = "--size 128MiB --threads 4 --passes 1000000 --part share --nodes 0 --stay 0,1";
-    let stream = Stream::start(words);
+    let place = StateDir::new(part);
+    let words = "--size 128MiB --threads 4 --passes 1000000 --nodes 0 --stay 0,1";
+    let stream = Stream::start(&format!("{words} --part {part}"));
     let mut balance = place.start(&format!("--pid {} --access registers", stream.pid()));
     let is_placed = || stream.pages_on(1) * 100 >= 2 * PART * 95;
     balance.wait_for_round("the parts of node 1 are there", |_| is_placed());
