@@ -36,13 +36,20 @@ impl PageSet {
         is_new
     }
 
-    /// Adds every page that a range overlaps.
+    /// Adds every page that a range overlaps. Takes time by window, not by page.
     pub fn insert_range(&mut self, range: Range) {
-        let mut at = range.start / self.page_bytes * self.page_bytes;
-        while at < range.end {
-            self.insert(at);
-            let Some(next) = at.checked_add(self.page_bytes) else { return };
-            at = next;
+        if range.is_empty() {
+            return;
+        }
+        let (first, last) = self.pages_of(range);
+        for window in first / WINDOW_PAGES..=last / WINDOW_PAGES {
+            let words = self.windows.entry(window).or_default();
+            let base = window * WINDOW_PAGES;
+            for (index, word) in words.iter_mut().enumerate() {
+                let wanted = bits_within(base + index as u64 * 64, first, last);
+                self.pages += u64::from((wanted & !*word).count_ones());
+                *word |= wanted;
+            }
         }
     }
 
@@ -73,11 +80,32 @@ impl PageSet {
         if range.is_empty() {
             return 0;
         }
-        let first = range.start / self.page_bytes;
-        let last = (range.end - 1) / self.page_bytes;
+        let (first, last) = self.pages_of(range);
         let windows = self.windows.range(first / WINDOW_PAGES..=last / WINDOW_PAGES);
         let picked = windows.map(|(&window, words)| (window * WINDOW_PAGES, pick(window, words)));
         picked.map(|(base, words)| count(&words, base, first, last)).sum()
+    }
+
+    /// Returns the parts of a page-aligned range whose pages are not in the set, in ascending
+    /// order.
+    pub fn ranges_without(&self, range: Range) -> Vec<Range> {
+        let mut parts = Vec::new();
+        let mut start = range.start;
+        if range.is_empty() {
+            return parts;
+        }
+        let (first, last) = self.pages_of(range);
+        for (&window, words) in self.windows.range(first / WINDOW_PAGES..=last / WINDOW_PAGES) {
+            let pages = (0..WINDOW_PAGES)
+                .filter(|page| words[(page / 64) as usize] >> (page % 64) & 1 == 1);
+            for page in pages.map(|page| window * WINDOW_PAGES + page) {
+                let gap = Range::new(start, page.saturating_mul(self.page_bytes));
+                parts.extend(gap.intersection(range));
+                start = start.max((page + 1).saturating_mul(self.page_bytes));
+            }
+        }
+        parts.extend(Range::new(start, range.end).intersection(range));
+        parts
     }
 
     /// Returns the number of pages in the set.
@@ -122,6 +150,11 @@ impl PageSet {
         })
     }
 
+    /// Returns the first and the last page that a range overlaps.
+    fn pages_of(&self, range: Range) -> (u64, u64) {
+        (range.start / self.page_bytes, (range.end - 1) / self.page_bytes)
+    }
+
     fn window_bytes(&self) -> u64 {
         WINDOW_PAGES * self.page_bytes
     }
@@ -138,14 +171,19 @@ impl PageSet {
 /// `base`.
 fn count(words: &WindowBits, base: u64, first: u64, last: u64) -> u64 {
     let in_word = |(index, &word): (usize, &u64)| {
-        let base = base + index as u64 * 64;
-        let (below, above) = (first.saturating_sub(base), (base + 63).saturating_sub(last));
-        match below + above {
-            0..64 => u64::from((word >> below << below << above).count_ones()),
-            _ => 0,
-        }
+        u64::from((word & bits_within(base + index as u64 * 64, first, last)).count_ones())
     };
     words.iter().enumerate().map(in_word).sum()
+}
+
+/// Returns the bits of a word that stand for pages from `first` to `last`. Its first bit is page
+/// `base`.
+fn bits_within(base: u64, first: u64, last: u64) -> u64 {
+    let (below, above) = (first.saturating_sub(base), (base + 63).saturating_sub(last));
+    match below + above {
+        0..64 => u64::MAX >> below << below << above >> above,
+        _ => 0,
+    }
 }
 
 #[cfg(test)]
@@ -178,6 +216,32 @@ mod tests {
     }
 
     proptest! {
+        /// Goal: a range is added as its pages are, and what is left out of it are the others.
+        #[test]
+        fn ranges_are_their_pages(
+            pages in proptest::collection::vec(0..2048_u64, 0..40),
+            ranges in proptest::collection::vec((0..2048_u64, 0..700_u64), 0..4),
+            within in (0..2048_u64, 0..2048_u64),
+        ) {
+            let (mut set, mut by_page) = (PageSet::new(PAGE), PageSet::new(PAGE));
+            for &page in &pages {
+                set.insert(page * PAGE);
+                by_page.insert(page * PAGE);
+            }
+            for (start, length) in ranges {
+                set.insert_range(Range::new(start * PAGE, (start + length) * PAGE));
+                (start..start + length).for_each(|page| _ = by_page.insert(page * PAGE));
+            }
+            prop_assert_eq!(set.len(), by_page.len());
+            prop_assert!(set.iter().eq(by_page.iter()));
+            let within = Range::new(within.0 * PAGE, within.1 * PAGE);
+            let without = set.ranges_without(within);
+            prop_assert!(without.windows(2).all(|pair| pair[0].end < pair[1].start));
+            let pages = |part: &Range| (part.start..part.end).step_by(PAGE as usize);
+            let others = pages(&within).filter(|&page| !by_page.contains(page));
+            prop_assert!(without.iter().flat_map(pages).eq(others));
+        }
+
         /// Goal: it behaves as a set of numbers, and its parts miss none of its pages.
         #[test]
         fn it_agrees_with_a_set_of_numbers(
