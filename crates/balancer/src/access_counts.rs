@@ -187,9 +187,10 @@ impl ProcessCounts {
             self.stays.start(at_ns, true, STAYS_NS);
             self.placed = PageSet::new(page_bytes);
         }
-        let is_new = |order: &RangeOrder| self.placed.count_in(order.range) == 0;
-        let orders: Vec<_> = orders.into_iter().filter(is_new).collect();
-        orders.iter().for_each(|order| self.placed.insert_range(order.range));
+        let new = orders.into_iter().filter_map(|order| order.without(&self.placed));
+        let orders: Vec<_> = new.collect();
+        let ranges = orders.iter().flat_map(|order| &order.ranges);
+        ranges.for_each(|range| self.placed.insert_range(*range));
         orders
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nodeward_machine::Process;
-use nodeward_model::{NodeId, Nodemask, Range};
+use nodeward_model::{NodeId, Nodemask, PageSet, Range};
 use nodeward_policy::hot::{HotMove, HotPageRules, MissCosts, TimeRules};
 use nodeward_policy::placement::{EntityId, MemoryMove, Reason};
 
@@ -25,7 +25,10 @@ pub struct SpreadProcess<'a> {
 /// Memory that is worth its move, and the destination.
 #[derive(Clone, Debug)]
 pub struct RangeOrder {
-    pub range: Range,
+    /// Page-aligned, in ascending order.
+    pub ranges: Vec<Range>,
+    /// Whether parts of it may stay: it is no single folio.
+    pub is_divisible: bool,
     /// The base pages in it that move at most.
     pub pages: u64,
     pub from: Nodemask,
@@ -38,13 +41,35 @@ impl RangeOrder {
     /// Returns the move of a single folio.
     pub fn of_folio(folio: &HotMove, page_bytes: u64) -> Self {
         Self {
-            range: folio.range(page_bytes),
+            ranges: vec![folio.range(page_bytes)],
+            is_divisible: false,
             pages: u64::from(folio.pages),
             from: Nodemask::from_iter([folio.from]),
             to: folio.to,
             saved_ns: folio.saved_ns,
             cost_ns: folio.cost_ns,
         }
+    }
+
+    /// Returns what is left without the pages of a set; `None` for a folio of which a page is in
+    /// it, and if less than half is left: what was moved before says that this is in doubt.
+    pub fn without(self, held: &PageSet) -> Option<Self> {
+        let left = self.ranges.iter().flat_map(|range| held.ranges_without(*range));
+        let left: Vec<Range> = left.collect();
+        let bytes = |ranges: &[Range]| ranges.iter().map(|range| range.bytes()).sum::<u64>();
+        let (before, after) = (bytes(&self.ranges), bytes(&left));
+        let is_enough = after == before || self.is_divisible && after > before / 2;
+        let part = |number: u64| {
+            let part = u128::from(number) * u128::from(after) / u128::from(before.max(1));
+            u64::try_from(part).unwrap_or(u64::MAX)
+        };
+        is_enough.then(|| Self {
+            pages: part(self.pages),
+            saved_ns: part(self.saved_ns),
+            cost_ns: part(self.cost_ns),
+            ranges: left,
+            ..self
+        })
     }
 }
 
@@ -88,10 +113,46 @@ impl SpreadProcess<'_> {
                 cost_ns: sum(|each| each.cost_ns),
                 reason: Reason::ByPage,
             };
-            let mut ranges: Vec<_> = orders.iter().map(|each| each.range).collect();
+            let mut ranges: Vec<_> = orders.iter().flat_map(|each| &each.ranges).copied().collect();
             ranges.sort_unstable();
             (order, ranges)
         };
         by_node.into_iter().map(page_move).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: u64 = 4096;
+
+    fn order(pages: u64, is_divisible: bool) -> RangeOrder {
+        RangeOrder {
+            ranges: vec![Range::new(0, pages * PAGE)],
+            is_divisible,
+            pages,
+            from: Nodemask::from_iter([NodeId(0)]),
+            to: NodeId(1),
+            saved_ns: 1000,
+            cost_ns: 100,
+        }
+    }
+
+    /// Goal: single pages that were moved before do not hold back the range around them; a folio
+    /// moves whole or not at all; and a range most of which was moved before stays.
+    #[test]
+    fn what_was_moved_before_is_cut_out() {
+        let mut held = PageSet::new(PAGE);
+        held.insert(2 * PAGE);
+        let left = order(10, true).without(&held).unwrap();
+        let ranges = [Range::new(0, 2 * PAGE), Range::new(3 * PAGE, 10 * PAGE)];
+        assert_eq!(left.ranges, ranges);
+        // Nine of ten pages.
+        assert_eq!((left.pages, left.saved_ns, left.cost_ns), (9, 900, 90));
+        assert!(order(10, false).without(&held).is_none());
+        held.insert_range(Range::new(5 * PAGE, 10 * PAGE));
+        assert!(order(10, true).without(&held).is_none(), "four of ten are left");
+        assert_eq!(order(2, false).without(&held).map(|left| left.pages), Some(2));
     }
 }

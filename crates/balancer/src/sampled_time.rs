@@ -50,14 +50,16 @@ impl SampledTime {
 
     /// Forgets the samples of memory that is moved.
     pub fn forget(&mut self, orders: &[RangeOrder]) {
-        orders.iter().for_each(|order| self.history.forget(order.range));
+        let ranges = orders.iter().flat_map(|order| &order.ranges);
+        ranges.for_each(|range| self.history.forget(*range));
     }
 }
 
 fn range_order(each: &RangeMove, spread: &SpreadProcess<'_>, page_bytes: u64) -> RangeOrder {
     let pages = each.pages.saturating_add(each.pages / UNSEEN_PART);
     RangeOrder {
-        range: each.range,
+        ranges: vec![each.range],
+        is_divisible: true,
         pages: pages.min(each.range.bytes() / page_bytes),
         from: spread.nodes.iter().filter(|&node| node != each.to).collect(),
         to: each.to,
