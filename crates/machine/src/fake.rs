@@ -6,6 +6,7 @@
 //! a program that changes its affinity during a nudge, nodes that go offline, another balancer,
 //! tasks that stall for lack of memory.
 
+mod access_source;
 mod call;
 mod counters;
 mod lock;

@@ -6,5 +6,6 @@ mod faults;
 mod keeping;
 mod launch;
 mod looking;
+mod sampled;
 mod stage;
 mod wide;

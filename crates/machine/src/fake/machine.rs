@@ -5,15 +5,18 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 
 use nodeward_model::{
-    CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, Pid, ProcessFilter, Synthetic, Topology,
+    AccessSample, CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, Pid, ProcessFilter,
+    Synthetic, Topology,
 };
 
+use super::access_source::FakeAccessSource;
 use super::counters::FakeCounters;
 use super::lock::lock;
 use super::process::{FakeProcess, PAGE_BYTES};
 use super::process_handle::FakeProcessHandle;
 use crate::{
-    Capabilities, Error, Liveness, Machine, Process, ProcessWatch, Result, WorkerRegistry,
+    AccessBatch, AccessSource, AccessSourceKind, AccessSourceStatus, Capabilities, Error, Liveness,
+    Machine, Process, ProcessWatch, Result, WorkerRegistry,
 };
 
 /// A fake machine. Time passes only in `sleep_ns`, and by one microsecond for each page moved.
@@ -31,6 +34,7 @@ pub struct FakeMachine {
     pub(super) offline: Arc<Mutex<BTreeSet<NodeId>>>,
     pub(super) other_balancers: Mutex<Vec<OtherBalancer>>,
     pub(super) counters: Arc<Mutex<FakeCounters>>,
+    pub(super) accesses: Arc<Mutex<Option<AccessBatch>>>,
 }
 
 /// Processes by pid.
@@ -59,6 +63,15 @@ impl FakeMachine {
     /// Makes one of the processes the caller.
     pub fn with_own_pid(self, own: Pid) -> Self {
         Self { own_pid: Some(own), ..self }
+    }
+
+    /// Enters samples of a timer, each of which stands for this time. The machine has the source
+    /// `registers` from then on.
+    pub fn add_accesses(&self, samples: &[AccessSample], sample_ns: u64) {
+        let mut waiting = lock(&self.accesses);
+        let batch = waiting.get_or_insert_default();
+        batch.samples.extend_from_slice(samples);
+        batch.sample_ns = Some(sample_ns);
     }
 
     /// Returns a copy of the present state of a process.
@@ -160,6 +173,21 @@ impl Machine for FakeMachine {
 
     fn other_balancers(&self) -> Result<Vec<OtherBalancer>> {
         Ok(lock(&self.other_balancers).clone())
+    }
+
+    fn access_sources(&self) -> Vec<AccessSourceStatus> {
+        let registers = lock(&self.accesses).as_ref().map(|_| AccessSourceStatus {
+            kind: AccessSourceKind::Registers,
+            obstacle: None,
+            blind_to: "what the test leaves out",
+            price: "nothing",
+        });
+        registers.into_iter().collect()
+    }
+
+    fn open_access_source(&self, _kind: AccessSourceKind) -> Result<Box<dyn AccessSource>> {
+        let accesses = Arc::clone(&self.accesses);
+        Ok(Box::new(FakeAccessSource { accesses, pids: Vec::new() }))
     }
 
     fn own_cpu_time_ns(&self) -> u64 {
