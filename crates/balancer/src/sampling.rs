@@ -142,7 +142,7 @@ pub fn sample(
 pub fn own_memory(mappings: Vec<Mapping>, bound: &[Range]) -> (Vec<Mapping>, Vec<Mapping>) {
     let (mut free, mut tied) = (Vec::new(), Vec::new());
     for mapping in mappings.into_iter().filter(is_own) {
-        let piece = |range| Mapping { range, ..mapping.clone() };
+        let piece = |range| mapping.part(range);
         let mut start = mapping.range.start;
         for cut in bound.iter().filter_map(|range| mapping.range.intersection(*range)) {
             if cut.end <= start {
@@ -280,7 +280,7 @@ mod tests {
     fn mapping(start: u64, end: u64, kind: MappingKind, path: &str) -> Mapping {
         let range = Range::new(start, end);
         let shared = kind == MappingKind::Shared;
-        Mapping { range, kind, shared, huge_page_bytes: None, path: path.into() }
+        Mapping { range, kind, shared, huge_page_bytes: None, path: path.into(), segment: None }
     }
 
     fn ranges(mappings: &[Mapping]) -> Vec<(u64, u64)> {

@@ -4,7 +4,8 @@
 //! It can inject these faults: pinned pages, full nodes, pages that vanish, a process that exits or
 //! calls exec after a number of calls, a kernel that aborts at the first folio that it cannot move,
 //! a program that changes its affinity during a nudge, nodes that go offline, another balancer,
-//! tasks that stall for lack of memory.
+//! tasks that stall for lack of memory. Processes may map one segment, each with those of its pages
+//! in its table that it touched.
 
 mod access_source;
 mod call;
@@ -13,6 +14,7 @@ mod lock;
 mod machine;
 mod process;
 mod process_handle;
+mod segments;
 mod thread;
 mod watch;
 

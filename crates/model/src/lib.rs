@@ -24,6 +24,7 @@ pub mod page_set;
 pub mod process;
 pub mod process_load;
 pub mod residency;
+pub mod segment;
 pub mod skip_reason;
 pub mod snapshot;
 pub mod synthetic;
@@ -44,6 +45,7 @@ pub use page_set::PageSet;
 pub use process::{Pid, ProcessIdentity};
 pub use process_load::{ProcessLoad, ThreadCpuTime};
 pub use residency::{KindResidency, NodeShare, Residency};
+pub use segment::{SegmentId, SegmentPart};
 pub use skip_reason::SkipReason;
 pub use snapshot::{
     AffinityOutcome, MachineSnapshot, MemoryPolicies, NodeSnapshot, OtherBalancer, ProcessFilter,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Name;
+use crate::{Name, SegmentPart};
 
 /// Virtual addresses from `start` up to, not including, `end`, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -113,17 +113,47 @@ pub struct Mapping {
     pub huge_page_bytes: Option<u64>,
     /// The file or the bracketed name in /proc/PID/maps; empty for anonymous memory.
     pub path: Name,
+    /// The part of a segment that it shows, if it is shared and of a file.
+    pub segment: Option<SegmentPart>,
+}
+
+impl Mapping {
+    /// Returns the part of the mapping in a range that it covers.
+    pub fn part(&self, range: Range) -> Self {
+        let behind = range.start.saturating_sub(self.range.start);
+        let moved =
+            |part: SegmentPart| SegmentPart { offset: part.offset.saturating_add(behind), ..part };
+        Self { range, segment: self.segment.map(moved), ..self.clone() }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SegmentId;
 
     #[test]
     fn pieces_never_cross_a_multiple_of_the_step() {
         let pieces: Vec<_> = Range::new(3, 21).aligned_pieces(8).collect();
         assert_eq!(pieces, [Range::new(3, 8), Range::new(8, 16), Range::new(16, 21)]);
         assert_eq!(Range::new(5, 5).aligned_pieces(8).count(), 0);
+    }
+
+    /// Goal: a piece of a mapping begins as many bytes later in the segment as it does in memory.
+    #[test]
+    fn a_part_shows_its_part_of_the_segment() {
+        let segment = SegmentPart { id: SegmentId::default(), offset: 0x3000, writable: true };
+        let mapping = Mapping {
+            range: Range::new(0x10_000, 0x20_000),
+            kind: MappingKind::Shared,
+            shared: true,
+            huge_page_bytes: None,
+            path: Name::default(),
+            segment: Some(segment),
+        };
+        let part = mapping.part(Range::new(0x14_000, 0x18_000));
+        assert_eq!(part.range, Range::new(0x14_000, 0x18_000));
+        assert_eq!(part.segment.map(|part| part.offset), Some(0x7000)); // 0x3000 + 0x4000
     }
 
     #[test]

@@ -107,7 +107,8 @@ mod tests {
     fn mapping(huge_page_bytes: Option<u64>) -> Mapping {
         let range = Range::new(0x20_0000, 0x80_0000);
         let kind = MappingKind::Anonymous;
-        Mapping { range, kind, shared: false, huge_page_bytes, path: Name::default() }
+        let path = Name::default();
+        Mapping { range, kind, shared: false, huge_page_bytes, path, segment: None }
     }
 
     #[test]

@@ -76,6 +76,7 @@ fn what_is_seen_too_slowly_is_looked_at_for_longer() {
         shared: false,
         huge_page_bytes: None,
         path: Default::default(),
+        segment: None,
     };
     slow.mappings.push(stack);
     let fake = with(slow);
@@ -122,6 +123,7 @@ fn grow(fake_process: &mut FakeProcess) -> Range {
         shared: false,
         huge_page_bytes: None,
         path: Default::default(),
+        segment: None,
     });
     range
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bstr::ByteSlice as _;
 use nodeward_machine::{Error, Result};
-use nodeward_model::{Mapping, MappingKind, Range};
+use nodeward_model::{Mapping, MappingKind, Range, SegmentId, SegmentPart};
 
 use super::lines;
 
@@ -22,7 +22,7 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Vec<Mapping>> {
     for (index, line) in lines(bytes).enumerate() {
         let (range, mapping) = mapping(line).ok_or_else(|| wrong(index))?;
         let rest = unlisted_part(range, &mut told_to);
-        mappings.extend(rest.zip(mapping).map(|(range, mapping)| Mapping { range, ..mapping }));
+        mappings.extend(rest.zip(mapping).map(|(range, mapping)| mapping.part(range)));
     }
     Ok(mappings)
 }
@@ -49,7 +49,7 @@ fn mapping(line: &[u8]) -> Option<(Range, Option<Mapping>)> {
     let mut fields = line.splitn_str(6, " ");
     let range = addresses(fields.next()?)?;
     let permissions = fields.next()?;
-    let (_offset, _device, inode) = (fields.next()?, fields.next()?, fields.next()?);
+    let (offset, device, inode) = (fields.next()?, fields.next()?, fields.next()?);
     let name = fields.next().unwrap_or_default().trim_start_with(|c| c == ' ');
     let shared = permissions.ends_with(b"s");
     let mapping = kind(name, shared, inode != b"0").map(|kind| Mapping {
@@ -58,8 +58,25 @@ fn mapping(line: &[u8]) -> Option<(Range, Option<Mapping>)> {
         shared,
         huge_page_bytes: None,
         path: name.into(),
+        segment: segment(permissions, offset, (device, inode)).filter(|_| shared),
     });
     Some((range, mapping))
+}
+
+/// Parses what a mapping shows of a file: an offset in bytes, and the file's device (`MAJOR:MINOR`
+/// in hexadecimal) and inode. `None` for memory of no file.
+fn segment(
+    permissions: &[u8],
+    offset: &[u8],
+    (device, inode): (&[u8], &[u8]),
+) -> Option<SegmentPart> {
+    let hex = |digits: &str| u64::from_str_radix(digits, 16).ok();
+    let (major, minor) = device.to_str().ok()?.split_once(':')?;
+    let [major, minor] = [major, minor].map(|digits| u32::try_from(hex(digits)?).ok());
+    let inode = inode.to_str().ok()?.parse().ok().filter(|&inode| inode != 0)?;
+    let id = SegmentId { major: major?, minor: minor?, inode };
+    let writable = permissions.get(1) == Some(&b'w');
+    Some(SegmentPart { id, offset: hex(offset.to_str().ok()?)?, writable })
 }
 
 fn kind(name: &[u8], shared: bool, backed: bool) -> Option<MappingKind> {
@@ -117,6 +134,29 @@ mod tests {
         let text = "1000-2000 rw-s 00000000 00:01 7                          /tmp/a b (deleted)\n";
         let mappings = parse(text.as_bytes(), Path::new("maps")).unwrap();
         assert_eq!(mappings[0].path, "/tmp/a b (deleted)");
+    }
+
+    /// Goal: shared mappings of one file show the same segment, each from its offset on, whatever
+    /// the file is called; private memory and memory of no file show none. A mapping of which a
+    /// part was listed before begins behind that part: 0x2000 bytes later.
+    #[test]
+    fn a_segment_is_known_by_its_file() {
+        let text = "\
+1000-4000 rw-s 00000000 00:19 77 /dev/shm/a (deleted)
+2000-6000 r--s 00008000 00:19 77 /memfd:b
+7000-8000 rw-s 00001000 103:02 77 /data/c
+8000-9000 rw-p 00000000 00:19 77 /dev/shm/a
+9000-a000 rw-s 00000000 00:01 0
+";
+        let mappings = parse(text.as_bytes(), Path::new("maps")).unwrap();
+        let told = |mapping: &Mapping| {
+            let SegmentPart { id, offset, writable } = mapping.segment?;
+            Some((id.major, id.minor, id.inode, offset, writable))
+        };
+        let parts: Vec<_> = mappings.iter().map(told).collect();
+        let a = |offset, writable| Some((0, 0x19, 77, offset, writable));
+        let c = Some((0x103, 2, 77, 0x1000, true));
+        assert_eq!(parts, [a(0, true), a(0xa000, false), c, None, None]);
     }
 
     proptest! {

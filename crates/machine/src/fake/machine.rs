@@ -153,9 +153,11 @@ impl Machine for FakeMachine {
         }
         let (clock_ns, own_ns) = (Arc::clone(&self.clock_ns), Arc::clone(&self.own_cpu_time_ns));
         let (offline, cpus) = (Arc::clone(&self.offline), self.topology()?.cpus);
+        let processes = Arc::clone(&self.processes);
         Ok(Arc::new(FakeProcessHandle {
             pid,
             process,
+            processes,
             clock_ns,
             own_cpu_time_ns: own_ns,
             offline,

@@ -89,6 +89,7 @@ impl FakeProcess {
             shared: false,
             huge_page_bytes: None,
             path: Name::default(),
+            segment: None,
         };
         let pages = (first..).zip(pages.iter().copied()).collect();
         Self { mappings: vec![mapping], pages, ..Self::default() }

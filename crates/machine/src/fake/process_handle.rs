@@ -10,7 +10,9 @@ use nodeward_model::{
 
 use super::call::FakeMovePages;
 use super::lock::lock;
+use super::machine::FakeProcesses;
 use super::process::{FakeProcess, PAGE_BYTES};
+use super::segments;
 use crate::{
     CallEnd, EntryStatus, Error, Liveness, MovePagesCall, MovePagesOutcome, Process, Result,
 };
@@ -20,6 +22,8 @@ use crate::{
 pub(super) struct FakeProcessHandle {
     pub(super) pid: Pid,
     pub(super) process: Arc<Mutex<FakeProcess>>,
+    /// All processes of the machine.
+    pub(super) processes: Arc<FakeProcesses>,
     pub(super) clock_ns: Arc<Mutex<u64>>,
     pub(super) own_cpu_time_ns: Arc<Mutex<u64>>,
     pub(super) offline: Arc<Mutex<BTreeSet<NodeId>>>,
@@ -117,6 +121,9 @@ impl Process for FakeProcessHandle {
         *lock(&self.own_cpu_time_ns) += process.move_ns * batch.len() as u64;
         process.calls += 1;
         let end = if process.liveness() == Liveness::Running { end } else { CallEnd::Gone };
+        let moved = process.segment_pages(batch.addresses());
+        drop(process);
+        segments::follow(&self.processes, &self.process, &moved);
         Ok(MovePagesOutcome { end, status })
     }
 

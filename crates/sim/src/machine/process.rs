@@ -79,6 +79,7 @@ impl Process for SimProcess {
             shared: region.shared,
             huge_page_bytes: None,
             path: Name::default(),
+            segment: None,
         };
         Ok(lockstep.world.spaces[self.memory.space].regions.iter().map(mapping).collect())
     }
