@@ -77,11 +77,33 @@ mod tests {
     use std::os::fd::AsFd;
 
     use nodeward_machine::Machine;
-    use nodeward_model::Pid;
+    use nodeward_model::{PageLocation, Pid};
 
     use super::*;
     use crate::Linux;
-    use crate::own_process::{AreaBacking, MappedArea};
+    use crate::own_process::{AreaBacking, MappedArea, fork_idle};
+
+    /// Goal: a process and its child show the same segment in their mappings, from the same offset
+    /// on. (The child has touched no page of it, and its table has none: a page is looked for in
+    /// the tables of several processes.)
+    #[test]
+    fn a_process_and_its_child_show_one_segment() {
+        let file = tempfile::tempfile_in("/dev/shm").unwrap();
+        file.set_len(1 << 20).unwrap();
+        let area = MappedArea::map(1 << 20, AreaBacking::SharedFile(file.as_fd())).unwrap();
+        area.words()[0].store(7, std::sync::atomic::Ordering::Relaxed);
+        let shown = |pid: Pid| {
+            let process = Linux::open().open_process(pid).unwrap();
+            let mappings = process.mappings().unwrap();
+            let mapping = mappings.into_iter().find(|it| it.range.start == area.address()).unwrap();
+            (mapping.segment.unwrap(), process.locate(&[area.address()]).unwrap()[0])
+        };
+        let (part, place) = shown(Pid::of_this_process());
+        assert_eq!((part.id.inode, part.offset), (file.metadata().unwrap().ino(), 0));
+        assert!(part.writable && matches!(place, PageLocation::On(_)), "{place:?}");
+        let child = fork_idle(60).unwrap();
+        assert_eq!(shown(child), (part, PageLocation::Absent));
+    }
 
     /// Goal: a segment that is mapped twice is found once, whatever its name; a file on a disk and
     /// private memory are not segments.

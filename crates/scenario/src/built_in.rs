@@ -44,6 +44,7 @@ built_in! {
     "balance-sides",
     "balance-crowded",
     "balance-short",
+    "database",
 }
 
 /// The text of a scenario, read once and used for many scenarios that differ in some values.

@@ -95,11 +95,16 @@ impl Workload {
         u64::from(self.processes) * u64::from(self.threads)
     }
 
-    /// Returns the most bytes that all its processes map, in whole pages of `page_bytes`; `None` if
-    /// that exceeds 64 bits.
+    /// Returns the most bytes that all its processes map, in whole pages of `page_bytes`, and a
+    /// segment once; `None` if that exceeds 64 bits.
     pub fn mapped_bytes(&self, page_bytes: u64) -> Option<u64> {
         let each = self.memory_bytes.checked_next_multiple_of(page_bytes)?;
-        each.checked_mul(u64::from(self.processes))
+        let segment = match self.kind {
+            WorkloadKind::Database { segment_bytes, .. } => segment_bytes,
+            _ => 0,
+        };
+        let own = each.checked_mul(u64::from(self.processes))?;
+        own.checked_add(segment.checked_next_multiple_of(page_bytes)?)
     }
 }
 
@@ -182,6 +187,17 @@ pub enum WorkloadKind {
         window_bytes: u64,
         /// Time that the window stays, in virtual nanoseconds.
         stays_ns: u64,
+    },
+    /// Touches random lines of its memory, and of a segment that all processes of the workload map.
+    Database {
+        /// The accesses.
+        access: AccessPattern,
+        /// Bytes of the segment.
+        segment_bytes: u64,
+        /// The source of the segment's pages.
+        segment_placement: MemoryPlacement,
+        /// Touches of the segment, per 1000.
+        segment_milli: u32,
     },
     /// Touches all of its memory once, and keeps it.
     Hog,

@@ -169,15 +169,7 @@ impl TomlWriter {
             (false, 0) => self.word("pages", "base"),
             (false, &bytes) => self.bytes("pages", bytes),
         }
-        match placement {
-            MemoryPlacement::FirstTouch => self.word("place", "first-touch"),
-            MemoryPlacement::Bind(nodes) => self.word("place", &format!("bind:{nodes}")),
-            MemoryPlacement::Interleave(nodes) => {
-                self.word("place", &format!("interleave:{nodes}"));
-            }
-            MemoryPlacement::PopulatedOn(nodes) => self.word("place", &format!("left:{nodes}")),
-            MemoryPlacement::PopulatedFarthest => self.word("place", "away"),
-        }
+        self.place("place", placement);
         if let Some(nodes) = nodes {
             self.word("nodes", &nodes.to_string());
         }
@@ -200,6 +192,16 @@ impl TomlWriter {
         }
     }
 
+    fn place(&mut self, key: &str, placement: &MemoryPlacement) {
+        match placement {
+            MemoryPlacement::FirstTouch => self.word(key, "first-touch"),
+            MemoryPlacement::Bind(nodes) => self.word(key, &format!("bind:{nodes}")),
+            MemoryPlacement::Interleave(nodes) => self.word(key, &format!("interleave:{nodes}")),
+            MemoryPlacement::PopulatedOn(nodes) => self.word(key, &format!("left:{nodes}")),
+            MemoryPlacement::PopulatedFarthest => self.word(key, "away"),
+        }
+    }
+
     fn kind(&mut self, kind: &WorkloadKind) {
         let name = match kind {
             WorkloadKind::Triad { .. } => "triad",
@@ -210,6 +212,7 @@ impl TomlWriter {
             WorkloadKind::Stream { .. } => "stream",
             WorkloadKind::Phases { .. } => "phases",
             WorkloadKind::MovingSet { .. } => "moving-set",
+            WorkloadKind::Database { .. } => "database",
             WorkloadKind::Hog => "hog",
         };
         self.word("kind", name);
@@ -253,6 +256,12 @@ impl TomlWriter {
                 self.access(access);
                 self.bytes("window", *window_bytes);
                 self.time("stays", *stays_ns);
+            }
+            WorkloadKind::Database { access, segment_bytes, segment_placement, segment_milli } => {
+                self.access(access);
+                self.bytes("segment", *segment_bytes);
+                self.place("segment-place", segment_placement);
+                self.number("segment-touches", *segment_milli);
             }
         }
     }

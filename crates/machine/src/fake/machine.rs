@@ -12,7 +12,7 @@ use nodeward_model::{
 use super::access_source::FakeAccessSource;
 use super::counters::FakeCounters;
 use super::lock::lock;
-use super::process::{FakeProcess, PAGE_BYTES};
+use super::process::{FakeProcess, FakeProcesses, PAGE_BYTES};
 use super::process_handle::FakeProcessHandle;
 use crate::{
     AccessBatch, AccessSource, AccessSourceKind, AccessSourceStatus, Capabilities, Error, Liveness,
@@ -36,9 +36,6 @@ pub struct FakeMachine {
     pub(super) counters: Arc<Mutex<FakeCounters>>,
     pub(super) accesses: Arc<Mutex<Option<AccessBatch>>>,
 }
-
-/// Processes by pid.
-pub(super) type FakeProcesses = Mutex<BTreeMap<Pid, Arc<Mutex<FakeProcess>>>>;
 
 impl FakeMachine {
     /// Returns a machine without processes. `everyones` permits moving shared pages.

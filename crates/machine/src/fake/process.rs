@@ -1,9 +1,10 @@
 //! A process of the fake machine, with its pages in a table.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 
 use nodeward_model::{
-    Cpumask, Mapping, MappingKind, MemoryPolicies, Name, NodeId, Page, PageLocation, Range,
+    Cpumask, Mapping, MappingKind, MemoryPolicies, Name, NodeId, Page, PageLocation, Pid, Range,
 };
 
 use super::thread::FakeThread;
@@ -12,6 +13,9 @@ use crate::Liveness;
 /// Bytes in a base page of the fake machine.
 pub const PAGE_BYTES: u64 = 4096;
 const IN_FLIGHT: Page = Page { location: PageLocation::InFlight, ..Page::ABSENT };
+
+/// Processes by pid.
+pub(super) type FakeProcesses = Mutex<BTreeMap<Pid, Arc<Mutex<FakeProcess>>>>;
 
 /// The state of one process of the fake machine. Tests write it; the machine reads and changes it.
 #[derive(Clone, Debug, Default)]

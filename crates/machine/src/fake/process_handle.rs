@@ -10,8 +10,7 @@ use nodeward_model::{
 
 use super::call::FakeMovePages;
 use super::lock::lock;
-use super::machine::FakeProcesses;
-use super::process::{FakeProcess, PAGE_BYTES};
+use super::process::{FakeProcess, FakeProcesses, PAGE_BYTES};
 use super::segments;
 use crate::{
     CallEnd, EntryStatus, Error, Liveness, MovePagesCall, MovePagesOutcome, Process, Result,

@@ -8,8 +8,7 @@ use nodeward_model::{
 };
 
 use super::lock::lock;
-use super::machine::FakeProcesses;
-use super::process::{FakeProcess, PAGE_BYTES};
+use super::process::{FakeProcess, FakeProcesses, PAGE_BYTES};
 
 /// A page of a segment, by its number there, and its node.
 type SegmentPage = (SegmentId, u64, NodeId);

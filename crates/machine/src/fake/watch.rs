@@ -11,8 +11,8 @@ use nodeward_model::{
 
 use super::counters::FakeCounters;
 use super::lock::lock;
-use super::machine::{FakeMachine, FakeProcesses};
-use super::process::{FakeProcess, PAGE_BYTES};
+use super::machine::FakeMachine;
+use super::process::{FakeProcess, FakeProcesses, PAGE_BYTES};
 use super::thread::FakeThread;
 use crate::contract::{Liveness, Machine, ProcessWatch};
 use crate::{Error, Result};

@@ -109,16 +109,24 @@ impl WorkloadCheck<'_> {
         if let Some(nodes) = &self.workload.cpuset {
             self.nodes("cpuset", nodes, |node| has_cpus(node) && has_memory(node), "both")?;
         }
-        let placement = &self.workload.placement;
+        self.place("place", &self.workload.placement)?;
+        if let Some(nodes) = &self.workload.nodes {
+            self.within_cpuset("nodes", nodes)?;
+        }
+        match self.workload.home {
+            InitialHome::On(node) => self.home("home", node),
+            InitialHome::None | InitialHome::Spread => Ok(()),
+        }
+    }
+
+    /// Checks the source of pages that a key names.
+    fn place(&self, key: &'static str, placement: &MemoryPlacement) -> Result<(), InvalidValue> {
         if let MemoryPlacement::Bind(nodes)
         | MemoryPlacement::Interleave(nodes)
         | MemoryPlacement::PopulatedOn(nodes) = placement
         {
-            self.nodes("place", nodes, has_memory, "memory")?;
-            self.within_cpuset("place", nodes)?;
-        }
-        if let Some(nodes) = &self.workload.nodes {
-            self.within_cpuset("nodes", nodes)?;
+            self.nodes(key, nodes, |node| node.memory_bytes > 0, "memory")?;
+            self.within_cpuset(key, nodes)?;
         }
         let is_left = matches!(
             placement,
@@ -126,14 +134,10 @@ impl WorkloadCheck<'_> {
         );
         self.ensure(
             !is_left || self.workload.populated,
-            "place",
+            key,
             || "memory that lies somewhere from the beginning".to_owned(),
             "`populated = true` beside it",
-        )?;
-        match self.workload.home {
-            InitialHome::On(node) => self.home("home", node),
-            InitialHome::None | InitialHome::Spread => Ok(()),
-        }
+        )
     }
 
     /// Checks that nodes are in the cpuset.
@@ -177,34 +181,40 @@ impl WorkloadCheck<'_> {
             self.period("works", works_ns)?;
             self.period("rests", rests_ns)?;
         }
-        match self.workload.kind {
-            WorkloadKind::Triad { access } => self.access(access),
-            WorkloadKind::Random { access, hot_touches_milli, hot_bytes_milli } => {
+        match &self.workload.kind {
+            &WorkloadKind::Triad { access } => self.access(access),
+            &WorkloadKind::Random { access, hot_touches_milli, hot_bytes_milli } => {
                 self.access(access)?;
                 self.hot(hot_touches_milli, hot_bytes_milli)
             }
             WorkloadKind::PageFault | WorkloadKind::Hog => Ok(()),
-            WorkloadKind::Compile { compute_ns, access, varies_milli, .. } => {
+            &WorkloadKind::Compile { compute_ns, access, varies_milli, .. } => {
                 self.access(access)?;
                 self.thousandths("varies", varies_milli)?;
                 self.period("cpu-time", compute_ns)
             }
-            WorkloadKind::PingPong { message_bytes, compute_ns } => {
+            &WorkloadKind::PingPong { message_bytes, compute_ns } => {
                 self.message_pairs(message_bytes, compute_ns)
             }
-            WorkloadKind::Stream { message_bytes, buffer_bytes, window, compute_ns, .. } => {
+            &WorkloadKind::Stream { message_bytes, buffer_bytes, window, compute_ns, .. } => {
                 self.message_pairs(message_bytes, compute_ns)?;
                 self.stream(buffer_bytes, window)
             }
-            WorkloadKind::Phases { access, phase_bytes, shared_milli } => {
+            &WorkloadKind::Phases { access, phase_bytes, shared_milli } => {
                 self.access(access)?;
                 self.thousandths("shared", shared_milli)?;
                 self.part_of_memory("phase", phase_bytes)
             }
-            WorkloadKind::MovingSet { access, window_bytes, stays_ns } => {
+            &WorkloadKind::MovingSet { access, window_bytes, stays_ns } => {
                 self.access(access)?;
                 self.part_of_memory("window", window_bytes)?;
                 self.period("stays", stays_ns)
+            }
+            WorkloadKind::Database { access, segment_bytes, segment_placement, segment_milli } => {
+                self.access(*access)?;
+                self.segment(*segment_bytes)?;
+                self.place("segment-place", segment_placement)?;
+                self.thousandths("segment-touches", *segment_milli)
             }
         }
     }
@@ -232,6 +242,17 @@ impl WorkloadCheck<'_> {
         let what = || format!("{touches} thousandths of touches to {bytes} thousandths of bytes");
         let both = (touches == 0) == (bytes == 0);
         self.ensure(both, "hot-touches", what, "`hot-touches` and `hot-bytes`, or neither")
+    }
+
+    /// Checks that each thread has a page of the segment.
+    fn segment(&self, bytes: u64) -> Result<(), InvalidValue> {
+        let (page, threads) = (self.machine().params.page_bytes, self.workload.tasks());
+        self.ensure(
+            bytes / page >= threads,
+            "segment",
+            || format!("{} for {threads} threads", exact::bytes(bytes)),
+            format!("a page of {} for each thread at least", exact::bytes(page)),
+        )
     }
 
     fn message_pairs(&self, message_bytes: u64, compute_ns: u64) -> Result<(), InvalidValue> {

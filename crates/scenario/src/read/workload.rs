@@ -54,6 +54,20 @@ const KINDS: &[(&str, &[&str])] = &[
         "moving-set",
         &["parallel", "compute", "writes", "window", "stays", "populated", "works", "rests"],
     ),
+    (
+        "database",
+        &[
+            "parallel",
+            "compute",
+            "writes",
+            "segment",
+            "segment-place",
+            "segment-touches",
+            "populated",
+            "works",
+            "rests",
+        ],
+    ),
     ("hog", &[]),
 ];
 
@@ -186,6 +200,12 @@ fn kind(
             access: access(4_000, 2_000, 300)?,
             window_bytes: table.bytes("window")?.unwrap_or(memory_bytes / WINDOW_SHARE),
             stays_ns: table.time("stays")?.unwrap_or(500_000_000),
+        },
+        "database" => WorkloadKind::Database {
+            access: access(4_000, 2_000, 300)?,
+            segment_bytes: table.bytes("segment")?.unwrap_or(memory_bytes),
+            segment_placement: table.optional("segment-place", placement)?.unwrap_or_default(),
+            segment_milli: milli(table, "segment-touches")?.unwrap_or(800),
         },
         _ => WorkloadKind::Hog,
     })

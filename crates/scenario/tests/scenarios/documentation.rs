@@ -102,7 +102,7 @@ fn every_key_is_told_of() {
 #[test]
 fn the_defaults_of_kinds_are_those_of_the_code() {
     let kinds = kinds();
-    assert_eq!(kinds.len(), 9);
+    assert_eq!(kinds.len(), 10);
     for (kind, settings) in &kinds {
         let text = format!(
             "[[node]]\nid = 0\ncpus = 1\nmemory = \"1GiB\"\n\
@@ -112,11 +112,11 @@ fn the_defaults_of_kinds_are_those_of_the_code() {
         let written = Scenario::parse("kind", &(text + &settings.join("\n"))).unwrap();
         assert_eq!(bare, written, "{kind}");
     }
-    // Three of access in five kinds, two of `random`, three of `compile`, one each of `phases` and
-    // `moving-set`, two of `ping-pong`, five of `stream`; `populated` in four.
+    // Three of access in six kinds, two of `random`, three of `compile`, one each of `phases` and
+    // `moving-set`, two of `ping-pong`, five of `stream`, two of `database`; `populated` in five.
     assert_eq!(
         kinds.iter().map(|(_, settings)| settings.len()).sum::<usize>(),
-        3 * 5 + 2 + 3 + 2 + 2 + 5 + 4
+        3 * 6 + 2 + 3 + 2 + 2 + 5 + 2 + 5
     );
 }
 

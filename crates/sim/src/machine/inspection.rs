@@ -21,18 +21,31 @@ pub struct PageView {
 }
 
 impl World {
-    /// Returns the pages that a process has in memory, one by one in order of address. Empty if
-    /// there is no such process.
+    /// Returns the pages that a process has in memory, those of segments left out, one by one in
+    /// order of address. Empty if there is no such process.
     pub fn pages_of(&self, pid: Pid) -> Vec<PageView> {
-        let spaces = self.spaces.iter().filter(|space| space.pid == pid && !space.ended);
+        let space = self.space_of(pid).map(|space| &self.spaces[space]);
         let pages = |region| (0..).map_while(move |page| self.page_view(region, page)).flatten();
-        spaces.flat_map(|space| &space.regions).flat_map(pages).collect()
+        space.into_iter().flat_map(|space| &space.regions).flat_map(pages).collect()
+    }
+
+    /// Returns the node of each page of the segment that the processes of a workload map, in order;
+    /// `None` for a page that is not in memory. Empty if they map none.
+    pub fn segment_nodes(&self, workload: &str) -> Vec<Option<NodeId>> {
+        let process = self.spaces.iter().find(|space| space.name == workload && !space.ended);
+        let mapping = process.and_then(|space| space.segments.first());
+        let region = mapping.map(|mapping| &self.spaces[mapping.space].regions[0]);
+        let node = |region: &MemoryRegion, page| {
+            region.page(page).node().map(|node| self.layout.node_ids[node])
+        };
+        let nodes =
+            |region: &MemoryRegion| (0..region.pages).map(|page| node(region, page)).collect();
+        region.map(nodes).unwrap_or_default()
     }
 
     /// Returns the page of a process at an address, or `None` if there is none.
     pub fn page_at(&self, pid: Pid, address: u64) -> Option<PageView> {
-        let mut spaces = self.spaces.iter().filter(|space| space.pid == pid && !space.ended);
-        let regions = &spaces.next()?.regions;
+        let regions = &self.spaces[self.space_of(pid)?].regions;
         let region = regions.iter().rfind(|region| region.start <= address)?;
         self.page_view(region, (address - region.start) / self.machine.params.page_bytes).flatten()
     }

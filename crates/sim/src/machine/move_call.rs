@@ -15,7 +15,7 @@ use nodeward_model::{NodeId, Page, PageLocation, SkipReason};
 use crate::cpu::Op;
 use crate::hardware::CpuIndexSet;
 use crate::ids::{SpaceId, TaskId};
-use crate::memory::{Folio, MemoryRegion};
+use crate::memory::{AddressSpace, Folio, MemoryRegion};
 use crate::migration::{ATTEMPTS, BatchMigration, FolioOutcome};
 use crate::statistics::CpuTimeKind;
 use crate::world::{TaskProgram, World};
@@ -30,18 +30,29 @@ pub struct ProcessMemory {
 }
 
 impl ProcessMemory {
-    /// Returns the region and the page index of an address.
-    fn locate(self, world: &World, address: u64) -> Option<(usize, u64)> {
-        let regions = &world.spaces[self.space].regions;
-        let index = regions.partition_point(|region| region.start <= address).checked_sub(1)?;
-        let page = (address - regions[index].start) / self.page_bytes;
-        (page < regions[index].pages).then_some((index, page))
+    /// Returns the space, the region and the page index of an address.
+    fn locate(self, world: &World, address: u64) -> Option<(SpaceId, usize, u64)> {
+        let AddressSpace { regions, segments, .. } = &world.spaces[self.space];
+        let of_segment = segments.partition_point(|mapping| mapping.start <= address);
+        let (space, index, start) = match of_segment.checked_sub(1) {
+            Some(at) => (segments[at].space, 0, segments[at].start),
+            None => {
+                let behind = regions.partition_point(|region| region.start <= address);
+                let index = behind.checked_sub(1)?;
+                (self.space, index, regions[index].start)
+            }
+        };
+        let page = (address - start) / self.page_bytes;
+        let pages = world.spaces[space].regions.get(index)?.pages;
+        (page < pages).then_some((space, index, page))
     }
 
     /// Returns the page at an address.
     pub fn page(self, world: &World, address: u64) -> Page {
-        let Some((region, page)) = self.locate(world, address) else { return Page::ABSENT };
-        let region = &world.spaces[self.space].regions[region];
+        let Some((space, region, page)) = self.locate(world, address) else {
+            return Page::ABSENT;
+        };
+        let region = &world.spaces[space].regions[region];
         let folio = region.folio(page);
         let folio_pages = match page - folio.start {
             0 => u32::try_from(folio.end - folio.start).unwrap_or(1),
@@ -54,10 +65,10 @@ impl ProcessMemory {
         }
     }
 
-    fn folio(self, world: &World, address: u64) -> Option<Folio> {
-        let (index, page) = self.locate(world, address)?;
-        let region = &world.spaces[self.space].regions[index];
-        Some(Folio { region: index, pages: region.folio(page) })
+    fn folio(self, world: &World, address: u64) -> Option<(SpaceId, Folio)> {
+        let (space, index, page) = self.locate(world, address)?;
+        let region = &world.spaces[space].regions[index];
+        Some((space, Folio { region: index, pages: region.folio(page) }))
     }
 }
 
@@ -100,6 +111,7 @@ impl World {
             overhead_ns: self.machine.params.move_call_ns,
             status: Vec::with_capacity(batch.len()),
             run: Vec::new(),
+            run_space: target.space,
             isolated: BTreeSet::new(),
             pending_status: None,
             migration: None,
@@ -119,6 +131,8 @@ struct MoveCall {
     status: Vec<EntryStatus>,
     /// Folios of the entries after the finished ones. They are isolated and will be moved together.
     run: Vec<Folio>,
+    /// The space that they are in: that of the process, or of a segment that it maps.
+    run_space: SpaceId,
     /// The same folios, by region and first page.
     isolated: BTreeSet<(usize, u64)>,
     /// Status of the entry that ended the run, which follows the run.
@@ -173,7 +187,12 @@ impl MoveCall {
                 _ => return self.start_run(world),
             }
             match self.isolate_folio(world, self.batch.addresses()[entry], node) {
-                Ok(folio) => self.run.push(folio),
+                Ok((space, folio)) if self.run.is_empty() || space == self.run_space => {
+                    self.isolated.insert((folio.region, folio.pages.start));
+                    self.run_space = space;
+                    self.run.push(folio);
+                }
+                Ok(_) => return self.start_run(world),
                 Err(status) if self.run.is_empty() => self.status.push(status),
                 Err(status) => {
                     self.pending_status = Some(status);
@@ -189,7 +208,7 @@ impl MoveCall {
         let Some(to) = destination(world, self.target.space, node) else {
             return Some(CallEnd::NotAllowed);
         };
-        let mut migration = BatchMigration::new(self.target.space, to, ATTEMPTS);
+        let mut migration = BatchMigration::new(self.run_space, to, ATTEMPTS);
         migration.add(self.run.clone());
         self.migration = Some(migration);
         None
@@ -224,11 +243,11 @@ impl MoveCall {
 
     /// Returns the folio at an address, or the status to report if that folio cannot be moved.
     fn isolate_folio(
-        &mut self,
+        &self,
         world: &World,
         address: u64,
         to: NodeId,
-    ) -> Result<Folio, EntryStatus> {
+    ) -> Result<(SpaceId, Folio), EntryStatus> {
         let page = self.target.page(world, address);
         let refused = |refusal| Err(EntryStatus::Refused(refusal));
         match page.location {
@@ -244,10 +263,11 @@ impl MoveCall {
             PageLocation::On(_) => {}
         }
         let folio = self.target.folio(world, address);
-        let folio = folio.ok_or(EntryStatus::Refused(EntryRefusal::Absent))?;
-        match self.isolated.insert((folio.region, folio.pages.start)) {
-            true => Ok(folio),
-            false => refused(EntryRefusal::Busy),
+        let (space, folio) = folio.ok_or(EntryStatus::Refused(EntryRefusal::Absent))?;
+        let key = (folio.region, folio.pages.start);
+        match space == self.run_space && self.isolated.contains(&key) {
+            true => refused(EntryRefusal::Busy),
+            false => Ok((space, folio)),
         }
     }
 }

@@ -7,17 +7,20 @@ use nodeward_machine::{
 };
 use nodeward_model::{
     AffinityOutcome, Cpumask, Mapping, MappingKind, MemoryPolicies, Name, Page, PageLocation, Pid,
-    ProcessIdentity, Range,
+    ProcessIdentity, Range, SegmentId, SegmentPart,
 };
 
 use super::lockstep::{LockstepWorld, SharedWorld, WaitUntil};
 use super::move_call::ProcessMemory;
 use super::process_watch::kernel_comm;
 use crate::hardware::CpuIndexSet;
+use crate::ids::SpaceId;
 use crate::memory::MemoryRegion;
 
 /// Interval of checks whether a thread has left the kernel, in virtual nanoseconds.
 const KERNEL_EXIT_POLL_NS: u64 = 50_000;
+/// The minor number of the device of segments, as that of the kernel's own tmpfs.
+const SEGMENT_MINOR: u32 = 1;
 
 /// A handle on a process.
 pub struct SimProcess {
@@ -73,22 +76,38 @@ impl Process for SimProcess {
 
     fn mappings(&self) -> Result<Vec<Mapping>> {
         let lockstep = self.lock_running()?;
-        let mapping = |region: &MemoryRegion| Mapping {
-            range: Range::new(region.start, region.start + region.pages * self.memory.page_bytes),
-            kind: if region.shared { MappingKind::Shared } else { MappingKind::Anonymous },
-            shared: region.shared,
-            huge_page_bytes: None,
-            path: Name::default(),
-            segment: None,
+        let world = &lockstep.world;
+        let mapping = |(start, space, region): (u64, SpaceId, &MemoryRegion)| {
+            let is_segment = world.spaces[space].is_segment();
+            Mapping {
+                range: Range::new(start, start + region.pages * self.memory.page_bytes),
+                kind: if region.shared { MappingKind::Shared } else { MappingKind::Anonymous },
+                shared: region.shared,
+                huge_page_bytes: None,
+                path: match is_segment {
+                    true => world.spaces[space].name.as_str().into(),
+                    false => Name::default(),
+                },
+                segment: is_segment.then_some(SegmentPart {
+                    id: SegmentId { major: 0, minor: SEGMENT_MINOR, inode: space as u64 + 1 },
+                    offset: 0,
+                    writable: true,
+                }),
+            }
         };
-        Ok(lockstep.world.spaces[self.memory.space].regions.iter().map(mapping).collect())
+        Ok(world.mapped_regions(self.memory.space).map(mapping).collect())
     }
 
     fn resident_bytes(&self) -> Result<u64> {
         let lockstep = self.lock_running()?;
         let nodes = lockstep.world.machine.nodes.len();
-        let counts = lockstep.world.spaces[self.memory.space].count_all(nodes);
-        Ok(counts[..nodes].iter().sum::<u64>() * self.memory.page_bytes)
+        let resident = |(_, _, region): (u64, SpaceId, &MemoryRegion)| {
+            let mut sums = vec![0; nodes + 2];
+            region.add_counts(0..region.granules(), &mut sums);
+            sums[..nodes].iter().sum::<u64>()
+        };
+        let pages: u64 = lockstep.world.mapped_regions(self.memory.space).map(resident).sum();
+        Ok(pages * self.memory.page_bytes)
     }
 
     /// Returns the granules that have pages.
@@ -96,13 +115,13 @@ impl Process for SimProcess {
         let lockstep = self.lock_running()?;
         let nodes = lockstep.world.machine.nodes.len();
         let mut found: Vec<Range> = Vec::new();
-        for region in &lockstep.world.spaces[self.memory.space].regions {
+        for (first, _, region) in lockstep.world.mapped_regions(self.memory.space) {
             let bytes = region.granule_pages() * self.memory.page_bytes;
             for granule in 0..region.granules() {
                 let mut sums = vec![0; nodes + 2];
                 region.add_counts(granule..granule + 1, &mut sums);
-                let start = region.start + granule as u64 * bytes;
-                let end = (start + bytes).min(region.start + region.pages * self.memory.page_bytes);
+                let start = first + granule as u64 * bytes;
+                let end = (start + bytes).min(first + region.pages * self.memory.page_bytes);
                 let part = Range::new(start, end).intersection(range);
                 let Some(part) = part.filter(|_| sums.iter().any(|&sum| sum > 0)) else { continue };
                 match found.last_mut().filter(|last| last.end == part.start) {

@@ -86,7 +86,11 @@ impl SimMachine {
     pub fn processes(&self) -> Vec<ProcessView> {
         let lockstep = self.shared.lock();
         let world = &lockstep.world;
-        let running = (0..world.spaces.len()).filter(|&space| !world.spaces[space].ended);
+        let is_process = |&space: &usize| {
+            let entry = &world.spaces[space];
+            !entry.ended && !entry.is_segment()
+        };
+        let running = (0..world.spaces.len()).filter(is_process);
         let mut views: Vec<_> =
             running.map(|space| process_view(world, &world.spaces[space])).collect();
         views.sort_by_key(|process| process.pid);
@@ -203,8 +207,7 @@ impl Machine for SimMachine {
     fn open_process(&self, pid: Pid) -> Result<Arc<dyn Process>> {
         let lockstep = self.shared.lock();
         let world = &lockstep.world;
-        let is_it = |&space: &usize| world.spaces[space].pid == pid && !world.spaces[space].ended;
-        let space = (0..world.spaces.len()).find(is_it).ok_or(Error::Gone(pid))?;
+        let space = world.space_of(pid).ok_or(Error::Gone(pid))?;
         let lockstep = Arc::clone(&self.shared);
         let target = ProcessMemory { space, page_bytes: self.page_bytes };
         Ok(Arc::new(SimProcess { shared: lockstep, pid, memory: target }))

@@ -5,7 +5,6 @@ use nodeward_model::{Nodemask, Pid};
 use super::lockstep::WaitUntil;
 use super::sim_machine::SimMachine;
 use crate::hardware::CpuIndexSet;
-use crate::ids::SpaceId;
 use crate::statistics::CpuTimeKind;
 use crate::world::World;
 
@@ -40,10 +39,6 @@ impl World {
         let space = self.space_of(pid);
         space.into_iter().for_each(|space| self.start_make_lazy([space].into()));
         space.is_some()
-    }
-
-    fn space_of(&self, pid: Pid) -> Option<SpaceId> {
-        self.spaces.iter().position(|space| space.pid == pid && !space.ended)
     }
 }
 

@@ -5,8 +5,9 @@ use nodeward_model::{Nodemask, Pid};
 use super::folio::Folio;
 use super::page_byte::PageByte;
 use super::region::{GranuleRange, MemoryRegion};
+use super::segment_mapping::SegmentMapping;
 use crate::hardware::CpuIndexSet;
-use crate::ids::TaskId;
+use crate::ids::{SpaceId, TaskId};
 
 /// The memory of a process. The fields that each turn needs come first.
 #[derive(Clone, Debug)]
@@ -42,6 +43,10 @@ pub struct AddressSpace {
     pub cpuset: Option<Nodemask>,
     /// Threads that stopped because it is frozen.
     pub frozen_tasks: Vec<TaskId>,
+    /// The segments that it maps, by ascending address, all above its regions.
+    pub segments: Vec<SegmentMapping>,
+    /// The processes that map it, if it is a segment.
+    pub mappers: Option<Vec<SpaceId>>,
 }
 
 impl AddressSpace {
@@ -76,10 +81,17 @@ impl AddressSpace {
             work_done: 0,
             cpuset: None,
             frozen_tasks: Vec::new(),
+            segments: Vec::new(),
+            mappers: None,
             frozen: false,
             ended: false,
             tlb_cpus_version: 0,
         }
+    }
+
+    /// Returns whether it is a segment, and no process.
+    pub fn is_segment(&self) -> bool {
+        self.mappers.is_some()
     }
 
     /// Returns the number of pages in memory, on all of `nodes` nodes.

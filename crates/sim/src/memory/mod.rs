@@ -23,6 +23,7 @@ mod page_byte;
 mod pcp_list;
 mod physical_memory;
 mod region;
+mod segment_mapping;
 mod shared_pages;
 mod slab;
 #[cfg(test)]
@@ -41,4 +42,5 @@ pub use memory_manager::MemoryManager;
 pub use page_byte::PageByte;
 pub use physical_memory::{PageProgress, PhysicalMemory, STEP_NS};
 pub use region::{CHUNK_BYTES, GranuleRange, MemoryRegion};
+pub use segment_mapping::SegmentMapping;
 pub use zone::{Zone, ZoneTransfer, huge_pages};

@@ -21,13 +21,14 @@ impl World {
         to: bool,
     ) -> u64 {
         let params = &self.machine.params;
+        let tables = self.page_tables(context.space);
         let (mut ns, mut by_node) = (0, BTreeMap::<usize, u64>::new());
         for batch_folio in run_indices(runs).map(|index| &batch_folios[index]) {
             let node = if to { context.to } else { batch_folio.from };
             *by_node.entry(node).or_default() += 1;
             ns += match batch_folio.huge {
                 true => params.huge_move_ns - params.huge_move_ns / 2,
-                false => params.map_ns + batch_folio.folio.len() * params.map_page_ns,
+                false => params.map_ns + batch_folio.folio.len() * tables * params.map_page_ns,
             };
         }
         let locks =

@@ -71,6 +71,7 @@ impl World {
         ns += took_ns;
         let unmap_number = self.memory.freed_in_flight.begin_unmap();
         let mut by_node = BTreeMap::<usize, u64>::new();
+        let tables = self.page_tables(context.space);
         for &index in &leaving[..got] {
             let folio = batch_folios[index].folio.clone();
             let byte = self.spaces[context.space].folio_byte(&folio);
@@ -82,7 +83,7 @@ impl World {
             let params = &self.machine.params;
             ns += match batch_folios[index].huge {
                 true => params.huge_move_ns / 2,
-                false => params.unmap_ns + folio.len() * params.unmap_page_ns,
+                false => params.unmap_ns + folio.len() * tables * params.unmap_page_ns,
             };
         }
         for (node, folios) in by_node {

@@ -22,14 +22,16 @@ impl World {
         if now_ns <= faults.retry_ns {
             return;
         }
-        let preferred = self.place_by_faults(task, context.space);
+        // The page may be one of a segment.
+        let process = self.tasks[task as usize].space.unwrap_or(context.space);
+        let preferred = self.place_by_faults(task, process);
         let Some(numa) = self.numa_balancing.as_mut() else { return };
         let period_ns = numa.scan_period(&self.machine.params, task).period_ns;
         if let Some(faults) = numa.faults.get_mut(&task) {
             faults.retry_ns = now_ns + RETRY_NS.min(period_ns / RETRY_PART);
         }
         if let Some(to) = preferred.filter(|&to| to != context.to) {
-            self.migrate_to_preferred(task, context.space, to);
+            self.migrate_to_preferred(task, process, to);
         }
     }
 

@@ -41,7 +41,8 @@ impl World {
         due.then(|| self.scan(cpu, task, space))
     }
 
-    /// Clears entries of a process, from the end of the last scan on.
+    /// Clears entries of a process, and of the segments that it maps, from the end of the last scan
+    /// on.
     pub(crate) fn scan(&mut self, cpu: usize, task: TaskId, space: SpaceId) -> u64 {
         let params = &self.machine.params;
         let most = (params.numa_scan_bytes / params.page_bytes.max(1)).max(1);
@@ -50,8 +51,15 @@ impl World {
         let Some(scan) = numa.scans.get_mut(&space) else { return 0 };
         scan.next_ns = self.now_ns + period_ns;
         let (mut marked, mut entries, mut virtual_left) = (0, 0, most * VIRTUAL_PER_MARKED);
-        let regions = &mut self.spaces[space].regions;
-        while let Some(region) = regions.get_mut(scan.region) {
+        let own = self.spaces[space].regions.len();
+        let segments = self.spaces[space].segments.clone();
+        let all = own + segments.len();
+        while scan.region < all {
+            let (of, index) = match scan.region.checked_sub(own) {
+                None => (space, scan.region),
+                Some(segment) => (segments[segment].space, 0),
+            };
+            let region = &mut self.spaces[of].regions[index];
             if !region.placement.is_memory_policy() {
                 let stretch = mark_lazy(region, scan.page, most - marked, virtual_left);
                 marked += stretch.marked;
@@ -64,7 +72,7 @@ impl World {
             }
             (scan.region, scan.page) = (scan.region + 1, 0);
         }
-        if scan.region >= regions.len() {
+        if scan.region >= all {
             scan.seq = scan.seq.wrapping_add(1);
             (scan.region, scan.page) = (0, 0);
         }

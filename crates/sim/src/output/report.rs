@@ -392,7 +392,8 @@ fn unit(kind: &WorkloadKind) -> &'static str {
         WorkloadKind::Triad { .. }
         | WorkloadKind::Random { .. }
         | WorkloadKind::Phases { .. }
-        | WorkloadKind::MovingSet { .. } => "lines",
+        | WorkloadKind::MovingSet { .. }
+        | WorkloadKind::Database { .. } => "lines",
         WorkloadKind::PageFault | WorkloadKind::Hog => "pages",
         WorkloadKind::Compile { .. } => "lives",
         WorkloadKind::PingPong { .. } | WorkloadKind::Stream { .. } => "messages",

@@ -31,6 +31,7 @@ impl TaskProgram for ExitProgram {
             self.page = 0;
         }
         world.discard_streams(self.space);
+        world.unmap_segments(self.space);
         world.memory.freed_in_flight.forget_space(self.space);
         if let Some(numa) = &mut world.numa_balancing {
             numa.forget_space(self.space);

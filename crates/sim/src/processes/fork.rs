@@ -49,8 +49,10 @@ impl World {
             region.shared_with_child = Some(shared);
         }
         let cpuset = self.spaces[parent].cpuset.clone();
+        let segments = self.spaces[parent].segments.clone();
         let child = self.add_space(name, regions, group);
         self.spaces[child].cpuset = cpuset;
+        segments.into_iter().for_each(|mapping| self.map_segment(child, mapping));
         self.fork_relations.parents.insert(child, parent);
         self.fork_relations.children.insert(parent, child);
         self.counters.forks += 1;

@@ -31,10 +31,13 @@ impl World {
         region: usize,
         pages: Range<u64>,
     ) -> PageProgress {
-        self.fault_in(cpu, space, region, pages).unwrap_or_else(|| {
-            self.counters.oom_kills += 1;
-            self.kill_process(space);
-            PageProgress::default()
-        })
+        self.fault_in(cpu, space, region, pages).unwrap_or_else(|| self.kill_for_memory(space))
+    }
+
+    /// Kills a process for which there is no memory. It gets no pages.
+    pub(crate) fn kill_for_memory(&mut self, space: SpaceId) -> PageProgress {
+        self.counters.oom_kills += 1;
+        self.kill_process(space);
+        PageProgress::default()
     }
 }

@@ -4,4 +4,5 @@ mod exit;
 mod fork;
 mod freeze;
 mod kill;
+mod segments;
 mod start;

@@ -137,7 +137,7 @@ impl TaskProgram for Compile {
 /// Starts the next process of a workload whose processes are short-lived.
 fn start_successor(world: &mut World, slot: WorkloadSlot, parent: TaskId) {
     let workload = world.scenario().workloads[slot.workload].clone();
-    let space = map_memory(world, &workload);
+    let space = map_memory(world, &workload, None);
     let Some(program) = compile_program(world, &workload, slot, space) else { return };
     let mut task = new_thread(world, &workload, slot, space);
     // A forked task begins with its parent's vruntime (`task_fork_fair`). If each began before the

@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use nodeward_scenario::AccessPattern;
 
-use crate::cpu::{LineAccess, Op};
+use crate::cpu::{LineAccess, Op, Task};
 use crate::ids::{SpaceId, TaskId};
 use crate::memory::GranuleRange;
 use crate::statistics::CpuTimeKind;
 use crate::world::World;
 
-/// A thread's part of the region that is still to be touched.
+/// A thread's part of its process's memory, or of a segment, that is still to be touched.
 #[derive(Debug)]
 pub struct Fill {
     space: SpaceId,
@@ -33,8 +33,12 @@ impl Fill {
         if self.pages.is_empty() {
             return None;
         }
-        let cpu = world.tasks[task as usize].cpu;
-        let done = world.fault_in_or_kill(cpu, self.space, 0, self.pages.clone());
+        // Not the space itself, which may be a segment.
+        let Task { cpu, space: process, .. } = world.tasks[task as usize];
+        let done = match world.fault_in(cpu, self.space, 0, self.pages.clone()) {
+            Some(done) => done,
+            None => world.kill_for_memory(process.unwrap_or(self.space)),
+        };
         self.pages.start += done.pages;
         Some(if done.pages == 0 { Op::Exit } else { Op::Busy(CpuTimeKind::Fault, done.ns) })
     }

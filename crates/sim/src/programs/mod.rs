@@ -1,6 +1,7 @@
 //! The workloads of a scenario, as tasks.
 
 mod compile;
+mod database;
 mod duty_cycle;
 mod fill;
 mod hog;

@@ -3,6 +3,7 @@
 use nodeward_scenario::{Workload, WorkloadKind};
 
 use super::compile::compile_program;
+use super::database::Database;
 use super::duty_cycle::with_duty_cycle;
 use super::hog::Hog;
 use super::moving_set::MovingSet;
@@ -11,7 +12,9 @@ use super::phases::Phases;
 use super::ping_pong::PingPong;
 use super::random::Random;
 use super::stream::{Message, MessageStream};
-use super::threads::{WorkloadSlot, allowed_cpus, assign_first_home, map_memory, new_thread};
+use super::threads::{
+    WorkloadSlot, allowed_cpus, assign_first_home, create_segment, map_memory, new_thread,
+};
 use super::triad::Triad;
 use crate::cpu::Op;
 use crate::hardware::CpuIndexSet;
@@ -22,16 +25,22 @@ use crate::world::{TaskProgram, World};
 pub fn start_workloads(world: &mut World) {
     let workloads = world.scenario().workloads.clone();
     for (index, workload) in workloads.iter().enumerate() {
+        let segment = create_segment(world, workload);
         for process in 0..workload.processes {
-            start_process(world, index, workload, process);
+            start_process(world, index, workload, (process, segment));
         }
     }
 }
 
-fn start_process(world: &mut World, index: usize, workload: &Workload, process: u32) {
+fn start_process(
+    world: &mut World,
+    index: usize,
+    workload: &Workload,
+    (process, segment): (u32, Option<SpaceId>),
+) {
     let allowed = allowed_cpus(world, workload);
     let cpus: Vec<_> = allowed.iter().collect();
-    let space = map_memory(world, workload);
+    let space = map_memory(world, workload, segment);
     for thread in 0..workload.threads {
         // Spread over the CPUs at first, as fork does.
         let place = (process * workload.threads + thread) as usize;
@@ -73,6 +82,12 @@ fn program(
         WorkloadKind::Random { access, hot_touches_milli, hot_bytes_milli } => {
             let hot = (hot_touches_milli, hot_bytes_milli);
             Box::new(Random::new(world, space, place, access, hot))
+        }
+        WorkloadKind::Database { access, segment_milli, .. } => {
+            let segment = world.spaces[space].segments.first()?.space;
+            let among_all = slot.process * workload.threads + thread;
+            let places = [place, (among_all, workload.processes * workload.threads)];
+            Box::new(Database::new(world, [space, segment], places, access, segment_milli))
         }
         WorkloadKind::Phases { access, phase_bytes, shared_milli } => {
             let phase = (phase_bytes, shared_milli);

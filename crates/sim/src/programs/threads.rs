@@ -1,15 +1,17 @@
 //! Threads and memory of the processes of a workload.
 
-use nodeward_scenario::{InitialHome, Workload};
+use nodeward_scenario::{InitialHome, MemoryPlacement, Workload, WorkloadKind};
 
 use crate::cpu::Task;
 use crate::hardware::CpuIndexSet;
 use crate::ids::SpaceId;
-use crate::memory::MemoryRegion;
+use crate::memory::{MemoryRegion, SegmentMapping};
 use crate::world::World;
 
 /// The address at which the memory of a process begins.
 const START: u64 = 0x7f00_0000_0000;
+/// The address at which a process maps a segment: 64 TiB, the most that machines have, above that.
+const SEGMENT_START: u64 = START + (64 << 40);
 
 /// Minimum number of granules in which the residency of a region is counted.
 const GRANULES: u64 = 64;
@@ -25,20 +27,46 @@ pub struct WorkloadSlot {
     pub generation: u32,
 }
 
-/// Creates an address space.
-pub fn map_memory(world: &mut World, workload: &Workload) -> SpaceId {
-    let page_bytes = world.machine.params.page_bytes;
-    let pages = workload.memory_bytes.div_ceil(page_bytes);
-    let granules = GRANULES.max(u64::from(workload.threads));
-    let nodes = world.machine.nodes.len();
-    let mut region = MemoryRegion::new(START, pages, page_bytes, nodes, granules);
-    region.faults_huge = workload.huge;
-    region.folio_pages = (workload.folio_bytes / page_bytes).max(1);
-    region.placement = workload.placement.clone();
+/// Creates an address space. `segment` is the segment that its process maps, if it maps one.
+pub fn map_memory(world: &mut World, workload: &Workload, segment: Option<SpaceId>) -> SpaceId {
+    let region =
+        region(world, workload, (workload.memory_bytes, workload.threads), &workload.placement);
     let group = if workload.own_memcgs { world.spaces.len() } else { 0 };
     let space = world.add_space(workload.name.clone(), vec![region], group);
     world.spaces[space].cpuset = workload.cpuset.clone();
+    if let Some(segment) = segment {
+        world.map_segment(space, SegmentMapping { space: segment, start: SEGMENT_START });
+    }
     space
+}
+
+/// Creates the segment that all processes of a workload map, if they map one.
+pub fn create_segment(world: &mut World, workload: &Workload) -> Option<SpaceId> {
+    let WorkloadKind::Database { segment_bytes, segment_placement, .. } = &workload.kind else {
+        return None;
+    };
+    let threads = workload.processes.saturating_mul(workload.threads);
+    let region = region(world, workload, (*segment_bytes, threads), segment_placement);
+    // No workload has a name with a slash.
+    Some(world.add_segment(format!("/dev/shm/{}", workload.name), region))
+}
+
+/// Creates a region that threads fill together.
+fn region(
+    world: &World,
+    workload: &Workload,
+    (bytes, threads): (u64, u32),
+    placement: &MemoryPlacement,
+) -> MemoryRegion {
+    let page_bytes = world.machine.params.page_bytes;
+    let granules = GRANULES.max(u64::from(threads));
+    let nodes = world.machine.nodes.len();
+    let pages = bytes.div_ceil(page_bytes);
+    let mut region = MemoryRegion::new(START, pages, page_bytes, nodes, granules);
+    region.faults_huge = workload.huge;
+    region.folio_pages = (workload.folio_bytes / page_bytes).max(1);
+    region.placement = placement.clone();
+    region
 }
 
 pub fn new_thread(world: &World, workload: &Workload, slot: WorkloadSlot, space: SpaceId) -> Task {

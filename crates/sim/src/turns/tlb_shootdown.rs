@@ -61,15 +61,27 @@ impl World {
     /// Returns the other CPUs that run the space's threads. All the remaining ones flush its
     /// translations later.
     fn flush_targets(&mut self, cpu: usize, space: SpaceId) -> CpuIndexSet {
+        let mut targets = CpuIndexSet::default();
+        for process in self.mappers(space) {
+            let of_process = self.flush_targets_of(cpu, process, space);
+            of_process.iter().for_each(|target| targets.insert(target));
+        }
+        targets
+    }
+
+    /// Returns the CPUs that run a process's threads, to flush translations of a space that it
+    /// maps.
+    fn flush_targets_of(&mut self, cpu: usize, process: SpaceId, space: SpaceId) -> CpuIndexSet {
         let runs = |cpu: usize| {
             let task = self.cpus[cpu].running.map(|task| &self.tasks[task as usize]);
-            task.is_some_and(|task| task.space == Some(space))
+            task.is_some_and(|task| task.space == Some(process))
         };
-        let known = &self.spaces[space].tlb_cpus;
+        let known = &self.spaces[process].tlb_cpus;
         let run = CpuIndexSet::of(known.iter().filter(|&known| runs(known)));
         let targets = CpuIndexSet::of(run.iter().filter(|&target| target != cpu));
-        let known = std::mem::replace(&mut self.spaces[space].tlb_cpus, run);
-        self.spaces[space].tlb_cpus_version = self.spaces[space].tlb_cpus_version.wrapping_add(1);
+        let known = std::mem::replace(&mut self.spaces[process].tlb_cpus, run);
+        let version = &mut self.spaces[process].tlb_cpus_version;
+        *version = version.wrapping_add(1);
         for left in known.iter().filter(|&left| left != cpu && !targets.contains(left)) {
             self.cpus[left].mark_tlb_flushed(space);
         }

@@ -1,11 +1,11 @@
 //! Queries on a world while it runs.
 
-use nodeward_model::Cpumask;
+use nodeward_model::{Cpumask, Pid};
 use nodeward_scenario::Scenario;
 
 use super::state::World;
 use crate::ids::SpaceId;
-use crate::memory::ListView;
+use crate::memory::{AddressSpace, ListView};
 
 impl World {
     /// Returns its scenario.
@@ -38,7 +38,7 @@ impl World {
 
     /// Returns whether all processes have ended.
     pub fn all_processes_ended(&self) -> bool {
-        self.spaces.iter().all(|space| space.ended)
+        self.spaces.iter().all(|space| space.ended || space.is_segment())
     }
 
     /// Returns the pages of a node (by index) that are in lists of CPUs.
@@ -77,6 +77,12 @@ impl World {
     pub(crate) fn memory_home(&self, space: SpaceId) -> Option<usize> {
         self.sched.sched_numa.as_ref()?;
         self.tasks[*self.spaces[space].tasks.first()? as usize].home
+    }
+
+    /// Returns the process with this pid, if it has not ended.
+    pub(crate) fn space_of(&self, pid: Pid) -> Option<SpaceId> {
+        let is_it = |space: &AddressSpace| space.pid == pid && !space.ended && !space.is_segment();
+        self.spaces.iter().position(is_it)
     }
 
     /// Returns whether a CPU is online, by index.

@@ -1,12 +1,13 @@
 //! The conformance tests that every machine must pass, on the simulated one.
 
-use crate::common::{bound, machine, scenario, triad};
+use crate::common::{bound, machine, scenario, triad, workload};
 use nodeward_machine::Machine;
 use nodeward_machine::conformance::conditions::{
     CannotPrepare, Condition, PreparedProcess, ProcessPreparer,
 };
-use nodeward_machine::conformance::{ALL, MoveFixture, conditions, watch};
+use nodeward_machine::conformance::{ALL, MoveFixture, conditions, segments, watch};
 use nodeward_model::{NodeId, Pid, Range};
+use nodeward_scenario::{AccessPattern, MemoryPlacement, Workload, WorkloadKind};
 use nodeward_sim::SimMachine;
 
 /// A process of 4 MiB on node 0 of two, fully populated.
@@ -99,6 +100,31 @@ fn it_is_watched_as_the_kernel_is() {
         println!("{name}");
         body(&stage);
     }
+}
+
+/// Goal: two processes that share a segment see one and the same, and what one moves moves for
+/// both, as on the kernel.
+#[test]
+fn segments_are_those_of_the_kernel() {
+    let kind = WorkloadKind::Database {
+        access: AccessPattern { parallel_milli: 4000, compute_ps: 2000, writes_milli: 300 },
+        segment_bytes: 4 << 20,
+        segment_placement: MemoryPlacement::PopulatedOn("0".parse().unwrap()),
+        segment_milli: 800,
+    };
+    let backends = Workload { processes: 2, populated: true, ..workload(kind, 1, 4) };
+    let machine = SimMachine::new(&scenario(machine(2, 2, 1), backends), 1);
+    let pids = [0, 1].map(|number| machine.processes()[number].pid);
+    for (name, body) in segments::ALL {
+        println!("{name}");
+        body(&segments::SegmentFixture {
+            machine: &machine,
+            pids,
+            source: NodeId(0),
+            destination: Some(NodeId(1)),
+        });
+    }
+    assert_eq!(machine.inspect(nodeward_sim::World::check_pages), Ok(()));
 }
 
 /// Goal: it conforms in every state of pages, nodes and processes.
