@@ -4,20 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nodeward_machine::{Error, Machine, Process, Result};
-use nodeward_model::AffinityOutcome;
+use nodeward_model::{AffinityOutcome, SegmentId};
 use nodeward_mover::MoveControl;
 use nodeward_policy::placement::{EntityId, MemoryMove, Nudge, Plan, Rules};
 
 use super::Balancer;
 use super::cpu_budget::Activity;
-use super::journals::Journals;
+use super::journals::{JournalOrder, Journals, Subject};
 use super::memory_mover::{MemoryMover, Moved, Portion};
 use super::nodes::Nodes;
 use super::pending::PendingMove;
+use super::pending_segment::PendingSegment;
 use super::process_table::{ProcessKey, ProcessState, ProcessTable};
 use super::report::{Done, Notice, Short};
 use super::round_state::RoundState;
 use super::sampling::own_memory;
+use super::segment_table::SegmentTable;
 use super::settings::BalanceSettings;
 use super::token_bucket::TokenBucket;
 
@@ -33,6 +35,9 @@ pub struct Actor<'a> {
     pub bucket: &'a mut TokenBucket,
     /// Pending moves, the oldest first.
     pub pending: &'a mut Vec<PendingMove>,
+    pub segments: &'a mut SegmentTable,
+    /// The segments that are on their way, the oldest first.
+    pub segment_moves: &'a mut Vec<PendingSegment>,
     pub round: u64,
     /// The rules, with the measured cost of moves.
     pub rules: &'a Rules,
@@ -40,6 +45,7 @@ pub struct Actor<'a> {
     pub until_ns: u64,
     pub held: BTreeMap<EntityId, Arc<dyn Process>>,
     pub done: BTreeMap<EntityId, Done>,
+    pub segments_done: BTreeMap<SegmentId, Done>,
     pub notices: Vec<Notice>,
 }
 
@@ -111,7 +117,7 @@ impl Actor<'_> {
 
     /// Enters the result of a move that ended.
     fn end(&mut self, one: &PendingMove) {
-        self.journals.end(one.entity(), self.live.is_stopped());
+        self.journals.end(Subject::Process(one.entity()), self.live.is_stopped());
         let done = self.done_of(one.entity());
         let outcome = done.outcome.get_or_insert_default();
         outcome.add(one.order.pages_max, &one.account, done.short);
@@ -205,7 +211,7 @@ impl Actor<'_> {
     }
 
     /// Returns why no memory may be moved now, if so.
-    fn must_wait(&self, may_pages: u64) -> Option<Short> {
+    pub fn must_wait(&self, may_pages: u64) -> Option<Short> {
         let is_late = || self.machine.now_ns() >= self.until_ns;
         if self.rules.forbid_moves(self.nodes.stalled_ppm()) {
             Some(Short::Stalled)
@@ -228,7 +234,7 @@ impl Actor<'_> {
         let known = sample.map(|sample| &sample.pages);
         let on_way: u64 = one.order.from.iter().filter_map(|from| known?.get(&from)).sum();
         let process = self.hold(one.entity(), key)?;
-        let (free, _) = own_memory(process.mappings()?, &bound);
+        let (free, _) = own_memory(process.mappings()?, &bound, &self.segments.ids());
         let ranges = one.ranges_within(free.into_iter().map(|mapping| mapping.range).collect());
         // If all memory that is away is to move, samples gave the number of pages. If there is room
         // for a part only, the move must stop at that part.
@@ -241,8 +247,10 @@ impl Actor<'_> {
             expected_pages: one.left_pages,
             pages_max: if is_all { may_pages } else { may_pages.min(one.left_pages) },
             is_all,
+            move_shared: false,
         };
-        let journal = self.journals.journal(self.machine, &*process, &one.order, self.round)?;
+        let order = JournalOrder::of_process(&one.order);
+        let journal = self.journals.journal(self.machine, &*process, &order, self.round)?;
         let Self { machine, nodes, rules, live, until_ns, .. } = *self;
         let stall_ns = self.settings.stall_ns;
         let mover = MemoryMover {
@@ -264,7 +272,7 @@ impl Actor<'_> {
         let Moved { account, short, error, .. } = moved;
         let bytes = account.moved * self.machine.page_bytes();
         self.bucket.spend(bytes);
-        self.journals.add(one.entity(), &account);
+        self.journals.add(Subject::Process(one.entity()), &account);
         if let Some(process) = self.processes.get_mut(key) {
             process.bucket.spend(bytes);
             process.note_stuck(one);
@@ -303,6 +311,9 @@ impl Balancer {
         for (_, process) in self.processes.iter_mut() {
             process.bucket.fill(settings.process_budget_bytes_per_s, elapsed_ns, interval_ns);
         }
+        for (_, segment) in self.segments.iter_mut() {
+            segment.bucket.fill(settings.process_budget_bytes_per_s, elapsed_ns, interval_ns);
+        }
         let mut actor = Actor {
             machine,
             nodes: &self.nodes,
@@ -312,16 +323,21 @@ impl Balancer {
             journals: &mut self.journals,
             bucket: &mut self.bucket,
             pending: &mut self.pending,
+            segments: &mut self.segments,
+            segment_moves: &mut self.segment_moves,
             round: self.rounds,
             rules: &rules,
             until_ns: machine.now_ns().saturating_add(interval_ns / 8 * 7),
             held: BTreeMap::new(),
             done: BTreeMap::new(),
+            segments_done: BTreeMap::new(),
             notices: Vec::new(),
         };
         state.ended = actor.carry_out(plan);
+        state.segments_ended = actor.move_segments(plan);
         state.notices.append(&mut actor.notices);
         state.done = actor.done;
+        state.segments_done = actor.segments_done;
         self.nodes.count_own_migrations(state.moved_pages());
         let took_ns = self.meter.lap(machine, Activity::Moving);
         self.page_cost.pass(elapsed_ns);
@@ -330,7 +346,8 @@ impl Balancer {
 }
 
 impl Short {
-    fn of(error: &Error) -> Self {
+    /// Why less was moved if that error came up.
+    pub fn of(error: &Error) -> Self {
         if error.is_gone() { Self::Gone } else { Self::Failed }
     }
 }
@@ -348,7 +365,8 @@ impl ProcessState {
         }
     }
 
-    fn failed_at(&mut self, (pid, _): ProcessKey, error: String) -> Option<Notice> {
+    /// Notes an error; what is to be told of it, once.
+    pub fn failed_at(&mut self, (pid, _): ProcessKey, error: String) -> Option<Notice> {
         let is_new = !std::mem::replace(&mut self.has_failed, true);
         is_new.then_some(Notice::Failed { pid, error })
     }

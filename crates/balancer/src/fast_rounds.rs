@@ -67,7 +67,8 @@ impl Balancer {
     fn nudge(&mut self, plan: &Plan, live: &MoveControl, state: &mut RoundState) {
         let machine = Arc::clone(&self.machine);
         let pending = std::mem::take(&mut self.pending);
+        let segment_moves = std::mem::take(&mut self.segment_moves);
         self.act(&*machine, plan, live, 0, state);
-        self.pending = pending;
+        (self.pending, self.segment_moves) = (pending, segment_moves);
     }
 }

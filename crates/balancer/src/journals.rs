@@ -1,17 +1,18 @@
 //! What a balancer writes to disk: a journal of each memory move in the ledger, and its saved state
 //! in a file.
 //!
-//! A journal belongs to one process on its way to one node, over as many rounds as the budget
-//! takes. Balancing does not depend on either file: if one cannot be written, a notice says so
-//! once, and rounds continue.
+//! A journal belongs to one process, or to one segment, on its way to one node, over as many rounds
+//! as the budget takes. Balancing does not depend on either file: if one cannot be written, a notice
+//! says so once, and rounds continue.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use nodeward_machine::{Machine, Process, Result};
 use nodeward_model::units::format_ns;
-use nodeward_model::{Account, NodeId, ProcessIdentity};
+use nodeward_model::{Account, Name, NodeId, ProcessIdentity, SegmentId};
 use nodeward_mover::SharedLedger;
-use nodeward_policy::placement::{EntityId, MemoryMove};
+use nodeward_policy::placement::{EntityId, MemoryMove, Reason, SegmentMove};
 use nodeward_records::ledger::{Header, OperationCause};
 
 use super::report::Notice;
@@ -26,14 +27,52 @@ const BY: &str = "balance";
 #[derive(Default)]
 pub struct Journals {
     storage: Option<Storage>,
-    open: BTreeMap<EntityId, OpenJournal>,
+    open: BTreeMap<Subject, OpenJournal>,
     saved: Option<SavedState>,
     ledger_fails: bool,
     state_fails: bool,
     notices: Vec<Notice>,
 }
 
-/// The journal of one process that is being moved.
+/// The owner of the memory that a journal is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// A process.
+    Process(EntityId),
+    /// A segment, on its way to this node.
+    Segment(SegmentId, NodeId),
+}
+
+/// The move that a journal is written for.
+pub struct JournalOrder {
+    subject: Subject,
+    to: NodeId,
+    cause: OperationCause,
+}
+
+impl JournalOrder {
+    /// Returns that of a process's memory.
+    pub fn of_process(order: &MemoryMove) -> Self {
+        let words = words(order.pages_max, &order.from, order.to, [order.gain_ns, order.cost_ns]);
+        let (subject, cause) = (Subject::Process(order.entity), cause(order.reason, words));
+        Self { subject, to: order.to, cause }
+    }
+
+    /// Returns that of a segment of this name.
+    pub fn of_segment(order: &SegmentMove, name: &Name) -> Self {
+        let words = words(order.pages_max, &order.from, order.to, [order.gain_ns, order.cost_ns]);
+        let words = format!("segment {name} ({}): {words}", order.segment);
+        let (subject, cause) = (Self::subject_of(order), cause(order.reason, words));
+        Self { subject, to: order.to, cause }
+    }
+
+    /// Returns the subject of a move of a segment.
+    pub fn subject_of(order: &SegmentMove) -> Subject {
+        Subject::Segment(order.segment, order.to)
+    }
+}
+
+/// The journal of one process or segment that is being moved.
 struct OpenJournal {
     identity: ProcessIdentity,
     to: NodeId,
@@ -51,7 +90,8 @@ impl Journals {
         self.saved = None;
     }
 
-    /// Returns the journal for a move of a held process; `None` if the ledger cannot be written.
+    /// Returns the journal for a move of memory through a held process; `None` if the ledger cannot
+    /// be written.
     ///
     /// # Errors
     /// If the process is gone.
@@ -59,7 +99,7 @@ impl Journals {
         &mut self,
         machine: &dyn Machine,
         process: &dyn Process,
-        order: &MemoryMove,
+        order: &JournalOrder,
         round: u64,
     ) -> Result<Option<&SharedLedger>> {
         if self.storage.as_ref().is_none_or(|storage| storage.ledger.is_none()) {
@@ -67,18 +107,18 @@ impl Journals {
         }
         let identity = process.identity()?;
         let goes_on = |open: &OpenJournal| open.identity.is_same(&identity) && open.to == order.to;
-        if !self.open.get(&order.entity).is_some_and(goes_on) {
-            self.end(order.entity, false);
+        if !self.open.get(&order.subject).is_some_and(goes_on) {
+            self.end(order.subject, false);
             self.begin(machine, identity, order);
         }
-        let open = self.open.get_mut(&order.entity);
+        let open = self.open.get_mut(&order.subject);
         Ok(open.map(|open| {
             open.round = round;
             &open.journal
         }))
     }
 
-    fn begin(&mut self, machine: &dyn Machine, identity: ProcessIdentity, order: &MemoryMove) {
+    fn begin(&mut self, machine: &dyn Machine, identity: ProcessIdentity, order: &JournalOrder) {
         let Some(storage) = &self.storage else { return };
         let Some(store) = &storage.ledger else { return };
         let header = Header {
@@ -88,28 +128,28 @@ impl Journals {
             processes: vec![identity.clone()],
             undoes: None,
         };
-        match store.begin_with_cause(&header, Some(&why(order))) {
+        match store.begin_with_cause(&header, Some(&order.cause)) {
             Ok(writer) => {
                 self.ledger_fails = false;
                 let journal = SharedLedger::new(writer);
                 let account = Account::default();
                 let open = OpenJournal { identity, to: order.to, journal, account, round: 0 };
-                self.open.insert(order.entity, open);
+                self.open.insert(order.subject, open);
             }
             Err(error) => self.ledger_failed(&error.to_string()),
         }
     }
 
-    /// Adds the result of a move to the journal of a process.
-    pub fn add(&mut self, entity: EntityId, account: &Account) {
-        if let Some(open) = self.open.get_mut(&entity) {
+    /// Adds the result of a move to the journal of a process or segment.
+    pub fn add(&mut self, subject: Subject, account: &Account) {
+        if let Some(open) = self.open.get_mut(&subject) {
             open.account.add(account);
         }
     }
 
-    /// Ends the journal of a process.
-    pub fn end(&mut self, entity: EntityId, interrupted: bool) {
-        let Some(open) = self.open.remove(&entity) else { return };
+    /// Ends a journal.
+    pub fn end(&mut self, subject: Subject, interrupted: bool) {
+        let Some(open) = self.open.remove(&subject) else { return };
         let Some(storage) = &self.storage else { return };
         if open.account.moved == 0 {
             return open.journal.discard(); // nothing to tell, nor to undo
@@ -124,14 +164,14 @@ impl Journals {
     pub fn end_idle(&mut self, round: u64) {
         let is_idle = |open: &OpenJournal| open.round + ROUNDS_MAX < round;
         let idle: Vec<_> =
-            self.open.iter().filter(|(_, c)| is_idle(c)).map(|(&entity, _)| entity).collect();
-        idle.into_iter().for_each(|entity| self.end(entity, false));
+            self.open.iter().filter(|(_, c)| is_idle(c)).map(|(&subject, _)| subject).collect();
+        idle.into_iter().for_each(|subject| self.end(subject, false));
     }
 
     /// Ends every journal.
     pub fn end_all(&mut self, interrupted: bool) {
         let open: Vec<_> = self.open.keys().copied().collect();
-        open.into_iter().for_each(|entity| self.end(entity, interrupted));
+        open.into_iter().for_each(|subject| self.end(subject, interrupted));
     }
 
     /// Saves the state, unless the file has it already.
@@ -175,18 +215,15 @@ impl Drop for Journals {
     }
 }
 
-fn why(order: &MemoryMove) -> OperationCause {
-    let words = format!(
-        "{} pages from node {} to {}: saves {} for {} of moving",
-        order.pages_max,
-        order.from,
-        order.to,
-        format_ns(order.gain_ns),
-        format_ns(order.cost_ns),
-    );
+fn words(pages: u64, from: &dyn Display, to: NodeId, [gain_ns, cost_ns]: [u64; 2]) -> String {
+    let (gain, cost) = (format_ns(gain_ns), format_ns(cost_ns));
+    format!("{pages} pages from node {from} to {to}: saves {gain} for {cost} of moving")
+}
+
+fn cause(reason: Reason, words: String) -> OperationCause {
     OperationCause {
         requested_by: BY.to_owned(),
-        reason: order.reason.name().to_owned(),
+        reason: reason.name().to_owned(),
         explanation: words,
     }
 }

@@ -7,6 +7,7 @@ use nodeward_policy::placement::{Entity, EntityId, Homes, Rules, Snapshot, Threa
 
 use super::nodes::Nodes;
 use super::process_table::{ProcessState, ProcessTable};
+use super::segment_table::SegmentTable;
 use super::snapshot::{Excluded, Tables};
 
 /// Time for which loads are measured, in nanoseconds.
@@ -42,9 +43,9 @@ pub fn home_of_launch(machine: &dyn Machine, launch: &Launch<'_>) -> Result<Opti
     let is_it = |state: &ProcessState| state.seen.as_ref().is_some_and(|it| it.pid == launch.pid);
     let may_hold = processes.iter().find(|(_, state)| is_it(state));
     let may_hold = may_hold.and_then(|(_, state)| Some(state.seen.as_ref()?.memory_nodes.clone()));
-    let excluded = &Excluded::default();
+    let (excluded, segments) = (&Excluded::default(), &SegmentTable::default());
     let when = (machine.now_ns(), machine.page_bytes());
-    let tables = Tables { nodes: &nodes, processes: &processes, excluded };
+    let tables = Tables { nodes: &nodes, processes: &processes, excluded, segments };
     let snapshot = tables.snapshot(when, &is_it);
     Ok(place(launch, may_hold, &nodes, snapshot, EntityId(processes.next())))
 }

@@ -13,6 +13,10 @@
 //!                                                                             round_report, timing
 //! ```
 //!
+//! A segment that several processes map is looked at, decided about and moved as one
+//! (`mapped_segments`, `segment_table`, `segment_sampling`, `segment_moves`, `pending_segment`):
+//! `segment_process` shows it to mover and sampler as a process of its own.
+//!
 //! `round` has these steps in their order. Between two rounds there may be fast rounds, which only
 //! bring threads home (`fast_rounds`). `events` is the loop around both. While another balancer is
 //! active (`rivals`), this one stands back. `launch` applies the same rule to a program that is
@@ -34,11 +38,13 @@ mod events;
 mod fast_rounds;
 mod journals;
 mod launch;
+mod mapped_segments;
 mod memory_mover;
 mod nodes;
 mod page_cost;
 mod page_placement;
 mod pending;
+mod pending_segment;
 mod pins;
 mod process_table;
 mod range_order;
@@ -51,6 +57,10 @@ mod round_state;
 mod sampled_time;
 mod sampling;
 mod saved_state;
+mod segment_moves;
+mod segment_process;
+mod segment_sampling;
+mod segment_table;
 mod settings;
 mod snapshot;
 mod thread_homes;
@@ -67,8 +77,11 @@ use nodeward_policy::placement::{Homes, Rules};
 
 pub use events::{Event, Host};
 pub use launch::{Launch, home_of_launch};
+pub use mapped_segments::{MappedSegment, mapped_segments};
 pub use pins::Pin;
-pub use report::{Cost, Done, Notice, Outcome, ProcessRow, RoundReport, Short, Undecided};
+pub use report::{
+    Cost, Done, Notice, Outcome, ProcessRow, RoundReport, SegmentRow, Short, Undecided,
+};
 pub use saved_state::{STATE_VERSION, SavedProcess, SavedState, Storage, state_file};
 pub use settings::{AccessChoice, BalanceSettings, OnRivals};
 
@@ -79,8 +92,10 @@ use journals::Journals;
 use nodes::Nodes;
 use page_cost::PageCost;
 use pending::PendingMove;
+use pending_segment::PendingSegment;
 use process_table::{ProcessState, ProcessTable};
 use rivals::Rivals;
+use segment_table::SegmentTable;
 use snapshot::{Excluded, Tables};
 use timing::Timing;
 use token_bucket::TokenBucket;
@@ -93,6 +108,7 @@ pub struct Balancer {
     rivals: Rivals,
 
     processes: ProcessTable,
+    segments: SegmentTable,
     nodes: Nodes,
     excluded: Excluded,
     /// Processes that we may not read, and about which a notice was given.
@@ -104,6 +120,7 @@ pub struct Balancer {
     observer: AccessObserver,
     counts: AccessCounts,
     pending: Vec<PendingMove>,
+    segment_moves: Vec<PendingSegment>,
     bucket: TokenBucket,
     page_cost: PageCost,
 
@@ -150,12 +167,14 @@ impl Balancer {
         saved: Option<SavedState>,
     ) -> Result<Self> {
         let watches = Watches::open(&*machine, wanted, &settings.except)?;
+        let segments = SegmentTable::new(machine.capabilities().move_shared);
         Ok(Self {
             machine,
             watches,
             settings,
             rivals: Rivals::default(),
             processes: ProcessTable::starting_at(saved.as_ref().map_or(0, |saved| saved.next)),
+            segments,
             nodes: Nodes::default(),
             excluded: Excluded::default(),
             denied: BTreeSet::new(),
@@ -164,6 +183,7 @@ impl Balancer {
             observer: AccessObserver::default(),
             counts: AccessCounts::default(),
             pending: Vec::new(),
+            segment_moves: Vec::new(),
             bucket: TokenBucket::default(),
             page_cost: PageCost::default(),
             meter: CpuMeter::default(),
@@ -247,7 +267,12 @@ impl Balancer {
 
     /// Returns the tables from which snapshots are made.
     fn tables(&self) -> Tables<'_> {
-        Tables { nodes: &self.nodes, processes: &self.processes, excluded: &self.excluded }
+        Tables {
+            nodes: &self.nodes,
+            processes: &self.processes,
+            excluded: &self.excluded,
+            segments: &self.segments,
+        }
     }
 
     /// Returns the rules of the settings, with the measured cost of moves.

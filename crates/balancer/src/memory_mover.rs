@@ -58,6 +58,8 @@ pub struct Portion<'a> {
     /// Whether all memory that is away is to move, even if it is more than expected. The move then
     /// continues as long as there is more.
     pub is_all: bool,
+    /// Whether pages that other processes map are meant, too.
+    pub move_shared: bool,
 }
 
 /// The result of a move.
@@ -165,9 +167,10 @@ impl Run<'_> {
     fn migrate(&self, ranges: Vec<Range>) -> Result<MoveReport> {
         let MemoryMover { machine, portion, workers, .. } = self.mover;
         let pairs = NodePairs::all_to(portion.from, portion.to);
+        let move_shared = portion.move_shared;
         let request = MoveRequest {
             orders: vec![vec![MoveOrder { pairs, pages: None }].into()],
-            selection: Selection { ranges, move_shared: false, ..Selection::default() },
+            selection: Selection { ranges, move_shared, ..Selection::default() },
             jobs: Jobs::Fixed(*workers),
             cpus: Vec::new(),
             rate_bytes_per_s: None,

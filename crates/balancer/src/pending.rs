@@ -9,7 +9,7 @@ use super::process_table::ProcessState;
 
 /// A move continues until its cost exceeds its gain by one part in so many. Ending and restarting a
 /// move takes two samples, so a small loss is no reason to end it.
-const LENIENT_PART: u64 = 4;
+pub const LENIENT_PART: u64 = 4;
 
 /// A memory move in progress. The decision about the process waits until the move has ended,
 /// because a part of a move says nothing about the gain of the whole.
@@ -109,7 +109,7 @@ fn holds(home: &Home, node: NodeId) -> bool {
 }
 
 /// Returns the number of pages that will not move next time either.
-fn stuck(skipped: &BTreeMap<SkipReason, u64>) -> u64 {
+pub fn stuck(skipped: &BTreeMap<SkipReason, u64>) -> u64 {
     let lasts = |reason: &SkipReason| {
         !matches!(
             reason,

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use nodeward_model::{CpuId, MachineSnapshot, NodeId, Pid, ProcessSnapshot, ThreadSnapshot};
 use nodeward_policy::placement::{Decision, EntityId, Home, Reason, Verdict};
 
+use super::mapped_segments::MappedSegment;
 use super::pins::Pins;
 use super::residency_sample::{ResidencySample, Sampling};
 use super::saved_state::SavedProcess;
@@ -35,6 +36,8 @@ pub struct ProcessState {
     pub sampling: Sampling,
     /// Its memory is being moved. It is sampled when the move has ended.
     pub is_moving: bool,
+    /// The segments that it maps, alone or with others; `None` if that was not read yet.
+    pub mapped: Option<Vec<MappedSegment>>,
     /// Pages that could not be moved.
     pub stuck: StuckPages,
     /// What is left of its own budget in this interval.
@@ -56,7 +59,7 @@ pub struct ProcessState {
 /// A decision, to tell whether it changed.
 type Told = (Option<Home>, Verdict, [Option<Reason>; 3]);
 
-/// Pages of a process that could not be moved.
+/// Pages of a process or a segment that could not be moved.
 #[derive(Default)]
 pub struct StuckPages {
     /// Number of pages by node.
@@ -143,6 +146,11 @@ impl ProcessTable {
     }
 
     /// Returns one process.
+    pub fn get(&self, key: ProcessKey) -> Option<&ProcessState> {
+        self.processes.get(&key)
+    }
+
+    /// Returns one process for a change.
     pub fn get_mut(&mut self, key: ProcessKey) -> Option<&mut ProcessState> {
         self.processes.get_mut(&key)
     }
@@ -246,7 +254,8 @@ impl StuckPages {
     /// in vain costs time, and within an hour the pins on them may be gone.
     const LASTS_NS: u64 = 3_600_000_000_000;
 
-    fn pass(&mut self, ns: u64) {
+    /// Time passes.
+    pub fn pass(&mut self, ns: u64) {
         self.ago_ns = self.ago_ns.saturating_add(ns);
         if self.ago_ns >= Self::LASTS_NS {
             self.by_node.clear();

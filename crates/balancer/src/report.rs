@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use nodeward_machine::AccessSourceKind;
 use nodeward_model::name::in_json;
-use nodeward_model::{Account, Name, NodeId, OtherBalancer, Pid, SkipReason};
-use nodeward_policy::placement::{Decision, Home, NodeSum};
+use nodeward_model::{Account, Name, NodeId, OtherBalancer, Pid, SegmentId, SkipReason};
+use nodeward_policy::placement::{Decision, Home, NodeSum, SegmentDecision};
 use serde::Serialize;
 
 /// CPU time of the balancer, in nanoseconds, by what it was for.
@@ -45,6 +45,8 @@ pub struct RoundReport {
     pub stands_back: bool,
     /// Each process, in ascending order of pids.
     pub processes: Vec<ProcessRow>,
+    /// Each segment that several processes map, in the order of their ids.
+    pub segments: Vec<SegmentRow>,
     /// Load and memory of each node, now and as planned.
     pub nodes: BTreeMap<NodeId, NodeSum>,
     /// Threads that were nudged to a node.
@@ -98,7 +100,33 @@ pub struct ProcessRow {
     pub pages: BTreeMap<NodeId, u64>,
     /// Time of that sample, by the machine's clock.
     pub pages_at_ns: Option<u64>,
+    /// The segments that it maps and others, too; their memory is not its own.
+    pub segments: Vec<SegmentId>,
     /// What was done with it.
+    pub done: Done,
+}
+
+/// A segment of a round.
+#[derive(Clone, Debug, Serialize)]
+pub struct SegmentRow {
+    /// Its path as mappings have it.
+    #[serde(flatten, serialize_with = "in_json")]
+    pub name: Name,
+    /// How much of it the process maps that maps most, in bytes.
+    pub bytes: u64,
+    /// The processes that map it, as far as is known.
+    pub mappers: u64,
+    /// What was decided about it, why, and from what.
+    #[serde(flatten)]
+    pub decision: SegmentDecision,
+    /// Whether the reason differs from the last round's; true in its first.
+    pub changed: bool,
+    /// Its memory by node as it was sampled last, in base pages.
+    #[serde(rename = "pages_by_node")]
+    pub residency: BTreeMap<NodeId, u64>,
+    /// When that was, by the machine's clock.
+    pub pages_at_ns: u64,
+    /// What was done: with its pages, as it has no threads.
     pub done: Done,
 }
 

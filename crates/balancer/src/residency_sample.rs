@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_model::{MemoryPolicies, Name, NodeId};
+use nodeward_model::{MemoryPolicies, Name, NodeId, SegmentId};
 use nodeward_policy::damping::Retry;
 
 /// Shares of memory that differ by less than this count as equal, in ppm.
@@ -15,6 +15,8 @@ pub struct ResidencySample {
     pub at_ns: u64,
     /// Pages by node.
     pub pages: BTreeMap<NodeId, u64>,
+    /// Those of them in segments that no other process was known to map.
+    pub segment_pages: BTreeMap<SegmentId, BTreeMap<NodeId, u64>>,
     /// Those pages that a memory policy binds.
     pub bound_pages: BTreeMap<NodeId, u64>,
     /// The memory policies of the process.
@@ -48,10 +50,18 @@ impl ResidencySample {
     pub fn says_the_same(&self, other: &Self) -> bool {
         self.bound == other.bound && is_same(&self.pages, &other.pages)
     }
+
+    /// Takes out the pages of a segment, which others map, too.
+    pub fn leave_out(&mut self, segment: SegmentId) {
+        for (node, pages) in self.segment_pages.remove(&segment).unwrap_or_default() {
+            let all = self.pages.entry(node).or_default();
+            *all = all.saturating_sub(pages);
+        }
+    }
 }
 
 /// Returns whether the shares of nodes are the same.
-fn is_same(before: &BTreeMap<NodeId, u64>, now: &BTreeMap<NodeId, u64>) -> bool {
+pub fn is_same(before: &BTreeMap<NodeId, u64>, now: &BTreeMap<NodeId, u64>) -> bool {
     let share = |pages: &BTreeMap<NodeId, u64>, node: &NodeId| {
         let whole: u64 = pages.values().sum();
         let on = pages.get(node).copied().unwrap_or(0);

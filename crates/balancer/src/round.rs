@@ -10,6 +10,7 @@ use nodeward_policy::placement::Plan;
 
 use super::Balancer;
 use super::cpu_budget::Activity;
+use super::journals::Subject;
 use super::pending::{PendingMove, pages_away};
 use super::process_table::{ProcessKey, ProcessState};
 use super::report::{Notice, RoundReport};
@@ -41,14 +42,17 @@ impl Balancer {
         }
         let elapsed_ns = self.take_snapshot(&*machine, &mut state)?;
         self.sample(&*machine, &mut state);
+        self.look_at_segments(&*machine, elapsed_ns.unwrap_or(0), &mut state);
         let plan = elapsed_ns.map(|_| self.decide(&*machine, began_ns)).unwrap_or_default();
         self.place_pages(&*machine, &plan, &mut state);
         self.act(&*machine, &plan, live, elapsed_ns.unwrap_or(0), &mut state);
         self.verify(&*machine, &plan, &mut state);
+        self.verify_segments(&*machine, &mut state);
         self.timing.is_settled = elapsed_ns.is_some()
             && plan.settled
             && state.sample_later == 0
-            && self.pending.is_empty();
+            && self.pending.is_empty()
+            && self.segment_moves.is_empty();
         self.journals.end_idle(self.rounds);
         self.journals.save(&self.saved_state());
         state.notices.extend(self.journals.notices());
@@ -78,7 +82,7 @@ impl Balancer {
         self.recall(machine, &machine_snapshot);
         let (elapsed_ns, gone) =
             self.processes.see(machine_snapshot, self.settings.interval_ns / 2);
-        gone.into_iter().for_each(|entity| self.journals.end(entity, false));
+        gone.into_iter().for_each(|entity| self.journals.end(Subject::Process(entity), false));
         self.processes.iter_mut().for_each(|(_, process)| process.forget_pins_of_others());
         // The balancer's own load ends soon; no other process shall stay away from home because of
         // it.
@@ -156,7 +160,8 @@ impl Balancer {
         state: &mut RoundState,
     ) {
         let Some(process) = self.processes.get_mut(key) else { return };
-        let sampled = sampling::sample(machine, (key, process), &self.nodes, &self.settings, cause);
+        let known = (&self.nodes, &self.segments.ids());
+        let sampled = sampling::sample(machine, (key, process), known, &self.settings, cause);
         if let Err(error) = sampled {
             state.notices.extend(process.went_wrong(key, error));
         }
@@ -175,7 +180,8 @@ impl Balancer {
         let plan = homes.decide(&snapshot, rules);
         self.timing.decided_at_ns = at_ns;
         // In a dry run the planned moves did not happen, so the next round has to plan them again.
-        if self.settings.act || plan.moves.is_empty() {
+        let has_moves = !plan.moves.is_empty() || !plan.segment_moves.is_empty();
+        if self.settings.act || !has_moves {
             self.homes = homes;
         }
         self.meter.lap(machine, Activity::Deciding);

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use nodeward_machine::Machine;
-use nodeward_model::{NodeId, ProcessSnapshot};
-use nodeward_policy::placement::{Decision, EntityId, Plan};
+use nodeward_model::{NodeId, ProcessSnapshot, SegmentId};
+use nodeward_policy::placement::{Decision, EntityId, Plan, SegmentDecision};
 
 use super::Balancer;
 use super::cpu_budget::Activity;
-use super::report::{Done, Notice, ProcessRow, RoundReport};
+use super::report::{Done, Notice, ProcessRow, RoundReport, SegmentRow};
 use super::round_state::RoundState;
 use super::timing::FastRounds;
 
@@ -32,9 +32,11 @@ impl Balancer {
         self.timing.fast.begin_round();
         self.learn_strays(&plan, &state);
         let processes = self.rows(&plan, &state.done);
+        let segments = self.segment_rows(&plan, &state.segments_done);
         RoundReport {
             interval_ns: self.timing.fast.part(interval_ns),
             processes,
+            segments,
             nodes: plan.nodes,
             ..self.outline(machine, began_ns, state)
         }
@@ -63,6 +65,7 @@ impl Balancer {
         mut state: RoundState,
     ) -> RoundReport {
         self.pending.clear();
+        self.segment_moves.clear();
         self.journals.end_all(false);
         self.timing.is_settled = true;
         self.timing.fast = FastRounds::default();
@@ -132,6 +135,8 @@ impl Balancer {
         let process = self.processes.by_number(entity)?;
         let home = plan.homes.get(&entity);
         let changed = process.tell(decision, home);
+        let process = &*process;
+        let segments = self.segments.of(process).map(|(id, _)| id).collect();
         let (seen, sample) = (process.seen.as_ref()?, process.sample.as_ref());
         let pages = sample.map(|sample| sample.pages.clone()).unwrap_or_default();
         let pages_at_ns = sample.map(|sample| sample.at_ns);
@@ -148,8 +153,30 @@ impl Balancer {
             threads,
             pages,
             pages_at_ns,
+            segments,
             done: done.get(&entity).cloned().unwrap_or_default(),
         })
+    }
+}
+
+impl Balancer {
+    fn segment_rows(&mut self, plan: &Plan, done: &BTreeMap<SegmentId, Done>) -> Vec<SegmentRow> {
+        let row = |decision: &SegmentDecision| {
+            let state = self.segments.get_mut(decision.segment)?;
+            let changed = state.tell(decision);
+            let (pages_at_ns, residency) = state.sample.clone()?;
+            Some(SegmentRow {
+                name: state.name.clone(),
+                bytes: state.bytes,
+                mappers: state.mappers.len() as u64,
+                decision: decision.clone(),
+                changed,
+                residency,
+                pages_at_ns,
+                done: done.get(&decision.segment).cloned().unwrap_or_default(),
+            })
+        };
+        plan.segments.iter().filter_map(row).collect()
     }
 }
 

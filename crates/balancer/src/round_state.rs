@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nodeward_model::SegmentId;
 use nodeward_policy::placement::EntityId;
 
 use super::report::{Done, Notice};
@@ -15,11 +16,15 @@ pub struct RoundState {
     pub done: BTreeMap<EntityId, Done>,
     /// Entities whose memory move ended.
     pub ended: BTreeSet<EntityId>,
+    pub segments_done: BTreeMap<SegmentId, Done>,
+    /// The segments that came to the end of their way.
+    pub segments_ended: BTreeSet<SegmentId>,
 }
 
 impl RoundState {
     pub fn moved_pages(&self) -> u64 {
-        self.done.values().map(|done| done.pages_moved).sum()
+        let all = self.done.values().chain(self.segments_done.values());
+        all.map(|done| done.pages_moved).sum()
     }
 
     /// Returns the number of threads that are on the nodes to which they were sent.

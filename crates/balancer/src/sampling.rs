@@ -2,13 +2,14 @@
 //! expensive, so a round samples only some processes, each for a limited time.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nodeward_machine::{Error, Machine, Process, Result};
-use nodeward_model::{Mapping, MappingKind, MemoryPolicies, NodeId, Pid, Range};
+use nodeward_model::{Mapping, MappingKind, MemoryPolicies, NodeId, Pid, Range, SegmentId};
 use nodeward_mover::residency::{self, Options};
 
 use super::cpu_budget;
+use super::mapped_segments::{MappedSegment, is_memory, mapped_segments};
 use super::nodes::Nodes;
 use super::process_table::{ProcessKey, ProcessState};
 use super::residency_sample::{ResidencySample, Sampling};
@@ -23,16 +24,13 @@ const SAMPLE_FACTOR_MAX: u64 = 16;
 /// that is slow to answer, a sample waits.
 const SAMPLE_WAITS: u64 = 10;
 /// Wait between two samples that brought nothing new, at first and at most, in nanoseconds.
-const RETRY_NS: [u64; 2] = [1_000_000_000, 60_000_000_000];
+pub const RETRY_NS: [u64; 2] = [1_000_000_000, 60_000_000_000];
 /// Time for which the policies of existing memory are taken to be unchanged, in nanoseconds.
 const BOUND_NS: u64 = 60_000_000_000;
 /// Growth by fewer bytes than this is ignored.
 const GROWN_BYTES: u64 = 1 << 20;
 /// Fewer migrated pages than this are ignored.
 const MIGRATED_PAGES: u64 = 256;
-/// Beginnings of the paths of shared memory that belongs to no file on a disk. A mapping without a
-/// path is such memory, too.
-const MEMORY_PATHS: [&str; 4] = ["/dev/shm/", "/memfd:", "/SYSV", "/dev/zero"];
 
 /// Why a process is to be sampled, in order of precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,20 +92,20 @@ pub fn in_order(due: &mut [(ProcessKey, SampleCause, u64)], first: Option<Pid>) 
     });
 }
 
-/// Samples a process.
+/// Samples a process. Segments that others map, too, are not its own.
 ///
 /// # Errors
 /// The error of the process; it then waits before it is sampled again.
 pub fn sample(
     machine: &dyn Machine,
     (key, process): (ProcessKey, &mut ProcessState),
-    nodes: &Nodes,
+    (nodes, shared): (&Nodes, &BTreeSet<SegmentId>),
     settings: &BalanceSettings,
     cause: SampleCause,
 ) -> Result<()> {
     let now_ns = machine.now_ns();
-    let time = SampleTime::of(process, settings);
-    let taken = take(machine, (key, &*process), settings, cause, time);
+    let time = SampleTime::of(&process.sampling, settings);
+    let taken = take(machine, (key, &*process), (settings, shared), cause, time);
     let sampling = &mut process.sampling;
     match taken {
         Ok(None) => {
@@ -115,7 +113,8 @@ pub fn sample(
             sampling.retry.start(now_ns, false, RETRY_NS);
             Ok(())
         }
-        Ok(Some(sample)) => {
+        Ok(Some((sample, mapped))) => {
+            process.mapped = Some(mapped);
             let before = process.sample.as_ref();
             let in_vain = before.is_some_and(|before| before.says_the_same(&sample));
             *sampling = Sampling { is_due: false, time_ns: 0, ..*sampling };
@@ -138,10 +137,17 @@ pub fn sample(
     }
 }
 
-/// Returns the process's own memory, divided into what may be moved and what a policy binds.
-pub fn own_memory(mappings: Vec<Mapping>, bound: &[Range]) -> (Vec<Mapping>, Vec<Mapping>) {
+/// Returns the process's own memory, without that of these segments, divided into what may be moved
+/// and what a policy binds.
+pub fn own_memory(
+    mappings: Vec<Mapping>,
+    bound: &[Range],
+    shared: &BTreeSet<SegmentId>,
+) -> (Vec<Mapping>, Vec<Mapping>) {
     let (mut free, mut tied) = (Vec::new(), Vec::new());
-    for mapping in mappings.into_iter().filter(is_own) {
+    let is_shared =
+        |mapping: &Mapping| mapping.segment.is_some_and(|part| shared.contains(&part.id));
+    for mapping in mappings.into_iter().filter(|mapping| is_own(mapping) && !is_shared(mapping)) {
         let piece = |range| mapping.part(range);
         let mut start = mapping.range.start;
         for cut in bound.iter().filter_map(|range| mapping.range.intersection(*range)) {
@@ -160,29 +166,41 @@ pub fn own_memory(mappings: Vec<Mapping>, bound: &[Range]) -> (Vec<Mapping>, Vec
 
 /// The CPU time that a sample may take.
 #[derive(Clone, Copy)]
-struct SampleTime {
-    ns: u64,
+pub struct SampleTime {
+    pub ns: u64,
     /// Whether the next sample may not take longer than this one.
-    is_most: bool,
+    pub is_most: bool,
 }
 
 impl SampleTime {
-    fn of(process: &ProcessState, settings: &BalanceSettings) -> Self {
+    /// The time of the next sample.
+    pub fn of(sampling: &Sampling, settings: &BalanceSettings) -> Self {
         let first_ns = cpu_budget::converging_ns_per_s(settings) * SAMPLE_SECONDS;
         let most_ns = first_ns * SAMPLE_FACTOR_MAX;
-        let ns = process.sampling.time_ns.clamp(first_ns, most_ns);
+        let ns = sampling.time_ns.clamp(first_ns, most_ns);
         Self { ns, is_most: ns == most_ns }
+    }
+
+    /// How to measure within that time.
+    pub fn options(self, settings: &BalanceSettings) -> Options {
+        Options {
+            half_width_ppm: settings.reach_ppm,
+            time_ns_max: Some(self.ns.saturating_mul(SAMPLE_WAITS)),
+            cpu_ns_max: Some(self.ns),
+            ..Options::default()
+        }
     }
 }
 
-/// Takes a sample; `None` if the time did not suffice.
+/// Takes a sample, and returns it with the segments that were mapped; `None` if the time did not
+/// suffice.
 fn take(
     machine: &dyn Machine,
     (key, state): (ProcessKey, &ProcessState),
-    settings: &BalanceSettings,
+    (settings, shared): (&BalanceSettings, &BTreeSet<SegmentId>),
     cause: SampleCause,
     time: SampleTime,
-) -> Result<Option<ResidencySample>> {
+) -> Result<Option<(ResidencySample, Vec<MappedSegment>)>> {
     let process = machine.open_process(key.0)?;
     let identity = process.identity()?;
     if identity.started_ticks != key.1 {
@@ -194,14 +212,11 @@ fn take(
         Some(sample) => (sample.bound.clone(), sample.bound_at_ns),
         None => (bound_of(&*process)?, now_ns),
     };
-    let (free, tied) = own_memory(process.mappings()?, &bound.policy_ranges);
-    let options = Options {
-        half_width_ppm: settings.reach_ppm,
-        seed: state.entity.0,
-        time_ns_max: Some(time.ns.saturating_mul(SAMPLE_WAITS)),
-        cpu_ns_max: Some(time.ns),
-        ..Options::default()
-    };
+    let mappings = process.mappings()?;
+    let mapped = mapped_segments(&mappings, &bound.policy_ranges);
+    let (free, tied) = own_memory(mappings, &bound.policy_ranges, shared);
+    let (free, of_segments) = by_segment(free, &mapped);
+    let options = Options { seed: state.entity.0, ..time.options(settings) };
     let mut was_cut = false;
     let mut pages = |mappings| -> Result<BTreeMap<NodeId, u64>> {
         let seen = residency::measure_mappings(machine, &*process, mappings, &options)?;
@@ -210,16 +225,21 @@ fn take(
     };
     let bound_pages = if tied.is_empty() { BTreeMap::new() } else { pages(tied)? };
     let mut all = pages(free)?;
+    let mut segment_pages = BTreeMap::new();
+    for (id, mappings) in of_segments {
+        segment_pages.insert(id, pages(mappings)?);
+    }
     if was_cut && !time.is_most {
         return Ok(None);
     }
-    for (node, pages) in &bound_pages {
+    for (node, pages) in bound_pages.iter().chain(segment_pages.values().flatten()) {
         *all.entry(*node).or_default() += pages;
     }
     let seen = state.seen.as_ref();
-    Ok(Some(ResidencySample {
+    let sample = ResidencySample {
         at_ns: now_ns,
         pages: all,
+        segment_pages,
         bound_pages,
         bound,
         bound_at_ns,
@@ -228,7 +248,24 @@ fn take(
         others_pages: 0,
         busiest: None,
         program: identity.auxv_checksum,
-    }))
+    };
+    Ok(Some((sample, mapped)))
+}
+
+/// Own memory without segments, and that of each segment, which may turn out to be shared.
+fn by_segment(
+    own: Vec<Mapping>,
+    mapped: &[MappedSegment],
+) -> (Vec<Mapping>, BTreeMap<SegmentId, Vec<Mapping>>) {
+    let (mut rest, mut segments) = (Vec::new(), BTreeMap::<_, Vec<_>>::new());
+    for mapping in own {
+        let id = mapping.segment.map(|part| part.id);
+        match id.filter(|id| mapped.iter().any(|one| one.id == *id)) {
+            Some(id) => segments.entry(id).or_default().push(mapping),
+            None => rest.push(mapping),
+        }
+    }
+    (rest, segments)
 }
 
 impl ResidencySample {
@@ -263,12 +300,9 @@ fn bound_of(process: &dyn Process) -> Result<MemoryPolicies> {
 
 /// Returns whether a mapping holds memory of the process itself, not page cache of a file.
 fn is_own(mapping: &Mapping) -> bool {
-    let path = &mapping.path;
     match mapping.kind {
         MappingKind::File => false,
-        MappingKind::Shared => {
-            path.is_empty() || MEMORY_PATHS.iter().any(|prefix| path.starts_with(prefix))
-        }
+        MappingKind::Shared => is_memory(mapping),
         MappingKind::Heap | MappingKind::Stack | MappingKind::Anonymous | MappingKind::Huge => true,
     }
 }
@@ -300,7 +334,7 @@ mod tests {
             mapping(400, 500, Anonymous, ""),
         ];
         let bound = [(0, 10), (5, 20), (50, 60), (350, 450)].map(|(a, b)| Range::new(a, b));
-        let (free, bound) = own_memory(mappings, &bound);
+        let (free, bound) = own_memory(mappings, &bound, &BTreeSet::new());
         assert_eq!(ranges(&free), [(20, 50), (60, 100), (300, 350), (450, 500)]);
         assert_eq!(ranges(&bound), [(0, 10), (10, 20), (50, 60), (350, 400), (400, 450)]);
     }

@@ -3,11 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use nodeward_model::{Cpumask, Pid, ProcessSnapshot, ThreadSnapshot};
-use nodeward_policy::placement::{Affinity, Entity, Exclusion, Snapshot, Thread};
+use nodeward_model::{Cpumask, Nodemask, Pid, ProcessSnapshot, SegmentId, ThreadSnapshot};
+use nodeward_policy::placement::{
+    Affinity, Entity, Exclusion, Segment, SegmentExclusion, SegmentUser, Snapshot, Thread,
+};
 
 use super::nodes::Nodes;
 use super::process_table::{ProcessState, ProcessTable};
+use super::segment_table::{Mapper, SegmentState, SegmentTable};
 use super::thread_load::ThreadLoad;
 
 /// The tables from which a snapshot is made.
@@ -15,6 +18,7 @@ pub struct Tables<'a> {
     pub nodes: &'a Nodes,
     pub processes: &'a ProcessTable,
     pub excluded: &'a Excluded,
+    pub segments: &'a SegmentTable,
 }
 
 /// Processes that are not balanced for a reason outside of themselves.
@@ -52,6 +56,7 @@ impl Tables<'_> {
             distances: self.nodes.distances().cloned(),
             affinities: affinities.all,
             entities,
+            segments: self.segments.iter().filter_map(|one| self.segment(one)).collect(),
             others_ppm,
         }
     }
@@ -84,6 +89,47 @@ impl Tables<'_> {
             may_hold: seen.memory_nodes.clone(),
             exclusion: None,
         }
+    }
+}
+
+impl Tables<'_> {
+    /// A segment, if it was sampled.
+    fn segment(&self, (id, state): (SegmentId, &SegmentState)) -> Option<Segment> {
+        let (pages_at_ns, pages) = state.sample.clone()?;
+        let user =
+            |mapper: &Mapper| SegmentUser { entity: mapper.entity, load_ppm: mapper.wanted_ppm };
+        Some(Segment {
+            id,
+            users: state.mappers.iter().map(user).collect(),
+            pages,
+            pages_at_ns,
+            fixed_pages: state.fixed_pages(),
+            may_hold: self.held_by_all(state),
+            exclusion: self.segment_exclusion(state),
+        })
+    }
+
+    /// The nodes that all who map a segment may have memory of.
+    fn held_by_all(&self, state: &SegmentState) -> Nodemask {
+        let all: Nodemask = self.nodes.states().keys().copied().collect();
+        let seen = self.mappers_of(state).filter_map(|process| process.seen.as_ref());
+        seen.fold(all, |nodes, seen| nodes.and(&seen.memory_nodes))
+    }
+
+    fn segment_exclusion(&self, state: &SegmentState) -> Option<SegmentExclusion> {
+        let mut excluded = state.mappers.iter().map(|mapper| self.excluded.contains(mapper.key.0));
+        let mut denied = self.mappers_of(state).map(|process| process.denied.is_some());
+        let exclusions = [
+            (!self.segments.moves_shared, SegmentExclusion::NoRight),
+            (excluded.any(|is_so| is_so), SegmentExclusion::Excluded),
+            (denied.any(|is_so| is_so), SegmentExclusion::Denied),
+            (state.is_bound, SegmentExclusion::ExplicitPolicy),
+        ];
+        exclusions.into_iter().find_map(|(is_so, exclusion)| is_so.then_some(exclusion))
+    }
+
+    fn mappers_of(&self, state: &SegmentState) -> impl Iterator<Item = &ProcessState> {
+        state.mappers.iter().filter_map(|mapper| self.processes.get(mapper.key))
     }
 }
 

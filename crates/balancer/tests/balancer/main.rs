@@ -7,5 +7,6 @@ mod keeping;
 mod launch;
 mod looking;
 mod sampled;
+mod segments;
 mod stage;
 mod wide;

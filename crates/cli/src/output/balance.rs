@@ -3,6 +3,7 @@
 mod decision_text;
 pub mod explanation;
 pub mod notices;
+mod segment_text;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +13,8 @@ use nodeward_model::units::{format_bytes, format_ns};
 use nodeward_policy::placement::{NodeSum, Reason, Verdict};
 use serde_json::{Value, json};
 
-pub use decision_text::{change_line, cpus, home, reasons};
+pub use decision_text::{by_node, change_line, cpus, home, reasons};
+pub use segment_text::change_line as segment_change_line;
 
 /// Formats a round for programs, in one line.
 pub fn json(report: &RoundReport) -> Value {
@@ -32,6 +34,7 @@ pub fn table(report: &RoundReport) -> String {
         (false, false) => columns(&rows),
     };
     text += &left_alone(&left);
+    text += &segment_text::lines(report);
     text += &nodes(&report.nodes);
     text += &footer(report);
     text
@@ -71,15 +74,6 @@ fn cells(row: &ProcessRow, report: &RoundReport) -> [String; 9] {
         time(row.decision.numbers.gain_ns),
         time(row.decision.numbers.cost_ns),
     ]
-}
-
-/// Formats values by node, such as `0: 3, 1: 5`.
-pub fn by_node<N: std::fmt::Display, T>(
-    on: &BTreeMap<N, T>,
-    show: impl Fn(&T) -> String,
-) -> String {
-    let parts: Vec<_> = on.iter().map(|(node, what)| format!("{node}: {}", show(what))).collect();
-    if parts.is_empty() { "-".to_owned() } else { parts.join(", ") }
 }
 
 /// Aligns cells in columns; the first column to the right, the others to the left.

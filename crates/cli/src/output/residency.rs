@@ -2,32 +2,46 @@
 
 use std::fmt::Write as _;
 
+use nodeward_balancer::MappedSegment;
+use nodeward_model::units::format_bytes;
 use nodeward_model::{KindResidency, NodeId, Residency};
 use serde_json::{Value, json};
+
+use crate::results::ShownMemory;
 
 /// Cells of a full bar.
 const BAR_CELLS: u64 = 20;
 
-/// Formats residencies as text, one table per process.
-pub fn text(residencies: &[Residency]) -> String {
-    residencies.iter().map(table).collect::<Vec<_>>().join("\n")
+/// Formats the memory of processes as text, one table per process.
+pub fn text(processes: &[ShownMemory]) -> String {
+    let process = |memory: &ShownMemory| table(&memory.residency) + &segments(memory);
+    processes.iter().map(process).collect::<Vec<_>>().join("\n")
 }
 
-/// Formats residencies as JSON.
-pub fn json(residencies: &[Residency]) -> Value {
-    let process = |residency: &Residency| {
+/// Formats the same as JSON.
+pub fn json(processes: &[ShownMemory]) -> Value {
+    let process = |memory: &ShownMemory| {
+        let residency = &memory.residency;
         json!({
             "pid": residency.pid,
             "page_bytes": residency.page_bytes,
             "kinds": residency.kinds,
             "total": residency.total(),
             "capped": residency.capped,
+            "segments": memory.segments,
         })
     };
     json!({
         "schema": "nodeward.residency/1",
-        "processes": residencies.iter().map(process).collect::<Vec<_>>(),
+        "processes": processes.iter().map(process).collect::<Vec<_>>(),
     })
+}
+
+fn segments(memory: &ShownMemory) -> String {
+    let line = |segment: &MappedSegment| {
+        format!("  maps segment {}, {} of it\n", segment.name, format_bytes(segment.bytes))
+    };
+    memory.segments.iter().map(line).collect()
 }
 
 fn table(residency: &Residency) -> String {
@@ -115,12 +129,12 @@ pub fn bar(ppm: u64) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use nodeward_model::{MappingKind, Pid};
+    use nodeward_model::{MappingKind, Pid, SegmentId};
 
     use super::*;
 
     /// 6 GiB sampled at 2 points, 1 MiB of stack counted, 3 MiB swapped.
-    fn example() -> Residency {
+    fn example() -> ShownMemory {
         let counts =
             |pages: [u64; 2]| BTreeMap::from([(NodeId(0), pages[0]), (NodeId(2), pages[1])]);
         let mut anonymous = KindResidency::counted(&counts([1_048_576, 524_288]));
@@ -135,12 +149,19 @@ mod tests {
         stack.nodes.remove(&NodeId(2));
         stack.probes = 300;
         let kinds = [(MappingKind::Anonymous, anonymous), (MappingKind::Stack, stack)];
-        Residency {
+        let residency = Residency {
             pid: Pid::new(4711).unwrap(),
             page_bytes: 4096,
             kinds: kinds.into(),
             capped: false,
-        }
+        };
+        let segment = MappedSegment {
+            id: SegmentId { major: 0, minor: 25, inode: 7 },
+            name: "/dev/shm/\x1b[2Jdb".into(),
+            bytes: 128 << 20,
+            is_bound: false,
+        };
+        ShownMemory { residency, segments: vec![segment] }
     }
 
     #[test]
@@ -155,7 +176,8 @@ mod tests {
 
     #[test]
     fn what_was_not_finished_says_so() {
-        let cut = Residency { capped: true, kinds: BTreeMap::new(), ..example() };
+        let mut cut = example();
+        (cut.residency.capped, cut.residency.kinds) = (true, BTreeMap::new());
         assert!(text(&[cut]).contains("ended early"));
     }
 }

@@ -3,8 +3,10 @@
 
 mod explanation;
 mod node_page_counts;
+mod shown_memory;
 pub mod simulation;
 pub mod sweep;
 
 pub use explanation::ProcessExplanation;
 pub use node_page_counts::NodePageCounts;
+pub use shown_memory::ShownMemory;

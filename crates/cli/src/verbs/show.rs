@@ -4,9 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use nodeward_balancer::mapped_segments;
 use nodeward_linux::{Linux, load, sysfs};
 use nodeward_machine::Machine;
-use nodeward_model::{Escape as _, Pid, Residency, Topology, hwloc};
+use nodeward_model::{Escape as _, Pid, Topology, hwloc};
 use nodeward_mover::ranking::{self, Ranking, RankingTopology};
 use nodeward_mover::residency::{self, Options};
 use nodeward_sim::SimMachine;
@@ -17,6 +18,7 @@ use crate::machines::SelectedMachine;
 use crate::message::exit::Exit;
 use crate::output;
 use crate::output::topology::{self, Charset};
+use crate::results::ShownMemory;
 
 /// Minimum size of ranked processes: moving smaller ones has no noticeable gain.
 const RANKED_BYTES_MIN: u64 = 16 << 20;
@@ -51,9 +53,10 @@ fn processes(args: &ShowArgs, chosen: &SelectedMachine) -> Result<Exit> {
         time_ns_max: if args.exact { None } else { Options::default().time_ns_max },
         ..Options::default()
     };
-    let look = |&pid: &Pid| -> Result<Residency> {
+    let look = |&pid: &Pid| -> Result<ShownMemory> {
         let process = machine.open_process(pid)?;
-        Ok(residency::measure(machine, &*process, &options)?)
+        let residency = residency::measure(machine, &*process, &options)?;
+        Ok(ShownMemory { residency, segments: mapped_segments(&process.mappings()?, &[]) })
     };
     let found = args.pids.iter().map(look).collect::<Result<Vec<_>>>()?;
     output::print(&match args.output.json {

@@ -50,6 +50,7 @@ pub fn misplaced(size: Size) -> Snapshot {
         distances: Some(Distances::from_rule(ids(), square)),
         affinities: vec![Affinity(ids().map(|id| (id, cpus)).collect())],
         entities: (0..entities).map(|number| entity(number, size, pages)).collect(),
+        segments: Vec::new(),
         others_ppm: 0,
     }
 }

@@ -28,20 +28,26 @@ pub(super) struct Transfer {
 
 impl CostModel<'_> {
     /// Returns the cost of a home: what the entity loses there, or the cost of moving its memory
-    /// there, whichever is less.
+    /// there, whichever is less; and what it loses by segments, which do not move for it alone.
     pub(super) fn home_ns(self, entity: &EntityRound, home: NodeIndex) -> u64 {
-        match self.pages_away(entity, home) {
+        let own_ns = match self.pages_away(entity, home) {
             0 => 0,
             pages => self.loss_ns(entity, home).min(self.move_ns(pages)),
-        }
+        };
+        own_ns.saturating_add(self.lost_ns(entity, &entity.segment_pages, home))
     }
 
     /// Returns what an entity loses if all its threads run on `home` and its memory stays.
     pub(super) fn loss_ns(self, entity: &EntityRound, home: NodeIndex) -> u64 {
+        self.lost_ns(entity, &entity.pages, home)
+    }
+
+    /// What an entity loses by these pages if all its threads run on `home`.
+    fn lost_ns(self, entity: &EntityRound, pages: &[u64], home: NodeIndex) -> u64 {
         let Some(memory) = self.nodes.memory_node(home) else { return u64::MAX };
         let near = self.nodes.distance(home, memory);
         let farther = |node| u128::from(self.nodes.distance(home, node).saturating_sub(near));
-        let misplaced = self.misplaced(home, &entity.pages);
+        let misplaced = self.misplaced(home, pages);
         let lost = misplaced.map(|(node, pages)| u128::from(pages) * farther(node));
         self.wait_ns(entity, lost.sum())
     }

@@ -34,8 +34,11 @@ pub(super) struct EntityRound<'a> {
     pub(super) pages: Vec<u64>,
     /// Those that can be moved.
     pub(super) movable: Vec<u64>,
-    /// All its pages, those on nodes that are offline among them.
+    /// All pages that it uses: its own, those on nodes that are offline among them, and its part of
+    /// segments.
     pub(super) pages_everywhere: u64,
+    /// Its part of the segments that it maps, by its load among all who use them.
+    pub(super) segment_pages: Vec<u64>,
 
     /// The nodes that could become its home.
     pub(super) candidates: Vec<NodeIndex>,
@@ -82,6 +85,7 @@ impl<'a> EntityRound<'a> {
             movable: movable.collect(),
             pages,
             pages_everywhere: seen.pages.values().fold(0, |sum, &pages| sum.saturating_add(pages)),
+            segment_pages: vec![0; nodes.len()],
             candidates: Vec::new(),
             allowed: Vec::new(),
             apart: Vec::new(),
@@ -112,11 +116,9 @@ impl<'a> EntityRound<'a> {
         self.pages.iter().zip(&self.movable).map(|(all, movable)| all - movable).sum()
     }
 
-    /// Its pages that a home may want, by where they are. What lies on a memory-only node was put
-    /// there because it is seldom used.
+    /// Its pages that a home may want, by where they are.
     pub(super) fn movable_on(&self, nodes: &NodeTable) -> impl Iterator<Item = (NodeIndex, u64)> {
-        let on = self.movable.iter().copied().enumerate();
-        on.filter(|&(node, pages)| pages > 0 && !nodes.is_memory_only(node))
+        movable_on(nodes, &self.movable)
     }
 
     /// The candidates beside a node.
@@ -250,6 +252,16 @@ impl<'a> EntityRound<'a> {
     }
 }
 
+/// Pages that can be moved, by where they are. What lies on a memory-only node was put there
+/// because it is seldom used.
+pub(super) fn movable_on(
+    nodes: &NodeTable,
+    movable: &[u64],
+) -> impl Iterator<Item = (NodeIndex, u64)> {
+    let on = movable.iter().copied().enumerate();
+    on.filter(|&(node, pages)| pages > 0 && !nodes.is_memory_only(node))
+}
+
 fn undecided(entity: EntityId) -> Decision {
     Decision {
         entity,
@@ -273,7 +285,7 @@ fn reason_of(exclusion: Exclusion) -> Reason {
 }
 
 /// Counts of pages by position; those of nodes that are offline are left out.
-fn by_node(pages: &BTreeMap<NodeId, u64>, nodes: &NodeTable) -> Vec<u64> {
+pub(super) fn by_node(pages: &BTreeMap<NodeId, u64>, nodes: &NodeTable) -> Vec<u64> {
     let mut list = vec![0; nodes.len()];
     for (&id, &count) in pages {
         if let Some(node) = nodes.index(id) {

@@ -169,6 +169,11 @@ impl MoveFeedback {
         }
     }
 
+    /// Whether a move was planned and is not judged yet.
+    pub(super) fn is_planned(&self) -> bool {
+        self.planned.is_some()
+    }
+
     /// How long the next move waits, in nanoseconds.
     pub(super) fn wait_ns(&self) -> u64 {
         if self.goes_on { 0 } else { self.wait.left_ns() }

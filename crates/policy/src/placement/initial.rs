@@ -75,7 +75,7 @@ impl Unplaced {
         }
         let memory = round.nodes.memory_node(best).unwrap_or(best);
         let reason = match node == best {
-            true if entity.pages[memory] > 0 => Reason::MemoryThere,
+            true if entity.pages[memory] + entity.segment_pages[memory] > 0 => Reason::MemoryThere,
             true => Reason::RunsThere,
             false if round.usage.admits(entity, best) => Reason::MemoryShort,
             false => Reason::Idlest,

@@ -7,7 +7,7 @@
 //! are left.
 
 use super::cost_model::{CostModel, Transfer};
-use super::entity::EntityRound;
+use super::entity::{EntityRound, movable_on};
 use super::home::HomePlacement;
 use super::node_table::{NodeIndex, NodeTable};
 use super::reason::Reason;
@@ -18,19 +18,21 @@ use super::state::Homes;
 const UNEVEN_PART: u64 = 8;
 
 /// Interleaves memory for saturated controllers, and lets memory come home to recovered ones.
-pub(super) fn interleave(round: &mut Round, homes: &mut Homes) {
+/// Returns the nodes whose controllers are saturated.
+pub(super) fn interleave(round: &mut Round, homes: &mut Homes) -> Vec<NodeIndex> {
     let traffic = |node| memory_traffic(round.nodes, node);
     let most = round.rules.traffic_ppm_max;
     let is_saturated = |node| traffic(node).is_some_and(|ppm| ppm >= most);
     let saturated = round.lasting(&mut homes.controllers.saturated, is_saturated);
     let is_recovered = |node| has_recovered(round, node);
     let recovered = round.lasting(&mut homes.controllers.recovered, is_recovered);
-    for node in saturated {
+    for &node in &saturated {
         open(round, homes, node);
     }
     for index in 0..round.entities.len() {
         close(round, index, &recovered);
     }
+    saturated
 }
 
 /// The memory moves that an interleaved home still needs, each with its pages and what it saves in
@@ -46,7 +48,7 @@ pub(super) fn transfers(
         let gain_ns = run_ns * u128::from(pages) / u128::from(2 * entity.pages_all().max(1));
         u64::try_from(gain_ns).unwrap_or(u64::MAX) / parts.max(1) * (parts - 1)
     };
-    let transfers = evening(costs.nodes, entity, memory).into_iter();
+    let transfers = evening(costs.nodes, &entity.movable, memory).into_iter();
     Some(transfers.map(|(transfer, pages)| (transfer, pages, gain_ns(pages))).collect())
 }
 
@@ -84,16 +86,12 @@ fn close(round: &mut Round, index: usize, recovered: &[NodeIndex]) {
 fn wider(round: &Round, entity: &EntityRound, node: NodeIndex) -> Option<Vec<NodeIndex>> {
     let Round { nodes, costs, .. } = *round;
     let home = nodes.memory_node(node)?;
-    let has_time = |other: NodeIndex| {
-        let most = round.rules.traffic_ppm_max / 2;
-        nodes.state(other).traffic_ppm.is_some_and(|ppm| ppm < most)
-    };
     let takes = |other: NodeIndex| {
         entity.seen.may_hold.contains(nodes.id(other))
             && !nodes.is_memory_only(other)
             && nodes.state(other).pages > 0
             && !nodes.is_short(other)
-            && has_time(other)
+            && has_time(round, other)
     };
     let memory: Vec<_> = nodes.indices().filter(|&it| it == home || takes(it)).collect();
     let parts = memory.len() as u64;
@@ -102,6 +100,12 @@ fn wider(round: &Round, entity: &EntityRound, node: NodeIndex) -> Option<Vec<Nod
     let pays = gain_ns > u128::from(costs.move_ns(part * (parts - 1)));
     let most_of_load = 2 * entity.load_ppm > round.usage.load(node);
     (parts > 1 && most_of_load && part >= nodes.huge_pages() && pays).then_some(memory)
+}
+
+/// Whether the memory controller of a node has time for more.
+pub(super) fn has_time(round: &Round, node: NodeIndex) -> bool {
+    let most = round.rules.traffic_ppm_max / 2;
+    round.nodes.state(node).traffic_ppm.is_some_and(|ppm| ppm < most)
 }
 
 /// What part of what it can the memory controller of a node's threads delivers.
@@ -125,13 +129,17 @@ fn has_recovered(round: &Round, node: NodeIndex) -> bool {
 
 /// The moves that leave each of these nodes with as much as any other, in whole huge pages: parts
 /// of these would bring the rest along, and then back.
-fn evening(nodes: &NodeTable, entity: &EntityRound, memory: &[NodeIndex]) -> Vec<(Transfer, u64)> {
-    let on_nodes = || entity.movable_on(nodes);
+pub(super) fn evening(
+    nodes: &NodeTable,
+    movable: &[u64],
+    memory: &[NodeIndex],
+) -> Vec<(Transfer, u64)> {
+    let on_nodes = || movable_on(nodes, movable);
     let all: u64 = on_nodes().map(|(_, pages)| pages).sum();
     let part = all / (memory.len() as u64).max(1);
     let huge = nodes.huge_pages();
     let slack = (part / UNEVEN_PART).max(huge);
-    let lack = |&to: &NodeIndex| (to, part.saturating_sub(entity.movable[to]));
+    let lack = |&to: &NodeIndex| (to, part.saturating_sub(movable[to]));
     let mut lacking: Vec<(NodeIndex, u64)> = memory.iter().map(lack).collect();
     let mut transfers = Vec::new();
     for (from, pages) in on_nodes() {

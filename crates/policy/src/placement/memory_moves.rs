@@ -14,15 +14,15 @@ use super::round::Round;
 use super::rules::{DOUBT_PART, SMALL_PART};
 use super::state::{EntityState, Homes};
 
-/// The moves of this round. What is said about the memory of each entity is noted in it.
-pub(super) fn plan(round: &mut Round, homes: &mut Homes) -> Vec<MemoryMove> {
+/// The moves of this round, into this room of each node. What is said about the memory of each
+/// entity is noted in it.
+pub(super) fn plan(round: &mut Round, homes: &mut Homes, rooms: &mut [u64]) -> Vec<MemoryMove> {
     let (nodes, costs) = (round.nodes, round.costs);
-    let mut rooms: Vec<u64> = nodes.indices().map(|node| nodes.room(node)).collect();
     let mut worthwhile = Vec::new();
     for (index, entity) in round.entities.iter_mut().enumerate() {
         let Some(state) = homes.state_mut(entity.id()) else { continue };
         let options = options(costs, entity, state);
-        weigh(entity, state, &options, nodes, &rooms);
+        weigh(entity, state, &options, nodes, rooms);
         if entity.decision.memory == Some(Reason::Pays) {
             worthwhile.push((index, options));
         }
@@ -33,7 +33,7 @@ pub(super) fn plan(round: &mut Round, homes: &mut Homes) -> Vec<MemoryMove> {
     for (index, options) in worthwhile {
         let (entity, before) = (&mut round.entities[index], moves.len());
         for option in options.iter().filter(|option| option.pays()) {
-            moves.extend(option.begin(entity, costs, &mut rooms));
+            moves.extend(option.begin(entity, costs, rooms));
         }
         note(entity, homes, &moves[before..], nodes);
     }

@@ -20,7 +20,10 @@
 //!     6 thread moves -------------------> 7 memory moves            thread_moves, memory_moves
 //!        |                                     |  did it help?      feedback
 //!        v                                     v
-//!     8 Plan: homes, nudges, moves, a reason for each entity        plan, reason, report
+//!                                       8 segments                  segments, segment_history
+//!                                          |
+//!                                          v
+//!     9 Plan: homes, nudges, moves, a reason for each entity        plan, reason, report
 //! ```
 //!
 //! [`Homes::decide`] calls the stages in this order. [`Homes::thread_moves`] calls stage 6 alone: a
@@ -120,6 +123,24 @@
 //!              |                                  | 5 s                    |           |
 //! ```
 //!
+//! # Segments: memory that several processes map
+//!
+//! ```text
+//! state        | enters when                      | leaves when            | holds     | backs off
+//! -------------+----------------------------------+------------------------+-----------+----------
+//! left alone   | 8: no user has load; one has no  | none of it is true     |           |
+//!              | home; pages of all may not be    |                        |           |
+//!              | moved; a user must be left alone |                        |           |
+//!              |                                  |                        |           |
+//! gathered     | 8: 15/16 of its users' load is   | it is not              | 60 s,     | doubles
+//!              | at home on a node, for 5 s; gain |                        | after 5 s |
+//!              | of all users > cost              |                        |           |
+//!              |                                  |                        |           |
+//! spread over  | 8: a part of it is where no user | it is not              | the same  | the same
+//! its users'   | is at home, gain > cost; or one  |                        |           |
+//! nodes        | of their nodes is saturated      |                        |           |
+//! ```
+//!
 //! Why moving ends: a home goes to a node that is then still less busy by 10 %, so under a constant
 //! load the list of node loads, greatest first, becomes smaller with each move. Memory goes to its
 //! home only. What a load that never rests brings about waits twice as long each time
@@ -145,17 +166,22 @@ mod relieve;
 mod report;
 mod round;
 mod rules;
+mod segment_history;
+mod segments;
 mod snapshot;
 mod spread;
 mod state;
 mod thread_moves;
 
 pub use home::Home;
-pub use plan::{Decision, MemoryMove, NodeSum, Nudge, Numbers, Plan, Verdict};
+pub use plan::{
+    Decision, MemoryMove, NodeSum, Nudge, Numbers, Plan, SegmentDecision, SegmentMove, Verdict,
+};
 pub use reason::Reason;
 pub use rules::Rules;
 pub use snapshot::{
-    Affinity, Entity, EntityId, Exclusion, NodeState, Snapshot, Thread, wanted_ppm,
+    Affinity, Entity, EntityId, Exclusion, NodeState, Segment, SegmentExclusion, SegmentUser,
+    Snapshot, Thread, wanted_ppm,
 };
 pub use state::Homes;
 
@@ -169,6 +195,7 @@ impl Homes {
         let nodes = &NodeTable::new(snapshot, rules);
         let mut entities = EntityRound::all(snapshot, nodes);
         let elapsed_ns = self.pass(snapshot.at_ns, &mut entities, rules);
+        segments::share_out(&snapshot.segments, nodes, &mut entities);
         let mut round = Round::new(nodes, entities, elapsed_ns);
         let homeless = keep::keep_homes(&mut round, self);
         initial::place(&mut round, self, &homeless);
@@ -177,11 +204,14 @@ impl Homes {
         let short = relieve::short_nodes(&round, self);
         rebalance::rebalance(&mut round, self, &busy);
         relieve::relieve_memory(&mut round, &short);
-        interleave::interleave(&mut round, self);
+        let saturated = interleave::interleave(&mut round, self);
         self.note_changes(&mut round);
         let nudges = thread_moves::plan(nodes, &mut round.entities);
-        let moves = memory_moves::plan(&mut round, self);
-        report::plan(round, self, nudges, moves)
+        let mut rooms: Vec<u64> = nodes.indices().map(|node| nodes.room(node)).collect();
+        let moves = memory_moves::plan(&mut round, self, &mut rooms);
+        let of_segments =
+            segments::plan(&round, self, &snapshot.segments, (&saturated, &mut rooms));
+        report::plan(round, self, (nudges, moves), of_segments)
     }
 
     /// Which threads are to be brought to homes as they are. Nothing is decided anew, and nothing

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_model::{NodeId, Nodemask};
+use nodeward_model::{NodeId, Nodemask, SegmentId};
 use serde::{Deserialize, Serialize};
 
 use super::home::Home;
@@ -18,8 +18,12 @@ pub struct Plan {
     pub nudges: Vec<Nudge>,
     /// Memory to bring home, what gains most for its cost first.
     pub moves: Vec<MemoryMove>,
+    /// Segments to move.
+    pub segment_moves: Vec<SegmentMove>,
     /// One for each entity of the snapshot, in the order of their numbers.
     pub decisions: Vec<Decision>,
+    /// One for each segment, in the order of their ids.
+    pub segments: Vec<SegmentDecision>,
     /// What each node has and would have.
     pub nodes: BTreeMap<NodeId, NodeSum>,
     /// Whether nothing is to be done, and nothing waits for its time: looks may be rare.
@@ -54,6 +58,52 @@ pub struct MemoryMove {
     pub cost_ns: u64,
     /// Why.
     pub reason: Reason,
+}
+
+/// Pages of a segment to bring to a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentMove {
+    /// Which segment.
+    pub segment: SegmentId,
+    /// The node that they leave.
+    pub from: NodeId,
+    /// The node that they go to.
+    pub to: NodeId,
+    /// The nodes where the segment belongs, that one among them.
+    pub target: Nodemask,
+    /// The most base pages to move.
+    pub pages_max: u64,
+    /// What it saves all users within the horizon, in nanoseconds.
+    pub gain_ns: u64,
+    /// What it costs, in nanoseconds.
+    pub cost_ns: u64,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// What was decided about a segment, and from what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SegmentDecision {
+    /// Which one.
+    pub segment: SegmentId,
+    /// Why it moves or stays.
+    pub reason: Reason,
+    /// The processes that map it, have load, and have a home.
+    pub users: u32,
+    /// Where it belongs by their homes; none if it is left alone whatever these are.
+    pub nodes: Nodemask,
+    /// Its memory, in base pages.
+    pub pages: u64,
+    /// Of that what would move.
+    pub pages_away: u64,
+    /// Of that what is moved now.
+    pub pages_planned: u64,
+    /// What moving `pages_away` would save all users within their horizons, in nanoseconds.
+    pub gain_ns: u64,
+    /// What it would cost, in nanoseconds.
+    pub cost_ns: u64,
+    /// How long it still waits before it may be moved again, in nanoseconds.
+    pub wait_ns: u64,
 }
 
 /// What was decided about an entity.

@@ -123,6 +123,17 @@ reasons! {
     ThreadsOnly = "threads-only", "the settings say that memory stays";
     /// Its memory is placed page by page.
     ByPage = "by-page", "its memory is on its nodes; counts of accesses say which page goes where";
+
+    // Why a segment that several processes map moves or stays, beside those of memory.
+
+    /// We may not move what others map.
+    SharedMemory = "shared-memory", "several processes map it; moving it needs CAP_SYS_NICE";
+    /// Nobody uses it.
+    Unused = "unused", "no process that maps it runs to speak of";
+    /// A process that uses it has no home.
+    UsersUnsettled = "users-unsettled", "a process that uses it has no home, so it has none either";
+    /// Those who use it are at home on several nodes.
+    UsersApart = "users-apart", "its users are at home on several nodes, and it is on these";
 }
 
 impl fmt::Display for Reason {

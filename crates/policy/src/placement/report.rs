@@ -1,4 +1,4 @@
-//! Stage 8: the plan, with the numbers that it was made from, for people and for the balancer.
+//! Stage 9: the plan, with the numbers that it was made from, for people and for the balancer.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,9 @@ use nodeward_model::NodeId;
 use super::entity::EntityRound;
 use super::home::{Home, HomePlacement};
 use super::node_table::NodeTable;
-use super::plan::{Decision, MemoryMove, NodeSum, Nudge, Plan, Verdict};
+use super::plan::{
+    Decision, MemoryMove, NodeSum, Nudge, Plan, SegmentDecision, SegmentMove, Verdict,
+};
 use super::reason::Reason;
 use super::round::Round;
 use super::snapshot::EntityId;
@@ -17,8 +19,8 @@ use super::state::Homes;
 pub(super) fn plan(
     mut round: Round,
     homes: &Homes,
-    nudges: Vec<Nudge>,
-    moves: Vec<MemoryMove>,
+    (nudges, moves): (Vec<Nudge>, Vec<MemoryMove>),
+    (segments, segment_moves): (Vec<SegmentDecision>, Vec<SegmentMove>),
 ) -> Plan {
     for index in 0..round.entities.len() {
         complete(&mut round, index, homes);
@@ -26,9 +28,21 @@ pub(super) fn plan(
     let nodes = node_sums(&round);
     let homes_now = homes_of(&round.entities, round.nodes);
     let decisions: Vec<Decision> = round.entities.into_iter().map(|it| it.decision).collect();
-    let is_settled =
-        moves.is_empty() && !decisions.iter().any(is_open) && !homes.is_restless(round.rules);
-    Plan { homes: homes_now, nudges, moves, decisions, nodes, settled: is_settled }
+    let is_settled = moves.is_empty()
+        && segment_moves.is_empty()
+        && !decisions.iter().any(is_open)
+        && !segments.iter().any(|segment| is_waiting(Some(segment.reason)))
+        && !homes.is_restless(round.rules);
+    Plan {
+        homes: homes_now,
+        nudges,
+        moves,
+        segment_moves,
+        decisions,
+        segments,
+        nodes,
+        settled: is_settled,
+    }
 }
 
 /// The homes of entities.
@@ -40,8 +54,11 @@ pub(super) fn homes_of(entities: &[EntityRound], nodes: &NodeTable) -> BTreeMap<
 /// Returns whether an entity has just got a home, or its memory waits for something that time
 /// changes.
 fn is_open(decision: &Decision) -> bool {
-    matches!(decision.verdict, Verdict::Settles | Verdict::Moves)
-        || matches!(decision.memory, Some(Reason::Waits | Reason::NotMeasured))
+    matches!(decision.verdict, Verdict::Settles | Verdict::Moves) || is_waiting(decision.memory)
+}
+
+fn is_waiting(memory: Option<Reason>) -> bool {
+    matches!(memory, Some(Reason::Waits | Reason::NotMeasured))
 }
 
 /// Completes a decision with numbers that no stage needed.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nodeward_model::topology::Distances;
-use nodeward_model::{NodeId, Nodemask};
+use nodeward_model::{NodeId, Nodemask, SegmentId};
 use serde::{Deserialize, Serialize};
 
 use super::rules::{CPU_PPM, Rules};
@@ -26,6 +26,8 @@ pub struct Snapshot {
     pub affinities: Vec<Affinity>,
     /// The processes, each once.
     pub entities: Vec<Entity>,
+    /// The segments that several of them map, each once.
+    pub segments: Vec<Segment>,
     /// What threads of other processes ran or waited for, in millionths of a CPU: of those that it
     /// is too early to decide about.
     pub others_ppm: u64,
@@ -68,6 +70,48 @@ pub struct Entity {
     pub may_hold: Nodemask,
     /// Why it must be left alone.
     pub exclusion: Option<Exclusion>,
+}
+
+/// A segment of shared memory, which belongs to none of the processes that map it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// Which one.
+    pub id: SegmentId,
+    /// The processes that map it, each once.
+    pub users: Vec<SegmentUser>,
+    /// Where its memory was when it was sampled last, in base pages; empty before the first time.
+    pub pages: BTreeMap<NodeId, u64>,
+    /// When that was. A move is only judged, and repeated, when this has changed.
+    pub pages_at_ns: u64,
+    /// Which of `pages` cannot be moved.
+    pub fixed_pages: BTreeMap<NodeId, u64>,
+    /// The nodes that all its users may have memory of.
+    pub may_hold: Nodemask,
+    /// Why it must be left alone.
+    pub exclusion: Option<SegmentExclusion>,
+}
+
+/// A process that maps a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentUser {
+    /// Which process.
+    pub entity: EntityId,
+    /// What its threads ran or waited for since the snapshot before, in millionths of a CPU. It
+    /// counts if it is too early to decide about the process.
+    pub load_ppm: u64,
+}
+
+/// Why a segment is left alone whatever would be gained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentExclusion {
+    /// We may not move pages that several processes map.
+    NoRight,
+    /// A program told the kernel where it goes.
+    ExplicitPolicy,
+    /// We may not act on a process that maps it.
+    Denied,
+    /// The user excluded a process that maps it.
+    Excluded,
 }
 
 /// The number of an entity. The balancer gives it, and never to a second process.

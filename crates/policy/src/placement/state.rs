@@ -18,6 +18,7 @@ use super::plan::Verdict;
 use super::reason::Reason;
 use super::round::Round;
 use super::rules::{ELAPSED_NS_MAX, Rules};
+use super::segment_history::SegmentHistories;
 use super::snapshot::EntityId;
 use crate::damping::{Backoff, DOUBLINGS_MAX, Debounces};
 
@@ -34,6 +35,7 @@ pub struct Homes {
     pub(super) short: Debounces<NodeId>,
     pub(super) controllers: Controllers,
     pub(super) rebalance: RebalanceFeedback,
+    pub(super) segments: SegmentHistories,
 }
 
 /// An entity between rounds.
@@ -59,6 +61,7 @@ impl Homes {
     /// Continues in place of a balancer that has ended with moves planned.
     pub fn resume(&mut self) {
         self.entities.values_mut().for_each(|state| state.memory.resume());
+        self.segments.resume();
     }
 
     pub(super) fn state(&self, entity: EntityId) -> Option<&EntityState> {

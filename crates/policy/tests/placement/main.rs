@@ -5,4 +5,5 @@ mod homes;
 mod moves;
 mod properties;
 mod seed_2012;
+mod segments;
 mod world;

@@ -165,6 +165,7 @@ impl World {
             distances: Some(Distances::from_rule(ids(), rule)),
             affinities: self.affinities.clone(),
             entities: self.processes.iter().enumerate().map(entity).collect(),
+            segments: Vec::new(),
         }
     }
 

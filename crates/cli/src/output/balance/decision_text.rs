@@ -1,5 +1,6 @@
 //! Formats decisions in words.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use nodeward_balancer::{Outcome, ProcessRow, RoundReport, Short};
@@ -13,6 +14,15 @@ pub fn home(home: &Home) -> String {
         Home::Spread(nodes) => format!("{nodes} (spread)"),
         Home::Interleave { threads, memory } => format!("{threads} (memory on {memory})"),
     }
+}
+
+/// Formats values by node, such as `0: 3, 1: 5`.
+pub fn by_node<N: std::fmt::Display, T>(
+    on: &BTreeMap<N, T>,
+    show: impl Fn(&T) -> String,
+) -> String {
+    let parts: Vec<_> = on.iter().map(|(node, what)| format!("{node}: {}", show(what))).collect();
+    if parts.is_empty() { "-".to_owned() } else { parts.join(", ") }
 }
 
 /// Formats millionths of a CPU as CPUs, with two decimals.
@@ -132,15 +142,22 @@ fn late_result_text(outcome: &Outcome, row: &ProcessRow, report: &RoundReport) -
 
 fn move_result_text(outcome: &Outcome, row: &ProcessRow, bytes: &impl Fn(u64) -> String) -> String {
     let mut words = format!("{} brought home", bytes(outcome.pages_moved));
+    words += &stayed_text(outcome, bytes);
+    if let Some(away) = row.done.pages_away_after.filter(|&pages| pages > 0) {
+        let _ = write!(words, "; {} still away", bytes(away));
+    }
+    words
+}
+
+/// Explains what did not move, if anything.
+pub(super) fn stayed_text(outcome: &Outcome, bytes: &impl Fn(u64) -> String) -> String {
+    let mut words = String::new();
     let stayed = outcome.pages_stayed.iter().filter(|(_, pages)| **pages > 0);
     for (reason, &pages) in stayed {
         let _ = write!(words, ", {} stayed ({reason})", bytes(pages));
     }
     if let Some(short) = outcome.short.and_then(shortfall_text) {
         let _ = write!(words, "; the rest {short}");
-    }
-    if let Some(away) = row.done.pages_away_after.filter(|&pages| pages > 0) {
-        let _ = write!(words, "; {} still away", bytes(away));
     }
     words
 }
@@ -196,6 +213,7 @@ mod tests {
             threads: [].into(),
             pages: [].into(),
             pages_at_ns: None,
+            segments: Vec::new(),
             done,
         }
     }

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use nodeward_balancer::{ProcessRow, RoundReport, Undecided};
+use nodeward_balancer::{ProcessRow, RoundReport, SegmentRow, Undecided};
 use nodeward_model::units::{format_bytes, format_ns};
 use nodeward_policy::placement::{Reason, Verdict};
 use serde_json::{Value, json};
 
-use super::{by_node, cpus, decision_text, home, notices};
+use super::{by_node, cpus, decision_text, home, notices, segment_text};
 use crate::results::ProcessExplanation;
 
 /// Formats it for people.
@@ -26,6 +26,9 @@ pub fn json(would: &ProcessExplanation) -> Value {
             value["page_bytes"] = json!(would.report.page_bytes);
             value["stands_back"] = json!(would.report.stands_back);
             value["rivals"] = json!(would.report.rivals);
+            let is_mapped = |one: &&SegmentRow| row.segments.contains(&one.decision.segment);
+            let mapped: Vec<_> = would.report.segments.iter().filter(is_mapped).collect();
+            value["mapped_segments"] = json!(mapped);
             value
         }
         Err(why) => json!({ "pid": would.pid, "undecided": why }),
@@ -54,6 +57,9 @@ fn decided(row: &ProcessRow, report: &RoundReport) -> String {
     if row.home.is_some() {
         lines.push(("", away(row, &bytes)));
     }
+    let of_segments =
+        report.segments.iter().filter(|one| row.segments.contains(&one.decision.segment));
+    lines.extend(of_segments.map(|one| ("segment", segment_text::explanation(one, report))));
     if let (Some(Reason::Stalled), Some(ppm)) = (row.decision.memory, numbers.stalled_ppm) {
         let words = format!("some task wanted memory for {} % of the time", ppm / 10_000);
         lines.push(("stalls", words));

@@ -17,7 +17,7 @@ const LEFT_ALONE: &str = "the user placed it, and knows more about it than the b
 
 /// Returns the explanation of a reason.
 pub fn reason_text(reason: Reason) -> ReasonText {
-    let groups = [left_by_choice, left_by_need, home, new_home, threads, memory];
+    let groups = [left_by_choice, left_by_need, home, new_home, threads, memory, segments];
     let words = groups.into_iter().find_map(|group| group(reason));
     let (means, why, what_to_do) =
         words.unwrap_or((reason.advice(), "the rule of placement decides so", NOTHING));
@@ -248,6 +248,34 @@ fn memory(reason: Reason) -> Option<ReasonParts> {
             "its memory is on its nodes, but which page belongs on which node is not known",
             "only access counts tell that",
             "nodeward balance --samples FILE; once and for all, nodeward move PID --hot SOURCE",
+        ),
+        _ => return None,
+    })
+}
+
+fn segments(reason: Reason) -> Option<ReasonParts> {
+    Some(match reason {
+        Reason::SharedMemory => (
+            "several processes map the segment, and we may not move what others map",
+            "moving it changes the memory of all who map it, for which the kernel asks for \
+             CAP_SYS_NICE",
+            "run as root or with CAP_SYS_NICE",
+        ),
+        Reason::Unused => (
+            "no process that maps the segment runs to speak of",
+            "a segment belongs where those who use it run, and nobody does",
+            NOTHING,
+        ),
+        Reason::UsersUnsettled => (
+            "a process that uses the segment has no home",
+            "whoever is left without a home may run anywhere, and the segment would follow nobody",
+            "nodeward explain PID tells why the process has no home",
+        ),
+        Reason::UsersApart => (
+            "those who use the segment are at home on several nodes, and it is on these nodes",
+            "nearer to one of them is farther from another; only a memory controller that \
+             delivers all it can would be a reason to spread it",
+            "nothing, or keep all who use it on one node (cpuset, taskset -p)",
         ),
         _ => return None,
     })

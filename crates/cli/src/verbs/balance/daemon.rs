@@ -81,6 +81,9 @@ impl<'a> Daemon<'a> {
         }
         if !args.quiet && !args.dry_run {
             let new = report.processes.iter().filter_map(|row| words::change_line(row, report));
+            let segments = &report.segments;
+            let new = new
+                .chain(segments.iter().filter_map(|row| words::segment_change_line(row, report)));
             for line in new {
                 say!("{line}");
             }

@@ -1,0 +1,112 @@
+//! The segments of shared memory that a process shows in its mappings.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use nodeward_model::name::in_json;
+use nodeward_model::{Mapping, MappingKind, Name, Range, SegmentId};
+use serde::Serialize;
+
+/// What is smaller is left out: to sample it costs more than it can gain.
+const BYTES_MIN: u64 = 4 << 20;
+/// Segments of one process at most, the largest of them.
+const PER_PROCESS_MAX: usize = 16;
+/// Shared memory that is no cache of files, by how its path begins; also what has no path.
+const MEMORY_PATHS: [&str; 4] = ["/dev/shm/", "/memfd:", "/SYSV", "/dev/zero"];
+
+/// A segment that a process maps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MappedSegment {
+    /// Which segment.
+    #[serde(rename = "segment")]
+    pub id: SegmentId,
+    /// Its path as the mappings have it.
+    #[serde(flatten, serialize_with = "in_json")]
+    pub name: Name,
+    /// How much of it the process maps, in bytes.
+    pub bytes: u64,
+    /// Whether a policy binds any of that, if that was asked.
+    #[serde(skip)]
+    pub is_bound: bool,
+}
+
+/// The segments that a process shows in its mappings, the largest first; `bound` are the ranges
+/// that a policy binds. What it only reads of a file on a disk is a cache that many read.
+pub fn mapped_segments(mappings: &[Mapping], bound: &[Range]) -> Vec<MappedSegment> {
+    let mut found: BTreeMap<SegmentId, MappedSegment> = BTreeMap::new();
+    for mapping in mappings {
+        let Some(id) = segment_of(mapping) else { continue };
+        let is_bound = bound.iter().any(|range| mapping.range.intersection(*range).is_some());
+        let fresh = || MappedSegment { id, name: mapping.path.clone(), bytes: 0, is_bound: false };
+        let one = found.entry(id).or_insert_with(fresh);
+        one.bytes = one.bytes.saturating_add(mapping.range.bytes());
+        one.is_bound |= is_bound;
+    }
+    let mut found: Vec<_> = found.into_values().filter(|one| one.bytes >= BYTES_MIN).collect();
+    found.sort_by_key(|one| (Reverse(one.bytes), one.id));
+    found.truncate(PER_PROCESS_MAX);
+    found
+}
+
+/// Whether a shared mapping is of memory, not of a cache of a file.
+pub fn is_memory(mapping: &Mapping) -> bool {
+    let path = &mapping.path;
+    path.is_empty() || MEMORY_PATHS.iter().any(|prefix| path.starts_with(prefix))
+}
+
+/// The segment that a mapping shows, if it may be one.
+pub fn segment_of(mapping: &Mapping) -> Option<SegmentId> {
+    let part = mapping.segment?;
+    let is_huge = mapping.kind == MappingKind::Huge;
+    (part.writable || is_huge || is_memory(mapping)).then_some(part.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_model::SegmentPart;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn mapping(start: u64, bytes: u64, path: &str, inode: u64, writable: bool) -> Mapping {
+        let id = SegmentId { major: 0, minor: 1, inode };
+        Mapping {
+            range: Range::new(start, start + bytes),
+            kind: MappingKind::Shared,
+            shared: true,
+            huge_page_bytes: None,
+            path: path.into(),
+            segment: Some(SegmentPart { id, offset: 0, writable }),
+        }
+    }
+
+    /// Goal: the parts of one segment are one; what is small, and what is only read of a file on a
+    /// disk, is none; a policy on any part binds it.
+    #[test]
+    fn mappings_show_segments() {
+        let mappings = [
+            mapping(0, 3 * MIB, "/dev/shm/a", 1, true),
+            mapping(100 * MIB, MIB, "/dev/shm/a", 1, false), // 4 MiB with the first
+            mapping(200 * MIB, 4 * MIB - 4096, "/dev/shm/small", 2, true),
+            mapping(300 * MIB, 50 * MIB, "/var/cache/locale", 3, false),
+            mapping(400 * MIB, 60 * MIB, "/var/lib/table", 4, true),
+            mapping(500 * MIB, 70 * MIB, "/SYSV0052e2c1 (deleted)", 5, false),
+        ];
+        let found = mapped_segments(&mappings, &[Range::new(100 * MIB, 101 * MIB)]);
+        let told: Vec<_> =
+            found.iter().map(|one| (one.id.inode, one.bytes / MIB, one.is_bound)).collect();
+        assert_eq!(told, [(5, 70, false), (4, 60, false), (1, 4, true)]);
+    }
+
+    /// Goal: however many segments a process maps, the largest 16 of them are looked at.
+    #[test]
+    fn no_process_shows_more_than_the_largest() {
+        let mappings: Vec<_> = (0..1000)
+            .map(|number| mapping(number << 30, (4 + number) * MIB, "/memfd:x", number + 1, true))
+            .collect();
+        let found = mapped_segments(&mappings, &[]);
+        let inodes: Vec<_> = found.iter().map(|one| one.id.inode).collect();
+        assert_eq!(inodes, (985..=1000).rev().collect::<Vec<_>>());
+    }
+}

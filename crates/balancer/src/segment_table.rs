@@ -1,0 +1,173 @@
+//! The segments that several processes map: each once, with those who map it and where its memory
+//! was. What one process maps alone is its own memory, and no segment here.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use nodeward_model::{Name, NodeId, SegmentId};
+use nodeward_policy::placement::{EntityId, Reason, SegmentDecision};
+
+use super::mapped_segments::MappedSegment;
+use super::process_table::{ProcessKey, ProcessState, ProcessTable, StuckPages};
+use super::residency_sample::Sampling;
+use super::token_bucket::TokenBucket;
+
+/// A segment and what is remembered of it.
+#[derive(Default)]
+pub struct SegmentState {
+    pub name: Name,
+    /// How much of it the process maps that maps most.
+    pub bytes: u64,
+    /// Whether a policy binds any of it.
+    pub is_bound: bool,
+    /// Who maps it, those first that use it most.
+    pub mappers: Vec<Mapper>,
+    /// Where its memory was when that was sampled last, and when, by the machine's clock.
+    pub sample: Option<(u64, BTreeMap<NodeId, u64>)>,
+    /// When its memory is to be sampled again.
+    pub sampling: Sampling,
+    /// Its memory is on its way; it is sampled when it is there.
+    pub is_moving: bool,
+    /// Pages that refused to move.
+    pub stuck: StuckPages,
+    /// What of it may still be moved in this interval.
+    pub bucket: TokenBucket,
+    /// What was told of it last.
+    told: Option<Reason>,
+}
+
+/// A process that maps a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapper {
+    pub key: ProcessKey,
+    pub entity: EntityId,
+    /// What its threads had of CPUs or waited for, in millionths of a CPU.
+    pub wanted_ppm: u64,
+}
+
+/// The segments by their ids.
+#[derive(Default)]
+pub struct SegmentTable {
+    segments: BTreeMap<SegmentId, SegmentState>,
+    /// Any process shows a segment, others or not.
+    is_any_known: bool,
+    /// Whether we may move pages that several processes map.
+    pub moves_shared: bool,
+}
+
+impl SegmentTable {
+    /// No segments yet, on a machine that lets us move pages of all or not.
+    pub fn new(moves_shared: bool) -> Self {
+        Self { moves_shared, ..Self::default() }
+    }
+
+    /// Takes in who maps what now. Returns the segments that are new: of a process that maps one
+    /// alone it is own memory, until another maps it, too. Once it is a segment it stays one for as
+    /// long as anybody maps it.
+    pub fn see(&mut self, processes: &ProcessTable, elapsed_ns: u64) -> Vec<SegmentId> {
+        let mut mapped: BTreeMap<SegmentId, Vec<(&MappedSegment, Mapper)>> = BTreeMap::new();
+        for (key, process) in processes.iter() {
+            for one in process.mapped.iter().flatten() {
+                mapped.entry(one.id).or_default().push((one, mapper(key, process)));
+            }
+        }
+        let mut earlier = std::mem::take(&mut self.segments);
+        self.is_any_known = !mapped.is_empty();
+        let mut new = Vec::new();
+        for (id, by) in mapped {
+            let known = earlier.remove(&id);
+            if known.is_none() && by.len() < 2 {
+                continue;
+            }
+            new.extend(known.is_none().then_some(id));
+            let mut state = known.unwrap_or_default();
+            state.see(by, elapsed_ns);
+            self.segments.insert(id, state);
+        }
+        new
+    }
+
+    /// Whether any process is known to map a segment, alone or not.
+    pub fn is_any_known(&self) -> bool {
+        self.is_any_known
+    }
+
+    /// The ids of all segments.
+    pub fn ids(&self) -> BTreeSet<SegmentId> {
+        self.segments.keys().copied().collect()
+    }
+
+    /// All segments, in the order of their ids.
+    pub fn iter(&self) -> impl Iterator<Item = (SegmentId, &SegmentState)> {
+        self.segments.iter().map(|(&id, state)| (id, state))
+    }
+
+    /// All segments, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (SegmentId, &mut SegmentState)> {
+        self.segments.iter_mut().map(|(&id, state)| (id, state))
+    }
+
+    /// One of them.
+    pub fn get(&self, id: SegmentId) -> Option<&SegmentState> {
+        self.segments.get(&id)
+    }
+
+    /// One of them, to be changed.
+    pub fn get_mut(&mut self, id: SegmentId) -> Option<&mut SegmentState> {
+        self.segments.get_mut(&id)
+    }
+
+    /// The segments that a process maps.
+    pub fn of<'a>(
+        &'a self,
+        process: &'a ProcessState,
+    ) -> impl Iterator<Item = (SegmentId, &'a SegmentState)> {
+        let mapped = process.mapped.iter().flatten();
+        mapped.filter_map(|one| Some((one.id, self.segments.get(&one.id)?)))
+    }
+}
+
+impl SegmentState {
+    /// What all who map it want of CPUs, in millionths of a CPU.
+    pub fn wanted_ppm(&self) -> u64 {
+        self.mappers.iter().map(|mapper| mapper.wanted_ppm).sum()
+    }
+
+    /// Its pages that cannot be moved: stuck so far.
+    pub fn fixed_pages(&self) -> BTreeMap<NodeId, u64> {
+        let Some((_, pages)) = &self.sample else { return BTreeMap::new() };
+        let stuck = |node: &NodeId| self.stuck.by_node.get(node).copied().unwrap_or(0);
+        let fixed = pages.iter().map(|(node, &pages)| (*node, pages.min(stuck(node))));
+        fixed.filter(|&(_, pages)| pages > 0).collect()
+    }
+
+    /// Notes the pages of a move off a node that stayed where they are, on all of its way so far.
+    pub fn note_stuck(&mut self, node: NodeId, pages: u64) {
+        let sampled = self.sample.as_ref().and_then(|(_, pages)| pages.get(&node)).copied();
+        let known = self.stuck.by_node.entry(node).or_default();
+        *known = pages.min(sampled.unwrap_or(0)).max(*known);
+        if pages > 0 {
+            self.stuck.ago_ns = 0;
+        }
+    }
+
+    /// Notes what is told of it; whether that is new.
+    pub fn tell(&mut self, decision: &SegmentDecision) -> bool {
+        self.told.replace(decision.reason) != Some(decision.reason)
+    }
+
+    fn see(&mut self, by: Vec<(&MappedSegment, Mapper)>, elapsed_ns: u64) {
+        let most = by.iter().max_by_key(|(one, _)| one.bytes);
+        if let Some((one, _)) = most {
+            (self.name, self.bytes) = (one.name.clone(), one.bytes);
+        }
+        self.is_bound = by.iter().any(|(one, _)| one.is_bound);
+        self.mappers = by.into_iter().map(|(_, mapper)| mapper).collect();
+        self.mappers.sort_by_key(|mapper| (Reverse(mapper.wanted_ppm), mapper.key));
+        self.stuck.pass(elapsed_ns);
+    }
+}
+
+fn mapper(key: ProcessKey, process: &ProcessState) -> Mapper {
+    Mapper { key, entity: process.entity, wanted_ppm: process.wanted_ppm() }
+}
