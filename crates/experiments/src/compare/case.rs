@@ -39,7 +39,7 @@ const COUNTERS: (&str, &str) = ("machine.counter-entries", "2097152");
 const SPLIT: (&str, &str) = ("workload.stream.place", "left:0-1");
 
 /// All cases.
-pub const CASES: [CompareCase; 11] = [
+pub const CASES: [CompareCase; 13] = [
     CompareCase {
         name: "2012-first-touch",
         about: "48 programs that stream, two for each CPU; each touches its memory first where it \
@@ -129,6 +129,27 @@ pub const CASES: [CompareCase; 11] = [
         about: "10,000 programs of short life beside eight that stay",
         scenario: "balance-short",
         overrides: &[],
+        requirement: Requirement::WorkOnly,
+        with_patches: false,
+    },
+    CompareCase {
+        name: "database",
+        about: "40 backends of a database that share a segment with more memory than a node has",
+        scenario: "database",
+        overrides: &[],
+        requirement: Requirement::WorkOnly,
+        with_patches: false,
+    },
+    CompareCase {
+        name: "database-fits",
+        about: "the same with a segment that fits a node and lies on one, which delivers less than \
+            the backends ask of it",
+        scenario: "database",
+        overrides: &[
+            ("workload.backend.segment", "2GiB"),
+            ("workload.backend.segment-place", "left:0"),
+            ("machine.bandwidth", "4GB/s"),
+        ],
         requirement: Requirement::WorkOnly,
         with_patches: false,
     },

@@ -1,0 +1,134 @@
+//! A database whose 40 backends share a segment: it is placed as one, and does not go to and fro.
+
+use std::sync::Arc;
+
+use nodeward_balancer::{BalanceSettings, Balancer, Event, Host, RoundReport};
+use nodeward_experiments::compare::{BalancerKind, CASES, CompareCase, CompareOutcome, run};
+use nodeward_machine::Machine;
+use nodeward_model::{NodeId, ProcessFilter};
+use nodeward_mover::MoveControl;
+use nodeward_policy::placement::Reason;
+use nodeward_scenario::Scenario;
+use nodeward_sim::SimMachine;
+
+const S: u64 = 1_000_000_000;
+/// Pages of a segment of 2 GiB.
+const PAGES: u64 = 524_288;
+
+fn case(name: &str) -> &'static CompareCase {
+    CASES.iter().find(|case| case.name == name).expect("a case of that name")
+}
+
+/// Follows the pages of the segment from round to round.
+struct SegmentFollower<'a> {
+    machine: &'a SimMachine,
+    until_ns: u64,
+    nodes: Vec<Option<NodeId>>,
+    /// When each page moved last.
+    moved_ns: Vec<Option<u64>>,
+    moves: u64,
+    reason: Option<Reason>,
+}
+
+impl SegmentFollower<'_> {
+    fn look(&mut self) {
+        let now_ns = self.machine.now_ns();
+        let nodes = self.machine.inspect(|world| world.segment_nodes("backend"));
+        for (page, (node, before)) in nodes.iter().zip(&self.nodes).enumerate() {
+            if before.is_some() && node != before {
+                let last_ns = self.moved_ns[page].replace(now_ns);
+                let is_rested = last_ns.is_none_or(|last_ns| now_ns - last_ns >= 60 * S);
+                assert!(is_rested, "page {page} moves at {last_ns:?} and at {now_ns}");
+                self.moves += 1;
+            }
+        }
+        self.nodes = nodes;
+    }
+}
+
+impl Host for SegmentFollower<'_> {
+    fn wish(&mut self) -> Option<Event> {
+        (self.machine.now_ns() >= self.until_ns).then_some(Event::Stop)
+    }
+
+    fn round(&mut self, report: &RoundReport) {
+        self.look();
+        let told = report.segments.first();
+        self.reason = told.map(|row| row.decision.reason).or(self.reason);
+    }
+}
+
+/// Balances the scenario for a time. Returns how often pages of the segment moved, where they are
+/// in the end (of two nodes), and what was told of it last.
+fn follow(overrides: &[(&str, &str)], seconds: u64) -> (u64, [u64; 2], Reason) {
+    let mut scenario = Scenario::find_with("database", overrides).unwrap();
+    scenario.time_ns = (seconds + 10) * S;
+    let machine = Arc::new(SimMachine::new(&scenario, 1));
+    let shared: Arc<dyn Machine> = Arc::<SimMachine>::clone(&machine);
+    let settings = BalanceSettings::default();
+    let mut balancer = Balancer::new(shared, &ProcessFilter::default(), settings, None).unwrap();
+    let nodes = machine.inspect(|world| world.segment_nodes("backend"));
+    let mut follower = SegmentFollower {
+        machine: &machine,
+        until_ns: seconds * S,
+        moved_ns: vec![None; nodes.len()],
+        nodes,
+        moves: 0,
+        reason: None,
+    };
+    balancer.run(&mut follower, &MoveControl::default()).unwrap();
+    let on = |node| follower.nodes.iter().filter(|on| **on == Some(NodeId(node))).count() as u64;
+    (follower.moves, [0, 1].map(on), follower.reason.expect("a segment is told of"))
+}
+
+/// Both outcomes of a case, without a balancer and with nodeward; prints them.
+fn beside_nothing(name: &str) -> [CompareOutcome; 2] {
+    [BalancerKind::Nothing, BalancerKind::Nodeward].map(|by| {
+        let outcome = run(case(name), by, None).expect("a scenario that runs");
+        println!(
+            "{name}, {}: {} ‰ local, {:?}, {} pages",
+            by.name(),
+            outcome.local_milli,
+            outcome.work_per_s,
+            outcome.pages
+        );
+        outcome
+    })
+}
+
+/// Goal: a segment that is wider than a node, used from both nodes, stays where it is.
+#[test]
+fn a_segment_wider_than_a_node_stays() {
+    let (moves, _, reason) = follow(&[], 100);
+    assert_eq!((moves, reason), (0, Reason::UsersApart));
+}
+
+/// Goal: a segment on one node whose controller it saturates is spread over both, once: half of it
+/// moves, within an eighth, and no page twice.
+#[test]
+fn a_segment_that_saturates_its_node_is_spread_once() {
+    let (moves, on, reason) = follow(case("database-fits").overrides, 150);
+    println!("{moves} moves, {on:?}, {reason}");
+    assert!((PAGES * 7 / 16..=PAGES * 9 / 16).contains(&moves), "{moves}");
+    assert_eq!(on.iter().sum::<u64>(), PAGES);
+}
+
+/// Goal: when all backends may run on one node only and the segment lies on the other, all of it
+/// comes to them: each page once.
+#[test]
+fn a_segment_comes_to_the_node_of_all_backends() {
+    let overrides = [case("database-fits").overrides, &[("workload.backend.nodes", "1")]].concat();
+    let (moves, on, reason) = follow(&overrides, 60);
+    assert_eq!((moves, on, reason), (PAGES, [0, PAGES], Reason::AllHome));
+}
+
+/// Goal: neither database is worse off than without a balancer: 980 of 1000 of its work, which is
+/// what a balancer may cost, and its lines as local but for a point.
+#[test]
+fn no_database_is_worse_off() {
+    for name in ["database", "database-fits"] {
+        let [nothing, ours] = beside_nothing(name);
+        assert!(ours.work_milli(&nothing) >= 980, "{name}: {} ‰", ours.work_milli(&nothing));
+        assert!(ours.local_milli + 10 >= nothing.local_milli, "{name}");
+    }
+}
