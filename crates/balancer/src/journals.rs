@@ -1,9 +1,9 @@
 //! What a balancer writes to disk: a journal of each memory move in the ledger, and its saved state
 //! in a file.
 //!
-//! A journal belongs to one process, or to one segment, on its way to one node, over as many rounds
-//! as the budget takes. Balancing does not depend on either file: if one cannot be written, a notice
-//! says so once, and rounds continue.
+//! A journal belongs to one process, or to one segment, on its way to one node, over as many
+//! as the budget takes. Balancing does not depend on either file: if one cannot be written, a
+//! notice says so once, and rounds continue.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
