@@ -11,10 +11,10 @@ use crate::{Architecture, CodeReader, Operand, Registers};
 
 /// Decodes the code of one process.
 ///
-/// Decoded code is kept, for at most 4096 values of the instruction pointer, which takes a few MiB
-/// at most. The code at a pointer is compared at each 64th use, so code that is rewritten in place
-/// (a JIT compiler's) is decoded wrongly for at most 63 samples a pointer; what a jump leads to is
-/// not compared.
+/// Decoded code is kept, for at most 4096 values of the instruction pointer, which takes at most
+/// some 8 MiB. The code at a pointer is compared at each 64th use, so code that is rewritten in
+/// place (a JIT compiler's) is decoded wrongly for at most 63 samples a pointer; what a jump leads
+/// to is not compared.
 #[derive(Debug)]
 pub struct OperandDecoder {
     architecture: Architecture,

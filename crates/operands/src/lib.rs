@@ -6,6 +6,11 @@
 //! waits for a load takes the interrupt right behind it: the instruction *before* the pointer is
 //! the most telling one.
 //!
+//! What is told of the instruction at the pointer is certain. Going back ends at a branch, and at a
+//! place that a branch nearby leads to, as control may have come from there. Going ahead ends at a
+//! forward branch; a branch back is taken to be taken, which is wrong when a loop ends. What memory
+//! holds is never looked at, so an address that is loaded on the way is not known.
+//!
 //! All input is untrusted: any bytes and any registers give operands or none. Nothing here reads
 //! memory itself, see [`CodeReader`].
 
