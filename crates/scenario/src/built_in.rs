@@ -45,6 +45,8 @@ built_in! {
     "balance-crowded",
     "balance-short",
     "database",
+    "balance-parts",
+    "balance-bound",
 }
 
 /// The text of a scenario, read once and used for many scenarios that differ in some values.

@@ -41,6 +41,12 @@ pub struct Workload {
     /// Whether it alternates between work and rest. Not available for kinds of pairs and of
     /// short-lived processes.
     pub duty_cycle: Option<DutyCycle>,
+    /// Whether each thread may run on the CPUs of the node where it begins only. Not available for
+    /// kinds of pairs and of short-lived processes.
+    pub bound: bool,
+    /// Whether folios of all threads' parts take turns in its memory, so that neighbours are of
+    /// different threads. Only for kinds whose threads have parts, without huge pages.
+    pub scattered: bool,
 }
 
 /// Alternation of work and rest, from a process's start on.
@@ -127,6 +133,8 @@ pub enum WorkloadKind {
     Triad {
         /// The accesses.
         access: AccessPattern,
+        /// Lines of other threads' parts, per 1000: at random, after each pass.
+        shared_milli: u32,
     },
     /// Touches random lines of all its memory, each thread of all.
     Random {

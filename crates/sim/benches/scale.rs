@@ -93,6 +93,8 @@ fn workload(kind: WorkloadKind, name: &str, size: MachineSize, mib: u64) -> Work
         populated: false,
         cpuset: None,
         duty_cycle: None,
+        bound: false,
+        scattered: false,
     }
 }
 
@@ -106,7 +108,12 @@ pub fn scenario(size: MachineSize) -> Scenario {
         about: String::new(),
         machine: machine(size.nodes, size.cpus),
         workloads: vec![
-            workload(WorkloadKind::Triad { access: streams }, "triad", size, size.mib),
+            workload(
+                WorkloadKind::Triad { access: streams, shared_milli: 0 },
+                "triad",
+                size,
+                size.mib,
+            ),
             workload(random, "random", size, 2 * size.mib),
         ],
         scheduler: SchedulerKind::NumaUnaware,

@@ -88,6 +88,8 @@ fn scenario(tuning: usize) -> Scenario {
         populated: false,
         cpuset: None,
         duty_cycle: None,
+        bound: false,
+        scattered: false,
     };
     Scenario {
         name: "page-fault".to_owned(),

@@ -12,6 +12,8 @@ pub enum Requirement {
     LocalByMovingThreads,
     /// Memory becomes local.
     PagesPlaced,
+    /// Memory becomes as local as if somebody had placed it by hand, within 2 points.
+    PlacedAsByHand,
     /// No other goal: no balancer gains much there, and each may lose something.
     WorkOnly,
 }
@@ -39,7 +41,7 @@ const COUNTERS: (&str, &str) = ("machine.counter-entries", "2097152");
 const SPLIT: (&str, &str) = ("workload.stream.place", "left:0-1");
 
 /// All cases.
-pub const CASES: [CompareCase; 13] = [
+pub const CASES: [CompareCase; 15] = [
     CompareCase {
         name: "2012-first-touch",
         about: "48 programs that stream, two for each CPU; each touches its memory first where it \
@@ -90,6 +92,24 @@ pub const CASES: [CompareCase; 13] = [
         scenario: "balance-wide",
         overrides: &[COUNTERS],
         requirement: Requirement::PagesPlaced,
+        with_patches: false,
+    },
+    CompareCase {
+        name: "parts",
+        about: "one program whose threads are bound to CPUs of both nodes, each with its part of \
+            memory, all of which lies on one node; the machine counts who uses which page",
+        scenario: "balance-parts",
+        overrides: &[COUNTERS],
+        requirement: Requirement::PlacedAsByHand,
+        with_patches: false,
+    },
+    CompareCase {
+        name: "bound",
+        about: "the same with pages of each thread scattered all over memory and over both nodes, \
+            and one of eight accesses to any page",
+        scenario: "balance-bound",
+        overrides: &[COUNTERS],
+        requirement: Requirement::PlacedAsByHand,
         with_patches: false,
     },
     CompareCase {

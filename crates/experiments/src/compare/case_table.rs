@@ -8,6 +8,8 @@ use crate::compare::{BalancerKind, CompareCase, CompareOutcome, Requirement};
 
 /// Goal of local lines per 1000 at the end, where memory can become local.
 const LOCAL_MILLI: u64 = 950;
+/// What may lack of the local lines of placing by hand, per 1000.
+const LOCAL_SLACK_MILLI: u64 = 20;
 /// Goal of work, per 1000 of the work without a balancer.
 const WORK_MILLI: u64 = 980;
 
@@ -70,6 +72,8 @@ pub enum GoalMeasure {
     Local,
     /// The same, at least that of the kernel's NUMA balancing.
     LocalAsKernel,
+    /// The same, at least that of placing by hand but for a little.
+    LocalAsByHand,
     /// Virtual nanoseconds until nine of ten lines are local, at most those of the kernel.
     HomeAsKernel,
     /// Pages moved, at most the required part of the kernel's.
@@ -100,7 +104,7 @@ pub fn evaluate_case(
     let entries = outcomes.iter().map(|(&by, outcome)| figures(case, by, outcome, nothing));
     let time_ns = outcomes.values().map(|outcome| outcome.time_ns).min().unwrap_or(0);
     let goals = match outcomes.get(&BalancerKind::Nodeward) {
-        Some(ours) => goals(case.requirement, ours, outcomes.get(&BalancerKind::Kernel), nothing),
+        Some(ours) => goals(case.requirement, ours, outcomes),
         None => Vec::new(),
     };
     CaseTable { name: case.name, about: case.about, time_ns, entries: entries.collect(), goals }
@@ -130,23 +134,27 @@ fn figures(
 fn goals(
     asked: Requirement,
     ours: &CompareOutcome,
-    kernel: Option<&CompareOutcome>,
-    nothing: Option<&CompareOutcome>,
+    outcomes: &BTreeMap<BalancerKind, CompareOutcome>,
 ) -> Vec<CompareGoal> {
+    let (kernel, hand) = (outcomes.get(&BalancerKind::Kernel), outcomes.get(&BalancerKind::Hand));
+    let local = |what, least| CompareGoal::at_least(what, ours.local_milli, least);
+    let against_kernel =
+        |part| kernel.into_iter().flat_map(move |kernel| goals_against_kernel(ours, kernel, part));
     let mut goals = Vec::new();
-    let pages_part = match asked {
-        Requirement::LocalMemory => Some(1),
-        Requirement::LocalByMovingThreads => Some(2),
-        Requirement::PagesPlaced | Requirement::WorkOnly => None,
-    };
-    if asked != Requirement::WorkOnly {
-        goals.push(CompareGoal::at_least(GoalMeasure::Local, ours.local_milli, LOCAL_MILLI));
+    match asked {
+        Requirement::LocalMemory | Requirement::LocalByMovingThreads => {
+            goals.push(local(GoalMeasure::Local, LOCAL_MILLI));
+            let may_move_threads = asked == Requirement::LocalByMovingThreads;
+            goals.extend(against_kernel(if may_move_threads { 2 } else { 1 }));
+        }
+        Requirement::PagesPlaced => goals.push(local(GoalMeasure::Local, LOCAL_MILLI)),
+        Requirement::PlacedAsByHand => goals.extend(hand.map(|hand| {
+            let least = hand.local_milli.saturating_sub(LOCAL_SLACK_MILLI);
+            local(GoalMeasure::LocalAsByHand, least)
+        })),
+        Requirement::WorkOnly => {}
     }
-    if let Some(part) = pages_part {
-        goals
-            .extend(kernel.into_iter().flat_map(|kernel| goals_against_kernel(ours, kernel, part)));
-    }
-    let work = nothing.map(|nothing| ours.work_milli(nothing));
+    let work = outcomes.get(&BalancerKind::Nothing).map(|nothing| ours.work_milli(nothing));
     goals.extend(work.map(|work| CompareGoal::at_least(GoalMeasure::Work, work, WORK_MILLI)));
     goals
 }
@@ -204,6 +212,7 @@ mod tests {
         let outcomes = [
             (BalancerKind::Nothing, nothing),
             (BalancerKind::Kernel, kernel),
+            (BalancerKind::Hand, outcome(930, Some(1), 100)),
             (BalancerKind::Nodeward, ours),
         ];
         evaluate_case(&case, &outcomes.into()).missed_goals().map(|goal| goal.what).collect()
@@ -236,6 +245,9 @@ mod tests {
             of(Requirement::LocalMemory, outcome(960, Some(6), 0)),
             [GoalMeasure::HomeAsKernel]
         );
+        let by_hand = Requirement::PlacedAsByHand;
+        assert_eq!(of(by_hand, outcome(910, None, 999)), []); // 930, less 20
+        assert_eq!(of(by_hand, outcome(909, None, 999)), [GoalMeasure::LocalAsByHand]);
         let both = [GoalMeasure::Local, GoalMeasure::LocalAsKernel];
         assert_eq!(of(Requirement::LocalMemory, outcome(949, Some(5), 0)), both);
         let busy = || outcome(980, None, 0);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use nodeward_machine::{Machine, Process};
-use nodeward_model::{NodeId, NodePairs, Nodemask};
+use nodeward_model::{NodeId, NodePairs, Nodemask, PageSet};
 use nodeward_mover::{Jobs, MoveControl, MoveOrder, MoveRequest, Selection, migrate};
 use nodeward_policy::workers;
 use nodeward_scenario::{Scenario, Workload, WorkloadKind};
@@ -46,7 +46,8 @@ fn is_long_lived(load: &Workload) -> bool {
 
 /// Binds threads and moves memory to them. A process that fits on a node goes to one, that of most
 /// of its memory if there are slots. Threads of other processes stay where they are, and their
-/// pages move to the node of the next access.
+/// pages move to the node of the next access, or to the thread whose part they are of if the
+/// program has bound its threads itself.
 pub fn place_manually(machine: &SimMachine, scenario: &Scenario) -> Result<()> {
     let mut capacity = ThreadCapacity::new(scenario);
     let cpus_max = scenario.machine.nodes.iter().map(|node| node.cpus.len()).max().unwrap_or(0);
@@ -54,7 +55,10 @@ pub fn place_manually(machine: &SimMachine, scenario: &Scenario) -> Result<()> {
     for process in machine.processes() {
         let load = scenario.workloads.iter().find(|load| load.name == process.name);
         let Some(load) = load.filter(|load| is_long_lived(load)) else { continue };
-        if load.threads as usize > cpus_max {
+        if load.bound {
+            let orders = orders_by_part(machine, &process);
+            moves.push((process, orders));
+        } else if load.threads as usize > cpus_max {
             machine.with_world(|world| {
                 world.bind_threads(process.pid) && world.migrate_on_fault(process.pid)
             });
@@ -62,27 +66,39 @@ pub fn place_manually(machine: &SimMachine, scenario: &Scenario) -> Result<()> {
             machine.with_world(|world| {
                 world.bind_to_nodes(process.pid, &[node].into_iter().collect())
             });
-            moves.push((process, node));
+            let orders = vec![order_to(&process, node, None)];
+            moves.push((process, orders));
         }
     }
-    move_memory(machine, &moves)
+    move_memory(machine, moves)
 }
 
-/// Moves the memory of processes to their nodes.
-fn move_memory(machine: &SimMachine, moves: &[(ProcessView, NodeId)]) -> Result<()> {
-    let is_away = |(process, node): &&(ProcessView, NodeId)| {
-        process.pages.iter().any(|(id, &pages)| id != node && pages > 0)
-    };
-    let away: Vec<_> = moves.iter().filter(is_away).collect();
-    let held = away.iter().map(|(process, _)| machine.open_process(process.pid));
+/// Returns the order that brings pages of a process to a node, all of them if none are named.
+fn order_to(process: &ProcessView, node: NodeId, pages: Option<PageSet>) -> MoveOrder {
+    let from: Nodemask = process.pages.keys().copied().filter(|id| *id != node).collect();
+    MoveOrder { pairs: NodePairs::all_to(&from, node), pages }
+}
+
+/// Returns the orders that bring the part of each thread to the node where the thread is.
+fn orders_by_part(machine: &SimMachine, process: &ProcessView) -> Vec<MoveOrder> {
+    let mut parts: BTreeMap<NodeId, PageSet> = BTreeMap::new();
+    for (node, addresses) in machine.inspect(|world| world.parts_of_threads(process.pid)) {
+        let part = parts.entry(node).or_insert_with(|| PageSet::new(machine.page_bytes()));
+        addresses.into_iter().for_each(|address| _ = part.insert(address));
+    }
+    parts.into_iter().map(|(node, pages)| order_to(process, node, Some(pages))).collect()
+}
+
+/// Carries out the orders for each process.
+fn move_memory(machine: &SimMachine, mut moves: Vec<(ProcessView, Vec<MoveOrder>)>) -> Result<()> {
+    moves.iter_mut().for_each(|(_, orders)| orders.retain(|order| !order.pairs.is_empty()));
+    moves.retain(|(_, orders)| !orders.is_empty());
+    let held = moves.iter().map(|(process, _)| machine.open_process(process.pid));
     let held: Vec<Arc<dyn Process>> = held.collect::<Result<_, _>>()?;
-    let order = |(process, node): &&(ProcessView, NodeId)| -> Arc<[MoveOrder]> {
-        let from: Nodemask = process.pages.keys().copied().filter(|id| id != node).collect();
-        [MoveOrder { pairs: NodePairs::all_to(&from, *node), pages: None }].into()
-    };
-    let to: Nodemask = away.iter().map(|(_, node)| *node).collect();
+    let orders = || moves.iter().flat_map(|(_, orders)| orders);
+    let to: Nodemask = orders().flat_map(|order| order.pairs.iter()).map(|(_, to)| to).collect();
     let request = MoveRequest {
-        orders: away.iter().map(order).collect(),
+        orders: moves.iter().map(|(_, orders)| orders.as_slice().into()).collect(),
         selection: Selection::default(),
         jobs: Jobs::Auto,
         cpus: workers::worker_cpus(&machine.topology()?, &to, &machine.usable_cpus()?),

@@ -157,6 +157,8 @@ impl TomlWriter {
             populated,
             cpuset,
             duty_cycle: shifts,
+            bound,
+            scattered,
         } = workload;
         self.table_header("[[workload]]");
         self.word("name", name);
@@ -180,8 +182,9 @@ impl TomlWriter {
         }
         self.time("start", *start_ns);
         self.word("groups", if *own_groups { "own" } else { "one" });
-        if *populated {
-            self.key_value("populated", "true");
+        let flags = [("populated", populated), ("bound", bound), ("scattered", scattered)];
+        for (key, _) in flags.into_iter().filter(|(_, is_on)| **is_on) {
+            self.key_value(key, "true");
         }
         if let Some(cpuset) = cpuset {
             self.word("cpuset", &cpuset.to_string());
@@ -217,7 +220,10 @@ impl TomlWriter {
         };
         self.word("kind", name);
         match kind {
-            WorkloadKind::Triad { access } => self.access(access),
+            WorkloadKind::Triad { access, shared_milli } => {
+                self.access(access);
+                self.number("shared", *shared_milli);
+            }
             WorkloadKind::Random { access, hot_touches_milli, hot_bytes_milli } => {
                 self.access(access);
                 self.number("hot-touches", *hot_touches_milli);

@@ -110,6 +110,12 @@ impl WorkloadCheck<'_> {
             self.nodes("cpuset", nodes, |node| has_cpus(node) && has_memory(node), "both")?;
         }
         self.place("place", &self.workload.placement)?;
+        self.ensure(
+            !self.workload.scattered || !self.workload.huge,
+            "scattered",
+            || "huge pages of several threads".to_owned(),
+            "`pages = \"base\"` or the size of a folio beside it",
+        )?;
         if let Some(nodes) = &self.workload.nodes {
             self.within_cpuset("nodes", nodes)?;
         }
@@ -182,7 +188,11 @@ impl WorkloadCheck<'_> {
             self.period("rests", rests_ns)?;
         }
         match &self.workload.kind {
-            &WorkloadKind::Triad { access } => self.access(access),
+            &WorkloadKind::Triad { access, shared_milli } => {
+                self.access(access)?;
+                let what = || format!("{shared_milli} thousandths of lines are not its own");
+                self.ensure(shared_milli < 1000, "shared", what, "0 to 999 thousandths")
+            }
             &WorkloadKind::Random { access, hot_touches_milli, hot_bytes_milli } => {
                 self.access(access)?;
                 self.hot(hot_touches_milli, hot_bytes_milli)

@@ -28,7 +28,20 @@ pub(crate) const KEYS: &[&str] = &[
 
 /// The kinds, with the keys that only they have.
 const KINDS: &[(&str, &[&str])] = &[
-    ("triad", &["parallel", "compute", "writes", "populated", "works", "rests"]),
+    (
+        "triad",
+        &[
+            "parallel",
+            "compute",
+            "writes",
+            "shared",
+            "populated",
+            "works",
+            "rests",
+            "bound",
+            "scattered",
+        ],
+    ),
     (
         "random",
         &[
@@ -40,6 +53,7 @@ const KINDS: &[(&str, &[&str])] = &[
             "populated",
             "works",
             "rests",
+            "bound",
         ],
     ),
     ("page-fault", &[]),
@@ -48,11 +62,32 @@ const KINDS: &[(&str, &[&str])] = &[
     ("stream", &["message", "buffer", "under-way", "cpu-time", "together"]),
     (
         "phases",
-        &["parallel", "compute", "writes", "phase", "shared", "populated", "works", "rests"],
+        &[
+            "parallel",
+            "compute",
+            "writes",
+            "phase",
+            "shared",
+            "populated",
+            "works",
+            "rests",
+            "bound",
+            "scattered",
+        ],
     ),
     (
         "moving-set",
-        &["parallel", "compute", "writes", "window", "stays", "populated", "works", "rests"],
+        &[
+            "parallel",
+            "compute",
+            "writes",
+            "window",
+            "stays",
+            "populated",
+            "works",
+            "rests",
+            "bound",
+        ],
     ),
     (
         "database",
@@ -108,6 +143,8 @@ pub(super) fn workload(table: &TomlTable) -> Result<Workload, SourceError> {
         populated: table.flag("populated")?,
         cpuset: table.optional("cpuset", |item| item.mask(NodeId::LIMIT))?,
         duty_cycle: duty_cycle(table)?,
+        bound: table.flag("bound")?,
+        scattered: table.flag("scattered")?,
     })
 }
 
@@ -165,7 +202,10 @@ fn kind(
     };
     Ok(match kind {
         // a[i] = b[i] + s * c[i]: of three lines one is written, and all are fetched ahead.
-        "triad" => WorkloadKind::Triad { access: access(10_000, 500, 333)? },
+        "triad" => WorkloadKind::Triad {
+            access: access(10_000, 500, 333)?,
+            shared_milli: milli(table, "shared")?.unwrap_or(0),
+        },
         "random" => WorkloadKind::Random {
             access: access(4_000, 2_000, 500)?,
             hot_touches_milli: milli(table, "hot-touches")?.unwrap_or(0),

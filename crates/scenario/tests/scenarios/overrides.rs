@@ -40,7 +40,9 @@ fn every_table_can_be_reached() {
     let stream = &scenario.workloads[0];
     assert_eq!(stream.processes, 12);
     assert_eq!(stream.placement, MemoryPlacement::Interleave("0-1".parse().unwrap()));
-    assert!(matches!(stream.kind, WorkloadKind::Triad { access } if access.parallel_milli == 1500));
+    assert!(
+        matches!(stream.kind, WorkloadKind::Triad { access, .. } if access.parallel_milli == 1500)
+    );
     let action = &scenario.actions[0];
     let there_and_back = ActionKind::Migrate { from: NodeId(1), to: NodeId(0), times: 3 };
     assert_eq!((action.at_ns, &action.kind), (500_000_000, &there_and_back));

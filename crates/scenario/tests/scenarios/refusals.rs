@@ -79,7 +79,7 @@ fn what_is_spoiled_is_refused_with_its_place_and_what_was_expected() {
         let error = Scenario::parse("bad.toml", &text).unwrap_err();
         assert_eq!(error.to_string(), *told, "{old} -> {new}");
     }
-    assert_eq!(cases.len(), 131);
+    assert_eq!(cases.len(), 133);
 }
 
 #[test]
@@ -267,8 +267,8 @@ fn overrides_that_name_nothing_or_make_no_sense() {
             "2",
             "no key 'workload.stream.threats'; expected one of name, kind, processes, \
                 threads, memory, pages, place, nodes, home, start, groups, \
-                cpuset, parallel, compute, writes, populated, works, rests \
-                (did you mean 'threads'?)",
+                cpuset, parallel, compute, writes, shared, populated, works, \
+                rests, bound, scattered (did you mean 'threads'?)",
         ),
         (
             "workload.stream.memory",

@@ -3,8 +3,10 @@
 use nodeward_model::{NodeId, Pid};
 
 use super::sim_machine::SimMachine;
-use crate::memory::MemoryRegion;
+use crate::ids::TaskId;
+use crate::memory::{AddressSpace, MemoryRegion};
 use crate::output::Census;
+use crate::programs::thread_pages;
 use crate::world::World;
 
 /// A page that a process has in memory.
@@ -25,7 +27,12 @@ impl World {
     /// order of address. Empty if there is no such process.
     pub fn pages_of(&self, pid: Pid) -> Vec<PageView> {
         let space = self.space_of(pid).map(|space| &self.spaces[space]);
-        let pages = |region| (0..).map_while(move |page| self.page_view(region, page)).flatten();
+        let pages = |region: &MemoryRegion| {
+            let mut views: Vec<_> =
+                (0..region.pages).filter_map(|page| self.page_view(region, page)).collect();
+            views.sort_unstable_by_key(|view| view.address);
+            views
+        };
         space.into_iter().flat_map(|space| &space.regions).flat_map(pages).collect()
     }
 
@@ -43,22 +50,36 @@ impl World {
         region.map(nodes).unwrap_or_default()
     }
 
+    /// Returns the addresses of each thread's part of the memory of a process, with the node where
+    /// the thread is. Empty if there is no such process.
+    pub fn parts_of_threads(&self, pid: Pid) -> Vec<(NodeId, Vec<u64>)> {
+        let Some(space) = self.space_of(pid) else { return Vec::new() };
+        let AddressSpace { regions, tasks, .. } = &self.spaces[space];
+        let Some(region) = regions.first() else { return Vec::new() };
+        let part = |(number, &task): (u32, &TaskId)| {
+            let node = self.layout.node_of(self.tasks[task as usize].cpu);
+            let pages = thread_pages(self, space, (number, tasks.len() as u32));
+            (self.layout.node_ids[node], pages.map(|page| region.address_of(page)).collect())
+        };
+        (0..).zip(tasks).map(part).collect()
+    }
+
     /// Returns the page of a process at an address, or `None` if there is none.
     pub fn page_at(&self, pid: Pid, address: u64) -> Option<PageView> {
         let regions = &self.spaces[self.space_of(pid)?].regions;
         let region = regions.iter().rfind(|region| region.start <= address)?;
-        self.page_view(region, (address - region.start) / self.machine.params.page_bytes).flatten()
+        self.page_view(region, region.page_at(address - region.start)?)
     }
 
-    /// Returns a page of a region: `Some(None)` if it is absent, `None` beyond the end.
-    fn page_view(&self, region: &MemoryRegion, page: u64) -> Option<Option<PageView>> {
-        let byte = (page < region.pages).then(|| region.page(page))?;
-        Some(byte.node().map(|node| PageView {
-            address: region.start + page * self.machine.params.page_bytes,
+    /// Returns a page of a region, or `None` if it is absent.
+    fn page_view(&self, region: &MemoryRegion, page: u64) -> Option<PageView> {
+        let byte = region.page(page);
+        byte.node().map(|node| PageView {
+            address: region.address_of(page),
             node: self.layout.node_ids[node],
             is_in_flight: byte.is_in_flight(),
             folio_pages: if region.is_huge(page) { region.chunk_pages() } else { 1 },
-        }))
+        })
     }
 }
 

@@ -34,17 +34,16 @@ impl ProcessMemory {
     fn locate(self, world: &World, address: u64) -> Option<(SpaceId, usize, u64)> {
         let AddressSpace { regions, segments, .. } = &world.spaces[self.space];
         let of_segment = segments.partition_point(|mapping| mapping.start <= address);
-        let (space, index, start) = match of_segment.checked_sub(1) {
-            Some(at) => (segments[at].space, 0, segments[at].start),
+        let (space, index, offset) = match of_segment.checked_sub(1) {
+            Some(at) => (segments[at].space, 0, address - segments[at].start),
             None => {
                 let behind = regions.partition_point(|region| region.start <= address);
                 let index = behind.checked_sub(1)?;
-                (self.space, index, regions[index].start)
+                (self.space, index, address - regions[index].start)
             }
         };
-        let page = (address - start) / self.page_bytes;
-        let pages = world.spaces[space].regions.get(index)?.pages;
-        (page < pages).then_some((space, index, page))
+        let page = world.spaces[space].regions.get(index)?.page_at(offset)?;
+        Some((space, index, page))
     }
 
     /// Returns the page at an address.

@@ -80,7 +80,7 @@ impl Process for SimProcess {
         let mapping = |(start, space, region): (u64, SpaceId, &MemoryRegion)| {
             let is_segment = world.spaces[space].is_segment();
             Mapping {
-                range: Range::new(start, start + region.pages * self.memory.page_bytes),
+                range: region.address_range(start),
                 kind: if region.shared { MappingKind::Shared } else { MappingKind::Anonymous },
                 shared: region.shared,
                 huge_page_bytes: None,
@@ -116,16 +116,14 @@ impl Process for SimProcess {
         let nodes = lockstep.world.machine.nodes.len();
         let mut found: Vec<Range> = Vec::new();
         for (first, _, region) in lockstep.world.mapped_regions(self.memory.space) {
-            let bytes = region.granule_pages() * self.memory.page_bytes;
             for granule in 0..region.granules() {
                 let mut sums = vec![0; nodes + 2];
                 region.add_counts(granule..granule + 1, &mut sums);
-                let start = first + granule as u64 * bytes;
-                let end = (start + bytes).min(first + region.pages * self.memory.page_bytes);
-                let part = Range::new(start, end).intersection(range);
+                let addresses = region.address_range_of(first, granule..granule + 1);
+                let part = addresses.intersection(range);
                 let Some(part) = part.filter(|_| sums.iter().any(|&sum| sum > 0)) else { continue };
-                match found.last_mut().filter(|last| last.end == part.start) {
-                    Some(last) => last.end = part.end,
+                match found.last_mut().filter(|last| last.end >= part.start) {
+                    Some(last) => last.end = last.end.max(part.end),
                     None => found.push(part),
                 }
             }

@@ -14,12 +14,11 @@ impl SimMachine {
     /// page.
     pub fn pin(&self, pid: Pid, address: u64) -> bool {
         self.with_space(pid, |world, space| {
-            let page_bytes = world.machine.params.page_bytes;
             let mut regions = world.spaces[space].regions.iter_mut();
-            let end = |start: u64, pages: u64| start + pages * page_bytes;
-            let holds = |start, pages| (start..end(start, pages)).contains(&address);
-            let region = regions.find(|region| holds(region.start, region.pages));
-            region.map(|region| region.pinned.insert((address - region.start) / page_bytes))
+            regions.find_map(|region| {
+                let page = region.page_at(address.checked_sub(region.start)?)?;
+                Some(region.pinned.insert(page))
+            })
         })
         .flatten()
         .is_some()

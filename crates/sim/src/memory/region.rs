@@ -1,10 +1,16 @@
 //! Regions of address spaces: the node of each page, at about one byte per page.
+//!
+//! Pages are numbered so that each thread's part is a run of them. Their addresses are in the same
+//! order, unless parts are interleaved ([`Interleaving`]).
+
+mod addresses;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 use nodeward_scenario::MemoryPlacement;
 
+use super::interleaving::Interleaving;
 use super::page_byte::PageByte;
 use super::shared_pages::SharedPages;
 use super::slab::Slab;
@@ -35,6 +41,9 @@ pub struct MemoryRegion {
     pub start: u64,
     /// The number of its base pages.
     pub pages: u64,
+    page_bytes: u64,
+    /// How its pages lie in the address space.
+    pub interleaving: Interleaving,
     /// Whether faults bring in huge pages.
     pub faults_huge: bool,
     /// Base pages per folio where there are no huge pages: a power of two, smaller than a chunk.
@@ -71,6 +80,8 @@ impl MemoryRegion {
         Self {
             start,
             pages,
+            page_bytes,
+            interleaving: Interleaving::NONE,
             faults_huge: false,
             folio_pages: 1,
             placement: MemoryPlacement::FirstTouch,

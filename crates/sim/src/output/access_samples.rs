@@ -6,10 +6,9 @@ use crate::world::World;
 impl World {
     /// Reads the access counters of a node's memory (by index) and clears them.
     pub fn take_accesses(&mut self, node: usize) -> Vec<PageAccesses> {
-        let page_bytes = self.machine.params.page_bytes;
         let tell = |((space, region, page), from, lines): (PageKey, usize, u64)| {
             let space = &self.spaces[space];
-            let address = space.regions[region].start + page * page_bytes;
+            let address = space.regions[region].address_of(page);
             PageAccesses { pid: space.pid, address, from: self.layout.node_ids[from], lines }
         };
         let mut told: Vec<_> =

@@ -176,13 +176,12 @@ impl World {
 
     /// Returns all stale folios whose pages still exist.
     fn stale_pages(&self) -> Vec<StalePage> {
-        let page_bytes = self.machine.params.page_bytes;
         let tell = |(&(space, region, page), stale): (&(SpaceId, usize, u64), &StaleContents)| {
             let StaleContents { written, holds } = *stale;
             let space = &self.spaces[space];
             let region = &space.regions[region];
             let is_there = page < region.pages && region.page(page).node().is_some();
-            let address = region.start + page * page_bytes;
+            let address = region.address_of(page);
             is_there.then_some(StalePage { pid: space.pid, address, written, holds })
         };
         self.fault_model.contents.stale.iter().filter_map(tell).collect()

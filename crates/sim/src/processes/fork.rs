@@ -43,6 +43,7 @@ impl World {
             let mut copy =
                 MemoryRegion::new(region.start, region.pages, page_bytes, nodes, granules);
             copy.placement = region.placement.clone();
+            copy.interleaving = region.interleaving;
             regions.push(copy);
             let shared = region.present_pages();
             entries += shared.shared_in(0..region.pages).count() as u64;

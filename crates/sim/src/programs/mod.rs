@@ -15,4 +15,5 @@ mod stream;
 mod threads;
 mod triad;
 
+pub use fill::thread_pages;
 pub use start::start_workloads;

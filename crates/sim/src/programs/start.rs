@@ -13,7 +13,8 @@ use super::ping_pong::PingPong;
 use super::random::Random;
 use super::stream::{Message, MessageStream};
 use super::threads::{
-    WorkloadSlot, allowed_cpus, assign_first_home, create_segment, map_memory, new_thread,
+    WorkloadSlot, allowed_cpus, assign_first_home, cpus_of_same_node, create_segment, map_memory,
+    new_thread,
 };
 use super::triad::Triad;
 use crate::cpu::Op;
@@ -49,6 +50,9 @@ fn start_process(
         let cpu = cpus[place % cpus.len()];
         let mut task = new_thread(world, workload, slot, space);
         task.cpu = cpu;
+        if workload.bound {
+            task.allowed = cpus_of_same_node(world, &allowed, cpu);
+        }
         if matches!(workload.kind, WorkloadKind::Stream { on_one_cpu: true, .. }) {
             task.cpu = cpus[place / 2 % cpus.len()];
             task.allowed = CpuIndexSet::of([task.cpu]);
@@ -72,7 +76,9 @@ fn program(
 ) -> Option<Box<dyn TaskProgram>> {
     let place = (thread, workload.threads);
     let program: Box<dyn TaskProgram> = match workload.kind {
-        WorkloadKind::Triad { access } => Box::new(Triad::new(world, space, place, access)),
+        WorkloadKind::Triad { access, shared_milli } => {
+            Box::new(Triad::new(world, space, place, access, shared_milli))
+        }
         WorkloadKind::PageFault => Box::new(PageFault::new(world, space, place)),
         WorkloadKind::Hog => Box::new(Hog::new(world, space, place)),
         // A short-lived process has one thread.

@@ -5,7 +5,7 @@ use nodeward_scenario::{InitialHome, MemoryPlacement, Workload, WorkloadKind};
 use crate::cpu::Task;
 use crate::hardware::CpuIndexSet;
 use crate::ids::SpaceId;
-use crate::memory::{MemoryRegion, SegmentMapping};
+use crate::memory::{Interleaving, MemoryRegion, SegmentMapping};
 use crate::world::World;
 
 /// The address at which the memory of a process begins.
@@ -29,8 +29,12 @@ pub struct WorkloadSlot {
 
 /// Creates an address space. `segment` is the segment that its process maps, if it maps one.
 pub fn map_memory(world: &mut World, workload: &Workload, segment: Option<SpaceId>) -> SpaceId {
-    let region =
+    let mut region =
         region(world, workload, (workload.memory_bytes, workload.threads), &workload.placement);
+    if workload.scattered {
+        let parts = u64::from(workload.threads);
+        region.interleaving = Interleaving { parts, unit_pages: region.folio_pages };
+    }
     let group = if workload.own_memcgs { world.spaces.len() } else { 0 };
     let space = world.add_space(workload.name.clone(), vec![region], group);
     world.spaces[space].cpuset = workload.cpuset.clone();
@@ -89,6 +93,12 @@ pub fn allowed_cpus(world: &World, workload: &Workload) -> CpuIndexSet {
     };
     let cpus = 0..world.layout.cpus.len();
     CpuIndexSet::of(cpus.filter(|&cpu| is_allowed(world.layout.node_of(cpu))))
+}
+
+/// Returns the CPUs of a thread that stays on the node of its first CPU.
+pub fn cpus_of_same_node(world: &World, allowed: &CpuIndexSet, cpu: usize) -> CpuIndexSet {
+    let node = world.layout.node_of(cpu);
+    CpuIndexSet::of(allowed.iter().filter(|&cpu| world.layout.node_of(cpu) == node))
 }
 
 fn initial_home(world: &World, workload: &Workload, process: u32) -> Option<usize> {

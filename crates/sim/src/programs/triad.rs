@@ -2,7 +2,8 @@
 
 use nodeward_scenario::AccessPattern;
 
-use super::fill::{Fill, granule_range_of, line_count};
+use super::fill::{Fill, granule_range_of, line_count, repeated_access};
+use crate::arithmetic::mul_div;
 use crate::cpu::{LineAccess, Op};
 use crate::ids::{SpaceId, TaskId};
 use crate::memory::GranuleRange;
@@ -13,31 +14,48 @@ use crate::world::{TaskProgram, World};
 pub struct Triad {
     access: AccessPattern,
     part: GranuleRange,
+    all: GranuleRange,
     fill: Fill,
+    /// Lines of a pass through its part.
     lines: u64,
+    /// Lines of any part that follow each pass.
+    shared_lines: u64,
+    shared_next: bool,
 }
 
 impl Triad {
-    /// Creates thread `number` of `of`.
-    pub fn new(world: &World, space: SpaceId, place: (u32, u32), access: AccessPattern) -> Self {
+    /// Creates thread `number` of `of`. Of 1000 lines `shared_milli`, fewer than that, lie in any
+    /// part.
+    pub fn new(
+        world: &World,
+        space: SpaceId,
+        place: (u32, u32),
+        access: AccessPattern,
+        shared_milli: u32,
+    ) -> Self {
         let fill = Fill::new(world, space, place);
         let pages = fill.pages();
         let bytes = (pages.end - pages.start) * world.machine.params.page_bytes;
-        let part = granule_range_of(world, space, pages);
-        Self { access, part, fill, lines: line_count(world, bytes) }
+        let (part, lines) = (granule_range_of(world, space, pages), line_count(world, bytes));
+        let all = granule_range_of(world, space, 0..world.spaces[space].regions[0].pages);
+        let own_milli = 1000 - u64::from(shared_milli).min(999);
+        let shared_lines = mul_div(lines, 1000 - own_milli, own_milli);
+        Self { access, part, all, fill, lines, shared_lines, shared_next: false }
     }
 }
 
 impl TaskProgram for Triad {
     fn next(&mut self, world: &mut World, task: TaskId) -> Op {
-        let Self { part, lines, access, .. } = *self;
-        let fault = self.fill.next(world, task);
-        fault.unwrap_or(Op::Access(LineAccess {
-            range: part,
-            lines,
-            pattern: access,
-            reused: false,
-        }))
+        if let Some(op) = self.fill.next(world, task) {
+            return op;
+        }
+        let is_shared = self.shared_next;
+        self.shared_next = !is_shared && self.shared_lines > 0;
+        if is_shared {
+            return repeated_access(self.all, self.shared_lines, self.access);
+        }
+        let Self { part: range, lines, access: pattern, .. } = *self;
+        Op::Access(LineAccess { range, lines, pattern, reused: false })
     }
 
     fn populate(&mut self, world: &mut World, task: TaskId) {

@@ -42,6 +42,8 @@ fn world(cpus: u32, threads_per_core: u32, tasks: u32, scheduler: SchedulerKind)
         populated: false,
         cpuset: None,
         duty_cycle: None,
+        bound: false,
+        scattered: false,
     };
     let scenario = Scenario {
         name: "test".to_owned(),

@@ -13,7 +13,7 @@ fn some_workload() -> impl Strategy<Value = Workload> {
     let kind = prop_oneof![
         Just(WorkloadKind::PageFault),
         Just(WorkloadKind::Hog),
-        Just(WorkloadKind::Triad { access }),
+        Just(WorkloadKind::Triad { access, shared_milli: 0 }),
         Just(WorkloadKind::Compile { compute_ns: 3 * MS, access, lives: 0, varies_milli: 0 }),
         Just(WorkloadKind::Stream {
             message_bytes: 100_000,
@@ -39,6 +39,8 @@ fn some_workload() -> impl Strategy<Value = Workload> {
             populated: false,
             cpuset: None,
             duty_cycle: None,
+            bound: false,
+            scattered: false,
             start_ns: start_ms * MS,
             ..workload(kind, processes, mib)
         },

@@ -68,7 +68,10 @@ fn figures(entry: &BalancerFigures) -> [String; 6] {
 fn goal_text(goal: &CompareGoal) -> String {
     let figure = |value: Option<u64>| match (goal.what, value) {
         (_, None) => "never".to_owned(),
-        (GoalMeasure::Local | GoalMeasure::LocalAsKernel, Some(value)) => permille(value),
+        (
+            GoalMeasure::Local | GoalMeasure::LocalAsKernel | GoalMeasure::LocalAsByHand,
+            Some(value),
+        ) => permille(value),
         (GoalMeasure::HomeAsKernel, Some(value)) => seconds(value),
         (GoalMeasure::PagesOfKernel, Some(value)) => value.to_string(),
         (GoalMeasure::Work, Some(value)) => factor(value),
@@ -78,6 +81,7 @@ fn goal_text(goal: &CompareGoal) -> String {
     let what = match goal.what {
         GoalMeasure::Local => format!("at least {asked} local"),
         GoalMeasure::LocalAsKernel => format!("at least as local as the kernel's, {asked}"),
+        GoalMeasure::LocalAsByHand => format!("at least {asked} local, 2 points less than by hand"),
         GoalMeasure::HomeAsKernel => format!("90 % local no later than the kernel's, {asked}"),
         GoalMeasure::PagesOfKernel => format!("at most {asked} pages, as asked of the kernel's"),
         GoalMeasure::Work => format!("at least {asked} of the work without a balancer"),

@@ -181,6 +181,8 @@ fn generate_workload(
         populated: chance.one_in(2) && can_be_populated,
         cpuset: None,
         duty_cycle: None,
+        bound: false,
+        scattered: false,
     }
 }
 
@@ -198,7 +200,7 @@ fn generate_kind(
     let part = |chance: &mut SeededRng| chance.near_bounds((line.min(memory), memory));
     let period = |chance: &mut SeededRng| chance.near_bounds(style.period_ns);
     match chance.below(9) {
-        0 => WorkloadKind::Triad { access },
+        0 => WorkloadKind::Triad { access, shared_milli: 0 },
         1 => {
             let [hot_touches_milli, hot_bytes_milli] =
                 chance.pick(&[[0, 0], [1, 1], [1000, 1], [1000, 1000], [900, 100]]);

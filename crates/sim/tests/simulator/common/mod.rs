@@ -33,7 +33,7 @@ pub fn triad(processes: u32, mib: u64) -> Workload {
     let access = AccessPattern { parallel_milli: 10_000, compute_ps: 1000, writes_milli: 333 };
     Workload {
         name: "triad".to_owned(),
-        kind: WorkloadKind::Triad { access },
+        kind: WorkloadKind::Triad { access, shared_milli: 0 },
         processes,
         threads: 1,
         memory_bytes: mib << 20,
@@ -47,6 +47,8 @@ pub fn triad(processes: u32, mib: u64) -> Workload {
         populated: false,
         cpuset: None,
         duty_cycle: None,
+        bound: false,
+        scattered: false,
     }
 }
 
