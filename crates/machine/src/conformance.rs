@@ -4,8 +4,9 @@
 //! A [`MoveFixture`] is a process with pages on one node, and another node to move them to. A body
 //! panics with the expected result. Bodies that need pages, nodes or processes in a special state
 //! are in [`conditions`]; bodies that read processes are in [`watch`], those about memory that two
-//! processes map in [`segments`].
+//! processes map in [`segments`], those of sources of accesses in [`accesses`].
 
+pub mod accesses;
 pub mod conditions;
 pub mod segments;
 pub mod watch;

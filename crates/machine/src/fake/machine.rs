@@ -184,7 +184,13 @@ impl Machine for FakeMachine {
         registers.into_iter().collect()
     }
 
-    fn open_access_source(&self, _kind: AccessSourceKind) -> Result<Box<dyn AccessSource>> {
+    fn open_access_source(&self, kind: AccessSourceKind) -> Result<Box<dyn AccessSource>> {
+        if !self.access_sources().iter().any(|status| status.kind == kind) {
+            return Err(Error::Unsupported {
+                action: "observing accesses",
+                reason: format!("no test gave this machine the source '{kind}'"),
+            });
+        }
         let accesses = Arc::clone(&self.accesses);
         Ok(Box::new(FakeAccessSource { accesses, pids: Vec::new() }))
     }

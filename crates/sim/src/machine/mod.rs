@@ -1,7 +1,7 @@
 //! A world as a machine of the contract (`nodeward_machine::Machine`): processes, calls that move
 //! pages, watches, and what tests and experiments do to it.
 
-mod access_sources;
+mod access_source;
 mod inspection;
 mod lockstep;
 mod move_call;

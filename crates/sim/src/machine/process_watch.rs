@@ -20,9 +20,6 @@ use crate::memory::AddressSpace;
 use crate::statistics::CpuTimeKind;
 use crate::world::World;
 
-/// Number of the first thread that is not the first of its process. It is above all pids.
-const FIRST_TID: u32 = 1 << 23;
-
 /// Samples a set of processes.
 pub struct SimWatch {
     shared: Arc<SharedWorld>,
@@ -163,13 +160,6 @@ impl World {
         let entry = &self.tasks[task as usize];
         let on_it = self.cpus[entry.cpu].running == Some(task);
         entry.cpu_time_ns + if on_it { self.cpus[entry.cpu].turn_time_ns(self.now_ns) } else { 0 }
-    }
-
-    /// Returns the tid of a thread: the first thread of a process has the pid as its tid.
-    fn tid(&self, task: TaskId) -> u32 {
-        let space = self.tasks[task as usize].space.map(|space| &self.spaces[space]);
-        let first = space.filter(|space| space.leader == Some(task));
-        first.map_or(FIRST_TID + task, |space| space.pid.number())
     }
 
     /// Returns the thread of a process with this tid.

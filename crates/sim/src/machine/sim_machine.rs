@@ -16,7 +16,7 @@ use nodeward_model::{
 };
 use nodeward_scenario::Scenario;
 
-use super::access_sources;
+use super::access_source::{self, SimAccessSource, read_counters};
 use super::lockstep::{SharedWorld, WaitUntil};
 use super::move_call::ProcessMemory;
 use super::process::SimProcess;
@@ -58,7 +58,9 @@ impl SimMachine {
     /// Returns the accesses that its memory controllers counted since the last call, each with the
     /// process that owns the page, and clears them; `None` if they count nothing.
     pub fn take_accesses(&self) -> Option<Vec<(Pid, Access)>> {
-        access_sources::take_counts(&self.shared)
+        let world = &mut self.shared.lock().world;
+        let seen = read_counters(world);
+        (world.machine.params.counter_entries > 0).then_some(seen)
     }
 
     /// Wraps a world as a machine.
@@ -223,11 +225,11 @@ impl Machine for SimMachine {
     }
 
     fn access_sources(&self) -> Vec<AccessSourceStatus> {
-        access_sources::list(&self.shared.lock().world)
+        access_source::statuses(&self.shared.lock().world)
     }
 
     fn open_access_source(&self, kind: AccessSourceKind) -> Result<Box<dyn AccessSource>> {
-        access_sources::open(&self.shared, kind)
+        Ok(Box::new(SimAccessSource::open(&self.shared, kind)?))
     }
 
     /// Returns the CPU time of looks, moves and work, in nanoseconds.

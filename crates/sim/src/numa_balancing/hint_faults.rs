@@ -1,6 +1,7 @@
 //! Hint faults: the pages that they move, and the record of the threads that touched them.
 
-use nodeward_model::SkipReason;
+use nodeward_machine::AccessSourceKind;
+use nodeward_model::{Access, AccessKind, AccessSample, Accessor, SkipReason};
 
 use crate::cpu::{HintFault, LastCpupid, TaskNumaFaults};
 use crate::ids::{SpaceId, TaskId};
@@ -11,6 +12,10 @@ use crate::world::World;
 /// Number of first scans of a thread in which pages that no other thread touched move without
 /// further conditions.
 const FIRST_SCANS: u32 = 4;
+
+/// Accesses that a fault stands for. How many there are it does not tell; a page that is touched
+/// once in a scan is worth its move if it is used about so often.
+const FAULT_COUNT: u64 = 1000;
 
 /// A page that was touched.
 struct HintedFolio {
@@ -56,7 +61,30 @@ impl World {
         };
         self.place_when_due(task, context);
         touched.iter().for_each(|touched| self.record_hint_fault(task, context, touched));
+        touched.iter().for_each(|touched| self.observe_hint_fault(task, context, &touched.folio));
         ns
+    }
+
+    /// Tells sources that see hint faults of one.
+    fn observe_hint_fault(&mut self, task: TaskId, context: &MigrationContext, folio: &Folio) {
+        if self.access_observers.is_empty() {
+            return;
+        }
+        let Some(process) = self.tasks[task as usize].space else { return };
+        let region = (context.space, folio.region);
+        let Some(address) = self.mapped_address(process, region, folio.pages.start) else {
+            return;
+        };
+        let (pid, tid) = (self.spaces[process].pid, self.tid(task));
+        let accessor = Accessor::Cpu(self.layout.cpus[context.cpu].id);
+        for observer in self.access_observers.of(AccessSourceKind::Faults, pid) {
+            observer.push(AccessSample {
+                pid,
+                tid: Some(tid),
+                kind: AccessKind::Unknown,
+                access: Access { address, accessor, count: FAULT_COUNT },
+            });
+        }
     }
 
     /// Returns the pages that a node can take before it is short of memory.

@@ -55,4 +55,23 @@ impl World {
         });
         own.chain(segments)
     }
+
+    /// Returns the address of a page in the address space of a process that maps its region;
+    /// `None` if the process does not map it.
+    pub(crate) fn mapped_address(
+        &self,
+        process: SpaceId,
+        (space, region): (SpaceId, usize),
+        page: u64,
+    ) -> Option<u64> {
+        let region = &self.spaces[space].regions[region];
+        let start = match space == process {
+            true => region.start,
+            false => {
+                let mut segments = self.spaces[process].segments.iter();
+                segments.find(|mapping| mapping.space == space)?.start
+            }
+        };
+        Some(start + (region.address_of(page) - region.start))
+    }
 }

@@ -5,6 +5,7 @@ use crate::cpu::{LineAccess, Op, TurnWork};
 use crate::hardware::Flow;
 use crate::ids::{SpaceId, TaskId};
 use crate::memory::CachedResidency;
+use crate::turns::HitRates;
 use crate::world::World;
 
 impl World {
@@ -48,16 +49,8 @@ impl World {
         let miss_ps =
             seen.pages_by_node().map(|(to, pages)| u128::from(latency(to)) * u128::from(pages));
         let miss_ps = miss_ps.sum::<u128>() / u128::from(seen.pages);
-        let params = &self.machine.params;
-        let [misses, hits, walks] = [1000 - hit_milli, hit_milli, walk_milli].map(u128::from);
-        let waits_ps = miss_ps * misses
-            + u128::from(params.llc_ns) * 1000 * hits
-            + u128::from(params.tlb_refill_ns) * 1000 * walks;
-        let wait_ps = waits_ps / u128::from(lines.pattern.parallel_milli.max(1));
-        let wait_ps = u64::try_from(wait_ps).unwrap_or(u64::MAX);
-        let speed = self.speed_milli(cpu);
-        let compute_ps = lines.pattern.compute_ps.saturating_mul(1000) / speed;
-        let line_ps = compute_ps.saturating_add(wait_ps).max(1);
+        let rates = HitRates { hit_milli, walk_milli };
+        let line_ps = self.line_ps(cpu, &lines.pattern, miss_ps, rates);
         let all = (u128::from(lines.lines) * u128::from(line_ps)).div_ceil(1000);
         let ns = u64::try_from(all).unwrap_or(u64::MAX).min(most_ns);
         if seen.in_flight > 0 && self.touches_page_in_flight(seen, ns, line_ps, lines.reused) {

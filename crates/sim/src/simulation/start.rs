@@ -11,7 +11,7 @@ use crate::faults::FaultModel;
 use crate::hardware::{EPOCH_NS, MachineLayout, Traffic};
 use crate::memory::{ForkRelations, PhysicalMemory};
 use crate::programs::start_workloads;
-use crate::statistics::{Counters, Latencies, Recorder};
+use crate::statistics::{AccessObservers, Counters, Latencies, Recorder};
 use crate::world::World;
 
 impl World {
@@ -44,6 +44,7 @@ impl World {
             traffic,
             seed,
             recorder: Recorder::new(scenario),
+            access_observers: AccessObservers::default(),
             events_max: u64::MAX,
             fault_model: FaultModel::new(scenario, seed),
             numa_balancing: scenario.numa_balancing.then(Box::default),

@@ -1,5 +1,7 @@
-//! What a run is measured by: counters, latencies, the time series, and observers.
+//! What a run is measured by: counters, latencies, the time series, observers, and sources of
+//! accesses.
 
+mod access_observers;
 mod action_records;
 mod counters;
 mod cpu_time;
@@ -8,6 +10,7 @@ mod observer;
 mod recorder;
 mod series;
 
+pub use access_observers::{AccessObserver, AccessObservers};
 pub use action_records::{HotplugRecord, MoveRecord};
 pub use counters::Counters;
 pub use cpu_time::CpuTimeKind;

@@ -12,6 +12,7 @@ impl World {
     /// Accounts for the work done since the turn began.
     pub(crate) fn end_turn(&mut self, cpu: usize) {
         self.observe_turn(cpu);
+        self.sample_turn(cpu);
         let entry = &mut self.cpus[cpu];
         let (Some(doing), Some(id)) = (entry.turn_work.take(), entry.running) else { return };
         let ran = self.now_ns.saturating_sub(entry.turn_began_ns);

@@ -4,8 +4,11 @@ use nodeward_model::{Cpumask, Pid};
 use nodeward_scenario::Scenario;
 
 use super::state::World;
-use crate::ids::SpaceId;
+use crate::ids::{SpaceId, TaskId};
 use crate::memory::{AddressSpace, ListView};
+
+/// Number of the first thread that is not the first of its process. It is above all pids.
+const FIRST_TID: u32 = 1 << 23;
 
 impl World {
     /// Returns its scenario.
@@ -71,6 +74,13 @@ impl World {
     pub(crate) fn cpuset_allows(&self, space: SpaceId, node: usize) -> bool {
         let cpuset = self.spaces[space].cpuset.as_ref();
         cpuset.is_none_or(|nodes| nodes.contains(self.layout.node_ids[node]))
+    }
+
+    /// Returns the tid of a thread: the first thread of a process has the pid as its tid.
+    pub(crate) fn tid(&self, task: TaskId) -> u32 {
+        let space = self.tasks[task as usize].space.map(|space| &self.spaces[space]);
+        let first = space.filter(|space| space.leader == Some(task));
+        first.map_or(FIRST_TID + task, |space| space.pid.number())
     }
 
     /// Returns the node for a process's fresh pages, if the scheduler gives memory a home, too.

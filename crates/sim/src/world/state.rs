@@ -16,7 +16,9 @@ use crate::faults::FaultModel;
 use crate::hardware::{MachineLayout, Traffic};
 use crate::ids::TaskId;
 use crate::memory::{AddressSpace, CachedResidency, ForkRelations, MemoryManager, PhysicalMemory};
-use crate::statistics::{Counters, HotplugRecord, Latencies, MoveRecord, Recorder};
+use crate::statistics::{
+    AccessObservers, Counters, HotplugRecord, Latencies, MoveRecord, Recorder,
+};
 
 /// The behaviour of a task: it chooses the next operation when the last one is done. All its
 /// changes of the world happen at the world's present time.
@@ -74,6 +76,8 @@ pub struct World {
     pub(crate) scenario: Scenario,
     pub(crate) seed: u64,
     pub(crate) recorder: Recorder,
+    /// Sources of accesses that are open.
+    pub(crate) access_observers: AccessObservers,
     /// Number of events after which waits for calls end.
     pub(crate) events_max: u64,
     pub(crate) fault_model: FaultModel,

@@ -1,5 +1,6 @@
 //! Tests of the simulator, in one program: each would link all of it.
 
+mod access_sources;
 mod accesses;
 mod balance;
 mod common;
