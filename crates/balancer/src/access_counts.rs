@@ -39,6 +39,8 @@ pub struct AccessCounts {
 pub struct ProcessCounts {
     since_ns: u64,
     period: Retry,
+    /// Whether no period was in vain since the last one that chose pages, or since the first.
+    is_placing: bool,
     /// The counts of the period before, and its length in nanoseconds.
     before: Option<(PageAccessCounts, u64)>,
     /// Periods since the counts began.
@@ -84,6 +86,12 @@ impl AccessCounts {
         periods.min().unwrap_or(PERIOD_NS[0])
     }
 
+    /// Returns whether the pages of some process are being placed: its last period chose some, or
+    /// it is in its first periods.
+    pub fn are_placing(&self) -> bool {
+        self.processes.values().any(|counts| counts.is_placing)
+    }
+
     /// Returns the number of pages of a process that were accessed in this period; `None` if there
     /// are no counts.
     pub fn pages(&self, entity: EntityId) -> Option<u64> {
@@ -98,6 +106,7 @@ impl ProcessCounts {
         Self {
             since_ns: at_ns,
             period,
+            is_placing: true,
             before: None,
             periods: 0,
             now: no_counts(page_bytes),
@@ -112,6 +121,7 @@ impl ProcessCounts {
     pub fn restart(&mut self, at_ns: u64, page_bytes: u64) {
         self.since_ns = at_ns;
         self.period.restart(at_ns);
+        self.is_placing = true;
         self.before = None;
         self.periods = 0;
         self.now = no_counts(page_bytes);
@@ -147,7 +157,8 @@ impl ProcessCounts {
         };
         let orders = self.hold_back(orders, at_ns, page_bytes);
         self.sampled.forget(&orders);
-        self.period.start(at_ns, !is_first && orders.is_empty(), lengths);
+        self.is_placing = is_first || !orders.is_empty();
+        self.period.start(at_ns, !self.is_placing, lengths);
         self.periods += 1;
         self.since_ns = at_ns;
         Ok(spread.page_moves(&orders))

@@ -40,6 +40,7 @@ impl Balancer {
             .for_each(|(_, process)| process.thread_homes = ThreadHomes::default());
         self.observe(machine, &wanting);
         let Some(batch) = self.observer.take() else {
+            self.counts.keep(|_| false);
             state.notices.extend(self.miss_source(&wanting));
             return;
         };

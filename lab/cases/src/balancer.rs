@@ -217,7 +217,9 @@ impl BalancerProcess {
             let may_go_on = number < ROUNDS_MAX || !patience.has_passed();
             assert!(
                 may_go_on,
-                "{number} rounds in vain until {what}: {round:?}\n{}",
+                "{number} rounds in vain until {what}: {round:?}\n{} pages moved, news {:?}\n{}",
+                self.moved_pages,
+                self.news,
                 self.stderr()
             );
         }

@@ -1,5 +1,6 @@
 //! Memory of programs that are wider than a node, placed by what the kernel's clock interrupts.
 
+use std::fs;
 use std::process::{Child, Command, Stdio};
 
 use crate::balancer::{StateDir, disable_numa_balancing};
@@ -42,13 +43,18 @@ impl Drop for Stream {
 /// Goal: of a process whose four threads are bound to CPUs of two nodes by turns, and whose memory
 /// all lies on node 0, the two parts that threads on node 1 use move there, by registers alone: at
 /// least 95 % of them, whether they are written or only read. At most a twentieth more than these
-/// parts moves, and then nothing.
+/// parts moves, and then nothing. On a slow host a page costs milliseconds here, so moves have a day
+/// to pay.
 fn parts(part: &str) -> CaseOutcome {
     disable_numa_balancing()?;
     let place = StateDir::new(part);
     let words = "--size 128MiB --threads 4 --passes 1000000 --nodes 0 --stay 0,1";
     let stream = Stream::start(&format!("{words} --part {part}"));
-    let mut balance = place.start(&format!("--pid {} --access registers", stream.pid()));
+    let settings = place.path().join("settings.toml");
+    fs::write(&settings, "[balance]\nhorizon = '24h'\nhorizon-max = '24h'\n").expect("a file");
+    let settings = settings.display();
+    let words = format!("--pid {} --access registers --config {settings}", stream.pid());
+    let mut balance = place.start(&words);
     let is_placed = || stream.pages_on(1) * 100 >= 2 * PART * 95;
     balance.wait_for_round("the parts of node 1 are there", |_| is_placed());
     for _ in 0..QUIET {
