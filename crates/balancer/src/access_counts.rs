@@ -39,9 +39,10 @@ pub struct AccessCounts {
 pub struct ProcessCounts {
     since_ns: u64,
     period: Retry,
-    /// Whether no period was in vain since the last one that chose pages, or since the first.
+    /// Whether the last period chose pages, or there was none.
     is_placing: bool,
-    /// The counts of the period before, and its length in nanoseconds.
+    /// The counts of the period before, with those before it that were not confirmed, and their
+    /// length in nanoseconds.
     before: Option<(PageAccessCounts, u64)>,
     /// Periods since the counts began.
     periods: u64,
@@ -83,13 +84,14 @@ impl AccessCounts {
     /// The length of the shortest period of all, in nanoseconds; of a first one if none has begun.
     pub fn period_ns_min(&self) -> u64 {
         let periods = self.processes.values().map(|counts| counts.period.length_ns());
-        periods.min().unwrap_or(PERIOD_NS[0])
+        periods.min().unwrap_or(sampled_time::PERIOD_NS[0])
     }
 
-    /// Returns whether the pages of some process are being placed: its last period chose some, or
-    /// it is in its first periods.
-    pub fn are_placing(&self) -> bool {
-        self.processes.values().any(|counts| counts.is_placing)
+    /// Returns when the first of the periods ends in which pages are being placed: the last one
+    /// chose some, or there was none. `None` if no process is in such a period.
+    pub fn placing_until_ns(&self) -> Option<u64> {
+        let placing = self.processes.values().filter(|counts| counts.is_placing);
+        placing.map(|counts| counts.period.ends_at_ns()).min()
     }
 
     /// Returns the number of pages of a process that were accessed in this period; `None` if there
@@ -102,7 +104,7 @@ impl AccessCounts {
 impl ProcessCounts {
     fn new(at_ns: u64, page_bytes: u64) -> Self {
         let mut period = Retry::default();
-        period.start(at_ns, false, PERIOD_NS);
+        period.start(at_ns, false, sampled_time::PERIOD_NS);
         Self {
             since_ns: at_ns,
             period,
@@ -128,9 +130,11 @@ impl ProcessCounts {
         self.sampled = SampledTime::new(page_bytes);
     }
 
-    /// Returns whether a period is over.
+    /// Returns whether a period is over. The first one begins before it is known what samples stand
+    /// for.
     pub fn is_due(&self, at_ns: u64) -> bool {
-        self.period.is_over(at_ns)
+        let least_ns = period_lengths(self.tick_ns)[0];
+        self.period.is_over(at_ns) && at_ns.saturating_sub(self.since_ns) >= least_ns
     }
 
     /// Ends a period, and returns the moves that it confirms: none after the first period, or if
@@ -147,18 +151,18 @@ impl ProcessCounts {
         let page_bytes = machine.page_bytes();
         let ns = at_ns.saturating_sub(self.since_ns);
         let now = std::mem::replace(&mut self.now, no_counts(page_bytes));
-        let (orders, is_first, lengths) = match self.tick_ns {
-            None => (self.by_counts(machine, spread, now, ns)?, self.periods < 1, PERIOD_NS),
+        let orders = match self.tick_ns {
+            None => self.by_counts(machine, spread, now, ns)?,
             Some(tick_ns) => {
                 let times = PeriodTimes { period_ns: ns, tick_ns };
-                let orders = self.sampled.place(machine, spread, &now, times)?;
-                (orders, self.periods < 1, sampled_time::PERIOD_NS)
+                self.sampled.place(machine, spread, &now, times)?
             }
         };
         let orders = self.hold_back(orders, at_ns, page_bytes);
         self.sampled.forget(&orders);
-        self.is_placing = is_first || !orders.is_empty();
-        self.period.start(at_ns, !self.is_placing, lengths);
+        let was_in_vain = self.periods > 0 && orders.is_empty();
+        self.is_placing = !was_in_vain;
+        self.period.start(at_ns, was_in_vain, period_lengths(self.tick_ns));
         self.periods += 1;
         self.since_ns = at_ns;
         Ok(spread.page_moves(&orders))
@@ -182,7 +186,14 @@ impl ProcessCounts {
             }
             None => Vec::new(),
         };
-        self.before = Some((now, ns));
+        self.before = Some(match before {
+            // Threads that take turns at their own memory are seen at other pages each time.
+            Some((mut counts, before_ns)) if moves.is_empty() && before_ns < 2 * ns => {
+                counts.merge(&now);
+                (counts, before_ns.saturating_add(ns))
+            }
+            _ => (now, ns),
+        });
         Ok(moves.iter().map(|each| RangeOrder::of_folio(each, machine.page_bytes())).collect())
     }
 
@@ -204,6 +215,10 @@ impl ProcessCounts {
         ranges.for_each(|range| self.placed.insert_range(*range));
         orders
     }
+}
+
+fn period_lengths(tick_ns: Option<u64>) -> [u64; 2] {
+    if tick_ns.is_some() { sampled_time::PERIOD_NS } else { PERIOD_NS }
 }
 
 fn no_counts(page_bytes: u64) -> PageAccessCounts {

@@ -12,11 +12,11 @@ use nodeward_model::Pid;
 
 use super::settings::AccessChoice;
 
-/// A period collects about so many samples on each CPU, whatever its length: enough for ranges of
-/// a thousandth of the memory...
-const SAMPLES_PER_PERIOD: u64 = 2_000;
-/// ...at these rates, in samples a second: what a watched program does not feel, and what it feels
-/// for seconds only.
+/// A period collects about so many samples on all CPUs together, whatever its length: enough for
+/// ranges of a thousandth of the memory...
+const SAMPLES_PER_PERIOD: u64 = 8_000;
+/// ...at these rates, in samples a second on each CPU: what a watched program does not feel, and
+/// what it feels for seconds only.
 const RATES_HZ: [u64; 2] = [100, 1_000];
 /// The observer looks for a source again after this time, in nanoseconds.
 const RETRY_NS: u64 = 60_000_000_000;
@@ -31,15 +31,16 @@ pub struct AccessObserver {
 }
 
 impl AccessObserver {
-    /// Observes these processes from now on, for periods of this length. None closes the source.
+    /// Observes these processes from now on, for periods of this length and on about so many CPUs.
+    /// No processes close the source.
     pub fn observe(
         &mut self,
         machine: &dyn Machine,
         choice: AccessChoice,
         pids: Vec<Pid>,
-        period_ns: u64,
+        (period_ns, cpus): (u64, u64),
     ) {
-        let sampling = AccessSampling { pids, rate_hz: rate_hz(period_ns) };
+        let sampling = AccessSampling { pids, rate_hz: rate_hz(period_ns, cpus) };
         if sampling.pids.is_empty() || !self.is_chosen(choice) {
             *self = Self::default();
         }
@@ -135,9 +136,9 @@ fn still_observing(
     }
 }
 
-/// The rate at which a period of this length collects [`SAMPLES_PER_PERIOD`].
-fn rate_hz(period_ns: u64) -> u32 {
-    let hz = SAMPLES_PER_PERIOD * 1_000_000_000 / period_ns.max(1);
+/// The rate at which a period of this length collects [`SAMPLES_PER_PERIOD`] on so many CPUs.
+fn rate_hz(period_ns: u64, cpus: u64) -> u32 {
+    let hz = SAMPLES_PER_PERIOD * 1_000_000_000 / period_ns.max(1) / cpus.max(1);
     u32::try_from(hz.clamp(RATES_HZ[0], RATES_HZ[1])).unwrap_or(u32::MAX)
 }
 
@@ -146,11 +147,15 @@ mod tests {
     use super::*;
 
     /// Goal: a short period samples at the highest rate, a long one at the lowest; between them the
-    /// number of samples is the same. (2,000 samples in 4 s are 500 a second.)
+    /// number of samples is the same. (8,000 samples of 4 CPUs in 4 s are 500 a second on each.)
     #[test]
     fn a_period_has_its_samples() {
-        let rates = [1, 2, 4, 20, 64].map(|seconds| rate_hz(seconds * 1_000_000_000));
+        let rates = [1, 2, 4, 20, 64].map(|seconds| rate_hz(seconds * 1_000_000_000, 4));
         assert_eq!(rates, [1_000, 1_000, 500, 100, 100]);
-        assert_eq!(rate_hz(0), 1_000);
+        assert_eq!(
+            [1, 16, 64, 128].map(|cpus| rate_hz(1_000_000_000, cpus)),
+            [1_000, 500, 125, 100]
+        );
+        assert_eq!(rate_hz(0, 0), 1_000);
     }
 }

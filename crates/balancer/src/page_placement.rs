@@ -1,12 +1,12 @@
 //! Page placement: the stage of a round that reads access counts, and begins moves of single pages
 //! of spread processes to the nodes that use them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nodeward_machine::{AccessBatch, Error, Machine, Result};
 use nodeward_model::Pid;
-use nodeward_policy::hot::MissCosts;
-use nodeward_policy::placement::{Decision, EntityId, Numbers, Plan};
+use nodeward_policy::hot::{MissCosts, PageRoom};
+use nodeward_policy::placement::{Decision, EntityId, Plan};
 
 use super::Balancer;
 use super::cpu_budget::Activity;
@@ -16,9 +16,6 @@ use super::report::Notice;
 use super::round_state::RoundState;
 use super::settings::AccessChoice;
 use super::thread_homes::ThreadHomes;
-
-/// Too many threads of a process are away if it is more than one in so many.
-const ASTRAY_PART: u64 = 4;
 
 impl Balancer {
     /// Enters the accesses to pages of spread processes, if the machine counts them, and begins the
@@ -38,17 +35,20 @@ impl Balancer {
             .iter_mut()
             .filter(|(_, process)| !wanting.contains_key(&process.entity))
             .for_each(|(_, process)| process.thread_homes = ThreadHomes::default());
+        let batch = self.observer.take();
         self.observe(machine, &wanting);
-        let Some(batch) = self.observer.take() else {
+        if self.observer.kind().is_none() {
             self.counts.keep(|_| false);
             state.notices.extend(self.miss_source(&wanting));
             return;
-        };
-        self.count(&batch, &wanting);
+        }
+        let by_unknown_threads =
+            batch.map(|batch| self.count(&batch, &wanting)).unwrap_or_default();
         self.meter.lap(machine, Activity::Observing);
         for (&entity, decision) in &wanting {
-            self.see_thread_homes(entity);
-            let moves = self.page_moves(machine, decision, plan);
+            let are_astray = self.see_thread_homes(entity);
+            let is_blurred = are_astray && by_unknown_threads.contains(&entity);
+            let moves = self.page_moves(machine, decision, plan, is_blurred);
             let took_ns = self.meter.lap(machine, Activity::Looking);
             self.budget.spend(took_ns);
             match moves {
@@ -67,8 +67,10 @@ impl Balancer {
         let pid = |entity: &EntityId| Some(self.processes.key(*entity)?.0);
         let mut pids: Vec<Pid> = wanting.keys().filter_map(pid).collect();
         pids.sort_unstable();
-        let period_ns = self.counts.period_ns_min();
-        self.observer.observe(machine, self.settings.access, pids, period_ns);
+        let load_ppm = |decision: &&Decision| decision.numbers.load_ppm;
+        let cpus = wanting.values().map(load_ppm).sum::<u64>().div_ceil(1_000_000);
+        let period = (self.counts.period_ns_min(), cpus);
+        self.observer.observe(machine, self.settings.access, pids, period);
     }
 
     /// Returns the notice about processes that no source observes, of those of which it was not
@@ -88,26 +90,42 @@ impl Balancer {
         (!pids.is_empty()).then_some(Notice::NoAccessSource { pids, obstacle })
     }
 
-    /// Adds accesses to the counts of the processes that own the pages. Accesses from before the
-    /// counts began are dropped, because their time is unknown.
-    fn count(&mut self, batch: &AccessBatch, wanting: &BTreeMap<EntityId, &Decision>) {
+    /// Adds accesses to the counts of the processes that own the pages. An access counts for the
+    /// node where its thread belongs, or for that of its CPU if the thread is unknown. Accesses from
+    /// before the counts began are dropped, because their time is unknown. Returns the processes
+    /// with accesses by unknown threads.
+    fn count(
+        &mut self,
+        batch: &AccessBatch,
+        wanting: &BTreeMap<EntityId, &Decision>,
+    ) -> BTreeSet<EntityId> {
         let pid = |entity: &EntityId| Some((self.processes.key(*entity)?.0, *entity));
         let entities: BTreeMap<Pid, EntityId> = wanting.keys().filter_map(pid).collect();
         self.counts.set_tick(batch.sample_ns);
+        let mut by_unknown_threads = BTreeSet::new();
         for sample in &batch.samples {
-            let from = sample.access.accessor.node(|cpu| self.nodes.node_of(cpu));
-            if let (Some(&entity), Some(from)) = (entities.get(&sample.pid), from) {
-                self.counts.add(entity, sample.access, from);
+            let Some(&entity) = entities.get(&sample.pid) else { continue };
+            let process = self.processes.by_number(entity);
+            let home = process.and_then(|it| it.thread_homes.node_of(sample.tid?));
+            if home.is_none() {
+                by_unknown_threads.insert(entity);
+            }
+            let on_cpu = || sample.access.accessor.node(|cpu| self.nodes.node_of(cpu));
+            if let Some(node) = home.or_else(on_cpu) {
+                self.counts.add(entity, sample.access, node);
             }
         }
+        by_unknown_threads
     }
 
-    /// Returns the moves of single pages of a process, by its counts.
+    /// Returns the moves of single pages of a process, by its counts. `is_blurred` says that these
+    /// tell little about future accesses.
     fn page_moves(
         &mut self,
         machine: &dyn Machine,
         decision: &Decision,
         plan: &Plan,
+        is_blurred: bool,
     ) -> Result<Vec<PageMove>> {
         let entity = decision.entity;
         let (at_ns, page_bytes) = (machine.now_ns(), machine.page_bytes());
@@ -117,9 +135,8 @@ impl Balancer {
         let rules = self.rules();
         let (page_ns, memory_bound_ppm) = (rules.page_ns, rules.memory_bound_ppm);
         let is_moving = self.is_moving_whole(entity, plan);
-        let is_astray = self.is_astray(decision);
         let counts = self.counts.of(entity, at_ns, page_bytes);
-        if is_moving || is_astray {
+        if is_moving || is_blurred {
             counts.restart(at_ns, page_bytes);
         }
         if !counts.is_due(at_ns) {
@@ -131,18 +148,12 @@ impl Balancer {
         }
         let nodes = home.thread_nodes();
         let costs = MissCosts::typical(self.nodes.distances().cloned(), page_ns);
-        let Numbers { horizon_ns, room_pages: pages_max, .. } = decision.numbers;
+        let horizon_ns = decision.numbers.horizon_ns;
+        let room = PageRoom::of_nodes(decision.rooms.clone());
         let process = &*process;
         let nodes = &nodes;
-        let spread = SpreadProcess {
-            entity,
-            process,
-            nodes,
-            horizon_ns,
-            pages_max,
-            costs,
-            memory_bound_ppm,
-        };
+        let spread =
+            SpreadProcess { entity, process, nodes, horizon_ns, room, costs, memory_bound_ppm };
         counts.place(machine, &spread, at_ns)
     }
 
@@ -153,22 +164,15 @@ impl Balancer {
         self.pending.iter().any(is_whole) || is_planned()
     }
 
-    /// Returns whether so many busy threads of a process are away from their nodes that present
-    /// accesses say little about future ones.
-    fn is_astray(&mut self, decision: &Decision) -> bool {
-        let least_ppm = u64::from(self.settings.rules.nudge_ppm_min);
-        let process = self.processes.by_number(decision.entity);
-        let threads = process.iter().flat_map(|process| process.threads());
-        let busy = threads.filter(|(_, load)| load.wanted_ppm() >= least_ppm).count();
-        u64::from(decision.numbers.threads_away) * ASTRAY_PART > busy as u64
-    }
-
-    fn see_thread_homes(&mut self, entity: EntityId) {
-        let Some(process) = self.processes.by_number(entity) else { return };
-        let Some(seen) = &process.seen else { return };
+    /// Enters on which nodes the threads of a process are. Returns whether so many have been away
+    /// from theirs that present accesses say little about future ones.
+    fn see_thread_homes(&mut self, entity: EntityId) -> bool {
+        let Some(process) = self.processes.by_number(entity) else { return false };
+        let Some(seen) = &process.seen else { return false };
         let nodes = &self.nodes;
         let on = seen.threads.iter().filter_map(|it| Some((it.tid, nodes.node_of(it.cpu)?)));
         process.thread_homes.see(on);
+        process.thread_homes.are_astray()
     }
 
     fn went_wrong(&mut self, entity: EntityId, error: Error) -> Option<Notice> {

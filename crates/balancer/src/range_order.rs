@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nodeward_machine::Process;
 use nodeward_model::{NodeId, Nodemask, PageSet, Range};
-use nodeward_policy::hot::{HotMove, HotPageRules, MissCosts, TimeRules};
+use nodeward_policy::hot::{HotMove, HotPageRules, MissCosts, PageRoom, TimeRules};
 use nodeward_policy::placement::{EntityId, MemoryMove, Reason};
 
 /// A process whose pages are to be placed.
@@ -15,8 +15,8 @@ pub struct SpreadProcess<'a> {
     pub nodes: &'a Nodemask,
     /// Time within which a move must pay, in nanoseconds.
     pub horizon_ns: u64,
-    /// Base pages for which its home has room.
-    pub pages_max: u64,
+    /// Base pages for which its nodes have room.
+    pub room: PageRoom,
     pub costs: MissCosts,
     /// The part of its run time that a thread waits for local memory, in ppm.
     pub memory_bound_ppm: u32,
@@ -83,7 +83,7 @@ impl SpreadProcess<'_> {
             costs: self.costs.clone(),
             destinations: self.nodes.clone(),
             misses_per_count: (self.horizon_ns / period_ns.max(1)).max(1),
-            pages_max: self.pages_max,
+            room: self.room.clone(),
         }
     }
 
@@ -94,7 +94,7 @@ impl SpreadProcess<'_> {
             destinations: self.nodes.clone(),
             memory_bound_ppm: self.memory_bound_ppm,
             horizon_ns: self.horizon_ns,
-            pages_max: self.pages_max,
+            room: self.room.clone(),
         }
     }
 

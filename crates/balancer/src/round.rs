@@ -52,7 +52,7 @@ impl Balancer {
             && plan.settled
             && state.sample_later == 0
             && self.pending.is_empty()
-            && !self.counts.are_placing()
+            && self.counts.placing_until_ns().is_none()
             && self.segment_moves.is_empty();
         self.journals.end_idle(self.rounds);
         self.journals.save(&self.saved_state());

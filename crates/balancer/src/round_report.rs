@@ -28,7 +28,11 @@ impl Balancer {
             state.notices.push(Notice::LookingSlowed { factor });
         }
         self.timing.factor = factor;
-        let interval_ns = self.next_round_in(began_ns, factor);
+        let interval_ns = match factor {
+            1 => self.settings.interval_ns.min(self.until_period_ends(began_ns)),
+            _ => self.settings.interval_ns.saturating_mul(factor),
+        };
+        self.next_round_in(began_ns, interval_ns);
         self.timing.fast.begin_round();
         self.learn_strays(&plan, &state);
         let processes = self.rows(&plan, &state.done);
@@ -71,18 +75,24 @@ impl Balancer {
         self.timing.fast = FastRounds::default();
         state.notices.extend(self.journals.notices());
         self.meter.lap(machine, Activity::Looking);
-        let interval_ns = self.next_round_in(began_ns, 1);
+        let interval_ns = self.settings.interval_ns;
+        self.next_round_in(began_ns, interval_ns);
         let report = RoundReport { interval_ns, ..self.outline(machine, began_ns, state) };
         self.last = Some(report.clone());
         report
     }
 
-    /// Sets the next round to be due after so many intervals; returns that time.
-    fn next_round_in(&mut self, began_ns: u64, factor: u64) -> u64 {
-        let interval_ns = self.settings.interval_ns.saturating_mul(factor);
+    /// Sets the next round to be due after this time.
+    fn next_round_in(&mut self, began_ns: u64, interval_ns: u64) {
         self.timing.due_ns = began_ns.saturating_add(interval_ns);
         self.timing.interval_ns = interval_ns;
-        interval_ns
+    }
+
+    /// Returns the time until the sampling period ends that chooses pages, but at least half an
+    /// interval, the least for loads.
+    fn until_period_ends(&self, began_ns: u64) -> u64 {
+        let ends_ns = self.counts.placing_until_ns().unwrap_or(u64::MAX);
+        ends_ns.saturating_sub(began_ns).max(self.settings.interval_ns / 2)
     }
 
     fn learn_strays(&mut self, plan: &Plan, state: &RoundState) {

@@ -11,7 +11,7 @@ use super::range_order::{RangeOrder, SpreadProcess};
 
 /// Length of a period, in nanoseconds: the first value at first; twice as long after each period in
 /// which nothing was chosen, up to the second value. A change is seen after two periods.
-pub const PERIOD_NS: [u64; 2] = [1_000_000_000, 16_000_000_000];
+pub const PERIOD_NS: [u64; 2] = [500_000_000, 16_000_000_000];
 /// A range may hold more pages that are away than its samples tell, by one in so many.
 const UNSEEN_PART: u64 = 8;
 

@@ -8,6 +8,11 @@ use nodeward_model::NodeId;
 /// A thread that was away at so many successive looks, although it was sent back, belongs where it
 /// is now: its old node has no CPU time for it.
 const AWAY_MAX: u32 = 5;
+/// A thread has strayed if it was away at so many successive looks. Moves themselves take CPUs from
+/// threads, which are sent back after one look.
+const STRAYED_LOOKS: u32 = 2;
+/// Too many threads have strayed if it is more than one in so many.
+const STRAYED_PART: usize = 4;
 
 /// The nodes of threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,6 +45,12 @@ impl ThreadHomes {
         self.threads = threads.map(home).collect();
     }
 
+    /// Returns whether too many threads have strayed.
+    pub fn are_astray(&self) -> bool {
+        let strayed = self.threads.values().filter(|home| home.away >= STRAYED_LOOKS).count();
+        strayed * STRAYED_PART > self.threads.len()
+    }
+
     /// Returns the node of a thread; `None` if it belongs nowhere in particular.
     pub fn node_of(&self, tid: u32) -> Option<NodeId> {
         self.threads.get(&tid).map(|home| home.node)
@@ -64,5 +75,17 @@ mod tests {
         assert_eq!([1, 0].map(&mut see), [1, 1]);
         homes.see([(8, NodeId(0))].into_iter());
         assert_eq!((homes.node_of(7), homes.node_of(8)), (None, Some(NodeId(0))));
+    }
+
+    /// Goal: one of four threads may be away, and two of them for one look.
+    #[test]
+    fn a_process_is_astray_by_its_threads() {
+        let mut homes = ThreadHomes::default();
+        let mut see = |nodes: [u32; 4]| {
+            homes.see((0..).zip(nodes.map(NodeId)));
+            homes.are_astray()
+        };
+        let looks = [[0, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0], [1, 1, 1, 0], [0, 0, 1, 0]];
+        assert_eq!(looks.map(&mut see), [false, false, false, true, false]);
     }
 }

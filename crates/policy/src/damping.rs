@@ -209,6 +209,11 @@ impl Retry {
         self.until_ns = now_ns.saturating_add(self.length_ns);
     }
 
+    /// Returns when the wait ends.
+    pub fn ends_at_ns(self) -> u64 {
+        self.until_ns
+    }
+
     /// Returns how long the wait is, in nanoseconds.
     pub fn length_ns(self) -> u64 {
         self.length_ns

@@ -17,6 +17,7 @@ pub use confirm::confirmed;
 pub use costs::MissCosts;
 pub use counts::PageAccessCounts;
 pub use folio_location::FolioLocation;
+pub use page_room::PageRoom;
 pub use sampled_pages::{pages_seen_again, plan_sampled_pages};
 pub use samples::{PeriodTimes, SampleHistory, SamplePeriod};
 pub use time_rules::TimeRules;
@@ -28,6 +29,7 @@ mod costs;
 mod counts;
 mod evidence;
 mod folio_location;
+mod page_room;
 mod promises;
 mod sampled_pages;
 mod samples;
@@ -42,8 +44,8 @@ pub struct HotPageRules {
     pub destinations: Nodemask,
     /// The number of future misses that each counted access stands for.
     pub misses_per_count: u64,
-    /// Limit on the base pages to move.
-    pub pages_max: u64,
+    /// Limits on the base pages to move.
+    pub room: PageRoom,
 }
 
 /// A folio that is worth its move, and the destination.
@@ -123,26 +125,17 @@ pub fn plan_moves(
         }
     });
     worthwhile.sort_unstable_by_key(|(best, _)| (Reverse(best.gain_ns()), best.address));
-    let (moves, beyond_cap) = within_cap(worthwhile, rules.pages_max);
+    let (moves, beyond_cap) = within_room(worthwhile, rules.room.clone());
     HotPlan { moves, remaining: RemainingPages { beyond_cap, ..kept } }
 }
 
-/// Returns the moves that fit into the page limit, the first ones first, and the counted pages of
-/// the others. A small folio may fit after a large one that does not.
-fn within_cap(worthwhile: Vec<(HotMove, u64)>, pages_max: u64) -> (Vec<HotMove>, u64) {
-    let mut room = pages_max;
-    let mut beyond = 0;
-    let mut moves = Vec::new();
-    for (best, counted) in worthwhile {
-        match room.checked_sub(u64::from(best.pages)) {
-            Some(rest) => {
-                room = rest;
-                moves.push(best);
-            }
-            None => beyond += counted,
-        }
-    }
-    (moves, beyond)
+/// Returns the moves that there is room for, the first ones first, and the counted pages of the
+/// others. A small folio may fit after a large one that does not.
+fn within_room(worthwhile: Vec<(HotMove, u64)>, mut room: PageRoom) -> (Vec<HotMove>, u64) {
+    let (fit, beyond): (Vec<_>, Vec<_>) =
+        worthwhile.into_iter().partition(|(best, _)| room.take(best.to, u64::from(best.pages)));
+    let counted = beyond.iter().map(|(_, counted)| counted).sum();
+    (fit.into_iter().map(|(best, _)| best).collect(), counted)
 }
 
 struct MoveEvaluator<'a> {

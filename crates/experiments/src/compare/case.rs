@@ -97,9 +97,9 @@ pub const CASES: [CompareCase; 15] = [
     CompareCase {
         name: "parts",
         about: "one program whose threads are bound to CPUs of both nodes, each with its part of \
-            memory, all of which lies on one node; the machine counts who uses which page",
+            memory, all of which lies on one node",
         scenario: "balance-parts",
-        overrides: &[COUNTERS],
+        overrides: &[],
         requirement: Requirement::PlacedAsByHand,
         with_patches: false,
     },

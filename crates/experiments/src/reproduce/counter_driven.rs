@@ -7,7 +7,9 @@ use std::thread;
 use anyhow::{Context as _, Result};
 use nodeward_machine::{Machine as _, MovePagesCall, Process, WorkerRegistry as _};
 use nodeward_model::{CpuId, NodeId, Nodemask, PageLocation, Pid};
-use nodeward_policy::hot::{FolioLocation, HotPageRules, MissCosts, PageAccessCounts, plan_moves};
+use nodeward_policy::hot::{
+    FolioLocation, HotPageRules, MissCosts, PageAccessCounts, PageRoom, plan_moves,
+};
 use nodeward_scenario::Scenario;
 use nodeward_sim::{CpuTimeKind, PageAccesses, SimMachine, World};
 
@@ -245,7 +247,8 @@ impl CounterRun<'_> {
         let local_ns = u32::try_from(local_ns).unwrap_or(u32::MAX);
         let costs = MissCosts { local_ns, distances, admin_ns: 2_000, line_bytes };
         let misses_per_count = (ahead_ns / self.strategy.period_ns.max(1)).max(1);
-        HotPageRules { costs, destinations, misses_per_count, pages_max: u64::MAX }
+        let room = PageRoom::of_all(u64::MAX);
+        HotPageRules { costs, destinations, misses_per_count, room }
     }
 
     /// Moves pages in calls of one list each.

@@ -46,6 +46,12 @@ impl PageAccessCounts {
         }
     }
 
+    /// Adds all accesses of other counts.
+    pub fn merge(&mut self, others: &Self) {
+        others.iter().for_each(|((page, node), accesses)| self.add(page, node, accesses));
+        self.dropped = self.dropped.saturating_add(others.dropped);
+    }
+
     /// Returns the number of dropped accesses.
     pub fn dropped(&self) -> u64 {
         self.dropped

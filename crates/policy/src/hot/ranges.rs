@@ -33,6 +33,7 @@ use nodeward_model::{NodeId, Range};
 
 use super::costs::saturating_u64;
 use super::evidence::SampleWindow;
+use super::page_room::PageRoom;
 use super::promises::Promises;
 use super::samples::SampleHistory;
 use super::time_rules::{SAVED_NS_MIN, TimeRules};
@@ -138,12 +139,11 @@ impl Planner<'_> {
             }
         }
         paying.sort_unstable_by_key(|(each, _)| (Reverse(each.gain_ns()), each.range.start));
-        let mut room = self.rules.pages_max;
+        let mut room = self.rules.room.clone();
         for (whole, candidate) in paying {
-            let fits = self.cut(whole, &candidate, room);
+            let fits = self.cut(whole, &candidate, &mut room);
             let pages = fits.as_ref().map_or(0, |each| self.pages_in(&candidate, each.range));
             plan.remaining.beyond_cap += candidate.pages - pages;
-            room -= fits.as_ref().map_or(0, |each| each.pages);
             plan.moves.extend(fits);
         }
         plan
@@ -208,16 +208,18 @@ impl Planner<'_> {
         candidate.mapping.pages_in(range, self.page_bytes)
     }
 
-    /// Returns the part of a move at its start that fits into so many pages, if it is worth it.
+    /// Returns the part of a move at its start that there is room for, if it is worth it, and takes
+    /// that room.
     fn cut(
         &self,
         whole: RangeMove,
         candidate: &RangeCandidate<'_>,
-        room: u64,
+        rooms: &mut PageRoom,
     ) -> Option<RangeMove> {
-        if whole.pages <= room {
+        if rooms.take(whole.to, whole.pages) {
             return Some(whole);
         }
+        let room = rooms.left(whole.to);
         let part = |number: u64| {
             saturating_u64(u128::from(number) * u128::from(room) / u128::from(whole.pages))
         };
@@ -226,7 +228,8 @@ impl Planner<'_> {
         let saved_ns = part(whole.saved_ns);
         let cost_ns = part(whole.cost_ns);
         let is_worth_it = saved_ns > cost_ns.max(SAVED_NS_MIN) && !range.is_empty();
-        is_worth_it.then_some(RangeMove { range, pages: room, saved_ns, cost_ns, ..whole })
+        let fits = is_worth_it && rooms.take(whole.to, room);
+        fits.then_some(RangeMove { range, pages: room, saved_ns, cost_ns, ..whole })
     }
 }
 

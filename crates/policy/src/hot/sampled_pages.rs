@@ -57,14 +57,8 @@ pub fn plan_sampled_pages(
         moves.extend(folio_move(folio, bytes, &evidence, rules));
     }
     moves.sort_unstable_by_key(|each| (Reverse(each.gain_ns()), each.address));
-    let mut room = rules.pages_max;
-    moves.retain(|each| match room.checked_sub(u64::from(each.pages)) {
-        Some(rest) => {
-            room = rest;
-            true
-        }
-        None => false,
-    });
+    let mut room = rules.room.clone();
+    moves.retain(|each| room.take(each.to, u64::from(each.pages)));
     let saved_ns = moves.iter().fold(0_u64, |sum, each| sum.saturating_add(each.saved_ns));
     if promises.are_kept() && saved_ns >= SAVED_NS_MIN { moves } else { Vec::new() }
 }
@@ -104,7 +98,7 @@ fn folio_move(
 mod tests {
     use nodeward_model::NodeId;
 
-    use super::super::{MissCosts, PageAccessCounts, PeriodTimes, SamplePeriod};
+    use super::super::{MissCosts, PageAccessCounts, PageRoom, PeriodTimes, SamplePeriod};
     use super::*;
 
     const PAGE: u64 = 4096;
@@ -117,7 +111,7 @@ mod tests {
             destinations: (0..2).map(NodeId).collect(),
             memory_bound_ppm: 300_000,
             horizon_ns: 10_000 * MS,
-            pages_max: u64::MAX,
+            room: PageRoom::of_all(u64::MAX),
         }
     }
 

@@ -17,7 +17,8 @@ fn rules() -> HotPageRules {
     let costs =
         MissCosts { local_ns: 100, distances: Some(distances), admin_ns: 1000, line_bytes: 64 };
     let destinations = (0..4).map(NodeId).collect();
-    HotPageRules { costs, destinations, misses_per_count: 1, pages_max: u64::MAX }
+    let room = PageRoom::of_all(u64::MAX);
+    HotPageRules { costs, destinations, misses_per_count: 1, room }
 }
 
 fn counts(accesses: &[(u64, u32, u64)]) -> PageAccessCounts {
@@ -135,7 +136,7 @@ fn a_folio_is_judged_and_moved_whole() {
     );
     // It takes 512 pages of the limit; a smaller one that gains less may still fit.
     let accesses = [(3, 1, 70_000), (512, 0, 9999)];
-    let rules = HotPageRules { pages_max: 511, ..rules() };
+    let rules = HotPageRules { room: PageRoom::of_all(511), ..rules() };
     let plan = plan_moves(&counts(&accesses), place_of, &rules);
     assert_eq!(moves(&plan), [(512, 0)]);
     assert_eq!(plan.remaining, RemainingPages { beyond_cap: 1, ..RemainingPages::default() });
@@ -212,7 +213,7 @@ proptest! {
     ) {
         let counts = counts(&accesses);
         let place_of = |address| place_in(&places, address);
-        let rules = HotPageRules { pages_max, misses_per_count, ..rules() };
+        let rules = HotPageRules { room: PageRoom::of_all(pages_max), misses_per_count, ..rules() };
         let HotPlan { moves, remaining } = plan_moves(&counts, place_of, &rules);
 
         let addresses: BTreeSet<u64> = moves.iter().map(|m| m.address).collect();
@@ -248,7 +249,7 @@ proptest! {
         let rule = |from: usize, to: usize| if from == to { 10 } else { far[4 * from + to] };
         let distances = Some(Distances::from_rule((0..4).map(NodeId), rule));
         let costs = MissCosts { distances, ..rules().costs };
-            let rules = HotPageRules { costs, pages_max, ..rules() };
+            let rules = HotPageRules { costs, room: PageRoom::of_all(pages_max), ..rules() };
         let place_of = |address| place_in(&places, address);
         let mut counts = counts(&accesses);
         let before = plan_moves(&counts, place_of, &rules).moves;

@@ -9,6 +9,7 @@
 use nodeward_model::{NodeId, Nodemask};
 
 use super::costs::MissCosts;
+use super::page_room::PageRoom;
 
 /// What saves less than this within the horizon stays, in nanoseconds: to move memory, and to look
 /// where it is afterwards, takes the balancer about as long.
@@ -27,8 +28,8 @@ pub struct TimeRules {
     pub memory_bound_ppm: u32,
     /// The time within which a move must pay, in nanoseconds.
     pub horizon_ns: u64,
-    /// Limit on the base pages to move.
-    pub pages_max: u64,
+    /// Limits on the base pages to move.
+    pub room: PageRoom,
 }
 
 impl TimeRules {

@@ -270,6 +270,7 @@ fn undecided(entity: EntityId) -> Decision {
         threads: None,
         memory: None,
         counts_wanted: false,
+        rooms: BTreeMap::new(),
         numbers: Numbers::default(),
     }
 }

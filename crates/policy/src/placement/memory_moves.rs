@@ -2,6 +2,10 @@
 //! than the move costs, and if the home has room. Moves with the best ratio of gain to cost come
 //! first.
 
+use std::collections::BTreeMap;
+
+use nodeward_model::NodeId;
+
 use super::cost_model::{CostModel, Transfer};
 use super::entity::EntityRound;
 use super::feedback::Sampled;
@@ -140,14 +144,16 @@ fn weigh(
     let Some(placement) = entity.placement.as_ref().filter(|_| entity.pages_all() > 0) else {
         return;
     };
-    let memory = placement.memory_nodes(nodes).into_iter().filter(|&to| !nodes.is_short(to));
-    let room_pages = memory.map(|to| rooms[to]).sum();
+    let memory = placement.memory_nodes(nodes).into_iter();
+    let room = |to| if nodes.is_short(to) { 0 } else { rooms[to] };
+    let rooms: BTreeMap<NodeId, u64> = memory.map(|to| (nodes.id(to), room(to))).collect();
     let sum = |of: fn(&MoveOption) -> u64| options.iter().map(of).fold(0, u64::saturating_add);
     let numbers = &mut entity.decision.numbers;
     numbers.pages_away = sum(|option| option.pages);
     numbers.gain_ns = sum(|option| option.gain_ns);
     numbers.cost_ns = sum(|option| option.cost_ns);
-    numbers.room_pages = room_pages;
+    numbers.room_pages = rooms.values().sum();
+    entity.decision.rooms = rooms;
     entity.decision.memory = Some(reason(entity, state, options, nodes));
 }
 

@@ -123,6 +123,9 @@ pub struct Decision {
     pub memory: Option<Reason>,
     /// Whether counts of who uses which page would help to place it (`policy::hot`).
     pub counts_wanted: bool,
+    /// The base pages that each of its memory nodes can take.
+    #[serde(skip)]
+    pub rooms: BTreeMap<NodeId, u64>,
     /// What the decision was made from.
     pub numbers: Numbers,
 }

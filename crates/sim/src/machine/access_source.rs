@@ -98,8 +98,8 @@ impl AccessSource for SimAccessSource {
 
     fn observe(&mut self, sampling: &AccessSampling) -> Result<()> {
         let world = &mut self.shared.lock().world;
-        world.access_observers.observe(self.number, sampling, world.now_ns);
-        if self.kind == AccessSourceKind::Perf {
+        let is_new = world.access_observers.observe(self.number, sampling, world.now_ns);
+        if is_new && self.kind == AccessSourceKind::Perf {
             drop(read_counters(world)); // those of the time before
         }
         Ok(())

@@ -95,15 +95,17 @@ impl AccessObservers {
     }
 
     /// Lets a source observe these processes from now on, and no others. Samples of another rate
-    /// stand for another time, so they are dropped.
-    pub fn observe(&mut self, number: u64, sampling: &AccessSampling, now_ns: u64) {
-        if let Some(observer) = self.open.get_mut(&number) {
-            if observer.sampling.rate_hz != sampling.rate_hz {
-                observer.batch = AccessBatch::default();
-            }
-            observer.sampling = sampling.clone();
-            observer.since_ns = now_ns;
+    /// stand for another time, so they are dropped. Returns whether the processes are others than
+    /// before.
+    pub fn observe(&mut self, number: u64, sampling: &AccessSampling, now_ns: u64) -> bool {
+        let Some(observer) = self.open.get_mut(&number) else { return false };
+        if observer.sampling.rate_hz != sampling.rate_hz {
+            observer.batch = AccessBatch::default();
         }
+        let is_new = observer.sampling.pids != sampling.pids;
+        observer.sampling = sampling.clone();
+        observer.since_ns = now_ns;
+        is_new
     }
 
     /// Takes what a source has seen since the last time.

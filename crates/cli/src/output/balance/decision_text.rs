@@ -200,6 +200,7 @@ mod tests {
                 threads: None,
                 memory: Some(Reason::Pays),
                 counts_wanted: false,
+                rooms: BTreeMap::new(),
                 numbers: Numbers {
                     pages_away: 56 * MIB,
                     pages_planned: 56 * MIB,

@@ -10,7 +10,8 @@ use nodeward_machine::{Machine, Process};
 use nodeward_model::{Access, Name, NodeId, NodePairs, PageSet, ProcessLoad, Range, Topology};
 use nodeward_mover::{MoveControl, MoveOrder, locate_folios, plan_by_time, sample_period};
 use nodeward_policy::hot::{
-    HotPageRules, MissCosts, PageAccessCounts, PeriodTimes, SampleHistory, TimeRules, plan_moves,
+    HotPageRules, MissCosts, PageAccessCounts, PageRoom, PeriodTimes, SampleHistory, TimeRules,
+    plan_moves,
 };
 use nodeward_policy::placement::Rules;
 use nodeward_policy::rank::cpu_time;
@@ -46,7 +47,9 @@ pub fn task(
         process: &*process,
         topology,
         misses_per_count,
-        pages_max: args.hot_pages.hot_max.map_or(u64::MAX, |bytes| bytes / machine.page_bytes()),
+        room: PageRoom::of_all(
+            args.hot_pages.hot_max.map_or(u64::MAX, |bytes| bytes / machine.page_bytes()),
+        ),
     };
     let hot = chooser.choose(&seen)?;
     let orders = vec![orders(&hot.choice, machine.page_bytes(), topology).into()];
@@ -68,7 +71,7 @@ struct HotChooser<'a> {
     process: &'a dyn Process,
     topology: &'a Topology,
     misses_per_count: u64,
-    pages_max: u64,
+    room: PageRoom,
 }
 
 impl HotChooser<'_> {
@@ -95,7 +98,7 @@ impl HotChooser<'_> {
             costs: self.costs(),
             destinations: self.topology.nodes_with_memory(),
             misses_per_count: self.misses_per_count,
-            pages_max: self.pages_max,
+            room: self.room.clone(),
         };
         let places = locate_folios(self.machine, self.process, pages)?;
         let plan = plan_moves(counts, |address| places.get(&address).copied(), &rules);
@@ -109,7 +112,7 @@ impl HotChooser<'_> {
             destinations: self.topology.nodes_with_memory(),
             memory_bound_ppm: usual.memory_bound_ppm,
             horizon_ns: usual.horizon_ns,
-            pages_max: self.pages_max,
+            room: self.room.clone(),
         };
         let mut history = SampleHistory::new(self.machine.page_bytes());
         for half in halves {

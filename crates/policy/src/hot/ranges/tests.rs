@@ -8,7 +8,9 @@ use simulated::{BASE, Draws, MS, PAGE, Simulated, Worker, rules};
 
 use nodeward_model::{NodeId, Range};
 
-use super::super::{PageAccessCounts, PeriodTimes, SampleHistory, SamplePeriod, TimeRules};
+use super::super::{
+    PageAccessCounts, PageRoom, PeriodTimes, SampleHistory, SamplePeriod, TimeRules,
+};
 use super::{MappedRange, RemainingRanges, plan_ranges};
 
 /// 512 MiB.
@@ -310,7 +312,7 @@ fn the_page_limit_cuts_the_last_range() {
     let second = (0..32).map(|n| (256 + 2 * n, 1, 2));
     let history = history(&first.chain(second).collect::<Vec<_>>());
     let memory = [mapping(64..128), mapping(256..320)];
-    let plan = plan_ranges(&history, &memory, &TimeRules { pages_max: 96, ..rules() });
+    let plan = plan_ranges(&history, &memory, &TimeRules { room: PageRoom::of_all(96), ..rules() });
     let moved: Vec<_> = plan.moves.iter().map(|each| (each.range, each.pages)).collect();
     let pages = |start, end| Range::new(start * PAGE, end * PAGE);
     assert_eq!(moved, [(pages(256, 320), 64), (pages(64, 96), 32)]);

@@ -1,6 +1,7 @@
 //! Goal: whatever samples say, ranges are disjoint, page-aligned, within a mapping and within the
 //! page limit, both sets agree on each, and every page is in the result once.
 
+use crate::hot::PageRoom;
 use nodeward_model::{NodeId, Range};
 use proptest::prelude::*;
 
@@ -92,7 +93,7 @@ proptest! {
         memory in any_memory(),
         pages_max in prop_oneof![0..2000_u64, Just(u64::MAX)],
     ) {
-        let rules = TimeRules { pages_max, ..rules() };
+        let rules = TimeRules { room: PageRoom::of_all(pages_max), ..rules() };
         let RangePlan { moves, remaining } = plan_ranges(&history(&periods), &memory, &rules);
         for each in &moves {
             let mapping = memory.iter().find(|it| it.range.intersection(each.range).is_some());

@@ -1,5 +1,6 @@
 //! A process whose accesses are known: threads on nodes, each with pages of its own.
 
+use crate::hot::PageRoom;
 use nodeward_model::topology::Distances;
 use nodeward_model::{NodeId, Range};
 
@@ -164,6 +165,6 @@ pub fn rules() -> TimeRules {
         destinations: (0..4).map(NodeId).collect(),
         memory_bound_ppm: 300_000,
         horizon_ns: 10_000 * MS,
-        pages_max: u64::MAX,
+        room: PageRoom::of_all(u64::MAX),
     }
 }
