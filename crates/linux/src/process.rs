@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nodeward_machine::{Error, Liveness, MovePagesCall, MovePagesOutcome, Process, Result};
 use nodeward_model::{
-    AffinityOutcome, Cpumask, Mapping, MappingKind, MemoryPolicies, NodeId, Page, PageLocation,
-    Pid, ProcessIdentity, Range,
+    AffinityOutcome, Cpumask, Mapping, MappingKind, MemoryPolicies, NodeId, NumaActivity, Page,
+    PageLocation, Pid, ProcessIdentity, Range,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{PidfdFlags, pidfd_open};
@@ -24,7 +24,7 @@ use crate::nudge::{self, KernelAffinity};
 use crate::pagemap::{self, NonPresent, PAGE_TABLE_PAGES, PagemapEntry, PagemapWindow};
 use crate::populated;
 use crate::procfs::stat::TaskFlags;
-use crate::procfs::{identity, maps, numa_maps, smaps};
+use crate::procfs::{identity, maps, numa_maps, sched, smaps};
 use crate::{memory_policies, move_pages, sys};
 
 /// Limit on the pages of one query; the kernel releases the target's lock after every 16.
@@ -176,6 +176,16 @@ impl Process for LinuxProcess {
 
     fn pin(&self, tid: u32, cpus: &Cpumask) -> Result<AffinityOutcome> {
         self.change_affinity(tid, |kernel| nudge::pin(kernel, tid, cpus))
+    }
+
+    fn numa_activity(&self, tid: u32) -> Result<Option<NumaActivity>> {
+        let thread = self.folder.join(format!("task/{tid}"));
+        let text = std::fs::read(thread.join("sched")).unwrap_or_default();
+        self.check_running()?;
+        match sched::numa_activity(&text) {
+            None if !thread.exists() => Err(Error::Gone(self.pid)),
+            activity => Ok(activity),
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use nodeward_model::{
     AffinityOutcome, CpuId, Cpumask, MachineSnapshot, Mapping, MemoryPolicies, NodeHeadroom,
-    NodeId, OtherBalancer, Page, PageLocation, Pid, ProcessFilter, ProcessIdentity, Range,
-    Topology,
+    NodeId, NumaActivity, OtherBalancer, Page, PageLocation, Pid, ProcessFilter, ProcessIdentity,
+    Range, Topology,
 };
 use serde::Serialize;
 
@@ -190,4 +190,13 @@ pub trait Process: Send + Sync {
     /// Restricts a thread to those of these CPUs that its cpuset allows, until the next call of
     /// this kind. Its former affinity is lost.
     fn pin(&self, tid: u32, cpus: &Cpumask) -> Result<AffinityOutcome>;
+
+    /// Returns what the kernel's NUMA balancing has done for a thread; `None` where the machine
+    /// does not report it. Cost: one file, some 10 us.
+    ///
+    /// # Errors
+    /// `Gone` also if only the thread has exited.
+    fn numa_activity(&self, _tid: u32) -> Result<Option<NumaActivity>> {
+        Ok(None)
+    }
 }

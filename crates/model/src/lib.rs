@@ -48,8 +48,8 @@ pub use residency::{KindResidency, NodeShare, Residency};
 pub use segment::{SegmentId, SegmentPart};
 pub use skip_reason::SkipReason;
 pub use snapshot::{
-    AffinityOutcome, MachineSnapshot, MemoryPolicies, NodeSnapshot, OtherBalancer, ProcessFilter,
-    ProcessSnapshot, ThreadSnapshot,
+    AffinityOutcome, MachineSnapshot, MemoryPolicies, NodeSnapshot, NumaActivity, OtherBalancer,
+    ProcessFilter, ProcessSnapshot, ThreadSnapshot,
 };
 pub use synthetic::{Synthetic, SyntheticError};
 pub use topology::Topology;

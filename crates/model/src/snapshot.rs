@@ -133,6 +133,15 @@ pub enum AffinityOutcome {
     Gone,
 }
 
+/// What the kernel's NUMA balancing has done for a thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NumaActivity {
+    /// Base pages that it migrated at hint faults of the thread, since the thread started.
+    pub migrated_pages: u64,
+    /// The node that it prefers for the thread; `None` before it has decided.
+    pub preferred_node: Option<NodeId>,
+}
+
 /// Another balancer that moves memory or threads between nodes.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]

@@ -8,8 +8,8 @@ use nodeward_machine::{
     MovePagesCall, MovePagesOutcome, Process, ProcessWatch, Result, SEPARATOR, WorkerRegistry,
 };
 use nodeward_model::{
-    AffinityOutcome, CpuId, Cpumask, Mapping, MemoryPolicies, NodeHeadroom, NodeId, OtherBalancer,
-    Page, PageLocation, Pid, ProcessFilter, ProcessIdentity, Range, Topology,
+    AffinityOutcome, CpuId, Cpumask, Mapping, MemoryPolicies, NodeHeadroom, NodeId, NumaActivity,
+    OtherBalancer, Page, PageLocation, Pid, ProcessFilter, ProcessIdentity, Range, Topology,
 };
 use nodeward_mover::MoveControl;
 use nodeward_sim::{SimMachine, World};
@@ -330,5 +330,9 @@ impl Process for CheckedProcess {
 
     fn pin(&self, tid: u32, cpus: &Cpumask) -> Result<AffinityOutcome> {
         self.inner.pin(tid, cpus)
+    }
+
+    fn numa_activity(&self, tid: u32) -> Result<Option<NumaActivity>> {
+        self.inner.numa_activity(tid)
     }
 }

@@ -7,6 +7,7 @@ pub mod identity;
 pub mod maps;
 pub mod numa_maps;
 pub mod privileges;
+pub mod sched;
 pub mod smaps;
 pub mod stat;
 pub mod status;

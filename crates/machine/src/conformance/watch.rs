@@ -5,8 +5,8 @@
 //! samples instead of reading a clock.
 
 use nodeward_model::{
-    AffinityOutcome, CpuId, Cpumask, MachineSnapshot, Name, Pid, ProcessFilter, ProcessSnapshot,
-    ThreadSnapshot,
+    AffinityOutcome, CpuId, Cpumask, MachineSnapshot, Name, NumaActivity, Pid, ProcessFilter,
+    ProcessSnapshot, ThreadSnapshot,
 };
 
 use crate::{Error, Machine, Process, ProcessWatch};
@@ -31,7 +31,7 @@ pub struct WatchFixture<'a> {
 pub type WatchTest = fn(&WatchFixture<'_>);
 
 /// All bodies of this module, by name. Each leaves the process and its affinity as they were.
-pub const ALL: [(&str, WatchTest); 12] = [
+pub const ALL: [(&str, WatchTest); 13] = [
     ("a_look_shows_the_process", a_look_shows_the_process),
     ("only_what_is_wanted_is_shown", only_what_is_wanted_is_shown),
     ("run_time_grows", run_time_grows),
@@ -44,6 +44,7 @@ pub const ALL: [(&str, WatchTest); 12] = [
     ("a_pin_holds_until_it_ends", a_pin_holds_until_it_ends),
     ("a_thread_of_nobody_is_gone", a_thread_of_nobody_is_gone),
     ("a_process_without_policies_is_free", a_process_without_policies_is_free),
+    ("numa_activity_never_shrinks", numa_activity_never_shrinks),
 ];
 
 /// Returns two sets of usable CPUs: those of the first two nodes that have any, or two single CPUs;
@@ -319,4 +320,26 @@ fn a_thread_of_nobody_is_gone(fixture: &WatchFixture<'_>) {
 fn a_process_without_policies_is_free(fixture: &WatchFixture<'_>) {
     let bound = fixture.open_process().memory_policies().expect("policies can be read");
     assert!(!bound.has_task_policy && bound.policy_ranges.is_empty(), "{bound:?}");
+}
+
+/// What the kernel's NUMA balancing has done for a thread is reported always or never, its count
+/// does not shrink, and its node exists. A number that is no thread of the process is gone.
+fn numa_activity_never_shrinks(stage: &WatchFixture<'_>) {
+    let process = stage.open_process();
+    let read = || process.numa_activity(stage.busy_tid).expect("the machine answers");
+    let (first, nodes) = (read(), stage.machine.topology().expect("it tells").node_ids());
+    let mut last = first;
+    for _ in 0..10 {
+        stage.machine.sleep_ns(PAUSE_NS);
+        let now = read();
+        assert_eq!(now.is_some(), first.is_some(), "{now:?}");
+        let pages = |seen: Option<NumaActivity>| seen.map(|seen| seen.migrated_pages);
+        assert!(pages(now) >= pages(last), "{last:?} {now:?}");
+        let node = now.and_then(|now| now.preferred_node);
+        assert!(node.is_none_or(|node| nodes.contains(node)), "{now:?}");
+        last = now;
+    }
+    let nobody = process.numa_activity(Pid::LIMIT);
+    let is_unknown = first.is_none() && matches!(nobody, Ok(None));
+    assert!(is_unknown || matches!(nobody, Err(Error::Gone(_))), "{nobody:?}");
 }

@@ -76,6 +76,8 @@ pub struct FakeProcess {
     pub snapshots: u64,
     /// Expensive reads so far: of pages and of memory policies.
     pub page_reads: u64,
+    /// Reads so far of what the kernel's NUMA balancing has done for a thread.
+    pub numa_activity_reads: u64,
     /// CPU time of the caller that it takes to find a page, in nanoseconds.
     pub locate_ns: u64,
     /// CPU time of the caller that it takes to move a page, in nanoseconds.

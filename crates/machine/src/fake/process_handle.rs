@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use nodeward_model::{
-    AffinityOutcome, Cpumask, Mapping, MemoryPolicies, NodeId, Page, PageLocation, Pid,
-    ProcessIdentity, Range,
+    AffinityOutcome, Cpumask, Mapping, MemoryPolicies, NodeId, NumaActivity, Page, PageLocation,
+    Pid, ProcessIdentity, Range,
 };
 
 use super::call::FakeMovePages;
@@ -138,5 +138,12 @@ impl Process for FakeProcessHandle {
 
     fn pin(&self, tid: u32, cpus: &Cpumask) -> Result<AffinityOutcome> {
         Ok(self.running()?.set_affinity(tid, cpus, Some(&self.cpus)))
+    }
+
+    fn numa_activity(&self, tid: u32) -> Result<Option<NumaActivity>> {
+        let mut process = self.running()?;
+        process.numa_activity_reads += 1;
+        let thread = process.threads.get(&tid).ok_or(Error::Gone(self.pid))?;
+        Ok(thread.numa_activity)
     }
 }

@@ -1,6 +1,6 @@
 //! A thread of the fake machine.
 
-use nodeward_model::{CpuId, Cpumask};
+use nodeward_model::{CpuId, Cpumask, NumaActivity};
 
 /// A thread of a process of the fake machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,11 +17,21 @@ pub struct FakeThread {
     pub waited_ns: u64,
     /// Time that it waits in 1000 nanoseconds of machine time, in nanoseconds.
     pub wait_permille: u64,
+    /// What the kernel's NUMA balancing has done for it; `None` if the machine does not report it.
+    pub numa_activity: Option<NumaActivity>,
 }
 
 impl FakeThread {
     /// Returns a new thread on a CPU, with its affinity and its CPU time in 1000 nanoseconds.
     pub fn new(cpu: CpuId, cpus: Cpumask, busy_milli: u64) -> Self {
-        Self { cpu, cpus, cpu_time_ns: 0, run_permille: busy_milli, waited_ns: 0, wait_permille: 0 }
+        Self {
+            cpu,
+            cpus,
+            cpu_time_ns: 0,
+            run_permille: busy_milli,
+            waited_ns: 0,
+            wait_permille: 0,
+            numa_activity: None,
+        }
     }
 }

@@ -14,6 +14,8 @@ pub struct HintFault {
     pub is_private: bool,
     /// Whether the page was on the node of the thread.
     pub is_local: bool,
+    /// Whether it was moved to the node of the thread.
+    pub moved: bool,
     /// Whether its move failed.
     pub failed: bool,
 }
@@ -31,6 +33,8 @@ pub struct TaskNumaFaults {
     pub local: u64,
     /// Pages whose move failed since the last scan.
     pub failed: u64,
+    /// Pages that moved at its faults since it started.
+    pub migrated: u64,
     /// Whether it shares pages with other threads of its process.
     pub in_group: bool,
     /// The node that it prefers.
@@ -55,6 +59,7 @@ impl TaskNumaFaults {
             remote: 0,
             local: 0,
             failed: 0,
+            migrated: 0,
             in_group: false,
             preferred: None,
             seq: 0,
@@ -84,6 +89,7 @@ impl TaskNumaFaults {
         self.new_memory[touch.memory_node][kind] += pages;
         self.new_cpu[touch.cpu_node][kind] += pages;
         self.failed += if touch.failed { pages } else { 0 };
+        self.migrated += if touch.moved { pages } else { 0 };
         *if touch.is_local { &mut self.local } else { &mut self.remote } += pages;
     }
 

@@ -6,8 +6,8 @@ use nodeward_machine::{
     CallEnd, EntryStatus, Error, Liveness, MovePagesCall, MovePagesOutcome, Process, Result,
 };
 use nodeward_model::{
-    AffinityOutcome, Cpumask, Mapping, MappingKind, MemoryPolicies, Name, Page, PageLocation, Pid,
-    ProcessIdentity, Range, SegmentId, SegmentPart,
+    AffinityOutcome, Cpumask, Mapping, MappingKind, MemoryPolicies, Name, NumaActivity, Page,
+    PageLocation, Pid, ProcessIdentity, Range, SegmentId, SegmentPart,
 };
 
 use super::lockstep::{LockstepWorld, SharedWorld, WaitUntil};
@@ -215,5 +215,17 @@ impl Process for SimProcess {
         world.set_cpus_allowed(task, both);
         world.offline_cpus.forget_requested(task);
         Ok(AffinityOutcome::Done)
+    }
+
+    /// The balancing reports nothing but zeros where it is off, as the kernel's does.
+    fn numa_activity(&self, tid: u32) -> Result<Option<NumaActivity>> {
+        let lockstep = self.lock_running()?;
+        let world = &lockstep.world;
+        let task = world.task_of_tid(self.memory.space, tid).ok_or(Error::Gone(self.pid))?;
+        let faults = world.numa_balancing.as_ref().and_then(|numa| numa.faults(task));
+        Ok(Some(faults.map_or_else(NumaActivity::default, |faults| NumaActivity {
+            migrated_pages: faults.migrated,
+            preferred_node: faults.preferred.map(|node| world.layout.node_ids[node]),
+        })))
     }
 }

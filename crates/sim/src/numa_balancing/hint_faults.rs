@@ -154,9 +154,14 @@ impl World {
         };
         let is_local =
             *from == context.to || !is_private && is_active(context.to) && is_active(there);
-        let failed = *wanted && there != context.to;
-        let touch =
-            HintFault { memory_node: there, cpu_node: context.to, is_private, is_local, failed };
+        let touch = HintFault {
+            memory_node: there,
+            cpu_node: context.to,
+            is_private,
+            is_local,
+            moved: *wanted && there == context.to,
+            failed: *wanted && there != context.to,
+        };
         let faults = numa.faults.entry(task).or_insert_with(|| TaskNumaFaults::new(nodes));
         faults.record(&touch, folio.len());
     }
