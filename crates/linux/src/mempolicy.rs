@@ -32,6 +32,17 @@ pub fn prefer_memory(node: NodeId) -> io::Result<()> {
     mempolicy::set_mempolicy(mempolicy::PREFERRED, &words[..=last])
 }
 
+/// Takes memory that the calling thread touches first from the node of its CPU, as the kernel does
+/// by default. But it is a policy, and the kernel's NUMA balancing leaves threads with a policy
+/// alone: neither their pages are unmapped to see who uses them, nor do they move. Threads and
+/// programs that the thread starts inherit it.
+///
+/// # Errors
+/// `Unsupported` where the kernel has no NUMA support (CONFIG_NUMA).
+pub fn local_memory() -> io::Result<()> {
+    mempolicy::set_mempolicy(mempolicy::LOCAL, &[])
+}
+
 /// Restores the kernel's default: new memory comes from the node of the CPU that touches it first.
 pub fn default_memory() -> io::Result<()> {
     mempolicy::set_mempolicy(mempolicy::DEFAULT, &[])
@@ -74,6 +85,19 @@ mod tests {
         default_memory().unwrap();
         let missing = bind_memory(&"1023".parse().unwrap()).unwrap_err();
         assert_eq!(missing.kind(), io::ErrorKind::InvalidInput);
+    }
+
+    /// Goal: the policy of local memory is one that the kernel shows, and is taken back.
+    #[test]
+    fn local_memory_is_a_policy() {
+        let Ok(before) = std::fs::read_to_string("/proc/thread-self/numa_maps") else {
+            return eprintln!("skipped: this kernel knows no nodes");
+        };
+        assert!(before.lines().all(|line| line.contains(" default")), "{before}");
+        local_memory().unwrap();
+        let during = std::fs::read_to_string("/proc/thread-self/numa_maps").unwrap();
+        default_memory().unwrap();
+        assert!(during.lines().all(|line| line.contains(" local")), "{during}");
     }
 
     /// Goal: a range that begins inside a page or is not mapped is refused.

@@ -8,15 +8,22 @@ use nodeward_model::NodeId;
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
-#[command(override_usage = "nodeward run [--home NODE|auto] [--pin] [--] COMMAND [ARGUMENT]...")]
+#[command(
+    override_usage = "nodeward run [--home NODE|auto] [--pin] [--no-kernel-balancing] [--] COMMAND \
+                      [ARGUMENT]..."
+)]
 pub struct RunArgs {
     /// The home: the number of a node, or auto for the node with most idle CPU time and enough free
-    /// memory
-    #[arg(long, value_name = "NODE|auto", default_value = "auto")]
-    pub home: HomeChoice,
+    /// memory [default: auto]
+    #[arg(long, value_name = "NODE|auto")]
+    pub home: Option<HomeChoice>,
     /// Restrict the program to the CPUs of its home; without it the program only starts there
     #[arg(long)]
     pub pin: bool,
+    /// Keep the kernel's NUMA balancing away from it, and do nothing else, unless --home or --pin
+    /// is given, too (a home keeps it away anyhow)
+    #[arg(long)]
+    pub no_kernel_balancing: bool,
     /// The program and its arguments
     #[arg(
         required = true,
@@ -34,6 +41,14 @@ pub enum HomeChoice {
     Auto,
     /// This node.
     Node(NodeId),
+}
+
+impl RunArgs {
+    /// Returns the choice of a home; `None` if it gets none.
+    pub fn home(&self) -> Option<HomeChoice> {
+        let needs_home = self.pin || !self.no_kernel_balancing;
+        self.home.or(needs_home.then_some(HomeChoice::Auto))
+    }
 }
 
 impl FromStr for HomeChoice {

@@ -2,7 +2,7 @@
 
 mod auto;
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +19,11 @@ use crate::message::exit::Exit;
 /// Replaces this process with the program. Returns only on failure.
 pub fn run(args: &RunArgs) -> Result<Exit> {
     // The exit codes of the program must not be confused with ours.
-    if let Err(error) = place_self(args) {
+    let placed = match args.home() {
+        Some(home) => place_self(home, args.pin),
+        None => keep_kernel_away(),
+    };
+    if let Err(error) = placed {
         say!("nodeward: {error:#}");
         return Ok(Exit::HomeRefused);
     }
@@ -33,17 +37,17 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
 }
 
 /// Moves this process home: this thread, which the program continues on, and the memory that it
-/// will touch first.
-fn place_self(args: &RunArgs) -> Result<()> {
+/// will touch first. The policy for that keeps the kernel's NUMA balancing away from it, too.
+fn place_self(home: HomeChoice, pin: bool) -> Result<()> {
     let machine = Linux::open();
     let topology = machine.topology()?;
     let usable = machine.usable_cpus()?;
-    let home = match args.home {
+    let home = match home {
         HomeChoice::Node(node) => node,
         HomeChoice::Auto => auto::pick_home(&machine, &topology, &usable)?,
     };
     let cpus = cpus(&topology, home, &usable)?;
-    set_affinity(&machine, home, &cpus, args.pin)?;
+    set_affinity(&machine, home, &cpus, pin)?;
     prefer_memory(&topology, home)
 }
 
@@ -87,15 +91,28 @@ fn set_affinity(machine: &Linux, home: NodeId, cpus: &Cpumask, pin: bool) -> Res
 }
 
 fn prefer_memory(topology: &Topology, home: NodeId) -> Result<()> {
-    match mempolicy::prefer_memory(home) {
-        // A kernel without NUMA (CONFIG_NUMA) has only one place for memory.
+    let set = mempolicy::prefer_memory(home);
+    check_policy(set, topology, &format!("memory cannot be wanted on node {home}"))
+}
+
+/// Sets the one memory policy that changes nothing but that the kernel's NUMA balancing leaves the
+/// program alone.
+fn keep_kernel_away() -> Result<()> {
+    let topology = Linux::open().topology()?;
+    let set = mempolicy::local_memory();
+    check_policy(set, &topology, "the kernel's NUMA balancing cannot be kept away")
+}
+
+/// Explains why a memory policy could not be set. A kernel without NUMA (CONFIG_NUMA) needs none:
+/// it has only one place for memory.
+fn check_policy(set: io::Result<()>, topology: &Topology, consequence: &str) -> Result<()> {
+    match set {
         Err(error) if error.kind() == ErrorKind::Unsupported && topology.node_ids().len() == 1 => {
             Ok(())
         }
         Err(error) => {
             let need = Confinement::detect(Path::new("/")).remedy(PrivilegedAction::Policy);
-            let what = format!("memory cannot be wanted on node {home}; {need}");
-            Err(anyhow::Error::new(error).context(what))
+            Err(anyhow::Error::new(error).context(format!("{consequence}; {need}")))
         }
         Ok(()) => Ok(()),
     }

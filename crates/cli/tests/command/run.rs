@@ -78,6 +78,33 @@ fn memory() {
     }
 }
 
+/// Goal: without a home, only the kernel's balancing is kept away: memory is where it would be, and
+/// the program may run where it might, both as programs that it starts; a home that is named, or
+/// --pin, is given all the same.
+#[test]
+fn without_the_kernels_balancing() {
+    if !std::path::Path::new("/proc/self/numa_maps").exists() {
+        eprintln!("skipped: this kernel knows no nodes");
+        return;
+    }
+    let home = home();
+    let policies = |words: &[&str]| {
+        let all = [&["--no-kernel-balancing"][..], words].concat();
+        let (maps, _) = told(&all, 0);
+        let policy = |line: &str| line.split_whitespace().nth(1).unwrap_or_default().to_owned();
+        maps.lines().map(policy).collect::<std::collections::BTreeSet<_>>()
+    };
+    let only = |policy: &str| [policy.to_owned()].into();
+    assert_eq!(policies(&["cat", "/proc/self/numa_maps"]), only("local"));
+    assert_eq!(policies(&["sh", "-c", "cat /proc/self/numa_maps; :"]), only("local"));
+    let prefers = format!("prefer:{home}");
+    assert_eq!(policies(&["--home", &home, "cat", "/proc/self/numa_maps"]), only(&prefers));
+    let before = allowed(&std::fs::read_to_string("/proc/self/status").unwrap());
+    let (free, _) = told(&["--no-kernel-balancing", "cat", "/proc/self/status"], 0);
+    assert_eq!(allowed(&free), before);
+    assert_eq!(told(&["--no-kernel-balancing", "sh", "-c", "exit 7"], 7).1, "");
+}
+
 /// Goal: words after the program are its own, whatever they look like.
 #[test]
 fn arguments_are_the_programs() {

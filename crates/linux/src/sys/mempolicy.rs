@@ -11,6 +11,9 @@ pub const BIND: libc::c_int = libc::MPOL_BIND;
 /// MPOL_PREFERRED: the first node of the mask, and others when it is full.
 pub const PREFERRED: libc::c_int = libc::MPOL_PREFERRED;
 
+/// MPOL_LOCAL: the node of the CPU that touches the page, as by default, but as a policy.
+pub const LOCAL: libc::c_int = libc::MPOL_LOCAL;
+
 /// Sets the memory policy of the calling thread; threads that it starts inherit it. Bit n of the
 /// mask's words stands for node n.
 pub fn set_mempolicy(mode: libc::c_int, mask: &[u64]) -> io::Result<()> {
