@@ -35,6 +35,8 @@ pub enum PrivilegedAction {
     Memory,
     /// Opening an event of perf by perf_event_open(2).
     PerfEvent,
+    /// Writing a file of /proc/sys that takes CAP_SYS_ADMIN.
+    Sysctl,
 }
 
 /// The runtime of the container that this process is in.
@@ -119,6 +121,14 @@ impl Confinement {
                 "a user namespace has no root of the whole machine; run as root on the host".into()
             }
             PrivilegedAction::RootFile => "run as root".to_owned(),
+            PrivilegedAction::Sysctl if self.user_namespace || self.container.is_some() => {
+                "a container has no sysctls of the whole machine; run on the host".to_owned()
+            }
+            PrivilegedAction::Sysctl => {
+                "run as root with CAP_SYS_ADMIN, in a unit of systemd with \
+                 ProtectKernelTunables=no and that capability in its CapabilityBoundingSet="
+                    .to_owned()
+            }
             PrivilegedAction::SharedPages => {
                 self.privilege_remedy(Capability::SysNice, "CAP_SYS_NICE", "root")
             }
@@ -282,6 +292,9 @@ mod tests {
         check(&nobody, PrivilegedAction::Pages, "run as root or as the user of that process");
         check(&nobody, PrivilegedAction::RootFile, "on the host");
         check(&plain, PrivilegedAction::RootFile, "run as root");
+        check(&nobody, PrivilegedAction::Sysctl, "on the host");
+        check(&filtered, PrivilegedAction::Sysctl, "on the host");
+        check(&plain, PrivilegedAction::Sysctl, "root with CAP_SYS_ADMIN");
         check(&plain, PrivilegedAction::OwnerFile, "the user of that process");
     }
 

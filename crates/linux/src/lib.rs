@@ -19,6 +19,7 @@ pub mod mempolicy;
 mod move_pages;
 pub mod nodes;
 mod nudge;
+mod numa_balancing;
 pub mod other_balancers;
 pub mod own_process;
 mod pagemap;

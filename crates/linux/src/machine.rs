@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nodeward_machine::{
-    AccessSource, AccessSourceKind, AccessSourceStatus, Capabilities, Error, Machine, Process,
-    ProcessWatch, Result, WorkerRegistry,
+    AccessSource, AccessSourceKind, AccessSourceStatus, Capabilities, Error, Machine,
+    NumaBalancingSwitch, Process, ProcessWatch, Result, WorkerRegistry,
 };
 use nodeward_model::{
     CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, Pid, ProcessFilter, Topology,
@@ -26,7 +26,7 @@ use crate::process::{LinuxProcess, has_exited, open_file, open_pidfd, refuse_ker
 use crate::procfs::privileges::Privileges;
 use crate::procfs::{swaps, zoneinfo};
 use crate::watch::LinuxWatch;
-use crate::{access, other_balancers, sys, sysfs};
+use crate::{access, numa_balancing, other_balancers, sys, sysfs};
 
 /// The source of accesses that are entered from outside.
 const QUEUE_STATUS: AccessSourceStatus = AccessSourceStatus {
@@ -175,6 +175,11 @@ impl Machine for Linux {
 
     fn other_balancers(&self) -> Result<Vec<OtherBalancer>> {
         other_balancers::find(Path::new("/"))
+    }
+
+    fn hold_numa_balancing(&self) -> Result<Option<Box<dyn NumaBalancingSwitch>>> {
+        let held = numa_balancing::hold(Path::new("/"))?;
+        Ok(held.map(|switch| Box::new(switch) as Box<dyn NumaBalancingSwitch>))
     }
 
     /// Samples that the user gives come first: nothing else is measured as the user wants it.

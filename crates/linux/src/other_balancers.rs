@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use nodeward_machine::Result;
 use nodeward_model::OtherBalancer;
 
-use crate::process_lookup;
+use crate::{numa_balancing, process_lookup};
 
-const BALANCING: &str = "proc/sys/kernel/numa_balancing";
 const KDAMONDS: &str = "sys/kernel/mm/damon/admin/kdamonds";
 /// The actions of schemes that move memory between nodes.
 const MIGRATES: [&str; 2] = ["migrate_hot", "migrate_cold"];
@@ -19,8 +18,9 @@ const MIGRATES: [&str; 2] = ["migrate_hot", "migrate_cold"];
 /// # Errors
 /// If /proc cannot be listed.
 pub fn find(root: &Path) -> Result<Vec<OtherBalancer>> {
-    let mode = read(&root.join(BALANCING)).and_then(|text| text.parse().ok());
-    let kernel = mode.filter(|&mode| mode != 0).map(|mode| OtherBalancer::Kernel { mode });
+    let kernel = numa_balancing::mode(root)
+        .filter(|&mode| mode != 0)
+        .map(|mode| OtherBalancer::Kernel { mode });
     let numad = process_lookup::by_name(root, &"numad".into())?
         .into_iter()
         .map(|pid| OtherBalancer::Numad { pid });
@@ -56,6 +56,8 @@ mod tests {
     use nodeward_model::Pid;
 
     use super::*;
+
+    const BALANCING: &str = "proc/sys/kernel/numa_balancing";
 
     fn found(files: &[(&str, &str)]) -> Vec<OtherBalancer> {
         let root = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::{
     AccessSource, AccessSourceKind, AccessSourceStatus, Error, MovePagesCall, MovePagesOutcome,
-    Result, WorkerRegistry,
+    NumaBalancingSwitch, Result, WorkerRegistry,
 };
 
 /// Optional features of a machine, found by trying them, never by the kernel version.
@@ -83,6 +83,19 @@ pub trait Machine: WorkerRegistry + Send + Sync {
     /// Returns the other balancers that now move memory or threads between nodes. Cost: a few
     /// files.
     fn other_balancers(&self) -> Result<Vec<OtherBalancer>>;
+
+    /// Holds the switch of the kernel's NUMA balancing; `None` if another process does. Cost: a few
+    /// files.
+    ///
+    /// # Errors
+    /// `Unsupported` if there is no such switch, `Denied` if the caller may not use it, with the
+    /// remedy.
+    fn hold_numa_balancing(&self) -> Result<Option<Box<dyn NumaBalancingSwitch>>> {
+        Err(Error::Unsupported {
+            action: "switching the kernel's NUMA balancing",
+            reason: "this machine has no switch for it".to_owned(),
+        })
+    }
 
     /// Returns the sources of accesses that this machine may have, the preferred ones first, each
     /// with what keeps it from working. Cost: a few system calls for each.

@@ -12,6 +12,7 @@ mod call;
 mod counters;
 mod lock;
 mod machine;
+mod numa_balancing;
 mod process;
 mod process_handle;
 mod segments;
@@ -20,5 +21,6 @@ mod watch;
 
 pub use counters::FakeCounters;
 pub use machine::FakeMachine;
+pub use numa_balancing::FakeNumaBalancing;
 pub use process::{FakeProcess, PAGE_BYTES};
 pub use thread::FakeThread;

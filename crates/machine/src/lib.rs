@@ -12,6 +12,7 @@ mod contract;
 mod error;
 pub mod fake;
 mod move_pages;
+mod numa_balancing;
 mod worker_registry;
 
 pub use access_source::{
@@ -22,4 +23,5 @@ pub use error::{Error, Result};
 pub use move_pages::{
     CallEnd, EntryRefusal, EntryStatus, MovePagesCall, MovePagesOutcome, SEPARATOR,
 };
+pub use numa_balancing::NumaBalancingSwitch;
 pub use worker_registry::WorkerRegistry;

@@ -51,7 +51,7 @@ pub enum StateError {
     },
     /// The file is no state file, or is damaged.
     #[error(
-        "{} is damaged ({description}); remove it, nothing but what was learnt is lost",
+        "{} is damaged ({description}); remove it: what it told is lost",
         path.escaped()
     )]
     Damaged {
@@ -124,6 +124,19 @@ impl StateFile {
             Ok(bytes) => self.decode(&bytes).map(Some),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(source) => Err(StateError::Read { path: self.path.clone(), source: source.into() }),
+        }
+    }
+
+    /// Removes the file, if there is one.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn remove(&self) -> Result<(), StateError> {
+        match fs::remove_file(&self.path) {
+            Err(source) if source.kind() != ErrorKind::NotFound => {
+                Err(StateError::Write { path: self.path.clone(), source: source.into() })
+            }
+            Ok(()) | Err(_) => Ok(()),
         }
     }
 
@@ -239,6 +252,9 @@ mod tests {
             assert_eq!(file.read::<Vec<u64>>().unwrap(), Some(value));
         }
         assert_eq!(fs::read_dir(file.path.parent().unwrap()).unwrap().count(), 1, "no rests");
+        file.remove().unwrap();
+        file.remove().unwrap();
+        assert!(matches!(file.read::<Vec<u64>>(), Ok(None)));
     }
 
     /// Goal: a file that is truncated anywhere, or has any bit changed, is refused with a reason.

@@ -15,7 +15,7 @@ use nodeward_model::Pid;
 
 use super::record::{NudgeRecord, widen};
 use super::thread_affinity::{KernelAffinity, ThreadAffinity};
-use crate::procfs::stat;
+use crate::procfs::{boot_id, stat};
 
 /// The start of every note; the number is the format version.
 const RECORD_PREFIX: &str = "nodeward-nudge 1";
@@ -51,7 +51,7 @@ impl NudgeJournal {
         let mut text = String::new();
         // A file that is not UTF-8 holds no note.
         (&file).take(BYTES_MAX).read_to_string(&mut text).ok();
-        let boot = boot_id(root);
+        let boot = boot_id::read(root).unwrap_or_default();
         let undone =
             parse_record(&text, &boot).and_then(|(started, note)| restore(root, started, &note));
         file.set_len(0)?;
@@ -121,9 +121,4 @@ fn restore(root: &Path, started: u64, note: &NudgeRecord) -> Option<RestoredThre
 fn started_ticks(root: &Path, pid: Pid) -> Option<u64> {
     let text = fs::read(root.join(format!("proc/{pid}/stat"))).ok()?;
     Some(stat::parse(&text)?.started_ticks)
-}
-
-fn boot_id(root: &Path) -> String {
-    let id = fs::read_to_string(root.join("proc/sys/kernel/random/boot_id"));
-    id.unwrap_or_default().trim().to_owned()
 }

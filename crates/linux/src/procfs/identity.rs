@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use nodeward_machine::{Error, Result};
 use nodeward_model::{Pid, ProcessIdentity};
 
-use super::stat;
+use super::{boot_id, stat};
 
 /// Reads the identity of the process that has a pid now, under `root`.
 ///
@@ -24,12 +24,12 @@ pub fn read(root: &Path, pid: Pid) -> Result<ProcessIdentity> {
         line: 1,
         expected: "PID (NAME) STATE and numbers".to_owned(),
     })?;
-    let boot = root.join("proc/sys/kernel/random/boot_id");
-    let boot_id = fs::read_to_string(&boot).map_err(|source| file_error(pid, boot, source))?;
+    let boot = boot_id::read(root);
+    let boot_id = boot.map_err(|source| file_error(pid, boot_id::path(root), source))?;
     Ok(ProcessIdentity {
         pid,
         name: comm.strip_suffix(b"\n").unwrap_or(&comm).into(),
-        boot_id: boot_id.trim_end().to_owned(),
+        boot_id,
         started_ticks,
         // Addresses of the stack, the program and the vdso, which each exec draws anew.
         auxv_checksum: crc32fast::hash(&file("auxv")?),

@@ -2,6 +2,7 @@
 //! be read. Names in these files are bytes that other programs chose, so the files are read as
 //! bytes.
 
+pub mod boot_id;
 pub mod cpu_time;
 pub mod identity;
 pub mod maps;

@@ -12,11 +12,12 @@ use nodeward_model::{
 use super::access_source::FakeAccessSource;
 use super::counters::FakeCounters;
 use super::lock::lock;
+use super::numa_balancing::{self, FakeNumaBalancing};
 use super::process::{FakeProcess, FakeProcesses, PAGE_BYTES};
 use super::process_handle::FakeProcessHandle;
 use crate::{
     AccessBatch, AccessSource, AccessSourceKind, AccessSourceStatus, Capabilities, Error, Liveness,
-    Machine, Process, ProcessWatch, Result, WorkerRegistry,
+    Machine, NumaBalancingSwitch, Process, ProcessWatch, Result, WorkerRegistry,
 };
 
 /// A fake machine. Time passes only in `sleep_ns`, and by one microsecond for each page moved.
@@ -33,6 +34,7 @@ pub struct FakeMachine {
     pub(super) topology: Option<Topology>,
     pub(super) offline: Arc<Mutex<BTreeSet<NodeId>>>,
     pub(super) other_balancers: Mutex<Vec<OtherBalancer>>,
+    pub(super) numa_balancing: Arc<Mutex<FakeNumaBalancing>>,
     pub(super) counters: Arc<Mutex<FakeCounters>>,
     pub(super) accesses: Arc<Mutex<Option<AccessBatch>>>,
 }
@@ -171,7 +173,12 @@ impl Machine for FakeMachine {
     }
 
     fn other_balancers(&self) -> Result<Vec<OtherBalancer>> {
-        Ok(lock(&self.other_balancers).clone())
+        let others = lock(&self.other_balancers).clone().into_iter();
+        Ok(lock(&self.numa_balancing).rival().into_iter().chain(others).collect())
+    }
+
+    fn hold_numa_balancing(&self) -> Result<Option<Box<dyn NumaBalancingSwitch>>> {
+        numa_balancing::hold(&self.numa_balancing)
     }
 
     fn access_sources(&self) -> Vec<AccessSourceStatus> {

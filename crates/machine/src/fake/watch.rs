@@ -12,6 +12,7 @@ use nodeward_model::{
 use super::counters::FakeCounters;
 use super::lock::lock;
 use super::machine::FakeMachine;
+use super::numa_balancing::FakeNumaBalancing;
 use super::process::{FakeProcess, FakeProcesses, PAGE_BYTES};
 use super::thread::FakeThread;
 use crate::contract::{Liveness, Machine, ProcessWatch};
@@ -130,6 +131,16 @@ impl FakeMachine {
     /// Sets the other balancers that move memory or threads.
     pub fn set_other_balancers(&self, rivals: Vec<OtherBalancer>) {
         *lock(&self.other_balancers) = rivals;
+    }
+
+    /// Returns the kernel's NUMA balancing, after a change.
+    pub fn update_numa_balancing(
+        &self,
+        change: impl FnOnce(&mut FakeNumaBalancing),
+    ) -> FakeNumaBalancing {
+        let mut balancing = lock(&self.numa_balancing);
+        change(&mut balancing);
+        balancing.clone()
     }
 
     /// Changes the external conditions from now on.
