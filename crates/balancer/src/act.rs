@@ -28,6 +28,8 @@ pub struct Actor<'a> {
     pub machine: &'a dyn Machine,
     pub nodes: &'a Nodes,
     pub settings: &'a BalanceSettings,
+    /// Whether anything is done; else it is only told what would be.
+    pub acts: bool,
     pub live: &'a MoveControl,
     pub processes: &'a mut ProcessTable,
     pub journals: &'a mut Journals,
@@ -53,7 +55,7 @@ impl Actor<'_> {
     /// Carries out a plan. Returns the entities whose memory move ended, whether or not all of it
     /// came home.
     pub fn carry_out(&mut self, plan: &Plan) -> BTreeSet<EntityId> {
-        if !self.settings.act {
+        if !self.acts {
             self.only_tell(plan);
             return BTreeSet::new();
         }
@@ -304,7 +306,7 @@ impl Balancer {
         elapsed_ns: u64,
         state: &mut RoundState,
     ) {
-        let rules = self.rules();
+        let (rules, acts) = (self.rules(), self.acts());
         let settings = &self.settings;
         let interval_ns = settings.interval_ns.saturating_mul(self.timing.factor);
         self.bucket.fill(settings.budget_bytes_per_s, elapsed_ns, interval_ns);
@@ -318,6 +320,7 @@ impl Balancer {
             machine,
             nodes: &self.nodes,
             settings,
+            acts,
             live,
             processes: &mut self.processes,
             journals: &mut self.journals,

@@ -3,7 +3,9 @@
 
 use nodeward_machine::{Machine, Result};
 use nodeward_model::{Cpumask, NodeId, Nodemask, Pid, ProcessFilter};
-use nodeward_policy::placement::{Entity, EntityId, Homes, Rules, Snapshot, Thread};
+use nodeward_policy::placement::{
+    Entity, EntityId, Homes, KernelPreference, Rules, Snapshot, Thread,
+};
 
 use super::nodes::Nodes;
 use super::process_table::{ProcessState, ProcessTable};
@@ -45,7 +47,9 @@ pub fn home_of_launch(machine: &dyn Machine, launch: &Launch<'_>) -> Result<Opti
     let may_hold = may_hold.and_then(|(_, state)| Some(state.seen.as_ref()?.memory_nodes.clone()));
     let (excluded, segments) = (&Excluded::default(), &SegmentTable::default());
     let when = (machine.now_ns(), machine.page_bytes());
-    let tables = Tables { nodes: &nodes, processes: &processes, excluded, segments };
+    let kernel_balances = false;
+    let tables =
+        Tables { nodes: &nodes, processes: &processes, excluded, segments, kernel_balances };
     let snapshot = tables.snapshot(when, &is_it);
     Ok(place(launch, may_hold, &nodes, snapshot, EntityId(processes.next())))
 }
@@ -70,7 +74,15 @@ fn place(
     let node = launch.node.or(fallback)?;
     let (tid, affinity) = (launch.pid.number(), snapshot.affinities.len());
     let (near, load_ppm, wait_ppm) = (None, ONE_CPU_PPM, 0);
-    let thread = Thread { tid, node, near, load_ppm, wait_ppm, affinity };
+    let thread = Thread {
+        tid,
+        node,
+        near,
+        kernel_prefers: KernelPreference::Anywhere,
+        load_ppm,
+        wait_ppm,
+        affinity,
+    };
     snapshot.affinities.push(reached);
     let rules = Rules::default();
     let (run_ns, threads) = (rules.run_ns_min, vec![thread]);

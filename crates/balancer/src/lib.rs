@@ -33,10 +33,12 @@
 mod access_counts;
 mod access_observer;
 mod act;
+mod beside_kernel;
 mod cpu_budget;
 mod events;
 mod fast_rounds;
 mod journals;
+mod kernel_look;
 mod launch;
 mod mapped_segments;
 mod memory_mover;
@@ -63,6 +65,7 @@ mod segment_sampling;
 mod segment_table;
 mod settings;
 mod snapshot;
+mod takeover;
 mod thread_homes;
 mod thread_load;
 mod timing;
@@ -83,7 +86,8 @@ pub use report::{
     Cost, Done, Notice, Outcome, ProcessRow, RoundReport, SegmentRow, Short, Undecided,
 };
 pub use saved_state::{STATE_VERSION, SavedProcess, SavedState, Storage, state_file};
-pub use settings::{AccessChoice, BalanceSettings, OnRivals};
+pub use settings::{AccessChoice, BalanceSettings, RivalMode};
+pub use takeover::{Begun, Ended, Takeover, TakeoverError, takeover_file};
 
 use access_counts::AccessCounts;
 use access_observer::AccessObserver;
@@ -210,6 +214,7 @@ impl Balancer {
     pub fn reload(&mut self, wanted: &ProcessFilter, settings: BalanceSettings) -> Result<()> {
         self.watches = Watches::open(&*self.machine, wanted, &settings.except)?;
         self.settings = settings;
+        self.rivals.look_soon();
         self.denied.clear();
         self.processes.iter_mut().for_each(|(_, process)| process.denied = None);
         Ok(())
@@ -272,6 +277,7 @@ impl Balancer {
             processes: &self.processes,
             excluded: &self.excluded,
             segments: &self.segments,
+            kernel_balances: self.cooperates(),
         }
     }
 
@@ -302,8 +308,23 @@ impl Balancer {
         self.timing.is_settled && self.timing.fast.is_calm()
     }
 
+    /// Whether anything is done; else it is only told what would be.
+    fn acts(&self) -> bool {
+        self.settings.act && !self.stands_back()
+    }
+
+    /// Whether others balance for whom nothing is done.
     fn stands_back(&self) -> bool {
-        self.settings.rivals == OnRivals::StandBack && !self.rivals.seen().is_empty()
+        match self.settings.rivals {
+            RivalMode::StandBack | RivalMode::TakeOver => !self.rivals.seen().is_empty(),
+            RivalMode::Cooperate => self.rivals.are_others_than_kernel(),
+            RivalMode::Ignore => false,
+        }
+    }
+
+    /// Whether the kernel balances beside us.
+    fn cooperates(&self) -> bool {
+        self.settings.rivals == RivalMode::Cooperate && self.rivals.is_kernel()
     }
 
     fn now_ns(&self) -> u64 {

@@ -26,7 +26,8 @@ impl Balancer {
         plan: &Plan,
         state: &mut RoundState,
     ) {
-        let may_move = self.settings.rules.move_memory;
+        // While the balancer stands back, what it costs to observe is not spent.
+        let may_move = self.settings.rules.move_memory && !self.stands_back();
         let wanting = plan.decisions.iter().filter(|decision| decision.counts_wanted && may_move);
         let wanting: BTreeMap<EntityId, &Decision> =
             wanting.map(|decision| (decision.entity, decision)).collect();

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use nodeward_model::{Account, NodeId, Range, SkipReason};
-use nodeward_policy::placement::{EntityId, Home, MemoryMove, Numbers, Plan, Rules, Verdict};
+use nodeward_policy::placement::{
+    EntityId, Home, MemoryMove, Numbers, Plan, Reason, Rules, Verdict,
+};
 
 use super::process_table::ProcessState;
 
@@ -45,7 +47,9 @@ impl PendingMove {
     pub fn is_wanted(&mut self, plan: &Plan) -> bool {
         let entity = self.order.entity;
         if let Ok(at) = plan.decisions.binary_search_by_key(&entity, |it| it.entity) {
-            if plan.decisions[at].verdict == Verdict::Left {
+            let decision = &plan.decisions[at];
+            let is_kernels = [Some(Reason::KernelPrefers), Some(Reason::ByKernel)];
+            if decision.verdict == Verdict::Left || is_kernels.contains(&decision.memory) {
                 return false;
             }
             self.weigh(&plan.decisions[at].numbers);

@@ -4,11 +4,15 @@
 //! balancer remembers of it between rounds. `snapshot` makes the policy's input from it,
 //! `round_report` its row of the report.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use nodeward_model::{CpuId, MachineSnapshot, NodeId, Pid, ProcessSnapshot, ThreadSnapshot};
+use nodeward_model::{
+    CpuId, MachineSnapshot, NodeId, NumaActivity, Pid, ProcessSnapshot, ThreadSnapshot,
+};
 use nodeward_policy::placement::{Decision, EntityId, Home, Reason, Verdict};
 
+use super::kernel_look::KernelLook;
 use super::mapped_segments::MappedSegment;
 use super::pins::Pins;
 use super::residency_sample::{ResidencySample, Sampling};
@@ -44,6 +48,8 @@ pub struct ProcessState {
     pub bucket: TokenBucket,
     /// The nodes of its threads, while its pages are placed one by one.
     pub thread_homes: ThreadHomes,
+    /// What the kernel's NUMA balancing does with it.
+    pub kernel: KernelLook,
     /// Its pinned threads, with their affinity before.
     pub pins: Pins,
     /// Why we may not act on it.
@@ -191,6 +197,28 @@ impl ProcessState {
     /// Returns the CPU time that its threads had or waited for, in millionths of a CPU.
     pub fn wanted_ppm(&self) -> u64 {
         self.loads.iter().map(ThreadLoad::wanted_ppm).sum()
+    }
+
+    /// The threads that want most of the CPUs, so many at most.
+    pub fn busiest_threads(&self, most: usize) -> Vec<u32> {
+        let key = |(thread, load): (&ThreadSnapshot, &ThreadLoad)| {
+            (Reverse(load.wanted_ppm()), thread.tid)
+        };
+        let mut threads: Vec<_> = self.threads().map(key).collect();
+        threads.sort_unstable();
+        threads.into_iter().take(most).map(|(_, tid)| tid).collect()
+    }
+
+    /// Takes in what the kernel did for threads; `None`: that is not known. When it is done with
+    /// the process, nobody knows any more where its memory is.
+    pub fn see_kernel(&mut self, now_ns: u64, threads: Option<&BTreeMap<u32, NumaActivity>>) {
+        let alive = self.seen.as_ref().map_or(&[][..], |seen| &seen.threads);
+        self.kernel.keep(|tid| alive.binary_search_by_key(&tid, |thread| thread.tid).is_ok());
+        let was_moved = self.kernel.is_hands_off();
+        self.kernel.see(now_ns, threads);
+        if was_moved && !self.kernel.is_hands_off() {
+            (self.sample, self.sampling) = (None, Sampling::default());
+        }
     }
 
     /// Sets the load of its threads to zero.

@@ -8,6 +8,8 @@ use nodeward_model::{Account, Name, NodeId, OtherBalancer, Pid, SegmentId, SkipR
 use nodeward_policy::placement::{Decision, Home, NodeSum, SegmentDecision};
 use serde::Serialize;
 
+use super::settings::RivalMode;
+
 /// CPU time of the balancer, in nanoseconds, by what it was for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cost {
@@ -40,8 +42,8 @@ pub struct RoundReport {
     pub settled: bool,
     /// Whether the round acted; otherwise it only reports what it would do.
     pub acted: bool,
-    /// Whether the balancer stands back because another one is active. A round that acts then looks
-    /// at no process; one that only reports says what it would do otherwise.
+    /// Whether the balancer stands back because another one is active. Then no round acts, only
+    /// some look at processes, and those report what they would do otherwise.
     pub stands_back: bool,
     /// Each process, in ascending order of pids.
     pub processes: Vec<ProcessRow>,
@@ -63,6 +65,8 @@ pub struct RoundReport {
     pub look_later: u64,
     /// Other balancers that are active now.
     pub rivals: Vec<OtherBalancer>,
+    /// What the balancer does while they are.
+    pub rival_mode: RivalMode,
     /// The source that observes processes that are wider than a node, while there are such.
     pub access_source: Option<AccessSourceKind>,
     /// Why there is no such source though there are such processes, and the remedy.

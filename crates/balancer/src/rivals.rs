@@ -9,11 +9,20 @@ use super::report::Notice;
 /// Rounds between two searches: a search reads some files, and the names of all processes.
 const ROUNDS: u64 = 10;
 
+/// Of so many rounds in which the balancer stands back...
+const SURVEY_EVERY_ROUNDS: u64 = 600;
+/// ...so many are a survey: they look at processes, to report what they would do. The first takes a
+/// snapshot, the second knows loads, and the others have time for samples: 5 s in ten minutes cost
+/// less than a hundredth of what looking may cost.
+const SURVEY_ROUNDS: u64 = 5;
+
 /// The other balancers of the last search.
 #[derive(Default)]
 pub struct Rivals {
     seen: Vec<OtherBalancer>,
     rounds: u64,
+    /// Rounds of standing back, without a break.
+    stood_back: u64,
 }
 
 impl Rivals {
@@ -37,8 +46,38 @@ impl Rivals {
         came.chain(left.map(|rival| Notice::RivalLeft { rival: rival.clone() })).collect()
     }
 
+    /// Counts a round of standing back. Returns whether it looks at processes.
+    pub fn is_survey(&mut self) -> bool {
+        self.stood_back += 1;
+        (self.stood_back - 1) % SURVEY_EVERY_ROUNDS < SURVEY_ROUNDS
+    }
+
+    /// The balancer acts: standing back begins anew.
+    pub fn act(&mut self) {
+        self.stood_back = 0;
+    }
+
+    /// Searches in the next round.
+    pub fn look_soon(&mut self) {
+        self.rounds = 0;
+    }
+
     /// Returns the other balancers.
     pub fn seen(&self) -> &[OtherBalancer] {
         &self.seen
     }
+
+    /// Whether the kernel is one of them.
+    pub fn is_kernel(&self) -> bool {
+        self.seen.iter().any(is_kernel)
+    }
+
+    /// Whether there are others than the kernel.
+    pub fn are_others_than_kernel(&self) -> bool {
+        !self.seen.iter().all(is_kernel)
+    }
+}
+
+fn is_kernel(rival: &OtherBalancer) -> bool {
+    matches!(rival, OtherBalancer::Kernel { .. })
 }

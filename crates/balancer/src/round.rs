@@ -16,6 +16,7 @@ use super::process_table::{ProcessKey, ProcessState};
 use super::report::{Notice, RoundReport};
 use super::round_state::RoundState;
 use super::sampling::{self, SampleCause};
+use super::timing::FastRounds;
 
 /// Maximum number of samples in a round, whatever they cost.
 const SAMPLES_MAX: usize = 64;
@@ -37,12 +38,13 @@ impl Balancer {
         self.rounds += 1;
         let notices = self.rivals.look(&*machine);
         let mut state = RoundState { notices, ..RoundState::default() };
-        if self.settings.act && self.stands_back() {
+        if self.settings.act && !self.may_look() {
             return Ok(self.stand_back(&*machine, began_ns, state));
         }
         let elapsed_ns = self.take_snapshot(&*machine, &mut state)?;
         self.sample(&*machine, &mut state);
         self.look_at_segments(&*machine, elapsed_ns.unwrap_or(0), &mut state);
+        self.look_at_kernel(&*machine);
         let plan = elapsed_ns.map(|_| self.decide(&*machine, began_ns)).unwrap_or_default();
         self.place_pages(&*machine, &plan, &mut state);
         self.act(&*machine, &plan, live, elapsed_ns.unwrap_or(0), &mut state);
@@ -61,6 +63,20 @@ impl Balancer {
         let report = self.report(&*machine, began_ns, plan, state);
         self.last = Some(report.clone());
         Ok(report)
+    }
+
+    /// Returns whether a round that is to act looks at processes: seldom, if it stands back.
+    /// Pending moves then end where they are.
+    fn may_look(&mut self) -> bool {
+        if !self.stands_back() {
+            self.rivals.act();
+            return true;
+        }
+        self.pending.clear();
+        self.segment_moves.clear();
+        self.journals.end_all(false);
+        self.timing.fast = FastRounds::default();
+        self.rivals.is_survey()
     }
 
     /// Takes the snapshot of all processes and nodes. Returns the time since the last one.
@@ -180,9 +196,9 @@ impl Balancer {
         let mut homes = self.homes.clone();
         let plan = homes.decide(&snapshot, rules);
         self.timing.decided_at_ns = at_ns;
-        // In a dry run the planned moves did not happen, so the next round has to plan them again.
+        // Moves that are only reported did not happen, so the next round has to plan them again.
         let has_moves = !plan.moves.is_empty() || !plan.segment_moves.is_empty();
-        if self.settings.act || !has_moves {
+        if self.acts() || !has_moves {
             self.homes = homes;
         }
         self.meter.lap(machine, Activity::Deciding);

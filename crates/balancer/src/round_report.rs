@@ -10,7 +10,6 @@ use super::Balancer;
 use super::cpu_budget::Activity;
 use super::report::{Done, Notice, ProcessRow, RoundReport, SegmentRow};
 use super::round_state::RoundState;
-use super::timing::FastRounds;
 
 impl Balancer {
     /// Makes the report of a round.
@@ -60,24 +59,21 @@ impl Balancer {
         RoundReport { fast: true, interval_ns, ..self.outline(machine, began_ns, state) }
     }
 
-    /// Makes a round while another balancer is active: it looks at no process, because it would not
-    /// act, and pending moves end where they are.
+    /// Makes a round while another balancer is active that looks at no process, because it would
+    /// not act.
     pub(super) fn stand_back(
         &mut self,
         machine: &dyn Machine,
         began_ns: u64,
         mut state: RoundState,
     ) -> RoundReport {
-        self.pending.clear();
-        self.segment_moves.clear();
-        self.journals.end_all(false);
         self.timing.is_settled = true;
-        self.timing.fast = FastRounds::default();
         state.notices.extend(self.journals.notices());
         self.meter.lap(machine, Activity::Looking);
         let interval_ns = self.settings.interval_ns;
         self.next_round_in(began_ns, interval_ns);
-        let report = RoundReport { interval_ns, ..self.outline(machine, began_ns, state) };
+        let outline = self.outline(machine, began_ns, state);
+        let report = RoundReport { interval_ns, threads: 0, ..outline };
         self.last = Some(report.clone());
         report
     }
@@ -110,7 +106,7 @@ impl Balancer {
             at_ns: began_ns,
             took_ns: machine.now_ns().saturating_sub(began_ns),
             settled: self.timing.is_settled,
-            acted: self.settings.act,
+            acted: self.acts(),
             stands_back: self.stands_back(),
             nudged: state.nudged(),
             moved_pages: state.moved_pages(),
@@ -119,6 +115,7 @@ impl Balancer {
             looked: state.sampled,
             look_later: state.sample_later,
             rivals: self.rivals.seen().to_vec(),
+            rival_mode: self.settings.rivals,
             access_source: self.observer.kind(),
             access_obstacle: self.observer.failure().map(str::to_owned),
             cost,

@@ -20,7 +20,7 @@ impl Actor<'_> {
     /// Moves segments as planned, and goes on with those that are on their way. Returns the
     /// segments that came to the end of it, wherever that is.
     pub fn move_segments(&mut self, plan: &Plan) -> BTreeSet<SegmentId> {
-        if !self.settings.act {
+        if !self.acts {
             for order in &plan.segment_moves {
                 self.done_of_segment(order.segment).pages_planned += order.pages_max;
             }

@@ -5,13 +5,19 @@ use nodeward_model::ProcessFilter;
 use nodeward_policy::placement::Rules;
 use serde::{Deserialize, Serialize};
 
-/// What the balancer does while another one moves memory or threads between nodes.
+/// What the balancer does while rivals, that is others, move memory or threads between nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum OnRivals {
+pub enum RivalMode {
     /// It only looks. Decisions have the reason `rival`.
     #[default]
     StandBack,
+    /// Beside the kernel it does what the kernel has not decided; beside others it only looks.
+    Cooperate,
+    /// It only looks. But the kernel's balancing is off while the balancer runs ([`Takeover`]).
+    ///
+    /// [`Takeover`]: super::Takeover
+    TakeOver,
     /// It acts as if there was no other.
     Ignore,
 }
@@ -66,7 +72,7 @@ pub struct BalanceSettings {
     /// Whether the balancer acts; otherwise it only reports what it would do.
     pub act: bool,
     /// What it does about other balancers.
-    pub rivals: OnRivals,
+    pub rivals: RivalMode,
     /// The source of accesses that observes processes that are wider than a node.
     pub access: AccessChoice,
     /// Wanted processes that are left alone all the same; none if the filter is empty.
@@ -92,7 +98,7 @@ impl Default for BalanceSettings {
             stall_ns: Some(1_000_000),
             pin: false,
             act: true,
-            rivals: OnRivals::StandBack,
+            rivals: RivalMode::StandBack,
             access: AccessChoice::Auto,
             except: ProcessFilter::default(),
             rules: Rules::default(),

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use nodeward_model::{Cpumask, Nodemask, Pid, ProcessSnapshot, SegmentId, ThreadSnapshot};
+use nodeward_policy::kernel_moves::DECIDES_NS;
 use nodeward_policy::placement::{
-    Affinity, Entity, Exclusion, Segment, SegmentExclusion, SegmentUser, Snapshot, Thread,
+    Affinity, Entity, Exclusion, KernelPreference, Segment, SegmentExclusion, SegmentUser,
+    Snapshot, Thread,
 };
 
 use super::nodes::Nodes;
@@ -19,6 +21,8 @@ pub struct Tables<'a> {
     pub processes: &'a ProcessTable,
     pub excluded: &'a Excluded,
     pub segments: &'a SegmentTable,
+    /// Whether what the kernel's NUMA balancing decided stands.
+    pub kernel_balances: bool,
 }
 
 /// Processes that are not balanced for a reason outside of themselves.
@@ -41,7 +45,7 @@ impl Tables<'_> {
         let (mut entities, mut others_ppm) = (Vec::new(), 0);
         for (_, process) in self.processes.iter() {
             let Some(seen) = &process.seen else { continue };
-            let exclusion = self.excluded.exclusion(process, seen);
+            let exclusion = self.excluded.of(process);
             if exclusion.is_some() || !is_too_early(process) {
                 entities.push(Entity { exclusion, ..self.entity(process, seen, &mut affinities) });
             } else {
@@ -55,6 +59,7 @@ impl Tables<'_> {
             stalled_ppm: self.nodes.stalled_ppm(),
             distances: self.nodes.distances().cloned(),
             affinities: affinities.all,
+            kernel_balances: self.kernel_balances,
             entities,
             segments: self.segments.iter().filter_map(|one| self.segment(one)).collect(),
             others_ppm,
@@ -72,6 +77,7 @@ impl Tables<'_> {
                 tid: thread.tid,
                 node: self.nodes.node_of(thread.cpu)?,
                 near: process.thread_homes.node_of(thread.tid),
+                kernel_prefers: self.kernel_prefers(process, thread),
                 load_ppm: load.load_ppm,
                 wait_ppm: load.wait_ppm,
                 affinity: affinities.index(process.pins.cpus_of(thread)),
@@ -131,6 +137,16 @@ impl Tables<'_> {
     fn mappers_of(&self, state: &SegmentState) -> impl Iterator<Item = &ProcessState> {
         state.mappers.iter().filter_map(|mapper| self.processes.get(mapper.key))
     }
+
+    fn kernel_prefers(&self, process: &ProcessState, thread: &ThreadSnapshot) -> KernelPreference {
+        match process.kernel.preferred_node(thread.tid) {
+            Some(node) => KernelPreference::Node(node),
+            None if self.kernel_balances && thread.cpu_time_ns < DECIDES_NS => {
+                KernelPreference::Undecided
+            }
+            None => KernelPreference::Anywhere,
+        }
+    }
 }
 
 impl Excluded {
@@ -139,7 +155,9 @@ impl Excluded {
         Some(pid) == self.own || self.by_settings.binary_search(&pid).is_ok()
     }
 
-    fn exclusion(&self, process: &ProcessState, seen: &ProcessSnapshot) -> Option<Exclusion> {
+    /// Why a process is left alone, if it is.
+    pub fn of(&self, process: &ProcessState) -> Option<Exclusion> {
+        let seen = process.seen.as_ref()?;
         let is_bound = process.sample.as_ref().is_some_and(|sample| sample.bound.has_task_policy);
         let exclusions = [
             (Some(seen.pid) == self.own, Exclusion::Ourselves),
@@ -147,6 +165,7 @@ impl Excluded {
             (process.denied.is_some(), Exclusion::Denied),
             (seen.frozen, Exclusion::Frozen),
             (is_bound, Exclusion::ExplicitPolicy),
+            (process.kernel.is_hands_off(), Exclusion::KernelMoves),
         ];
         exclusions.into_iter().find_map(|(is_so, exclusion)| is_so.then_some(exclusion))
     }

@@ -8,6 +8,7 @@ pub mod damping;
 pub mod exchange;
 pub mod folio_plan;
 pub mod hot;
+pub mod kernel_moves;
 pub mod move_method;
 pub mod pacing;
 pub mod pcp;

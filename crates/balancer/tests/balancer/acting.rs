@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nodeward_balancer::{
-    BalanceSettings, Event, Host, Notice, OnRivals, Outcome, RoundReport, Short, Undecided,
+    BalanceSettings, Event, Host, Notice, Outcome, RivalMode, RoundReport, Short, Undecided,
 };
 use nodeward_machine::Machine;
 use nodeward_machine::fake::{FakeMachine, FakeProcess, FakeThread};
@@ -330,7 +330,7 @@ fn rivals_are_never_fought_silently() {
     let mut balancer = balancer(&fake, BalanceSettings::default());
     let reports = rounds(&fake, &mut balancer, 15);
     assert_eq!(fake.process(pid(7)).unwrap().affinity_calls, 0);
-    assert!(reports.iter().all(|report| report.stands_back && report.processes.is_empty()));
+    assert!(reports.iter().all(|report| report.stands_back && !report.acted));
     assert_eq!(reports[14].rivals, std::slice::from_ref(&rival));
     fake.set_other_balancers(Vec::new());
     let more = rounds(&fake, &mut balancer, 20);
@@ -339,10 +339,10 @@ fn rivals_are_never_fought_silently() {
     assert_eq!(news, [&Notice::RivalCame { rival: rival.clone() }, &Notice::RivalLeft { rival }]);
 }
 
-/// Goal: a balancer that stands back looks at no process, however long. A pending move ends when
-/// the other balancer appears, and so do fast rounds.
+/// Goal: a balancer that stands back looks at no process in 595 of 600 rounds, and acts in none. A
+/// pending move ends when the other balancer appears, and so do fast rounds.
 #[test]
-fn standing_back_costs_nothing() {
+fn standing_back_costs_next_to_nothing() {
     let fake = with(fake_process([0, PAGES], 0, "0-3"));
     let budget_bytes_per_s = 2 << 20;
     let settings = BalanceSettings { budget_bytes_per_s, ..BalanceSettings::default() };
@@ -351,19 +351,46 @@ fn standing_back_costs_nothing() {
     let on_the_way = residency(&fake);
     assert!(on_the_way[0] > 0 && on_the_way[1] > 0, "{on_the_way:?}");
     fake.set_other_balancers(vec![OtherBalancer::Kernel { mode: 1 }]);
-    // Other balancers are searched for in each tenth round.
-    rounds(&fake, &mut balancer, 10);
+    // Other balancers are searched for in each tenth round: next in round 11, which begins with
+    // five that look at processes.
+    rounds(&fake, &mut balancer, 6);
+    let acted = |process: &FakeProcess| (process.calls, process.affinity_calls);
+    let at_first = fake.process(pid(7)).unwrap();
+    rounds(&fake, &mut balancer, 5);
     let before = fake.process(pid(7)).unwrap();
-    let reports = rounds(&fake, &mut balancer, 600);
+    let reports = rounds(&fake, &mut balancer, 595);
     let after = fake.process(pid(7)).unwrap();
     assert_eq!((after.snapshots, after.page_reads), (before.snapshots, before.page_reads));
-    assert_eq!((after.calls, after.affinity_calls), (before.calls, before.affinity_calls));
     assert!(reports.iter().all(|report| report.stands_back && report.interval_ns == S));
+    assert!(reports.iter().all(|report| report.threads == 0 && report.processes.is_empty()));
     let cost = reports.last().unwrap().total_cost;
     assert_eq!(cost.looking_ns, reports[0].total_cost.looking_ns);
+    let survey = rounds(&fake, &mut balancer, 5);
+    let snapshots = fake.process(pid(7)).unwrap().snapshots;
+    assert_eq!(snapshots, after.snapshots + 5);
+    assert_eq!(survey[4].processes.len(), 1);
+    assert_eq!(acted(&fake.process(pid(7)).unwrap()), acted(&at_first));
     fake.set_other_balancers(Vec::new());
     rounds(&fake, &mut balancer, 60);
     assert_eq!(residency(&fake), [PAGES, 0], "it goes on where it was");
+}
+
+/// Goal: a balancer that stands back reports at the beginning what it would do, and does nothing of
+/// it; each time it decides anew from where things are.
+#[test]
+fn who_stands_back_tells_what_it_would_do() {
+    let fake = with(fake_process([0, PAGES], 0, "0-3"));
+    fake.set_other_balancers(vec![OtherBalancer::Kernel { mode: 1 }]);
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    let reports = rounds(&fake, &mut balancer, 5);
+    let row = row(&reports[4], 7);
+    assert!(reports[4].stands_back && !reports[4].acted);
+    assert_eq!(row.home, Some(Home::Node(NodeId(0))));
+    assert_eq!(
+        (row.decision.memory, row.decision.numbers.pages_planned),
+        (Some(Reason::Pays), PAGES)
+    );
+    assert_eq!((residency(&fake), fake.process(pid(7)).unwrap().calls), ([0, PAGES], 0));
 }
 
 /// Goal: a dry run reports what it would do if there was no other balancer, and that it stands
@@ -389,7 +416,7 @@ fn a_dry_run_tells_what_it_would_do_beside_a_rival() {
 fn rivals_may_be_ignored() {
     let fake = with(fake_process([0, PAGES], 0, "0-7"));
     fake.set_other_balancers(vec![OtherBalancer::Numad { pid: pid(99) }]);
-    let settings = BalanceSettings { rivals: OnRivals::Ignore, ..BalanceSettings::default() };
+    let settings = BalanceSettings { rivals: RivalMode::Ignore, ..BalanceSettings::default() };
     let mut balancer = balancer(&fake, settings);
     let reports = rounds(&fake, &mut balancer, 5);
     assert_eq!((runs_on(&fake), reports[4].rivals.len()), (1, 1));

@@ -215,9 +215,9 @@ fn a_version_has_one_shape() {
         "short": nodes,
     });
     let known = json!([{ "entity": null, "pid": null, "pins": [], "started_ticks": null }]);
-    let version_6 = json!({ "boot": null, "homes": homes, "next": null, "processes": known });
+    let version_7 = json!({ "boot": null, "homes": homes, "next": null, "processes": known });
     let saved = serde_json::to_value(balancer.saved_state()).unwrap();
-    assert_eq!((STATE_VERSION, shape(&saved)), (6, version_6), "raise the version");
+    assert_eq!((STATE_VERSION, shape(&saved)), (7, version_7), "raise the version");
 }
 
 /// Goal: homes on several nodes and pinned threads, which hold masks, are read as they were

@@ -2,6 +2,7 @@
 //! come between looking and acting.
 
 mod acting;
+mod beside_kernel;
 mod faults;
 mod keeping;
 mod launch;
@@ -9,4 +10,5 @@ mod looking;
 mod sampled;
 mod segments;
 mod stage;
+mod takeover;
 mod wide;

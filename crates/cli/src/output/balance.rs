@@ -28,10 +28,9 @@ pub fn table(report: &RoundReport) -> String {
     let (shown, left): (Vec<_>, Vec<_>) = report.processes.iter().partition(|row| is_shown(row));
     let mut rows = vec![HEADS.map(str::to_owned)];
     rows.extend(shown.iter().map(|row| cells(row, report)));
-    let mut text = match (shown.is_empty(), report.stands_back && report.acted) {
-        (_, true) => String::new(), // no process was sampled
-        (true, false) => "no process has a home\n".to_owned(),
-        (false, false) => columns(&rows),
+    let mut text = match shown.is_empty() {
+        true => "no process has a home\n".to_owned(),
+        false => columns(&rows),
     };
     text += &left_alone(&left);
     text += &segment_text::lines(report);

@@ -69,9 +69,9 @@ pub struct BalanceLayer {
           default_missing_value = "true", value_name = "true|false")]
     pub pin: Option<Switch>,
 
-    /// What to do while another balancer (the kernel's, numad, DAMON) moves pages: stand-back (do
-    /// nothing) or ignore (go on) [default: stand-back]
-    #[arg(help_heading = DECIDED, long, value_name = "stand-back|ignore")]
+    /// Beside the kernel's NUMA balancing: stand-back (do nothing), cooperate (what it decided
+    /// stands) or take-over (switch it off while this runs) [default: stand-back]
+    #[arg(help_heading = DECIDED, long, value_name = "MODE")]
     pub rivals: Option<RivalsChoice>,
 
     /// Source of accesses that places pages of wide processes: auto, registers, soft-dirty,
@@ -175,7 +175,7 @@ impl BalanceLayer {
             stall_ns: self.stall.map_or(usual.stall_ns, |StallChoice(ns)| ns),
             pin: switch(self.pin, usual.pin),
             act,
-            rivals: self.rivals.map_or(usual.rivals, |RivalsChoice(choice)| choice),
+            rivals: self.rivals.map_or(usual.rivals, RivalsChoice::mode),
             access: self.access.map_or(usual.access, |AccessSourceChoice(choice)| choice),
             except: ProcessFilter {
                 pids: Vec::new(),

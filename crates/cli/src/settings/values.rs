@@ -4,12 +4,14 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use nodeward_balancer::{AccessChoice as Access, OnRivals};
+use nodeward_balancer::{AccessChoice as Access, RivalMode};
 use nodeward_machine::AccessSourceKind;
 use nodeward_model::Name;
 use nodeward_model::units::{parse_duration_ns, parse_rate};
 use nodeward_mover::Jobs;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+
+use crate::message::deprecated::report_deprecated;
 
 /// Number of workers: a number, or `auto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +35,7 @@ pub struct Switch(pub bool);
 
 /// The behaviour towards other balancers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RivalsChoice(pub OnRivals);
+pub struct RivalsChoice(pub RivalMode);
 
 /// The source of accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,17 @@ struct ListItem(String);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameList(pub Vec<Name>);
 
+impl RivalsChoice {
+    /// Returns the choice. An old word is reported once.
+    pub fn mode(self) -> RivalMode {
+        if self.0 == RivalMode::Ignore {
+            let old = format!("balance.rivals = {OLD_RIVALS_WORD}");
+            report_deprecated(&old, "cooperate or take-over");
+        }
+        self.0
+    }
+}
+
 impl NameList {
     /// Splits words at commas.
     pub fn of(words: &[u8]) -> Self {
@@ -54,6 +67,9 @@ impl NameList {
         Self(words.filter(|word| !word.is_empty()).map(Name::from).collect())
     }
 }
+
+/// A value of `balance.rivals` that is still taken.
+const OLD_RIVALS_WORD: &str = "ignore";
 
 const JOBS_MAX: u32 = 1024;
 const UNLIMITED: &str = "unlimited";
@@ -108,9 +124,11 @@ impl FromStr for RivalsChoice {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "stand-back" => Ok(Self(OnRivals::StandBack)),
-            "ignore" => Ok(Self(OnRivals::Ignore)),
-            _ => Err(format!("'{text}' is neither stand-back nor ignore")),
+            "stand-back" => Ok(Self(RivalMode::StandBack)),
+            "cooperate" => Ok(Self(RivalMode::Cooperate)),
+            "take-over" => Ok(Self(RivalMode::TakeOver)),
+            OLD_RIVALS_WORD => Ok(Self(RivalMode::Ignore)),
+            _ => Err(format!("'{text}' is none of stand-back, cooperate and take-over")),
         }
     }
 }
@@ -206,7 +224,7 @@ deserialize_as_typed! {
     Switch: "true or false",
     ListItem: "a name, or the number of a user",
     AccessSourceChoice: "\"auto\", a source of accesses, or \"off\"",
-    RivalsChoice: "\"stand-back\" or \"ignore\""
+    RivalsChoice: "\"stand-back\", \"cooperate\" or \"take-over\""
 }
 
 struct ListVisitor;
@@ -251,7 +269,10 @@ mod tests {
         assert_eq!("unlimited".parse(), Ok(StallChoice(None)));
         assert_eq!("2s".parse(), Ok(TimeChoice(2_000_000_000)));
         assert_eq!("true".parse(), Ok(Switch(true)));
-        assert_eq!("ignore".parse(), Ok(RivalsChoice(OnRivals::Ignore)));
+        let modes = ["stand-back", "cooperate", "take-over", "ignore"].map(str::parse);
+        let expected =
+            [RivalMode::StandBack, RivalMode::Cooperate, RivalMode::TakeOver, RivalMode::Ignore];
+        assert_eq!(modes, expected.map(|mode| Ok(RivalsChoice(mode))));
         assert_eq!("off".parse(), Ok(AccessSourceChoice(Access::Off)));
         let only = AccessSourceChoice(Access::Only(AccessSourceKind::SoftDirty));
         assert_eq!("soft-dirty".parse(), Ok(only));
@@ -265,7 +286,7 @@ mod tests {
     fn mistakes_in_words() {
         assert_eq!("yes".parse::<Switch>().unwrap_err(), "'yes' is neither true nor false");
         let rivals = "fight".parse::<RivalsChoice>().unwrap_err();
-        assert_eq!(rivals, "'fight' is neither stand-back nor ignore");
+        assert_eq!(rivals, "'fight' is none of stand-back, cooperate and take-over");
         assert!("1".parse::<TimeChoice>().unwrap_err().contains("a time such as"));
     }
 

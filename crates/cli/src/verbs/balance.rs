@@ -1,6 +1,7 @@
 //! `nodeward balance`: one round that is shown, or rounds until it is told to stop.
 
 mod daemon;
+mod kernel_takeover;
 mod once;
 mod persistent_state;
 mod request;
@@ -21,6 +22,7 @@ use crate::message::exit::Exit;
 use crate::settings::SettingsPaths;
 
 use daemon::Daemon;
+use kernel_takeover::KernelTakeover;
 use once::Once;
 use persistent_state::PersistentState;
 use request::{BalanceRequest, check};
@@ -45,7 +47,9 @@ pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
     // command.
     let kept = (!simulated && !args.dry_run).then(|| PersistentState::open(&chosen)).transpose()?;
     let machine = chosen.into_shared();
-    let (saved, storage, _lock) = kept.map_or((None, None, None), PersistentState::into_parts);
+    let PersistentState { saved, storage, takeover, lock: _lock } = kept.unwrap_or_default();
+    let mut takeover = KernelTakeover::new(Arc::clone(&machine), takeover);
+    takeover.apply(&settings)?;
     let mut balancer = Balancer::new(Arc::clone(&machine), &wanted, settings, saved)?;
     if let Some(storage) = storage {
         balancer.write_to(storage);
@@ -54,5 +58,5 @@ pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
         return Once::new(&asked, &live).run(&mut balancer);
     }
     let for_ns = args.for_ns.or_else(|| simulated.then_some(SIMULATED_NS));
-    Daemon::new(&asked, &machine, &signals, for_ns).run(&mut balancer, &live)
+    Daemon::new(&asked, &machine, &signals, takeover, for_ns).run(&mut balancer, &live)
 }

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::outcome::NODEWARD;
 
 /// A daemon that balances only this test, with its output.
-struct DaemonProcess {
+pub struct DaemonProcess {
     child: Child,
     stdout: Receiver<String>,
     stderr: Receiver<String>,
@@ -33,7 +33,8 @@ fn lines(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
     told
 }
 
-fn command(dir: &Path) -> Command {
+/// Returns the command of a daemon with its settings and its state in a directory.
+pub fn command(dir: &Path) -> Command {
     let mut command = Command::new(NODEWARD);
     let config = dir.join("config.toml");
     if !config.exists() {
@@ -46,7 +47,8 @@ fn command(dir: &Path) -> Command {
 }
 
 impl DaemonProcess {
-    fn start(mut command: Command) -> Self {
+    /// Starts it.
+    pub fn start(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         let stdout = lines(child.stdout.take().unwrap());
         let stderr = lines(child.stderr.take().unwrap());
@@ -54,17 +56,27 @@ impl DaemonProcess {
     }
 
     /// Returns the next round.
-    fn round(&self) -> serde_json::Value {
+    pub fn round(&self) -> serde_json::Value {
         serde_json::from_str(&receive(&self.stdout, "a round is told")).unwrap()
     }
 
+    /// Returns the next round that is as wanted.
+    pub fn round_with(&self, is_wanted: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+        loop {
+            let round = self.round();
+            if is_wanted(&round) {
+                return round;
+            }
+        }
+    }
+
     /// Waits for a line on stderr that has the words.
-    fn says(&self, words: &str) {
+    pub fn says(&self, words: &str) {
         self.line(words);
     }
 
     /// Returns the next line on stderr that has the words.
-    fn line(&self, words: &str) -> String {
+    pub fn line(&self, words: &str) -> String {
         loop {
             let line = receive(&self.stderr, &format!("it says '{words}'"));
             if line.contains(words) {
@@ -73,11 +85,13 @@ impl DaemonProcess {
         }
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    fn end(mut self) -> (Option<i32>, String) {
+    /// Waits for its end. Returns its exit code, and what it still had to say.
+    pub fn end(mut self) -> (Option<i32>, String) {
         let ended = wait_for("the daemon ends", || self.child.try_wait().unwrap());
         (ended.code(), self.stderr.iter().collect::<Vec<_>>().join("\n"))
     }

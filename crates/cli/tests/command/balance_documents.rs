@@ -32,12 +32,12 @@ fn the_service_has_little() {
 }
 
 /// Goal: the service reports its state to systemd, and restarts only after failures that may go
-/// away. Codes 2 and 3 do not (invalid settings, another balancer).
+/// away. Codes 2, 3 and 4 do not (invalid settings, another balancer, a missing privilege).
 #[test]
 fn the_service_is_kept_alive() {
     assert_eq!(values("Type"), ["notify"]);
     assert_eq!(values("Restart"), ["on-failure"]);
-    assert_eq!(values("RestartPreventExitStatus"), ["2 3"]);
+    assert_eq!(values("RestartPreventExitStatus"), ["2 3 4"]);
     assert_eq!(values("WatchdogSec").len(), 1);
     assert_eq!(values("ExecReload"), ["/bin/kill -HUP $MAINPID"]);
     let [start] = values("ExecStart")[..] else { panic!("one command") };

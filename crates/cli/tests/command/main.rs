@@ -4,6 +4,7 @@ mod bad_input;
 mod balance;
 mod balance_daemon;
 mod balance_documents;
+mod balance_takeover;
 mod bench_pager;
 mod bench_pool;
 mod compare;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use nodeward_balancer::{BalanceSettings, Event, Host, ProcessRow, RoundReport};
+use nodeward_balancer::{BalanceSettings, Event, Host, ProcessRow, RivalMode, RoundReport};
 use nodeward_machine::Machine;
 use nodeward_model::ProcessFilter;
 use nodeward_mover::MoveControl;
@@ -27,10 +27,13 @@ pub enum BalancerKind {
     Hand,
     /// `nodeward balance`.
     Nodeward,
+    /// The same beside the kernel's NUMA balancing (`--rivals cooperate`). It is no column of the
+    /// table.
+    Cooperating,
 }
 
 impl BalancerKind {
-    /// All balancers, in the order of the table.
+    /// The balancers of the table, in their order.
     pub const ALL: [Self; 5] =
         [Self::Nothing, Self::Patches, Self::Kernel, Self::Hand, Self::Nodeward];
 
@@ -42,6 +45,7 @@ impl BalancerKind {
             Self::Kernel => "kernel",
             Self::Hand => "by hand",
             Self::Nodeward => "nodeward",
+            Self::Cooperating => "kernel and nodeward",
         }
     }
 
@@ -49,7 +53,7 @@ impl BalancerKind {
     pub fn scenario_overrides(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Patches => &[("scheduler", "numad")],
-            Self::Kernel => &[("numa-balancing", "true")],
+            Self::Kernel | Self::Cooperating => &[("numa-balancing", "true")],
             Self::Nothing | Self::Hand | Self::Nodeward => &[],
         }
     }
@@ -63,14 +67,15 @@ impl BalancerKind {
         if self == Self::Hand {
             manual_placement::place_manually(machine, scenario)?;
         }
-        let balancer = (self == Self::Nodeward).then(|| {
+        let mode = match self {
+            Self::Nodeward => Some(RivalMode::StandBack),
+            Self::Cooperating => Some(RivalMode::Cooperate),
+            _ => None,
+        };
+        let balancer = mode.map(|rivals| {
             let shared: Arc<dyn Machine> = Arc::<SimMachine>::clone(machine);
-            nodeward_balancer::Balancer::new(
-                shared,
-                &ProcessFilter::default(),
-                BalanceSettings::default(),
-                None,
-            )
+            let settings = BalanceSettings { rivals, ..BalanceSettings::default() };
+            nodeward_balancer::Balancer::new(shared, &ProcessFilter::default(), settings, None)
         });
         Ok(BalancedRun { machine, balancer: balancer.transpose()?, moving: false })
     }

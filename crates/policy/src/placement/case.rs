@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nodeward_model::NodeId;
 use nodeward_model::topology::Distances;
 
-use super::{Affinity, Entity, EntityId, NodeState, Snapshot, Thread};
+use super::{Affinity, Entity, EntityId, KernelPreference, NodeState, Snapshot, Thread};
 
 const PAGE_BYTES: u64 = 4096;
 /// 8 GiB for each CPU.
@@ -47,6 +47,7 @@ pub fn misplaced(size: Size) -> Snapshot {
         page_bytes: PAGE_BYTES,
         nodes: ids().map(|id| (id, node)).collect(),
         stalled_ppm: None,
+        kernel_balances: false,
         distances: Some(Distances::from_rule(ids(), square)),
         affinities: vec![Affinity(ids().map(|id| (id, cpus)).collect())],
         entities: (0..entities).map(|number| entity(number, size, pages)).collect(),
@@ -66,6 +67,7 @@ fn entity(number: u32, size: Size, node_pages: u64) -> Entity {
         node: node(offset % 3 + 1),
         load_ppm: 50_000 + (first + offset) * 7919 % 50_000,
         near: None,
+        kernel_prefers: KernelPreference::Anywhere,
         wait_ppm: 0,
         affinity: 0,
     };

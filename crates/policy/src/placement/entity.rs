@@ -280,6 +280,7 @@ fn reason_of(exclusion: Exclusion) -> Reason {
         Exclusion::ExplicitPolicy => Reason::ExplicitPolicy,
         Exclusion::Frozen => Reason::Frozen,
         Exclusion::Denied => Reason::Denied,
+        Exclusion::KernelMoves => Reason::KernelMoves,
         Exclusion::Excluded => Reason::Excluded,
         Exclusion::Ourselves => Reason::Ourselves,
     }

@@ -177,6 +177,8 @@ fn reason(
         Reason::ThreadsOnly
     } else if !is_worth_it {
         Reason::DoesNotPay
+    } else if let Some(reason) = kernel_objection(entity, nodes) {
+        reason
     } else if rules.forbid_moves(nodes.stalled_ppm()) {
         Reason::Stalled
     } else if let Some(objection) = objection {
@@ -186,6 +188,19 @@ fn reason(
     } else {
         Reason::Pays
     }
+}
+
+/// Why memory is left to the kernel: its balancing places what belongs to several nodes, and would
+/// bring back what moves away from the nodes that it prefers for busy threads.
+pub(super) fn kernel_objection(entity: &EntityRound, nodes: &NodeTable) -> Option<Reason> {
+    let placement = entity.placement.as_ref().filter(|_| nodes.kernel_balances())?;
+    if !matches!(placement, HomePlacement::Node(_)) {
+        return Some(Reason::ByKernel);
+    }
+    let (homes, least) = (placement.thread_nodes(), u64::from(nodes.rules.nudge_ppm_min));
+    let mut busy = entity.seen.threads.iter().filter(|it| nodes.demand_ppm(it) >= least);
+    let prefers_other = busy.any(|thread| nodes.kernel_prefers_other(thread, homes));
+    prefers_other.then_some(Reason::KernelPrefers)
 }
 
 /// Notes what is moved of an entity, or that there is no room.

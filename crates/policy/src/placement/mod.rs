@@ -42,7 +42,8 @@
 //! state        | enters when                  | leaves when                | holds     | backs off
 //! -------------+------------------------------+----------------------------+-----------+----------
 //! no home      | CPU time < 1 s; excluded; a  | none of it is true         |           |
-//!              | launcher; no node will do    |                            |           |
+//!              | launcher; no node will do;   |                            |           |
+//!              | the kernel moves its pages   |                            |           |
 //!              |                              |                            |           |
 //! on one node  | 2: it gets the cheapest node | its node is gone: at once. | 10 s, not | doubles
 //!              | with load <= share + 5 % and | 3 or 4 moves its home.     | if its    |
@@ -141,6 +142,11 @@
 //! nodes        | of their nodes is saturated      |                        |           |
 //! ```
 //!
+//! While the kernel's NUMA balancing is active and the balancer cooperates, what the kernel decided
+//! stands: threads that it prefers elsewhere, or may still, stay with their memory (6, 7), what
+//! belongs to several nodes is left to it (7, 8), and nothing is interleaved (5). A process whose
+//! pages it moves loses its home.
+//!
 //! Why moving ends: a home goes to a node that is then still less busy by 10 %, so under a constant
 //! load the list of node loads, greatest first, becomes smaller with each move. Memory goes to its
 //! home only. What a load that never rests brings about waits twice as long each time
@@ -180,8 +186,8 @@ pub use plan::{
 pub use reason::Reason;
 pub use rules::Rules;
 pub use snapshot::{
-    Affinity, Entity, EntityId, Exclusion, NodeState, Segment, SegmentExclusion, SegmentUser,
-    Snapshot, Thread, wanted_ppm,
+    Affinity, Entity, EntityId, Exclusion, KernelPreference, NodeState, Segment, SegmentExclusion,
+    SegmentUser, Snapshot, Thread, wanted_ppm,
 };
 pub use state::Homes;
 
@@ -204,7 +210,10 @@ impl Homes {
         let short = relieve::short_nodes(&round, self);
         rebalance::rebalance(&mut round, self, &busy);
         relieve::relieve_memory(&mut round, &short);
-        let saturated = interleave::interleave(&mut round, self);
+        let saturated = match snapshot.kernel_balances {
+            true => Vec::new(), // the kernel would bring back what is interleaved
+            false => interleave::interleave(&mut round, self),
+        };
         self.note_changes(&mut round);
         let nudges = thread_moves::plan(nodes, &mut round.entities);
         let mut rooms: Vec<u64> = nodes.indices().map(|node| nodes.room(node)).collect();

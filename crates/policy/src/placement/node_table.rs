@@ -3,7 +3,7 @@
 use nodeward_model::{NodeId, Nodemask};
 
 use super::rules::{CPU_PPM, DISTANCE_LOCAL, HUGE_BYTES, Rules, WHOLE_PPM};
-use super::snapshot::{NodeState, Snapshot, Thread};
+use super::snapshot::{KernelPreference, NodeState, Snapshot, Thread};
 use crate::rank::REMOTE_DISTANCE;
 
 /// A node's position among those that are online, in ascending order of their ids.
@@ -120,6 +120,20 @@ impl<'a> NodeTable<'a> {
     /// In what part of the time some task stood still for want of memory.
     pub(super) fn stalled_ppm(&self) -> Option<u32> {
         self.snapshot.stalled_ppm
+    }
+
+    /// Whether the kernel's NUMA balancing is at work, too, and what it decided stands.
+    pub(super) fn kernel_balances(&self) -> bool {
+        self.snapshot.kernel_balances
+    }
+
+    /// Whether the kernel's NUMA balancing may want a thread on none of these nodes.
+    pub(super) fn kernel_prefers_other(&self, thread: &Thread, homes: &[NodeIndex]) -> bool {
+        match thread.kernel_prefers {
+            KernelPreference::Anywhere => false,
+            KernelPreference::Undecided => true,
+            KernelPreference::Node(id) => self.index(id).is_some_and(|node| !homes.contains(&node)),
+        }
     }
 
     /// How many affinities there are.

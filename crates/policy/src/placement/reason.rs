@@ -47,6 +47,9 @@ reasons! {
     Frozen = "frozen", "its control group is frozen; it is looked at again when it runs";
     /// We may not act on it.
     Denied = "denied", "we may not move it; run as its user or with CAP_SYS_NICE";
+    /// The kernel is moving its pages now.
+    KernelMoves =
+        "kernel-moves", "the kernel is moving its pages; it is looked at again when that has ended";
     /// Another balancer acts on it.
     Rival = "rival", "another balancer moves it; switch that off, or tell us to ignore it";
     /// The user excluded it.
@@ -99,6 +102,10 @@ reasons! {
     /// Affinity does not let them go there.
     OutOfReach = "out-of-reach", "their affinity does not let them run at home";
 
+    /// The kernel's balancing wants threads of it elsewhere, or may still do so.
+    KernelPrefers =
+        "kernel-prefers", "the kernel prefers another node for its threads, or may still do so";
+
     // Why memory moves or stays.
 
     /// It moves.
@@ -123,6 +130,8 @@ reasons! {
     ThreadsOnly = "threads-only", "the settings say that memory stays";
     /// Its memory is placed page by page.
     ByPage = "by-page", "its memory is on its nodes; counts of accesses say which page goes where";
+    /// The kernel places the pages of what belongs to several nodes.
+    ByKernel = "by-kernel", "it belongs to several nodes, and the kernel places its pages";
 
     // Why a segment that several processes map moves or stays, beside those of memory.
 

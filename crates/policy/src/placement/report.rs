@@ -76,12 +76,13 @@ fn complete(round: &mut Round, index: usize, homes: &Homes) {
     let is_spread = matches!(entity.placement, Some(HomePlacement::Spread(_)));
     let memory_nodes = entity.placement.as_ref().map_or(0, |it| it.memory_nodes(round.nodes).len());
     let load_ppm = entity.load_ppm;
+    let by_kernel = round.nodes.kernel_balances();
 
     let decision = &mut round.entities[index].decision;
     if is_spread && decision.memory == Some(Reason::AllHome) {
-        decision.memory = Some(Reason::ByPage);
+        decision.memory = Some(if by_kernel { Reason::ByKernel } else { Reason::ByPage });
     }
-    decision.counts_wanted = is_spread && memory_nodes > 1 && pages > 0;
+    decision.counts_wanted = is_spread && memory_nodes > 1 && pages > 0 && !by_kernel;
     let numbers = &mut decision.numbers;
     (numbers.load_ppm, numbers.pages, numbers.wait_ns) = (load_ppm, pages, wait_ns);
     (numbers.node_load_ppm, numbers.node_limit_ppm) = (node_load_ppm, node_limit_ppm);

@@ -13,6 +13,7 @@ use super::entity::{EntityRound, by_node, movable_on};
 use super::feedback::Sampled;
 use super::home::HomePlacement;
 use super::interleave::{self, evening};
+use super::memory_moves;
 use super::node_table::{NodeIndex, NodeTable};
 use super::plan::{SegmentDecision, SegmentMove};
 use super::reason::Reason;
@@ -230,11 +231,26 @@ impl<'a> SegmentRound<'a> {
         }
         let used = self.used_nodes(all / SMALL_PART);
         let may_hold = |&node: &NodeIndex| self.seen.may_hold.contains(self.round.nodes.id(node));
+        if !used.iter().all(may_hold) {
+            return Err(Reason::NoNodeAllowed);
+        }
+        if let Some(objection) = self.kernel_objection(&used) {
+            return Err(objection);
+        }
         match used[..] {
-            _ if !used.iter().all(may_hold) => Err(Reason::NoNodeAllowed),
             [node] => Ok(SegmentTarget::Gather(node)),
             _ => Ok(SegmentTarget::Spread(used)),
         }
+    }
+
+    /// Why it is left to the kernel: it is used on several nodes, or the memory of one of its users
+    /// is left to the kernel.
+    fn kernel_objection(&self, used: &[NodeIndex]) -> Option<Reason> {
+        let nodes = self.round.nodes;
+        if used.len() > 1 && nodes.kernel_balances() {
+            return Some(Reason::ByKernel);
+        }
+        self.users.iter().find_map(|user| memory_moves::kernel_objection(user.entity, nodes))
     }
 
     /// The nodes of its users, but for those that have no more than `most` load together.

@@ -24,6 +24,8 @@ pub struct Snapshot {
     pub distances: Option<Distances>,
     /// The affinities that threads have, each once; threads name them by their position.
     pub affinities: Vec<Affinity>,
+    /// Whether the kernel's NUMA balancing is at work, too, and what it decided stands.
+    pub kernel_balances: bool,
     /// The processes, each once.
     pub entities: Vec<Entity>,
     /// The segments that several of them map, each once.
@@ -130,12 +132,26 @@ pub struct Thread {
     pub node: NodeId,
     /// The node to which its part of the memory goes, if its process is spread and that is known.
     pub near: Option<NodeId>,
+    /// Where the kernel's NUMA balancing wants it, while that counts.
+    pub kernel_prefers: KernelPreference,
     /// How much of one CPU it had since the snapshot before.
     pub load_ppm: u32,
     /// How much of that time it waited for a CPU, where the machine tells; else 0.
     pub wait_ppm: u32,
     /// Which of [`Snapshot::affinities`] is its affinity.
     pub affinity: usize,
+}
+
+/// Where the kernel's NUMA balancing wants a thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KernelPreference {
+    /// Anywhere: it does not place this thread.
+    #[default]
+    Anywhere,
+    /// It may still decide.
+    Undecided,
+    /// On a node.
+    Node(NodeId),
 }
 
 /// How many CPUs of each node a thread may run on: its affinity within its cpuset. Nodes without
@@ -153,6 +169,9 @@ pub enum Exclusion {
     Frozen,
     /// We may not move its memory or its threads.
     Denied,
+    /// The kernel is moving its pages now. A home that it had is forgotten: where it belongs is
+    /// decided anew when the kernel is done.
+    KernelMoves,
     /// The user excluded it.
     Excluded,
     /// It is the balancer itself.

@@ -19,7 +19,7 @@ use super::reason::Reason;
 use super::round::Round;
 use super::rules::{ELAPSED_NS_MAX, Rules};
 use super::segment_history::SegmentHistories;
-use super::snapshot::EntityId;
+use super::snapshot::{EntityId, Exclusion};
 use crate::damping::{Backoff, DOUBLINGS_MAX, Debounces};
 
 /// The homes of all entities, and what holds them.
@@ -80,7 +80,9 @@ impl Homes {
         let mut states = BTreeMap::new();
         for entity in entities {
             entity.load_ppm = entity.wanted_ppm;
-            let Some(mut state) = self.entities.remove(&entity.id()) else { continue };
+            let state = self.entities.remove(&entity.id());
+            let is_elsewhere = entity.seen.exclusion == Some(Exclusion::KernelMoves);
+            let Some(mut state) = state.filter(|_| !is_elsewhere) else { continue };
             state.pass(elapsed_ns, entity.wanted_ppm, rules);
             entity.load_ppm = state.load.ppm();
             entity.may_move = !state.hold.waits();

@@ -65,6 +65,10 @@ fn find_misplaced<'a>(
             continue;
         }
         entity.decision.numbers.threads_away += 1;
+        if nodes.kernel_prefers_other(thread, homes) {
+            entity.decision.threads = Some(Reason::KernelPrefers);
+            continue;
+        }
         let reached = homes.iter().copied().filter(|&to| demand.cpus(thread, to) > 0);
         match reached.min_by_key(|&to| (demand.per_cpu(to), to)) {
             None => entity.decision.threads = Some(Reason::OutOfReach),

@@ -1,5 +1,6 @@
 //! Placement on generated machines: cases with their arithmetic, and properties of random machines.
 
+mod beside_kernel;
 mod bound_apart;
 mod homes;
 mod moves;

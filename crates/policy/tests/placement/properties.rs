@@ -242,7 +242,15 @@ proptest! {
         load_ppm in any::<u32>(), affinity in 0..9_usize, tick in any::<u64>(), node in 0..4_u32,
     ) {
         let (node, near) = (NodeId(node), None);
-        let thread = Thread { tid: 1, node, near, load_ppm, wait_ppm: load_ppm, affinity };
+        let thread = Thread {
+            tid: 1,
+            node,
+            near,
+            kernel_prefers: KernelPreference::Node(node),
+            load_ppm,
+            wait_ppm: load_ppm,
+            affinity,
+        };
         let entity = |id| Entity {
             id: EntityId(id),
             run_ns: u64::MAX,
@@ -259,6 +267,7 @@ proptest! {
             page_bytes: 4096,
             nodes: ids.map(|id| (id, state)).into(),
             affinities: vec![Affinity(ids.map(|id| (id, cpus)).into()); 3],
+            kernel_balances: tick % 2 == 0,
             entities: vec![entity(3), entity(1), entity(3), entity(u64::MAX)],
             ..Snapshot::default()
         };

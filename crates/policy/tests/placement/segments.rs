@@ -131,6 +131,34 @@ fn who_uses_a_segment_alone_goes_to_it() {
     assert_eq!(plan.segments[0].reason, Reason::AllHome);
 }
 
+/// Goal: beside the kernel's NUMA balancing a segment goes to the home that all its users have, if
+/// the kernel wants no thread of them elsewhere; what is used on several nodes is the kernel's.
+#[test]
+fn beside_the_kernel_a_segment_moves_only_where_the_kernel_agrees() {
+    let prefers = |node| KernelPreference::Node(NodeId(node));
+    let cases = [
+        ([1, 1], KernelPreference::Anywhere, Reason::Pays),
+        ([1, 1], prefers(1), Reason::Pays),
+        ([1, 1], prefers(0), Reason::KernelPrefers),
+        ([1, 1], KernelPreference::Undecided, Reason::KernelPrefers),
+        ([0, 1], KernelPreference::Anywhere, Reason::ByKernel),
+    ];
+    for (nodes, kernel_prefers, expected) in cases {
+        let mut rounds = Rounds::new(&world(&nodes), segment(&[9000, 0], [0, 1]));
+        let bound = |node| Affinity([(NodeId(node), 4)].into());
+        rounds.snapshot.affinities = vec![bound(0), bound(1)];
+        for (entity, node) in rounds.snapshot.entities.iter_mut().zip(nodes) {
+            entity.threads[0].affinity = node;
+        }
+        rounds.snapshot.kernel_balances = true;
+        rounds.snapshot.entities[1].threads[0].kernel_prefers = kernel_prefers;
+        rounds.decide(0);
+        let plan = rounds.decide(5);
+        assert_eq!(plan.segments[0].reason, expected, "{nodes:?} {kernel_prefers:?}");
+        assert_eq!(plan.segment_moves.is_empty(), expected != Reason::Pays);
+    }
+}
+
 /// Goal: each obstacle has its reason, and nothing moves.
 #[test]
 fn a_segment_is_left_alone_for_a_reason() {

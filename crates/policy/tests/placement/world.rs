@@ -162,6 +162,7 @@ impl World {
             page_bytes: 4096,
             nodes: ids().map(|id| (id, state(id.0 as usize))).collect(),
             stalled_ppm: None,
+            kernel_balances: false,
             distances: Some(Distances::from_rule(ids(), rule)),
             affinities: self.affinities.clone(),
             entities: self.processes.iter().enumerate().map(entity).collect(),
@@ -179,6 +180,7 @@ impl World {
                 node: NodeId(task.node as u32),
                 load_ppm: ran as u32,
                 near: None,
+                kernel_prefers: KernelPreference::Anywhere,
                 wait_ppm: waited as u32,
                 affinity: task.affinity.unwrap_or(process.affinity),
             }

@@ -43,14 +43,15 @@ fn without_privilege() -> CaseOutcome {
     Ok(())
 }
 
-/// Goal: beside the kernel's NUMA balancing the balancer stands back without sampling, names it
-/// once and says how to end it; when that has ended, it goes to work.
+/// Goal: beside the kernel's NUMA balancing the balancer stands back, soon without sampling, names
+/// it once and says how to end it; when that has ended, it goes to work.
 fn beside_the_kernel() -> CaseOutcome {
     write_optional(NUMA_BALANCING, "1")?;
     let place = StateDir::new("rival");
     let load = start_load_away("--size 8MiB");
     let mut balance = place.start(&pid_options(&[&load]));
-    balance.wait_for_round("it stands back", |round| round.stands_back);
+    // The first rounds look at processes, to tell what would be done.
+    balance.wait_for_round("it stands back", |round| round.stands_back && round.threads == 0);
     let told = balance.stderr();
     let words = ["(kernel.numa_balancing=1) balances, too", "sysctl kernel.numa_balancing=0"];
     assert!(words.iter().all(|words| told.matches(words).count() == 1), "{told}");

@@ -70,8 +70,13 @@ pub(super) fn threads(count: u32) -> String {
 }
 
 /// Formats a line for a new decision, or for the result of an earlier one. `None` if it is of no
-/// interest: the process is too young, or is settled and stays, with its memory at home.
+/// interest: the process is too young, or is settled and stays, with its memory at home; or nothing
+/// would be done, and nothing is.
 pub fn change_line(row: &ProcessRow, report: &RoundReport) -> Option<String> {
+    if !report.acted {
+        let words = would_text(row, report).filter(|_| row.changed)?;
+        return Some(format!("{} ({}): {words}", row.name, row.pid));
+    }
     let is_home = matches!(row.decision.memory, None | Some(Reason::AllHome));
     let is_quiet = row.decision.verdict == Verdict::Stays && is_home
         || row.decision.reason == Reason::TooYoung;
@@ -81,6 +86,20 @@ pub fn change_line(row: &ProcessRow, report: &RoundReport) -> Option<String> {
         None => return None,
     };
     Some(format!("{} ({}): {words}", row.name, row.pid))
+}
+
+/// Formats what would be done with a process; `None` if nothing.
+fn would_text(row: &ProcessRow, report: &RoundReport) -> Option<String> {
+    let (at, numbers) = (home(row.home.as_ref()?), &row.decision.numbers);
+    let count = numbers.threads_nudged;
+    let nudged = (count > 0).then(|| threads(count));
+    let moved = (numbers.pages_planned > 0).then(|| {
+        let bytes = format_bytes(numbers.pages_planned * report.page_bytes);
+        let [saves, costs] = [numbers.gain_ns, numbers.cost_ns].map(format_ns);
+        format!("{bytes}, which saves {saves} and costs {costs}")
+    });
+    let what: Vec<String> = nudged.into_iter().chain(moved).collect();
+    (!what.is_empty()).then(|| format!("would be brought home to {at}: {}", what.join(" and ")))
 }
 
 fn sentence(row: &ProcessRow, report: &RoundReport) -> String {
@@ -266,6 +285,29 @@ mod tests {
         assert_eq!(told(&arrived), "postgres (7): of 56.0 MiB away, 56.0 MiB brought home");
         let later = ProcessRow { changed: false, ..row(Done::default()) };
         assert_eq!(change_line(&later, &RoundReport::default()), None);
+    }
+
+    /// Goal: what is not done is told as such, with what it would save; where nothing would be done
+    /// nothing is told.
+    #[test]
+    fn what_would_be_done_is_told() {
+        let idle = RoundReport { acted: false, page_bytes: 4096, ..RoundReport::default() };
+        let mut row = row(Done::default());
+        (row.decision.numbers.gain_ns, row.decision.numbers.cost_ns) = (1_200_000_000, 30_000_000);
+        assert_eq!(
+            change_line(&row, &idle).unwrap(),
+            "postgres (7): would be brought home to 0: 3 threads and 56.0 MiB, which saves 1.20 s \
+             and costs 30.0 ms"
+        );
+        row.decision.numbers.pages_planned = 0;
+        assert_eq!(
+            change_line(&row, &idle).unwrap(),
+            "postgres (7): would be brought home to 0: 3 threads"
+        );
+        row.changed = false;
+        assert_eq!(change_line(&row, &idle), None);
+        (row.changed, row.decision.numbers.threads_nudged) = (true, 0);
+        assert_eq!(change_line(&row, &idle), None);
     }
 
     /// Goal: the table of a round that acted shows what was done; of one that did not, what would

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use nodeward_balancer::Notice;
+use nodeward_balancer::{Notice, RivalMode};
 use nodeward_model::{Escape as _, OtherBalancer, Pid};
 
 /// Maximum number of pids named in a line; the others are counted.
@@ -13,12 +13,12 @@ pub const ACCESS_SOURCES: &str = "run as root, or set kernel.perf_event_paranoid
                                   samples of perf through a pipe (--samples)";
 
 /// Formats a line for each notice. Processes with the same remedy share a line.
-pub fn lines(news: &[Notice], acts_beside_rivals: bool) -> Vec<String> {
+pub fn lines(news: &[Notice], mode: RivalMode) -> Vec<String> {
     let mut lines = Vec::new();
     for one in news {
         match one {
             Notice::Denied { pids, need } => lines.push(not_permitted(need, pids)),
-            Notice::RivalCame { rival } => lines.push(appeared_text(rival, acts_beside_rivals)),
+            Notice::RivalCame { rival } => lines.push(appeared_text(rival, mode)),
             Notice::RivalLeft { rival } => {
                 lines.push(format!("{} no longer balances", balancer_name(rival)));
             }
@@ -76,12 +76,26 @@ fn kdamond_dir(scheme: &Path) -> &Path {
     scheme.ancestors().find(is_thread).unwrap_or(scheme)
 }
 
-fn appeared_text(rival: &OtherBalancer, acts: bool) -> String {
-    let we = if acts {
-        "both move pages now, against each other"
-    } else {
-        "until it ends, nodeward stands back and does nothing (--dry-run tells what it would do, \
-         --rivals ignore does it all the same)"
+fn appeared_text(rival: &OtherBalancer, mode: RivalMode) -> String {
+    let is_kernel = matches!(rival, OtherBalancer::Kernel { .. });
+    let we = match mode {
+        RivalMode::Ignore => "both move pages now, against each other",
+        RivalMode::Cooperate if is_kernel => {
+            "nodeward leaves alone what it moves, and what it decided stands"
+        }
+        RivalMode::TakeOver if is_kernel => {
+            "it is on though nodeward was to take it over, so nodeward stands back and does \
+             nothing until it ends"
+        }
+        RivalMode::StandBack if is_kernel => {
+            "until it ends, nodeward stands back: it does nothing, and tells now and then what it \
+             would do (--rivals cooperate does what the kernel leaves, --rivals take-over switches \
+             it off for as long as nodeward runs)"
+        }
+        _ => {
+            "until it ends, nodeward stands back: it does nothing, and tells now and then what it \
+             would do"
+        }
     };
     format!("{} balances, too: {we}; to end it: {}", balancer_name(rival), stop_command(rival))
 }
@@ -101,9 +115,13 @@ pub fn standing_back(rivals: &[OtherBalancer]) -> String {
     let list = |each: fn(&OtherBalancer) -> String, and: &str| {
         rivals.iter().map(each).collect::<Vec<_>>().join(and)
     };
+    let is_kernel = |rival: &OtherBalancer| matches!(rival, OtherBalancer::Kernel { .. });
+    let or = match rivals.iter().all(is_kernel) {
+        true => ", or --rivals cooperate, or --rivals take-over",
+        false => "",
+    };
     format!(
-        "nodeward balance stands back (rival), as others balance: {}; to change that: {}, or \
-         --rivals ignore",
+        "nodeward balance stands back (rival), as others balance: {}; to change that: {}{or}",
         list(balancer_name, ", "),
         list(stop_command, " and ")
     )
@@ -124,12 +142,14 @@ mod tests {
             },
         ]
         .map(|rival| Notice::RivalCame { rival });
-        let mut told = lines(&came, false);
-        told.extend(lines(&came[..1], true));
-        told.extend(lines(
-            &[Notice::RivalLeft { rival: OtherBalancer::Kernel { mode: 1 } }],
-            false,
-        ));
+        let mut told = lines(&came, RivalMode::StandBack);
+        for mode in [RivalMode::Cooperate, RivalMode::TakeOver, RivalMode::Ignore] {
+            told.extend(lines(&came[..2], mode));
+        }
+        let kernel = OtherBalancer::Kernel { mode: 1 };
+        told.extend(lines(&[Notice::RivalLeft { rival: kernel.clone() }], RivalMode::StandBack));
+        told.push(standing_back(std::slice::from_ref(&kernel)));
+        told.push(standing_back(&[kernel, OtherBalancer::Numad { pid: Pid::new(7).unwrap() }]));
         insta::assert_snapshot!(told.join("\n"));
     }
 
@@ -142,7 +162,7 @@ mod tests {
         };
         let all = [denied(1..101, "run as root"), denied(200..201, "run on the host")];
         assert_eq!(
-            lines(&all, false),
+            lines(&all, RivalMode::StandBack),
             [
                 "processes 1, 2, 3, 4, 5, 95 more may not be balanced by us: run as root",
                 "process 200 may not be balanced by us: run on the host"
@@ -156,7 +176,7 @@ mod tests {
         let told = |pids: std::ops::Range<u32>| {
             let pids = pids.map(|pid| Pid::new(pid).unwrap()).collect();
             let obstacle = "registers: it is not permitted: run as root".to_owned();
-            lines(&[Notice::NoAccessSource { pids, obstacle }], false).concat()
+            lines(&[Notice::NoAccessSource { pids, obstacle }], RivalMode::StandBack).concat()
         };
         insta::assert_snapshot!([told(7..8), told(1..10)].join("\n"));
     }

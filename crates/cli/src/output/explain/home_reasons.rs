@@ -52,7 +52,15 @@ fn left_by_choice(reason: Reason) -> Option<ReasonParts> {
         Reason::Rival => (
             "another balancer is active on this machine, and nodeward balance stands back",
             "two balancers that move the same pages undo each other's work",
-            "switch the other off (nodeward balance names it), or set balance.rivals to ignore",
+            "switch the other off (nodeward balance names it); beside the kernel, set \
+             balance.rivals to cooperate or take-over",
+        ),
+        Reason::KernelMoves => (
+            "the kernel's NUMA balancing moves pages of the process now, or did a moment ago, or \
+             it is not known whether it does (balance.rivals = cooperate)",
+            "two balancers that move the same pages undo each other's work; the kernel tells by \
+             the numa_pages_migrated of each thread (/proc/PID/task/TID/sched)",
+            "nothing; 4 s after the kernel is done, and longer each time, it gets a home",
         ),
         Reason::Excluded => (
             "the settings leave the process out (balance.except-names and the like)",
@@ -186,6 +194,13 @@ fn threads(reason: Reason) -> Option<ReasonParts> {
             LEFT_ALONE,
             "widen their affinity (taskset -p)",
         ),
+        Reason::KernelPrefers => (
+            "the kernel's NUMA balancing prefers another node than home for its threads, or they \
+             had too little CPU time for it to decide (5 s)",
+            "the kernel would bring threads and pages back, so its decision stands \
+             (balance.rivals = cooperate)",
+            "nothing, or start it with nodeward run --no-kernel-balancing",
+        ),
         _ => return None,
     })
 }
@@ -248,6 +263,12 @@ fn memory(reason: Reason) -> Option<ReasonParts> {
             "its memory is on its nodes, but which page belongs on which node is not known",
             "only access counts tell that",
             "nodeward balance --samples FILE; once and for all, nodeward move PID --hot SOURCE",
+        ),
+        Reason::ByKernel => (
+            "it is at home on several nodes, and the kernel's NUMA balancing places its pages",
+            "the kernel sees by its faults which thread uses which page, and would bring back \
+             what is placed otherwise (balance.rivals = cooperate)",
+            NOTHING,
         ),
         _ => return None,
     })

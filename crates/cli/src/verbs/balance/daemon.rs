@@ -7,6 +7,7 @@ use nodeward_balancer::{Balancer, Event, Host, RoundReport};
 use nodeward_machine::Machine;
 use nodeward_mover::MoveControl;
 
+use super::kernel_takeover::KernelTakeover;
 use super::request::{BalanceRequest, check};
 use super::sd_notify::SystemdNotifier;
 use super::signals::SignalFlags;
@@ -18,6 +19,7 @@ pub struct Daemon<'a> {
     request: &'a BalanceRequest<'a>,
     machine: &'a Arc<dyn Machine>,
     signals: &'a SignalFlags,
+    takeover: KernelTakeover,
     notify: SystemdNotifier,
     /// End time by the machine's clock, in nanoseconds.
     end_ns: Option<u64>,
@@ -31,12 +33,14 @@ impl<'a> Daemon<'a> {
         asked: &'a BalanceRequest<'a>,
         machine: &'a Arc<dyn Machine>,
         signals: &'a SignalFlags,
+        takeover: KernelTakeover,
         for_ns: Option<u64>,
     ) -> Self {
         Self {
             request: asked,
             machine,
             signals,
+            takeover,
             notify: SystemdNotifier::from_environment(),
             end_ns: for_ns.map(|ns| machine.now_ns().saturating_add(ns)),
             live: Arc::default(),
@@ -50,6 +54,7 @@ impl<'a> Daemon<'a> {
         self.notify.ready();
         let ended = balancer.run(&mut self, live);
         self.notify.stopping();
+        self.takeover.end();
         ended?;
         if let Some(error) = self.error {
             return Err(error);
@@ -60,10 +65,11 @@ impl<'a> Daemon<'a> {
     }
 
     /// Reads the settings again. Invalid ones are reported, and nothing changes.
-    fn reload(&self) -> Option<Event> {
+    fn reload(&mut self) -> Option<Event> {
         self.notify.reloading();
         let read = self.request.read().and_then(|(wanted, settings)| {
             check(&**self.machine, &wanted, &settings)?;
+            self.takeover.apply(&settings)?;
             Ok(Event::Reload(Box::new(wanted), Box::new(settings)))
         });
         self.notify.ready();

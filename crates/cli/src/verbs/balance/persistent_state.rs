@@ -1,22 +1,28 @@
-//! What a balancer leaves for the next one: its saved state, its ledgers, notes of nudges, and the
-//! lock that keeps a second one away.
+//! What a balancer leaves for the next one: its saved state, its ledgers, notes of nudges, the
+//! record of what it switched off, and the lock that keeps a second one away.
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use nodeward_balancer::{SavedState, Storage};
+use nodeward_balancer::{SavedState, Storage, takeover_file};
 use nodeward_linux::Linux;
 use nodeward_model::{Escape as _, Name};
-use nodeward_records::state::{InstanceLock, StateError};
+use nodeward_records::state::{InstanceLock, StateError, StateFile};
 
 use crate::machines::SelectedMachine;
 use crate::settings::state_dir;
 
 /// State that outlives the command, and the lock against a second balancer.
+#[derive(Default)]
 pub struct PersistentState {
-    saved: Option<SavedState>,
-    storage: Storage,
-    lock: Option<InstanceLock>,
+    /// What an earlier balancer saved.
+    pub saved: Option<SavedState>,
+    /// Where this one saves.
+    pub storage: Option<Storage>,
+    /// The record of a takeover of the kernel's balancing; `None` without the lock.
+    pub takeover: Option<StateFile>,
+    /// The lock, to be dropped last.
+    pub lock: Option<InstanceLock>,
 }
 
 /// The result of taking the lock of the state directory, if no other process has it.
@@ -80,12 +86,9 @@ impl PersistentState {
             LockResult::Taken(lock) => Some(lock),
             LockResult::Unusable | LockResult::NoDirectory => None,
         };
-        Ok(Self { saved, storage, lock })
-    }
-
-    /// Splits it into parts, which are needed in different places.
-    pub fn into_parts(self) -> (Option<SavedState>, Option<Storage>, Option<InstanceLock>) {
-        (self.saved, Some(self.storage), self.lock)
+        let record = takeover_file(dir.join("balance.takeover"));
+        let takeover = lock.is_some().then_some(record);
+        Ok(Self { saved, storage: Some(storage), takeover, lock })
     }
 }
 

@@ -49,10 +49,7 @@ impl BalanceRequest<'_> {
         if report.news.is_empty() {
             return;
         }
-        let acts = self.read().is_ok_and(|(_, settings)| {
-            settings.act && settings.rivals == nodeward_balancer::OnRivals::Ignore
-        });
-        for line in output::balance::notices::lines(&report.news, acts) {
+        for line in output::balance::notices::lines(&report.news, report.rival_mode) {
             say!("nodeward: {line}");
         }
     }
