@@ -187,6 +187,7 @@ fn a_version_has_one_shape() {
         "given_up": null,
         "goes_on": null,
         "in_vain": null,
+        "left": { "#": null },
         "planned": { "at_ns": null, "away": null, "fixed": null },
         "wait": backoff,
     });

@@ -29,7 +29,7 @@ pub struct BalanceArgs {
     /// Make one round, print all its decisions, and end
     #[arg(help_heading = OUTPUT, long, conflicts_with = "for_time")]
     pub once: bool,
-    /// End after this time, such as 10s [default: at Ctrl-C; on a simulated machine: 10s]
+    /// End after this time [default: at Ctrl-C; on a simulated machine: 10s]
     #[arg(help_heading = OUTPUT, long = "for", id = "for_time", value_name = "TIME",
           value_parser = units::parse_duration_ns)]
     pub for_ns: Option<u64>,
@@ -39,6 +39,9 @@ pub struct BalanceArgs {
     /// Report only errors and messages that are given once, but no decisions
     #[arg(help_heading = OUTPUT, long, short)]
     pub quiet: bool,
+    /// Report each decision, also of a process that had a line in the last minute
+    #[arg(help_heading = OUTPUT, long, short, conflicts_with = "quiet")]
+    pub verbose: bool,
     /// The machine.
     #[command(flatten)]
     pub machine_args: MachineArgs,

@@ -2,6 +2,7 @@
 
 mod decision_text;
 pub mod explanation;
+mod line_limiter;
 pub mod notices;
 mod segment_text;
 
@@ -14,6 +15,7 @@ use nodeward_policy::placement::{NodeSum, Reason, Verdict};
 use serde_json::{Value, json};
 
 pub use decision_text::{by_node, change_line, cpus, home, reasons};
+pub use line_limiter::{LineLimiter, LineSubject};
 pub use segment_text::change_line as segment_change_line;
 
 /// Formats a round for programs, in one line.

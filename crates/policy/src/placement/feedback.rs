@@ -1,10 +1,13 @@
 //! Whether what was done helped, and what follows from it: a rebalance that made no node less busy,
 //! and memory moves that brought nothing, are not repeated soon.
 
+use std::collections::BTreeMap;
+
+use nodeward_model::NodeId;
 use serde::{Deserialize, Serialize};
 
 use super::reason::Reason;
-use super::rules::{Rules, SMALL_PART, VAIN_HOLDS, WHOLE_PPM};
+use super::rules::{AWAY_NS, Rules, SMALL_PART, VAIN_HOLDS, WHOLE_PPM};
 use crate::damping::{Backoff, DOUBLINGS_MAX, Timer};
 
 /// Measures whether homes that left busy nodes made the busiest node less busy.
@@ -74,6 +77,8 @@ pub(super) struct MoveFeedback {
     goes_on: bool,
     given_up: Option<GivenUp>,
     doubt: Doubt,
+    /// The nodes that memory left, and how long ago, in nanoseconds.
+    left: BTreeMap<NodeId, u64>,
 }
 
 /// What a residency sample says about the home of an entity.
@@ -110,6 +115,15 @@ impl MoveFeedback {
         self.wait.pass(ns, rules.memory_wait_ns);
         self.doubt.unpaid.pass(ns);
         self.doubt.paid.pass(ns);
+        self.left.retain(|_, ago_ns| {
+            *ago_ns = ago_ns.saturating_add(ns);
+            *ago_ns < AWAY_NS
+        });
+    }
+
+    /// Whether memory left a node a moment ago.
+    pub(super) fn has_left(&self, node: NodeId) -> bool {
+        self.left.contains_key(&node)
     }
 
     /// Enters whether moving the misplaced memory pays; `None` if it may not be moved at all.
@@ -179,8 +193,14 @@ impl MoveFeedback {
         if self.goes_on { 0 } else { self.wait.left_ns() }
     }
 
-    /// A move is planned, by this sample.
-    pub(super) fn plan(&mut self, now: Sampled, rules: &Rules) {
+    /// A move away from these nodes is planned, by this sample.
+    pub(super) fn plan(
+        &mut self,
+        now: Sampled,
+        left: impl IntoIterator<Item = NodeId>,
+        rules: &Rules,
+    ) {
+        self.left.extend(left.into_iter().map(|node| (node, 0)));
         if !self.goes_on {
             self.wait.start(rules.memory_wait_ns, rules.memory_tries_max);
         }
@@ -194,10 +214,11 @@ impl MoveFeedback {
         self.goes_on |= self.planned.take().is_some();
     }
 
-    /// Enters that the entity got another home: results of moves to the old one are forgotten, the
-    /// wait is not.
+    /// Enters that the entity got another home: results of moves to the old one are forgotten; the
+    /// wait is not, and neither are the nodes that memory left.
     pub(super) fn home_changed(&mut self) {
-        *self = Self { wait: self.wait, ..Self::default() };
+        let left = std::mem::take(&mut self.left);
+        *self = Self { wait: self.wait, left, ..Self::default() };
     }
 
     /// Lets memory wait for as long as a home is held, at least: threads that were bound apart may
@@ -265,12 +286,12 @@ mod tests {
         let (mut feedback, rules) = (MoveFeedback::default(), rules());
         feedback.judge(sampled(1, 1600, 0), &rules);
         assert_eq!(feedback.objection(), None);
-        feedback.plan(sampled(1, 1600, 0), &rules);
+        feedback.plan(sampled(1, 1600, 0), [], &rules);
         feedback.judge(sampled(1, 1600, 0), &rules);
         assert_eq!(feedback.objection(), Some(Reason::NotMeasured));
         feedback.judge(sampled(2, 1500, 0), &rules); // a sixteenth
         assert_eq!(feedback.objection(), None);
-        feedback.plan(sampled(2, 1500, 0), &rules);
+        feedback.plan(sampled(2, 1500, 0), [], &rules);
         feedback.judge(sampled(3, 1407, 0), &rules); // 93 of 1500, a sixteenth is 93.75
         assert_eq!(feedback.objection(), Some(Reason::Waits));
         feedback.pass(10, &rules);
@@ -284,7 +305,7 @@ mod tests {
         for measured_ns in 1..20 {
             feedback.judge(sampled(measured_ns, 1000, 0), &rules);
             assert_eq!(feedback.objection(), None);
-            feedback.plan(sampled(measured_ns, 1000, 0), &rules);
+            feedback.plan(sampled(measured_ns, 1000, 0), [], &rules);
             feedback.resume();
         }
     }
@@ -296,7 +317,7 @@ mod tests {
         for (measured_ns, wait) in [(1, 10), (2, 20), (3, 40)] {
             feedback.judge(sampled(measured_ns, 1000, 0), &rules);
             assert_eq!(feedback.objection(), None);
-            feedback.plan(sampled(measured_ns, 1000, 0), &rules);
+            feedback.plan(sampled(measured_ns, 1000, 0), [], &rules);
             assert_eq!(feedback.wait_ns(), wait);
             feedback.pass(wait, &rules);
         }
@@ -320,7 +341,7 @@ mod tests {
         for round in 0..6 {
             feedback.judge(sampled(2 * round, 1000, 0), &rules);
             assert_eq!(feedback.objection(), None);
-            feedback.plan(sampled(2 * round, 1000, 0), &rules);
+            feedback.plan(sampled(2 * round, 1000, 0), [], &rules);
             feedback.judge(sampled(2 * round + 1, 0, 0), &rules); // all moved
             waits.push(feedback.wait_ns());
             feedback.pass(feedback.wait_ns(), &rules);
@@ -338,7 +359,7 @@ mod tests {
             // 1000 pages are away; a move finds that they stay; a look takes them for movable.
             feedback.judge(sampled(2 * measured_ns, 1000, 0), &rules);
             assert_eq!(feedback.objection(), None, "{measured_ns}");
-            feedback.plan(sampled(2 * measured_ns, 1000, 0), &rules);
+            feedback.plan(sampled(2 * measured_ns, 1000, 0), [], &rules);
             feedback.judge(sampled(2 * measured_ns + 1, 0, 1000), &rules);
             assert_ne!(feedback.wait_ns(), 0, "it did not get on");
             feedback.pass(feedback.wait_ns(), &rules);

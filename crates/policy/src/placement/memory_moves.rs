@@ -15,7 +15,7 @@ use super::node_table::NodeTable;
 use super::plan::{MemoryMove, Numbers};
 use super::reason::Reason;
 use super::round::Round;
-use super::rules::{DOUBT_PART, SMALL_PART};
+use super::rules::{DOUBT_PART, SMALL_GAIN_PART, SMALL_PART};
 use super::state::{EntityState, Homes};
 
 /// The moves of this round, into this room of each node. What is said about the memory of each
@@ -51,16 +51,23 @@ struct MoveOption {
     pages: u64,
     gain_ns: u64,
     cost_ns: u64,
+    /// All that is away from its home gains next to nothing.
+    is_small: bool,
     /// Moves have long not paid.
     is_doubted: bool,
+    /// It goes back to where memory left a moment ago.
+    is_back: bool,
 }
 
 impl MoveOption {
-    /// Whether it gains more than it costs: a quarter more, where it is doubted, so that loads that
-    /// waver do not decide.
+    /// Whether it gains more than it costs, and more than next to nothing: a quarter more, where it
+    /// is doubted, so that loads that waver do not decide; and on the way back also what the way
+    /// there cost, which was in vain.
     fn pays(&self) -> bool {
         let doubt_ns = if self.is_doubted { self.cost_ns / DOUBT_PART } else { 0 };
-        self.gain_ns > self.cost_ns.saturating_add(doubt_ns)
+        let vain_ns = if self.is_back { self.cost_ns } else { 0 };
+        let cost_ns = self.cost_ns.saturating_add(doubt_ns).saturating_add(vain_ns);
+        !self.is_small && self.gain_ns > cost_ns
     }
 
     fn part(self, pages: u64, costs: CostModel) -> Self {
@@ -103,9 +110,12 @@ impl MoveOption {
 fn options(costs: CostModel, entity: &EntityRound, state: &EntityState) -> Vec<MoveOption> {
     let is_doubted = state.memory.is_doubted(costs.nodes.rules);
     let transfers = interleave::transfers(costs, entity).unwrap_or_else(|| gather(costs, entity));
-    let option = |(transfer, pages, gain_ns)| {
+    let gain_ns = transfers.iter().map(|it| it.2).fold(0, u64::saturating_add);
+    let is_small = gain_ns < costs.horizon_ns(entity) / SMALL_GAIN_PART;
+    let option = |(transfer, pages, gain_ns): (Transfer, u64, u64)| {
         let cost_ns = costs.move_ns(pages);
-        MoveOption { transfer, pages, gain_ns, cost_ns, is_doubted }
+        let is_back = state.memory.has_left(costs.nodes.id(transfer.to));
+        MoveOption { transfer, pages, gain_ns, cost_ns, is_small, is_doubted, is_back }
     };
     transfers.into_iter().map(option).collect()
 }
@@ -209,7 +219,8 @@ fn note(entity: &mut EntityRound, homes: &mut Homes, moves: &[MemoryMove], nodes
     entity.decision.numbers.pages_planned = planned;
     entity.decision.memory = Some(moves.first().map_or(Reason::NoRoom, |first| first.reason));
     if let Some(state) = homes.state_mut(entity.id()).filter(|_| planned > 0) {
-        state.memory.plan(sampled(entity), nodes.rules);
+        let left = moves.iter().flat_map(|one| one.from.iter());
+        state.memory.plan(sampled(entity), left, nodes.rules);
     }
 }
 

@@ -109,8 +109,11 @@
 //! nudged       | lightest stay where home would   |                        |           |
 //!              | be crowded                       |                        |           |
 //!              |                                  |                        |           |
-//! memory moves | 7: gain > cost; best ratio       | all is home            | until     |
-//!              | first, into the room less 2 %    |                        | sampled   |
+//! memory moves | 7: gain > cost, and >= 0.1 % of  | all is home            | until     |
+//!              | a CPU; back to where it left     |                        | sampled   |
+//!              | < 60 s ago: gain > 2 x cost;     |                        |           |
+//!              | best ratio first, into the room  |                        |           |
+//!              | less 2 %                         |                        |           |
 //!              |                                  |                        |           |
 //! memory waits | 7: a move began                  | it took >= 1/16 and    | 2 s       | doubles,
 //!              |                                  | more is away           |           | to 64 s

@@ -17,6 +17,12 @@ pub(super) const SMALL_PART: u64 = 16;
 /// A move that has not paid for long must gain this part more than it costs. The mean load, on
 /// which the gain depends, is constant until it changes by as much.
 pub(super) const DOUBT_PART: u64 = 4;
+/// A move that saves less than this part of a CPU does not pay: that is 1 ms of a round, about the
+/// cost of sampling where the memory went.
+pub(super) const SMALL_GAIN_PART: u64 = 1_000;
+/// Memory that goes back within this time to a node that it left was moved in vain. A move pays
+/// within the longest horizon, which is as long.
+pub(super) const AWAY_NS: u64 = 60_000_000_000;
 /// After a rebalance in vain, the next one waits for so many holds of a home. Otherwise processes
 /// that make each other busy would move from node to node whenever a hold ends.
 pub(super) const VAIN_HOLDS: u64 = 4;

@@ -87,7 +87,7 @@ impl SegmentHistory {
 
     /// A move is planned, by this sample.
     pub(super) fn plan(&mut self, now: Sampled, rules: &Rules) {
-        self.memory.plan(now, rules);
+        self.memory.plan(now, [], rules); // the hold keeps it from going back
     }
 
     /// How long the next move waits, in nanoseconds.

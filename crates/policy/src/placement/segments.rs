@@ -18,7 +18,7 @@ use super::node_table::{NodeIndex, NodeTable};
 use super::plan::{SegmentDecision, SegmentMove};
 use super::reason::Reason;
 use super::round::Round;
-use super::rules::{DOUBT_PART, SMALL_PART};
+use super::rules::{DOUBT_PART, SMALL_GAIN_PART, SMALL_PART};
 use super::segment_history::SegmentHistory;
 use super::snapshot::{Segment, SegmentExclusion, SegmentUser};
 use super::state::Homes;
@@ -329,6 +329,12 @@ impl<'a> SegmentRound<'a> {
         self.users.iter().map(saved).fold(0, u64::saturating_add)
     }
 
+    /// The longest horizon of its users.
+    fn horizon_ns(&self) -> u64 {
+        let horizons = self.users.iter().map(|user| self.round.costs.horizon_ns(user.entity));
+        horizons.max().unwrap_or(0)
+    }
+
     /// What its users save together if pages are taken off a saturated node, as stage 5 has it.
     fn relieved_ns(&self, pages: u64, parts: u64) -> u64 {
         let saved = |user: &LoadedUser| {
@@ -355,7 +361,8 @@ impl<'a> SegmentRound<'a> {
         let objection = history.judge(self.sampled(away), rules);
         let may_move = away > 0 && rules.move_memory;
         let doubt_ns = if history.is_doubted(rules) { decision.cost_ns / DOUBT_PART } else { 0 };
-        let pays = decision.gain_ns > decision.cost_ns.saturating_add(doubt_ns);
+        let is_small = decision.gain_ns < self.horizon_ns() / SMALL_GAIN_PART;
+        let pays = !is_small && decision.gain_ns > decision.cost_ns.saturating_add(doubt_ns);
         let is_worth_it = history.weigh(may_move.then_some(pays), rules);
         match target {
             SegmentTarget::Gather(_) if away == 0 => Reason::AllHome,

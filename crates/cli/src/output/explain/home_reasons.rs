@@ -219,7 +219,8 @@ fn memory(reason: Reason) -> Option<ReasonParts> {
             NOTHING,
         ),
         Reason::DoesNotPay => (
-            "moving its memory would cost more than it saves within balance.horizon",
+            "moving its memory would cost more than it saves within balance.horizon, or save next \
+             to nothing",
             "a process that seldom runs, or has little memory there, seldom waits for it",
             "lengthen balance.horizon, or move it by hand (nodeward move)",
         ),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use nodeward_balancer::{Balancer, Event, Host, RoundReport};
+use nodeward_balancer::{Balancer, Event, Host, ProcessRow, RoundReport, SegmentRow};
 use nodeward_machine::Machine;
 use nodeward_mover::MoveControl;
 
@@ -20,6 +20,7 @@ pub struct Daemon<'a> {
     machine: &'a Arc<dyn Machine>,
     signals: &'a SignalFlags,
     takeover: KernelTakeover,
+    limiter: words::LineLimiter,
     notify: SystemdNotifier,
     /// End time by the machine's clock, in nanoseconds.
     end_ns: Option<u64>,
@@ -41,6 +42,7 @@ impl<'a> Daemon<'a> {
             machine,
             signals,
             takeover,
+            limiter: words::LineLimiter::default(),
             notify: SystemdNotifier::from_environment(),
             end_ns: for_ns.map(|ns| machine.now_ns().saturating_add(ns)),
             live: Arc::default(),
@@ -54,6 +56,7 @@ impl<'a> Daemon<'a> {
         self.notify.ready();
         let ended = balancer.run(&mut self, live);
         self.notify.stopping();
+        self.limiter.take_rest().iter().for_each(|line| say!("{line}"));
         self.takeover.end();
         ended?;
         if let Some(error) = self.error {
@@ -78,7 +81,7 @@ impl<'a> Daemon<'a> {
             .ok()
     }
 
-    fn tell(&self, report: &RoundReport) -> Result<()> {
+    fn tell(&mut self, report: &RoundReport) -> Result<()> {
         self.request.print_notices(report);
         let args = self.request.args;
         // A fast round between two full rounds decides nothing, but it acts.
@@ -86,16 +89,33 @@ impl<'a> Daemon<'a> {
             return self.request.show(report);
         }
         if !args.quiet && !args.dry_run {
-            let new = report.processes.iter().filter_map(|row| words::change_line(row, report));
-            let segments = &report.segments;
-            let new = new
-                .chain(segments.iter().filter_map(|row| words::segment_change_line(row, report)));
-            for line in new {
-                say!("{line}");
-            }
+            self.tell_changes(report);
         }
         Ok(())
     }
+
+    fn tell_changes(&mut self, report: &RoundReport) {
+        let new = changes(report);
+        let due = match self.request.args.verbose {
+            true => new.into_iter().map(|(_, line)| line).collect(),
+            false => self.limiter.take(report.at_ns, new),
+        };
+        due.iter().for_each(|line| say!("{line}"));
+    }
+}
+
+/// The lines about what changed in a round.
+fn changes(report: &RoundReport) -> Vec<(words::LineSubject, String)> {
+    let process = |row: &ProcessRow| {
+        let subject = words::LineSubject::Process(row.decision.entity);
+        Some((subject, words::change_line(row, report)?))
+    };
+    let segment = |row: &SegmentRow| {
+        let subject = words::LineSubject::Segment(row.decision.segment);
+        Some((subject, words::segment_change_line(row, report)?))
+    };
+    let segments = report.segments.iter().filter_map(segment);
+    report.processes.iter().filter_map(process).chain(segments).collect()
 }
 
 impl Host for Daemon<'_> {
