@@ -88,6 +88,24 @@ fn surroundings() {
     );
 }
 
+/// The sysctl, and what a kernel tells of its balancing.
+const RIVALS: [&str; 4] = [
+    "balance_take_over",
+    "balance_take_over_killed",
+    "balance_take_over_changed",
+    "balance_cooperates",
+];
+
+#[test]
+fn rivals_on_6_12() {
+    on_two_nodes(&GuestKernel::V6_12, &RIVALS);
+}
+
+#[test]
+fn rivals_on_the_newest_kernel() {
+    on_two_nodes(&GuestKernel::Newest, &RIVALS);
+}
+
 #[test]
 fn as_a_service() {
     on_two_nodes(

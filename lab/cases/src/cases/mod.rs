@@ -4,6 +4,7 @@ mod access_counts;
 mod balance_access;
 mod balance_churn;
 mod balance_homes;
+mod balance_rivals;
 mod balance_service;
 mod balance_surroundings;
 mod balance_targets;
@@ -33,7 +34,7 @@ mod torture;
 
 use crate::case_outcome::CaseFn;
 
-const ALL: [&[(&str, CaseFn)]; 30] = [
+const ALL: [&[(&str, CaseFn)]; 31] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -61,6 +62,7 @@ const ALL: [&[(&str, CaseFn)]; 30] = [
     &balance_homes::CASES,
     &balance_targets::CASES,
     &balance_surroundings::CASES,
+    &balance_rivals::CASES,
     &balance_service::CASES,
     &balance_churn::CASES,
     &torture::CASES,
