@@ -2,56 +2,59 @@
 //! kernel alone where that is good, and no worse than the better of both where they may help each
 //! other.
 
-use nodeward_experiments::compare::{BalancerKind, CompareCase, CompareOutcome, Requirement, run};
+use nodeward_experiments::compare::{BalancerKind, CASES, CompareCase, CompareOutcome, run};
 
-const SIDES: CompareCase = CompareCase {
-    name: "sides",
-    about: "",
-    scenario: "balance-sides",
-    overrides: &[],
-    requirement: Requirement::WorkOnly,
-    with_patches: false,
-};
-const WIDE: CompareCase = CompareCase {
-    scenario: "balance-wide",
-    overrides: &[("workload.wide.memory", "2GiB"), ("time", "22s")],
-    ..SIDES
-};
-/// 48 programs, two for each CPU, half of the memory of each on either node.
-const SPLIT: CompareCase = CompareCase {
-    scenario: "balance-2012",
-    overrides: &[("workload.stream.place", "left:0-1"), ("time", "30s")],
-    ..SIDES
-};
+/// Loads of which the kernel moves pages to and fro, or which nodeward cannot help: load that
+/// changes sides, programs wider than a node, and threads that are bound to their nodes.
+const KERNELS: [&str; 3] = ["sides", "wide", "bound"];
+/// Loads that both balancers bring home: memory of 48 programs on the wrong node, or half of it.
+const BOTH: [&str; 2] = ["2012-wrong", "2012-split"];
+/// Loads that are hard for any balancer.
+const HARD: [&str; 5] = ["shared", "crowded", "short", "database", "database-fits"];
 
-fn run_under(case: &CompareCase, by: BalancerKind) -> CompareOutcome {
+fn run_under(name: &str, by: BalancerKind) -> CompareOutcome {
+    let case = |case: &&CompareCase| case.name == name;
+    let case = CASES.iter().find(case).expect("a case");
     run(case, by, None).expect("a scenario that runs")
 }
 
-/// Goal: load that changes sides, and a program wider than a node, do at least 95 % of the work
-/// that they do under the kernel alone, with at most 5 % more pages. (Acting as if the kernel did
-/// not balance moves 2.1 times as many where load changes sides.)
+/// Goal: of loads that the kernel places as well as nodeward could, or better, at least 95 % of the
+/// work is done that is done under the kernel alone, with at most 5 % more pages. (Acting as if the
+/// kernel did not balance moves 2.1 times as many where load changes sides.)
 #[test]
 fn the_kernel_is_not_hindered() {
-    for case in [&SIDES, &WIDE] {
-        let alone = run_under(case, BalancerKind::Kernel);
-        let both = run_under(case, BalancerKind::Cooperating);
-        let scenario = case.scenario;
-        assert!(both.work_milli(&alone) >= 950, "{scenario}: {}", both.work_milli(&alone));
-        assert!(both.pages * 100 <= alone.pages * 105, "{scenario}: {}", both.pages);
+    for name in KERNELS {
+        let alone = run_under(name, BalancerKind::Kernel);
+        let both = run_under(name, BalancerKind::Cooperating);
+        assert!(both.work_milli(&alone) >= 950, "{name}: {}", both.work_milli(&alone));
+        assert!(both.pages * 100 <= alone.pages * 105, "{name}: {}", both.pages);
     }
 }
 
-/// Goal: with half of their memory on either node, programs are within 5 % of the better of kernel
-/// and nodeward alone, in local accesses at the end and in work.
+/// Goal: programs that either balancer brings home are within 5 % of the better of kernel and
+/// nodeward alone, in local accesses at the end and in work.
 #[test]
-fn split_memory_is_within_five_percent_of_the_better() {
-    let [kernel, ours] =
-        [BalancerKind::Kernel, BalancerKind::Nodeward].map(|by| run_under(&SPLIT, by));
-    let both = run_under(&SPLIT, BalancerKind::Cooperating);
-    let local = kernel.local_milli.max(ours.local_milli);
-    assert!(both.local_milli * 100 >= local * 95, "{} of {local}", both.local_milli);
-    for alone in [kernel, ours] {
-        assert!(both.work_milli(&alone) >= 950, "{}", both.work_milli(&alone));
+fn what_both_bring_home_is_within_five_percent_of_the_better() {
+    for name in BOTH {
+        let [kernel, ours] =
+            [BalancerKind::Kernel, BalancerKind::Nodeward].map(|by| run_under(name, by));
+        let both = run_under(name, BalancerKind::Cooperating);
+        let local = kernel.local_milli.max(ours.local_milli);
+        assert!(both.local_milli * 100 >= local * 95, "{name}: {} of {local}", both.local_milli);
+        for alone in [kernel, ours] {
+            assert!(both.work_milli(&alone) >= 950, "{name}: {}", both.work_milli(&alone));
+        }
+    }
+}
+
+/// Goal: loads that are hard for any balancer do at least 95 % of the work that they do under the
+/// kernel alone. Pages are not compared: what the kernel moves of segments differs by a fifth from
+/// seed to seed.
+#[test]
+fn hard_loads_do_no_less_than_under_the_kernel() {
+    for name in HARD {
+        let alone = run_under(name, BalancerKind::Kernel);
+        let both = run_under(name, BalancerKind::Cooperating);
+        assert!(both.work_milli(&alone) >= 950, "{name}: {}", both.work_milli(&alone));
     }
 }

@@ -111,6 +111,11 @@ impl<'a> EntityRound<'a> {
         self.pages.iter().sum()
     }
 
+    /// Whether it uses more memory of segments than of its own.
+    pub(super) fn uses_segments_most(&self) -> bool {
+        self.segment_pages.iter().sum::<u64>() > self.pages_all()
+    }
+
     /// Its pages that cannot be moved.
     pub(super) fn pages_fixed(&self) -> u64 {
         self.pages.iter().zip(&self.movable).map(|(all, movable)| all - movable).sum()

@@ -200,11 +200,12 @@ fn reason(
     }
 }
 
-/// Why memory is left to the kernel: its balancing places what belongs to several nodes, and would
-/// bring back what moves away from the nodes that it prefers for busy threads.
+/// Why memory is left to the kernel: its balancing places what belongs to several nodes or to
+/// several processes, and would bring back what moves away from the nodes that it prefers for busy
+/// threads.
 pub(super) fn kernel_objection(entity: &EntityRound, nodes: &NodeTable) -> Option<Reason> {
     let placement = entity.placement.as_ref().filter(|_| nodes.kernel_balances())?;
-    if !matches!(placement, HomePlacement::Node(_)) {
+    if !matches!(placement, HomePlacement::Node(_)) || entity.uses_segments_most() {
         return Some(Reason::ByKernel);
     }
     let (homes, least) = (placement.thread_nodes(), u64::from(nodes.rules.nudge_ppm_min));

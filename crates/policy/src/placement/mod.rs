@@ -147,8 +147,9 @@
 //!
 //! While the kernel's NUMA balancing is active and the balancer cooperates, what the kernel decided
 //! stands: threads that it prefers elsewhere, or may still, stay with their memory (6, 7), what
-//! belongs to several nodes is left to it (7, 8), and nothing is interleaved (5). A process whose
-//! pages it moves loses its home.
+//! belongs to several nodes is left to it (7, 8), as is a process that uses more memory of segments
+//! than of its own (6, 7, 8), and nothing is interleaved (5). A process whose pages it moves loses
+//! its home.
 //!
 //! Why moving ends: a home goes to a node that is then still less busy by 10 %, so under a constant
 //! load the list of node loads, greatest first, becomes smaller with each move. Memory goes to its
@@ -231,6 +232,8 @@ impl Homes {
     pub fn thread_moves(&self, snapshot: &Snapshot, rules: &Rules) -> Plan {
         let nodes = &NodeTable::new(snapshot, rules);
         let mut entities = EntityRound::all(snapshot, nodes);
+        entities.iter_mut().for_each(|entity| entity.load_ppm = entity.wanted_ppm);
+        segments::share_out(&snapshot.segments, nodes, &mut entities);
         for entity in &mut entities {
             let home = self.home(entity.id()).filter(|_| keep::is_eligible(entity, true));
             entity.placement = home.and_then(|home| entity.placement_of(home, nodes));

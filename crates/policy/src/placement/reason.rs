@@ -130,8 +130,8 @@ reasons! {
     ThreadsOnly = "threads-only", "the settings say that memory stays";
     /// Its memory is placed page by page.
     ByPage = "by-page", "its memory is on its nodes; counts of accesses say which page goes where";
-    /// The kernel places the pages of what belongs to several nodes.
-    ByKernel = "by-kernel", "it belongs to several nodes, and the kernel places its pages";
+    /// The kernel places the pages of what belongs to several nodes or processes.
+    ByKernel = "by-kernel", "it belongs to several nodes or processes, and the kernel places it";
 
     // Why a segment that several processes map moves or stays, beside those of memory.
 

@@ -58,6 +58,8 @@ fn find_misplaced<'a>(
     let Some(placement) = &entity.placement else { return };
     let nodes = demand.nodes;
     let least = u64::from(nodes.rules.nudge_ppm_min);
+    // The kernel sees which part of a segment a thread uses; we do not.
+    let is_kernels = nodes.kernel_balances() && entity.uses_segments_most();
     for thread in &entity.seen.threads {
         let from = nodes.index(thread.node);
         let homes = homes_of(thread, placement, nodes);
@@ -65,6 +67,10 @@ fn find_misplaced<'a>(
             continue;
         }
         entity.decision.numbers.threads_away += 1;
+        if is_kernels {
+            entity.decision.threads = Some(Reason::ByKernel);
+            continue;
+        }
         if nodes.kernel_prefers_other(thread, homes) {
             entity.decision.threads = Some(Reason::KernelPrefers);
             continue;

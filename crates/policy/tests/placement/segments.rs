@@ -145,19 +145,22 @@ fn who_uses_a_segment_alone_goes_to_it() {
 }
 
 /// Goal: beside the kernel's NUMA balancing a segment goes to the home that all its users have, if
-/// the kernel wants no thread of them elsewhere; what is used on several nodes is the kernel's.
+/// the kernel wants no thread of them elsewhere; what is used on several nodes is the kernel's. So
+/// is a process that uses more of a segment than memory of its own, with all its threads: each of
+/// these has 1000 pages of its own and half of the segment.
 #[test]
 fn beside_the_kernel_a_segment_moves_only_where_the_kernel_agrees() {
     let prefers = |node| KernelPreference::Node(NodeId(node));
     let cases = [
-        ([1, 1], KernelPreference::Anywhere, Reason::Pays),
-        ([1, 1], prefers(1), Reason::Pays),
-        ([1, 1], prefers(0), Reason::KernelPrefers),
-        ([1, 1], KernelPreference::Undecided, Reason::KernelPrefers),
-        ([0, 1], KernelPreference::Anywhere, Reason::ByKernel),
+        (2000, [1, 1], KernelPreference::Anywhere, Reason::Pays),
+        (2000, [1, 1], prefers(1), Reason::Pays),
+        (2000, [1, 1], prefers(0), Reason::KernelPrefers),
+        (2000, [1, 1], KernelPreference::Undecided, Reason::KernelPrefers),
+        (2000, [0, 1], KernelPreference::Anywhere, Reason::ByKernel),
+        (2002, [1, 1], KernelPreference::Anywhere, Reason::ByKernel),
     ];
-    for (nodes, kernel_prefers, expected) in cases {
-        let mut rounds = Rounds::new(&world(&nodes), segment(&[9000, 0], [0, 1]));
+    for (pages, nodes, kernel_prefers, expected) in cases {
+        let mut rounds = Rounds::new(&world(&nodes), segment(&[pages, 0], [0, 1]));
         let bound = |node| Affinity([(NodeId(node), 4)].into());
         rounds.snapshot.affinities = vec![bound(0), bound(1)];
         for (entity, node) in rounds.snapshot.entities.iter_mut().zip(nodes) {
@@ -167,8 +170,26 @@ fn beside_the_kernel_a_segment_moves_only_where_the_kernel_agrees() {
         rounds.snapshot.entities[1].threads[0].kernel_prefers = kernel_prefers;
         rounds.decide(0);
         let plan = rounds.decide(5);
-        assert_eq!(plan.segments[0].reason, expected, "{nodes:?} {kernel_prefers:?}");
+        assert_eq!(plan.segments[0].reason, expected, "{pages} {nodes:?} {kernel_prefers:?}");
         assert_eq!(plan.segment_moves.is_empty(), expected != Reason::Pays);
+    }
+}
+
+/// Goal: beside the kernel's NUMA balancing a thread that is away is brought home, in a round and
+/// in a fast one, unless its process uses more of a segment than memory of its own.
+#[test]
+fn beside_the_kernel_users_of_segments_stay() {
+    for (pages, nudges) in [(500, 1), (4000, 0)] {
+        let mut rounds = Rounds::new(&world(&[1]), segment(&[0, pages], [0]));
+        rounds.snapshot.kernel_balances = true;
+        rounds.decide(0);
+        rounds.snapshot.entities[0].threads[0].node = NodeId(0);
+        let fast = rounds.homes.thread_moves(&rounds.snapshot, &rounds.rules);
+        let plan = rounds.decide(1);
+        assert_eq!(plan.homes[&EntityId(0)], Home::Node(NodeId(1)));
+        assert_eq!((fast.nudges.len(), plan.nudges.len()), (nudges, nudges), "{pages}");
+        let by_kernel = (nudges == 0).then_some(Reason::ByKernel);
+        assert_eq!(plan.decisions[0].threads, by_kernel);
     }
 }
 

@@ -266,7 +266,8 @@ fn memory(reason: Reason) -> Option<ReasonParts> {
             "nodeward balance --samples FILE; once and for all, nodeward move PID --hot SOURCE",
         ),
         Reason::ByKernel => (
-            "it is at home on several nodes, and the kernel's NUMA balancing places its pages",
+            "it is at home on several nodes, or most of what it uses are segments, and the \
+             kernel's NUMA balancing places its pages",
             "the kernel sees by its faults which thread uses which page, and would bring back \
              what is placed otherwise (balance.rivals = cooperate)",
             NOTHING,
