@@ -139,3 +139,23 @@ fn what_cannot_be_balanced() {
         assert!(output.stdout.is_empty(), "{words}");
     }
 }
+
+/// Goal: a process has a line at once, and of what comes within a minute the last one, with how many
+/// were left out; `--verbose` has all of them.
+#[test]
+fn a_process_has_a_line_a_minute() {
+    let lines = |options: &str| -> Vec<String> {
+        let words =
+            format!("balance --machine sim:balance-choked --set time=60s --for 55s {options}");
+        let told = String::from_utf8(run(&words).stderr).unwrap();
+        told.lines().filter(|line| line.starts_with("steady (1000)")).map(str::to_owned).collect()
+    };
+    let (few, all) = (lines(""), lines("--verbose"));
+    assert!(all.len() > 2, "{all:?}");
+    let left_out = match all.len() - 2 {
+        1 => "a line before this was left out".to_owned(),
+        more => format!("{more} lines before this were left out"),
+    };
+    let last = format!("{} ({left_out})", all[all.len() - 1]);
+    assert_eq!(few, [all[0].clone(), last]);
+}
