@@ -56,7 +56,7 @@ fn counts_are_what_was_done() {
     let [nothing, kernel, hand] = runs.as_slice() else { panic!("three runs") };
     // Two processes of two threads. Each line misses once per pass, and once when it is filled,
     // which may fall into the run. A pass may find in the cache what the one before left there.
-    // What the kernel copied for a thread is in the cache, too, so its balancing has no lower limit.
+    // What the kernel copied for a thread is in the cache, too: there is no lower limit then.
     let lines = 2 * SIZE / 64;
     let cached = 2 * 2 * PASSES * (CACHE_BYTES / 64);
     for (run, copies) in [(nothing, false), (kernel, true), (hand, false)] {

@@ -92,9 +92,9 @@ impl Balancer {
     }
 
     /// Adds accesses to the counts of the processes that own the pages. An access counts for the
-    /// node where its thread belongs, or for that of its CPU if the thread is unknown. Accesses from
-    /// before the counts began are dropped, because their time is unknown. Returns the processes
-    /// with accesses by unknown threads.
+    /// node where its thread belongs, or for that of its CPU if the thread is unknown. What was
+    /// accessed before the counts began is dropped, because its time is unknown. Returns the
+    /// processes with accesses by unknown threads.
     fn count(
         &mut self,
         batch: &AccessBatch,

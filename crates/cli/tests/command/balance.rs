@@ -140,8 +140,8 @@ fn what_cannot_be_balanced() {
     }
 }
 
-/// Goal: a process has a line at once, and of what comes within a minute the last one, with how many
-/// were left out; `--verbose` has all of them.
+/// Goal: a process has a line at once, and of what comes within a minute the last one, with how
+/// many were left out; `--verbose` has all of them.
 #[test]
 fn a_process_has_a_line_a_minute() {
     let lines = |options: &str| -> Vec<String> {

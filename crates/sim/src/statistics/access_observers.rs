@@ -11,7 +11,7 @@ const SAMPLES_MAX: usize = 1 << 18;
 
 /// An open source.
 #[derive(Debug)]
-pub struct AccessObserver {
+pub struct OpenAccessSource {
     kind: AccessSourceKind,
     sampling: AccessSampling,
     /// When it began to observe what it does now.
@@ -21,7 +21,7 @@ pub struct AccessObserver {
     pub rng: SplitMix64,
 }
 
-impl AccessObserver {
+impl OpenAccessSource {
     /// Whether it observes a process.
     pub fn wants(&self, pid: Pid) -> bool {
         self.sampling.pids.binary_search(&pid).is_ok()
@@ -65,7 +65,7 @@ impl AccessObserver {
 #[derive(Debug, Default)]
 pub struct AccessObservers {
     next: u64,
-    open: BTreeMap<u64, AccessObserver>,
+    open: BTreeMap<u64, OpenAccessSource>,
 }
 
 impl AccessObservers {
@@ -78,7 +78,7 @@ impl AccessObservers {
     /// number.
     pub fn open(&mut self, kind: AccessSourceKind, seed: u64) -> u64 {
         self.next += 1;
-        let observer = AccessObserver {
+        let observer = OpenAccessSource {
             kind,
             sampling: AccessSampling::default(),
             since_ns: 0,
@@ -126,9 +126,9 @@ impl AccessObservers {
         &mut self,
         kind: AccessSourceKind,
         pid: Pid,
-    ) -> impl Iterator<Item = &mut AccessObserver> {
+    ) -> impl Iterator<Item = &mut OpenAccessSource> {
         let is_meant =
-            move |observer: &&mut AccessObserver| observer.kind == kind && observer.wants(pid);
+            move |observer: &&mut OpenAccessSource| observer.kind == kind && observer.wants(pid);
         self.open.values_mut().filter(is_meant)
     }
 }

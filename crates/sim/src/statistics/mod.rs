@@ -10,7 +10,7 @@ mod observer;
 mod recorder;
 mod series;
 
-pub use access_observers::{AccessObserver, AccessObservers};
+pub use access_observers::{AccessObservers, OpenAccessSource};
 pub use action_records::{HotplugRecord, MoveRecord};
 pub use counters::Counters;
 pub use cpu_time::CpuTimeKind;

@@ -11,7 +11,7 @@ use nodeward_policy::sampling::SplitMix64;
 use super::line_time::HitRates;
 use crate::cpu::{LineAccess, Op, TurnWork};
 use crate::ids::SpaceId;
-use crate::statistics::{AccessObserver, CpuTimeKind};
+use crate::statistics::{CpuTimeKind, OpenAccessSource};
 use crate::world::World;
 
 /// What a sample costs the thread that is interrupted: 1000 a second took 3 % in a virtual machine.
@@ -58,7 +58,7 @@ impl World {
         self.access_observers = observers;
     }
 
-    fn sample_access(&mut self, observer: &mut AccessObserver, turn: &SampledTurn) {
+    fn sample_access(&mut self, observer: &mut OpenAccessSource, turn: &SampledTurn) {
         if self.fault_model.sample_is_lost(self.now_ns, &mut self.counters) {
             return observer.push_lost();
         }

@@ -43,8 +43,8 @@ impl Drop for Stream {
 /// Goal: of a process whose four threads are bound to CPUs of two nodes by turns, and whose memory
 /// all lies on node 0, the two parts that threads on node 1 use move there, by registers alone: at
 /// least 95 % of them, whether they are written or only read. At most a twentieth more than these
-/// parts moves, and then nothing. On a slow host a page costs milliseconds here, so moves have a day
-/// to pay.
+/// parts moves, and then nothing. Moves have a day to pay, as a page costs milliseconds here on a
+/// slow host.
 fn parts(part: &str) -> CaseOutcome {
     disable_numa_balancing()?;
     let place = StateDir::new(part);
