@@ -41,11 +41,59 @@ pub enum Measurement {
     /// A process that such looks are at
     #[command(hide = true)]
     Crowd(CrowdOptions),
+    /// How much slower a program becomes that is sampled by registers, and what the sampler costs,
+    /// in percent
+    Sampling(SamplingOptions),
+    /// A program that reads its memory at random
+    #[command(hide = true)]
+    Walk(WalkOptions),
     /// Print which pages of a process the lab has counted, for `nodeward move PID --hot FILE`
     ///
     /// Lines of address, accessing node and misses: for a machine of the lab that counts
     /// (`nodeward-lab run --count`), and a process whose slot is counted by frames.
     Counts(CountsOptions),
+}
+
+/// Options of `sampling`.
+#[derive(Clone, Debug, Group)]
+pub struct SamplingOptions {
+    /// The value to print as `measured`
+    #[arg(long, value_enum)]
+    pub figure: SamplingFigure,
+    /// How many samples a second on each CPU
+    #[arg(long, default_value_t = 1000, value_name = "HZ",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub rate: u32,
+    /// Print the value for so many samples a second; the cost of each is taken to be the same
+    /// [default: that of --rate]
+    #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..))]
+    pub at: Option<u32>,
+    /// How many pairs of windows, without and with sampling
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    pub pairs: u32,
+    /// The length of a window
+    #[arg(long, default_value_t = 1000, value_name = "MS",
+        value_parser = clap::value_parser!(u64).range(1..))]
+    pub window_ms: u64,
+}
+
+/// The value that `sampling` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SamplingFigure {
+    /// How much less work the program does in a CPU second
+    Slower,
+    /// CPU time of the sampler for each CPU that is sampled
+    Sampler,
+}
+
+/// Options of `walk`.
+#[derive(Clone, Debug, Group)]
+pub struct WalkOptions {
+    /// The file in which threads count
+    pub counts: PathBuf,
+    /// How many threads
+    #[arg(long)]
+    pub threads: usize,
 }
 
 /// Options of `counts`.

@@ -14,6 +14,7 @@ mod frame_lookup;
 mod ledger;
 mod list;
 mod numbers;
+mod sampling;
 mod shuffle;
 mod snapshot_cost;
 mod speed;
@@ -54,6 +55,8 @@ fn run(what: &Measurement) -> Result<Option<Value>> {
         Measurement::Ledger(options) => ledger::measure(options),
         Measurement::Look(options) => snapshot_cost::measure(options),
         Measurement::Crowd(options) => snapshot_cost::run_crowd_process(options),
+        Measurement::Sampling(options) => sampling::measure(options),
+        Measurement::Walk(options) => sampling::walk(options),
         Measurement::Counts(options) => return counts::print(options).map(|()| None),
     };
     record.map(Some)

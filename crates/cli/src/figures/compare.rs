@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use clap::ValueEnum;
-use nodeward_experiments::compare::{BalancerKind, CASES, CaseTable, CompareCase, Requirement};
+use nodeward_experiments::compare::{BalancerKind, CaseTable, CompareCase, Requirement};
 use serde_json::{Value, json};
 
 use super::rounded;
 
-/// A figure of SPEC.md.
+/// A figure of SPEC.md. It is that of the loads that are named, else of those that it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CompareFigure {
     /// Share of local accesses at the end under nodeward, in per cent: the smallest of the loads of
@@ -16,52 +16,52 @@ pub enum CompareFigure {
     Local,
     /// Work done under nodeward relative to no balancer: the smallest of all loads
     Work,
+    /// The same relative to the kernel's balancing: the smallest of all loads
+    KernelWork,
     /// Pages moved by nodeward relative to those of the kernel's balancing: the largest of the
     /// loads of 2012
     Pages,
+    /// Work done under the kernel's balancing with nodeward beside it (`--rivals cooperate`)
+    /// relative to the kernel's alone: the smallest of all loads
+    BesideWork,
+    /// The same of pages moved: the largest of the loads of 2012
+    BesidePages,
     /// Pages that nodeward moves in a minute on generated machines with constant loads, once all
     /// memory is at home
     Static,
 }
 
 impl CompareFigure {
-    /// Returns whether the figure needs a run of a balancer.
-    pub fn needs(self, by: BalancerKind) -> bool {
+    /// Returns the balancers under which loads run for the figure.
+    pub fn balancers(self) -> &'static [BalancerKind] {
+        use BalancerKind::{Cooperating, Kernel, Nodeward, Nothing};
         match self {
-            Self::Local => by == BalancerKind::Nodeward,
-            Self::Work => matches!(by, BalancerKind::Nodeward | BalancerKind::Nothing),
-            Self::Pages => matches!(by, BalancerKind::Nodeward | BalancerKind::Kernel),
-            Self::Static => false,
+            Self::Local => &[Nodeward],
+            Self::Work => &[Nodeward, Nothing],
+            Self::KernelWork => &[Nodeward, Kernel, Nothing],
+            Self::Pages => &[Nodeward, Kernel],
+            Self::BesideWork => &[Cooperating, Kernel, Nothing],
+            Self::BesidePages => &[Cooperating, Kernel],
+            Self::Static => &[],
         }
+    }
+
+    /// Returns whether it is of a load that nobody named.
+    pub fn is_of(self, case: &CompareCase) -> bool {
+        let is_of_2012 = matches!(
+            case.requirement,
+            Requirement::LocalMemory | Requirement::LocalByMovingThreads
+        );
+        is_of_2012 || matches!(self, Self::Work | Self::KernelWork | Self::BesideWork)
     }
 
     /// Formats a number with its unit, if it has one, as SPEC.md's checks read it.
     pub fn value(self, tables: &[CaseTable]) -> Value {
-        let of_2012 = |table: &&CaseTable| {
-            let case = CASES.iter().find(|case| case.name == table.name);
-            let is_of_2012 = |case: &CompareCase| {
-                matches!(
-                    case.requirement,
-                    Requirement::LocalMemory | Requirement::LocalByMovingThreads
-                )
-            };
-            self == Self::Work || case.is_some_and(is_of_2012)
-        };
-        let one = |table: &CaseTable| {
-            let ours = table.figures_of(BalancerKind::Nodeward)?;
-            let value = match self {
-                Self::Local => ours.local_milli as f64 / 10.0,
-                Self::Work => ours.work_milli as f64 / 1e3,
-                _ => {
-                    ours.pages as f64 / table.figures_of(BalancerKind::Kernel)?.pages.max(1) as f64
-                }
-            };
-            Some((table.name, rounded(value)))
-        };
-        let cases: BTreeMap<_, _> = tables.iter().filter(of_2012).filter_map(one).collect();
+        let of_case = |table: &CaseTable| Some((table.name, rounded(self.of_case(table)?)));
+        let cases: BTreeMap<_, _> = tables.iter().filter_map(of_case).collect();
         let values = cases.values().copied();
         let worst = match self {
-            Self::Pages => values.fold(0.0, f64::max),
+            Self::Pages | Self::BesidePages => values.fold(0.0, f64::max),
             _ => values.fold(f64::INFINITY, f64::min),
         };
         let mut told = json!({ "measured": worst, "cases": cases });
@@ -69,5 +69,18 @@ impl CompareFigure {
             told["unit"] = json!("%");
         }
         told
+    }
+
+    fn of_case(self, table: &CaseTable) -> Option<f64> {
+        let ours = table.figures_of(*self.balancers().first()?)?;
+        let kernel = || table.figures_of(BalancerKind::Kernel);
+        let ratio = |ours: u64, others: u64| ours as f64 / others.max(1) as f64;
+        Some(match self {
+            Self::Local => ours.local_milli as f64 / 10.0,
+            Self::Work => ours.work_milli as f64 / 1e3,
+            Self::KernelWork | Self::BesideWork => ratio(ours.work_milli, kernel()?.work_milli),
+            Self::Pages | Self::BesidePages => ratio(ours.pages, kernel()?.pages),
+            Self::Static => return None,
+        })
     }
 }

@@ -88,14 +88,18 @@ fn in_parallel<T: Sync, R: Send>(
 }
 
 fn tables(args: &CompareArgs) -> Result<Vec<CaseTable>> {
-    let is_meant = |case: &&CompareCase| {
-        args.cases.is_empty() || args.cases.iter().any(|name| name == case.name)
+    let is_meant = |case: &&CompareCase| match args.cases.is_empty() {
+        true => args.figure.is_none_or(|figure| figure.is_of(case)),
+        false => args.cases.iter().any(|name| name == case.name),
     };
-    let needs = |by: &BalancerKind| args.figure.is_none_or(|figure| figure.needs(*by));
     let cases: Vec<_> = CASES.iter().filter(is_meant).collect();
     let of = |case: &&'static CompareCase| {
         let case: &CompareCase = case;
-        case.balancers().filter(needs).map(|by| (case, by)).collect::<Vec<_>>()
+        let balancers: Vec<_> = match args.figure {
+            Some(figure) => figure.balancers().to_vec(),
+            None => case.balancers().collect(),
+        };
+        balancers.into_iter().map(|by| (case, by)).collect::<Vec<_>>()
     };
     let runs: Vec<_> = cases.iter().flat_map(of).collect();
     let outcomes = in_parallel(args, &runs, |&(case, by)| {

@@ -1,13 +1,10 @@
-//! Measures what the source `registers` costs: this program's CPU time, and how much slower a
-//! program becomes that is sampled. `access_cost [PAIRS] [SECONDS]`, by default 10 pairs of 4 s.
+//! The cost of sampling accesses by registers: how much slower a program becomes that is sampled,
+//! and the CPU time of the sampler.
 //!
-//! The target is this program again, with a thread for each CPU that reads its own 64 MiB at
-//! random. Windows with and without sampling take turns. Work is counted per CPU second of the
-//! target, so that other programs on the machine disturb less than they would per second; time in
-//! interrupts is CPU time of the target. 10 kHz is far above any use. It shows the cost of one
-//! sample where that of 1 kHz is lost in the noise of a busy machine.
+//! Windows with and without sampling take turns. Work is counted per CPU second of the sampled
+//! program, so that other programs on the machine disturb less than they would per second; time in
+//! interrupts is CPU time of that program.
 
-use std::error::Error;
 use std::fs::{self, File};
 use std::hint::black_box;
 use std::io::Read as _;
@@ -17,88 +14,85 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result, ensure};
 use nodeward_linux::Linux;
 use nodeward_linux::own_process::{AreaBacking, MappedArea};
 use nodeward_machine::{AccessSampling, AccessSource, AccessSourceKind, Machine};
 use nodeward_model::Pid;
+use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+use crate::args::{SamplingFigure, SamplingOptions, WalkOptions};
+use crate::numbers::{all_rounded, median, rounded};
 
+/// Words that each thread reads at random: 64 MiB.
 const MEMORY_WORDS: usize = 8 << 20;
 /// Bytes of the file of counts: a page of any kernel.
 const COUNTS_BYTES: usize = 64 << 10;
-const RATES_HZ: [u32; 3] = [100, 1000, 10_000];
-/// How often samples are taken, as often as a balancer does.
+/// Threads that have a count there.
+const THREADS_MAX: usize = COUNTS_BYTES / 8;
+/// How often samples are taken at least, as often as a balancer does.
 const TAKE_INTERVAL: Duration = Duration::from_secs(1);
 
-fn main() -> Result<()> {
-    let arguments: Vec<_> = std::env::args().collect();
-    if arguments.get(1).is_some_and(|word| word == "walk") {
-        return walk(&arguments[2]);
-    }
-    let number = |index: usize, usual| arguments.get(index).map_or(Ok(usual), |word| word.parse());
-    let (pairs, seconds) = (number(1, 10)?, number(2, 4)?);
-    let window = Duration::from_secs(seconds);
-    println!("load of the machine: {}", fs::read_to_string("/proc/loadavg")?.trim_end());
-    let mut bench = Bench::start(window)?;
-    for rate_hz in RATES_HZ {
-        let found = (0..pairs).map(|_| bench.pair(rate_hz)).collect::<Result<Vec<_>>>()?;
-        report(rate_hz, &found);
-    }
-    println!("load of the machine: {}", fs::read_to_string("/proc/loadavg")?.trim_end());
-    Ok(())
+/// Measures pairs of windows.
+pub fn measure(options: &SamplingOptions) -> Result<Value> {
+    let mut bench = Bench::start(Duration::from_millis(options.window_ms))?;
+    let pairs = (0..options.pairs).map(|_| bench.pair(options.rate)).collect::<Result<Vec<_>>>()?;
+    let values = |of: fn(&Pair) -> f64| pairs.iter().map(of).collect::<Vec<_>>();
+    let slower = values(|pair| 100.0 * (1.0 - pair.work));
+    let sampler = values(|pair| 100.0 * pair.sampler);
+    let measured = match options.figure {
+        SamplingFigure::Slower => median(&slower),
+        SamplingFigure::Sampler => median(&sampler),
+    };
+    let at_hz = options.at.unwrap_or(options.rate);
+    Ok(json!({
+        "measured": rounded(measured * f64::from(at_hz) / f64::from(options.rate)),
+        "unit": "%",
+        "at_hz": at_hz,
+        "rate_hz": options.rate,
+        "threads": bench.threads,
+        "slower_percent": all_rounded(&slower),
+        "sampler_percent_of_a_cpu_for_each_thread": all_rounded(&sampler),
+        "samples_per_s": all_rounded(&values(|pair| pair.samples)),
+        "with_address_percent": all_rounded(&values(|pair| 100.0 * pair.addresses / pair.samples)),
+        "lost": pairs.iter().map(|pair| pair.lost).sum::<u64>(),
+    }))
 }
 
 /// A window without sampling and one with it.
+#[derive(Default)]
 struct Pair {
     /// Work per CPU second with sampling, as a part of that without.
     work: f64,
-    /// CPU time of the sampler, in CPUs.
+    /// CPU time of the sampler for each thread, in CPUs.
     sampler: f64,
-    /// Samples a second, with and without an address, and lost ones.
+    /// Samples a second, and those of them that have an address.
     samples: f64,
     addresses: f64,
     lost: u64,
 }
 
-fn report(rate_hz: u32, pairs: &[Pair]) {
-    let quartiles = |value: fn(&Pair) -> f64| {
-        let mut values: Vec<_> = pairs.iter().map(value).collect();
-        values.sort_by(f64::total_cmp);
-        [1, 2, 3].map(|quarter| values[(values.len() - 1) * quarter / 4])
-    };
-    let [low, middle, high] = quartiles(|pair| 100.0 * (1.0 - pair.work));
-    println!("{rate_hz} Hz: slower by {middle:.2} % (quartiles {low:.2}, {high:.2})");
-    println!("  {:.1} us of the target for each sample", middle * 1e4 / f64::from(rate_hz));
-    let [low, middle, high] = quartiles(|pair| 100.0 * pair.sampler);
-    println!("  sampler: {middle:.2} % of a CPU (quartiles {low:.2}, {high:.2})");
-    let [_, samples, _] = quartiles(|pair| pair.samples);
-    let [_, addresses, _] = quartiles(|pair| 100.0 * pair.addresses / pair.samples);
-    let lost: u64 = pairs.iter().map(|pair| pair.lost).sum();
-    println!("  {samples:.0} samples a second, {addresses:.1} % with an address, {lost} lost");
-}
-
 struct Bench {
     target: Child,
+    threads: usize,
     counts: MappedArea,
     source: Box<dyn AccessSource>,
     window: Duration,
 }
 
 impl Bench {
+    /// Starts a program with a thread for each CPU that reads its own memory at random.
     fn start(window: Duration) -> Result<Self> {
-        let threads = thread::available_parallelism()?.get();
+        let threads = thread::available_parallelism()?.get().min(THREADS_MAX);
         let file = NamedTempFile::new()?;
         file.as_file().set_len(COUNTS_BYTES as u64)?;
         let counts = MappedArea::map(COUNTS_BYTES, AreaBacking::SharedFile(file.as_fd()))?;
-        let target = Command::new(std::env::current_exe()?)
-            .arg("walk")
-            .arg(file.path())
-            .stdin(Stdio::piped())
-            .spawn()?;
+        let mut walk = Command::new(std::env::current_exe()?);
+        walk.arg("walk").arg(file.path()).args(["--threads", &threads.to_string()]);
+        let target = walk.stdin(Stdio::piped()).spawn()?;
         let source = Linux::open().open_access_source(AccessSourceKind::Registers)?;
-        let bench = Self { target, counts, source, window };
+        let bench = Self { target, threads, counts, source, window };
         while bench.counts.words()[..threads].iter().any(|count| count.load(Relaxed) == 0) {
             thread::sleep(Duration::from_millis(10));
         }
@@ -110,7 +104,7 @@ impl Bench {
         let (without, _) = self.window(|_| Ok(()))?;
         let pids = vec![Pid::new(self.target.id())?];
         self.source.observe(&AccessSampling { pids, rate_hz })?;
-        let mut pair = Pair { work: 0.0, sampler: 0.0, samples: 0.0, addresses: 0.0, lost: 0 };
+        let mut pair = Pair::default();
         let (with, seconds) = self.window(|source| {
             let batch = source.take()?;
             pair.sampler += batch.cpu_ns as f64 / 1e9;
@@ -119,7 +113,9 @@ impl Bench {
             pair.lost += batch.lost;
             Ok(())
         })?;
+        ensure!(pair.samples > 0.0, "no sample came at {rate_hz} Hz");
         pair.work = with / without;
+        pair.sampler /= self.threads as f64;
         for value in [&mut pair.sampler, &mut pair.samples, &mut pair.addresses] {
             *value /= seconds;
         }
@@ -149,7 +145,8 @@ impl Bench {
         let mut total = 0.0;
         for task in fs::read_dir(format!("/proc/{}/task", self.target.id()))? {
             let text = fs::read_to_string(task?.path().join("schedstat"))?;
-            total += text.split(' ').next().unwrap_or_default().parse::<f64>()?;
+            let cpu_ns = text.split(' ').next().context("an empty schedstat")?;
+            total += cpu_ns.parse::<f64>()?;
         }
         Ok(total)
     }
@@ -162,13 +159,12 @@ impl Drop for Bench {
     }
 }
 
-/// Reads memory at random on each CPU, and counts in a file, until standard input ends.
-fn walk(path: &str) -> Result<()> {
-    let file = File::options().read(true).write(true).open(path)?;
+/// Reads memory at random in each thread, and counts in a file, until standard input ends.
+pub fn walk(options: &WalkOptions) -> Result<Value> {
+    let file = File::options().read(true).write(true).open(&options.counts)?;
     let counts = MappedArea::map(COUNTS_BYTES, AreaBacking::SharedFile(file.as_fd()))?;
-    let threads = thread::available_parallelism()?.get();
     thread::scope(|scope| {
-        for count in &counts.words()[..threads] {
+        for count in &counts.words()[..options.threads.min(THREADS_MAX)] {
             scope.spawn(move || {
                 let memory = vec![1_u64; MEMORY_WORDS];
                 let mut at = 1_u64;
