@@ -83,7 +83,7 @@ pub const CASES: [CompareCase; 15] = [
             part of memory that lies anywhere",
         scenario: "balance-wide",
         overrides: &[],
-        requirement: Requirement::WorkOnly,
+        requirement: Requirement::PagesPlaced,
         with_patches: false,
     },
     CompareCase {
