@@ -89,11 +89,12 @@ fn surroundings() {
 }
 
 /// The sysctl, and what a kernel tells of its balancing.
-const RIVALS: [&str; 4] = [
+const RIVALS: [&str; 5] = [
     "balance_take_over",
     "balance_take_over_killed",
     "balance_take_over_changed",
     "balance_cooperates",
+    "balance_run_unscanned",
 ];
 
 #[test]

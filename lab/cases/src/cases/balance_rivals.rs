@@ -3,16 +3,21 @@
 use rustix::process::Signal;
 
 use crate::balancer::{
-    BalancerProcess, NUMA_BALANCING, StateDir, is_mostly_on, pid_options, start_load_away,
+    BalancerProcess, NUMA_BALANCING, StateDir, assert_stayed, is_mostly_on, pid_options,
+    start_load_away,
 };
 use crate::case_outcome::{CaseFn, CaseOutcome, CaseSkipped};
-use crate::guest::{read, vmstat, write, write_optional};
+use crate::guest::{
+    pin_this_thread, read, set_affinity, vmstat, wait_until, write, write_optional,
+};
+use crate::load::LoadProcess;
 
-pub const CASES: [(&str, CaseFn); 4] = [
+pub const CASES: [(&str, CaseFn); 5] = [
     ("balance_take_over", take_over),
     ("balance_take_over_killed", take_over_killed),
     ("balance_take_over_changed", take_over_changed),
     ("balance_cooperates", cooperates),
+    ("balance_run_unscanned", run_unscanned),
 ];
 
 /// Goal: while the balancer runs the kernel's balancing is off, and memory comes home; at SIGTERM
@@ -98,6 +103,28 @@ fn cooperates() -> CaseOutcome {
     balance.stop().assert_success();
     assert_eq!(numa_balancing(), "1");
     load.end();
+    Ok(())
+}
+
+/// Goal: the kernel moves pages of a program, but none of one that `nodeward run
+/// --no-kernel-balancing` started; a balancer that cooperates brings that home.
+fn run_unscanned() -> CaseOutcome {
+    write_optional(NUMA_BALANCING, "1")?;
+    pin_this_thread(&[0]);
+    let scanned = LoadProcess::start("--size 8MiB");
+    let words = "run --no-kernel-balancing -- nodeward-load --size 8MiB";
+    let unscanned = LoadProcess::start_through("nodeward", words);
+    pin_this_thread(&[0, 1]);
+    [scanned.pid(), unscanned.pid()].iter().for_each(|&pid| set_affinity(pid, &[1]));
+    wait_until("the kernel moved the one", || is_mostly_on(&scanned, 1));
+    scanned.end();
+    assert_stayed(&unscanned, 0);
+    let place = StateDir::new("unscanned");
+    let mut balance = start(&place, &format!("{} --rivals cooperate", pid_options(&[&unscanned])));
+    assert_eq!(balance.wait_until_home(&unscanned), 1);
+    assert!(balance.moved_pages >= unscanned.ready.pages, "{}", balance.moved_pages);
+    balance.stop().assert_success();
+    unscanned.end();
     Ok(())
 }
 
