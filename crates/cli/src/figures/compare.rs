@@ -84,3 +84,18 @@ impl CompareFigure {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nodeward_experiments::compare::CASES;
+
+    use super::*;
+
+    /// Goal: where no load is named, shares and pages are of the loads of 2012, work of all.
+    #[test]
+    fn a_figure_has_its_loads() {
+        let loads = |figure: CompareFigure| CASES.iter().filter(|case| figure.is_of(case)).count();
+        assert_eq!([CompareFigure::Local, CompareFigure::BesidePages].map(loads), [4, 4]);
+        assert_eq!([CompareFigure::Work, CompareFigure::BesideWork].map(loads), [CASES.len(); 2]);
+    }
+}

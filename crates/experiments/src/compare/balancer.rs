@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use nodeward_balancer::{BalanceSettings, Event, Host, ProcessRow, RivalMode, RoundReport};
+use nodeward_balancer::{
+    AccessChoice, BalanceSettings, Event, Host, ProcessRow, RivalMode, RoundReport,
+};
 use nodeward_machine::Machine;
 use nodeward_model::ProcessFilter;
 use nodeward_mover::MoveControl;
@@ -58,11 +60,13 @@ impl BalancerKind {
         }
     }
 
-    /// Begins to balance a machine that is about to start.
+    /// Begins to balance a machine that is about to start. nodeward observes accesses by any source
+    /// that works, or by none.
     pub(crate) fn start<'a>(
         self,
         machine: &'a Arc<SimMachine>,
         scenario: &Scenario,
+        access: AccessChoice,
     ) -> Result<BalancedRun<'a>> {
         if self == Self::Hand {
             manual_placement::place_manually(machine, scenario)?;
@@ -74,7 +78,7 @@ impl BalancerKind {
         };
         let balancer = mode.map(|rivals| {
             let shared: Arc<dyn Machine> = Arc::<SimMachine>::clone(machine);
-            let settings = BalanceSettings { rivals, ..BalanceSettings::default() };
+            let settings = BalanceSettings { rivals, access, ..BalanceSettings::default() };
             nodeward_balancer::Balancer::new(shared, &ProcessFilter::default(), settings, None)
         });
         Ok(BalancedRun { machine, balancer: balancer.transpose()?, moving: false })

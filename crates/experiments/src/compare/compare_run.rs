@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Result;
+use nodeward_balancer::AccessChoice;
 use nodeward_scenario::Scenario;
 use nodeward_sim::{CpuTimeKind, SimMachine, SimReport, Timeline};
 
@@ -48,7 +49,7 @@ pub fn run(case: &CompareCase, by: BalancerKind, limit_ns: Option<u64>) -> Resul
     let mut scenario = Scenario::find_with(case.scenario, &case.overrides_under(by))?;
     scenario.time_ns = limit_ns.unwrap_or(scenario.time_ns);
     let machine = Arc::new(SimMachine::new(&scenario, SEED));
-    by.start(&machine, &scenario)?.run_until(scenario.time_ns)?;
+    by.start(&machine, &scenario, AccessChoice::Auto)?.run_until(scenario.time_ns)?;
     let kernel_ns = machine.with_world(|world| {
         let kernel = CpuTimeKind::ALL.into_iter().filter(|spent| *spent != CpuTimeKind::User);
         kernel.map(|spent| world.counters.spent_ns[spent as usize]).sum()

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::swarm::SeededRng;
 use crate::swarm::generator::{self, GeneratorProfile, REALISTIC};
 use anyhow::Result;
+use nodeward_balancer::AccessChoice;
 use nodeward_model::{NodeId, Nodemask};
 use nodeward_scenario::{MemoryPlacement, NodeSpec, Scenario, Workload, WorkloadKind};
 use nodeward_sim::SimMachine;
@@ -120,7 +121,8 @@ fn is_steady(load: &Workload) -> bool {
     is_kind && load.duty_cycle.is_none()
 }
 
-/// Runs the machine of a seed under a balancer.
+/// Runs the machine of a seed under a balancer that observes no accesses: samples of rarely used
+/// memory take longer than these times until they are evidence.
 ///
 /// # Errors
 /// If the machine as a whole cannot be balanced.
@@ -128,7 +130,7 @@ pub fn run_steady(seed: u64, by: BalancerKind) -> Result<SteadyOutcome> {
     let scenario = generate_scenario(seed);
     let machine = Arc::new(SimMachine::new(&scenario, seed));
     let all: u64 = machine.processes().iter().flat_map(|process| process.pages.values()).sum();
-    let mut drive = by.start(&machine, &scenario)?;
+    let mut drive = by.start(&machine, &scenario, AccessChoice::Off)?;
     let pages_at = |drive: &mut BalancedRun, until_ns| -> Result<u64> {
         drive.run_until(until_ns)?;
         Ok(machine.with_world(|world| world.counters.migrated_pages))
@@ -140,4 +142,18 @@ pub fn run_steady(seed: u64, by: BalancerKind) -> Result<SteadyOutcome> {
         return Ok(SteadyOutcome::Converged { moved_before: before, moved_after: after });
     }
     Ok(if before <= all { SteadyOutcome::StillMoving } else { SteadyOutcome::Thrashing })
+}
+
+/// Runs the machine of a seed under nodeward, which observes accesses. Returns the pages that move
+/// until its end, and those of all programs.
+///
+/// # Errors
+/// If the machine as a whole cannot be balanced.
+pub fn run_observed(seed: u64) -> Result<[u64; 2]> {
+    let scenario = generate_scenario(seed);
+    let machine = Arc::new(SimMachine::new(&scenario, seed));
+    let all = machine.processes().iter().flat_map(|process| process.pages.values()).sum();
+    let mut drive = BalancerKind::Nodeward.start(&machine, &scenario, AccessChoice::Auto)?;
+    drive.run_until(CONVERGED_NS + OBSERVED_NS)?;
+    Ok([machine.with_world(|world| world.counters.migrated_pages), all])
 }

@@ -1,7 +1,7 @@
 //! Constant loads: machines of `balance.static` that once did not come to rest.
 
 use nodeward_experiments::compare::BalancerKind;
-use nodeward_experiments::compare::steady::{SteadyOutcome, run_steady};
+use nodeward_experiments::compare::steady::{SteadyOutcome, run_observed, run_steady};
 
 /// Goal: no page moves in the minute after memory came home. Each seed guards against an earlier
 /// fault. 166: threads of a process wider than a node were away from it while accesses to its pages
@@ -15,6 +15,20 @@ fn what_once_thrashed_converges() {
     std::thread::scope(|scope| {
         for seed in [10, 166, 180, 251, 401, 514, 883, 979] {
             scope.spawn(move || assert_converged(seed));
+        }
+    });
+}
+
+/// Goal: memory that samples place goes there once. On 24 and 166 evidence of rarely used memory
+/// came after one and two minutes.
+#[test]
+fn what_is_sampled_moves_once() {
+    std::thread::scope(|scope| {
+        for seed in [24, 166, 251, 401] {
+            scope.spawn(move || {
+                let [moved, all] = run_observed(seed).expect("a machine that can be balanced");
+                assert!((1..=all).contains(&moved), "seed {seed}: {moved} of {all} pages");
+            });
         }
     });
 }

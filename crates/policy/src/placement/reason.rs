@@ -129,7 +129,7 @@ reasons! {
     /// Memory is not moved at all.
     ThreadsOnly = "threads-only", "the settings say that memory stays";
     /// Its memory is placed page by page.
-    ByPage = "by-page", "its memory is on its nodes; counts of accesses say which page goes where";
+    ByPage = "by-page", "its memory is on its nodes; accesses say which page goes where";
     /// The kernel places the pages of what belongs to several nodes or processes.
     ByKernel = "by-kernel", "it belongs to several nodes or processes, and the kernel places it";
 

@@ -261,9 +261,9 @@ fn memory(reason: Reason) -> Option<ReasonParts> {
             "nodeward config print shows which file sets this",
         ),
         Reason::ByPage => (
-            "its memory is on its nodes, but which page belongs on which node is not known",
-            "only access counts tell that",
-            "nodeward balance --samples FILE; once and for all, nodeward move PID --hot SOURCE",
+            "its memory is on its nodes; accesses of its threads say which page belongs on which",
+            "pages follow the threads that use them, as far as a source of accesses shows that",
+            "nodeward doctor lists the sources here; once, nodeward move PID --hot SOURCE",
         ),
         Reason::ByKernel => (
             "it is at home on several nodes, or most of what it uses are segments, and the \
