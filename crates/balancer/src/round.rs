@@ -150,7 +150,9 @@ impl Balancer {
         self.boot = boot;
     }
 
-    /// Samples the residency of as many processes as the budget allows, and of at least one.
+    /// Samples the residency of as many processes as the budget allows, and of at least one, or of
+    /// none if that sample is owed to a segment: otherwise segments would wait for as long as
+    /// processes do.
     fn sample(&mut self, machine: &dyn Machine, state: &mut RoundState) {
         let now_ns = machine.now_ns();
         let due = |(key, process): (ProcessKey, &ProcessState)| {
@@ -159,8 +161,12 @@ impl Balancer {
         };
         let mut due: Vec<_> = self.processes.iter().filter_map(due).collect();
         sampling::in_order(&mut due, self.first);
+        let most = match self.segments.is_sample_owed && !self.budget.is_left() {
+            true => 0,
+            false => SAMPLES_MAX,
+        };
         let mut rest = due.into_iter();
-        for (key, cause, _) in rest.by_ref().take(SAMPLES_MAX) {
+        for (key, cause, _) in rest.by_ref().take(most) {
             self.sample_one(machine, key, cause, state);
             if !self.budget.is_left() {
                 break;

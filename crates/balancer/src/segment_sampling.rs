@@ -35,10 +35,13 @@ impl Balancer {
             self.survey_mappers(machine);
             self.see_segments(0);
         }
+        let mut is_owed = std::mem::take(&mut self.segments.is_sample_owed);
         for id in self.segments_due(machine.now_ns()) {
-            match self.budget.is_left() {
-                true => self.sample_segment(machine, id, state),
-                false => state.sample_later += 1,
+            if std::mem::take(&mut is_owed) || self.budget.is_left() {
+                self.sample_segment(machine, id, state);
+            } else {
+                self.segments.is_sample_owed = true;
+                state.sample_later += 1;
             }
         }
     }

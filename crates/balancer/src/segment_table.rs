@@ -53,6 +53,8 @@ pub struct SegmentTable {
     is_any_known: bool,
     /// Whether we may move pages that several processes map.
     pub moves_shared: bool,
+    /// One was to be sampled in the last round, and had to wait.
+    pub is_sample_owed: bool,
 }
 
 impl SegmentTable {

@@ -270,6 +270,25 @@ fn a_segment_is_sampled_as_one() {
     assert!(others <= 4, "{others}");
 }
 
+/// Goal: while looks cost more than the budget, and processes wait for theirs all the time, a
+/// segment still gets a look: in the round after the one in which it had to wait.
+#[test]
+fn a_segment_is_looked_at_however_many_processes_wait() {
+    let fake = two_backends(true);
+    for number in 3..60 {
+        let mut process = fake_process([64, 0], 0, "0-7");
+        process.locate_ns = 1_000_000; // 64 ms for a look; there are 20 ms a second
+        fake.spawn(pid(number), process);
+    }
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    let reports = rounds(&fake, &mut balancer, 4);
+    let last = reports.last().unwrap();
+    assert!(last.look_later > 40, "{last:?}");
+    assert_eq!(segment(last).residency, [(NodeId(0), PAGES)].into());
+    // Processes get theirs meanwhile: there are savings of 200 ms at first, for four.
+    assert!(reports.iter().map(|report| report.looked).sum::<u64>() >= 7, "{reports:?}");
+}
+
 /// Goal: a report tells the segment by its name, whatever bytes are in that.
 #[test]
 fn a_report_names_the_segment() {
