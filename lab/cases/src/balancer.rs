@@ -15,8 +15,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::case_outcome::CaseOutcome;
+use crate::disk::PAGE;
 use crate::guest::{self, write, write_optional};
 use crate::load::LoadProcess;
+use crate::nodeward::run_command;
 use crate::numa_maps::{PagesByNode, pages_within};
 
 /// Maximum number of rounds until an expected event, however fast they are.
@@ -39,6 +41,7 @@ pub struct RoundLine {
     pub moved_pages: u64,
     pub nudged: u64,
     pub processes: Vec<RoundProcess>,
+    pub segments: Vec<RoundSegment>,
     pub news: Vec<Value>,
 }
 
@@ -50,6 +53,13 @@ pub struct RoundProcess {
     pub home: Option<Value>,
     pub reason: String,
     pub memory_reason: Option<String>,
+}
+
+/// One segment of a round.
+#[derive(Clone, Debug, Deserialize)]
+pub struct RoundSegment {
+    pub users: u32,
+    pub reason: String,
 }
 
 impl RoundLine {
@@ -117,6 +127,18 @@ impl StateDir {
         let output = self.command("ledger --json").output().expect("nodeward starts");
         let mut list: Value = serde_json::from_slice(&output.stdout).expect("a ledger");
         serde_json::from_value(list["operations"].take()).expect("operations")
+    }
+
+    /// Returns the addresses of all pages that an operation of the ledger moved.
+    pub fn moved_addresses(&self, operation: &Value) -> Vec<u64> {
+        let words = format!("ledger --json --runs {}", operation["id"]);
+        let full: Value = run_command(&mut self.command(&words)).json_after_exit(0);
+        let runs = full["processes"].as_array().into_iter().flatten();
+        let runs = runs.flat_map(|process| process["moved"]["runs"].as_array().expect("runs"));
+        let address = |value: &Value| u64::from_str_radix(value.as_str()?, 16).ok();
+        let range = |run: &Value| Some(address(&run["start"])?..address(&run["end"])?);
+        let pages = |run| range(run).expect("a run").step_by(PAGE as usize);
+        runs.flat_map(pages).collect()
     }
 }
 

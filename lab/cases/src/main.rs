@@ -14,6 +14,7 @@ mod guest;
 mod load;
 mod nodeward;
 mod numa_maps;
+mod postgres;
 
 use std::panic;
 use std::process::ExitCode;

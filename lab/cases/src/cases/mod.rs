@@ -4,6 +4,7 @@ mod access_counts;
 mod balance_access;
 mod balance_churn;
 mod balance_homes;
+mod balance_postgres;
 mod balance_rivals;
 mod balance_service;
 mod balance_surroundings;
@@ -34,7 +35,7 @@ mod torture;
 
 use crate::case_outcome::CaseFn;
 
-const ALL: [&[(&str, CaseFn)]; 31] = [
+const ALL: [&[(&str, CaseFn)]; 32] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -65,6 +66,7 @@ const ALL: [&[(&str, CaseFn)]; 31] = [
     &balance_rivals::CASES,
     &balance_service::CASES,
     &balance_churn::CASES,
+    &balance_postgres::CASES,
     &torture::CASES,
 ];
 

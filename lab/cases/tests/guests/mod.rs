@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nodeward_lab::{GuestKernel, GuestRun, LabMachine, RunOutput, open_for_test};
+use nodeward_lab::{GuestFile, GuestKernel, GuestRun, LabMachine, RunOutput, open_for_test};
 
 use crate::programs;
 
@@ -15,24 +15,26 @@ pub struct CaseGuest {
     pub append: String,
     /// Environment variables of the cases.
     pub env: Vec<(String, String)>,
+    /// Files beside the programs.
+    pub files: Vec<GuestFile>,
     pub timeout: Duration,
 }
 
 impl CaseGuest {
     pub fn new(kernel: &GuestKernel, scenario: LabMachine) -> Self {
         let timeout = Duration::from_secs(300);
-        let (append, env) = (String::new(), Vec::new());
-        Self { kernel: kernel.clone(), scenario, append, env, timeout }
+        let (append, env, files) = (String::new(), Vec::new(), Vec::new());
+        Self { kernel: kernel.clone(), scenario, append, env, files, timeout }
     }
 
     /// Runs cases, prints their output, and fails if one of them did.
     pub fn run(self, names: &[&str]) {
-        let Self { kernel, scenario, append, env, timeout } = self;
+        let Self { kernel, scenario, append, env, files: more, timeout } = self;
         let Some(lab) = open_for_test(&kernel) else { return };
         let Some(programs) = programs::find(&lab, &kernel) else { return };
         let mut command = vec!["nodeward-cases"];
         command.extend(names);
-        let files = programs.files();
+        let files = [programs.files(), more].concat();
         let run =
             GuestRun { kernel, files, timeout, append, env, ..GuestRun::new(scenario, command) };
         let finished = lab.run(&run).expect("the lab runs");
