@@ -14,6 +14,8 @@ use crate::guest::{self, UNPRIVILEGED_USER, read, wait_until};
 use crate::nodeward::run_command;
 use crate::numa_maps::{PagesByNode, pages_within};
 
+/// Clients of pgbench, with a backend each.
+pub const CLIENTS: u32 = 4;
 /// The directory of Debian's packages, by version.
 const VERSIONS: &str = "/usr/lib/postgresql";
 /// A cluster as initdb made it, which the run brought along.
@@ -111,10 +113,10 @@ impl PostgresServer {
         fs::write(SUMS_FILE, SUMS).expect("a file");
     }
 
-    /// Starts pgbench with four clients, and waits until one has written.
+    /// Starts pgbench, and waits until one has written.
     pub fn start_bench(&self) -> RunningBench {
         let mut command = self.client("pgbench");
-        command.args(["-n", "-c", "4", "-T", LONG, "-b", "tpcb-like@30"]);
+        command.args(["-n", "-c", &CLIENTS.to_string(), "-T", LONG, "-b", "tpcb-like@30"]);
         command.args(["-f", &format!("{SUMS_FILE}@1"), "postgres"]).stdout(Stdio::piped());
         let before = self.transactions();
         let bench = RunningBench(command.spawn().expect("pgbench starts"));
