@@ -24,7 +24,7 @@ fn what_once_thrashed_converges() {
 #[test]
 fn what_is_sampled_moves_once() {
     std::thread::scope(|scope| {
-        for seed in [24, 166, 251, 401] {
+        for seed in [24, 166, 401] {
             scope.spawn(move || {
                 let [moved, all] = run_observed(seed).expect("a machine that can be balanced");
                 assert!((1..=all).contains(&moved), "seed {seed}: {moved} of {all} pages");
