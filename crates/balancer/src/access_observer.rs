@@ -40,7 +40,8 @@ impl AccessObserver {
         pids: Vec<Pid>,
         (period_ns, cpus): (u64, u64),
     ) {
-        let sampling = AccessSampling { pids, rate_hz: rate_hz(period_ns, cpus) };
+        let rate_hz = settled_hz(self.sampling.rate_hz, rate_hz(period_ns, cpus));
+        let sampling = AccessSampling { pids, rate_hz };
         if sampling.pids.is_empty() || !self.is_chosen(choice) {
             *self = Self::default();
         }
@@ -142,9 +143,27 @@ fn rate_hz(period_ns: u64, cpus: u64) -> u32 {
     u32::try_from(hz.clamp(RATES_HZ[0], RATES_HZ[1])).unwrap_or(u32::MAX)
 }
 
+/// The rate to go on with: the present one unless the wanted one is half as high again, or the
+/// other way round. Samples of another rate stand for another time, so a change drops those of the
+/// period; loads waver more than that is worth.
+fn settled_hz(now: u32, wanted: u32) -> u32 {
+    let is_near = now * 2 <= wanted * 3 && wanted * 2 <= now * 3;
+    if is_near { now } else { wanted }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Goal: a load that wavers by a third changes no rate; a period of twice the length does.
+    #[test]
+    fn a_rate_stays_while_loads_waver() {
+        let rate = |cpus| rate_hz(1_000_000_000, cpus);
+        assert_eq!([rate(16), rate(12), rate(20)], [500, 666, 400]);
+        assert_eq!([666, 400].map(|wanted| settled_hz(500, wanted)), [500, 500]);
+        assert_eq!(settled_hz(500, rate_hz(2_000_000_000, 16)), 250);
+        assert_eq!([settled_hz(0, 500), settled_hz(250, 500)], [500, 500]);
+    }
 
     /// Goal: a short period samples at the highest rate, a long one at the lowest; between them the
     /// number of samples is the same. (8,000 samples of 4 CPUs in 4 s are 500 a second on each.)
