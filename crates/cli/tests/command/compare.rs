@@ -37,7 +37,8 @@ const QUICK: [&str; 5] = ["2012-wrong", "2012-split", "wide", "shared", "sides"]
 
 /// Goal: in the case of 2012 with wrong or split memory, at least 95 % of lines become local, as
 /// local as under the kernel's NUMA balancing, as soon, with at most as many pages moved, or half
-/// where threads can move, and of the program wider than a node, too; no load loses work. The page in docs/ has these tables.
+/// where threads can move; so many become local of the program wider than a node, too; no load
+/// loses work. The page in docs/ has these tables.
 #[test]
 fn goals_are_reached_and_the_page_is_current() {
     let written = tempfile::tempdir().unwrap();
