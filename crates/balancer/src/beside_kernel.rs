@@ -58,15 +58,15 @@ impl Balancer {
         let is_decided = self.is_undecided(process).is_none();
         match self.homes.home(process.entity) {
             _ if !is_free || !is_decided => false,
-            None => self.may_get_home(process),
+            None => self.is_old_enough(process),
             Some(home) => self.is_away(process, home),
         }
     }
 
-    fn may_get_home(&self, process: &ProcessState) -> bool {
-        let rules = &self.settings.rules;
-        let ran_ns = process.seen.as_ref().map_or(0, |seen| seen.cpu_time_ns);
-        ran_ns >= rules.run_ns_min && process.load_ppm() >= u64::from(rules.nudge_ppm_min)
+    /// Whether a process ran for so long that it may get a home; its load is judged with the rest.
+    fn is_old_enough(&self, process: &ProcessState) -> bool {
+        let ran_ns = process.seen.as_ref().map(|seen| seen.cpu_time_ns);
+        ran_ns.is_some_and(|ran_ns| ran_ns >= self.settings.rules.run_ns_min)
     }
 
     fn is_away(&self, process: &ProcessState, home: &Home) -> bool {

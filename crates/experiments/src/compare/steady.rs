@@ -127,9 +127,7 @@ fn is_steady(load: &Workload) -> bool {
 /// # Errors
 /// If the machine as a whole cannot be balanced.
 pub fn run_steady(seed: u64, by: BalancerKind) -> Result<SteadyOutcome> {
-    let scenario = generate_scenario(seed);
-    let machine = Arc::new(SimMachine::new(&scenario, seed));
-    let all: u64 = machine.processes().iter().flat_map(|process| process.pages.values()).sum();
+    let (scenario, machine, all) = machine_of(seed);
     let mut drive = by.start(&machine, &scenario, AccessChoice::Off)?;
     let pages_at = |drive: &mut BalancedRun, until_ns| -> Result<u64> {
         drive.run_until(until_ns)?;
@@ -150,10 +148,16 @@ pub fn run_steady(seed: u64, by: BalancerKind) -> Result<SteadyOutcome> {
 /// # Errors
 /// If the machine as a whole cannot be balanced.
 pub fn run_observed(seed: u64) -> Result<[u64; 2]> {
-    let scenario = generate_scenario(seed);
-    let machine = Arc::new(SimMachine::new(&scenario, seed));
-    let all = machine.processes().iter().flat_map(|process| process.pages.values()).sum();
+    let (scenario, machine, all) = machine_of(seed);
     let mut drive = BalancerKind::Nodeward.start(&machine, &scenario, AccessChoice::Auto)?;
     drive.run_until(CONVERGED_NS + OBSERVED_NS)?;
     Ok([machine.with_world(|world| world.counters.migrated_pages), all])
+}
+
+/// Returns the machine of a seed, at its beginning, and the pages of all its programs.
+fn machine_of(seed: u64) -> (Scenario, Arc<SimMachine>, u64) {
+    let scenario = generate_scenario(seed);
+    let machine = Arc::new(SimMachine::new(&scenario, seed));
+    let all = machine.processes().iter().flat_map(|process| process.pages.values()).sum();
+    (scenario, machine, all)
 }

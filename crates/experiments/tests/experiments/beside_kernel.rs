@@ -18,15 +18,22 @@ fn run_under(name: &str, by: BalancerKind) -> CompareOutcome {
     run(case, by, None).expect("a scenario that runs")
 }
 
+/// Runs a load under the kernel alone and with nodeward beside it, and checks that with both at
+/// least 95 % of the work is done. Returns the two outcomes.
+fn run_beside(name: &str) -> [CompareOutcome; 2] {
+    let [alone, both] =
+        [BalancerKind::Kernel, BalancerKind::Cooperating].map(|by| run_under(name, by));
+    assert!(both.work_milli(&alone) >= 950, "{name}: {}", both.work_milli(&alone));
+    [alone, both]
+}
+
 /// Goal: of loads that the kernel places as well as nodeward could, or better, at least 95 % of the
 /// work is done that is done under the kernel alone, with at most 5 % more pages. (Acting as if the
 /// kernel did not balance moves 2.1 times as many where load changes sides.)
 #[test]
 fn the_kernel_is_not_hindered() {
     for name in KERNELS {
-        let alone = run_under(name, BalancerKind::Kernel);
-        let both = run_under(name, BalancerKind::Cooperating);
-        assert!(both.work_milli(&alone) >= 950, "{name}: {}", both.work_milli(&alone));
+        let [alone, both] = run_beside(name);
         assert!(both.pages * 100 <= alone.pages * 105, "{name}: {}", both.pages);
     }
 }
@@ -36,14 +43,11 @@ fn the_kernel_is_not_hindered() {
 #[test]
 fn what_both_bring_home_is_within_five_percent_of_the_better() {
     for name in BOTH {
-        let [kernel, ours] =
-            [BalancerKind::Kernel, BalancerKind::Nodeward].map(|by| run_under(name, by));
-        let both = run_under(name, BalancerKind::Cooperating);
+        let ours = run_under(name, BalancerKind::Nodeward);
+        let [kernel, both] = run_beside(name);
         let local = kernel.local_milli.max(ours.local_milli);
         assert!(both.local_milli * 100 >= local * 95, "{name}: {} of {local}", both.local_milli);
-        for alone in [kernel, ours] {
-            assert!(both.work_milli(&alone) >= 950, "{name}: {}", both.work_milli(&alone));
-        }
+        assert!(both.work_milli(&ours) >= 950, "{name}: {}", both.work_milli(&ours));
     }
 }
 
@@ -53,8 +57,6 @@ fn what_both_bring_home_is_within_five_percent_of_the_better() {
 #[test]
 fn hard_loads_do_no_less_than_under_the_kernel() {
     for name in HARD {
-        let alone = run_under(name, BalancerKind::Kernel);
-        let both = run_under(name, BalancerKind::Cooperating);
-        assert!(both.work_milli(&alone) >= 950, "{name}: {}", both.work_milli(&alone));
+        run_beside(name);
     }
 }
