@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::cache::LabCache;
+use crate::console::unless_emulator_crashes;
 use crate::count::{self, CounterFile};
 use crate::initramfs;
 use crate::kernel::GuestKernel;
@@ -96,12 +97,15 @@ impl Lab {
     }
 
     /// Runs a command and keeps its output. An error means that the lab failed, not the command.
+    /// If the emulator crashes the guest's kernel, another guest runs it.
     pub fn run(&self, run: &GuestRun) -> Result<RunOutput> {
-        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        let sinks = Sinks { stdout: &mut stdout, stderr: &mut stderr };
-        let RunExit { code, counts } = self.stream(run, sinks)?;
-        let timed_out = code.is_none();
-        Ok(RunOutput { code: code.unwrap_or(TIMED_OUT), timed_out, stdout, stderr, counts })
+        unless_emulator_crashes(|| {
+            let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+            let sinks = Sinks { stdout: &mut stdout, stderr: &mut stderr };
+            let RunExit { code, counts } = self.stream(run, sinks)?;
+            let timed_out = code.is_none();
+            Ok(RunOutput { code: code.unwrap_or(TIMED_OUT), timed_out, stdout, stderr, counts })
+        })
     }
 
     /// Runs a command and passes on its output.

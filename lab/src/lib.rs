@@ -18,6 +18,7 @@ mod apt;
 mod artifacts;
 mod boot_image;
 mod cache;
+mod console;
 mod count;
 mod cpio;
 mod initramfs;
@@ -38,6 +39,7 @@ mod store;
 mod vm;
 
 pub use cache::LabCache;
+pub use console::unless_emulator_crashes;
 pub use count::{CountOptions, OLD_MISS};
 pub use kernel::GuestKernel;
 pub use lab::{Lab, open_for_counting_test, open_for_test, scenario};

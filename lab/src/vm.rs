@@ -5,7 +5,7 @@
 //! lab.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command};
@@ -14,12 +14,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, ensure};
 use nodeward_lab_agent::protocol::{Frame, VERSION};
 
+use crate::console::GuestEnd;
 use crate::monitor::Monitor;
 use crate::qemu::{self, QemuMachine};
 
 /// Time limit of a boot: forty times the time on an otherwise idle machine.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(180);
-const LOG_LINES: usize = 12;
+const NO_START: &str = "the hypervisor did not start";
 const NO_BOOT: &str = "the guest did not boot";
 
 /// A running machine.
@@ -54,7 +55,7 @@ impl Vm {
             Ok(monitor) => Ok(Self { child, port, monitor, log }),
             Err(why) => {
                 kill_and_wait(&mut child);
-                Err(why.context(console_tail(&mut log)))
+                Err(why.context(GuestEnd::read(NO_START, &mut log)))
             }
         }
     }
@@ -74,10 +75,10 @@ impl Vm {
         Ok(())
     }
 
-    /// Adds the last lines of the console to an error.
-    pub fn with_console_tail(&mut self, why: anyhow::Error, what: &str) -> anyhow::Error {
+    /// Adds what the console tells to an error.
+    pub fn with_console_tail(&mut self, why: anyhow::Error, what: &'static str) -> anyhow::Error {
         kill_and_wait(&mut self.child);
-        why.context(format!("{what}; {}", console_tail(&mut self.log)))
+        why.context(GuestEnd::read(what, &mut self.log))
     }
 }
 
@@ -92,20 +93,5 @@ fn kill_and_wait(child: &mut Child) {
     let ended = child.kill().and_then(|()| child.wait());
     if let Err(why) = ended {
         eprintln!("nodeward-lab: cannot end the hypervisor: {why}");
-    }
-}
-
-fn console_tail(log: &mut File) -> String {
-    let mut bytes = Vec::new();
-    let read = log.seek(SeekFrom::Start(0)).and_then(|_| log.read_to_end(&mut bytes));
-    let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
-    match (read, lines.as_slice()) {
-        (Err(why), _) => format!("its console cannot be read: {why}"),
-        (Ok(_), []) => "its console is empty".to_owned(),
-        (Ok(_), lines) => {
-            let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
-            format!("its console ends with:\n    {}\n", last.join("\n    "))
-        }
     }
 }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use nodeward_lab::{CountOptions, GuestRun, Lab, LabMachine, Sinks};
+use nodeward_lab::{CountOptions, GuestRun, Lab, LabMachine, Sinks, unless_emulator_crashes};
 use nodeward_runner::{CounterSample, RunEnd, RunEvent, RunSpec};
 use serde::Serialize;
 
@@ -52,6 +52,15 @@ pub struct RunResult {
 /// # Errors
 /// If the lab, the balancer or a task fails, or memory did not hold what was written.
 pub fn run_workload(
+    lab: &Lab,
+    programs: &GuestPrograms,
+    settings: &CompareSettings,
+    which: (&LabWorkload, &BalancerSetup, u32),
+) -> Result<RunResult> {
+    unless_emulator_crashes(|| run_in_guest(lab, programs, settings, which))
+}
+
+fn run_in_guest(
     lab: &Lab,
     programs: &GuestPrograms,
     settings: &CompareSettings,
