@@ -10,9 +10,8 @@ use std::collections::BTreeMap;
 
 use nodeward_machine::{Machine, Result};
 use nodeward_model::{Access, NodeId, PageSet};
-use nodeward_mover::locate_folios;
 use nodeward_policy::damping::Retry;
-use nodeward_policy::hot::{FolioLocation, PageAccessCounts, PeriodTimes, confirmed, plan_moves};
+use nodeward_policy::hot::{PageAccessCounts, PeriodTimes, SampleHistory, confirmed, plan_moves};
 use nodeward_policy::placement::EntityId;
 
 use super::range_order::{PageMove, RangeOrder, SpreadProcess};
@@ -74,6 +73,11 @@ impl AccessCounts {
         if let Some(count) = self.processes.get_mut(&entity) {
             count.now.add(access.address, from, access.count);
         }
+    }
+
+    /// Returns the counts of a process, if they have begun.
+    pub fn get_mut(&mut self, entity: EntityId) -> Option<&mut ProcessCounts> {
+        self.processes.get_mut(&entity)
     }
 
     /// Returns the counts of a process. They begin now if there are none.
@@ -145,7 +149,7 @@ impl ProcessCounts {
     pub fn place(
         &mut self,
         machine: &dyn Machine,
-        spread: &SpreadProcess<'_>,
+        spread: &SpreadProcess,
         at_ns: u64,
     ) -> Result<Vec<PageMove>> {
         let page_bytes = machine.page_bytes();
@@ -158,8 +162,7 @@ impl ProcessCounts {
                 self.sampled.place(machine, spread, &now, times)?
             }
         };
-        let orders = self.hold_back(orders, at_ns, page_bytes);
-        self.sampled.forget(&orders);
+        let orders = self.accept(orders, at_ns, page_bytes);
         let was_in_vain = self.periods > 0 && orders.is_empty();
         self.is_placing = !was_in_vain;
         self.period.start(at_ns, was_in_vain, period_lengths(self.tick_ns));
@@ -173,15 +176,16 @@ impl ProcessCounts {
     fn by_counts(
         &mut self,
         machine: &dyn Machine,
-        spread: &SpreadProcess<'_>,
+        spread: &SpreadProcess,
         now: PageAccessCounts,
         ns: u64,
     ) -> Result<Vec<RangeOrder>> {
         let before = self.before.take();
         let moves = match &before {
             Some((before, before_ns)) => {
-                let plan =
-                    plan_moves(before, places(machine, spread, before)?, &spread.rules(*before_ns));
+                let places = spread.places(machine, before.pages())?;
+                let place_of = |address| places.get(&address).copied();
+                let plan = plan_moves(before, place_of, &spread.rules(*before_ns));
                 confirmed(plan.moves, &now, &spread.rules(ns))
             }
             None => Vec::new(),
@@ -197,9 +201,19 @@ impl ProcessCounts {
         Ok(moves.iter().map(|each| RangeOrder::of_folio(each, machine.page_bytes())).collect())
     }
 
+    /// Returns the samples of time; `None` if accesses are counted instead, or nothing is known.
+    pub fn history(&self) -> Option<&SampleHistory> {
+        self.tick_ns.map(|_| self.sampled.history())
+    }
+
+    /// Returns the samples of time, if they tell that several nodes use most of the memory.
+    pub fn mixed_history(&self) -> Option<&SampleHistory> {
+        self.history().filter(|_| self.sampled.is_mixed())
+    }
+
     /// Removes memory from `orders` that was moved before and has not stayed on its node for long
-    /// enough.
-    fn hold_back(
+    /// enough. Forgets the samples of the rest.
+    pub fn accept(
         &mut self,
         orders: Vec<RangeOrder>,
         at_ns: u64,
@@ -213,6 +227,7 @@ impl ProcessCounts {
         let orders: Vec<_> = new.collect();
         let ranges = orders.iter().flat_map(|order| &order.ranges);
         ranges.for_each(|range| self.placed.insert_range(*range));
+        self.sampled.forget(&orders);
         orders
     }
 }
@@ -223,16 +238,4 @@ fn period_lengths(tick_ns: Option<u64>) -> [u64; 2] {
 
 fn no_counts(page_bytes: u64) -> PageAccessCounts {
     PageAccessCounts::with_capacity(page_bytes, PAIRS_MAX)
-}
-
-/// Returns the folios and nodes of the counted pages.
-fn places(
-    machine: &dyn Machine,
-    spread: &SpreadProcess<'_>,
-    counts: &PageAccessCounts,
-) -> Result<impl Fn(u64) -> Option<FolioLocation>> {
-    let mut seen = PageSet::new(machine.page_bytes());
-    counts.pages().for_each(|address| _ = seen.insert(address));
-    let places = locate_folios(machine, spread.process, seen)?;
-    Ok(move |address| places.get(&address).copied())
 }

@@ -8,8 +8,8 @@
 //!     sample of some             pages of spread          move memory       journal, saved state
 //!       sampling,                  processes                pending           journals,
 //!       residency_sample             page_placement,        memory_mover      saved_state
-//!     within a CPU budget            access_counts          token_bucket    report
-//!       cpu_budget                                          page_cost         round_state, report,
+//!     within a CPU budget            access_counts,         token_bucket    report
+//!       cpu_budget                   written_pages          page_cost         round_state, report,
 //!                                                                             round_report, timing
 //! ```
 //!
@@ -70,6 +70,8 @@ mod thread_homes;
 mod thread_load;
 mod timing;
 mod token_bucket;
+mod write_rounds;
+mod written_pages;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -103,6 +105,7 @@ use segment_table::SegmentTable;
 use snapshot::{Excluded, Tables};
 use timing::Timing;
 use token_bucket::TokenBucket;
+use write_rounds::WriteRounds;
 
 /// A balancer, with its state between rounds.
 pub struct Balancer {
@@ -123,6 +126,7 @@ pub struct Balancer {
     homes: Homes,
     observer: AccessObserver,
     counts: AccessCounts,
+    write_rounds: WriteRounds,
     pending: Vec<PendingMove>,
     segment_moves: Vec<PendingSegment>,
     bucket: TokenBucket,
@@ -186,6 +190,7 @@ impl Balancer {
             homes: Homes::default(),
             observer: AccessObserver::default(),
             counts: AccessCounts::default(),
+            write_rounds: WriteRounds::default(),
             pending: Vec::new(),
             segment_moves: Vec::new(),
             bucket: TokenBucket::default(),

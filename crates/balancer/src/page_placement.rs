@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nodeward_machine::{AccessBatch, Error, Machine, Result};
-use nodeward_model::Pid;
+use nodeward_model::{AccessSample, NodeId, Pid};
 use nodeward_policy::hot::{MissCosts, PageRoom};
 use nodeward_policy::placement::{Decision, EntityId, Plan};
 
@@ -36,6 +36,7 @@ impl Balancer {
             .iter_mut()
             .filter(|(_, process)| !wanting.contains_key(&process.entity))
             .for_each(|(_, process)| process.thread_homes = ThreadHomes::default());
+        self.write_rounds.keep(|entity| wanting.contains_key(&entity));
         let batch = self.observer.take();
         self.observe(machine, &wanting);
         if self.observer.kind().is_none() {
@@ -53,13 +54,11 @@ impl Balancer {
             let took_ns = self.meter.lap(machine, Activity::Looking);
             self.budget.spend(took_ns);
             match moves {
-                Ok(moves) => {
-                    let pending = |(order, ranges)| PendingMove::new(order, Some(ranges));
-                    self.pending.extend(moves.into_iter().map(pending));
-                }
+                Ok(moves) => self.begin_page_moves(moves),
                 Err(error) => state.notices.extend(self.went_wrong(entity, error)),
             }
         }
+        self.place_written_pages(machine, plan, &wanting, state);
     }
 
     /// Observes the processes whose pages are to be placed, and no others, at the rate that the
@@ -106,13 +105,11 @@ impl Balancer {
         let mut by_unknown_threads = BTreeSet::new();
         for sample in &batch.samples {
             let Some(&entity) = entities.get(&sample.pid) else { continue };
-            let process = self.processes.by_number(entity);
-            let home = process.and_then(|it| it.thread_homes.node_of(sample.tid?));
+            let home = self.home_of_thread(entity, sample);
             if home.is_none() {
                 by_unknown_threads.insert(entity);
             }
-            let on_cpu = || sample.access.accessor.node(|cpu| self.nodes.node_of(cpu));
-            if let Some(node) = home.or_else(on_cpu) {
+            if let Some(node) = home.or_else(|| self.node_of_cpu(sample)) {
                 self.counts.add(entity, sample.access, node);
             }
         }
@@ -130,11 +127,6 @@ impl Balancer {
     ) -> Result<Vec<PageMove>> {
         let entity = decision.entity;
         let (at_ns, page_bytes) = (machine.now_ns(), machine.page_bytes());
-        let (Some(key), Some(home)) = (self.processes.key(entity), plan.homes.get(&entity)) else {
-            return Ok(Vec::new());
-        };
-        let rules = self.rules();
-        let (page_ns, memory_bound_ppm) = (rules.page_ns, rules.memory_bound_ppm);
         let is_moving = self.is_moving_whole(entity, plan);
         let counts = self.counts.of(entity, at_ns, page_bytes);
         if is_moving || is_blurred {
@@ -143,19 +135,54 @@ impl Balancer {
         if !counts.is_due(at_ns) {
             return Ok(Vec::new());
         }
+        let Some(spread) = self.spread_process(machine, decision, plan)? else {
+            return Ok(Vec::new());
+        };
+        let moves = self.counts.of(entity, at_ns, page_bytes).place(machine, &spread, at_ns)?;
+        self.ask_for_writers(machine, &spread, decision);
+        Ok(moves)
+    }
+
+    /// Holds a process whose pages are to be placed; returns `None` if it is known no longer.
+    pub(super) fn spread_process(
+        &self,
+        machine: &dyn Machine,
+        decision: &Decision,
+        plan: &Plan,
+    ) -> Result<Option<SpreadProcess>> {
+        let entity = decision.entity;
+        let (Some(key), Some(home)) = (self.processes.key(entity), plan.homes.get(&entity)) else {
+            return Ok(None);
+        };
         let process = machine.open_process(key.0)?;
         if process.identity()?.started_ticks != key.1 {
             return Err(Error::Gone(key.0));
         }
-        let nodes = home.thread_nodes();
-        let costs = MissCosts::typical(self.nodes.distances().cloned(), page_ns);
-        let horizon_ns = decision.numbers.horizon_ns;
-        let room = PageRoom::of_nodes(decision.rooms.clone());
-        let process = &*process;
-        let nodes = &nodes;
-        let spread =
-            SpreadProcess { entity, process, nodes, horizon_ns, room, costs, memory_bound_ppm };
-        counts.place(machine, &spread, at_ns)
+        let rules = self.rules();
+        Ok(Some(SpreadProcess {
+            entity,
+            process,
+            nodes: home.thread_nodes(),
+            horizon_ns: decision.numbers.horizon_ns,
+            room: PageRoom::of_nodes(decision.rooms.clone()),
+            costs: MissCosts::typical(self.nodes.distances().cloned(), rules.page_ns),
+            memory_bound_ppm: rules.memory_bound_ppm,
+        }))
+    }
+
+    pub(super) fn begin_page_moves(&mut self, moves: Vec<PageMove>) {
+        let pending = |(order, ranges)| PendingMove::new(order, Some(ranges));
+        self.pending.extend(moves.into_iter().map(pending));
+    }
+
+    /// Returns the node where the thread of a sample belongs, if it is known.
+    pub(super) fn home_of_thread(&self, entity: EntityId, sample: &AccessSample) -> Option<NodeId> {
+        self.processes.get(self.processes.key(entity)?)?.thread_homes.node_of(sample.tid?)
+    }
+
+    /// Returns the node of the CPU of a sample, if it is known.
+    pub(super) fn node_of_cpu(&self, sample: &AccessSample) -> Option<NodeId> {
+        sample.access.accessor.node(|cpu| self.nodes.node_of(cpu))
     }
 
     /// Returns whether all misplaced memory of an entity is being moved home.
@@ -176,7 +203,7 @@ impl Balancer {
         process.thread_homes.are_astray()
     }
 
-    fn went_wrong(&mut self, entity: EntityId, error: Error) -> Option<Notice> {
+    pub(super) fn went_wrong(&mut self, entity: EntityId, error: Error) -> Option<Notice> {
         let key = self.processes.key(entity)?;
         self.processes.get_mut(key)?.went_wrong(key, error)
     }

@@ -1,18 +1,20 @@
 //! Memory of a spread process that is worth its move, and the process itself as planners see it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use nodeward_machine::Process;
+use nodeward_machine::{Machine, Process, Result};
 use nodeward_model::{NodeId, Nodemask, PageSet, Range};
-use nodeward_policy::hot::{HotMove, HotPageRules, MissCosts, PageRoom, TimeRules};
+use nodeward_mover::locate_folios;
+use nodeward_policy::hot::{FolioLocation, HotMove, HotPageRules, MissCosts, PageRoom, TimeRules};
 use nodeward_policy::placement::{EntityId, MemoryMove, Reason};
 
 /// A process whose pages are to be placed.
-pub struct SpreadProcess<'a> {
+pub struct SpreadProcess {
     pub entity: EntityId,
-    pub process: &'a dyn Process,
+    pub process: Arc<dyn Process>,
     /// The nodes that its pages may move to.
-    pub nodes: &'a Nodemask,
+    pub nodes: Nodemask,
     /// Time within which a move must pay, in nanoseconds.
     pub horizon_ns: u64,
     /// Base pages for which its nodes have room.
@@ -76,7 +78,7 @@ impl RangeOrder {
 /// A memory move to one node, and the ranges of its pages.
 pub type PageMove = (MemoryMove, Vec<Range>);
 
-impl SpreadProcess<'_> {
+impl SpreadProcess {
     /// Returns the limits and costs of a choice by counts of a period of this length.
     pub fn rules(&self, period_ns: u64) -> HotPageRules {
         HotPageRules {
@@ -96,6 +98,20 @@ impl SpreadProcess<'_> {
             horizon_ns: self.horizon_ns,
             room: self.room.clone(),
         }
+    }
+
+    /// Returns the folios of these pages and where they are, by address of the page.
+    ///
+    /// # Errors
+    /// If the process is gone or cannot be read.
+    pub fn places(
+        &self,
+        machine: &dyn Machine,
+        pages: impl Iterator<Item = u64>,
+    ) -> Result<BTreeMap<u64, FolioLocation>> {
+        let mut seen = PageSet::new(machine.page_bytes());
+        pages.for_each(|address| _ = seen.insert(address));
+        locate_folios(machine, &*self.process, seen)
     }
 
     /// Groups orders by destination.

@@ -55,6 +55,7 @@ impl Balancer {
             && state.sample_later == 0
             && self.pending.is_empty()
             && self.counts.placing_until_ns().is_none()
+            && self.write_rounds.round_ends_ns().is_none()
             && self.segment_moves.is_empty();
         self.journals.end_idle(self.rounds);
         self.journals.save(&self.saved_state());

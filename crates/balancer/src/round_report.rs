@@ -84,10 +84,11 @@ impl Balancer {
         self.timing.interval_ns = interval_ns;
     }
 
-    /// Returns the time until the sampling period ends that chooses pages, but at least half an
-    /// interval, the least for loads.
+    /// Returns the time until the sampling period or the round of write faults ends that chooses
+    /// pages, but at least half an interval, the least for loads.
     fn until_period_ends(&self, began_ns: u64) -> u64 {
-        let ends_ns = self.counts.placing_until_ns().unwrap_or(u64::MAX);
+        let ends = [self.counts.placing_until_ns(), self.write_rounds.round_ends_ns()];
+        let ends_ns = ends.into_iter().flatten().min().unwrap_or(u64::MAX);
         ends_ns.saturating_sub(began_ns).max(self.settings.interval_ns / 2)
     }
 

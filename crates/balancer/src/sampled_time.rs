@@ -19,12 +19,14 @@ const UNSEEN_PART: u64 = 8;
 #[derive(Debug)]
 pub struct SampledTime {
     history: SampleHistory,
+    /// Whether the last period found that several nodes use most of the memory.
+    is_mixed: bool,
 }
 
 impl SampledTime {
     /// Returns no samples, of pages of this size.
     pub fn new(page_bytes: u64) -> Self {
-        Self { history: SampleHistory::new(page_bytes) }
+        Self { history: SampleHistory::new(page_bytes), is_mixed: false }
     }
 
     /// Adds a period, and returns the moves that it and those before confirm.
@@ -34,18 +36,29 @@ impl SampledTime {
     pub fn place(
         &mut self,
         machine: &dyn Machine,
-        spread: &SpreadProcess<'_>,
+        spread: &SpreadProcess,
         ticks: &PageAccessCounts,
         times: PeriodTimes,
     ) -> Result<Vec<RangeOrder>> {
-        self.history.push(sample_period(spread.process, ticks, times)?);
+        self.history.push(sample_period(&*spread.process, ticks, times)?);
         let rules = spread.time_rules();
         let TimePlan { ranges, folios } =
-            plan_by_time(machine, spread.process, &self.history, &rules)?;
+            plan_by_time(machine, &*spread.process, &self.history, &rules)?;
+        self.is_mixed = ranges.remaining.are_mostly_mixed();
         let page_bytes = machine.page_bytes();
         let ranges = ranges.moves.iter().map(|each| range_order(each, spread, page_bytes));
         let folios = folios.iter().map(|each| RangeOrder::of_folio(each, page_bytes));
         Ok(ranges.chain(folios).collect())
+    }
+
+    /// The samples.
+    pub fn history(&self) -> &SampleHistory {
+        &self.history
+    }
+
+    /// Whether samples tell that several nodes use most of the memory, but not which page is whose.
+    pub fn is_mixed(&self) -> bool {
+        self.is_mixed
     }
 
     /// Forgets the samples of memory that is moved.
@@ -55,7 +68,7 @@ impl SampledTime {
     }
 }
 
-fn range_order(each: &RangeMove, spread: &SpreadProcess<'_>, page_bytes: u64) -> RangeOrder {
+fn range_order(each: &RangeMove, spread: &SpreadProcess, page_bytes: u64) -> RangeOrder {
     let pages = each.pages.saturating_add(each.pages / UNSEEN_PART);
     RangeOrder {
         ranges: vec![each.range],

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod access_source;
+mod clear_schedule;
 pub mod conformance;
 mod contract;
 mod error;
@@ -18,6 +19,7 @@ mod worker_registry;
 pub use access_source::{
     AccessBatch, AccessSampling, AccessSource, AccessSourceKind, AccessSourceStatus,
 };
+pub use clear_schedule::{CLEAR_ENTRY_NS, CLEAR_STALL_NS_MAX, ClearSchedule};
 pub use contract::{Capabilities, Liveness, Machine, Process, ProcessWatch};
 pub use error::{Error, Result};
 pub use move_pages::{

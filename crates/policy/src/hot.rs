@@ -21,6 +21,7 @@ pub use page_room::PageRoom;
 pub use sampled_pages::{pages_seen_again, plan_sampled_pages};
 pub use samples::{PeriodTimes, SampleHistory, SamplePeriod};
 pub use time_rules::TimeRules;
+pub use written_pages::{PageWriters, RemoteTime, WrittenPages, plan_written_pages, remote_time};
 
 pub mod ranges;
 
@@ -34,6 +35,7 @@ mod promises;
 mod sampled_pages;
 mod samples;
 mod time_rules;
+mod written_pages;
 
 /// Limits of the choice.
 #[derive(Clone, Debug)]

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use nodeward_balancer::{BalanceSettings, Balancer};
+use nodeward_balancer::{AccessChoice, BalanceSettings, Balancer};
+use nodeward_machine::AccessSourceKind;
 use nodeward_machine::fake::{FakeMachine, FakeProcess, FakeThread};
 use nodeward_model::{Access, AccessKind, AccessSample, Accessor, CpuId, NodeId, Page};
 
@@ -105,14 +106,6 @@ fn ranges_go_to_their_users() {
 /// Memory that all use stays; without samples nothing moves either.
 #[test]
 fn memory_of_nobody_stays() {
-    let owner = |page: u64| (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63) as u32;
-    let scattered = |node: u32, draws: &mut Draws| {
-        let mut page = draws.below(PAGES);
-        while owner(page) != node {
-            page = draws.below(PAGES);
-        }
-        page
-    };
     let all = |_, draws: &mut Draws| draws.below(PAGES);
     let fake = with(wide());
     let mut scatter = balancer(&fake, BalanceSettings::default());
@@ -128,6 +121,92 @@ fn memory_of_nobody_stays() {
     let mut blind = balancer(&fake, BalanceSettings::default());
     let reports: Vec<_> = (0..20).map(|_| round(&fake, &mut blind)).collect();
     assert_eq!(moved(&reports), 0);
+}
+
+/// The node that a scattered page belongs to.
+fn owner(page: u64) -> u32 {
+    (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63) as u32
+}
+
+/// A sample of a page of the node's threads.
+fn scattered(node: u32, draws: &mut Draws) -> u64 {
+    loop {
+        let page = draws.below(PAGES);
+        if owner(page) == node {
+            return page;
+        }
+    }
+}
+
+/// A write fault on each page, by a thread of the node that this tells.
+fn write_faults(writer: impl Fn(u64) -> u32) -> Vec<AccessSample> {
+    let fault = |page| {
+        let cpu = 4 * writer(page);
+        let address = (FIRST + page) * PAGE;
+        let access = Access { address, accessor: Accessor::Cpu(CpuId(cpu)), count: 1000 };
+        AccessSample { pid: pid(7), tid: Some(cpu + 1), kind: AccessKind::Write, access }
+    };
+    (0..PAGES).map(fault).collect()
+}
+
+/// Rounds with samples, and a round of write faults in each second. Returns the moved pages, and
+/// how many seconds of faults nobody took.
+fn rounds_with_faults(
+    fake: &Arc<FakeMachine>,
+    balancer: &mut Balancer,
+    count: usize,
+    uses: impl Fn(u32, &mut Draws) -> u64,
+    writer: impl Fn(u64, u64) -> u32,
+) -> (u64, usize) {
+    let mut draws = Draws(5);
+    let (mut pages, mut untaken) = (0, 0);
+    for second in 0..count as u64 {
+        pages += rounds(fake, balancer, 1, &mut draws, &uses);
+        untaken += usize::from(fake.write_faults_waiting() > 0);
+        fake.set_write_faults(&write_faults(|page| writer(second, page)));
+    }
+    (pages, untaken)
+}
+
+/// Goal: where samples find no ranges, one round of write faults tells each page's writer, and all
+/// pages that are away move, once. Then no faults are caused any more.
+#[test]
+fn writers_are_asked_where_samples_find_no_ranges() {
+    let fake = with(wide());
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    let (pages, _) = rounds_with_faults(&fake, &mut balancer, 10, scattered, |_, page| owner(page));
+    let away = (0..PAGES).filter(|&page| owner(page) == 1).count() as u64;
+    assert_eq!(nodes_of(&fake, |page| owner(page) == 1), [0, away]);
+    assert_eq!(nodes_of(&fake, |page| owner(page) == 0), [PAGES - away, 0]);
+    assert_eq!(pages, away, "each page moved once");
+    let (more, untaken) =
+        rounds_with_faults(&fake, &mut balancer, 60, scattered, |_, page| owner(page));
+    assert_eq!((more, untaken), (0, 60), "what is there stays, and nobody is asked");
+}
+
+/// Goal: memory that all threads write and use alike stays, whoever wrote each page first, and is
+/// asked about ever more rarely: after 8, 16, 32 and 64 s, each time for one round.
+#[test]
+fn pages_of_all_stay_whoever_writes_first() {
+    let fake = with(wide());
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    let all = |_, draws: &mut Draws| draws.below(PAGES);
+    let first = |second: u64, page: u64| owner(page + second * 7919);
+    let (pages, untaken) = rounds_with_faults(&fake, &mut balancer, 200, all, first);
+    assert_eq!(pages, 0);
+    assert!((180..196).contains(&untaken), "{untaken} of 200 seconds were not asked about");
+}
+
+/// Goal: with one source chosen no other one is used.
+#[test]
+fn a_chosen_source_is_the_only_one() {
+    let fake = with(wide());
+    let access = AccessChoice::Only(AccessSourceKind::Registers);
+    let settings = BalanceSettings { access, ..BalanceSettings::default() };
+    let mut balancer = balancer(&fake, settings);
+    let (_, untaken) =
+        rounds_with_faults(&fake, &mut balancer, 60, scattered, |_, page| owner(page));
+    assert_eq!(untaken, 59, "the first second has none");
 }
 
 /// Goal: when users change places at once, memory stays for a minute where it was sent, and follows

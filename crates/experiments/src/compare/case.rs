@@ -41,7 +41,7 @@ const COUNTERS: (&str, &str) = ("machine.counter-entries", "2097152");
 const SPLIT: (&str, &str) = ("workload.stream.place", "left:0-1");
 
 /// All cases.
-pub const CASES: [CompareCase; 15] = [
+pub const CASES: [CompareCase; 16] = [
     CompareCase {
         name: "2012-first-touch",
         about: "48 programs that stream, two for each CPU; each touches its memory first where it \
@@ -109,6 +109,15 @@ pub const CASES: [CompareCase; 15] = [
             and one of eight accesses to any page",
         scenario: "balance-bound",
         overrides: &[COUNTERS],
+        requirement: Requirement::PlacedAsByHand,
+        with_patches: false,
+    },
+    CompareCase {
+        name: "bound-written",
+        about: "the same with an eighth of the memory, on a machine that counts nothing: samples \
+            tell that threads wait, and write faults for which pages",
+        scenario: "balance-bound",
+        overrides: &[("workload.bound.memory", "512MiB")],
         requirement: Requirement::PlacedAsByHand,
         with_patches: false,
     },

@@ -3,7 +3,6 @@
 //! The sources here are events of perf that need no hardware counter. Their rings cover all CPUs
 //! or, without privileges, threads. [`records`] reads what the kernel writes there.
 
-mod clear_schedule;
 mod observed;
 mod page_faults;
 mod probe;

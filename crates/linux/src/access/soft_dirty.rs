@@ -2,8 +2,9 @@
 //! to each page is a page fault, whose thread and address perf tells.
 //!
 //! The kernel has one such bit a page. Another user of the bits would lose what it waits for, so a
-//! process that has one is left alone: a page whose bit is clear before the first round shows it. A
-//! page that is touched first, or comes back from swap, counts as written too.
+//! process that has one is left alone: a page whose bit is clear before the first round shows it,
+//! or before a later one if the page was written since. A page that is touched first, or comes back
+//! from swap, counts as written too.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,23 +13,27 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nodeward_machine::{
-    AccessBatch, AccessSampling, AccessSource, AccessSourceKind, Error, Result,
+    AccessBatch, AccessSampling, AccessSource, AccessSourceKind, ClearSchedule, Error, Result,
 };
-use nodeward_model::{AccessKind, Mapping, MappingKind, Pid, Range};
+use nodeward_model::{AccessKind, AccessSample, Mapping, MappingKind, Pid, Range};
 
-use super::clear_schedule::ClearSchedule;
 use super::observed::ObservedProcess;
 use super::page_faults::FaultReader;
 use super::source::{PerfSource, thread_cpu_ns};
 use super::stall_budget;
 use crate::confinement::PrivilegedAction;
 use crate::hot::soft_dirty::CLEAR_SOFT_DIRTY;
-use crate::pagemap::{PAGE_TABLE_PAGES, PagemapWindow};
+use crate::pagemap::{PAGE_TABLE_PAGES, PagemapWindow, entry};
 use crate::process::open_file;
 use crate::procfs::maps;
 
 /// Limit on the mappings of which some pages are read before the first round.
 const MAPPINGS_READ_MAX: usize = 64;
+/// Pages of a round that are read before the next one, and the least that say something.
+const WRITTEN_READ: [usize; 2] = [64, 8];
+/// Another one clears bits if more than one of so many is clear. Single ones may be: a fault can be
+/// a read.
+const CLEAR_ONE_IN: usize = 4;
 
 /// The source.
 pub struct SoftDirtySource {
@@ -44,8 +49,12 @@ pub struct SoftDirtySource {
 struct ClearedProcess {
     held: ObservedProcess,
     clear_refs: File,
+    pagemap: File,
     schedule: ClearSchedule,
     is_wanted: bool,
+    /// Addresses that were written since the bits were cleared, some of them.
+    written: Vec<u64>,
+    is_used_by_others: bool,
 }
 
 impl SoftDirtySource {
@@ -79,6 +88,7 @@ impl SoftDirtySource {
     fn hold_one(&mut self, pid: Pid) -> Result<()> {
         stall_budget::check(Path::new("/"), pid, page_bytes())?;
         match self.processes.get_mut(&pid) {
+            Some(known) if known.is_used_by_others => return Err(in_use(pid)),
             Some(known) => known.is_wanted = true,
             None => {
                 let process = ClearedProcess::open(pid, self.started.elapsed())?;
@@ -100,6 +110,14 @@ impl SoftDirtySource {
         }
         self.cpu_ns += thread_cpu_ns().saturating_sub(before);
     }
+
+    fn remember(&mut self, samples: &[AccessSample]) {
+        for sample in samples {
+            let process = self.processes.get_mut(&sample.pid);
+            let room = process.filter(|it| it.written.len() < WRITTEN_READ[0]);
+            room.into_iter().for_each(|it| it.written.push(sample.access.address));
+        }
+    }
 }
 
 impl ClearedProcess {
@@ -118,16 +136,28 @@ impl ClearedProcess {
         if has_clear_bit(&pagemap, &mappings, page_bytes()) {
             return Err(in_use(pid));
         }
-        Ok(Self { held, clear_refs, schedule: ClearSchedule::new(now), is_wanted: true })
+        Ok(Self {
+            held,
+            clear_refs,
+            pagemap,
+            schedule: ClearSchedule::new(now),
+            is_wanted: true,
+            written: Vec::new(),
+            is_used_by_others: false,
+        })
     }
 
     /// Clears the bits if a round is due. The process may have grown since it was checked.
     fn clear(&mut self, now: Duration) {
-        let is_due = self.schedule.begins_round(now);
-        let pid = self.held.pid();
-        if is_due && stall_budget::check(Path::new("/"), pid, page_bytes()).is_ok() {
+        if self.is_used_by_others || !self.schedule.begins_round(now) {
+            return;
+        }
+        self.is_used_by_others = are_clear(&self.pagemap, &self.written, page_bytes());
+        let fits = stall_budget::check(Path::new("/"), self.held.pid(), page_bytes()).is_ok();
+        if fits && !self.is_used_by_others {
             // A process that has exited has no bits any more.
             self.clear_refs.write_all(CLEAR_SOFT_DIRTY).ok();
+            self.written.clear();
         }
     }
 }
@@ -160,6 +190,7 @@ impl AccessSource for SoftDirtySource {
 
     fn take(&mut self) -> Result<AccessBatch> {
         let batch = self.faults.take()?;
+        self.remember(&batch.samples);
         self.clear();
         Ok(AccessBatch { cpu_ns: batch.cpu_ns + std::mem::take(&mut self.cpu_ns), ..batch })
     }
@@ -177,6 +208,14 @@ fn has_clear_bit(pagemap: &File, mappings: &[Mapping], page_bytes: u64) -> bool 
         let is_read = window.read(pagemap, first, page_bytes).is_ok();
         is_read && window.entries().any(|entry| entry.is_present() && !entry.is_soft_dirty())
     })
+}
+
+/// Returns whether so many of the written pages have a clear bit that somebody cleared it since.
+fn are_clear(pagemap: &File, written: &[u64], page_bytes: u64) -> bool {
+    let entries = written.iter().filter_map(|&at| entry(pagemap, at, page_bytes).ok());
+    let present: Vec<_> = entries.filter(|entry| entry.is_present()).collect();
+    let clear = present.iter().filter(|entry| !entry.is_soft_dirty()).count();
+    present.len() >= WRITTEN_READ[1] && clear * CLEAR_ONE_IN > present.len()
 }
 
 fn first_pages(range: Range, page_bytes: u64) -> Range {
@@ -223,5 +262,22 @@ mod tests {
             (0..65).map(|index| mapping(16 + 2 * index, 1, MappingKind::Anonymous)).collect();
         assert!(used(&[(16 + 2 * 63, PRESENT)], &many));
         assert!(!used(&[(16 + 2 * 64, PRESENT)], &many), "only 64 mappings are read");
+    }
+
+    /// Goal: pages that were written in a round and are clear before the next show another user:
+    /// three of eight do, two may have been reads, and of fewer than eight nothing is said.
+    #[test]
+    fn written_pages_keep_their_bit() {
+        let used = |clear: u64, present: u64| {
+            let pagemap = tempfile::tempfile().unwrap();
+            pagemap.set_len(100 * 8).unwrap();
+            for page in 0..present {
+                let entry = if page < clear { PRESENT } else { PRESENT | SOFT_DIRTY };
+                pagemap.write_all_at(&entry.to_ne_bytes(), page * 8).unwrap();
+            }
+            let written: Vec<u64> = (0..20).map(|page| page * PAGE + 8).collect();
+            are_clear(&pagemap, &written, PAGE)
+        };
+        assert_eq!([used(2, 8), used(3, 8), used(7, 7), used(20, 20)], [false, true, false, true]);
     }
 }

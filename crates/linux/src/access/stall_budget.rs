@@ -1,20 +1,16 @@
 //! How long a process stands still while its soft-dirty bits are cleared.
 //!
 //! Meanwhile it can neither map memory nor, for the most part, handle page faults. The time grows
-//! with its page table entries: 81 ns each in the lab (Linux 6.12, emulated), and there is no way
-//! to clear a part.
+//! with its page table entries, and there is no way to clear a part.
 
 use std::fs;
 use std::path::Path;
 
-use nodeward_machine::{Error, Result};
+use nodeward_machine::{CLEAR_ENTRY_NS, CLEAR_STALL_NS_MAX, Error, Result};
 use nodeward_model::Pid;
 
 use crate::procfs::{lines, parse_trimmed, status};
 
-/// The time that a process may stand still, in nanoseconds.
-const STALL_NS_MAX: u64 = 20_000_000;
-const ENTRY_NS: u64 = 100;
 /// The least that one entry of a huge page maps, in any kernel with these bits (s390; 2 MiB on
 /// x86-64).
 const HUGE_ENTRY_BYTES: u64 = 1 << 20;
@@ -28,13 +24,13 @@ const HUGE_ENTRY_BYTES: u64 = 1 << 20;
 pub fn check(root: &Path, pid: Pid, page_bytes: u64) -> Result<()> {
     let read = |name: &str| fs::read(root.join(format!("proc/{pid}")).join(name));
     let resident = resident_pages(&read("statm").map_err(|_| Error::Gone(pid))?);
-    if stall_ns(resident) <= STALL_NS_MAX {
+    if stall_ns(resident) <= CLEAR_STALL_NS_MAX {
         return Ok(());
     }
     // Without the file, nothing is known of huge pages.
     let entries = read("smaps_rollup").map_or(resident, |text| entries(&text, page_bytes));
     match stall_ns(entries) {
-        0..=STALL_NS_MAX => Ok(()),
+        0..=CLEAR_STALL_NS_MAX => Ok(()),
         stall => Err(Error::Unsupported {
             action: "clearing soft-dirty bits",
             reason: format!(
@@ -47,7 +43,7 @@ pub fn check(root: &Path, pid: Pid, page_bytes: u64) -> Result<()> {
 }
 
 fn stall_ns(entries: u64) -> u64 {
-    entries.saturating_mul(ENTRY_NS)
+    entries.saturating_mul(CLEAR_ENTRY_NS)
 }
 
 /// Returns the pages in memory, the second number of statm.

@@ -1,5 +1,6 @@
-//! The source of accesses of the fake machine: what a test enters.
+//! The sources of accesses of the fake machine: what a test enters.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use nodeward_model::Pid;
@@ -7,15 +8,19 @@ use nodeward_model::Pid;
 use super::lock::lock;
 use crate::{AccessBatch, AccessSampling, AccessSource, AccessSourceKind, Result};
 
-/// The open source; it takes the samples that wait.
+/// What waits to be taken, by source.
+pub(super) type WaitingAccesses = BTreeMap<AccessSourceKind, AccessBatch>;
+
+/// An open source; it takes the samples that wait.
 pub(super) struct FakeAccessSource {
-    pub(super) accesses: Arc<Mutex<Option<AccessBatch>>>,
+    pub(super) accesses: Arc<Mutex<WaitingAccesses>>,
+    pub(super) kind: AccessSourceKind,
     pub(super) pids: Vec<Pid>,
 }
 
 impl AccessSource for FakeAccessSource {
     fn kind(&self) -> AccessSourceKind {
-        AccessSourceKind::Registers
+        self.kind
     }
 
     fn observe(&mut self, sampling: &AccessSampling) -> Result<()> {
@@ -25,10 +30,9 @@ impl AccessSource for FakeAccessSource {
 
     fn take(&mut self) -> Result<AccessBatch> {
         let mut waiting = lock(&self.accesses);
-        let mut batch = waiting.as_mut().map(std::mem::take).unwrap_or_default();
-        if let Some(next) = waiting.as_mut() {
-            next.sample_ns = batch.sample_ns;
-        }
+        let waiting = waiting.entry(self.kind).or_default();
+        let next = AccessBatch { sample_ns: waiting.sample_ns, ..AccessBatch::default() };
+        let mut batch = std::mem::replace(waiting, next);
         batch.samples.retain(|sample| self.pids.binary_search(&sample.pid).is_ok());
         Ok(batch)
     }

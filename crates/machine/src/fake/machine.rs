@@ -9,7 +9,7 @@ use nodeward_model::{
     Synthetic, Topology,
 };
 
-use super::access_source::FakeAccessSource;
+use super::access_source::{FakeAccessSource, WaitingAccesses};
 use super::counters::FakeCounters;
 use super::lock::lock;
 use super::numa_balancing::{self, FakeNumaBalancing};
@@ -36,7 +36,7 @@ pub struct FakeMachine {
     pub(super) other_balancers: Mutex<Vec<OtherBalancer>>,
     pub(super) numa_balancing: Arc<Mutex<FakeNumaBalancing>>,
     pub(super) counters: Arc<Mutex<FakeCounters>>,
-    pub(super) accesses: Arc<Mutex<Option<AccessBatch>>>,
+    pub(super) accesses: Arc<Mutex<WaitingAccesses>>,
 }
 
 impl FakeMachine {
@@ -68,9 +68,22 @@ impl FakeMachine {
     /// `registers` from then on.
     pub fn add_accesses(&self, samples: &[AccessSample], sample_ns: u64) {
         let mut waiting = lock(&self.accesses);
-        let batch = waiting.get_or_insert_default();
+        let batch = waiting.entry(AccessSourceKind::Registers).or_default();
         batch.samples.extend_from_slice(samples);
         batch.sample_ns = Some(sample_ns);
+    }
+
+    /// Sets the write faults that wait to be taken. The machine has the source `soft-dirty` from
+    /// then on.
+    pub fn set_write_faults(&self, faults: &[AccessSample]) {
+        let batch = AccessBatch { samples: faults.to_vec(), ..AccessBatch::default() };
+        lock(&self.accesses).insert(AccessSourceKind::SoftDirty, batch);
+    }
+
+    /// Returns the number of write faults that wait to be taken.
+    pub fn write_faults_waiting(&self) -> usize {
+        let waiting = lock(&self.accesses);
+        waiting.get(&AccessSourceKind::SoftDirty).map_or(0, |batch| batch.samples.len())
     }
 
     /// Returns a copy of the present state of a process.
@@ -182,13 +195,13 @@ impl Machine for FakeMachine {
     }
 
     fn access_sources(&self) -> Vec<AccessSourceStatus> {
-        let registers = lock(&self.accesses).as_ref().map(|_| AccessSourceStatus {
-            kind: AccessSourceKind::Registers,
+        let status = |&kind: &AccessSourceKind| AccessSourceStatus {
+            kind,
             obstacle: None,
             blind_to: "what the test leaves out",
             price: "nothing",
-        });
-        registers.into_iter().collect()
+        };
+        lock(&self.accesses).keys().map(status).collect()
     }
 
     fn open_access_source(&self, kind: AccessSourceKind) -> Result<Box<dyn AccessSource>> {
@@ -199,7 +212,7 @@ impl Machine for FakeMachine {
             });
         }
         let accesses = Arc::clone(&self.accesses);
-        Ok(Box::new(FakeAccessSource { accesses, pids: Vec::new() }))
+        Ok(Box::new(FakeAccessSource { accesses, kind, pids: Vec::new() }))
     }
 
     fn own_cpu_time_ns(&self) -> u64 {

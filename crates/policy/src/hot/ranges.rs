@@ -245,6 +245,14 @@ fn places(parts: &[Part], range: Range, pages_in: impl Fn(Range) -> u64) -> Plac
 }
 
 impl RemainingRanges {
+    /// Returns whether most of these pages are in memory that several nodes use, as far as samples
+    /// tell: single pages of it may still be one node's.
+    pub fn are_mostly_mixed(&self) -> bool {
+        let mixed = self.shared.saturating_add(self.not_confirmed);
+        let others = [self.here_already, self.too_few_samples, self.does_not_pay, self.beyond_cap];
+        mixed > others.into_iter().fold(0, u64::saturating_add)
+    }
+
     fn of(&mut self, finding: Finding) -> &mut u64 {
         match finding {
             // What the refined range left out.

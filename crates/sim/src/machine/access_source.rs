@@ -7,6 +7,7 @@ use nodeward_machine::{
 };
 use nodeward_model::{Access, AccessKind, AccessSample, Accessor, Pid};
 
+use super::cleared_processes::ClearedProcesses;
 use super::lockstep::{SharedWorld, WaitUntil};
 use crate::memory::PageAccesses;
 use crate::statistics::CpuTimeKind;
@@ -22,6 +23,9 @@ pub struct SimAccessSource {
     shared: Arc<SharedWorld>,
     kind: AccessSourceKind,
     number: u64,
+    cleared: ClearedProcesses,
+    /// The CPU time of clearing that is not yet paid, in nanoseconds.
+    clear_ns: u64,
 }
 
 /// Returns the sources that simulated machines have, the best first.
@@ -42,6 +46,12 @@ pub fn statuses(world: &World) -> Vec<AccessSourceStatus> {
             obstacle: None,
             blind_to: "how often memory is used: slow accesses are seen more often",
             price: "an interrupt a sample in the program, and decoding it here",
+        },
+        AccessSourceStatus {
+            kind: AccessSourceKind::SoftDirty,
+            obstacle: None,
+            blind_to: "reads, and memory that processes share",
+            price: "a write fault for each page and round",
         },
         AccessSourceStatus {
             kind: AccessSourceKind::Faults,
@@ -78,7 +88,8 @@ impl SimAccessSource {
             return Err(Error::Unsupported { action: "observing accesses", reason });
         }
         let number = world.access_observers.open(kind, world.seed);
-        Ok(Self { shared: Arc::clone(shared), kind, number })
+        let cleared = ClearedProcesses::default();
+        Ok(Self { shared: Arc::clone(shared), kind, number, cleared, clear_ns: 0 })
     }
 
     /// Takes the counts of the observed processes.
@@ -102,6 +113,9 @@ impl AccessSource for SimAccessSource {
         if is_new && self.kind == AccessSourceKind::Perf {
             drop(read_counters(world)); // those of the time before
         }
+        if self.kind == AccessSourceKind::SoftDirty {
+            self.clear_ns += self.cleared.observe(world, &sampling.pids)?;
+        }
         Ok(())
     }
 
@@ -115,6 +129,11 @@ impl AccessSource for SimAccessSource {
                 0
             }
             AccessSourceKind::Registers => batch.samples.len() as u64 * DECODING_NS,
+            AccessSourceKind::SoftDirty => {
+                self.clear_ns += self.cleared.clear(&mut lockstep.world);
+                let reading_ns = batch.samples.len() as u64 * READING_NS;
+                std::mem::take(&mut self.clear_ns) + reading_ns
+            }
             _ => batch.samples.len() as u64 * READING_NS,
         };
         if batch.cpu_ns > 0 {

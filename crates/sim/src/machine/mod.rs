@@ -2,6 +2,7 @@
 //! pages, watches, and what tests and experiments do to it.
 
 mod access_source;
+mod cleared_processes;
 mod inspection;
 mod lockstep;
 mod move_call;

@@ -24,8 +24,8 @@ mod page_byte;
 mod pcp_list;
 mod physical_memory;
 mod region;
+mod region_bits;
 mod segment_mapping;
-mod shared_pages;
 mod slab;
 #[cfg(test)]
 mod tests;
@@ -44,5 +44,6 @@ pub use memory_manager::MemoryManager;
 pub use page_byte::PageByte;
 pub use physical_memory::{PageProgress, PhysicalMemory, STEP_NS};
 pub use region::{CHUNK_BYTES, GranuleRange, MemoryRegion};
+pub use region_bits::RegionBits;
 pub use segment_mapping::SegmentMapping;
 pub use zone::{Zone, ZoneTransfer, huge_pages};

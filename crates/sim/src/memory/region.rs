@@ -12,7 +12,7 @@ use nodeward_scenario::MemoryPlacement;
 
 use super::interleaving::Interleaving;
 use super::page_byte::PageByte;
-use super::shared_pages::SharedPages;
+use super::region_bits::RegionBits;
 use super::slab::Slab;
 use crate::ids::SpaceId;
 
@@ -53,7 +53,9 @@ pub struct MemoryRegion {
     /// Whether other processes map it, too.
     pub shared: bool,
     /// The pages shared with a child of its process, as long as there is one.
-    pub shared_with_child: Option<SharedPages>,
+    pub shared_with_child: Option<RegionBits>,
+    /// The pages that were not written since their soft-dirty bits were cleared, if they ever were.
+    pub not_written: Option<RegionBits>,
     /// Pinned pages, by index: they cannot move.
     pub pinned: BTreeSet<u64>,
     chunk_pages: u64,
@@ -87,6 +89,7 @@ impl MemoryRegion {
             placement: MemoryPlacement::FirstTouch,
             shared: false,
             shared_with_child: None,
+            not_written: None,
             pinned: BTreeSet::new(),
             chunk_pages,
             chunks: vec![ChunkPages::Uniform(PageByte::ABSENT); chunks as usize],
@@ -193,6 +196,7 @@ impl MemoryRegion {
         self.blocks = Vec::new();
         self.pinned.clear();
         self.shared_with_child = None;
+        self.not_written = None;
     }
 
     /// Returns whether another process maps a page, too.
@@ -200,9 +204,9 @@ impl MemoryRegion {
         self.shared || self.shared_with_child.as_ref().is_some_and(|pages| pages.contains(page))
     }
 
-    /// Returns the pages that are present, as pages to share with a child.
-    pub fn present_pages(&self) -> SharedPages {
-        let mut present = SharedPages::none_of(self.pages);
+    /// Returns the pages that are present.
+    pub fn present_pages(&self) -> RegionBits {
+        let mut present = RegionBits::none_of(self.pages);
         let mut page = 0;
         while page < self.pages {
             let (byte, alike) = self.uniform_run(page, self.pages);
@@ -278,8 +282,9 @@ impl MemoryRegion {
     /// pages.
     pub fn set(&mut self, pages: Range<u64>, to: PageByte) {
         let (mut page, last) = (pages.start, pages.end.min(self.pages));
-        if let Some(shared) = self.shared_with_child.as_mut().filter(|_| to == PageByte::ABSENT) {
-            shared.remove(pages);
+        if to == PageByte::ABSENT {
+            let bits = [&mut self.shared_with_child, &mut self.not_written].into_iter().flatten();
+            bits.for_each(|bits| bits.remove(pages.clone()));
         }
         while page < last {
             let chunk = page / self.chunk_pages;

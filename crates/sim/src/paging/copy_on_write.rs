@@ -8,32 +8,15 @@ use crate::world::World;
 
 impl World {
     /// Copies the shared pages that a process wrote to in a turn through a part. Returns the time
-    /// that takes, in nanoseconds, if any are shared. A stream writes to a page once for all of its
-    /// lines.
+    /// that takes, in nanoseconds, if any are shared.
     pub(crate) fn copy_on_write(
         &mut self,
         cpu: usize,
         lines: &LineAccess,
         done: u64,
     ) -> Option<u64> {
-        let GranuleRange { space, region, first, granules } = lines.range;
-        let entry = &self.spaces[space].regions[region];
-        let shared = entry.shared_with_child.as_ref()?;
-        let pages = entry.pages_of_granules(first..first + granules);
-        let count = shared.shared_in(pages.clone()).count() as u64;
-        let params = &self.machine.params;
-        let on_page = if lines.reused { 1 } else { (params.page_bytes / params.line_bytes).max(1) };
-        let written = mul_div(done / on_page, u64::from(lines.pattern.writes_milli), 1000);
-        let milli = mul_div(written * 1000, count, (pages.end - pages.start).max(1));
-        let [rest, begin] = [(); 2].map(|()| self.fault_model.rng.next_u64());
-        let hit = (milli / 1000 + u64::from(rest % 1000 < milli % 1000)).min(count) as usize;
-        let entry = &self.spaces[space].regions[region];
-        let shared = entry.shared_with_child.as_ref()?;
-        let middle = pages.start + begin % (pages.end - pages.start).max(1);
-        let in_turn =
-            shared.shared_in(middle..pages.end).chain(shared.shared_in(pages.start..middle));
-        let in_sight = in_turn.filter(|&page| !entry.page(page).is_in_flight());
-        let hit: Vec<_> = in_sight.take(hit).collect();
+        let GranuleRange { space, region, .. } = lines.range;
+        let hit = self.written_in_turn(lines, done, |region| region.shared_with_child.as_ref())?;
         Some(self.copy_shared(cpu, (space, region), &hit))
     }
 

@@ -46,7 +46,7 @@ impl World {
             copy.interleaving = region.interleaving;
             regions.push(copy);
             let shared = region.present_pages();
-            entries += shared.shared_in(0..region.pages).count() as u64;
+            entries += shared.set_in(0..region.pages).count() as u64;
             region.shared_with_child = Some(shared);
         }
         let cpuset = self.spaces[parent].cpuset.clone();

@@ -25,7 +25,7 @@ pub struct Triad {
 
 impl Triad {
     /// Creates thread `number` of `of`. Of 1000 lines `shared_milli`, fewer than that, lie in any
-    /// part.
+    /// part, and are only read.
     pub fn new(
         world: &World,
         space: SpaceId,
@@ -52,7 +52,8 @@ impl TaskProgram for Triad {
         let is_shared = self.shared_next;
         self.shared_next = !is_shared && self.shared_lines > 0;
         if is_shared {
-            return repeated_access(self.all, self.shared_lines, self.access);
+            let reads = AccessPattern { writes_milli: 0, ..self.access };
+            return repeated_access(self.all, self.shared_lines, reads);
         }
         let Self { part: range, lines, access: pattern, .. } = *self;
         Op::Access(LineAccess { range, lines, pattern, reused: false })

@@ -85,7 +85,9 @@ impl World {
         if lines.pattern.writes_milli > 0 {
             let turn_ns = [self.cpus[cpu].turn_began_ns, self.now_ns];
             self.fault_model.contents.record_writes(cpu, &part, region, turn_ns);
-            if let Some(ns) = self.copy_on_write(cpu, lines, done) {
+            let copies_ns = self.copy_on_write(cpu, lines, done);
+            let faults_ns = self.soft_dirty_faults(cpu, id, lines, done);
+            for ns in [copies_ns, faults_ns].into_iter().flatten() {
                 self.charge_interrupt(cpu, ns);
             }
         }

@@ -34,7 +34,8 @@ fn observed(sim: &SimMachine, kind: AccessSourceKind, rate_hz: u32, ns: u64) -> 
 /// Goal: all sources of simulated machines do what sources of real ones do.
 #[test]
 fn sources_conform() {
-    for kind in [AccessSourceKind::Perf, AccessSourceKind::Registers, AccessSourceKind::Faults] {
+    use AccessSourceKind::{Faults, Perf, Registers, SoftDirty};
+    for kind in [Perf, Registers, SoftDirty, Faults] {
         let mut scenario = two_programs();
         scenario.machine.params.counter_entries = 1 << 18;
         scenario.machine.params.numa_scan_max_ns = S; // so that faults go on
@@ -146,6 +147,38 @@ fn faults_show_each_page_once() {
         batch.samples.iter().map(|it| (it.pid, it.access.address / 4096)).collect();
     assert_eq!((batch.samples.len(), pages.len()), (2 * 16_384, 2 * 16_384));
     assert!(batch.samples.iter().all(|it| matches!(it.access.accessor, Accessor::Cpu(_))));
+}
+
+/// Goal: write faults show each page of both programs once a round, whoever writes it again. A
+/// thread goes through its 64 MiB in some 30 ms and writes to a third of the pages, so in 0.9 s one
+/// is left out with a probability of (2/3)^30. To clear 32,768 bits costs 100 ns each, to read a
+/// fault 1 us.
+#[test]
+fn write_faults_show_each_page_once_a_round() {
+    let sim = SimMachine::new(&two_programs(), 1);
+    let batch = observed(&sim, AccessSourceKind::SoftDirty, 0, 900 * MS);
+    let pages: BTreeSet<_> =
+        batch.samples.iter().map(|it| (it.pid, it.access.address / 4096)).collect();
+    assert_eq!((batch.samples.len(), pages.len()), (2 * 16_384, 2 * 16_384));
+    assert!(batch.samples.iter().all(|it| it.kind == AccessKind::Write && it.tid.is_some()));
+    assert_eq!(batch.cpu_ns, 32_768 * 100 + 32_768 * 1_000);
+}
+
+/// Goal: what is only read causes no write faults, and a process of more pages than can be cleared
+/// within 20 ms is refused.
+#[test]
+fn write_faults_have_blind_spots() {
+    let access = AccessPattern { parallel_milli: 4000, compute_ps: 2000, writes_milli: 0 };
+    let kind = WorkloadKind::Triad { access, shared_milli: 0 };
+    let reader = Workload { kind, populated: true, ..triad(1, 64) };
+    let sim = SimMachine::new(&scenario(machine(2, 2, 1), reader), 1);
+    assert_eq!(observed(&sim, AccessSourceKind::SoftDirty, 0, S).samples, []);
+    let large = Workload { populated: true, ..triad(1, 800) };
+    let sim = SimMachine::new(&scenario(machine(2, 2, 2), large), 1);
+    let pids = vec![sim.processes()[0].pid];
+    let mut source = sim.open_access_source(AccessSourceKind::SoftDirty).unwrap();
+    let refused = source.observe(&AccessSampling { pids, rate_hz: 0 }).unwrap_err();
+    assert!(refused.to_string().contains("over 20 ms"), "{refused}");
 }
 
 /// Goal: pages of threads whose memory is scattered take turns in the address space, and threads

@@ -1,28 +1,29 @@
-//! The pages that a process shares with its child.
+//! A bit for each page of a region.
 
 use std::ops::Range;
 
-/// Pages of a region that a child shares, one bit per page.
+/// Some pages of a region: those that a child shares, or that were not written since their
+/// soft-dirty bits were cleared.
 #[derive(Clone, Debug, Default)]
-pub struct SharedPages(Vec<u64>);
+pub struct RegionBits(Vec<u64>);
 
-impl SharedPages {
-    /// Creates a set without shared pages for a region of `pages` pages.
+impl RegionBits {
+    /// Creates the bits of a region of `pages` pages; none is set.
     pub fn none_of(pages: u64) -> Self {
         Self(vec![0; pages.div_ceil(64) as usize])
     }
 
-    /// Begins the sharing of a range of pages.
+    /// Sets the bits of a range of pages.
     pub fn insert(&mut self, pages: Range<u64>) {
         pages.for_each(|page| self.0[page as usize / 64] |= 1 << (page % 64));
     }
 
-    /// Returns whether a page is shared.
+    /// Returns whether the bit of a page is set.
     pub fn contains(&self, page: u64) -> bool {
         self.0.get(page as usize / 64).is_some_and(|word| word >> (page % 64) & 1 == 1)
     }
 
-    /// Ends the sharing of a range of pages.
+    /// Clears the bits of a range of pages.
     pub fn remove(&mut self, pages: Range<u64>) {
         for page in pages {
             if let Some(word) = self.0.get_mut(page as usize / 64) {
@@ -31,8 +32,8 @@ impl SharedPages {
         }
     }
 
-    /// Returns the shared pages of a range.
-    pub fn shared_in(&self, pages: Range<u64>) -> impl Iterator<Item = u64> + '_ {
+    /// Returns the pages of a range whose bits are set.
+    pub fn set_in(&self, pages: Range<u64>) -> impl Iterator<Item = u64> + '_ {
         let mut page = pages.start;
         std::iter::from_fn(move || {
             while page < pages.end {

@@ -1,0 +1,136 @@
+//! Rounds of write faults: a source tells which thread writes which page of a process whose sampled
+//! time found no ranges (`policy::hot::written_pages`).
+//!
+//! Each round costs the process a fault for each page that it writes. So one process is asked at a
+//! time, for three rounds at most, and more and more rarely if that was in vain.
+
+use std::collections::BTreeMap;
+
+use nodeward_machine::{AccessBatch, AccessSampling, AccessSource, AccessSourceKind, Machine};
+use nodeward_model::Pid;
+use nodeward_policy::damping::Retry;
+use nodeward_policy::hot::PageWriters;
+use nodeward_policy::placement::EntityId;
+
+/// The source of write faults.
+const SOURCE: AccessSourceKind = AccessSourceKind::SoftDirty;
+/// Rounds of a process in a row. What three do not tell, more do not either.
+const ROUNDS_MAX: u64 = 3;
+/// The length of a round, in nanoseconds: that of the source.
+const ROUND_NS: u64 = 1_000_000_000;
+/// Time after the rounds of a process in which it is not asked again, in nanoseconds: the first
+/// value if pages were moved for them, else twice as long each time, up to the second value.
+const WAITS_NS: [u64; 2] = [8_000_000_000, 3_600_000_000_000];
+/// Maximum number of pairs of a page and a node, some 50 MB: as many as a source tells at most.
+const PAIRS_MAX: usize = 1 << 20;
+
+/// The rounds of the process that is asked, and the waits of the others.
+#[derive(Default)]
+pub struct WriteRounds {
+    /// It stays open while it observes nobody, because it knows which bits it cleared itself.
+    source: Option<Box<dyn AccessSource>>,
+    present: Option<ProcessRounds>,
+    waits: BTreeMap<EntityId, Retry>,
+}
+
+/// The rounds of a process.
+pub struct ProcessRounds {
+    entity: EntityId,
+    pub writers: PageWriters,
+    round_ends_ns: u64,
+}
+
+impl WriteRounds {
+    /// Ends the rounds of a process that is not wanted any more, and forgets such processes.
+    pub fn keep(&mut self, is_wanted: impl Fn(EntityId) -> bool) {
+        self.waits.retain(|&entity, _| is_wanted(entity));
+        if self.present.as_ref().is_some_and(|rounds| !is_wanted(rounds.entity)) {
+            self.stop();
+        }
+    }
+
+    /// Returns whether a process may be asked now.
+    pub fn may_begin(&self, entity: EntityId, at_ns: u64) -> bool {
+        let is_over = self.waits.get(&entity).is_none_or(|wait| wait.is_over(at_ns));
+        self.present.is_none() && is_over
+    }
+
+    /// Begins the rounds of a process, if the machine has a source that observes it.
+    pub fn begin(&mut self, machine: &dyn Machine, entity: EntityId, pid: Pid) {
+        let (at_ns, page_bytes) = (machine.now_ns(), machine.page_bytes());
+        let writers = PageWriters::new(page_bytes, PAIRS_MAX);
+        let round_ends_ns = at_ns.saturating_add(ROUND_NS);
+        self.present = Some(ProcessRounds { entity, writers, round_ends_ns });
+        if !self.observe(machine, pid) {
+            self.end(at_ns, true);
+        }
+    }
+
+    /// Takes the faults of the process that is asked.
+    pub fn take(&mut self) -> Option<(EntityId, AccessBatch)> {
+        let entity = self.present.as_ref()?.entity;
+        let batch = self.source.as_mut()?.take();
+        let told = batch.inspect_err(|error| tracing::debug!(%error, "write faults ended"));
+        Some((entity, told.unwrap_or_default()))
+    }
+
+    /// Returns the rounds of the process that is asked.
+    pub fn present(&mut self) -> Option<&mut ProcessRounds> {
+        self.present.as_mut()
+    }
+
+    /// Returns when the round ends; `None` if nobody is asked.
+    pub fn round_ends_ns(&self) -> Option<u64> {
+        self.present.as_ref().map(|rounds| rounds.round_ends_ns)
+    }
+
+    /// Ends the rounds of the process that is asked.
+    pub fn end(&mut self, at_ns: u64, was_in_vain: bool) {
+        if let Some(rounds) = &self.present {
+            let wait = self.waits.entry(rounds.entity).or_default();
+            wait.start(at_ns, was_in_vain, WAITS_NS);
+        }
+        self.stop();
+    }
+
+    fn stop(&mut self) {
+        self.present = None;
+        let stopped = self.source.as_mut().map(|it| it.observe(&AccessSampling::default()));
+        if let Some(Err(error)) = stopped {
+            tracing::debug!(%error, "write faults could not be stopped");
+            self.source = None;
+        }
+    }
+
+    fn observe(&mut self, machine: &dyn Machine, pid: Pid) -> bool {
+        let is_there = |machine: &dyn Machine| {
+            machine.access_sources().iter().any(|it| it.kind == SOURCE && it.obstacle.is_none())
+        };
+        if self.source.is_none() && is_there(machine) {
+            self.source = machine.open_access_source(SOURCE).ok();
+        }
+        let sampling = AccessSampling { pids: vec![pid], rate_hz: 0 };
+        let observed = self.source.as_mut().map(|source| source.observe(&sampling));
+        if let Some(Err(error)) = &observed {
+            tracing::debug!(%error, %pid, "its writes are not observed");
+        }
+        matches!(observed, Some(Ok(())))
+    }
+}
+
+impl ProcessRounds {
+    /// Ends the round if its time is over; returns whether it does.
+    pub fn ends_round(&mut self, at_ns: u64) -> bool {
+        let is_over = at_ns >= self.round_ends_ns;
+        if is_over {
+            self.round_ends_ns = at_ns.saturating_add(ROUND_NS);
+            self.writers.end_round();
+        }
+        is_over
+    }
+
+    /// Returns whether no further round follows.
+    pub fn are_all(&self) -> bool {
+        self.writers.rounds() >= ROUNDS_MAX
+    }
+}
