@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use nodeward_machine::{Machine, Result};
-use nodeward_model::{Access, NodeId, PageSet};
+use nodeward_model::{Access, NodeId, PageSet, Range};
 use nodeward_policy::damping::Retry;
 use nodeward_policy::hot::{PageAccessCounts, PeriodTimes, SampleHistory, confirmed, plan_moves};
 use nodeward_policy::placement::EntityId;
@@ -83,6 +83,13 @@ impl AccessCounts {
     /// Returns the counts of a process. They begin now if there are none.
     pub fn of(&mut self, entity: EntityId, at_ns: u64, page_bytes: u64) -> &mut ProcessCounts {
         self.processes.entry(entity).or_insert_with(|| ProcessCounts::new(at_ns, page_bytes))
+    }
+
+    /// Lets memory be chosen again that was chosen and has not been moved.
+    pub fn release(&mut self, entity: EntityId, ranges: &[Range]) {
+        if let Some(counts) = self.processes.get_mut(&entity) {
+            ranges.iter().for_each(|range| counts.placed.remove_range(*range));
+        }
     }
 
     /// The length of the shortest period of all, in nanoseconds; of a first one if none has begun.
@@ -238,4 +245,41 @@ fn period_lengths(tick_ns: Option<u64>) -> [u64; 2] {
 
 fn no_counts(page_bytes: u64) -> PageAccessCounts {
     PageAccessCounts::with_capacity(page_bytes, PAIRS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_model::Nodemask;
+
+    use super::*;
+
+    /// Goal: memory is chosen once a minute, but for the part of a move that ended before it came
+    /// there.
+    #[test]
+    fn what_was_not_moved_is_chosen_again() {
+        const PAGE: u64 = 4096;
+        let entity = EntityId(7);
+        let pages = |first: u64, end: u64| vec![Range::new(first * PAGE, end * PAGE)];
+        let order = |ranges: Vec<Range>| RangeOrder {
+            ranges,
+            is_divisible: true,
+            pages: 10,
+            from: Nodemask::from_iter([NodeId(0)]),
+            to: NodeId(1),
+            saved_ns: 1000,
+            cost_ns: 100,
+        };
+        let mut counts = AccessCounts::default();
+        let mut chosen = |counts: &mut AccessCounts| {
+            let of = counts.of(entity, 0, PAGE);
+            let orders = of.accept(vec![order(pages(0, 10))], 0, PAGE);
+            orders.into_iter().flat_map(|order| order.ranges).collect::<Vec<_>>()
+        };
+        assert_eq!(chosen(&mut counts), pages(0, 10));
+        assert_eq!(chosen(&mut counts), []);
+        counts.release(entity, &pages(3, 10));
+        assert_eq!(chosen(&mut counts), pages(3, 10));
+        counts.release(EntityId(8), &pages(0, 10));
+        assert_eq!(chosen(&mut counts), []);
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nodeward_machine::{Error, Machine, Process, Result};
-use nodeward_model::{AffinityOutcome, SegmentId};
+use nodeward_model::{AffinityOutcome, Range, SegmentId};
 use nodeward_mover::MoveControl;
 use nodeward_policy::placement::{EntityId, MemoryMove, Nudge, Plan, Rules};
 
@@ -49,6 +49,8 @@ pub struct Actor<'a> {
     pub done: BTreeMap<EntityId, Done>,
     pub segments_done: BTreeMap<SegmentId, Done>,
     pub notices: Vec<Notice>,
+    /// What moves of ranges that ended have not visited.
+    pub unvisited: Vec<(EntityId, Vec<Range>)>,
 }
 
 impl Actor<'_> {
@@ -120,6 +122,7 @@ impl Actor<'_> {
     /// Enters the result of a move that ended.
     fn end(&mut self, one: &PendingMove) {
         self.journals.end(Subject::Process(one.entity()), self.live.is_stopped());
+        self.unvisited.push((one.entity(), one.unvisited()));
         let done = self.done_of(one.entity());
         let outcome = done.outcome.get_or_insert_default();
         outcome.add(one.order.pages_max, &one.account, done.short);
@@ -237,13 +240,15 @@ impl Actor<'_> {
         let on_way: u64 = one.order.from.iter().filter_map(|from| known?.get(&from)).sum();
         let process = self.hold(one.entity(), key)?;
         let (free, _) = own_memory(process.mappings()?, &bound, &self.segments.ids());
-        let ranges = one.ranges_within(free.into_iter().map(|mapping| mapping.range).collect());
+        let free = free.into_iter().map(|mapping| mapping.range).collect();
+        let (ranges, pages) = one.memory_within(free, self.machine.page_bytes());
         // If all memory that is away is to move, samples gave the number of pages. If there is room
         // for a part only, the move must stop at that part.
         let is_all = one.order.pages_max >= on_way;
         let portion = Portion {
             process: &process,
             ranges: &ranges,
+            pages,
             from: &one.order.from,
             to: one.order.to,
             expected_pages: one.left_pages,
@@ -335,10 +340,14 @@ impl Balancer {
             done: BTreeMap::new(),
             segments_done: BTreeMap::new(),
             notices: Vec::new(),
+            unvisited: Vec::new(),
         };
         state.ended = actor.carry_out(plan);
         state.segments_ended = actor.move_segments(plan);
         state.notices.append(&mut actor.notices);
+        for (entity, ranges) in std::mem::take(&mut actor.unvisited) {
+            self.counts.release(entity, &ranges);
+        }
         state.done = actor.done;
         state.segments_done = actor.segments_done;
         self.nodes.count_own_migrations(state.moved_pages());

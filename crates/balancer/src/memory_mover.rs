@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use nodeward_machine::{Liveness, Machine, Process, Result};
-use nodeward_model::{Account, NodeId, NodePairs, Nodemask, Range, SkipReason};
+use nodeward_model::{Account, NodeId, NodePairs, Nodemask, PageSet, Range, SkipReason};
 use nodeward_mover::SharedLedger;
 use nodeward_mover::{Jobs, MoveControl, MoveReport, MoveRequest, Selection, migrate};
 use nodeward_policy::folio_plan::MoveOrder;
@@ -49,6 +49,8 @@ pub struct Portion<'a> {
     pub process: &'a Arc<dyn Process>,
     /// The memory that may be moved, in ascending order.
     pub ranges: &'a [Range],
+    /// The pages in it that are meant, if not all are.
+    pub pages: Option<PageSet>,
     pub from: &'a Nodemask,
     pub to: NodeId,
     /// Base pages that should move, by the samples.
@@ -78,7 +80,9 @@ impl MemoryMover<'_> {
     /// Moves pages at and above an address.
     pub fn run(&self, cursor: u64) -> Moved {
         let moved = Moved { cursor, ..Moved::default() };
-        let mut run = Run { mover: self, moved, searched_bytes: 0 };
+        let pairs = NodePairs::all_to(self.portion.from, self.portion.to);
+        let orders = [MoveOrder { pairs, pages: self.portion.pages.clone() }].into();
+        let mut run = Run { mover: self, moved, orders, searched_bytes: 0 };
         let end = run.go_through();
         let is_done = run.is_done();
         let mut moved = run.moved;
@@ -100,18 +104,19 @@ impl MemoryMover<'_> {
 struct Run<'a> {
     mover: &'a MemoryMover<'a>,
     moved: Moved,
+    orders: Arc<[MoveOrder]>,
     searched_bytes: u64,
 }
 
 impl Run<'_> {
     /// Visits the ranges to their end; returns why not everything was moved.
     fn go_through(&mut self) -> Result<Short> {
-        let Portion { process, ranges, .. } = self.mover.portion;
+        let ranges = self.mover.portion.ranges;
         let behind = Range::new(self.moved.cursor, u64::MAX);
         let ranges = ranges.iter().filter_map(|range| range.intersection(behind));
         let mut chunk = Chunk::default();
         for window in ranges.flat_map(|range| range.aligned_pieces(WINDOW_BYTES)) {
-            for part in process.populated(window)? {
+            for part in self.populated(window)? {
                 for piece in part.aligned_pieces(CHUNK_BYTES[0]) {
                     if chunk.is_full(piece, self.chunk_bytes())
                         && let Some(short) = self.move_chunk(&mut chunk)?
@@ -129,6 +134,15 @@ impl Run<'_> {
         Ok(short.filter(|_| !is_over).unwrap_or_else(|| self.left_over()))
     }
 
+    /// Returns the parts of a window that may hold pages. To list them takes as long as to read a
+    /// window of one page table.
+    fn populated(&self, window: Range) -> Result<Vec<Range>> {
+        match window.bytes() <= CHUNK_BYTES[0] {
+            true => Ok(vec![window]),
+            false => self.mover.portion.process.populated(window),
+        }
+    }
+
     /// Moves the pages of a chunk; returns why it is the last one, if so.
     fn move_chunk(&mut self, chunk: &mut Chunk) -> Result<Option<Short>> {
         if chunk.ranges.is_empty() {
@@ -137,7 +151,8 @@ impl Run<'_> {
         if self.mover.live.is_stopped() {
             return Ok(Some(Short::Interrupted));
         }
-        if self.mover.machine.now_ns() >= self.mover.until_ns {
+        // One chunk is moved in any case: to find its pages may have taken all of the time.
+        if self.searched_bytes > 0 && self.mover.machine.now_ns() >= self.mover.until_ns {
             return Ok(Some(Short::Budget));
         }
         if self.is_pressed()? {
@@ -166,10 +181,9 @@ impl Run<'_> {
 
     fn migrate(&self, ranges: Vec<Range>) -> Result<MoveReport> {
         let MemoryMover { machine, portion, workers, .. } = self.mover;
-        let pairs = NodePairs::all_to(portion.from, portion.to);
         let move_shared = portion.move_shared;
         let request = MoveRequest {
-            orders: vec![vec![MoveOrder { pairs, pages: None }].into()],
+            orders: vec![Arc::clone(&self.orders)],
             selection: Selection { ranges, move_shared, ..Selection::default() },
             jobs: Jobs::Fixed(*workers),
             cpus: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_model::{Account, NodeId, Range, SkipReason};
+use nodeward_model::{Account, NodeId, PageSet, Range, SkipReason};
 use nodeward_policy::placement::{
     EntityId, Home, MemoryMove, Numbers, Plan, Reason, Rules, Verdict,
 };
@@ -12,6 +12,8 @@ use super::process_table::ProcessState;
 /// A move continues until its cost exceeds its gain by one part in so many. Ending and restarting a
 /// move takes two samples, so a small loss is no reason to end it.
 pub const LENIENT_PART: u64 = 4;
+/// Pages between two ranges that are read rather than passed by: to begin a new range costs more.
+const GAP_PAGES_MAX: u64 = 16;
 
 /// A memory move in progress. The decision about the process waits until the move has ended,
 /// because a part of a move says nothing about the gain of the whole.
@@ -43,6 +45,13 @@ impl PendingMove {
         self.ranges.is_some()
     }
 
+    /// Returns the ranges that were not visited; none if all memory was to move.
+    pub fn unvisited(&self) -> Vec<Range> {
+        let behind = Range::new(self.cursor, u64::MAX);
+        let ranges = self.ranges.iter().flatten();
+        ranges.filter_map(|range| range.intersection(behind)).collect()
+    }
+
     /// Returns whether a plan still wants this move. Updates the gain.
     pub fn is_wanted(&mut self, plan: &Plan) -> bool {
         let entity = self.order.entity;
@@ -63,11 +72,16 @@ impl PendingMove {
         gain_ns > rules.move_ns(self.order.pages_max)
     }
 
-    /// Returns the ranges to move among those that may be moved.
-    pub fn ranges_within(&self, free: Vec<Range>) -> Vec<Range> {
+    /// Returns the ranges to move among those that may be moved, and the pages in them that are
+    /// meant, if not all are.
+    pub fn memory_within(
+        &self,
+        free: Vec<Range>,
+        page_bytes: u64,
+    ) -> (Vec<Range>, Option<PageSet>) {
         match &self.ranges {
-            Some(ranges) => common(ranges, &free),
-            None => free,
+            Some(ranges) => joined(&common(ranges, &free), page_bytes),
+            None => (free, None),
         }
     }
 
@@ -127,6 +141,27 @@ pub fn stuck(skipped: &BTreeMap<SkipReason, u64>) -> u64 {
     skipped.iter().filter(|(reason, _)| lasts(reason)).map(|(_, pages)| pages).sum()
 }
 
+/// Joins ranges between which little lies, so that scattered pages are found in few steps. Returns
+/// the joined ranges, and the pages that are meant if not all in them are.
+fn joined(ranges: &[Range], page_bytes: u64) -> (Vec<Range>, Option<PageSet>) {
+    let mut joined: Vec<Range> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if range.start - last.end <= GAP_PAGES_MAX * page_bytes => {
+                last.end = range.end;
+            }
+            _ => joined.push(*range),
+        }
+    }
+    let bytes = |ranges: &[Range]| ranges.iter().map(|range| range.bytes()).sum::<u64>();
+    let pages = (bytes(&joined) > bytes(ranges)).then(|| {
+        let mut pages = PageSet::new(page_bytes);
+        ranges.iter().for_each(|range| pages.insert_range(*range));
+        pages
+    });
+    (joined, pages)
+}
+
 /// Returns the intersection of two lists of ranges, both ascending and without overlap.
 fn common(ranges: &[Range], others: &[Range]) -> Vec<Range> {
     let parts = |range: &Range| {
@@ -140,6 +175,22 @@ fn common(ranges: &[Range], others: &[Range]) -> Vec<Range> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Goal: ranges with up to 16 pages between them are one, with the pages that are meant; those
+    /// that touch need no list of pages, and those farther apart stay two.
+    #[test]
+    fn near_ranges_are_joined() {
+        let pages = |first: u64, end: u64| Range::new(first * 4096, end * 4096);
+        let scattered = [pages(0, 1), pages(2, 3), pages(19, 20), pages(37, 40)];
+        let (ranges, meant) = joined(&scattered, 4096);
+        assert_eq!(ranges, [pages(0, 20), pages(37, 40)]);
+        let meant: Vec<u64> = meant.unwrap().iter().map(|address| address / 4096).collect();
+        assert_eq!(meant, [0, 2, 19, 37, 38, 39]);
+        assert_eq!(joined(&[pages(0, 3), pages(3, 9)], 4096), (vec![pages(0, 9)], None));
+        let apart = vec![pages(0, 3), pages(20, 21)];
+        assert_eq!(joined(&apart, 4096), (apart, None));
+        assert_eq!(joined(&[], 4096), (Vec::new(), None));
+    }
 
     /// Goal: the intersection of two lists of ranges is cut at the ends of both.
     #[test]

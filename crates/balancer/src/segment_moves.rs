@@ -138,6 +138,7 @@ impl Actor<'_> {
         let portion = Portion {
             process: &process,
             ranges: &ranges,
+            pages: None,
             from: &from,
             to: one.order.to,
             expected_pages: one.left_pages,

@@ -53,6 +53,23 @@ impl PageSet {
         }
     }
 
+    /// Removes every page that a range overlaps. Takes time by window, not by page.
+    pub fn remove_range(&mut self, range: Range) {
+        if range.is_empty() {
+            return;
+        }
+        let (first, last) = self.pages_of(range);
+        let windows = first / WINDOW_PAGES..=last / WINDOW_PAGES;
+        for (window, words) in self.windows.range_mut(windows) {
+            for (index, word) in words.iter_mut().enumerate() {
+                let base = window * WINDOW_PAGES + index as u64 * 64;
+                let unwanted = *word & bits_within(base, first, last);
+                self.pages -= u64::from(unwanted.count_ones());
+                *word &= !unwanted;
+            }
+        }
+    }
+
     /// Returns true if the page that holds an address is in the set.
     pub fn contains(&self, address: u64) -> bool {
         let (window, word, bit) = self.position(address);
@@ -235,6 +252,11 @@ mod tests {
             prop_assert_eq!(set.len(), by_page.len());
             prop_assert!(set.iter().eq(by_page.iter()));
             let within = Range::new(within.0 * PAGE, within.1 * PAGE);
+            let mut removed = set.clone();
+            removed.remove_range(within);
+            let is_left = |page: &u64| !(within.start..within.end).contains(page);
+            prop_assert!(removed.iter().eq(set.iter().filter(is_left)));
+            prop_assert_eq!(removed.len(), removed.iter().count() as u64);
             let without = set.ranges_without(within);
             prop_assert!(without.windows(2).all(|pair| pair[0].end < pair[1].start));
             let pages = |part: &Range| (part.start..part.end).step_by(PAGE as usize);
