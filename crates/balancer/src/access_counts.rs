@@ -141,6 +141,13 @@ impl ProcessCounts {
         self.sampled = SampledTime::new(page_bytes);
     }
 
+    /// Begins a short period; earlier ones count on.
+    pub fn begin_period(&mut self, at_ns: u64, page_bytes: u64) {
+        self.since_ns = at_ns;
+        self.period.start(at_ns, false, period_lengths(self.tick_ns));
+        self.now = no_counts(page_bytes);
+    }
+
     /// Returns whether a period is over. The first one begins before it is known what samples stand
     /// for.
     pub fn is_due(&self, at_ns: u64) -> bool {

@@ -39,7 +39,7 @@ impl Balancer {
         self.write_rounds.keep(|entity| wanting.contains_key(&entity));
         let batch = self.observer.take();
         self.observe(machine, &wanting);
-        if self.observer.kind().is_none() {
+        if self.observer.kind().or(self.write_rounds.kind()).is_none() {
             self.counts.keep(|_| false);
             state.notices.extend(self.miss_source(&wanting));
             return;
@@ -62,10 +62,11 @@ impl Balancer {
     }
 
     /// Observes the processes whose pages are to be placed, and no others, at the rate that the
-    /// shortest of their periods needs.
+    /// shortest of their periods needs. A process that is asked for its writers has samples enough.
     fn observe(&mut self, machine: &dyn Machine, wanting: &BTreeMap<EntityId, &Decision>) {
         let pid = |entity: &EntityId| Some(self.processes.key(*entity)?.0);
-        let mut pids: Vec<Pid> = wanting.keys().filter_map(pid).collect();
+        let observed = wanting.keys().filter(|&&entity| !self.write_rounds.is_asked(entity));
+        let mut pids: Vec<Pid> = observed.filter_map(pid).collect();
         pids.sort_unstable();
         let load_ppm = |decision: &&Decision| decision.numbers.load_ppm;
         let cpus = wanting.values().map(load_ppm).sum::<u64>().div_ceil(1_000_000);
@@ -132,7 +133,7 @@ impl Balancer {
         if is_moving || is_blurred {
             counts.restart(at_ns, page_bytes);
         }
-        if !counts.is_due(at_ns) {
+        if !counts.is_due(at_ns) || self.write_rounds.is_asked(entity) {
             return Ok(Vec::new());
         }
         let Some(spread) = self.spread_process(machine, decision, plan)? else {

@@ -117,7 +117,7 @@ impl Balancer {
             look_later: state.sample_later,
             rivals: self.rivals.seen().to_vec(),
             rival_mode: self.settings.rivals,
-            access_source: self.observer.kind(),
+            access_source: self.observer.kind().or(self.write_rounds.kind()),
             access_obstacle: self.observer.failure().map(str::to_owned),
             cost,
             total_cost,

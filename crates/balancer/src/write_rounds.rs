@@ -18,11 +18,10 @@ const SOURCE: AccessSourceKind = AccessSourceKind::SoftDirty;
 const ROUNDS_MAX: u64 = 3;
 /// The length of a round, in nanoseconds: that of the source.
 const ROUND_NS: u64 = 1_000_000_000;
-/// Time after the rounds of a process in which it is not asked again, in nanoseconds: the first
-/// value if pages were moved for them, else twice as long each time, up to the second value.
-const WAITS_NS: [u64; 2] = [8_000_000_000, 3_600_000_000_000];
-/// Maximum number of pairs of a page and a node, some 50 MB: as many as a source tells at most.
-const PAIRS_MAX: usize = 1 << 20;
+/// Time after the rounds of a process in which it is not asked again, in nanoseconds: if pages were
+/// moved for them, and else at first and at most; it doubles each time.
+const WAIT_NS: u64 = 64_000_000_000;
+const WAITS_IN_VAIN_NS: [u64; 2] = [8_000_000_000, 3_600_000_000_000];
 
 /// The rounds of the process that is asked, and the waits of the others.
 #[derive(Default)]
@@ -57,8 +56,7 @@ impl WriteRounds {
 
     /// Begins the rounds of a process, if the machine has a source that observes it.
     pub fn begin(&mut self, machine: &dyn Machine, entity: EntityId, pid: Pid) {
-        let (at_ns, page_bytes) = (machine.now_ns(), machine.page_bytes());
-        let writers = PageWriters::new(page_bytes, PAIRS_MAX);
+        let (at_ns, writers) = (machine.now_ns(), PageWriters::default());
         let round_ends_ns = at_ns.saturating_add(ROUND_NS);
         self.present = Some(ProcessRounds { entity, writers, round_ends_ns });
         if !self.observe(machine, pid) {
@@ -79,6 +77,16 @@ impl WriteRounds {
         self.present.as_mut()
     }
 
+    /// The source, while it observes somebody.
+    pub fn kind(&self) -> Option<AccessSourceKind> {
+        self.present.as_ref().map(|_| SOURCE)
+    }
+
+    /// Returns whether a process is asked.
+    pub fn is_asked(&self, entity: EntityId) -> bool {
+        self.present.as_ref().is_some_and(|rounds| rounds.entity == entity)
+    }
+
     /// Returns when the round ends; `None` if nobody is asked.
     pub fn round_ends_ns(&self) -> Option<u64> {
         self.present.as_ref().map(|rounds| rounds.round_ends_ns)
@@ -88,7 +96,10 @@ impl WriteRounds {
     pub fn end(&mut self, at_ns: u64, was_in_vain: bool) {
         if let Some(rounds) = &self.present {
             let wait = self.waits.entry(rounds.entity).or_default();
-            wait.start(at_ns, was_in_vain, WAITS_NS);
+            match was_in_vain {
+                true => wait.start(at_ns, true, WAITS_IN_VAIN_NS),
+                false => wait.start(at_ns, false, [WAIT_NS; 2]),
+            }
         }
         self.stop();
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use nodeward_machine::{Machine, Result};
-use nodeward_model::NodeId;
+use nodeward_model::{AccessSample, NodeId};
 use nodeward_policy::hot::{WrittenPages, plan_written_pages, remote_time};
 use nodeward_policy::placement::{Decision, EntityId, Plan};
 
@@ -61,14 +61,14 @@ impl Balancer {
     /// Enters the write faults; returns the process that is asked.
     fn enter_write_faults(&mut self) -> Option<EntityId> {
         let (entity, batch) = self.write_rounds.take()?;
-        let writer =
-            |sample| self.home_of_thread(entity, sample).or_else(|| self.node_of_cpu(sample));
-        let faults = batch.samples.iter().map(|it| (it.access.address, writer(it)));
-        let faults: Vec<(u64, Option<NodeId>)> = faults.collect();
-        let writers = &mut self.write_rounds.present()?.writers;
-        for (address, node) in faults {
-            node.into_iter().for_each(|node| writers.add(address, node));
-        }
+        let mut nodes: BTreeMap<Option<u32>, Option<NodeId>> = BTreeMap::new();
+        let fault = |sample: &AccessSample| {
+            let home = || self.home_of_thread(entity, sample);
+            let home = *nodes.entry(sample.tid).or_insert_with(home);
+            Some((sample.access.address, home.or_else(|| self.node_of_cpu(sample))?))
+        };
+        let faults: Vec<(u64, NodeId)> = batch.samples.iter().filter_map(fault).collect();
+        self.write_rounds.present()?.writers.add(faults.into_iter());
         Some(entity)
     }
 
@@ -91,7 +91,7 @@ impl Balancer {
             self.write_rounds.end(at_ns, true);
             return Ok(Vec::new());
         };
-        let places = spread.places(machine, rounds.writers.pages())?;
+        let places = spread.places(machine, rounds.writers.addresses())?;
         let place_of = |address| places.get(&address).copied();
         let planned = counts.history().map_or(WrittenPages::Stay, |history| {
             plan_written_pages(history, &rounds.writers, place_of, &spread.time_rules())
@@ -104,6 +104,7 @@ impl Balancer {
         let page_bytes = machine.page_bytes();
         let orders = moves.iter().map(|each| RangeOrder::of_folio(each, page_bytes)).collect();
         let orders = counts.accept(orders, at_ns, page_bytes);
+        counts.begin_period(at_ns, page_bytes);
         self.write_rounds.end(at_ns, orders.is_empty());
         Ok(spread.page_moves(&orders))
     }

@@ -47,6 +47,13 @@ impl TimeRules {
         if turn == 0 { 0 } else { ns.cast_signed().saturating_mul(now - then) / turn }
     }
 
+    /// Returns what a sample of an access counts, so that fast accesses count as often as they
+    /// happen: in millionths, it is inverse to the time from one access to the next.
+    pub(super) fn access_weight(&self, user: NodeId, on: NodeId) -> u128 {
+        let turn = i128::from(self.costs.latency(user, on)) + self.compute_time();
+        1_000_000_000 / turn.unsigned_abs().max(1)
+    }
+
     /// Extrapolates from a time to the horizon.
     pub(super) fn within_horizon(&self, saved_ns: i128, time_ns: u64) -> i128 {
         saved_ns.saturating_mul(i128::from(self.horizon_ns)) / i128::from(time_ns.max(1))

@@ -18,6 +18,8 @@ use super::{FolioLocation, HotMove, PageAccessCounts};
 /// Samples at chosen pages without which nothing is said: their share by the writer is known to
 /// about one in sixteen.
 const USES_MIN: u64 = 64;
+/// Faults that are kept at most, 16 MiB of them.
+const FAULTS_MAX: usize = 1 << 20;
 /// The cost of a write fault to the process, in nanoseconds: 0.5 to 2.4 us natively.
 const WRITE_FAULT_NS: u64 = 2_000;
 /// If samples confirm less than one in so many parts of the promised time, the pages have no owner,
@@ -25,21 +27,18 @@ const WRITE_FAULT_NS: u64 = 2_000;
 const OWNED_ONE_IN: i128 = 4;
 
 /// Pages by the node of their writers, from rounds of write faults: one fault a round at most.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct PageWriters {
-    faults: PageAccessCounts,
+    /// In no order: there are as many as pages, so they are sorted once.
+    faults: Vec<(u64, NodeId)>,
     rounds: u64,
 }
 
 impl PageWriters {
-    /// Returns no faults of pages of this size, with room for so many pairs of a page and a node.
-    pub fn new(page_bytes: u64, pairs_max: usize) -> Self {
-        Self { faults: PageAccessCounts::with_capacity(page_bytes, pairs_max), rounds: 0 }
-    }
-
-    /// Adds a write fault by a thread of this node.
-    pub fn add(&mut self, address: u64, node: NodeId) {
-        self.faults.add(address, node, 1);
+    /// Adds write faults, each with the node of its thread. Further ones than a million are dropped:
+    /// their pages stay.
+    pub fn add(&mut self, faults: impl Iterator<Item = (u64, NodeId)>) {
+        self.faults.extend(faults.take(FAULTS_MAX - self.faults.len()));
     }
 
     /// Ends a round.
@@ -52,9 +51,9 @@ impl PageWriters {
         self.rounds
     }
 
-    /// Iterates over the addresses of the written pages, in ascending order.
-    pub fn pages(&self) -> impl Iterator<Item = u64> + '_ {
-        self.faults.pages()
+    /// Iterates over the addresses of the written pages.
+    pub fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
+        self.faults.iter().map(|&(address, _)| address)
     }
 
     /// Returns the node of nearly all faults of a folio, if there are as many as two rounds need.
@@ -101,7 +100,7 @@ pub fn plan_written_pages(
     place_of: impl Fn(u64) -> Option<FolioLocation>,
     rules: &TimeRules,
 ) -> WrittenPages {
-    let choice = choose(writers, place_of, rules);
+    let choice = choose(writers, history.page_bytes(), place_of, rules);
     let Savings { uses, promised_ns, saved_ns } = savings(history, &choice, rules);
     let pays = |ns: i128| ns > i128::from(choice.cost_ns.max(SAVED_NS_MIN));
     if uses < USES_MIN || !pays(promised_ns) || saved_ns * OWNED_ONE_IN < promised_ns {
@@ -119,7 +118,8 @@ pub struct RemoteTime {
     /// The time that threads would save within the horizon if each sampled use were local, in
     /// nanoseconds: no placement saves more.
     pub saved_ns: u64,
-    /// The part of the sampled uses that are remote, in ppm.
+    /// The part of the sampled accesses that are remote, in ppm: slow ones are sampled more often,
+    /// and count less for that.
     pub remote_ppm: u64,
     /// The mean cost of moving a page of these, in nanoseconds.
     pub page_ns: u64,
@@ -138,22 +138,24 @@ impl RemoteTime {
 
 /// Returns what the samples of a history say of remote memory.
 pub fn remote_time(history: &SampleHistory, rules: &TimeRules) -> RemoteTime {
-    let (mut uses, mut remote, mut moves_ns, mut saved_ns) = (0_u64, 0_u64, 0_u128, 0_i128);
+    let (mut accesses, mut remote, mut moves_ns, mut saved_ns) = (0_u128, 0_u128, 0_u128, 0_i128);
     for one in history.periods().flat_map(|(uses, _)| uses) {
         let to = rules.nearest(one.user).unwrap_or(one.on);
         let saved = rules.saved_ns(u128::from(one.ns), one.user, (one.on, to));
-        uses += 1;
+        let weight = rules.access_weight(one.user, one.on);
+        accesses += weight;
         if saved > 0 {
-            remote += 1;
-            moves_ns += u128::from(rules.costs.move_ns(history.page_bytes(), one.on, to));
+            let page_ns = rules.costs.move_ns(history.page_bytes(), one.on, to);
+            remote += weight;
+            moves_ns = moves_ns.saturating_add(weight.saturating_mul(page_ns.into()));
             saved_ns = saved_ns.saturating_add(saved);
         }
     }
     let saved_ns = rules.within_horizon(saved_ns, sampled_ns(history));
     RemoteTime {
         saved_ns: saturating_u64(saved_ns.unsigned_abs()),
-        remote_ppm: (remote * 1_000_000).checked_div(uses).unwrap_or(0),
-        page_ns: saturating_u64(moves_ns / u128::from(remote.max(1))),
+        remote_ppm: saturating_u64((remote * 1_000_000).checked_div(accesses).unwrap_or(0)),
+        page_ns: saturating_u64(moves_ns / remote.max(1)),
     }
 }
 
@@ -165,18 +167,23 @@ fn sampled_ns(history: &SampleHistory) -> u64 {
 /// Returns the folios whose writer is on another node, as far as there is room.
 fn choose(
     writers: &PageWriters,
+    page_bytes: u64,
     place_of: impl Fn(u64) -> Option<FolioLocation>,
     rules: &TimeRules,
 ) -> WriterChoice {
     let mut choice = WriterChoice { moves: Vec::new(), owners: Vec::new(), cost_ns: 0 };
     let mut room = rules.room.clone();
-    writers.faults.for_each_folio(place_of, |folio, _, faults| {
+    let mut counts = PageAccessCounts::with_capacity(page_bytes, FAULTS_MAX);
+    let mut faults = writers.faults.clone();
+    faults.sort_unstable();
+    faults.into_iter().for_each(|(address, node)| counts.add(address, node, 1));
+    counts.for_each_folio(place_of, |folio, _, faults| {
         let (Some(folio), Some(owner)) = (folio, writers.owner(faults)) else { return };
         let Some(to) = rules.nearest(owner).filter(|&to| to != folio.node) else { return };
         if !room.take(to, u64::from(folio.pages)) {
             return;
         }
-        let bytes = u64::from(folio.pages).saturating_mul(writers.faults.page_bytes());
+        let bytes = u64::from(folio.pages).saturating_mul(page_bytes);
         let cost_ns = rules.costs.move_ns(bytes, folio.node, to);
         choice.cost_ns = choice.cost_ns.saturating_add(cost_ns);
         choice.owners.push(owner);
