@@ -277,7 +277,7 @@ mod tests {
             cost_ns: 100,
         };
         let mut counts = AccessCounts::default();
-        let mut chosen = |counts: &mut AccessCounts| {
+        let chosen = |counts: &mut AccessCounts| {
             let of = counts.of(entity, 0, PAGE);
             let orders = of.accept(vec![order(pages(0, 10))], 0, PAGE);
             orders.into_iter().flat_map(|order| order.ranges).collect::<Vec<_>>()

@@ -80,9 +80,7 @@ impl MemoryMover<'_> {
     /// Moves pages at and above an address.
     pub fn run(&self, cursor: u64) -> Moved {
         let moved = Moved { cursor, ..Moved::default() };
-        let pairs = NodePairs::all_to(self.portion.from, self.portion.to);
-        let orders = [MoveOrder { pairs, pages: self.portion.pages.clone() }].into();
-        let mut run = Run { mover: self, moved, orders, searched_bytes: 0 };
+        let mut run = Run { mover: self, moved, searched_bytes: 0 };
         let end = run.go_through();
         let is_done = run.is_done();
         let mut moved = run.moved;
@@ -104,7 +102,6 @@ impl MemoryMover<'_> {
 struct Run<'a> {
     mover: &'a MemoryMover<'a>,
     moved: Moved,
-    orders: Arc<[MoveOrder]>,
     searched_bytes: u64,
 }
 
@@ -181,9 +178,12 @@ impl Run<'_> {
 
     fn migrate(&self, ranges: Vec<Range>) -> Result<MoveReport> {
         let MemoryMover { machine, portion, workers, .. } = self.mover;
+        let pairs = NodePairs::all_to(portion.from, portion.to);
+        // A move accounts for each page that its order names.
+        let pages = portion.pages.as_ref().map(|pages| pages.within(&ranges));
         let move_shared = portion.move_shared;
         let request = MoveRequest {
-            orders: vec![Arc::clone(&self.orders)],
+            orders: vec![vec![MoveOrder { pairs, pages }].into()],
             selection: Selection { ranges, move_shared, ..Selection::default() },
             jobs: Jobs::Fixed(*workers),
             cpus: Vec::new(),

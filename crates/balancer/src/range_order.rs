@@ -56,6 +56,9 @@ impl RangeOrder {
     /// Returns what is left without the pages of a set; `None` for a folio of which a page is in
     /// it, and if less than half is left: what was moved before says that this is in doubt.
     pub fn without(self, held: &PageSet) -> Option<Self> {
+        if self.ranges.iter().all(|range| held.count_in(*range) == 0) {
+            return Some(self);
+        }
         let left = self.ranges.iter().flat_map(|range| held.ranges_without(*range));
         let left: Vec<Range> = left.collect();
         let bytes = |ranges: &[Range]| ranges.iter().map(|range| range.bytes()).sum::<u64>();

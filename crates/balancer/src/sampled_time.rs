@@ -3,6 +3,7 @@
 //! pages only where two periods agree.
 
 use nodeward_machine::{Machine, Result};
+use nodeward_model::PageSet;
 use nodeward_mover::{TimePlan, plan_by_time, sample_period};
 use nodeward_policy::hot::ranges::RangeMove;
 use nodeward_policy::hot::{PageAccessCounts, PeriodTimes, SampleHistory};
@@ -63,8 +64,10 @@ impl SampledTime {
 
     /// Forgets the samples of memory that is moved.
     pub fn forget(&mut self, orders: &[RangeOrder]) {
+        let mut pages = PageSet::new(self.history.page_bytes());
         let ranges = orders.iter().flat_map(|order| &order.ranges);
-        ranges.for_each(|range| self.history.forget(*range));
+        ranges.for_each(|range| pages.insert_range(*range));
+        self.history.forget(&pages);
     }
 }
 

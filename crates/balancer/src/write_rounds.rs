@@ -37,6 +37,9 @@ pub struct ProcessRounds {
     entity: EntityId,
     pub writers: PageWriters,
     round_ends_ns: u64,
+    rounds: u64,
+    /// Whether pages were moved for a round.
+    has_moved: bool,
 }
 
 impl WriteRounds {
@@ -58,9 +61,10 @@ impl WriteRounds {
     pub fn begin(&mut self, machine: &dyn Machine, entity: EntityId, pid: Pid) {
         let (at_ns, writers) = (machine.now_ns(), PageWriters::default());
         let round_ends_ns = at_ns.saturating_add(ROUND_NS);
-        self.present = Some(ProcessRounds { entity, writers, round_ends_ns });
+        let (rounds, has_moved) = (0, false);
+        self.present = Some(ProcessRounds { entity, writers, round_ends_ns, rounds, has_moved });
         if !self.observe(machine, pid) {
-            self.end(at_ns, true);
+            self.end(at_ns);
         }
     }
 
@@ -93,12 +97,12 @@ impl WriteRounds {
     }
 
     /// Ends the rounds of the process that is asked.
-    pub fn end(&mut self, at_ns: u64, was_in_vain: bool) {
+    pub fn end(&mut self, at_ns: u64) {
         if let Some(rounds) = &self.present {
             let wait = self.waits.entry(rounds.entity).or_default();
-            match was_in_vain {
-                true => wait.start(at_ns, true, WAITS_IN_VAIN_NS),
-                false => wait.start(at_ns, false, [WAIT_NS; 2]),
+            match rounds.has_moved {
+                true => wait.start(at_ns, false, [WAIT_NS; 2]),
+                false => wait.start(at_ns, true, WAITS_IN_VAIN_NS),
             }
         }
         self.stop();
@@ -136,12 +140,22 @@ impl ProcessRounds {
         if is_over {
             self.round_ends_ns = at_ns.saturating_add(ROUND_NS);
             self.writers.end_round();
+            self.rounds += 1;
         }
         is_over
     }
 
     /// Returns whether no further round follows.
     pub fn are_all(&self) -> bool {
-        self.writers.rounds() >= ROUNDS_MAX
+        self.rounds >= ROUNDS_MAX
+    }
+
+    /// Notes whether pages are moved for the rounds so far. If so, the next round tells of those
+    /// that were not written in this one, and need not agree with it.
+    pub fn note(&mut self, are_moved: bool) {
+        if are_moved {
+            self.has_moved = true;
+            self.writers = PageWriters::default();
+        }
     }
 }

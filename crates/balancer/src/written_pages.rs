@@ -28,6 +28,7 @@ impl Balancer {
         let history = self.counts.get_mut(entity).and_then(|counts| counts.mixed_history());
         let (true, Some(history)) = (may_begin, history) else { return };
         let remote = remote_time(history, &spread.time_rules());
+        tracing::debug!(?remote, pages = decision.numbers.pages, "several nodes use most memory");
         if remote.is_worth_faults(decision.numbers.pages) {
             self.write_rounds.begin(machine, entity, spread.process.pid());
         }
@@ -52,7 +53,7 @@ impl Balancer {
         match moves {
             Ok(moves) => self.begin_page_moves(moves),
             Err(error) => {
-                self.write_rounds.end(machine.now_ns(), true);
+                self.write_rounds.end(machine.now_ns());
                 state.notices.extend(self.went_wrong(entity, error));
             }
         }
@@ -88,7 +89,7 @@ impl Balancer {
         let (Some(spread), Some(counts), Some(rounds), false) =
             (spread, counts, self.write_rounds.present(), are_astray)
         else {
-            self.write_rounds.end(at_ns, true);
+            self.write_rounds.end(at_ns);
             return Ok(Vec::new());
         };
         let places = spread.places(machine, rounds.writers.addresses())?;
@@ -96,16 +97,23 @@ impl Balancer {
         let planned = counts.history().map_or(WrittenPages::Stay, |history| {
             plan_written_pages(history, &rounds.writers, place_of, &spread.time_rules())
         });
-        let moves = match planned {
-            WrittenPages::Unclear if !rounds.are_all() => return Ok(Vec::new()),
-            WrittenPages::Unclear | WrittenPages::Stay => Vec::new(),
-            WrittenPages::Move(moves) => moves,
+        let faults = rounds.writers.addresses().count() as u64;
+        tracing::debug!(faults, folios = planned.folios().len(), "a round of write faults");
+        let is_enough = match &planned {
+            WrittenPages::Unclear => false,
+            WrittenPages::Stay => true,
+            // A round may be too short for all pages to be written.
+            WrittenPages::Move(_) => faults >= decision.numbers.pages / 4 * 3,
         };
         let page_bytes = machine.page_bytes();
-        let orders = moves.iter().map(|each| RangeOrder::of_folio(each, page_bytes)).collect();
+        let folios = planned.folios().iter();
+        let orders = folios.map(|each| RangeOrder::of_folio(each, page_bytes)).collect();
         let orders = counts.accept(orders, at_ns, page_bytes);
-        counts.begin_period(at_ns, page_bytes);
-        self.write_rounds.end(at_ns, orders.is_empty());
+        rounds.note(!orders.is_empty());
+        if is_enough || rounds.are_all() {
+            counts.begin_period(at_ns, page_bytes);
+            self.write_rounds.end(at_ns);
+        }
         Ok(spread.page_moves(&orders))
     }
 }

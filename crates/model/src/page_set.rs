@@ -125,6 +125,24 @@ impl PageSet {
         parts
     }
 
+    /// Returns the pages of the set in these ranges.
+    pub fn within(&self, ranges: &[Range]) -> Self {
+        let mut within = Self::new(self.page_bytes);
+        for range in ranges.iter().filter(|range| !range.is_empty()) {
+            let (first, last) = self.pages_of(*range);
+            for (&window, words) in self.windows.range(first / WINDOW_PAGES..=last / WINDOW_PAGES) {
+                let mine = within.windows.entry(window).or_default();
+                for (index, word) in words.iter().enumerate() {
+                    let base = window * WINDOW_PAGES + index as u64 * 64;
+                    let wanted = *word & bits_within(base, first, last);
+                    within.pages += u64::from((wanted & !mine[index]).count_ones());
+                    mine[index] |= wanted;
+                }
+            }
+        }
+        within
+    }
+
     /// Returns the number of pages in the set.
     pub fn len(&self) -> u64 {
         self.pages
@@ -257,6 +275,10 @@ mod tests {
             let is_left = |page: &u64| !(within.start..within.end).contains(page);
             prop_assert!(removed.iter().eq(set.iter().filter(is_left)));
             prop_assert_eq!(removed.len(), removed.iter().count() as u64);
+            let kept = set.within(&[within, Range::new(within.start, within.start + PAGE)]);
+            let is_kept = |page: &u64| !is_left(page) || *page == within.start;
+            prop_assert!(kept.iter().eq(set.iter().filter(is_kept)));
+            prop_assert_eq!(kept.len(), kept.iter().count() as u64);
             let without = set.ranges_without(within);
             prop_assert!(without.windows(2).all(|pair| pair[0].end < pair[1].start));
             let pages = |part: &Range| (part.start..part.end).step_by(PAGE as usize);

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use nodeward_model::{NodeId, Range};
+use nodeward_model::{NodeId, PageSet};
 
 use super::counts::PageAccessCounts;
 
@@ -100,10 +100,10 @@ impl SampleHistory {
         }
     }
 
-    /// Forgets all samples of a range whose pages are elsewhere soon.
-    pub fn forget(&mut self, range: Range) {
+    /// Forgets all samples of pages that are elsewhere soon.
+    pub fn forget(&mut self, pages: &PageSet) {
         for period in &mut self.periods {
-            period.uses.retain(|one| !(range.start..range.end).contains(&one.page));
+            period.uses.retain(|one| !pages.contains(one.page));
         }
     }
 
@@ -113,7 +113,8 @@ impl SampleHistory {
         self.periods.iter().map(|period| (&period.uses[..], period.ns))
     }
 
-    pub(super) fn page_bytes(&self) -> u64 {
+    /// Returns the size of a page in bytes.
+    pub fn page_bytes(&self) -> u64 {
         self.page_bytes
     }
 

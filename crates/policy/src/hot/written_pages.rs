@@ -7,13 +7,15 @@
 //! choice, and cover all users of the pages, so their sum needs no correction. Where all nodes
 //! write all pages, the first writer of each is chance, and samples of others cancel it.
 
+use std::collections::BTreeMap;
+
 use nodeward_model::NodeId;
 
 use super::costs::saturating_u64;
 use super::evidence::OTHERS_ONE_IN;
 use super::samples::SampleHistory;
 use super::time_rules::{SAVED_NS_MIN, TimeRules};
-use super::{FolioLocation, HotMove, PageAccessCounts};
+use super::{FolioLocation, HotMove};
 
 /// Samples at chosen pages without which nothing is said: their share by the writer is known to
 /// about one in sixteen.
@@ -35,8 +37,8 @@ pub struct PageWriters {
 }
 
 impl PageWriters {
-    /// Adds write faults, each with the node of its thread. Further ones than a million are dropped:
-    /// their pages stay.
+    /// Adds write faults, each with the node of its thread. Further ones than a million are
+    /// dropped: their pages stay.
     pub fn add(&mut self, faults: impl Iterator<Item = (u64, NodeId)>) {
         self.faults.extend(faults.take(FAULTS_MAX - self.faults.len()));
     }
@@ -56,10 +58,25 @@ impl PageWriters {
         self.faults.iter().map(|&(address, _)| address)
     }
 
+    /// Returns the faults by page, in ascending order.
+    fn sorted(&self, page_bytes: u64) -> Vec<(u64, NodeId)> {
+        let pages = self.faults.iter().map(|&(address, node)| (address & !(page_bytes - 1), node));
+        let mut pages: Vec<_> = pages.collect();
+        pages.sort_unstable();
+        pages
+    }
+
     /// Returns the node of nearly all faults of a folio, if there are as many as two rounds need.
-    fn owner(&self, faults: &[(NodeId, u64)]) -> Option<NodeId> {
-        let &(owner, most) = faults.iter().max_by_key(|&&(node, count)| (count, node))?;
-        let all: u64 = faults.iter().map(|fault| fault.1).sum();
+    fn owner(&self, faults: &[(u64, NodeId)]) -> Option<NodeId> {
+        let mut by_node: Vec<(NodeId, u64)> = Vec::new();
+        for &(_, node) in faults {
+            match by_node.iter_mut().find(|one| one.0 == node) {
+                Some(one) => one.1 += 1,
+                None => by_node.push((node, 1)),
+            }
+        }
+        let &(owner, most) = by_node.iter().max_by_key(|&&(node, count)| (count, node))?;
+        let all = faults.len() as u64;
         let is_owned = (all - most) * OTHERS_ONE_IN <= all && all >= self.rounds.min(2);
         is_owned.then_some(owner)
     }
@@ -74,6 +91,13 @@ pub enum WrittenPages {
     Unclear,
     /// They have no owners, or to move them does not pay.
     Stay,
+}
+
+impl WrittenPages {
+    /// Returns the folios that go to their writers.
+    pub fn folios(&self) -> &[HotMove] {
+        if let Self::Move(moves) = self { moves } else { &[] }
+    }
 }
 
 /// The folios that go elsewhere, and what samples say of them.
@@ -172,25 +196,49 @@ fn choose(
     rules: &TimeRules,
 ) -> WriterChoice {
     let mut choice = WriterChoice { moves: Vec::new(), owners: Vec::new(), cost_ns: 0 };
+    let mut destinations = DestinationTable { rules, page_bytes, known: BTreeMap::new() };
     let mut room = rules.room.clone();
-    let mut counts = PageAccessCounts::with_capacity(page_bytes, FAULTS_MAX);
-    let mut faults = writers.faults.clone();
-    faults.sort_unstable();
-    faults.into_iter().for_each(|(address, node)| counts.add(address, node, 1));
-    counts.for_each_folio(place_of, |folio, _, faults| {
-        let (Some(folio), Some(owner)) = (folio, writers.owner(faults)) else { return };
-        let Some(to) = rules.nearest(owner).filter(|&to| to != folio.node) else { return };
-        if !room.take(to, u64::from(folio.pages)) {
-            return;
+    let faults = writers.sorted(page_bytes);
+    let mut left = &faults[..];
+    while let Some(&(page, _)) = left.first() {
+        let folio = place_of(page);
+        let end =
+            folio.map_or(page + page_bytes, |it| it.address + page_bytes * u64::from(it.pages));
+        let of_folio = left.partition_point(|fault| fault.0 < end).max(1);
+        let (of_folio, others) = left.split_at(of_folio);
+        left = others;
+        let (Some(folio), Some(owner)) = (folio, writers.owner(of_folio)) else { continue };
+        let Some((to, cost_ns)) = destinations.of(folio, owner) else { continue };
+        if room.take(to, u64::from(folio.pages)) {
+            choice.cost_ns = choice.cost_ns.saturating_add(cost_ns);
+            choice.owners.push(owner);
+            let FolioLocation { address, pages, node: from } = folio;
+            choice.moves.push(HotMove { address, pages, from, to, saved_ns: 0, cost_ns });
         }
-        let bytes = u64::from(folio.pages).saturating_mul(page_bytes);
-        let cost_ns = rules.costs.move_ns(bytes, folio.node, to);
-        choice.cost_ns = choice.cost_ns.saturating_add(cost_ns);
-        choice.owners.push(owner);
-        let FolioLocation { address, pages, node: from } = folio;
-        choice.moves.push(HotMove { address, pages, from, to, saved_ns: 0, cost_ns });
-    });
+    }
     choice
+}
+
+/// A folio's node and size, and the node of its owner.
+type DestinationKey = (NodeId, u32, NodeId);
+
+/// Where folios go, and what that costs. There are few cases, and many folios.
+struct DestinationTable<'a> {
+    rules: &'a TimeRules,
+    page_bytes: u64,
+    known: BTreeMap<DestinationKey, Option<(NodeId, u64)>>,
+}
+
+impl DestinationTable<'_> {
+    /// Returns the destination of a folio and the cost of its move; `None` if it is there.
+    fn of(&mut self, folio: FolioLocation, owner: NodeId) -> Option<(NodeId, u64)> {
+        let Self { rules, page_bytes, known } = self;
+        *known.entry((folio.node, folio.pages, owner)).or_insert_with(|| {
+            let to = rules.nearest(owner).filter(|&to| to != folio.node)?;
+            let bytes = u64::from(folio.pages).saturating_mul(*page_bytes);
+            Some((to, rules.costs.move_ns(bytes, folio.node, to)))
+        })
+    }
 }
 
 fn savings(history: &SampleHistory, choice: &WriterChoice, rules: &TimeRules) -> Savings {

@@ -6,7 +6,7 @@ mod simulated;
 
 use simulated::{BASE, Draws, MS, PAGE, Simulated, Worker, rules};
 
-use nodeward_model::{NodeId, Range};
+use nodeward_model::{NodeId, PageSet, Range};
 
 use super::super::{
     PageAccessCounts, PageRoom, PeriodTimes, SampleHistory, SamplePeriod, TimeRules,
@@ -333,6 +333,8 @@ fn a_history_is_bounded() {
     }
     // 40,000 ticks on 131,072 pages are some 34,500 uses; two periods are kept whatever they have.
     assert_eq!(history.periods().count(), 2);
-    history.forget(Range::new(BASE, BASE + PAGES * PAGE));
+    let mut moved = PageSet::new(PAGE);
+    moved.insert_range(Range::new(BASE, BASE + PAGES * PAGE));
+    history.forget(&moved);
     assert!(history.periods().all(|(uses, _)| uses.is_empty()));
 }

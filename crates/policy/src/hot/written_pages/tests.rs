@@ -1,6 +1,6 @@
 //! The choice by write faults and its confirmation by samples, on composed memory.
 
-use super::super::{MissCosts, PageRoom, PeriodTimes, SamplePeriod};
+use super::super::{MissCosts, PageAccessCounts, PageRoom, PeriodTimes, SamplePeriod};
 use super::*;
 
 const PAGE: u64 = 4096;

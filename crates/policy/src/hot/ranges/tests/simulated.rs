@@ -2,7 +2,7 @@
 
 use crate::hot::PageRoom;
 use nodeward_model::topology::Distances;
-use nodeward_model::{NodeId, Range};
+use nodeward_model::{NodeId, PageSet, Range};
 
 use super::super::super::samples::{PeriodTimes, SampleHistory, SamplePeriod};
 use super::super::super::{MissCosts, PageAccessCounts, TimeRules};
@@ -126,6 +126,7 @@ impl Simulated {
 
     /// Carries out a plan, and forgets samples of what moved.
     pub fn act(&mut self, plan: &RangePlan, history: &mut SampleHistory) {
+        let mut moved = PageSet::new(PAGE);
         for each in &plan.moves {
             let pages = (each.range.start - BASE) / PAGE..(each.range.end - BASE) / PAGE;
             for page in pages {
@@ -133,8 +134,9 @@ impl Simulated {
                 self.moved += u64::from(*on != each.to.0);
                 *on = each.to.0;
             }
-            history.forget(each.range);
+            moved.insert_range(each.range);
         }
+        history.forget(&moved);
     }
 
     /// Periods after each of which the process is placed; the least locality after any, in ppm.
