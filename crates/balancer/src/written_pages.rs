@@ -15,7 +15,8 @@ use super::round_state::RoundState;
 use super::settings::AccessChoice;
 
 impl Balancer {
-    /// Begins rounds of write faults of a process if that may pay.
+    /// Begins rounds of write faults of a process if that may pay. They cost the process time, so a
+    /// balancer that does not act asks nobody.
     pub(super) fn ask_for_writers(
         &mut self,
         machine: &dyn Machine,
@@ -24,6 +25,7 @@ impl Balancer {
     ) {
         let entity = spread.entity;
         let may_begin = self.settings.access == AccessChoice::Auto
+            && self.acts()
             && self.write_rounds.may_begin(entity, machine.now_ns());
         let history = self.counts.get_mut(entity).and_then(|counts| counts.mixed_history());
         let (true, Some(history)) = (may_begin, history) else { return };

@@ -197,16 +197,20 @@ fn pages_of_all_stay_whoever_writes_first() {
     assert!((180..196).contains(&untaken), "{untaken} of 200 seconds were not asked about");
 }
 
-/// Goal: with one source chosen no other one is used.
+/// Goal: with one source chosen no other one is used, and a balancer that only tells what it would
+/// do has no process fault.
 #[test]
-fn a_chosen_source_is_the_only_one() {
-    let fake = with(wide());
+fn nobody_is_asked_unless_that_is_wanted() {
     let access = AccessChoice::Only(AccessSourceKind::Registers);
-    let settings = BalanceSettings { access, ..BalanceSettings::default() };
-    let mut balancer = balancer(&fake, settings);
-    let (_, untaken) =
-        rounds_with_faults(&fake, &mut balancer, 60, scattered, |_, page| owner(page));
-    assert_eq!(untaken, 59, "the first second has none");
+    let chosen = BalanceSettings { access, ..BalanceSettings::default() };
+    let only_tells = BalanceSettings { act: false, ..BalanceSettings::default() };
+    for settings in [chosen, only_tells] {
+        let fake = with(wide());
+        let mut balancer = balancer(&fake, settings);
+        let (_, untaken) =
+            rounds_with_faults(&fake, &mut balancer, 60, scattered, |_, page| owner(page));
+        assert_eq!(untaken, 59, "the first second has none");
+    }
 }
 
 /// Goal: when users change places at once, memory stays for a minute where it was sent, and follows
