@@ -98,11 +98,13 @@ pub fn unless_emulator_crashes<T>(mut run: impl FnMut() -> Result<T>) -> Result<
     run()
 }
 
-/// Returns the lines of the crash by which a kernel ended.
+/// Returns the lines of the crash by which a kernel ended, from its reason on, or else from some
+/// lines before its panic on.
 fn crash_of<'a>(lines: &'a [&'a str]) -> Option<&'a [&'a str]> {
     let panic = lines.iter().rposition(|line| line.contains(PANIC))?;
     let is_start = |line: &&str| CRASH_STARTS.iter().any(|start| line.contains(start));
-    let start = lines[..panic].iter().position(is_start).unwrap_or(panic);
+    let start = lines[..panic].iter().position(is_start);
+    let start = start.unwrap_or(panic.saturating_sub(LINES));
     let crash = &lines[start..];
     Some(&crash[..crash.len().min(CRASH_LINES)])
 }
@@ -130,7 +132,8 @@ mod tests {
              [ 9.1] RIP: 0010:f+0x1/0x2\n    [ 9.2] Kernel panic - not syncing: Fatal exception\n"
         );
         // A panic without a reason before it; and a reason that the kernel survived.
-        assert!(told(&format!("{boot}{panic}")).contains("its kernel crashed:\n    [ 9.2]"));
+        let panicked = told(&format!("{boot}{panic}"));
+        assert!(panicked.contains("its kernel crashed:\n    [ 0.18] boot 18"), "{panicked}");
         assert!(told(&format!("{crash}{boot}")).contains("its console ends with"));
     }
 

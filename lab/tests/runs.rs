@@ -181,6 +181,6 @@ fn a_kernel_that_cannot_boot_shows_its_console() {
     let Some(lab) = lab() else { return };
     let run = GuestRun { cold: true, append: "rdinit=/no-such-init".into(), ..shell("true") };
     let why = format!("{:#}", lab.run(&run).unwrap_err());
-    assert!(why.contains("the guest did not boot; its console ends with"), "{why}");
+    assert!(why.contains("the guest did not boot; its kernel crashed"), "{why}");
     assert!(why.contains("panic"), "{why}");
 }
