@@ -40,12 +40,6 @@ fn parts_by_registers_on_6_12() {
     on_two_nodes(&GuestKernel::V6_12, &["balance_parts", "balance_parts_read"]);
 }
 
-/// Write faults are those of soft-dirty bits, which each kernel here has.
-#[test]
-fn pages_by_write_faults() {
-    on_two_nodes(&GuestKernel::V6_12, &["balance_scattered"]);
-}
-
 #[test]
 fn parts_by_registers_on_the_newest_kernel() {
     on_two_nodes(&GuestKernel::Newest, &["balance_parts"]);

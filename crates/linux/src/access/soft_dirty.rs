@@ -43,6 +43,8 @@ pub struct SoftDirtySource {
     started: Instant,
     /// The CPU time of clearing that is not yet reported.
     cpu_ns: u64,
+    /// What was read and not yet taken.
+    carried: AccessBatch,
 }
 
 /// A process whose bits are cleared.
@@ -66,6 +68,7 @@ impl SoftDirtySource {
             processes: BTreeMap::new(),
             started: Instant::now(),
             cpu_ns: 0,
+            carried: AccessBatch::default(),
         }
     }
 
@@ -102,13 +105,17 @@ impl SoftDirtySource {
         self.processes.iter().filter(|(_, process)| process.is_wanted)
     }
 
-    /// Begins the rounds that are due.
-    fn clear(&mut self) {
+    /// Begins the rounds that are due. What faulted until then is read at once: after it, only
+    /// writes of the new round are.
+    fn clear(&mut self) -> Result<()> {
         let (before, now) = (thread_cpu_ns(), self.started.elapsed());
         for process in self.processes.values_mut().filter(|process| process.is_wanted) {
             process.clear(now);
         }
         self.cpu_ns += thread_cpu_ns().saturating_sub(before);
+        let late = self.faults.take()?;
+        merge(&mut self.carried, late);
+        Ok(())
     }
 
     fn remember(&mut self, samples: &[AccessSample]) {
@@ -162,6 +169,14 @@ impl ClearedProcess {
     }
 }
 
+fn merge(batch: &mut AccessBatch, more: AccessBatch) {
+    batch.samples.extend(more.samples);
+    batch.without_address += more.without_address;
+    batch.lost += more.lost;
+    batch.threads_unseen = more.threads_unseen;
+    batch.cpu_ns += more.cpu_ns;
+}
+
 fn in_use(pid: Pid) -> Error {
     Error::Unsupported {
         action: "observing writes",
@@ -185,13 +200,15 @@ impl AccessSource for SoftDirtySource {
         let held = self.hold(&sampling.pids);
         let pids = held.as_ref().map_or(Vec::new(), Clone::clone);
         self.faults.observe(&AccessSampling { pids, ..*sampling })?;
-        held.map(|_| self.clear())
+        held.and_then(|_| self.clear())
     }
 
     fn take(&mut self) -> Result<AccessBatch> {
-        let batch = self.faults.take()?;
-        self.remember(&batch.samples);
-        self.clear();
+        let mut batch = std::mem::take(&mut self.carried);
+        let news = self.faults.take()?;
+        self.remember(&news.samples);
+        merge(&mut batch, news);
+        self.clear()?;
         Ok(AccessBatch { cpu_ns: batch.cpu_ns + std::mem::take(&mut self.cpu_ns), ..batch })
     }
 }
