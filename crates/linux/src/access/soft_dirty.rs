@@ -109,12 +109,15 @@ impl SoftDirtySource {
     /// writes of the new round are.
     fn clear(&mut self) -> Result<()> {
         let (before, now) = (thread_cpu_ns(), self.started.elapsed());
+        let mut are_cleared = false;
         for process in self.processes.values_mut().filter(|process| process.is_wanted) {
-            process.clear(now);
+            are_cleared |= process.clear(now);
         }
         self.cpu_ns += thread_cpu_ns().saturating_sub(before);
-        let late = self.faults.take()?;
-        merge(&mut self.carried, late);
+        if are_cleared {
+            let late = self.faults.take()?;
+            merge(&mut self.carried, late);
+        }
         Ok(())
     }
 
@@ -154,18 +157,21 @@ impl ClearedProcess {
         })
     }
 
-    /// Clears the bits if a round is due. The process may have grown since it was checked.
-    fn clear(&mut self, now: Duration) {
+    /// Clears the bits if a round is due; returns whether it does. The process may have grown since
+    /// it was checked.
+    fn clear(&mut self, now: Duration) -> bool {
         if self.is_used_by_others || !self.schedule.begins_round(now) {
-            return;
+            return false;
         }
         self.is_used_by_others = are_clear(&self.pagemap, &self.written, page_bytes());
         let fits = stall_budget::check(Path::new("/"), self.held.pid(), page_bytes()).is_ok();
-        if fits && !self.is_used_by_others {
+        let is_cleared = fits && !self.is_used_by_others;
+        if is_cleared {
             // A process that has exited has no bits any more.
             self.clear_refs.write_all(CLEAR_SOFT_DIRTY).ok();
             self.written.clear();
         }
+        is_cleared
     }
 }
 

@@ -48,11 +48,6 @@ impl PageWriters {
         self.rounds += 1;
     }
 
-    /// Returns how many rounds there have been.
-    pub fn rounds(&self) -> u64 {
-        self.rounds
-    }
-
     /// Iterates over the addresses of the written pages.
     pub fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
         self.faults.iter().map(|&(address, _)| address)
