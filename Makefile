@@ -32,8 +32,8 @@ shell: setup ## Try nodeward by hand, in a shell on an emulated machine with two
 test: setup ## Run all checks
 	$(CARGO) xtask ci
 
-lab: setup ## Run the tests that boot real kernels
-	$(CARGO) xtask ci lab
+lab: setup ## Run the tests that boot real kernels, on every kernel
+	NODEWARD_LAB_KERNELS=all $(CARGO) xtask ci lab
 
 bench: setup ## Measure, as ratios within one run
 	$(CARGO) xtask bench

@@ -78,6 +78,7 @@ impl Args {
             kernel: self.kernel.clone(),
             llc_bytes: self.llc,
             miss_delay_ns: self.miss_delay,
+            populate: true,
         })
     }
 }

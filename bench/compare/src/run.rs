@@ -78,7 +78,7 @@ fn run_in_guest(
         kernel: settings.kernel.clone(),
         files: programs.files(lab, contender)?,
         timeout: TIMEOUT,
-        populate: true,
+        populate: settings.populate,
         count: Some(CountOptions {
             llc_bytes: settings.llc_bytes,
             miss_delay_ns: settings.miss_delay_ns,

@@ -195,6 +195,7 @@ pub(crate) mod tests {
             kernel: GuestKernel::V6_12,
             llc_bytes: 1 << 20,
             miss_delay_ns: 200,
+            populate: true,
         }
     }
 

@@ -26,6 +26,7 @@ fn settings() -> CompareSettings {
         kernel: GuestKernel::V6_12,
         llc_bytes: CACHE_BYTES,
         miss_delay_ns: 0,
+        populate: false,
     }
 }
 
@@ -66,9 +67,6 @@ fn counts_are_what_was_done() {
         let most = lines * (PASSES + 1) * 21 / 20;
         assert!((least..most).contains(&misses), "{name}: {misses}, not {least} to {most}");
         assert_eq!(run.end.look.passes, 2 * 2 * PASSES, "{name}");
-        // The kernel splits the time of such a short run by ticks, maybe all of it to one side.
-        let overhead = &run.end.look.overhead;
-        assert!(overhead.user_us + overhead.system_us > 0, "{name}: {overhead:?}");
     }
     assert_eq!(nothing.end.look.overhead.numa_migrated, 0);
     assert_eq!(nothing.end.look.overhead.hint_faults, 0);

@@ -208,7 +208,7 @@ fn who_has_the_heap_gets_its_pages() {
             }
         });
         // Each may take the second that a fault waits for the allocation thread.
-        for _ in 0..10 {
+        for _ in 0..4 {
             region.migrate_lazily(whole.clone(), &even_if_there(Supply::Any)).unwrap();
             while_holding_allocator(|| touch(&region));
             alone.migrate_lazily(0..CHUNK, &even_if_there(Supply::Any)).unwrap();

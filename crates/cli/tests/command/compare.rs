@@ -119,9 +119,9 @@ fn the_readme_has_figures_of_the_same_table() {
 /// of them it had to come home.
 #[test]
 fn what_is_at_home_stays_there() {
-    let told = json(0, &["--figure", "static", "--seeds", "12"]);
+    let told = json(0, &["--figure", "static", "--seeds", "6"]);
     assert_eq!((&told["measured"], &told["restless"]), (&0.into(), &Value::Array(Vec::new())));
-    assert!(told["machines"].as_u64().unwrap() >= 10, "{told}");
+    assert!(told["machines"].as_u64().unwrap() >= 5, "{told}");
     assert!(told["came_home"].as_u64().unwrap() >= 3, "{told}");
 }
 
