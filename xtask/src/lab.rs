@@ -68,7 +68,6 @@ fn tests(program: &str, names: &[&str]) -> Result<ExitCode> {
     let mut cargo = process::cargo();
     cargo.args(["test", "--package", "nodeward-cases", "--test", program, "--"]).args(names);
     cargo.args(["--nocapture", "--test-threads=1"]).env("NODEWARD_LAB_REQUIRED", "1");
-    cargo.env("NODEWARD_LAB_KERNELS", "all");
     let programs = guest::dir(&Workspace::load()?, Profile::Dev);
     process::run_for_exit_code(cargo.env("NODEWARD_GUEST_DIR", programs))
 }

@@ -7,10 +7,8 @@ use nodeward_lab::{GuestKernel, scenario};
 use nodeward_model::units::{format_ns, parse_duration_ns};
 
 use guests::CaseGuest;
-use kernels::is_every_kernel_wanted;
 
 mod guests;
-mod kernels;
 mod programs;
 
 /// For each kernel a few seconds, and until every thread has made a step.
@@ -52,9 +50,7 @@ fn on_6_1() {
 /// Goal: the fastest method.
 #[test]
 fn on_6_12() {
-    if is_every_kernel_wanted() {
-        torture(&GuestKernel::V6_12);
-    }
+    torture(&GuestKernel::V6_12);
 }
 
 /// Goal: the fastest method on the newest kernel.
