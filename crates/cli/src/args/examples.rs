@@ -133,6 +133,9 @@ Examples:
   One load:
     $ nodeward sim compare 2012-split
 
+  Your own, in a file as docs/how-to/write-a-scenario.md has it, with five seeds:
+    $ nodeward sim compare ./mine.toml --seeds 5 --balancers nothing,kernel,nodeward
+
   Pages that move on a hundred machines with constant loads, once all memory is at home:
     $ nodeward sim compare --figure static --seeds 100
 

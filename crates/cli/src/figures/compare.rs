@@ -57,7 +57,7 @@ impl CompareFigure {
 
     /// Formats a number with its unit, if it has one, as SPEC.md's checks read it.
     pub fn value(self, tables: &[CaseTable]) -> Value {
-        let of_case = |table: &CaseTable| Some((table.name, rounded(self.of_case(table)?)));
+        let of_case = |table: &CaseTable| Some((table.name.clone(), rounded(self.of_case(table)?)));
         let cases: BTreeMap<_, _> = tables.iter().filter_map(of_case).collect();
         let values = cases.values().copied();
         let worst = match self {
@@ -72,8 +72,8 @@ impl CompareFigure {
     }
 
     fn of_case(self, table: &CaseTable) -> Option<f64> {
-        let ours = table.figures_of(*self.balancers().first()?)?;
-        let kernel = || table.figures_of(BalancerKind::Kernel);
+        let ours = &table.figures_of(*self.balancers().first()?)?.median;
+        let kernel = || Some(&table.figures_of(BalancerKind::Kernel)?.median);
         let ratio = |ours: u64, others: u64| ours as f64 / others.max(1) as f64;
         Some(match self {
             Self::Local => ours.local_milli as f64 / 10.0,

@@ -169,6 +169,88 @@ fn a_figure_is_that_of_the_worst_load() {
     }
 }
 
+/// Two programs whose memory lies on the node where they do not begin; the kernel balances, unless
+/// a balancer says otherwise.
+const OWN: &str = r#"
+about = "two of mine"
+distances = [[10, 21], [21, 10]]
+time = "4s"
+numa-balancing = true
+
+[[node]]
+id = 0
+cpus = "0-1"
+memory = "1GiB"
+
+[[node]]
+id = 1
+cpus = "2-3"
+memory = "1GiB"
+
+[[workload]]
+name = "mine"
+kind = "triad"
+processes = 2
+threads = 2
+memory = "32MiB"
+populated = true
+place = "away"
+"#;
+
+/// Goal: a scenario of one's own is compared like any load, without goals: with several seeds
+/// medians and spans, under the balancers that are named, of which the scenario is none.
+#[test]
+fn a_load_of_ones_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("mine.toml");
+    fs::write(&file, OWN).unwrap();
+    let file = file.to_str().unwrap();
+    let balancers = ["--balancers", "nothing,kernel,nodeward"];
+    let told = json(0, &[&["--json", file, "--seeds", "3"], &balancers[..]].concat());
+    let case = &told["cases"][0];
+    assert_eq!((&case["name"], &case["about"]), (&file.into(), &"two of mine".into()));
+    assert_eq!(case["goals"], Value::Array(Vec::new()));
+    let [nothing, kernel, ours] = case["entries"].as_array().unwrap().as_slice() else {
+        panic!("three balancers: {case:#}");
+    };
+    assert_eq!((&nothing["pages"], &nothing["work_milli"]), (&0.into(), &1000.into()));
+    assert!(kernel["pages"].as_u64().unwrap() > 0, "the kernel balances: {kernel:#}");
+    assert!(kernel["command"].as_str().unwrap().ends_with("--set numa-balancing=true"));
+    let span = |figure: &str| {
+        let at = |end: &str| ours["span"][end][figure].as_u64().unwrap();
+        [at("least"), ours[figure].as_u64().unwrap(), at("most")]
+    };
+    assert_eq!(ours["span"]["runs"], 3);
+    assert!(span("local_milli").is_sorted() && span("pages").is_sorted(), "{ours:#}");
+    assert!(ours["local_milli"].as_u64() > nothing["local_milli"].as_u64(), "{case:#}");
+    let text = String::from_utf8(run(&[file, "--balancers", "nothing"]).stdout).unwrap();
+    assert!(text.contains("mine.toml: two of mine, 4 s\n"), "{text}");
+}
+
+/// Goal: mistakes in a load of one's own are told before anything runs: a value that its scenario
+/// does not have, a machine without programs, no such file, no seeds, or a page of it.
+#[test]
+fn a_load_that_cannot_be_compared() {
+    let directory = tempfile::tempdir().unwrap();
+    let idle = directory.path().join("idle.toml");
+    fs::write(&idle, OWN.split("[[workload").next().unwrap()).unwrap();
+    let idle = idle.to_str().unwrap();
+    let cases: [(&[&str], &str); 6] = [
+        (&["balance-2012", "--set", "workload.nobody.threads=2"], "nobody"),
+        (&[idle], "nothing to balance"),
+        (&["./nothing-here.toml"], "no such scenario"),
+        (&["2012-split", "--seeds", "0"], "--seeds"),
+        (&["2012-split", "--balancers", "numad"], "nothing, patches, kernel, hand, nodeward"),
+        (&[idle, "--docs", "."], "idle.toml is none"),
+    ];
+    for (words, expected) in cases {
+        let output = run(words);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {stderr}");
+        assert!(stderr.contains(expected), "{words:?}: {stderr}");
+    }
+}
+
 /// Goal: an unknown load is refused with the known ones; a run too short to reach any goal ends
 /// with the code for that, and names what was missed.
 #[test]

@@ -51,6 +51,16 @@ impl BalancerKind {
         }
     }
 
+    /// All of them by the words that choose them, beside [`BalancerKind::ALL`] the cooperating one.
+    pub const WORDS: [(&'static str, Self); 6] = [
+        ("nothing", Self::Nothing),
+        ("patches", Self::Patches),
+        ("kernel", Self::Kernel),
+        ("hand", Self::Hand),
+        ("nodeward", Self::Nodeward),
+        ("cooperate", Self::Cooperating),
+    ];
+
     /// Returns the scenario keys that select it.
     pub fn scenario_overrides(self) -> &'static [(&'static str, &'static str)] {
         match self {

@@ -2,7 +2,7 @@
 
 use crate::compare::BalancerKind;
 
-/// The goals for nodeward, beside that no work is lost.
+/// The goals for nodeward. Wherever there are goals, one is that no work is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requirement {
     /// Memory becomes local, as soon as under the kernel's NUMA balancing and with no more pages
@@ -16,19 +16,21 @@ pub enum Requirement {
     PlacedAsByHand,
     /// No other goal: no balancer gains much there, and each may lose something.
     WorkOnly,
+    /// No goal at all, that of work included: somebody wants to know.
+    FiguresOnly,
 }
 
 /// A load.
 #[derive(Clone, Copy, Debug)]
-pub struct CompareCase {
+pub struct CompareCase<'a> {
     /// Its name on the command line.
-    pub name: &'static str,
+    pub name: &'a str,
     /// Its description.
-    pub about: &'static str,
-    /// Name of the built-in scenario.
-    pub scenario: &'static str,
+    pub about: &'a str,
+    /// Name of the built-in scenario, or the path of a file.
+    pub scenario: &'a str,
     /// Values of scenario keys.
-    pub overrides: &'static [(&'static str, &'static str)],
+    pub overrides: &'a [(&'a str, &'a str)],
     /// The goals.
     pub requirement: Requirement,
     /// Whether the patches of 2012 can take part: they place fresh pages, and move none that
@@ -41,7 +43,7 @@ const COUNTERS: (&str, &str) = ("machine.counter-entries", "2097152");
 const SPLIT: (&str, &str) = ("workload.stream.place", "left:0-1");
 
 /// All cases.
-pub const CASES: [CompareCase; 16] = [
+pub const CASES: [CompareCase<'static>; 16] = [
     CompareCase {
         name: "2012-first-touch",
         about: "48 programs that stream, two for each CPU; each touches its memory first where it \
@@ -184,7 +186,7 @@ pub const CASES: [CompareCase; 16] = [
     },
 ];
 
-impl CompareCase {
+impl<'a> CompareCase<'a> {
     /// Returns the balancers that are compared.
     pub fn balancers(&self) -> impl Iterator<Item = BalancerKind> {
         let with_patches = self.with_patches;
@@ -192,7 +194,7 @@ impl CompareCase {
     }
 
     /// Returns the values of scenario keys, those of the balancer included.
-    pub fn overrides_under(&self, by: BalancerKind) -> Vec<(&'static str, &'static str)> {
+    pub fn overrides_under(&self, by: BalancerKind) -> Vec<(&'a str, &'a str)> {
         [self.overrides, by.scenario_overrides()].concat()
     }
 

@@ -17,9 +17,9 @@ const WORK_MILLI: u64 = 980;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CaseTable {
     /// Its name.
-    pub name: &'static str,
+    pub name: String,
     /// Its description.
-    pub about: &'static str,
+    pub about: String,
     /// Simulated time, in virtual nanoseconds.
     pub time_ns: u64,
     /// The results of each balancer.
@@ -35,6 +35,30 @@ pub struct BalancerFigures {
     pub balancer: BalancerKind,
     /// The command that runs the same load, without a balancer that acts from outside.
     pub command: String,
+    /// Those of its run, or the median of each of several.
+    #[serde(flatten)]
+    pub median: Figures,
+    /// How far several runs differ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub span: Option<FigureSpan>,
+    /// Per cent of local lines, by second, in the run with the first seed.
+    pub curve: Vec<(f64, f64)>,
+}
+
+/// The least and the most of each figure of several runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct FigureSpan {
+    /// The number of runs.
+    pub runs: usize,
+    /// The least of each figure.
+    pub least: Figures,
+    /// The most of each figure.
+    pub most: Figures,
+}
+
+/// What a run comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Figures {
     /// Local lines per 1000 in the last ten seconds.
     pub local_milli: u64,
     /// The virtual time (ns) since which nine of ten lines were local.
@@ -47,8 +71,6 @@ pub struct BalancerFigures {
     pub work_milli: u64,
     /// CPU time in the kernel and for samples beyond that without a balancer, in ppm of one CPU.
     pub cpu_ppm: u64,
-    /// Per cent of local lines, by second.
-    pub curve: Vec<(f64, f64)>,
 }
 
 /// A goal for nodeward, with its result.
@@ -94,49 +116,86 @@ impl CompareGoal {
     }
 }
 
+/// The outcomes of a case under each balancer, a run for each seed, in the order of the seeds.
+pub type Outcomes = BTreeMap<BalancerKind, Vec<CompareOutcome>>;
+
 /// Returns the table of a case. Balancers without a run are left out, and so are goals that need
-/// them.
-pub fn evaluate_case(
-    case: &CompareCase,
-    outcomes: &BTreeMap<BalancerKind, CompareOutcome>,
-) -> CaseTable {
-    let nothing = outcomes.get(&BalancerKind::Nothing);
-    let entries = outcomes.iter().map(|(&by, outcome)| figures(case, by, outcome, nothing));
-    let time_ns = outcomes.values().map(|outcome| outcome.time_ns).min().unwrap_or(0);
-    let goals = match outcomes.get(&BalancerKind::Nodeward) {
-        Some(ours) => goals(case.requirement, ours, outcomes),
+/// them. The goals are those of the first seed.
+pub fn evaluate_case(case: &CompareCase, outcomes: &Outcomes) -> CaseTable {
+    let nothing = outcomes.get(&BalancerKind::Nothing).map_or(&[][..], Vec::as_slice);
+    let entries = outcomes.iter().filter_map(|(&by, runs)| balancer(case, by, runs, nothing));
+    let time_ns = outcomes.values().flatten().map(|outcome| outcome.time_ns).min().unwrap_or(0);
+    let first: BTreeMap<_, _> =
+        outcomes.iter().filter_map(|(&by, runs)| Some((by, runs.first()?))).collect();
+    let goals = match first.get(&BalancerKind::Nodeward) {
+        Some(ours) => goals(case.requirement, ours, &first),
         None => Vec::new(),
     };
-    CaseTable { name: case.name, about: case.about, time_ns, entries: entries.collect(), goals }
+    let (name, about) = (case.name.to_owned(), case.about.to_owned());
+    CaseTable { name, about, time_ns, entries: entries.collect(), goals }
 }
 
-fn figures(
+/// Returns the figures of a balancer; `None` without a run.
+fn balancer(
     case: &CompareCase,
     by: BalancerKind,
-    outcome: &CompareOutcome,
-    nothing: Option<&CompareOutcome>,
-) -> BalancerFigures {
-    let kernel_ns = nothing.map_or(0, |nothing| nothing.kernel_ns);
-    let cpu_ns = outcome.kernel_ns.saturating_sub(kernel_ns);
-    BalancerFigures {
-        balancer: by,
-        command: case.command(by),
-        local_milli: outcome.local_milli,
-        home_ns: outcome.local_since_ns,
-        pages: outcome.pages,
-        pages_per_minute_at_end: outcome.pages_per_minute_at_end,
-        work_milli: nothing.map_or(1000, |nothing| outcome.work_milli(nothing)),
-        cpu_ppm: cpu_ns.saturating_mul(1_000_000) / outcome.time_ns.max(1),
-        curve: outcome.curve.clone(),
+    runs: &[CompareOutcome],
+    nothing: &[CompareOutcome],
+) -> Option<BalancerFigures> {
+    let figures = runs.iter().enumerate().map(|(seed, run)| Figures::of(run, nothing.get(seed)));
+    let figures: Vec<Figures> = figures.collect();
+    let (median, span) = median_and_span(&figures)?;
+    let curve = runs.first()?.curve.clone();
+    Some(BalancerFigures { balancer: by, command: case.command(by), median, span, curve })
+}
+
+/// Returns the median of each figure, and, of several runs, the least and the most.
+fn median_and_span(runs: &[Figures]) -> Option<(Figures, Option<FigureSpan>)> {
+    let last = runs.len().checked_sub(1)?;
+    let at = |rank: usize| Figures {
+        local_milli: ranked(runs, rank, |run| run.local_milli),
+        home_ns: ranked(runs, rank, |run| (run.home_ns.is_none(), run.home_ns)).1,
+        pages: ranked(runs, rank, |run| run.pages),
+        pages_per_minute_at_end: ranked(runs, rank, |run| run.pages_per_minute_at_end),
+        work_milli: ranked(runs, rank, |run| run.work_milli),
+        cpu_ppm: ranked(runs, rank, |run| run.cpu_ppm),
+    };
+    let span = FigureSpan { runs: runs.len(), least: at(0), most: at(last) };
+    Some((at(last / 2), (last > 0).then_some(span)))
+}
+
+/// Returns the value with this rank among those of all runs, the least first.
+fn ranked<T: Ord>(runs: &[Figures], rank: usize, value: impl Fn(&Figures) -> T) -> T {
+    let mut values: Vec<T> = runs.iter().map(value).collect();
+    values.sort_unstable();
+    values.swap_remove(rank)
+}
+
+impl Figures {
+    fn of(outcome: &CompareOutcome, nothing: Option<&CompareOutcome>) -> Self {
+        let kernel_ns = nothing.map_or(0, |nothing| nothing.kernel_ns);
+        let cpu_ns = outcome.kernel_ns.saturating_sub(kernel_ns);
+        Self {
+            local_milli: outcome.local_milli,
+            home_ns: outcome.local_since_ns,
+            pages: outcome.pages,
+            pages_per_minute_at_end: outcome.pages_per_minute_at_end,
+            work_milli: nothing.map_or(1000, |nothing| outcome.work_milli(nothing)),
+            cpu_ppm: cpu_ns.saturating_mul(1_000_000) / outcome.time_ns.max(1),
+        }
     }
 }
 
 fn goals(
     asked: Requirement,
     ours: &CompareOutcome,
-    outcomes: &BTreeMap<BalancerKind, CompareOutcome>,
+    outcomes: &BTreeMap<BalancerKind, &CompareOutcome>,
 ) -> Vec<CompareGoal> {
-    let (kernel, hand) = (outcomes.get(&BalancerKind::Kernel), outcomes.get(&BalancerKind::Hand));
+    if asked == Requirement::FiguresOnly {
+        return Vec::new();
+    }
+    let [kernel, hand] =
+        [BalancerKind::Kernel, BalancerKind::Hand].map(|by| outcomes.get(&by).copied());
     let local = |what, least| CompareGoal::at_least(what, ours.local_milli, least);
     let against_kernel =
         |part| kernel.into_iter().flat_map(move |kernel| goals_against_kernel(ours, kernel, part));
@@ -152,7 +211,7 @@ fn goals(
             let least = hand.local_milli.saturating_sub(LOCAL_SLACK_MILLI);
             local(GoalMeasure::LocalAsByHand, least)
         })),
-        Requirement::WorkOnly => {}
+        Requirement::WorkOnly | Requirement::FiguresOnly => {}
     }
     let work = outcomes.get(&BalancerKind::Nothing).map(|nothing| ours.work_milli(nothing));
     goals.extend(work.map(|work| CompareGoal::at_least(GoalMeasure::Work, work, WORK_MILLI)));
@@ -210,10 +269,10 @@ mod tests {
     ) -> Vec<GoalMeasure> {
         let case = CompareCase { requirement: asked, ..CASES[0] };
         let outcomes = [
-            (BalancerKind::Nothing, nothing),
-            (BalancerKind::Kernel, kernel),
-            (BalancerKind::Hand, outcome(930, Some(1), 100)),
-            (BalancerKind::Nodeward, ours),
+            (BalancerKind::Nothing, vec![nothing]),
+            (BalancerKind::Kernel, vec![kernel]),
+            (BalancerKind::Hand, vec![outcome(930, Some(1), 100)]),
+            (BalancerKind::Nodeward, vec![ours]),
         ];
         evaluate_case(&case, &outcomes.into()).missed_goals().map(|goal| goal.what).collect()
     }
@@ -270,5 +329,28 @@ mod tests {
         );
         let missed = missed(Requirement::LocalMemory, outcome(960, None, 0), kernel(), nothing());
         assert_eq!(missed, [GoalMeasure::HomeAsKernel]);
+    }
+
+    /// Goal: of several runs the table has the median of each figure, beside the least and the
+    /// most; a time that is never reached is the latest; work is relative to the run without a
+    /// balancer that has the same seed. No goals are asked of somebody's own load.
+    #[test]
+    fn several_seeds_have_a_median_and_a_span() {
+        let case = CompareCase { requirement: Requirement::FiguresOnly, ..CASES[0] };
+        // Work is as the local lines.
+        let nothing = [500, 400, 600].map(|local| outcome(local, None, 0)).to_vec();
+        let ours = vec![outcome(900, None, 7), outcome(800, Some(5), 9), outcome(900, Some(4), 8)];
+        let outcomes = [(BalancerKind::Nothing, nothing), (BalancerKind::Nodeward, ours)];
+        let table = evaluate_case(&case, &outcomes.into());
+        assert_eq!(table.goals, []);
+        let entry = table.figures_of(BalancerKind::Nodeward).unwrap();
+        let span = entry.span.unwrap();
+        let of = |of: fn(&Figures) -> u64| [span.least, entry.median, span.most].map(|it| of(&it));
+        assert_eq!(of(|it| it.local_milli), [800, 900, 900]);
+        assert_eq!(of(|it| it.pages), [7, 8, 9]);
+        // 900 / 600, 900 / 500, 800 / 400.
+        assert_eq!(of(|it| it.work_milli), [1500, 1800, 2000]);
+        let times = [span.least, entry.median, span.most].map(|it| it.home_ns);
+        assert_eq!((times, span.runs), ([Some(4), Some(5), None], 3));
     }
 }

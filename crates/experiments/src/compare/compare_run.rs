@@ -10,8 +10,8 @@ use nodeward_sim::{CpuTimeKind, SimMachine, SimReport, Timeline};
 
 use crate::compare::{BalancerKind, CompareCase};
 
-/// The seed of all random choices.
-const SEED: u64 = 1;
+/// The seed of all random choices, unless another is given.
+pub const SEED: u64 = 1;
 /// Length of the final window of a run, in virtual nanoseconds.
 const END_WINDOW_NS: u64 = 10_000_000_000;
 /// Interval over which a share of local lines is taken, in virtual nanoseconds.
@@ -41,14 +41,27 @@ pub struct CompareOutcome {
     pub curve: Vec<(f64, f64)>,
 }
 
-/// Runs a case under a balancer from beginning to end.
+/// Runs a case under a balancer from beginning to end, with the seed of all tables.
+///
+/// # Errors
+/// As [`run_with_seed`].
+pub fn run(case: &CompareCase, by: BalancerKind, limit_ns: Option<u64>) -> Result<CompareOutcome> {
+    run_with_seed(case, by, SEED, limit_ns)
+}
+
+/// Runs a case under a balancer from beginning to end, or for `limit_ns` of virtual time.
 ///
 /// # Errors
 /// If the scenario does not fit, or the machine as a whole cannot be balanced.
-pub fn run(case: &CompareCase, by: BalancerKind, limit_ns: Option<u64>) -> Result<CompareOutcome> {
+pub fn run_with_seed(
+    case: &CompareCase,
+    by: BalancerKind,
+    seed: u64,
+    limit_ns: Option<u64>,
+) -> Result<CompareOutcome> {
     let mut scenario = Scenario::find_with(case.scenario, &case.overrides_under(by))?;
     scenario.time_ns = limit_ns.unwrap_or(scenario.time_ns);
-    let machine = Arc::new(SimMachine::new(&scenario, SEED));
+    let machine = Arc::new(SimMachine::new(&scenario, seed));
     by.start(&machine, &scenario, AccessChoice::Auto)?.run_until(scenario.time_ns)?;
     let kernel_ns = machine.with_world(|world| {
         let kernel = CpuTimeKind::ALL.into_iter().filter(|spent| *spent != CpuTimeKind::User);

@@ -14,5 +14,8 @@ pub mod steady;
 
 pub use balancer::BalancerKind;
 pub use case::{CASES, CompareCase, Requirement};
-pub use case_table::{BalancerFigures, CaseTable, CompareGoal, GoalMeasure, evaluate_case};
-pub use compare_run::{CompareOutcome, run};
+pub use case_table::{
+    BalancerFigures, CaseTable, CompareGoal, FigureSpan, Figures, GoalMeasure, Outcomes,
+    evaluate_case,
+};
+pub use compare_run::{CompareOutcome, SEED, run, run_with_seed};

@@ -15,7 +15,7 @@ const S: u64 = 1_000_000_000;
 /// Pages of a segment of 2 GiB.
 const PAGES: u64 = 524_288;
 
-fn case(name: &str) -> &'static CompareCase {
+fn case(name: &str) -> &'static CompareCase<'static> {
     CASES.iter().find(|case| case.name == name).expect("a case of that name")
 }
 

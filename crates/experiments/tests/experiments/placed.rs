@@ -4,7 +4,7 @@
 use nodeward_experiments::compare::{BalancerKind, CompareCase, CompareOutcome, Requirement, run};
 
 /// 16 threads on two nodes of eight CPUs, each with its part of 2 GiB, which is placed at random.
-const WIDE: CompareCase = CompareCase {
+const WIDE: CompareCase<'static> = CompareCase {
     name: "wide",
     about: "",
     scenario: "balance-wide",
@@ -13,7 +13,7 @@ const WIDE: CompareCase = CompareCase {
     with_patches: false,
 };
 /// A counter for each page.
-const COUNTED: CompareCase = CompareCase {
+const COUNTED: CompareCase<'static> = CompareCase {
     overrides: &[
         ("workload.wide.memory", "2GiB"),
         ("time", "22s"),
@@ -22,7 +22,7 @@ const COUNTED: CompareCase = CompareCase {
     ..WIDE
 };
 /// The same threads use all of 2 GiB alike, which is on one node.
-const ALIKE: CompareCase = CompareCase {
+const ALIKE: CompareCase<'static> = CompareCase {
     scenario: "balance-shared",
     overrides: &[
         ("workload.shared.memory", "2GiB"),
@@ -62,13 +62,13 @@ fn nothing_moves_without_evidence() {
 }
 
 /// Smaller: the parts of a program's threads, 64 MiB each, which are bound.
-const PARTS: CompareCase = CompareCase {
+const PARTS: CompareCase<'static> = CompareCase {
     scenario: "balance-parts",
     overrides: &[("workload.parts.memory", "1GiB"), ("time", "22s")],
     ..WIDE
 };
 /// The same with pages that are scattered, counted.
-const BOUND: CompareCase = CompareCase {
+const BOUND: CompareCase<'static> = CompareCase {
     scenario: "balance-bound",
     overrides: &[
         ("workload.bound.memory", "1GiB"),

@@ -5,7 +5,10 @@ mod page;
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use nodeward_experiments::compare::{BalancerFigures, CaseTable, CompareGoal, GoalMeasure};
+use nodeward_experiments::compare::{
+    BalancerFigures, CaseTable, CompareGoal, Figures, GoalMeasure,
+};
+use nodeward_model::Escape as _;
 use serde_json::{Value, json};
 
 use crate::output::plot::{self, ChartLine, LineChart};
@@ -24,26 +27,18 @@ pub fn text(tables: &[CaseTable]) -> String {
 }
 
 fn table(table: &CaseTable) -> String {
-    let mut text = format!(
-        "{}: {}, {} s\n  {:<16}{:>10}{:>10}{:>12}{:>12}{:>9}{:>9}\n",
-        table.name,
-        table.about,
-        table.time_ns / 1_000_000_000,
-        "",
-        "LOCAL",
-        "TO 90 %",
-        "PAGES",
-        "A MIN, END",
-        "WORK",
-        "CPU"
-    );
+    let mut text = format!("{}, {} s\n", title(table), table.time_ns / 1_000_000_000);
+    let columns = ["LOCAL", "TO 90 %", "PAGES", "A MIN, END", "WORK", "CPU"];
+    text += &row("", &columns.map(str::to_owned));
     for entry in &table.entries {
-        let [local, home, pages, end, work, cpu] = figures(entry);
-        let name = entry.balancer.name();
-        let _ = writeln!(
-            text,
-            "  {name:<16}{local:>10}{home:>10}{pages:>12}{end:>12}{work:>9}{cpu:>9}"
-        );
+        text += &row(entry.balancer.name(), &figures(&entry.median));
+        if let Some(span) = &entry.span {
+            text += &row("  least", &figures(&span.least));
+            text += &row("  most", &figures(&span.most));
+        }
+    }
+    if let Some(span) = table.entries.iter().find_map(|entry| entry.span) {
+        let _ = writeln!(text, "  medians of {} seeds", span.runs);
     }
     for goal in &table.goals {
         let _ = writeln!(text, "  {}", goal_text(goal));
@@ -51,9 +46,22 @@ fn table(table: &CaseTable) -> String {
     text
 }
 
-/// Returns the figures of a balancer: local lines, time to 90 %, pages, pages per minute at the
+/// Returns the name of a load, and what it is if it says that.
+fn title(table: &CaseTable) -> String {
+    match table.about.is_empty() {
+        true => table.name.escaped().to_string(),
+        false => format!("{}: {}", table.name.escaped(), table.about.escaped()),
+    }
+}
+
+fn row(name: &str, figures: &[String; 6]) -> String {
+    let [local, home, pages, end, work, cpu] = figures;
+    format!("  {name:<16}{local:>10}{home:>10}{pages:>12}{end:>12}{work:>9}{cpu:>9}\n")
+}
+
+/// Formats the figures of a balancer: local lines, time to 90 %, pages, pages per minute at the
 /// end, work, CPU time.
-fn figures(entry: &BalancerFigures) -> [String; 6] {
+fn figures(entry: &Figures) -> [String; 6] {
     [
         permille(entry.local_milli),
         entry.home_ns.map_or_else(|| "never".to_owned(), seconds),
@@ -114,7 +122,7 @@ fn chart(table: &CaseTable) -> LineChart {
         points: entry.curve.clone(),
     };
     LineChart {
-        title: format!("{}: lines from the own node", table.name),
+        title: format!("{}: lines from the own node", table.name.escaped()),
         x_label: "seconds".to_owned(),
         unit: "%",
         lines: table.entries.iter().map(line).collect(),

@@ -1,5 +1,7 @@
 //! `nodeward sim compare`: the same loads under one balancer after the other.
 
+mod loads;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -7,9 +9,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use nodeward_experiments::compare::steady::{self, SteadyOutcome};
 use nodeward_experiments::compare::{
-    BalancerKind, CASES, CaseTable, CompareCase, evaluate_case, run as simulate,
+    BalancerKind, CaseTable, CompareCase, Outcomes, SEED, evaluate_case, run_with_seed,
 };
 use nodeward_experiments::parallel::{ParallelProgress, parallel_map};
+use nodeward_model::Escape as _;
+use nodeward_scenario::Scenario;
 use serde_json::json;
 
 use crate::args::CompareArgs;
@@ -18,6 +22,10 @@ use crate::message::exit::Exit;
 use crate::output;
 use crate::output::sim::compare as out;
 use crate::progress::{self, ProgressSource};
+use loads::NamedLoad;
+
+/// The number of drawn machines, unless another is given.
+const MACHINES: u64 = 100;
 
 /// Progress: how many of all runs have ended.
 struct CompareProgress {
@@ -88,38 +96,61 @@ fn in_parallel<T: Sync, R: Send>(
 }
 
 fn tables(args: &CompareArgs) -> Result<Vec<CaseTable>> {
-    let is_meant = |case: &&CompareCase| match args.cases.is_empty() {
-        true => args.figure.is_none_or(|figure| figure.is_of(case)),
-        false => args.cases.iter().any(|name| name == case.name),
-    };
-    let cases: Vec<_> = CASES.iter().filter(is_meant).collect();
-    let of = |case: &&'static CompareCase| {
-        let case: &CompareCase = case;
-        let balancers: Vec<_> = match args.figure {
-            Some(figure) => figure.balancers().to_vec(),
-            None => case.balancers().collect(),
-        };
-        balancers.into_iter().map(|by| (case, by)).collect::<Vec<_>>()
-    };
-    let runs: Vec<_> = cases.iter().flat_map(of).collect();
-    let outcomes = in_parallel(args, &runs, |&(case, by)| {
-        simulate(case, by, args.limit).with_context(|| format!("{} under {}", case.name, by.name()))
-    })?;
-    let mut by_case: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
-    for ((case, by), outcome) in runs.into_iter().zip(outcomes) {
-        by_case.entry(case.name).or_default().insert(by, outcome);
+    let sets: Vec<_> = args.set.iter().map(|(key, value)| (&key[..], &value[..])).collect();
+    let loads = loads::named(args, &sets)?;
+    let cases: Vec<_> = loads.iter().map(NamedLoad::case).collect();
+    check(args, &cases)?;
+    let mut runs = Vec::new();
+    for case in &cases {
+        for by in balancers(args, case) {
+            runs.extend(seeds(args, SEED, 1).map(|seed| (case, by, seed)));
+        }
     }
-    Ok(cases.into_iter().map(|case| evaluate_case(case, &by_case[case.name])).collect())
+    let outcomes = in_parallel(args, &runs, |&(case, by, seed)| {
+        let load = || format!("{} under {}", case.name.escaped(), by.name());
+        run_with_seed(case, by, seed, args.limit).with_context(load)
+    })?;
+    let mut by_case: BTreeMap<&str, Outcomes> = BTreeMap::new();
+    for ((case, by, _), outcome) in runs.iter().zip(outcomes) {
+        by_case.entry(case.name).or_default().entry(*by).or_default().push(outcome);
+    }
+    Ok(cases.iter().map(|case| evaluate_case(case, &by_case[case.name])).collect())
 }
 
-fn seeds(args: &CompareArgs) -> Range<u64> {
-    args.from..args.from.saturating_add(args.seeds)
+/// Reads every scenario as each balancer has it, so that a mistake is told before anything runs.
+fn check(args: &CompareArgs, cases: &[CompareCase]) -> Result<()> {
+    for case in cases {
+        for by in balancers(args, case) {
+            Scenario::find_with(case.scenario, &case.overrides_under(by))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the balancers of a load: those that are named, or needed for a figure, or make sense.
+fn balancers(args: &CompareArgs, case: &CompareCase) -> Vec<BalancerKind> {
+    match (args.figure, args.balancers.is_empty()) {
+        (Some(figure), _) => figure.balancers().to_vec(),
+        (None, false) => args.balancers.clone(),
+        (None, true) => case.balancers().collect(),
+    }
+}
+
+/// Returns the seeds of the command line.
+fn seeds(args: &CompareArgs, from: u64, count: u64) -> Range<u64> {
+    let from = args.from.unwrap_or(from);
+    from..from.saturating_add(args.seeds.unwrap_or(count))
+}
+
+/// Returns the seeds of drawn machines.
+fn machine_seeds(args: &CompareArgs) -> Range<u64> {
+    seeds(args, 0, MACHINES)
 }
 
 /// Prints the machines with constant loads, each with the command that shows its rounds.
 fn print_machines(args: &CompareArgs) -> Result<Exit> {
     let seconds = (steady::CONVERGED_NS + steady::OBSERVED_NS) / 1_000_000_000;
-    for seed in seeds(args) {
+    for seed in machine_seeds(args) {
         let text =
             nodeward_experiments::swarm::scenario_toml::to_toml(&steady::generate_scenario(seed));
         let command = "nodeward balance --machine sim:FILE";
@@ -131,7 +162,7 @@ fn print_machines(args: &CompareArgs) -> Result<Exit> {
 /// Measures constant loads.
 fn measure_static(args: &CompareArgs) -> Result<Exit> {
     let began = Instant::now();
-    let seeds: Vec<_> = seeds(args).collect();
+    let seeds: Vec<_> = machine_seeds(args).collect();
     let stayed = in_parallel(args, &seeds, |&seed| {
         let watched = steady::run_steady(seed, BalancerKind::Nodeward);
         watched.with_context(|| format!("the machine of seed {seed}"))

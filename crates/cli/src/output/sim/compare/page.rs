@@ -46,7 +46,7 @@ fn summary(tables: &[CaseTable]) -> String {
 }
 
 fn cell(entry: &BalancerFigures) -> String {
-    let [local, home, pages, _, work, _] = figures(entry);
+    let [local, home, pages, _, work, _] = figures(&entry.median);
     format!("{local}, {home}, {pages}, x {work}")
 }
 
@@ -55,7 +55,7 @@ fn section(table: &CaseTable, picture: &str) -> String {
     let about = in_lines(&format!("{}; {seconds} s.", table.about));
     let mut text = format!("\n## {}\n\n{about}\n\n{COLUMNS}", table.name);
     for entry in &table.entries {
-        let figures = figures(entry).join(" | ");
+        let figures = figures(&entry.median).join(" | ");
         let _ = writeln!(text, "| {} | {figures} |", entry.balancer.name());
     }
     text += "\n";

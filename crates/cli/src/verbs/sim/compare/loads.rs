@@ -1,0 +1,103 @@
+//! The loads that a command line names: those of the documentation, and scenarios.
+
+use anyhow::{Result, bail};
+use nodeward_experiments::compare::{CASES, CompareCase, Requirement};
+use nodeward_model::Escape as _;
+use nodeward_scenario::{BUILT_IN, Scenario};
+
+use crate::args::CompareArgs;
+
+/// A load that is to be run, with the values of scenario keys that the command line sets.
+pub struct NamedLoad<'a> {
+    name: &'a str,
+    about: String,
+    overrides: Vec<(&'a str, &'a str)>,
+    /// The load of the documentation, if it is one.
+    known: Option<CompareCase<'static>>,
+    is_changed: bool,
+}
+
+impl<'a> NamedLoad<'a> {
+    /// Returns the load as it is compared. Nothing is asked of nodeward on a load that is somebody's
+    /// own, or a changed one.
+    pub fn case(&self) -> CompareCase<'_> {
+        let requirement = match &self.known {
+            Some(known) if !self.is_changed => known.requirement,
+            _ => Requirement::FiguresOnly,
+        };
+        CompareCase {
+            name: self.name,
+            about: &self.about,
+            scenario: self.known.map_or(self.name, |known| known.scenario),
+            overrides: &self.overrides,
+            requirement,
+            with_patches: self.known.is_some_and(|known| known.with_patches),
+        }
+    }
+
+    fn known(case: CompareCase<'static>, sets: &[(&'a str, &'a str)]) -> Self {
+        Self {
+            name: case.name,
+            about: case.about.to_owned(),
+            overrides: [case.overrides, sets].concat(),
+            known: Some(case),
+            is_changed: !sets.is_empty(),
+        }
+    }
+
+    /// A built-in scenario or a file. Balancers decide whether the kernel balances, and not the
+    /// scenario.
+    fn scenario(name: &'a str, sets: &[(&'a str, &'a str)]) -> Result<Self> {
+        let scenario = Scenario::find_with(name, sets)?;
+        if scenario.workloads.is_empty() {
+            bail!("{} has no [[workload]]: there is nothing to balance", name.escaped());
+        }
+        let mut overrides = sets.to_vec();
+        if scenario.numa_balancing {
+            overrides.push(("numa-balancing", "false"));
+        }
+        Ok(Self { name, about: scenario.about, overrides, known: None, is_changed: true })
+    }
+}
+
+/// Returns the loads that are named, each once; if none is, those of the documentation, or of the
+/// figure that is measured.
+pub fn named<'a>(args: &'a CompareArgs, sets: &[(&'a str, &'a str)]) -> Result<Vec<NamedLoad<'a>>> {
+    if args.loads.is_empty() {
+        let is_meant = |case: &CompareCase| args.figure.is_none_or(|figure| figure.is_of(case));
+        let all = CASES.into_iter().filter(is_meant);
+        return Ok(all.map(|case| NamedLoad::known(case, sets)).collect());
+    }
+    let mut loads: Vec<NamedLoad> = Vec::new();
+    for name in &args.loads {
+        if loads.iter().all(|load| load.name != name) {
+            loads.push(find(args, name, sets)?);
+        }
+    }
+    Ok(loads)
+}
+
+fn find<'a>(
+    args: &CompareArgs,
+    name: &'a str,
+    sets: &[(&'a str, &'a str)],
+) -> Result<NamedLoad<'a>> {
+    if let Some(case) = CASES.into_iter().find(|case| case.name == name) {
+        return Ok(NamedLoad::known(case, sets));
+    }
+    let is_built_in = BUILT_IN.iter().any(|(known, _)| *known == name);
+    let is_path = name.contains(['/', '.']);
+    if args.docs.is_some() {
+        bail!("--docs writes the page of the documentation's loads; {} is none", name.escaped());
+    }
+    if !is_built_in && !is_path {
+        let names = CASES.map(|case| case.name).join(", ");
+        bail!(
+            "no load {}; there are {names}, the scenarios of `nodeward sim --list`, and files: \
+             give yours with its directory, ./{}",
+            name.escaped(),
+            name.escaped()
+        );
+    }
+    NamedLoad::scenario(name, sets)
+}
