@@ -4,9 +4,11 @@
 //! migrated. Histograms record how long they waited ([`StallTimes`]). Speeds are ratios to memcpy
 //! in the same run ([`CopyBuffers`], [`measure`]). [`soak`] moves a region to and fro by all
 //! methods until a given number of bytes has moved. [`measure_pool`] measures page pools against
-//! the kernel and other allocators.
+//! the kernel and other allocators, and [`line_latencies`] how long nodes wait for each other's
+//! memory.
 
 mod findings;
+mod line_latency;
 mod load;
 mod measure;
 mod measured_region;
@@ -23,6 +25,7 @@ mod word_value;
 mod xorshift;
 
 pub use findings::{Findings, WrongWord};
+pub use line_latency::line_latencies;
 pub use load::{LoadControl, LoadReport, LoadSpec, under_load};
 pub use measure::{
     BenchRow, Column, Extra, KernelCell, LanesCell, LazyCell, MeasurePlan, MemcpyCell, StallCell,

@@ -21,8 +21,8 @@ pub struct CompareArgs {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = balancer(),
           conflicts_with = "figure")]
     pub balancers: Vec<BalancerKind>,
-    /// Change a value of the scenarios, such as machine.latency=100ns; may be repeated. Loads of the
-    /// documentation then have no goals
+    /// Change a value of the scenarios, such as machine.latency=100ns; may be repeated. Loads of
+    /// the documentation then have no goals
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value, conflicts_with = "figure")]
     pub set: Vec<(String, String)>,
     /// Simulate this much virtual time of each load [default: as the scenario says]

@@ -22,12 +22,18 @@ pub struct SimArgs {
     #[command(subcommand)]
     pub verb: Option<SimVerb>,
     /// A built-in scenario, by name, or the path of a scenario file
-    #[arg(value_name = "SCENARIO", required_unless_present_any = ["list", "figure"])]
+    #[arg(value_name = "SCENARIO", required_unless_present_any = ["list", "figure",
+                                                                   "of_this_machine"])]
     pub scenario: Option<String>,
     /// List the built-in scenarios
     #[arg(long, conflicts_with_all = ["scenario", "set", "seed", "limit", "limit_wall", "trace",
                                       "plot", "check_determinism", "figure"])]
     pub list: bool,
+    /// Print a scenario of this machine to begin with: its nodes, CPUs, memory and distances, the
+    /// latencies that are measured now, and a program to be replaced
+    #[arg(long, conflicts_with_all = ["scenario", "list", "set", "seed", "limit", "limit_wall",
+                                      "trace", "plot", "check_determinism", "figure", "json"])]
+    pub of_this_machine: bool,
     /// The seed of every random choice; the same seed gives the same run
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,

@@ -1,6 +1,7 @@
 //! Output of `nodeward sim`, as text, as JSON and as a picture.
 
 pub mod compare;
+pub mod own_machine;
 mod plot;
 pub mod sweep;
 mod text;

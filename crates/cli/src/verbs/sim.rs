@@ -2,6 +2,7 @@
 
 mod compare;
 mod figure;
+mod own_machine;
 mod swarm;
 mod sweep;
 
@@ -34,6 +35,9 @@ pub fn run(args: &SimArgs) -> Result<Exit> {
             SimVerb::Swarm(args) => swarm::run(args),
             SimVerb::Compare(args) => compare::run(args),
         };
+    }
+    if args.of_this_machine {
+        return own_machine::run();
     }
     match (&args.scenario, args.figure) {
         (_, Some(SimFigure::Hashes)) => figure::hashes(),

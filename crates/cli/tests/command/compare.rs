@@ -227,6 +227,23 @@ fn a_load_of_ones_own() {
     assert!(text.contains("mine.toml: two of mine, 4 s\n"), "{text}");
 }
 
+/// Goal: the scenario that nodeward writes of this machine is one that can be compared, whatever
+/// machine the test runs on; and somebody who wants it in a way that there is not is told so.
+#[test]
+fn this_machine_is_a_load() {
+    let written = Command::new(NODEWARD).args(["sim", "--of-this-machine"]).output().unwrap();
+    assert_eq!(written.status.code(), Some(0), "{written:?}");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("this.toml");
+    fs::write(&file, &written.stdout).unwrap();
+    let file = file.to_str().unwrap();
+    let told = json(0, &[file, "--json", "--limit", "10ms", "--balancers", "nothing"]);
+    let about = told["cases"][0]["about"].as_str().unwrap();
+    assert!(about.starts_with("this machine: nodes "), "{about}");
+    let odd = Command::new(NODEWARD).args(["sim", "--of-this-machine", "--json"]).output().unwrap();
+    assert_eq!(odd.status.code(), Some(2), "{odd:?}");
+}
+
 /// Goal: mistakes in a load of one's own are told before anything runs: a value that its scenario
 /// does not have, a machine without programs, no such file, no seeds, or a page of it.
 #[test]

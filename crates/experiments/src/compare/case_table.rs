@@ -37,7 +37,7 @@ pub struct BalancerFigures {
     pub command: String,
     /// Those of its run, or the median of each of several.
     #[serde(flatten)]
-    pub median: Figures,
+    pub median: RunFigures,
     /// How far several runs differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub span: Option<FigureSpan>,
@@ -51,14 +51,14 @@ pub struct FigureSpan {
     /// The number of runs.
     pub runs: usize,
     /// The least of each figure.
-    pub least: Figures,
+    pub least: RunFigures,
     /// The most of each figure.
-    pub most: Figures,
+    pub most: RunFigures,
 }
 
 /// What a run comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Figures {
+pub struct RunFigures {
     /// Local lines per 1000 in the last ten seconds.
     pub local_milli: u64,
     /// The virtual time (ns) since which nine of ten lines were local.
@@ -142,17 +142,17 @@ fn balancer(
     runs: &[CompareOutcome],
     nothing: &[CompareOutcome],
 ) -> Option<BalancerFigures> {
-    let figures = runs.iter().enumerate().map(|(seed, run)| Figures::of(run, nothing.get(seed)));
-    let figures: Vec<Figures> = figures.collect();
+    let figures = runs.iter().enumerate().map(|(seed, run)| RunFigures::of(run, nothing.get(seed)));
+    let figures: Vec<RunFigures> = figures.collect();
     let (median, span) = median_and_span(&figures)?;
     let curve = runs.first()?.curve.clone();
     Some(BalancerFigures { balancer: by, command: case.command(by), median, span, curve })
 }
 
 /// Returns the median of each figure, and, of several runs, the least and the most.
-fn median_and_span(runs: &[Figures]) -> Option<(Figures, Option<FigureSpan>)> {
+fn median_and_span(runs: &[RunFigures]) -> Option<(RunFigures, Option<FigureSpan>)> {
     let last = runs.len().checked_sub(1)?;
-    let at = |rank: usize| Figures {
+    let at = |rank: usize| RunFigures {
         local_milli: ranked(runs, rank, |run| run.local_milli),
         home_ns: ranked(runs, rank, |run| (run.home_ns.is_none(), run.home_ns)).1,
         pages: ranked(runs, rank, |run| run.pages),
@@ -165,13 +165,13 @@ fn median_and_span(runs: &[Figures]) -> Option<(Figures, Option<FigureSpan>)> {
 }
 
 /// Returns the value with this rank among those of all runs, the least first.
-fn ranked<T: Ord>(runs: &[Figures], rank: usize, value: impl Fn(&Figures) -> T) -> T {
+fn ranked<T: Ord>(runs: &[RunFigures], rank: usize, value: impl Fn(&RunFigures) -> T) -> T {
     let mut values: Vec<T> = runs.iter().map(value).collect();
     values.sort_unstable();
     values.swap_remove(rank)
 }
 
-impl Figures {
+impl RunFigures {
     fn of(outcome: &CompareOutcome, nothing: Option<&CompareOutcome>) -> Self {
         let kernel_ns = nothing.map_or(0, |nothing| nothing.kernel_ns);
         let cpu_ns = outcome.kernel_ns.saturating_sub(kernel_ns);
@@ -345,7 +345,8 @@ mod tests {
         assert_eq!(table.goals, []);
         let entry = table.figures_of(BalancerKind::Nodeward).unwrap();
         let span = entry.span.unwrap();
-        let of = |of: fn(&Figures) -> u64| [span.least, entry.median, span.most].map(|it| of(&it));
+        let of =
+            |of: fn(&RunFigures) -> u64| [span.least, entry.median, span.most].map(|it| of(&it));
         assert_eq!(of(|it| it.local_milli), [800, 900, 900]);
         assert_eq!(of(|it| it.pages), [7, 8, 9]);
         // 900 / 600, 900 / 500, 800 / 400.

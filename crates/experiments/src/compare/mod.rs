@@ -15,7 +15,7 @@ pub mod steady;
 pub use balancer::BalancerKind;
 pub use case::{CASES, CompareCase, Requirement};
 pub use case_table::{
-    BalancerFigures, CaseTable, CompareGoal, FigureSpan, Figures, GoalMeasure, Outcomes,
+    BalancerFigures, CaseTable, CompareGoal, FigureSpan, GoalMeasure, Outcomes, RunFigures,
     evaluate_case,
 };
 pub use compare_run::{CompareOutcome, SEED, run, run_with_seed};

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use nodeward_experiments::compare::{
-    BalancerFigures, CaseTable, CompareGoal, Figures, GoalMeasure,
+    BalancerFigures, CaseTable, CompareGoal, GoalMeasure, RunFigures,
 };
 use nodeward_model::Escape as _;
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ fn row(name: &str, figures: &[String; 6]) -> String {
 
 /// Formats the figures of a balancer: local lines, time to 90 %, pages, pages per minute at the
 /// end, work, CPU time.
-fn figures(entry: &Figures) -> [String; 6] {
+fn figures(entry: &RunFigures) -> [String; 6] {
     [
         permille(entry.local_milli),
         entry.home_ns.map_or_else(|| "never".to_owned(), seconds),

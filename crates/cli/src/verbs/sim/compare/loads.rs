@@ -18,8 +18,8 @@ pub struct NamedLoad<'a> {
 }
 
 impl<'a> NamedLoad<'a> {
-    /// Returns the load as it is compared. Nothing is asked of nodeward on a load that is somebody's
-    /// own, or a changed one.
+    /// Returns the load as it is compared. Nothing is asked of nodeward on a load that is
+    /// somebody's own, or a changed one.
     pub fn case(&self) -> CompareCase<'_> {
         let requirement = match &self.known {
             Some(known) if !self.is_changed => known.requirement,
