@@ -118,7 +118,7 @@ mod tests {
             memory_bytes: Some(memory_bytes),
             ..Node::default()
         };
-        let nodes = [(&[usable][..], 1), (&[], 1), (&[usable], 0), (&[100_000], 1)];
+        let nodes = [(&[usable][..], 1), (&[], 1), (&[usable], 0), (&[4000], 1)];
         let nodes = nodes.map(|(cpus, gib)| node(cpus, gib << 30));
         let nodes = (0..).map(NodeId).zip(nodes).collect();
         let topology = Topology { nodes, ..Topology::default() };

@@ -47,8 +47,9 @@ pub fn scenario(topology: &Topology, latencies: &BTreeMap<(NodeId, NodeId), u64>
 
 fn node_table(id: NodeId, node: &Node, latency_ns: Option<u64>) -> String {
     let mib = node.memory_bytes.unwrap_or(0) >> 20;
+    let cpus = if node.cpus.is_empty() { "0".to_owned() } else { format!("\"{}\"", node.cpus) };
     let mut text = format!("\n[[node]]\nid = {id}\n");
-    let _ = writeln!(text, "cpus = \"{}\"\nmemory = \"{mib}MiB\"", node.cpus);
+    let _ = writeln!(text, "cpus = {cpus}\nmemory = \"{mib}MiB\"");
     text + &latency_ns.map(latency_line).unwrap_or_default()
 }
 
@@ -95,8 +96,9 @@ mod tests {
         ] {
             let topology = captured(&format!("{name}.txt"));
             let ids: Vec<NodeId> = topology.nodes.keys().copied().collect();
-            let latencies =
-                BTreeMap::from([((ids[0], ids[0]), 91), ((ids[0], ids[ids.len() - 1]), 0)]);
+            // The last one may be the first. Less than a nanosecond is told as one.
+            let last = ids[ids.len() - 1];
+            let latencies = BTreeMap::from([((ids[0], last), 0), ((ids[0], ids[0]), 91)]);
             let text = scenario(&topology, &latencies);
             let read =
                 Scenario::parse(name, &text).unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
