@@ -5,10 +5,7 @@ use std::fmt::Write as _;
 
 use nodeward_model::topology::Node;
 use nodeward_model::{NodeId, Topology};
-use nodeward_scenario::LOCAL_DISTANCE;
 
-/// The distance of another node where the machine tells none.
-const REMOTE_DISTANCE: u32 = 20;
 const MEASURED: &str = "measured here: loads of lines that depend on each other";
 const HEAD: &str = "\
 # This machine, as nodeward found it. What runs on it is an example: write your programs in its
@@ -32,7 +29,10 @@ place = \"away\"
 pub fn scenario(topology: &Topology, latencies: &BTreeMap<(NodeId, NodeId), u64>) -> String {
     let (nodes, cpus) = (topology.nodes.len(), topology.cpus.len());
     let mut text = format!("{HEAD}about = \"this machine: nodes {nodes}, CPUs {cpus}\"\n");
-    let _ = writeln!(text, "distances = {:?}", distances(topology));
+    if let Some(distances) = &topology.distances {
+        let rows: Vec<_> = distances.rows().map(|(_, row)| row).collect();
+        let _ = writeln!(text, "distances = {rows:?}");
+    }
     text += "symmetric = false\ntime = \"30s\"\nsample = \"100ms\"\n";
     let latency = |from, to| latencies.get(&(from, to)).copied();
     for (&id, node) in &topology.nodes {
@@ -55,14 +55,6 @@ fn node_table(id: NodeId, node: &Node, latency_ns: Option<u64>) -> String {
 
 fn latency_line(ns: u64) -> String {
     format!("latency = \"{}ns\" # {MEASURED}\n", ns.max(1))
-}
-
-/// Returns the rows of the machine's distances, or the usual ones.
-fn distances(topology: &Topology) -> Vec<Vec<u32>> {
-    let usual = |from, to| if from == to { LOCAL_DISTANCE } else { REMOTE_DISTANCE };
-    let ids = || topology.nodes.keys().copied();
-    let one = |from, to| topology.distance(from, to).unwrap_or_else(|| usual(from, to));
-    ids().map(|from| ids().map(|to| one(from, to)).collect()).collect()
 }
 
 #[cfg(test)]
@@ -107,7 +99,11 @@ mod tests {
                 assert_eq!((node.id, &node.cpus), (*id, &seen.cpus), "{name}");
                 assert_eq!(node.memory_bytes >> 20, seen.memory_bytes.unwrap_or(0) >> 20, "{name}");
             }
-            assert_eq!(read.machine.distances, distances(&topology), "{name}");
+            let untold = Topology { distances: None, ..topology.clone() };
+            Scenario::parse(name, &scenario(&untold, &latencies)).expect("as far as any other");
+            let distances = topology.distances.expect("a captured machine tells its distances");
+            let rows: Vec<_> = distances.rows().map(|(_, row)| row).collect();
+            assert_eq!(read.machine.distances, rows, "{name}");
             assert_eq!(text.matches("\nlatency = \"91ns\" #").count(), 1, "{text}");
         }
     }

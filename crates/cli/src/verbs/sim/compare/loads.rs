@@ -11,42 +11,39 @@ use crate::args::CompareArgs;
 pub struct NamedLoad<'a> {
     name: &'a str,
     about: String,
+    scenario: &'a str,
     overrides: Vec<(&'a str, &'a str)>,
-    /// The load of the documentation, if it is one.
-    known: Option<CompareCase<'static>>,
-    is_changed: bool,
+    requirement: Requirement,
+    with_patches: bool,
 }
 
 impl<'a> NamedLoad<'a> {
-    /// Returns the load as it is compared. Nothing is asked of nodeward on a load that is
-    /// somebody's own, or a changed one.
+    /// Returns the load as it is compared.
     pub fn case(&self) -> CompareCase<'_> {
-        let requirement = match &self.known {
-            Some(known) if !self.is_changed => known.requirement,
-            _ => Requirement::FiguresOnly,
-        };
         CompareCase {
             name: self.name,
             about: &self.about,
-            scenario: self.known.map_or(self.name, |known| known.scenario),
+            scenario: self.scenario,
             overrides: &self.overrides,
-            requirement,
-            with_patches: self.known.is_some_and(|known| known.with_patches),
+            requirement: self.requirement,
+            with_patches: self.with_patches,
         }
     }
 
-    fn known(case: CompareCase<'static>, sets: &[(&'a str, &'a str)]) -> Self {
+    /// A load of the documentation. Nothing is asked of nodeward on a changed one.
+    fn documented(case: CompareCase<'static>, sets: &[(&'a str, &'a str)]) -> Self {
         Self {
             name: case.name,
             about: case.about.to_owned(),
+            scenario: case.scenario,
             overrides: [case.overrides, sets].concat(),
-            known: Some(case),
-            is_changed: !sets.is_empty(),
+            requirement: if sets.is_empty() { case.requirement } else { Requirement::FiguresOnly },
+            with_patches: case.with_patches,
         }
     }
 
-    /// A built-in scenario or a file. Balancers decide whether the kernel balances, and not the
-    /// scenario.
+    /// A built-in scenario or a file, on which nothing is asked of nodeward. Balancers decide
+    /// whether the kernel balances, and not the scenario.
     fn scenario(name: &'a str, sets: &[(&'a str, &'a str)]) -> Result<Self> {
         let scenario = Scenario::find_with(name, sets)?;
         if scenario.workloads.is_empty() {
@@ -56,7 +53,14 @@ impl<'a> NamedLoad<'a> {
         if scenario.numa_balancing {
             overrides.push(("numa-balancing", "false"));
         }
-        Ok(Self { name, about: scenario.about, overrides, known: None, is_changed: true })
+        Ok(Self {
+            name,
+            about: scenario.about,
+            scenario: name,
+            overrides,
+            requirement: Requirement::FiguresOnly,
+            with_patches: false,
+        })
     }
 }
 
@@ -66,7 +70,7 @@ pub fn named<'a>(args: &'a CompareArgs, sets: &[(&'a str, &'a str)]) -> Result<V
     if args.loads.is_empty() {
         let is_meant = |case: &CompareCase| args.figure.is_none_or(|figure| figure.is_of(case));
         let all = CASES.into_iter().filter(is_meant);
-        return Ok(all.map(|case| NamedLoad::known(case, sets)).collect());
+        return Ok(all.map(|case| NamedLoad::documented(case, sets)).collect());
     }
     let mut loads: Vec<NamedLoad> = Vec::new();
     for name in &args.loads {
@@ -83,7 +87,7 @@ fn find<'a>(
     sets: &[(&'a str, &'a str)],
 ) -> Result<NamedLoad<'a>> {
     if let Some(case) = CASES.into_iter().find(|case| case.name == name) {
-        return Ok(NamedLoad::known(case, sets));
+        return Ok(NamedLoad::documented(case, sets));
     }
     let is_built_in = BUILT_IN.iter().any(|(known, _)| *known == name);
     let is_path = name.contains(['/', '.']);
