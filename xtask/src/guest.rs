@@ -6,6 +6,7 @@
 
 use std::env;
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Result, ensure};
 
@@ -49,6 +50,13 @@ pub fn build(profile: Profile) -> Result<Vec<PathBuf>> {
 /// Returns the directory of the programs.
 pub fn dir(workspace: &Workspace, profile: Profile) -> PathBuf {
     workspace.target_directory.join(TARGET).join(name(profile))
+}
+
+/// Names the programs to a command that boots a lab, the guest's first process among them.
+pub fn set_environment(command: &mut Command, workspace: &Workspace, profile: Profile) {
+    let dir = dir(workspace, profile);
+    command.env("NODEWARD_LAB_INIT", dir.join("nodeward-lab-init"));
+    command.env("NODEWARD_GUEST_DIR", dir);
 }
 
 /// Returns cargo's name of the profile, which is also its directory.

@@ -42,10 +42,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 fn compare(words: &[OsString]) -> Result<ExitCode> {
     guest::build(Profile::Release)?;
-    let dir = guest::dir(&Workspace::load()?, Profile::Release);
-    process::run_for_exit_code(
-        program("nodeward-compare").args(words).env("NODEWARD_GUEST_DIR", dir),
-    )
+    let mut compare = program("nodeward-compare");
+    guest::set_environment(&mut compare, &Workspace::load()?, Profile::Release);
+    process::run_for_exit_code(compare.args(words))
 }
 
 /// Runs the shell; a request for help needs no guest programs.
@@ -68,8 +67,8 @@ fn tests(program: &str, names: &[&str]) -> Result<ExitCode> {
     let mut cargo = process::cargo();
     cargo.args(["test", "--package", "nodeward-cases", "--test", program, "--"]).args(names);
     cargo.args(["--nocapture", "--test-threads=1"]).env("NODEWARD_LAB_REQUIRED", "1");
-    let programs = guest::dir(&Workspace::load()?, Profile::Dev);
-    process::run_for_exit_code(cargo.env("NODEWARD_GUEST_DIR", programs))
+    guest::set_environment(&mut cargo, &Workspace::load()?, Profile::Dev);
+    process::run_for_exit_code(&mut cargo)
 }
 
 /// Returns a command that runs the program of the package of the same name.

@@ -4,6 +4,7 @@
 //! - `NODEWARD`: the command for this machine
 //! - `NODEWARD_LAB`: the lab's command for this machine
 //! - `NODEWARD_GUEST_DIR`: the static programs for inside the lab
+//! - `NODEWARD_LAB_INIT`: the one among them that a guest starts first
 
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
@@ -45,6 +46,6 @@ pub fn set_environment(command: &mut Command, profile: Profile) -> Result<()> {
     command.current_dir(workspace::root());
     command.env("NODEWARD", host.join("nodeward"));
     command.env("NODEWARD_LAB", host.join("nodeward-lab"));
-    command.env("NODEWARD_GUEST_DIR", guest::dir(&workspace, profile));
+    guest::set_environment(command, &workspace, profile);
     Ok(())
 }

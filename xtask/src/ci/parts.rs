@@ -83,13 +83,16 @@ fn lab(runner: &mut Runner) -> Result<PartOutcome> {
         )));
     }
     guest::build(Profile::Dev)?;
+    runner.run(&mut Profile::Dev.build_command())?;
     let workspace = Workspace::load()?;
     let mut cargo = cargo_test(&["--workspace"]);
     for (_, name) in workspace.targets("test").filter(|(pkg, name)| is_lab_test(pkg, name)) {
         cargo.args(["--test", name]);
     }
-    let programs = guest::dir(&workspace, Profile::Dev);
-    cargo.env("NODEWARD_LAB_REQUIRED", "1").env("NODEWARD_GUEST_DIR", programs);
+    guest::set_environment(&mut cargo, &workspace, Profile::Dev);
+    let built = workspace.target_directory.join(Profile::Dev.folder());
+    cargo.env("NODEWARD_LAB_COUNTER", built.join("libnodeward_lab_counter.so"));
+    cargo.env("NODEWARD_LAB_REQUIRED", "1");
     runner.run(&mut cargo).map(|()| PartOutcome::Done)
 }
 

@@ -7,13 +7,13 @@ use nodeward_experiments::compare::steady::{SteadyOutcome, run_observed, run_ste
 /// fault. 166: threads of a process wider than a node were away from it while accesses to its pages
 /// were counted. 180: copies of huge pages take too long for the stall budget, and only some of
 /// those were remembered. 401: two programs are busier side by side than each alone, and homes went
-/// from pair to pair. 10 and 883: a move that had long not paid was made, because gains waver and
-/// the price was forgotten. 251 and 979: loads drifted, by a twentieth in half a minute, until a
-/// home had to move. 514: loads waver by half.
+/// from pair to pair. 883: a move that had long not paid was made, because gains waver and the
+/// price was forgotten. 251: loads drifted, by a twentieth in half a minute, until a home had to
+/// move. 514: loads waver by half. SPEC.md's `balance.static` has a thousand seeds.
 #[test]
 fn what_once_thrashed_converges() {
     std::thread::scope(|scope| {
-        for seed in [10, 166, 180, 251, 401, 514, 883, 979] {
+        for seed in [166, 180, 251, 401, 514, 883] {
             scope.spawn(move || assert_converged(seed));
         }
     });

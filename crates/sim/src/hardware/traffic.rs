@@ -214,7 +214,8 @@ impl Traffic {
         let under_way = u128::from(flow.rate) * latency_ps / 1000;
         let under_way = u64::try_from(under_way).unwrap_or(u64::MAX).min(OUTSTANDING_MAX);
         let carried = ActiveFlow { flow, outstanding: under_way };
-        for (index, demand) in self.demands(&carried).into_iter().flatten() {
+        for (queue, demand) in self.demands(&carried) {
+            let Some(index) = queue else { continue };
             let pipe = &mut self.queues[index];
             pipe.demand += demand;
             if !std::mem::replace(&mut pipe.in_use, true) {
@@ -226,17 +227,18 @@ impl Traffic {
 
     /// Removes a flow.
     pub fn end(&mut self, carried: ActiveFlow) {
-        for (index, demand) in self.demands(&carried).into_iter().flatten() {
+        for (queue, demand) in self.demands(&carried) {
+            let Some(index) = queue else { continue };
             self.queues[index].demand -= demand;
         }
     }
 
-    /// Returns the pipes that a flow goes through, with its demand on each.
-    fn demands(&self, carried: &ActiveFlow) -> [Option<(usize, u64)>; 4] {
-        let ActiveFlow { flow, outstanding: under_way } = *carried;
-        let rate = |pipe: Option<usize>| pipe.map(|index| (index, flow.rate));
-        let [node, link, cores] = self.path(flow.complex, flow.from, flow.to).map(rate);
-        [node, link, cores, self.miss_tracker(flow.complex).map(|index| (index, under_way))]
+    /// Returns the queues that a flow goes through, with its demand on each.
+    fn demands(&self, carried: &ActiveFlow) -> [(Option<usize>, u64); 4] {
+        let ActiveFlow { flow, outstanding } = *carried;
+        let [node, link, cores] = self.path(flow.complex, flow.from, flow.to);
+        let tracker = self.miss_tracker(flow.complex);
+        [(node, flow.rate), (link, flow.rate), (cores, flow.rate), (tracker, outstanding)]
     }
 
     /// Returns the memory, the link and the complex that a flow goes through.
