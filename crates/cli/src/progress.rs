@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use nodeward_model::units::format_bytes;
-use nodeward_mover::MoveControl;
+use nodeward_mover::{MoveControl, run_watched};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// Interval between updates of the bar, and of checks for signals.
@@ -99,23 +99,15 @@ pub fn run_with_progress<T: Send>(
             .context("cannot catch Ctrl-C")?;
     }
     let mut display = ProgressDisplay::new(when, io::stderr().is_terminal());
-    std::thread::scope(|scope| {
-        let watcher = std::thread::current();
-        let worker = scope.spawn(move || {
-            let done = work();
-            watcher.unpark();
-            done
-        });
-        while !worker.is_finished() {
-            display.draw(live);
-            if interrupted.load(Ordering::Relaxed) {
-                live.stop();
-            }
-            std::thread::park_timeout(REDRAW);
+    let look = || {
+        display.draw(live);
+        if interrupted.load(Ordering::Relaxed) {
+            live.stop();
         }
-        display.finish(live);
-        worker.join().map_err(|panic| std::panic::resume_unwind(panic))
-    })
+    };
+    let done = run_watched("nodeward-work", REDRAW, look, work).context("cannot start a thread")?;
+    display.finish(live);
+    Ok(done)
 }
 
 /// Returns whether progress is shown, so that finding the total amount of work is worthwhile.

@@ -29,6 +29,7 @@ mod survey;
 mod time_samples;
 pub mod undo;
 mod verify;
+mod watched;
 mod worker_pool;
 
 pub use cache_move::CacheMove;
@@ -41,3 +42,4 @@ pub use report::{MoveReport, PlanReport, ProcessPlan, ProcessReport, Residue};
 pub use request::{Jobs, MoveRequest, Selection};
 pub use shared_ledger::{LedgerReport, SharedLedger};
 pub use time_samples::{TimePlan, plan_by_time, sample_period};
+pub use watched::run_watched;

@@ -35,7 +35,18 @@ fn exit_codes() {
     assert!(told(&["--home", "4095", "true"], 125).1.contains("no node 4095; nodes here are"));
     assert!(told(&["--home", "here", "true"], 2).1.contains("nor auto"));
     assert!(told(&[], 2).1.contains("COMMAND"));
+    assert_eq!(told(&["sh", "-c", "exit $1", "-", "9"], 9).1, "", "its options are its own");
     assert_eq!(run(&["sh", "-c", "kill -9 $$"]).status.code(), None, "signals are its own");
+}
+
+/// Goal: an option that `run` does not have is not taken for the program's name; a program whose
+/// name looks like one follows `--`.
+#[test]
+fn unknown_options() {
+    let (_, told_why) = told(&["--node", "0", "true"], 2);
+    assert!(told_why.contains("'--node'"), "{told_why}");
+    assert!(told(&["-x", "true"], 2).1.contains("'-x'"));
+    assert!(told(&["--", "--node"], 127).1.contains("cannot start --node"));
 }
 
 fn allowed(status: &str) -> String {

@@ -10,7 +10,9 @@ use std::time::Duration;
 use nodeward_linux::mempolicy;
 use nodeward_machine::{Machine, Process};
 use nodeward_model::{NodeId, NodePairs, Nodemask, PageSet, Range, SkipReason, Topology};
-use nodeward_mover::{Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, Selection};
+use nodeward_mover::{
+    Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, Selection, run_watched,
+};
 use nodeward_policy::workers;
 
 use crate::chunk::CHUNK_BYTES;
@@ -106,26 +108,17 @@ impl KernelBackend<'_> {
         bytes: u64,
         how: &Migration<'_>,
     ) -> Result<MoveReport> {
-        forward_cancel(how, live);
-        let watcher = thread::current();
         let processes = [Arc::clone(self.myself)];
-        let work = move || {
-            let done = nodeward_mover::migrate(self.machine, &processes, request, live, None);
-            watcher.unpark();
-            done
-        };
-        thread::scope(|scope| {
-            let thread = thread::Builder::new().name("nodeward-kernel".to_owned());
-            let worker = thread.spawn_scoped(scope, work).map_err(system("clone(2)"))?;
-            while !worker.is_finished() {
-                forward_cancel(how, live);
-                report_progress(how, live, bytes);
-                thread::park_timeout(PROGRESS_INTERVAL);
-            }
-            let done = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let work = || nodeward_mover::migrate(self.machine, &processes, request, live, None);
+        let look = || {
+            forward_cancel(how, live);
             report_progress(how, live, bytes);
-            Ok(done?)
-        })
+        };
+        forward_cancel(how, live);
+        let done = run_watched("nodeward-kernel", PROGRESS_INTERVAL, look, work);
+        let done = done.map_err(system("clone(2)"))?;
+        report_progress(how, live, bytes);
+        Ok(done?)
     }
 
     fn report(&self, moved: &MoveReport, bytes: u64) -> MigrationReport {
