@@ -22,6 +22,8 @@ pub struct Args {
 pub enum Measurement {
     /// How many times as fast as `migratepages PID 0 1` is `nodeward move PID 0 1`
     Speed(SpeedOptions),
+    /// How many times as long as by `numactl` a program waits that is started by `nodeward run`
+    Start(StartOptions),
     /// How long a thread of the process waits for pages in flight meanwhile
     Stall(StallOptions),
     /// How long `nodeward show --topology` takes on a large machine, in ms
@@ -52,6 +54,14 @@ pub enum Measurement {
     /// Lines of address, accessing node and misses: for a machine of the lab that counts
     /// (`nodeward-lab run --count`), and a process whose slot is counted by frames.
     Counts(CountsOptions),
+}
+
+/// Options of `start`.
+#[derive(Clone, Debug, Group)]
+pub struct StartOptions {
+    /// How many pairs of starts
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..))]
+    pub pairs: u32,
 }
 
 /// Options of `sampling`.

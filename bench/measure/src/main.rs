@@ -19,6 +19,7 @@ mod shuffle;
 mod snapshot_cost;
 mod speed;
 mod stall;
+mod start;
 mod target;
 mod topology;
 
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
 fn run(what: &Measurement) -> Result<Option<Value>> {
     let record = match what {
         Measurement::Speed(options) => speed::measure(options),
+        Measurement::Start(options) => start::measure(options),
         Measurement::Stall(options) => stall::measure(options),
         Measurement::Topology(options) => topology::measure(options),
         Measurement::Exchange(options) => exchange::measure(options),

@@ -12,8 +12,9 @@ use super::process_table::{ProcessState, ProcessTable};
 use super::segment_table::SegmentTable;
 use super::snapshot::{Excluded, Tables};
 
-/// Time for which loads are measured, in nanoseconds.
-const WINDOW_NS: u64 = 100_000_000;
+/// Time for which loads are measured, in nanoseconds: the program waits for it. The kernel counts a
+/// running thread's time at each tick, of 4 ms on most machines, so a load is known to a fifth.
+const WINDOW_NS: u64 = 20_000_000;
 /// The most CPU time that a program with one thread can use, in millionths of a CPU.
 const ONE_CPU_PPM: u32 = 1_000_000;
 
@@ -29,7 +30,7 @@ pub struct Launch<'a> {
 }
 
 /// Returns the home of a process with one busy thread; `None` if no node has CPUs and memory that
-/// the process may use. Takes a tenth of a second.
+/// the process may use. Takes a fiftieth of a second.
 ///
 /// # Errors
 /// If processes cannot be watched.

@@ -1,6 +1,7 @@
 //! Launch placement.
 
 use nodeward_balancer::{Launch, home_of_launch};
+use nodeward_machine::Machine as _;
 use nodeward_machine::fake::{FakeMachine, FakeProcess};
 use nodeward_model::NodeId;
 
@@ -53,4 +54,15 @@ fn it_replaces_what_has_its_pid() {
     assert_eq!(home_beside(&fake, 2, &[], "0-7"), Some(NodeId(0)));
     fake.update_process(pid(7), |fake_process| fake_process.forbidden_nodes = [NodeId(0)].into());
     assert_eq!(home_beside(&fake, 2, &[], "0-7"), Some(NodeId(1)));
+}
+
+/// Goal: the program that is about to start does not wait for long. numactl(8) takes about 40 ms in
+/// the lab before a program starts.
+#[test]
+fn it_starts_soon() {
+    let fake = FakeMachine::with_topology(true, "2n 4c 1t 1GiB");
+    let began_ns = fake.now_ns();
+    assert_eq!(home_beside(&fake, 2, &[0, 1, 2, 3, 0], "0-7"), Some(NodeId(1)));
+    let waited_ns = fake.now_ns() - began_ns;
+    assert!(waited_ns <= 20_000_000, "{waited_ns} ns");
 }

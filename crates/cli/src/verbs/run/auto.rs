@@ -5,7 +5,7 @@ use nodeward_balancer::{Launch, home_of_launch};
 use nodeward_linux::{Linux, own_process};
 use nodeward_model::{Cpumask, NodeId, Pid, Topology};
 
-/// Returns the home node of a process with one busy thread. Takes a tenth of a second.
+/// Returns the home node of a process with one busy thread. Takes a fiftieth of a second.
 ///
 /// # Errors
 /// If processes cannot be watched, or no node has CPUs and memory for us.
