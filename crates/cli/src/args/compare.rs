@@ -25,6 +25,10 @@ pub struct CompareArgs {
     /// the documentation then have no goals
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value, conflicts_with = "figure")]
     pub set: Vec<(String, String)>,
+    /// Let nodeward decide by the settings under [balance] in this file, such as an
+    /// /etc/nodeward.toml, in place of the defaults. Loads of the documentation then have no goals
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["figure", "docs"])]
+    pub settings: Option<PathBuf>,
     /// Simulate this much virtual time of each load [default: as the scenario says]
     #[arg(long, value_name = "TIME", value_parser = virtual_ns)]
     pub limit: Option<u64>,

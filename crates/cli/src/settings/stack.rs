@@ -83,6 +83,15 @@ impl SettingsPaths {
         Ok(self.read(&[], |name| std::env::var_os(name))?.merged_layer())
     }
 
+    /// Returns the settings of one file alone, which must exist.
+    ///
+    /// # Errors
+    /// If it does not, or is invalid.
+    pub fn read_only(path: &Path) -> Result<SettingsLayer, SettingsError> {
+        let found = file(path, &[], |path, line| SettingOrigin::User { path, line })?;
+        Ok(found.map_or_else(SettingsLayer::default, |source| source.layer))
+    }
+
     /// Reads all sources; `words` are KEY=VALUE that count as typed.
     ///
     /// # Errors

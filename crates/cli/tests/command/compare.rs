@@ -227,6 +227,42 @@ fn a_load_of_ones_own() {
     assert!(text.contains("mine.toml: two of mine, 4 s\n"), "{text}");
 }
 
+/// Goal: nodeward decides by the settings of a file, and by those alone: with threads only it moves
+/// no page, for processes of another name it does nothing, and a mistake in the file is told.
+#[test]
+fn settings_of_ones_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str, text: &str| {
+        let file = directory.path().join(name);
+        fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let load = path("mine.toml", OWN);
+    let under = |name: &str, settings: &str| {
+        let file = path(name, settings);
+        // One half of the memory of each program lies on either node.
+        let split = ["--set", "workload.mine.place=left:0-1", "--balancers", "nothing,nodeward"];
+        let told = json(0, &[&[&load, "--json", "--settings", &file], &split[..]].concat());
+        assert_eq!(told["settings"], *file);
+        let ours = &told["cases"][0]["entries"][1];
+        [&ours["pages"], &ours["local_milli"]].map(|figure| figure.as_u64().unwrap())
+    };
+    let [pages, local] = under("empty.toml", "");
+    assert!(pages > 0, "by its defaults");
+    assert_eq!(under("threads.toml", "[balance]\nmove-memory = false\n")[0], 0);
+    let [pages, elsewhere] = under("others.toml", "[balance]\nnames = ['of-others']\n");
+    assert!(pages == 0 && elsewhere < local, "of others: {pages} pages, {elsewhere}");
+    for (text, expected) in [
+        ("[balance]\nintervals = '1s'\n", "line 2 (balance.intervals)"),
+        ("[balance]\ninterval = '1ms'\n", "balance.interval is below 100ms"),
+    ] {
+        let output = run(&[&load, "--settings", &path("wrong.toml", text)]);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{text}: {stderr}");
+        assert!(stderr.contains(expected), "{text}: {stderr}");
+    }
+}
+
 /// Goal: the scenario that nodeward writes of this machine is one that can be compared, whatever
 /// machine the test runs on; and somebody who wants it in a way that there is not is told so.
 #[test]

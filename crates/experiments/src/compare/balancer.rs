@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use nodeward_balancer::{
-    AccessChoice, BalanceSettings, Event, Host, ProcessRow, RivalMode, RoundReport,
-};
+use nodeward_balancer::{BalanceSettings, Event, Host, ProcessRow, RivalMode, RoundReport};
 use nodeward_machine::Machine;
 use nodeward_model::ProcessFilter;
 use nodeward_mover::MoveControl;
@@ -14,6 +12,15 @@ use nodeward_sim::SimMachine;
 use serde::Serialize;
 
 use crate::compare::manual_placement;
+
+/// What nodeward is told before it balances a machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodewardSetup {
+    /// Its settings.
+    pub settings: BalanceSettings,
+    /// The processes that it balances; all if the filter is empty.
+    pub processes: ProcessFilter,
+}
 
 /// A balancer, which brings threads and memory together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -70,26 +77,25 @@ impl BalancerKind {
         }
     }
 
-    /// Begins to balance a machine that is about to start. nodeward observes accesses by any source
-    /// that works, or by none.
+    /// Begins to balance a machine that is about to start; nodeward as it is set up.
     pub(crate) fn start<'a>(
         self,
         machine: &'a Arc<SimMachine>,
         scenario: &Scenario,
-        access: AccessChoice,
+        setup: &NodewardSetup,
     ) -> Result<BalancedRun<'a>> {
         if self == Self::Hand {
             manual_placement::place_manually(machine, scenario)?;
         }
         let mode = match self {
-            Self::Nodeward => Some(RivalMode::StandBack),
+            Self::Nodeward => Some(setup.settings.rivals),
             Self::Cooperating => Some(RivalMode::Cooperate),
             _ => None,
         };
         let balancer = mode.map(|rivals| {
             let shared: Arc<dyn Machine> = Arc::<SimMachine>::clone(machine);
-            let settings = BalanceSettings { rivals, access, ..BalanceSettings::default() };
-            nodeward_balancer::Balancer::new(shared, &ProcessFilter::default(), settings, None)
+            let settings = BalanceSettings { rivals, ..setup.settings.clone() };
+            nodeward_balancer::Balancer::new(shared, &setup.processes, settings, None)
         });
         Ok(BalancedRun { machine, balancer: balancer.transpose()?, moving: false })
     }

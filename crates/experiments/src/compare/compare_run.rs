@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Result;
-use nodeward_balancer::AccessChoice;
 use nodeward_scenario::Scenario;
 use nodeward_sim::{CpuTimeKind, SimMachine, SimReport, Timeline};
 
-use crate::compare::{BalancerKind, CompareCase};
+use crate::compare::{BalancerKind, CompareCase, NodewardSetup};
 
 /// The seed of all random choices, unless another is given.
 pub const SEED: u64 = 1;
@@ -41,28 +40,38 @@ pub struct CompareOutcome {
     pub curve: Vec<(f64, f64)>,
 }
 
-/// Runs a case under a balancer from beginning to end, with the seed of all tables.
-///
-/// # Errors
-/// As [`run_with_seed`].
-pub fn run(case: &CompareCase, by: BalancerKind, limit_ns: Option<u64>) -> Result<CompareOutcome> {
-    run_with_seed(case, by, SEED, limit_ns)
+/// How a case is run.
+#[derive(Clone, Copy, Debug)]
+pub struct RunOptions<'a> {
+    /// The seed of all random choices.
+    pub seed: u64,
+    /// The virtual time after which it ends, in nanoseconds; that of its scenario if `None`.
+    pub limit_ns: Option<u64>,
+    /// How nodeward is set up, where it takes part.
+    pub setup: &'a NodewardSetup,
 }
 
-/// Runs a case under a balancer from beginning to end, or for `limit_ns` of virtual time.
+/// Runs a case under a balancer, with the seed of all tables and nodeward's defaults.
+///
+/// # Errors
+/// As [`run_with`].
+pub fn run(case: &CompareCase, by: BalancerKind, limit_ns: Option<u64>) -> Result<CompareOutcome> {
+    run_with(case, by, RunOptions { seed: SEED, limit_ns, setup: &NodewardSetup::default() })
+}
+
+/// Runs a case under a balancer.
 ///
 /// # Errors
 /// If the scenario does not fit, or the machine as a whole cannot be balanced.
-pub fn run_with_seed(
+pub fn run_with(
     case: &CompareCase,
     by: BalancerKind,
-    seed: u64,
-    limit_ns: Option<u64>,
+    options: RunOptions<'_>,
 ) -> Result<CompareOutcome> {
     let mut scenario = Scenario::find_with(case.scenario, &case.overrides_under(by))?;
-    scenario.time_ns = limit_ns.unwrap_or(scenario.time_ns);
-    let machine = Arc::new(SimMachine::new(&scenario, seed));
-    by.start(&machine, &scenario, AccessChoice::Auto)?.run_until(scenario.time_ns)?;
+    scenario.time_ns = options.limit_ns.unwrap_or(scenario.time_ns);
+    let machine = Arc::new(SimMachine::new(&scenario, options.seed));
+    by.start(&machine, &scenario, options.setup)?.run_until(scenario.time_ns)?;
     let kernel_ns = machine.with_world(|world| {
         let kernel = CpuTimeKind::ALL.into_iter().filter(|spent| *spent != CpuTimeKind::User);
         kernel.map(|spent| world.counters.spent_ns[spent as usize]).sum()

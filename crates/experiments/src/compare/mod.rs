@@ -12,10 +12,10 @@ mod compare_run;
 mod manual_placement;
 pub mod steady;
 
-pub use balancer::BalancerKind;
+pub use balancer::{BalancerKind, NodewardSetup};
 pub use case::{CASES, CompareCase, Requirement};
 pub use case_table::{
     BalancerFigures, CaseTable, CompareGoal, FigureSpan, GoalMeasure, Outcomes, RunFigures,
     evaluate_case,
 };
-pub use compare_run::{CompareOutcome, SEED, run, run_with_seed};
+pub use compare_run::{CompareOutcome, RunOptions, SEED, run, run_with};

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use crate::swarm::SeededRng;
 use crate::swarm::generator::{self, GeneratorProfile, REALISTIC};
 use anyhow::Result;
-use nodeward_balancer::AccessChoice;
+use nodeward_balancer::{AccessChoice, BalanceSettings};
 use nodeward_model::{NodeId, Nodemask};
 use nodeward_scenario::{MemoryPlacement, NodeSpec, Scenario, Workload, WorkloadKind};
 use nodeward_sim::SimMachine;
 
-use crate::compare::BalancerKind;
 use crate::compare::balancer::BalancedRun;
+use crate::compare::{BalancerKind, NodewardSetup};
 
 /// Time by which memory is at home unless it still moves, in virtual nanoseconds. Moves that pay
 /// within the longest horizon, a minute, have begun well before.
@@ -128,7 +128,9 @@ fn is_steady(load: &Workload) -> bool {
 /// If the machine as a whole cannot be balanced.
 pub fn run_steady(seed: u64, by: BalancerKind) -> Result<SteadyOutcome> {
     let (scenario, machine, all) = machine_of(seed);
-    let mut drive = by.start(&machine, &scenario, AccessChoice::Off)?;
+    let settings = BalanceSettings { access: AccessChoice::Off, ..BalanceSettings::default() };
+    let setup = NodewardSetup { settings, ..NodewardSetup::default() };
+    let mut drive = by.start(&machine, &scenario, &setup)?;
     let pages_at = |drive: &mut BalancedRun, until_ns| -> Result<u64> {
         drive.run_until(until_ns)?;
         Ok(machine.with_world(|world| world.counters.migrated_pages))
@@ -149,7 +151,8 @@ pub fn run_steady(seed: u64, by: BalancerKind) -> Result<SteadyOutcome> {
 /// If the machine as a whole cannot be balanced.
 pub fn run_observed(seed: u64) -> Result<[u64; 2]> {
     let (scenario, machine, all) = machine_of(seed);
-    let mut drive = BalancerKind::Nodeward.start(&machine, &scenario, AccessChoice::Auto)?;
+    let setup = NodewardSetup::default();
+    let mut drive = BalancerKind::Nodeward.start(&machine, &scenario, &setup)?;
     drive.run_until(CONVERGED_NS + OBSERVED_NS)?;
     Ok([machine.with_world(|world| world.counters.migrated_pages), all])
 }

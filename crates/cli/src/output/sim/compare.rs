@@ -3,6 +3,7 @@
 mod page;
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use anyhow::Result;
 use nodeward_experiments::compare::{
@@ -15,9 +16,13 @@ use crate::output::plot::{self, ChartLine, LineChart};
 
 pub use page::docs;
 
-/// Formats the tables for programs.
-pub fn json(tables: &[CaseTable]) -> Value {
-    json!({ "schema": "nodeward.sim.compare/1", "cases": tables })
+/// Formats the tables for programs, with the file of nodeward's settings if there is one.
+pub fn json(tables: &[CaseTable], settings: Option<&Path>) -> Value {
+    let mut all = json!({ "schema": "nodeward.sim.compare/1", "cases": tables });
+    if let Some(path) = settings {
+        all["settings"] = path.escaped().to_string().into();
+    }
+    all
 }
 
 /// Formats the tables for people.

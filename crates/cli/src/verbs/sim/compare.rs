@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use nodeward_experiments::compare::steady::{self, SteadyOutcome};
 use nodeward_experiments::compare::{
-    BalancerKind, CaseTable, CompareCase, Outcomes, SEED, evaluate_case, run_with_seed,
+    BalancerKind, CaseTable, CompareCase, NodewardSetup, Outcomes, RunOptions, SEED, evaluate_case,
+    run_with,
 };
 use nodeward_experiments::parallel::{ParallelProgress, parallel_map};
 use nodeward_model::Escape as _;
@@ -22,6 +23,7 @@ use crate::message::exit::Exit;
 use crate::output;
 use crate::output::sim::compare as out;
 use crate::progress::{self, ProgressSource};
+use crate::settings::{ProcessArgs, SettingsPaths};
 use loads::NamedLoad;
 
 /// The number of drawn machines, unless another is given.
@@ -69,7 +71,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit> {
         }
     }
     output::print(&match args.output.json {
-        true => format!("{}\n", out::json(&tables)),
+        true => format!("{}\n", out::json(&tables, args.settings.as_deref())),
         false => out::text(&tables),
     })?;
     let is_missed = tables.iter().any(|table| table.missed_goals().next().is_some());
@@ -100,6 +102,7 @@ fn tables(args: &CompareArgs) -> Result<Vec<CaseTable>> {
     let loads = loads::named(args, &sets)?;
     let cases: Vec<_> = loads.iter().map(NamedLoad::case).collect();
     check(args, &cases)?;
+    let setup = setup(args)?;
     let mut runs = Vec::new();
     for case in &cases {
         for by in balancers(args, case) {
@@ -108,7 +111,8 @@ fn tables(args: &CompareArgs) -> Result<Vec<CaseTable>> {
     }
     let outcomes = in_parallel(args, &runs, |&(case, by, seed)| {
         let load = || format!("{} under {}", case.name.escaped(), by.name());
-        run_with_seed(case, by, seed, args.limit).with_context(load)
+        let options = RunOptions { seed, limit_ns: args.limit, setup: &setup };
+        run_with(case, by, options).with_context(load)
     })?;
     let mut by_case: BTreeMap<&str, Outcomes> = BTreeMap::new();
     for ((case, by, _), outcome) in runs.iter().zip(outcomes) {
@@ -125,6 +129,14 @@ fn check(args: &CompareArgs, cases: &[CompareCase]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns how nodeward is set up: by defaults, or by the file that is named, and by no other.
+fn setup(args: &CompareArgs) -> Result<NodewardSetup> {
+    let Some(path) = &args.settings else { return Ok(NodewardSetup::default()) };
+    let layer = SettingsPaths::read_only(path)?.balance;
+    let processes = layer.process_filter(&ProcessArgs::default())?;
+    Ok(NodewardSetup { settings: layer.resolve(true)?, processes })
 }
 
 /// Returns the balancers of a load: those that are named, or needed for a figure, or make sense.

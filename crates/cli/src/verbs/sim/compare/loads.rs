@@ -30,14 +30,20 @@ impl<'a> NamedLoad<'a> {
         }
     }
 
-    /// A load of the documentation. Nothing is asked of nodeward on a changed one.
-    fn documented(case: CompareCase<'static>, sets: &[(&'a str, &'a str)]) -> Self {
+    /// A load of the documentation. Nothing is asked of nodeward on a changed one, or if it is set up
+    /// in another way.
+    fn documented(
+        args: &CompareArgs,
+        case: CompareCase<'static>,
+        sets: &[(&'a str, &'a str)],
+    ) -> Self {
+        let is_as_documented = sets.is_empty() && args.settings.is_none();
         Self {
             name: case.name,
             about: case.about.to_owned(),
             scenario: case.scenario,
             overrides: [case.overrides, sets].concat(),
-            requirement: if sets.is_empty() { case.requirement } else { Requirement::FiguresOnly },
+            requirement: if is_as_documented { case.requirement } else { Requirement::FiguresOnly },
             with_patches: case.with_patches,
         }
     }
@@ -70,7 +76,7 @@ pub fn named<'a>(args: &'a CompareArgs, sets: &[(&'a str, &'a str)]) -> Result<V
     if args.loads.is_empty() {
         let is_meant = |case: &CompareCase| args.figure.is_none_or(|figure| figure.is_of(case));
         let all = CASES.into_iter().filter(is_meant);
-        return Ok(all.map(|case| NamedLoad::documented(case, sets)).collect());
+        return Ok(all.map(|case| NamedLoad::documented(args, case, sets)).collect());
     }
     let mut loads: Vec<NamedLoad> = Vec::new();
     for name in &args.loads {
@@ -87,7 +93,7 @@ fn find<'a>(
     sets: &[(&'a str, &'a str)],
 ) -> Result<NamedLoad<'a>> {
     if let Some(case) = CASES.into_iter().find(|case| case.name == name) {
-        return Ok(NamedLoad::documented(case, sets));
+        return Ok(NamedLoad::documented(args, case, sets));
     }
     let is_built_in = BUILT_IN.iter().any(|(known, _)| *known == name);
     let is_path = name.contains(['/', '.']);
