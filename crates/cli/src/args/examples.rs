@@ -92,6 +92,9 @@ Examples:
   A scenario of your own (copy one of scenarios/ to begin with), for ten seconds of real time
     $ nodeward sim my-machine.toml --limit-wall 10s --json
 
+  The same with nodeward at work, and the reason of each decision
+    $ nodeward sim my-machine.toml --balance
+
   Check that the same seed gives the same run
     $ nodeward sim sixteen-nodes --limit 100ms --check-determinism";
 

@@ -34,6 +34,12 @@ pub struct SimArgs {
     #[arg(long, conflicts_with_all = ["scenario", "list", "set", "seed", "limit", "limit_wall",
                                       "trace", "plot", "check_determinism", "figure", "json"])]
     pub of_this_machine: bool,
+    /// Let nodeward balance it, and show its last round: homes, and the reason of each decision
+    #[arg(long, conflicts_with_all = ["list", "figure", "of_this_machine"])]
+    pub balance: bool,
+    /// With --balance: decide by the settings under [balance] in this file, in place of the defaults
+    #[arg(long, value_name = "FILE", requires = "balance")]
+    pub settings: Option<PathBuf>,
     /// The seed of every random choice; the same seed gives the same run
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,

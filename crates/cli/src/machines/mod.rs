@@ -1,6 +1,7 @@
 //! What verbs ask of machines: which machine is meant, which nodes and groups exist on it, which
 //! pages are hot there, its page cache and its shared memory, and runs of simulated machines.
 
+mod balanced_simulation;
 pub mod cgroups;
 pub mod hot;
 pub mod node_pairs;

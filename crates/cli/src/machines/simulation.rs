@@ -3,10 +3,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
+use nodeward_experiments::compare::NodewardSetup;
 use nodeward_model::units::format_ns;
 use nodeward_scenario::Scenario;
 use nodeward_sim::{Observer, World};
 
+use super::balanced_simulation;
 use crate::args::SimArgs;
 use crate::progress::ProgressSource;
 use crate::results::simulation::{EndReason, SimulationRun, speed};
@@ -54,13 +57,17 @@ impl ProgressSource for SimulationProgress {
     }
 }
 
-/// Runs a scenario until something ends it.
+/// Runs a scenario until something ends it, with nodeward at work if it is set up.
+///
+/// # Errors
+/// If nodeward cannot balance the machine.
 pub fn run(
     scenario: &Scenario,
     args: &SimArgs,
+    setup: Option<&NodewardSetup>,
     observer: Option<Box<dyn Observer>>,
     live: &SimulationProgress,
-) -> SimulationRun {
+) -> Result<SimulationRun> {
     let called = Instant::now();
     let mut world = World::new(scenario, args.seed);
     if let Some(observer) = observer {
@@ -68,15 +75,25 @@ pub fn run(
     }
     let began = Instant::now();
     let wall = args.limit_wall.map(Duration::from_nanos);
-    let ended = run_until(&mut world, live.until_ns, |world| {
+    let end = |world: &World| {
         live.update(world);
         if live.stopped.load(Ordering::Relaxed) {
             return Some(EndReason::Interrupted);
         }
         wall.is_some_and(|wall| called.elapsed() >= wall).then_some(EndReason::WallTime)
-    });
-    live.update(&world);
-    SimulationRun { report: world.report(), ended, wall_ns: nanoseconds(began.elapsed()) }
+    };
+    let (report, ended, balanced) = match setup {
+        Some(setup) => {
+            let (report, ended, balanced) =
+                balanced_simulation::run(world, setup, live.until_ns, end)?;
+            (report, ended, Some(balanced))
+        }
+        None => {
+            let ended = run_until(&mut world, live.until_ns, end);
+            (world.report(), ended, None)
+        }
+    };
+    Ok(SimulationRun { report, ended, wall_ns: nanoseconds(began.elapsed()), balanced })
 }
 
 /// Runs a world until its time is over, or until another condition ends it, which is checked every

@@ -10,7 +10,8 @@ use nodeward_scenario::Scenario;
 use nodeward_sim::Section;
 use serde_json::{Value, json};
 
-use crate::results::simulation::SimulationRun;
+use crate::output::balance;
+use crate::results::simulation::{BalancedRun, SimulationRun};
 
 pub use plot::svg;
 pub use text::text;
@@ -33,13 +34,18 @@ pub fn json(told: &SimOutput<'_>) -> Value {
         let fields_of = left_out.flat_map(|section| fields_of(*section));
         fields_of.for_each(|field| drop(fields.remove(*field)));
     }
-    json!({
+    let mut all = json!({
         "schema": "nodeward.sim/1",
         "ended": told.run.ended.name(),
         "wall_ns": told.run.wall_ns,
         "deterministic": told.is_deterministic,
         "report": report,
-    })
+    });
+    if let Some(BalancedRun { rounds, moved_pages, last }) = &told.run.balanced {
+        let last = last.as_ref().map(balance::json);
+        all["balance"] = json!({ "rounds": rounds, "moved_pages": moved_pages, "last": last });
+    }
+    all
 }
 
 /// Returns the JSON fields of a section.

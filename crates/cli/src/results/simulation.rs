@@ -1,5 +1,6 @@
 //! The result of a simulation: the report, and why and how fast it came to its end.
 
+use nodeward_balancer::RoundReport;
 use nodeward_sim::SimReport;
 
 /// The reason why a run ended.
@@ -32,6 +33,19 @@ pub struct SimulationRun {
     pub ended: EndReason,
     /// Wall time, without the set-up before virtual time began.
     pub wall_ns: u64,
+    /// What nodeward did, if it was at work.
+    pub balanced: Option<BalancedRun>,
+}
+
+/// What nodeward did in a run.
+#[derive(Clone, Debug, Default)]
+pub struct BalancedRun {
+    /// The number of rounds.
+    pub rounds: u64,
+    /// Base pages that it moved.
+    pub moved_pages: u64,
+    /// The last round that decided about processes.
+    pub last: Option<RoundReport>,
 }
 
 /// Returns virtual time per wall time.

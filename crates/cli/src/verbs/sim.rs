@@ -3,6 +3,7 @@
 mod compare;
 mod figure;
 mod own_machine;
+mod setup;
 mod swarm;
 mod sweep;
 
@@ -57,15 +58,20 @@ fn load_scenario(name: &str, args: &SimArgs) -> Result<Scenario> {
 
 fn simulate(scenario: &Scenario, args: &SimArgs) -> Result<Exit> {
     let sections = sections(scenario);
+    let setup = match args.balance {
+        true => Some(setup::nodeward(args.settings.as_deref())?),
+        false => None,
+    };
     let plot = args.plot.as_deref().map(created).transpose()?;
     let trace = args.trace.as_deref().map(|path| trace(path, scenario, args)).transpose()?;
     let live = SimulationProgress::new(scenario.time_ns);
     let observer = trace.clone().map(|trace| -> Box<dyn Observer> { Box::new(trace) });
     let (run, again) = progress::run_with_progress(&live, args.progress.mode(), || {
-        let run = simulation::run(scenario, args, observer, &live);
+        let run = simulation::run(scenario, args, setup.as_ref(), observer, &live)?;
         let twice = args.check_determinism && run.ended == EndReason::VirtualTime;
-        (run, twice.then(|| simulation::run(scenario, args, None, &live)))
-    })?;
+        let again = || simulation::run(scenario, args, setup.as_ref(), None, &live);
+        anyhow::Ok((run, twice.then(again).transpose()?))
+    })??;
     if let (Some(trace), Some(path)) = (trace, &args.trace) {
         end_trace(&trace, path, run.report.virtual_ns)?;
     }

@@ -118,14 +118,45 @@ fn an_endless_run_ends() {
     assert!(text_of(&[&path, "--limit", "86400s", "--limit-wall", "1ns"]).contains("--limit-wall"));
 }
 
-/// Goal: Ctrl-C ends a run with the report so far.
+/// Goal: with nodeward at work on it, the report tells its rounds and the reasons of the last one,
+/// by the settings that are named; the same seed gives the same run, and a trace is written.
+#[test]
+fn nodeward_at_work() {
+    let directory = tempfile::tempdir().unwrap();
+    let [trace, settings] = ["t.json", "s.toml"].map(|name| file_in(directory.path(), name));
+    std::fs::write(&settings, "[balance]\nrun-time-min = '1h'\n").unwrap();
+    let load = ["balance-2012", "--limit", "4s"];
+    let told = json_of(&[&load[..], &["--balance", "--check-determinism"]].concat());
+    assert_eq!((&told["ended"], &told["deterministic"]), (&"time".into(), &true.into()));
+    let last = &told["balance"]["last"];
+    assert_eq!(last["schema"], "nodeward.balance/1");
+    assert!(told["balance"]["rounds"].as_u64().unwrap() >= 4, "one a second: {}", told["balance"]);
+    let has_home = |row: &&Value| !row["home"].is_null();
+    assert_eq!(last["processes"].as_array().unwrap().iter().filter(has_home).count(), 48);
+    let local = |told: &Value| told["report"]["workloads"][0]["local_ppm"].as_u64().unwrap();
+    assert!(local(&told) > local(&json_of(&load)), "more is local than without it");
+    let none = json_of(&[&load[..], &["--balance", "--settings", &settings]].concat());
+    assert!(none["balance"]["last"]["processes"][0]["home"].is_null(), "none has run for an hour");
+    let text = text_of(&[&load[..], &["--balance", "--trace", &trace]].concat());
+    for words in ["nodeward: ", " moved\n", "the last round, ", "DECISION", "memory-there"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    serde_json::from_str::<Value>(&std::fs::read_to_string(trace).unwrap()).unwrap();
+}
+
+/// Goal: Ctrl-C ends a run with the report so far, also with nodeward at work.
 #[test]
 fn an_interrupted_run_reports() {
+    interrupted_run_reports(&[]);
+    interrupted_run_reports(&["--balance"]);
+}
+
+fn interrupted_run_reports(further: &[&str]) {
     let (programs, _actions) = SMALL.split_once("[[action]]").unwrap();
     let (_directory, path) = small(programs);
     let words = ["sim", "--progress", "always", &path, "--limit", "1000s", "--json"];
     let mut child = Command::new(NODEWARD);
-    let child = child.args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = child.args(words).args(further).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = child.spawn().unwrap();
     // A tenth is done, so the run is in progress and listens to signals.
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -184,7 +215,7 @@ fn the_list() {
 fn misuse() {
     let (directory, path) = small(SMALL);
     let nowhere = file_in(directory.path(), "not/there");
-    let table: [(&[&str], &[&str]); 12] = [
+    let table: [(&[&str], &[&str]); 14] = [
         (&[], &["SCENARIO"]),
         (&["nope"], &["nope: no such scenario", "home-2012"]),
         (&[&path, "--limit", "0s"], &["is not a time"]),
@@ -195,6 +226,8 @@ fn misuse() {
         (&[&path, "--trace-max", "1MiB"], &["--trace <FILE>"]),
         (&[&path, "--limit-wall", "1s", "--check-determinism"], &["cannot be used with"]),
         (&[&path, "--list"], &["cannot be used with"]),
+        (&[&path, "--settings", &nowhere], &["--balance"]),
+        (&[&path, "--balance", "--settings", &nowhere], &["cannot read", "not/there"]),
         (&[&path, "--figure", "beauty"], &["speed", "bytes-per-page"]),
         (&["--figure", "speed"], &["SCENARIO is missing", "--list"]),
     ];

@@ -109,7 +109,7 @@ fn curves() -> Curves {
 }
 
 fn run(report: SimReport, ended: EndReason) -> SimulationRun {
-    SimulationRun { report, ended, wall_ns: SECOND_NS * 3 / 2 }
+    SimulationRun { report, ended, wall_ns: SECOND_NS * 3 / 2, balanced: None }
 }
 
 fn told(report: SimReport, sections: &[Section], same: Option<bool>) -> (String, Value) {

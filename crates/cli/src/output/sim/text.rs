@@ -9,8 +9,9 @@ use nodeward_sim::{
 };
 
 use super::SimOutput;
+use crate::output::balance;
 use crate::output::residency::{bar, percent};
-use crate::results::simulation::EndReason;
+use crate::results::simulation::{EndReason, SimulationRun};
 
 /// Nodes with a row of their own; the last row of a larger machine is for all the others.
 const NODES_DRAWN: usize = 8;
@@ -30,6 +31,18 @@ pub fn text(told: &SimOutput<'_>) -> String {
             text += "\n";
             text += &part;
         }
+    }
+    text + &balanced(told.run)
+}
+
+/// What nodeward did, and its last round.
+fn balanced(run: &SimulationRun) -> String {
+    let Some(balanced) = &run.balanced else { return String::new() };
+    let (rounds, pages) = (counted(balanced.rounds, "round"), balanced.moved_pages);
+    let mut text = format!("\nnodeward: {rounds}, {} moved\n", counted(pages, "page"));
+    if let Some(last) = &balanced.last {
+        let _ = writeln!(text, "the last round, {} after the start:", format_ns(last.at_ns));
+        text += &balance::table(last);
     }
     text
 }

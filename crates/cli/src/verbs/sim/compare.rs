@@ -9,21 +9,20 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use nodeward_experiments::compare::steady::{self, SteadyOutcome};
 use nodeward_experiments::compare::{
-    BalancerKind, CaseTable, CompareCase, NodewardSetup, Outcomes, RunOptions, SEED, evaluate_case,
-    run_with,
+    BalancerKind, CaseTable, CompareCase, Outcomes, RunOptions, SEED, evaluate_case, run_with,
 };
 use nodeward_experiments::parallel::{ParallelProgress, parallel_map};
 use nodeward_model::Escape as _;
 use nodeward_scenario::Scenario;
 use serde_json::json;
 
+use super::setup;
 use crate::args::CompareArgs;
 use crate::figures::{CompareFigure, rounded};
 use crate::message::exit::Exit;
 use crate::output;
 use crate::output::sim::compare as out;
 use crate::progress::{self, ProgressSource};
-use crate::settings::{ProcessArgs, SettingsPaths};
 use loads::NamedLoad;
 
 /// The number of drawn machines, unless another is given.
@@ -102,7 +101,7 @@ fn tables(args: &CompareArgs) -> Result<Vec<CaseTable>> {
     let loads = loads::named(args, &sets)?;
     let cases: Vec<_> = loads.iter().map(NamedLoad::case).collect();
     check(args, &cases)?;
-    let setup = setup(args)?;
+    let setup = setup::nodeward(args.settings.as_deref())?;
     let mut runs = Vec::new();
     for case in &cases {
         for by in balancers(args, case) {
@@ -129,14 +128,6 @@ fn check(args: &CompareArgs, cases: &[CompareCase]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Returns how nodeward is set up: by defaults, or by the file that is named, and by no other.
-fn setup(args: &CompareArgs) -> Result<NodewardSetup> {
-    let Some(path) = &args.settings else { return Ok(NodewardSetup::default()) };
-    let layer = SettingsPaths::read_only(path)?.balance;
-    let processes = layer.process_filter(&ProcessArgs::default())?;
-    Ok(NodewardSetup { settings: layer.resolve(true)?, processes })
 }
 
 /// Returns the balancers of a load: those that are named, or needed for a figure, or make sense.

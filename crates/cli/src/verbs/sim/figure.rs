@@ -18,8 +18,8 @@ use crate::{output, progress};
 pub fn of(scenario: &Scenario, args: &SimArgs, figure: SimFigure) -> Result<Exit> {
     let live = SimulationProgress::new(scenario.time_ns);
     let run = progress::run_with_progress(&live, args.progress.mode(), || {
-        simulation::run(scenario, args, None, &live)
-    })?;
+        simulation::run(scenario, args, None, None, &live)
+    })??;
     let report = &run.report;
     let seconds = run.wall_ns.max(1) as f64 / 1e9;
     let faulted = report.counters.get("faulted_pages").copied().unwrap_or(0);

@@ -43,7 +43,10 @@ impl<'a> NamedLoad<'a> {
             about: case.about.to_owned(),
             scenario: case.scenario,
             overrides: [case.overrides, sets].concat(),
-            requirement: if is_as_documented { case.requirement } else { Requirement::FiguresOnly },
+            requirement: match is_as_documented {
+                true => case.requirement,
+                false => Requirement::FiguresOnly,
+            },
             with_patches: case.with_patches,
         }
     }
