@@ -169,6 +169,8 @@ impl CacheMove<'_> {
                 before: plan.residency.clone(),
                 before_in_flight: plan.in_flight,
                 after: plan.residency,
+                unexamined_bytes: 0,
+                verified: true,
                 residue: Residue { expected: stayed, seen: stayed },
                 life: Liveness::Running,
             }

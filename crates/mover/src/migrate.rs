@@ -12,6 +12,7 @@ use crate::outcomes::{ProcessOutcomes, UnitOutcome, add_counts};
 use crate::pacer::MovePacer;
 use crate::report::{MoveReport, PlanReport, ProcessPlan, ProcessReport};
 use crate::shared_ledger::SharedLedger;
+use crate::stop_limit::StopLimit;
 use crate::survey::{SurveyScope, Unit, units};
 use crate::worker_pool::WorkerPool;
 use crate::{MoveControl, MoveRequest, verify};
@@ -31,8 +32,16 @@ pub fn migrate(
     let began_ns = machine.now_ns();
     let units = survey(machine, processes, request, live)?;
     let pace = MovePacer::new(request);
-    let work =
-        MoveContext { machine, processes, request, control: live, pacer: &pace, ledger: journal };
+    let limit = StopLimit::new(machine, live);
+    let work = MoveContext {
+        machine,
+        processes,
+        request,
+        control: live,
+        pacer: &pace,
+        ledger: journal,
+        stop_limit: Some(&limit),
+    };
     let is_exchange = exchange::is_exchange(request);
     let worker_pool =
         WorkerPool::new(machine, live, request, if is_exchange { usize::MAX } else { units.len() });
@@ -48,7 +57,7 @@ pub fn migrate(
         return Err(error);
     }
     let report = |(index, tally)| {
-        process_report(&worker_pool, &scope(machine, processes, request, index), tally)
+        process_report(&worker_pool, &scope(machine, processes, request, index), tally, &limit)
     };
     Ok(MoveReport {
         processes: tallies.by_process.into_iter().enumerate().map(report).collect(),
@@ -74,8 +83,15 @@ pub fn plan(
 ) -> Result<PlanReport> {
     let units = survey(machine, processes, request, live)?;
     let pace = MovePacer::new(request);
-    let work =
-        MoveContext { machine, processes, request, control: live, pacer: &pace, ledger: None };
+    let work = MoveContext {
+        machine,
+        processes,
+        request,
+        control: live,
+        pacer: &pace,
+        ledger: None,
+        stop_limit: None,
+    };
     let worker_pool = WorkerPool::new(machine, live, request, units.len());
     let (plans, _) = worker_pool.run_all(&units, |unit| (work.look(unit), 0));
     let mut report = PlanReport::default();
@@ -193,17 +209,23 @@ fn process_report(
     worker_pool: &WorkerPool<'_>,
     scope: &SurveyScope<'_>,
     tally: UnitOutcome,
+    limit: &StopLimit<'_>,
 ) -> ProcessReport {
-    let after = verify::residency(worker_pool, scope);
+    let after = verify::residency(worker_pool, scope, limit);
     let sources: Nodemask =
         scope.orders.iter().flat_map(|order| order.pairs.iter()).map(|(from, _)| from).collect();
     ProcessReport {
         pid: scope.process.pid(),
-        residue: verify::residue(&tally.account, &tally.on_destination, &after, &sources),
+        residue: after
+            .as_ref()
+            .map(|after| verify::residue(&tally.account, &tally.on_destination, after, &sources))
+            .unwrap_or_default(),
         account: tally.account,
         before: tally.before,
         before_in_flight: tally.before_in_flight,
-        after,
+        unexamined_bytes: tally.unexamined_bytes,
+        verified: after.is_some(),
+        after: after.unwrap_or_default(),
         life: scope.process.liveness(),
     }
 }

@@ -10,6 +10,7 @@ use crate::folio_mover::{FolioMoveOutcome, FolioMover, RETRY_PAUSES_NS};
 use crate::outcomes::UnitOutcome;
 use crate::pacer::MovePacer;
 use crate::shared_ledger::SharedLedger;
+use crate::stop_limit::{ACCOUNT_NS, StopLimit};
 use crate::survey::{Unit, UnitPiece};
 use crate::{MoveControl, MoveRequest};
 
@@ -21,6 +22,8 @@ pub struct MoveContext<'a> {
     pub control: &'a MoveControl,
     pub pacer: &'a MovePacer,
     pub ledger: Option<&'a SharedLedger>,
+    /// When looks end after a stop; never if `None`.
+    pub stop_limit: Option<&'a StopLimit<'a>>,
 }
 
 impl MoveContext<'_> {
@@ -58,6 +61,10 @@ impl MoveContext<'_> {
     /// If the process is gone or cannot be read.
     pub fn look(&self, unit: &Unit) -> Result<FolioPlan> {
         let mut plan = FolioPlan::default();
+        if self.stop_limit.is_some_and(|limit| limit.is_over(ACCOUNT_NS)) {
+            plan.unexamined_bytes = unit.bytes;
+            return Ok(plan);
+        }
         for order in &*unit.orders {
             let flown = self.plan_order(unit, order, None, &mut plan)?;
             self.wait_for_in_flight(unit, order, flown, &mut plan)?;

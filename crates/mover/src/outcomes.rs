@@ -18,6 +18,8 @@ pub struct UnitOutcome {
     pub before_in_flight: u64,
     /// Pages that are on their destination, by node.
     pub on_destination: BTreeMap<NodeId, u64>,
+    /// Bytes of address space that nobody looked at.
+    pub unexamined_bytes: u64,
 }
 
 impl UnitOutcome {
@@ -28,6 +30,7 @@ impl UnitOutcome {
             before: plan.residency.clone(),
             before_in_flight: plan.unlocated_pages,
             on_destination: plan.already_there_by_node.clone(),
+            unexamined_bytes: plan.unexamined_bytes,
         }
     }
 
@@ -47,6 +50,7 @@ impl UnitOutcome {
         add_counts(&mut self.before, &other.before);
         self.before_in_flight += other.before_in_flight;
         add_counts(&mut self.on_destination, &other.on_destination);
+        self.unexamined_bytes += other.unexamined_bytes;
     }
 }
 

@@ -86,9 +86,15 @@ pub struct ProcessReport {
     pub before: BTreeMap<NodeId, u64>,
     /// Base pages that were on no node then, because another thread was moving them at every look.
     pub before_in_flight: u64,
-    /// Base pages by node at the end; empty if the process is gone.
+    /// Bytes of selected addresses that nobody looked at, because the move was stopped; pages there
+    /// are in no account.
+    pub unexamined_bytes: u64,
+    /// Whether the last look was made to its end. It is not if the move was stopped and looking
+    /// would have taken longer than somebody who presses Ctrl-C waits.
+    pub verified: bool,
+    /// Base pages by node at the end; empty if the process is gone, or nothing was verified.
     pub after: BTreeMap<NodeId, u64>,
-    /// The comparison of the account with the pages seen at the end.
+    /// The comparison of the account with the pages seen at the end; zeros if nothing was verified.
     pub residue: Residue,
     /// The state of the process at the end: whether it still runs the same program.
     pub life: Liveness,
@@ -109,6 +115,9 @@ impl ProcessReport {
 
     /// Accounts for pages that arrived and went away again as gone.
     pub(crate) fn account_for_lost(&mut self) {
+        if !self.verified {
+            return;
+        }
         let lost = self.lost_pages();
         let account = &mut self.account;
         let of_moved = lost.min(account.moved);
@@ -135,6 +144,8 @@ impl ProcessReport {
                 unseen -= came;
             }
         }
+        self.unexamined_bytes = again.unexamined_bytes;
+        self.verified = again.verified;
         self.after.clone_from(&again.after);
         self.residue = again.residue;
         self.life = again.life;
@@ -144,6 +155,8 @@ impl ProcessReport {
         self.account.add(&later.account);
         add_counts(&mut self.before, &later.before);
         self.before_in_flight += later.before_in_flight;
+        self.unexamined_bytes += later.unexamined_bytes;
+        self.verified &= later.verified;
         add_counts(&mut self.after, &later.after);
         self.residue.expected += later.residue.expected;
         self.residue.seen += later.residue.seen;
@@ -192,6 +205,11 @@ pub struct MoveReport {
 }
 
 impl MoveReport {
+    /// Returns whether the last look was made to its end for every process.
+    pub fn is_verified(&self) -> bool {
+        self.processes.iter().all(|process| process.verified)
+    }
+
     /// Returns the sum of the accounts of all processes.
     pub fn account(&self) -> Account {
         let mut total = Account::default();
@@ -255,6 +273,8 @@ mod tests {
             before: on(before),
             before_in_flight: 0,
             after: on(after),
+            unexamined_bytes: 0,
+            verified: true,
             residue: Residue::default(),
             life: Liveness::Running,
         }

@@ -7,6 +7,7 @@ use nodeward_model::{Account, NodeId, Nodemask, PageLocation, Range, SkipReason}
 use crate::outcomes::add_counts;
 use crate::report::Residue;
 use crate::residency::LocationCounts;
+use crate::stop_limit::{StopLimit, VERIFY_NS};
 use crate::survey::{SurveyScope, Unit, units};
 use crate::worker_pool::WorkerPool;
 
@@ -15,26 +16,39 @@ const PIECE_BYTES: u64 = 8 << 20;
 
 /// Counts base pages by node in the selected memory of a process, read anew: mappings that came or
 /// went since count as they are now. Of pages that were named one by one only those are counted.
-/// Empty if the process is gone.
-pub fn residency(worker_pool: &WorkerPool<'_>, scope: &SurveyScope<'_>) -> BTreeMap<NodeId, u64> {
+/// Empty if the process is gone; `None` if the move was stopped and this look took too long.
+pub fn residency(
+    worker_pool: &WorkerPool<'_>,
+    scope: &SurveyScope<'_>,
+    limit: &StopLimit<'_>,
+) -> Option<BTreeMap<NodeId, u64>> {
     let units = units(scope).unwrap_or_default();
-    let (counts, _) = worker_pool.run_all(&units, |unit| (count(scope, unit), 0));
+    let (counts, _) = worker_pool.run_all(&units, |unit| (count(scope, unit, limit), 0));
     let mut total = BTreeMap::new();
-    counts.iter().for_each(|counts| add_counts(&mut total, counts));
-    total
+    for counts in counts {
+        add_counts(&mut total, &counts?);
+    }
+    Some(total)
 }
 
-fn count(scope: &SurveyScope<'_>, unit: &Unit) -> BTreeMap<NodeId, u64> {
+fn count(
+    scope: &SurveyScope<'_>,
+    unit: &Unit,
+    limit: &StopLimit<'_>,
+) -> Option<BTreeMap<NodeId, u64>> {
     let mut places = Vec::new();
     let mut tally = LocationCounts::default();
     for range in unit.pieces.iter().flat_map(|(_, range)| range.aligned_pieces(PIECE_BYTES)) {
+        if limit.is_over(VERIFY_NS) {
+            return None;
+        }
         places.clear();
         // Memory that went away since is on no node.
         scope.process.locations(range, &mut places).unwrap_or_default();
         mask_unnamed_pages(&mut places, range, scope);
         tally.add(&places);
     }
-    tally.nodes
+    Some(tally.nodes)
 }
 
 /// Marks pages that no order is for as absent.

@@ -6,7 +6,7 @@ use nodeward_machine::fake::{FakeMachine, FakeProcess};
 use nodeward_machine::{Liveness, Machine};
 use nodeward_model::{MappingKind, NodeId, NodePairs, Page, PageSet, Pid, SkipReason};
 use nodeward_mover::{
-    Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, Selection, migrate, plan,
+    Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, Residue, Selection, migrate, plan,
 };
 use proptest::prelude::*;
 
@@ -283,6 +283,27 @@ fn a_move_that_is_stopped_accounts_for_the_rest() {
     let report = migrate(&machine, &[process], &request("0", "1"), &live, None).unwrap();
     assert!(report.interrupted);
     assert_eq!(skipped(&report), [(SkipReason::Interrupted, 5000)].into());
+}
+
+/// Goal: a move that is stopped ends within a second, however long looking at the rest would take,
+/// and tells what it has not looked at and that it has not verified.
+#[test]
+fn a_move_that_is_stopped_ends_soon() {
+    let machine = FakeMachine::new(false);
+    // 10 us a page: two seconds to look at all pages, and two more to verify.
+    let slow = FakeProcess { read_ns: 10_000, ..FakeProcess::with_pages(&vec![on(0); 200_000]) };
+    machine.spawn(pid(), slow);
+    let process = machine.open_process(pid()).unwrap();
+    let live = MoveControl::default();
+    live.stop();
+    let report = migrate(&machine, &[process], &request("0", "1"), &live, None).unwrap();
+    assert!(machine.now_ns() < 1_500_000_000, "{} ns, and units of 0.3 s", machine.now_ns());
+    let told = &report.processes[0];
+    assert!(report.interrupted && !told.verified && !report.is_verified());
+    assert!(told.account.selected() > 0 && told.unexamined_bytes > 0);
+    assert_eq!(told.account.selected() * 4096 + told.unexamined_bytes, 200_000 * 4096);
+    assert_eq!(told.account.selected(), told.account.skipped_for(SkipReason::Interrupted));
+    assert!(told.after.is_empty() && told.residue == Residue::default());
 }
 
 /// Goal: the pages held at once never exceed the quantum that the stall budget allows.

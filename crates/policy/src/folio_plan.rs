@@ -65,6 +65,8 @@ pub struct FolioPlan {
     pub unlocated_pages: u64,
     /// The largest folio that stays because of the stall budget, in base pages; 0 if there is none.
     pub largest_skipped_folio_pages: u32,
+    /// Bytes of address space that nobody looked at.
+    pub unexamined_bytes: u64,
 }
 
 impl FolioPlan {

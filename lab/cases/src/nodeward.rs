@@ -25,8 +25,15 @@ pub struct MoveJson {
 pub struct ProcessJson {
     pub account: Account,
     pub before_pages: PagesByNode,
-    pub after_pages: PagesByNode,
+    pub after_pages: Option<PagesByNode>,
     pub life: String,
+}
+
+impl ProcessJson {
+    /// Returns the pages by node that the last look found.
+    pub fn after(&self) -> &PagesByNode {
+        self.after_pages.as_ref().expect("a move that nobody stopped is verified")
+    }
 }
 
 /// The report of a move of files, as `--json` prints it.

@@ -37,7 +37,7 @@ pub struct SimArgs {
     /// Let nodeward balance it, and show its last round: homes, and the reason of each decision
     #[arg(long, conflicts_with_all = ["list", "figure", "of_this_machine"])]
     pub balance: bool,
-    /// With --balance: decide by the settings under [balance] in this file, in place of the defaults
+    /// With --balance: decide by the settings under [balance] in this file, not by the defaults
     #[arg(long, value_name = "FILE", requires = "balance")]
     pub settings: Option<PathBuf>,
     /// The seed of every random choice; the same seed gives the same run

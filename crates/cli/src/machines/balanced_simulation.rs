@@ -9,7 +9,7 @@ use nodeward_machine::Machine;
 use nodeward_mover::MoveControl;
 use nodeward_sim::{SimMachine, SimReport, World};
 
-use crate::results::simulation::{BalancedRun, EndReason};
+use crate::results::simulation::{EndReason, NodewardRun};
 
 /// Runs a world until a virtual time (ns), or until another condition ends it, which is checked
 /// several times in a virtual second.
@@ -18,11 +18,11 @@ pub fn run(
     setup: &NodewardSetup,
     until_ns: u64,
     other: impl Fn(&World) -> Option<EndReason>,
-) -> Result<(SimReport, EndReason, BalancedRun)> {
+) -> Result<(SimReport, EndReason, NodewardRun)> {
     let machine = Arc::new(SimMachine::from_world(world));
     let shared: Arc<dyn Machine> = Arc::<SimMachine>::clone(&machine);
     let mut balancer = Balancer::new(shared, &setup.processes, setup.settings.clone(), None)?;
-    let balanced = BalancedRun::default();
+    let balanced = NodewardRun::default();
     let mut host = SimulationHost { machine: &machine, until_ns, other, ended: None, balanced };
     balancer.run(&mut host, &MoveControl::default())?;
     let ended = host.ended.unwrap_or(EndReason::VirtualTime);
@@ -39,7 +39,7 @@ struct SimulationHost<'a, F> {
     until_ns: u64,
     other: F,
     ended: Option<EndReason>,
-    balanced: BalancedRun,
+    balanced: NodewardRun,
 }
 
 impl<F: Fn(&World) -> Option<EndReason>> Host for SimulationHost<'_, F> {

@@ -14,11 +14,12 @@ pub fn ending_text(report: &MoveReport, bytes: u64) -> String {
     let rate = u128::from(bytes) * 1_000_000_000 / u128::from(report.moving_ns.max(1));
     let plural = if report.workers == 1 { "" } else { "s" };
     let mut text = format!(
-        "moved {} in {} ({}/s, {} worker{plural}), verified in {}\n",
+        "moved {} in {} ({}/s, {} worker{plural}), {} in {}\n",
         format_bytes(bytes),
         format_ns(report.moving_ns),
         format_bytes(u64::try_from(rate).unwrap_or(u64::MAX)),
         report.workers,
+        if report.is_verified() { "verified" } else { "not verified" },
         format_ns(report.verifying_ns),
     );
     if let Some(ns) = report.longest_hold_ns {
@@ -46,12 +47,14 @@ fn budget(ns: u64) -> String {
 
 /// Formats the places of a process's pages before and after, and the account.
 pub fn pages_text(process: &ProcessReport, page_bytes: u64) -> String {
-    let mut text = nodes_text(&process.before, &process.after, page_bytes);
+    let after = process.verified.then_some(&process.after);
+    let mut text = nodes_text(&process.before, after, page_bytes);
     if process.before_in_flight > 0 {
         let bytes = format_bytes(process.before_in_flight * page_bytes);
         let _ = writeln!(text, "  {:<6}{bytes:>12}  (somebody was moving them)", "none");
     }
     text += &account_text(&process.account, page_bytes);
+    text += &left_out(process);
     let appeared = process.residue.appeared();
     if appeared > 0 {
         let bytes = format_bytes(appeared * page_bytes);
@@ -65,22 +68,36 @@ pub fn pages_text(process: &ProcessReport, page_bytes: u64) -> String {
     text
 }
 
-/// Formats the bytes on each node before and after.
+/// Says what a stop has left out.
+fn left_out(process: &ProcessReport) -> String {
+    let mut text = String::new();
+    if process.unexamined_bytes > 0 {
+        let bytes = format_bytes(process.unexamined_bytes);
+        let _ = writeln!(text, "  not looked at: {bytes} of addresses");
+    }
+    if !process.verified {
+        text += "  not verified: the last look was interrupted\n";
+    }
+    text
+}
+
+/// Formats the bytes on each node before and, if that was seen, after.
 pub fn nodes_text(
     before: &BTreeMap<NodeId, u64>,
-    after: &BTreeMap<NodeId, u64>,
+    after: Option<&BTreeMap<NodeId, u64>>,
     page_bytes: u64,
 ) -> String {
-    let mut nodes: Vec<_> = before.keys().chain(after.keys()).collect();
+    let mut nodes: Vec<_> =
+        before.keys().chain(after.into_iter().flat_map(|it| it.keys())).collect();
     nodes.sort();
     nodes.dedup();
     let bytes = |counts: &BTreeMap<NodeId, u64>, node| {
         format_bytes(counts.get(node).copied().unwrap_or(0) * page_bytes)
     };
+    let after = |node| after.map_or_else(|| "?".to_owned(), |after| bytes(after, node));
     let mut text = format!("  {:<6}{:>12}{:>12}\n", "node", "before", "after");
     for node in nodes {
-        let _ =
-            writeln!(text, "  {:<6}{:>12}{:>12}", node.0, bytes(before, node), bytes(after, node));
+        let _ = writeln!(text, "  {:<6}{:>12}{:>12}", node.0, bytes(before, node), after(node));
     }
     text
 }
@@ -139,6 +156,7 @@ pub fn with_ending(mut value: Value, report: &MoveReport) -> Value {
     value["workers"] = json!(report.workers);
     value["longest_hold_ns"] = json!(report.longest_hold_ns);
     value["stall_needed_ns"] = json!(report.stall_needed_ns);
+    value["verified"] = json!(report.is_verified());
     value["interrupted"] = json!(report.interrupted);
     value["error"] = json!(report.error.as_ref().map(ToString::to_string));
     value

@@ -177,6 +177,8 @@ mod tests {
             before: [(NodeId(0), 262_144)].into(),
             before_in_flight: 0,
             after: [(NodeId(0), 3), (NodeId(1), 262_139)].into(),
+            unexamined_bytes: 0,
+            verified: true,
             residue: Residue { expected: 3, seen: 3 },
             life: Liveness::Running,
         };

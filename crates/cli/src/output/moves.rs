@@ -107,7 +107,8 @@ fn report_text(told: &MoveOutput<'_>) -> String {
 fn is_notable(process: &ProcessReport) -> bool {
     let Account { moved, skipped, .. } = &process.account;
     let stayed = skipped.values().any(|&pages| pages > 0);
-    *moved > 0 || stayed || process.residue.appeared() > 0 || process.life != Liveness::Running
+    let is_as_always = process.verified && process.life == Liveness::Running;
+    *moved > 0 || stayed || process.residue.appeared() > 0 || !is_as_always
 }
 
 /// Formats the counts of a list.
@@ -163,11 +164,13 @@ fn report_json(told: &MoveOutput<'_>) -> Value {
             "account": process.account,
             "before_pages": process.before,
             "before_in_flight_pages": process.before_in_flight,
-            "after_pages": process.after,
-            "on_source": {
+            "unexamined_bytes": process.unexamined_bytes,
+            "verified": process.verified,
+            "after_pages": process.verified.then_some(&process.after),
+            "on_source": process.verified.then(|| json!({
                 "expected_pages": process.residue.expected,
                 "seen_pages": process.residue.seen,
-            },
+            })),
             "life": life_name(process.life),
         })
     };
@@ -257,6 +260,8 @@ mod tests {
                 before: [(NodeId(0), 262_144), (NodeId(1), 256)].into(),
                 before_in_flight: 0,
                 after: [(NodeId(0), 5), (NodeId(1), 262_397)].into(),
+                unexamined_bytes: 0,
+                verified: true,
                 residue: Residue { expected: 3, seen: 5 },
                 life: Liveness::Running,
             }],
@@ -296,6 +301,8 @@ mod tests {
             before: [(NodeId(1), 7)].into(),
             before_in_flight: 0,
             after: [(NodeId(1), 7)].into(),
+            unexamined_bytes: 0,
+            verified: true,
             residue: Residue::default(),
             life: Liveness::Running,
         };

@@ -45,7 +45,7 @@ impl SharedMemoryReport {
         }
         if let Some((before, after)) = &self.pages_before_and_after {
             text += "together, each page counted once\n";
-            text += &nodes_text(before, after, page_bytes);
+            text += &nodes_text(before, Some(after), page_bytes);
             let _ = writeln!(text, "  pages: {moved} moved");
         }
         text

@@ -11,7 +11,7 @@ use nodeward_sim::Section;
 use serde_json::{Value, json};
 
 use crate::output::balance;
-use crate::results::simulation::{BalancedRun, SimulationRun};
+use crate::results::simulation::{NodewardRun, SimulationRun};
 
 pub use plot::svg;
 pub use text::text;
@@ -41,7 +41,7 @@ pub fn json(told: &SimOutput<'_>) -> Value {
         "deterministic": told.is_deterministic,
         "report": report,
     });
-    if let Some(BalancedRun { rounds, moved_pages, last }) = &told.run.balanced {
+    if let Some(NodewardRun { rounds, moved_pages, last }) = &told.run.balanced {
         let last = last.as_ref().map(balance::json);
         all["balance"] = json!({ "rounds": rounds, "moved_pages": moved_pages, "last": last });
     }

@@ -34,12 +34,12 @@ pub struct SimulationRun {
     /// Wall time, without the set-up before virtual time began.
     pub wall_ns: u64,
     /// What nodeward did, if it was at work.
-    pub balanced: Option<BalancedRun>,
+    pub balanced: Option<NodewardRun>,
 }
 
 /// What nodeward did in a run.
 #[derive(Clone, Debug, Default)]
-pub struct BalancedRun {
+pub struct NodewardRun {
     /// The number of rounds.
     pub rounds: u64,
     /// Base pages that it moved.

@@ -97,6 +97,8 @@ mod tests {
             before: [].into(),
             before_in_flight: 0,
             after: [].into(),
+            unexamined_bytes: 0,
+            verified: true,
             residue: Residue::default(),
             life: Liveness::Running,
         };

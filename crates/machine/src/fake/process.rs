@@ -80,6 +80,8 @@ pub struct FakeProcess {
     pub numa_activity_reads: u64,
     /// CPU time of the caller that it takes to find a page, in nanoseconds.
     pub locate_ns: u64,
+    /// CPU time of the caller that it takes to read the state of a page, in nanoseconds.
+    pub read_ns: u64,
     /// CPU time of the caller that it takes to move a page, in nanoseconds.
     pub move_ns: u64,
 }

@@ -35,6 +35,9 @@ impl FakeProcessHandle {
         let mut process = self.running()?;
         process.page_reads += 1;
         let numbers = range.start / PAGE_BYTES..range.end / PAGE_BYTES;
+        let took_ns = process.read_ns * (numbers.end - numbers.start);
+        *lock(&self.clock_ns) += took_ns;
+        *lock(&self.own_cpu_time_ns) += took_ns;
         Ok(numbers.map(|number| process.read_page(number)).collect())
     }
 

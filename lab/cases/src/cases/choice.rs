@@ -111,7 +111,7 @@ fn family() -> CaseOutcome {
         let account = &process.account;
         assert!(account.selected() >= load.ready.pages, "{report:?}");
         assert_eq!(account.skipped, skip_counts([]), "{report:?}");
-        assert_eq!(process.after_pages.get(&0), None, "{report:?}");
+        assert_eq!(process.after().get(&0), None, "{report:?}");
     }
     load.end();
     Ok(())

@@ -29,7 +29,7 @@ fn destination_full() -> CaseOutcome {
     assert_eq!(report.account.skipped, skip_counts([(SkipReason::NoMemory, left)]));
     assert!(left > 0 && report.account.moved > 0, "{report:?}");
     assert_eq!(report.account.selected(), load.ready.pages);
-    assert_eq!(report.processes[0].after_pages[&0], left, "{report:?}");
+    assert_eq!(report.processes[0].after()[&0], left, "{report:?}");
     assert!(load.memory_by_node()[&0] >= left);
     huge_pages_have_no_room()?;
     load.end();

@@ -57,7 +57,7 @@ fn check_whole(
     assert_eq!(account.already_there, count(before, to), "{before:?}");
     assert_eq!(report.processes[0].before_pages, *before);
     let after = load.pages_by_node();
-    assert_eq!(report.processes[0].after_pages, after, "{account:?}");
+    assert_eq!(*report.processes[0].after(), after, "{account:?}");
     assert_eq!(count(&after, from), 0, "{after:?}");
 }
 

@@ -130,6 +130,8 @@ mod tests {
             before: pages_by_node(&pages.before),
             before_in_flight: 0,
             after: pages_by_node(&pages.after),
+            unexamined_bytes: 0,
+            verified: true,
             residue: Residue { expected: 1, seen: 1 },
             life: Liveness::Running,
         };

@@ -30,8 +30,8 @@ impl<'a> NamedLoad<'a> {
         }
     }
 
-    /// A load of the documentation. Nothing is asked of nodeward on a changed one, or if it is set up
-    /// in another way.
+    /// A load of the documentation. Nothing is asked of nodeward on a changed one, or if it has
+    /// other settings.
     fn documented(
         args: &CompareArgs,
         case: CompareCase<'static>,
