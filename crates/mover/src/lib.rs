@@ -3,8 +3,8 @@
 //! A move (`migrate`) is divided into units of work (`survey`), which a pool of workers takes one
 //! by one (`worker_pool`). Each unit is examined, decided about, moved and accounted for
 //! (`move_context`, `folio_mover`, `outcomes`). At the end everything is examined once more
-//! (`verify`). When nodes exchange pages, the directions take turns (`exchange`). The crate
-//! `balancer` repeats such moves for all processes.
+//! (`verify`). A stop ends both soon (`stop_limit`). When nodes exchange pages, the directions take
+//! turns (`exchange`). The crate `balancer` repeats such moves for all processes.
 
 #![forbid(unsafe_code)]
 
