@@ -14,6 +14,7 @@ pub mod hot;
 pub mod interference;
 pub mod load;
 mod machine;
+mod mapping_pages;
 mod memory_policies;
 pub mod mempolicy;
 mod move_pages;

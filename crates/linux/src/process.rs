@@ -9,7 +9,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nodeward_machine::{Error, Liveness, MovePagesCall, MovePagesOutcome, Process, Result};
+use nodeward_machine::{
+    Error, Liveness, MovePagesCall, MovePagesOutcome, PagesByMapping, Process, Result,
+};
 use nodeward_model::{
     AffinityOutcome, Cpumask, Mapping, MappingKind, MemoryPolicies, NodeId, NumaActivity, Page,
     PageLocation, Pid, ProcessIdentity, Range,
@@ -19,6 +21,7 @@ use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::confinement::{Confinement, PrivilegedAction};
 use crate::frames::{FrameMap, LazyFrameMap};
+use crate::mapping_pages;
 use crate::nudge::journal::NudgeJournal;
 use crate::nudge::{self, KernelAffinity};
 use crate::pagemap::{self, NonPresent, PAGE_TABLE_PAGES, PagemapEntry, PagemapWindow};
@@ -94,6 +97,16 @@ impl Process for LinuxProcess {
         }
         populated::populated(self.pagemap.as_fd(), range)
             .map_err(|source| self.failed(self.folder.join("pagemap"), source))
+    }
+
+    fn pages_by_mapping(&self) -> Result<Option<PagesByMapping>> {
+        let mappings = self.mappings()?;
+        if self.has_swap && mapping_pages::may_be_swapped(&self.folder, &mappings) {
+            return Ok(None);
+        }
+        let pages = mapping_pages::read(&self.folder, mappings, self.page_bytes)
+            .map_err(|source| self.failed(self.folder.join("numa_maps"), source))?;
+        self.check_running().map(|()| pages)
     }
 
     fn pages(&self, mapping: &Mapping, range: Range, into: &mut Vec<Page>) -> Result<()> {

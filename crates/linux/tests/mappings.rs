@@ -1,6 +1,7 @@
 //! Tests the mappings of a process that changes them while they are read.
 
 use std::fs;
+use std::os::fd::AsFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -9,7 +10,7 @@ use nodeward_linux::Linux;
 use nodeward_linux::own_process::{AreaAdvice, AreaBacking, MappedArea};
 use nodeward_linux::procfs::maps::addresses;
 use nodeward_machine::{Machine, Process};
-use nodeward_model::{Pid, Range};
+use nodeward_model::{PageLocation, Pid, Range};
 
 /// Enough for a list that the kernel writes in several pieces.
 const PAGES: usize = 100;
@@ -38,6 +39,28 @@ fn mappings_that_split_and_merge_count_once() {
     });
     println!("{twice} lists of the kernel told something twice");
     assert_eq!(wrong, None, "of {all}");
+}
+
+/// Goal: of a mapping of 100 pages the kernel's walk tells the 7 that are in memory, as a look at
+/// each page does. A mapping of a file is not merged with others of this process.
+#[test]
+fn a_walk_tells_the_pages_of_a_mapping() {
+    let (bytes, file) = (PAGES * rustix::param::page_size(), tempfile::tempfile().unwrap());
+    file.set_len(bytes as u64).unwrap();
+    let area = MappedArea::map(bytes, AreaBacking::PrivateFile(file.as_fd())).unwrap();
+    let words = area.words().len() / PAGES;
+    for page in [0, 1, 2, 40, 41, 98, 99] {
+        area.words()[page * words].store(1, Relaxed);
+    }
+    let all = Range::new(area.address(), area.address() + area.bytes() as u64);
+    let process = Linux::open().open_process(Pid::of_this_process()).unwrap();
+    let Some(walked) = process.pages_by_mapping().unwrap() else {
+        return println!("skipped: this kernel has no numa_maps, or swap may hold pages");
+    };
+    let mut places = Vec::new();
+    process.locations(all, &mut places).unwrap();
+    let looked = places.iter().filter(|place| matches!(place, PageLocation::On(_))).count();
+    assert_eq!((looked as u64, walked[&all].values().sum()), (7, 7));
 }
 
 /// Reads the list again and again. Returns the first list that does not hold the range exactly

@@ -27,6 +27,9 @@ pub struct Capabilities {
     pub pagemap_scan: bool,
 }
 
+/// Base pages by node, for each mapping by its addresses.
+pub type PagesByMapping = BTreeMap<Range, BTreeMap<NodeId, u64>>;
+
 /// A machine: this kernel, a simulated one or a fake one.
 pub trait Machine: WorkerRegistry + Send + Sync {
     /// Returns the bytes in a base page; a power of two.
@@ -166,6 +169,14 @@ pub trait Process: Send + Sync {
     /// per populated page table where the kernel can list them. Elsewhere it costs nothing and
     /// returns `range` itself.
     fn populated(&self, range: Range) -> Result<Vec<Range>>;
+
+    /// Returns the base pages of each mapping by node, as they are in memory and without the zero
+    /// page, from one walk inside the kernel. `None` where the machine has no such list, or pages
+    /// in swap would be missing in it. Cost: time per page in memory, none for addresses without
+    /// pages; the process cannot change its mappings meanwhile.
+    fn pages_by_mapping(&self) -> Result<Option<PagesByMapping>> {
+        Ok(None)
+    }
 
     /// Appends the state of each base page of a page-aligned range inside one mapping. Reads at
     /// most 2 MiB of the target at a time, so that the target is never blocked for long.

@@ -20,7 +20,7 @@ pub use access_source::{
     AccessBatch, AccessSampling, AccessSource, AccessSourceKind, AccessSourceStatus,
 };
 pub use clear_schedule::{CLEAR_ENTRY_NS, CLEAR_STALL_NS_MAX, ClearSchedule};
-pub use contract::{Capabilities, Liveness, Machine, Process, ProcessWatch};
+pub use contract::{Capabilities, Liveness, Machine, PagesByMapping, Process, ProcessWatch};
 pub use error::{Error, Result};
 pub use move_pages::{
     CallEnd, EntryRefusal, EntryStatus, MovePagesCall, MovePagesOutcome, SEPARATOR,

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_machine::{Machine, Process, Result};
+use nodeward_machine::{Machine, PagesByMapping, Process, Result};
 use nodeward_model::{
     KindResidency, Mapping, MappingKind, NodeId, NodeShare, PageLocation, Range, Residency,
 };
@@ -13,10 +13,19 @@ use nodeward_policy::sampling::{
     Estimate, NodeEstimate, ResidencySampler, SamplingGoal, SamplingStep,
 };
 
+use crate::outcomes::add_counts;
+
 /// Pages queried at once: about a millisecond, after which the clock is checked.
 const PAGES_PER_CALL: usize = 4096;
 /// Address range whose populated parts are queried at once, in bytes.
 const SCAN_PIECE_BYTES: u64 = 1 << 40;
+
+/// Limit on the memory that one walk inside the kernel may find: it holds the process's memory lock
+/// for about 30 ns a page, 8 ms.
+const WALK_BYTES_MAX: u64 = 1 << 30;
+/// From this many bytes of addresses for each byte in memory on, so few samples find a page that a
+/// walk costs less.
+const SPARSE_FACTOR: u64 = 8;
 
 /// Options of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +88,7 @@ pub fn measure_mappings(
     let deadline = options.time_ns_max.map(|ns| machine.now_ns().saturating_add(ns));
     let cpu_deadline = options.cpu_ns_max.map(|ns| machine.own_cpu_time_ns().saturating_add(ns));
     let look = ResidencyMeasurement { machine, process, options, deadline, cpu_deadline };
+    let walked = look.walk(&mappings)?;
     let mut by_kind: BTreeMap<MappingKind, Vec<Mapping>> = BTreeMap::new();
     for mapping in mappings {
         by_kind.entry(mapping.kind).or_default().push(mapping);
@@ -86,8 +96,11 @@ pub fn measure_mappings(
     let mut kinds = BTreeMap::new();
     let mut capped = false;
     for (kind, mappings) in by_kind {
-        let (found, complete) =
-            if options.exact { look.count(&mappings)? } else { look.sample(&mappings)? };
+        let (found, complete) = match &walked {
+            Some(walked) => (of_walk(walked, &mappings), true),
+            None if options.exact => look.count(&mappings)?,
+            None => look.sample(&mappings)?,
+        };
         capped |= !complete;
         if !found.is_empty() {
             kinds.insert(kind, found);
@@ -109,6 +122,24 @@ impl ResidencyMeasurement<'_> {
     fn is_out_of_time(&self) -> bool {
         self.deadline.is_some_and(|deadline| self.machine.now_ns() >= deadline)
             || self.cpu_deadline.is_some_and(|at| self.machine.own_cpu_time_ns() >= at)
+    }
+
+    /// Returns what a walk inside the kernel finds in each mapping, where the kernel does not list
+    /// what is populated and nearly all addresses are empty. `None` where that does not pay, or
+    /// the kernel does not tell it of all of these mappings.
+    fn walk(&self, mappings: &[Mapping]) -> Result<Option<PagesByMapping>> {
+        if self.machine.capabilities().pagemap_scan || self.is_out_of_time() {
+            return Ok(None);
+        }
+        let addresses: u64 = mappings.iter().map(|mapping| mapping.range.bytes()).sum();
+        let resident = self.process.resident_bytes()?;
+        if resident > WALK_BYTES_MAX || addresses / SPARSE_FACTOR < resident {
+            return Ok(None);
+        }
+        let walked = self.process.pages_by_mapping()?;
+        let has =
+            |walked: &PagesByMapping| mappings.iter().all(|it| walked.contains_key(&it.range));
+        Ok(walked.filter(has))
     }
 
     /// Counts the pages of mappings; returns false if time ran out.
@@ -217,6 +248,15 @@ impl LocationCounts {
     }
 }
 
+/// Sums up what was found in mappings.
+fn of_walk(walked: &PagesByMapping, mappings: &[Mapping]) -> KindResidency {
+    let mut counts = BTreeMap::new();
+    for found in mappings.iter().filter_map(|mapping| walked.get(&mapping.range)) {
+        add_counts(&mut counts, found);
+    }
+    KindResidency::counted(&counts)
+}
+
 fn residency(estimate: Estimate, probes: u64) -> KindResidency {
     let share = |known: NodeEstimate| NodeShare {
         pages: known.pages,
@@ -286,6 +326,30 @@ mod tests {
         let kind = &seen.kinds[&MappingKind::Anonymous];
         assert!(kind.exact);
         assert_eq!(kind.pages, truth.values().sum::<u64>());
+    }
+
+    /// Goal: where populated ranges are not listed, 50 pages in a million are counted, and none is
+    /// looked for; the same pages among a few hundred addresses are not worth a walk.
+    #[test]
+    fn a_few_pages_in_a_large_mapping_are_found_by_a_walk() {
+        let fake = FakeMachine::new(true).without_pagemap_scan();
+        let pid = Pid::new(7).unwrap();
+        for (pages, walks) in [(1_000_000, true), (300, false)] {
+            let mut fake_process = FakeProcess::with_pages(&layout(100)[..50]);
+            fake_process.mappings[0].range.end =
+                fake_process.mappings[0].range.start + pages * 4096;
+            let truth = fake_process.residency();
+            fake.spawn(pid, fake_process);
+            let process = fake.open_process(pid).unwrap();
+            for exact in [false, true] {
+                let options = Options { exact, ..Options::default() };
+                let seen = measure(&fake, &*process, &options).unwrap();
+                let kind = &seen.kinds[&MappingKind::Anonymous];
+                let counts: BTreeMap<_, _> =
+                    kind.nodes.iter().map(|(&n, s)| (n, s.pages)).collect();
+                assert_eq!((counts, kind.exact, kind.probes == 0), (truth.clone(), true, walks));
+            }
+        }
     }
 
     #[test]

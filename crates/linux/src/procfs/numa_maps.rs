@@ -1,9 +1,12 @@
 //! Reads /proc/PID/numa_maps: the memory policy of each mapping and the nodes of its pages. The
 //! kernel walks all page tables of a process to write it.
 
-use bstr::ByteSlice as _;
+use std::collections::BTreeMap;
 
-use super::lines;
+use bstr::ByteSlice as _;
+use nodeward_model::NodeId;
+
+use super::{lines, parse_trimmed};
 
 /// The policy of one mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +29,27 @@ impl MappingPolicy<'_> {
         let name = self.text.split(['=', ':']).next().unwrap_or_default();
         !["default", "local"].contains(&name)
     }
+}
+
+/// Returns the base pages of each mapping by node, by the mapping's first address, from words
+/// `N0=5` of its line. They count pages of the size in `kernelpagesize_kB`, which is larger than a
+/// base page for hugetlb only. A path cannot forge a word: the kernel escapes its blanks and equals
+/// signs.
+pub fn pages(bytes: &[u8], page_bytes: u64) -> BTreeMap<u64, BTreeMap<NodeId, u64>> {
+    let mapping = |line: &[u8]| {
+        let (start, rest) = line.split_once_str(" ")?;
+        let start = u64::from_str_radix(start.to_str().ok()?, 16).ok()?;
+        let words = || rest.split_str(" ").filter_map(|word| word.split_once_str("="));
+        let size = words().find(|(name, _)| *name == b"kernelpagesize_kB".as_slice());
+        let size_kib = size.and_then(|(_, value)| parse_trimmed::<u64>(value)).unwrap_or(0);
+        let factor = (size_kib.saturating_mul(1024) / page_bytes).max(1);
+        let on_node = |(name, value): (&[u8], &[u8])| {
+            let node = parse_trimmed(name.strip_prefix(b"N")?)?;
+            Some((NodeId(node), parse_trimmed::<u64>(value)?.saturating_mul(factor)))
+        };
+        Some((start, words().filter_map(on_node).collect()))
+    };
+    lines(bytes).filter_map(mapping).collect()
 }
 
 /// Parses lines `ADDRESS POLICY [NAME=VALUE...]`; other lines are ignored.
@@ -82,6 +106,28 @@ mod tests {
         assert_eq!(read("\nx default\n1000\n1000 \n"), []);
     }
 
+    /// Goal: pages are told by mapping and node, those of hugetlb in base pages, and a path is no
+    /// count.
+    #[test]
+    fn pages_have_mappings_and_nodes() {
+        let text = "\
+55d0c0000000 default file=/tmp/N3\\0757 mapped=5 N0=4 N12=1 kernelpagesize_kB=4
+7f0000000000 bind:0-1
+7f0000400000 interleave:0,2 file=/huge\\040N1 huge anon=3 N0=1 N2=2 kernelpagesize_kB=2048
+7f0000600000 prefer (many):0-1 heap anon=1 N0=1 kernelpagesize_kB=4
+";
+        let of = |counts: &[(u32, u64)]| -> BTreeMap<NodeId, u64> {
+            counts.iter().map(|&(node, pages)| (NodeId(node), pages)).collect()
+        };
+        let expected = [
+            (0x55d0_c000_0000, of(&[(0, 4), (12, 1)])),
+            (0x7f00_0000_0000, of(&[])),
+            (0x7f00_0040_0000, of(&[(0, 512), (2, 1024)])), // 2048 KiB are 512 pages of 4 KiB
+            (0x7f00_0060_0000, of(&[(0, 1)])),
+        ];
+        assert_eq!(pages(text.as_bytes(), 4096), expected.into());
+    }
+
     proptest! {
         /// Goal: any bytes are parsed or ignored; a line is parsed whatever follows its policy.
         #[test]
@@ -91,6 +137,7 @@ mod tests {
             nodes in "[0-9,-]{0,9}",
         ) {
             policies(&bytes);
+            pages(&bytes, 4096);
             for name in ["bind", "weighted interleave", "prefer (many)"] {
                 let beginning = format!("{start:x} {name}:{nodes} file=");
                 let line = [beginning.as_bytes(), &bytes].concat();

@@ -22,6 +22,8 @@ pub struct Status {
     pub rss_shmem_bytes: Option<u64>,
     /// Huge pages of hugetlb pools, in bytes; not part of `rss_bytes`.
     pub hugetlb_bytes: Option<u64>,
+    /// Anonymous memory in swap, in bytes.
+    pub swap_bytes: Option<u64>,
 }
 
 impl Status {
@@ -51,6 +53,7 @@ pub fn parse(bytes: &[u8]) -> Status {
             b"VmRSS" => status.rss_bytes = kibibytes(value),
             b"RssAnon" => status.rss_anon_bytes = kibibytes(value),
             b"RssShmem" => status.rss_shmem_bytes = kibibytes(value),
+            b"VmSwap" => status.swap_bytes = kibibytes(value),
             b"HugetlbPages" => status.hugetlb_bytes = kibibytes(value),
             _ => {}
         }

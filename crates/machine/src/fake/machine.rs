@@ -30,6 +30,7 @@ pub struct FakeMachine {
     /// The process that is the caller.
     pub(super) own_pid: Option<Pid>,
     pub(super) move_shared: bool,
+    pub(super) lacks_pagemap_scan: bool,
     /// The topology, if it is not the default of two nodes with one CPU each.
     pub(super) topology: Option<Topology>,
     pub(super) offline: Arc<Mutex<BTreeSet<NodeId>>>,
@@ -57,6 +58,11 @@ impl FakeMachine {
     pub fn with_topology(everyones: bool, description: &str) -> Self {
         let shape = Synthetic::from_str(description).expect("a description of a machine");
         Self { move_shared: everyones, topology: Some(shape.topology()), ..Self::default() }
+    }
+
+    /// Takes away the list of populated ranges, as on a kernel before 6.7.
+    pub fn without_pagemap_scan(self) -> Self {
+        Self { lacks_pagemap_scan: true, ..self }
     }
 
     /// Makes one of the processes the caller.
@@ -100,7 +106,11 @@ impl Machine for FakeMachine {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { move_shared: self.move_shared, frame_numbers: true, pagemap_scan: true }
+        Capabilities {
+            move_shared: self.move_shared,
+            frame_numbers: true,
+            pagemap_scan: !self.lacks_pagemap_scan,
+        }
     }
 
     fn topology(&self) -> Result<Topology> {

@@ -1,6 +1,6 @@
 //! A held process of the fake machine.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use nodeward_model::{
@@ -13,7 +13,8 @@ use super::lock::lock;
 use super::process::{FakeProcess, FakeProcesses, PAGE_BYTES};
 use super::segments;
 use crate::{
-    CallEnd, EntryStatus, Error, Liveness, MovePagesCall, MovePagesOutcome, Process, Result,
+    CallEnd, EntryStatus, Error, Liveness, MovePagesCall, MovePagesOutcome, PagesByMapping,
+    Process, Result,
 };
 
 /// A held process.
@@ -80,6 +81,19 @@ impl Process for FakeProcessHandle {
 
     fn populated(&self, range: Range) -> Result<Vec<Range>> {
         self.running().map(|_| vec![range])
+    }
+
+    fn pages_by_mapping(&self) -> Result<Option<PagesByMapping>> {
+        let process = self.running()?;
+        let of = |mapping: &Mapping| {
+            let numbers = mapping.range.start / PAGE_BYTES..mapping.range.end / PAGE_BYTES;
+            let mut counts = BTreeMap::new();
+            for node in process.pages.range(numbers).filter_map(|(_, page)| page.node()) {
+                *counts.entry(node).or_default() += 1;
+            }
+            (mapping.range, counts)
+        };
+        Ok(Some(process.mappings.iter().map(of).collect()))
     }
 
     fn pages(&self, _mapping: &Mapping, range: Range, into: &mut Vec<Page>) -> Result<()> {
