@@ -53,7 +53,9 @@ fn shell(words: &[OsString]) -> Result<ExitCode> {
     lab.arg("shell").args(words);
     if !words.iter().any(|word| word == "--help" || word == "-h") {
         guest::build(Profile::Release)?;
-        let dir = guest::dir(&Workspace::load()?, Profile::Release);
+        let workspace = Workspace::load()?;
+        guest::set_environment(&mut lab, &workspace, Profile::Release);
+        let dir = guest::dir(&workspace, Profile::Release);
         for program in SHELL_PROGRAMS {
             lab.arg("--file").arg(dir.join(program));
         }

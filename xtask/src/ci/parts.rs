@@ -83,6 +83,7 @@ fn lab(runner: &mut Runner) -> Result<PartOutcome> {
         )));
     }
     guest::build(Profile::Dev)?;
+    // The counter is built with the tests of this machine.
     runner.run(&mut Profile::Dev.build_command())?;
     let workspace = Workspace::load()?;
     let mut cargo = cargo_test(&["--workspace"]);
