@@ -37,8 +37,7 @@ impl MappingPolicy<'_> {
 /// signs.
 pub fn pages(bytes: &[u8], page_bytes: u64) -> BTreeMap<u64, BTreeMap<NodeId, u64>> {
     let mapping = |line: &[u8]| {
-        let (start, rest) = line.split_once_str(" ")?;
-        let start = u64::from_str_radix(start.to_str().ok()?, 16).ok()?;
+        let (start, rest) = first_address(line)?;
         let words = || rest.split_str(" ").filter_map(|word| word.split_once_str("="));
         let size = words().find(|(name, _)| *name == b"kernelpagesize_kB".as_slice());
         let size_kib = size.and_then(|(_, value)| parse_trimmed::<u64>(value)).unwrap_or(0);
@@ -57,9 +56,14 @@ pub fn policies(bytes: &[u8]) -> Vec<MappingPolicy<'_>> {
     lines(bytes).filter_map(policy).collect()
 }
 
-fn policy(line: &[u8]) -> Option<MappingPolicy<'_>> {
+/// Returns the address that a line begins with, and what follows it.
+fn first_address(line: &[u8]) -> Option<(u64, &[u8])> {
     let (start, rest) = line.split_once_str(" ")?;
-    let start = u64::from_str_radix(start.to_str().ok()?, 16).ok()?;
+    Some((u64::from_str_radix(start.to_str().ok()?, 16).ok()?, rest))
+}
+
+fn policy(line: &[u8]) -> Option<MappingPolicy<'_>> {
+    let (start, rest) = first_address(line)?;
     let two = TWO_WORDS.iter().find(|name| rest.starts_with(name.as_bytes()));
     let name = two.map_or(0, |name| name.len());
     let length = name + rest[name..].find(" ").unwrap_or(rest.len() - name);
