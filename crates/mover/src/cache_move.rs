@@ -76,7 +76,8 @@ impl CacheMove<'_> {
                 Err(error) => report.error = Some(error),
             }
         }
-        if !report.all_pages_seen() {
+        // What was not looked at is not lost; who stopped the move does not wait for another look.
+        if report.is_verified() && !report.all_pages_seen() {
             (self.map_again)(&part.selection.ranges);
             let seen = plan(self.machine, self.processes, part, &MoveControl::default());
             let seen = seen.map(|plan| plan.processes).unwrap_or_default();

@@ -115,9 +115,6 @@ impl ProcessReport {
 
     /// Accounts for pages that arrived and went away again as gone.
     pub(crate) fn account_for_lost(&mut self) {
-        if !self.verified {
-            return;
-        }
         let lost = self.lost_pages();
         let account = &mut self.account;
         let of_moved = lost.min(account.moved);

@@ -94,6 +94,31 @@ fn what_does_not_fit_stays() {
     }
 }
 
+/// Goal: a move that is stopped and has no time to verify takes no page for lost: it maps nothing
+/// again, and does not look once more.
+#[test]
+fn a_stopped_move_does_not_look_for_lost_pages() {
+    let machine = FakeMachine::new(true);
+    // 50 us a page: a second for each look, of which the last may end 0.7 s after the stop.
+    let slow = FakeProcess { read_ns: 50_000, ..FakeProcess::with_pages(&[on(0); 20_000]) };
+    machine.spawn(pid(), slow);
+    let processes = [machine.open_process(pid()).unwrap()];
+    let (live, tries) = (MoveControl::default(), Cell::new(0));
+    live.stop();
+    let map_again = |_: &[Range]| tries.set(tries.get() + 1);
+    let stopped = CacheMove {
+        machine: &machine,
+        processes: &processes,
+        mapped_pages: 20_000,
+        control: &live,
+        map_again: &map_again,
+    };
+    let report = stopped.migrate(&request(20_000, 20_000), &mut rooms(20_001, 0)).unwrap();
+    let told = &report.processes[0];
+    assert!(!told.verified && told.after.is_empty());
+    assert_eq!(tries.get(), 0, "what was not verified is not lost");
+}
+
 /// Goal: pages that the kernel unmapped before the first look are mapped again once they are
 /// missed, and planned with the others; if they do not come back, the tries end.
 #[test]

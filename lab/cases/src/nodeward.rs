@@ -42,7 +42,7 @@ pub struct FilesReport {
     pub looked: FilesScan,
     pub account: Account,
     pub before_pages: PagesByNode,
-    pub after_pages: PagesByNode,
+    pub after_pages: Option<PagesByNode>,
     pub interrupted: bool,
 }
 

@@ -108,6 +108,9 @@ fn report_json(looked: &CacheScan, report: &MoveReport, page_bytes: u64) -> Valu
     let none = BTreeMap::new();
     let pages = report.processes.first();
     let residue = pages.map(|pages| pages.residue).unwrap_or_default();
+    let after = pages.map_or(&none, |pages| &pages.after);
+    let on_source = json!({ "expected_pages": residue.expected, "seen_pages": residue.seen });
+    let verified = report.is_verified();
     let told = json!({
         "schema": "nodeward.files/1",
         "page_bytes": page_bytes,
@@ -115,8 +118,8 @@ fn report_json(looked: &CacheScan, report: &MoveReport, page_bytes: u64) -> Valu
         "account": report.account(),
         "before_pages": pages.map_or(&none, |pages| &pages.before),
         "before_in_flight_pages": pages.map_or(0, |pages| pages.before_in_flight),
-        "after_pages": pages.map_or(&none, |pages| &pages.after),
-        "on_source": json!({ "expected_pages": residue.expected, "seen_pages": residue.seen }),
+        "after_pages": verified.then_some(after),
+        "on_source": verified.then_some(on_source),
     });
     with_ending(told, report)
 }
