@@ -31,16 +31,19 @@ fn is_obeyed(c: char) -> bool {
         || ['\u{202e}', '\u{2066}', '\u{200b}', '\u{2028}'].contains(&c)
 }
 
-/// A process with that name, which runs a file of that name, and maps another, in 32 MiB of memory.
+/// A process whose name is a letter and that, so that no other test's process has it, which runs a
+/// file of that name, and maps another, in 32 MiB of memory.
 struct HostileProcess {
+    letter: char,
     child: Child,
     folder: tempfile::TempDir,
 }
 
 impl HostileProcess {
-    fn start() -> Self {
+    fn start(letter: char) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join(OsStr::from_bytes(NAME));
+        let name = [&[letter as u8], NAME].concat();
+        let program = folder.path().join(OsStr::from_bytes(&name));
         // The copy is made by another process: a file that we had open for writing, as a child of a
         // concurrent test may inherit it, cannot be executed (ETXTBSY).
         let mut copy = Command::new("cp");
@@ -55,7 +58,12 @@ impl HostileProcess {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert!(lines.any(|line| line.unwrap().contains("it is there")), "the process ended");
-        Self { child, folder }
+        Self { letter, child, folder }
+    }
+
+    /// Returns its name, and the same in escaped form.
+    fn name(&self) -> (Vec<u8>, String) {
+        ([&[self.letter as u8], NAME].concat(), format!("{}{SHOWN}", self.letter))
     }
 
     fn pid(&self) -> String {
@@ -112,10 +120,11 @@ fn a_process() {
 /// is shown escaped; JSON also has its bytes.
 #[test]
 fn looking() {
-    let hostile = HostileProcess::start();
+    let hostile = HostileProcess::start('a');
     let pid = hostile.pid();
     let comm = std::fs::read(format!("/proc/{pid}/comm")).unwrap();
-    assert_eq!(comm.strip_suffix(b"\n"), Some(NAME), "the kernel calls it so");
+    let (name, shown) = hostile.name();
+    assert_eq!(comm.strip_suffix(b"\n"), Some(&name[..]), "the kernel calls it so");
     for words in [&["show", &pid][..], &["show", &pid, "--exact"], &["show", &pid, "--json"]] {
         let (text, code) = hostile.run(words);
         assert_eq!(code, Some(0), "{words:?}: {text}");
@@ -127,8 +136,8 @@ fn looking() {
     let ranked = ranked["ranking"]["processes"].as_array().unwrap();
     let found = |pid: u32| ranked.iter().find(|process| process["pid"] == pid);
     let process = found(hostile.child.id()).unwrap_or_else(|| panic!("it is not in {json}"));
-    assert_eq!(process["name"], SHOWN);
-    assert_eq!(process["name_bytes"], serde_json::json!(NAME));
+    assert_eq!(process["name"], shown);
+    assert_eq!(process["name_bytes"], serde_json::json!(name));
     assert!(
         found(std::process::id()).is_none_or(|text| text.get("name_bytes").is_none()),
         "ours is text"
@@ -142,12 +151,13 @@ fn looking() {
 /// Goal: it is balanced and moved like any other, by its pid and by its name.
 #[test]
 fn acting() {
-    let hostile = HostileProcess::start();
+    let hostile = HostileProcess::start('b');
     let pid = hostile.pid();
+    let (name_bytes, shown) = hostile.name();
+    let name = OsStr::from_bytes(&name_bytes);
     for how in ["--once", "--dry-run"] {
         let (text, code) = hostile.run(&["balance", how, "--pid", &pid]);
         assert_eq!(code, Some(0), "{text}");
-        let name = OsStr::from_bytes(NAME);
         let words = ["balance", how, "--json", "--name"].map(OsStr::new);
         let words = [&words[..], &[name]].concat();
         let (json, code) = escaped_output(hostile.nodeward(&words), &words);
@@ -156,10 +166,9 @@ fn acting() {
         let rows = round["processes"].as_array().unwrap();
         let row = rows.iter().find(|row| row["pid"] == hostile.child.id());
         let row = row.unwrap_or_else(|| panic!("it is not in {json}"));
-        assert_eq!(row["name"], SHOWN);
-        assert_eq!(row["name_bytes"], serde_json::json!(NAME));
+        assert_eq!(row["name"], shown);
+        assert_eq!(row["name_bytes"], serde_json::json!(name_bytes));
     }
-    let name = OsStr::from_bytes(NAME);
     for who in [&[OsStr::new(&pid)][..], &[OsStr::new("--name"), name]] {
         let words = [&["move", "--quiet", "--dry-run"].map(OsStr::new)[..], who];
         let words = [&words.concat()[..], &["all", "0"].map(OsStr::new)].concat();
@@ -172,7 +181,7 @@ fn acting() {
 /// Goal: an invalid typed word is named, whatever it is.
 #[test]
 fn errors() {
-    let hostile = HostileProcess::start();
+    let hostile = HostileProcess::start('c');
     let bad = "\u{1b}]0;x\u{7}\n<0>\u{202e}\u{9b}";
     let shown = r"\x1b]0;x\x07\x0a<0>\u{202e}\xc2\x9b";
     assert_eq!(bad.escaped().to_string(), shown);
@@ -233,7 +242,7 @@ fn variables() {
 /// out.
 #[test]
 fn files() {
-    let hostile = HostileProcess::start();
+    let hostile = HostileProcess::start('d');
     let folder = hostile.folder.path().join(OsStr::from_bytes(b"files\x1b\xff\n<0>"));
     std::fs::create_dir(&folder).unwrap();
     let file = folder.join(OsStr::from_bytes(NAME));
@@ -257,7 +266,7 @@ fn files() {
 /// loss.
 #[test]
 fn ledgers() {
-    let hostile = HostileProcess::start();
+    let hostile = HostileProcess::start('e');
     let store =
         LedgerStore::new(hostile.folder.path().join("state/ledger"), StoreLimits::default());
     let header = Header {
@@ -299,7 +308,7 @@ fn ledgers() {
 /// for others.
 #[test]
 fn migratepages() {
-    let hostile = HostileProcess::start();
+    let hostile = HostileProcess::start('f');
     let link = hostile.folder.path().join("migratepages");
     std::os::unix::fs::symlink(Path::new(NODEWARD), &link).unwrap();
     let bad = OsStr::from_bytes(b"1\x1b[2J\xff\n<0>");
