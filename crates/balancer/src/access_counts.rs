@@ -1,5 +1,5 @@
-//! Access counts: how often each node uses each page of spread processes, on machines that count
-//! it, and which pages move for that.
+//! Access counts: how often each node uses each page of spread processes and of segments whose
+//! users are apart, on machines that count it, and which pages move for that.
 //!
 //! The counts of one period choose pages (`policy::hot::choose`), those of the next period confirm
 //! them (`confirmed`). So pages that all nodes use alike do not move. A page that was moved stays
@@ -9,12 +9,13 @@
 use std::collections::BTreeMap;
 
 use nodeward_machine::{Machine, Result};
-use nodeward_model::{Access, NodeId, PageSet, Range};
+use nodeward_model::{Access, NodeId, PageSet, Range, SegmentId};
+use nodeward_mover::MemoryUsers;
 use nodeward_policy::damping::Retry;
 use nodeward_policy::hot::{PageAccessCounts, PeriodTimes, SampleHistory, confirmed, plan_moves};
 use nodeward_policy::placement::EntityId;
 
-use super::range_order::{PageMove, RangeOrder, SpreadProcess};
+use super::range_order::{PageMove, RangeOrder, SpreadMemory, page_moves};
 use super::sampled_time::{self, SampledTime};
 
 /// Length of a counting period, in nanoseconds: the first value at first; twice as long after each
@@ -23,19 +24,34 @@ const PERIOD_NS: [u64; 2] = [2_000_000_000, 64_000_000_000];
 /// Maximum number of pairs of a page and a node in the counts of a period, some 50 MB. Accesses to
 /// further pages are not counted.
 const PAIRS_MAX: usize = 1 << 20;
+/// After a period that found that a segment's users all use it alike, nobody is observed for it for
+/// so many times the length of that period, and for so long at most, in nanoseconds: most segments
+/// are used so, and their users are many.
+const RESTS: u64 = 7;
+const RESTS_NS_MAX: u64 = 64_000_000_000;
 /// Time for which a page stays on the node that it was moved to, in nanoseconds: at first and at
 /// most.
 const STAYS_NS: [u64; 2] = [60_000_000_000, 3_600_000_000_000];
 
-/// The counts of all processes whose pages may be placed one by one.
-#[derive(Debug, Default)]
-pub struct AccessCounts {
-    processes: BTreeMap<EntityId, ProcessCounts>,
+/// Memory whose accesses are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Counted {
+    /// That of a process, by its addresses.
+    Process(EntityId),
+    /// A segment, by the addresses of its leader (`segment_pages`).
+    Segment(SegmentId),
 }
 
-/// The counts of a process.
+/// The counts of all memory whose pages may be placed one by one.
+#[derive(Debug, Default)]
+pub struct AccessCounts {
+    memories: BTreeMap<Counted, MemoryCounts>,
+}
+
+/// The counts of one memory.
 #[derive(Debug)]
-pub struct ProcessCounts {
+pub struct MemoryCounts {
+    /// When the period began, or begins after a rest.
     since_ns: u64,
     period: Retry,
     /// Whether the last period chose pages, or there was none.
@@ -54,65 +70,71 @@ pub struct ProcessCounts {
 }
 
 impl AccessCounts {
-    /// Drops the counts of all other processes.
-    pub fn keep(&mut self, is_wanted: impl Fn(EntityId) -> bool) {
-        self.processes.retain(|&entity, _| is_wanted(entity));
+    /// Drops the counts of all other memory.
+    pub fn keep(&mut self, is_wanted: impl Fn(Counted) -> bool) {
+        self.memories.retain(|&counted, _| is_wanted(counted));
     }
 
     /// Enters the time that a sample stands for from now on; `None` if samples are counts. Samples
     /// that stand for another time are dropped.
     pub fn set_tick(&mut self, tick_ns: Option<u64>) {
-        for counts in self.processes.values_mut().filter(|counts| counts.tick_ns != tick_ns) {
+        for counts in self.memories.values_mut().filter(|counts| counts.tick_ns != tick_ns) {
             counts.tick_ns = tick_ns;
             counts.now = no_counts(counts.now.page_bytes());
         }
     }
 
-    /// Adds accesses by CPUs of a node to the counts of a process, if it has counts.
-    pub fn add(&mut self, entity: EntityId, access: Access, from: NodeId) {
-        if let Some(count) = self.processes.get_mut(&entity) {
+    /// Adds accesses by CPUs of a node to the counts of a memory, if it has counts.
+    pub fn add(&mut self, counted: Counted, access: Access, from: NodeId) {
+        if let Some(count) = self.memories.get_mut(&counted) {
             count.now.add(access.address, from, access.count);
         }
     }
 
-    /// Returns the counts of a process, if they have begun.
-    pub fn get_mut(&mut self, entity: EntityId) -> Option<&mut ProcessCounts> {
-        self.processes.get_mut(&entity)
+    /// Returns the counts of a memory, if they have begun.
+    pub fn get_mut(&mut self, counted: Counted) -> Option<&mut MemoryCounts> {
+        self.memories.get_mut(&counted)
     }
 
-    /// Returns the counts of a process. They begin now if there are none.
-    pub fn of(&mut self, entity: EntityId, at_ns: u64, page_bytes: u64) -> &mut ProcessCounts {
-        self.processes.entry(entity).or_insert_with(|| ProcessCounts::new(at_ns, page_bytes))
+    /// Returns the counts of a memory. They begin now if there are none.
+    pub fn of(&mut self, counted: Counted, at_ns: u64, page_bytes: u64) -> &mut MemoryCounts {
+        self.memories.entry(counted).or_insert_with(|| MemoryCounts::new(at_ns, page_bytes))
     }
 
     /// Lets memory be chosen again that was chosen and has not been moved.
-    pub fn release(&mut self, entity: EntityId, ranges: &[Range]) {
-        if let Some(counts) = self.processes.get_mut(&entity) {
+    pub fn release(&mut self, counted: Counted, ranges: &[Range]) {
+        if let Some(counts) = self.memories.get_mut(&counted) {
             ranges.iter().for_each(|range| counts.placed.remove_range(*range));
         }
     }
 
+    /// Whether nobody is to be observed for a memory now.
+    pub fn is_resting(&self, counted: Counted, at_ns: u64) -> bool {
+        self.memories.get(&counted).is_some_and(|counts| counts.is_resting(at_ns))
+    }
+
     /// The length of the shortest period of all, in nanoseconds; of a first one if none has begun.
-    pub fn period_ns_min(&self) -> u64 {
-        let periods = self.processes.values().map(|counts| counts.period.length_ns());
+    pub fn period_ns_min(&self, at_ns: u64) -> u64 {
+        let observed = self.memories.values().filter(|counts| !counts.is_resting(at_ns));
+        let periods = observed.map(|counts| counts.period.length_ns());
         periods.min().unwrap_or(sampled_time::PERIOD_NS[0])
     }
 
     /// Returns when the first of the periods ends in which pages are being placed: the last one
-    /// chose some, or there was none. `None` if no process is in such a period.
+    /// chose some, or there was none. `None` if no memory is in such a period.
     pub fn placing_until_ns(&self) -> Option<u64> {
-        let placing = self.processes.values().filter(|counts| counts.is_placing);
+        let placing = self.memories.values().filter(|counts| counts.is_placing);
         placing.map(|counts| counts.period.ends_at_ns()).min()
     }
 
     /// Returns the number of pages of a process that were accessed in this period; `None` if there
     /// are no counts.
     pub fn pages(&self, entity: EntityId) -> Option<u64> {
-        self.processes.get(&entity).map(|count| count.now.pages().count() as u64)
+        self.memories.get(&Counted::Process(entity)).map(|count| count.now.pages().count() as u64)
     }
 }
 
-impl ProcessCounts {
+impl MemoryCounts {
     fn new(at_ns: u64, page_bytes: u64) -> Self {
         let mut period = Retry::default();
         period.start(at_ns, false, sampled_time::PERIOD_NS);
@@ -148,6 +170,10 @@ impl ProcessCounts {
         self.now = no_counts(page_bytes);
     }
 
+    fn is_resting(&self, at_ns: u64) -> bool {
+        at_ns < self.since_ns
+    }
+
     /// Returns whether a period is over. The first one begins before it is known what samples stand
     /// for.
     pub fn is_due(&self, at_ns: u64) -> bool {
@@ -163,7 +189,7 @@ impl ProcessCounts {
     pub fn place(
         &mut self,
         machine: &dyn Machine,
-        spread: &SpreadProcess,
+        spread: &SpreadMemory,
         at_ns: u64,
     ) -> Result<Vec<PageMove>> {
         let page_bytes = machine.page_bytes();
@@ -179,10 +205,12 @@ impl ProcessCounts {
         let orders = self.accept(orders, at_ns, page_bytes);
         let was_in_vain = self.periods > 0 && orders.is_empty();
         self.is_placing = !was_in_vain;
-        self.period.start(at_ns, was_in_vain, period_lengths(self.tick_ns));
+        let is_alike = was_in_vain && spread.users == MemoryUsers::All && self.sampled.is_mixed();
+        let rest_ns = if is_alike { ns.saturating_mul(RESTS).min(RESTS_NS_MAX) } else { 0 };
+        self.since_ns = at_ns.saturating_add(rest_ns);
+        self.period.start(self.since_ns, was_in_vain, period_lengths(self.tick_ns));
         self.periods += 1;
-        self.since_ns = at_ns;
-        Ok(spread.page_moves(&orders))
+        Ok(page_moves(&orders))
     }
 
     /// Returns the moves of single folios that the counts of the period before choose and those of
@@ -190,7 +218,7 @@ impl ProcessCounts {
     fn by_counts(
         &mut self,
         machine: &dyn Machine,
-        spread: &SpreadProcess,
+        spread: &SpreadMemory,
         now: PageAccessCounts,
         ns: u64,
     ) -> Result<Vec<RangeOrder>> {
@@ -265,7 +293,7 @@ mod tests {
     #[test]
     fn what_was_not_moved_is_chosen_again() {
         const PAGE: u64 = 4096;
-        let entity = EntityId(7);
+        let counted = Counted::Process(EntityId(7));
         let pages = |first: u64, end: u64| vec![Range::new(first * PAGE, end * PAGE)];
         let order = |ranges: Vec<Range>| RangeOrder {
             ranges,
@@ -278,15 +306,15 @@ mod tests {
         };
         let mut counts = AccessCounts::default();
         let chosen = |counts: &mut AccessCounts| {
-            let of = counts.of(entity, 0, PAGE);
+            let of = counts.of(counted, 0, PAGE);
             let orders = of.accept(vec![order(pages(0, 10))], 0, PAGE);
             orders.into_iter().flat_map(|order| order.ranges).collect::<Vec<_>>()
         };
         assert_eq!(chosen(&mut counts), pages(0, 10));
         assert_eq!(chosen(&mut counts), []);
-        counts.release(entity, &pages(3, 10));
+        counts.release(counted, &pages(3, 10));
         assert_eq!(chosen(&mut counts), pages(3, 10));
-        counts.release(EntityId(8), &pages(0, 10));
+        counts.release(Counted::Process(EntityId(8)), &pages(0, 10));
         assert_eq!(chosen(&mut counts), []);
     }
 }

@@ -9,11 +9,12 @@ use nodeward_mover::MoveControl;
 use nodeward_policy::placement::{EntityId, MemoryMove, Nudge, Plan, Rules};
 
 use super::Balancer;
+use super::access_counts::Counted;
 use super::cpu_budget::Activity;
 use super::journals::{JournalOrder, Journals, Subject};
 use super::memory_mover::{MemoryMover, Moved, Portion};
 use super::nodes::Nodes;
-use super::pending::PendingMove;
+use super::pending::{PendingMove, stuck};
 use super::pending_segment::PendingSegment;
 use super::process_table::{ProcessKey, ProcessState, ProcessTable};
 use super::report::{Done, Notice, Short};
@@ -49,8 +50,8 @@ pub struct Actor<'a> {
     pub done: BTreeMap<EntityId, Done>,
     pub segments_done: BTreeMap<SegmentId, Done>,
     pub notices: Vec<Notice>,
-    /// What moves of ranges that ended have not visited.
-    pub unvisited: Vec<(EntityId, Vec<Range>)>,
+    /// What moves of ranges that ended have not visited; of segments by offset.
+    pub unvisited: Vec<(Counted, Vec<Range>)>,
 }
 
 impl Actor<'_> {
@@ -122,7 +123,7 @@ impl Actor<'_> {
     /// Enters the result of a move that ended.
     fn end(&mut self, one: &PendingMove) {
         self.journals.end(Subject::Process(one.entity()), self.live.is_stopped());
-        self.unvisited.push((one.entity(), one.unvisited()));
+        self.unvisited.push((Counted::Process(one.entity()), one.unvisited()));
         let done = self.done_of(one.entity());
         let outcome = done.outcome.get_or_insert_default();
         outcome.add(one.order.pages_max, &one.account, done.short);
@@ -282,7 +283,8 @@ impl Actor<'_> {
         self.journals.add(Subject::Process(one.entity()), &account);
         if let Some(process) = self.processes.get_mut(key) {
             process.bucket.spend(bytes);
-            process.note_stuck(one);
+            let pages = process.sample.as_ref().map(|sample| &sample.pages);
+            process.stuck.note(&one.order.from, stuck(&one.account.skipped), pages);
             if let Some(error) = error {
                 self.notices.extend(process.failed_at(key, error));
             }
@@ -345,11 +347,12 @@ impl Balancer {
         state.ended = actor.carry_out(plan);
         state.segments_ended = actor.move_segments(plan);
         state.notices.append(&mut actor.notices);
-        for (entity, ranges) in std::mem::take(&mut actor.unvisited) {
-            self.counts.release(entity, &ranges);
-        }
+        let unvisited = std::mem::take(&mut actor.unvisited);
         state.done = actor.done;
         state.segments_done = actor.segments_done;
+        for (counted, ranges) in unvisited {
+            self.release(counted, ranges);
+        }
         self.nodes.count_own_migrations(state.moved_pages());
         let took_ns = self.meter.lap(machine, Activity::Moving);
         self.page_cost.pass(elapsed_ns);

@@ -15,7 +15,8 @@
 //!
 //! A segment that several processes map is looked at, decided about and moved as one
 //! (`mapped_segments`, `segment_table`, `segment_sampling`, `segment_moves`, `pending_segment`):
-//! `segment_process` shows it to mover and sampler as a process of its own.
+//! `segment_process` shows it to mover and sampler as a process of its own. If its users are apart,
+//! its ranges are placed as those of spread processes are (`segment_pages`).
 //!
 //! `round` has these steps in their order. Between two rounds there may be fast rounds, which only
 //! bring threads home (`fast_rounds`). `events` is the loop around both. While another balancer is
@@ -60,6 +61,7 @@ mod sampled_time;
 mod sampling;
 mod saved_state;
 mod segment_moves;
+mod segment_pages;
 mod segment_process;
 mod segment_sampling;
 mod segment_table;

@@ -28,6 +28,35 @@ pub struct MappedSegment {
     /// Whether a policy binds any of that, if that was asked.
     #[serde(skip)]
     pub is_bound: bool,
+    /// Where the process maps it.
+    #[serde(skip)]
+    pub parts: Vec<MappedPart>,
+}
+
+/// A part of a segment, and where it is mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MappedPart {
+    addresses: Range,
+    offset: u64,
+}
+
+impl MappedSegment {
+    /// The offset in the segment of an address, if the process maps it there.
+    pub fn offset_of(&self, address: u64) -> Option<u64> {
+        let holds =
+            |part: &&MappedPart| (part.addresses.start..part.addresses.end).contains(&address);
+        let part = self.parts.iter().find(holds)?;
+        Some(part.offset + (address - part.addresses.start))
+    }
+
+    /// Where the process maps an offset in the segment, if it does.
+    pub fn address_of(&self, offset: u64) -> Option<u64> {
+        let address = |part: &MappedPart| {
+            let behind = offset.checked_sub(part.offset)?;
+            (behind < part.addresses.bytes()).then(|| part.addresses.start + behind)
+        };
+        self.parts.iter().find_map(address)
+    }
 }
 
 /// The segments that a process shows in its mappings, the largest first; `bound` are the ranges
@@ -37,10 +66,17 @@ pub fn mapped_segments(mappings: &[Mapping], bound: &[Range]) -> Vec<MappedSegme
     for mapping in mappings {
         let Some(id) = segment_of(mapping) else { continue };
         let is_bound = bound.iter().any(|range| mapping.range.intersection(*range).is_some());
-        let fresh = || MappedSegment { id, name: mapping.path.clone(), bytes: 0, is_bound: false };
-        let one = found.entry(id).or_insert_with(fresh);
+        let one = found.entry(id).or_insert_with(|| MappedSegment {
+            id,
+            name: mapping.path.clone(),
+            bytes: 0,
+            is_bound: false,
+            parts: Vec::new(),
+        });
         one.bytes = one.bytes.saturating_add(mapping.range.bytes());
         one.is_bound |= is_bound;
+        let offset = mapping.segment.map_or(0, |part| part.offset);
+        one.parts.push(MappedPart { addresses: mapping.range, offset });
     }
     let mut found: Vec<_> = found.into_values().filter(|one| one.bytes >= BYTES_MIN).collect();
     found.sort_by_key(|one| (Reverse(one.bytes), one.id));
@@ -97,6 +133,23 @@ mod tests {
         let told: Vec<_> =
             found.iter().map(|one| (one.id.inode, one.bytes / MIB, one.is_bound)).collect();
         assert_eq!(told, [(5, 70, false), (4, 60, false), (1, 4, true)]);
+    }
+
+    /// Goal: an offset is found from the address in any of the mappings, and back at the first that
+    /// shows it.
+    #[test]
+    fn addresses_and_offsets_are_the_same_place() {
+        let mut parts = [(0, 0), (100, 0), (200, 8)].map(|(at, offset)| {
+            let mut part = mapping(at * MIB, 8 * MIB, "/dev/shm/a", 1, true);
+            part.segment.as_mut().unwrap().offset = offset * MIB;
+            part
+        });
+        parts.reverse();
+        let found = &mapped_segments(&parts, &[])[0];
+        let offset = |at: u64| found.offset_of(at * MIB).map(|offset| offset / MIB);
+        assert_eq!([3, 103, 203, 208].map(offset), [Some(3), Some(3), Some(11), None]);
+        let address = |offset: u64| found.address_of(offset * MIB).map(|at| at / MIB);
+        assert_eq!([3, 11, 16].map(address), [Some(103), Some(203), None]);
     }
 
     /// Goal: however many segments a process maps, the largest 16 of them are looked at.

@@ -1,25 +1,60 @@
 //! Page placement: the stage of a round that reads access counts, and begins moves of single pages
-//! of spread processes to the nodes that use them.
+//! and ranges to the nodes that use them: of spread processes, and of segments whose users are
+//! apart (`segment_pages`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use nodeward_machine::{AccessBatch, Error, Machine, Result};
-use nodeward_model::{AccessSample, NodeId, Pid};
+use nodeward_machine::{AccessBatch, Error, Machine, Process, Result};
+use nodeward_model::{AccessSample, NodeId, Nodemask, Pid, Range, SegmentId};
+use nodeward_mover::MemoryUsers;
 use nodeward_policy::hot::{MissCosts, PageRoom};
-use nodeward_policy::placement::{Decision, EntityId, Plan};
+use nodeward_policy::placement::{Decision, EntityId, MemoryMove, Plan, Reason, SegmentDecision};
 
 use super::Balancer;
+use super::access_counts::Counted;
 use super::cpu_budget::Activity;
 use super::pending::PendingMove;
-use super::range_order::{PageMove, SpreadProcess};
+use super::range_order::{PageMove, SpreadMemory};
 use super::report::Notice;
 use super::round_state::RoundState;
 use super::settings::AccessChoice;
 use super::thread_homes::ThreadHomes;
 
+/// What wants counts in a round.
+#[derive(Default)]
+pub struct Wanting<'a> {
+    pub processes: BTreeMap<EntityId, &'a Decision>,
+    pub segments: BTreeMap<SegmentId, &'a SegmentDecision>,
+}
+
+impl<'a> Wanting<'a> {
+    fn of(plan: &'a Plan) -> Self {
+        let processes = plan.decisions.iter().filter(|decision| decision.counts_wanted);
+        let segments = plan.segments.iter().filter(|decision| decision.counts_wanted);
+        Self {
+            processes: processes.map(|decision| (decision.entity, decision)).collect(),
+            segments: segments.map(|decision| (decision.segment, decision)).collect(),
+        }
+    }
+
+    fn has(&self, counted: Counted) -> bool {
+        match counted {
+            Counted::Process(entity) => self.processes.contains_key(&entity),
+            Counted::Segment(id) => self.segments.contains_key(&id),
+        }
+    }
+
+    /// The load of all of it, in millionths of a CPU.
+    fn load_ppm(&self) -> u64 {
+        let processes = self.processes.values().map(|decision| decision.numbers.load_ppm);
+        processes.chain(self.segments.values().map(|decision| decision.load_ppm)).sum()
+    }
+}
+
 impl Balancer {
-    /// Enters the accesses to pages of spread processes, if the machine counts them, and begins the
-    /// moves that they confirm.
+    /// Enters the accesses to memory whose pages are to be placed, if the machine counts them, and
+    /// begins the moves that they confirm.
     pub(super) fn place_pages(
         &mut self,
         machine: &dyn Machine,
@@ -28,49 +63,59 @@ impl Balancer {
     ) {
         // While the balancer stands back, what it costs to observe is not spent.
         let may_move = self.settings.rules.move_memory && !self.stands_back();
-        let wanting = plan.decisions.iter().filter(|decision| decision.counts_wanted && may_move);
-        let wanting: BTreeMap<EntityId, &Decision> =
-            wanting.map(|decision| (decision.entity, decision)).collect();
-        self.counts.keep(|entity| wanting.contains_key(&entity));
-        self.processes
-            .iter_mut()
-            .filter(|(_, process)| !wanting.contains_key(&process.entity))
-            .for_each(|(_, process)| process.thread_homes = ThreadHomes::default());
-        self.write_rounds.keep(|entity| wanting.contains_key(&entity));
+        let mut wanting = if may_move { Wanting::of(plan) } else { Wanting::default() };
+        self.forget_others(&wanting);
+        let now_ns = machine.now_ns();
+        wanting.segments.retain(|&id, _| !self.counts.is_resting(Counted::Segment(id), now_ns));
         let batch = self.observer.take();
         self.observe(machine, &wanting);
         if self.observer.kind().or(self.write_rounds.kind()).is_none() {
-            self.counts.keep(|_| false);
-            state.notices.extend(self.miss_source(&wanting));
+            self.counts.keep(|counted| !wanting.has(counted));
+            state.notices.extend(self.miss_source(&wanting.processes));
             return;
         }
         let by_unknown_threads =
-            batch.map(|batch| self.count(&batch, &wanting)).unwrap_or_default();
+            batch.map(|batch| self.count(&batch, &wanting, plan)).unwrap_or_default();
         self.meter.lap(machine, Activity::Observing);
-        for (&entity, decision) in &wanting {
+        for (&entity, decision) in &wanting.processes {
             let are_astray = self.see_thread_homes(entity);
             let is_blurred = are_astray && by_unknown_threads.contains(&entity);
             let moves = self.page_moves(machine, decision, plan, is_blurred);
             let took_ns = self.meter.lap(machine, Activity::Looking);
             self.budget.spend(took_ns);
             match moves {
-                Ok(moves) => self.begin_page_moves(moves),
+                Ok(moves) => self.begin_page_moves(entity, moves),
                 Err(error) => state.notices.extend(self.went_wrong(entity, error)),
             }
         }
-        self.place_written_pages(machine, plan, &wanting, state);
+        self.place_segment_pages(machine, &wanting.segments, plan);
+        self.place_written_pages(machine, plan, &wanting.processes, state);
     }
 
-    /// Observes the processes whose pages are to be placed, and no others, at the rate that the
-    /// shortest of their periods needs. A process that is asked for its writers has samples enough.
-    fn observe(&mut self, machine: &dyn Machine, wanting: &BTreeMap<EntityId, &Decision>) {
+    /// Forgets the counts of all memory that wants none any more.
+    fn forget_others(&mut self, wanting: &Wanting) {
+        self.counts.keep(|counted| wanting.has(counted));
+        let is_wanting = |entity| wanting.processes.contains_key(&entity);
+        self.processes
+            .iter_mut()
+            .filter(|(_, process)| !is_wanting(process.entity))
+            .for_each(|(_, process)| process.thread_homes = ThreadHomes::default());
+        self.write_rounds.keep(is_wanting);
+    }
+
+    /// Observes the processes whose pages are to be placed, those who use such segments, and no
+    /// others, at the rate that the shortest of their periods needs. A process that is asked for
+    /// its writers has samples enough.
+    fn observe(&mut self, machine: &dyn Machine, wanting: &Wanting) {
         let pid = |entity: &EntityId| Some(self.processes.key(*entity)?.0);
-        let observed = wanting.keys().filter(|&&entity| !self.write_rounds.is_asked(entity));
+        let observed =
+            wanting.processes.keys().filter(|&&entity| !self.write_rounds.is_asked(entity));
         let mut pids: Vec<Pid> = observed.filter_map(pid).collect();
+        pids.extend(wanting.segments.keys().flat_map(|&id| self.observed_users(id)));
         pids.sort_unstable();
-        let load_ppm = |decision: &&Decision| decision.numbers.load_ppm;
-        let cpus = wanting.values().map(load_ppm).sum::<u64>().div_ceil(1_000_000);
-        let period = (self.counts.period_ns_min(), cpus);
+        pids.dedup();
+        let cpus = wanting.load_ppm().div_ceil(1_000_000);
+        let period = (self.counts.period_ns_min(machine.now_ns()), cpus);
         self.observer.observe(machine, self.settings.access, pids, period);
     }
 
@@ -91,27 +136,25 @@ impl Balancer {
         (!pids.is_empty()).then_some(Notice::NoAccessSource { pids, obstacle })
     }
 
-    /// Adds accesses to the counts of the processes that own the pages. An access counts for the
-    /// node where its thread belongs, or for that of its CPU if the thread is unknown. What was
-    /// accessed before the counts began is dropped, because its time is unknown. Returns the
-    /// processes with accesses by unknown threads.
-    fn count(
-        &mut self,
-        batch: &AccessBatch,
-        wanting: &BTreeMap<EntityId, &Decision>,
-    ) -> BTreeSet<EntityId> {
+    /// Adds accesses to the counts of the processes and segments that own the pages. An access
+    /// counts for the node where its thread belongs, or for that of its CPU if the thread is
+    /// unknown. What was accessed before the counts began is dropped, because its time is unknown.
+    /// Returns the processes with accesses by unknown threads.
+    fn count(&mut self, batch: &AccessBatch, wanting: &Wanting, plan: &Plan) -> BTreeSet<EntityId> {
         let pid = |entity: &EntityId| Some((self.processes.key(*entity)?.0, *entity));
-        let entities: BTreeMap<Pid, EntityId> = wanting.keys().filter_map(pid).collect();
+        let entities: BTreeMap<Pid, EntityId> = wanting.processes.keys().filter_map(pid).collect();
         self.counts.set_tick(batch.sample_ns);
+        let in_segments = self.count_in_segments(&batch.samples, &wanting.segments, plan);
         let mut by_unknown_threads = BTreeSet::new();
-        for sample in &batch.samples {
+        let others = batch.samples.iter().zip(in_segments).filter(|(_, is_counted)| !is_counted);
+        for (sample, _) in others {
             let Some(&entity) = entities.get(&sample.pid) else { continue };
             let home = self.home_of_thread(entity, sample);
             if home.is_none() {
                 by_unknown_threads.insert(entity);
             }
             if let Some(node) = home.or_else(|| self.node_of_cpu(sample)) {
-                self.counts.add(entity, sample.access, node);
+                self.counts.add(Counted::Process(entity), sample.access, node);
             }
         }
         by_unknown_threads
@@ -127,9 +170,10 @@ impl Balancer {
         is_blurred: bool,
     ) -> Result<Vec<PageMove>> {
         let entity = decision.entity;
+        let counted = Counted::Process(entity);
         let (at_ns, page_bytes) = (machine.now_ns(), machine.page_bytes());
         let is_moving = self.is_moving_whole(entity, plan);
-        let counts = self.counts.of(entity, at_ns, page_bytes);
+        let counts = self.counts.of(counted, at_ns, page_bytes);
         if is_moving || is_blurred {
             counts.restart(at_ns, page_bytes);
         }
@@ -139,7 +183,7 @@ impl Balancer {
         let Some(spread) = self.spread_process(machine, decision, plan)? else {
             return Ok(Vec::new());
         };
-        let moves = self.counts.of(entity, at_ns, page_bytes).place(machine, &spread, at_ns)?;
+        let moves = self.counts.of(counted, at_ns, page_bytes).place(machine, &spread, at_ns)?;
         self.ask_for_writers(machine, &spread, decision);
         Ok(moves)
     }
@@ -150,7 +194,7 @@ impl Balancer {
         machine: &dyn Machine,
         decision: &Decision,
         plan: &Plan,
-    ) -> Result<Option<SpreadProcess>> {
+    ) -> Result<Option<SpreadMemory>> {
         let entity = decision.entity;
         let (Some(key), Some(home)) = (self.processes.key(entity), plan.homes.get(&entity)) else {
             return Ok(None);
@@ -159,21 +203,54 @@ impl Balancer {
         if process.identity()?.started_ticks != key.1 {
             return Err(Error::Gone(key.0));
         }
-        let rules = self.rules();
-        Ok(Some(SpreadProcess {
-            entity,
-            process,
-            nodes: home.thread_nodes(),
-            horizon_ns: decision.numbers.horizon_ns,
-            room: PageRoom::of_nodes(decision.rooms.clone()),
-            costs: MissCosts::typical(self.nodes.distances().cloned(), rules.page_ns),
-            memory_bound_ppm: rules.memory_bound_ppm,
-        }))
+        let limits = (decision.numbers.horizon_ns, decision.rooms.clone());
+        let process = (process, MemoryUsers::OneProcess);
+        Ok(Some(self.spread_memory(process, home.thread_nodes(), limits)))
     }
 
-    pub(super) fn begin_page_moves(&mut self, moves: Vec<PageMove>) {
-        let pending = |(order, ranges)| PendingMove::new(order, Some(ranges));
+    /// Returns memory whose pages are to be placed on these nodes. Moves must pay within a horizon,
+    /// and nodes have room for so many base pages.
+    pub(super) fn spread_memory(
+        &self,
+        (process, users): (Arc<dyn Process>, MemoryUsers),
+        nodes: Nodemask,
+        (horizon_ns, rooms): (u64, BTreeMap<NodeId, u64>),
+    ) -> SpreadMemory {
+        let rules = self.rules();
+        SpreadMemory {
+            process,
+            users,
+            nodes,
+            horizon_ns,
+            room: PageRoom::of_nodes(rooms),
+            costs: MissCosts::typical(self.nodes.distances().cloned(), rules.page_ns),
+            memory_bound_ppm: rules.memory_bound_ppm,
+        }
+    }
+
+    pub(super) fn begin_page_moves(&mut self, entity: EntityId, moves: Vec<PageMove>) {
+        let pending = |one: PageMove| {
+            let order = MemoryMove {
+                entity,
+                from: one.from,
+                to: one.to,
+                pages_max: one.pages_max,
+                gain_ns: one.saved_ns,
+                cost_ns: one.cost_ns,
+                reason: Reason::ByPage,
+            };
+            PendingMove::new(order, Some(one.ranges))
+        };
         self.pending.extend(moves.into_iter().map(pending));
+    }
+
+    /// Lets memory be chosen again that was chosen and has not been moved.
+    pub(super) fn release(&mut self, counted: Counted, ranges: Vec<Range>) {
+        let ranges = match counted {
+            Counted::Process(_) => ranges,
+            Counted::Segment(id) => self.leaders_ranges(id, &ranges),
+        };
+        self.counts.release(counted, &ranges);
     }
 
     /// Returns the node where the thread of a sample belongs, if it is known.

@@ -7,8 +7,6 @@ use nodeward_policy::placement::{
     EntityId, Home, MemoryMove, Numbers, Plan, Reason, Rules, Verdict,
 };
 
-use super::process_table::ProcessState;
-
 /// A move continues until its cost exceeds its gain by one part in so many. Ending and restarting a
 /// move takes two samples, so a small loss is no reason to end it.
 pub const LENIENT_PART: u64 = 4;
@@ -95,24 +93,6 @@ impl PendingMove {
     }
 }
 
-impl ProcessState {
-    /// Adds the pages that a move could not move, over all its rounds.
-    pub fn note_stuck(&mut self, one: &PendingMove) {
-        let mut left = stuck(&one.account.skipped);
-        if left > 0 {
-            self.stuck.ago_ns = 0;
-        }
-        let pages = self.sample.as_ref().map(|sample| &sample.pages);
-        for node in one.order.from.iter() {
-            let on = pages.and_then(|pages| pages.get(&node)).copied().unwrap_or(0);
-            let stuck = left.min(on);
-            let known = self.stuck.by_node.entry(node).or_default();
-            *known = stuck.max(*known);
-            left -= stuck;
-        }
-    }
-}
-
 /// Returns the number of pages that are not on their home.
 pub fn pages_away(pages: &BTreeMap<NodeId, u64>, home: &Home) -> u64 {
     pages.iter().filter(|&(&node, _)| !holds(home, node)).map(|(_, pages)| pages).sum()
@@ -143,7 +123,7 @@ pub fn stuck(skipped: &BTreeMap<SkipReason, u64>) -> u64 {
 
 /// Joins ranges between which little lies, so that scattered pages are found in few steps. Returns
 /// the joined ranges, and the pages that are meant if not all in them are.
-fn joined(ranges: &[Range], page_bytes: u64) -> (Vec<Range>, Option<PageSet>) {
+pub fn joined(ranges: &[Range], page_bytes: u64) -> (Vec<Range>, Option<PageSet>) {
     let mut joined: Vec<Range> = Vec::new();
     for range in ranges {
         match joined.last_mut() {

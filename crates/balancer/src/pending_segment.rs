@@ -15,6 +15,8 @@ const PARTS_MAX: u64 = 4096;
 pub struct PendingSegment {
     pub order: SegmentMove,
     pub left_pages: u64,
+    /// The ranges to move, by offset in ascending order; all of the segment if `None`.
+    pub ranges: Option<Vec<Range>>,
     /// Bytes of the segment below this offset were gone through.
     pub cursor: u64,
     /// What became of the pages that were gone through.
@@ -22,9 +24,10 @@ pub struct PendingSegment {
 }
 
 impl PendingSegment {
-    /// A segment that sets out.
-    pub fn new(order: SegmentMove) -> Self {
-        Self { left_pages: order.pages_max, order, cursor: 0, account: Account::default() }
+    /// A segment that sets out: all of it, or only these ranges.
+    pub fn new(order: SegmentMove, ranges: Option<Vec<Range>>) -> Self {
+        let account = Account::default();
+        Self { left_pages: order.pages_max, order, ranges, cursor: 0, account }
     }
 
     /// Whether a plan still wants it there.
@@ -41,8 +44,19 @@ impl PendingSegment {
 
     /// The offsets that are still to be gone through, in a segment of so many bytes.
     pub fn parts(&self, bytes: u64) -> Vec<Range> {
+        match &self.ranges {
+            Some(_) => self.unvisited(),
+            None => self.behind(&parts_of(bytes, &self.order.target, self.order.to)),
+        }
+    }
+
+    /// Those of its ranges that are still to be gone through; none if all of the segment moves.
+    pub fn unvisited(&self) -> Vec<Range> {
+        self.ranges.as_ref().map_or(Vec::new(), |ranges| self.behind(ranges))
+    }
+
+    fn behind(&self, parts: &[Range]) -> Vec<Range> {
         let behind = Range::new(self.cursor, u64::MAX);
-        let parts = parts_of(bytes, &self.order.target, self.order.to);
         parts.iter().filter_map(|part| part.intersection(behind)).collect()
     }
 }

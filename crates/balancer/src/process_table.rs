@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use nodeward_model::{
-    CpuId, MachineSnapshot, NodeId, NumaActivity, Pid, ProcessSnapshot, ThreadSnapshot,
+    CpuId, MachineSnapshot, NodeId, Nodemask, NumaActivity, Pid, ProcessSnapshot, ThreadSnapshot,
 };
 use nodeward_policy::placement::{Decision, EntityId, Home, Reason, Verdict};
 
@@ -281,6 +281,20 @@ impl StuckPages {
     /// Time after which pages that could not be moved are tried again, in nanoseconds: an attempt
     /// in vain costs time, and within an hour the pins on them may be gone.
     const LASTS_NS: u64 = 3_600_000_000_000;
+
+    /// Notes the pages that a move off these nodes could not move, over all its rounds. `pages` are
+    /// those of each node.
+    pub fn note(&mut self, from: &Nodemask, mut stuck: u64, pages: Option<&BTreeMap<NodeId, u64>>) {
+        if stuck > 0 {
+            self.ago_ns = 0;
+        }
+        for node in from.iter() {
+            let on = pages.and_then(|pages| pages.get(&node)).copied().unwrap_or(0).min(stuck);
+            let known = self.by_node.entry(node).or_default();
+            *known = on.max(*known);
+            stuck -= on;
+        }
+    }
 
     /// Time passes.
     pub fn pass(&mut self, ns: u64) {

@@ -1,18 +1,20 @@
-//! Memory of a spread process that is worth its move, and the process itself as planners see it.
+//! Memory that is worth its move, and the spread process or segment that has it, as planners see
+//! it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nodeward_machine::{Machine, Process, Result};
 use nodeward_model::{NodeId, Nodemask, PageSet, Range};
-use nodeward_mover::locate_folios;
+use nodeward_mover::{MemoryUsers, locate_folios};
 use nodeward_policy::hot::{FolioLocation, HotMove, HotPageRules, MissCosts, PageRoom, TimeRules};
-use nodeward_policy::placement::{EntityId, MemoryMove, Reason};
 
-/// A process whose pages are to be placed.
-pub struct SpreadProcess {
-    pub entity: EntityId,
+/// Memory whose pages are to be placed: that of a process that is wider than a node, or a segment
+/// whose users are apart.
+pub struct SpreadMemory {
     pub process: Arc<dyn Process>,
+    /// Whose accesses are counted.
+    pub users: MemoryUsers,
     /// The nodes that its pages may move to.
     pub nodes: Nodemask,
     /// Time within which a move must pay, in nanoseconds.
@@ -78,10 +80,40 @@ impl RangeOrder {
     }
 }
 
-/// A memory move to one node, and the ranges of its pages.
-pub type PageMove = (MemoryMove, Vec<Range>);
+/// Ranges that move to one node.
+#[derive(Clone, Debug)]
+pub struct PageMove {
+    pub from: Nodemask,
+    pub to: NodeId,
+    /// The base pages that move at most.
+    pub pages_max: u64,
+    pub saved_ns: u64,
+    pub cost_ns: u64,
+    /// In ascending order.
+    pub ranges: Vec<Range>,
+}
 
-impl SpreadProcess {
+/// Groups orders by destination.
+pub fn page_moves(orders: &[RangeOrder]) -> Vec<PageMove> {
+    let mut by_node: BTreeMap<NodeId, Vec<&RangeOrder>> = BTreeMap::new();
+    orders.iter().for_each(|each| by_node.entry(each.to).or_default().push(each));
+    let page_move = |(to, orders): (NodeId, Vec<&RangeOrder>)| {
+        let sum = |of: fn(&RangeOrder) -> u64| orders.iter().map(|each| of(each)).sum();
+        let mut ranges: Vec<_> = orders.iter().flat_map(|each| &each.ranges).copied().collect();
+        ranges.sort_unstable();
+        PageMove {
+            from: orders.iter().flat_map(|each| each.from.iter()).collect(),
+            to,
+            pages_max: sum(|each| each.pages),
+            saved_ns: sum(|each| each.saved_ns),
+            cost_ns: sum(|each| each.cost_ns),
+            ranges,
+        }
+    };
+    by_node.into_iter().map(page_move).collect()
+}
+
+impl SpreadMemory {
     /// Returns the limits and costs of a choice by counts of a period of this length.
     pub fn rules(&self, period_ns: u64) -> HotPageRules {
         HotPageRules {
@@ -115,28 +147,6 @@ impl SpreadProcess {
         let mut seen = PageSet::new(machine.page_bytes());
         pages.for_each(|address| _ = seen.insert(address));
         locate_folios(machine, &*self.process, seen)
-    }
-
-    /// Groups orders by destination.
-    pub fn page_moves(&self, orders: &[RangeOrder]) -> Vec<PageMove> {
-        let mut by_node: BTreeMap<NodeId, Vec<&RangeOrder>> = BTreeMap::new();
-        orders.iter().for_each(|each| by_node.entry(each.to).or_default().push(each));
-        let page_move = |(to, orders): (NodeId, Vec<&RangeOrder>)| {
-            let sum = |of: fn(&RangeOrder) -> u64| orders.iter().map(|each| of(each)).sum();
-            let order = MemoryMove {
-                entity: self.entity,
-                from: orders.iter().flat_map(|each| each.from.iter()).collect(),
-                to,
-                pages_max: sum(|each| each.pages),
-                gain_ns: sum(|each| each.saved_ns),
-                cost_ns: sum(|each| each.cost_ns),
-                reason: Reason::ByPage,
-            };
-            let mut ranges: Vec<_> = orders.iter().flat_map(|each| &each.ranges).copied().collect();
-            ranges.sort_unstable();
-            (order, ranges)
-        };
-        by_node.into_iter().map(page_move).collect()
     }
 }
 

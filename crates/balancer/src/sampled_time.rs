@@ -8,7 +8,7 @@ use nodeward_mover::{TimePlan, plan_by_time, sample_period};
 use nodeward_policy::hot::ranges::RangeMove;
 use nodeward_policy::hot::{PageAccessCounts, PeriodTimes, SampleHistory};
 
-use super::range_order::{RangeOrder, SpreadProcess};
+use super::range_order::{RangeOrder, SpreadMemory};
 
 /// Length of a period, in nanoseconds: the first value at first; twice as long after each period in
 /// which nothing was chosen, up to the second value. A change is seen after two periods.
@@ -37,14 +37,14 @@ impl SampledTime {
     pub fn place(
         &mut self,
         machine: &dyn Machine,
-        spread: &SpreadProcess,
+        spread: &SpreadMemory,
         ticks: &PageAccessCounts,
         times: PeriodTimes,
     ) -> Result<Vec<RangeOrder>> {
         self.history.push(sample_period(&*spread.process, ticks, times)?);
         let rules = spread.time_rules();
         let TimePlan { ranges, folios } =
-            plan_by_time(machine, &*spread.process, &self.history, &rules)?;
+            plan_by_time(machine, (&*spread.process, spread.users), &self.history, &rules)?;
         self.is_mixed = ranges.remaining.are_mostly_mixed();
         let page_bytes = machine.page_bytes();
         let ranges = ranges.moves.iter().map(|each| range_order(each, spread, page_bytes));
@@ -71,7 +71,7 @@ impl SampledTime {
     }
 }
 
-fn range_order(each: &RangeMove, spread: &SpreadProcess, page_bytes: u64) -> RangeOrder {
+fn range_order(each: &RangeMove, spread: &SpreadMemory, page_bytes: u64) -> RangeOrder {
     let pages = each.pages.saturating_add(each.pages / UNSEEN_PART);
     RangeOrder {
         ranges: vec![each.range],

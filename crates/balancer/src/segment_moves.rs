@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use nodeward_machine::{Process, Result};
 use nodeward_model::SegmentId;
-use nodeward_policy::placement::Plan;
+use nodeward_policy::placement::{Plan, SegmentMove};
 
+use super::access_counts::Counted;
 use super::act::Actor;
 use super::journals::JournalOrder;
 use super::memory_mover::{MemoryMover, Moved, Portion};
-use super::pending::stuck;
+use super::pending::{joined, stuck};
 use super::pending_segment::PendingSegment;
 use super::report::{Done, Notice, Short};
 use super::segment_process::SegmentProcess;
@@ -21,7 +22,8 @@ impl Actor<'_> {
     /// segments that came to the end of it, wherever that is.
     pub fn move_segments(&mut self, plan: &Plan) -> BTreeSet<SegmentId> {
         if !self.acts {
-            for order in &plan.segment_moves {
+            let by_page = std::mem::take(self.segment_moves).into_iter().map(|one| one.order);
+            for order in plan.segment_moves.iter().cloned().chain(by_page) {
                 self.done_of_segment(order.segment).pages_planned += order.pages_max;
             }
             return BTreeSet::new();
@@ -50,7 +52,8 @@ impl Actor<'_> {
             self.done_of_segment(one.order.segment).short = Some(Short::NotWanted);
             self.end_segment(&one);
         }
-        self.segment_moves.extend(plan.segment_moves.iter().cloned().map(PendingSegment::new));
+        let pending = |order: &SegmentMove| PendingSegment::new(order.clone(), None);
+        self.segment_moves.extend(plan.segment_moves.iter().map(pending));
     }
 
     /// Moves some more of a segment; it stays pending, or comes to its end.
@@ -72,6 +75,7 @@ impl Actor<'_> {
     fn end_segment(&mut self, one: &PendingSegment) {
         let subject = JournalOrder::subject_of(&one.order);
         self.journals.end(subject, self.live.is_stopped());
+        self.unvisited.push((Counted::Segment(one.order.segment), one.unvisited()));
         let done = self.done_of_segment(one.order.segment);
         let outcome = done.outcome.get_or_insert_default();
         outcome.add(one.order.pages_max, &one.account, done.short);
@@ -127,9 +131,10 @@ impl Actor<'_> {
     ) -> Result<Moved> {
         let state = self.segments.get(one.order.segment);
         let known = state.and_then(|state| state.sample.as_ref());
-        let on_way = known.and_then(|(_, pages)| pages.get(&one.order.from)).copied().unwrap_or(0);
-        let from = [one.order.from].into_iter().collect();
+        let on = |from| known.and_then(|(_, pages)| pages.get(&from));
+        let on_way: u64 = one.order.from.iter().filter_map(on).sum();
         let ranges = segment.ranges_at(&one.parts(segment.end()));
+        let (ranges, pages) = joined(&ranges, self.machine.page_bytes());
         let is_all = one.order.pages_max >= on_way && one.order.target.len() == 1;
         let name = state.map(|state| state.name.clone()).unwrap_or_default();
         let order = JournalOrder::of_segment(&one.order, &name);
@@ -138,8 +143,8 @@ impl Actor<'_> {
         let portion = Portion {
             process: &process,
             ranges: &ranges,
-            pages: None,
-            from: &from,
+            pages,
+            from: &one.order.from,
             to: one.order.to,
             expected_pages: one.left_pages,
             pages_max: if is_all { may_pages } else { may_pages.min(one.left_pages) },
@@ -171,7 +176,7 @@ impl Actor<'_> {
         let stuck = stuck(&one.account.skipped);
         if let Some(state) = self.segments.get_mut(one.order.segment) {
             state.bucket.spend(bytes);
-            state.note_stuck(one.order.from, stuck);
+            state.note_stuck(&one.order.from, stuck);
         }
         if let Some(error) = error {
             let notice = self.segment_failed(one.order.segment, error);

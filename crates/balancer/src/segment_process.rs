@@ -63,6 +63,20 @@ impl SegmentProcess {
         &self.views[0].mappings
     }
 
+    /// Whether addresses are those of this process.
+    pub fn is_led_by(&self, (pid, _): ProcessKey) -> bool {
+        self.pid() == pid
+    }
+
+    /// The offsets of ranges of the leader, in ascending order.
+    pub fn offsets_of(&self, ranges: &[Range]) -> Vec<Range> {
+        let leader = &self.views[0];
+        let parts = |range: &Range| leader.parts(*range).into_iter().map(|(_, part)| part);
+        let mut offsets: Vec<_> = ranges.iter().flat_map(parts).collect();
+        offsets.sort_unstable();
+        offsets
+    }
+
     /// Where parts of the segment are mapped, given as offsets in it; in ascending order.
     pub fn ranges_at(&self, parts: &[Range]) -> Vec<Range> {
         let leader = &self.views[0];
@@ -479,6 +493,8 @@ mod tests {
         assert_eq!(segment.populated(range).unwrap(), [range]);
         let parts = [Range::new(PAGE_BYTES, 2 * PAGE_BYTES), Range::new(1 << 30, u64::MAX)];
         assert_eq!(segment.ranges_at(&parts), [Range::new(101 * PAGE_BYTES, 102 * PAGE_BYTES)]);
+        let address = Range::new(101 * PAGE_BYTES, 103 * PAGE_BYTES);
+        assert_eq!(segment.offsets_of(&[address]), [Range::new(PAGE_BYTES, 3 * PAGE_BYTES)]);
         assert_eq!(segment.offset_of(103 * PAGE_BYTES), 3 * PAGE_BYTES);
         assert_eq!(segment.offset_of(106 * PAGE_BYTES), segment.end());
     }

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use nodeward_model::{Name, NodeId, SegmentId};
+use nodeward_model::{Name, NodeId, Nodemask, SegmentId};
 use nodeward_policy::placement::{EntityId, Reason, SegmentDecision};
 
 use super::mapped_segments::MappedSegment;
@@ -32,6 +32,8 @@ pub struct SegmentState {
     pub stuck: StuckPages,
     /// What of it may still be moved in this interval.
     pub bucket: TokenBucket,
+    /// The process whose addresses its accesses are counted by.
+    pub counted_by: Option<ProcessKey>,
     /// What was told of it last.
     told: Option<Reason>,
 }
@@ -43,6 +45,8 @@ pub struct Mapper {
     pub entity: EntityId,
     /// What its threads had of CPUs or waited for, in millionths of a CPU.
     pub wanted_ppm: u64,
+    /// How much of it it maps, in bytes.
+    pub bytes: u64,
 }
 
 /// The segments by their ids.
@@ -70,7 +74,7 @@ impl SegmentTable {
         let mut mapped: BTreeMap<SegmentId, Vec<(&MappedSegment, Mapper)>> = BTreeMap::new();
         for (key, process) in processes.iter() {
             for one in process.mapped.iter().flatten() {
-                mapped.entry(one.id).or_default().push((one, mapper(key, process)));
+                mapped.entry(one.id).or_default().push((one, mapper(key, process, one)));
             }
         }
         let mut earlier = std::mem::take(&mut self.segments);
@@ -135,6 +139,12 @@ impl SegmentState {
         self.mappers.iter().map(|mapper| mapper.wanted_ppm).sum()
     }
 
+    /// The process that maps most of it, the oldest of several: it is likely to go on.
+    pub fn leader(&self) -> Option<ProcessKey> {
+        let leader = self.mappers.iter().max_by_key(|it| (it.bytes, Reverse(it.key)));
+        leader.map(|mapper| mapper.key)
+    }
+
     /// Its pages that cannot be moved: stuck so far.
     pub fn fixed_pages(&self) -> BTreeMap<NodeId, u64> {
         let Some((_, pages)) = &self.sample else { return BTreeMap::new() };
@@ -143,14 +153,10 @@ impl SegmentState {
         fixed.filter(|&(_, pages)| pages > 0).collect()
     }
 
-    /// Notes the pages of a move off a node that stayed where they are, on all of its way so far.
-    pub fn note_stuck(&mut self, node: NodeId, pages: u64) {
-        let sampled = self.sample.as_ref().and_then(|(_, pages)| pages.get(&node)).copied();
-        let known = self.stuck.by_node.entry(node).or_default();
-        *known = pages.min(sampled.unwrap_or(0)).max(*known);
-        if pages > 0 {
-            self.stuck.ago_ns = 0;
-        }
+    /// Notes the pages of a move off some nodes that stayed where they are, on all of its way so
+    /// far.
+    pub fn note_stuck(&mut self, from: &Nodemask, pages: u64) {
+        self.stuck.note(from, pages, self.sample.as_ref().map(|(_, pages)| pages));
     }
 
     /// Notes what is told of it; whether that is new.
@@ -170,6 +176,7 @@ impl SegmentState {
     }
 }
 
-fn mapper(key: ProcessKey, process: &ProcessState) -> Mapper {
-    Mapper { key, entity: process.entity, wanted_ppm: process.wanted_ppm() }
+fn mapper(key: ProcessKey, process: &ProcessState, one: &MappedSegment) -> Mapper {
+    let wanted_ppm = process.wanted_ppm();
+    Mapper { key, entity: process.entity, wanted_ppm, bytes: one.bytes }
 }

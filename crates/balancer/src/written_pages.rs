@@ -9,8 +9,9 @@ use nodeward_policy::hot::{WrittenPages, plan_written_pages, remote_time};
 use nodeward_policy::placement::{Decision, EntityId, Plan};
 
 use super::Balancer;
+use super::access_counts::Counted;
 use super::cpu_budget::Activity;
-use super::range_order::{PageMove, RangeOrder, SpreadProcess};
+use super::range_order::{PageMove, RangeOrder, SpreadMemory, page_moves};
 use super::round_state::RoundState;
 use super::settings::AccessChoice;
 
@@ -20,14 +21,15 @@ impl Balancer {
     pub(super) fn ask_for_writers(
         &mut self,
         machine: &dyn Machine,
-        spread: &SpreadProcess,
+        spread: &SpreadMemory,
         decision: &Decision,
     ) {
-        let entity = spread.entity;
+        let entity = decision.entity;
         let may_begin = self.settings.access == AccessChoice::Auto
             && self.acts()
             && self.write_rounds.may_begin(entity, machine.now_ns());
-        let history = self.counts.get_mut(entity).and_then(|counts| counts.mixed_history());
+        let history =
+            self.counts.get_mut(Counted::Process(entity)).and_then(|counts| counts.mixed_history());
         let (true, Some(history)) = (may_begin, history) else { return };
         let remote = remote_time(history, &spread.time_rules());
         tracing::debug!(?remote, pages = decision.numbers.pages, "several nodes use most memory");
@@ -53,7 +55,7 @@ impl Balancer {
         let took_ns = self.meter.lap(machine, Activity::Looking);
         self.budget.spend(took_ns);
         match moves {
-            Ok(moves) => self.begin_page_moves(moves),
+            Ok(moves) => self.begin_page_moves(entity, moves),
             Err(error) => {
                 self.write_rounds.end(machine.now_ns());
                 state.notices.extend(self.went_wrong(entity, error));
@@ -87,7 +89,7 @@ impl Balancer {
         let process = self.processes.by_number(entity);
         let are_astray = process.is_none_or(|it| it.thread_homes.are_astray());
         let spread = self.spread_process(machine, decision, plan)?;
-        let counts = self.counts.get_mut(entity);
+        let counts = self.counts.get_mut(Counted::Process(entity));
         let (Some(spread), Some(counts), Some(rounds), false) =
             (spread, counts, self.write_rounds.present(), are_astray)
         else {
@@ -116,6 +118,6 @@ impl Balancer {
             counts.begin_period(at_ns, page_bytes);
             self.write_rounds.end(at_ns);
         }
-        Ok(spread.page_moves(&orders))
+        Ok(page_moves(&orders))
     }
 }

@@ -42,5 +42,5 @@ pub use nodeward_policy::folio_plan::MoveOrder;
 pub use report::{MoveReport, PlanReport, ProcessPlan, ProcessReport, Residue};
 pub use request::{Jobs, MoveRequest, Selection};
 pub use shared_ledger::{LedgerReport, SharedLedger};
-pub use time_samples::{TimePlan, plan_by_time, sample_period};
+pub use time_samples::{MemoryUsers, TimePlan, plan_by_time, sample_period};
 pub use watched::run_watched;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use nodeward_machine::{Machine, Process, Result};
-use nodeward_model::{MappingKind, NodeId, PageLocation, PageSet};
+use nodeward_model::{Mapping, MappingKind, NodeId, PageLocation, PageSet};
 use nodeward_policy::hot::ranges::{MappedRange, RangePlan, plan_ranges};
 use nodeward_policy::hot::{
     HotMove, PageAccessCounts, PeriodTimes, SampleHistory, SamplePeriod, TimeRules,
@@ -41,17 +41,26 @@ pub fn sample_period(
     Ok(SamplePeriod::new(ticks, times, |address| nodes.get(&address).copied()))
 }
 
+/// Whose accesses samples tell of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryUsers {
+    /// Those of a process: memory that others map may be theirs.
+    OneProcess,
+    /// Those of all who map the memory.
+    All,
+}
+
 /// Chooses by the periods of a history.
 ///
 /// # Errors
 /// If the process is gone or cannot be read.
 pub fn plan_by_time(
     machine: &dyn Machine,
-    process: &dyn Process,
+    (process, users): (&dyn Process, MemoryUsers),
     history: &SampleHistory,
     rules: &TimeRules,
 ) -> Result<TimePlan> {
-    let ranges = plan_ranges(history, &own_memory(process)?, rules);
+    let ranges = plan_ranges(history, &memory(process, users)?, rules);
     let again = pages_seen_again(history);
     let mut wanted = PageSet::new(machine.page_bytes());
     again.iter().for_each(|&address| _ = wanted.insert(address));
@@ -66,11 +75,13 @@ pub fn plan_by_time(
     Ok(TimePlan { ranges, folios: moves })
 }
 
-/// Returns the memory that ranges are placed in: that of the process alone. Files and shared
-/// segments have other users.
-fn own_memory(process: &dyn Process) -> Result<Vec<MappedRange>> {
+/// Returns the memory that ranges are placed in. Files and shared segments have users of whom the
+/// samples of one process do not tell.
+fn memory(process: &dyn Process, users: MemoryUsers) -> Result<Vec<MappedRange>> {
+    let is_own = |it: &&Mapping| it.kind != MappingKind::File && !it.shared;
     let mappings = process.mappings()?;
-    let own = mappings.iter().filter(|it| it.kind != MappingKind::File && !it.shared);
-    own.map(|it| Ok(MappedRange { range: it.range, populated: process.populated(it.range)? }))
+    let sampled = mappings.iter().filter(|it| users == MemoryUsers::All || is_own(it));
+    sampled
+        .map(|it| Ok(MappedRange { range: it.range, populated: process.populated(it.range)? }))
         .collect()
 }

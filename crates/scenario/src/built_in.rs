@@ -45,6 +45,7 @@ built_in! {
     "balance-crowded",
     "balance-short",
     "database",
+    "ranks",
     "balance-parts",
     "balance-bound",
 }

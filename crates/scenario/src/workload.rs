@@ -206,6 +206,8 @@ pub enum WorkloadKind {
         segment_placement: MemoryPlacement,
         /// Touches of the segment, per 1000.
         segment_milli: u32,
+        /// Those of them that go to the process's own part of the segment, per 1000.
+        own_part_milli: u32,
     },
     /// Touches all of its memory once, and keeps it.
     Hog,

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use nodeward_balancer::{BalanceSettings, RoundReport, SegmentRow};
 use nodeward_machine::fake::{FakeMachine, FakeProcess};
-use nodeward_model::{NodeId, Page, ProcessFilter, SegmentId};
+use nodeward_model::{
+    Access, AccessKind, AccessSample, Accessor, CpuId, NodeId, Page, ProcessFilter, SegmentId,
+};
 use nodeward_policy::placement::Reason;
 
 use crate::stage::*;
@@ -90,6 +92,45 @@ fn a_segment_between_its_users_stays() {
     assert_eq!((seen_by(&fake, 1), seen_by(&fake, 2)), ([2000, 0], [2096, 0]));
     assert_eq!(moved(&reports), 64);
     assert_eq!(segment(reports.last().unwrap()).decision.reason, Reason::UsersApart);
+}
+
+/// So many samples of 1 ms of each of these processes, of the quarter of the segment that it uses.
+fn sample(fake: &FakeMachine, uses: &[(u32, u32, u64)]) {
+    let samples = uses.iter().flat_map(|&(number, cpu, quarter)| {
+        (0..400).map(move |draw: u64| {
+            let page = first(number) + quarter * PAGES / 4 + draw * 167 % (PAGES / 4);
+            let accessor = Accessor::Cpu(CpuId(cpu));
+            let access = Access { address: page * 4096 + 8, accessor, count: 1 };
+            AccessSample { pid: pid(number), tid: Some(1), kind: AccessKind::Unknown, access }
+        })
+    });
+    fake.add_accesses(&samples.collect::<Vec<_>>(), 1_000_000);
+}
+
+/// Goal: with users at home on both nodes, the quarter that the user on the other node uses goes
+/// there, although each user has the segment at other addresses, and no page moves twice. When the
+/// user ends by whose addresses accesses were counted, they are counted by another's.
+#[test]
+fn ranges_of_a_segment_go_to_their_users() {
+    let fake = fake();
+    fake.spawn(pid(1), backend(1, 0, "0-3", 0..PAGES));
+    fake.spawn(pid(2), backend(2, 4, "4-7", 0..PAGES));
+    fake.spawn(pid(3), backend(3, 5, "4-7", 0..PAGES));
+    let mut balancer = balancer(&fake, BalanceSettings::default());
+    let mut sampled_rounds = |count: usize, uses: &[(u32, u32, u64)]| {
+        let rounds = (0..count).map(|_| {
+            sample(&fake, uses);
+            round(&fake, &mut balancer)
+        });
+        segment_pages(&rounds.collect::<Vec<_>>())
+    };
+    let moved = sampled_rounds(20, &[(1, 0, 0), (2, 4, 2)]);
+    assert!((950..=1024).contains(&moved), "a quarter of 4096 pages, but for its edges: {moved}");
+    assert_eq!(seen_by(&fake, 3), [PAGES - moved, moved]);
+    fake.kill(pid(1));
+    fake.spawn(pid(4), backend(4, 1, "0-3", 0..0));
+    let moved = sampled_rounds(20, &[(4, 1, 0), (2, 4, 2), (3, 5, 3)]);
+    assert!((950..=1024).contains(&moved), "another quarter: {moved}");
 }
 
 /// Goal: what one process maps alone is its own and goes home with it, until another maps it, too:
@@ -238,7 +279,7 @@ fn no_page_moves_twice_in_a_minute() {
     for number in [1, 2] {
         fake.update_process(pid(number), |process| {
             let thread = process.threads.get_mut(&1).unwrap();
-            (thread.cpu, thread.cpus) = (nodeward_model::CpuId(0), cpus("0-3"));
+            (thread.cpu, thread.cpus) = (CpuId(0), cpus("0-3"));
         });
     }
     // It moved in the first 12 s; its hold ends 60 s after the sample that followed.

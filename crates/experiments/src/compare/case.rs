@@ -43,7 +43,7 @@ const COUNTERS: (&str, &str) = ("machine.counter-entries", "2097152");
 const SPLIT: (&str, &str) = ("workload.stream.place", "left:0-1");
 
 /// All cases.
-pub const CASES: [CompareCase<'static>; 16] = [
+pub const CASES: [CompareCase<'static>; 17] = [
     CompareCase {
         name: "2012-first-touch",
         about: "48 programs that stream, two for each CPU; each touches its memory first where it \
@@ -182,6 +182,15 @@ pub const CASES: [CompareCase<'static>; 16] = [
             ("machine.bandwidth", "4GB/s"),
         ],
         requirement: Requirement::WorkOnly,
+        with_patches: false,
+    },
+    CompareCase {
+        name: "ranks",
+        about: "16 processes that share a segment, each of which works on its part of it; all of \
+            it lies on one node",
+        scenario: "ranks",
+        overrides: &[],
+        requirement: Requirement::PlacedAsByHand,
         with_patches: false,
     },
 ];

@@ -66,8 +66,9 @@ pub fn place_manually(machine: &SimMachine, scenario: &Scenario) -> Result<()> {
             machine.with_world(|world| {
                 world.bind_to_nodes(process.pid, &[node].into_iter().collect())
             });
-            let orders = vec![order_to(&process, node, None)];
-            moves.push((process, orders));
+            let order = order_beside_segment(machine, &process, (load, node))
+                .unwrap_or_else(|| order_to(&process, node, None));
+            moves.push((process, vec![order]));
         }
     }
     move_memory(machine, moves)
@@ -77,6 +78,23 @@ pub fn place_manually(machine: &SimMachine, scenario: &Scenario) -> Result<()> {
 fn order_to(process: &ProcessView, node: NodeId, pages: Option<PageSet>) -> MoveOrder {
     let from: Nodemask = process.pages.keys().copied().filter(|id| *id != node).collect();
     MoveOrder { pairs: NodePairs::all_to(&from, node), pages }
+}
+
+/// Returns the order for a process that maps a segment which others map, too: of the segment, only
+/// its part goes to its node, if it works mostly there. `None` if it maps no segment.
+fn order_beside_segment(
+    machine: &SimMachine,
+    process: &ProcessView,
+    (load, node): (&Workload, NodeId),
+) -> Option<MoveOrder> {
+    let WorkloadKind::Database { own_part_milli, .. } = load.kind else { return None };
+    let [own, part] = machine.inspect(|world| world.own_addresses(process.pid));
+    let part = part.into_iter().filter(|_| own_part_milli > 500);
+    let mut pages = PageSet::new(machine.page_bytes());
+    own.into_iter().chain(part).for_each(|address| _ = pages.insert(address));
+    let mut from = machine.topology().ok()?.nodes_with_memory();
+    from.remove(node);
+    Some(MoveOrder { pairs: NodePairs::all_to(&from, node), pages: Some(pages) })
 }
 
 /// Returns the orders that bring the part of each thread to the node where the thread is.

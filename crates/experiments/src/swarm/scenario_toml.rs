@@ -206,19 +206,7 @@ impl TomlWriter {
     }
 
     fn kind(&mut self, kind: &WorkloadKind) {
-        let name = match kind {
-            WorkloadKind::Triad { .. } => "triad",
-            WorkloadKind::Random { .. } => "random",
-            WorkloadKind::PageFault => "page-fault",
-            WorkloadKind::Compile { .. } => "compile",
-            WorkloadKind::PingPong { .. } => "ping-pong",
-            WorkloadKind::Stream { .. } => "stream",
-            WorkloadKind::Phases { .. } => "phases",
-            WorkloadKind::MovingSet { .. } => "moving-set",
-            WorkloadKind::Database { .. } => "database",
-            WorkloadKind::Hog => "hog",
-        };
-        self.word("kind", name);
+        self.word("kind", kind_name(kind));
         match kind {
             WorkloadKind::Triad { access, shared_milli } => {
                 self.access(access);
@@ -263,11 +251,18 @@ impl TomlWriter {
                 self.bytes("window", *window_bytes);
                 self.time("stays", *stays_ns);
             }
-            WorkloadKind::Database { access, segment_bytes, segment_placement, segment_milli } => {
+            WorkloadKind::Database {
+                access,
+                segment_bytes,
+                segment_placement,
+                segment_milli,
+                own_part_milli,
+            } => {
                 self.access(access);
                 self.bytes("segment", *segment_bytes);
                 self.place("segment-place", segment_placement);
                 self.number("segment-touches", *segment_milli);
+                self.number("own-part", *own_part_milli);
             }
         }
     }
@@ -353,6 +348,22 @@ pub fn param_text(info: &ParamInfo, value: u64) -> String {
 
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// Returns the name of a kind of workload.
+fn kind_name(kind: &WorkloadKind) -> &'static str {
+    match kind {
+        WorkloadKind::Triad { .. } => "triad",
+        WorkloadKind::Random { .. } => "random",
+        WorkloadKind::PageFault => "page-fault",
+        WorkloadKind::Compile { .. } => "compile",
+        WorkloadKind::PingPong { .. } => "ping-pong",
+        WorkloadKind::Stream { .. } => "stream",
+        WorkloadKind::Phases { .. } => "phases",
+        WorkloadKind::MovingSet { .. } => "moving-set",
+        WorkloadKind::Database { .. } => "database",
+        WorkloadKind::Hog => "hog",
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! A database whose 40 backends share a segment: it is placed as one, and does not go to and fro.
+//! Segments that processes share: that of a database with 40 backends is placed as one, and does
+//! not go to and fro; of that of ranks which each use a part, each part is placed.
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ fn case(name: &str) -> &'static CompareCase<'static> {
 /// Follows the pages of the segment from round to round.
 struct SegmentFollower<'a> {
     machine: &'a SimMachine,
+    workload: &'a str,
     until_ns: u64,
     nodes: Vec<Option<NodeId>>,
     /// When each page moved last.
@@ -33,7 +35,7 @@ struct SegmentFollower<'a> {
 impl SegmentFollower<'_> {
     fn look(&mut self) {
         let now_ns = self.machine.now_ns();
-        let nodes = self.machine.inspect(|world| world.segment_nodes("backend"));
+        let nodes = self.machine.inspect(|world| world.segment_nodes(self.workload));
         for (page, (node, before)) in nodes.iter().zip(&self.nodes).enumerate() {
             if before.is_some() && node != before {
                 let last_ns = self.moved_ns[page].replace(now_ns);
@@ -58,18 +60,29 @@ impl Host for SegmentFollower<'_> {
     }
 }
 
-/// Balances the scenario for a time. Returns how often pages of the segment moved, where they are
-/// in the end (of two nodes), and what was told of it last.
+/// Balances the database for a time, as [`follow_segment`].
 fn follow(overrides: &[(&str, &str)], seconds: u64) -> (u64, [u64; 2], Reason) {
-    let mut scenario = Scenario::find_with("database", overrides).unwrap();
+    follow_segment(("database", "backend"), overrides, seconds)
+}
+
+/// Balances a scenario with a workload whose processes share a segment for a time. Returns how
+/// often pages of the segment moved, where they are in the end (of two nodes), and what was told of
+/// it last.
+fn follow_segment(
+    (scenario, workload): (&str, &str),
+    overrides: &[(&str, &str)],
+    seconds: u64,
+) -> (u64, [u64; 2], Reason) {
+    let mut scenario = Scenario::find_with(scenario, overrides).unwrap();
     scenario.time_ns = (seconds + 10) * S;
     let machine = Arc::new(SimMachine::new(&scenario, 1));
     let shared: Arc<dyn Machine> = Arc::<SimMachine>::clone(&machine);
     let settings = BalanceSettings::default();
     let mut balancer = Balancer::new(shared, &ProcessFilter::default(), settings, None).unwrap();
-    let nodes = machine.inspect(|world| world.segment_nodes("backend"));
+    let nodes = machine.inspect(|world| world.segment_nodes(workload));
     let mut follower = SegmentFollower {
         machine: &machine,
+        workload,
         until_ns: seconds * S,
         moved_ns: vec![None; nodes.len()],
         nodes,
@@ -120,6 +133,17 @@ fn a_segment_comes_to_the_node_of_all_backends() {
     let overrides = [case("database-fits").overrides, &[("workload.backend.nodes", "1")]].concat();
     let (moves, on, reason) = follow(&overrides, 60);
     assert_eq!((moves, on, reason), (PAGES, [0, PAGES], Reason::AllHome));
+}
+
+/// Goal: of a segment on one node whose users each work on a part of it, half on each node, the
+/// parts of those on the other node go there, no page twice: half of 1 GiB, within an eighth.
+#[test]
+fn each_part_of_a_segment_goes_to_its_user() {
+    let (moves, on, reason) = follow_segment(("ranks", "rank"), &[], 30);
+    println!("{moves} moves, {on:?}, {reason}");
+    let half = (1 << 30) / 4096 / 2;
+    assert!((half * 7 / 8..=half * 9 / 8).contains(&moves), "{moves}");
+    assert_eq!(reason, Reason::UsersApart);
 }
 
 /// Goal: neither database is worse off than without a balancer: 980 of 1000 of its work, which is

@@ -65,8 +65,8 @@ pub struct MemoryMove {
 pub struct SegmentMove {
     /// Which segment.
     pub segment: SegmentId,
-    /// The node that they leave.
-    pub from: NodeId,
+    /// The nodes that they leave.
+    pub from: Nodemask,
     /// The node that they go to.
     pub to: NodeId,
     /// The nodes where the segment belongs, that one among them.
@@ -104,6 +104,15 @@ pub struct SegmentDecision {
     pub cost_ns: u64,
     /// How long it still waits before it may be moved again, in nanoseconds.
     pub wait_ns: u64,
+    /// Whether counts of who uses which page would help to place it (`policy::hot`).
+    pub counts_wanted: bool,
+    /// The load of its users, in millionths of a CPU.
+    pub load_ppm: u64,
+    /// For how long its users are expected to go on: the longest of their horizons, in nanoseconds.
+    pub horizon_ns: u64,
+    /// The base pages that each of `nodes` can take.
+    #[serde(skip)]
+    pub rooms: BTreeMap<NodeId, u64>,
 }
 
 /// What was decided about an entity.

@@ -141,7 +141,7 @@ reasons! {
     Unused = "unused", "no process that maps it runs to speak of";
     /// A process that uses it has no home.
     UsersUnsettled = "users-unsettled", "a process that uses it has no home, so it has none either";
-    /// Those who use it are at home on several nodes.
+    /// Those who use it are at home on several nodes. Accesses tell which range goes where.
     UsersApart = "users-apart", "its users are at home on several nodes, and it is on these";
 }
 

@@ -1,12 +1,14 @@
 //! Stage 8: segments. A segment of shared memory is placed once for all who use it, when their
 //! homes are settled: at the one home that they have; else it is left alone, or spread over their
 //! nodes, where one memory controller delivers all it can or the segment lies where nobody uses it.
+//! Where its users are apart, accesses tell which range of it belongs where (`policy::hot`).
 //!
 //! A user counts with its load. It never moves because of one process if others use it elsewhere.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
-use nodeward_model::Nodemask;
+use nodeward_model::{NodeId, Nodemask};
 
 use super::cost_model::Transfer;
 use super::entity::{EntityRound, by_node, movable_on};
@@ -183,7 +185,33 @@ impl<'a> SegmentRound<'a> {
         let target = self.target();
         let nodes = target.as_ref().map_or(Nodemask::new(), |target| self.mask(target.nodes()));
         history.aim_at(&nodes);
-        let mut decision = SegmentDecision {
+        let mut decision = self.undecided(nodes);
+        let target = match target {
+            Ok(target) => target,
+            Err(reason) => {
+                decision.reason = reason;
+                return (decision, Vec::new());
+            }
+        };
+        let options = self.options(&target, saturated);
+        decision.pages_away = options.iter().map(|option| option.pages).sum();
+        decision.gain_ns = options.iter().map(|it| it.gain_ns).fold(0, u64::saturating_add);
+        decision.cost_ns = match decision.pages_away {
+            0 => 0,
+            pages => self.round.costs.move_ns(pages),
+        };
+        decision.reason = self.reason(&target, &decision, history, &options);
+        let moves = self.begin(&mut decision, history, &options, rooms);
+        decision.wait_ns = history.wait_ns();
+        let is_apart = matches!(target, SegmentTarget::Spread(_));
+        decision.counts_wanted = is_apart && self.movable.iter().any(|&pages| pages > 0);
+        decision.rooms = self.rooms(target.nodes(), rooms);
+        (decision, moves)
+    }
+
+    /// What is known of it before anything is decided.
+    fn undecided(&self, nodes: Nodemask) -> SegmentDecision {
+        SegmentDecision {
             segment: self.seen.id,
             reason: Reason::AllHome,
             users: u32::try_from(self.users.len()).unwrap_or(u32::MAX),
@@ -194,26 +222,18 @@ impl<'a> SegmentRound<'a> {
             gain_ns: 0,
             cost_ns: 0,
             wait_ns: 0,
-        };
-        match target {
-            Err(reason) => {
-                decision.reason = reason;
-                (decision, Vec::new())
-            }
-            Ok(target) => {
-                let options = self.options(&target, saturated);
-                decision.pages_away = options.iter().map(|option| option.pages).sum();
-                decision.gain_ns = options.iter().map(|it| it.gain_ns).fold(0, u64::saturating_add);
-                decision.cost_ns = match decision.pages_away {
-                    0 => 0,
-                    pages => self.round.costs.move_ns(pages),
-                };
-                decision.reason = self.reason(&target, &decision, history, &options);
-                let moves = self.begin(&mut decision, history, &options, rooms);
-                decision.wait_ns = history.wait_ns();
-                (decision, moves)
-            }
+            counts_wanted: false,
+            load_ppm: self.load_ppm(),
+            horizon_ns: self.horizon_ns(),
+            rooms: BTreeMap::new(),
         }
+    }
+
+    /// What its nodes can take.
+    fn rooms(&self, nodes: &[NodeIndex], rooms: &[u64]) -> BTreeMap<NodeId, u64> {
+        let table = self.round.nodes;
+        let room = |node: NodeIndex| if table.is_short(node) { 0 } else { rooms[node] };
+        nodes.iter().map(|&node| (table.id(node), room(node))).collect()
     }
 
     /// Where it belongs, or why it is left alone wherever that is. Users with a sixteenth of the
@@ -415,7 +435,7 @@ impl<'a> SegmentRound<'a> {
         let gain_ns = u128::from(option.gain_ns) * u128::from(pages) / u128::from(option.pages);
         Some(SegmentMove {
             segment: self.seen.id,
-            from: nodes.id(from),
+            from: [nodes.id(from)].into_iter().collect(),
             to: nodes.id(to),
             target: target.clone(),
             pages_max: pages,

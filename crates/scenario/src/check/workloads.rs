@@ -220,11 +220,18 @@ impl WorkloadCheck<'_> {
                 self.part_of_memory("window", window_bytes)?;
                 self.period("stays", stays_ns)
             }
-            WorkloadKind::Database { access, segment_bytes, segment_placement, segment_milli } => {
+            WorkloadKind::Database {
+                access,
+                segment_bytes,
+                segment_placement,
+                segment_milli,
+                own_part_milli,
+            } => {
                 self.access(*access)?;
                 self.segment(*segment_bytes)?;
                 self.place("segment-place", segment_placement)?;
-                self.thousandths("segment-touches", *segment_milli)
+                self.thousandths("segment-touches", *segment_milli)?;
+                self.thousandths("own-part", *own_part_milli)
             }
         }
     }

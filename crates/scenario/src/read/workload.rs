@@ -98,6 +98,7 @@ const KINDS: &[(&str, &[&str])] = &[
             "segment",
             "segment-place",
             "segment-touches",
+            "own-part",
             "populated",
             "works",
             "rests",
@@ -246,6 +247,7 @@ fn kind(
             segment_bytes: table.bytes("segment")?.unwrap_or(memory_bytes),
             segment_placement: table.optional("segment-place", placement)?.unwrap_or_default(),
             segment_milli: milli(table, "segment-touches")?.unwrap_or(800),
+            own_part_milli: milli(table, "own-part")?.unwrap_or(0),
         },
         _ => WorkloadKind::Hog,
     })

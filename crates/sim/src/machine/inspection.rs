@@ -4,7 +4,7 @@ use nodeward_model::{NodeId, Pid};
 
 use super::sim_machine::SimMachine;
 use crate::ids::TaskId;
-use crate::memory::{AddressSpace, MemoryRegion};
+use crate::memory::{AddressSpace, MemoryRegion, SegmentMapping};
 use crate::output::Census;
 use crate::programs::thread_pages;
 use crate::world::World;
@@ -62,6 +62,27 @@ impl World {
             (self.layout.node_ids[node], pages.map(|page| region.address_of(page)).collect())
         };
         (0..).zip(tasks).map(part).collect()
+    }
+
+    /// Returns the addresses of the pages of a process that it shares with none, and those of its
+    /// part of a segment, if each process that maps it has an equal part. Empty if there is no such
+    /// process.
+    pub fn own_addresses(&self, pid: Pid) -> [Vec<u64>; 2] {
+        let Some(space) = self.space_of(pid) else { return Default::default() };
+        let AddressSpace { regions, segments, .. } = &self.spaces[space];
+        let all = |region: &MemoryRegion| -> Vec<_> {
+            (0..region.pages).map(|page| region.address_of(page)).collect()
+        };
+        let own = regions.iter().flat_map(all).collect();
+        let part = |&SegmentMapping { space: segment, start }: &SegmentMapping| {
+            let region = &self.spaces[segment].regions[0];
+            let mappers = self.mappers(segment);
+            let number = mappers.iter().position(|&mapper| mapper == space).unwrap_or(0) as u64;
+            let cut = |number: u64| region.pages * number / mappers.len().max(1) as u64;
+            let page_bytes = self.machine.params.page_bytes;
+            (cut(number)..cut(number + 1)).map(move |page| start + page * page_bytes)
+        };
+        [own, segments.iter().flat_map(part).collect()]
     }
 
     /// Returns the page of a process at an address, or `None` if there is none.

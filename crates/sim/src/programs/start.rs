@@ -3,7 +3,7 @@
 use nodeward_scenario::{Workload, WorkloadKind};
 
 use super::compile::compile_program;
-use super::database::Database;
+use super::database::{Database, SegmentTouches};
 use super::duty_cycle::with_duty_cycle;
 use super::hog::Hog;
 use super::moving_set::MovingSet;
@@ -89,11 +89,13 @@ fn program(
             let hot = (hot_touches_milli, hot_bytes_milli);
             Box::new(Random::new(world, space, place, access, hot))
         }
-        WorkloadKind::Database { access, segment_milli, .. } => {
+        WorkloadKind::Database { access, segment_milli, own_part_milli, .. } => {
             let segment = world.spaces[space].segments.first()?.space;
             let among_all = slot.process * workload.threads + thread;
             let places = [place, (among_all, workload.processes * workload.threads)];
-            Box::new(Database::new(world, [space, segment], places, access, segment_milli))
+            let process = (slot.process, workload.processes);
+            let touches = (access, SegmentTouches { segment_milli, own_part_milli });
+            Box::new(Database::new(world, [space, segment], places, process, touches))
         }
         WorkloadKind::Phases { access, phase_bytes, shared_milli } => {
             let phase = (phase_bytes, shared_milli);

@@ -111,6 +111,7 @@ fn segments_are_those_of_the_kernel() {
         segment_bytes: 4 << 20,
         segment_placement: MemoryPlacement::PopulatedOn("0".parse().unwrap()),
         segment_milli: 800,
+        own_part_milli: 0,
     };
     let backends = Workload { processes: 2, populated: true, ..workload(kind, 1, 4) };
     let machine = SimMachine::new(&scenario(machine(2, 2, 1), backends), 1);

@@ -54,6 +54,9 @@ fn decision(row: &SegmentRow, report: &RoundReport) -> String {
             bytes(row.done.pages_pending)
         ),
     };
+    if decision.pages_away == 0 {
+        return format!("belongs on {}: {came}; {}", decision.nodes, decision.reason);
+    }
     format!(
         "belongs on {}: {} away, {came}; {}, saves {} and costs {}",
         decision.nodes,
@@ -70,6 +73,8 @@ fn outcome_text(outcome: &Outcome, bytes: &impl Fn(u64) -> String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use nodeward_balancer::Done;
     use nodeward_model::{NodeId, SegmentId};
     use nodeward_policy::placement::SegmentDecision;
@@ -92,6 +97,10 @@ mod tests {
                 gain_ns: 2_000_000_000,
                 cost_ns: 8_000_000,
                 wait_ns: 0,
+                counts_wanted: false,
+                load_ppm: 1_000_000,
+                horizon_ns: 10_000_000_000,
+                rooms: BTreeMap::new(),
             },
             changed: true,
             residency: [(NodeId(0), 4096)].into(),
@@ -123,6 +132,10 @@ mod tests {
             Some(Outcome { pages_planned: 4096, pages_moved: 4096, ..Outcome::default() });
         let ended = row(Reason::Pays, Done { outcome, ..Done::default() });
         assert_eq!(told(&ended, true), line("16.0 MiB moved"));
+        let by_range =
+            row(Reason::UsersApart, Done { outcome: ended.done.outcome, ..Done::default() });
+        let came = "belongs on 1: 16.0 MiB moved; users-apart";
+        assert_eq!(told(&by_range, true), Some(format!("{at} ({came})")));
         let shared = row(Reason::SharedMemory, Done::default());
         assert_eq!(told(&shared, true), Some(format!("{at} (shared-memory)")));
         assert_eq!(told(&row(Reason::UsersApart, Done::default()), true), None);

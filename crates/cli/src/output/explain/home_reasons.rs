@@ -296,8 +296,8 @@ fn segments(reason: Reason) -> Option<ReasonParts> {
         ),
         Reason::UsersApart => (
             "those who use the segment are at home on several nodes, and it is on these nodes",
-            "nearer to one of them is farther from another; only a memory controller that \
-             delivers all it can would be a reason to spread it",
+            "nearer to one of them is farther from another; a range that one node uses alone, as \
+             far as accesses are known, goes to that node",
             "nothing, or keep all who use it on one node (cpuset, taskset -p)",
         ),
         _ => return None,

@@ -8,7 +8,9 @@ use anyhow::{Context, Result, bail};
 use nodeward_linux::Linux;
 use nodeward_machine::{Machine, Process};
 use nodeward_model::{Access, Name, NodeId, NodePairs, PageSet, ProcessLoad, Range, Topology};
-use nodeward_mover::{MoveControl, MoveOrder, locate_folios, plan_by_time, sample_period};
+use nodeward_mover::{
+    MemoryUsers, MoveControl, MoveOrder, locate_folios, plan_by_time, sample_period,
+};
 use nodeward_policy::hot::{
     HotPageRules, MissCosts, PageAccessCounts, PageRoom, PeriodTimes, SampleHistory, TimeRules,
     plan_moves,
@@ -118,7 +120,7 @@ impl HotChooser<'_> {
         for half in halves {
             history.push(sample_period(self.process, half, times)?);
         }
-        plan_by_time(self.machine, self.process, &history, &rules)
+        plan_by_time(self.machine, (self.process, MemoryUsers::OneProcess), &history, &rules)
             .map(HotChoice::ByTime)
             .map_err(Into::into)
     }
