@@ -10,7 +10,7 @@ use crate::swarm::check::{CheckFinding, Checker, CheckerResult, ensure, pages};
 use crate::swarm::checked_machine::CheckedMachine;
 use crate::swarm::event_counts::EventCounts;
 use crate::swarm::generator::{CasePlan, RoundPolicy, SwarmCase};
-use crate::swarm::migration_rounds::{MigrationRounds, has_settled};
+use crate::swarm::migration_rounds::{MigrationRounds, has_segments, has_settled};
 
 /// Events between two checks.
 const EVENTS_PER_CHECK: u32 = 200;
@@ -52,11 +52,16 @@ pub fn run(case: &SwarmCase) -> Result<CaseResult, CheckFinding> {
         CasePlan::Observe { events, twice } => observe_case(case, *events, *twice),
         CasePlan::Rounds(policy) => rounds(case, policy),
     }));
-    ran.unwrap_or_else(|panic| {
+    let ran = ran.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
         let what = text.unwrap_or("no words").to_owned();
         Err(CheckFinding { checker: Checker::Panics, at_ns: 0, problem: what })
+    });
+    ran.map(|mut result| {
+        let with_segments = has_segments(&case.scenario).into();
+        result.event_counts.add("machines with segments", with_segments);
+        result
     })
 }
 

@@ -8,7 +8,7 @@ use nodeward_machine::{Liveness, Machine, Process};
 use nodeward_model::{NodeId, NodePairs, Nodemask, Pid, SkipReason};
 use nodeward_mover::{MoveOrder, MoveReport, MoveRequest, Selection, migrate};
 use nodeward_policy::workers;
-use nodeward_scenario::{Workload, WorkloadKind};
+use nodeward_scenario::{Scenario, Workload, WorkloadKind};
 use nodeward_sim::{PageView, ProcessView, World};
 
 use crate::swarm::check::account::{self, PagesAroundMove};
@@ -99,6 +99,9 @@ impl<'a> MigrationRounds<'a> {
             let all_in_sight = !before.iter().flatten().any(|page| page.is_in_flight);
             // Once the event limit has stopped the machine, waits end in the middle of calls.
             let is_alone = others == others_then && others.actions_end && !self.machine.is_over();
+            // What several processes map counts for each of them.
+            let is_alone =
+                is_alone && !self.machine.sim.inspect(|world| has_segments(world.scenario()));
             if is_alone && told_truth && all_in_sight {
                 happened.add("moves checked page by page", 1);
                 let moved = migrated_then - migrated;
@@ -250,6 +253,11 @@ impl<'a> MigrationRounds<'a> {
             MisplacedShare::of(&placed.collect::<Vec<_>>(), &free, (largest / page).max(1))
         })
     }
+}
+
+/// Returns whether processes of a scenario map memory that others map, too.
+pub fn has_segments(scenario: &Scenario) -> bool {
+    scenario.workloads.iter().any(|each| matches!(each.kind, WorkloadKind::Database { .. }))
 }
 
 /// Returns whether all actions of the scenario have ended.

@@ -3,13 +3,19 @@
 use nodeward_policy::sampling::SplitMix64;
 
 /// The random choices of one case.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SeededRng(SplitMix64);
 
 impl SeededRng {
     /// Creates the choices of a seed.
     pub fn new(seed: u64) -> Self {
         Self(SplitMix64::new(seed))
+    }
+
+    /// Returns other choices, which these and a number determine.
+    #[must_use]
+    pub fn apart(mut self, by: u64) -> Self {
+        Self::new(self.next_u64() ^ by)
     }
 
     /// Returns any number.

@@ -9,8 +9,9 @@ use nodeward_scenario::Bug;
 const SEEDS: u64 = 200;
 
 /// Events that must occur in some case; otherwise the swarm is not worth much.
-const EXPECTED: [&str; 27] = [
+const EXPECTED: [&str; 28] = [
     "machines watched",
+    "machines with segments",
     "machines moved in rounds",
     "moves checked page by page",
     "lines of the own node",

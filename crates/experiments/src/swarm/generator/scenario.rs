@@ -9,6 +9,12 @@ use nodeward_scenario::{
 use super::GeneratorProfile;
 use crate::swarm::{SeededRng, scenario_toml};
 
+/// One scenario in so many has a segment of shared memory.
+const SEGMENTS_ONE_IN: u64 = 6;
+/// What segments are drawn by. It is so chosen that the seeds with earlier findings, which tests
+/// repeat, have none.
+const SEGMENTS: u64 = 29;
+
 /// Draws a valid scenario.
 pub fn generate_scenario(chance: &mut SeededRng, style: &GeneratorProfile) -> Scenario {
     loop {
@@ -44,7 +50,7 @@ fn fresh_scenario(chance: &mut SeededRng, style: &GeneratorProfile) -> Scenario 
         actions.push(generate_action(chance, style, &machine, &workloads, time_ns));
     }
     let least = limits::PERIOD_NS_MIN.max(time_ns / limits::SAMPLES_MAX);
-    Scenario {
+    let mut scenario = Scenario {
         name: "swarm".to_owned(),
         about: String::new(),
         machine,
@@ -56,7 +62,31 @@ fn fresh_scenario(chance: &mut SeededRng, style: &GeneratorProfile) -> Scenario 
         time_ns,
         sample_ns: chance.near_bounds((least, time_ns)),
         report: Vec::new(),
+    };
+    let mut chance = chance.clone().apart(SEGMENTS);
+    if chance.one_in(SEGMENTS_ONE_IN) {
+        share_segment(&mut chance, style, &mut scenario);
     }
+    scenario
+}
+
+/// Lets the processes of a workload share a segment. It is drawn apart from all else, which stays
+/// as it would be without.
+fn share_segment(chance: &mut SeededRng, style: &GeneratorProfile, scenario: &mut Scenario) {
+    let page = scenario.machine.params.page_bytes;
+    let at = chance.below(scenario.workloads.len() as u64) as usize;
+    let workload = &mut scenario.workloads[at];
+    let access = access_pattern(chance, style);
+    workload.processes = workload.processes.max(chance.pick(style.processes));
+    let threads = u64::from(workload.processes) * u64::from(workload.threads);
+    workload.kind = WorkloadKind::Database {
+        access,
+        segment_bytes: threads * chance.pick(style.thread_pages) * page,
+        segment_placement: workload.placement.clone(),
+        segment_milli: chance.near_bounds((0, 1000)) as u32,
+        own_part_milli: chance.near_bounds((0, 1000)) as u32,
+    };
+    workload.populated &= chance.one_in(2);
 }
 
 /// Sets few parameters, or many, at and near their bounds.
@@ -192,11 +222,7 @@ fn generate_kind(
     memory: u64,
     line: u64,
 ) -> WorkloadKind {
-    let access = AccessPattern {
-        parallel_milli: chance.near_bounds(limits::PARALLEL_MILLI.into_inner()) as u32,
-        compute_ps: if chance.one_in(3) { chance.near_bounds((0, style.compute_ps)) } else { 500 },
-        writes_milli: chance.near_bounds((0, 1000)) as u32,
-    };
+    let access = access_pattern(chance, style);
     let part = |chance: &mut SeededRng| chance.near_bounds((line.min(memory), memory));
     let period = |chance: &mut SeededRng| chance.near_bounds(style.period_ns);
     match chance.below(9) {
@@ -233,6 +259,14 @@ fn generate_kind(
             compute_ns: chance.near_bounds((0, style.period_ns.1)),
         },
         _ => WorkloadKind::Hog,
+    }
+}
+
+fn access_pattern(chance: &mut SeededRng, style: &GeneratorProfile) -> AccessPattern {
+    AccessPattern {
+        parallel_milli: chance.near_bounds(limits::PARALLEL_MILLI.into_inner()) as u32,
+        compute_ps: if chance.one_in(3) { chance.near_bounds((0, style.compute_ps)) } else { 500 },
+        writes_milli: chance.near_bounds((0, 1000)) as u32,
     }
 }
 
