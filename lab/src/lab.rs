@@ -136,6 +136,7 @@ impl Lab {
             append: &run.append,
             memory: GuestMemory::Private,
             populate: run.populate,
+            take_turns: run.take_turns,
             counter: prepared.as_ref().map(|prepared| &prepared.plugin),
         };
         let (mut vm, snapshot) = self.start(&machine, run.cold)?;

@@ -23,7 +23,7 @@ const CPU_DEVICE: &str = "max-x86_64-cpu";
 const KERNEL_ARGUMENTS: &str =
     "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable nokaslr rdinit=/init";
 /// Above this number of CPUs a thread for each costs more than it gains, because they wait for each
-/// other.
+/// other: they take turns.
 pub const CPU_THREADS_MAX: u32 = 8;
 /// The distance given for unused node ids; nothing reads it.
 const DISTANCE_HOLE: u32 = 20;
@@ -54,6 +54,8 @@ pub struct QemuMachine<'a> {
     pub memory: GuestMemory,
     /// Whether the host allocates all memory before the machine starts.
     pub populate: bool,
+    /// Whether one thread of the host emulates all CPUs in turns.
+    pub take_turns: bool,
     /// The counter of accesses, if any.
     pub counter: Option<&'a CounterPlugin>,
 }
@@ -79,7 +81,7 @@ pub fn command_line(machine: &QemuMachine) -> Result<Vec<OsString>> {
     let layout = CpuLayout::of(machine.scenario)?;
     let mut line = CommandLine::default();
     line.add_words("-nodefaults -no-user-config -display none -no-reboot -machine pc");
-    line.add("-accel", accelerator(machine.scenario));
+    line.add("-accel", accelerator(machine));
     line.add("-cpu", CPU);
     line.add("-m", format!("{}k", machine.scenario.memory_bytes() >> 10));
     processors(&mut line, &layout);
@@ -110,8 +112,9 @@ impl CommandLine {
     }
 }
 
-fn accelerator(scenario: &LabMachine) -> &'static str {
-    if scenario.cpu_count() > CPU_THREADS_MAX { "tcg,thread=single" } else { "tcg,thread=multi" }
+fn accelerator(machine: &QemuMachine) -> &'static str {
+    let take_turns = machine.take_turns || machine.scenario.cpu_count() > CPU_THREADS_MAX;
+    if take_turns { "tcg,thread=single" } else { "tcg,thread=multi" }
 }
 
 /// With empty slots only the first CPU is present from the start; the others are plugged into their
@@ -238,9 +241,17 @@ mod tests {
         let scenario = &LabMachine::find(name).unwrap();
         let (kernel, initramfs) = (Path::new("/k"), Path::new("/i"));
         let append = "more=1";
-        let (populate, counted) = (false, None);
-        let machine =
-            QemuMachine { scenario, kernel, initramfs, append, memory, populate, counter: counted };
+        let (populate, take_turns, counter) = (false, false, None);
+        let machine = QemuMachine {
+            scenario,
+            kernel,
+            initramfs,
+            append,
+            memory,
+            populate,
+            take_turns,
+            counter,
+        };
         let arguments = command_line(&machine).unwrap();
         let text = arguments.join(&OsString::from(" ")).into_string().unwrap();
         let lines = text.split(" -").filter(|line| words.iter().any(|w| line.starts_with(w)));
@@ -311,6 +322,7 @@ mod tests {
             append,
             memory,
             populate: false,
+            take_turns: false,
             counter: None,
         };
         let with = QemuMachine { counter: Some(&counted), ..plain.clone() };
@@ -325,12 +337,13 @@ mod tests {
         );
     }
 
-    /// Goal: a machine with preallocated memory differs in nothing else.
+    /// Goal: a machine with preallocated memory differs in nothing else, nor does one whose CPUs
+    /// take turns.
     #[test]
     fn memory_may_be_there_first() {
         let scenario = &LabMachine::find("two-nodes").unwrap();
         let (kernel, initramfs, counted) = (Path::new("/k"), Path::new("/i"), None);
-        let told = |populate| {
+        let told = |populate, take_turns| {
             let (append, memory) = ("", GuestMemory::Restored("/d".into()));
             let machine = QemuMachine {
                 scenario,
@@ -339,13 +352,16 @@ mod tests {
                 append,
                 memory,
                 populate,
+                take_turns,
                 counter: counted,
             };
             command_line(&machine).unwrap().join(&OsString::from(" ")).into_string().unwrap()
         };
-        let populated = told(true);
+        let populated = told(true, false);
         assert_eq!(populated.matches(",prealloc=on,prealloc-threads=2").count(), 2, "of two nodes");
-        assert_eq!(populated.replace(",prealloc=on,prealloc-threads=2", ""), told(false));
+        assert_eq!(populated.replace(",prealloc=on,prealloc-threads=2", ""), told(false, false));
+        let turns = told(false, true);
+        assert_eq!(turns.replace("thread=single", "thread=multi"), told(false, false));
     }
 
     #[test]

@@ -80,11 +80,17 @@ impl GuestSnapshot {
     }
 }
 
-/// Returns everything that a snapshot depends on. Counting and the place of its memory are not part
-/// of it.
+/// Returns everything that a snapshot depends on. Counting, the place of its memory and the threads
+/// that emulate its CPUs are not part of it.
 fn key(machine: &QemuMachine, hypervisor: &str) -> Result<String> {
     let memory = GuestMemory::Private;
-    let plain = QemuMachine { memory, populate: false, counter: None, ..machine.clone() };
+    let plain = QemuMachine {
+        memory,
+        populate: false,
+        take_turns: false,
+        counter: None,
+        ..machine.clone()
+    };
     let arguments = qemu::command_line(&plain)?.join(&OsString::from(" "));
     let arguments = arguments.to_string_lossy();
     let (kernel, initramfs) =

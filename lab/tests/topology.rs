@@ -32,7 +32,8 @@ fn check(kernel: GuestKernel, name: &str) {
     let Some(lab) = open_for_test(&kernel) else { return };
     let timeout = Duration::from_secs(300);
     // Most of these machines are used once: a snapshot would take longer than it saves.
-    let run = GuestRun { kernel, timeout, cold: true, ..GuestRun::shell(scenario(name), SURVEY) };
+    let survey = GuestRun::shell(scenario(name), SURVEY);
+    let run = GuestRun { kernel, timeout, cold: true, take_turns: true, ..survey };
     let finished = lab.run(&run).unwrap();
     assert_eq!(String::from_utf8_lossy(&finished.stderr), "", "{name}");
     assert_eq!(String::from_utf8_lossy(&finished.stdout), expected(&run.scenario), "{name}");

@@ -20,6 +20,11 @@ fn cases_with(append: &str, kernel: &GuestKernel, scenario: LabMachine, names: &
     CaseGuest { append: append.to_owned(), ..CaseGuest::new(kernel, scenario) }.run(names);
 }
 
+/// As [`cases`], on CPUs that run at the same time.
+fn cases_in_parallel(kernel: &GuestKernel, names: &[&str]) {
+    CaseGuest { parallel: true, ..CaseGuest::new(kernel, scenario("two-nodes")) }.run(names);
+}
+
 fn on_two_nodes(names: &[&str]) {
     cases(&GuestKernel::V6_12, scenario("two-nodes"), names);
 }
@@ -70,7 +75,7 @@ fn on_6_12() {
 
 #[test]
 fn on_the_newest_kernel() {
-    cases(&GuestKernel::Newest, scenario("two-nodes"), &ON_EVERY_KERNEL);
+    cases_in_parallel(&GuestKernel::Newest, &ON_EVERY_KERNEL);
 }
 
 /// Each kernel has its own DAMON, if any, and its own method to list written pages.
@@ -139,7 +144,7 @@ fn faults_and_bad_input() {
 
 #[test]
 fn targets_that_end_and_races() {
-    on_two_nodes(&[
+    let names = [
         "killed_between_calls",
         "exits",
         "zombie",
@@ -148,7 +153,8 @@ fn targets_that_end_and_races() {
         "race_grow",
         "race_fork",
         "race_without_privilege",
-    ]);
+    ];
+    cases_in_parallel(&GuestKernel::V6_12, &names);
 }
 
 #[test]

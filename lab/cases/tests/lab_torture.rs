@@ -29,6 +29,7 @@ fn torture(kernel: &GuestKernel) {
     let time = or("TORTURE_TIME", MOMENTS);
     let time = parse_duration_ns(&time).expect("TORTURE_TIME is a time") / 3;
     let mut guest = CaseGuest::new(kernel, scenario("two-nodes"));
+    guest.parallel = true;
     guest.timeout = SLOWEST + Duration::from_nanos(time) * 2;
     let all = [
         ("TORTURE_TIME", Some(format!("{}ms", time / 1_000_000))),

@@ -35,9 +35,7 @@ impl CiPart {
     pub fn priority_beside_lab(self) -> Option<i32> {
         match self {
             CiPart::Test => Some(NICE_TESTS),
-            CiPart::Clippy | CiPart::Docs | CiPart::Aarch64 | CiPart::SpecSmoke => {
-                Some(NICE_LINTS)
-            }
+            CiPart::Clippy | CiPart::Docs | CiPart::Aarch64 | CiPart::SpecSmoke => Some(NICE_LINTS),
             CiPart::Fmt | CiPart::Tidy | CiPart::Build | CiPart::Lab => None,
         }
     }

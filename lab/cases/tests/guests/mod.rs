@@ -18,25 +18,36 @@ pub struct CaseGuest {
     /// Files beside the programs.
     pub files: Vec<GuestFile>,
     pub timeout: Duration,
+    /// Whether its CPUs run at the same time, as cases about races want it. Otherwise they take
+    /// turns, which takes less of the host.
+    pub parallel: bool,
 }
 
 impl CaseGuest {
     pub fn new(kernel: &GuestKernel, scenario: LabMachine) -> Self {
         let timeout = Duration::from_secs(300);
         let (append, env, files) = (String::new(), Vec::new(), Vec::new());
-        Self { kernel: kernel.clone(), scenario, append, env, files, timeout }
+        let (kernel, parallel) = (kernel.clone(), false);
+        Self { kernel, scenario, append, env, files, timeout, parallel }
     }
 
     /// Runs cases, prints their output, and fails if one of them did.
     pub fn run(self, names: &[&str]) {
-        let Self { kernel, scenario, append, env, files: more, timeout } = self;
+        let Self { kernel, scenario, append, env, files: more, timeout, parallel } = self;
         let Some(lab) = open_for_test(&kernel) else { return };
         let Some(programs) = programs::find(&lab, &kernel) else { return };
         let mut command = vec!["nodeward-cases"];
         command.extend(names);
         let files = [programs.files(), more].concat();
-        let run =
-            GuestRun { kernel, files, timeout, append, env, ..GuestRun::new(scenario, command) };
+        let run = GuestRun {
+            kernel,
+            files,
+            timeout,
+            append,
+            env,
+            take_turns: !parallel,
+            ..GuestRun::new(scenario, command)
+        };
         let finished = lab.run(&run).expect("the lab runs");
         let kernel = &run.kernel;
         print!("on {kernel}:\n{}", text(&finished.stdout));
