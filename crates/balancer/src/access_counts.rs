@@ -163,6 +163,16 @@ impl MemoryCounts {
         self.sampled = SampledTime::new(page_bytes);
     }
 
+    /// The same with other addresses. What was moved is known by the earlier ones, so nothing more
+    /// is placed while that has to stay.
+    pub fn restart_elsewhere(&mut self, at_ns: u64, page_bytes: u64) {
+        self.restart(at_ns, page_bytes);
+        if !self.placed.is_empty() {
+            self.since_ns = at_ns.max(self.stays.ends_at_ns());
+            self.period.restart(self.since_ns);
+        }
+    }
+
     /// Begins a short period; earlier ones count on.
     pub fn begin_period(&mut self, at_ns: u64, page_bytes: u64) {
         self.since_ns = at_ns;

@@ -66,7 +66,10 @@ impl Balancer {
         let mut wanting = if may_move { Wanting::of(plan) } else { Wanting::default() };
         self.forget_others(&wanting);
         let now_ns = machine.now_ns();
-        wanting.segments.retain(|&id, _| !self.counts.is_resting(Counted::Segment(id), now_ns));
+        wanting.segments.retain(|&id, _| {
+            let is_resting = self.counts.is_resting(Counted::Segment(id), now_ns);
+            !is_resting || self.is_moving_whole_segment(id, plan)
+        });
         let batch = self.observer.take();
         self.observe(machine, &wanting);
         if self.observer.kind().or(self.write_rounds.kind()).is_none() {

@@ -132,9 +132,12 @@ impl Balancer {
     ) -> Result<Vec<PendingSegment>> {
         let id = decision.segment;
         let (at_ns, page_bytes) = (machine.now_ns(), machine.page_bytes());
-        let is_blurred = self.is_moving_whole_segment(id, plan) | self.has_new_leader(id);
+        let is_moving = self.is_moving_whole_segment(id, plan);
+        let has_new_leader = self.has_new_leader(id);
         let counts = self.counts.of(Counted::Segment(id), at_ns, page_bytes);
-        if is_blurred {
+        if has_new_leader {
+            counts.restart_elsewhere(at_ns, page_bytes);
+        } else if is_moving {
             counts.restart(at_ns, page_bytes);
         }
         if !counts.is_due(at_ns) {
@@ -150,7 +153,7 @@ impl Balancer {
         Ok(moves.into_iter().map(|one| pending(decision, &segment, one)).collect())
     }
 
-    fn is_moving_whole_segment(&self, id: SegmentId, plan: &Plan) -> bool {
+    pub(super) fn is_moving_whole_segment(&self, id: SegmentId, plan: &Plan) -> bool {
         let is_whole = |one: &PendingSegment| one.order.segment == id && one.ranges.is_none();
         let is_planned = || plan.segment_moves.iter().any(|order| order.segment == id);
         self.segment_moves.iter().any(is_whole) || is_planned()
