@@ -25,6 +25,7 @@ mod report;
 mod request;
 pub mod residency;
 mod shared_ledger;
+pub mod spread;
 mod stop_limit;
 mod survey;
 mod time_samples;

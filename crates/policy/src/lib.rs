@@ -16,5 +16,6 @@ pub mod placement;
 pub mod ramp;
 pub mod rank;
 pub mod sampling;
+pub mod spread;
 pub mod stragglers;
 pub mod workers;
