@@ -17,6 +17,7 @@ mod reproduce;
 mod run;
 mod show;
 mod sim;
+mod spread;
 mod swarm;
 mod sweep;
 
@@ -35,5 +36,6 @@ pub use reproduce::ReproduceArgs;
 pub use run::{HomeChoice, RunArgs};
 pub use show::ShowArgs;
 pub use sim::{SimArgs, SimVerb};
+pub use spread::SpreadArgs;
 pub use swarm::{SwarmArgs, bug_name};
 pub use sweep::SweepArgs;

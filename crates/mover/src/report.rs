@@ -17,7 +17,7 @@ pub struct PlanReport {
 
 impl PlanReport {
     /// Returns the sum over all processes.
-    pub(crate) fn total(&self) -> ProcessPlan {
+    pub fn total(&self) -> ProcessPlan {
         let mut total = ProcessPlan::default();
         self.processes.iter().for_each(|(_, plan)| total.join(plan));
         total

@@ -45,6 +45,8 @@ pub struct SpreadOrders {
     pub before: BTreeMap<NodeId, u64>,
     /// Base pages by node that are to move away.
     pub leaving: BTreeMap<NodeId, u64>,
+    /// The same by destination.
+    pub arriving: BTreeMap<NodeId, u64>,
     /// Number of mappings and segments with pages in memory.
     pub stretches: usize,
     /// Those of them of which pages move.
@@ -138,6 +140,7 @@ impl SpreadSurvey {
             found.uneven += usize::from(!moves.is_empty());
             for each in &moves {
                 *found.leaving.entry(each.from).or_default() += each.pages;
+                *found.arriving.entry(each.to).or_default() += each.pages;
             }
         }
         found.orders = draft.finish();

@@ -130,6 +130,11 @@ fn segments() {
 }
 
 #[test]
+fn spread() {
+    on_two_nodes(&["spread_segment", "spread_hugetlb"]);
+}
+
+#[test]
 fn faults_and_bad_input() {
     on_two_nodes(&[
         "shared_with_privilege",

@@ -20,6 +20,7 @@ use super::reproduce::ReproduceArgs;
 use super::run::RunArgs;
 use super::show::ShowArgs;
 use super::sim::SimArgs;
+use super::spread::SpreadArgs;
 use crate::message::exit::Exit;
 use crate::message::help::compact;
 
@@ -53,6 +54,16 @@ pub enum Verb {
     /// Pages that are not in memory are not read in.
     #[command(after_long_help = examples::MOVE)]
     Move(MoveArgs),
+    /// Even out the memory of running processes over nodes, with as few page moves as possible.
+    ///
+    /// Each mapping and each segment of shared memory is evened by itself, over NODES, a node
+    /// string as numactl takes it. What is within a node's part stays. Of the rest whole blocks
+    /// move, so that neighbours in memory end on different nodes; nodes that are not named keep
+    /// nothing. A segment is evened once, however many processes map it, also the pages that none
+    /// of them maps. A mapping smaller than a block is not divided. New memory goes where the
+    /// program's memory policy says: spread evens out what exists.
+    #[command(after_long_help = examples::SPREAD)]
+    Spread(SpreadArgs),
     /// Give every long-running process a home node, and keep its threads and memory there.
     ///
     /// The balancer works in rounds until Ctrl-C or SIGTERM; SIGHUP makes it read its settings

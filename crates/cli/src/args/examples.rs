@@ -25,6 +25,19 @@ Examples:
     $ nodeward show --machine sim:two-socket
     $ nodeward move --machine sim:two-socket 1000 1 0 --jobs 4";
 
+/// Examples of `spread`.
+pub const SPREAD: &str = "\
+Examples:
+  Spread the buffer pool of a database over nodes 0 and 1, gently; see first what would move:
+    $ nodeward spread --name postgres 0,1 --only shared,huge --dry-run
+    $ nodeward spread --name postgres 0,1 --only shared,huge --stall 1ms --rate 500MB/s
+
+  Three quarters of a process on node 0:
+    $ nodeward spread 154 0,1 --weights 3,1
+
+  Spread on a simulated machine, in virtual time:
+    $ nodeward spread --machine sim:two-socket 1000 0,1";
+
 /// Examples of `undo`.
 pub const UNDO: &str = "\
 Example: a move was killed half-way.

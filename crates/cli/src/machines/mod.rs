@@ -6,6 +6,7 @@ pub mod cgroups;
 pub mod hot;
 pub mod node_pairs;
 pub mod page_cache_move;
+pub mod segment_rest;
 mod selected_machine;
 pub mod shared_memory;
 pub mod simulation;

@@ -1,4 +1,5 @@
-//! FROM and TO of a move: node strings, checked against the machine.
+//! FROM and TO of a move, and other nodes that pages go to: node strings, checked against the
+//! machine.
 
 use anyhow::{Context as _, Result, bail};
 use nodeward_model::nodestring::{NodestringContext, parse_nodelist};
@@ -13,7 +14,7 @@ pub fn parse_pairs(
     names: &NodestringContext,
 ) -> Result<NodePairs> {
     let from = list("FROM", from, names)?;
-    let to = parse_destinations(to, topology, names)?;
+    let to = parse_destinations("TO", to, topology, names)?;
     let pairs = NodePairs::from_lists(&from, &to);
     if from.len() != to.len() {
         if pairs.is_empty() {
@@ -30,7 +31,7 @@ pub fn parse_pairs_from_all_others(
     topology: &Topology,
     names: &NodestringContext,
 ) -> Result<NodePairs> {
-    let to = parse_destinations(to, topology, names)?;
+    let to = parse_destinations("TO", to, topology, names)?;
     let from = topology.nodes_with_memory().without(&to.iter().copied().collect());
     if from.is_empty() {
         bail!("no node but TO has memory, so everything is there; name fewer nodes");
@@ -38,17 +39,18 @@ pub fn parse_pairs_from_all_others(
     Ok(NodePairs::from_lists(&from.iter().collect::<Vec<_>>(), &to))
 }
 
-/// Parses TO, whose nodes must have memory.
-fn parse_destinations(
+/// Parses nodes that pages go to, which must have memory; `name` is what the usage calls them.
+pub fn parse_destinations(
+    name: &str,
     text: &str,
     topology: &Topology,
     names: &NodestringContext,
 ) -> Result<Vec<NodeId>> {
-    let to = list("TO", text, names)?;
+    let to = list(name, text, names)?;
     let with_memory = topology.nodes_with_memory();
     let bare: Nodemask = to.iter().copied().filter(|node| !with_memory.contains(*node)).collect();
     if !bare.is_empty() {
-        bail!("TO names {bare}, which has no memory; nodes with memory are {with_memory}");
+        bail!("{name} names {bare}, which has no memory; nodes with memory are {with_memory}");
     }
     Ok(to)
 }
@@ -74,6 +76,6 @@ fn moves_nothing_message(from: &[NodeId], to: &[NodeId]) -> String {
     format!(
         "'{from} {to}' moves nothing, because what is on a node of TO stays there; give '{from} \
          {others}' to move to {others}, or let nodeward balance find a home (to spread pages over \
-         {to}, start the program by numactl --interleave={to})"
+         {to}, use nodeward spread PID {to})"
     )
 }

@@ -20,6 +20,7 @@ mod result_file;
 pub mod shared_memory;
 pub mod sim;
 pub mod simulated;
+pub mod spread;
 pub mod swarm;
 pub mod topology;
 

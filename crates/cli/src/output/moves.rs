@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 use super::account::{ending_text, moves_json, pages_text, planned_text, with_ending};
 use super::hot::HotReport;
 use super::shared_memory::{self, SharedMemoryReport};
+use super::spread::SpreadReport;
 use super::{print, print_outcome};
+use crate::results::NodePageCounts;
 
 /// The way pages were named, if they were.
 #[derive(Clone, Copy, Default)]
@@ -21,6 +23,8 @@ pub struct SelectionReport<'a> {
     pub list: Option<ListCounts>,
     /// As hot pages.
     pub hot: Option<&'a HotReport>,
+    /// As the excess of nodes.
+    pub spread: Option<&'a SpreadReport>,
 }
 
 impl SelectionReport<'_> {
@@ -51,6 +55,21 @@ impl MoveOutput<'_> {
         let of_segments = self.shared_memory.and_then(SharedMemoryReport::account);
         self.report.account().moved + of_segments.map_or(0, |account| account.moved)
     }
+
+    /// Returns the named pages by node as they are now; `None` if that was not verified.
+    fn named_pages_after(&self) -> Option<NodePageCounts> {
+        let of_segments = self.shared_memory.and_then(SharedMemoryReport::process);
+        let mut after = NodePageCounts::new();
+        for process in self.report.processes.iter().chain(of_segments) {
+            if !process.verified {
+                return None;
+            }
+            for (&node, &pages) in &process.after {
+                *after.entry(node).or_default() += pages;
+            }
+        }
+        Some(after)
+    }
 }
 
 /// Prints the result of a move on stdout.
@@ -70,17 +89,24 @@ pub fn print_plan(
         let mut plan = plan_json(report, page_bytes);
         plan["segments"] = json!(segments.map(shared_memory::plan_json));
         plan["hot"] = json!(named.hot.map(HotReport::json));
+        plan["spread"] = json!(named.spread.map(|spread| spread.json(None)));
         plan["list"] = json!(named.list.map(list_json));
         format!("{plan}\n")
     } else {
         let segments = segments.map(|plan| shared_memory::plan_text(plan, page_bytes));
-        named.text(page_bytes) + &plan_text(report, page_bytes) + &segments.unwrap_or_default()
+        let spread = named.spread.map(|spread| spread.plan_text(page_bytes)).unwrap_or_default();
+        spread
+            + &named.text(page_bytes)
+            + &plan_text(report, page_bytes)
+            + &segments.unwrap_or_default()
     })
 }
 
 fn report_text(told: &MoveOutput<'_>) -> String {
     let MoveOutput { report, page_bytes, .. } = *told;
-    let mut text = told.selection.text(page_bytes);
+    let spread = |spread: &SpreadReport| spread.text(told.named_pages_after().as_ref(), page_bytes);
+    let mut text = told.selection.spread.map(spread).unwrap_or_default();
+    text += &told.selection.text(page_bytes);
     let (worth_a_word, others): (Vec<_>, Vec<_>) = report
         .processes
         .iter()
@@ -179,6 +205,7 @@ fn report_json(told: &MoveOutput<'_>) -> Value {
         "page_bytes": told.page_bytes,
         "processes": report.processes.iter().map(process).collect::<Vec<_>>(),
         "hot": told.selection.hot.map(HotReport::json),
+        "spread": told.selection.spread.map(|it| it.json(told.named_pages_after().as_ref())),
         "list": told.selection.list.map(|list| listed_json(list, &account)),
         "account": account,
         "ledger": told.ledger.map(ledger_json),
@@ -338,7 +365,7 @@ mod tests {
     fn a_list_and_a_ledger_as_text() {
         let report = report();
         let list = Some(ListCounts { pages: 262_400, duplicates: 7, outside: 2 });
-        let named = SelectionReport { list, hot: None };
+        let named = SelectionReport { list, ..SelectionReport::default() };
         let id = "42".parse().unwrap();
         let ledger = LedgerReport { id, writing_ns: 5_000_000, error: None };
         let told = MoveOutput { selection: named, ledger: Some(&ledger), ..output_of(&report) };

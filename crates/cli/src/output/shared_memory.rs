@@ -31,7 +31,12 @@ pub struct SegmentsReport {
 impl SharedMemoryReport {
     /// Returns the account of segment pages.
     pub fn account(&self) -> Option<&Account> {
-        Some(&self.segments.as_ref()?.process.as_ref()?.account)
+        Some(&self.process()?.account)
+    }
+
+    /// Returns the result for segments, as for a process that maps them.
+    pub fn process(&self) -> Option<&ProcessReport> {
+        self.segments.as_ref()?.process.as_ref()
     }
 
     /// Formats it for people; `moved` is the total number of pages.

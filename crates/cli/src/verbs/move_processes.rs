@@ -2,13 +2,11 @@
 
 mod address_list;
 mod hot;
-mod process_selection;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use nodeward_machine::{Machine, Process};
 use nodeward_model::{MappingKind, Pid, Topology};
 use nodeward_mover::{MoveOrder, Selection};
 
@@ -19,6 +17,7 @@ use crate::machines::shared_memory::SharedMemory;
 use crate::message::exit::Exit;
 use crate::settings::MoveSettings;
 use crate::verbs::move_task::{MoveTask, MoveTaskOptions};
+use crate::verbs::process_selection::{hold, select_processes};
 
 /// Moves, or reports what a move would do.
 pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
@@ -56,7 +55,7 @@ fn between_nodes(
     }
     let pids = pids.iter().map(|pid| Ok(pid.parse()?)).collect::<Result<Vec<Pid>>>()?;
     let pairs = node_pairs::parse_pairs(from, to, topology, &chosen.nodestring_context(topology)?)?;
-    let selected = process_selection::select_processes(args, pids.clone())?;
+    let selected = select_processes(&args.name, &args.cgroup, pids.clone())?;
     let processes = hold(chosen.machine(), &selected, &pids)?;
     let (kinds, ranges) = (kinds(args), args.range.clone());
     let selection = Selection { kinds, ranges, ..Selection::default() };
@@ -69,51 +68,9 @@ fn between_nodes(
     Ok(MoveTask { selection, shared_memory: together, ..MoveTask::new(processes, orders) })
 }
 
-/// Holds processes. Those that are not named, but were found by a name or a group, may have ended
-/// since: they are left out, unless all have.
-fn hold(machine: &dyn Machine, pids: &[Pid], named: &[Pid]) -> Result<Vec<Arc<dyn Process>>> {
-    let mut held = Vec::new();
-    let mut ended = None;
-    for &pid in pids {
-        match machine.open_process(pid) {
-            Ok(process) => held.push(process),
-            Err(error) if error.is_gone() && !named.contains(&pid) => ended = Some(error),
-            Err(error) => return Err(error.into()),
-        }
-    }
-    match ended {
-        Some(error) if held.is_empty() => Err(error.into()),
-        _ => Ok(held),
-    }
-}
-
 fn kinds(args: &MoveArgs) -> BTreeSet<MappingKind> {
     if !args.only.is_empty() {
         return args.only.iter().copied().collect();
     }
     MappingKind::ALL.into_iter().filter(|kind| !args.exclude.contains(kind)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use nodeward_machine::fake::{FakeMachine, FakeProcess};
-
-    use super::*;
-
-    /// Goal: of processes that were found, those that ended since are left out, unless all have;
-    /// one that was named is missed.
-    #[test]
-    fn a_process_that_ended_is_missed_if_it_was_named() {
-        let [ended, other, lives] = [1, 2, 3].map(|pid| Pid::new(pid).unwrap());
-        let machine = FakeMachine::new(true);
-        machine.spawn(lives, FakeProcess::default());
-        let held = |pids: &[Pid], named: &[Pid]| {
-            let held = hold(&machine, pids, named).ok()?;
-            Some(held.iter().map(|process| process.pid()).collect::<Vec<_>>())
-        };
-        assert_eq!(held(&[ended, lives], &[]), Some(vec![lives]));
-        assert_eq!(held(&[lives, ended], &[lives]), Some(vec![lives]));
-        assert_eq!(held(&[ended, lives], &[ended]), None);
-        assert_eq!(held(&[ended, other], &[]), None);
-    }
 }

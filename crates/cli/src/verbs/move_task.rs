@@ -8,14 +8,18 @@ use nodeward_linux::file_cache::CacheScan;
 use nodeward_machine::{Error, Liveness, Machine, Process};
 use nodeward_model::{Name, Topology};
 use nodeward_mover::address_list::ListCounts;
-use nodeward_mover::{MoveControl, MoveOrder, MoveReport, Selection, SharedLedger, migrate, plan};
+use nodeward_mover::{
+    MoveControl, MoveOrder, MoveReport, ProcessPlan, Selection, SharedLedger, migrate, plan,
+};
 use nodeward_records::ledger::{Header, LedgerStore, OperationId};
 
+use crate::machines::segment_rest::SegmentRestMove;
 use crate::machines::shared_memory::SharedMemory;
 use crate::message::exit::Exit;
 use crate::output::hot::HotReport;
 use crate::output::moves::{self, MoveOutput, SelectionReport};
 use crate::output::shared_memory::{SegmentsReport, SharedMemoryReport};
+use crate::output::spread::SpreadReport;
 use crate::progress::{self, ProgressMode};
 use crate::results::NodePageCounts;
 use crate::settings::MoveSettings;
@@ -37,6 +41,10 @@ pub struct MoveTask {
     pub undoes: Option<OperationId>,
     /// Memory that the processes share, if all of it is selected.
     pub shared_memory: Option<SharedMemory>,
+    /// What is spread, if anything.
+    pub spread: Option<SpreadReport>,
+    /// Pages of segments that are to be spread and that no process maps.
+    pub segment_rest: Option<SegmentRestMove>,
 }
 
 /// Options of a task.
@@ -57,8 +65,17 @@ impl MoveTask {
     /// Creates a task for all memory of processes, without a list.
     pub fn new(processes: Vec<Arc<dyn Process>>, orders: Vec<Arc<[MoveOrder]>>) -> Self {
         let selection = Selection::default();
-        let (list, hot, undoes, together) = (None, None, None, None);
-        Self { processes, orders, selection, list, hot, undoes, shared_memory: together }
+        Self {
+            processes,
+            orders,
+            selection,
+            list: None,
+            hot: None,
+            undoes: None,
+            shared_memory: None,
+            spread: None,
+            segment_rest: None,
+        }
     }
 
     /// Plans or moves, and prints the result.
@@ -73,10 +90,7 @@ impl MoveTask {
         let live = MoveControl::default();
         if how.dry_run {
             let report = plan(machine, &self.processes, &request, &live)?;
-            let segments = self.shared_memory.as_ref().filter(|together| together.segments() > 0);
-            let segments =
-                segments.map(|found| found.segments_move(&how.settings).plan(&live)).transpose()?;
-            let segments = segments.map(|(_, plan)| plan);
+            let segments = self.plan_segments(&how.settings, &live)?;
             let named = self.selection();
             moves::print_plan(&report, named, segments.as_ref(), machine.page_bytes(), how.json)?;
             return Ok(Exit::Done);
@@ -85,8 +99,9 @@ impl MoveTask {
         let work = || {
             let before = self.count(&live);
             let mut report = migrate(machine, &self.processes, &request, &live, journal.as_ref())?;
-            let shared = self.shared_memory.as_ref().map(|together| {
-                let segments = move_segments(together, how, &live, &mut report);
+            let is_shared = self.shared_memory.is_some() || self.segment_rest.is_some();
+            let shared = is_shared.then(|| {
+                let segments = self.move_segments(&how.settings, &live, &mut report);
                 let nodes = before.zip(self.count(&live));
                 SharedMemoryReport { segments, pages_before_and_after: nodes }
             });
@@ -113,7 +128,44 @@ impl MoveTask {
     }
 
     fn selection(&self) -> SelectionReport<'_> {
-        SelectionReport { list: self.list, hot: self.hot.as_ref() }
+        SelectionReport { list: self.list, hot: self.hot.as_ref(), spread: self.spread.as_ref() }
+    }
+
+    fn plan_segments(
+        &self,
+        settings: &MoveSettings,
+        live: &MoveControl,
+    ) -> Result<Option<ProcessPlan>> {
+        if let Some(rest) = &self.segment_rest {
+            return Ok(Some(rest.plan(settings, live)?));
+        }
+        let segments = self.shared_memory.as_ref().filter(|together| together.segments() > 0);
+        let planned = segments.map(|found| found.segments_move(settings).plan(live)).transpose()?;
+        Ok(planned.map(|(_, plan)| plan))
+    }
+
+    /// Moves the rest of the segments after the pages that processes map. Adds the time that takes,
+    /// and what ended it early, to the report.
+    fn move_segments(
+        &self,
+        settings: &MoveSettings,
+        live: &MoveControl,
+        report: &mut MoveReport,
+    ) -> Option<SegmentsReport> {
+        let (found, moved) = match (&self.segment_rest, &self.shared_memory) {
+            _ if live.is_stopped() || report.error.is_some() => return None,
+            (Some(rest), _) => (rest.segments(), rest.migrate(settings, live)),
+            (None, Some(together)) if together.segments() > 0 => {
+                (together.segments(), together.segments_move(settings).migrate(live, false))
+            }
+            (None, _) => return None,
+        };
+        let (looked, mut moved) = moved.unwrap_or_else(|error| {
+            (CacheScan::default(), MoveReport { error: Some(error), ..MoveReport::default() })
+        });
+        let process = moved.processes.pop();
+        report.add_costs(moved);
+        Some(SegmentsReport { found, scan: looked, process })
     }
 
     /// Begins a ledger. If that fails, the move is made all the same, and the failure reported.
@@ -141,26 +193,6 @@ impl MoveTask {
         let store: LedgerStore = state_dir::ledgers()?;
         Ok(SharedLedger::new(store.begin(&header)?))
     }
-}
-
-/// Moves the rest of the segments after the pages that processes map. Adds the time that takes, and
-/// what ended it early, to the report.
-fn move_segments(
-    together: &SharedMemory,
-    how: &MoveTaskOptions,
-    live: &MoveControl,
-    report: &mut MoveReport,
-) -> Option<SegmentsReport> {
-    if together.segments() == 0 || live.is_stopped() || report.error.is_some() {
-        return None;
-    }
-    let (looked, mut moved) =
-        together.segments_move(&how.settings).migrate(live, false).unwrap_or_else(|error| {
-            (CacheScan::default(), MoveReport { error: Some(error), ..MoveReport::default() })
-        });
-    let (found, process) = (together.segments(), moved.processes.pop());
-    report.add_costs(moved);
-    Some(SegmentsReport { found, scan: looked, process })
 }
 
 /// Returns the exit code of a move; `outside` entries of its list named nothing.

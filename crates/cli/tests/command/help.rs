@@ -18,6 +18,7 @@ fn help(words: &[&str]) -> String {
 #[test]
 fn long_helps_stand_in_groups() {
     insta::assert_snapshot!("move", help(&["move"]));
+    insta::assert_snapshot!("spread", help(&["spread"]));
     insta::assert_snapshot!("show", help(&["show"]));
     insta::assert_snapshot!("balance", help(&["balance"]));
 }
@@ -28,6 +29,7 @@ fn long_helps_stand_in_groups() {
 fn helps_are_short_and_end_with_the_simulator() {
     for words in [
         &["move"][..],
+        &["spread"],
         &["undo"],
         &["show"],
         &["balance"],

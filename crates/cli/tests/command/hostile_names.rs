@@ -197,6 +197,7 @@ fn errors() {
         (&["move", "1", "0", "0", "--only", bad], true),
         (&["move", "1", "0", "0", "--hot", bad], false),
         (&["move", "1", "0", "0", "--machine", bad], true),
+        (&["spread", "1", bad], true),
         (&["balance", "--once", "--cgroup", bad], true),
         (&["balance", "--once", "--user", bad], true),
         (&["balance", "--once", "--samples", bad], true),

@@ -21,5 +21,6 @@ mod run;
 mod segments;
 mod sim;
 mod simulated;
+mod spread;
 mod swarm;
 mod sweep;

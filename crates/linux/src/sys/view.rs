@@ -22,6 +22,11 @@ pub struct FileView {
     bytes: usize,
 }
 
+// SAFETY: the mapping belongs to the process, not to a thread, and its content is never reached.
+unsafe impl Send for FileView {}
+// SAFETY: as above; no method that takes a shared reference changes the two fields.
+unsafe impl Sync for FileView {}
+
 impl FileView {
     /// Maps `bytes` (above zero) of a file from `offset` on. Both must be multiples of the size of
     /// its pages, `page_bytes`, but the end need not if they are base pages. Reads nothing and

@@ -85,11 +85,11 @@ fn hugetlb_in_a_pipe() -> CaseOutcome {
     Ok(())
 }
 
-const SHARED: u64 = 32;
-const SHARED_FREE: u64 = 40;
+pub const SHARED: u64 = 32;
+pub const SHARED_FREE: u64 = 40;
 
 /// Allocates our own shared huge pages on node 0, and free ones on both nodes.
-fn shared_huge_pages() -> Result<MappedArea, CaseSkipped> {
+pub fn shared_huge_pages() -> Result<MappedArea, CaseSkipped> {
     for (node, wanted) in [(0, SHARED + SHARED_FREE), (1, SHARED_FREE)] {
         let got = huge_pages(node, wanted);
         if got < wanted {

@@ -30,12 +30,13 @@ mod pager_methods;
 mod pool;
 mod races;
 mod segments;
+mod spread;
 mod target_exits;
 mod torture;
 
 use crate::case_outcome::CaseFn;
 
-const ALL: [&[(&str, CaseFn)]; 32] = [
+const ALL: [&[(&str, CaseFn)]; 33] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -43,6 +44,7 @@ const ALL: [&[(&str, CaseFn)]; 32] = [
     &target_exits::CASES,
     &races::CASES,
     &segments::CASES,
+    &spread::CASES,
     &choice::CASES,
     &input::CASES,
     &names::CASES,

@@ -1,0 +1,117 @@
+//! Segments of shared memory, mapped by this process, so that also pages that no process maps can
+//! be seen and moved.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use nodeward_linux::Linux;
+use nodeward_linux::file_cache::{CacheScan, MappedBatch, MappedBatches, check_kernel};
+use nodeward_linux::segments::SharedSegments;
+use nodeward_machine::{Error, Process};
+use nodeward_model::{MappingKind, Topology};
+use nodeward_mover::spread::SpreadView;
+use nodeward_mover::{
+    MoveControl, MoveOrder, MoveReport, MoveRequest, ProcessPlan, Selection, migrate, plan,
+};
+
+use super::page_cache_move::this_process;
+use crate::settings::MoveSettings;
+
+/// Segments that processes map, mapped by this process as long as the value lives. The page tables
+/// take 1/512 of their size.
+pub struct SegmentRest {
+    machine: Linux,
+    /// This process.
+    process: Arc<dyn Process>,
+    /// The addresses at which it maps them.
+    selection: Selection,
+    found: usize,
+    scan: CacheScan,
+    _batches: Vec<MappedBatch>,
+    _segments: SharedSegments,
+}
+
+impl SegmentRest {
+    /// Maps the segments that processes map now. `None` if there are none, if this kernel cannot do
+    /// that, or if stopped meanwhile.
+    pub fn map(processes: &[Arc<dyn Process>], live: &MoveControl) -> Result<Option<Self>> {
+        if check_kernel().is_err() {
+            return Ok(None);
+        }
+        let segments = SharedSegments::mapped_by(processes.iter().map(|process| &**process));
+        if segments.denied > 0 {
+            say!(
+                "nodeward: of shared segments only what these processes map is spread; to spread \
+                 them whole needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE"
+            );
+        }
+        let paths = segments.paths();
+        let found = paths.len();
+        let mut walk = MappedBatches::new(paths);
+        let mut batches = Vec::new();
+        while let Some(batch) = walk.next_batch(|| live.is_stopped()) {
+            batches.push(batch);
+        }
+        if batches.is_empty() || live.is_stopped() {
+            return Ok(None);
+        }
+        let ranges = batches.iter().flat_map(MappedBatch::ranges).collect();
+        let kinds = [MappingKind::Shared].into();
+        let selection = Selection { kinds, ranges, ..Selection::default() };
+        let machine = Linux::open();
+        let process = this_process(&machine)?;
+        let scan = walk.into_scan();
+        let (_batches, _segments) = (batches, segments);
+        Ok(Some(Self { machine, process, selection, found, scan, _batches, _segments }))
+    }
+
+    /// Returns what this process sees of the segments.
+    pub fn view(&self) -> SpreadView<'_> {
+        SpreadView { process: &self.process, selection: &self.selection }
+    }
+}
+
+/// A move of pages of segments that no process maps.
+pub struct SegmentRestMove {
+    /// The segments.
+    pub rest: SegmentRest,
+    /// The orders for this process.
+    pub orders: Arc<[MoveOrder]>,
+    /// The machine's shape.
+    pub topology: Topology,
+}
+
+impl SegmentRestMove {
+    /// Returns the number of segments.
+    pub fn segments(&self) -> usize {
+        self.rest.found
+    }
+
+    /// Moves the pages. Returns an error only if nothing was done.
+    pub fn migrate(
+        &self,
+        settings: &MoveSettings,
+        live: &MoveControl,
+    ) -> Result<(CacheScan, MoveReport), Error> {
+        let (machine, process) = (&self.rest.machine, Arc::clone(&self.rest.process));
+        let report = migrate(machine, &[process], &self.request(settings)?, live, None)?;
+        Ok((self.scan(), report))
+    }
+
+    /// Reports what would be done.
+    pub fn plan(&self, settings: &MoveSettings, live: &MoveControl) -> Result<ProcessPlan, Error> {
+        let (machine, process) = (&self.rest.machine, Arc::clone(&self.rest.process));
+        let report = plan(machine, &[process], &self.request(settings)?, live)?;
+        Ok(report.total())
+    }
+
+    fn request(&self, settings: &MoveSettings) -> Result<MoveRequest, Error> {
+        let orders = vec![Arc::clone(&self.orders)];
+        settings.request(&self.rest.machine, &self.topology, orders, Selection::default())
+    }
+
+    fn scan(&self) -> CacheScan {
+        let CacheScan { cached_bytes, problems, .. } = self.rest.scan;
+        CacheScan { cached_bytes, problems, ..CacheScan::default() }
+    }
+}

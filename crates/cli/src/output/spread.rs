@@ -1,0 +1,83 @@
+//! Memory that was spread, by node.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use nodeward_model::NodeId;
+use nodeward_model::units::format_bytes;
+use nodeward_policy::spread::Weights;
+use serde_json::{Value, json};
+
+use super::account::nodes_text;
+use crate::results::NodePageCounts;
+
+/// What is spread, as it was found.
+pub struct SpreadReport {
+    /// The nodes.
+    pub weights: Weights,
+    /// How much stays together, in bytes.
+    pub block_bytes: u64,
+    /// Number of mappings and segments with pages in memory.
+    pub mappings: usize,
+    /// Those of them of which pages move.
+    pub uneven: usize,
+    /// Base pages by node.
+    pub before: NodePageCounts,
+    /// Those of them that stay.
+    pub staying: NodePageCounts,
+    /// Base pages by node when all has moved.
+    pub planned: NodePageCounts,
+}
+
+impl SpreadReport {
+    /// Formats it for people, with the pages that moved, or were to, by the node they are on now;
+    /// `None` if that is not known.
+    pub fn text(&self, sent: Option<&NodePageCounts>, page_bytes: u64) -> String {
+        let after = sent.map(|sent| self.after(sent));
+        self.heading() + &nodes_text(&self.before, after.as_ref(), page_bytes)
+    }
+
+    /// Formats the plan for people.
+    pub fn plan_text(&self, page_bytes: u64) -> String {
+        self.heading() + &nodes_text(&self.before, Some(&self.planned), page_bytes)
+    }
+
+    /// Formats it for programs; see [`Self::text`].
+    pub fn json(&self, sent: Option<&NodePageCounts>) -> Value {
+        let weights: BTreeMap<NodeId, u32> = self.weights.iter().collect();
+        json!({
+            "weights": weights,
+            "block_bytes": self.block_bytes,
+            "mappings": self.mappings,
+            "uneven": self.uneven,
+            "before_pages": self.before,
+            "planned_pages": self.planned,
+            "after_pages": sent.map(|sent| self.after(sent)),
+        })
+    }
+
+    fn heading(&self) -> String {
+        let weights: Vec<_> = self.weights.iter().collect();
+        let is_equal = weights.windows(2).all(|pair| pair[0].1 == pair[1].1);
+        let mut text = "spread over nodes".to_owned();
+        for (node, weight) in weights {
+            let _ = match is_equal {
+                true => write!(text, " {node}"),
+                false => write!(text, " {node} (weight {weight})"),
+            };
+        }
+        let (uneven, mappings) = (self.uneven, self.mappings);
+        let block = format_bytes(self.block_bytes);
+        let _ = writeln!(text, ", in blocks of {block}: {uneven} of {mappings} mappings");
+        text
+    }
+
+    fn after(&self, sent: &NodePageCounts) -> NodePageCounts {
+        let mut after = self.staying.clone();
+        for (&node, &pages) in sent {
+            *after.entry(node).or_default() += pages;
+        }
+        after.retain(|_, pages| *pages > 0);
+        after
+    }
+}
