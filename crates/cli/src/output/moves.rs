@@ -93,7 +93,8 @@ pub fn print_plan(
         plan["list"] = json!(named.list.map(list_json));
         format!("{plan}\n")
     } else {
-        let segments = segments.map(|plan| shared_memory::plan_text(plan, page_bytes));
+        let unmapped = named.spread.is_some();
+        let segments = segments.map(|plan| shared_memory::plan_text(plan, unmapped, page_bytes));
         let spread = named.spread.map(|spread| spread.plan_text(page_bytes)).unwrap_or_default();
         spread
             + &named.text(page_bytes)

@@ -77,12 +77,13 @@ impl SharedMemoryReport {
     }
 }
 
-/// Formats the plan for segments, for people.
-pub fn plan_text(plan: &ProcessPlan, page_bytes: u64) -> String {
-    let would = format!(
-        "shared segments, with what processes map of them: would move {} pages\n",
-        plan.pages()
-    );
+/// Formats the plan for segments, or for what is `unmapped` of them, for people.
+pub fn plan_text(plan: &ProcessPlan, unmapped: bool, page_bytes: u64) -> String {
+    let what = match unmapped {
+        true => "pages of shared segments that no process maps",
+        false => "shared segments, with what processes map of them",
+    };
+    let would = format!("{what}: would move {} pages\n", plan.pages());
     would + &planned_text(plan, page_bytes)
 }
 
