@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nodeward_machine::{Machine, Process, Result};
-use nodeward_model::{Mapping, NodeId, NodePairs, Nodemask, Page, PageSet, Range, SegmentId};
+use nodeward_model::{
+    FrameSet, Mapping, NodeId, NodePairs, Nodemask, Page, PageSet, Range, SegmentId,
+};
 use nodeward_policy::folio_plan::MoveOrder;
 use nodeward_policy::spread::{BlockMove, BlockPages, Weights, plan_spread, total};
 
@@ -34,6 +36,9 @@ pub struct SpreadSurvey {
     stretches: BTreeMap<StretchKey, Stretch>,
     /// Of each view its own pages by node.
     located: Vec<BTreeMap<NodeId, PageSet>>,
+    /// Frames of pages outside segments that several processes map, as after a fork; `None` if one
+    /// view is all, or if frame numbers are hidden. Such pages then count in each view.
+    frames: Option<FrameSet>,
 }
 
 /// The moves that even memory out.
@@ -67,7 +72,14 @@ impl SpreadSurvey {
     ) -> Result<Self> {
         let page_bytes = machine.page_bytes();
         let located = vec![BTreeMap::new(); views.len()];
-        let mut survey = Self { page_bytes, block_bytes, stretches: BTreeMap::new(), located };
+        let frames_end = machine.frames_end().filter(|_| views.len() > 1);
+        let mut survey = Self {
+            page_bytes,
+            block_bytes,
+            stretches: BTreeMap::new(),
+            located,
+            frames: frames_end.map(FrameSet::new),
+        };
         for (index, view) in views.iter().enumerate() {
             match survey.add_view(index, *view, control) {
                 Err(error) if error.is_gone() => {}
@@ -116,6 +128,9 @@ impl SpreadSurvey {
                 }
                 pages.clear();
                 process.pages(mapping, piece, &mut pages)?;
+                if let (Some(seen), None) = (&mut self.frames, mapping.segment) {
+                    leave_out_seen(seen, &**process, piece, &mut pages)?;
+                }
                 stretch.add_pages(&pages, piece.start, window, &mut self.located[index]);
             }
         }
@@ -146,6 +161,26 @@ impl SpreadSurvey {
         found.orders = draft.finish();
         found
     }
+}
+
+/// Marks those of consecutive pages as absent that several processes map and that were seen before.
+fn leave_out_seen(
+    seen: &mut FrameSet,
+    process: &dyn Process,
+    range: Range,
+    pages: &mut [Page],
+) -> Result<()> {
+    if !pages.iter().any(|page| page.shared) {
+        return Ok(());
+    }
+    let mut frames = Vec::new();
+    process.frames(range, &mut frames)?;
+    for (page, frame) in pages.iter_mut().zip(frames).filter(|(page, _)| page.shared) {
+        if frame.is_some_and(|frame| seen.insert(frame) == Some(false)) {
+            *page = Page::ABSENT;
+        }
+    }
+    Ok(())
 }
 
 /// Orders that are being written.

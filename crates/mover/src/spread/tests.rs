@@ -179,3 +179,19 @@ fn a_process_that_ended() {
     let pages: BTreeSet<u64> = named(&found.orders[1]).into_iter().flat_map(|it| it.1).collect();
     assert!(found.orders[0].is_empty() && pages == [17, 19].into());
 }
+
+/// Goal: pages that a parent and its child share after a fork belong to the first; what each has
+/// written since is its own. On the fake machine a frame has the number of its page.
+#[test]
+fn pages_shared_by_a_fork_count_once() {
+    let machine = FakeMachine::new(true);
+    let shared = Page { shared: true, ..Page::on(NodeId(0)) };
+    let own = Page::on(NodeId(0));
+    machine.spawn(pid(7), FakeProcess::with_pages(&[[shared; 4], [own; 4]].concat()));
+    machine.spawn(pid(8), FakeProcess::with_pages(&[[shared; 4], [own; 4]].concat()));
+    let processes = held(&machine, &[7, 8]);
+    let found = survey(&machine, &processes, 1).orders(&equal(2), &BTreeMap::new());
+    assert_eq!(found.before, [(NodeId(0), 12)].into());
+    assert_eq!(named(&found.orders[0]), vec![(1, vec![17, 19, 21, 23])]);
+    assert_eq!(named(&found.orders[1]), vec![(1, vec![21, 23])]);
+}
