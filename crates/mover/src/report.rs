@@ -106,6 +106,11 @@ impl ProcessReport {
         total(&self.before) + self.account.skipped_for(SkipReason::Swapped)
     }
 
+    /// Returns true if a page was selected, or would have been but for a stop.
+    fn selected_any(&self) -> bool {
+        self.seen() + self.unexamined_bytes + self.account.selected() > 0
+    }
+
     /// Returns the number of pages that were seen before and are neither seen nor accounted for
     /// now.
     fn lost_pages(&self) -> u64 {
@@ -146,6 +151,20 @@ impl ProcessReport {
         self.after.clone_from(&again.after);
         self.residue = again.residue;
         self.life = again.life;
+    }
+
+    /// Merges the result of a later move of those pages that stayed to another destination. It
+    /// looked at all of them again, so its reasons hold, and its look at the end.
+    fn join_pass(&mut self, later: &Self) {
+        let gone = self.account.skipped_for(SkipReason::NotPresent);
+        self.account.moved += later.account.moved;
+        self.account.skipped.clone_from(&later.account.skipped);
+        self.account.skip(SkipReason::NotPresent, gone);
+        self.unexamined_bytes = later.unexamined_bytes;
+        self.verified = later.verified;
+        self.after.clone_from(&later.after);
+        self.residue = later.residue;
+        self.life = later.life;
     }
 
     fn join(&mut self, later: &Self) {
@@ -229,6 +248,20 @@ impl MoveReport {
             let both = self.processes.iter_mut().zip(&later.processes);
             both.for_each(|(process, later)| process.join(later));
         }
+        self.add_costs(MoveReport { processes: Vec::new(), ..later });
+    }
+
+    /// Adds the result of a later pass over the same processes, to other destinations. Processes
+    /// of which that pass selected nothing stay as they are. Before the first call the report is
+    /// empty.
+    pub fn join_pass(&mut self, later: Self) {
+        if self.processes.is_empty() {
+            return *self = later;
+        }
+        let both = self.processes.iter_mut().zip(&later.processes);
+        both.filter(|(_, later)| later.selected_any()).for_each(|(process, later)| {
+            process.join_pass(later);
+        });
         self.add_costs(MoveReport { processes: Vec::new(), ..later });
     }
 

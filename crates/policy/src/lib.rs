@@ -5,6 +5,7 @@
 pub mod break_even;
 pub mod cache_headroom;
 pub mod damping;
+pub mod evacuation;
 pub mod exchange;
 pub mod folio_plan;
 pub mod hot;
