@@ -33,6 +33,7 @@ pub mod procfs;
 pub mod segments;
 pub mod sysfs;
 pub mod test_wait;
+pub mod used_files;
 pub mod users;
 mod watch;
 

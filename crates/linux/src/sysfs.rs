@@ -8,6 +8,7 @@ mod capture;
 mod cpus;
 mod files;
 pub(crate) mod huge_pages;
+mod node_memory;
 mod nodes;
 mod synthetic_capture;
 
@@ -17,6 +18,7 @@ use nodeward_machine::Result;
 use nodeward_model::{Cpumask, NodeId, Topology};
 
 pub use capture::{CaptureError, capture, unpack};
+pub use node_memory::{NodeMemoryUse, node_memory};
 pub use synthetic_capture::as_capture;
 
 use files::{Dir, ReadBuffer};

@@ -62,7 +62,7 @@ fn memory(file: &SysfsFile<'_>) -> Result<(Option<u64>, Option<u64>)> {
     Ok((memory_field(file, "MemTotal:")?, memory_field(file, "MemFree:")?))
 }
 
-fn memory_field(file: &SysfsFile<'_>, name: &str) -> Result<Option<u64>> {
+pub(super) fn memory_field(file: &SysfsFile<'_>, name: &str) -> Result<Option<u64>> {
     for (index, line) in file.text.lines().enumerate() {
         if let Some((_, value)) = line.split_once(name) {
             let kib = value.trim().strip_suffix(" kB").and_then(|kib| kib.trim().parse().ok());
@@ -90,7 +90,7 @@ fn distance_row(
     }
 }
 
-fn huge_pools(dir: &Dir, id: NodeId, buffer: &mut ReadBuffer) -> Result<Vec<HugePool>> {
+pub(super) fn huge_pools(dir: &Dir, id: NodeId, buffer: &mut ReadBuffer) -> Result<Vec<HugePool>> {
     let mut pools = Vec::new();
     for kib in pool_sizes_kib(&dir.path().join(format!("node{id}/hugepages"))) {
         let pool = format!("node{id}/hugepages/hugepages-{kib}kB");
