@@ -96,6 +96,7 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         }
         Verb::Move(args) => verbs::move_files::run(args, &settings(cli, args.layer)?),
         Verb::Spread(args) => verbs::spread::run(args, &settings(cli, args.layer)?),
+        Verb::Evacuate(args) => verbs::evacuate::run(args, &settings(cli, args.layer)?),
         Verb::Balance(args) => verbs::balance::run(args, cli.config.as_deref()),
         Verb::Run(args) => verbs::run::run(args),
         Verb::Config(args) => verbs::config::run(args, cli.config.as_deref()),

@@ -41,7 +41,7 @@ pub use distinct_pages::DistinctPages;
 pub use folios::locate_folios;
 pub use migrate::{migrate, plan};
 pub use nodeward_policy::folio_plan::MoveOrder;
-pub use passes::{lacks_room, migrate_in_passes};
+pub use passes::{may_fit_elsewhere, migrate_in_passes};
 pub use report::{MoveReport, PlanReport, ProcessPlan, ProcessReport, Residue};
 pub use request::{Jobs, MoveRequest, Selection};
 pub use shared_ledger::{LedgerReport, SharedLedger};

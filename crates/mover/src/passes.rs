@@ -1,4 +1,5 @@
-//! A move in passes: what one destination has no room for goes to the next.
+//! A move in passes: what one destination has no room for, or what may not go there, goes to the
+//! next.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use crate::shared_ledger::SharedLedger;
 use crate::{MoveControl, MoveRequest, migrate};
 
 /// Makes the moves of `passes` one after another, all by one ledger. Each but the first is for
-/// those processes only of which pages found no room in the pass before it.
+/// those processes only of which pages may find a place that they did not find in the pass before.
 ///
 /// # Errors
 /// As [`migrate`]: only if nothing was done.
@@ -37,20 +38,21 @@ pub fn migrate_in_passes(
     Ok(total)
 }
 
-/// Returns true if pages stayed because their destination had no room.
-pub fn lacks_room(account: &Account) -> bool {
-    let reasons = [SkipReason::NoMemory, SkipReason::NoHugePage];
+/// Returns true if pages stayed because of their destination: it had no room, or their process's
+/// cpuset does not allow it.
+pub fn may_fit_elsewhere(account: &Account) -> bool {
+    let reasons = [SkipReason::NoMemory, SkipReason::NoHugePage, SkipReason::NotAllowed];
     reasons.into_iter().any(|reason| account.skipped_for(reason) > 0)
 }
 
 /// Returns the request of a pass for what is left; `None` if nothing is, or if the move was ended.
 fn rest_of(pass: &MoveRequest, done: &MoveReport, live: &MoveControl) -> Option<MoveRequest> {
-    if live.is_stopped() || done.error.is_some() || !lacks_room(&done.account()) {
+    if live.is_stopped() || done.error.is_some() || !may_fit_elsewhere(&done.account()) {
         return None;
     }
     let mut rest = pass.clone();
     for (orders, process) in rest.orders.iter_mut().zip(&done.processes) {
-        if !lacks_room(&process.account) {
+        if !may_fit_elsewhere(&process.account) {
             *orders = [].into();
         }
     }

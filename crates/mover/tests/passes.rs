@@ -78,6 +78,22 @@ fn what_has_no_room_anywhere_stays() {
     assert_eq!((residue.expected, residue.seen), (1500, 1500));
 }
 
+/// Goal: a process whose cpuset forbids the nearest node goes to the one that it allows; one whose
+/// cpuset has no other node stays whole, with the reason.
+#[test]
+fn a_cpuset_decides() {
+    let forbids = |nodes: &[u32]| {
+        let forbidden_nodes = nodes.iter().map(|&node| NodeId(node)).collect();
+        FakeProcess { forbidden_nodes, ..process([9000, 9000]) }
+    };
+    let (machine, pids) = machine(&[forbids(&[0]), forbids(&[0, 1])]);
+    let report = run(&machine, &pids);
+    assert_eq!(report.processes[0].after, [(NodeId(1), PAGES)].into());
+    let account = &report.processes[1].account;
+    assert_eq!(account.skipped, [(SkipReason::NotAllowed, PAGES)].into());
+    assert_eq!(account.moved, 0);
+}
+
 /// Goal: a page that stays for another reason stays with that reason after every pass.
 #[test]
 fn other_reasons_hold() {

@@ -129,6 +129,12 @@ fn segments() {
     on_two_nodes(&["segment_excluded"]);
 }
 
+/// In a guest of its own, because the evacuation moves the memory of everything in it.
+#[test]
+fn evacuation() {
+    on_two_nodes(&["evacuate_a_node"]);
+}
+
 #[test]
 fn spread() {
     on_two_nodes(&["spread_segment", "spread_hugetlb"]);

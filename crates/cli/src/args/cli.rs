@@ -11,6 +11,7 @@ use nodeward_model::name::sanitize_for_terminal;
 use super::balance::BalanceArgs;
 use super::bench::BenchArgs;
 use super::config::ConfigArgs;
+use super::evacuate::EvacuateArgs;
 use super::examples;
 use super::explain::ExplainArgs;
 use super::ledger::{LedgerArgs, UndoArgs};
@@ -64,6 +65,20 @@ pub enum Verb {
     /// program's memory policy says: spread evens out what exists.
     #[command(after_long_help = examples::SPREAD)]
     Spread(SpreadArgs),
+    /// Move everything movable off nodes: the memory of all processes, and cached files if asked.
+    ///
+    /// NODES and TO are node strings, as for move. What the nearest node of TO has no room for goes
+    /// to the next. Shared memory segments that processes map are moved whole. Processes of others
+    /// need privileges; those that may not be touched are counted. A process whose cpuset has no
+    /// other node keeps its pages. Memory policies of programs (numactl, mbind) do not hold pages
+    /// back, but new pages follow them.
+    ///
+    /// The kernel has no list of all cached files. So --files finds files that processes map or
+    /// have open, and --file those that you name; the cache of other files stays. Memory of the
+    /// kernel itself never moves. In the end the use of the nodes is shown: what stayed, and what
+    /// came since. New memory may come to the nodes at any time.
+    #[command(after_long_help = examples::EVACUATE)]
+    Evacuate(EvacuateArgs),
     /// Give every long-running process a home node, and keep its threads and memory there.
     ///
     /// The balancer works in rounds until Ctrl-C or SIGTERM; SIGHUP makes it read its settings

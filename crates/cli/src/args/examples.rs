@@ -38,6 +38,18 @@ Examples:
   Spread on a simulated machine, in virtual time:
     $ nodeward spread --machine sim:two-socket 1000 0,1";
 
+/// Examples of `evacuate`.
+pub const EVACUATE: &str = "\
+Examples:
+  What would move off node 1, and what would stay:
+    $ nodeward evacuate 1 --dry-run
+
+  Empty nodes 2 and 3, gently, with the cached files of processes and of a directory:
+    $ nodeward evacuate 2,3 --files --file /srv --stall 1ms
+
+  Off node 1, but to node 0 only:
+    $ nodeward evacuate 1 0";
+
 /// Examples of `undo`.
 pub const UNDO: &str = "\
 Example: a move was killed half-way.

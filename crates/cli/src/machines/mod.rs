@@ -1,8 +1,10 @@
 //! What verbs ask of machines: which machine is meant, which nodes and groups exist on it, which
-//! pages are hot there, its page cache and its shared memory, and runs of simulated machines.
+//! pages are hot there, its page cache and its shared memory, where the memory of emptied nodes
+//! goes, and runs of simulated machines.
 
 mod balanced_simulation;
 pub mod cgroups;
+pub mod evacuation;
 pub mod hot;
 pub mod node_pairs;
 pub mod page_cache_move;

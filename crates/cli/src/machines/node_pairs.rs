@@ -39,6 +39,27 @@ pub fn parse_pairs_from_all_others(
     Ok(NodePairs::from_lists(&from.iter().collect::<Vec<_>>(), &to))
 }
 
+/// Parses the nodes of an evacuation: those to empty, and those that take the memory if they are
+/// named.
+pub fn parse_evacuation(
+    nodes: &str,
+    to: Option<&str>,
+    topology: &Topology,
+    names: &NodestringContext,
+) -> Result<(Nodemask, Option<Nodemask>)> {
+    let from: Nodemask = list("NODES", nodes, names)?.into_iter().collect();
+    let to = to.map(|to| parse_destinations("TO", to, topology, names)).transpose()?;
+    let to = to.map(|to| to.into_iter().collect::<Nodemask>());
+    let both = to.iter().map(|to| to.and(&from)).find(|both| !both.is_empty());
+    if let Some(both) = both {
+        bail!("node {both} cannot be emptied and take memory; leave it out of NODES or of TO");
+    }
+    if to.is_none() && topology.nodes_with_memory().without(&from).is_empty() {
+        bail!("no node but {from} has memory, so nothing can go elsewhere; name fewer nodes");
+    }
+    Ok((from, to))
+}
+
 /// Parses nodes that pages go to, which must have memory; `name` is what the usage calls them.
 pub fn parse_destinations(
     name: &str,

@@ -13,7 +13,7 @@ use nodeward_machine::{Error, Machine, Process};
 use nodeward_model::{NodePairs, Pid, Range, SkipReason, Topology};
 use nodeward_mover::{
     CacheMove, MoveControl, MoveOrder, MoveReport, MoveRequest, PlanReport, ProcessPlan, Selection,
-    migrate, plan,
+    may_fit_elsewhere, migrate, plan,
 };
 use nodeward_policy::cache_headroom::CacheHeadroom;
 
@@ -70,6 +70,32 @@ impl<'a> PageCacheMove<'a> {
         }
         total.interrupted = live.is_stopped() && total.error.is_none();
         Ok((batches.into_scan(), total))
+    }
+
+    /// Moves to the destinations of one pass after another: what has no room on the first goes on
+    /// to the next. Returns an error only if nothing was done before it.
+    pub fn migrate_in_passes(
+        mut self,
+        passes: &[NodePairs],
+        live: &MoveControl,
+    ) -> Result<(CacheScan, MoveReport), Error> {
+        let mut done: Option<(CacheScan, MoveReport)> = None;
+        for pairs in passes {
+            self.pairs.clone_from(pairs);
+            let Some((_, report)) = &mut done else {
+                done = Some(self.migrate(live, false)?);
+                continue;
+            };
+            if report.interrupted || report.error.is_some() || !may_fit_elsewhere(&report.account())
+            {
+                break;
+            }
+            match self.migrate(live, false) {
+                Ok((_, later)) => report.join_pass(later),
+                Err(error) => report.error = Some(error),
+            }
+        }
+        Ok(done.unwrap_or_default())
     }
 
     fn migrate_batch(

@@ -37,12 +37,18 @@ pub fn print_plan(
     print(&if as_json {
         format!("{}\n", plan_json(looked, plan, page_bytes))
     } else {
-        let would = format!("would move {} pages\n", plan.pages());
-        scan_text(looked) + &would + &planned_text(plan, page_bytes)
+        plan_text(looked, plan, page_bytes)
     })
 }
 
-fn report_text(looked: &CacheScan, report: &MoveReport, page_bytes: u64) -> String {
+/// Formats a plan for people.
+pub fn plan_text(looked: &CacheScan, plan: &ProcessPlan, page_bytes: u64) -> String {
+    let would = format!("would move {} pages\n", plan.pages());
+    scan_text(looked) + &would + &planned_text(plan, page_bytes)
+}
+
+/// Formats the result of a move for people.
+pub fn report_text(looked: &CacheScan, report: &MoveReport, page_bytes: u64) -> String {
     let mut text = scan_text(looked);
     for process in &report.processes {
         text += &pages_text(process, page_bytes);
@@ -104,7 +110,8 @@ fn scan_json(looked: &CacheScan) -> Value {
     })
 }
 
-fn report_json(looked: &CacheScan, report: &MoveReport, page_bytes: u64) -> Value {
+/// Formats the result of a move for programs.
+pub fn report_json(looked: &CacheScan, report: &MoveReport, page_bytes: u64) -> Value {
     let none = BTreeMap::new();
     let pages = report.processes.first();
     let residue = pages.map(|pages| pages.residue).unwrap_or_default();
@@ -124,7 +131,8 @@ fn report_json(looked: &CacheScan, report: &MoveReport, page_bytes: u64) -> Valu
     with_ending(told, report)
 }
 
-fn plan_json(looked: &CacheScan, plan: &ProcessPlan, page_bytes: u64) -> Value {
+/// Formats a plan for programs.
+pub fn plan_json(looked: &CacheScan, plan: &ProcessPlan, page_bytes: u64) -> Value {
     json!({
         "schema": "nodeward.files-plan/1",
         "page_bytes": page_bytes,

@@ -6,6 +6,7 @@ pub mod balance;
 pub mod bench;
 pub mod config;
 pub mod doctor;
+pub mod evacuation;
 pub mod explain;
 pub mod files;
 pub mod hot;

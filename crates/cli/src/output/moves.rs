@@ -51,7 +51,7 @@ pub struct MoveOutput<'a> {
 
 impl MoveOutput<'_> {
     /// Returns the base pages that moved, in processes and in shared segments.
-    fn moved_pages(&self) -> u64 {
+    pub fn moved_pages(&self) -> u64 {
         let of_segments = self.shared_memory.and_then(SharedMemoryReport::account);
         self.report.account().moved + of_segments.map_or(0, |account| account.moved)
     }
@@ -149,7 +149,8 @@ fn list_text(list: ListCounts) -> String {
     )
 }
 
-fn ledger_text(told: &MoveOutput<'_>) -> String {
+/// Formats how to take a move back.
+pub fn ledger_text(told: &MoveOutput<'_>) -> String {
     match told.ledger {
         Some(LedgerReport { id, error: Some(error), .. }) => {
             format!("ledger {id} does not tell of everything: {error}\n")
@@ -182,7 +183,8 @@ fn plan_text(report: &PlanReport, page_bytes: u64) -> String {
     text
 }
 
-fn report_json(told: &MoveOutput<'_>) -> Value {
+/// Formats the result of a move for programs.
+pub fn report_json(told: &MoveOutput<'_>) -> Value {
     let report = told.report;
     let account = report.account();
     let process = |process: &ProcessReport| {
@@ -241,7 +243,8 @@ fn ledger_json(ledger: &LedgerReport) -> Value {
     })
 }
 
-fn plan_json(report: &PlanReport, page_bytes: u64) -> Value {
+/// Formats a plan for programs.
+pub fn plan_json(report: &PlanReport, page_bytes: u64) -> Value {
     let process = |(pid, plan): &(nodeward_model::Pid, ProcessPlan)| {
         json!({
             "pid": pid,

@@ -5,6 +5,7 @@ pub mod balance;
 pub mod bench;
 pub mod config;
 pub mod doctor;
+pub mod evacuate;
 pub mod explain;
 pub mod ledger;
 pub mod manual;

@@ -40,7 +40,7 @@ pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
 }
 
 /// Checks that a path exists.
-fn check_path(path: &PathBuf) -> Result<()> {
+pub fn check_path(path: &PathBuf) -> Result<()> {
     let shown = path.escaped();
     match std::fs::metadata(path) {
         Ok(found) if found.is_file() || found.is_dir() => Ok(()),

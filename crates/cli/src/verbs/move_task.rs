@@ -6,13 +6,14 @@ use std::sync::Arc;
 use anyhow::Result;
 use nodeward_linux::file_cache::CacheScan;
 use nodeward_machine::{Error, Liveness, Machine, Process};
-use nodeward_model::{Name, Topology};
+use nodeward_model::{Name, ProcessIdentity, Topology};
 use nodeward_mover::address_list::ListCounts;
 use nodeward_mover::{
     MoveControl, MoveOrder, MoveReport, ProcessPlan, Selection, SharedLedger, migrate, plan,
 };
 use nodeward_records::ledger::{Header, LedgerStore, OperationId};
 
+use crate::machines::page_cache_move::PageCacheMove;
 use crate::machines::segment_rest::SegmentRestMove;
 use crate::machines::shared_memory::SharedMemory;
 use crate::message::exit::Exit;
@@ -152,47 +153,78 @@ impl MoveTask {
         live: &MoveControl,
         report: &mut MoveReport,
     ) -> Option<SegmentsReport> {
-        let (found, moved) = match (&self.segment_rest, &self.shared_memory) {
-            _ if live.is_stopped() || report.error.is_some() => return None,
-            (Some(rest), _) => (rest.segments(), rest.migrate(settings, live)),
-            (None, Some(together)) if together.segments() > 0 => {
-                (together.segments(), together.segments_move(settings).migrate(live, false))
+        match (&self.segment_rest, &self.shared_memory) {
+            (Some(rest), _) => {
+                add_segments(rest.segments(), live, report, || rest.migrate(settings, live))
             }
-            (None, _) => return None,
-        };
-        let (looked, mut moved) = moved.unwrap_or_else(|error| {
-            (CacheScan::default(), MoveReport { error: Some(error), ..MoveReport::default() })
-        });
-        let process = moved.processes.pop();
-        report.add_costs(moved);
-        Some(SegmentsReport { found, scan: looked, process })
-    }
-
-    /// Begins a ledger. If that fails, the move is made all the same, and the failure reported.
-    fn begin_journal(&self, machine: &dyn Machine) -> Option<SharedLedger> {
-        match self.try_begin_journal(machine) {
-            Ok(journal) => Some(journal),
-            // The move itself will report that.
-            Err(error) if Exit::of(&error) == Exit::Gone => None,
-            Err(error) => {
-                say!("nodeward: this move cannot be undone later: {error:#}");
-                None
+            (None, Some(together)) => {
+                move_segments(together, settings, live, report, |job| job.migrate(live, false))
             }
+            (None, None) => None,
         }
     }
 
-    fn try_begin_journal(&self, machine: &dyn Machine) -> Result<SharedLedger> {
+    fn begin_journal(&self, machine: &dyn Machine) -> Option<SharedLedger> {
         let identities = self.processes.iter().map(|process| process.identity());
+        // If a process is gone, the move itself will report that.
+        let identities = identities.collect::<Result<Vec<_>, _>>();
+        match identities {
+            Err(error) if error.is_gone() => None,
+            identities => begin_journal(machine, identities, self.undoes),
+        }
+    }
+}
+
+/// Begins a ledger. If that fails, the move is made all the same, and the failure reported.
+pub fn begin_journal(
+    machine: &dyn Machine,
+    processes: Result<Vec<ProcessIdentity>, Error>,
+    undoes: Option<OperationId>,
+) -> Option<SharedLedger> {
+    let begin = || -> Result<SharedLedger> {
         let header = Header {
             page_bytes: machine.page_bytes(),
             began_unix_ms: now_unix_ms(),
             command: std::env::args_os().map(Name::from).collect(),
-            processes: identities.collect::<Result<_, _>>()?,
-            undoes: self.undoes,
+            processes: processes?,
+            undoes,
         };
         let store: LedgerStore = state_dir::ledgers()?;
         Ok(SharedLedger::new(store.begin(&header)?))
+    };
+    let say_why = |error| say!("nodeward: this move cannot be undone later: {error:#}");
+    begin().map_err(say_why).ok()
+}
+
+/// Moves the rest of the segments, by `migrate`, after the pages that processes map. Adds the time
+/// that takes, and what ended it early, to the report.
+pub fn move_segments<'a>(
+    together: &'a SharedMemory,
+    settings: &'a MoveSettings,
+    live: &MoveControl,
+    report: &mut MoveReport,
+    migrate: impl FnOnce(PageCacheMove<'a>) -> Result<(CacheScan, MoveReport), Error>,
+) -> Option<SegmentsReport> {
+    let migrate = || migrate(together.segments_move(settings));
+    add_segments(together.segments(), live, report, migrate)
+}
+
+/// Does the same with so many segments.
+fn add_segments(
+    found: usize,
+    live: &MoveControl,
+    report: &mut MoveReport,
+    migrate: impl FnOnce() -> Result<(CacheScan, MoveReport), Error>,
+) -> Option<SegmentsReport> {
+    if found == 0 || live.is_stopped() || report.error.is_some() {
+        return None;
     }
+    let (looked, mut moved) = migrate().unwrap_or_else(|error| {
+        (CacheScan::default(), MoveReport { error: Some(error), ..MoveReport::default() })
+    });
+    let process = moved.processes.pop();
+    report.add_costs(moved);
+    Some(SegmentsReport { found, scan: looked, process })
 }
 
 /// Returns the exit code of a move; `outside` entries of its list named nothing.

@@ -21,6 +21,7 @@ fn long_helps_stand_in_groups() {
     insta::assert_snapshot!("spread", help(&["spread"]));
     insta::assert_snapshot!("show", help(&["show"]));
     insta::assert_snapshot!("balance", help(&["balance"]));
+    insta::assert_snapshot!("evacuate", help(&["evacuate"]));
 }
 
 /// Goal: no help is longer than 100 lines (that of `move` was 148), and no option for real machines
@@ -31,6 +32,7 @@ fn helps_are_short_and_end_with_the_simulator() {
         &["move"][..],
         &["spread"],
         &["undo"],
+        &["evacuate"],
         &["show"],
         &["balance"],
         &["explain"],

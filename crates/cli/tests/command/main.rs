@@ -10,6 +10,7 @@ mod bench_pool;
 mod compare;
 mod config;
 mod deprecated;
+mod evacuate;
 mod full_output;
 mod help;
 mod hostile_names;

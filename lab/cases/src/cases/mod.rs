@@ -11,6 +11,7 @@ mod balance_surroundings;
 mod balance_targets;
 mod choice;
 mod conformance;
+mod evacuation;
 mod exchange;
 mod faults;
 mod files;
@@ -52,6 +53,7 @@ const ALL: [&[(&str, CaseFn)]; 33] = [
     &files_special::CASES,
     &migratepages::CASES,
     &lists::CASES,
+    &evacuation::CASES,
     &exchange::CASES,
     &ledger::CASES,
     &hot_live::CASES,
