@@ -18,7 +18,7 @@ BUILT ?= $(TARGET_DIR)/release
 SONAME = libnodeward.so.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo shell test lab bench spec reproduce soak install install-library install-migratepages setup
+.PHONY: help demo shell test lab bench spec reproduce soak install install-library install-migratepages install-numad setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,7 +77,9 @@ install-library: ## Install only libnodeward, shared and static, its header and 
 	    >"$(DESTDIR)$(LIBDIR)/pkgconfig/nodeward.pc"
 
 install-migratepages: install ## Also answer to the name migratepages, beside numactl's program
-	@at="$(DESTDIR)$(PREFIX)/bin/migratepages"; \
+install-numad: install ## Also answer to the name numad: its question for nodes, as libvirt asks it
+install-migratepages install-numad:
+	@at="$(DESTDIR)$(PREFIX)/bin/$(@:install-%=%)"; \
 	if { [ -e "$$at" ] || [ -L "$$at" ]; } && [ "$$(readlink "$$at")" != nodeward ]; then \
 	    echo "$$at is somebody else's; choose another PREFIX" >&2; exit 1; \
 	fi; \

@@ -44,11 +44,11 @@ use crate::message::exit::Exit;
 use crate::message::help;
 use crate::message::stdout::OutputError;
 use crate::settings::{MoveLayer, MoveSettings, SettingsError, SettingsPaths};
-use crate::verbs::migratepages;
+use crate::verbs::{migratepages, numad};
 
 fn main() -> ExitCode {
     log();
-    if let Some(exit) = run_as_migratepages() {
+    if let Some(exit) = run_by_name() {
         return exit;
     }
     let typed = help::compact(Cli::command()).try_get_matches();
@@ -72,13 +72,17 @@ fn print_clap_error(answer: &clap::Error) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Acts as numactl's program if called by its name.
-fn run_as_migratepages() -> Option<ExitCode> {
+/// Acts as another program if called by its name.
+fn run_by_name() -> Option<ExitCode> {
     let in_text = |word: OsString| word.escaped().to_string();
     let mut words = std::env::args_os().map(|word| word.into_string().unwrap_or_else(in_text));
     let program = words.next()?;
     let name = Path::new(&program).file_name()?;
-    (name == migratepages::NAME).then(|| migratepages::run(&program, &words.collect::<Vec<_>>()))
+    match name.to_str()? {
+        migratepages::NAME => Some(migratepages::run(&program, &words.collect::<Vec<_>>())),
+        numad::NAME => Some(numad::run(&words.collect::<Vec<_>>())),
+        _ => None,
+    }
 }
 
 /// Logs to stderr if $RUST_LOG requests it; otherwise skips even the set-up.

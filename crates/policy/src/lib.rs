@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod advice;
 pub mod break_even;
 pub mod cache_headroom;
 pub mod damping;

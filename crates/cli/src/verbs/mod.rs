@@ -13,6 +13,7 @@ pub mod migratepages;
 pub mod move_files;
 pub mod move_processes;
 mod move_task;
+pub mod numad;
 mod process_selection;
 pub mod reproduce;
 pub mod run;

@@ -16,6 +16,7 @@ mod help;
 mod hostile_names;
 mod migratepages;
 mod modes;
+mod numad;
 mod outcome;
 mod reproduce;
 mod run;
