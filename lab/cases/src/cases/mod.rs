@@ -37,7 +37,7 @@ mod torture;
 
 use crate::case_outcome::CaseFn;
 
-const ALL: [&[(&str, CaseFn)]; 33] = [
+const ALL: [&[(&str, CaseFn)]; 34] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
