@@ -12,12 +12,14 @@ const FAILED: i32 = 6;
 const MOVE: &str = "move --machine sim:two-socket 1000 1 0 --quiet";
 
 /// A command for each verb that answers on standard output, and soon.
-const QUESTIONS: [&str; 28] = [
+const QUESTIONS: [&str; 30] = [
     "--help",
     "--version",
     "move --help",
     MOVE,
     "move --machine sim:two-socket 1000 1 0 --dry-run --json",
+    "evacuate --machine sim:two-socket 1 --quiet",
+    "evacuate --machine sim:two-socket 1 --dry-run --json",
     "spread --machine sim:two-socket 1000 0,1 --quiet",
     "spread --machine sim:two-socket 1000 0,1 --dry-run --json",
     "balance --machine sim:balance-2012 --once",

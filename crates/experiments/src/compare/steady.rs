@@ -30,6 +30,7 @@ const HOT_BYTES: u64 = 1 << 20;
 
 /// Swarm machines without faults, with nodes and loads that are worth a balancer.
 const STEADY: GeneratorProfile = GeneratorProfile {
+    with_segments: false,
     node_pages: &[1 << 14, 1 << 16, 1 << 17, 1 << 18],
     cores: &[0, 1, 1, 2, 2, 2, 3, 3, 3],
     processes: &[1, 2, 3, 6, 12],

@@ -12,6 +12,8 @@ pub struct GeneratorProfile {
     pub schedulers: &'static [SchedulerKind],
     /// Whether a built-in scenario is used now and then.
     pub with_built_in: bool,
+    /// Whether the processes of a workload share a segment now and then.
+    pub with_segments: bool,
     /// Simulated time, in nanoseconds.
     pub time_ns: (u64, u64),
     /// Simulated time in every second case, in nanoseconds.
@@ -59,6 +61,7 @@ pub const ANY_ACCEPTED: GeneratorProfile = GeneratorProfile {
         SchedulerKind::SchedNuma2012,
     ],
     with_built_in: true,
+    with_segments: true,
     time_ns: (limits::PERIOD_NS_MIN, limits::TIME_NS_MAX),
     usual_time_ns: 50_000_000,
     changed_param_one_in: &[1, 4, 20, 100],
@@ -83,6 +86,7 @@ pub const ANY_ACCEPTED: GeneratorProfile = GeneratorProfile {
 pub const REALISTIC: GeneratorProfile = GeneratorProfile {
     schedulers: &[SchedulerKind::NumaUnaware, SchedulerKind::HomeAware],
     with_built_in: false,
+    with_segments: true,
     time_ns: (1_000_000, 40_000_000),
     usual_time_ns: 20_000_000,
     changed_param_one_in: &[4, 20, 100],

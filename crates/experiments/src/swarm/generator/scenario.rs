@@ -64,7 +64,7 @@ fn fresh_scenario(chance: &mut SeededRng, style: &GeneratorProfile) -> Scenario 
         report: Vec::new(),
     };
     let mut chance = chance.clone().apart(SEGMENTS);
-    if chance.one_in(SEGMENTS_ONE_IN) {
+    if style.with_segments && chance.one_in(SEGMENTS_ONE_IN) {
         share_segment(&mut chance, style, &mut scenario);
     }
     scenario
