@@ -1,10 +1,10 @@
 //! The guest's own files: counters, switches, control groups.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Once;
+use std::{fs, io};
 
 pub use nodeward_linux::test_wait::wait_until;
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -61,6 +61,17 @@ pub fn set_affinity(pid: u32, cpus: &[usize]) {
     threads(pid).into_iter().for_each(|tid| set_thread_affinity(tid, cpus));
 }
 
+/// Does the same with a process that may end at any time.
+pub fn set_affinity_while_it_lives(pid: u32, cpus: &[usize]) {
+    for tid in try_threads(pid).unwrap_or_default() {
+        let tid = rustix::process::Pid::from_raw(tid.cast_signed());
+        match sched_setaffinity(tid, &set_of(cpus)) {
+            Err(rustix::io::Errno::SRCH) => {} // it ended
+            set => set.expect("the CPUs are ours"),
+        }
+    }
+}
+
 /// Sets the affinity of one thread.
 pub fn set_thread_affinity(tid: u32, cpus: &[usize]) {
     let tid = rustix::process::Pid::from_raw(tid.cast_signed());
@@ -104,8 +115,12 @@ fn stat(tid: &str, field: usize) -> u64 {
 
 /// Returns the tids of a process's threads.
 pub fn threads(pid: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process is there");
-    tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
+    try_threads(pid).expect("the process is there")
+}
+
+fn try_threads(pid: u32) -> io::Result<Vec<u32>> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"))?.flatten();
+    Ok(tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect())
 }
 
 /// Loads the drivers that were brought along: of swap and of disks.

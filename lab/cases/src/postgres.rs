@@ -132,9 +132,10 @@ impl PostgresServer {
         [pid].into_iter().chain(children).collect()
     }
 
-    /// Sets the affinity of all its processes, and of those that it will start.
+    /// Sets the affinity of all its processes, and of those that it will start. Workers of
+    /// autovacuum come and go.
     pub fn set_affinity(&self, cpus: &[usize]) {
-        self.pids().into_iter().for_each(|pid| guest::set_affinity(pid, cpus));
+        self.pids().into_iter().for_each(|pid| guest::set_affinity_while_it_lives(pid, cpus));
     }
 
     /// Returns the addresses of its segment: the same ones in all its processes, as it forks them.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nodeward_linux::Linux;
 use nodeward_linux::cgroup::MemoryGroups;
 use nodeward_machine::{Machine, Process};
-use nodeward_model::{NodeId, PageLocation, Pid};
+use nodeward_model::{NodeHeadroom, NodeId, PageLocation, Pid};
 
 use crate::sync::lock;
 
@@ -97,12 +97,35 @@ impl Headroom {
     /// Returns the number of base pages that a node can take within the limits of our control
     /// groups.
     fn headroom_pages(&self, node: NodeId) -> u64 {
-        let rooms = self.machine.headroom().unwrap_or_default();
-        let on_node = rooms.get(&node).map_or(u64::MAX, |room| room.free_pages);
+        let on_node = pages_on(node, &self.machine.headroom().unwrap_or_default());
         let allowed = self.groups.as_ref().and_then(|groups| {
             let headroom = groups.headroom_bytes();
             headroom.inspect_err(|error| tracing::warn!(%error, "limit unknown")).ok()?
         });
         on_node.min(allowed.map_or(u64::MAX, |bytes| bytes / self.page_bytes))
+    }
+}
+
+/// Returns the number of base pages that a node can take; no limit if it is unknown. For the only
+/// node the kernel gives up cached files that were not used for long. Of several it would rather
+/// take free pages of another.
+fn pages_on(node: NodeId, rooms: &BTreeMap<NodeId, NodeHeadroom>) -> u64 {
+    let cached = |room: &NodeHeadroom| if rooms.len() == 1 { room.inactive_file_pages } else { 0 };
+    rooms.get(&node).map_or(u64::MAX, |room| room.free_pages.saturating_add(cached(room)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a machine of one node whose memory is full of cached files has room; on one of several
+    /// nodes only free pages count.
+    #[test]
+    fn cached_files_are_room_on_the_only_node() {
+        let room = NodeHeadroom { free_pages: 10, inactive_file_pages: 90 };
+        let only: BTreeMap<_, _> = [(NodeId(0), room)].into();
+        assert_eq!((pages_on(NodeId(0), &only), pages_on(NodeId(1), &only)), (100, u64::MAX));
+        let both = [(NodeId(0), room), (NodeId(1), room)].into();
+        assert_eq!(pages_on(NodeId(0), &both), 10);
     }
 }
