@@ -236,22 +236,24 @@ fn counter_options(line: &mut CommandLine, counted: &CounterPlugin) {
 mod tests {
     use super::*;
 
+    /// Returns a machine that does nothing special.
+    fn plain(scenario: &LabMachine) -> QemuMachine<'_> {
+        QemuMachine {
+            scenario,
+            kernel: Path::new("/k"),
+            initramfs: Path::new("/i"),
+            append: "",
+            memory: GuestMemory::Private,
+            populate: false,
+            take_turns: false,
+            counter: None,
+        }
+    }
+
     /// Returns the options of a machine, one per line, that start with one of the words.
     fn options(name: &str, memory: GuestMemory, words: &[&str]) -> String {
         let scenario = &LabMachine::find(name).unwrap();
-        let (kernel, initramfs) = (Path::new("/k"), Path::new("/i"));
-        let append = "more=1";
-        let (populate, take_turns, counter) = (false, false, None);
-        let machine = QemuMachine {
-            scenario,
-            kernel,
-            initramfs,
-            append,
-            memory,
-            populate,
-            take_turns,
-            counter,
-        };
+        let machine = QemuMachine { append: "more=1", memory, ..plain(scenario) };
         let arguments = command_line(&machine).unwrap();
         let text = arguments.join(&OsString::from(" ")).into_string().unwrap();
         let lines = text.split(" -").filter(|line| words.iter().any(|w| line.starts_with(w)));
@@ -313,18 +315,7 @@ mod tests {
     fn a_counter_comes_last() {
         let scenario = &LabMachine::find("two-nodes").unwrap();
         let counted = CounterPlugin { plugin: "/p,q".into(), file: "/c".into(), bytes: 1 << 20 };
-        let (kernel, initramfs) = (Path::new("/k"), Path::new("/i"));
-        let (append, memory) = ("", GuestMemory::Private);
-        let plain = QemuMachine {
-            scenario,
-            kernel,
-            initramfs,
-            append,
-            memory,
-            populate: false,
-            take_turns: false,
-            counter: None,
-        };
+        let plain = plain(scenario);
         let with = QemuMachine { counter: Some(&counted), ..plain.clone() };
         let (plain, with) = (command_line(&plain).unwrap(), command_line(&with).unwrap());
         assert_eq!(with[..plain.len()], plain);
@@ -342,19 +333,9 @@ mod tests {
     #[test]
     fn memory_may_be_there_first() {
         let scenario = &LabMachine::find("two-nodes").unwrap();
-        let (kernel, initramfs, counted) = (Path::new("/k"), Path::new("/i"), None);
         let told = |populate, take_turns| {
-            let (append, memory) = ("", GuestMemory::Restored("/d".into()));
-            let machine = QemuMachine {
-                scenario,
-                kernel,
-                initramfs,
-                append,
-                memory,
-                populate,
-                take_turns,
-                counter: counted,
-            };
+            let memory = GuestMemory::Restored("/d".into());
+            let machine = QemuMachine { memory, populate, take_turns, ..plain(scenario) };
             command_line(&machine).unwrap().join(&OsString::from(" ")).into_string().unwrap()
         };
         let populated = told(true, false);

@@ -40,22 +40,35 @@ pub struct MappedPart {
     offset: u64,
 }
 
+impl MappedPart {
+    /// The part that a mapping of a segment shows.
+    pub fn of(mapping: &Mapping) -> Self {
+        let offset = mapping.segment.map_or(0, |part| part.offset);
+        Self { addresses: mapping.range, offset }
+    }
+
+    /// The offset in the segment of an address, if it is mapped here.
+    pub fn offset_of(self, address: u64) -> Option<u64> {
+        let holds = (self.addresses.start..self.addresses.end).contains(&address);
+        holds.then(|| self.offset + (address - self.addresses.start))
+    }
+
+    /// Where an offset in the segment is mapped, if it is here.
+    pub fn address_of(self, offset: u64) -> Option<u64> {
+        let behind = offset.checked_sub(self.offset)?;
+        (behind < self.addresses.bytes()).then(|| self.addresses.start + behind)
+    }
+}
+
 impl MappedSegment {
     /// The offset in the segment of an address, if the process maps it there.
     pub fn offset_of(&self, address: u64) -> Option<u64> {
-        let holds =
-            |part: &&MappedPart| (part.addresses.start..part.addresses.end).contains(&address);
-        let part = self.parts.iter().find(holds)?;
-        Some(part.offset + (address - part.addresses.start))
+        self.parts.iter().find_map(|part| part.offset_of(address))
     }
 
     /// Where the process maps an offset in the segment, if it does.
     pub fn address_of(&self, offset: u64) -> Option<u64> {
-        let address = |part: &MappedPart| {
-            let behind = offset.checked_sub(part.offset)?;
-            (behind < part.addresses.bytes()).then(|| part.addresses.start + behind)
-        };
-        self.parts.iter().find_map(address)
+        self.parts.iter().find_map(|part| part.address_of(offset))
     }
 }
 
@@ -75,8 +88,7 @@ pub fn mapped_segments(mappings: &[Mapping], bound: &[Range]) -> Vec<MappedSegme
         });
         one.bytes = one.bytes.saturating_add(mapping.range.bytes());
         one.is_bound |= is_bound;
-        let offset = mapping.segment.map_or(0, |part| part.offset);
-        one.parts.push(MappedPart { addresses: mapping.range, offset });
+        one.parts.push(MappedPart::of(mapping));
     }
     let mut found: Vec<_> = found.into_values().filter(|one| one.bytes >= BYTES_MIN).collect();
     found.sort_by_key(|one| (Reverse(one.bytes), one.id));

@@ -17,6 +17,7 @@ use nodeward_model::{
     Range, SegmentId,
 };
 
+use super::mapped_segments::MappedPart;
 use super::process_table::ProcessKey;
 
 /// Page tables that a page is looked for in, at most.
@@ -271,19 +272,12 @@ impl SegmentView {
 
     /// The offset in the segment of an address, if it maps that.
     fn offset_of(&self, address: u64) -> Option<u64> {
-        let holds =
-            |mapping: &&Mapping| (mapping.range.start..mapping.range.end).contains(&address);
-        let mapping = self.mappings.iter().find(holds)?;
-        Some(offset(mapping) + (address - mapping.range.start))
+        self.mappings.iter().find_map(|mapping| MappedPart::of(mapping).offset_of(address))
     }
 
     /// Where it maps an offset in the segment, if it does.
     fn address_of(&self, at: u64) -> Option<u64> {
-        let address = |mapping: &Mapping| {
-            let behind = at.checked_sub(offset(mapping))?;
-            (behind < mapping.range.bytes()).then(|| mapping.range.start + behind)
-        };
-        self.mappings.iter().find_map(address)
+        self.mappings.iter().find_map(|mapping| MappedPart::of(mapping).address_of(at))
     }
 
     /// The mapping that holds a range.

@@ -96,11 +96,11 @@ fn log() {
 fn run(cli: &Cli) -> anyhow::Result<Exit> {
     match &cli.verb {
         Verb::Move(args) if args.file.is_empty() => {
-            verbs::move_processes::run(args, &settings(cli, args.layer)?)
+            verbs::move_processes::run(args, &settings(cli, args.run.layer)?)
         }
-        Verb::Move(args) => verbs::move_files::run(args, &settings(cli, args.layer)?),
-        Verb::Spread(args) => verbs::spread::run(args, &settings(cli, args.layer)?),
-        Verb::Evacuate(args) => verbs::evacuate::run(args, &settings(cli, args.layer)?),
+        Verb::Move(args) => verbs::move_files::run(args, &settings(cli, args.run.layer)?),
+        Verb::Spread(args) => verbs::spread::run(args, &settings(cli, args.run.layer)?),
+        Verb::Evacuate(args) => verbs::evacuate::run(args, &settings(cli, args.run.layer)?),
         Verb::Balance(args) => verbs::balance::run(args, cli.config.as_deref()),
         Verb::Run(args) => verbs::run::run(args),
         Verb::Config(args) => verbs::config::run(args, cli.config.as_deref()),

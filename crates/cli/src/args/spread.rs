@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use nodeward_model::{MappingKind, Name, units};
 
-use super::machine::MachineArgs;
-use super::output::{OutputArgs, ProgressArgs};
+use super::move_run::MoveRunArgs;
 use super::parsers::choice_parser;
-use crate::message::help::{MEMORY, OUTPUT, PROCESSES, SIMULATED};
-use crate::settings::{MoveLayer, name_parser};
+use crate::message::help::{MEMORY, PROCESSES};
+use crate::settings::name_parser;
 
 /// Arguments of `spread`.
 #[derive(Debug, Args)]
@@ -38,25 +37,7 @@ pub struct SpreadArgs {
     #[arg(help_heading = MEMORY, long, value_name = "SIZE", default_value = "2MiB",
           value_parser = units::parse_bytes)]
     pub block: u64,
-    /// Workers and limits of the moves.
+    /// Limits, output, and the machine.
     #[command(flatten)]
-    pub layer: MoveLayer,
-    /// Print what would move, and what would stay and why; change nothing
-    #[arg(help_heading = OUTPUT, long)]
-    pub dry_run: bool,
-    /// Write no ledger; the moves then cannot be undone
-    #[arg(help_heading = OUTPUT, long)]
-    pub no_ledger: bool,
-    /// When to show progress.
-    #[command(flatten)]
-    pub progress: ProgressArgs,
-    /// How to print the result.
-    #[command(flatten)]
-    pub output: OutputArgs,
-    /// The machine.
-    #[command(flatten)]
-    pub machine_args: MachineArgs,
-    /// Seed of the simulated run; the same seed gives the same run [default: 0]
-    #[arg(help_heading = SIMULATED, long, value_name = "N", requires = "machine")]
-    pub seed: Option<u64>,
+    pub run: MoveRunArgs,
 }

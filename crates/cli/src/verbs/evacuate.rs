@@ -34,7 +34,7 @@ pub fn run(args: &EvacuateArgs, settings: &MoveSettings) -> Result<Exit> {
     if args.files || !args.file.is_empty() {
         check_kernel()?;
     }
-    let chosen = SelectedMachine::open(&args.machine_args, args.seed)?;
+    let chosen = SelectedMachine::open(&args.run.machine_args, args.run.seed)?;
     let (machine, topology) = (chosen.machine(), chosen.machine().topology()?);
     let names = chosen.nodestring_context(&topology)?;
     let (sources, to) =
@@ -43,14 +43,14 @@ pub fn run(args: &EvacuateArgs, settings: &MoveSettings) -> Result<Exit> {
     let is_local = matches!(chosen, SelectedMachine::Local(_));
     let job = Evacuation { args, settings, machine, topology, route, is_local };
     let live = MoveControl::default();
-    if args.dry_run {
+    if args.run.dry_run {
         let plan = job.plan(&live)?;
-        evacuation::print_plan(&plan, args.output.json)?;
+        evacuation::print_plan(&plan, args.run.output.json)?;
         return Ok(Exit::Done);
     }
     let work = || job.carry_out(&live);
-    let report = progress::run_with_progress(&live, args.progress.mode(), work)??;
-    evacuation::print_report(&report, args.output.json)?;
+    let report = progress::run_with_progress(&live, args.run.progress.mode(), work)??;
+    evacuation::print_report(&report, args.run.output.json)?;
     Ok(exit(&report))
 }
 
@@ -81,7 +81,8 @@ impl Evacuation<'_> {
     fn carry_out(&self, live: &MoveControl) -> Result<EvacuationReport<'_>> {
         let found = self.find(live)?;
         let shared = self.shared_memory(&found)?;
-        let writes_ledger = self.is_local && !self.args.no_ledger && !found.residents.is_empty();
+        let writes_ledger =
+            self.is_local && !self.args.run.no_ledger && !found.residents.is_empty();
         let begin = || begin_journal(self.machine, Ok(found.identities.clone()), None);
         let journal = writes_ledger.then(begin).flatten();
         let mut moves = match found.residents.is_empty() {

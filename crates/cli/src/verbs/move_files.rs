@@ -28,14 +28,14 @@ pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
     let job = PageCacheMove::new(this_process(&machine)?, topology, pairs, settings, &args.file);
     let page_bytes = machine.page_bytes();
     let live = MoveControl::default();
-    if args.dry_run {
+    if args.run.dry_run {
         let (looked, plan) = job.plan(&live)?;
-        files::print_plan(&looked, &plan, page_bytes, args.output.json)?;
+        files::print_plan(&looked, &plan, page_bytes, args.run.output.json)?;
         return Ok(Exit::Done);
     }
-    let work = || job.migrate(&live, progress::is_shown(args.progress.mode()));
-    let (looked, report) = progress::run_with_progress(&live, args.progress.mode(), work)??;
-    files::print_report(&looked, &report, page_bytes, args.output.json)?;
+    let work = || job.migrate(&live, progress::is_shown(args.run.progress.mode()));
+    let (looked, report) = progress::run_with_progress(&live, args.run.progress.mode(), work)??;
+    files::print_report(&looked, &report, page_bytes, args.run.output.json)?;
     Ok(exit(&looked, &report))
 }
 

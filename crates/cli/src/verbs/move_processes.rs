@@ -21,7 +21,7 @@ use crate::verbs::process_selection::{hold, select_processes};
 
 /// Moves, or reports what a move would do.
 pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
-    let chosen = SelectedMachine::open(&args.machine_args, args.seed)?;
+    let chosen = SelectedMachine::open(&args.run.machine_args, args.run.seed)?;
     let machine = chosen.machine();
     let topology = machine.topology()?;
     let task = match (&args.addresses, &args.hot_pages.hot) {
@@ -30,15 +30,7 @@ pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
         (None, None) => Some(between_nodes(args, &chosen, &topology)?),
     };
     let Some(task) = task else { return Ok(Exit::Interrupted) };
-    let how = MoveTaskOptions {
-        settings: settings.clone(),
-        dry_run: args.dry_run,
-        progress: args.progress.mode(),
-        json: args.output.json,
-        // A move on a simulated machine cannot be undone, because the machine does not outlive this
-        // command.
-        writes_ledger: !args.no_ledger && matches!(chosen, SelectedMachine::Local(_)),
-    };
+    let how = MoveTaskOptions::new(&args.run, settings, &chosen);
     task.execute(machine, &topology, &how)
 }
 

@@ -13,6 +13,8 @@ use nodeward_mover::{
 };
 use nodeward_records::ledger::{Header, LedgerStore, OperationId};
 
+use crate::args::MoveRunArgs;
+use crate::machines::SelectedMachine;
 use crate::machines::page_cache_move::PageCacheMove;
 use crate::machines::segment_rest::SegmentRestMove;
 use crate::machines::shared_memory::SharedMemory;
@@ -60,6 +62,20 @@ pub struct MoveTaskOptions {
     pub json: bool,
     /// Write a ledger, so that the move can be undone.
     pub writes_ledger: bool,
+}
+
+impl MoveTaskOptions {
+    /// Returns the options that these arguments give on a machine. A move on a simulated machine
+    /// cannot be undone, because the machine does not outlive this command.
+    pub fn new(args: &MoveRunArgs, settings: &MoveSettings, chosen: &SelectedMachine) -> Self {
+        Self {
+            settings: settings.clone(),
+            dry_run: args.dry_run,
+            progress: args.progress.mode(),
+            json: args.output.json,
+            writes_ledger: !args.no_ledger && matches!(chosen, SelectedMachine::Local(_)),
+        }
+    }
 }
 
 impl MoveTask {

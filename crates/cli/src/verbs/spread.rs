@@ -28,7 +28,7 @@ const BLOCK_BYTES_MAX: u64 = 64 << 30;
 
 /// Spreads memory, or reports what that would do.
 pub fn run(args: &SpreadArgs, settings: &MoveSettings) -> Result<Exit> {
-    let chosen = SelectedMachine::open(&args.machine_args, args.seed)?;
+    let chosen = SelectedMachine::open(&args.run.machine_args, args.run.seed)?;
     let machine = chosen.machine();
     let topology = machine.topology()?;
     check_block(args.block, machine.page_bytes())?;
@@ -45,14 +45,7 @@ pub fn run(args: &SpreadArgs, settings: &MoveSettings) -> Result<Exit> {
     let live = MoveControl::default();
     let task = progress::run_with_progress(&live, ProgressMode::Never, || job.task(&live))??;
     let Some(task) = task else { return Ok(Exit::Interrupted) };
-    let how = MoveTaskOptions {
-        settings: settings.clone(),
-        dry_run: args.dry_run,
-        progress: args.progress.mode(),
-        json: args.output.json,
-        // As for `move`: a simulated machine does not outlive this command.
-        writes_ledger: !args.no_ledger && matches!(chosen, SelectedMachine::Local(_)),
-    };
+    let how = MoveTaskOptions::new(&args.run, settings, &chosen);
     task.execute(machine, &topology, &how)
 }
 

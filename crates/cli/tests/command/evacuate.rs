@@ -1,21 +1,9 @@
 //! `evacuate` on simulated machines.
 
-use std::process::{Command, Output};
-
-use crate::outcome::{NODEWARD, assert_failure, success};
+use crate::outcome::{assert_failure, run_simulated as run, success};
 
 /// Pages of 4 KiB in 256 MiB, the memory of one process of the scenario.
 const PROCESS_PAGES: u64 = 65_536;
-
-fn run(words: &str) -> Output {
-    let mut command = Command::new(NODEWARD);
-    command.args(words.split_whitespace()).env("LC_ALL", "C");
-    let nowhere = tempfile::tempdir().unwrap();
-    let output = command.env("NODEWARD_STATE_DIR", nowhere.path()).output().unwrap();
-    let written = nowhere.path().read_dir().unwrap().count();
-    assert_eq!(written, 0, "{words}: no ledger for what is not there afterwards");
-    output
-}
 
 fn json(words: &str) -> serde_json::Value {
     serde_json::from_str(&success(words, run(words))).unwrap()

@@ -1,10 +1,21 @@
 //! What the command gave, checked.
 
 use std::fmt::Debug;
-use std::process::Output;
+use std::process::{Command, Output};
 
 /// The command.
 pub const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+
+/// Runs the command on a simulated machine. Checks that it writes no ledger.
+pub fn run_simulated(words: &str) -> Output {
+    let mut command = Command::new(NODEWARD);
+    command.args(words.split_whitespace()).env("LC_ALL", "C");
+    let nowhere = tempfile::tempdir().unwrap();
+    let output = command.env("NODEWARD_STATE_DIR", nowhere.path()).output().unwrap();
+    let written = nowhere.path().read_dir().unwrap().count();
+    assert_eq!(written, 0, "{words}: no ledger for what is not there afterwards");
+    output
+}
 
 /// Returns standard output after a success.
 pub fn success(words: impl Debug, output: Output) -> String {

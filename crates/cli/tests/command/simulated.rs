@@ -1,19 +1,6 @@
 //! `show` and `move` on simulated machines.
 
-use std::process::{Command, Output};
-
-use crate::outcome::{NODEWARD, assert_failure, success};
-
-fn run(words: &str) -> Output {
-    let mut command = Command::new(NODEWARD);
-    command.args(words.split_whitespace()).env("LC_ALL", "C");
-    let nowhere = tempfile::tempdir().unwrap();
-    command.env("NODEWARD_STATE_DIR", nowhere.path());
-    let output = command.output().unwrap();
-    let written = nowhere.path().read_dir().unwrap().count();
-    assert_eq!(written, 0, "{words}: no ledger for what is not there afterwards");
-    output
-}
+use crate::outcome::{assert_failure, run_simulated as run, success};
 
 fn text(words: &str) -> String {
     success(words, run(words))

@@ -1,20 +1,13 @@
 //! `spread` on simulated machines, and input that it refuses.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::outcome::{NODEWARD, assert_failure, success};
+use crate::outcome::{assert_failure, run_simulated, success};
 
 fn run(words: &str) -> Output {
-    let mut command = Command::new(NODEWARD);
-    command.arg("spread").args(words.split_whitespace()).env("LC_ALL", "C");
-    let nowhere = tempfile::tempdir().unwrap();
-    command.env("NODEWARD_STATE_DIR", nowhere.path());
-    let output = command.output().unwrap();
-    let written = nowhere.path().read_dir().unwrap().count();
-    assert_eq!(written, 0, "{words}: no ledger for what is not there afterwards");
-    output
+    run_simulated(&format!("spread {words}"))
 }
 
 fn text(words: &str) -> String {

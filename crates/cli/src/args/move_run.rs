@@ -1,0 +1,34 @@
+//! Arguments of all verbs that move memory: limits, output, and the machine.
+
+use clap::Args;
+
+use super::machine::MachineArgs;
+use super::output::{OutputArgs, ProgressArgs};
+use crate::message::help::{OUTPUT, SIMULATED};
+use crate::settings::MoveLayer;
+
+/// How memory is moved, and where.
+#[derive(Debug, Args)]
+pub struct MoveRunArgs {
+    /// Workers and limits of the move.
+    #[command(flatten)]
+    pub layer: MoveLayer,
+    /// Print what would move, and what would stay and why; change nothing
+    #[arg(help_heading = OUTPUT, long)]
+    pub dry_run: bool,
+    /// Write no ledger; the move then cannot be undone
+    #[arg(help_heading = OUTPUT, long)]
+    pub no_ledger: bool,
+    /// When to show progress.
+    #[command(flatten)]
+    pub progress: ProgressArgs,
+    /// How to print the result.
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// The machine.
+    #[command(flatten)]
+    pub machine_args: MachineArgs,
+    /// Seed of the simulated run; the same seed gives the same run [default: 0]
+    #[arg(help_heading = SIMULATED, long, value_name = "N", requires = "machine")]
+    pub seed: Option<u64>,
+}
