@@ -70,7 +70,7 @@ fn again(parts: &[CiPart], times: u32) -> bool {
     runs.hold()
 }
 
-/// Runs the parts. Beside the lab, which leaves a third of two CPUs idle, run tests and lints.
+/// Runs the parts. Beside the lab run the tests, and all else takes what these leave of the CPUs.
 fn run_parts(parts: &[CiPart], output: Output) -> Summary {
     let lab = parts.contains(&CiPart::Lab);
     let (beside, ahead): (Vec<CiPart>, _) =
