@@ -12,7 +12,7 @@ use nodeward_mover::{Jobs, MoveControl, MoveReport, MoveRequest, Selection, migr
 use nodeward_policy::folio_plan::MoveOrder;
 use nodeward_policy::placement::Rules;
 
-use super::nodes::{Nodes, room_pages};
+use super::nodes::Nodes;
 use super::report::Short;
 
 /// Address space for which populated parts are listed at a time, in bytes.
@@ -214,7 +214,7 @@ impl Run<'_> {
     fn is_pressed(&self) -> Result<bool> {
         let MemoryMover { machine, nodes, rules, portion, .. } = self.mover;
         let room = machine.headroom()?.get(&portion.to).copied();
-        Ok(room.is_some_and(|room| nodes.is_short(portion.to, room_pages(room), rules)))
+        Ok(room.is_some_and(|room| nodes.is_short(portion.to, room.free_or_cold_pages(), rules)))
     }
 
     fn has_searched(&self) -> bool {

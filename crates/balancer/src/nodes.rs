@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use nodeward_machine::{Machine, Result};
 use nodeward_model::topology::Distances;
-use nodeward_model::{
-    CpuId, Cpumask, MachineSnapshot, NodeHeadroom, NodeId, NodeSnapshot, Nodemask,
-};
+use nodeward_model::{CpuId, Cpumask, MachineSnapshot, NodeId, NodeSnapshot, Nodemask};
 use nodeward_policy::placement::{Affinity, NodeState, Rules};
 
 use super::report::Notice;
@@ -171,7 +169,7 @@ impl Nodes {
         NodeState {
             cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
             pages: now.pages,
-            room_pages: room_pages(now.headroom),
+            room_pages: now.headroom.free_or_cold_pages(),
             foreign_pages: now.foreign_pages.saturating_sub(foreign_before),
             traffic_ppm,
         }
@@ -196,11 +194,6 @@ impl Migrations {
         let since = pages.zip(before).map_or(0, |(now, before)| now.saturating_sub(before));
         self.others_pages += since.saturating_sub(std::mem::take(&mut self.own_pages));
     }
-}
-
-/// Returns the number of base pages that a node can take.
-pub fn room_pages(room: NodeHeadroom) -> u64 {
-    room.free_pages.saturating_add(room.inactive_file_pages)
 }
 
 fn part_ppm(part: u128, whole: u128) -> u32 {

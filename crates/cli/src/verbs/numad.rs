@@ -103,8 +103,8 @@ fn busy_ppm(
 /// Returns the memory that a node can give: free, and cold pages of files if they count.
 fn free_bytes(snapshot: &MachineSnapshot, node: NodeId, counts_cold: bool, page: u64) -> u64 {
     let room = snapshot.nodes.get(&node).map(|node| node.headroom).unwrap_or_default();
-    let cold_pages = if counts_cold { room.inactive_file_pages } else { 0 };
-    room.free_pages.saturating_add(cold_pages).saturating_mul(page)
+    let pages = if counts_cold { room.free_or_cold_pages() } else { room.free_pages };
+    pages.saturating_mul(page)
 }
 
 #[cfg(test)]

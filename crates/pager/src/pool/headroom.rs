@@ -110,8 +110,10 @@ impl Headroom {
 /// node the kernel gives up cached files that were not used for long. Of several it would rather
 /// take free pages of another.
 fn pages_on(node: NodeId, rooms: &BTreeMap<NodeId, NodeHeadroom>) -> u64 {
-    let cached = |room: &NodeHeadroom| if rooms.len() == 1 { room.inactive_file_pages } else { 0 };
-    rooms.get(&node).map_or(u64::MAX, |room| room.free_pages.saturating_add(cached(room)))
+    rooms.get(&node).map_or(u64::MAX, |room| match rooms.len() {
+        1 => room.free_or_cold_pages(),
+        _ => room.free_pages,
+    })
 }
 
 #[cfg(test)]

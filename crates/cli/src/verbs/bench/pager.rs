@@ -180,7 +180,7 @@ impl PagerBench<'_> {
         for node in [self.nodes.from, self.nodes.to] {
             // A node without data is assumed to have room.
             let Some(room) = self.headroom.get(&node) else { continue };
-            let free = (room.free_pages + room.inactive_file_pages) * self.page_bytes;
+            let free = room.free_or_cold_pages() * self.page_bytes;
             if free < needed {
                 bail!(
                     "this takes {} of memory on node {node}, where {} are free; give --size {} or \

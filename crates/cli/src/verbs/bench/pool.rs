@@ -126,7 +126,7 @@ fn check_memory(machine: &Linux, plan: &PoolPlan) -> Result<()> {
     let most = plan.threads.iter().copied().max().unwrap_or(1);
     let each = u64::from(most) * plan.contenders.len() as u64;
     let needed = each.saturating_mul(plan.bytes as u64);
-    let pages = |room: &nodeward_model::NodeHeadroom| room.free_pages + room.inactive_file_pages;
+    let pages = |room: &nodeward_model::NodeHeadroom| room.free_or_cold_pages();
     let free = machine.headroom()?.values().map(pages).sum::<u64>() * machine.page_bytes();
     if free < needed {
         bail!(
