@@ -24,7 +24,9 @@ mod swarm;
 mod sweep;
 
 pub use balance::BalanceArgs;
-pub use bench::{BenchArgs, BenchBalanceArgs, BenchPagerArgs, BenchPoolArgs, Benchmark};
+pub use bench::{
+    BenchArgs, BenchBalanceArgs, BenchCallsArgs, BenchPagerArgs, BenchPoolArgs, Benchmark,
+};
 pub use cli::{Cli, Verb, with_escaped_arguments};
 pub use compare::CompareArgs;
 pub use config::{ConfigArgs, ConfigVerb, PrintArgs};

@@ -19,12 +19,14 @@
 //!
 //! Files beside them serve several directories. `context` has what lanes and fault thread share.
 //! `copier` copies pages. `sections` splits a mapping so that lanes do not contend in the kernel.
-//! `pager_thread` starts threads. `chunk`, `page_bits`, `sync` and `error` use no other file.
+//! `pager_thread` starts threads. `bare_calls` times the kernel's calls alone, for a benchmark.
+//! `chunk`, `page_bits`, `sync` and `error` use no other file.
 
 #[allow(unsafe_code, reason = "the room that maps memory and speaks to userfaultfd")]
 mod sys;
 
 mod backend;
+mod bare_calls;
 mod chunk;
 mod context;
 mod copier;
@@ -40,6 +42,7 @@ mod sections;
 mod sync;
 
 pub use backend::{Backend, Shortfall, UffdCapabilities, VisibleFaults};
+pub use bare_calls::{BareCalls, BareTimes};
 pub use chunk::PageSize;
 pub use copier::{Copier, Memcpy, all as copiers};
 pub use error::{Error, Result};

@@ -4,9 +4,10 @@
 //! migrated. Histograms record how long they waited ([`StallTimes`]). Speeds are ratios to memcpy
 //! in the same run ([`CopyBuffers`], [`measure`]). [`soak`] moves a region to and fro by all
 //! methods until a given number of bytes has moved. [`measure_pool`] measures page pools against
-//! the kernel and other allocators, and [`line_latencies`] how long nodes wait for each other's
-//! memory.
+//! the kernel and other allocators, [`measure_calls`] what a call of a region costs, and
+//! [`line_latencies`] how long nodes wait for each other's memory.
 
+mod calls;
 mod findings;
 mod line_latency;
 mod load;
@@ -24,6 +25,9 @@ mod stall_times;
 mod word_value;
 mod xorshift;
 
+pub use calls::{
+    BareCell, CallCell, CallSetting, CallTimes, CallsPlan, CallsReport, RegionCall, measure_calls,
+};
 pub use findings::{Findings, WrongWord};
 pub use line_latency::line_latencies;
 pub use load::{LoadControl, LoadReport, LoadSpec, under_load};

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use nodeward_model::{NodeId, units};
-use nodeward_proof::PoolContender;
+use nodeward_proof::{PoolContender, RegionCall};
 
 use super::examples;
 use super::output::{OutputArgs, ProgressArgs};
-use crate::figures::{BalanceFigure, PageSizeValue, PagerFigure, PoolFigure};
+use crate::figures::{BalanceFigure, CallsFigure, PageSizeValue, PagerFigure, PoolFigure};
 
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
@@ -40,6 +40,14 @@ pub enum Benchmark {
     /// only free.
     #[command(after_long_help = examples::BENCH_POOL)]
     Pool(BenchPoolArgs),
+    /// Measure what each call of a region costs, beside the kernel's calls that it cannot avoid.
+    ///
+    /// Threads make the same call again and again, each on regions of its own: for 4 KiB, 64 KiB
+    /// and 2 MiB, with 1, 2 and 4 threads, on regions of 64 MiB and of 64 GiB, among 10,000
+    /// regions, and while a region of 1 GiB of the same pager moves. The kernel's calls are timed
+    /// in the same run, on memory that is set up the same way. Needs userfaultfd with UFFDIO_MOVE.
+    #[command(after_long_help = examples::BENCH_CALLS)]
+    Calls(BenchCallsArgs),
     /// Measure the CPU time of one decision of the balancer, on generated machines of 1,024 CPUs
     Balance(BenchBalanceArgs),
 }
@@ -54,6 +62,31 @@ pub struct BenchBalanceArgs {
     #[arg(long, value_name = "N", default_value_t = 11,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: u32,
+}
+
+/// Arguments of `bench calls`.
+#[derive(Debug, Args)]
+pub struct BenchCallsArgs {
+    /// Measure only these calls: one-way, recycled, there, exchange, pin, discard, commit,
+    /// residency
+    #[arg(long, value_delimiter = ',', value_name = "CALLS")]
+    pub only: Vec<RegionCall>,
+    /// Repetitions of each call on each thread [default: 2000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub samples: Option<u32>,
+    /// Measure one figure, as a row of SPEC.md names it, and print it as one line of JSON; one of
+    /// migrate-4k, migrate-64k, there, exchange, pin, discard, commit, p99, threads
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["only", "json"])]
+    pub figure: Option<CallsFigure>,
+    /// Measure as briefly as possible, about a second in all
+    #[arg(long)]
+    pub smoke: bool,
+    /// When to show progress.
+    #[command(flatten)]
+    pub progress: ProgressArgs,
+    /// How to print the result.
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 /// Arguments of `bench pager`.

@@ -105,6 +105,18 @@ Examples:
   One number, for a script:
     $ nodeward bench pool --figure vs-kernel";
 
+/// Examples of `bench calls`.
+pub const BENCH_CALLS: &str = "\
+Examples:
+  Everything, in about a minute:
+    $ nodeward bench calls
+
+  What it costs to move a page, for a program:
+    $ nodeward bench calls --only one-way,recycled --json
+
+  One number, for a script:
+    $ nodeward bench calls --figure migrate-4k";
+
 /// Examples of `sim`.
 pub const SIM: &str = "\
 Examples:

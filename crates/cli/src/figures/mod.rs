@@ -2,6 +2,7 @@
 //! SPEC.md read them as a line of JSON with `measured`, and `unit` if there is one.
 
 mod balance;
+mod calls;
 mod compare;
 mod pager;
 mod pool;
@@ -10,6 +11,7 @@ mod sim;
 mod swarm;
 
 pub use balance::BalanceFigure;
+pub use calls::CallsFigure;
 pub use compare::CompareFigure;
 pub use pager::{PageSizeValue, PagerFigure, RowFigure};
 pub use pool::PoolFigure;

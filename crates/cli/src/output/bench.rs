@@ -1,5 +1,6 @@
 //! Results of `nodeward bench`, as text, as JSON and as pictures.
 
+pub mod calls;
 pub mod pager;
 pub mod pool;
 

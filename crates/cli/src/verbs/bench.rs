@@ -1,6 +1,7 @@
 //! `nodeward bench`: measurements of nodeward on this machine.
 
 mod balance;
+mod calls;
 mod pager;
 mod pool;
 
@@ -14,6 +15,7 @@ pub fn run(args: &BenchArgs) -> Result<Exit> {
     match &args.benchmark {
         Benchmark::Pager(args) => pager::run(args),
         Benchmark::Pool(args) => pool::run(args),
+        Benchmark::Calls(args) => calls::run(args),
         Benchmark::Balance(args) => balance::run(args),
     }
 }

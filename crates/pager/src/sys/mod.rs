@@ -25,7 +25,5 @@ pub use thread::{block_signals, block_signals_in_scope};
 pub use transfer::{TransferMethod, copy_from_slot, map_from_slot};
 pub use trial::{try_move, try_remap};
 pub use try_lock::{TryLock, TryLockGuard};
-#[cfg(test)]
-pub use uffd::IncompleteTransfer;
 pub use uffd::{FEATURE_MOVE, FEATURE_THREAD_ID};
-pub use uffd::{TransferResult, Uffd, UffdFault};
+pub use uffd::{IncompleteTransfer, TransferResult, Uffd, UffdFault};

@@ -1,0 +1,85 @@
+//! The figures of `bench calls`, by name, with the measurements that each needs.
+
+use std::str::FromStr;
+
+use nodeward_proof::{CallCell, CallSetting, CallsPlan, CallsReport, RegionCall};
+use serde_json::{Value, json};
+
+use super::rounded;
+
+/// A figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallsFigure {
+    /// The time of a call for a range of this size, relative to the kernel's calls.
+    Ratio(RegionCall, usize),
+    /// The largest 99th percentile of a call for a page, relative to its median: alone, among many
+    /// regions, and beside a migration.
+    P99,
+    /// Migrations of a page that two threads make, relative to one.
+    Threads,
+}
+
+const PAGE: usize = 4 << 10;
+
+impl FromStr for CallsFigure {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "migrate-4k" => Self::Ratio(RegionCall::OneWay, PAGE),
+            "migrate-64k" => Self::Ratio(RegionCall::OneWay, 16 * PAGE),
+            "there" => Self::Ratio(RegionCall::There, PAGE),
+            "exchange" => Self::Ratio(RegionCall::Exchange, PAGE),
+            "pin" => Self::Ratio(RegionCall::Pin, PAGE),
+            "discard" => Self::Ratio(RegionCall::Discard, PAGE),
+            "commit" => Self::Ratio(RegionCall::Commit, PAGE),
+            "p99" => Self::P99,
+            "threads" => Self::Threads,
+            _ => {
+                return Err("expected one of migrate-4k, migrate-64k, there, exchange, pin, \
+                            discard, commit, p99, threads");
+            }
+        })
+    }
+}
+
+impl CallsFigure {
+    /// Returns the plan reduced to the measurements that this figure needs.
+    pub fn plan(self, plan: &CallsPlan) -> CallsPlan {
+        let (calls, sizes) = match self {
+            Self::Ratio(call, bytes) => (vec![call], vec![bytes]),
+            Self::P99 => (plan.calls.clone(), vec![PAGE]),
+            Self::Threads => (vec![RegionCall::OneWay], vec![PAGE]),
+        };
+        let wanted = |setting: &&CallSetting| match self {
+            Self::Ratio(..) => setting.threads == 1,
+            Self::P99 => setting.threads == 1,
+            Self::Threads => setting.threads <= 2 && setting.regions <= 2,
+        };
+        let settings = plan.settings.iter().filter(wanted);
+        let settings = settings.map(|it| CallSetting { sizes: sizes.clone(), ..it.clone() });
+        let most = if let Self::Ratio(..) = self { 1 } else { usize::MAX };
+        CallsPlan { settings: settings.take(most).collect(), calls, opens: 0, ..plan.clone() }
+    }
+
+    /// Returns the number with its context; `None` if it was not measured.
+    pub fn value(self, report: &CallsReport) -> Option<Value> {
+        let number = match self {
+            Self::Ratio(..) => report.cells.first()?.ratio,
+            Self::P99 => report.cells.iter().map(|cell| cell.p99_ratio).max_by(f64::total_cmp),
+            Self::Threads => threads_ratio(&report.cells),
+        }?;
+        Some(json!({ "measured": rounded(number), "report": report }))
+    }
+}
+
+/// Returns the calls of two threads relative to those of one.
+fn threads_ratio(cells: &[CallCell]) -> Option<f64> {
+    let calls = |threads| {
+        let found = cells
+            .iter()
+            .find(|cell| (cell.setting.threads, cell.setting.beside_migration) == (threads, false));
+        found.map(|cell| cell.calls_per_s as f64)
+    };
+    Some(calls(2)? / calls(1)?)
+}

@@ -1,0 +1,132 @@
+//! The kernel's calls that a call of the library cannot do without, alone and timed, on memory that
+//! is set up as a region is. A benchmark compares the library with them.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use crate::backend::probe;
+use crate::chunk::CHUNK_BYTES;
+use crate::error::{Error, Result, system};
+use crate::sys::{
+    Advice, AnonMapping, IncompleteTransfer, Slot, TransferMethod, Uffd, copy_from_slot,
+};
+
+/// Memory of one thread, and the calls on it.
+#[derive(Debug)]
+pub struct BareCalls {
+    uffd: Uffd,
+    /// Registered with userfaultfd.
+    region: AnonMapping,
+    /// Not registered: populating it is no fault that somebody must serve.
+    plain: AnonMapping,
+    slot: Slot,
+}
+
+/// The times of the kernel's calls for one range, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BareTimes {
+    /// UFFDIO_MOVE of the range to another place.
+    pub move_ns: u64,
+    /// UFFDIO_COPY of the content to where it was.
+    pub copy_ns: u64,
+    /// MADV_DONTNEED of what the move left at the other place.
+    pub discard_ns: u64,
+    /// MADV_POPULATE_WRITE of a range that has no pages.
+    pub populate_ns: u64,
+}
+
+impl BareCalls {
+    /// Sets up memory for ranges of at most 2 MiB.
+    ///
+    /// # Errors
+    /// [`Error::NeedsUserfaultfd`] where UFFDIO_MOVE does not work.
+    pub fn open() -> Result<Self> {
+        let found = probe(false, false)?;
+        let can_move = found.backend == crate::Backend::Move;
+        let uffd = found.uffd.filter(|_| can_move).ok_or_else(|| Error::NeedsUserfaultfd {
+            feature: "UFFDIO_MOVE",
+            reason: found.why_not_faster.unwrap_or_default(),
+        })?;
+        let reserve = || AnonMapping::reserve(CHUNK_BYTES, CHUNK_BYTES).map_err(system("mmap"));
+        let (region, plain, slots) = (reserve()?, reserve()?, reserve()?);
+        for mapping in [&region, &plain, &slots] {
+            // Kernels without huge pages reject the advice, and do not need it.
+            mapping.advise(0..CHUNK_BYTES, Advice::BasePages).ok();
+        }
+        for mapping in [&region, &slots] {
+            let registered = uffd.register(mapping.start(), CHUNK_BYTES as u64);
+            registered.map_err(|errno| system("UFFDIO_REGISTER")(errno.into()))?;
+        }
+        let slot = AnonMapping::slots(&Arc::new(slots), CHUNK_BYTES).remove(0);
+        Ok(Self { uffd, region, plain, slot })
+    }
+
+    /// Times each call once on the first `bytes` bytes, whole pages and at most 2 MiB.
+    ///
+    /// # Errors
+    /// If the kernel refuses a call.
+    pub fn time(&mut self, bytes: usize) -> Result<BareTimes> {
+        let part = 0..bytes.min(CHUNK_BYTES);
+        self.fill(&part)?;
+        let Self { uffd, region, slot, .. } = self;
+        let (out, move_ns) =
+            timed(|| TransferMethod::Move.unmap_to_slot(uffd, (region, part.clone()), (slot, 0)));
+        out.map_err(refused("UFFDIO_MOVE"))?;
+        let (back, copy_ns) = timed(|| copy_from_slot(uffd, (slot, 0), (region, part.clone())));
+        back.map_err(refused("UFFDIO_COPY"))?;
+        let (freed, discard_ns) = timed(|| slot.discard(part.clone()));
+        freed.map_err(system("madvise"))?;
+        self.plain.advise(part.clone(), Advice::Discard).map_err(system("madvise"))?;
+        let (filled, populate_ns) = timed(|| self.plain.advise(part, Advice::Populate));
+        filled.map_err(system("madvise"))?;
+        Ok(BareTimes { move_ns, copy_ns, discard_ns, populate_ns })
+    }
+
+    /// Brings in pages that are missing, and writes to each as a program does.
+    fn fill(&self, part: &Range<usize>) -> Result<()> {
+        for page in part.clone().step_by(rustix::param::page_size()) {
+            let address = self.region.start() + page as u64;
+            let there = self.uffd.map_zeros(address, rustix::param::page_size() as u64);
+            there.or_else(present).map_err(refused("UFFDIO_ZEROPAGE"))?;
+            self.region.words()[page / size_of::<u64>()].store(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+/// Accepts that a page is there already.
+fn present(stopped: IncompleteTransfer) -> std::result::Result<u64, IncompleteTransfer> {
+    if stopped.errno == rustix::io::Errno::EXIST { Ok(0) } else { Err(stopped) }
+}
+
+fn refused(call: &'static str) -> impl FnOnce(IncompleteTransfer) -> Error {
+    move |stopped| system(call)(stopped.errno.into())
+}
+
+fn timed<T>(call: impl FnOnce() -> T) -> (T, u64) {
+    let began = Instant::now();
+    let answer = call();
+    (answer, u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: every call does what it is timed for, again and again, and the content stays.
+    #[test]
+    fn bare_calls_can_be_repeated() {
+        let mut bare = match BareCalls::open() {
+            Ok(bare) => bare,
+            Err(why) => return eprintln!("skipped: {why}"),
+        };
+        let page = rustix::param::page_size();
+        for pages in [1, 16, 1, CHUNK_BYTES / page] {
+            let times = bare.time(pages * page).unwrap();
+            assert!(times.move_ns > 0 && times.copy_ns > 0 && times.populate_ns > 0, "{times:?}");
+            assert_eq!(bare.region.words()[0].load(Ordering::Relaxed), 1);
+        }
+    }
+}
