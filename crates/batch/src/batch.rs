@@ -177,6 +177,14 @@ impl Batch {
         self.states.get(folio as usize) == Some(&FolioState::Moved)
     }
 
+    /// Returns why a folio was not moved; `None` if it was. Call it at the end.
+    pub fn skip_reason(&self, folio: u32) -> Option<SkipReason> {
+        match self.states.get(folio as usize) {
+            Some(FolioState::Mapped(reason) | FolioState::Skipped(reason)) => Some(*reason),
+            _ => None,
+        }
+    }
+
     /// Returns a batch without folios, with room for as many as possible.
     fn with_capacity(shape: BatchShape) -> Self {
         let pages = Self::PAGES_MAX as usize;

@@ -112,6 +112,8 @@ impl From<&Error> for NodewardStatus {
             Error::NoHugePages { .. } => Self::NoHugePages,
             Error::NeedsUserfaultfd { .. } => Self::NeedsUserfaultfd,
             Error::Forked => Self::Forked,
+            // C has no copiers.
+            Error::WithinPager => Self::BadOption,
             Error::Closing => Self::Closing,
             Error::NoRoom { .. } => Self::NoRoom,
             Error::NoDescriptor { .. } => Self::NoDescriptor,

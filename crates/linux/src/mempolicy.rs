@@ -48,6 +48,12 @@ pub fn default_memory() -> io::Result<()> {
     mempolicy::set_mempolicy(mempolicy::DEFAULT, &[])
 }
 
+/// Returns whether the calling thread has the kernel's default policy; `false` if it cannot be
+/// read. Cost: one system call. Allocates nothing.
+pub fn is_default() -> bool {
+    mempolicy::thread_mode().is_ok_and(|mode| mode == mempolicy::DEFAULT)
+}
+
 /// Prefers a node, while it has free memory, for memory of this range that any thread of this
 /// process touches first. The range begins at a page boundary.
 ///
@@ -81,8 +87,11 @@ mod tests {
     /// Goal: the kernel accepts the mask, and refuses a node that does not exist.
     #[test]
     fn the_kernel_understands_the_mask() {
+        assert!(is_default());
         bind_memory(&"0".parse().unwrap()).unwrap();
+        assert!(!is_default());
         default_memory().unwrap();
+        assert!(is_default());
         let missing = bind_memory(&"1023".parse().unwrap()).unwrap_err();
         assert_eq!(missing.kind(), io::ErrorKind::InvalidInput);
     }

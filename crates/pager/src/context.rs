@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nodeward_linux::Linux;
 use nodeward_linux::own_process::OwnPagemap;
 use nodeward_machine::{Machine, Process};
-use nodeward_model::{NodeId, Nodemask, SkipReason, Topology};
+use nodeward_model::{NodeId, Nodemask, Range, SkipReason, Topology};
 
 use crate::chunk::{CHUNK_BYTES, PageSize};
 use crate::copier::{self, Copier, CopyTarget};
@@ -112,6 +112,33 @@ impl PagerContext {
     ) -> std::result::Result<(), SkipReason> {
         let has_room = self.pool.headroom.reserve(node, pages, || _ = self.free_recycled());
         if has_room { Ok(()) } else { Err(SkipReason::NoMemory) }
+    }
+
+    /// As [`Self::reserve_headroom`], for a few pages: reads no file. `false` if it is not known
+    /// whether there is room.
+    pub fn reserve_few(&self, node: NodeId, pages: usize) -> bool {
+        self.pool.headroom.reserve_few(node, pages)
+    }
+
+    /// Returns whether some call needs a look at the room on nodes, which another thread makes by
+    /// [`Self::look_at_headroom`].
+    pub fn takes_wanted_look(&self) -> bool {
+        self.pool.headroom.takes_wanted_look()
+    }
+
+    /// Looks at the room on nodes.
+    pub fn look_at_headroom(&self) {
+        self.pool.headroom.look_again();
+    }
+
+    /// Reads what calls need first, so that none of them has to: the room on nodes, and which
+    /// frames are on which node.
+    pub fn prepare_for_calls(&self) {
+        self.look_at_headroom();
+        let start = self.zeros.address(0);
+        let page = Range::new(start, start + self.page_bytes as u64);
+        // What cannot be read now is read by the call that needs it.
+        self.myself.locations(page, &mut Vec::new()).ok();
     }
 
     /// Returns whether a node has room for this many base pages now.

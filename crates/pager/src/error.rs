@@ -66,6 +66,9 @@ pub enum Error {
     /// This process is a child made by fork(2) of the one that opened the pager.
     #[error("this pager belongs to the parent process; open one of your own after fork(2)")]
     Forked,
+    /// A copier called the pager that it copies for: the call would wait for itself.
+    #[error("a copier must not call the pager; call it from a thread of your own")]
+    WithinPager,
     /// The region is being dropped.
     #[error("the region is going away")]
     Closing,

@@ -20,7 +20,8 @@
 //! Files beside them serve several directories. `context` has what lanes and fault thread share.
 //! `copier` copies pages. `sections` splits a mapping so that lanes do not contend in the kernel.
 //! `pager_thread` starts threads. `bare_calls` times the kernel's calls alone, for a benchmark.
-//! `chunk`, `page_bits`, `sync` and `error` use no other file.
+//! `process_mark` tells a process from its children. `chunk`, `page_bits`, `sync` and `error` use
+//! no other file.
 
 #[allow(unsafe_code, reason = "the room that maps memory and speaks to userfaultfd")]
 mod sys;
@@ -37,6 +38,7 @@ mod migration;
 mod page_bits;
 mod pager_thread;
 mod pool;
+mod process_mark;
 mod region;
 mod sections;
 mod sync;
@@ -46,7 +48,9 @@ pub use bare_calls::{BareCalls, BareTimes};
 pub use chunk::PageSize;
 pub use copier::{Copier, Memcpy, all as copiers};
 pub use error::{Error, Result};
-pub use handles::{PagePool, Pager, PagerOptions, PinGuard, Region};
+pub use handles::{
+    PagePool, Pager, PagerOptions, PinGuard, RangeListReport, RangeStatus, RangeTarget, Region,
+};
 pub use migration::{Budget, Cancel, Migration, MigrationReport, Progress, StepTimes, Supply};
 pub use nodeward_policy::pcp::TunerKind;
 pub use pool::{ListStats, PageRun, PoolError, PoolOptions, PoolStats, RunRequest};

@@ -25,12 +25,16 @@ impl PageBits {
 
     /// Adds the pages of a range.
     pub fn insert_all(&mut self, range: Range<usize>) {
-        range.for_each(|page| self.insert(page));
+        for (word, mask) in masks(&range) {
+            self.0[word] |= mask;
+        }
     }
 
     /// Removes the pages of a range.
     pub fn remove_all(&mut self, range: Range<usize>) {
-        range.for_each(|page| self.remove(page));
+        for (word, mask) in masks(&range) {
+            self.0[word] &= !mask;
+        }
     }
 
     /// Adds a page.
@@ -51,6 +55,14 @@ impl PageBits {
     /// Returns the number of pages.
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Returns the smallest range that has all pages; `None` if there are none.
+    pub fn hull(&self) -> Option<Range<usize>> {
+        let first = self.0.iter().position(|&word| word != 0)?;
+        let last = self.0.iter().rposition(|&word| word != 0)?;
+        let start = first * 64 + self.0[first].trailing_zeros() as usize;
+        Some(start..last * 64 + 64 - self.0[last].leading_zeros() as usize)
     }
 
     /// Returns whether the set is empty.
@@ -130,6 +142,16 @@ impl PageBits {
         };
         self.0.iter().enumerate().flat_map(word_pages)
     }
+}
+
+/// Returns the words that a range touches, each with its bits of the range.
+fn masks(range: &Range<usize>) -> impl Iterator<Item = (usize, u64)> + use<> {
+    let (start, end) = (range.start, range.end.max(range.start));
+    (start / 64..end.div_ceil(64)).map(move |word| {
+        let first = start.max(word * 64) - word * 64;
+        let bits = end.min(word * 64 + 64) - word * 64 - first;
+        (word, (!0_u64).unbounded_shr(64 - bits as u32) << first)
+    })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! Files that are model-checked take these names from here, and in the model from loom.
 
 pub use std::hint::spin_loop;
-pub use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+pub use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 pub use std::sync::{Condvar, Mutex, MutexGuard};
 pub use std::thread::{panicking, yield_now};
 

@@ -10,9 +10,18 @@
 mod chunk_claims;
 #[path = "../src/region/chunk_table.rs"]
 mod chunk_table;
+#[allow(dead_code, reason = "no model uses all of it")]
+#[path = "../src/region/pin_slots.rs"]
+mod pin_slots;
+
+/// One slot, as each that is looked at makes the model larger.
+mod chunk {
+    pub const PIN_SLOTS: usize = 1;
+}
 
 /// The locks of `chunk_claims.rs`.
 mod sync {
+    pub use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
     pub use loom::sync::{Condvar, Mutex, MutexGuard};
 }
 
@@ -48,7 +57,7 @@ mod sys {
     }
 }
 
-use chunk_claims::{ChunkClaims, Claim, FaultClaim};
+use chunk_claims::{ChunkClaims, ChunkContent, Claim, FaultClaim, RegionPin};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
@@ -59,6 +68,12 @@ const CHUNK: usize = 0;
 
 /// Pages that a lazy migration left out; the state of a chunk.
 type LazyPages = [bool; PAGES];
+
+impl ChunkContent for LazyPages {
+    fn is_in_sight(&self) -> bool {
+        !self.contains(&true)
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ModelPageState {
@@ -148,8 +163,6 @@ impl ClaimsModel {
         let mut pages = self.pages.lock().unwrap();
         assert_ne!(pages.at[page], ModelPageState::Out, "zeros over a page that is out");
         pages.at[page] = ModelPageState::Home;
-        drop(pages);
-        self.wake(&[page]);
     }
 
     fn release(&self, claim: Claim<LazyPages>, order: WakeOrder) {
@@ -200,6 +213,31 @@ impl ClaimsModel {
         self.release(claim, WakeOrder::Right);
     }
 
+    /// Moves page 0 as a thread of the program does: at once, or not at all.
+    fn migrate_here(&self) {
+        let Some(mut claim) = self.chunk_claims.try_claim(CHUNK) else { return };
+        self.return_lazy_pages(&mut claim);
+        if !self.is_pinned() && self.unmap(0) {
+            self.map(0);
+        }
+        self.release(claim, WakeOrder::Right);
+    }
+
+    /// Pins page 0 as a thread of the program does.
+    fn pin(&self) -> RegionPin {
+        let pin = self.chunk_claims.pin(&(0..1));
+        if !pin.is_settled && !self.chunk_claims.is_settled(CHUNK) {
+            match self.chunk_claims.try_claim_to_return(CHUNK) {
+                Some(mut claim) => {
+                    self.return_lazy_pages(&mut claim);
+                    self.release(claim, WakeOrder::Right);
+                }
+                None => self.return_all(),
+            }
+        }
+        pin
+    }
+
     /// Brings pages back as the extra lane does.
     fn return_all(&self) {
         let Ok(mut claim) = self.chunk_claims.claim_to_return(CHUNK) else { return };
@@ -232,6 +270,7 @@ impl ClaimsModel {
                 false => self.supply_zeros(page),
             }
             self.release(claim, WakeOrder::Right);
+            self.wake(&[page]);
         }
     }
 
@@ -372,15 +411,54 @@ fn a_pinned_page_stays() {
             spawn(&world, |world| world.migrate(WakeOrder::Right)),
             spawn(&world, ClaimsModel::unmap_lazily),
         ];
-        world.chunk_claims.pin(0..1);
-        world.return_all();
+        let pin = world.pin();
         let moves = world.moves();
         assert_eq!(world.unmapped_pages(), 0, "a pinned page is in sight");
         lanes.into_iter().for_each(|lane| lane.join().unwrap());
         assert_eq!(world.moves(), moves, "a pinned page moved");
-        world.chunk_claims.unpin(&(0..1));
+        world.chunk_claims.unpin(&pin, &(0..1));
         world.migrate(WakeOrder::Right);
         assert_eq!(world.moves(), moves + 1, "and moves again later");
+    });
+}
+
+/// Goal: the same beside a thread of the program that moves pages itself.
+#[test]
+fn a_pinned_page_stays_for_callers_too() {
+    check(|| {
+        let world = ClaimsModel::new([ModelPageState::Home, ModelPageState::Missing]);
+        let movers = [
+            spawn(&world, ClaimsModel::migrate_here),
+            spawn(&world, |world| {
+                world.unmap_lazily();
+                world.migrate_here();
+            }),
+        ];
+        let pin = world.pin();
+        let moves = world.moves();
+        assert_eq!(world.unmapped_pages(), 0, "a pinned page is in sight");
+        movers.into_iter().for_each(|mover| mover.join().unwrap());
+        assert_eq!(world.moves(), moves, "a pinned page moved");
+        world.chunk_claims.unpin(&pin, &(0..1));
+    });
+}
+
+/// Goal: threads of the program that move pages themselves hold up neither faults nor fork(2), and
+/// nothing is out while a child is made.
+#[test]
+fn callers_hold_up_nobody() {
+    check(|| {
+        let world = ClaimsModel::new([ModelPageState::Out, ModelPageState::Missing]);
+        let handler = spawn(&world, ClaimsModel::handle_faults);
+        let caller = spawn(&world, ClaimsModel::migrate_here);
+        let toucher = spawn(&world, |world| world.touch(0));
+        world.pause();
+        assert_eq!(world.unmapped_pages(), 0, "the child would read zeros");
+        world.chunk_claims.resume();
+        caller.join().unwrap();
+        toucher.join().unwrap();
+        world.end();
+        handler.join().unwrap();
     });
 }
 
@@ -394,8 +472,8 @@ fn closing_waits_for_claims() {
         let other = spawn(&world, ClaimsModel::return_all);
         assert_eq!(
             world.chunk_claims.close().len(),
-            512,
-            "the notes of a GiB: nobody has one of them"
+            1,
+            "the state of the only chunk: nobody has it"
         );
         let moves = world.moves();
         assert_eq!(world.unmapped_pages(), 0);

@@ -59,8 +59,10 @@ mod arena {
     }
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[allow(dead_code, reason = "no model migrates")]
     pub enum PageOrigin {
         Node(Option<NodeId>),
+        Regions,
     }
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]

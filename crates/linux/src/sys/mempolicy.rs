@@ -24,6 +24,14 @@ pub fn set_mempolicy(mode: libc::c_int, mask: &[u64]) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Returns the mode of the calling thread's memory policy, with its flags.
+pub fn thread_mode() -> io::Result<libc::c_int> {
+    let (mut mode, no_mask) = (DEFAULT, std::ptr::null_mut::<u64>());
+    // SAFETY: the kernel writes the mode to the place we own; without a mask it writes no other.
+    let result = unsafe { libc::syscall(libc::SYS_get_mempolicy, &raw mut mode, no_mask, 0, 0, 0) };
+    if result == 0 { Ok(mode) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Sets the memory policy of a range of addresses of this process. Bit n of the mask's words stands
 /// for node n.
 pub fn mbind(range: Range<u64>, mode: libc::c_int, mask: &[u64]) -> io::Result<()> {

@@ -3,6 +3,7 @@
 
 mod kernel;
 mod methods;
+mod on_caller;
 mod probe;
 mod uffd;
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nodeward_linux::own_process;
-use nodeward_machine::Machine;
 use nodeward_model::{CpuId, NodeId};
 use nodeward_policy::break_even::BreakEven;
 use nodeward_policy::workers;
@@ -14,7 +13,9 @@ use crate::chunk::{CHUNK_BYTES, PageSize};
 use crate::context::PagerContext;
 use crate::error::{Result, system};
 use crate::fault::FaultHandler;
-use crate::migration::{BusyCpus, ChunkTask, JobKind, JobSpec, LaneJob, Lanes, MoveOptions};
+use crate::migration::{
+    BusyCpus, Callers, ChunkTask, JobKind, JobSpec, LaneJob, Lanes, MoveOptions,
+};
 use crate::page_bits::PageBits;
 use crate::region::{Mode, Placement, RegionOptions, RegionShared, RegionTable};
 use crate::sections;
@@ -28,8 +29,10 @@ pub struct UffdBackend {
     pub context: Arc<PagerContext>,
     pub lanes: Lanes,
     pub busy_cpus: BusyCpus,
+    /// What threads of the program work with.
+    pub callers: Callers,
     regions: Arc<RegionTable>,
-    fault_handler: FaultHandler,
+    pub fault_handler: FaultHandler,
     break_even: Option<BreakEven>,
 }
 
@@ -40,9 +43,11 @@ impl UffdBackend {
         let regions = Arc::new(RegionTable::default());
         let lanes = Lanes::start(&context, lanes_max)?;
         let handler = FaultHandler::start(&context, &regions, lanes_max as usize + 1)?;
+        let callers = Callers::new(&context, &regions, lanes_max as usize + 2);
         let mut backend = Self {
             context,
             lanes,
+            callers,
             busy_cpus: BusyCpus::default(),
             regions,
             fault_handler: handler,
@@ -86,8 +91,8 @@ impl UffdBackend {
 
     /// Returns the CPUs for lanes that bring pages to a node.
     pub fn lane_cpus(&self, node: NodeId) -> Vec<CpuId> {
-        let usable = self.context.machine.usable_cpus().unwrap_or_default();
-        workers::lane_cpus(self.context.topology(), node, &usable, &self.busy_cpus.mask())
+        let (usable, busy) = self.busy_cpus.usable_and_busy(&self.context.machine);
+        workers::lane_cpus(self.context.topology(), node, &usable, &busy)
     }
 
     /// Measures the cost of a job: moves a chunk of its own, with destination pages kept from

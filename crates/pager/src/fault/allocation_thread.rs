@@ -19,6 +19,7 @@ use crate::migration::{BatchTarget, ChunkMove, LaneSlots, prefer_node};
 use crate::pager_thread::spawn_pager_thread;
 use crate::pool::NodeSlot;
 use crate::sync::{Condvar, Mutex, MutexGuard, lock};
+use crate::sys::block_signals_in_scope;
 
 /// Timeout of a fault's wait for the allocation thread. It is longer than the allocation thread
 /// takes on a machine that makes progress, and short beside the time that a thread can wait for a
@@ -65,6 +66,8 @@ struct ChannelState {
     /// The allocation thread still works on a request that timed out.
     is_overdue: bool,
     returned_slots: Vec<NodeSlot>,
+    /// Somebody needs a look at the room on nodes.
+    is_look_wanted: bool,
     is_stopping: bool,
 }
 
@@ -93,6 +96,7 @@ impl AllocationThread {
             reply: None,
             is_overdue: false,
             returned_slots: Vec::with_capacity(RETURNED_SLOTS_MAX),
+            is_look_wanted: false,
             is_stopping: false,
         };
         let channel =
@@ -100,9 +104,17 @@ impl AllocationThread {
         let slots = LaneSlots::new(Arc::clone(context), lane);
         let (channel_of_thread, context) = (Arc::clone(&channel), Arc::clone(context));
         let thread = spawn_pager_thread("nodeward-alloc".to_owned(), move || {
+            context.prepare_for_calls();
             serve(&channel_of_thread, &context, &slots);
         })?;
         Ok(Self { channel, thread: Some(thread) })
+    }
+
+    /// Makes the thread look at the room on nodes soon. Does not wait for it.
+    pub fn request_look(&self) {
+        let _held = block_signals_in_scope();
+        lock(&self.channel.state).is_look_wanted = true;
+        self.channel.changed.notify_all();
     }
 
     /// Returns the fault handler's side.
@@ -215,7 +227,10 @@ impl AllocationChannel {
     fn wait(&self) -> MutexGuard<'_, ChannelState> {
         let idle = |state: &mut ChannelState| {
             state.is_overdue = false;
-            state.request.is_none() && state.returned_slots.is_empty() && !state.is_stopping
+            state.request.is_none()
+                && state.returned_slots.is_empty()
+                && !state.is_look_wanted
+                && !state.is_stopping
         };
         let waited = self.changed.wait_while(lock(&self.state), idle);
         waited.expect("no thread panicked with this lock")
@@ -228,6 +243,7 @@ fn serve(channel: &AllocationChannel, context: &PagerContext, slots: &LaneSlots)
         let mut state = channel.wait();
         std::mem::swap(&mut state.returned_slots, &mut returned);
         let (request, number) = (state.request.take(), state.request_number);
+        let looks = std::mem::take(&mut state.is_look_wanted);
         let ended = state.is_stopping && request.is_none() && returned.is_empty();
         drop(state);
         if ended {
@@ -235,7 +251,12 @@ fn serve(channel: &AllocationChannel, context: &PagerContext, slots: &LaneSlots)
         }
         // These come first, because one of them may satisfy the request.
         returned.drain(..).for_each(|slot| context.slots.return_slot(slot));
-        let Some(request) = request else { continue };
+        let Some(request) = request else {
+            if looks {
+                context.look_at_headroom();
+            }
+            continue;
+        };
         let found = fulfil(context, slots, request);
         let mut state = lock(&channel.state);
         let too_late = state.request_number != number;

@@ -27,7 +27,7 @@ use crate::sys::{Uffd, UffdFault};
 /// The thread, and the means to end it.
 pub struct FaultHandler {
     /// Ends when this is dropped, because then no sender is left.
-    _allocator: AllocationThread,
+    allocator: AllocationThread,
     stop: Mutex<Option<StopSignal>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -46,11 +46,12 @@ impl FaultHandler {
         let thread = spawn_pager_thread("nodeward-faults".to_owned(), move || {
             serve_faults(server, &regions, &stopped).expect("userfaultfd can be read");
         })?;
-        Ok(Self {
-            _allocator: allocator,
-            stop: Mutex::new(Some(stop)),
-            thread: Mutex::new(Some(thread)),
-        })
+        Ok(Self { allocator, stop: Mutex::new(Some(stop)), thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Makes the allocation thread look at the room on nodes soon. Does not wait for it.
+    pub fn request_look(&self) {
+        self.allocator.request_look();
     }
 
     /// Ends the thread. No region is left by then.

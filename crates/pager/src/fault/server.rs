@@ -12,7 +12,8 @@ use super::allocation_thread::AllocationClient;
 use crate::chunk::{CHUNK_BYTES, PageSize};
 use crate::context::PagerContext;
 use crate::migration::{
-    BatchRunner, ChunkMove, MigrationReport, fill_with_zeros, folio_indices, may_fill_huge_page,
+    BatchRunner, ChunkMove, MigrationReport, Waking, fill_with_zeros, folio_indices,
+    may_fill_huge_page,
 };
 use crate::page_bits::{PAGES_MAX, PageBits};
 use crate::region::{ChunkState, Claim, FaultClaim, LazyPages, RegionShared};
@@ -58,6 +59,7 @@ impl FaultServer {
             }
         }
         region.release(claim);
+        region.wake_page(fault.address);
     }
 
     /// Gives back the destination pages that the last faults left.
@@ -129,7 +131,8 @@ impl FaultServer {
         let wants_huge_page = may_fill_huge_page(region, claim);
         let mut fresh = wants_huge_page.then(|| self.allocator.huge_page(node).ok()).flatten();
         let huge_page = fresh.as_mut().map(|slot| &mut slot.shadow);
-        fill_with_zeros(region, claim, &PageBits::of(page..page + 1), node, huge_page);
+        let pages = PageBits::of(page..page + 1);
+        fill_with_zeros(region, claim, &pages, node, huge_page, Waking::ByCaller);
         fresh.into_iter().for_each(|slot| self.allocator.return_slot(slot));
     }
 }

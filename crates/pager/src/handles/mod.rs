@@ -8,10 +8,12 @@ mod pager;
 mod pager_shared;
 mod pin_guard;
 mod placement;
+mod range_list;
 mod region;
 
 pub use options::PagerOptions;
 pub use page_pool::PagePool;
 pub use pager::Pager;
 pub use pin_guard::PinGuard;
+pub use range_list::{RangeListReport, RangeStatus, RangeTarget};
 pub use region::Region;

@@ -54,7 +54,7 @@ impl Pager {
     /// Reserves address space for a region of `bytes` bytes, rounded up to 2 MiB. No page is in
     /// memory yet; memory reads as zero at the first touch.
     pub fn reserve(&self, bytes: usize, options: &RegionOptions) -> Result<Region> {
-        self.0.check_process()?;
+        self.0.check_caller()?;
         Region::reserve(&self.0, bytes, options)
     }
 

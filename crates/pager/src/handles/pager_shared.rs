@@ -7,14 +7,15 @@ use nodeward_linux::{Linux, nodes};
 use nodeward_machine::{Machine, Process};
 use nodeward_model::{Nodemask, Pid, Topology};
 use nodeward_policy::workers::WORKERS_MAX;
-use rustix::process::getpid;
 
 use super::options::PagerOptions;
 use crate::backend::{Backend, KernelBackend, UffdBackend, probe};
 use crate::chunk::PageSize;
 use crate::context::PagerContext;
 use crate::error::{Error, Result};
+use crate::pager_thread::works_for_pager;
 use crate::pool::{Pool, PoolOptions, PoolOwner};
+use crate::process_mark::ProcessMark;
 use crate::sys::TransferMethod;
 
 /// The state that the handles of a pager share.
@@ -27,7 +28,7 @@ pub struct PagerShared {
     pub why_not_faster: Option<String>,
     pub lanes_max: u32,
     usable_nodes: Nodemask,
-    pid: i32,
+    mark: ProcessMark,
     /// The owner of all free pages.
     pool: PoolOwner,
     /// Present unless only the kernel moves pages.
@@ -69,7 +70,7 @@ impl PagerShared {
             why_not_faster: found.why_not_faster,
             lanes_max,
             usable_nodes,
-            pid: getpid().as_raw_pid(),
+            mark: ProcessMark::new(),
             pool,
             uffd_backend,
         })
@@ -97,15 +98,19 @@ impl PagerShared {
 
     /// Returns whether this is the process that opened the pager, and not a child of it.
     pub fn is_owner_process(&self) -> bool {
-        getpid().as_raw_pid() == self.pid
+        self.mark.is_here()
     }
 
-    /// Refuses to work in a child.
+    /// Refuses to work in a child, and for code that the pager itself runs.
     ///
     /// # Errors
-    /// [`Error::Forked`] in a child made by fork(2).
-    pub fn check_process(&self) -> Result<()> {
-        if self.is_owner_process() { Ok(()) } else { Err(Error::Forked) }
+    /// [`Error::Forked`] in a child made by fork(2); [`Error::WithinPager`] in a copier.
+    pub fn check_caller(&self) -> Result<()> {
+        match (self.is_owner_process(), works_for_pager()) {
+            (false, _) => Err(Error::Forked),
+            (true, true) => Err(Error::WithinPager),
+            (true, false) => Ok(()),
+        }
     }
 
     /// Stops taking pages out of sight, and brings back those that are out.

@@ -4,13 +4,13 @@ use std::fmt;
 use std::ops::Range;
 
 use super::pager_shared::PagerShared;
-use crate::region::RegionShared;
+use crate::region::{RegionPin, RegionShared};
 
 /// Keeps a range of a region where it is until it is dropped. Made by [`crate::Region::pin`].
 pub struct PinGuard<'a> {
     pub(super) pager: &'a PagerShared,
     /// `None` if only the kernel moves the region's pages: nothing is pinned then.
-    pub(super) region: Option<&'a RegionShared>,
+    pub(super) pin: Option<(&'a RegionShared, RegionPin)>,
     /// Pages of the region.
     pub(super) pages: Range<usize>,
 }
@@ -23,10 +23,10 @@ impl fmt::Debug for PinGuard<'_> {
 
 impl Drop for PinGuard<'_> {
     fn drop(&mut self) {
-        if let Some(region) = self.region
+        if let Some((region, pin)) = &self.pin
             && self.pager.is_owner_process()
         {
-            region.claims.unpin(&self.pages);
+            region.claims.unpin(pin, &self.pages);
         }
     }
 }

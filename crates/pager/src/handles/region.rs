@@ -16,7 +16,7 @@ use crate::backend::{self, UffdBackend};
 use crate::chunk::{CHUNK_BYTES, PageSize};
 use crate::error::{Error, Result, system};
 use crate::migration::{
-    ChunkTask, JobKind, JobSpec, LaneJob, Migration, MigrationReport, MoveOptions,
+    ChunkTask, JobKind, JobSpec, LaneJob, Migration, MigrationReport, MoveOptions, Progress,
 };
 use crate::page_bits::PageBits;
 use crate::region::{ForkRule, Mode, Placement, RegionOptions, RegionShared, count_by_node};
@@ -26,7 +26,7 @@ use crate::sys::{Advice, AnonMapping};
 /// memory. Ranges are bytes from the region's start and must be whole pages (whole huge pages in a
 /// region of huge pages).
 pub struct Region {
-    pager: Arc<PagerShared>,
+    pub(super) pager: Arc<PagerShared>,
     backing: Backing,
     size: PageSize,
 }
@@ -103,9 +103,7 @@ impl Region {
         match &self.backing {
             Backing::Managed(region) => {
                 let tasks = self.chunk_tasks(&range, NodeId(0));
-                let order =
-                    JobSpec::on_one_lane(region, JobKind::Discard, MoveOptions::default(), tasks);
-                self.uffd_backend()?.lanes.run(LaneJob::new(order), None, None);
+                self.uffd_backend()?.run_or_hand_over(region, JobKind::Discard, tasks);
                 Ok(())
             }
             Backing::Plain(mapping) => {
@@ -220,16 +218,15 @@ impl Region {
         self.check_range(&range)?;
         let page_bytes = self.base_page_bytes();
         let pages = range.start / page_bytes..range.end.div_ceil(page_bytes);
-        let region = match &self.backing {
-            Backing::Managed(region) => {
-                region.claims.pin(pages.clone());
-                // Each chunk is claimed once, so any move of its pages has ended.
-                self.uffd_backend()?.return_lazy_pages(region, chunks(&range).collect());
-                Some(&**region)
-            }
-            Backing::Plain(_) => None,
+        let Backing::Managed(region) = &self.backing else {
+            return Ok(PinGuard { pager: &self.pager, pin: None, pages });
         };
-        Ok(PinGuard { pager: &self.pager, region, pages })
+        let backend = self.uffd_backend()?;
+        let pin = region.claims.pin(&pages);
+        if !pin.is_settled {
+            backend.settle(region, chunks(&range));
+        }
+        Ok(PinGuard { pager: &self.pager, pin: Some((region, pin)), pages })
     }
 
     /// Sets the method that moves the pages, from the next call on.
@@ -251,16 +248,10 @@ impl Region {
     }
 
     /// Prepares a range for migration by the kernel.
-    fn prepare_for_kernel(&self, range: &Range<usize>) -> Result<()> {
+    pub(super) fn prepare_for_kernel(&self, range: &Range<usize>) -> Result<()> {
         if let Backing::Managed(region) = &self.backing {
             let tasks = self.chunk_tasks(range, NodeId(0));
-            let order = JobSpec::on_one_lane(
-                region,
-                JobKind::PrepareForKernel,
-                MoveOptions::default(),
-                tasks,
-            );
-            self.uffd_backend()?.lanes.run(LaneJob::new(order), None, None);
+            self.uffd_backend()?.run_or_hand_over(region, JobKind::PrepareForKernel, tasks);
         }
         Ok(())
     }
@@ -273,7 +264,7 @@ impl Region {
     }
 
     /// Returns the shared state, if the pager moves the pages.
-    fn managed(&self) -> Option<&Arc<RegionShared>> {
+    pub(super) fn managed(&self) -> Option<&Arc<RegionShared>> {
         match &self.backing {
             Backing::Managed(region) if !region.kernel_moves.load(Ordering::Relaxed) => {
                 Some(region)
@@ -282,16 +273,16 @@ impl Region {
         }
     }
 
-    fn uffd_backend(&self) -> Result<&UffdBackend> {
+    pub(super) fn uffd_backend(&self) -> Result<&UffdBackend> {
         self.pager.uffd_backend.as_ref().ok_or(Error::Closing)
     }
 
-    fn base_page_bytes(&self) -> usize {
+    pub(super) fn base_page_bytes(&self) -> usize {
         self.pager.machine.page_bytes() as usize
     }
 
-    fn check_range(&self, range: &Range<usize>) -> Result<()> {
-        self.pager.check_process()?;
+    pub(super) fn check_range(&self, range: &Range<usize>) -> Result<()> {
+        self.pager.check_caller()?;
         let (start, end, page_bytes) = (range.start, range.end, self.page_bytes());
         if start > end || end > self.bytes() {
             return Err(Error::OutOfRegion { start, end, region_bytes: self.bytes() });
@@ -339,8 +330,13 @@ impl Region {
             let node = placement.node_of_chunk(task.chunk);
             *pages.entry(node).or_insert(0) += task.pages.len() as u64;
         }
+        let is_small = self.uffd_backend()?.is_small(&tasks);
         for (node, pages) in pages.into_iter().filter_map(|(node, pages)| Some((node?, pages))) {
-            region.context.has_room(node, pages).then_some(()).ok_or(Error::NoRoom { node })?;
+            let context = &region.context;
+            let has_room = is_small && context.reserve_few(node, pages as usize);
+            if !has_room && !context.has_room(node, pages) {
+                return Err(Error::NoRoom { node });
+            }
         }
         let kind = JobKind::Commit(placement.clone());
         self.run_job(region, kind, tasks, None, &Migration::default())?;
@@ -351,26 +347,66 @@ impl Region {
         &self,
         region: &Arc<RegionShared>,
         kind: JobKind,
-        tasks: Vec<ChunkTask>,
+        mut tasks: Vec<ChunkTask>,
         near: Option<NodeId>,
         how: &Migration<'_>,
     ) -> Result<MigrationReport> {
         let backend = self.uffd_backend()?;
         let options = how.move_options(region.context.page_bytes)?;
+        let is_here = kind.may_run_on_caller() && how.is_plain() && backend.is_small(&tasks);
+        let (mut report, done) = match is_here {
+            true => backend.run_here(region, (&kind, &options), &tasks),
+            false => Default::default(),
+        };
+        let rest = tasks.split_off(done);
+        let done_bytes = total_bytes(&tasks, region.context.page_bytes);
+        let tell = |rest: Progress| {
+            let examined_bytes = rest.examined_bytes + done_bytes;
+            let total_bytes = rest.total_bytes + done_bytes;
+            how.progress.inspect(|progress| progress(Progress { examined_bytes, total_bytes }));
+        };
+        if rest.is_empty() && is_here {
+            tell(Progress::default());
+            return Ok(report);
+        }
+        let progress = how.progress.map(|_| &tell as &dyn Fn(Progress));
+        let how = Migration { progress, ..*how };
+        let by_lanes = self.run_on_lanes(region, (kind, options), rest, near, &how)?;
+        report.add_later(&by_lanes);
+        Ok(report)
+    }
+
+    fn run_on_lanes(
+        &self,
+        region: &Arc<RegionShared>,
+        (kind, options): (JobKind, MoveOptions),
+        tasks: Vec<ChunkTask>,
+        near: Option<NodeId>,
+        how: &Migration<'_>,
+    ) -> Result<MigrationReport> {
+        let backend = self.uffd_backend()?;
         region.register()?;
         let pages = tasks.iter().map(|task| task.pages.len() as u64).sum();
-        let lanes = backend.lanes_for(pages, how.lanes.unwrap_or(backend.lanes.count()));
+        let most = match backend.is_small(&tasks) {
+            true => 1, // which CPUs are busy is not worth a look
+            false => backend.lanes.count(),
+        };
+        let lanes = backend.lanes_for(pages, how.lanes.unwrap_or(most));
+        let lanes = lanes.min(tasks.len().max(1) as u32);
+        let near = near.filter(|_| lanes > 1);
         let order = JobSpec {
             region: Arc::clone(region),
             kind,
             options,
-            lanes: lanes.min(tasks.len().max(1) as u32),
+            lanes,
             all_lanes: how.lanes.is_some(),
             cpus: near.map_or_else(Vec::new, |node| backend.lane_cpus(node)),
             tasks,
         };
         let report = backend.lanes.run(LaneJob::new(order), how.progress, how.cancel);
-        backend.busy_cpus.restart();
+        if lanes > 1 {
+            backend.busy_cpus.restart();
+        }
         Ok(report)
     }
 
@@ -429,6 +465,11 @@ fn map_region(bytes: usize, options: &RegionOptions) -> Result<AnonMapping> {
 /// Returns the chunks that a range touches.
 fn chunks(range: &Range<usize>) -> Range<usize> {
     range.start / CHUNK_BYTES..range.end.div_ceil(CHUNK_BYTES)
+}
+
+/// Returns the bytes of all pages of some tasks.
+fn total_bytes(tasks: &[ChunkTask], page_bytes: usize) -> u64 {
+    tasks.iter().map(|task| (task.pages.len() * page_bytes) as u64).sum()
 }
 
 /// Interleaves two lists of tasks.

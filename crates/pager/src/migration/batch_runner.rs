@@ -16,6 +16,7 @@ use nodeward_policy::pacing::StallBudget;
 
 use super::chunk_move::ChunkMove;
 use super::lane_slots::{BatchTarget, LaneSlots};
+use super::page_skips::PageSkips;
 use super::report::{MigrationReport, elapsed_ns};
 use super::task::MoveParams;
 use super::uffd_ops::{FolioSlot, UffdOps, folios_within_extents, whole};
@@ -38,6 +39,8 @@ pub struct BatchRunner {
     folio_slots: Vec<FolioSlot>,
     /// Pages of the chunk that were refused because another process or the kernel holds them.
     busy: PageBits,
+    /// Why pages of the last task stayed.
+    pub skips: PageSkips,
     /// A spare report with room for every reason, so that none is allocated while pages are out.
     pub scratch: MigrationReport,
 }
@@ -45,10 +48,21 @@ pub struct BatchRunner {
 impl BatchRunner {
     /// State for lane number `lane`. Lanes with different numbers use different sections.
     pub fn new(context: Arc<PagerContext>, lane: usize) -> Self {
+        let slots = LaneSlots::new(Arc::clone(&context), lane);
+        Self::with_slots(context, slots)
+    }
+
+    /// State for a thread of the program, which makes sure of room itself. `lane` is a number that
+    /// no lane has.
+    pub fn for_caller(context: Arc<PagerContext>, lane: usize) -> Self {
+        let slots = LaneSlots::with_room(Arc::clone(&context), lane);
+        Self::with_slots(context, slots)
+    }
+
+    fn with_slots(context: Arc<PagerContext>, slots: LaneSlots) -> Self {
         let shape =
             BatchShape { folios: 0, folio_pages: 1, page_bytes: 1, copiers: 1, attempts: 1 };
         let most = Batch::PAGES_MAX as usize;
-        let slots = LaneSlots::new(Arc::clone(&context), lane);
         Self {
             context,
             slots,
@@ -56,6 +70,7 @@ impl BatchRunner {
             refused: Vec::with_capacity(most),
             folio_slots: Vec::with_capacity(most),
             busy: PageBits::default(),
+            skips: PageSkips::default(),
             scratch: MigrationReport::preallocated(),
         }
     }
@@ -89,6 +104,7 @@ impl BatchRunner {
                 }
                 Err(why) => {
                     report.account.skip(why, (rest.len() * folio_pages) as u64);
+                    self.skip_folios(rest, folio_pages, why);
                     break;
                 }
             }
@@ -197,6 +213,7 @@ impl BatchRunner {
         let Some(NodeSlot { shadow: mut emptied, node }) = emptied else {
             self.slots.keep_all(target);
             report.account.skip(SkipReason::NoMemory, (folios.len() * folio_pages) as u64);
+            self.skip_folios(folios, folio_pages, SkipReason::NoMemory);
             return 0;
         };
         let before = emptied.pages;
@@ -208,6 +225,7 @@ impl BatchRunner {
         self.folio_slots.extend(folios.iter().enumerate().map(folio_slot));
         self.batch.reset(self.shape(chunk_move.size));
         let (hold_ns, moved) = self.run_steps(chunk_move, &mut target, &mut emptied, report);
+        self.note_skips(folio_pages);
         let clean = moved == folios.len();
         emptied.pages += folios.len() * folio_pages;
         if !clean || !self.context.transfer_method.can_map_slot_pages() {
@@ -221,6 +239,20 @@ impl BatchRunner {
             self.deduct_wrong_node(chunk_move, report);
         }
         hold_ns
+    }
+
+    /// Notes why folios (indices in the chunk) stayed.
+    fn skip_folios(&mut self, folios: &[usize], folio_pages: usize, why: SkipReason) {
+        let pages = folios.iter().flat_map(|folio| folio * folio_pages..(folio + 1) * folio_pages);
+        pages.for_each(|page| self.skips.set(page, Some(why)));
+    }
+
+    /// Notes which folios of the batch stayed, and why.
+    fn note_skips(&mut self, folio_pages: usize) {
+        for (folio, index) in self.folio_slots.iter().zip(0..) {
+            let (first, why) = (folio.chunk_index * folio_pages, self.batch.skip_reason(index));
+            (first..first + folio_pages).for_each(|page| self.skips.set(page, why));
+        }
     }
 
     /// Takes pages out of sight and leaves them there. Pages that cannot be taken out are skipped
@@ -379,11 +411,12 @@ impl BatchRunner {
     }
 
     /// Checks which node the fresh pages of the last batch came from, and corrects the report.
-    fn deduct_wrong_node(&self, chunk_move: &ChunkMove<'_>, report: &mut MigrationReport) {
-        let moved =
-            self.folio_slots.iter().zip(0..).filter(|(_, index)| self.batch.is_moved(*index));
+    fn deduct_wrong_node(&mut self, chunk_move: &ChunkMove<'_>, report: &mut MigrationReport) {
+        let Self { context, folio_slots, batch, skips, .. } = self;
+        let moved = folio_slots.iter().zip(0..).filter(|(_, index)| batch.is_moved(*index));
         let pages = moved.map(|(folio_slot, _)| folio_slot.chunk_index);
-        verify_node::deduct_wrong_node(&self.context, chunk_move, pages, report);
+        let stray = |page| skips.set(page, Some(SkipReason::WrongNode));
+        verify_node::deduct_wrong_node(context, chunk_move, pages, report, stray);
     }
 }
 

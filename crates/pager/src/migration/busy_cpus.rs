@@ -1,46 +1,120 @@
-//! CPUs that run other work, so that lanes stay away from them.
+//! CPUs that lanes may use, and those that run other work, so that lanes stay away from them.
+//!
+//! Only jobs of several lanes ask, and files are read at most once in 100 ms: /proc/stat grows with
+//! the number of CPUs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use nodeward_linux::procfs::cpu_time::{self, CpuTime};
+use nodeward_machine::Machine;
 use nodeward_model::{CpuId, Cpumask};
 use nodeward_policy::workers;
 
 use crate::sync::lock;
 
+/// The shortest time between two reads of the same file.
+const READ_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Measures CPU use between jobs, so that the lanes' own work is not counted.
 #[derive(Default)]
-pub struct BusyCpus(Mutex<BusySample>);
+pub struct BusyCpus(Mutex<CpuSample>);
 
 #[derive(Default)]
-struct BusySample {
-    baseline: BTreeMap<CpuId, CpuTime>,
+struct CpuSample {
+    usable: Cpumask,
     busy: Cpumask,
+    /// Times at the beginning of the interval; none before the first read.
+    baseline: BTreeMap<CpuId, CpuTime>,
+    read_at: Option<Instant>,
+    /// Lanes have worked since the beginning of the interval.
+    is_tainted: bool,
 }
 
 impl BusyCpus {
-    /// Returns the CPUs that were busy since the last job. A CPU whose interval is still too short
-    /// to judge keeps its previous answer.
-    pub fn mask(&self) -> Cpumask {
-        let mut watched = lock(&self.0);
-        let now = cpu_time::read(Path::new("/")).unwrap_or_default();
-        for (cpu, time) in &now {
-            let since = watched.baseline.get(cpu).copied().unwrap_or_default();
+    /// Returns the CPUs that this process may use, and those that were busy since the last job. A
+    /// CPU whose interval is still too short to judge keeps its previous answer.
+    pub fn usable_and_busy(&self, machine: &impl Machine) -> (Cpumask, Cpumask) {
+        let mut sample = lock(&self.0);
+        if sample.is_due() {
+            sample.usable = machine.usable_cpus().unwrap_or_default();
+            sample.read();
+        }
+        (sample.usable.clone(), sample.busy.clone())
+    }
+
+    /// Starts a new interval. Called after each job of several lanes.
+    pub fn restart(&self) {
+        let mut sample = lock(&self.0);
+        match sample.is_due() {
+            true => sample.restart(read_times()),
+            false => sample.is_tainted = true,
+        }
+    }
+}
+
+impl CpuSample {
+    fn is_due(&self) -> bool {
+        self.read_at.is_none_or(|read_at| read_at.elapsed() >= READ_INTERVAL)
+    }
+
+    fn read(&mut self) {
+        let now = read_times();
+        if self.is_tainted {
+            return self.restart(now);
+        }
+        self.judge(&now);
+        self.read_at = Some(Instant::now());
+    }
+
+    fn restart(&mut self, now: BTreeMap<CpuId, CpuTime>) {
+        self.baseline = now;
+        self.is_tainted = false;
+        self.read_at = Some(Instant::now());
+    }
+
+    fn judge(&mut self, now: &BTreeMap<CpuId, CpuTime>) {
+        for (cpu, time) in now {
+            let since = self.baseline.get(cpu).copied().unwrap_or_default();
             let busy = time.busy_ticks.saturating_sub(since.busy_ticks);
             let idle = time.idle_ticks.saturating_sub(since.idle_ticks);
             match workers::is_busy(busy, idle) {
-                Some(true) => watched.busy.insert(*cpu),
-                Some(false) => watched.busy.remove(*cpu),
+                Some(true) => self.busy.insert(*cpu),
+                Some(false) => self.busy.remove(*cpu),
                 None => continue,
             };
         }
-        watched.busy.clone()
+    }
+}
+
+fn read_times() -> BTreeMap<CpuId, CpuTime> {
+    cpu_time::read(Path::new("/")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(busy_ticks: u64, idle_ticks: u64) -> BTreeMap<CpuId, CpuTime> {
+        [(CpuId(0), CpuTime { busy_ticks, idle_ticks })].into()
     }
 
-    /// Starts a new interval. Called after each job.
-    pub fn restart(&self) {
-        lock(&self.0).baseline = cpu_time::read(Path::new("/")).unwrap_or_default();
+    /// Goal: a CPU that worked all the time is busy; but not by work of the lanes themselves: then
+    /// the interval begins anew, and the previous answer stays.
+    #[test]
+    fn own_work_does_not_count() {
+        let mut sample = CpuSample { baseline: times(0, 0), ..CpuSample::default() };
+        sample.judge(&times(100, 0));
+        assert!(sample.busy.contains(CpuId(0)));
+        sample.judge(&times(100, 1000));
+        assert!(!sample.busy.contains(CpuId(0)), "100 of 1100 ticks");
+        let busy = BusyCpus(Mutex::new(CpuSample { read_at: Some(Instant::now()), ..sample }));
+        busy.restart();
+        let mut sample = busy.0.into_inner().unwrap();
+        assert!(sample.is_tainted && !sample.is_due(), "nothing is read again so soon");
+        sample.read();
+        assert!(!sample.is_tainted && !sample.busy.contains(CpuId(0)));
     }
 }

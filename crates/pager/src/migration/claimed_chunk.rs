@@ -1,15 +1,17 @@
 //! The work of a lane on a chunk that it has claimed: it moves pages, leaves them out, frees them,
 //! or brings in zeros.
 
-use nodeward_model::{NodeId, SkipReason};
+use nodeward_model::{NodeId, Range, SkipReason};
+use nodeward_policy::pacing::StallBudget;
 
 use super::batch_runner::BatchRunner;
 use super::chunk_move::ChunkMove;
+use super::job::JobKind;
 use super::options::MoveOptions;
 use super::page_sources::{SourcePages, group_by_node};
 use super::report::MigrationReport;
-use super::task::MoveParams;
-use super::zero_fill::{fill_with_zeros, may_fill_huge_page};
+use super::task::{ChunkTask, MoveParams, TaskControl};
+use super::zero_fill::{Waking, fill_with_zeros, may_fill_huge_page};
 use crate::chunk::PageSize;
 use crate::page_bits::PageBits;
 use crate::pool::NodeSlot;
@@ -24,8 +26,37 @@ pub struct ClaimedChunk<'a> {
 }
 
 impl ClaimedChunk<'_> {
+    /// Does what a job of this kind does with a chunk. Returns the claim, or `None` if the region
+    /// is being dropped.
+    pub fn run(
+        mut self,
+        kind: &JobKind,
+        task: &ChunkTask,
+        options: &MoveOptions,
+        (control, stall): (&TaskControl<'_>, &mut Option<StallBudget>),
+        report: &mut MigrationReport,
+    ) -> Option<Claim<ChunkState>> {
+        match kind {
+            JobKind::Migrate => {
+                let mut params = MoveParams { to: task.to, options, control, stall };
+                return self.migrate(task.pages, &mut params, report);
+            }
+            JobKind::UnmapLazily => return self.unmap_lazily(task.pages, options, report),
+            JobKind::Commit(placement) => {
+                self.commit(&task.pages, placement.node_of_chunk(task.chunk));
+            }
+            JobKind::ReturnLazy => self.return_lazy_pages(),
+            JobKind::PrepareForKernel => {
+                self.return_lazy_pages();
+                self.claim.state.node = None;
+            }
+            JobKind::Discard => self.discard(&task.pages),
+        }
+        Some(self.claim)
+    }
+
     /// Brings back all pages that were left out.
-    pub fn return_lazy_pages(&mut self) {
+    fn return_lazy_pages(&mut self) {
         let Some(mut left) = self.claim.state.lazy.take() else { return };
         let unused = NodeId(0); // nothing is moved
         let chunk_move = ChunkMove::new(self.region, self.claim.chunk, unused);
@@ -37,13 +68,14 @@ impl ClaimedChunk<'_> {
     /// more) are tried once more, after a write that changes nothing has made them private again.
     /// The chunk is released for that write, because it may fault. Returns the claim, or `None` if
     /// the region is being dropped.
-    pub fn migrate(
+    fn migrate(
         mut self,
         pages: PageBits,
         params: &mut MoveParams<'_>,
         report: &mut MigrationReport,
     ) -> Option<Claim<ChunkState>> {
         self.return_lazy_pages();
+        self.runner.skips.clear();
         let mut first = self.runner.take_scratch();
         self.migrate_once(pages, params, &mut first);
         let busy = self.runner.take_busy();
@@ -56,6 +88,8 @@ impl ClaimedChunk<'_> {
         let pinned = first.account.skipped.entry(SkipReason::Pinned).or_default();
         *pinned = pinned.saturating_sub(busy.len() as u64);
         first.account.skip(SkipReason::SharedAfterFork, shared.len() as u64);
+        self.runner.skips.skip(&shared, SkipReason::SharedAfterFork);
+        self.runner.skips.skip(&alone, SkipReason::Interrupted);
         report.add(&first);
         self.runner.scratch = first;
         let Some(mut again) = self.unshare(&alone) else {
@@ -103,13 +137,15 @@ impl ClaimedChunk<'_> {
     }
 
     /// Returns the pages that may be taken out, and skips the others in `report`.
-    fn movable_pages(&self, pages: PageBits, report: &mut MigrationReport) -> PageBits {
+    fn movable_pages(&mut self, pages: PageBits, report: &mut MigrationReport) -> PageBits {
         let chunk = self.claim.chunk;
         let pinned = pages.and(&self.region.pinned_pages(chunk));
         report.account.skip(SkipReason::Pinned, pinned.len() as u64);
+        self.runner.skips.skip(&pinned, SkipReason::Pinned);
         let pages = pages.without(&pinned);
         let unmovable = pages.and(&self.region.unmovable_pages(chunk));
         report.account.skip(SkipReason::Unmovable, unmovable.len() as u64);
+        self.runner.skips.skip(&unmovable, SkipReason::Unmovable);
         pages.without(&unmovable)
     }
 
@@ -126,7 +162,7 @@ impl ClaimedChunk<'_> {
     /// Groups the pages that are to move by the node they are on. Accounts for the others in
     /// `report`.
     fn pages_by_source(
-        &self,
+        &mut self,
         pages: PageBits,
         params: &MoveParams<'_>,
         report: &mut MigrationReport,
@@ -139,12 +175,22 @@ impl ClaimedChunk<'_> {
         if known.is_some_and(|node| node != params.to || even_if_there) {
             return vec![SourcePages { from: known, pages }];
         }
-        let range = self.region.chunk_addresses(self.claim.chunk);
-        let mut places = Vec::with_capacity(context.chunk_pages());
-        if context.myself.locations(range, &mut places).is_err() {
+        let Some(hull) = pages.hull() else { return Vec::new() };
+        let mut places = Vec::with_capacity(hull.len());
+        if context.myself.locations(self.addresses(&hull), &mut places).is_err() {
             return vec![SourcePages { from: None, pages }];
         }
-        group_by_node(&pages, &places, params.to, even_if_there, &mut report.account)
+        let places = (hull.start, places.as_slice());
+        let skips = &mut self.runner.skips;
+        let told = (&mut report.account, skips);
+        group_by_node(&pages, places, params.to, even_if_there, told)
+    }
+
+    /// Returns the addresses of some pages of the chunk.
+    fn addresses(&self, pages: &std::ops::Range<usize>) -> Range {
+        let start = self.region.chunk_addresses(self.claim.chunk).start;
+        let address = |page: usize| start + (page * self.region.context.page_bytes) as u64;
+        Range::new(address(pages.start), address(pages.end))
     }
 
     /// Splits pages that were refused as busy into those that no other process maps, and the
@@ -161,7 +207,7 @@ impl ClaimedChunk<'_> {
 
     /// Leaves pages out of sight until a thread touches them. Busy pages and the returned claim are
     /// treated as by [`ClaimedChunk::migrate`].
-    pub fn unmap_lazily(
+    fn unmap_lazily(
         mut self,
         pages: PageBits,
         options: &MoveOptions,
@@ -222,7 +268,7 @@ impl ClaimedChunk<'_> {
     }
 
     /// Frees pages.
-    pub fn discard(&mut self, pages: &PageBits) {
+    fn discard(&mut self, pages: &PageBits) {
         self.return_lazy_pages();
         self.claim.state.node = None;
         let (region, page_bytes) = (self.region, self.region.context.page_bytes);
@@ -235,12 +281,13 @@ impl ClaimedChunk<'_> {
     }
 
     /// Brings in pages of zeros where none are.
-    pub fn commit(&mut self, pages: &PageBits, node: Option<NodeId>) {
+    fn commit(&mut self, pages: &PageBits, node: Option<NodeId>) {
         self.return_lazy_pages();
         let wants_huge_page = may_fill_huge_page(self.region, &self.claim);
         let mut huge_page =
             wants_huge_page.then(|| self.runner.slots.fresh_huge_page(node).ok()).flatten();
-        fill_with_zeros(self.region, &mut self.claim, pages, node, huge_page.as_mut());
+        let (region, huge) = (self.region, huge_page.as_mut());
+        fill_with_zeros(region, &mut self.claim, pages, node, huge, Waking::AtOnce);
         if let Some(shadow) = huge_page {
             self.region.context.slots.return_slot(NodeSlot { shadow, node: None });
         }

@@ -11,6 +11,7 @@ use nodeward_policy::ramp::Ramp;
 use nodeward_policy::stragglers::StragglerDetector;
 
 use super::options::{Cancel, MoveOptions, Progress};
+use super::page_skips::PageSkips;
 use super::report::{MigrationReport, elapsed_ns};
 use super::task::{ChunkTask, TaskControl};
 use crate::region::{Placement, RegionShared};
@@ -44,6 +45,17 @@ impl JobKind {
     /// waits for just that, and it has a lane of its own.
     pub fn unmaps_nothing(&self) -> bool {
         matches!(self, Self::ReturnLazy | Self::Discard | Self::PrepareForKernel)
+    }
+
+    /// Returns whether the report says what became of pages.
+    pub fn reports(&self) -> bool {
+        matches!(self, Self::Migrate | Self::UnmapLazily)
+    }
+
+    /// Returns whether a thread of the program may do it. It leaves nothing out of sight: memory is
+    /// taken for a slot while the chunk is claimed.
+    pub fn may_run_on_caller(&self) -> bool {
+        !matches!(self, Self::UnmapLazily)
     }
 }
 
@@ -84,6 +96,8 @@ impl JobSpec {
 pub struct LaneJob {
     pub spec: JobSpec,
     pub stop: AtomicBool,
+    /// Why pages stayed, of the task that ended last.
+    pub last_skips: Mutex<PageSkips>,
     began: Instant,
     examined_bytes: AtomicU64,
     queue: Mutex<Queue>,
@@ -125,6 +139,7 @@ impl LaneJob {
         Self {
             spec: order,
             stop: AtomicBool::new(false),
+            last_skips: Mutex::default(),
             began: Instant::now(),
             examined_bytes: AtomicU64::new(0),
             queue: Mutex::new(queue),
@@ -230,7 +245,7 @@ impl LaneJob {
         report.took_ns = self.now_ns();
         report.cancelled = self.is_stopped();
         report.lanes = lock(&self.queue).ramp.workers();
-        if let JobKind::Migrate | JobKind::UnmapLazily = self.spec.kind {
+        if self.spec.kind.reports() {
             let pages: u64 = self.spec.tasks.iter().map(|task| task.pages.len() as u64).sum();
             let untouched = pages.saturating_sub(report.account.selected() + report.lazy_pages);
             report.account.skip(SkipReason::Interrupted, untouched);

@@ -41,6 +41,8 @@ const KERNEL_PAGES_MIN: usize = 64;
 pub struct LaneSlots {
     context: Arc<PagerContext>,
     pub lane: usize,
+    /// Room for fresh pages is checked for each batch; otherwise it was, before the work began.
+    checks_room: bool,
     /// A slot that fills with emptied pages.
     emptied: Option<NodeSlot>,
     /// A slot with destination pages.
@@ -58,7 +60,12 @@ impl LaneSlots {
     /// A lane without slots.
     pub fn new(context: Arc<PagerContext>, lane: usize) -> Self {
         let costs = MethodCosts::default();
-        Self { context, lane, emptied: None, destination: None, costs }
+        Self { context, lane, checks_room: true, emptied: None, destination: None, costs }
+    }
+
+    /// As [`Self::new`], for batches for whose fresh pages there is room for certain.
+    pub fn with_room(context: Arc<PagerContext>, lane: usize) -> Self {
+        Self { checks_room: false, ..Self::new(context, lane) }
     }
 
     /// Gives all slots back, at the end of a job.
@@ -84,7 +91,7 @@ impl LaneSlots {
     fn cheapest(&self, chunk_move: &ChunkMove<'_>, pages: usize) -> MoveMethod {
         let recycled = self.has_destination(chunk_move)
             || self.context.slots.has_recycled(chunk_move.size, chunk_move.to);
-        let kernel = chunk_move.may_use_kernel && pages >= KERNEL_PAGES_MIN;
+        let kernel = chunk_move.may_use_kernel && self.checks_room && pages >= KERNEL_PAGES_MIN;
         let method = self.costs.choose(AvailableMethods { recycled, kernel });
         // The kernel would make room on a full node by reclaiming other pages.
         match method == MoveMethod::Kernel
@@ -107,7 +114,10 @@ impl LaneSlots {
         if let Some(ready) = self.find_slot(chunk_move, supply, method)? {
             return Ok(self.target_in(ready, most));
         }
-        self.context.reserve_headroom(chunk_move.to, most * self.folio_pages(chunk_move.size))?;
+        if self.checks_room {
+            let pages = most * self.folio_pages(chunk_move.size);
+            self.context.reserve_headroom(chunk_move.to, pages)?;
+        }
         prefer_node(&self.context, chunk_move.to)?;
         Ok((BatchTarget::Fresh, most))
     }
@@ -217,8 +227,11 @@ impl LaneSlots {
             }
             self.context.slots.return_slot(emptied);
         }
-        let empty = self.context.slots.take_empty(chunk_move.size, self.lane).ok()?;
-        Some(NodeSlot { shadow: empty, node: chunk_move.from })
+        let (size, node) = (chunk_move.size, chunk_move.from);
+        let slots = &self.context.slots;
+        let roomy = node.and_then(|node| slots.take_roomy(size, self.lane, node, needed));
+        let shadow = roomy.map_or_else(|| slots.take_empty(size, self.lane), Ok).ok()?;
+        Some(NodeSlot { shadow, node })
     }
 
     /// Takes back the slot with emptied pages. A full slot goes to the pool at once, because its
@@ -264,4 +277,11 @@ pub fn prefer_node(context: &PagerContext, node: NodeId) -> Result<(), SkipReaso
     mempolicy::prefer_memory(node).map_err(|_| SkipReason::NotAllowed)?;
     PREFERRED_NODE.set(Some(node));
     Ok(())
+}
+
+/// Takes back [`prefer_node`] on a thread whose policy was the default one.
+pub fn restore_policy() {
+    if PREFERRED_NODE.take().is_some() {
+        mempolicy::default_memory().expect("every thread may have the default policy");
+    }
 }

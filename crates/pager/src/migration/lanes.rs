@@ -1,8 +1,8 @@
 //! The lanes: the threads that move pages.
 //!
-//! A lane is never one of the program's own threads: a signal handler that interrupted it in the
-//! middle of a batch could touch a page that only this thread brings back. Lanes block all signals.
-//! A lane that panics aborts the process, rather than leave pages out of sight for ever.
+//! Lanes block all signals: a signal handler that interrupted one in the middle of a batch could
+//! touch a page that only this thread brings back. A lane that panics aborts the process, rather
+//! than leave pages out of sight for ever. Small work is done without lanes, see `callers.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,10 +15,11 @@ use nodeward_policy::pacing::StallBudget;
 
 use super::batch_runner::BatchRunner;
 use super::claimed_chunk::ClaimedChunk;
-use super::job::{JobKind, LaneJob};
+use super::job::LaneJob;
 use super::options::{Cancel, Progress};
+use super::page_skips::PageSkips;
 use super::report::{MigrationReport, elapsed_ns};
-use super::task::{ChunkTask, MoveParams};
+use super::task::ChunkTask;
 use crate::context::PagerContext;
 use crate::error::Result;
 use crate::pager_thread::spawn_pager_thread;
@@ -72,13 +73,29 @@ impl Lanes {
     ) -> MigrationReport {
         let wanted = !cancel.is_some_and(Cancel::is_cancelled);
         job.stop.store(!wanted, Ordering::Relaxed);
+        self.run_shared(&Arc::new(job), progress, cancel)
+    }
+
+    /// Runs a job of one task. Returns its outcome, and why single pages stayed.
+    pub fn run_one_task(&self, job: LaneJob) -> (MigrationReport, PageSkips) {
         let job = Arc::new(job);
+        let report = self.run_shared(&job, None, None);
+        let skips = *lock(&job.last_skips);
+        (report, skips)
+    }
+
+    fn run_shared(
+        &self,
+        job: &Arc<LaneJob>,
+        progress: Option<&dyn Fn(Progress)>,
+        cancel: Option<&Cancel>,
+    ) -> MigrationReport {
         let lanes = match job.spec.kind.unmaps_nothing() {
             true => vec![&self.return_lane],
             false => self.least_busy_first(),
         };
         for (number, lane) in lanes[..job.spec.lanes as usize].iter().enumerate() {
-            lane.assign(&job, number);
+            lane.assign(job, number);
         }
         job.wait(progress, cancel)
     }
@@ -168,35 +185,12 @@ fn run_task(
     let Ok(claim) = claim else {
         return job.stop.store(true, Ordering::Relaxed);
     };
-    let mut work = ClaimedChunk { runner, region, claim };
-    let claim = match &job.spec.kind {
-        JobKind::Migrate => {
-            let (to, options) = (task.to, &job.spec.options);
-            let mut params = MoveParams { to, options, control: &control, stall };
-            work.migrate(task.pages, &mut params, report)
-        }
-        JobKind::UnmapLazily => work.unmap_lazily(task.pages, &job.spec.options, report),
-        JobKind::Commit(placement) => {
-            work.commit(&task.pages, placement.node_of_chunk(task.chunk));
-            Some(work.claim)
-        }
-        JobKind::ReturnLazy => {
-            work.return_lazy_pages();
-            Some(work.claim)
-        }
-        JobKind::PrepareForKernel => {
-            work.return_lazy_pages();
-            work.claim.state.node = None;
-            Some(work.claim)
-        }
-        JobKind::Discard => {
-            work.discard(&task.pages);
-            Some(work.claim)
-        }
-    };
+    let work = ClaimedChunk { runner: &mut *runner, region, claim };
+    let claim = work.run(&job.spec.kind, task, &job.spec.options, (&control, stall), report);
     if let Some(claim) = claim {
         region.release(claim);
     }
+    *lock(&job.last_skips) = runner.skips;
 }
 
 #[cfg(test)]

@@ -76,6 +76,15 @@ pub struct MoveOptions {
 }
 
 impl Migration<'_> {
+    /// Returns whether nothing is asked for that only lanes do: a pace, a number of lanes, or an
+    /// end that was asked for before the beginning.
+    pub(crate) fn is_plain(&self) -> bool {
+        let Budget { bytes_per_s, stall } = self.budget;
+        let is_paced = bytes_per_s.is_some() || stall.is_some();
+        let is_cancelled = self.cancel.is_some_and(Cancel::is_cancelled);
+        !is_paced && self.lanes.is_none() && !is_cancelled
+    }
+
     /// Checks the options. Returns those that batches need.
     pub(crate) fn move_options(&self, page_bytes: usize) -> Result<MoveOptions> {
         let batch_bytes = self.batch_bytes.unwrap_or(CHUNK_BYTES as u64);

@@ -2,6 +2,7 @@
 
 use nodeward_model::{Account, NodeId, PageLocation, SkipReason};
 
+use super::page_skips::PageSkips;
 use crate::page_bits::PageBits;
 
 /// Pages of a chunk that leave the same node.
@@ -11,31 +12,37 @@ pub struct SourcePages {
     pub pages: PageBits,
 }
 
-/// Groups pages by their node, given the places of all pages of their chunk. Pages that need not or
-/// cannot move to the node are accounted for. The node of a page that the kernel is moving right
-/// now is not known: taking it out waits until the kernel has put it down.
+/// Groups pages by their node, given the places of the pages of their chunk from one on. Pages that
+/// need not or cannot move to the node are accounted for. The node of a page that the kernel is
+/// moving right now is not known: taking it out waits until the kernel has put it down.
 pub fn group_by_node(
     pages: &PageBits,
-    places: &[PageLocation],
+    (first, places): (usize, &[PageLocation]),
     to: NodeId,
     even_if_there: bool,
-    account: &mut Account,
+    (account, skips): (&mut Account, &mut PageSkips),
 ) -> Vec<SourcePages> {
     let mut sources: Vec<SourcePages> = Vec::new();
     let mut enter = |from, page| match sources.iter_mut().find(|source| source.from == from) {
         Some(source) => source.pages.insert(page),
         None => sources.push(SourcePages { from, pages: PageBits::of(page..page + 1) }),
     };
+    let mut skip = |page, why| {
+        account.skip(why, 1);
+        skips.set(page, Some(why));
+    };
+    let mut there = 0;
     for page in pages.iter() {
-        match places.get(page).copied().unwrap_or(PageLocation::Absent) {
-            PageLocation::On(node) if node == to && !even_if_there => account.already_there += 1,
+        match places.get(page - first).copied().unwrap_or(PageLocation::Absent) {
+            PageLocation::On(node) if node == to && !even_if_there => there += 1,
             PageLocation::On(node) => enter(Some(node), page),
             PageLocation::InFlight => enter(None, page),
-            PageLocation::Absent => account.skip(SkipReason::NotPresent, 1),
-            PageLocation::Swapped => account.skip(SkipReason::Swapped, 1),
-            PageLocation::Unmovable => account.skip(SkipReason::Unmovable, 1),
+            PageLocation::Absent => skip(page, SkipReason::NotPresent),
+            PageLocation::Swapped => skip(page, SkipReason::Swapped),
+            PageLocation::Unmovable => skip(page, SkipReason::Unmovable),
         }
     }
+    account.already_there += there;
     sources
 }
 
@@ -60,7 +67,11 @@ mod tests {
         let pages = PageBits::of(0..8);
         let sort = |even_if_there| {
             let mut account = Account::default();
-            let sources = group_by_node(&pages, &places, there, even_if_there, &mut account);
+            let mut skips = PageSkips::default();
+            let told = (&mut account, &mut skips);
+            let sources = group_by_node(&pages, (0, &places), there, even_if_there, told);
+            assert_eq!(skips.of(0..8).count() as u64, account.skipped_total());
+            assert_eq!(skips.of(4..5).collect::<Vec<_>>(), [SkipReason::Swapped]);
             let sources =
                 sources.into_iter().map(|source| (source.from, source.pages.iter().collect()));
             (sources.collect::<Vec<(_, Vec<_>)>>(), account)

@@ -62,6 +62,13 @@ impl MigrationReport {
         *self = Self { account: Account { skipped, ..Account::default() }, ..Self::default() };
     }
 
+    /// Adds the report of work that began when this was over.
+    pub(crate) fn add_later(&mut self, other: &Self) {
+        self.add(other);
+        self.took_ns += other.took_ns;
+        self.lanes = self.lanes.max(other.lanes);
+    }
+
     /// Adds the report of another lane, except `took_ns`: lanes run in parallel.
     pub(crate) fn add(&mut self, other: &Self) {
         self.account.add(&other.account);

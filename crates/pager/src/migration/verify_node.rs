@@ -8,29 +8,34 @@ use super::report::MigrationReport;
 use crate::context::PagerContext;
 use crate::pool::ShadowSlot;
 
-/// Removes base pages that are on the wrong node from the count of those moved. `pages` are those
-/// of a batch, by their index in the chunk.
+/// Removes base pages that are on the wrong node from the count of those moved, and calls `stray`
+/// with each. `pages` are those of a batch, by their index in the chunk.
 pub fn deduct_wrong_node(
     context: &PagerContext,
     chunk_move: &ChunkMove<'_>,
     pages: impl Iterator<Item = usize> + Clone,
     report: &mut MigrationReport,
+    mut stray: impl FnMut(usize),
 ) {
     let start = chunk_move.region.start() + chunk_move.chunk_offset as u64;
-    let addresses = pages.map(|page| start + (page * context.page_bytes) as u64);
-    let strays = count_wrong_node(context, addresses, chunk_move.to);
+    let page_bytes = context.page_bytes as u64;
+    let addresses = pages.map(|page| start + page as u64 * page_bytes);
+    let page_of = |address: u64| ((address - start) / page_bytes) as usize;
+    let found = |address| stray(page_of(address));
+    let strays = find_wrong_node(context, addresses, chunk_move.to, found);
     report.account.moved -= strays;
     report.one_way_pages -= strays;
     report.account.skip(SkipReason::WrongNode, strays);
 }
 
-/// Counts the pages (ascending addresses) that are on another node than the one requested. Each
-/// page is checked: a node that has run out of room still supplies single pages, as soon as some
-/// are freed.
-fn count_wrong_node(
+/// Finds the pages (ascending addresses) that are on another node than the one requested, and
+/// returns their number. Each page is checked: a node that has run out of room still supplies
+/// single pages, as soon as some are freed.
+fn find_wrong_node(
     context: &PagerContext,
     pages: impl Iterator<Item = u64> + Clone,
     to: NodeId,
+    mut found: impl FnMut(u64),
 ) -> u64 {
     let (Some(first), Some(last)) = (pages.clone().next(), pages.clone().last()) else { return 0 };
     if context.has_one_node() {
@@ -41,7 +46,10 @@ fn count_wrong_node(
     let looked = context.myself.locations(Range::new(first, last + page_bytes), &mut places);
     let place = |page: u64| places.get(((page - first) / page_bytes) as usize);
     let strays = match looked {
-        Ok(()) => pages.filter(|&page| is_other(place(page), to)).count() as u64,
+        Ok(()) => {
+            pages.filter(|&page| is_other(place(page), to)).inspect(|&page| found(page)).count()
+                as u64
+        }
         Err(_) => 0, // pages that cannot be located count as moved
     };
     if strays > 0 {

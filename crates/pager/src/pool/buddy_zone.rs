@@ -164,12 +164,34 @@ impl<S> BuddyZone<S> {
         let order = self.chunk_pages.ilog2() as usize;
         let whole = || std::iter::successors(self.heads[order], |&number| self.chunk(number).next);
         let first = whole().take(CHUNKS_SEARCHED).find(|&number| wanted(number)).or(whole().next());
-        let is_idle = |number: &ChunkNo| {
-            let chunk = self.chunk(*number);
-            let first = PageBits::of(0..chunk.present.len());
-            chunk.present == first && chunk.free == first && !first.is_empty()
+        first.or_else(|| self.partial.iter().copied().find(|&number| self.is_idle(number)))
+    }
+
+    /// Takes a chunk like [`BuddyZone::take_idle`] that has room for `pages` more pages and backing
+    /// that `suits`, one of few that are examined. Prefers a `wanted` one.
+    pub fn take_roomy(
+        &mut self,
+        pages: usize,
+        suits: impl Fn(&S) -> bool,
+        wanted: impl Fn(ChunkNo) -> bool,
+    ) -> Option<(S, usize)> {
+        let has_room = |number: ChunkNo| {
+            let chunk = self.chunk(number);
+            chunk.present.len() + pages <= self.chunk_pages
+                && suits(&chunk.backing)
+                && self.is_idle(number)
         };
-        first.or_else(|| self.partial.iter().copied().find(is_idle))
+        let few = || self.partial.iter().copied().take(CHUNKS_SEARCHED);
+        let found = few().find(|&number| wanted(number) && has_room(number));
+        let number = found.or_else(|| few().find(|&number| has_room(number)))?;
+        let present = self.chunk(number).present.len();
+        Some((self.remove_chunk(number), present))
+    }
+
+    fn is_idle(&self, number: ChunkNo) -> bool {
+        let chunk = self.chunk(number);
+        let first = PageBits::of(0..chunk.present.len());
+        chunk.present == first && chunk.free == first && !first.is_empty()
     }
 
     /// Chooses missing pages for a block of order `better` if a chunk has room for it, else for one
@@ -392,6 +414,21 @@ mod tests {
         assert_eq!(zone.take_idle(|_| true), Some((2, 100)));
         assert_eq!(zone.take_idle(|_| true), None);
         assert_eq!((zone.free_pages(), zone.held_pages()), (511, 512));
+    }
+
+    /// Goal: emptied pages go to a chunk that has some already and room for these, not to one with
+    /// a page in use: 100 and 412 are 512.
+    #[test]
+    fn chunks_fill_up() {
+        let mut zone = zone(1);
+        take(&mut zone, 0, 1);
+        zone.insert_chunk(2, 2, 100, false);
+        zone.insert_chunk(3, 3, 200, false);
+        assert_eq!(zone.take_roomy(413, |_| true, |_| true), None);
+        assert_eq!(zone.take_roomy(1, |_| false, |_| true), None, "of another kind");
+        assert_eq!(zone.take_roomy(300, |_| true, |number| number == 3), Some((3, 200)));
+        assert_eq!(zone.take_roomy(412, |_| true, |number| number == 3), Some((2, 100)));
+        assert_eq!(zone.take_roomy(1, |_| true, |_| true), None);
     }
 
     /// Goal: pages that were free all the time count as unneeded.

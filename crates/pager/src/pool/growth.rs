@@ -7,7 +7,7 @@ use nodeward_linux::sysfs;
 use nodeward_model::{CpuId, NodeId};
 
 use super::arena::{BlockKind, PageNo, PageOrigin};
-use super::buddy_zone::ChunkNo;
+use super::buddy_zone::{BuddyZone, ChunkNo};
 use super::page_states::PageState;
 use super::pool::{BULK_PAGES_MAX, POISONING, Pool, PoolChunk};
 use crate::chunk::{CHUNK_BYTES, PageSize};
@@ -227,12 +227,36 @@ impl Pool {
         size: PageSize,
         lane: usize,
     ) -> Option<(PoolChunk, usize)> {
+        self.take_idle_chunk(node, size, |free| {
+            free.take_idle(|chunk| self.arena.is_in_section_of(chunk, lane))
+        })
+    }
+
+    /// Takes a chunk like [`Self::take_chunk`] that came from a migration and has room for `pages`
+    /// more pages.
+    pub fn take_roomy_chunk(
+        &self,
+        (node, size): (NodeId, PageSize),
+        pages: usize,
+        lane: usize,
+    ) -> Option<(PoolChunk, usize)> {
+        self.take_idle_chunk(node, size, |free| {
+            let is_emptied = |chunk: &PoolChunk| chunk.kind.origin == PageOrigin::Regions;
+            free.take_roomy(pages, is_emptied, |chunk| self.arena.is_in_section_of(chunk, lane))
+        })
+    }
+
+    fn take_idle_chunk(
+        &self,
+        node: NodeId,
+        size: PageSize,
+        take: impl FnOnce(&mut BuddyZone<PoolChunk>) -> Option<(PoolChunk, usize)>,
+    ) -> Option<(PoolChunk, usize)> {
         let zone = self.find_zone(node, size)?;
-        let taken =
-            self.lock_free_pages(zone).take_idle(|chunk| self.arena.is_in_section_of(chunk, lane));
+        let taken = take(&mut self.lock_free_pages(zone));
         let (shell, pages) = taken?;
         let first = self.arena.page(self.arena.chunk_of(&shell.slot), 0);
-        self.arena.set_all(first, self.arena.chunk_pages(), PageState::ABSENT);
+        self.arena.set_all(first, pages, PageState::ABSENT);
         self.count_gone(pages);
         Some((shell, pages))
     }

@@ -60,7 +60,7 @@ impl PoolOwner {
             zones,
             size: options.page,
             topology,
-            headroom: Arc::new(Headroom::new(machine)),
+            headroom: Arc::new(Headroom::new(machine, usable)),
             tuning: options.tuning,
             period,
         }));

@@ -71,6 +71,19 @@ impl ShadowSlots {
         Some(ShadowSlot { slot: shell.slot, pages, kind: shell.kind })
     }
 
+    /// Returns a slot with pages that are kept on a node and room for `pages` more, if there is
+    /// one: pages that small migrations empty fill slots together.
+    pub fn take_roomy(
+        &self,
+        size: PageSize,
+        lane: usize,
+        node: NodeId,
+        pages: usize,
+    ) -> Option<ShadowSlot> {
+        let (shell, present) = self.pool.take_roomy_chunk((node, size), pages, lane)?;
+        Some(ShadowSlot { slot: shell.slot, pages: present, kind: shell.kind })
+    }
+
     /// Returns whether pages are kept on a node.
     pub fn has_recycled(&self, size: PageSize, node: NodeId) -> bool {
         self.pool.has_chunk(node, size)

@@ -6,6 +6,9 @@
 //! again. In an unclaimed chunk no page is out of sight, except those that a lazy migration left
 //! out; these are recorded in the chunk's state.
 //!
+//! A thread of the program claims a chunk only if it need not wait ([`ChunkClaims::try_claim`]),
+//! and otherwise leaves the work to a lane. So no thread waits while it holds a claim.
+//!
 //! The fault handler takes this lock while the thread that it serves may be in the middle of
 //! malloc(3), or in a signal handler. So no thread allocates or runs a signal handler with that
 //! lock.
@@ -15,13 +18,33 @@
 use std::ops::Range;
 
 use super::chunk_table::ChunkTable;
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use super::pin_slots::{PinSlot, PinSlots};
+use crate::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, fence};
 use crate::sys::block_signals_in_scope;
+
+/// The state that is kept with each chunk.
+pub trait ChunkContent: Default {
+    /// Returns whether all of the chunk's pages are in sight.
+    fn is_in_sight(&self) -> bool;
+}
 
 /// The table of a region's chunks; `T` is the state kept with each chunk.
 pub struct ChunkClaims<T> {
     state: Mutex<ClaimState<T>>,
     changed: Condvar,
+    /// Chunks that are claimed or have pages out of sight. Written with the lock.
+    unsettled: AtomicUsize,
+    pin_slots: PinSlots,
+}
+
+/// A pin of pages, as [`ChunkClaims::pin`] makes it.
+#[derive(Debug)]
+pub struct RegionPin {
+    /// The slot that holds it; `None` if it is in the list.
+    slot: Option<PinSlot>,
+    /// No page of the region was out of sight or about to be taken out when the pin was made, so
+    /// it holds from now on.
+    pub is_settled: bool,
 }
 
 struct ClaimState<T> {
@@ -29,7 +52,9 @@ struct ClaimState<T> {
     claimed: usize,
     pauses: usize,
     closing: bool,
-    /// Page ranges that are pinned. There are few.
+    /// Threads that wait for a change.
+    waiting: usize,
+    /// Page ranges that are pinned and found no slot. There are few.
     pins: Vec<Range<usize>>,
 }
 
@@ -39,7 +64,7 @@ struct ChunkEntry<T> {
     has_waiters: bool,
 }
 
-impl<T: Default> Default for ChunkEntry<T> {
+impl<T: ChunkContent> Default for ChunkEntry<T> {
     fn default() -> Self {
         Self { state: Some(T::default()), has_waiters: false }
     }
@@ -68,12 +93,36 @@ pub struct Claim<T> {
     pub state: T,
 }
 
-impl<T: Default> ChunkClaims<T> {
+impl<T: ChunkContent> ChunkClaims<T> {
     /// A table of `chunks` unclaimed chunks with default states.
     pub fn new(chunks: usize) -> Self {
         let chunks = ChunkTable::new(chunks);
-        let state = ClaimState { chunks, claimed: 0, pauses: 0, closing: false, pins: Vec::new() };
-        Self { state: Mutex::new(state), changed: Condvar::new() }
+        let (claimed, pauses, waiting, closing, pins) = (0, 0, 0, false, Vec::new());
+        let state = ClaimState { chunks, claimed, pauses, closing, waiting, pins };
+        Self {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            unsettled: AtomicUsize::new(0),
+            pin_slots: PinSlots::new(),
+        }
+    }
+
+    /// Claims a chunk to take pages out of sight, if that needs no waiting. The caller runs no
+    /// signal handler until it has released the chunk.
+    pub fn try_claim(&self, chunk: usize) -> Option<Claim<T>> {
+        let mut state = self.lock_state();
+        if state.pauses > 0 { None } else { self.claim_at_once(&mut state, chunk) }
+    }
+
+    /// Claims a chunk to bring pages into sight, also during a pause, if that needs no waiting. The
+    /// caller runs no signal handler until it has released the chunk.
+    pub fn try_claim_to_return(&self, chunk: usize) -> Option<Claim<T>> {
+        let mut state = self.lock_state();
+        self.claim_at_once(&mut state, chunk)
+    }
+
+    fn claim_at_once(&self, state: &mut ClaimState<T>, chunk: usize) -> Option<Claim<T>> {
+        if state.closing { None } else { state.try_claim(chunk, &self.unsettled) }
     }
 
     /// Claims a chunk to take pages out of sight. Waits while it is claimed, and during a pause.
@@ -97,7 +146,7 @@ impl<T: Default> ChunkClaims<T> {
                 return Err(Closing);
             }
             if may(&state)
-                && let Some(claim) = state.try_claim(chunk)
+                && let Some(claim) = state.try_claim(chunk, &self.unsettled)
             {
                 return Ok(claim);
             }
@@ -111,7 +160,7 @@ impl<T: Default> ChunkClaims<T> {
         if state.closing {
             return FaultClaim::Closing;
         }
-        match state.try_claim(chunk) {
+        match state.try_claim(chunk, &self.unsettled) {
             Some(claim) => FaultClaim::Claimed(claim),
             None => {
                 state.chunks.entry(chunk).has_waiters = true;
@@ -125,11 +174,17 @@ impl<T: Default> ChunkClaims<T> {
     pub fn release(&self, claim: Claim<T>) -> bool {
         let mut state = self.lock_state();
         state.claimed -= 1;
+        if claim.state.is_in_sight() {
+            self.unsettled.fetch_sub(1, Ordering::Release);
+        }
         let chunk = state.chunks.entry(claim.chunk);
         chunk.state = Some(claim.state);
         let waited_for = std::mem::take(&mut chunk.has_waiters);
+        let anybody_waits = state.waiting > 0;
         drop(state);
-        self.changed.notify_all();
+        if anybody_waits {
+            self.changed.notify_all();
+        }
         waited_for
     }
 
@@ -189,8 +244,17 @@ impl<T: Default> ChunkClaims<T> {
         }
     }
 
-    /// Pins pages. Claims that began earlier may still move them.
-    pub fn pin(&self, pages: Range<usize>) {
+    /// Pins pages. Unless the pin is settled, claims that began earlier may still move them.
+    pub fn pin(&self, pages: &Range<usize>) -> RegionPin {
+        let slot = self.pin_slots.insert(pages);
+        if slot.is_none() {
+            self.pin_in_list(pages.clone());
+        }
+        fence(Ordering::SeqCst); // claims that are not seen below see the pin
+        RegionPin { slot, is_settled: self.unsettled.load(Ordering::Acquire) == 0 }
+    }
+
+    fn pin_in_list(&self, pages: Range<usize>) {
         let _held = block_signals_in_scope();
         let mut pins = Vec::new();
         loop {
@@ -207,8 +271,11 @@ impl<T: Default> ChunkClaims<T> {
         }
     }
 
-    /// Undoes one [`ChunkClaims::pin`] of the same pages.
-    pub fn unpin(&self, pages: &Range<usize>) {
+    /// Undoes a [`ChunkClaims::pin`] of these pages.
+    pub fn unpin(&self, pin: &RegionPin, pages: &Range<usize>) {
+        if let Some(slot) = pin.slot {
+            return self.pin_slots.remove(slot);
+        }
         let _held = block_signals_in_scope();
         let mut state = self.lock_state();
         if let Some(index) = state.pins.iter().position(|pin| pin == pages) {
@@ -216,16 +283,28 @@ impl<T: Default> ChunkClaims<T> {
         }
     }
 
+    /// Returns whether a chunk is unclaimed and has all of its pages in sight. The caller runs no
+    /// signal handler meanwhile.
+    pub fn is_settled(&self, chunk: usize) -> bool {
+        let state = self.lock_state();
+        let content = state.chunks.get(chunk).map(|chunk| chunk.state.as_ref());
+        content.is_none_or(|content| content.is_some_and(T::is_in_sight))
+    }
+
     /// Calls `part` for each pinned part of `pages`. The caller holds their chunk.
     pub fn for_each_pinned(&self, pages: &Range<usize>, part: impl FnMut(Range<usize>)) {
+        let common = |pin: Range<usize>| pin.start.max(pages.start)..pin.end.min(pages.end);
         let state = self.lock_state();
-        let common = |pin: &Range<usize>| pin.start.max(pages.start)..pin.end.min(pages.end);
-        state.pins.iter().map(common).filter(|part| !part.is_empty()).for_each(part);
+        let pins = self.pin_slots.pins().chain(state.pins.iter().cloned());
+        pins.map(common).filter(|part| !part.is_empty()).for_each(part);
     }
 
     /// Waits for the next change of the state.
-    fn wait<'a>(&self, state: MutexGuard<'a, ClaimState<T>>) -> MutexGuard<'a, ClaimState<T>> {
-        self.changed.wait(state).expect("no thread panicked with this lock")
+    fn wait<'a>(&self, mut state: MutexGuard<'a, ClaimState<T>>) -> MutexGuard<'a, ClaimState<T>> {
+        state.waiting += 1;
+        let mut state = self.changed.wait(state).expect("no thread panicked with this lock");
+        state.waiting -= 1;
+        state
     }
 
     fn lock_state(&self) -> MutexGuard<'_, ClaimState<T>> {
@@ -233,10 +312,14 @@ impl<T: Default> ChunkClaims<T> {
     }
 }
 
-impl<T: Default> ClaimState<T> {
-    fn try_claim(&mut self, chunk: usize) -> Option<Claim<T>> {
+impl<T: ChunkContent> ClaimState<T> {
+    fn try_claim(&mut self, chunk: usize, unsettled: &AtomicUsize) -> Option<Claim<T>> {
         let state = self.chunks.entry(chunk).state.take()?;
         self.claimed += 1;
+        if state.is_in_sight() {
+            unsettled.fetch_add(1, Ordering::Relaxed);
+        }
+        fence(Ordering::SeqCst); // pins that do not see the claim are seen by it
         Some(Claim { chunk, state })
     }
 }

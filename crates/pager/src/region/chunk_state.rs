@@ -2,6 +2,7 @@
 
 use nodeward_model::NodeId;
 
+use super::chunk_claims::ChunkContent;
 use crate::chunk::PageSize;
 use crate::page_bits::PageBits;
 use crate::pool::{NodeSlot, ShadowSlot};
@@ -13,6 +14,12 @@ pub struct ChunkState {
     pub node: Option<NodeId>,
     /// Pages that a lazy migration left out of sight.
     pub lazy: Option<LazyPages>,
+}
+
+impl ChunkContent for ChunkState {
+    fn is_in_sight(&self) -> bool {
+        self.lazy.is_none()
+    }
 }
 
 /// Pages that have been taken out of sight.

@@ -7,12 +7,15 @@ mod chunk_claims;
 mod chunk_state;
 mod chunk_table;
 mod options;
+mod pin_slots;
+#[cfg(test)]
+mod pin_slots_tests;
 mod registration;
 mod residency;
 mod shared;
 mod table;
 
-pub use chunk_claims::{Claim, FaultClaim};
+pub use chunk_claims::{Claim, FaultClaim, RegionPin};
 pub use chunk_state::{ChunkState, LazyPages, UnmappedPages};
 pub use options::{ForkRule, Mode, Placement, RegionOptions};
 pub use residency::count_by_node;

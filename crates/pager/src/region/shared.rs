@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::chunk_claims::{ChunkClaims, Claim};
 use super::chunk_state::{ChunkState, LazyPages};
@@ -26,6 +26,8 @@ pub struct RegionShared {
     pub kernel_moves: AtomicBool,
     /// Base pages that must not be taken out, as of the start of the last job.
     pub unmovable_parts: Mutex<Vec<Range<usize>>>,
+    /// Whether there are some.
+    pub has_unmovable_parts: AtomicBool,
 }
 
 impl RegionShared {
@@ -40,6 +42,7 @@ impl RegionShared {
             context: Arc::clone(context),
             kernel_moves: AtomicBool::new(false),
             unmovable_parts: Mutex::default(),
+            has_unmovable_parts: AtomicBool::new(false),
         }
     }
 
@@ -59,6 +62,13 @@ impl RegionShared {
         let range = self.chunk_addresses(chunk);
         // Fails only where the program unmapped the memory; then no thread waits there.
         self.context.uffd.wake(range.start, range.bytes()).ok();
+    }
+
+    /// Wakes the threads that wait for the page at an address.
+    pub fn wake_page(&self, address: u64) {
+        let page_bytes = self.context.page_bytes as u64;
+        // Fails only where the program unmapped the memory; then no thread waits there.
+        self.context.uffd.wake(address - address % page_bytes, page_bytes).ok();
     }
 
     /// Releases a claim and wakes the threads that wait for the chunk.
@@ -83,10 +93,22 @@ impl RegionShared {
         let stays = registration::register_and_find_unmovable(&self.context, &self.mapping)?;
         let page_bytes = self.context.page_bytes;
         let pages = |part: &Range<usize>| part.start / page_bytes..part.end / page_bytes;
-        let stays = stays.iter().map(pages).collect();
+        let stays: Vec<_> = stays.iter().map(pages).collect();
+        self.has_unmovable_parts.store(!stays.is_empty(), Ordering::Relaxed);
         let before = std::mem::replace(&mut *lock(&self.unmovable_parts), stays);
         drop(before); // dropped without the lock
         Ok(())
+    }
+
+    /// Registers the part of a chunk that has these pages. Returns whether all of them can come
+    /// back once they are taken out, as far as that can be told without a look at all mappings.
+    pub fn register_part(&self, chunk: usize, pages: &PageBits) -> bool {
+        let Some(hull) = pages.hull() else { return true };
+        let page_bytes = self.context.page_bytes as u64;
+        let start = self.chunk_addresses(chunk).start + hull.start as u64 * page_bytes;
+        self.context.transfer_method.can_map_slot_pages()
+            && !self.has_unmovable_parts.load(Ordering::Relaxed)
+            && self.context.uffd.register(start, hull.len() as u64 * page_bytes).is_ok()
     }
 
     /// Returns the pages of a chunk that cannot be taken out.

@@ -35,6 +35,8 @@ pub enum Advice {
     Populate,
     /// Do not merge equal pages (KSM), and unmerge merged ones.
     Unmergeable,
+    /// Children made by fork(2) or clone(2) read zeros there.
+    WipeOnFork,
 }
 
 /// Private anonymous memory, reserved but not populated. Dropping the value unmaps it.
@@ -228,6 +230,7 @@ fn raw(advice: Advice) -> Raw {
         Advice::DontDump => Raw::LinuxDontDump,
         Advice::DoDump => Raw::LinuxDoDump,
         Advice::Unmergeable => Raw::LinuxUnmergeable,
+        Advice::WipeOnFork => Raw::LinuxWipeOnFork,
         Advice::Discard | Advice::Populate => Raw::LinuxDontNeed,
     }
 }

@@ -134,11 +134,29 @@ pub fn copy_from_slot(
     from: (&Slot, usize),
     to: (&AnonMapping, Range<usize>),
 ) -> TransferResult {
+    copy_pages(uffd, from, to, false)
+}
+
+/// As [`copy_from_slot`], but the caller wakes the threads.
+pub fn copy_without_wake(
+    uffd: &Uffd,
+    from: (&Slot, usize),
+    to: (&AnonMapping, Range<usize>),
+) -> TransferResult {
+    copy_pages(uffd, from, to, true)
+}
+
+fn copy_pages(
+    uffd: &Uffd,
+    from: (&Slot, usize),
+    to: (&AnonMapping, Range<usize>),
+    dont_wake: bool,
+) -> TransferResult {
     let ((slot, at), (region, part)) = (from, to);
     let (destination, bytes) = address_and_bytes(region, part);
     // SAFETY: the source is inside the slot, which no thread writes while it is borrowed; the
     // destination is inside the region, whose content is shared memory.
-    let copy = || unsafe { uffd.copy(destination, slot.part(at, bytes), bytes as u64, false) };
+    let copy = || unsafe { uffd.copy(destination, slot.part(at, bytes), bytes as u64, dont_wake) };
     match copy() {
         Err(IncompleteTransfer { done_bytes: 0, errno: Errno::FAULT })
             if slot.make_readable(at, bytes) =>

@@ -3,6 +3,7 @@
 //! are true.
 
 mod bad_input;
+mod callers;
 mod common;
 mod forks;
 mod holders;
@@ -11,6 +12,7 @@ mod ksm;
 mod limits;
 mod memory_changes;
 mod pool;
+mod range_lists;
 mod remap;
 mod signals;
 mod torture;
