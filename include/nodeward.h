@@ -348,6 +348,26 @@ struct nodeward_report {
     uint32_t cancelled;
 };
 
+// An entry of a list: a range of a region, and the node that it is to go to.
+struct nodeward_range_target {
+    // Bytes from the region's start.
+    size_t offset;
+    // Length in bytes.
+    size_t bytes;
+    // The destination.
+    uint32_t node;
+};
+
+// What became of an entry of a list.
+struct nodeward_range_status {
+    // One of enum nodeward_status: NODEWARD_STATUS_OK, or why the entry is invalid.
+    uint32_t status;
+    // One of enum nodeward_skip: why the first of the pages stayed that did; 0 if none did.
+    uint32_t reason;
+    // Base pages that are not on the destination.
+    uint64_t stayed_pages;
+};
+
 // Pages of a region on one node.
 struct nodeward_node_pages {
     // The node.
@@ -508,6 +528,17 @@ int nodeward_region_migrate_lazily(const struct nodeward_region *region,
                                    size_t bytes,
                                    const struct nodeward_migration *how,
                                    struct nodeward_report *report);
+
+// Moves `count` ranges, each to its node, in the order of the list as far as they overlap. An
+// entry that is invalid has its status in `statuses`, which has room for `count` or is NULL, and
+// the others are done. Runs on the calling thread. `how` and `report` may be NULL; of `how`,
+// `lanes`, `stall_ns` and `progress` have no effect. The report has the sum of all valid entries.
+int nodeward_region_migrate_list(const struct nodeward_region *region,
+                                 const struct nodeward_range_target *targets,
+                                 size_t count,
+                                 const struct nodeward_migration *how,
+                                 struct nodeward_range_status *statuses,
+                                 struct nodeward_report *report);
 
 // Exchanges the nodes of two ranges of equal length, in turns, so that neither node needs room for
 // more than a few batches. `how` and `report` may be NULL.

@@ -5,11 +5,13 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 
-use nodeward::{Error, Migration, MigrationReport, PinGuard, Region};
+use nodeward::{
+    Error, Migration, MigrationReport, NodeId, PinGuard, RangeStatus, RangeTarget, Region,
+};
 
 use crate::options::{self, NodewardMigration};
-use crate::report::NodewardReport;
-use crate::status::{CallFailure, status_of};
+use crate::report::{NodewardReport, NodewardSkip};
+use crate::status::{CallFailure, NodewardStatus, status_of};
 use crate::{pointers, sized};
 
 /// Managed memory. Ranges are an offset in bytes from its start and a length in bytes, both whole
@@ -33,6 +35,54 @@ pub struct NodewardNodePages {
     pub node: u32,
     /// Base pages.
     pub pages: u64,
+}
+
+/// An entry of a list: a range of a region, and the node that it is to go to.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct NodewardRangeTarget {
+    /// Bytes from the region's start.
+    pub offset: usize,
+    /// Length in bytes.
+    pub bytes: usize,
+    /// The destination.
+    pub node: u32,
+}
+
+/// What became of an entry of a list.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct NodewardRangeStatus {
+    /// One of enum nodeward_status: NODEWARD_STATUS_OK, or why the entry is invalid.
+    pub status: u32,
+    /// One of enum nodeward_skip: why the first of the pages stayed that did; 0 if none did.
+    pub reason: u32,
+    /// Base pages that are not on the destination.
+    pub stayed_pages: u64,
+}
+
+impl From<&NodewardRangeTarget> for RangeTarget {
+    fn from(target: &NodewardRangeTarget) -> Self {
+        // A range beyond all addresses is out of every region.
+        let end = target.offset.saturating_add(target.bytes);
+        Self { range: target.offset..end, to: NodeId(target.node) }
+    }
+}
+
+impl From<&RangeStatus> for NodewardRangeStatus {
+    fn from(status: &RangeStatus) -> Self {
+        let ok = NodewardStatus::Ok as u32;
+        match status {
+            RangeStatus::There => Self { status: ok, reason: 0, stayed_pages: 0 },
+            RangeStatus::Stayed { pages, reason } => {
+                let reason = NodewardSkip::from(*reason) as u32;
+                Self { status: ok, reason, stayed_pages: *pages }
+            }
+            RangeStatus::Refused(why) => {
+                Self { status: NodewardStatus::from(why) as u32, reason: 0, stayed_pages: 0 }
+            }
+        }
+    }
 }
 
 impl NodewardRegion {
@@ -180,6 +230,41 @@ pub unsafe extern "C" fn nodeward_region_migrate_lazily(
         let (region, range) = unsafe { region_range(region, offset, bytes) }?;
         // SAFETY: C hands over structs of the sizes that they say.
         unsafe { migrate(how, report, |how| region.migrate_lazily(range, how)) }
+    })
+}
+
+/// Moves `count` ranges, each to its node, in the order of the list as far as they overlap. An
+/// entry that is invalid has its status in `statuses`, which has room for `count` or is NULL, and
+/// the others are done. Runs on the calling thread. `how` and `report` may be NULL; of `how`,
+/// `lanes`, `stall_ns` and `progress` have no effect. The report has the sum of all valid entries.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_region_migrate_list(
+    region: *const NodewardRegion,
+    targets: *const NodewardRangeTarget,
+    count: usize,
+    how: *const NodewardMigration,
+    statuses: *mut NodewardRangeStatus,
+    report: *mut NodewardReport,
+) -> c_int {
+    status_of(|| {
+        // SAFETY: C keeps it alive.
+        let region = unsafe { pointers::deref(region, "region") }?;
+        // SAFETY: C has so many.
+        let targets = unsafe { pointers::slice(targets, count, "targets") }?;
+        let list: Vec<RangeTarget> = targets.iter().map(RangeTarget::from).collect();
+        let (region, mut written) = (Arc::clone(&region.0), 0);
+        let run = |how: &Migration<'_>| {
+            let done = region.migrate_list(&list, how)?;
+            let found: Vec<_> = done.ranges.iter().map(NodewardRangeStatus::from).collect();
+            let capacity = if statuses.is_null() { 0 } else { count };
+            // SAFETY: C has room for as many as there are targets.
+            let told =
+                unsafe { pointers::write_list(&found, statuses, capacity, &raw mut written) };
+            told.expect("there is room or nothing is written");
+            Ok(done.total)
+        };
+        // SAFETY: C hands over structs of the sizes that they say.
+        unsafe { migrate(how, report, run) }
     })
 }
 

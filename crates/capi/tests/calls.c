@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,10 @@ static void null_is_refused_where_a_handle_is_needed(void)
     CHECK(nodeward_region_discard(NULL, 0, 0) == NODEWARD_STATUS_ARGUMENT);
     CHECK(nodeward_region_migrate(NULL, 0, 0, 0, NULL, NULL) == NODEWARD_STATUS_ARGUMENT);
     CHECK(nodeward_region_migrate_lazily(NULL, 0, 0, NULL, NULL) == NODEWARD_STATUS_ARGUMENT);
+    CHECK(nodeward_region_migrate_list(NULL, NULL, 0, NULL, NULL, NULL) ==
+          NODEWARD_STATUS_ARGUMENT);
+    CHECK(nodeward_region_migrate_list(region, NULL, 1, NULL, NULL, NULL) ==
+          NODEWARD_STATUS_ARGUMENT);
     CHECK(nodeward_region_exchange(NULL, 0, 0, 0, NULL, NULL) == NODEWARD_STATUS_ARGUMENT);
     CHECK(nodeward_region_residency(NULL, 0, 0, NULL, 0, &count) == NODEWARD_STATUS_ARGUMENT);
     CHECK(nodeward_region_residency(region, 0, 0, NULL, 0, NULL) == NODEWARD_STATUS_ARGUMENT);
@@ -54,6 +59,35 @@ static void null_is_refused_where_a_handle_is_needed(void)
     CHECK(nodeward_region_set_mode(NULL, 0) == NODEWARD_STATUS_ARGUMENT);
     CHECK(nodeward_nodes(NULL, 0, NULL) == NODEWARD_STATUS_ARGUMENT);
     CHECK(strcmp(nodeward_last_error(), "count is NULL; pass a pointer") == 0);
+}
+
+/* Entries that are wrong have their status, and the others are done: of two pages one is there. */
+static void each_entry_of_a_list_has_its_status(void)
+{
+    size_t page = nodeward_region_page_bytes(region);
+    struct nodeward_range_target targets[] = {
+        {0, page, node},        {1, page, node},     {4 * MIB, page, node}, {0, page, 1 << 30},
+        {SIZE_MAX, page, node}, {MIB, 2 * page, node},
+    };
+    struct nodeward_range_status statuses[6];
+    struct nodeward_report report = {.size = sizeof(report)};
+
+    CHECK(nodeward_region_discard(region, MIB, 2 * page) == NODEWARD_STATUS_OK);
+    CHECK(nodeward_region_commit(region, 0, page, &node, 1) == NODEWARD_STATUS_OK);
+    CHECK(nodeward_region_commit(region, MIB, page, &node, 1) == NODEWARD_STATUS_OK);
+    CHECK(nodeward_region_migrate_list(region, targets, 6, NULL, statuses, &report) ==
+          NODEWARD_STATUS_OK);
+    CHECK(statuses[0].status == NODEWARD_STATUS_OK && statuses[0].stayed_pages == 0);
+    CHECK(statuses[1].status == NODEWARD_STATUS_UNALIGNED);
+    CHECK(statuses[2].status == NODEWARD_STATUS_OUT_OF_REGION);
+    CHECK(statuses[3].status == NODEWARD_STATUS_UNKNOWN_NODE);
+    CHECK(statuses[4].status == NODEWARD_STATUS_OUT_OF_REGION);
+    CHECK(statuses[5].status == NODEWARD_STATUS_OK && statuses[5].stayed_pages == 1);
+    CHECK(statuses[5].reason == NODEWARD_SKIP_NOT_PRESENT);
+    CHECK(report.already_there_pages == 2 && report.skipped_pages == 1);
+    CHECK(nodeward_region_migrate_list(region, targets, 6, NULL, NULL, NULL) ==
+          NODEWARD_STATUS_OK);
+    CHECK(nodeward_region_migrate_list(region, NULL, 0, NULL, NULL, NULL) == NODEWARD_STATUS_OK);
 }
 
 static void null_passes_where_nothing_is_to_be_done_or_told(void)
@@ -338,6 +372,7 @@ int main(int argc, char **argv)
     CHECK(nodeward_nodes(&node, 1, &count) == NODEWARD_STATUS_OK && count >= 1);
 
     null_is_refused_where_a_handle_is_needed();
+    each_entry_of_a_list_has_its_status();
     null_passes_where_nothing_is_to_be_done_or_told();
     ranges_are_checked();
     nodes_are_checked();

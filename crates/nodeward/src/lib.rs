@@ -210,6 +210,6 @@ pub use nodeward_model::{Account, CpuId, Cpumask, Id, NodeId, Nodemask, SkipReas
 pub use nodeward_pager::{
     Backend, Budget, Cancel, Copier, Error, ForkRule, ListStats, Memcpy, Migration,
     MigrationReport, Mode, PagePool, PageRun, PageSize, Pager, PagerOptions, PinGuard, Placement,
-    PoolError, PoolOptions, PoolStats, Progress, Region, RegionOptions, Result, RunRequest,
-    StepTimes, Supply, TunerKind,
+    PoolError, PoolOptions, PoolStats, Progress, RangeListReport, RangeStatus, RangeTarget, Region,
+    RegionOptions, Result, RunRequest, StepTimes, Supply, TunerKind,
 };

@@ -5,17 +5,20 @@ use std::ops::Range;
 use std::time::Duration;
 
 use nodeward::{
-    Budget, Cancel, Error, Migration, MigrationReport, Mode, NodeId, Pager, Placement, Region,
-    Supply,
+    Budget, Cancel, Error, Migration, MigrationReport, Mode, NodeId, Pager, Placement, RangeStatus,
+    RangeTarget, Region, Supply,
 };
 
 use crate::means_thread::{Means, MeansEnv, MeansThreads};
 use crate::thread_context::{StepFailure, ThreadContext};
 
-pub const WHAT: &str = "migrate, migrate_lazily, exchange, pin, set_mode, commit, residency, trim";
+pub const WHAT: &str = "migrate, migrate_lazily, migrate_list, exchange, pin, set_mode, commit, \
+                        residency, trim";
 
 /// Maximum number of pages moved under a stall budget at a time, because that is slow.
 const BUDGETED_PAGES: usize = 128;
+/// Ranges of a list.
+const LIST_RANGES: usize = 20;
 
 struct MigrateMeans {
     pager: &'static Pager,
@@ -38,7 +41,7 @@ impl Means for MigrateMeans {
         let range = random_byte_range(context, region);
         let node = context.random.choose(&self.nodes);
         let cancel = Cancel::new();
-        let done = match context.random.below(20) {
+        let done = match context.random.below(22) {
             0..8 => {
                 let (range, how) = random_options(context, region, range, &cancel);
                 run_and_count(context, "migrate", region, &range.clone(), how, |how| {
@@ -56,6 +59,7 @@ impl Means for MigrateMeans {
             16 => set_mode(context, region),
             17 => commit(context, region, range, node),
             18 => residency(context, region, range),
+            19..21 => migrate_list(context, region, node),
             _ => {
                 context.status.begin_action("trim", 0..0);
                 self.pager.trim();
@@ -168,6 +172,24 @@ fn exchange(
     run_and_count(context, "exchange", region, &(range.start..other.end), limits, |how| {
         region.exchange(range, other, how)
     })
+}
+
+/// Moves some small ranges, which may overlap, and one page that the region does not have.
+fn migrate_list(context: &mut ThreadContext, region: &Region, to: NodeId) -> Result<(), Error> {
+    let page = region.page_bytes();
+    let pages = region.bytes() / page;
+    let mut list = vec![RangeTarget { range: region.bytes()..region.bytes() + page, to }];
+    for _ in 0..LIST_RANGES {
+        let first = context.random.below(pages);
+        let end = pages.min(first + 1 + context.random.below(3));
+        list.push(RangeTarget { range: first * page..end * page, to });
+    }
+    begin_action(context, "migrate_list", region, &(0..region.bytes()));
+    let how = Migration { even_if_there: context.once_in(2), ..Migration::default() };
+    let report = region.migrate_list(&list, &how)?;
+    assert!(matches!(report.ranges[0], RangeStatus::Refused(_)), "{:?}", report.ranges[0]);
+    context.totals.add(&report.total);
+    Ok(())
 }
 
 fn pin(context: &mut ThreadContext, region: &Region, range: Range<usize>) -> Result<(), Error> {
