@@ -33,11 +33,12 @@ impl FromStr for CallsFigure {
             "pin" => Self::Ratio(RegionCall::Pin, PAGE),
             "discard" => Self::Ratio(RegionCall::Discard, PAGE),
             "commit" => Self::Ratio(RegionCall::Commit, PAGE),
+            "list" => Self::Ratio(RegionCall::List, PAGE),
             "p99" => Self::P99,
             "threads" => Self::Threads,
             _ => {
                 return Err("expected one of migrate-4k, migrate-64k, there, exchange, pin, \
-                            discard, commit, p99, threads");
+                            discard, commit, list, p99, threads");
             }
         })
     }
@@ -48,7 +49,10 @@ impl CallsFigure {
     pub fn plan(self, plan: &CallsPlan) -> CallsPlan {
         let (calls, sizes) = match self {
             Self::Ratio(call, bytes) => (vec![call], vec![bytes]),
-            Self::P99 => (plan.calls.clone(), vec![PAGE]),
+            Self::P99 => {
+                let single = plan.calls.iter().filter(|call| **call != RegionCall::List);
+                (single.copied().collect(), vec![PAGE])
+            }
             Self::Threads => (vec![RegionCall::OneWay], vec![PAGE]),
         };
         let wanted = |setting: &&CallSetting| match self {
@@ -82,4 +86,49 @@ fn threads_ratio(cells: &[CallCell]) -> Option<f64> {
         found.map(|cell| cell.calls_per_s as f64)
     };
     Some(calls(2)? / calls(1)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_proof::{BareCell, CallTimes};
+
+    use super::*;
+
+    fn cell(threads: u32, beside_migration: bool, calls_per_s: u64, p99_ratio: f64) -> CallCell {
+        CallCell {
+            setting: CallSetting {
+                threads,
+                regions: threads,
+                region_bytes: 64 << 20,
+                beside_migration,
+                sizes: vec![PAGE],
+            },
+            call: RegionCall::OneWay,
+            bytes: PAGE,
+            times: CallTimes::default(),
+            bare: BareCell::default(),
+            calls_per_s,
+            bare_ns: Some(3000),
+            ratio: Some(2.5),
+            p99_ratio,
+        }
+    }
+
+    /// Goal: 190 calls a second of two threads are 1.9 times 100 of one; the largest 99th
+    /// percentile counts, wherever it was; the ratio is that of the first setting.
+    #[test]
+    fn figures_are_found() {
+        let cells =
+            vec![cell(1, false, 100, 2.0), cell(2, false, 190, 3.0), cell(1, true, 50, 4.0)];
+        let report = CallsReport { cells, opening: None };
+        let measured = |figure: &str| {
+            let figure: CallsFigure = figure.parse().unwrap();
+            figure.value(&report).unwrap()["measured"].as_f64().unwrap()
+        };
+        assert_eq!(measured("threads"), 1.9);
+        assert_eq!(measured("p99"), 4.0);
+        assert_eq!(measured("migrate-64k"), 2.5);
+        assert_eq!(CallsFigure::Threads.value(&CallsReport::default()), None);
+        assert!("migrate".parse::<CallsFigure>().unwrap_err().contains("migrate-4k"));
+    }
 }

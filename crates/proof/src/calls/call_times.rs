@@ -4,6 +4,9 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+/// Bytes of the page whose kernel calls are what a call without pages is compared with.
+pub const PAGE_BYTES: usize = 4096;
+
 /// Times of the same call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CallTimes {

@@ -3,19 +3,14 @@
 use nodeward_pager::{BareCalls, BareTimes};
 use serde::Serialize;
 
-use super::call_times::CallTimes;
+use super::call_times::{CallTimes, PAGE_BYTES};
 use super::region_call::RegionCall;
 use super::setting::CallSetting;
 use crate::Error;
 
-/// Bytes of the page whose kernel calls are what a call without pages is compared with.
-const PAGE_BYTES: usize = 4096;
-
 /// The results of a benchmark of calls.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CallsReport {
-    /// The kernel's calls, for each setting and size.
-    pub bare: Vec<BareCell>,
     /// The calls, for each setting and size.
     pub cells: Vec<CallCell>,
     /// Opening and closing a pager.
@@ -35,7 +30,9 @@ pub struct CallCell {
     pub times: CallTimes,
     /// Calls a second that all threads make together, by the median.
     pub calls_per_s: u64,
-    /// The kernel's calls that it is compared with; `None` if there are none.
+    /// The kernel's calls, right before and after it.
+    pub bare: BareCell,
+    /// Those of them that it is compared with; `None` if there are none.
     pub bare_ns: Option<u64>,
     /// Median time as a multiple of that.
     pub ratio: Option<f64>,
@@ -44,7 +41,7 @@ pub struct CallCell {
 }
 
 /// Median times of the kernel's calls.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct BareCell {
     /// Size of the range.
     pub bytes: usize,
@@ -64,7 +61,7 @@ impl CallCell {
     pub(super) fn new(
         setting: &CallSetting,
         call: RegionCall,
-        bare: &BareCell,
+        bare: BareCell,
         times: CallTimes,
     ) -> Self {
         let median_ns = times.median_ns.max(1);
@@ -74,6 +71,7 @@ impl CallCell {
             call,
             bytes: bare.bytes,
             times,
+            bare,
             calls_per_s: u64::from(setting.threads) * 1_000_000_000 / median_ns,
             bare_ns,
             ratio: bare_ns.map(|bare_ns| median_ns as f64 / bare_ns.max(1) as f64),
@@ -94,9 +92,27 @@ impl BareCell {
         Ok(Self { bytes, move_ns, copy_ns, discard_ns, populate_ns, page })
     }
 
+    /// Returns the means of two measurements.
+    pub(super) fn mean(self, other: Self) -> Self {
+        let page = mean(&self.page, &other.page);
+        let BareTimes { move_ns, copy_ns, discard_ns, populate_ns } =
+            mean(&self.range(), &other.range());
+        Self { bytes: self.bytes, move_ns, copy_ns, discard_ns, populate_ns, page }
+    }
+
     fn range(&self) -> BareTimes {
         let Self { move_ns, copy_ns, discard_ns, populate_ns, .. } = *self;
         BareTimes { move_ns, copy_ns, discard_ns, populate_ns }
+    }
+}
+
+fn mean(one: &BareTimes, other: &BareTimes) -> BareTimes {
+    let of = |field: fn(&BareTimes) -> u64| field(one).midpoint(field(other));
+    BareTimes {
+        move_ns: of(|times| times.move_ns),
+        copy_ns: of(|times| times.copy_ns),
+        discard_ns: of(|times| times.discard_ns),
+        populate_ns: of(|times| times.populate_ns),
     }
 }
 

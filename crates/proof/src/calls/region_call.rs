@@ -6,10 +6,10 @@ use std::str::FromStr;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use nodeward_pager::{BareTimes, Migration, Placement, Region, Supply};
+use nodeward_pager::{BareTimes, Migration, Placement, RangeTarget, Region, Supply};
 use serde::Serialize;
 
-use super::call_times::elapsed_ns;
+use super::call_times::{PAGE_BYTES, elapsed_ns};
 use crate::{Error, NodeRoute};
 
 /// A call of a region.
@@ -32,11 +32,18 @@ pub enum RegionCall {
     Commit,
     /// `residency`.
     Residency,
+    /// `migrate_list` of [`LIST_PAGES`] single pages to fresh pages, whatever the size.
+    List,
 }
+
+/// Pages of a list.
+const LIST_PAGES: usize = 1000;
+/// Pages from one page of a list to the next, at most: 64 of them are in a chunk.
+const LIST_STRIDE_MAX: usize = 8;
 
 impl RegionCall {
     /// All calls.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::OneWay,
         Self::Recycled,
         Self::There,
@@ -45,6 +52,7 @@ impl RegionCall {
         Self::Discard,
         Self::Commit,
         Self::Residency,
+        Self::List,
     ];
 
     /// Returns its name in output.
@@ -58,6 +66,7 @@ impl RegionCall {
             Self::Discard => "discard",
             Self::Commit => "commit",
             Self::Residency => "residency",
+            Self::List => "list",
         }
     }
 
@@ -73,7 +82,18 @@ impl RegionCall {
             Self::Discard => Some(range.discard_ns),
             Self::Commit => Some(range.populate_ns),
             Self::Residency => None,
+            Self::List => Some(LIST_PAGES as u64 * one_way(page)),
         }
+    }
+
+    /// Returns whether it is measured for ranges of this size: lists have single pages only.
+    pub(super) fn has_size(self, bytes: usize) -> bool {
+        self != Self::List || bytes == PAGE_BYTES
+    }
+
+    /// Returns how often it is repeated, where others are `samples` times.
+    pub(super) fn samples(self, samples: usize) -> usize {
+        if self == Self::List { samples.div_ceil(20) } else { samples }
     }
 
     /// Prepares `range` of a region, then makes the call once. Returns its time in nanoseconds.
@@ -83,11 +103,16 @@ impl RegionCall {
         range: &Range<usize>,
         nodes: NodeRoute,
     ) -> Result<u64, Error> {
+        if self == Self::List {
+            return time_list(region, nodes);
+        }
         let other = range.start + region.bytes() / 2..range.end + region.bytes() / 2;
         match self {
             Self::Commit => region.discard(range.clone())?,
             Self::OneWay | Self::Recycled => prepare(region, range, nodes)?,
-            Self::There | Self::Pin | Self::Discard | Self::Residency => write(region, range),
+            Self::There | Self::Pin | Self::Discard | Self::Residency | Self::List => {
+                write(region, range);
+            }
             Self::Exchange => {
                 prepare(region, range, nodes)?;
                 write(region, &other);
@@ -120,7 +145,7 @@ impl RegionCall {
             Self::Pin => drop(region.pin(range)?),
             Self::Discard => region.discard(range)?,
             Self::Commit => region.commit(range, &Placement::Node(nodes.from))?,
-            Self::Residency => drop(region.residency(range)?),
+            Self::Residency | Self::List => drop(region.residency(range)?),
         }
         Ok(())
     }
@@ -138,9 +163,29 @@ impl FromStr for RegionCall {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let found = Self::ALL.into_iter().find(|call| call.name() == text);
         found.ok_or(
-            "expected one of one-way, recycled, there, exchange, pin, discard, commit, residency",
+            "expected one of one-way, recycled, there, exchange, pin, discard, commit, \
+             residency, list",
         )
     }
+}
+
+/// Moves a list of pages, and returns the time of the call.
+fn time_list(region: &Region, nodes: NodeRoute) -> Result<u64, Error> {
+    let page = region.page_bytes();
+    let stride = (region.bytes() / page / LIST_PAGES).clamp(1, LIST_STRIDE_MAX) * page;
+    let starts = (0..region.bytes()).step_by(stride).take(LIST_PAGES);
+    let list: Vec<_> =
+        starts.map(|start| RangeTarget { range: start..start + page, to: nodes.to }).collect();
+    list.iter().try_for_each(|target| prepare(region, &target.range, nodes))?;
+    let even_if_there = !nodes.are_distinct();
+    let how = Migration { supply: Supply::OneWay, even_if_there, ..Migration::default() };
+    let began = Instant::now();
+    let report = region.migrate_list(&list, &how)?;
+    let ns = elapsed_ns(began);
+    if report.total.account.moved == 0 {
+        return Err(Error::nothing_moved(&report.total.account));
+    }
+    Ok(ns)
 }
 
 /// Brings the pages of a range to the node that they are to leave, and writes to each.

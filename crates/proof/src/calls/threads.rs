@@ -58,9 +58,10 @@ impl CallThreads<'_> {
         thread: usize,
     ) -> Result<Vec<u64>, Error> {
         let (threads, nodes) = (self.setting.threads as usize, self.plan.nodes);
-        let mut times = Vec::with_capacity(self.plan.samples);
+        let samples = call.samples(self.plan.samples);
+        let mut times = Vec::with_capacity(samples);
         let own = self.regions.iter().skip(thread).step_by(threads).cycle();
-        for (region, turn) in own.take(self.plan.samples + 1).zip(0..) {
+        for (region, turn) in own.take(samples + 1).zip(0..) {
             let range = place(region, bytes, turn);
             let ns = call.time(region, &range, nodes)?;
             // The first call fills caches.

@@ -72,7 +72,7 @@ fn setting_text(setting: &CallSetting) -> String {
 #[cfg(test)]
 mod tests {
     use nodeward_model::NodeId;
-    use nodeward_proof::{CallTimes, NodeRoute, RegionCall};
+    use nodeward_proof::{BareCell, CallTimes, NodeRoute, RegionCall};
 
     use super::*;
 
@@ -93,6 +93,7 @@ mod tests {
             call: RegionCall::OneWay,
             bytes: 4096,
             times,
+            bare: BareCell::default(),
             calls_per_s: 222_222,
             bare_ns: Some(3000),
             ratio: Some(3.0),
@@ -109,8 +110,7 @@ mod tests {
             large_bytes: 1 << 30,
             nodes,
         };
-        let report =
-            CallsReport { cells: vec![cell, without], opening: Some(times), ..<_>::default() };
+        let report = CallsReport { cells: vec![cell, without], opening: Some(times) };
         let text = text(&plan, &report);
         assert!(text.contains("2 threads, 2 regions of 64.0 MiB, beside a migration"), "{text}");
         let words = |name: &str| -> Vec<&str> {
