@@ -32,7 +32,7 @@ pub enum RegionCall {
     Commit,
     /// `residency`.
     Residency,
-    /// `migrate_list` of [`LIST_PAGES`] single pages to fresh pages, whatever the size.
+    /// `migrate_list` of 1,000 single pages to fresh pages, whatever the size.
     List,
 }
 
