@@ -4,6 +4,7 @@
 
 pub mod boot_id;
 pub mod cpu_time;
+pub mod credentials;
 pub mod identity;
 pub mod maps;
 pub mod numa_maps;
