@@ -36,6 +36,19 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "nodeward-agent",
+        &[
+            "nodeward-model",
+            "nodeward-files",
+            "nodeward-policy",
+            "nodeward-machine",
+            "nodeward-linux",
+            "nodeward-records",
+            "nodeward-mover",
+            "nodeward-balancer",
+        ],
+    ),
+    (
         "nodeward-pager",
         &[
             "nodeward-model",
@@ -93,6 +106,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "nodeward-records",
             "nodeward-mover",
             "nodeward-balancer",
+            "nodeward-agent",
             "nodeward-pager",
             "nodeward-proof",
             "nodeward-scenario",

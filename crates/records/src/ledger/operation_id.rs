@@ -23,6 +23,11 @@ pub struct OperationIdError(String);
 impl OperationId {
     pub(super) const FIRST: Self = Self(1);
 
+    /// Returns the number.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
     /// Returns the next number, if there is one.
     pub(super) fn next(self) -> Option<Self> {
         self.0.checked_add(1).map(Self)

@@ -1,0 +1,98 @@
+//! Takes hold of processes that callers name, if they may touch them.
+//!
+//! What is decided about is what is held: the process is held by a pidfd before anything of it is
+//! read, and still runs after everything was read. Its memory is held as that of one program: if it
+//! calls exec afterwards, the handle is of no use.
+
+use std::sync::Arc;
+
+use nodeward_linux::{HeldPid, pid_namespace};
+use nodeward_machine::{Error, Machine, Process};
+use nodeward_model::Pid;
+
+use crate::authority::Refusal;
+use crate::caller::Caller;
+use crate::errors::CallError;
+
+/// A process that a caller may touch.
+pub struct Admitted {
+    /// It, held as a process of the machine.
+    pub process: Arc<dyn Process>,
+    /// Its pid as the caller knows it.
+    pub shown: Pid,
+}
+
+/// Admits a process of a machine; the caller's own if `pid` is `None`.
+///
+/// # Errors
+/// `NotAllowed` with the reason, or `Failed`.
+pub fn admit(
+    machine: &dyn Machine,
+    caller: &Caller,
+    pid: Option<Pid>,
+) -> Result<Admitted, CallError> {
+    let shown = pid.unwrap_or_else(|| caller.own_pid());
+    let held = check(caller, pid)?;
+    let failed = |error: Error| match error {
+        Error::Gone(_) => refused(shown, Refusal::NoSuchProcess),
+        error => CallError::failed(&error, shown),
+    };
+    let process = machine.open_process(held.pid()).map_err(failed)?;
+    // Once more: it may have become another program, with other credentials, before its memory was
+    // held.
+    may_touch(caller, &held, shown)?;
+    Ok(Admitted { process, shown })
+}
+
+/// Checks that the caller may touch a process, and holds it; the caller's own if `pid` is `None`.
+///
+/// # Errors
+/// `NotAllowed` with the reason, or `Failed`.
+pub fn check(caller: &Caller, pid: Option<Pid>) -> Result<HeldPid, CallError> {
+    let shown = pid.unwrap_or_else(|| caller.own_pid());
+    let ours = match pid {
+        None => caller.process.pid(),
+        Some(pid) => translate(caller, pid)?,
+    };
+    let held = HeldPid::open(ours).map_err(|error| match error {
+        Error::Gone(_) => refused(shown, Refusal::NoSuchProcess),
+        error => CallError::failed(&error, shown),
+    })?;
+    // The pid was looked up for a caller that was there, so it is of its namespace.
+    caller.process.check_alive().map_err(|_| refused(shown, Refusal::CallerGone))?;
+    may_touch(caller, &held, shown)?;
+    Ok(held)
+}
+
+/// Returns the pid by which the caller knows a process of ours, if it may touch it.
+pub fn shown_to(caller: &Caller, pid: Pid) -> Option<Pid> {
+    let credentials = HeldPid::open(pid).ok()?.credentials().ok()?;
+    caller.rights.may_touch(&credentials).ok()?;
+    let shown = pid_namespace::in_namespace(&credentials, caller.levels())?;
+    // A process as deep in another branch of namespaces has a number there, too.
+    let is_the_same = credentials.pid_namespace.is_some()
+        && credentials.pid_namespace == caller.rights.credentials.pid_namespace;
+    let found = is_the_same || translate(caller, shown).ok() == Some(pid);
+    found.then_some(shown)
+}
+
+fn translate(caller: &Caller, pid: Pid) -> Result<Pid, CallError> {
+    let found = pid_namespace::to_ours(&caller.process, &caller.rights.credentials, pid);
+    match found {
+        Ok(Some(ours)) => Ok(ours),
+        Ok(None) => Err(refused(pid, Refusal::NoSuchProcess)),
+        Err(_) => Err(refused(pid, Refusal::CallerGone)),
+    }
+}
+
+fn may_touch(caller: &Caller, held: &HeldPid, shown: Pid) -> Result<(), CallError> {
+    let credentials = held.credentials().map_err(|error| match error {
+        Error::Gone(_) => refused(shown, Refusal::NoSuchProcess),
+        error => CallError::failed(&error, shown),
+    })?;
+    caller.rights.may_touch(&credentials).map_err(|reason| refused(shown, reason))
+}
+
+fn refused(pid: Pid, reason: Refusal) -> CallError {
+    CallError::not_allowed(pid, reason)
+}

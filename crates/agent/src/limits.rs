@@ -1,0 +1,62 @@
+//! The bounds of the agent. Settings change only what moves may cost.
+
+use std::time::Duration;
+
+/// Bytes of a request: an order with a thousand ranges has 60 kB. Parsing that takes less than a
+/// millisecond, for which all others wait.
+pub const MESSAGE_BYTES_MAX: usize = 128 << 10;
+/// Connections of all users. Each needs a descriptor, and its memory is bounded by the above.
+pub const CONNECTIONS_MAX: usize = 512;
+/// Connections of one user other than root.
+pub const CONNECTIONS_OF_USER_MAX: usize = 64;
+/// Connections that only root may use, so that root can always ask and cancel.
+pub const CONNECTIONS_FOR_ROOT: usize = 32;
+/// Time in which a request that has begun must be complete, and a reply must be read.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// Requests of all users that wait for a lane.
+pub const WAITING_MAX: usize = 128;
+/// Requests of one user in lanes, waiting or served.
+pub const WAITING_OF_USER_MAX: usize = 8;
+/// Threads that look at memory. One more takes orders.
+pub const LOOKERS: usize = 2;
+/// Time of one look at the memory of a process, in nanoseconds.
+pub const LOOK_NS_MAX: u64 = 5_000_000_000;
+/// Moves under way, of all users. Each has a thread of its own, and workers.
+pub const MOVES_MAX: usize = 16;
+/// Workers of a move of a user other than root.
+pub const WORKERS_OF_USER_MAX: usize = 4;
+/// Workers of any move.
+pub const WORKERS_MAX: u32 = 64;
+/// Processes of one order.
+pub const PROCESSES_MAX: usize = 64;
+/// Ranges of one order.
+pub const RANGES_MAX: usize = 1_000;
+/// Time for which the account of a move is kept.
+pub const ACCOUNT_KEPT: Duration = Duration::from_secs(600);
+/// Accounts that are kept for one user: the latest.
+pub const ACCOUNTS_OF_USER_MAX: usize = 32;
+/// Time between two reports of progress.
+pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What the moves of one user may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MoveLimits {
+    /// Moves under way.
+    pub moves_of_user: usize,
+    /// Bytes a second that they move together; no limit if `None`.
+    pub rate_of_user: Option<u64>,
+}
+
+impl Default for MoveLimits {
+    fn default() -> Self {
+        Self { moves_of_user: 2, rate_of_user: Some(1 << 30) }
+    }
+}
+
+impl MoveLimits {
+    /// Returns the rate of one of the moves: an even part, so that the sum holds whatever the
+    /// others do.
+    pub fn rate_of_move(&self) -> Option<u64> {
+        self.rate_of_user.map(|rate| (rate / self.moves_of_user.max(1) as u64).max(1))
+    }
+}

@@ -1,0 +1,318 @@
+//! io.nodeward.Moves: moves that users ordered, under way and ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use nodeward_machine::{Machine, Process};
+use nodeward_model::{MappingKind, NodeId, NodePairs, Nodemask, Pid, Range};
+use nodeward_mover::{
+    Jobs, MoveControl, MoveOrder, MoveRequest, Selection, SharedLedger, migrate, plan,
+};
+use nodeward_policy::workers;
+
+use crate::caller::Caller;
+use crate::errors::CallError;
+use crate::gate::{self, Admitted};
+use crate::hooks::{Journal, JournalRequest};
+use crate::limits::{
+    ACCOUNT_KEPT, ACCOUNTS_OF_USER_MAX, MOVES_MAX, MoveLimits, WORKERS_OF_USER_MAX,
+};
+use crate::wire::{AddressRange, Order, WirePair, WirePlan, WireProgress, WireReport};
+
+/// The moves of all users.
+pub struct Moves {
+    machine: Arc<dyn Machine>,
+    limits: MoveLimits,
+    journal: Journal,
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    last: u64,
+    records: BTreeMap<u64, Arc<OrderedMove>>,
+    threads: BTreeMap<u64, JoinHandle<()>>,
+    is_closed: bool,
+}
+
+/// A move.
+pub struct OrderedMove {
+    user: u32,
+    control: MoveControl,
+    end: OnceLock<(Instant, Result<WireReport, CallError>)>,
+}
+
+/// An order whose processes are held, and that can be carried out.
+struct Prepared {
+    processes: Vec<Arc<dyn Process>>,
+    shown: Vec<Pid>,
+    request: MoveRequest,
+    /// Its command, for the ledger.
+    command: Vec<String>,
+}
+
+impl OrderedMove {
+    /// Returns how far it is.
+    pub fn progress(&self) -> WireProgress {
+        WireProgress {
+            running: self.end.get().is_none(),
+            examined_bytes: self.control.examined_bytes(),
+            total_bytes: self.control.total_bytes(),
+            moved_bytes: self.control.moved_bytes(),
+            workers: self.control.workers(),
+        }
+    }
+
+    /// Asks it to end.
+    pub fn cancel(&self) {
+        self.control.stop();
+    }
+
+    fn is_running(&self) -> bool {
+        self.end.get().is_none()
+    }
+
+    fn is_outdated(&self, now: Instant) -> bool {
+        self.end.get().is_some_and(|(at, _)| now.duration_since(*at) >= ACCOUNT_KEPT)
+    }
+}
+
+impl Moves {
+    /// Creates the table, without moves.
+    pub fn new(machine: Arc<dyn Machine>, limits: MoveLimits, journal: Journal) -> Self {
+        Self { machine, limits, journal, table: Mutex::default() }
+    }
+
+    /// Returns what an order would do.
+    ///
+    /// # Errors
+    /// If a process is not admitted, or the machine fails.
+    pub fn plan(&self, caller: &Caller, order: &Order) -> Result<WirePlan, CallError> {
+        let Prepared { processes, shown, request, .. } = self.prepare(caller, order)?;
+        let planned = plan(&*self.machine, &processes, &request, &MoveControl::default());
+        let failed = |error| CallError::failed(&error, shown[0]);
+        Ok(WirePlan::new(&planned.map_err(failed)?, &shown, self.machine.page_bytes()))
+    }
+
+    /// Begins a move, and returns its number.
+    ///
+    /// # Errors
+    /// If a process is not admitted, or too many moves are under way.
+    pub fn start(self: &Arc<Self>, caller: &Caller, order: &Order) -> Result<u64, CallError> {
+        self.check_room(&self.lock(), caller)?;
+        let prepared = self.prepare(caller, order)?;
+        let mut table = self.lock();
+        self.check_room(&table, caller)?;
+        table.drop_outdated(caller.user());
+        table.last += 1;
+        let number = table.last;
+        let record = Arc::new(OrderedMove {
+            user: caller.user(),
+            control: MoveControl::default(),
+            end: OnceLock::new(),
+        });
+        let (moves, kept) = (Arc::clone(self), Arc::clone(&record));
+        let work = move || moves.carry_out(number, &kept, &prepared);
+        let thread = thread::Builder::new().name("nodeward-move".to_owned()).spawn(work);
+        let thread =
+            thread.map_err(|_| CallError::busy("no thread can be started for the move"))?;
+        table.records.insert(number, record);
+        table.threads.insert(number, thread);
+        Ok(number)
+    }
+
+    /// Returns a move of a user; root has those of all.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn find(&self, caller: &Caller, number: u64) -> Result<Arc<OrderedMove>, CallError> {
+        let table = self.lock();
+        let is_theirs =
+            |record: &&Arc<OrderedMove>| caller.rights.everything || record.user == caller.user();
+        let found = table.records.get(&number).filter(is_theirs).cloned();
+        found.ok_or(CallError::NoSuchMove { move_id: number })
+    }
+
+    /// Returns the account of a move that has ended.
+    ///
+    /// # Errors
+    /// If there is no such move, it runs, or it did nothing.
+    pub fn account(&self, caller: &Caller, number: u64) -> Result<WireReport, CallError> {
+        match self.find(caller, number)?.end.get() {
+            None => Err(CallError::StillRunning { move_id: number }),
+            Some((_, report)) => report.clone(),
+        }
+    }
+
+    /// Stops all moves between two batches, waits for their ends, and begins no other.
+    pub fn end_all(&self) {
+        let threads = {
+            let mut table = self.lock();
+            table.is_closed = true;
+            table.records.values().for_each(|record| record.cancel());
+            std::mem::take(&mut table.threads)
+        };
+        for thread in threads.into_values() {
+            let _ = thread.join();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check_room(&self, table: &Table, caller: &Caller) -> Result<(), CallError> {
+        let running = || table.records.values().filter(|record| record.is_running());
+        let of_user = running().filter(|record| record.user == caller.user()).count();
+        let most = self.limits.moves_of_user;
+        if table.is_closed {
+            Err(CallError::busy("the agent is about to end"))
+        } else if running().count() >= MOVES_MAX {
+            Err(CallError::busy(format!("{MOVES_MAX} moves are under way; try again later")))
+        } else if !caller.rights.everything && of_user >= most {
+            let words = format!("{most} moves of yours are under way; wait for one, or cancel it");
+            Err(CallError::busy(words))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn prepare(&self, caller: &Caller, order: &Order) -> Result<Prepared, CallError> {
+        let admitted = self.admit_all(caller, order.pids.as_deref().unwrap_or_default())?;
+        let machine = &*self.machine;
+        let failed = |error| CallError::failed(&error, caller.own_pid());
+        let topology = machine.topology().map_err(failed)?;
+        let pairs = node_pairs(&order.pairs, &topology.nodes_with_memory(), &topology.node_ids())?;
+        let to: Nodemask = pairs.iter().map(|(_, to)| to).collect();
+        let usable = machine.usable_cpus().map_err(failed)?;
+        let mut cpus = workers::worker_cpus(&topology, &to, &usable);
+        let everything = caller.rights.everything;
+        if !everything {
+            cpus.truncate(WORKERS_OF_USER_MAX);
+        }
+        let orders: Arc<[MoveOrder]> = [MoveOrder { pairs, pages: None }].into();
+        let limit = self.limits.rate_of_move().filter(|_| !everything);
+        let request = MoveRequest {
+            orders: vec![orders; admitted.len()],
+            selection: selection(order, everything),
+            jobs: jobs(order, everything),
+            cpus,
+            rate_bytes_per_s: [order.rate, limit].into_iter().flatten().min(),
+            stall_ns: order.stall,
+        };
+        let (processes, shown) =
+            admitted.into_iter().map(|Admitted { process, shown }| (process, shown)).unzip();
+        Ok(Prepared { processes, shown, request, command: command(caller, order) })
+    }
+
+    fn admit_all(&self, caller: &Caller, pids: &[Pid]) -> Result<Vec<Admitted>, CallError> {
+        let mut seen = BTreeSet::new();
+        let once = pids.iter().filter(|&&pid| seen.insert(pid));
+        let mut admitted = once
+            .map(|&pid| gate::admit(&*self.machine, caller, Some(pid)))
+            .collect::<Result<Vec<_>, _>>()?;
+        if admitted.is_empty() {
+            admitted.push(gate::admit(&*self.machine, caller, None)?);
+        }
+        Ok(admitted)
+    }
+
+    fn carry_out(&self, number: u64, record: &OrderedMove, prepared: &Prepared) {
+        let Prepared { processes, shown, request, command } = prepared;
+        let machine = &*self.machine;
+        let ledger = self.begin_ledger(processes, command);
+        let moved = migrate(machine, processes, request, &record.control, ledger.as_ref());
+        let end = match moved {
+            Ok(report) => {
+                let ended = ledger.map(|ledger| (self.journal.end)(ledger, &report));
+                let ledger = ended.map(|ended| ended.id.number());
+                Ok(WireReport::new(&report, shown, machine.page_bytes(), ledger))
+            }
+            Err(error) => {
+                if let Some(ledger) = ledger {
+                    ledger.discard();
+                }
+                Err(CallError::nothing_moved(&error, shown[0]))
+            }
+        };
+        let _ = record.end.set((Instant::now(), end));
+        self.lock().threads.remove(&number);
+    }
+
+    /// If a process is gone, the move itself will report that.
+    fn begin_ledger(
+        &self,
+        processes: &[Arc<dyn Process>],
+        command: &[String],
+    ) -> Option<SharedLedger> {
+        let identities = processes.iter().map(|process| process.identity());
+        let processes = identities.collect::<Result<Vec<_>, _>>().ok()?;
+        let machine = &*self.machine;
+        (self.journal.begin)(JournalRequest { machine, processes, command: command.to_vec() })
+    }
+}
+
+impl Table {
+    /// Drops accounts that are kept no longer: old ones, and all but the latest of this user.
+    fn drop_outdated(&mut self, user: u32) {
+        let now = Instant::now();
+        self.records.retain(|_, record| !record.is_outdated(now));
+        let ended = self.records.iter().filter(|(_, it)| it.user == user && !it.is_running());
+        let mut ended: Vec<u64> = ended.map(|(&number, _)| number).collect();
+        ended.truncate(ended.len().saturating_sub(ACCOUNTS_OF_USER_MAX - 1));
+        for number in ended {
+            self.records.remove(&number);
+        }
+    }
+}
+
+/// Pages that others map are moved for root alone: nobody moves what is not theirs.
+fn selection(order: &Order, everything: bool) -> Selection {
+    let named = |name: &String| MappingKind::ALL.into_iter().find(|kind| kind.name() == name);
+    let kinds: BTreeSet<MappingKind> = match &order.kinds {
+        Some(names) if !names.is_empty() => names.iter().filter_map(named).collect(),
+        _ => MappingKind::ALL.into(),
+    };
+    let range = |range: &AddressRange| Range::new(range.start, range.end);
+    let ranges = order.ranges.iter().flatten().map(range).collect();
+    Selection { kinds, ranges, move_shared: everything }
+}
+
+fn jobs(order: &Order, everything: bool) -> Jobs {
+    let most = if everything { u32::MAX } else { WORKERS_OF_USER_MAX as u32 };
+    order.jobs.map_or(Jobs::Auto, |jobs| Jobs::Fixed(jobs.min(most)))
+}
+
+fn node_pairs(
+    pairs: &[WirePair],
+    with_memory: &Nodemask,
+    all: &Nodemask,
+) -> Result<NodePairs, CallError> {
+    let mut from: Vec<NodeId> = Vec::new();
+    let mut to = Vec::new();
+    for pair in pairs {
+        if !all.contains(pair.from) || !with_memory.contains(pair.to) {
+            let words = "pairs: a node does not exist, or has no memory";
+            return Err(CallError::invalid(format!("{words}; {with_memory} have")));
+        }
+        if from.contains(&pair.from) {
+            return Err(CallError::invalid(format!("pairs: node {} gives twice", pair.from)));
+        }
+        from.push(pair.from);
+        to.push(pair.to);
+    }
+    Ok(NodePairs::from_lists(&from, &to))
+}
+
+/// Returns what the ledger shows as the command: who ordered what.
+fn command(caller: &Caller, order: &Order) -> Vec<String> {
+    let pids = order.pids.clone().unwrap_or_else(|| vec![caller.own_pid()]);
+    let nodes = |node: fn(&WirePair) -> NodeId| {
+        order.pairs.iter().map(|pair| node(pair).to_string()).collect::<Vec<_>>().join(",")
+    };
+    let words = ["agent", "--user", &caller.user().to_string(), "move"].map(str::to_owned);
+    let pids = pids.iter().map(ToString::to_string);
+    words.into_iter().chain(pids).chain([nodes(|pair| pair.from), nodes(|pair| pair.to)]).collect()
+}

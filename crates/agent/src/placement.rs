@@ -1,0 +1,93 @@
+//! io.nodeward.Placement: decisions of the balancer's last round, as they were published.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nodeward_balancer::{ProcessRow, RoundReport, Undecided};
+use nodeward_model::Pid;
+use serde_json::{Value, json};
+
+use crate::caller::Caller;
+use crate::errors::CallError;
+use crate::gate;
+use crate::hooks::{Explained, Explainer};
+
+/// Rounds that a balancer needs before it can decide.
+const ROUNDS_TO_DECIDE: u64 = 2;
+
+/// The last round, which requests read and the balancer replaces. Neither waits for the other: the
+/// lock is held for the copy of a pointer.
+#[derive(Default)]
+pub struct Published(Mutex<Arc<RoundReport>>);
+
+impl Published {
+    /// Replaces it. A round without rows, as one that only stands back, leaves what was decided
+    /// before.
+    pub fn replace(&self, report: &RoundReport) {
+        if report.fast || (report.processes.is_empty() && !self.get().processes.is_empty()) {
+            return;
+        }
+        let report = Arc::new(report.clone());
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = report;
+    }
+
+    fn get(&self) -> Arc<RoundReport> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the decisions about all processes of a caller. Cost: some 30 us a process.
+    pub fn homes(&self, caller: &Caller) -> Value {
+        let report = self.get();
+        let one = |row: &ProcessRow| Some(decision(row, gate::shown_to(caller, row.pid)?));
+        json!({
+            "round": report.round,
+            "stands_back": report.stands_back,
+            "decisions": report.processes.iter().filter_map(one).collect::<Vec<_>>(),
+        })
+    }
+
+    /// Returns the decision about a process, with all its numbers.
+    ///
+    /// # Errors
+    /// If the caller may not touch it.
+    pub fn explain(
+        &self,
+        caller: &Caller,
+        pid: Option<Pid>,
+        explainer: Explainer,
+    ) -> Result<Value, CallError> {
+        let held = gate::check(caller, pid)?;
+        let shown = pid.unwrap_or_else(|| caller.own_pid());
+        let report = self.get();
+        let row = report.processes.iter().find(|row| row.pid == held.pid());
+        let row = row.map(|row| ProcessRow { pid: shown, ..row.clone() });
+        let row = row.ok_or(match report.round {
+            0..ROUNDS_TO_DECIDE => Undecided::NoLoad,
+            _ => Undecided::NotLookedInto,
+        });
+        let Explained { document, text } = explainer(shown, report, row);
+        Ok(json!({ "document": document, "text": text }))
+    }
+}
+
+fn decision(row: &ProcessRow, shown: Pid) -> Value {
+    let mut value = json!({
+        "pid": shown,
+        "name": String::from_utf8_lossy(row.name.as_bytes()),
+        "verdict": row.decision.verdict,
+        "reason": row.decision.reason,
+        "threads": row.threads,
+        "pages": row.pages,
+    });
+    let optional = [
+        ("threads_reason", json!(row.decision.threads)),
+        ("memory_reason", json!(row.decision.memory)),
+        (
+            "home",
+            json!(row.home.as_ref().map(|home| home.thread_nodes().iter().collect::<Vec<_>>())),
+        ),
+    ];
+    for (name, field) in optional.into_iter().filter(|(_, field)| !field.is_null()) {
+        value[name] = field;
+    }
+    value
+}

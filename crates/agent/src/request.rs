@@ -1,0 +1,235 @@
+//! What a client asks, checked as far as that needs no machine.
+
+use nodeward_model::{MappingKind, Pid};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::errors::CallError;
+use crate::limits::{PROCESSES_MAX, RANGES_MAX, WORKERS_MAX};
+use crate::wire::Order;
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientRequest {
+    /// What it asks.
+    pub call: Result<Call, CallError>,
+    /// Several replies are wanted.
+    pub more: bool,
+    /// No reply is wanted.
+    pub oneway: bool,
+}
+
+/// A method with its parameters, by the names of the interface files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the interface files document them")]
+pub enum Call {
+    GetInfo,
+    GetInterfaceDescription { interface: String },
+    Describe,
+    Plan(Order),
+    Start(Order),
+    Progress { number: u64 },
+    Cancel { number: u64 },
+    Account { number: u64 },
+    Show(ShowParameters),
+    Homes,
+    Explain { pid: Option<Pid> },
+}
+
+/// Parameters of io.nodeward.Residency.Show.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the interface file documents them")]
+pub struct ShowParameters {
+    #[serde(default)]
+    pub pid: Option<Pid>,
+    #[serde(default)]
+    pub exact: Option<bool>,
+    #[serde(default)]
+    pub samples_min: Option<u64>,
+    #[serde(default)]
+    pub seed: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoParameters {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InterfaceParameter {
+    interface: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OrderParameter {
+    order: Order,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MoveParameter {
+    #[serde(rename = "move")]
+    number: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PidParameter {
+    #[serde(default)]
+    pid: Option<Pid>,
+}
+
+impl ClientRequest {
+    /// Parses a message.
+    ///
+    /// # Errors
+    /// If it is no call of Varlink at all. An unknown method or a parameter that is not taken is in
+    /// [`ClientRequest::call`], so that the connection can go on.
+    pub fn parse(message: &[u8]) -> Result<Self, CallError> {
+        let parsed = varlink::sansio::protocol::parse_request(message);
+        let request = parsed.map_err(|_| CallError::BadMessage {
+            message: "a message is no call: a JSON object with \"method\" is expected".to_owned(),
+        })?;
+        let call = match request.upgrade {
+            Some(true) => Err(CallError::MethodNotImplemented { method: request.method.into() }),
+            _ => Call::parse(&request.method, request.parameters.unwrap_or_else(|| json!({}))),
+        };
+        let is = |flag: Option<bool>| flag.unwrap_or(false);
+        Ok(Self { call, more: is(request.more), oneway: is(request.oneway) })
+    }
+}
+
+impl Call {
+    fn parse(method: &str, given: Value) -> Result<Self, CallError> {
+        let number = |given| parameters(given).map(|MoveParameter { number }| number);
+        let none = |given| parameters(given).map(|NoParameters {}| ());
+        let order = |given| parameters(given).and_then(|OrderParameter { order }| check(order));
+        Ok(match method {
+            "org.varlink.service.GetInfo" => none(given).map(|()| Self::GetInfo)?,
+            "org.varlink.service.GetInterfaceDescription" => {
+                let InterfaceParameter { interface } = parameters(given)?;
+                Self::GetInterfaceDescription { interface }
+            }
+            "io.nodeward.Agent.Describe" => none(given).map(|()| Self::Describe)?,
+            "io.nodeward.Moves.Plan" => Self::Plan(order(given)?),
+            "io.nodeward.Moves.Start" => Self::Start(order(given)?),
+            "io.nodeward.Moves.Progress" => Self::Progress { number: number(given)? },
+            "io.nodeward.Moves.Cancel" => Self::Cancel { number: number(given)? },
+            "io.nodeward.Moves.Account" => Self::Account { number: number(given)? },
+            "io.nodeward.Residency.Show" => Self::Show(parameters(given)?),
+            "io.nodeward.Placement.Homes" => none(given).map(|()| Self::Homes)?,
+            "io.nodeward.Placement.Explain" => {
+                let PidParameter { pid } = parameters(given)?;
+                Self::Explain { pid }
+            }
+            _ => return Err(CallError::MethodNotFound { method: method.to_owned() }),
+        })
+    }
+}
+
+fn parameters<T: DeserializeOwned>(given: Value) -> Result<T, CallError> {
+    serde_json::from_value(given).map_err(|error| CallError::invalid(error.to_string()))
+}
+
+/// Checks the bounds of an order, and the words in it.
+fn check(order: Order) -> Result<Order, CallError> {
+    let pids = order.pids.as_ref().map_or(0, Vec::len);
+    let ranges = order.ranges.as_deref().unwrap_or_default();
+    let kinds = order.kinds.as_deref().unwrap_or_default();
+    let known = |name: &String| MappingKind::ALL.iter().any(|kind| kind.name() == name);
+    let problem = if order.pairs.is_empty() {
+        Some("pairs: there are none".to_owned())
+    } else if order.pairs.iter().any(|pair| pair.from == pair.to) {
+        Some("pairs: a node is paired with itself".to_owned())
+    } else if pids > PROCESSES_MAX {
+        Some(format!("pids: {PROCESSES_MAX} at most"))
+    } else if ranges.len() > RANGES_MAX {
+        Some(format!("ranges: {RANGES_MAX} at most"))
+    } else if ranges.iter().any(|range| range.start >= range.end) {
+        Some("ranges: one ends before it begins".to_owned())
+    } else if !kinds.iter().all(known) {
+        Some(format!("kinds: known are {}", MappingKind::ALL.map(MappingKind::name).join(", ")))
+    } else if order.jobs.is_some_and(|jobs| !(1..=WORKERS_MAX).contains(&jobs)) {
+        Some(format!("jobs: 1 to {WORKERS_MAX}"))
+    } else if order.rate == Some(0) || order.stall == Some(0) {
+        Some("rate, stall: above 0".to_owned())
+    } else {
+        None
+    };
+    problem.map_or(Ok(order), |problem| Err(CallError::invalid(problem)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::interfaces::INTERFACES;
+
+    fn call(text: &str) -> Result<Call, CallError> {
+        ClientRequest::parse(text.as_bytes()).and_then(|request| request.call)
+    }
+
+    /// Goal: every method of the interface files is understood, and no other.
+    #[test]
+    fn the_methods_are_those_of_the_files() {
+        for (name, text) in INTERFACES {
+            let interface = zlink_idl::Interface::try_from(text).unwrap();
+            for method in interface.methods() {
+                let text = format!("{{\"method\":\"{name}.{}\"}}", method.name());
+                let unknown = matches!(call(&text), Err(CallError::MethodNotFound { .. }));
+                assert!(!unknown, "{text}");
+            }
+        }
+        let unknown = call(r#"{"method":"io.nodeward.Moves.Undo"}"#);
+        assert!(matches!(unknown, Err(CallError::MethodNotFound { .. })), "{unknown:?}");
+    }
+
+    /// Goal: an order outside its bounds is refused with the parameter and the bound.
+    #[test]
+    fn orders_have_bounds() {
+        let order = |fields: &str| {
+            let pairs = r#""pairs":[{"from":0,"to":1}]"#;
+            let order = format!(r#"{{"order":{{{pairs}{fields}}}}}"#);
+            call(&format!(r#"{{"method":"io.nodeward.Moves.Start","parameters":{order}}}"#))
+        };
+        assert!(order("").is_ok());
+        assert!(order(r#","pids":[1,2],"kinds":["heap"],"stall":1000,"jobs":64"#).is_ok());
+        for (fields, words) in [
+            (r#","jobs":65"#, "1 to 64"),
+            (r#","rate":0"#, "above 0"),
+            (r#","kinds":["cake"]"#, "anonymous"),
+            (r#","ranges":[{"start":2,"end":2}]"#, "ends before"),
+            (r#","pids":[0]"#, "process id"),
+            (r#","pids":[-1]"#, "-1"),
+            (r#","pid":[1]"#, "unknown field"),
+        ] {
+            let refused = order(fields).unwrap_err().to_string();
+            assert!(refused.contains(words), "{fields}: {refused}");
+        }
+        let many = vec!["1"; PROCESSES_MAX + 1].join(",");
+        assert!(order(&format!(r#","pids":[{many}]"#)).is_err());
+    }
+
+    proptest! {
+        /// Goal: any bytes are a call or refused.
+        #[test]
+        fn any_bytes_are_parsed(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = ClientRequest::parse(&bytes);
+        }
+
+        /// Goal: any parameters of any method are taken or refused with a reason.
+        #[test]
+        fn any_parameters_are_parsed(text in "[\\[\\]{}:,\"a-z0-9-]{0,60}", index in 0_usize..5) {
+            let methods = ["Moves.Start", "Moves.Progress", "Residency.Show", "Placement.Explain"];
+            let method = methods[index % methods.len()];
+            let text = format!(r#"{{"method":"io.nodeward.{method}","parameters":{text}}}"#);
+            if let Err(error) = call(&text) {
+                prop_assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What each request does.
+
+use std::sync::Arc;
+
+use nodeward_machine::Machine;
+use serde::Serialize;
+use serde_json::{Value, json};
+use varlink::Reply;
+
+use crate::caller::Caller;
+use crate::errors::CallError;
+use crate::hooks::Explainer;
+use crate::interfaces;
+use crate::limits::{
+    CONNECTIONS_MAX, CONNECTIONS_OF_USER_MAX, MESSAGE_BYTES_MAX, MOVES_MAX, MoveLimits, PATIENCE,
+    PROCESSES_MAX,
+};
+use crate::looks;
+use crate::moves::{Moves, OrderedMove};
+use crate::placement::Published;
+use crate::request::{Call, ClientRequest};
+
+/// Everything that requests need.
+pub struct Service {
+    /// The machine.
+    pub machine: Arc<dyn Machine>,
+    /// The moves of all users.
+    pub moves: Arc<Moves>,
+    /// The last round of the balancer.
+    pub published: Arc<Published>,
+    /// Limits of moves.
+    pub limits: MoveLimits,
+    /// How decisions are put into words.
+    pub explainer: Explainer,
+}
+
+/// The answer to a request.
+pub enum Answer {
+    /// One reply.
+    Reply(Reply),
+    /// Progress of a move, until it has ended.
+    Watch(Arc<OrderedMove>),
+}
+
+/// Where a request is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// By the thread of the server: it takes less than a millisecond.
+    AtOnce,
+    /// By the lane of orders: it holds processes, and surveys their memory for a plan.
+    Orders,
+    /// By the lane of looks.
+    Looks,
+}
+
+impl Service {
+    /// Returns where a request is served.
+    pub fn place(request: &ClientRequest) -> Place {
+        match &request.call {
+            Ok(Call::Start(_)) => Place::Orders,
+            Ok(Call::Plan(_) | Call::Show(_) | Call::Homes) => Place::Looks,
+            _ => Place::AtOnce,
+        }
+    }
+
+    /// Serves a request.
+    pub fn serve(&self, caller: &Caller, request: &ClientRequest) -> Answer {
+        match &request.call {
+            Ok(Call::Progress { number }) if request.more => {
+                match self.moves.find(caller, *number) {
+                    Ok(record) => Answer::Watch(record),
+                    Err(error) => Answer::Reply(error.reply()),
+                }
+            }
+            Ok(call) => Answer::Reply(reply(self.call(caller, call))),
+            Err(error) => Answer::Reply(error.reply()),
+        }
+    }
+
+    fn call(&self, caller: &Caller, call: &Call) -> Result<Value, CallError> {
+        match call {
+            Call::GetInfo => Ok(interfaces::info()),
+            Call::GetInterfaceDescription { interface } => interfaces::description(interface),
+            Call::Describe => Ok(self.describe(caller)),
+            Call::Plan(order) => self.moves.plan(caller, order).map(|plan| json!(plan)),
+            Call::Start(order) => {
+                self.moves.start(caller, order).map(|number| json!({ "move": number }))
+            }
+            Call::Progress { number } => {
+                let record = self.moves.find(caller, *number)?;
+                Ok(json!({ "progress": record.progress() }))
+            }
+            Call::Cancel { number } => {
+                self.moves.find(caller, *number)?.cancel();
+                Ok(json!({}))
+            }
+            Call::Account { number } => {
+                self.moves.account(caller, *number).map(|report| named("report", &report))
+            }
+            Call::Show(wanted) => looks::show(&*self.machine, caller, wanted),
+            Call::Homes => Ok(self.published.homes(caller)),
+            Call::Explain { pid } => self.published.explain(caller, *pid, self.explainer),
+        }
+    }
+
+    fn describe(&self, caller: &Caller) -> Value {
+        json!({
+            "pid": caller.own_pid(),
+            "uid": caller.user(),
+            "gid": caller.rights.group,
+            "everything": caller.rights.everything,
+            "limits": {
+                "message_bytes": MESSAGE_BYTES_MAX,
+                "connections": CONNECTIONS_MAX,
+                "connections_of_user": CONNECTIONS_OF_USER_MAX,
+                "moves": MOVES_MAX,
+                "moves_of_user": self.limits.moves_of_user,
+                "rate_of_user": self.limits.rate_of_user,
+                "processes": PROCESSES_MAX,
+                "patience_ms": u64::try_from(PATIENCE.as_millis()).unwrap_or(u64::MAX),
+            },
+        })
+    }
+}
+
+fn reply(result: Result<Value, CallError>) -> Reply {
+    match result {
+        Ok(value) => Reply::parameters(Some(value)),
+        Err(error) => error.reply(),
+    }
+}
+
+fn named(name: &str, value: &impl Serialize) -> Value {
+    json!({ name: value })
+}

@@ -1,0 +1,7 @@
+//! The agent over its socket: what it answers, to whom, and what it bears.
+
+mod authority;
+mod bounds;
+mod moves;
+mod protocol;
+mod stage;
