@@ -58,6 +58,7 @@ install: install-library ## Install command, service, manual, completions and li
 	mkdir -p "$(DESTDIR)$(PREFIX)/lib/systemd/system"
 	sed -e 's|/usr/local/bin|$(PREFIX)/bin|' packaging/nodeward-balance.service \
 	    >"$(DESTDIR)$(PREFIX)/lib/systemd/system/nodeward-balance.service"
+	install -m 644 packaging/nodeward-balance.socket "$(DESTDIR)$(PREFIX)/lib/systemd/system"
 	for to in bash:bash-completion/completions/nodeward zsh:zsh/site-functions/_nodeward \
 	    fish:fish/vendor_completions.d/nodeward.fish; do \
 	    file="$(DESTDIR)$(PREFIX)/share/$${to#*:}" && mkdir -p "$${file%/*}" && \

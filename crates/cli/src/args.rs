@@ -1,5 +1,6 @@
 //! The command line as it was typed, a module for each verb. Nothing here looks at the machine.
 
+mod agent;
 mod balance;
 mod bench;
 mod cli;
@@ -25,7 +26,8 @@ mod sweep;
 
 pub use balance::BalanceArgs;
 pub use bench::{
-    BenchArgs, BenchBalanceArgs, BenchCallsArgs, BenchPagerArgs, BenchPoolArgs, Benchmark,
+    BenchAgentArgs, BenchArgs, BenchBalanceArgs, BenchCallsArgs, BenchPagerArgs, BenchPoolArgs,
+    Benchmark,
 };
 pub use cli::{Cli, Verb, with_escaped_arguments};
 pub use compare::CompareArgs;

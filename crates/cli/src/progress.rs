@@ -1,13 +1,14 @@
 //! The progress bar of a move or a measurement, and Ctrl-C.
 
 use std::io::{self, IsTerminal};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
+use nodeward_agent::wire::WireProgress;
 use nodeward_model::units::format_bytes;
 use nodeward_mover::{MoveControl, run_watched};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -44,9 +45,7 @@ impl ProgressSource for MoveControl {
     }
 
     fn message(&self, elapsed: Duration) -> String {
-        let workers = self.workers();
-        let plural = if workers == 1 { "" } else { "s" };
-        format!("{}, {workers} worker{plural}", amount(self.moved_bytes(), "moved", elapsed))
+        moving(self.moved_bytes(), self.workers(), elapsed)
     }
 
     fn stop(&self) {
@@ -65,6 +64,44 @@ impl ProgressSource for nodeward_proof::BenchProgress {
 
     fn stop(&self) {
         self.cancel().cancel();
+    }
+}
+
+/// A move that the agent makes.
+#[derive(Default)]
+pub struct AgentProgress {
+    now: Mutex<WireProgress>,
+    stop: AtomicBool,
+}
+
+impl AgentProgress {
+    /// Takes over what the agent tells; returns whether the move goes on.
+    pub fn update(&self, now: WireProgress) -> bool {
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        now.running
+    }
+
+    /// Returns whether the end was requested.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn now(&self) -> WireProgress {
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ProgressSource for AgentProgress {
+    fn done_of_total(&self) -> (u64, u64) {
+        (self.now().examined_bytes, self.now().total_bytes)
+    }
+
+    fn message(&self, elapsed: Duration) -> String {
+        moving(self.now().moved_bytes, self.now().workers, elapsed)
+    }
+
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
     }
 }
 
@@ -172,6 +209,11 @@ fn bar() -> ProgressBar {
 fn line(tenths: u64, words: &str) -> String {
     let done = usize::try_from(tenths.min(10)).unwrap_or(10);
     format!("[{:-<20}] {:>3}% {words}", "#".repeat(done * 2), done * 10)
+}
+
+fn moving(moved_bytes: u64, workers: u32, elapsed: Duration) -> String {
+    let plural = if workers == 1 { "" } else { "s" };
+    format!("{}, {workers} worker{plural}", amount(moved_bytes, "moved", elapsed))
 }
 
 fn amount(bytes: u64, what_was_done: &str, elapsed: Duration) -> String {

@@ -5,6 +5,7 @@
 //! /etc/nodeward.toml. The user's is $XDG_CONFIG_HOME/nodeward/config.toml (~/.config if that is
 //! not set), or the one that --config or $NODEWARD_CONFIG names, which then must exist.
 
+mod agent;
 mod balance;
 mod error;
 mod key;
@@ -15,6 +16,7 @@ mod stack;
 pub mod state_dir;
 mod values;
 
+pub use agent::AgentSettings;
 pub use balance::{BalanceLayer, ProcessArgs};
 pub use error::SettingsError;
 pub use moves::{MoveLayer, MoveSettings};

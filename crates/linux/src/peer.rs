@@ -1,7 +1,7 @@
-//! The process at the other end of a Unix socket, as the kernel knows it.
+//! The process at the other end of a Unix socket, as the kernel knows it; sockets from outside.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nodeward_model::Pid;
 use rustix::io::Errno;
@@ -44,6 +44,14 @@ impl Peer {
 /// Those of getsockopt(2).
 pub fn user_of(socket: impl AsFd) -> io::Result<u32> {
     sys::peer_ids(socket.as_fd()).map(|(_, user, _)| user)
+}
+
+/// Returns a duplicate of a descriptor that this process was started with, by its number.
+///
+/// # Errors
+/// If it was started without.
+pub fn inherited(number: i32) -> io::Result<OwnedFd> {
+    sys::duplicate(number)
 }
 
 fn hold(socket: BorrowedFd<'_>, pid: Pid) -> io::Result<HeldPid> {

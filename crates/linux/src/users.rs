@@ -1,4 +1,4 @@
-//! Maps user names to ids.
+//! Maps names of users and groups to ids.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -14,11 +14,23 @@ use nodeward_machine::{Error, Result};
 pub fn uid(name: &str) -> Result<Option<u32>> {
     match name.parse() {
         Ok(number) => Ok(Some(number)),
-        Err(_) => uid_in_file(Path::new("/etc/passwd"), name),
+        Err(_) => id_in_file(Path::new("/etc/passwd"), name),
     }
 }
 
-fn uid_in_file(path: &Path, name: &str) -> Result<Option<u32>> {
+/// Returns the id of a group, likewise, from /etc/group.
+///
+/// # Errors
+/// If that file cannot be read.
+pub fn gid(name: &str) -> Result<Option<u32>> {
+    match name.parse() {
+        Ok(number) => Ok(Some(number)),
+        Err(_) => id_in_file(Path::new("/etc/group"), name),
+    }
+}
+
+/// In both files the first field is the name, and the third the id.
+fn id_in_file(path: &Path, name: &str) -> Result<Option<u32>> {
     let text = match fs::read(path) {
         Ok(text) => String::from_utf8_lossy(&text).into_owned(),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -42,10 +54,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("passwd");
         fs::write(&path, "root:x:0:0::/root:/bin/sh\nodd\nweb:x:33:34::/:/bin/false\n").unwrap();
-        assert_eq!(uid_in_file(&path, "web").unwrap(), Some(33));
-        assert_eq!(uid_in_file(&path, "x").unwrap(), None);
-        assert_eq!(uid_in_file(&path, "odd").unwrap(), None);
-        assert_eq!(uid_in_file(&folder.path().join("none"), "web").unwrap(), None);
+        assert_eq!(id_in_file(&path, "web").unwrap(), Some(33));
+        assert_eq!(id_in_file(&path, "x").unwrap(), None);
+        assert_eq!(id_in_file(&path, "odd").unwrap(), None);
+        assert_eq!(id_in_file(&folder.path().join("none"), "web").unwrap(), None);
         assert_eq!(uid("1000").unwrap(), Some(1000));
         assert_eq!(uid("root").unwrap(), Some(0));
     }

@@ -8,7 +8,9 @@ use nodeward_proof::{PoolContender, RegionCall};
 
 use super::examples;
 use super::output::{OutputArgs, ProgressArgs};
-use crate::figures::{BalanceFigure, CallsFigure, PageSizeValue, PagerFigure, PoolFigure};
+use crate::figures::{
+    AgentFigure, BalanceFigure, CallsFigure, PageSizeValue, PagerFigure, PoolFigure,
+};
 
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
@@ -50,6 +52,21 @@ pub enum Benchmark {
     Calls(BenchCallsArgs),
     /// Measure the CPU time of one decision of the balancer, on generated machines of 1,024 CPUs
     Balance(BenchBalanceArgs),
+    /// Measure how soon the agent answers while the balancer looks at all processes of this
+    /// machine, and what that costs. Nothing is moved
+    Agent(BenchAgentArgs),
+}
+
+/// Arguments of `bench agent`.
+#[derive(Debug, Args)]
+pub struct BenchAgentArgs {
+    /// The figure to measure, as a row of SPEC.md names it; printed as one line of JSON
+    #[arg(long, value_name = "NAME")]
+    pub figure: AgentFigure,
+    /// Time to measure, such as 5s
+    #[arg(long, value_name = "TIME", default_value = "5s",
+          value_parser = units::parse_duration_ns)]
+    pub time: u64,
 }
 
 /// Arguments of `bench balance`.

@@ -8,6 +8,7 @@ use clap::{Arg, Args, Command};
 use nodeward_model::{Escape as _, Pid, SkipReason};
 use nodeward_policy::placement;
 
+use super::agent::AgentArgs;
 use super::machine::MachineArgs;
 use super::output::OutputArgs;
 use crate::message::help::SIMULATED;
@@ -22,6 +23,9 @@ pub struct ExplainArgs {
     /// How to print them.
     #[command(flatten)]
     pub output: OutputArgs,
+    /// The agent.
+    #[command(flatten)]
+    pub by: AgentArgs,
     /// The machine.
     #[command(flatten)]
     pub machine_args: MachineArgs,

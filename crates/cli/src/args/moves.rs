@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use nodeward_model::{MappingKind, Name, Range, units};
 
+use super::agent::AgentArgs;
 use super::move_run::MoveRunArgs;
 use super::parsers::choice_parser;
 use crate::message::help::{MEMORY, PROCESSES};
@@ -21,17 +22,18 @@ pub struct MoveArgs {
     #[arg(required = true, allow_negative_numbers = true, value_name = "PID... FROM TO")]
     pub operands: Vec<String>,
     /// Move processes of this name (column COMMAND of ps); may be repeated
-    #[arg(help_heading = PROCESSES, long, value_name = "NAME", conflicts_with = "machine",
-          value_parser = name_parser())]
+    #[arg(help_heading = PROCESSES, long, value_name = "NAME",
+          conflicts_with_all = ["machine", "agent"], value_parser = name_parser())]
     pub name: Vec<Name>,
     /// Move processes of this control group and of those below it; may be repeated
-    #[arg(help_heading = PROCESSES, long, value_name = "GROUP", conflicts_with = "machine")]
+    #[arg(help_heading = PROCESSES, long, value_name = "GROUP",
+          conflicts_with_all = ["machine", "agent"])]
     pub cgroup: Vec<PathBuf>,
     /// Instead of processes: move the page cache of this file, or of all files below this
     /// directory; may be repeated
     #[arg(help_heading = MEMORY, long, value_name = "PATH",
           conflicts_with_all = ["name", "cgroup", "only", "exclude", "range", "addresses", "hot",
-                                "no_ledger", "machine"])]
+                                "no_ledger", "machine", "agent"])]
     pub file: Vec<PathBuf>,
     /// Move only these kinds of memory
     #[arg(help_heading = MEMORY, long, value_delimiter = ',', value_name = "KIND",
@@ -48,7 +50,7 @@ pub struct MoveArgs {
     /// Move only the pages that this file lists: one address a line in hexadecimal, or binary with
     /// 8 bytes each, little-endian; - is standard input. FROM may be left out
     #[arg(help_heading = MEMORY, long, value_name = "FILE",
-          conflicts_with_all = ["name", "cgroup", "only", "exclude", "range"])]
+          conflicts_with_all = ["name", "cgroup", "only", "exclude", "range", "agent"])]
     pub addresses: Option<PathBuf>,
     /// The addresses of --addresses are physical
     #[arg(help_heading = MEMORY, long, requires = "addresses", conflicts_with = "machine")]
@@ -56,6 +58,9 @@ pub struct MoveArgs {
     /// The hot pages to move.
     #[command(flatten)]
     pub hot_pages: HotArgs,
+    /// The agent.
+    #[command(flatten)]
+    pub by: AgentArgs,
     /// Limits, output, and the machine.
     #[command(flatten)]
     pub run: MoveRunArgs,
@@ -72,7 +77,7 @@ pub struct HotArgs {
     /// NODE COUNT (- is standard input)
     #[arg(long, value_name = "SOURCE",
           conflicts_with_all = ["name", "cgroup", "only", "exclude", "range", "addresses",
-                                "machine"])]
+                                "machine", "agent"])]
     pub hot: Option<String>,
     /// Number of cache misses that each counted access stands for [default: 1; damon 64, soft-dirty
     /// 1000]

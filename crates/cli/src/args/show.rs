@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use nodeward_model::{Pid, Synthetic, units};
 
+use super::agent::AgentArgs;
 use super::machine::MachineArgs;
 use super::output::OutputArgs;
 use crate::message::help::{COUNTING, ELSEWHERE, OUTPUT};
@@ -52,6 +53,9 @@ pub struct ShowArgs {
     /// How to print the result.
     #[command(flatten)]
     pub output: OutputArgs,
+    /// The agent.
+    #[command(flatten)]
+    pub by: AgentArgs,
     /// The machine.
     #[command(flatten)]
     pub machine_args: MachineArgs,

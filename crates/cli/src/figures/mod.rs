@@ -1,6 +1,7 @@
 //! The figures that a verb prints alone, by `--figure`. SPEC.md promises them. The checks of
 //! SPEC.md read them as a line of JSON with `measured`, and `unit` if there is one.
 
+mod agent;
 mod balance;
 mod calls;
 mod compare;
@@ -10,6 +11,7 @@ mod reproduce;
 mod sim;
 mod swarm;
 
+pub use agent::AgentFigure;
 pub use balance::BalanceFigure;
 pub use calls::CallsFigure;
 pub use compare::CompareFigure;

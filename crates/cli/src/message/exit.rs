@@ -4,6 +4,10 @@
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
+use nodeward_agent::authority::Refusal;
+use nodeward_agent::client::ClientError;
+use nodeward_agent::socket::SocketError;
+use nodeward_agent::{CallError, FailureKind};
 use nodeward_machine::Error;
 use nodeward_records::{ledger, state};
 use {nodeward_pager as pager, nodeward_proof as proof};
@@ -128,7 +132,7 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     let machine = cause.downcast_ref::<Error>().map(of_machine);
     let state = || cause.downcast_ref::<state::StateError>().map(of_state);
     let known = machine.or_else(|| of_ledger(cause)).or_else(state).or_else(|| of_proof(cause));
-    known.or_else(|| of_writing(cause))
+    known.or_else(|| of_agent(cause)).or_else(|| of_writing(cause))
 }
 
 /// Returns the code for output that cannot be written: a failure of the machine, not of the command
@@ -153,6 +157,44 @@ fn of_ledger(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
 fn of_state(error: &state::StateError) -> Exit {
     match error {
         state::StateError::Locked { .. } => Exit::NothingDone,
+        _ => Exit::Failed,
+    }
+}
+
+/// An agent that ends, or says what nobody understands, has failed; one that is not there cannot
+/// do it.
+fn of_agent(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
+    let refused = cause.downcast_ref::<CallError>().map(of_refusal);
+    let connection = || {
+        cause.downcast_ref::<ClientError>().map(|error| match error {
+            ClientError::Refused(refusal) => of_refusal(refusal),
+            ClientError::NoAgent { .. } => Exit::NothingDone,
+            ClientError::NoAccess { .. } => Exit::NoPermission,
+            ClientError::Lost(_) | ClientError::Strange(_) => Exit::Failed,
+        })
+    };
+    let socket = || {
+        cause.downcast_ref::<SocketError>().map(|error| match error {
+            SocketError::NoSocket(_) => Exit::BadInput,
+            SocketError::InUse(_) => Exit::NothingDone,
+            SocketError::Failed { .. } => Exit::Failed,
+        })
+    };
+    refused.or_else(connection).or_else(socket)
+}
+
+fn of_refusal(refusal: &CallError) -> Exit {
+    match refusal {
+        CallError::NotAllowed { reason: Refusal::NoSuchProcess, .. } => Exit::Gone,
+        CallError::NotAllowed { .. } => Exit::NoPermission,
+        CallError::Busy { .. } | CallError::TooMany { .. } => Exit::NothingDone,
+        CallError::Failed { kind, .. } | CallError::NothingMoved { kind, .. } => match kind {
+            FailureKind::Gone => Exit::Gone,
+            FailureKind::Denied => Exit::NoPermission,
+            FailureKind::KernelThread | FailureKind::Unsupported => Exit::NothingDone,
+            FailureKind::Failed => Exit::Failed,
+        },
+        CallError::InvalidParameter { .. } => Exit::BadInput,
         _ => Exit::Failed,
     }
 }

@@ -13,6 +13,8 @@ pub const MEMORY: &str = "Which memory";
 pub const PACE: &str = "Speed and limits";
 /// Options of decisions.
 pub const DECIDED: &str = "Decisions";
+/// Options of the agent.
+pub const AGENT: &str = "Agent";
 /// Options that select another machine than this one.
 pub const ELSEWHERE: &str = "Instead of this machine";
 /// Options of sampling pages.

@@ -3,6 +3,7 @@
 
 mod home_reasons;
 
+use nodeward_agent::Explained;
 use nodeward_model::SkipReason;
 use nodeward_policy::placement::Reason;
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use crate::results::ProcessExplanation;
 use home_reasons::ReasonText;
 
 /// Formats the requested explanations, as paragraphs for people.
-pub fn text(skipped: &[SkipReason], homes: &[Reason], would: &[ProcessExplanation]) -> String {
+pub fn text(skipped: &[SkipReason], homes: &[Reason], processes: &[Explained]) -> String {
     let skipped = skipped
         .iter()
         .map(|&reason| paragraph(reason.name(), meaning(reason), cause(reason), remedy(reason)));
@@ -21,8 +22,13 @@ pub fn text(skipped: &[SkipReason], homes: &[Reason], would: &[ProcessExplanatio
             home_reasons::reason_text(reason);
         paragraph(reason.name(), means, why, what_to_do)
     });
-    let processes = would.iter().map(explanation::text);
+    let processes = processes.iter().map(|explained| explained.text.clone());
     processes.chain(skipped).chain(homes).collect::<Vec<_>>().join("\n")
+}
+
+/// Formats the decision about a process, for programs and for people.
+pub fn process(would: &ProcessExplanation) -> Explained {
+    Explained { document: explanation::json(would), text: explanation::text(would) }
 }
 
 fn paragraph(name: &str, means: &str, why: &str, what_to_do: &str) -> String {
@@ -30,7 +36,7 @@ fn paragraph(name: &str, means: &str, why: &str, what_to_do: &str) -> String {
 }
 
 /// Formats the same for programs.
-pub fn json(skipped: &[SkipReason], homes: &[Reason], would: &[ProcessExplanation]) -> Value {
+pub fn json(skipped: &[SkipReason], homes: &[Reason], processes: &[Explained]) -> Value {
     let skipped = skipped.iter().map(|&reason| {
         reason_json("page", reason.name(), meaning(reason), cause(reason), remedy(reason))
     });
@@ -41,8 +47,8 @@ pub fn json(skipped: &[SkipReason], homes: &[Reason], would: &[ProcessExplanatio
     });
     let reasons: Vec<_> = skipped.chain(homes).collect();
     let mut value = json!({ "schema": "nodeward.explain/1", "reasons": reasons });
-    if !would.is_empty() {
-        value["processes"] = would.iter().map(explanation::json).collect();
+    if !processes.is_empty() {
+        value["processes"] = processes.iter().map(|explained| explained.document.clone()).collect();
     }
     value
 }

@@ -1,5 +1,7 @@
 //! What `explain` finds out about a process.
 
+use std::sync::Arc;
+
 use nodeward_balancer::{ProcessRow, RoundReport, Undecided};
 use nodeward_model::Pid;
 
@@ -7,8 +9,8 @@ use nodeward_model::Pid;
 pub struct ProcessExplanation {
     /// The process.
     pub pid: Pid,
-    /// The dry-run round.
-    pub report: RoundReport,
+    /// The round.
+    pub report: Arc<RoundReport>,
     /// The process's row in it, or why there is none.
     pub row: Result<ProcessRow, Undecided>,
 }

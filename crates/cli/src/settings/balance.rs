@@ -12,10 +12,10 @@ use nodeward_policy::placement::Rules;
 use serde::Deserialize;
 
 use super::values::{
-    AccessSourceChoice, NameList, RateChoice, RivalsChoice, StallChoice, Switch, TimeChoice,
-    name_parser,
+    AccessSourceChoice, GroupChoice, ModeChoice, MovesChoice, NameList, RateChoice, RivalsChoice,
+    SocketChoice, StallChoice, Switch, TimeChoice, name_parser,
 };
-use crate::message::help::{DECIDED, EXCEPT, PACE, PROCESSES};
+use crate::message::help::{AGENT, DECIDED, EXCEPT, PACE, PROCESSES};
 
 /// Settings of the balancer in one layer. The layer below decides what this one leaves out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, clap::Args)]
@@ -79,6 +79,28 @@ pub struct BalanceLayer {
     #[arg(help_heading = DECIDED, long, value_name = "SOURCE")]
     pub access: Option<AccessSourceChoice>,
 
+    /// Serve an agent at this Unix socket, an absolute path, or off [default: off]
+    #[arg(help_heading = AGENT, long, value_name = "PATH|off")]
+    pub socket: Option<SocketChoice>,
+
+    /// Mode of the socket: whoever may write it may connect. What they may then do depends on who
+    /// they are [default: 0666]
+    #[arg(help_heading = AGENT, long, value_name = "MODE")]
+    pub socket_mode: Option<ModeChoice>,
+
+    /// Group of the socket, by name or number, or none for that of nodeward [default: none]
+    #[arg(help_heading = AGENT, long, value_name = "GROUP|none")]
+    pub socket_group: Option<GroupChoice>,
+
+    /// Moves that the agent makes at a time for each user other than root, 1 to 16 [default: 2]
+    #[arg(help_heading = AGENT, long, value_name = "N")]
+    pub socket_moves: Option<MovesChoice>,
+
+    /// Move at most this much memory per second for each user other than root, or unlimited
+    /// [default: 1GiB/s]
+    #[arg(help_heading = AGENT, long, value_name = "RATE")]
+    pub socket_budget: Option<RateChoice>,
+
     /// Balance processes of these names. A process is balanced if any of the three lists names it;
     /// if all are empty, every process is. On the command line: --name.
     #[arg(skip)]
@@ -141,6 +163,11 @@ impl BalanceLayer {
             pin: self.pin.or(below.pin),
             rivals: self.rivals.or(below.rivals),
             access: self.access.or(below.access),
+            socket: self.socket.or(below.socket),
+            socket_mode: self.socket_mode.or(below.socket_mode),
+            socket_group: self.socket_group.or(below.socket_group),
+            socket_moves: self.socket_moves.or(below.socket_moves),
+            socket_budget: self.socket_budget.or(below.socket_budget),
             names: self.names.or(below.names),
             users: self.users.or(below.users),
             cgroups: self.cgroups.or(below.cgroups),

@@ -1,9 +1,11 @@
 //! Values that can be typed as an argument or written in a file, in the same words.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use nodeward_agent::limits::MOVES_MAX;
 use nodeward_balancer::{AccessChoice as Access, RivalMode};
 use nodeward_machine::AccessSourceKind;
 use nodeward_model::Name;
@@ -41,6 +43,22 @@ pub struct RivalsChoice(pub RivalMode);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessSourceChoice(pub Access);
 
+/// An absolute path, or `off`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SocketChoice(pub Option<PathBuf>);
+
+/// The mode of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModeChoice(pub u32);
+
+/// The group of a file by name or number, or `none`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupChoice(pub Option<String>);
+
+/// A number of moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MovesChoice(pub usize);
+
 /// A word of a list: a name, or the number of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ListItem(String);
@@ -73,6 +91,8 @@ const OLD_RIVALS_WORD: &str = "ignore";
 
 const JOBS_MAX: u32 = 1024;
 const UNLIMITED: &str = "unlimited";
+const OFF: &str = "off";
+const NONE: &str = "none";
 
 impl Default for JobsChoice {
     fn default() -> Self {
@@ -133,6 +153,40 @@ impl FromStr for RivalsChoice {
     }
 }
 
+impl FromStr for SocketChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            OFF => Ok(Self(None)),
+            _ if text.starts_with('/') => Ok(Self(Some(text.into()))),
+            _ => Err(format!("'{text}' is neither an absolute path nor {OFF}")),
+        }
+    }
+}
+
+impl FromStr for ModeChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mode = u32::from_str_radix(text, 8).ok().filter(|&mode| mode <= 0o777);
+        mode.map(Self).ok_or_else(|| format!("'{text}' is no mode of a file, such as 0660"))
+    }
+}
+
+impl FromStr for GroupChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self((text != NONE).then(|| text.to_owned())))
+    }
+}
+
+impl FromStr for MovesChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let moves = text.parse().ok().filter(|moves| (1..=MOVES_MAX).contains(moves));
+        moves.map(Self).ok_or_else(|| format!("'{text}' is not a number from 1 to {MOVES_MAX}"))
+    }
+}
+
 /// The sources that tell which thread uses which page.
 const ACCESS_SOURCES: [AccessSourceKind; 4] = [
     AccessSourceKind::Registers,
@@ -147,7 +201,7 @@ impl FromStr for AccessSourceChoice {
         let named = ACCESS_SOURCES.into_iter().find(|kind| kind.name() == text);
         match (text, named) {
             ("auto", _) => Ok(Self(Access::Auto)),
-            ("off", _) => Ok(Self(Access::Off)),
+            (OFF, _) => Ok(Self(Access::Off)),
             (_, Some(kind)) => Ok(Self(Access::Only(kind))),
             _ => {
                 let names = ACCESS_SOURCES.map(AccessSourceKind::name).join(", ");
@@ -224,7 +278,11 @@ deserialize_as_typed! {
     Switch: "true or false",
     ListItem: "a name, or the number of a user",
     AccessSourceChoice: "\"auto\", a source of accesses, or \"off\"",
-    RivalsChoice: "\"stand-back\", \"cooperate\" or \"take-over\""
+    RivalsChoice: "\"stand-back\", \"cooperate\" or \"take-over\"",
+    SocketChoice: "an absolute path, or \"off\"",
+    ModeChoice: "a mode such as \"0660\"",
+    GroupChoice: "a group by name or number, or \"none\"",
+    MovesChoice: "a number of moves"
 }
 
 struct ListVisitor;
@@ -276,6 +334,11 @@ mod tests {
         assert_eq!("off".parse(), Ok(AccessSourceChoice(Access::Off)));
         let only = AccessSourceChoice(Access::Only(AccessSourceKind::SoftDirty));
         assert_eq!("soft-dirty".parse(), Ok(only));
+        assert_eq!("off".parse(), Ok(SocketChoice(None)));
+        assert_eq!("/run/x".parse(), Ok(SocketChoice(Some("/run/x".into()))));
+        assert_eq!("0660".parse(), Ok(ModeChoice(0o660)));
+        assert_eq!("none".parse(), Ok(GroupChoice(None)));
+        assert_eq!("16".parse(), Ok(MovesChoice(16)));
         let damon = "damon".parse::<AccessSourceChoice>().unwrap_err(); // it knows no threads
         assert_eq!(damon, "'damon' is none of auto, registers, soft-dirty, faults, perf, off");
         assert_eq!("a, b,,".parse(), Ok(NameList(vec!["a".into(), "b".into()])));
@@ -287,6 +350,12 @@ mod tests {
         assert_eq!("yes".parse::<Switch>().unwrap_err(), "'yes' is neither true nor false");
         let rivals = "fight".parse::<RivalsChoice>().unwrap_err();
         assert_eq!(rivals, "'fight' is none of stand-back, cooperate and take-over");
+        let socket = "agent.sock".parse::<SocketChoice>().unwrap_err();
+        assert_eq!(socket, "'agent.sock' is neither an absolute path nor off");
+        for error in ["999", "01777", "-1", "x"].map(|word| word.parse::<ModeChoice>()) {
+            assert!(error.unwrap_err().ends_with("such as 0660"));
+        }
+        assert!("17".parse::<MovesChoice>().unwrap_err().contains("1 to 16"));
         assert!("1".parse::<TimeChoice>().unwrap_err().contains("a time such as"));
     }
 

@@ -1,5 +1,6 @@
 //! `nodeward balance`: one round that is shown, or rounds until it is told to stop.
 
+mod agent;
 mod daemon;
 mod kernel_takeover;
 mod once;
@@ -21,6 +22,7 @@ use crate::machines::SelectedMachine;
 use crate::message::exit::Exit;
 use crate::settings::SettingsPaths;
 
+use agent::BalancerAgent;
 use daemon::Daemon;
 use kernel_takeover::KernelTakeover;
 use once::Once;
@@ -57,6 +59,10 @@ pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
     if (args.once || args.dry_run) && args.for_ns.is_none() {
         return Once::new(&asked, &live).run(&mut balancer);
     }
+    let agent = match simulated || args.dry_run {
+        true => BalancerAgent::default(),
+        false => BalancerAgent::start(&asked.read_agent()?, &machine)?,
+    };
     let for_ns = args.for_ns.or_else(|| simulated.then_some(SIMULATED_NS));
-    Daemon::new(&asked, &machine, &signals, takeover, for_ns).run(&mut balancer, &live)
+    Daemon::new(&asked, &machine, &signals, takeover, agent, for_ns).run(&mut balancer, &live)
 }

@@ -1,5 +1,6 @@
 //! `nodeward bench`: measurements of nodeward on this machine.
 
+mod agent;
 mod balance;
 mod calls;
 mod pager;
@@ -17,5 +18,6 @@ pub fn run(args: &BenchArgs) -> Result<Exit> {
         Benchmark::Pool(args) => pool::run(args),
         Benchmark::Calls(args) => calls::run(args),
         Benchmark::Balance(args) => balance::run(args),
+        Benchmark::Agent(args) => agent::run(args),
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
+use nodeward_agent::Explained;
 use nodeward_balancer::{BalanceSettings, Balancer, Notice, RoundReport};
 use nodeward_machine::{Error, Machine};
 use nodeward_model::{Pid, ProcessFilter, SkipReason};
@@ -16,6 +17,7 @@ use crate::message::exit::Exit;
 use crate::output::{explain, print};
 use crate::results::ProcessExplanation;
 use crate::settings::SettingsPaths;
+use crate::verbs::by_agent;
 
 /// Explains the named subjects, or all reasons.
 pub fn run(args: &ExplainArgs, flag: Option<&Path>) -> Result<Exit> {
@@ -30,10 +32,14 @@ pub fn run(args: &ExplainArgs, flag: Option<&Path>) -> Result<Exit> {
     if args.subjects.is_empty() {
         (skipped, homes) = (SkipReason::ALL.to_vec(), Reason::ALL.to_vec());
     }
-    if args.machine_args.machine.is_some() && pids.is_empty() {
-        bail!("--machine is for the processes that are explained: name a PID");
+    let elsewhere = args.machine_args.machine.is_some() || args.by.agent.is_some();
+    if elsewhere && pids.is_empty() {
+        bail!("--machine and --agent are for the processes that are explained: name a PID");
     }
-    let would = processes(args, flag, &pids)?;
+    let would = match &args.by.agent {
+        Some(socket) => by_agent::explain(socket, &pids)?,
+        None => processes(args, flag, &pids)?,
+    };
     print(&match args.output.json {
         true => format!("{}\n", explain::json(&skipped, &homes, &would)),
         false => explain::text(&skipped, &homes, &would),
@@ -42,17 +48,14 @@ pub fn run(args: &ExplainArgs, flag: Option<&Path>) -> Result<Exit> {
 }
 
 /// Examines each process in turn.
-fn processes(
-    args: &ExplainArgs,
-    flag: Option<&Path>,
-    pids: &[Pid],
-) -> Result<Vec<ProcessExplanation>> {
+fn processes(args: &ExplainArgs, flag: Option<&Path>, pids: &[Pid]) -> Result<Vec<Explained>> {
     if pids.is_empty() {
         return Ok(Vec::new());
     }
     let settings = SettingsPaths::from_environment(flag).read_layer()?.balance.resolve(false)?;
     let machine = SelectedMachine::open(&args.machine_args, args.seed)?.into_shared();
-    pids.iter().map(|&pid| explain_process(&machine, &settings, pid)).collect()
+    let one = |&pid: &Pid| Ok(explain::process(&explain_process(&machine, &settings, pid)?));
+    pids.iter().map(one).collect()
 }
 
 /// Makes two rounds that act on nothing, and returns the decision about a process.
@@ -79,7 +82,7 @@ fn explain_process(
         Some(need) if row.is_err() => {
             Err(Error::Denied { action: format!("balancing process {pid}"), remedy: need }.into())
         }
-        _ => Ok(ProcessExplanation { pid, report, row }),
+        _ => Ok(ProcessExplanation { pid, report: Arc::new(report), row }),
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod balance;
 pub mod bench;
+mod by_agent;
 pub mod config;
 pub mod doctor;
 pub mod evacuate;
@@ -11,6 +12,7 @@ pub mod ledger;
 pub mod manual;
 pub mod migratepages;
 pub mod move_files;
+mod move_operands;
 pub mod move_processes;
 mod move_task;
 pub mod numad;

@@ -3,11 +3,10 @@
 mod address_list;
 mod hot;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
-use nodeward_model::{MappingKind, Pid, Topology};
+use anyhow::Result;
+use nodeward_model::Topology;
 use nodeward_mover::{MoveOrder, Selection};
 
 use crate::args::MoveArgs;
@@ -16,11 +15,16 @@ use crate::machines::node_pairs;
 use crate::machines::shared_memory::SharedMemory;
 use crate::message::exit::Exit;
 use crate::settings::MoveSettings;
+use crate::verbs::by_agent;
+use crate::verbs::move_operands::{Operands, kinds};
 use crate::verbs::move_task::{MoveTask, MoveTaskOptions};
 use crate::verbs::process_selection::{hold, select_processes};
 
 /// Moves, or reports what a move would do.
 pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
+    if let Some(socket) = &args.by.agent {
+        return by_agent::move_processes(args, settings, socket);
+    }
     let chosen = SelectedMachine::open(&args.run.machine_args, args.run.seed)?;
     let machine = chosen.machine();
     let topology = machine.topology()?;
@@ -40,12 +44,7 @@ fn between_nodes(
     chosen: &SelectedMachine,
     topology: &Topology,
 ) -> Result<MoveTask> {
-    let [pids @ .., from, to] = &args.operands[..] else { bail!("FROM and TO are missing") };
-    let by_other_means = !args.name.is_empty() || !args.cgroup.is_empty();
-    if pids.is_empty() && !by_other_means {
-        bail!("no process is named: give a PID, --name or --cgroup before '{from} {to}'");
-    }
-    let pids = pids.iter().map(|pid| Ok(pid.parse()?)).collect::<Result<Vec<Pid>>>()?;
+    let Operands { pids, from, to } = Operands::parse(args)?;
     let pairs = node_pairs::parse_pairs(from, to, topology, &chosen.nodestring_context(topology)?)?;
     let selected = select_processes(&args.name, &args.cgroup, pids.clone())?;
     let processes = hold(chosen.machine(), &selected, &pids)?;
@@ -58,11 +57,4 @@ fn between_nodes(
     let orders: Arc<[MoveOrder]> = [MoveOrder { pairs, pages: None }].into();
     let orders = vec![orders; processes.len()];
     Ok(MoveTask { selection, shared_memory: together, ..MoveTask::new(processes, orders) })
-}
-
-fn kinds(args: &MoveArgs) -> BTreeSet<MappingKind> {
-    if !args.only.is_empty() {
-        return args.only.iter().copied().collect();
-    }
-    MappingKind::ALL.into_iter().filter(|kind| !args.exclude.contains(kind)).collect()
 }

@@ -191,20 +191,28 @@ impl MoveTask {
     }
 }
 
-/// Begins a ledger. If that fails, the move is made all the same, and the failure reported.
+/// Begins a ledger of this command. If that fails, the move is made all the same, and the failure
+/// reported.
 pub fn begin_journal(
     machine: &dyn Machine,
     processes: Result<Vec<ProcessIdentity>, Error>,
     undoes: Option<OperationId>,
 ) -> Option<SharedLedger> {
+    let command = std::env::args_os().map(Name::from).collect();
+    begin_journal_of(machine, processes, undoes, command)
+}
+
+/// Begins a ledger of a command, likewise.
+pub fn begin_journal_of(
+    machine: &dyn Machine,
+    processes: Result<Vec<ProcessIdentity>, Error>,
+    undoes: Option<OperationId>,
+    command: Vec<Name>,
+) -> Option<SharedLedger> {
     let begin = || -> Result<SharedLedger> {
-        let header = Header {
-            page_bytes: machine.page_bytes(),
-            began_unix_ms: now_unix_ms(),
-            command: std::env::args_os().map(Name::from).collect(),
-            processes: processes?,
-            undoes,
-        };
+        let page_bytes = machine.page_bytes();
+        let (processes, began_unix_ms) = (processes?, now_unix_ms());
+        let header = Header { page_bytes, began_unix_ms, command, processes, undoes };
         let store: LedgerStore = state_dir::ledgers()?;
         Ok(SharedLedger::new(store.begin(&header)?))
     };
@@ -244,7 +252,7 @@ fn add_segments(
 }
 
 /// Returns the exit code of a move; `outside` entries of its list named nothing.
-fn exit(report: &MoveReport, shared: Option<&SharedMemoryReport>, outside: u64) -> Exit {
+pub fn exit(report: &MoveReport, shared: Option<&SharedMemoryReport>, outside: u64) -> Exit {
     let mut account = report.account();
     if let Some(segments) = shared.and_then(SharedMemoryReport::account) {
         account.add(segments);

@@ -19,6 +19,7 @@ use crate::message::exit::Exit;
 use crate::output;
 use crate::output::topology::{self, Charset};
 use crate::results::ShownMemory;
+use crate::verbs::by_agent;
 
 /// Minimum size of ranked processes: moving smaller ones has no noticeable gain.
 const RANKED_BYTES_MIN: u64 = 16 << 20;
@@ -31,6 +32,9 @@ const LINES: usize = 10;
 pub fn run(args: &ShowArgs) -> Result<Exit> {
     if args.seed.is_some() && args.pids.is_empty() && args.machine_args.machine.is_none() {
         bail!("--seed is for the processes that are sampled: name a PID, or a --machine");
+    }
+    if let Some(socket) = &args.by.agent {
+        return by_agent::show(args, socket);
     }
     let chosen = SelectedMachine::open(&args.machine_args, args.seed)?;
     match chosen {

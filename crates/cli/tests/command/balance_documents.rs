@@ -9,6 +9,7 @@ use nodeward_policy::placement::Reason;
 use crate::outcome::NODEWARD;
 
 const UNIT: &str = include_str!("../../../../packaging/nodeward-balance.service");
+const SOCKET: &str = include_str!("../../../../packaging/nodeward-balance.socket");
 const SAMPLE: &str = include_str!("../../../../packaging/nodeward.toml");
 const SETTINGS: &str = include_str!("../../../../docs/reference/settings.md");
 const REASONS: &str = include_str!("../../../../docs/reference/reasons.md");
@@ -46,6 +47,16 @@ fn the_service_is_kept_alive() {
     assert!(help.unwrap().status.success(), "{words:?}");
 }
 
+/// Goal: the socket unit listens where `--agent` looks, and the service keeps that directory.
+#[test]
+fn the_socket_is_where_clients_look() {
+    let listen = format!("ListenStream={}\n", nodeward_agent::socket::DEFAULT_PATH);
+    assert!(SOCKET.contains(&listen), "{SOCKET}");
+    assert_eq!(values("RuntimeDirectory"), ["nodeward"]);
+    assert_eq!(values("RuntimeDirectoryPreserve"), ["yes"]);
+    assert_eq!(values("RestrictAddressFamilies"), ["AF_UNIX"]);
+}
+
 /// Goal: systemd accepts every line.
 #[test]
 fn systemd_understands_it() {
@@ -54,7 +65,10 @@ fn systemd_understands_it() {
     let here = UNIT.replace("/usr/local/bin/nodeward", NODEWARD);
     let without_manual = here.replace("Documentation=", "#");
     std::fs::write(&path, without_manual).unwrap();
-    let Ok(output) = Command::new("systemd-analyze").arg("verify").arg(&path).output() else {
+    let socket = folder.path().join("nodeward-balance.socket");
+    std::fs::write(&socket, SOCKET.replace("Documentation=", "#")).unwrap();
+    let mut verify = Command::new("systemd-analyze");
+    let Ok(output) = verify.arg("verify").args([&path, &socket]).output() else {
         eprintln!("skipped: systemd-analyze is not installed");
         return;
     };

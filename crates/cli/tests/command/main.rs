@@ -1,5 +1,6 @@
 //! Tests of the command, in one program: each would link much of it.
 
+mod agent;
 mod bad_input;
 mod balance;
 mod balance_daemon;

@@ -1,4 +1,5 @@
-//! The other end of a Unix socket, and process ids of other namespaces: getsockopt(2), ioctl(2).
+//! The other end of a Unix socket, process ids of other namespaces, inherited descriptors:
+//! getsockopt(2), ioctl(2), fcntl(2).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -35,6 +36,21 @@ pub fn peer_ids(socket: BorrowedFd<'_>) -> io::Result<(i32, u32, u32)> {
     // SAFETY: the kernel writes one `ucred` to `ids`, as its length says, and that to `bytes`.
     let result = unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, into, length) };
     if result == 0 { Ok((ids.pid, ids.uid, ids.gid)) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Returns a duplicate of a descriptor that is known by its number only, such as one that this
+/// process was started with.
+///
+/// # Errors
+/// `EBADF` if there is none.
+pub fn duplicate(number: i32) -> io::Result<OwnedFd> {
+    // SAFETY: no address is passed, and a number that is no descriptor is an error.
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) };
+    if copy < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
 /// Returns our number of the process or thread that a pid namespace knows as `pid` (Linux 6.11).

@@ -7,6 +7,7 @@ use nodeward_balancer::{Balancer, Event, Host, ProcessRow, RoundReport, SegmentR
 use nodeward_machine::Machine;
 use nodeward_mover::MoveControl;
 
+use super::agent::BalancerAgent;
 use super::kernel_takeover::KernelTakeover;
 use super::request::{BalanceRequest, check};
 use super::sd_notify::SystemdNotifier;
@@ -20,6 +21,7 @@ pub struct Daemon<'a> {
     machine: &'a Arc<dyn Machine>,
     signals: &'a SignalFlags,
     takeover: KernelTakeover,
+    agent: BalancerAgent,
     limiter: words::LineLimiter,
     notify: SystemdNotifier,
     /// End time by the machine's clock, in nanoseconds.
@@ -35,6 +37,7 @@ impl<'a> Daemon<'a> {
         machine: &'a Arc<dyn Machine>,
         signals: &'a SignalFlags,
         takeover: KernelTakeover,
+        agent: BalancerAgent,
         for_ns: Option<u64>,
     ) -> Self {
         Self {
@@ -42,6 +45,7 @@ impl<'a> Daemon<'a> {
             machine,
             signals,
             takeover,
+            agent,
             limiter: words::LineLimiter::default(),
             notify: SystemdNotifier::from_environment(),
             end_ns: for_ns.map(|ns| machine.now_ns().saturating_add(ns)),
@@ -129,6 +133,7 @@ impl Host for Daemon<'_> {
     }
 
     fn round(&mut self, report: &RoundReport) {
+        self.agent.publish(report);
         if !report.fast {
             self.notify.status(&words::status(report));
         }

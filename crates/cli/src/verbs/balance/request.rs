@@ -8,7 +8,7 @@ use nodeward_model::ProcessFilter;
 use crate::args::BalanceArgs;
 use crate::machines::cgroups;
 use crate::output;
-use crate::settings::SettingsPaths;
+use crate::settings::{AgentSettings, SettingsPaths};
 
 /// Checks what only the machine itself can tell.
 pub fn check(
@@ -33,6 +33,12 @@ impl BalanceRequest<'_> {
     pub fn read(&self) -> Result<(ProcessFilter, BalanceSettings)> {
         let layer = self.args.layer.clone().over(self.places.read_layer()?.balance);
         Ok((layer.process_filter(&self.args.processes)?, layer.resolve(!self.args.dry_run)?))
+    }
+
+    /// Reads the settings of the agent.
+    pub fn read_agent(&self) -> Result<AgentSettings> {
+        let layer = self.args.layer.clone().over(self.places.read_layer()?.balance);
+        AgentSettings::resolve(&layer)
     }
 
     /// Prints a round: as JSON, or as a table for people.

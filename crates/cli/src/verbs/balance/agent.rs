@@ -1,0 +1,79 @@
+//! The agent of a balancer: its socket, its ledgers, and its words.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use nodeward_agent::socket::{SocketFile, handed_over, listen};
+use nodeward_agent::{Agent, AgentOptions, Explained, Journal, JournalRequest};
+use nodeward_balancer::{ProcessRow, RoundReport, Undecided};
+use nodeward_linux::peer;
+use nodeward_machine::Machine;
+use nodeward_model::{Name, Pid};
+use nodeward_mover::{LedgerReport, MoveReport, SharedLedger};
+
+use crate::output::explain;
+use crate::results::ProcessExplanation;
+use crate::settings::AgentSettings;
+use crate::settings::state_dir::now_unix_ms;
+use crate::verbs::move_task::begin_journal_of;
+
+/// An agent that runs, if one was asked for.
+#[derive(Default)]
+pub struct BalancerAgent {
+    agent: Option<Agent>,
+    _file: Option<SocketFile>,
+}
+
+impl BalancerAgent {
+    /// Starts it at the socket that was handed over, or at the one that the settings name.
+    ///
+    /// # Errors
+    /// If there can be no socket there.
+    pub fn start(settings: &AgentSettings, machine: &Arc<dyn Machine>) -> Result<Self> {
+        let handed = handed_over(|name| std::env::var(name).ok(), take_descriptor);
+        let handed = handed.context("the socket of the service manager cannot be used")?;
+        let (listener, file) = match (handed, &settings.socket) {
+            (Some(listener), _) => (listener, None),
+            (None, Some(path)) => {
+                let (listener, file) = listen(path, settings.access)?;
+                (listener, Some(file))
+            }
+            (None, None) => return Ok(Self::default()),
+        };
+        let options = AgentOptions {
+            limits: settings.limits,
+            explainer,
+            journal: Journal { begin: begin_ledger, end: end_ledger },
+        };
+        let agent = Agent::start(listener, Arc::clone(machine), options);
+        let agent = agent.context("the agent cannot be started")?;
+        Ok(Self { agent: Some(agent), _file: file })
+    }
+
+    /// Makes a round the one that requests are answered by.
+    pub fn publish(&self, report: &RoundReport) {
+        if let Some(agent) = &self.agent {
+            agent.publish(report);
+        }
+    }
+}
+
+fn take_descriptor(number: i32) -> io::Result<OwnedFd> {
+    peer::inherited(number)
+}
+
+fn explainer(pid: Pid, report: Arc<RoundReport>, row: Result<ProcessRow, Undecided>) -> Explained {
+    explain::process(&ProcessExplanation { pid, report, row })
+}
+
+fn begin_ledger(request: JournalRequest<'_>) -> Option<SharedLedger> {
+    let JournalRequest { machine, processes, command } = request;
+    let command = command.into_iter().map(Name::from).collect();
+    begin_journal_of(machine, Ok(processes), None, command)
+}
+
+fn end_ledger(ledger: SharedLedger, report: &MoveReport) -> LedgerReport {
+    ledger.end(report.account(), report.interrupted, now_unix_ms())
+}

@@ -1,0 +1,216 @@
+//! `move`, `show` and `explain` with `--agent`: the agent does it, and the result is printed as
+//! without it.
+
+use std::path::Path;
+
+use anyhow::Result;
+use nodeward_agent::Explained;
+use nodeward_agent::client::{Client, ClientError};
+use nodeward_agent::wire::{AddressRange, Order, WirePair, WireReport};
+use nodeward_linux::Linux;
+use nodeward_model::{MappingKind, Pid};
+use nodeward_mover::{Jobs, LedgerReport, MoveReport, PlanReport};
+
+use crate::args::{MoveArgs, ShowArgs};
+use crate::machines::{SelectedMachine, node_pairs};
+use crate::message::exit::Exit;
+use crate::output;
+use crate::output::moves::{self, MoveOutput, SelectionReport};
+use crate::progress::{AgentProgress, run_with_progress};
+use crate::results::ShownMemory;
+use crate::settings::MoveSettings;
+use crate::verbs::move_operands::{Operands, kinds};
+use crate::verbs::move_task;
+
+/// Moves, or reports what a move would do.
+pub fn move_processes(args: &MoveArgs, settings: &MoveSettings, socket: &Path) -> Result<Exit> {
+    let order = order(args, settings)?;
+    let mut client = Client::connect(socket)?;
+    if args.run.dry_run {
+        let plan = client.plan(&order)?;
+        let page_bytes = plan.page_bytes;
+        let (plan, json) = (PlanReport::from(plan), args.run.output.json);
+        moves::print_plan(&plan, SelectionReport::default(), None, page_bytes, json)?;
+        return Ok(Exit::Done);
+    }
+    let live = AgentProgress::default();
+    let work = || carry_out(client, &order, &live);
+    let report = run_with_progress(&live, args.run.progress.mode(), work)??;
+    let ledger = report.ledger.and_then(ledger);
+    let page_bytes = report.page_bytes;
+    let report = MoveReport::from(report);
+    let told = MoveOutput {
+        report: &report,
+        page_bytes,
+        selection: SelectionReport::default(),
+        ledger: ledger.as_ref(),
+        shared_memory: None,
+    };
+    moves::print_report(&told, args.run.output.json)?;
+    Ok(move_task::exit(&report, None, 0))
+}
+
+/// Shows where the memory of processes is.
+pub fn show(args: &ShowArgs, socket: &Path) -> Result<Exit> {
+    let mut client = Client::connect(socket)?;
+    let samples = args.samples.unwrap_or(0);
+    let mut look = |&pid: &Pid| -> Result<ShownMemory> {
+        let (residency, segments) = client.residency(pid, args.exact, samples, args.seed)?;
+        Ok(ShownMemory { residency, segments: segments.into_iter().map(Into::into).collect() })
+    };
+    let found = args.pids.iter().map(&mut look).collect::<Result<Vec<_>>>()?;
+    output::print(&match args.output.json {
+        true => format!("{}\n", output::residency::json(&found)),
+        false => output::residency::text(&found),
+    })?;
+    Ok(Exit::Done)
+}
+
+/// Returns what the balancer decided about processes.
+pub fn explain(socket: &Path, pids: &[Pid]) -> Result<Vec<Explained>> {
+    let mut client = Client::connect(socket)?;
+    let mut one = |&pid: &Pid| {
+        let (document, text) = client.explain(pid)?;
+        Ok(Explained { document, text })
+    };
+    pids.iter().map(&mut one).collect()
+}
+
+/// Nodes are those that this process may name: the agent knows nothing of our cpuset.
+fn order(args: &MoveArgs, settings: &MoveSettings) -> Result<Order> {
+    let Operands { pids, from, to } = Operands::parse(args)?;
+    let chosen = SelectedMachine::Local(Linux::open());
+    let topology = chosen.machine().topology()?;
+    let pairs =
+        node_pairs::parse_pairs(from, to, &topology, &chosen.nodestring_context(&topology)?)?;
+    let kinds = kinds(args);
+    let all = kinds.len() == MappingKind::ALL.len();
+    let names = || kinds.iter().map(|kind| kind.name().to_owned()).collect();
+    let range = |range: &nodeward_model::Range| AddressRange { start: range.start, end: range.end };
+    Ok(Order {
+        pids: Some(pids),
+        pairs: pairs.iter().map(|(from, to)| WirePair { from, to }).collect(),
+        kinds: (!all).then(names),
+        ranges: (!args.range.is_empty()).then(|| args.range.iter().map(range).collect()),
+        jobs: match settings.jobs {
+            Jobs::Auto => None,
+            Jobs::Fixed(jobs) => Some(jobs),
+        },
+        rate: settings.rate_bytes_per_s,
+        stall: settings.stall_ns,
+    })
+}
+
+/// Begins a move, follows it to its end, and cancels it if it is to stop; returns its account.
+fn carry_out(
+    mut client: Client,
+    order: &Order,
+    live: &AgentProgress,
+) -> Result<WireReport, ClientError> {
+    let number = client.start(order)?;
+    let mut watch = client.watch(number)?;
+    let mut is_cancelled = false;
+    while live.update(watch.wait_for_next()?) {
+        if live.is_stopped() && !is_cancelled {
+            client.cancel(number)?;
+            is_cancelled = true;
+        }
+    }
+    client.account(number)
+}
+
+/// The ledger is the agent's: to tell how a move is undone helps root only.
+fn ledger(number: u64) -> Option<LedgerReport> {
+    let id = number.to_string().parse().ok()?;
+    let is_root = rustix::process::geteuid().is_root();
+    is_root.then_some(LedgerReport { id, writing_ns: 0, error: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::sync::Arc;
+
+    use nodeward_agent::limits::MoveLimits;
+    use nodeward_agent::{Agent, AgentOptions, Journal};
+    use nodeward_machine::fake::{FakeMachine, FakeProcess};
+    use nodeward_model::{NodeId, Page};
+
+    use super::*;
+    use crate::progress::ProgressSource as _;
+
+    const LIMITS: MoveLimits = MoveLimits { moves_of_user: 1, rate_of_user: None };
+
+    fn order() -> Order {
+        let pairs = vec![WirePair { from: NodeId(0), to: NodeId(1) }];
+        Order { pairs, ..Order::default() }
+    }
+
+    /// Does something with an agent of a machine on which this process has 3000 pages on node 0.
+    fn with_agent(act: impl FnOnce(&Path)) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agent.sock");
+        let machine = FakeMachine::new(true);
+        let pages = vec![Page::on(NodeId(0)); 3000];
+        machine.spawn(Pid::of_this_process(), FakeProcess::with_pages(&pages));
+        let options = AgentOptions {
+            limits: LIMITS,
+            explainer: |_, _, _| unreachable!("nothing is explained"),
+            journal: Journal { begin: |_| None, end: |_, _| unreachable!("none was begun") },
+        };
+        let listener = UnixListener::bind(&path).unwrap();
+        let _agent = Agent::start(listener, Arc::new(machine), options).unwrap();
+        act(&path);
+    }
+
+    /// Goal: the account of the agent is what a move without it would have: 3000 pages, each once,
+    /// in the words of any move; the progress ends with all of them.
+    #[test]
+    fn a_move_is_told_as_without_the_agent() {
+        with_agent(|path| {
+            let live = AgentProgress::default();
+            let client = Client::connect(path).unwrap();
+            let report = MoveReport::from(carry_out(client, &order(), &live).unwrap());
+            assert_eq!(report.account().moved, 3000);
+            assert_eq!(move_task::exit(&report, None, 0), Exit::Done);
+            assert_eq!(live.done_of_total(), (3000 * 4096, 3000 * 4096));
+            let told = MoveOutput {
+                report: &report,
+                page_bytes: 4096,
+                selection: SelectionReport::default(),
+                ledger: None,
+                shared_memory: None,
+            };
+            let json = moves::report_json(&told);
+            assert_eq!(json["processes"][0]["after_pages"]["1"], 3000);
+            assert_eq!(json["account"]["moved"], 3000);
+        });
+    }
+
+    /// Goal: after Ctrl-C the account is told all the same: of 3000 pages each is moved, or skipped
+    /// because of it. (How far the move comes depends on the machine.)
+    #[test]
+    fn an_interrupted_move_is_accounted_for() {
+        with_agent(|path| {
+            let live = AgentProgress::default();
+            live.stop();
+            let client = Client::connect(path).unwrap();
+            let report = MoveReport::from(carry_out(client, &order(), &live).unwrap());
+            let unexamined = report.processes[0].unexamined_bytes / 4096;
+            assert_eq!(report.account().selected() + unexamined, 3000);
+        });
+    }
+
+    /// Goal: a plan comes over whole: one flow of 3000 pages, of one page each.
+    #[test]
+    fn a_plan_is_told_as_without_the_agent() {
+        with_agent(|path| {
+            let plan = Client::connect(path).unwrap().plan(&order()).unwrap();
+            let plan = PlanReport::from(plan);
+            let (pid, planned) = &plan.processes[0];
+            assert_eq!(*pid, Pid::of_this_process());
+            assert_eq!(planned.moves, [((NodeId(0), NodeId(1)), 3000)].into());
+            assert_eq!(planned.folios, [(1, 3000)].into());
+        });
+    }
+}

@@ -1,0 +1,186 @@
+//! The agent of a daemon on this machine, and the verbs that go through it. Moves between nodes are
+//! in the lab: this machine may have one.
+
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use nodeward_linux::test_wait::wait_until;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::balance_daemon::{DaemonProcess, command};
+use crate::outcome::NODEWARD;
+
+/// A user who owns nothing here.
+const USER: u32 = 54_321;
+
+/// A daemon with an agent.
+struct Place {
+    folder: tempfile::TempDir,
+    daemon: DaemonProcess,
+}
+
+impl Place {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        open_to_all(folder.path());
+        let daemon = Self::daemon(folder.path());
+        Self { folder, daemon }
+    }
+
+    fn daemon(folder: &Path) -> DaemonProcess {
+        let mut command = command(folder);
+        let socket = folder.join("agent.sock");
+        command.arg("--socket").arg(&socket);
+        let daemon = DaemonProcess::start(command);
+        wait_until("the agent answers", || UnixStream::connect(&socket).is_ok());
+        daemon
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("agent.sock")
+    }
+
+    /// Runs a verb through the agent.
+    fn run(&self, words: &[&str]) -> Output {
+        run(words, &self.socket())
+    }
+}
+
+fn open_to_all(path: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn run(words: &[&str], socket: &Path) -> Output {
+    let agent = format!("--agent={}", socket.display());
+    Command::new(NODEWARD).args(words).arg(agent).output().unwrap()
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn assert_refused(output: &Output, code: i32, words: &[&str]) {
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+    for word in words {
+        assert!(told(output).contains(word), "no '{word}': {output:?}");
+    }
+    assert!(output.stdout.is_empty(), "{output:?}");
+}
+
+fn own_pid() -> String {
+    std::process::id().to_string()
+}
+
+/// Goal: `show` and `explain` through the agent print what they print without it, in both forms.
+#[test]
+fn shows_and_explains() {
+    let place = Place::start();
+    let pid = own_pid();
+    let shown = place.run(&["show", &pid, "--json"]);
+    assert!(shown.status.success(), "{shown:?}");
+    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(shown["schema"], "nodeward.residency/1");
+    assert_eq!(shown["processes"][0]["pid"], json!(std::process::id()));
+    assert!(shown["processes"][0]["total"]["pages"].as_u64().unwrap() > 0);
+    let text = String::from_utf8(place.run(&["show", &pid, "--exact"]).stdout).unwrap();
+    assert!(text.starts_with(&format!("process {pid}: every page counted")), "{text}");
+    place.daemon.round_with(|round| round["round"].as_u64() >= Some(2));
+    let explained = place.run(&["explain", &pid]);
+    let text = String::from_utf8(explained.stdout).unwrap();
+    assert!(text.starts_with(&format!("process {pid}")), "{text}");
+    let explained = place.run(&["explain", &pid, "--json"]).stdout;
+    let explained: Value = serde_json::from_slice(&explained).unwrap();
+    assert_eq!(explained["schema"], "nodeward.explain/1");
+    assert_eq!(explained["processes"][0]["pid"], json!(std::process::id()));
+}
+
+/// Goal: whoever asks for what is not there, or not his, is told what to do; each has its code.
+#[test]
+fn refusals_have_reasons_and_codes() {
+    let place = Place::start();
+    let nowhere = place.folder.path().join("nowhere");
+    let no_agent = run(&["show", &own_pid()], &nowhere);
+    assert_refused(&no_agent, 3, &["no agent answers at", "nowhere", "balance.socket"]);
+    assert_refused(&place.run(&["show", "4194304"]), 5, &["no such process"]);
+    let of_machine = Command::new(NODEWARD)
+        .args(["show", "1", "--agent", "--machine", "sim:two-socket"])
+        .output()
+        .unwrap();
+    assert_refused(&of_machine, 2, &["--agent", "--machine"]);
+    assert_refused(&place.run(&["explain", "pinned"]), 2, &["name a PID"]);
+    assert_refused(&place.run(&["move", "1", "0"]), 2, &["no process is named"]);
+    assert_refused(&place.run(&["move", "1", "0", "0-0"]), 2, &[]);
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: another user needs root");
+        return;
+    }
+    let program = place.folder.path().join("nodeward");
+    assert!(Command::new("cp").arg(NODEWARD).arg(&program).status().unwrap().success());
+    let mut of_root = Command::new(&program);
+    of_root.args(["show", &own_pid(), &format!("--agent={}", place.socket().display())]);
+    let refused = of_root.uid(USER).gid(USER).output().unwrap();
+    assert_refused(&refused, 4, &["not yours", "another user", "as root"]);
+}
+
+/// Goal: when the agent is killed, who waits for it is told and has a code; the next one takes the
+/// socket over, which the killed one left, and removes it at its end.
+#[test]
+fn a_killed_agent_leaves_a_socket() {
+    let place = Place::start();
+    let mut waiting = UnixStream::connect(place.socket()).unwrap();
+    place.daemon.signal(Signal::KILL);
+    let mut rest = Vec::new();
+    let _ = std::io::Read::read_to_end(&mut waiting, &mut rest);
+    assert!(rest.is_empty());
+    assert!(place.socket().exists());
+    assert_refused(&place.run(&["show", &own_pid()]), 3, &["no agent answers"]);
+    let Place { folder, daemon } = place;
+    drop(daemon);
+    let next = Place::daemon(folder.path());
+    let place = Place { folder, daemon: next };
+    assert!(place.run(&["show", &own_pid()]).status.success());
+    place.daemon.signal(Signal::TERM);
+    let (code, told) = place.daemon.end();
+    assert_eq!(code, Some(0), "{told}");
+    assert!(!place.folder.path().join("agent.sock").exists());
+}
+
+/// Goal: an agent that goes away in the middle of an answer is a failure, not a success.
+#[test]
+fn an_agent_that_ends_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let server = std::thread::spawn(move || {
+        use std::io::{Read as _, Write as _};
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 1000]);
+        let _ = stream.write_all(b"{\"parameters\":{");
+    });
+    let lost = run(&["show", &own_pid()], &path);
+    server.join().unwrap();
+    assert_refused(&lost, 6, &["the agent ended meanwhile", "ledger"]);
+}
+
+/// Goal: what is no socket is not touched, and an agent that is in use is not replaced; a balancer
+/// without its agent would not be what was asked for, so it does not start.
+#[test]
+fn other_files_are_left_alone() {
+    let place = Place::start();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("precious");
+    std::fs::write(&file, "x").unwrap();
+    for (path, code, words) in
+        [(file.clone(), 2, "is no socket"), (place.socket(), 3, "another program listens at")]
+    {
+        let refused = command(folder.path()).arg("--socket").arg(&path).output().unwrap();
+        assert_refused(&refused, code, &[words]);
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "x");
+    let relative = command(folder.path()).args(["--socket", "x"]).output().unwrap();
+    assert_refused(&relative, 2, &["absolute path"]);
+}
