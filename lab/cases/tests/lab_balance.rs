@@ -84,6 +84,19 @@ fn changes_of_targets() {
     on_two_nodes(&GuestKernel::V6_12, &targets);
 }
 
+/// Who asks, and in which pid namespace, each kernel says in its own way.
+const AGENT: [&str; 2] = ["agent_moves_for_a_container", "agent_interrupted"];
+
+#[test]
+fn moves_by_the_agent_on_6_12() {
+    on_6_12_too(&AGENT);
+}
+
+#[test]
+fn moves_by_the_agent_on_the_newest_kernel() {
+    on_two_nodes(&GuestKernel::Newest, &AGENT);
+}
+
 #[test]
 fn surroundings() {
     on_two_nodes(

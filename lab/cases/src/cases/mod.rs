@@ -1,6 +1,7 @@
 //! The cases, by name.
 
 mod access_counts;
+mod agent;
 mod balance_access;
 mod balance_churn;
 mod balance_homes;
@@ -37,7 +38,7 @@ mod torture;
 
 use crate::case_outcome::CaseFn;
 
-const ALL: [&[(&str, CaseFn)]; 34] = [
+const ALL: [&[(&str, CaseFn)]; 35] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -69,6 +70,7 @@ const ALL: [&[(&str, CaseFn)]; 34] = [
     &balance_surroundings::CASES,
     &balance_rivals::CASES,
     &balance_service::CASES,
+    &agent::CASES,
     &balance_churn::CASES,
     &balance_postgres::CASES,
     &torture::CASES,

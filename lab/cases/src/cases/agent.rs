@@ -1,0 +1,124 @@
+//! Moves of programs that may move nothing themselves, by the agent of a balancer.
+
+use std::collections::BTreeMap;
+
+use nodeward_linux::test_wait::wait_until;
+use rustix::process::Signal;
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+
+use crate::balancer::{StateDir, disable_numa_balancing, start_load_away};
+use crate::case_outcome::{CaseFn, CaseOutcome};
+use crate::guest::UNPRIVILEGED_USER;
+use crate::load::LoadProcess;
+use crate::nodeward::{CommandOutput, move_load_as, nodeward_as, run_command};
+
+pub const CASES: [(&str, CaseFn); 2] =
+    [("agent_moves_for_a_container", for_a_container), ("agent_interrupted", interrupted)];
+
+/// The numbers of move_pages(2), migrate_pages(2) and mbind(2).
+#[cfg(target_arch = "x86_64")]
+const MOVING_CALLS: [i64; 3] = [279, 256, 237];
+#[cfg(target_arch = "aarch64")]
+const MOVING_CALLS: [i64; 3] = [239, 238, 235];
+
+/// Does something on a thread whose calls that move memory fail with EPERM, and so do those of the
+/// programs that it starts, as in a container with the default list of Docker or podman.
+fn behind_seccomp<T: Send>(act: impl FnOnce() -> T + Send) -> T {
+    const EPERM: u32 = 1;
+    let calls: BTreeMap<_, _> = MOVING_CALLS.map(|call| (call, Vec::new())).into();
+    let architecture = std::env::consts::ARCH.try_into().expect("an architecture with seccomp");
+    let (allow, refuse) = (SeccompAction::Allow, SeccompAction::Errno(EPERM));
+    let filter = SeccompFilter::new(calls, allow, refuse, architecture).expect("a filter");
+    let program: BpfProgram = filter.try_into().expect("a program of the filter");
+    std::thread::scope(|scope| {
+        let confined = scope.spawn(move || {
+            seccompiler::apply_filter(&program).expect("a filter can be set");
+            act()
+        });
+        confined.join().expect("what runs behind the filter ends")
+    })
+}
+
+/// Goal: a process of a user without capabilities, whose move_pages(2) is forbidden, moves its own
+/// memory by the socket, each page of 8 MiB, with the output and the code of any move; it sees
+/// where its memory is; processes of others it can neither move nor see; its move is in the ledger
+/// of the agent, with the user.
+fn for_a_container() -> CaseOutcome {
+    disable_numa_balancing()?;
+    let place = StateDir::new("agent");
+    let socket = format!("--agent={}", place.path().join("agent.sock").display());
+    let own = LoadProcess::start_as(UNPRIVILEGED_USER, "--node 0 --unbind --size 8MiB");
+    let others = start_load_away("--size 8MiB");
+    let path = place.path().join("agent.sock");
+    let mut balance = place.start(&format!("--name nobody --socket {}", path.display()));
+    balance.next_round();
+    let range = format!("--range {}", own.ready.range);
+    let as_user = |load: &LoadProcess, words: &str| {
+        behind_seccomp(|| move_load_as(UNPRIVILEGED_USER, load, words))
+    };
+
+    let direct = as_user(&own, &format!("0 1 {range}"));
+    assert_eq!(direct.code, 4, "without the agent it may not: {direct:?}");
+    let planned = as_user(&own, &format!("0 1 {range} {socket} --dry-run"));
+    assert_eq!(planned.code, 0, "{planned:?}");
+    assert_eq!(own.memory_by_node(), [(0, own.ready.pages)].into());
+
+    let moved = as_user(&own, &format!("0 1 {range} {socket}"));
+    let report = moved.report_after_exit(0);
+    assert_eq!(report.account.moved, own.ready.pages, "{moved:?}");
+    assert_eq!(report.processes[0].after(), &[(1, own.ready.pages)].into());
+    assert_eq!(own.memory_by_node(), [(1, own.ready.pages)].into());
+
+    let foreign = as_user(&others, &format!("0 1 {socket}"));
+    foreign.assert_refused(4, &["not yours", "another user"]);
+    let show = |load: &LoadProcess| {
+        let words = format!("show {} --exact {socket}", load.pid());
+        behind_seccomp(|| nodeward_as(UNPRIVILEGED_USER, &words))
+    };
+    let shown = show(&own);
+    assert!(shown.code == 0 && shown.stdout.contains("node 1"), "{shown:?}");
+    show(&others).assert_refused(4, &["not yours"]);
+    assert_eq!(others.memory_by_node(), [(0, others.ready.pages)].into());
+
+    let ledger: CommandOutput = run_command(&mut place.command("ledger"));
+    let command = format!("agent --user {UNPRIVILEGED_USER} move {} 0 1", own.pid());
+    assert!(ledger.stdout.contains(&command), "{ledger:?}");
+    balance.stop().assert_success();
+    assert!(!path.exists(), "an agent that ends removes its socket");
+    own.end();
+    others.end();
+    Ok(())
+}
+
+/// Goal: Ctrl-C of the client ends the move at the agent, and the account tells what was done until
+/// then; a killed agent ends the client with a code of its own, and leaves its move in the ledger.
+/// At 16 MiB a second 64 MiB take 4 s.
+fn interrupted() -> CaseOutcome {
+    disable_numa_balancing()?;
+    let place = StateDir::new("agent-killed");
+    let path = place.path().join("agent.sock");
+    let load = LoadProcess::start("--node 0 --unbind --size 64MiB");
+    let balance = place.start(&format!("--name nobody --socket {}", path.display()));
+    wait_until("the agent listens", || path.exists());
+    let words =
+        format!("0 1 --range {} --rate 16MiB/s --agent={}", load.ready.range, path.display());
+
+    let running = crate::nodeward::RunningMove::start(&load, &words);
+    load.wait_for_arrivals();
+    running.signal(Signal::INT);
+    let report = running.finish().report_after_exit(130);
+    assert!(report.interrupted && report.account.moved > 0, "{report:?}");
+    let moved = load.memory_by_node()[&1];
+    assert_eq!(report.account.moved, moved, "{report:?}");
+
+    let running = crate::nodeward::RunningMove::start(&load, &words);
+    wait_until("more pages arrive", || load.memory_by_node()[&1] > moved);
+    balance.kill();
+    let lost = running.finish();
+    assert_eq!(lost.code, 6, "{lost:?}");
+    assert!(lost.stderr.contains("the agent ended meanwhile"), "{lost:?}");
+    let ledger = run_command(&mut place.command("ledger"));
+    assert!(ledger.stdout.contains("interrupted"), "{ledger:?}");
+    load.end();
+    Ok(())
+}
