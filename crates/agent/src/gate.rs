@@ -4,6 +4,7 @@
 //! read, and still runs after everything was read. Its memory is held as that of one program: if it
 //! calls exec afterwards, the handle is of no use.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use nodeward_linux::{HeldPid, pid_namespace};
@@ -22,6 +23,25 @@ pub struct Admitted {
     pub shown: Pid,
 }
 
+/// A process that is held: that of the caller, or one for this request.
+pub enum Held<'a> {
+    /// That of the caller.
+    Caller(&'a HeldPid),
+    /// Another.
+    Other(HeldPid),
+}
+
+impl Deref for Held<'_> {
+    type Target = HeldPid;
+
+    fn deref(&self) -> &HeldPid {
+        match self {
+            Self::Caller(held) => held,
+            Self::Other(held) => held,
+        }
+    }
+}
+
 /// Admits a process of a machine; the caller's own if `pid` is `None`.
 ///
 /// # Errors
@@ -32,7 +52,7 @@ pub fn admit(
     pid: Option<Pid>,
 ) -> Result<Admitted, CallError> {
     let shown = pid.unwrap_or_else(|| caller.own_pid());
-    let held = check(caller, pid)?;
+    let held = &check(caller, pid)?;
     let failed = |error: Error| match error {
         Error::Gone(_) => refused(shown, Refusal::NoSuchProcess),
         error => CallError::failed(&error, shown),
@@ -40,7 +60,7 @@ pub fn admit(
     let process = machine.open_process(held.pid()).map_err(failed)?;
     // Once more: it may have become another program, with other credentials, before its memory was
     // held.
-    may_touch(caller, &held, shown)?;
+    may_touch(caller, held, shown)?;
     Ok(Admitted { process, shown })
 }
 
@@ -48,20 +68,22 @@ pub fn admit(
 ///
 /// # Errors
 /// `NotAllowed` with the reason, or `Failed`.
-pub fn check(caller: &Caller, pid: Option<Pid>) -> Result<HeldPid, CallError> {
-    let shown = pid.unwrap_or_else(|| caller.own_pid());
-    let ours = match pid {
-        None => caller.process.pid(),
-        Some(pid) => translate(caller, pid)?,
-    };
-    let held = HeldPid::open(ours).map_err(|error| match error {
+pub fn check(caller: &Caller, pid: Option<Pid>) -> Result<Held<'_>, CallError> {
+    let own = caller.own_pid();
+    let shown = pid.unwrap_or(own);
+    if shown == own {
+        // It is held already, by what the kernel said who connected.
+        may_touch(caller, &caller.process, shown)?;
+        return Ok(Held::Caller(&caller.process));
+    }
+    let held = HeldPid::open(translate(caller, shown)?).map_err(|error| match error {
         Error::Gone(_) => refused(shown, Refusal::NoSuchProcess),
         error => CallError::failed(&error, shown),
     })?;
     // The pid was looked up for a caller that was there, so it is of its namespace.
     caller.process.check_alive().map_err(|_| refused(shown, Refusal::CallerGone))?;
     may_touch(caller, &held, shown)?;
-    Ok(held)
+    Ok(Held::Other(held))
 }
 
 /// Returns the pid by which the caller knows a process of ours, if it may touch it.
@@ -70,9 +92,7 @@ pub fn shown_to(caller: &Caller, pid: Pid) -> Option<Pid> {
     caller.rights.may_touch(&credentials).ok()?;
     let shown = pid_namespace::in_namespace(&credentials, caller.levels())?;
     // A process as deep in another branch of namespaces has a number there, too.
-    let is_the_same = credentials.pid_namespace.is_some()
-        && credentials.pid_namespace == caller.rights.credentials.pid_namespace;
-    let found = is_the_same || translate(caller, shown).ok() == Some(pid);
+    let found = translate(caller, shown).ok() == Some(pid);
     found.then_some(shown)
 }
 

@@ -31,7 +31,7 @@ pub fn to_ours(owner: &HeldPid, credentials: &Credentials, pid: Pid) -> io::Resu
         Ok(ours) => Ok(Pid::new(ours).ok()),
         Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => Ok(None),
         Err(error) if error.raw_os_error().is_some_and(|code| missing.contains(&code)) => {
-            search(Path::new("/proc"), credentials, pid)
+            search(Path::new("/proc"), owner, credentials, pid)
         }
         Err(error) => Err(error),
     }
@@ -44,26 +44,33 @@ pub fn in_namespace(process: &Credentials, levels: usize) -> Option<Pid> {
     Pid::new(*number).ok()
 }
 
-fn search(proc: &Path, owner: &Credentials, pid: Pid) -> io::Result<Option<Pid>> {
+fn search(
+    proc: &Path,
+    owner: &HeldPid,
+    credentials: &Credentials,
+    pid: Pid,
+) -> io::Result<Option<Pid>> {
+    let Some(namespace) = owner.pid_namespace() else { return Ok(None) };
+    let levels = credentials.status.pids.len();
     for entry in fs::read_dir(proc)? {
         let entry = entry?;
         let ours = parse_trimmed::<Pid>(entry.file_name().as_encoded_bytes());
-        if let Some(ours) = ours.filter(|_| is_known_as(&entry.path(), owner, pid)) {
+        if let Some(ours) = ours.filter(|_| is_known_as(&entry.path(), levels, namespace, pid)) {
             return Ok(Some(ours));
         }
     }
     Ok(None)
 }
 
-/// Returns whether a process, by its directory in /proc, has this pid in the namespace of `owner`.
-fn is_known_as(folder: &Path, owner: &Credentials, pid: Pid) -> bool {
+/// Returns whether a process, by its directory in /proc, has this pid in a namespace that so many
+/// levels of them end with.
+fn is_known_as(folder: &Path, levels: usize, namespace: NamespaceId, pid: Pid) -> bool {
     let status = fs::read(folder.join("status")).unwrap_or_default();
     let Ok(status) = credentials::parse(&status, folder) else { return false };
-    let same_level = status.pids.len() == owner.status.pids.len();
-    same_level
+    status.pids.len() == levels
         && status.pids.last() == Some(&pid.number())
         && fs::metadata(folder.join("ns/pid"))
-            .is_ok_and(|file| owner.pid_namespace == Some(NamespaceId::new(file.dev(), file.ino())))
+            .is_ok_and(|file| namespace == NamespaceId::new(file.dev(), file.ino()))
 }
 
 #[cfg(test)]
@@ -99,9 +106,10 @@ mod tests {
         };
         let one = Pid::new(1).unwrap();
         let its = first.credentials().unwrap();
-        assert_ne!(its.pid_namespace, own_credentials().unwrap().pid_namespace);
+        let us = HeldPid::open(Pid::of_this_process()).unwrap();
+        assert_ne!(first.pid_namespace(), us.pid_namespace());
         assert_eq!(to_ours(&first, &its, one).unwrap(), Some(first.pid()));
-        assert_eq!(search(Path::new("/proc"), &its, one).unwrap(), Some(first.pid()));
+        assert_eq!(search(Path::new("/proc"), &first, &its, one).unwrap(), Some(first.pid()));
         let ours = Pid::of_this_process();
         assert_eq!(to_ours(&first, &its, ours).unwrap(), None, "it does not see us");
         let levels = its.status.pids.len();
