@@ -65,7 +65,9 @@ impl Published {
             _ => Undecided::NotLookedInto,
         });
         let Explained { document, text } = explainer(shown, report, row);
-        Ok(json!({ "document": document, "text": text }))
+        // (`json!` would copy the document.)
+        let fields = [("document", document), ("text", Value::String(text))];
+        Ok(fields.map(|(name, value)| (name.to_owned(), value)).into_iter().collect())
     }
 }
 

@@ -83,7 +83,6 @@ fn for_a_container() -> CaseOutcome {
         behind_seccomp(|| nodeward_as(UNPRIVILEGED_USER, &words))
     };
     let shown = show(&own);
-    println!("{}", shown.stdout);
     assert!(shown.code == 0 && shown.stdout.contains("node 1"), "{shown:?}");
     show(&others).assert_refused(4, &["not yours"]);
     assert_eq!(pages_on(&others, 0), others.ready.pages);
