@@ -18,7 +18,7 @@ use crate::settings::name_parser;
        nodeward move [OPTIONS] PID --hot SOURCE
        nodeward move [OPTIONS] --file PATH... [FROM] TO")]
 pub struct MoveArgs {
-    /// Process ids (none with --name, --cgroup or --file), then the nodes FROM and TO
+    /// Process ids (none with --name, --cgroup or --file), then nodes
     #[arg(required = true, allow_negative_numbers = true, value_name = "PID... FROM TO")]
     pub operands: Vec<String>,
     /// Move processes of this name (column COMMAND of ps); may be repeated

@@ -25,9 +25,8 @@ pub struct BalanceLayer {
     #[arg(help_heading = PACE, long, value_name = "TIME")]
     pub interval: Option<TimeChoice>,
 
-    /// CPU time per second that observing up to 1,000 threads may take, and in proportion for more
-    /// threads; about seven times as much while processes are brought home. From 100us to 100ms
-    /// [default: 3ms]
+    /// CPU time per second for observing up to 1,000 threads, and in proportion for more; about
+    /// seven times as much while processes are brought home. From 100us to 100ms [default: 3ms]
     #[arg(help_heading = PACE, long, alias = "looking", value_name = "TIME")]
     #[serde(alias = "looking")]
     pub cpu_budget: Option<TimeChoice>,
@@ -41,13 +40,13 @@ pub struct BalanceLayer {
     #[arg(help_heading = PACE, long, value_name = "RATE")]
     pub budget_per_process: Option<RateChoice>,
 
-    /// The longest time for which the kernel may hold pages while it moves them, or unlimited; a
-    /// thread that touches a held page waits [default: 1ms]
+    /// The longest time for which the kernel may hold pages while it moves them, or unlimited; who
+    /// touches them waits [default: 1ms]
     #[arg(help_heading = PACE, long, value_name = "TIME")]
     pub stall: Option<StallChoice>,
 
-    /// Time within which a memory move must save more than it costs. It is longer for processes
-    /// that have run for long: their expected further run time [default: 10s]
+    /// Time within which a memory move must save more than it costs; longer for processes that have
+    /// run for long [default: 10s]
     #[arg(help_heading = DECIDED, long, value_name = "TIME")]
     pub horizon: Option<TimeChoice>,
 
@@ -55,7 +54,7 @@ pub struct BalanceLayer {
     #[arg(help_heading = DECIDED, long, value_name = "TIME")]
     pub horizon_max: Option<TimeChoice>,
 
-    /// Leave alone processes that have used less CPU time than this [default: 1s]
+    /// Leave alone who has used less CPU time than this [default: 1s]
     #[arg(help_heading = DECIDED, long, value_name = "TIME")]
     pub run_time_min: Option<TimeChoice>,
 
@@ -63,8 +62,8 @@ pub struct BalanceLayer {
     #[arg(help_heading = DECIDED, long, value_name = "true|false")]
     pub move_memory: Option<Switch>,
 
-    /// Whether threads stay bound to the CPUs of their home; with false the balancer restores their
-    /// affinity as soon as they are there [default: false]
+    /// Whether threads stay bound to the CPUs of their home; with false only until they are there
+    /// [default: false]
     #[arg(help_heading = DECIDED, long, num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "true|false")]
     pub pin: Option<Switch>,
@@ -79,25 +78,23 @@ pub struct BalanceLayer {
     #[arg(help_heading = DECIDED, long, value_name = "SOURCE")]
     pub access: Option<AccessSourceChoice>,
 
-    /// Serve an agent at this Unix socket, an absolute path, or off [default: off]
+    /// Serve an agent at this absolute path, or off [default: off]
     #[arg(help_heading = AGENT, long, value_name = "PATH|off")]
     pub socket: Option<SocketChoice>,
 
-    /// Mode of the socket: whoever may write it may connect. What they may then do depends on who
-    /// they are [default: 0666]
+    /// Mode of that socket [default: 0666]
     #[arg(help_heading = AGENT, long, value_name = "MODE")]
     pub socket_mode: Option<ModeChoice>,
 
-    /// Group of the socket, by name or number, or none for that of nodeward [default: none]
+    /// Group of that socket, or none [default: none]
     #[arg(help_heading = AGENT, long, value_name = "GROUP|none")]
     pub socket_group: Option<GroupChoice>,
 
-    /// Moves that the agent makes at a time for each user other than root, 1 to 16 [default: 2]
+    /// Moves at a time for each user, 1 to 16 [default: 2]
     #[arg(help_heading = AGENT, long, value_name = "N")]
     pub socket_moves: Option<MovesChoice>,
 
-    /// Move at most this much memory per second for each user other than root, or unlimited
-    /// [default: 1GiB/s]
+    /// Rate of moves for each user, or unlimited [default: 1GiB/s]
     #[arg(help_heading = AGENT, long, value_name = "RATE")]
     pub socket_budget: Option<RateChoice>,
 
@@ -132,8 +129,8 @@ pub struct BalanceLayer {
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = PROCESSES)]
 pub struct ProcessArgs {
-    /// Balance this process; may be repeated. A process is balanced if any of these four options
-    /// names it, or without these options if the settings files name it [default: all]
+    /// Balance this process; may be repeated. Without these four options: processes that the
+    /// settings files name [default: all]
     #[arg(long, value_name = "PID")]
     pub pid: Vec<Pid>,
     /// Balance processes of this name (column COMMAND of ps); may be repeated
@@ -142,7 +139,7 @@ pub struct ProcessArgs {
     /// Balance processes of this user, by name or number; may be repeated
     #[arg(long, value_name = "USER")]
     pub user: Vec<String>,
-    /// Balance processes of this control group and of those below it; may be repeated
+    /// Balance processes of this control group and below; may be repeated
     #[arg(long, value_name = "GROUP")]
     pub cgroup: Vec<PathBuf>,
 }
