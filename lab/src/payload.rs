@@ -7,11 +7,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use nodeward_lab_agent::protocol::Frame;
 use walkdir::WalkDir;
 
-use crate::libraries;
+use crate::libraries::{self, Library};
 
 /// Bytes per frame.
 const PIECE_BYTES: usize = 256 << 10;
@@ -77,17 +77,31 @@ fn with_libraries(files: &[GuestFile]) -> Result<BTreeMap<String, PathBuf>> {
         let guest = file.guest_path()?;
         ensure!(guest.len() > 1, "the guest's root cannot be replaced");
         all.insert(guest, file.host.clone());
-        for library in libraries::shared_libraries(&file.host, None)? {
+        for library in libraries_of(&file.host)? {
             all.entry(library.guest).or_insert(library.host);
         }
     }
     Ok(all)
 }
 
-/// Appends a file, or a directory with all its content. Links are replaced by their targets.
+fn libraries_of(host: &Path) -> Result<Vec<Library>> {
+    match host.is_dir() {
+        true => libraries::shared_libraries_below(host),
+        false => libraries::shared_libraries(host, None),
+    }
+}
+
+/// Appends a file, or a directory with all its content. Links are replaced by their targets, but
+/// for links to nothing: a runtime's directory has some, and they arrive as they are.
 fn append(archive: &mut tar::Builder<impl Write>, host: &Path, guest: &Path) -> Result<()> {
     for entry in WalkDir::new(host).follow_links(true).sort_by_file_name() {
-        let entry = entry.map_err(|why| unreadable(&why))?;
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(why) => {
+                append_dangling(archive, &why, (host, guest))?;
+                continue;
+            }
+        };
         let name = entry.path().strip_prefix(host)?;
         let place = if name.as_os_str().is_empty() { guest } else { &guest.join(name) };
         let appended = match entry.file_type().is_dir() {
@@ -99,19 +113,23 @@ fn append(archive: &mut tar::Builder<impl Write>, host: &Path, guest: &Path) -> 
     Ok(())
 }
 
-/// Explains why the content of a directory cannot be read, and what to do.
-fn unreadable(why: &walkdir::Error) -> anyhow::Error {
+/// Appends a link to nothing. Anything else that cannot be read is an error.
+fn append_dangling(
+    archive: &mut tar::Builder<impl Write>,
+    why: &walkdir::Error,
+    (host, guest): (&Path, &Path),
+) -> Result<()> {
     let path = why.path().unwrap_or(Path::new("?"));
-    let shown = path.display();
-    let cause = match (why.loop_ancestor(), why.io_error()) {
-        (Some(above), _) => format!("{}, in which it stands", above.display()),
-        (None, Some(error)) if error.kind() == ErrorKind::NotFound => {
-            let target = fs::read_link(path).unwrap_or_default();
-            format!("{}, which is not there", target.display())
-        }
-        _ => return anyhow!("cannot read {shown}: {why}"),
-    };
-    anyhow!("{shown} is a link to {cause}: remove the link, or bring single files")
+    if let Some(above) = why.loop_ancestor() {
+        let (shown, above) = (path.display(), above.display());
+        bail!("{shown} is a link to {above}, in which it stands: remove it, or bring single files");
+    }
+    let is_gone = why.io_error().is_some_and(|error| error.kind() == ErrorKind::NotFound);
+    let target = fs::read_link(path).ok().filter(|_| is_gone);
+    let target = target.with_context(|| format!("cannot read {}: {why}", path.display()))?;
+    let mut header = tar::Header::new_gnu();
+    header.set_metadata(&fs::symlink_metadata(path)?);
+    Ok(archive.append_link(&mut header, guest.join(path.strip_prefix(host)?), target)?)
 }
 
 /// A stream that is sent in frames.
@@ -153,38 +171,24 @@ mod tests {
             Some("root")
         );
     }
-    fn sent_of(dir: &Path) -> Result<(), String> {
-        send(&[GuestFile::new(dir)], &mut Vec::new()).map_err(|why| format!("{why:#}"))
-    }
 
-    /// Goal: a dangling link is reported with its place and its target, not only as not found.
-    #[test]
-    fn a_dangling_link_is_named() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("sub")).unwrap();
-        std::os::unix::fs::symlink("../gone", dir.path().join("sub/link")).unwrap();
-        let told = format!(
-            "cannot send {0}: {0}/sub/link is a link to ../gone, which is not there: remove the \
-             link, or bring single files",
-            dir.path().display()
-        );
-        assert_eq!(sent_of(dir.path()), Err(told));
-    }
-
+    /// Goal: a link to a directory above it would have no end; it is named.
     #[test]
     fn a_link_to_what_it_stands_in_is_named() {
         let dir = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(".", dir.path().join("again")).unwrap();
         let told = format!("{0}/again is a link to {0}, in which it stands", dir.path().display());
-        let why = sent_of(dir.path()).unwrap_err();
+        let why = send(&[GuestFile::new(dir.path())], &mut Vec::new()).unwrap_err();
+        let why = format!("{why:#}");
         assert!(why.contains(&told), "{why}");
     }
 
-    /// Goal: a valid link arrives as its target.
+    /// Goal: a valid link arrives as its target, and a dangling one as itself.
     #[test]
     fn links_are_followed() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("data"), "x").unwrap();
+        std::os::unix::fs::symlink("../gone", dir.path().join("gone")).unwrap();
         std::os::unix::fs::symlink("data", dir.path().join("link")).unwrap();
         let mut archive = tar::Builder::new(Vec::new());
         append(&mut archive, dir.path(), Path::new("root/d")).unwrap();
@@ -196,7 +200,8 @@ mod tests {
         });
         let file = tar::EntryType::Regular;
         let expected = [("root/d", tar::EntryType::Directory), ("root/d/data", file)];
-        let expected = expected.into_iter().chain([("root/d/link", file)]);
+        let link = tar::EntryType::Symlink;
+        let expected = expected.into_iter().chain([("root/d/gone", link), ("root/d/link", file)]);
         let expected: Vec<_> = expected.map(|(path, kind)| (path.to_owned(), kind)).collect();
         assert_eq!(entries.collect::<Vec<_>>(), expected);
     }

@@ -191,19 +191,22 @@ fn a_version_has_one_shape() {
         "planned": { "at_ns": null, "away": null, "fixed": null },
         "wait": backoff,
     });
+    let load = json!({
+        "deviation_ppm": null,
+        "long_ppm": null,
+        "ppm": null,
+        "recent_ppm": null,
+        "rounds": null,
+    });
     let entity = json!({
+        "away_work": { "for_ns": null, "node": null },
         "hold": backoff,
         "home": { "node": null },
         "interleave": backoff,
-        "load": {
-            "deviation_ppm": null,
-            "long_ppm": null,
-            "ppm": null,
-            "recent_ppm": null,
-            "rounds": null,
-        },
+        "load": load,
         "memory": memory,
         "why": null,
+        "working": load,
     });
     let nodes = json!({ "by_key": {} });
     let homes = json!({
@@ -216,9 +219,9 @@ fn a_version_has_one_shape() {
         "short": nodes,
     });
     let known = json!([{ "entity": null, "pid": null, "pins": [], "started_ticks": null }]);
-    let version_7 = json!({ "boot": null, "homes": homes, "next": null, "processes": known });
+    let version_8 = json!({ "boot": null, "homes": homes, "next": null, "processes": known });
     let saved = serde_json::to_value(balancer.saved_state()).unwrap();
-    assert_eq!((STATE_VERSION, shape(&saved)), (7, version_7), "raise the version");
+    assert_eq!((STATE_VERSION, shape(&saved)), (8, version_8), "raise the version");
 }
 
 /// Goal: homes on several nodes and pinned threads, which hold masks, are read as they were

@@ -12,12 +12,20 @@ use super::reason::Reason;
 use super::rules::{CPU_PPM, PAGES_MAX};
 use super::snapshot::{Entity, EntityId, Exclusion, Snapshot, Thread};
 
+/// A thread that wants so much of a CPU ran or waited all the time, as it is measured.
+const WORKS_PPM: u64 = CPU_PPM / 10 * 9;
+
 /// One entity of a round. Lists have an entry for each node. Loads are in millionths of a CPU.
 pub(super) struct EntityRound<'a> {
     pub(super) seen: &'a Entity,
 
     /// The load by which homes are judged: a mean that stands.
     pub(super) load_ppm: u64,
+    /// Its size: the load while it works, also a mean that stands. Greater than `load_ppm` if it
+    /// rests in between.
+    pub(super) working_ppm: u64,
+    /// Whether it worked all the time since the last snapshot: one thread always ran or waited.
+    pub(super) works: bool,
     /// The load since the last snapshot: what its threads ran or waited for.
     pub(super) wanted_ppm: u64,
     /// What part of that they ran, in millionths.
@@ -77,6 +85,8 @@ impl<'a> EntityRound<'a> {
         let mut entity = Self {
             seen,
             load_ppm: 0,
+            working_ppm: 0,
+            works: seen.threads.iter().any(|thread| thread.wanted_ppm() >= WORKS_PPM),
             wanted_ppm: 0,
             ran_part_ppm: CPU_PPM,
             load_on: vec![0; nodes.len()],

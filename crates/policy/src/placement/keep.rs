@@ -61,7 +61,7 @@ fn kept(round: &Round, entity: &EntityRound, state: &EntityState) -> Option<Home
     let is_unfit = match &placement {
         HomePlacement::Node(node) => {
             let cpus = round.nodes.cpus_ppm(*node);
-            entity.is_parallel && entity.load_ppm > round.rules.with_hysteresis_twice(cpus)
+            entity.is_parallel && entity.working_ppm > round.rules.with_hysteresis_twice(cpus)
         }
         HomePlacement::Spread(nodes) => {
             let fits_each = || nodes.iter().all(|&node| would_fit(round, entity, node));
@@ -75,8 +75,8 @@ fn kept(round: &Round, entity: &EntityRound, state: &EntityState) -> Option<Home
 /// Returns whether a spread entity would fit one node, with its margins.
 fn would_fit(round: &Round, entity: &EntityRound, node: NodeIndex) -> bool {
     let rules = round.rules;
-    let is_one_cpu = !entity.is_parallel && entity.load_ppm <= rules.with_hysteresis(CPU_PPM);
-    let load = rules.with_hysteresis_twice(entity.load_ppm);
+    let is_one_cpu = !entity.is_parallel && entity.working_ppm <= rules.with_hysteresis(CPU_PPM);
+    let load = rules.with_hysteresis_twice(entity.working_ppm);
     let pages = rules.with_hysteresis_twice(entity.pages_all());
     let has_cpus = is_one_cpu || load <= round.nodes.cpus_ppm(node);
     has_cpus && pages < round.usage.page_capacity(node)
@@ -90,6 +90,10 @@ fn fits_one_node(round: &Round, entity: &EntityRound, placement: &HomePlacement)
     placement.thread_nodes().iter().filter(may_go).any(|&node| {
         let there = round.nodes.memory_node(node).map_or(0, |memory| entity.pages[memory]);
         let is_there = all > 0 && all - there <= there / SMALL_PART;
-        is_there && !entity.is_parallel && entity.wanted_ppm <= round.usage.idle(node)
+        // Several threads may each want little while they begin to work, or rest.
+        is_there
+            && entity.works
+            && !entity.is_parallel
+            && entity.wanted_ppm <= round.usage.idle(node)
     })
 }

@@ -45,7 +45,7 @@ impl MeanLoad {
     }
 
     /// Returns the mean.
-    pub(super) fn ppm(&self) -> u64 {
+    pub(super) fn ppm(self) -> u64 {
         self.ppm
     }
 

@@ -14,7 +14,10 @@
 //!     1 keep homes that still do -------> 2 initial placement       keep, initial, spread
 //!        |                                     |  at what cost?     cost_model
 //!        v                                     v
-//!     3 rebalance --> 4 relieve memory --> 5 (de)interleave         rebalance, relieve, interleave
+//!     3 follow threads, rebalance --> 4 relieve memory      crowded_out, rebalance, relieve
+//!        |
+//!        v
+//!     5 interleave, deinterleave                                    interleave
 //!        |
 //!        v
 //!     6 thread moves -------------------> 7 memory moves            thread_moves, memory_moves
@@ -31,7 +34,8 @@
 //!
 //! *Load* is the CPU time that threads had and waited for. A node's *share* is its CPUs' part of
 //! the load of the machine; its *limit* is the share + 10 %, and never less than 25 % of its CPUs.
-//! An entity is *parallel* if one CPU is too few for its threads. *Gain* is what a move saves
+//! An entity is *parallel* if one CPU is too few for its threads; its *size* is its load while it
+//! works. *Gain* is what a move saves
 //! within the horizon (10 to 60 s, by age), *cost* what it takes. What *doubles* does so each time,
 //! and halves after a calm of four times as long. The number in front of a condition is the stage
 //! that asks.
@@ -47,12 +51,12 @@
 //!              |                              |                            |           |
 //! on one node  | 2: it gets the cheapest node | its node is gone: at once. | 10 s, not | doubles
 //!              | with load <= share + 5 % and | 3 or 4 moves its home.     | if its    |
-//!              | memory for it; else with     | Parallel, and load > 1.21  | node is   |
-//!              | load <= limit and memory;    | x the node: placed anew    | gone      |
-//!              | else with load <= limit;     |                            |           |
-//!              | else the idlest              |                            |           |
+//!              | memory for it; else with     | 3: threads stay away for   | node is   |
+//!              | load <= limit and memory;    | 5 s of work: it follows.   | gone      |
+//!              | else with load <= limit;     | Parallel, and size > 1.21  |           |
+//!              | else the idlest              | x the node: placed anew    |           |
 //!              |                              |                            |           |
-//! spread       | 2: parallel, and load > 1.1  | 1.21 x load (or one        | 10 s      | the same
+//! spread       | 2: parallel, and size > 1.1  | 1.21 x size (or one        | 10 s      | the same
 //!              | x each candidate; memory >   | thread's) and 1.21 x       |           |
 //!              | each; or it would crowd the  | memory fit each node. Held |           |
 //!              | best. It gets the fewest     | or not: not parallel, and  |           |
@@ -156,8 +160,10 @@
 //! home only. What a load that never rests brings about waits twice as long each time
 //! ([`damping`](crate::damping)).
 
+mod away_work;
 pub mod case;
 mod cost_model;
+mod crowded_out;
 mod entity;
 mod feedback;
 mod home;
@@ -212,6 +218,7 @@ impl Homes {
         // The states of nodes are those before any home has moved.
         let busy = rebalance::busy_nodes(&round, self);
         let short = relieve::short_nodes(&round, self);
+        crowded_out::follow_threads(&mut round, self);
         rebalance::rebalance(&mut round, self, &busy);
         relieve::relieve_memory(&mut round, &short);
         let saturated = match snapshot.kernel_balances {
@@ -220,6 +227,7 @@ impl Homes {
         };
         self.note_changes(&mut round);
         let nudges = thread_moves::plan(nodes, &mut round.entities);
+        crowded_out::observe(&round, self);
         let mut rooms: Vec<u64> = nodes.indices().map(|node| nodes.room(node)).collect();
         let moves = memory_moves::plan(&mut round, self, &mut rooms);
         let of_segments =
@@ -232,7 +240,9 @@ impl Homes {
     pub fn thread_moves(&self, snapshot: &Snapshot, rules: &Rules) -> Plan {
         let nodes = &NodeTable::new(snapshot, rules);
         let mut entities = EntityRound::all(snapshot, nodes);
-        entities.iter_mut().for_each(|entity| entity.load_ppm = entity.wanted_ppm);
+        for entity in &mut entities {
+            (entity.load_ppm, entity.working_ppm) = (entity.wanted_ppm, entity.wanted_ppm);
+        }
         segments::share_out(&snapshot.segments, nodes, &mut entities);
         for entity in &mut entities {
             let home = self.home(entity.id()).filter(|_| keep::is_eligible(entity, true));

@@ -86,6 +86,9 @@ reasons! {
     BoundApart = "bound-apart", "its threads are bound to different nodes; spread over these";
     /// The home moves because the old one was the busiest node.
     Busiest = "busiest", "its node had more to do than its share, and this one less";
+    /// The home moves because the old one had no time for its threads while they worked.
+    CrowdedOut =
+        "crowded-out", "its threads had no time on their node when they worked; they run here";
     /// The home moves because the old one had no room for memory.
     MemoryShort = "memory-short", "its node had no room for its memory, and this one has";
     /// The home moves because it may no longer be where it was.

@@ -12,7 +12,7 @@ use super::rules::CPU_PPM;
 /// Whether no candidate has so many CPUs or so much memory.
 pub(super) fn is_larger_than_any(round: &Round, entity: &EntityRound) -> bool {
     let cpus = |node: NodeIndex| round.rules.with_hysteresis(round.nodes.cpus_ppm(node));
-    let lacks_cpus = |&node: &NodeIndex| entity.load_ppm > cpus(node);
+    let lacks_cpus = |&node: &NodeIndex| entity.working_ppm > cpus(node);
     let lacks_memory = |&node: &NodeIndex| entity.pages_all() > round.usage.page_capacity(node);
     let candidates = || entity.candidates.iter();
     entity.is_parallel && candidates().all(lacks_cpus) || candidates().all(lacks_memory)
@@ -61,5 +61,5 @@ fn collect<Key: Ord>(
 fn are_enough(round: &Round, entity: &EntityRound, chosen: &[NodeIndex]) -> bool {
     let time: u64 = chosen.iter().map(|&node| round.usage.idle(node)).sum();
     let memory = round.usage.page_capacity_of_all(chosen);
-    !chosen.is_empty() && time >= entity.load_ppm && memory >= entity.pages_all()
+    !chosen.is_empty() && time >= entity.working_ppm && memory >= entity.pages_all()
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use nodeward_model::NodeId;
 use serde::{Deserialize, Serialize};
 
+use super::away_work::AwayWork;
 use super::entity::EntityRound;
 use super::feedback::{MoveFeedback, RebalanceFeedback};
 use super::home::Home;
@@ -46,6 +47,10 @@ pub(super) struct EntityState {
     /// Why there.
     pub(super) why: Reason,
     load: MeanLoad,
+    /// The load of the rounds in which it works, once there was one.
+    working: Option<MeanLoad>,
+    /// For how long of its work all its threads have stayed away from a busy home.
+    pub(super) away_work: AwayWork,
     /// When its home may be moved again.
     pub(super) hold: Backoff,
     pub(super) interleave: InterleaveHold,
@@ -80,11 +85,14 @@ impl Homes {
         let mut states = BTreeMap::new();
         for entity in entities {
             entity.load_ppm = entity.wanted_ppm;
+            entity.working_ppm = entity.wanted_ppm;
             let state = self.entities.remove(&entity.id());
             let is_elsewhere = entity.seen.exclusion == Some(Exclusion::KernelMoves);
             let Some(mut state) = state.filter(|_| !is_elsewhere) else { continue };
-            state.pass(elapsed_ns, entity.wanted_ppm, rules);
+            state.pass(elapsed_ns, entity, rules);
             entity.load_ppm = state.load.ppm();
+            let working_ppm = state.working.map_or(0, MeanLoad::ppm);
+            entity.working_ppm = working_ppm.max(entity.load_ppm);
             entity.may_move = !state.hold.waits();
             states.insert(entity.id(), state);
         }
@@ -155,14 +163,20 @@ impl EntityState {
             home,
             why,
             load: MeanLoad::new(load_ppm),
+            working: None,
+            away_work: AwayWork::default(),
             hold: Backoff::default(),
             interleave: InterleaveHold::default(),
             memory: MoveFeedback::default(),
         }
     }
 
-    fn pass(&mut self, ns: u64, wanted_ppm: u64, rules: &Rules) {
-        self.load.take(wanted_ppm);
+    fn pass(&mut self, ns: u64, entity: &EntityRound, rules: &Rules) {
+        self.load.take(entity.wanted_ppm);
+        if entity.works {
+            let working = self.working.get_or_insert(MeanLoad::new(entity.wanted_ppm));
+            working.take(entity.wanted_ppm);
+        }
         self.hold.pass(ns, rules.home_hold_ns);
         self.interleave.pass(ns, rules);
         self.memory.pass(ns, rules);

@@ -7,4 +7,5 @@ mod moves;
 mod properties;
 mod seed_2012;
 mod segments;
+mod turns;
 mod world;

@@ -130,8 +130,10 @@ fn home(reason: Reason) -> Option<ReasonParts> {
             "widen cpuset.cpus and cpuset.mems of its control group, or its affinity (taskset -p)",
         ),
         Reason::LargerThanNode => (
-            "its memory is larger than any node, so its home is the fewest nodes that suffice",
-            "the memory that does not fit on one node is on another in any case",
+            "its memory, or what its threads want while they work, is more than any node has, so \
+             its home is the fewest nodes that suffice",
+            "what does not fit on one node is on another in any case; threads that wait at home \
+             would lose more than by remote memory",
             "a source of accesses places its pages: nodeward doctor lists those of this machine",
         ),
         Reason::FitsNoNode => (
@@ -154,6 +156,12 @@ fn new_home(reason: Reason) -> Option<ReasonParts> {
             "its node had more load than its share for some time, and this one less",
             "homes leave the busiest node, light ones first, until load or memory is balanced",
             "nothing; a home that moves again stays twice as long each time",
+        ),
+        Reason::CrowdedOut => (
+            "its node had no time for its threads whenever they worked, and this one had",
+            "a mean load says what a node has to do, not when: what works at the same time as the \
+             others there runs elsewhere, far from its memory",
+            "nothing; its memory follows if that pays",
         ),
         Reason::MemoryShort => (
             "its node had no room for its memory, and this one has",

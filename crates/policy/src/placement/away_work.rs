@@ -1,0 +1,31 @@
+//! Work away from home: for how long an entity has worked on a node to which its home did not send
+//! it.
+
+use nodeward_model::NodeId;
+use serde::{Deserialize, Serialize};
+
+use super::rules::Rules;
+
+/// For how long an entity has worked on another node than its home in a row. Only rounds of which
+/// it worked all the time count: its threads wait for nobody in others, and go home.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct AwayWork {
+    node: Option<NodeId>,
+    for_ns: u64,
+}
+
+impl AwayWork {
+    /// Enters a round in which it worked on `node`, because its home was busy, or else elsewhere.
+    pub(super) fn observe(&mut self, ns: u64, node: Option<NodeId>) {
+        if self.node != node {
+            *self = Self { node, for_ns: 0 };
+        } else if node.is_some() {
+            self.for_ns = self.for_ns.saturating_add(ns);
+        }
+    }
+
+    /// The node, once this has lasted.
+    pub(super) fn lasting(self, rules: &Rules) -> Option<NodeId> {
+        self.node.filter(|_| self.for_ns >= rules.debounce_ns)
+    }
+}
