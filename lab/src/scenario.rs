@@ -50,7 +50,11 @@ impl LabMachine {
         Self::of(nodeward_scenario::Scenario::parse(name, text)?)
     }
 
-    fn of(scenario: nodeward_scenario::Scenario) -> Result<Self> {
+    /// Returns the machine of a scenario.
+    ///
+    /// # Errors
+    /// If the lab cannot emulate it.
+    pub fn of(scenario: nodeward_scenario::Scenario) -> Result<Self> {
         let nodeward_scenario::Scenario { name, about, machine, .. } = scenario;
         let (nodes, distances) = (machine.nodes, machine.distances);
         let scenario = Self { name, about, nodes, distances };

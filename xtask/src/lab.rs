@@ -2,6 +2,7 @@
 //!
 //! - `cargo xtask lab ...` is `nodeward-lab ...`.
 //! - `cargo xtask lab compare ...` is `nodeward-compare ...`, with its guest programs.
+//! - `cargo xtask lab truth ...` is the same beside the simulator, as the page docs/truth.md.
 //! - `cargo xtask lab shell ...` is `nodeward-lab shell ...` with nodeward and a process to move in
 //!   the guest.
 //! - `cargo xtask lab soak` runs the balancer beside processes that come and go, for the time in
@@ -33,6 +34,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     match args.words.split_first() {
         Some((first, rest)) if first == "compare" => compare(rest),
+        Some((first, rest)) if first == "truth" => truth(rest),
         Some((first, rest)) if first == "shell" => shell(rest),
         Some((first, [])) if first == "soak" => tests("lab_balance", &["churn"]),
         Some((first, [])) if first == "torture" => tests("lab_torture", &[]),
@@ -45,6 +47,13 @@ fn compare(words: &[OsString]) -> Result<ExitCode> {
     let mut compare = program("nodeward-compare");
     guest::set_environment(&mut compare, &Workspace::load()?, Profile::Release);
     process::run_for_exit_code(compare.args(words))
+}
+
+/// Writes the page that shows simulator and lab side by side.
+fn truth(words: &[OsString]) -> Result<ExitCode> {
+    let page = ["--balancers", "nothing,kernel,hand,nodeward", "--truth", "docs/truth.md"];
+    let words = words.iter().cloned().chain(page.map(OsString::from)).collect::<Vec<_>>();
+    compare(&words)
 }
 
 /// Runs the shell; a request for help needs no guest programs.

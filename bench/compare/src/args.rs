@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use nodeward_compare::{CompareSettings, balancers, workloads};
+use nodeward_compare::{CompareSettings, LabWorkload, balancers, workload_names};
 use nodeward_lab::GuestKernel;
 use nodeward_model::units::{parse_bytes, parse_duration_ns};
 
@@ -14,7 +14,7 @@ use nodeward_model::units::{parse_bytes, parse_duration_ns};
 #[derive(Clone, Debug, Parser)]
 #[command(name = "cargo xtask lab compare", version)]
 pub struct Args {
-    /// What runs; all by default
+    /// What runs: workloads of the lab, or scenarios by name or path; all of the lab by default
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     workloads: Vec<String>,
 
@@ -60,6 +60,10 @@ pub struct Args {
     /// Write a page of the documentation to this file
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,
+
+    /// Run the same in the simulator, and write a page with both to this file
+    #[arg(long, value_name = "FILE")]
+    pub truth: Option<PathBuf>,
 }
 
 impl Args {
@@ -69,7 +73,7 @@ impl Args {
     /// If a name is unknown.
     pub fn settings(&self) -> Result<CompareSettings> {
         Ok(CompareSettings {
-            workloads: chosen(workloads(), &self.workloads, |one| one.name.to_owned())?,
+            workloads: self.workloads()?,
             balancers: chosen(balancers(), &self.balancers, |one| one.balancer.name.clone())?,
             repeats: self.repeats,
             lead_ns: self.lead,
@@ -80,6 +84,16 @@ impl Args {
             miss_delay_ns: self.miss_delay,
             populate: true,
         })
+    }
+
+    fn workloads(&self) -> Result<Vec<LabWorkload>> {
+        let of_lab = workload_names().into_iter().map(str::to_owned);
+        let names = match self.workloads.is_empty() {
+            true => of_lab.collect(),
+            false => self.workloads.clone(),
+        };
+        let scaled = |name: &String| Ok(LabWorkload::find(name)?.scaled(self.size, self.passes));
+        names.iter().map(scaled).collect()
     }
 }
 
@@ -125,7 +139,7 @@ mod tests {
         let all = settings("c").unwrap();
         assert_eq!((all.workloads.len(), all.balancers.len(), all.repeats), (12, 7, 5));
         let some = settings("c --workloads split,crossed --balancers numad,hand").unwrap();
-        let names: Vec<&str> = some.workloads.iter().map(|workload| workload.name).collect();
+        let names: Vec<&str> = some.workloads.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names, ["split", "crossed"]);
         assert_eq!(some.balancers[0].balancer.name, "numad");
         let why = settings("c --balancers none").unwrap_err().to_string();

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use nodeward_compare::{
     BalancerSetup, CompareSettings, CompareTable, GuestPrograms, LabWorkload, RunKey, RunResult,
-    json, page, run_workload, text,
+    Truth, json, kind_of, page, predict, run_workload, text, truth_page,
 };
 use nodeward_lab::Lab;
 
@@ -45,6 +45,9 @@ fn run(args: &Args) -> Result<bool> {
     if let Some(path) = &args.page {
         write_page(path, &settings, &table)?;
     }
+    if let Some(path) = &args.truth {
+        write_truth(path, &settings, &table)?;
+    }
     if args.json {
         let outcomes = done.iter().filter_map(|(_, result)| result.as_ref().ok().cloned());
         println!("{}", json(&settings, &table, &outcomes.collect::<Vec<_>>()));
@@ -76,7 +79,7 @@ fn all_runs(lab: &Lab, programs: &GuestPrograms, settings: &CompareSettings) -> 
 }
 
 fn key(workload: &LabWorkload, contender: &BalancerSetup, repeat: u32) -> RunKey {
-    let (workload, balancer) = (workload.name.to_owned(), contender.balancer.name.clone());
+    let (workload, balancer) = (workload.name.clone(), contender.balancer.name.clone());
     RunKey { workload, balancer, repeat }
 }
 
@@ -101,9 +104,39 @@ fn tell(key: &RunKey, run: &Result<RunResult, String>) {
     eprintln!("{workload} {balancer} {}: {told}", repeat + 1);
 }
 
+/// Runs everything in the simulator, too, and writes both beside each other.
+fn write_truth(path: &Path, settings: &CompareSettings, measured: &CompareTable) -> Result<()> {
+    let mut done: Vec<KeyedResult> = Vec::new();
+    for workload in &settings.workloads {
+        for contender in &settings.balancers {
+            let Some(kind) = kind_of(&contender.balancer.name) else { continue };
+            let run = predict(workload, &contender.balancer.name, kind);
+            done.push((key(workload, contender, 0), run.map_err(|why| format!("{why:#}"))));
+        }
+    }
+    let predicted = CompareTable::of(settings, &done);
+    let memory_pages = |name: &str| {
+        let of_name = settings.workloads.iter().find(|workload| workload.name == name);
+        of_name.map_or(0, LabWorkload::memory_pages)
+    };
+    let truth = Truth::of(&predicted, measured, memory_pages);
+    write(path, &truth_page(settings, &truth, &command("truth")))
+}
+
 fn write_page(path: &Path, settings: &CompareSettings, table: &CompareTable) -> Result<()> {
+    write(path, &page(settings, table, &command("compare")))
+}
+
+/// Returns the command line of this run.
+fn command(verb: &str) -> String {
     let words = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
-    let command = format!("cargo xtask lab compare {words}");
-    let page = page(settings, table, command.trim_end());
-    std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))
+    format!("cargo xtask lab {verb} {words}").trim_end().to_owned()
+}
+
+/// Replaces a page as a whole, so that no reader finds half of one.
+fn write(path: &Path, page: &str) -> Result<()> {
+    let beside = path.with_extension("new");
+    std::fs::write(&beside, page)
+        .and_then(|()| std::fs::rename(&beside, path))
+        .with_context(|| format!("cannot write {}", path.display()))
 }

@@ -26,7 +26,7 @@ pub fn page(settings: &CompareSettings, table: &CompareTable, command: &str) -> 
         format_ns(settings.miss_delay_ns),
     );
     for workload in &settings.workloads {
-        let _ = writeln!(page, "- `{}`: {}", workload.name, workload.about);
+        let _ = writeln!(page, "- `{}`: {}", workload.name, workload.scenario.about);
     }
     page += "\n";
     for contender in &settings.balancers {

@@ -19,8 +19,6 @@ use crate::sampler::{self, Reading};
 use crate::settings::CompareSettings;
 use crate::workloads::LabWorkload;
 
-/// The machine: no more CPUs than most hosts have cores, because times are compared.
-const SCENARIO: &str = "two-nodes";
 /// Interval between samples of the guest's counters, in milliseconds.
 const SAMPLE_INTERVAL_MS: u64 = 500;
 /// Directory of the counts during a run.
@@ -67,7 +65,7 @@ fn run_in_guest(
     (workload, contender, repeat): (&LabWorkload, &BalancerSetup, u32),
 ) -> Result<RunResult> {
     let spec = RunSpec {
-        tasks: workload.tasks(settings.size_bytes, settings.passes),
+        tasks: workload.tasks()?,
         balancer: contender.balancer.clone(),
         balancer_lead_ms: settings.lead_ms(contender, repeat),
         sample_interval_ms: SAMPLE_INTERVAL_MS,
@@ -85,11 +83,11 @@ fn run_in_guest(
             file: Some(counts.to_path_buf()),
             ..CountOptions::default()
         }),
-        ..GuestRun::new(LabMachine::find(SCENARIO)?, command)
+        ..GuestRun::new(LabMachine::of(workload.scenario.clone())?, command)
     };
     let (heard, readings) = run_and_sample(lab, &run, &counts)?;
     let mut outcome = outcome(&heard, &readings)?;
-    outcome.workload = workload.name.to_owned();
+    outcome.workload.clone_from(&workload.name);
     outcome.balancer.clone_from(&spec.balancer.name);
     outcome.repeat = repeat;
     Ok(outcome)

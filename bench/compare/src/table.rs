@@ -69,7 +69,7 @@ impl CompareTable {
     pub fn of(settings: &CompareSettings, runs: &[(RunKey, Result<RunResult, String>)]) -> Self {
         let first = settings.balancers.first().map(|first| first.balancer.name.clone());
         let row = |workload: &LabWorkload, contender: &BalancerSetup| {
-            let mine = |key: &RunKey| key.matches(workload.name, &contender.balancer.name);
+            let mine = |key: &RunKey| key.matches(&workload.name, &contender.balancer.name);
             let results = runs.iter().filter(|(key, _)| mine(key)).map(|(_, result)| result);
             let good: Vec<&RunResult> = results.clone().filter_map(|r| r.as_ref().ok()).collect();
             let idle =
@@ -79,7 +79,7 @@ impl CompareTable {
                 runs.iter().find(|(key, _)| *key == same)?.1.as_ref().ok()
             };
             CompareRow {
-                workload: workload.name.to_owned(),
+                workload: workload.name.clone(),
                 balancer: contender.balancer.name.clone(),
                 runs: good.len(),
                 idle_runs: good.iter().filter(idle).count(),
@@ -181,12 +181,12 @@ pub(crate) mod tests {
     use nodeward_runner::{CounterSample, RunEnd, RunOverhead};
 
     use super::*;
+    use crate::balancers;
     use crate::miss_timeline::{MissSample, MissTimeline};
-    use crate::{balancers, workloads};
 
     fn settings() -> CompareSettings {
         CompareSettings {
-            workloads: workloads().into_iter().take(1).collect(),
+            workloads: vec![LabWorkload::find("crossed").unwrap()],
             balancers: balancers().into_iter().take(5).collect(),
             repeats: 2,
             lead_ns: 0,

@@ -103,7 +103,7 @@ fn spread(spread: MedianRange, digits: usize) -> String {
 }
 
 /// Returns a bar with the height of a percentage.
-fn level(percent: Option<f64>) -> char {
+pub fn level(percent: Option<f64>) -> char {
     let step = |percent: f64| (percent / 100.0 * LEVELS.len() as f64) as usize;
     percent.map_or('·', |percent| LEVELS[step(percent).min(LEVELS.len() - 1)])
 }

@@ -3,7 +3,6 @@
 
 use nodeward_compare::{
     BalancerSetup, CompareSettings, GuestPrograms, LabWorkload, RunResult, balancers, run_workload,
-    workloads,
 };
 use nodeward_lab::{GuestKernel, Lab, open_for_counting_test};
 
@@ -17,7 +16,7 @@ fn settings() -> CompareSettings {
         ["nothing", "kernel", "hand"].contains(&contender.balancer.name.as_str())
     };
     CompareSettings {
-        workloads: workloads().into_iter().filter(|workload| workload.name == "crossed").collect(),
+        workloads: vec![LabWorkload::find("crossed").expect("it is built in").scaled(SIZE, PASSES)],
         balancers: balancers().into_iter().filter(is_chosen).collect(),
         repeats: 1,
         lead_ns: 0,

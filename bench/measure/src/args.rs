@@ -40,6 +40,9 @@ pub enum Measurement {
     /// What share of a CPU a look at all processes takes once a second, for 1,000 threads, in
     /// percent
     Look(LookOptions),
+    /// What lines near and far, faults, moved pages and looks cost here, each measured alone, in
+    /// ns: the costs of a scenario of this machine. Needs nodes 0 and 1, and `nodeward-stream`
+    Costs(CostsOptions),
     /// A process that such looks are at
     #[command(hide = true)]
     Crowd(CrowdOptions),
@@ -54,6 +57,18 @@ pub enum Measurement {
     /// Lines of address, accessing node and misses: for a machine of the lab that counts
     /// (`nodeward-lab run --count`), and a process whose slot is counted by frames.
     Counts(CountsOptions),
+}
+
+/// Options of `costs`.
+#[derive(Clone, Debug, Group)]
+pub struct CostsOptions {
+    /// Memory of each node that is gone through
+    #[arg(long, default_value = "64MiB", value_parser = parse_bytes)]
+    pub size: u64,
+
+    /// How often; the fastest pass counts
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub passes: u32,
 }
 
 /// Options of `start`.

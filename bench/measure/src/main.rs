@@ -13,6 +13,7 @@ mod exchange;
 mod frame_lookup;
 mod ledger;
 mod list;
+mod machine_costs;
 mod numbers;
 mod sampling;
 mod shuffle;
@@ -59,6 +60,7 @@ fn run(what: &Measurement) -> Result<Option<Value>> {
         Measurement::Crowd(options) => snapshot_cost::run_crowd_process(options),
         Measurement::Sampling(options) => sampling::measure(options),
         Measurement::Walk(options) => sampling::walk(options),
+        Measurement::Costs(options) => machine_costs::measure(options),
         Measurement::Counts(options) => return counts::print(options).map(|()| None),
     };
     record.map(Some)

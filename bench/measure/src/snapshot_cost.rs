@@ -80,10 +80,11 @@ fn count_ran(before: &MachineSnapshot, now: &MachineSnapshot) -> usize {
 }
 
 /// A process of the crowd; it ends when its input does.
-struct CrowdProcess(Child);
+pub struct CrowdProcess(Child);
 
 impl CrowdProcess {
-    fn start(options: &LookOptions) -> Result<Self> {
+    /// Starts it, and waits until all its threads are there.
+    pub fn start(options: &LookOptions) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         let threads = (options.threads / options.processes).max(1).to_string();
         command.args(["crowd", "--threads", &threads, "--awake"]);

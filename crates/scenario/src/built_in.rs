@@ -48,6 +48,18 @@ built_in! {
     "ranks",
     "balance-parts",
     "balance-bound",
+    "lab-crossed",
+    "lab-one-side",
+    "lab-split",
+    "lab-shared",
+    "lab-sides",
+    "lab-short",
+    "lab-large",
+    "lab-crowded",
+    "lab-wide",
+    "lab-bound",
+    "lab-parts",
+    "lab-parts-read",
 }
 
 /// The text of a scenario, read once and used for many scenarios that differ in some values.

@@ -9,7 +9,7 @@ mod workload;
 
 use crate::error::SourceError;
 use crate::toml_tree::TomlTable;
-use crate::{Scenario, SchedulerKind};
+use crate::{Scenario, SchedulerKind, Workload, WorkloadKind};
 use fields::read_tables;
 
 pub(crate) use action::{KEYS as ACTION_KEYS, KIND_KEYS as ACTION_KIND_KEYS};
@@ -27,11 +27,17 @@ pub(crate) const TABLES: &[&str] = &["machine", "node", "link", "workload", "act
 const TIME_DEFAULT_NS: u64 = 1_000_000_000;
 /// Default number of points of a time series.
 const SAMPLES_DEFAULT: u64 = 100;
+/// Limit of a run that lasts until all work is done.
+const TIME_UNTIL_DONE_NS: u64 = 900_000_000_000;
+/// Default interval between points of such a run.
+const SAMPLE_UNTIL_DONE_NS: u64 = 100_000_000;
 
 /// Reads a scenario; its actions are in the order of the text.
 pub(crate) fn scenario(name: &str, root: &TomlTable) -> Result<Scenario, SourceError> {
     root.reject_unknown_keys(&[ROOT_KEYS, TABLES])?;
-    let time_ns = root.time("time")?.unwrap_or(TIME_DEFAULT_NS);
+    let workloads = read_tables(root, "workload", workload::workload)?;
+    let until_done = workloads.iter().any(has_passes);
+    let time_ns = time(root, until_done)?;
     let schedulers = [
         ("blind", SchedulerKind::NumaUnaware),
         ("home", SchedulerKind::HomeAware),
@@ -42,15 +48,36 @@ pub(crate) fn scenario(name: &str, root: &TomlTable) -> Result<Scenario, SourceE
         name: name.to_owned(),
         about: root.text("about")?.unwrap_or_default().to_owned(),
         machine: machine::machine(root)?,
-        workloads: read_tables(root, "workload", workload::workload)?,
+        workloads,
         scheduler: scheduler.unwrap_or_default(),
         numa_balancing: root.flag("numa-balancing")?,
         actions: read_tables(root, "action", action::action)?,
         faults: root.optional("faults", faults::faults)?,
         time_ns,
-        sample_ns: root.time("sample")?.unwrap_or(time_ns.div_ceil(SAMPLES_DEFAULT)),
+        until_done,
+        sample_ns: root.time("sample")?.unwrap_or(match until_done {
+            true => SAMPLE_UNTIL_DONE_NS,
+            false => time_ns.div_ceil(SAMPLES_DEFAULT),
+        }),
         report: report(root)?,
     })
+}
+
+fn has_passes(workload: &Workload) -> bool {
+    matches!(workload.kind, WorkloadKind::Triad { passes: 1.., .. })
+}
+
+/// Reads the simulated time. It is not given where passes end the run.
+fn time(root: &TomlTable, until_done: bool) -> Result<u64, SourceError> {
+    match root.time("time")? {
+        Some(_) if until_done => {
+            let what = "`time` and `passes` would each end the run".to_owned();
+            Err(SourceError::new(&root.items["time"].location, what, "one of the two"))
+        }
+        Some(ns) => Ok(ns),
+        None if until_done => Ok(TIME_UNTIL_DONE_NS),
+        None => Ok(TIME_DEFAULT_NS),
+    }
 }
 
 fn report(root: &TomlTable) -> Result<Vec<String>, SourceError> {

@@ -28,6 +28,8 @@ pub struct Scenario {
     pub faults: Option<FaultInjection>,
     /// Simulated time, in virtual nanoseconds.
     pub time_ns: u64,
+    /// Whether it is the work of all processes that ends the run, and `time_ns` a limit of it.
+    pub until_done: bool,
     /// Interval between points of the time series of a report, in virtual nanoseconds.
     pub sample_ns: u64,
     /// The sections of the report, of [`REPORT`], in this order; empty for everything that

@@ -27,6 +27,9 @@ pub struct Workload {
     pub placement: MemoryPlacement,
     /// The nodes on whose CPUs it may run; `None` for all.
     pub nodes: Option<Nodemask>,
+    /// The nodes on whose CPUs its processes begin, in turn, free to leave at once; `None`: threads
+    /// begin on all CPUs that they may use, in turn.
+    pub begins: Option<Nodemask>,
     /// Its home node.
     pub home: InitialHome,
     /// Its start, in virtual nanoseconds.
@@ -96,6 +99,15 @@ pub enum InitialHome {
 }
 
 impl Workload {
+    /// Returns whether its processes end of themselves.
+    pub fn ends(&self) -> bool {
+        match self.kind {
+            WorkloadKind::Triad { passes, .. } => passes > 0,
+            WorkloadKind::Compile { lives, .. } => lives > 0,
+            _ => false,
+        }
+    }
+
     /// Returns the threads of all its processes.
     pub fn tasks(&self) -> u64 {
         u64::from(self.processes) * u64::from(self.threads)
@@ -135,6 +147,8 @@ pub enum WorkloadKind {
         access: AccessPattern,
         /// Lines of other threads' parts, per 1000: at random, after each pass.
         shared_milli: u32,
+        /// Passes after which a thread ends; 0 for no end.
+        passes: u64,
     },
     /// Touches random lines of all its memory, each thread of all.
     Random {

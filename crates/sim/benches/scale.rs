@@ -95,6 +95,7 @@ fn workload(kind: WorkloadKind, name: &str, size: MachineSize, mib: u64) -> Work
         duty_cycle: None,
         bound: false,
         scattered: false,
+        begins: None,
     }
 }
 
@@ -109,7 +110,7 @@ pub fn scenario(size: MachineSize) -> Scenario {
         machine: machine(size.nodes, size.cpus),
         workloads: vec![
             workload(
-                WorkloadKind::Triad { access: streams, shared_milli: 0 },
+                WorkloadKind::Triad { access: streams, shared_milli: 0, passes: 0 },
                 "triad",
                 size,
                 size.mib,
@@ -121,6 +122,7 @@ pub fn scenario(size: MachineSize) -> Scenario {
         actions: Vec::new(),
         faults: None,
         time_ns: size.ms * 1_000_000,
+        until_done: false,
         sample_ns: 10_000_000,
         report: Vec::new(),
     }

@@ -90,6 +90,7 @@ fn scenario(tuning: usize) -> Scenario {
         duty_cycle: None,
         bound: false,
         scattered: false,
+        begins: None,
     };
     Scenario {
         name: "page-fault".to_owned(),
@@ -101,6 +102,7 @@ fn scenario(tuning: usize) -> Scenario {
         actions: Vec::new(),
         faults: None,
         time_ns: SECOND_NS,
+        until_done: false,
         sample_ns: SECOND_NS / 100,
         report: Vec::new(),
     }

@@ -75,4 +75,4 @@ pub use statistics::{
     Counters, CpuTimeKind, CpuTurn, HotplugRecord, Latencies, Moment, MoveRecord, NodePoint,
     Observer, Point, ResidencySnapshot,
 };
-pub use world::World;
+pub use world::{WorkEnds, World};

@@ -148,7 +148,15 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ),
     (
         "nodeward-compare",
-        &["nodeward-model", "nodeward-runner", "nodeward-lab-counts", "nodeward-lab"],
+        &[
+            "nodeward-model",
+            "nodeward-runner",
+            "nodeward-lab-counts",
+            "nodeward-lab",
+            "nodeward-scenario",
+            "nodeward-sim",
+            "nodeward-experiments",
+        ],
     ),
     ("xtask", &[]),
 ];

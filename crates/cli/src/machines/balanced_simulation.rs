@@ -28,7 +28,7 @@ pub fn run(
     let ended = host.ended.unwrap_or(EndReason::VirtualTime);
     let balanced = host.balanced;
     if ended == EndReason::VirtualTime {
-        machine.run_until(until_ns);
+        machine.run_until_done(until_ns);
     }
     Ok((machine.report(), ended, balanced))
 }

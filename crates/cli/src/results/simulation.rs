@@ -6,7 +6,7 @@ use nodeward_sim::SimReport;
 /// The reason why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndReason {
-    /// Its virtual time was over.
+    /// Its virtual time was over, or all its work was done.
     VirtualTime,
     /// `--limit-wall`.
     WallTime,

@@ -7,7 +7,7 @@ use nodeward_balancer::{BalanceSettings, Event, Host, ProcessRow, RivalMode, Rou
 use nodeward_machine::Machine;
 use nodeward_model::ProcessFilter;
 use nodeward_mover::MoveControl;
-use nodeward_scenario::Scenario;
+use nodeward_scenario::{Scenario, SchedulerKind};
 use nodeward_sim::SimMachine;
 use serde::Serialize;
 
@@ -77,6 +77,15 @@ impl BalancerKind {
         }
     }
 
+    /// Selects it in a scenario, as its keys do.
+    pub(crate) fn select_in(self, scenario: &mut Scenario) {
+        match self {
+            Self::Patches => scenario.scheduler = SchedulerKind::SchedNuma2012,
+            Self::Kernel | Self::Cooperating => scenario.numa_balancing = true,
+            Self::Nothing | Self::Hand | Self::Nodeward => {}
+        }
+    }
+
     /// Begins to balance a machine that is about to start; nodeward as it is set up.
     pub(crate) fn start<'a>(
         self,
@@ -109,7 +118,8 @@ pub(crate) struct BalancedRun<'a> {
 }
 
 impl BalancedRun<'_> {
-    /// Runs it until a virtual time (ns), and until the end of a round that began before.
+    /// Runs it until a virtual time (ns), or until all work is done, and until the end of a round
+    /// that began before.
     pub(crate) fn run_until(&mut self, until_ns: u64) -> Result<()> {
         if let Some(balancer) = &mut self.balancer {
             let moving = &mut self.moving;
@@ -118,7 +128,7 @@ impl BalancedRun<'_> {
                 &MoveControl::default(),
             )?;
         }
-        self.machine.run_until(until_ns);
+        self.machine.run_until_done(until_ns);
         Ok(())
     }
 
@@ -137,7 +147,8 @@ struct RoundObserver<'a> {
 
 impl Host for RoundObserver<'_> {
     fn wish(&mut self) -> Option<Event> {
-        (self.machine.now_ns() >= self.until_ns).then_some(Event::Stop)
+        let is_over = self.machine.now_ns() >= self.until_ns || self.machine.done_at_ns().is_some();
+        is_over.then_some(Event::Stop)
     }
 
     fn round(&mut self, report: &RoundReport) {

@@ -70,25 +70,47 @@ pub fn run_with(
 ) -> Result<CompareOutcome> {
     let mut scenario = Scenario::find_with(case.scenario, &case.overrides_under(by))?;
     scenario.time_ns = options.limit_ns.unwrap_or(scenario.time_ns);
-    let machine = Arc::new(SimMachine::new(&scenario, options.seed));
-    by.start(&machine, &scenario, options.setup)?.run_until(scenario.time_ns)?;
+    let machine = run_machine(&scenario, by, &options)?;
     let kernel_ns = machine.with_world(|world| {
         let kernel = CpuTimeKind::ALL.into_iter().filter(|spent| *spent != CpuTimeKind::User);
         kernel.map(|spent| world.counters.spent_ns[spent as usize]).sum()
     });
     Ok(CompareOutcome {
         kernel_ns,
-        ..CompareOutcome::from_timeline(&machine.timeline(), &machine.report())
+        ..CompareOutcome::from_timeline(
+            &machine.timeline(),
+            &machine.report(),
+            machine.done_at_ns(),
+        )
     })
 }
 
+/// Runs a scenario under a balancer until its end. Returns the machine as it is then.
+///
+/// # Errors
+/// If the machine as a whole cannot be balanced.
+pub fn run_machine(
+    scenario: &Scenario,
+    by: BalancerKind,
+    options: &RunOptions<'_>,
+) -> Result<Arc<SimMachine>> {
+    let mut scenario = scenario.clone();
+    by.select_in(&mut scenario);
+    let machine = Arc::new(SimMachine::new(&scenario, options.seed));
+    by.start(&machine, &scenario, options.setup)?.run_until(scenario.time_ns)?;
+    Ok(machine)
+}
+
 impl CompareOutcome {
-    fn from_timeline(course: &Timeline, report: &SimReport) -> Self {
-        let end_ns = report.virtual_ns;
+    /// The outcome of a run that ended at `done_at_ns`, when all its work was done, or else when
+    /// its time was over.
+    fn from_timeline(course: &Timeline, report: &SimReport, done_at_ns: Option<u64>) -> Self {
+        let end_ns = done_at_ns.unwrap_or(report.virtual_ns);
         let last_ns = end_ns.saturating_sub(END_WINDOW_NS);
         let mut work_per_s = BTreeMap::new();
         for workload in &report.workloads {
-            *work_per_s.entry(workload.unit).or_default() += workload.done_per_s;
+            let per_s = u128::from(workload.done) * 1_000_000_000 / u128::from(end_ns.max(1));
+            *work_per_s.entry(workload.unit).or_default() += per_s as u64;
         }
         Self {
             time_ns: end_ns,

@@ -18,4 +18,4 @@ pub use case_table::{
     BalancerFigures, CaseTable, CompareGoal, FigureSpan, GoalMeasure, Outcomes, RunFigures,
     evaluate_case,
 };
-pub use compare_run::{CompareOutcome, RunOptions, SEED, run, run_with};
+pub use compare_run::{CompareOutcome, RunOptions, SEED, run, run_machine, run_with};

@@ -22,6 +22,7 @@ pub fn to_toml(scenario: &Scenario) -> String {
         actions,
         faults,
         time_ns,
+        until_done,
         sample_ns,
         report,
     } = scenario;
@@ -40,7 +41,9 @@ pub fn to_toml(scenario: &Scenario) -> String {
     if *numa_balancing {
         text.key_value("numa-balancing", "true");
     }
-    text.time("time", *time_ns);
+    if !until_done {
+        text.time("time", *time_ns);
+    }
     text.time("sample", *sample_ns);
     if !report.is_empty() {
         text.key_value("report", &format!("{report:?}"));
@@ -151,6 +154,7 @@ impl TomlWriter {
             folio_bytes,
             placement,
             nodes,
+            begins,
             home,
             start_ns,
             own_memcgs: own_groups,
@@ -174,6 +178,9 @@ impl TomlWriter {
         self.place("place", placement);
         if let Some(nodes) = nodes {
             self.word("nodes", &nodes.to_string());
+        }
+        if let Some(nodes) = begins {
+            self.word("begins", &nodes.to_string());
         }
         match home {
             InitialHome::None => self.word("home", "none"),
@@ -208,9 +215,12 @@ impl TomlWriter {
     fn kind(&mut self, kind: &WorkloadKind) {
         self.word("kind", kind_name(kind));
         match kind {
-            WorkloadKind::Triad { access, shared_milli } => {
+            WorkloadKind::Triad { access, shared_milli, passes } => {
                 self.access(access);
                 self.number("shared", *shared_milli);
+                if *passes > 0 {
+                    self.number("passes", *passes);
+                }
             }
             WorkloadKind::Random { access, hot_touches_milli, hot_bytes_milli } => {
                 self.access(access);

@@ -75,6 +75,12 @@ impl WorkloadCheck<'_> {
             format!("a page of {} for each thread at least", exact::bytes(page)),
         )?;
         self.folio(page)?;
+        self.ensure(
+            !self.scenario.until_done || self.workload.ends(),
+            "kind",
+            || "it does not end, and the passes of another one would end the run".to_owned(),
+            "`passes`, or a compiler's `lives`, for each workload",
+        )?;
         let time = self.scenario.time_ns;
         self.ensure(
             start_ns < time,
@@ -105,6 +111,10 @@ impl WorkloadCheck<'_> {
         let has_memory = |node: &NodeSpec| node.memory_bytes > 0;
         if let Some(nodes) = &self.workload.nodes {
             self.nodes("nodes", nodes, has_cpus, "CPUs")?;
+        }
+        if let Some(nodes) = &self.workload.begins {
+            self.nodes("begins", nodes, has_cpus, "CPUs")?;
+            self.may_run("begins", nodes)?;
         }
         if let Some(nodes) = &self.workload.cpuset {
             self.nodes("cpuset", nodes, |node| has_cpus(node) && has_memory(node), "both")?;
@@ -153,6 +163,15 @@ impl WorkloadCheck<'_> {
         self.ensure(nodes.is_subset(cpuset), key, what, format!("some of nodes {cpuset}"))
     }
 
+    /// Checks that its threads may run on these nodes.
+    fn may_run(&self, key: &'static str, on: &Nodemask) -> Result<(), InvalidValue> {
+        let Workload { nodes, cpuset, .. } = self.workload;
+        let forbidden = [nodes, cpuset].into_iter().flatten().find(|only| !on.is_subset(only));
+        let what = || format!("it may not run on all of nodes {on}");
+        let expected = forbidden.map_or_else(String::new, |only| format!("some of nodes {only}"));
+        self.ensure(forbidden.is_none(), key, what, expected)
+    }
+
     fn home(&self, key: &'static str, home: NodeId) -> Result<(), InvalidValue> {
         let one: Nodemask = [home].into_iter().collect();
         self.nodes(key, &one, |node| !node.cpus.is_empty(), "CPUs")?;
@@ -188,7 +207,7 @@ impl WorkloadCheck<'_> {
             self.period("rests", rests_ns)?;
         }
         match &self.workload.kind {
-            &WorkloadKind::Triad { access, shared_milli } => {
+            &WorkloadKind::Triad { access, shared_milli, .. } => {
                 self.access(access)?;
                 let what = || format!("{shared_milli} thousandths of lines are not its own");
                 self.ensure(shared_milli < 1000, "shared", what, "0 to 999 thousandths")

@@ -20,6 +20,7 @@ pub(crate) const KEYS: &[&str] = &[
     "pages",
     "place",
     "nodes",
+    "begins",
     "home",
     "start",
     "groups",
@@ -35,6 +36,7 @@ const KINDS: &[(&str, &[&str])] = &[
             "compute",
             "writes",
             "shared",
+            "passes",
             "populated",
             "works",
             "rests",
@@ -138,6 +140,7 @@ pub(super) fn workload(table: &TomlTable) -> Result<Workload, SourceError> {
         folio_bytes,
         placement: table.optional("place", placement)?.unwrap_or_default(),
         nodes: table.optional("nodes", |item| item.mask(NodeId::LIMIT))?,
+        begins: table.optional("begins", |item| item.mask(NodeId::LIMIT))?,
         home: table.optional("home", home)?.unwrap_or_default(),
         start_ns: table.time_or_zero("start")?.unwrap_or(0),
         own_memcgs: table.word("groups", &[("own", true), ("one", false)])?.unwrap_or(false),
@@ -206,6 +209,9 @@ fn kind(
         "triad" => WorkloadKind::Triad {
             access: access(10_000, 500, 333)?,
             shared_milli: milli(table, "shared")?.unwrap_or(0),
+            passes: table
+                .optional("passes", |item| item.number("how many, 0 for no end"))?
+                .unwrap_or(0),
         },
         "random" => WorkloadKind::Random {
             access: access(4_000, 2_000, 500)?,

@@ -79,7 +79,7 @@ fn what_is_spoiled_is_refused_with_its_place_and_what_was_expected() {
         let error = Scenario::parse("bad.toml", &text).unwrap_err();
         assert_eq!(error.to_string(), *told, "{old} -> {new}");
     }
-    assert_eq!(cases.len(), 133);
+    assert_eq!(cases.len(), 136);
 }
 
 #[test]
@@ -266,8 +266,8 @@ fn overrides_that_name_nothing_or_make_no_sense() {
             "workload.stream.threats",
             "2",
             "no key 'workload.stream.threats'; expected one of name, kind, processes, \
-                threads, memory, pages, place, nodes, home, start, groups, \
-                cpuset, parallel, compute, writes, shared, populated, works, \
+                threads, memory, pages, place, nodes, begins, home, start, groups, \
+                cpuset, parallel, compute, writes, shared, passes, populated, works, \
                 rests, bound, scattered (did you mean 'threads'?)",
         ),
         (

@@ -24,7 +24,7 @@ use super::process_watch::SimWatch;
 use super::topology::hardware_topology;
 use crate::memory::{AddressSpace, MemoryRegion, Zone};
 use crate::output::{SimReport, Timeline};
-use crate::world::World;
+use crate::world::{WorkEnds, World};
 
 /// Interval at which population of memory is checked, in virtual nanoseconds.
 const POLL_NS: u64 = 1_000_000;
@@ -82,6 +82,26 @@ impl SimMachine {
         while world.now_ns < most_ns && !is_populated(world) {
             world.run_until((world.now_ns + POLL_NS).min(most_ns));
         }
+    }
+
+    /// Runs it until a time, in virtual nanoseconds, or until all work is done, of a scenario that
+    /// lasts until then.
+    pub fn run_until_done(&self, at_ns: u64) {
+        let mut lockstep = self.shared.lock();
+        let world = &mut lockstep.world;
+        while world.now_ns < at_ns && world.done_at_ns().is_none() {
+            world.run_until((world.now_ns + POLL_NS).min(at_ns));
+        }
+    }
+
+    /// Returns when work was done, of a scenario that lasts until all is.
+    pub fn work_ends(&self) -> WorkEnds {
+        self.shared.lock().world.work_ends()
+    }
+
+    /// Returns when all work was done, in virtual nanoseconds, of a scenario that lasts until then.
+    pub fn done_at_ns(&self) -> Option<u64> {
+        self.shared.lock().world.done_at_ns()
     }
 
     /// Returns the processes that run, by pid.

@@ -32,6 +32,7 @@ fn world(tuning: u64) -> World {
         actions: Vec::new(),
         faults: None,
         time_ns: 1,
+        until_done: false,
         sample_ns: 1,
         report: Vec::new(),
     };

@@ -45,6 +45,16 @@ impl TaskProgram for ExitProgram {
 }
 
 impl World {
+    /// Notes that a process has ended, where the run lasts until all have.
+    fn note_work_end(&mut self) {
+        if self.scenario().until_done {
+            self.work_ends.first_ns.get_or_insert(self.now_ns);
+            if self.all_processes_ended() {
+                self.work_ends.last_ns.get_or_insert(self.now_ns);
+            }
+        }
+    }
+
     /// Returns whether a task's process was ended while the task was still in it.
     pub(crate) fn is_exiting(&self, task: TaskId) -> bool {
         let space = self.tasks[task as usize].space.map(|space| &self.spaces[space]);
@@ -67,6 +77,7 @@ impl World {
         }
         entry.ended = true;
         self.unshare_from_parent(space);
+        self.note_work_end();
         Some(Box::new(ExitProgram { space, region: 0, page: 0 }))
     }
 

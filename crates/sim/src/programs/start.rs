@@ -40,11 +40,14 @@ fn start_process(
     (process, segment): (u32, Option<SpaceId>),
 ) {
     let allowed = allowed_cpus(world, workload);
-    let cpus: Vec<_> = allowed.iter().collect();
+    let cpus = first_cpus(world, workload, &allowed, process);
     let space = map_memory(world, workload, segment);
     for thread in 0..workload.threads {
         // Spread over the CPUs at first, as fork does.
-        let place = (process * workload.threads + thread) as usize;
+        let place = match &workload.begins {
+            None => (process * workload.threads + thread) as usize,
+            Some(_) => thread as usize,
+        };
         let slot = WorkloadSlot { workload: index, process, generation: 0 };
         let Some(program) = program(world, workload, slot, space, thread) else { continue };
         let cpu = cpus[place % cpus.len()];
@@ -66,6 +69,20 @@ fn start_process(
     }
 }
 
+/// Returns the CPUs on which the threads of a process begin.
+fn first_cpus(
+    world: &World,
+    workload: &Workload,
+    allowed: &CpuIndexSet,
+    process: u32,
+) -> Vec<usize> {
+    let begins = workload.begins.as_ref();
+    let node = begins.and_then(|nodes| nodes.iter().nth(process as usize % nodes.len().max(1)));
+    let node = node.and_then(|node| world.machine.index_of(node));
+    let is_there = |&cpu: &usize| node.is_none_or(|node| world.layout.node_of(cpu) == node);
+    allowed.iter().filter(is_there).collect()
+}
+
 /// Creates the program of a thread. `None` if the workload has no such thread.
 fn program(
     world: &mut World,
@@ -76,8 +93,8 @@ fn program(
 ) -> Option<Box<dyn TaskProgram>> {
     let place = (thread, workload.threads);
     let program: Box<dyn TaskProgram> = match workload.kind {
-        WorkloadKind::Triad { access, shared_milli } => {
-            Box::new(Triad::new(world, space, place, access, shared_milli))
+        WorkloadKind::Triad { access, shared_milli, passes } => {
+            Box::new(Triad::new(world, space, place, access, (shared_milli, passes)))
         }
         WorkloadKind::PageFault => Box::new(PageFault::new(world, space, place)),
         WorkloadKind::Hog => Box::new(Hog::new(world, space, place)),

@@ -1,4 +1,5 @@
-//! A program that streams through memory from end to end, repeatedly.
+//! A program that streams through memory from end to end, repeatedly, for a number of passes or
+//! without end.
 
 use nodeward_scenario::AccessPattern;
 
@@ -21,17 +22,20 @@ pub struct Triad {
     /// Lines of any part that follow each pass.
     shared_lines: u64,
     shared_next: bool,
+    /// Passes that it has begun, and those after which it ends; 0 for no end.
+    begun: u64,
+    passes: u64,
 }
 
 impl Triad {
     /// Creates thread `number` of `of`. Of 1000 lines `shared_milli`, fewer than that, lie in any
-    /// part, and are only read.
+    /// part, and are only read. It ends after `passes`; after none if they are 0.
     pub fn new(
         world: &World,
         space: SpaceId,
         place: (u32, u32),
         access: AccessPattern,
-        shared_milli: u32,
+        (shared_milli, passes): (u32, u64),
     ) -> Self {
         let fill = Fill::new(world, space, place);
         let pages = fill.pages();
@@ -40,7 +44,8 @@ impl Triad {
         let all = granule_range_of(world, space, 0..world.spaces[space].regions[0].pages);
         let own_milli = 1000 - u64::from(shared_milli).min(999);
         let shared_lines = mul_div(lines, 1000 - own_milli, own_milli);
-        Self { access, part, all, fill, lines, shared_lines, shared_next: false }
+        let (shared_next, begun) = (false, 0);
+        Self { access, part, all, fill, lines, shared_lines, shared_next, begun, passes }
     }
 }
 
@@ -55,6 +60,10 @@ impl TaskProgram for Triad {
             let reads = AccessPattern { writes_milli: 0, ..self.access };
             return repeated_access(self.all, self.shared_lines, reads);
         }
+        if self.passes > 0 && self.begun == self.passes {
+            return Op::Exit;
+        }
+        self.begun += 1;
         let Self { part: range, lines, access: pattern, .. } = *self;
         Op::Access(LineAccess { range, lines, pattern, reused: false })
     }

@@ -44,6 +44,7 @@ fn world(cpus: u32, threads_per_core: u32, tasks: u32, scheduler: SchedulerKind)
         duty_cycle: None,
         bound: false,
         scattered: false,
+        begins: None,
     };
     let scenario = Scenario {
         name: "test".to_owned(),
@@ -60,6 +61,7 @@ fn world(cpus: u32, threads_per_core: u32, tasks: u32, scheduler: SchedulerKind)
         actions: Vec::new(),
         faults: None,
         time_ns: 1_000_000_000,
+        until_done: false,
         sample_ns: 1_000_000,
         report: Vec::new(),
     };

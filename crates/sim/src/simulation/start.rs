@@ -12,7 +12,7 @@ use crate::hardware::{EPOCH_NS, MachineLayout, Traffic};
 use crate::memory::{ForkRelations, PhysicalMemory};
 use crate::programs::start_workloads;
 use crate::statistics::{AccessObservers, Counters, Latencies, Recorder};
-use crate::world::World;
+use crate::world::{WorkEnds, World};
 
 impl World {
     /// Creates a machine with its programs, at time 0.
@@ -44,6 +44,7 @@ impl World {
             traffic,
             seed,
             recorder: Recorder::new(scenario),
+            work_ends: WorkEnds::default(),
             access_observers: AccessObservers::default(),
             events_max: u64::MAX,
             fault_model: FaultModel::new(scenario, seed),

@@ -6,5 +6,5 @@ mod state;
 mod stream_window;
 
 pub use barrier::Barrier;
-pub use state::{TaskProgram, World};
+pub use state::{TaskProgram, WorkEnds, World};
 pub use stream_window::StreamWindow;

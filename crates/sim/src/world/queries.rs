@@ -3,7 +3,7 @@
 use nodeward_model::{Cpumask, Pid};
 use nodeward_scenario::Scenario;
 
-use super::state::World;
+use super::state::{WorkEnds, World};
 use crate::ids::{SpaceId, TaskId};
 use crate::memory::{AddressSpace, ListView};
 
@@ -42,6 +42,16 @@ impl World {
     /// Returns whether all processes have ended.
     pub fn all_processes_ended(&self) -> bool {
         self.spaces.iter().all(|space| space.ended || space.is_segment())
+    }
+
+    /// Returns when work was done.
+    pub fn work_ends(&self) -> WorkEnds {
+        self.work_ends
+    }
+
+    /// Returns when all work was done, in virtual nanoseconds, of a run that lasts until then.
+    pub fn done_at_ns(&self) -> Option<u64> {
+        self.work_ends.last_ns
     }
 
     /// Returns the pages of a node (by index) that are in lists of CPUs.

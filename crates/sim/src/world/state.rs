@@ -30,6 +30,15 @@ pub trait TaskProgram: Send {
     fn populate(&mut self, _world: &mut World, _task: TaskId) {}
 }
 
+/// When work was done, in virtual nanoseconds, in a run that lasts until all is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkEnds {
+    /// When the first process ended.
+    pub first_ns: Option<u64>,
+    /// When the last one did.
+    pub last_ns: Option<u64>,
+}
+
 /// A simulated machine and all that runs on it.
 pub struct World {
     /// Its hardware.
@@ -76,6 +85,8 @@ pub struct World {
     pub(crate) scenario: Scenario,
     pub(crate) seed: u64,
     pub(crate) recorder: Recorder,
+    /// When the first process ended, and all work was done, of a run that lasts until then.
+    pub(crate) work_ends: WorkEnds,
     /// Sources of accesses that are open.
     pub(crate) access_observers: AccessObservers,
     /// Number of events after which waits for calls end.

@@ -13,7 +13,7 @@ fn some_workload() -> impl Strategy<Value = Workload> {
     let kind = prop_oneof![
         Just(WorkloadKind::PageFault),
         Just(WorkloadKind::Hog),
-        Just(WorkloadKind::Triad { access, shared_milli: 0 }),
+        Just(WorkloadKind::Triad { access, shared_milli: 0, passes: 0 }),
         Just(WorkloadKind::Compile { compute_ns: 3 * MS, access, lives: 0, varies_milli: 0 }),
         Just(WorkloadKind::Stream {
             message_bytes: 100_000,
@@ -41,6 +41,7 @@ fn some_workload() -> impl Strategy<Value = Workload> {
             duty_cycle: None,
             bound: false,
             scattered: false,
+            begins: None,
             start_ns: start_ms * MS,
             ..workload(kind, processes, mib)
         },

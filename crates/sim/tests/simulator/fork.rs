@@ -22,7 +22,7 @@ fn fork(at_ms: u64, for_ms: u64) -> Action {
 fn forking(writes_milli: u32, actions: Vec<Action>) -> Scenario {
     let mut scenario = scenario(machine(2, 4, 1), bound(triad(1, 64), "0"));
     let access = AccessPattern { parallel_milli: 10_000, compute_ps: 1000, writes_milli };
-    scenario.workloads[0].kind = WorkloadKind::Triad { access, shared_milli: 0 };
+    scenario.workloads[0].kind = WorkloadKind::Triad { access, shared_milli: 0, passes: 0 };
     scenario.workloads[0].populated = true;
     scenario.actions = actions;
     scenario.faults = Some(FaultInjection::default());

@@ -14,7 +14,7 @@ fn streams(processes: u32, cpus: u32, memory: &str) -> Workload {
     let access = AccessPattern { parallel_milli: 10_000, compute_ps: 0, writes_milli: 0 };
     let nodes: Nodemask = [NodeId(cpus)].into_iter().collect();
     let name = format!("on-{cpus}-{memory}");
-    let kind = WorkloadKind::Triad { access, shared_milli: 0 };
+    let kind = WorkloadKind::Triad { access, shared_milli: 0, passes: 0 };
     let workload = Workload { name, kind, nodes: Some(nodes), populated: true, ..triad(1, 64) };
     bound(Workload { processes, ..workload }, memory)
 }
@@ -178,4 +178,48 @@ fn work_takes_time_from_others() {
     machine.spend_cpu_time(CpuTimeKind::Kernel, 20 * MS);
     // And a switch or two.
     assert!((20 * MS..20 * MS + 100_000).contains(&(spent(CpuTimeKind::Kernel) - before)));
+}
+
+/// Goal: a run of fixed work. Two processes of a thread go three times through their memory of 64
+/// MiB, 2^20 lines, near and far: 3 * 2^20 * 100 ns / 10 misses under way are 31.5 ms, and twice
+/// that far away. The first ends then, the second twice as late, and the run with it.
+#[test]
+fn work_that_ends_ends_the_run() {
+    let passes = |node: &str| {
+        let mut workload = streams(1, 0, node);
+        let WorkloadKind::Triad { passes, .. } = &mut workload.kind else { unreachable!() };
+        *passes = 3;
+        workload
+    };
+    let mut scenario = scenario(wide(), triad(1, 1));
+    scenario.workloads = vec![passes("0"), passes("1")];
+    scenario.until_done = true;
+    let machine = SimMachine::new(&scenario, 1);
+    machine.run_until_done(1000 * MS);
+    let ends = machine.work_ends();
+    let near_ns = 3 * (64 << 20) / 64 * 100 / 10;
+    assert_near(ends.first_ns.unwrap(), near_ns, 40);
+    assert_near(ends.last_ns.unwrap(), 2 * near_ns, 40);
+    let done: Vec<u64> = machine.report().workloads.iter().map(|it| it.done).collect();
+    assert_eq!(done, [3 << 20; 2]);
+    assert!(machine.report().virtual_ns < 2 * near_ns * 11 / 10, "it went on for nothing");
+}
+
+/// Goal: processes begin on the nodes that a scenario names, in turn, and may leave them: with
+/// memory that comes from where it is touched, half of the processes have theirs on either node.
+#[test]
+fn processes_begin_where_they_are_told() {
+    let on = |begins: &str| {
+        let mut workload = triad(4, 8);
+        (workload.begins, workload.populated) = (Some(begins.parse().unwrap()), true);
+        let machine = SimMachine::new(&scenario(wide(), workload), 1);
+        machine.run_until(1);
+        let pages = machine.processes().into_iter().map(|process| process.pages);
+        pages.fold([0, 0], |sum: [u64; 2], pages| {
+            [0, 1].map(|node| sum[node] + pages.get(&NodeId(node as u32)).copied().unwrap_or(0))
+        })
+    };
+    let pages = 4 * (8 << 20) / 4096;
+    assert_eq!(on("1"), [0, pages]);
+    assert_eq!(on("0-1"), [pages / 2; 2]);
 }

@@ -60,6 +60,7 @@ fn fresh_scenario(chance: &mut SeededRng, style: &GeneratorProfile) -> Scenario 
         actions,
         faults: style.faults(chance, time_ns),
         time_ns,
+        until_done: false,
         sample_ns: chance.near_bounds((least, time_ns)),
         report: Vec::new(),
     };
@@ -213,6 +214,7 @@ fn generate_workload(
         duty_cycle: None,
         bound: false,
         scattered: false,
+        begins: None,
     }
 }
 
@@ -226,7 +228,7 @@ fn generate_kind(
     let part = |chance: &mut SeededRng| chance.near_bounds((line.min(memory), memory));
     let period = |chance: &mut SeededRng| chance.near_bounds(style.period_ns);
     match chance.below(9) {
-        0 => WorkloadKind::Triad { access, shared_milli: 0 },
+        0 => WorkloadKind::Triad { access, shared_milli: 0, passes: 0 },
         1 => {
             let [hot_touches_milli, hot_bytes_milli] =
                 chance.pick(&[[0, 0], [1, 1], [1000, 1], [1000, 1000], [900, 100]]);

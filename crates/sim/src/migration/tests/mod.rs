@@ -67,6 +67,7 @@ fn world(machine: MachineSpec) -> World {
         actions: Vec::new(),
         faults: None,
         time_ns: 1_000_000_000,
+        until_done: false,
         sample_ns: 1_000_000,
         report: Vec::new(),
     };

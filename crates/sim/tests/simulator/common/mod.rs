@@ -33,7 +33,7 @@ pub fn triad(processes: u32, mib: u64) -> Workload {
     let access = AccessPattern { parallel_milli: 10_000, compute_ps: 1000, writes_milli: 333 };
     Workload {
         name: "triad".to_owned(),
-        kind: WorkloadKind::Triad { access, shared_milli: 0 },
+        kind: WorkloadKind::Triad { access, shared_milli: 0, passes: 0 },
         processes,
         threads: 1,
         memory_bytes: mib << 20,
@@ -49,6 +49,7 @@ pub fn triad(processes: u32, mib: u64) -> Workload {
         duty_cycle: None,
         bound: false,
         scattered: false,
+        begins: None,
     }
 }
 
@@ -64,6 +65,7 @@ pub fn scenario(machine: MachineSpec, workload: Workload) -> Scenario {
         actions: Vec::new(),
         faults: None,
         time_ns: 1_000_000_000,
+        until_done: false,
         sample_ns: 10_000_000,
         report: Vec::new(),
     }
