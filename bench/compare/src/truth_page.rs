@@ -12,6 +12,8 @@ use crate::truth::{Both, Truth, TruthRow};
 
 /// Text above the tables.
 const HEAD: &str = include_str!("truth_head.md");
+/// Most bytes of a line of a document.
+const LINE_MAX: usize = 118;
 const HEADS: [&str; 8] = [
     "load",
     "balancer",
@@ -39,13 +41,14 @@ pub fn truth_page(settings: &CompareSettings, truth: &Truth, command: &str) -> S
     let _ = writeln!(
         page,
         "**{} of {all} figures are as near as is asked, {far} are not** (bold below). The greatest \
-         error of work is {:.0} %. The best balancer is named right for {right} of {} loads.\n",
+         error of work\nis {:.0} %. The best balancer is named right for {right} of {} loads.\n",
         all - far,
         truth.worst_work() * 100.0,
         truth.best.len(),
     );
     for workload in &settings.workloads {
-        let _ = writeln!(page, "- `{}`: {}.", workload.name, workload.scenario.about);
+        let about = format!("- `{}`: {}.", workload.name, workload.scenario.about);
+        let _ = writeln!(page, "{}", wrapped(&about));
     }
     let _ = writeln!(page, "\n{}", grid(truth));
     for (workload, predicted, measured, is_right) in &truth.best {
@@ -57,6 +60,23 @@ pub fn truth_page(settings: &CompareSettings, truth: &Truth, command: &str) -> S
         }
     }
     page
+}
+
+/// Breaks a line of a list between words.
+fn wrapped(text: &str) -> String {
+    let (mut lines, mut line) = (String::new(), String::new());
+    for word in text.split(' ') {
+        if !line.is_empty() && line.len() + 1 + word.len() > LINE_MAX {
+            lines += &line;
+            lines += "\n";
+            line = " ".to_owned(); // what goes on in a list is indented by two
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line += word;
+    }
+    lines + &line
 }
 
 fn grid(truth: &Truth) -> Grid {

@@ -24,11 +24,13 @@ const PERIOD_NS: [u64; 2] = [2_000_000_000, 64_000_000_000];
 /// Maximum number of pairs of a page and a node in the counts of a period, some 50 MB. Accesses to
 /// further pages are not counted.
 const PAIRS_MAX: usize = 1 << 20;
-/// After a period that found that a segment's users all use it alike, nobody is observed for it for
+/// After a period that found that all who use a memory use it alike, nobody is observed for it for
 /// so many times the length of that period, and for so long at most, in nanoseconds: most segments
 /// are used so, and their users are many.
 const RESTS: u64 = 7;
 const RESTS_NS_MAX: u64 = 64_000_000_000;
+/// Periods before a process may rest: its threads may have no places of their own at first.
+const PROCESS_PERIODS_MIN: u64 = 3;
 /// Time for which a page stays on the node that it was moved to, in nanoseconds: at first and at
 /// most.
 const STAYS_NS: [u64; 2] = [60_000_000_000, 3_600_000_000_000];
@@ -215,7 +217,11 @@ impl MemoryCounts {
         let orders = self.accept(orders, at_ns, page_bytes);
         let was_in_vain = self.periods > 0 && orders.is_empty();
         self.is_placing = !was_in_vain;
-        let is_alike = was_in_vain && spread.users == MemoryUsers::All && self.sampled.is_mixed();
+        let may_rest = match spread.users {
+            MemoryUsers::All => true,
+            MemoryUsers::OneProcess => self.periods >= PROCESS_PERIODS_MIN,
+        };
+        let is_alike = was_in_vain && may_rest && self.sampled.is_mixed();
         let rest_ns = if is_alike { ns.saturating_mul(RESTS).min(RESTS_NS_MAX) } else { 0 };
         self.since_ns = at_ns.saturating_add(rest_ns);
         self.period.start(self.since_ns, was_in_vain, period_lengths(self.tick_ns));

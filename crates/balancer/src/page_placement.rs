@@ -66,9 +66,14 @@ impl Balancer {
         let mut wanting = if may_move { Wanting::of(plan) } else { Wanting::default() };
         self.forget_others(&wanting);
         let now_ns = machine.now_ns();
+        let is_resting = |counted| self.counts.is_resting(counted, now_ns);
         wanting.segments.retain(|&id, _| {
-            let is_resting = self.counts.is_resting(Counted::Segment(id), now_ns);
-            !is_resting || self.is_moving_whole_segment(id, plan)
+            !is_resting(Counted::Segment(id)) || self.is_moving_whole_segment(id, plan)
+        });
+        wanting.processes.retain(|&entity, _| {
+            !is_resting(Counted::Process(entity))
+                || self.is_moving_whole(entity, plan)
+                || self.write_rounds.is_asked(entity)
         });
         let batch = self.observer.take();
         self.observe(machine, &wanting);

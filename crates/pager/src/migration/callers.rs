@@ -41,11 +41,11 @@ pub struct Callers {
     /// The first number that no lane has.
     first_lane: usize,
     /// Made when first needed, one for each CPU.
-    places: Box<[TryLock<Option<Box<Caller>>>]>,
+    places: Box<[TryLock<Option<Box<CallerBuffers>>>]>,
 }
 
 /// What a thread works with.
-struct Caller {
+struct CallerBuffers {
     runner: BatchRunner,
     /// The outcome of the task, with room for every reason.
     report: MigrationReport,
@@ -115,7 +115,7 @@ impl Callers {
     }
 
     /// Returns buffers that no other thread uses.
-    fn free_place(&self) -> Option<TryLockGuard<'_, Option<Box<Caller>>>> {
+    fn free_place(&self) -> Option<TryLockGuard<'_, Option<Box<CallerBuffers>>>> {
         let (own, places) = (current_cpu() as usize, self.places.len());
         let mut nearest = (0..TRIES.min(places)).map(|other| (own + other) % places);
         let (index, mut place) =
@@ -123,13 +123,13 @@ impl Callers {
         place.get_or_insert_with(|| {
             let lane = self.first_lane + index;
             let runner = BatchRunner::for_caller(Arc::clone(&self.context), lane);
-            Box::new(Caller { runner, report: MigrationReport::preallocated() })
+            Box::new(CallerBuffers { runner, report: MigrationReport::preallocated() })
         });
         Some(place)
     }
 }
 
-impl Caller {
+impl CallerBuffers {
     /// Claims the chunk, does the task and releases the chunk. Returns `false` if that would need
     /// waiting.
     fn run_claimed(
