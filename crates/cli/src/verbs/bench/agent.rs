@@ -66,13 +66,12 @@ pub fn run(args: &BenchAgentArgs) -> Result<Exit> {
     let (asked, rounds) = ask_agent(time)?;
     let echoed = ask_echo(time)?;
     let (measured, unit) = match args.figure {
-        AgentFigure::Latency => (asked.percentile_ms(99), "ms"),
-        AgentFigure::Cpu => (asked.cpu_percent(), "%"),
-        AgentFigure::Echo => (asked.request_us() / echoed.request_us(), "x"),
+        AgentFigure::Latency => (asked.percentile_ms(99), Some("ms")),
+        AgentFigure::Cpu => (asked.cpu_percent(), Some("%")),
+        AgentFigure::Echo => (asked.request_us() / echoed.request_us(), None),
     };
-    let number = json!({
+    let mut number = json!({
         "measured": rounded(measured),
-        "unit": unit,
         "p50_ms": rounded(asked.percentile_ms(50)),
         "p99_ms": rounded(asked.percentile_ms(99)),
         "cpu_percent": rounded(asked.cpu_percent()),
@@ -83,6 +82,9 @@ pub fn run(args: &BenchAgentArgs) -> Result<Exit> {
         "requests": asked.latencies_ns.len(),
         "rounds": rounds,
     });
+    if let Some(unit) = unit {
+        number["unit"] = json!(unit);
+    }
     output::print(&format!("{number}\n"))?;
     Ok(Exit::Done)
 }
