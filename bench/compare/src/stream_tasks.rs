@@ -3,15 +3,13 @@
 
 use anyhow::{Result, bail, ensure};
 use nodeward_model::Nodemask;
-use nodeward_runner::TaskSpec;
+use nodeward_runner::{FOREIGN_PAGE_STRIDE, TaskSpec};
 use nodeward_scenario::{
     DutyCycle, InitialHome, MemoryPlacement, Scenario, Workload, WorkloadKind,
 };
 
 /// Passes of a short process through its memory.
 const SHORT_PASSES: u64 = 4;
-/// Of the pages of others a thread with scattered pages reads one in so many after each pass.
-const FOREIGN_PAGE_STRIDE: u64 = 8;
 
 /// Returns the tasks of a workload of a scenario.
 ///
@@ -101,7 +99,7 @@ fn part(workload: &Workload) -> Result<&'static str> {
     };
     let others = u64::from(workload.threads).saturating_sub(1);
     let all_milli = others * 1000 / (others + 1);
-    let some_milli = others * 1000 / (others + FOREIGN_PAGE_STRIDE);
+    let some_milli = others * 1000 / (others + FOREIGN_PAGE_STRIDE as u64);
     Ok(match (workload.scattered, access.writes_milli, u64::from(shared_milli)) {
         (true, 1000, shared) if shared.abs_diff(some_milli) <= 1 => "scattered",
         (true, ..) => bail!(

@@ -10,4 +10,4 @@ mod event;
 mod run_spec;
 
 pub use event::{CounterSample, RunEnd, RunEvent, RunOverhead};
-pub use run_spec::{BalancerSpec, RunSpec, TaskSpec};
+pub use run_spec::{BalancerSpec, FOREIGN_PAGE_STRIDE, RunSpec, TaskSpec};

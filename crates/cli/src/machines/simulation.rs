@@ -80,7 +80,7 @@ pub fn run(
         if live.stopped.load(Ordering::Relaxed) {
             return Some(EndReason::Interrupted);
         }
-        if world.done_at_ns().is_some() {
+        if world.work_ends().last_ns.is_some() {
             return Some(EndReason::VirtualTime);
         }
         wall.is_some_and(|wall| called.elapsed() >= wall).then_some(EndReason::WallTime)

@@ -210,11 +210,10 @@ fn exit(report: &EvacuationReport<'_>) -> Exit {
 
 #[cfg(test)]
 mod tests {
-    use nodeward_machine::Liveness;
     use nodeward_machine::fake::{FakeMachine, FakeProcess};
     use nodeward_model::{Account, Pid};
-    use nodeward_mover::{ProcessReport, Residue};
 
+    use super::super::move_files::tests::report;
     use super::*;
 
     /// Returns the exit code after an account, with so many processes denied and one opened or not.
@@ -223,24 +222,13 @@ mod tests {
         let machine = FakeMachine::new(true);
         machine.spawn(pid, FakeProcess::default());
         let opened = is_opened.then(|| machine.open_process(pid).unwrap()).into_iter().collect();
-        let process = ProcessReport {
-            pid,
-            account,
-            before: [].into(),
-            before_in_flight: 0,
-            after: [].into(),
-            unexamined_bytes: 0,
-            verified: true,
-            residue: Residue::default(),
-            life: Liveness::Running,
-        };
         let topology = machine.topology().unwrap();
         let sources = [NodeId(1)].into_iter().collect();
         exit(&EvacuationReport {
             route: &EvacuationRoute::choose(&machine, &topology, sources, None).unwrap(),
             page_bytes: 4096,
             found: EvacuatedProcesses { denied, opened, ..EvacuatedProcesses::default() },
-            moves: MoveReport { processes: vec![process], ..MoveReport::default() },
+            moves: report(account),
             ledger: None,
             shared: None,
             files: None,

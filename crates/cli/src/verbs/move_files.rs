@@ -83,14 +83,15 @@ fn exit(looked: &CacheScan, report: &MoveReport) -> Exit {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use nodeward_machine::{Error, Liveness};
     use nodeward_model::{Account, Pid, SkipReason};
     use nodeward_mover::{ProcessReport, Residue};
 
     use super::*;
 
-    fn report(account: Account) -> MoveReport {
+    /// Returns the report of a move of one process, with this account.
+    pub fn report(account: Account) -> MoveReport {
         let process = ProcessReport {
             pid: Pid::new(7).unwrap(),
             account,

@@ -147,8 +147,8 @@ struct RoundObserver<'a> {
 
 impl Host for RoundObserver<'_> {
     fn wish(&mut self) -> Option<Event> {
-        let is_over = self.machine.now_ns() >= self.until_ns || self.machine.done_at_ns().is_some();
-        is_over.then_some(Event::Stop)
+        let is_done = self.machine.work_ends().last_ns.is_some();
+        (is_done || self.machine.now_ns() >= self.until_ns).then_some(Event::Stop)
     }
 
     fn round(&mut self, report: &RoundReport) {

@@ -68,7 +68,7 @@ pub fn run_with(
     by: BalancerKind,
     options: RunOptions<'_>,
 ) -> Result<CompareOutcome> {
-    let mut scenario = Scenario::find_with(case.scenario, &case.overrides_under(by))?;
+    let mut scenario = Scenario::find_with(case.scenario, case.overrides)?;
     scenario.time_ns = options.limit_ns.unwrap_or(scenario.time_ns);
     let machine = run_machine(&scenario, by, &options)?;
     let kernel_ns = machine.with_world(|world| {
@@ -80,7 +80,7 @@ pub fn run_with(
         ..CompareOutcome::from_timeline(
             &machine.timeline(),
             &machine.report(),
-            machine.done_at_ns(),
+            machine.work_ends().last_ns,
         )
     })
 }

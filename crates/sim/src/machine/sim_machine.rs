@@ -89,7 +89,7 @@ impl SimMachine {
     pub fn run_until_done(&self, at_ns: u64) {
         let mut lockstep = self.shared.lock();
         let world = &mut lockstep.world;
-        while world.now_ns < at_ns && world.done_at_ns().is_none() {
+        while world.now_ns < at_ns && world.work_ends().last_ns.is_none() {
             world.run_until((world.now_ns + POLL_NS).min(at_ns));
         }
     }
@@ -97,11 +97,6 @@ impl SimMachine {
     /// Returns when work was done, of a scenario that lasts until all is.
     pub fn work_ends(&self) -> WorkEnds {
         self.shared.lock().world.work_ends()
-    }
-
-    /// Returns when all work was done, in virtual nanoseconds, of a scenario that lasts until then.
-    pub fn done_at_ns(&self) -> Option<u64> {
-        self.shared.lock().world.done_at_ns()
     }
 
     /// Returns the processes that run, by pid.

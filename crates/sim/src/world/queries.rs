@@ -49,11 +49,6 @@ impl World {
         self.work_ends
     }
 
-    /// Returns when all work was done, in virtual nanoseconds, of a run that lasts until then.
-    pub fn done_at_ns(&self) -> Option<u64> {
-        self.work_ends.last_ns
-    }
-
     /// Returns the pages of a node (by index) that are in lists of CPUs.
     pub fn pages_in_lists_on(&self, node: usize) -> u64 {
         self.memory.zones[node].listed_pages()

@@ -85,7 +85,7 @@ pub struct World {
     pub(crate) scenario: Scenario,
     pub(crate) seed: u64,
     pub(crate) recorder: Recorder,
-    /// When the first process ended, and all work was done, of a run that lasts until then.
+    /// When work was done, of a run that lasts until all is.
     pub(crate) work_ends: WorkEnds,
     /// Sources of accesses that are open.
     pub(crate) access_observers: AccessObservers,

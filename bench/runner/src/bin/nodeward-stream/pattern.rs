@@ -3,6 +3,8 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use nodeward_runner::FOREIGN_PAGE_STRIDE;
+
 use crate::args::AccessPart;
 
 /// One base page.
@@ -12,8 +14,6 @@ pub type StreamPage<'a> = &'a [AtomicU64];
 const LINE_WORDS: usize = 8;
 /// The low bits of a value are the number of writes of its line, the others identify the line.
 const PASS_BITS: u32 = 24;
-/// In each pass, one in this many pages of other threads is read.
-const FOREIGN_PAGE_STRIDE: usize = 8;
 
 /// Writes the first value to each line of a page.
 pub fn fill(page: StreamPage, number: usize) {
