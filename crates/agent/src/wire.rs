@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nodeward_balancer::MappedSegment;
 use nodeward_machine::{Error, Liveness};
-use nodeward_model::{Account, Name, NodeId, Pid, SegmentId};
+use nodeward_model::{Account, MappingKind, Name, NodeId, Pid, SegmentId};
 use nodeward_mover::{MoveReport, PlanReport, ProcessPlan, ProcessReport, Residue};
 use serde::{Deserialize, Serialize};
 
@@ -314,6 +314,6 @@ impl From<WireSegment> for MappedSegment {
         let WireSegment { major, minor, inode, name, name_bytes, bytes } = wire;
         let name = name_bytes.map_or_else(|| Name::from(name.as_str()), |bytes| bytes.into());
         let id = SegmentId { major, minor, inode };
-        Self { id, name, bytes, is_bound: false, parts: Vec::new() }
+        Self { id, name, bytes, is_bound: false, kind: MappingKind::Shared, parts: Vec::new() }
     }
 }

@@ -11,6 +11,7 @@ use nodeward_policy::placement::{EntityId, MemoryMove, Nudge, Plan, Rules};
 use super::Balancer;
 use super::access_counts::Counted;
 use super::cpu_budget::Activity;
+use super::group_part;
 use super::journals::{JournalOrder, Journals, Subject};
 use super::memory_mover::{MemoryMover, Moved, Portion};
 use super::nodes::Nodes;
@@ -237,10 +238,14 @@ impl Actor<'_> {
     ) -> Result<Moved> {
         let sample = self.processes.get_mut(key).and_then(|process| process.sample.as_ref());
         let bound = sample.map(|sample| sample.bound.policy_ranges.clone()).unwrap_or_default();
-        let known = sample.map(|sample| &sample.pages);
+        let known = sample.map(|sample| sample.pages_of(one.entity()));
         let on_way: u64 = one.order.from.iter().filter_map(|from| known?.get(&from)).sum();
         let process = self.hold(one.entity(), key)?;
         let (free, _) = own_memory(process.mappings()?, &bound, &self.segments.ids());
+        let parts = self.processes.get(key).map_or(&[][..], |process| &process.parts);
+        let (of_parts, own) = group_part::divide(free, parts);
+        let of_part = of_parts.into_iter().find(|(part, _)| *part == one.entity());
+        let free = of_part.map_or(own, |(_, mappings)| mappings);
         let free = free.into_iter().map(|mapping| mapping.range).collect();
         let (ranges, pages) = one.memory_within(free, self.machine.page_bytes());
         // If all memory that is away is to move, samples gave the number of pages. If there is room
@@ -283,8 +288,10 @@ impl Actor<'_> {
         self.journals.add(Subject::Process(one.entity()), &account);
         if let Some(process) = self.processes.get_mut(key) {
             process.bucket.spend(bytes);
-            let pages = process.sample.as_ref().map(|sample| &sample.pages);
-            process.stuck.note(&one.order.from, stuck(&one.account.skipped), pages);
+            let sample = process.sample.as_ref();
+            let pages = sample.map(|sample| sample.pages_of(one.entity()).clone());
+            let stuck_pages = process.stuck_mut(one.entity());
+            stuck_pages.note(&one.order.from, stuck(&one.account.skipped), pages.as_ref());
             if let Some(error) = error {
                 self.notices.extend(process.failed_at(key, error));
             }

@@ -70,7 +70,8 @@ impl Balancer {
     }
 
     fn is_away(&self, process: &ProcessState, home: &Home) -> bool {
-        let pages = process.sample.as_ref().map_or(0, |sample| pages_away(&sample.pages, home));
+        let sample = process.sample.as_ref();
+        let pages = sample.map_or(0, |sample| pages_away(&sample.pages, home));
         let homes = home.thread_nodes();
         let is_out = |cpu| self.nodes.node_of(cpu).is_some_and(|node| !homes.contains(node));
         pages > PAGES_MAX || process.threads().any(|(thread, _)| is_out(thread.cpu))

@@ -12,6 +12,7 @@ use nodeward_policy::placement::Plan;
 
 use super::Balancer;
 use super::cpu_budget::Activity;
+use super::group_plan;
 use super::process_table::ProcessState;
 use super::report::RoundReport;
 use super::round_state::RoundState;
@@ -38,7 +39,8 @@ impl Balancer {
         let snapshot = self.tables().snapshot(when, &is_too_early);
         let took_ns = self.meter.lap(&*machine, Activity::Looking);
         self.budget.spend(took_ns);
-        let plan = self.homes.thread_moves(&snapshot, &self.settings.rules);
+        let mut plan = self.homes.thread_moves(&snapshot, &self.settings.rules);
+        group_plan::divide(&mut plan, &self.groups, (&self.processes, &self.excluded));
         let took_ns = self.meter.lap(&*machine, Activity::Deciding);
         self.budget.spend(took_ns);
         let mut state = RoundState::default();

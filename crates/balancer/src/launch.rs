@@ -7,6 +7,7 @@ use nodeward_policy::placement::{
     Entity, EntityId, Homes, KernelPreference, Rules, Snapshot, Thread,
 };
 
+use super::group_table::GroupTable;
 use super::nodes::Nodes;
 use super::process_table::{ProcessState, ProcessTable};
 use super::segment_table::SegmentTable;
@@ -49,8 +50,16 @@ pub fn home_of_launch(machine: &dyn Machine, launch: &Launch<'_>) -> Result<Opti
     let (excluded, segments) = (&Excluded::default(), &SegmentTable::default());
     let when = (machine.now_ns(), machine.page_bytes());
     let kernel_balances = false;
-    let tables =
-        Tables { nodes: &nodes, processes: &processes, excluded, segments, kernel_balances };
+    let (groups, homes) = (&GroupTable::default(), &Homes::default());
+    let tables = Tables {
+        nodes: &nodes,
+        processes: &processes,
+        excluded,
+        segments,
+        groups,
+        homes,
+        kernel_balances,
+    };
     let snapshot = tables.snapshot(when, &is_it);
     Ok(place(launch, may_hold, &nodes, snapshot, EntityId(processes.next())))
 }

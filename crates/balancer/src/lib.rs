@@ -35,9 +35,15 @@ mod access_counts;
 mod access_observer;
 mod act;
 mod beside_kernel;
+mod called_groups;
 mod cpu_budget;
 mod events;
 mod fast_rounds;
+mod group_membership;
+mod group_part;
+mod group_plan;
+mod group_rows;
+mod group_table;
 mod journals;
 mod kernel_look;
 mod launch;
@@ -72,22 +78,26 @@ mod thread_homes;
 mod thread_load;
 mod timing;
 mod token_bucket;
+mod told_decision;
 mod write_rounds;
 mod written_pages;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use nodeward_machine::{Machine, ProcessWatch, Result};
 use nodeward_model::{Pid, ProcessFilter};
 use nodeward_policy::placement::{Homes, Rules};
 
+pub use called_groups::{
+    CalledGroup, CalledGroups, CalledPart, GroupCallError, GroupNumber, ThreadSet,
+};
 pub use events::{Event, Host};
 pub use launch::{Launch, home_of_launch};
 pub use mapped_segments::{MappedSegment, mapped_segments};
 pub use pins::Pin;
 pub use report::{
-    Cost, Done, Notice, Outcome, ProcessRow, RoundReport, SegmentRow, Short, Undecided,
+    Cost, Done, GroupRow, Notice, Outcome, ProcessRow, RoundReport, SegmentRow, Short, Undecided,
 };
 pub use saved_state::{STATE_VERSION, SavedProcess, SavedState, Storage, state_file};
 pub use settings::{AccessChoice, BalanceSettings, RivalMode};
@@ -96,6 +106,7 @@ pub use takeover::{Begun, Ended, Takeover, TakeoverError, takeover_file};
 use access_counts::AccessCounts;
 use access_observer::AccessObserver;
 use cpu_budget::{CpuBudget, CpuMeter};
+use group_table::GroupTable;
 use journals::Journals;
 use nodes::Nodes;
 use page_cost::PageCost;
@@ -118,6 +129,9 @@ pub struct Balancer {
 
     processes: ProcessTable,
     segments: SegmentTable,
+    groups: GroupTable,
+    /// The groups that programs make by calls.
+    called: Arc<Mutex<CalledGroups>>,
     nodes: Nodes,
     excluded: Excluded,
     /// Processes that we may not read, and about which a notice was given.
@@ -185,6 +199,8 @@ impl Balancer {
             rivals: Rivals::default(),
             processes: ProcessTable::starting_at(saved.as_ref().map_or(0, |saved| saved.next)),
             segments,
+            groups: GroupTable::default(),
+            called: Arc::default(),
             nodes: Nodes::default(),
             excluded: Excluded::default(),
             denied: BTreeSet::new(),
@@ -249,6 +265,12 @@ impl Balancer {
         self.first = Some(pid);
     }
 
+    /// Returns the groups that programs make by calls. What others change in them takes effect in
+    /// the next round.
+    pub fn called_groups(&self) -> Arc<Mutex<CalledGroups>> {
+        Arc::clone(&self.called)
+    }
+
     /// Returns the CPU time of all rounds so far.
     pub fn total_cost(&self) -> Cost {
         self.meter.costs().1
@@ -260,7 +282,9 @@ impl Balancer {
             return recalled.clone();
         }
         let is_saved = |process: &ProcessState| {
-            self.homes.home(process.entity).is_some() || !process.pins.saved().is_empty()
+            self.homes.home(process.entity).is_some()
+                || !process.pins.saved().is_empty()
+                || !process.parts.is_empty()
         };
         let processes = self.processes.iter().filter(|(_, process)| is_saved(process));
         let processes = processes.map(|((pid, started_ticks), process)| SavedProcess {
@@ -268,12 +292,15 @@ impl Balancer {
             pid,
             started_ticks,
             pins: process.pins.saved(),
+            parts: process.parts.iter().map(|part| (part.group, part.entity)).collect(),
         });
         SavedState {
             boot: self.boot.clone(),
             next: self.processes.next(),
             processes: processes.collect(),
             homes: self.homes.clone(),
+            groups: self.groups.numbers().clone(),
+            called: self.called.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
 
@@ -284,6 +311,8 @@ impl Balancer {
             processes: &self.processes,
             excluded: &self.excluded,
             segments: &self.segments,
+            groups: &self.groups,
+            homes: &self.homes,
             kernel_balances: self.cooperates(),
         }
     }

@@ -28,6 +28,9 @@ pub struct MappedSegment {
     /// Whether a policy binds any of that, if that was asked.
     #[serde(skip)]
     pub is_bound: bool,
+    /// The kind of its memory.
+    #[serde(skip)]
+    pub kind: MappingKind,
     /// Where the process maps it.
     #[serde(skip)]
     pub parts: Vec<MappedPart>,
@@ -66,6 +69,11 @@ impl MappedSegment {
         self.parts.iter().find_map(|part| part.offset_of(address))
     }
 
+    /// Whether the process maps it within a range only.
+    pub fn lies_in(&self, range: Range) -> bool {
+        self.parts.iter().all(|part| part.addresses.intersection(range) == Some(part.addresses))
+    }
+
     /// Where the process maps an offset in the segment, if it does.
     pub fn address_of(&self, offset: u64) -> Option<u64> {
         self.parts.iter().find_map(|part| part.address_of(offset))
@@ -84,6 +92,7 @@ pub fn mapped_segments(mappings: &[Mapping], bound: &[Range]) -> Vec<MappedSegme
             name: mapping.path.clone(),
             bytes: 0,
             is_bound: false,
+            kind: mapping.kind,
             parts: Vec::new(),
         });
         one.bytes = one.bytes.saturating_add(mapping.range.bytes());

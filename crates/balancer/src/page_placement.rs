@@ -9,12 +9,15 @@ use nodeward_machine::{AccessBatch, Error, Machine, Process, Result};
 use nodeward_model::{AccessSample, NodeId, Nodemask, Pid, Range, SegmentId};
 use nodeward_mover::MemoryUsers;
 use nodeward_policy::hot::{MissCosts, PageRoom};
-use nodeward_policy::placement::{Decision, EntityId, MemoryMove, Plan, Reason, SegmentDecision};
+use nodeward_policy::placement::{
+    Decision, EntityId, Home, MemoryMove, Plan, Reason, SegmentDecision,
+};
 
 use super::Balancer;
 use super::access_counts::Counted;
 use super::cpu_budget::Activity;
 use super::pending::PendingMove;
+use super::process_table::ProcessState;
 use super::range_order::{PageMove, SpreadMemory};
 use super::report::Notice;
 use super::round_state::RoundState;
@@ -122,9 +125,19 @@ impl Balancer {
         pids.extend(wanting.segments.keys().flat_map(|&id| self.observed_users(id)));
         pids.sort_unstable();
         pids.dedup();
-        let cpus = wanting.load_ppm().div_ceil(1_000_000);
+        let in_groups = wanting.processes.keys().map(|&entity| self.load_in_groups_ppm(entity));
+        let cpus = (wanting.load_ppm() + in_groups.sum::<u64>()).div_ceil(1_000_000);
         let period = (self.counts.period_ns_min(machine.now_ns()), cpus);
         self.observer.observe(machine, self.settings.access, pids, period);
+    }
+
+    /// The load of those threads of a process that belong to groups, in millionths of a CPU.
+    fn load_in_groups_ppm(&self, entity: EntityId) -> u64 {
+        let process = self.processes.key(entity).and_then(|key| self.processes.get(key));
+        let threads = process.into_iter().flat_map(|process| {
+            process.threads().filter(|(thread, _)| process.part_of_thread(thread.tid).is_some())
+        });
+        threads.map(|(_, load)| load.wanted_ppm()).sum()
     }
 
     /// Returns the notice about processes that no source observes, of those of which it was not
@@ -261,9 +274,20 @@ impl Balancer {
         self.counts.release(counted, &ranges);
     }
 
-    /// Returns the node where the thread of a sample belongs, if it is known.
+    /// Returns the node where the thread of a sample belongs, if it is known: with its group, if it
+    /// is in one.
     pub(super) fn home_of_thread(&self, entity: EntityId, sample: &AccessSample) -> Option<NodeId> {
-        self.processes.get(self.processes.key(entity)?)?.thread_homes.node_of(sample.tid?)
+        let process = self.processes.get(self.processes.key(entity)?)?;
+        let tid = sample.tid?;
+        self.home_with_group(process, tid).or_else(|| process.thread_homes.node_of(tid))
+    }
+
+    /// Returns the node where a thread is at home with its group, if it is in one.
+    pub(super) fn home_with_group(&self, process: &ProcessState, tid: u32) -> Option<NodeId> {
+        match self.homes.home(process.part_of_thread(tid)?.group)? {
+            Home::Node(node) => Some(*node),
+            Home::Spread(_) | Home::Interleave { .. } => None,
+        }
     }
 
     /// Returns the node of the CPU of a sample, if it is known.
@@ -284,7 +308,10 @@ impl Balancer {
         let Some(process) = self.processes.by_number(entity) else { return false };
         let Some(seen) = &process.seen else { return false };
         let nodes = &self.nodes;
-        let on = seen.threads.iter().filter_map(|it| Some((it.tid, nodes.node_of(it.cpu)?)));
+        let parts = &process.parts;
+        let is_own = |tid: u32| !parts.iter().any(|part| part.threads.contains(&tid));
+        let own = seen.threads.iter().filter(|it| is_own(it.tid));
+        let on = own.filter_map(|it| Some((it.tid, nodes.node_of(it.cpu)?)));
         process.thread_homes.see(on);
         process.thread_homes.are_astray()
     }

@@ -64,10 +64,10 @@ impl PendingMove {
         plan.homes.get(&entity).is_some_and(|home| holds(home, self.order.to))
     }
 
-    /// Returns whether the move still pays at the present cost of a page.
+    /// Returns whether the move still pays at the present cost of a page, or was ordered.
     pub fn pays(&self, rules: &Rules) -> bool {
         let gain_ns = self.order.gain_ns.saturating_add(self.order.gain_ns / LENIENT_PART);
-        gain_ns > rules.move_ns(self.order.pages_max)
+        self.order.reason == Reason::GroupHome || gain_ns > rules.move_ns(self.order.pages_max)
     }
 
     /// Returns the ranges to move among those that may be moved, and the pages in them that are

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use nodeward_model::{
     CpuId, MachineSnapshot, NodeId, Nodemask, NumaActivity, Pid, ProcessSnapshot, ThreadSnapshot,
 };
-use nodeward_policy::placement::{Decision, EntityId, Home, Reason, Verdict};
+use nodeward_policy::placement::EntityId;
 
+use super::group_part::{GroupPart, KnownTraits};
 use super::kernel_look::KernelLook;
 use super::mapped_segments::MappedSegment;
 use super::pins::Pins;
@@ -20,6 +21,7 @@ use super::saved_state::SavedProcess;
 use super::thread_homes::ThreadHomes;
 use super::thread_load::{ThreadLoad, Window};
 use super::token_bucket::TokenBucket;
+use super::told_decision::ToldDecision;
 
 /// Identifies a process within a boot: its pid, and its start time in clock ticks.
 pub type ProcessKey = (Pid, u64);
@@ -58,12 +60,13 @@ pub struct ProcessState {
     pub has_failed: bool,
     /// Whether the notice that no source observes it was given.
     pub told_no_source: bool,
+    /// What of it belongs to groups.
+    pub parts: Vec<GroupPart>,
+    /// What patterns of groups want to know of it, as it was read last.
+    pub traits: Option<KnownTraits>,
     /// The decision that was reported last.
-    told: Option<Told>,
+    pub told: ToldDecision,
 }
-
-/// A decision, to tell whether it changed.
-type Told = (Option<Home>, Verdict, [Option<Reason>; 3]);
 
 /// Pages of a process or a segment that could not be moved.
 #[derive(Default)]
@@ -95,8 +98,16 @@ impl ProcessTable {
     pub fn recall(&mut self, saved: &[SavedProcess]) {
         for one in saved {
             let pins = Pins::recall(&one.pins);
-            let process = ProcessState { entity: one.entity, pins, ..ProcessState::default() };
-            self.next = self.next.max(one.entity.0.saturating_add(1));
+            let part = |&(group, entity): &(EntityId, EntityId)| GroupPart {
+                entity,
+                group,
+                ..GroupPart::default()
+            };
+            let parts = one.parts.iter().map(part).collect();
+            let process =
+                ProcessState { entity: one.entity, pins, parts, ..ProcessState::default() };
+            let last = process.numbers().into_iter().max().unwrap_or_default();
+            self.next = self.next.max(last.0.saturating_add(1));
             self.processes.insert((one.pid, one.started_ticks), process);
         }
     }
@@ -130,15 +141,57 @@ impl ProcessTable {
         for process in machine_snapshot.processes {
             let key = (process.pid, process.started_ticks);
             let mut state = earlier.remove(&key).unwrap_or_else(|| {
-                self.next += 1;
-                ProcessState { entity: EntityId(self.next - 1), ..ProcessState::default() }
+                let entity = self.new_number();
+                ProcessState { entity, ..ProcessState::default() }
             });
             state.see(process, window);
             state.stuck.pass(elapsed_ns.unwrap_or(0));
+            state.parts.iter_mut().for_each(|part| part.stuck.pass(elapsed_ns.unwrap_or(0)));
             self.processes.insert(key, state);
         }
-        self.keys = self.processes.iter().map(|(&key, state)| (state.entity, key)).collect();
-        (elapsed_ns, earlier.into_values().map(|state| state.entity).collect())
+        self.enter_numbers();
+        (elapsed_ns, earlier.into_values().flat_map(|state| state.numbers()).collect())
+    }
+
+    /// Returns a number that was never given.
+    pub fn new_number(&mut self) -> EntityId {
+        self.next += 1;
+        EntityId(self.next - 1)
+    }
+
+    /// Enters what of each process belongs to groups; a part of the same group keeps its number.
+    /// Returns the parts that are no more.
+    pub fn set_parts(&mut self, parts: Vec<(ProcessKey, Vec<GroupPart>)>) -> Vec<EntityId> {
+        let mut gone = Vec::new();
+        for (key, parts) in parts {
+            let Some(mut process) = self.processes.remove(&key) else { continue };
+            let mut earlier = std::mem::take(&mut process.parts);
+            let is_same =
+                |a: &GroupPart, b: &GroupPart| (a.group, &a.memory) == (b.group, &b.memory);
+            let changed = earlier.len() != parts.len()
+                || earlier.iter().zip(&parts).any(|(a, b)| !is_same(a, b));
+            for mut part in parts {
+                let same = earlier.iter().position(|it| it.group == part.group);
+                let known = same.map(|at| earlier.swap_remove(at));
+                (part.entity, part.stuck) = match known {
+                    Some(known) => (known.entity, known.stuck),
+                    None => (self.new_number(), StuckPages::default()),
+                };
+                process.parts.push(part);
+            }
+            process.sampling.is_due |= changed && process.sample.is_some();
+            gone.extend(earlier.into_iter().map(|part| part.entity));
+            self.processes.insert(key, process);
+        }
+        self.enter_numbers();
+        gone
+    }
+
+    fn enter_numbers(&mut self) {
+        let numbers = |(&key, state): (&ProcessKey, &ProcessState)| {
+            state.numbers().into_iter().map(move |number| (number, key))
+        };
+        self.keys = self.processes.iter().flat_map(numbers).collect();
     }
 
     /// Returns every process, in ascending order of pids.
@@ -166,7 +219,7 @@ impl ProcessTable {
         self.keys.get(&entity).copied()
     }
 
-    /// Returns the process that had a number at the last snapshot.
+    /// Returns the process that had this number, or a part of it, at the last snapshot.
     pub fn by_number(&mut self, entity: EntityId) -> Option<&mut ProcessState> {
         self.processes.get_mut(self.keys.get(&entity)?)
     }
@@ -244,24 +297,39 @@ impl ProcessState {
         }
     }
 
-    /// Returns the pages that cannot be moved: bound by a policy, or refused before.
-    pub fn fixed_pages(&self) -> BTreeMap<NodeId, u64> {
+    /// Returns its number, and those of its parts.
+    pub fn numbers(&self) -> Vec<EntityId> {
+        let parts = self.parts.iter().map(|part| part.entity);
+        std::iter::once(self.entity).chain(parts).collect()
+    }
+
+    /// Returns the part that has a number; `None`: what belongs to no group.
+    pub fn part(&self, entity: EntityId) -> Option<&GroupPart> {
+        self.parts.iter().find(|part| part.entity == entity)
+    }
+
+    /// Returns the part that a thread belongs to, if it is in a group.
+    pub fn part_of_thread(&self, tid: u32) -> Option<&GroupPart> {
+        self.parts.iter().find(|part| part.threads.contains(&tid))
+    }
+
+    /// Returns the pages of it, or of a part of it, that could not be moved.
+    pub fn stuck_mut(&mut self, entity: EntityId) -> &mut StuckPages {
+        let part = self.parts.iter_mut().find(|part| part.entity == entity);
+        part.map_or(&mut self.stuck, |part| &mut part.stuck)
+    }
+
+    /// Returns the pages of it, or of a part of it, that cannot be moved: bound by a policy, or
+    /// refused before.
+    pub fn fixed_pages(&self, entity: EntityId) -> BTreeMap<NodeId, u64> {
         let Some(sample) = &self.sample else { return BTreeMap::new() };
+        let stuck = self.part(entity).map_or(&self.stuck, |part| &part.stuck);
         let of =
             |pages: &BTreeMap<NodeId, u64>, node: &NodeId| pages.get(node).copied().unwrap_or(0);
         let fixed = |(node, &pages): (&NodeId, &u64)| {
-            (*node, pages.min(of(&sample.bound_pages, node) + of(&self.stuck.by_node, node)))
+            (*node, pages.min(of(sample.bound_of(entity), node) + of(&stuck.by_node, node)))
         };
-        sample.pages.iter().map(fixed).filter(|&(_, pages)| pages > 0).collect()
-    }
-
-    /// Enters the decision that is reported; returns whether it is new.
-    pub fn tell(&mut self, decision: &Decision, home: Option<&Home>) -> bool {
-        let reasons = [Some(decision.reason), decision.threads, decision.memory];
-        let told = (home.cloned(), decision.verdict, reasons);
-        let is_new = self.told.as_ref() != Some(&told);
-        self.told = Some(told);
-        is_new
+        sample.pages_of(entity).iter().map(fixed).filter(|&(_, pages)| pages > 0).collect()
     }
 
     fn see(&mut self, process: ProcessSnapshot, window: Window) {

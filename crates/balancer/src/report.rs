@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nodeward_machine::AccessSourceKind;
 use nodeward_model::name::in_json;
-use nodeward_model::{Account, Name, NodeId, OtherBalancer, Pid, SegmentId, SkipReason};
+use nodeward_model::{Account, GroupName, Name, NodeId, OtherBalancer, Pid, SegmentId, SkipReason};
 use nodeward_policy::placement::{Decision, Home, NodeSum, SegmentDecision};
 use serde::Serialize;
 
@@ -47,6 +47,8 @@ pub struct RoundReport {
     pub stands_back: bool,
     /// Each process, in ascending order of pids.
     pub processes: Vec<ProcessRow>,
+    /// Each group that has members, in the order of their numbers.
+    pub groups: Vec<GroupRow>,
     /// Each segment that several processes map, in the order of their ids.
     pub segments: Vec<SegmentRow>,
     /// Load and memory of each node, now and as planned.
@@ -106,6 +108,30 @@ pub struct ProcessRow {
     pub pages_at_ns: Option<u64>,
     /// The segments that it maps and others, too; their memory is not its own.
     pub segments: Vec<SegmentId>,
+    /// What was done with it.
+    pub done: Done,
+}
+
+/// A group of a round.
+#[derive(Clone, Debug, Serialize)]
+pub struct GroupRow {
+    /// Its name.
+    pub name: GroupName,
+    /// Its home.
+    pub home: Option<Home>,
+    /// The decision about it, with its reasons and numbers.
+    #[serde(flatten)]
+    pub decision: Decision,
+    /// Whether verdict, home or a reason differ from those of the last round; true in its first
+    /// round.
+    pub changed: bool,
+    /// The processes that are in it with threads or memory.
+    pub processes: Vec<Pid>,
+    /// Its threads by the node on which they ran last.
+    pub threads: BTreeMap<NodeId, u32>,
+    /// Its memory by node in the last samples, in base pages, without segments.
+    #[serde(rename = "pages_by_node")]
+    pub residency: BTreeMap<NodeId, u64>,
     /// What was done with it.
     pub done: Done,
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use nodeward_model::{MemoryPolicies, Name, NodeId, SegmentId};
 use nodeward_policy::damping::Retry;
+use nodeward_policy::placement::EntityId;
 
 /// Shares of memory that differ by less than this count as equal, in ppm.
 const SAME_PPM: u64 = 50_000;
@@ -19,6 +20,8 @@ pub struct ResidencySample {
     pub segment_pages: BTreeMap<SegmentId, BTreeMap<NodeId, u64>>,
     /// Those pages that a memory policy binds.
     pub bound_pages: BTreeMap<NodeId, u64>,
+    /// Pages by node of each part that belongs to a group, by its number; not among `pages`.
+    pub parts: BTreeMap<EntityId, PartSample>,
     /// The memory policies of the process.
     pub bound: MemoryPolicies,
     /// Time at which the policies were read.
@@ -34,6 +37,15 @@ pub struct ResidencySample {
     pub program: u32,
 }
 
+/// The residency of a part of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartSample {
+    /// Pages by node.
+    pub pages: BTreeMap<NodeId, u64>,
+    /// Those that a memory policy binds.
+    pub bound_pages: BTreeMap<NodeId, u64>,
+}
+
 /// When a process is to be sampled again.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sampling {
@@ -45,10 +57,37 @@ pub struct Sampling {
     pub time_ns: u64,
 }
 
+impl PartSample {
+    /// Returns that of free pages and of those that a policy binds.
+    pub fn of(mut pages: BTreeMap<NodeId, u64>, bound_pages: BTreeMap<NodeId, u64>) -> Self {
+        for (node, bound) in &bound_pages {
+            *pages.entry(*node).or_default() += bound;
+        }
+        Self { pages, bound_pages }
+    }
+}
+
 impl ResidencySample {
     /// Returns whether policies and shares of nodes are the same in both samples.
     pub fn says_the_same(&self, other: &Self) -> bool {
-        self.bound == other.bound && is_same(&self.pages, &other.pages)
+        let is_alike = |(part, sample): (&EntityId, &PartSample)| {
+            other.parts.get(part).is_some_and(|other| is_same(&sample.pages, &other.pages))
+        };
+        self.bound == other.bound
+            && is_same(&self.pages, &other.pages)
+            && self.parts.len() == other.parts.len()
+            && self.parts.iter().all(is_alike)
+    }
+
+    /// Returns the pages of a part that belongs to a group; of what belongs to none, if there is no
+    /// such part.
+    pub fn pages_of(&self, entity: EntityId) -> &BTreeMap<NodeId, u64> {
+        self.parts.get(&entity).map_or(&self.pages, |part| &part.pages)
+    }
+
+    /// Returns those of them that a policy binds.
+    pub fn bound_of(&self, entity: EntityId) -> &BTreeMap<NodeId, u64> {
+        self.parts.get(&entity).map_or(&self.bound_pages, |part| &part.bound_pages)
     }
 
     /// Takes out the pages of a segment, which others map, too.

@@ -1,7 +1,7 @@
 //! One round: observe, decide, act, verify.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use nodeward_machine::{Machine, Result};
 use nodeward_model::{MachineSnapshot, Pid};
@@ -10,6 +10,7 @@ use nodeward_policy::placement::Plan;
 
 use super::Balancer;
 use super::cpu_budget::Activity;
+use super::group_plan;
 use super::journals::Subject;
 use super::pending::{PendingMove, pages_away};
 use super::process_table::{ProcessKey, ProcessState};
@@ -42,10 +43,12 @@ impl Balancer {
             return Ok(self.stand_back(&*machine, began_ns, state));
         }
         let elapsed_ns = self.take_snapshot(&*machine, &mut state)?;
+        self.see_groups(&*machine);
         self.sample(&*machine, &mut state);
         self.look_at_segments(&*machine, elapsed_ns.unwrap_or(0), &mut state);
         self.look_at_kernel(&*machine);
-        let plan = elapsed_ns.map(|_| self.decide(&*machine, began_ns)).unwrap_or_default();
+        let plan = elapsed_ns.map(|_| self.decide(&*machine, began_ns, &mut state));
+        let plan = plan.unwrap_or_default();
         self.place_pages(&*machine, &plan, &mut state);
         self.act(&*machine, &plan, live, elapsed_ns.unwrap_or(0), &mut state);
         self.verify(&*machine, &plan, &mut state);
@@ -147,6 +150,8 @@ impl Balancer {
             self.processes.recall(&saved.processes);
             self.homes = saved.homes;
             self.homes.resume();
+            self.groups.recall(saved.groups);
+            *self.called.lock().unwrap_or_else(PoisonError::into_inner) = saved.called;
         }
         self.boot = boot;
     }
@@ -195,13 +200,15 @@ impl Balancer {
         self.budget.spend(took_ns);
     }
 
-    fn decide(&mut self, machine: &dyn Machine, at_ns: u64) -> Plan {
+    fn decide(&mut self, machine: &dyn Machine, at_ns: u64, state: &mut RoundState) -> Plan {
         let rules = &self.rules();
         let is_too_early = |process: &ProcessState| self.is_undecided(process).is_some();
         let snapshot = self.tables().snapshot((at_ns, machine.page_bytes()), &is_too_early);
         self.meter.lap(machine, Activity::Looking);
         let mut homes = self.homes.clone();
-        let plan = homes.decide(&snapshot, rules);
+        let mut plan = homes.decide(&snapshot, rules);
+        state.groups =
+            group_plan::divide(&mut plan, &self.groups, (&self.processes, &self.excluded));
         self.timing.decided_at_ns = at_ns;
         // Moves that are only reported did not happen, so the next round has to plan them again.
         let has_moves = !plan.moves.is_empty() || !plan.segment_moves.is_empty();
@@ -216,8 +223,9 @@ impl Balancer {
     fn verify(&mut self, machine: &dyn Machine, plan: &Plan, state: &mut RoundState) {
         let moving: BTreeSet<_> = self.pending.iter().map(PendingMove::entity).collect();
         for (_, process) in self.processes.iter_mut() {
-            process.is_moving = moving.contains(&process.entity);
-            process.sampling.is_due |= state.ended.contains(&process.entity);
+            let numbers = process.numbers();
+            process.is_moving = numbers.iter().any(|number| moving.contains(number));
+            process.sampling.is_due |= numbers.iter().any(|number| state.ended.contains(number));
         }
         for entity in state.ended.clone() {
             let Some(key) = self.processes.key(entity) else { continue };
@@ -225,7 +233,7 @@ impl Balancer {
             let sample = self.processes.get_mut(key).and_then(|process| process.sample.as_ref());
             let away = sample
                 .zip(plan.homes.get(&entity))
-                .map(|(sample, home)| pages_away(&sample.pages, home));
+                .map(|(sample, home)| pages_away(sample.pages_of(entity), home));
             if let Some(done) = state.done.get_mut(&entity) {
                 done.pages_away_after = away;
             }

@@ -8,7 +8,7 @@ use nodeward_policy::placement::{Decision, EntityId, Plan, SegmentDecision};
 
 use super::Balancer;
 use super::cpu_budget::Activity;
-use super::report::{Done, Notice, ProcessRow, RoundReport, SegmentRow};
+use super::report::{Done, GroupRow, Notice, ProcessRow, RoundReport, SegmentRow};
 use super::round_state::RoundState;
 
 impl Balancer {
@@ -36,9 +36,11 @@ impl Balancer {
         self.learn_strays(&plan, &state);
         let processes = self.rows(&plan, &state.done);
         let segments = self.segment_rows(&plan, &state.segments_done);
+        let groups = self.group_rows(&plan, &state);
         RoundReport {
             interval_ns: self.timing.fast.part(interval_ns),
             processes,
+            groups,
             segments,
             nodes: plan.nodes,
             ..self.outline(machine, began_ns, state)
@@ -93,8 +95,11 @@ impl Balancer {
     }
 
     fn learn_strays(&mut self, plan: &Plan, state: &RoundState) {
-        let has_home = |entity: &EntityId| plan.homes.contains_key(entity);
-        let homed = self.processes.iter().filter(|(_, process)| has_home(&process.entity));
+        let has_home = |entity: EntityId| plan.homes.contains_key(&entity);
+        let homed = self
+            .processes
+            .iter()
+            .filter(|(_, process)| process.numbers().into_iter().any(has_home));
         let threads = homed.map(|(_, process)| process.thread_count()).sum();
         let may_look = self.budget.is_left() && self.timing.factor == 1;
         self.timing.fast.learn(state.nudged(), threads, may_look);
@@ -141,8 +146,11 @@ impl Balancer {
     ) -> Option<ProcessRow> {
         let entity = decision.entity;
         let process = self.processes.by_number(entity)?;
+        if process.entity != entity {
+            return None; // a part of it, which belongs to a group
+        }
         let home = plan.homes.get(&entity);
-        let changed = process.tell(decision, home);
+        let changed = process.told.tell(decision, home);
         let process = &*process;
         let segments = self.segments.of(process).map(|(id, _)| id).collect();
         let (seen, sample) = (process.seen.as_ref()?, process.sample.as_ref());
@@ -168,6 +176,17 @@ impl Balancer {
 }
 
 impl Balancer {
+    fn group_rows(&mut self, plan: &Plan, state: &RoundState) -> Vec<GroupRow> {
+        let row = |decision: &Decision| {
+            let group = self.groups.get_mut(decision.entity)?;
+            let named = (group.name.clone(), decision);
+            let row = GroupRow::of(named, plan, (&self.processes, &self.nodes), &state.done);
+            let changed = group.told.tell(decision, row.home.as_ref());
+            Some(GroupRow { changed, ..row })
+        };
+        state.groups.iter().filter_map(row).collect()
+    }
+
     fn segment_rows(&mut self, plan: &Plan, done: &BTreeMap<SegmentId, Done>) -> Vec<SegmentRow> {
         let row = |decision: &SegmentDecision| {
             let state = self.segments.get_mut(decision.segment)?;

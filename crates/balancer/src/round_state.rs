@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nodeward_model::SegmentId;
-use nodeward_policy::placement::EntityId;
+use nodeward_policy::placement::{Decision, EntityId};
 
 use super::report::{Done, Notice};
 
@@ -14,6 +14,8 @@ pub struct RoundState {
     pub sampled: u64,
     pub sample_later: u64,
     pub done: BTreeMap<EntityId, Done>,
+    /// What was decided about groups, in the order of their numbers.
+    pub groups: Vec<Decision>,
     /// Entities whose memory move ended.
     pub ended: BTreeSet<EntityId>,
     pub segments_done: BTreeMap<SegmentId, Done>,

@@ -9,10 +9,11 @@ use nodeward_model::{Mapping, MappingKind, MemoryPolicies, NodeId, Pid, Range, S
 use nodeward_mover::residency::{self, Options};
 
 use super::cpu_budget;
+use super::group_part;
 use super::mapped_segments::{MappedSegment, is_memory, mapped_segments};
 use super::nodes::Nodes;
 use super::process_table::{ProcessKey, ProcessState};
-use super::residency_sample::{ResidencySample, Sampling};
+use super::residency_sample::{PartSample, ResidencySample, Sampling};
 use super::settings::BalanceSettings;
 
 /// CPU time for one sample: at first the converging budget of so many seconds (100 ms by default).
@@ -122,6 +123,7 @@ pub fn sample(
             let is_other = before.is_none_or(|before| before.program != sample.program);
             if is_other || (cause == SampleCause::Changed && !in_vain) {
                 process.stuck.by_node.clear();
+                process.parts.iter_mut().for_each(|part| part.stuck.by_node.clear());
             }
             // Samples are identified by their time, so it must increase.
             let at_ns = sample.at_ns.max(before.map_or(1, |before| before.at_ns + 1));
@@ -223,6 +225,12 @@ fn take(
         was_cut |= seen.capped;
         Ok(seen.total().nodes.into_iter().map(|(node, share)| (node, share.pages)).collect())
     };
+    let (tied_of_parts, tied) = group_part::divide(tied, &state.parts);
+    let (free_of_parts, free) = group_part::divide(free, &state.parts);
+    let mut parts = BTreeMap::new();
+    for ((part, tied), (_, free)) in tied_of_parts.into_iter().zip(free_of_parts) {
+        parts.insert(part, PartSample::of(pages(free)?, pages(tied)?));
+    }
     let bound_pages = if tied.is_empty() { BTreeMap::new() } else { pages(tied)? };
     let mut all = pages(free)?;
     let mut segment_pages = BTreeMap::new();
@@ -241,6 +249,7 @@ fn take(
         pages: all,
         segment_pages,
         bound_pages,
+        parts,
         bound,
         bound_at_ns,
         name: seen.map(|seen| seen.name.clone()).unwrap_or_default(),

@@ -1,6 +1,7 @@
 //! The state from which a balancer continues after it was killed: homes with their holds, and which
 //! process has which number.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use nodeward_model::{Name, Pid};
@@ -9,11 +10,13 @@ use nodeward_records::ledger::LedgerStore;
 use nodeward_records::state::StateFile;
 use serde::{Deserialize, Serialize};
 
+use super::called_groups::CalledGroups;
+use super::group_table::GroupKey;
 use super::pins::Pin;
 
 /// The version of the saved state. It is raised whenever the fields of [`SavedState`] or [`Homes`]
 /// change; their names are not in the file.
-pub const STATE_VERSION: u32 = 8;
+pub const STATE_VERSION: u32 = 9;
 
 /// What is saved.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +29,10 @@ pub struct SavedState {
     pub processes: Vec<SavedProcess>,
     /// Their homes.
     pub homes: Homes,
+    /// The numbers of groups.
+    pub groups: BTreeMap<GroupKey, EntityId>,
+    /// The groups that programs made by calls.
+    pub called: CalledGroups,
 }
 
 /// A process with its number.
@@ -39,6 +46,8 @@ pub struct SavedProcess {
     pub started_ticks: u64,
     /// Its pinned threads.
     pub pins: Vec<Pin>,
+    /// The numbers of groups, each with that of what of the process belongs to it.
+    pub parts: Vec<(EntityId, EntityId)>,
 }
 
 /// Where a balancer writes its state and its moves.

@@ -84,7 +84,11 @@ impl Balancer {
 
     /// Returns the node for which an access counts.
     fn node_of_user(&self, entity: EntityId, sample: &AccessSample, plan: &Plan) -> Option<NodeId> {
+        let process = self.processes.key(entity).and_then(|key| self.processes.get(key));
+        let with_group =
+            process.zip(sample.tid).and_then(|(it, tid)| self.home_with_group(it, tid));
         match plan.homes.get(&entity) {
+            _ if with_group.is_some() => with_group,
             Some(Home::Node(node)) => Some(*node),
             _ => self.home_of_thread(entity, sample).or_else(|| self.node_of_cpu(sample)),
         }

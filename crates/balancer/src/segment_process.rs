@@ -14,7 +14,7 @@ use nodeward_machine::{
 };
 use nodeward_model::{
     AffinityOutcome, Cpumask, Mapping, MemoryPolicies, Page, PageLocation, Pid, ProcessIdentity,
-    Range, SegmentId,
+    ProcessTraits, Range, SegmentId,
 };
 
 use super::mapped_segments::MappedPart;
@@ -309,6 +309,10 @@ impl Process for SegmentProcess {
 
     fn mappings(&self) -> Result<Vec<Mapping>> {
         Ok(self.views[0].mappings.clone())
+    }
+
+    fn traits(&self) -> Result<ProcessTraits> {
+        self.views[0].process.traits()
     }
 
     fn resident_bytes(&self) -> Result<u64> {

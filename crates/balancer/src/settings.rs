@@ -1,7 +1,7 @@
 //! Settings of a balancer.
 
 use nodeward_machine::AccessSourceKind;
-use nodeward_model::ProcessFilter;
+use nodeward_model::{GroupSpec, ProcessFilter};
 use nodeward_policy::placement::Rules;
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +77,8 @@ pub struct BalanceSettings {
     pub access: AccessChoice,
     /// Wanted processes that are left alone all the same; none if the filter is empty.
     pub except: ProcessFilter,
+    /// The groups of threads and memory, those that come first in the order of the settings first.
+    pub groups: Vec<GroupSpec>,
     /// The rules of decisions.
     pub rules: Rules,
     /// A process is sampled again when its own memory has grown or shrunk by this part, in ppm.
@@ -101,6 +103,7 @@ impl Default for BalanceSettings {
             rivals: RivalMode::StandBack,
             access: AccessChoice::Auto,
             except: ProcessFilter::default(),
+            groups: Vec::new(),
             rules: Rules::default(),
             grown_ppm: 100_000,
             steady_ppm: 3_000,

@@ -1,18 +1,20 @@
 //! The input of a decision, made from the tables of processes and nodes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use nodeward_model::{Cpumask, Nodemask, Pid, ProcessSnapshot, SegmentId, ThreadSnapshot};
 use nodeward_policy::kernel_moves::DECIDES_NS;
 use nodeward_policy::placement::{
-    Affinity, Entity, Exclusion, KernelPreference, Segment, SegmentExclusion, SegmentUser,
-    Snapshot, Thread,
+    Affinity, Entity, EntityId, Exclusion, Homes, KernelPreference, Segment, SegmentExclusion,
+    SegmentUser, Snapshot, Target, Thread,
 };
 
+use super::group_part::GroupPart;
+use super::group_table::{GroupState, GroupTable, homes_of_touching};
 use super::nodes::Nodes;
 use super::process_table::{ProcessState, ProcessTable};
-use super::segment_table::{Mapper, SegmentState, SegmentTable};
+use super::segment_table::{SegmentState, SegmentTable};
 use super::thread_load::ThreadLoad;
 
 /// The tables from which a snapshot is made.
@@ -21,6 +23,9 @@ pub struct Tables<'a> {
     pub processes: &'a ProcessTable,
     pub excluded: &'a Excluded,
     pub segments: &'a SegmentTable,
+    pub groups: &'a GroupTable,
+    /// The homes of the last round.
+    pub homes: &'a Homes,
     /// Whether what the kernel's NUMA balancing decided stands.
     pub kernel_balances: bool,
 }
@@ -43,15 +48,23 @@ impl Tables<'_> {
     ) -> Snapshot {
         let mut affinities = Affinities { nodes: self.nodes, known: HashMap::new(), all: vec![] };
         let (mut entities, mut others_ppm) = (Vec::new(), 0);
+        let mut of_groups = BTreeMap::new();
         for (_, process) in self.processes.iter() {
             let Some(seen) = &process.seen else { continue };
             let exclusion = self.excluded.of(process);
             if exclusion.is_some() || !is_too_early(process) {
+                for part in &process.parts {
+                    let entity = self.part(process, part, seen, &mut affinities);
+                    let group = of_groups.entry(part.group).or_insert_with(Vec::new);
+                    group.push(Entity { exclusion, ..entity });
+                }
+                let exclusion = exclusion.or_else(|| self.is_grouped(process));
                 entities.push(Entity { exclusion, ..self.entity(process, seen, &mut affinities) });
             } else {
                 others_ppm += process.wanted_ppm();
             }
         }
+        entities.extend(of_groups.into_iter().map(|(group, parts)| self.group(group, parts)));
         Snapshot {
             at_ns,
             page_bytes,
@@ -66,12 +79,70 @@ impl Tables<'_> {
         }
     }
 
+    /// A process without what of it belongs to groups.
     fn entity(
         &self,
         process: &ProcessState,
         seen: &ProcessSnapshot,
         affinities: &mut Affinities<'_>,
     ) -> Entity {
+        let is_own = |thread: &ThreadSnapshot| process.part_of_thread(thread.tid).is_none();
+        let nodes = homes_of_touching(process, |group| self.homes.home(group).cloned());
+        let target = if nodes.is_empty() { Target::Anywhere } else { Target::WithGroups(nodes) };
+        Entity {
+            run_ns: seen.cpu_time_ns,
+            children_ns: seen.children_cpu_time_ns,
+            threads: self.threads(process, &is_own, affinities),
+            target,
+            ..self.memory(process, process.entity, seen)
+        }
+    }
+
+    /// What of a process belongs to a group.
+    fn part(
+        &self,
+        process: &ProcessState,
+        part: &GroupPart,
+        seen: &ProcessSnapshot,
+        affinities: &mut Affinities<'_>,
+    ) -> Entity {
+        let is_its = |thread: &ThreadSnapshot| part.has_thread(thread);
+        let own = seen.threads.iter().filter(|thread| is_its(thread));
+        Entity {
+            run_ns: own.map(|thread| thread.cpu_time_ns).sum(),
+            threads: self.threads(process, &is_its, affinities),
+            ..self.memory(process, part.entity, seen)
+        }
+    }
+
+    /// A group of these parts. Those that must be left alone are no parts of it, unless all are.
+    fn group(&self, group: EntityId, parts: Vec<Entity>) -> Entity {
+        let target = self.groups.get(group).map(GroupState::target).unwrap_or_default();
+        let (left, free): (Vec<_>, Vec<_>) =
+            parts.into_iter().partition(|part| part.exclusion.is_some());
+        let all = if free.is_empty() { left } else { free };
+        let mut whole = all.into_iter().reduce(join).unwrap_or_default();
+        (whole.id, whole.target) = (group, target);
+        whole
+    }
+
+    /// Why a process is left alone all of whose threads belong to groups; `None` if some do not, or
+    /// its memory goes with those who use it.
+    fn is_grouped(&self, process: &ProcessState) -> Option<Exclusion> {
+        let mut threads = process.threads().map(|(thread, _)| thread.tid);
+        let is_all =
+            !process.parts.is_empty() && threads.all(|tid| process.part_of_thread(tid).is_some());
+        let homes = || homes_of_touching(process, |group| self.homes.home(group).cloned());
+        (is_all && homes().is_empty()).then_some(Exclusion::Grouped)
+    }
+
+    /// The threads of a process that are meant.
+    fn threads(
+        &self,
+        process: &ProcessState,
+        is_meant: &dyn Fn(&ThreadSnapshot) -> bool,
+        affinities: &mut Affinities<'_>,
+    ) -> Vec<Thread> {
         let thread = |(thread, load): (&ThreadSnapshot, &ThreadLoad)| {
             Some(Thread {
                 tid: thread.tid,
@@ -83,36 +154,74 @@ impl Tables<'_> {
                 affinity: affinities.index(process.pins.cpus_of(thread)),
             })
         };
+        process.threads().filter(|(it, _)| is_meant(it)).filter_map(thread).collect()
+    }
+
+    /// An entity with the memory of a process, or of a part of it.
+    fn memory(&self, process: &ProcessState, entity: EntityId, seen: &ProcessSnapshot) -> Entity {
         let sample = process.sample.as_ref();
         Entity {
-            id: process.entity,
-            run_ns: seen.cpu_time_ns,
-            children_ns: seen.children_cpu_time_ns,
-            threads: process.threads().filter_map(thread).collect(),
-            pages: sample.map(|sample| sample.pages.clone()).unwrap_or_default(),
+            id: entity,
+            pages: sample.map(|sample| sample.pages_of(entity).clone()).unwrap_or_default(),
             pages_at_ns: sample.map_or(0, |sample| sample.at_ns),
-            fixed_pages: process.fixed_pages(),
+            fixed_pages: process.fixed_pages(entity),
             may_hold: seen.memory_nodes.clone(),
-            exclusion: None,
+            ..Entity::default()
         }
     }
+}
+
+/// Two parts of a group as one.
+fn join(mut a: Entity, b: Entity) -> Entity {
+    a.run_ns = a.run_ns.saturating_add(b.run_ns);
+    a.threads.extend(b.threads);
+    for (all, part) in [(&mut a.pages, b.pages), (&mut a.fixed_pages, b.fixed_pages)] {
+        for (node, pages) in part {
+            *all.entry(node).or_default() += pages;
+        }
+    }
+    // It differs if that of any part does.
+    a.pages_at_ns = a.pages_at_ns.wrapping_add(b.pages_at_ns);
+    a.may_hold = a.may_hold.and(&b.may_hold);
+    a
 }
 
 impl Tables<'_> {
     /// A segment, if it was sampled.
     fn segment(&self, (id, state): (SegmentId, &SegmentState)) -> Option<Segment> {
         let (pages_at_ns, pages) = state.sample.clone()?;
-        let user =
-            |mapper: &Mapper| SegmentUser { entity: mapper.entity, load_ppm: mapper.wanted_ppm };
         Some(Segment {
             id,
-            users: state.mappers.iter().map(user).collect(),
+            users: self.users(id, state),
             pages,
             pages_at_ns,
             fixed_pages: state.fixed_pages(),
             may_hold: self.held_by_all(state),
             exclusion: self.segment_exclusion(state),
         })
+    }
+
+    /// Who uses a segment: those processes and groups whose threads may. If it belongs to groups, only
+    /// these.
+    fn users(&self, id: SegmentId, state: &SegmentState) -> Vec<SegmentUser> {
+        let mut users: BTreeMap<EntityId, (u64, bool)> = BTreeMap::new();
+        for process in state.mappers.iter().filter_map(|mapper| self.processes.get(mapper.key)) {
+            let one = process.mapped.iter().flatten().find(|one| one.id == id);
+            let mut rest_ppm = process.wanted_ppm();
+            for part in &process.parts {
+                let own = process.threads().filter(|(thread, _)| part.has_thread(thread));
+                let load_ppm: u64 = own.map(|(_, load)| load.wanted_ppm()).sum();
+                rest_ppm -= load_ppm;
+                let (all_ppm, is_owner) = users.entry(part.group).or_default();
+                *all_ppm += load_ppm;
+                *is_owner |= one.is_some_and(|one| part.has_segment(one));
+            }
+            users.entry(process.entity).or_default().0 += rest_ppm;
+        }
+        let has_owner = users.values().any(|(_, is_owner)| *is_owner);
+        let counts = |(_, (_, is_owner)): &(EntityId, (u64, bool))| *is_owner || !has_owner;
+        let user = |(entity, (load_ppm, _))| SegmentUser { entity, load_ppm };
+        users.into_iter().filter(counts).map(user).collect()
     }
 
     /// The nodes that all who map a segment may have memory of.

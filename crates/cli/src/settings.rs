@@ -8,6 +8,7 @@
 mod agent;
 mod balance;
 mod error;
+mod groups;
 mod key;
 mod layer;
 mod moves;

@@ -14,7 +14,7 @@ use nodeward_machine::{
 };
 use nodeward_model::{
     AffinityOutcome, Cpumask, Mapping, MappingKind, MemoryPolicies, NodeId, NumaActivity, Page,
-    PageLocation, Pid, ProcessIdentity, Range,
+    PageLocation, Pid, ProcessIdentity, ProcessTraits, Range,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{PidfdFlags, pidfd_open};
@@ -28,7 +28,7 @@ use crate::pagemap::{self, NonPresent, PAGE_TABLE_PAGES, PagemapEntry, PagemapWi
 use crate::populated;
 use crate::procfs::stat::TaskFlags;
 use crate::procfs::{identity, maps, numa_maps, sched, smaps};
-use crate::{memory_policies, move_pages, sys};
+use crate::{memory_policies, move_pages, sys, traits};
 
 /// Limit on the pages of one query; the kernel releases the target's lock after every 16.
 const QUERY_PAGES_MAX: usize = 4096;
@@ -82,6 +82,11 @@ impl Process for LinuxProcess {
             true => Err(Error::Gone(self.pid)),
             false => Ok(mappings),
         }
+    }
+
+    fn traits(&self) -> Result<ProcessTraits> {
+        let traits = traits::read(&self.folder);
+        self.check_running().map(|()| traits)
     }
 
     fn resident_bytes(&self) -> Result<u64> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nodeward_model::{
     AffinityOutcome, CpuId, Cpumask, MachineSnapshot, Mapping, MemoryPolicies, NodeHeadroom,
     NodeId, NumaActivity, OtherBalancer, Page, PageLocation, Pid, ProcessFilter, ProcessIdentity,
-    Range, Topology,
+    ProcessTraits, Range, Topology,
 };
 use serde::Serialize;
 
@@ -161,6 +161,10 @@ pub trait Process: Send + Sync {
     /// Returns its mappings in ascending order, without those that hold no memory (such as the
     /// vdso).
     fn mappings(&self) -> Result<Vec<Mapping>>;
+
+    /// Returns what patterns of groups ask of it: user, control group, names of threads. Threads
+    /// that end during the call are left out. Cost: two files, and one for each thread.
+    fn traits(&self) -> Result<ProcessTraits>;
 
     /// Returns roughly the bytes of its memory that are in RAM. Cost: one system call.
     fn resident_bytes(&self) -> Result<u64>;

@@ -12,6 +12,7 @@
 pub mod access;
 pub mod account;
 pub mod frame_set;
+pub mod group;
 pub mod headroom;
 pub mod hwloc;
 pub mod mapping;
@@ -34,6 +35,10 @@ pub mod units;
 pub use access::{Access, AccessKind, AccessSample, Accessor};
 pub use account::Account;
 pub use frame_set::FrameSet;
+pub use group::{
+    GroupError, GroupHome, GroupName, GroupSpec, MemberPattern, MemorySelector, Pattern,
+    ProcessTraits,
+};
 pub use headroom::NodeHeadroom;
 pub use mapping::{Mapping, MappingKind, Range};
 pub use mask::{CpuId, Cpumask, Id, Mask, NodeId, Nodemask};

@@ -46,6 +46,8 @@ built_in! {
     "balance-short",
     "database",
     "ranks",
+    "balance-grouped",
+    "balance-grouped-ranges",
     "balance-parts",
     "balance-bound",
     "lab-crossed",

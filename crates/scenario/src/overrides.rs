@@ -91,6 +91,7 @@ fn element_keys(array: &str, table: &TomlTable) -> Vec<&'static str> {
     match array {
         "node" => read::NODE_KEYS.to_vec(),
         "link" => read::LINK_KEYS.to_vec(),
+        "group" => read::GROUP_KEYS.to_vec(),
         "action" => [read::ACTION_KEYS, read::ACTION_KIND_KEYS].concat(),
         _ => [read::WORKLOAD_KEYS, read::keys_of(said("kind")).unwrap_or_default()].concat(),
     }

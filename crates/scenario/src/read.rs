@@ -4,6 +4,7 @@
 mod action;
 mod faults;
 mod fields;
+mod group;
 mod machine;
 mod workload;
 
@@ -14,6 +15,7 @@ use fields::read_tables;
 
 pub(crate) use action::{KEYS as ACTION_KEYS, KIND_KEYS as ACTION_KIND_KEYS};
 pub(crate) use faults::KEYS as FAULT_KEYS;
+pub(crate) use group::KEYS as GROUP_KEYS;
 pub(crate) use machine::{LINK_KEYS, NODE_KEYS};
 pub(crate) use workload::{KEYS as WORKLOAD_KEYS, keys_of};
 
@@ -21,7 +23,8 @@ pub(crate) use workload::{KEYS as WORKLOAD_KEYS, keys_of};
 pub(crate) const ROOT_KEYS: &[&str] =
     &["about", "distances", "symmetric", "scheduler", "numa-balancing", "time", "sample", "report"];
 /// The tables.
-pub(crate) const TABLES: &[&str] = &["machine", "node", "link", "workload", "action", "faults"];
+pub(crate) const TABLES: &[&str] =
+    &["machine", "node", "link", "workload", "group", "action", "faults"];
 
 /// Default simulated time.
 const TIME_DEFAULT_NS: u64 = 1_000_000_000;
@@ -49,6 +52,7 @@ pub(crate) fn scenario(name: &str, root: &TomlTable) -> Result<Scenario, SourceE
         about: root.text("about")?.unwrap_or_default().to_owned(),
         machine: machine::machine(root)?,
         workloads,
+        groups: read_tables(root, "group", group::group)?,
         scheduler: scheduler.unwrap_or_default(),
         numa_balancing: root.flag("numa-balancing")?,
         actions: read_tables(root, "action", action::action)?,

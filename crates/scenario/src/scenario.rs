@@ -1,5 +1,7 @@
 //! A scenario, as data.
 
+use nodeward_model::GroupSpec;
+
 use crate::{Action, FaultInjection, MachineSpec, SchedulerKind, Workload};
 
 /// The sections of a report, as `report` names them, in their usual order.
@@ -17,6 +19,8 @@ pub struct Scenario {
     pub machine: MachineSpec,
     /// The workloads; empty for a machine without programs.
     pub workloads: Vec<Workload>,
+    /// Groups of threads and memory, for nodeward.
+    pub groups: Vec<GroupSpec>,
     /// The scheduler, which places threads.
     pub scheduler: SchedulerKind,
     /// Whether the kernel balances by hint faults (kernel.numa_balancing = 1).

@@ -96,6 +96,7 @@ fn workload(kind: WorkloadKind, name: &str, size: MachineSize, mib: u64) -> Work
         bound: false,
         scattered: false,
         begins: None,
+        pools: 1,
     }
 }
 
@@ -123,6 +124,7 @@ pub fn scenario(size: MachineSize) -> Scenario {
         faults: None,
         time_ns: size.ms * 1_000_000,
         until_done: false,
+        groups: Vec::new(),
         sample_ns: 10_000_000,
         report: Vec::new(),
     }

@@ -91,6 +91,7 @@ fn scenario(tuning: usize) -> Scenario {
         bound: false,
         scattered: false,
         begins: None,
+        pools: 1,
     };
     Scenario {
         name: "page-fault".to_owned(),
@@ -103,6 +104,7 @@ fn scenario(tuning: usize) -> Scenario {
         faults: None,
         time_ns: SECOND_NS,
         until_done: false,
+        groups: Vec::new(),
         sample_ns: SECOND_NS / 100,
         report: Vec::new(),
     }

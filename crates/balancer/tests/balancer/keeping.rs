@@ -218,10 +218,18 @@ fn a_version_has_one_shape() {
         "segments": {},
         "short": nodes,
     });
-    let known = json!([{ "entity": null, "pid": null, "pins": [], "started_ticks": null }]);
-    let version_8 = json!({ "boot": null, "homes": homes, "next": null, "processes": known });
+    let known =
+        json!([{ "entity": null, "parts": [], "pid": null, "pins": [], "started_ticks": null }]);
+    let version_9 = json!({
+        "boot": null,
+        "called": { "groups": {}, "last": null },
+        "groups": {},
+        "homes": homes,
+        "next": null,
+        "processes": known,
+    });
     let saved = serde_json::to_value(balancer.saved_state()).unwrap();
-    assert_eq!((STATE_VERSION, shape(&saved)), (8, version_8), "raise the version");
+    assert_eq!((STATE_VERSION, shape(&saved)), (9, version_9), "raise the version");
 }
 
 /// Goal: homes on several nodes and pinned threads, which hold masks, are read as they were

@@ -4,6 +4,7 @@
 mod acting;
 mod beside_kernel;
 mod faults;
+mod groups;
 mod keeping;
 mod launch;
 mod looking;

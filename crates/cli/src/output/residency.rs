@@ -160,6 +160,7 @@ mod tests {
             name: "/dev/shm/\x1b[2Jdb".into(),
             bytes: 128 << 20,
             is_bound: false,
+            kind: MappingKind::Shared,
             parts: Vec::new(),
         };
         ShownMemory { residency, segments: vec![segment] }

@@ -157,7 +157,7 @@ mod tests {
     /// Goal: the file that we ship contains the defaults, for every key.
     #[test]
     fn the_sample_file_holds_the_defaults() {
-        let SettingsLayer { moves: moving, balance } = SettingsSource::defaults().layer;
+        let SettingsLayer { moves: moving, balance, .. } = SettingsSource::defaults().layer;
         // A missing key leaves a gap, which shows as None.
         assert!(!format!("{moving:?} {balance:?}").contains(": None"), "{moving:?} {balance:?}");
         assert_eq!(MoveSettings::resolve(moving), MoveSettings::resolve(MoveLayer::default()));

@@ -21,7 +21,7 @@ fn settings(args: &PrintArgs, flag: Option<&Path>) -> Result<Exit> {
     let stack = SettingsPaths::from_environment(flag)
         .read(&args.overrides, |name| std::env::var_os(name))?;
     // Values that are refused on use are refused here, too.
-    stack.merged_layer().balance.resolve(true)?;
+    stack.merged_layer().balance_settings(true)?;
     let said = stack.effective(args.effective);
     print(&match args.output.json {
         true => format!("{}\n", config::json(&said, &stack.files)),

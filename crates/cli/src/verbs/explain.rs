@@ -52,7 +52,7 @@ fn processes(args: &ExplainArgs, flag: Option<&Path>, pids: &[Pid]) -> Result<Ve
     if pids.is_empty() {
         return Ok(Vec::new());
     }
-    let settings = SettingsPaths::from_environment(flag).read_layer()?.balance.resolve(false)?;
+    let settings = SettingsPaths::from_environment(flag).read_layer()?.balance_settings(false)?;
     let machine = SelectedMachine::open(&args.machine_args, args.seed)?.into_shared();
     let one = |&pid: &Pid| Ok(explain::process(&explain_process(&machine, &settings, pid)?));
     pids.iter().map(one).collect()

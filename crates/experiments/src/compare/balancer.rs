@@ -103,7 +103,8 @@ impl BalancerKind {
         };
         let balancer = mode.map(|rivals| {
             let shared: Arc<dyn Machine> = Arc::<SimMachine>::clone(machine);
-            let settings = BalanceSettings { rivals, ..setup.settings.clone() };
+            let groups = [&scenario.groups[..], &setup.settings.groups].concat();
+            let settings = BalanceSettings { rivals, groups, ..setup.settings.clone() };
             nodeward_balancer::Balancer::new(shared, &setup.processes, settings, None)
         });
         Ok(BalancedRun { machine, balancer: balancer.transpose()?, moving: false })

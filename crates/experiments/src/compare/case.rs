@@ -43,7 +43,7 @@ const COUNTERS: (&str, &str) = ("machine.counter-entries", "2097152");
 const SPLIT: (&str, &str) = ("workload.stream.place", "left:0-1");
 
 /// All cases.
-pub const CASES: [CompareCase<'static>; 17] = [
+pub const CASES: [CompareCase<'static>; 19] = [
     CompareCase {
         name: "2012-first-touch",
         about: "48 programs that stream, two for each CPU; each touches its memory first where it \
@@ -93,6 +93,23 @@ pub const CASES: [CompareCase<'static>; 17] = [
         about: "the same program on a machine that counts who uses which page",
         scenario: "balance-wide",
         overrides: &[COUNTERS],
+        requirement: Requirement::PagesPlaced,
+        with_patches: false,
+    },
+    CompareCase {
+        name: "grouped",
+        about: "one program that is wider than a node, with two pools of threads that each fit one: \
+            rules tell the pools apart, accesses tell their memory",
+        scenario: "balance-grouped",
+        overrides: &[],
+        requirement: Requirement::PagesPlaced,
+        with_patches: false,
+    },
+    CompareCase {
+        name: "grouped-ranges",
+        about: "the same program, which says which threads and which memory belong together",
+        scenario: "balance-grouped-ranges",
+        overrides: &[],
         requirement: Requirement::PagesPlaced,
         with_patches: false,
     },

@@ -9,7 +9,8 @@ use nodeward_machine::{
 };
 use nodeward_model::{
     AffinityOutcome, CpuId, Cpumask, Mapping, MemoryPolicies, NodeHeadroom, NodeId, NumaActivity,
-    OtherBalancer, Page, PageLocation, Pid, ProcessFilter, ProcessIdentity, Range, Topology,
+    OtherBalancer, Page, PageLocation, Pid, ProcessFilter, ProcessIdentity, ProcessTraits, Range,
+    Topology,
 };
 use nodeward_mover::MoveControl;
 use nodeward_sim::{SimMachine, World};
@@ -277,6 +278,10 @@ impl Process for CheckedProcess {
 
     fn mappings(&self) -> Result<Vec<Mapping>> {
         self.inner.mappings()
+    }
+
+    fn traits(&self) -> Result<ProcessTraits> {
+        self.inner.traits()
     }
 
     fn resident_bytes(&self) -> Result<u64> {

@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use nodeward_model::GroupSpec;
 use nodeward_scenario::{
     AccessPattern, Action, ActionKind, Bug, DutyCycle, FaultInjection, InitialHome, LinkSpec,
     MemoryPlacement, NodeSpec, ParamInfo, ParamUnit, Params, Scenario, SchedulerKind, Workload,
@@ -19,6 +20,7 @@ pub fn to_toml(scenario: &Scenario) -> String {
         workloads,
         scheduler,
         numa_balancing,
+        groups,
         actions,
         faults,
         time_ns,
@@ -52,6 +54,7 @@ pub fn to_toml(scenario: &Scenario) -> String {
     machine.links.iter().for_each(|link| text.link(link));
     text.params(&machine.params);
     workloads.iter().for_each(|workload| text.workload(workload));
+    groups.iter().for_each(|group| text.group(group));
     actions.iter().for_each(|action| text.action(action));
     faults.iter().for_each(|faults| text.faults(faults));
     text.0
@@ -94,6 +97,16 @@ impl TomlWriter {
         if let Some(rate) = bandwidth {
             self.word("bandwidth", &format!("{rate}B/s"));
         }
+    }
+
+    fn group(&mut self, group: &GroupSpec) {
+        let GroupSpec { name, home, members, memory } = group;
+        self.table_header("[[group]]");
+        self.word("name", name.as_str());
+        self.word("home", &home.to_string());
+        let list = |words: Vec<String>| format!("{words:?}");
+        self.key_value("match", &list(members.iter().map(ToString::to_string).collect()));
+        self.key_value("memory", &list(memory.iter().map(ToString::to_string).collect()));
     }
 
     fn node(&mut self, node: &NodeSpec) {
@@ -149,6 +162,7 @@ impl TomlWriter {
             kind,
             processes,
             threads,
+            pools,
             memory_bytes,
             huge,
             folio_bytes,
@@ -169,6 +183,7 @@ impl TomlWriter {
         self.kind(kind);
         self.number("processes", *processes);
         self.number("threads", *threads);
+        self.number("pools", *pools);
         self.bytes("memory", *memory_bytes);
         match (huge, folio_bytes) {
             (true, _) => self.word("pages", "huge"),

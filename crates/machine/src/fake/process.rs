@@ -1,6 +1,7 @@
 //! A process of the fake machine, with its pages in a table.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use nodeward_model::{
@@ -53,6 +54,10 @@ pub struct FakeProcess {
     pub name: Name,
     /// The start of the process, which tells it from an earlier process with the same pid.
     pub started_ticks: u64,
+    /// The user that it runs as.
+    pub user: u32,
+    /// Its control group.
+    pub cgroup: Option<PathBuf>,
     /// Its threads, by thread id.
     pub threads: BTreeMap<u32, FakeThread>,
     /// CPU time of threads that exited, in nanoseconds.

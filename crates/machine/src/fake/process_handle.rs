@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use nodeward_model::{
     AffinityOutcome, Cpumask, Mapping, MemoryPolicies, NodeId, NumaActivity, Page, PageLocation,
-    Pid, ProcessIdentity, Range,
+    Pid, ProcessIdentity, ProcessTraits, Range,
 };
 
 use super::call::FakeMovePages;
 use super::lock::lock;
 use super::process::{FakeProcess, FakeProcesses, PAGE_BYTES};
 use super::segments;
+use super::thread::FakeThread;
 use crate::{
     CallEnd, EntryStatus, Error, Liveness, MovePagesCall, MovePagesOutcome, PagesByMapping,
     Process, Result,
@@ -73,6 +74,16 @@ impl Process for FakeProcessHandle {
 
     fn mappings(&self) -> Result<Vec<Mapping>> {
         Ok(self.running()?.mappings.clone())
+    }
+
+    fn traits(&self) -> Result<ProcessTraits> {
+        let process = self.running()?;
+        let named = |(&tid, thread): (&u32, &FakeThread)| (tid, thread.name.clone());
+        Ok(ProcessTraits {
+            user: Some(process.user),
+            cgroup: process.cgroup.clone(),
+            threads: process.threads.iter().map(named).collect(),
+        })
     }
 
     fn resident_bytes(&self) -> Result<u64> {

@@ -1,10 +1,12 @@
 //! A thread of the fake machine.
 
-use nodeward_model::{CpuId, Cpumask, NumaActivity};
+use nodeward_model::{CpuId, Cpumask, Name, NumaActivity};
 
 /// A thread of a process of the fake machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FakeThread {
+    /// Its name.
+    pub name: Name,
     /// The CPU on which it ran last.
     pub cpu: CpuId,
     /// The CPUs that it may run on.
@@ -25,6 +27,7 @@ impl FakeThread {
     /// Returns a new thread on a CPU, with its affinity and its CPU time in 1000 nanoseconds.
     pub fn new(cpu: CpuId, cpus: Cpumask, busy_milli: u64) -> Self {
         Self {
+            name: Name::default(),
             cpu,
             cpus,
             cpu_time_ns: 0,

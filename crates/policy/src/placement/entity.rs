@@ -10,7 +10,7 @@ use super::node_table::{NodeIndex, NodeTable};
 use super::plan::{Decision, Numbers, Verdict};
 use super::reason::Reason;
 use super::rules::{CPU_PPM, PAGES_MAX};
-use super::snapshot::{Entity, EntityId, Exclusion, Snapshot, Thread};
+use super::snapshot::{Entity, EntityId, Exclusion, Snapshot, Target, Thread};
 
 /// A thread that wants so much of a CPU ran or waited all the time, as it is measured.
 const WORKS_PPM: u64 = CPU_PPM / 10 * 9;
@@ -144,6 +144,11 @@ impl<'a> EntityRound<'a> {
     /// Where a home is in this round; `None` if the entity can no longer be there.
     pub(super) fn placement_of(&self, home: &Home, nodes: &NodeTable) -> Option<HomePlacement> {
         let is_allowed = |node: &NodeIndex| self.allowed.contains(node);
+        if self.seen.target.spread().is_some() {
+            let Home::Spread(mask) = home else { return None };
+            let all = nodes.indices_of(mask).filter(|all| *all == self.apart)?;
+            return Some(HomePlacement::Spread(all));
+        }
         match home {
             Home::Node(node) => nodes.index(*node).filter(is_allowed).map(HomePlacement::Node),
             Home::Spread(mask) => nodes
@@ -190,14 +195,22 @@ impl<'a> EntityRound<'a> {
         let may_all_use = |&node: &NodeIndex| {
             busy.iter().all(|&(affinity, _)| self.may_use(affinity, node, nodes))
         };
-        let allowed: Vec<NodeIndex> = nodes.indices().filter(may_all_use).collect();
+        let is_target = |&node: &NodeIndex| self.seen.target.admits(nodes.id(node));
+        let on_target = || nodes.indices().filter(is_target);
+        let allowed: Vec<NodeIndex> = on_target().filter(may_all_use).collect();
         let mut candidates = allowed.clone();
         if allowed.len() > 1 {
             // On a single one they crowd with us or without.
             candidates.retain(|&node| !busy.iter().any(|group| is_narrow(group, node)));
         }
-        if allowed.is_empty() {
-            self.apart = self.nodes_apart(&busy, nodes);
+        if self.seen.target.spread().is_some() {
+            let takes = |&node: &NodeIndex| self.may_hold_at(node, nodes);
+            self.apart = on_target().filter(takes).collect();
+            candidates.clear();
+        } else if allowed.is_empty() {
+            let mut apart = self.nodes_apart(&busy, nodes);
+            apart.retain(is_target);
+            self.apart = apart;
         }
         (self.allowed, self.candidates) = (allowed, candidates);
     }
@@ -232,8 +245,13 @@ impl<'a> EntityRound<'a> {
 
     /// Whether threads of an affinity may run on a node and have their memory there.
     fn may_use(&self, affinity: usize, node: NodeIndex, nodes: &NodeTable) -> bool {
+        nodes.affinity_cpus(affinity, node) > 0 && self.may_hold_at(node, nodes)
+    }
+
+    /// Whether it may have the memory of threads on a node.
+    fn may_hold_at(&self, node: NodeIndex, nodes: &NodeTable) -> bool {
         let may_hold = |memory| self.seen.may_hold.contains(nodes.id(memory));
-        nodes.affinity_cpus(affinity, node) > 0 && nodes.memory_node(node).is_some_and(may_hold)
+        nodes.memory_node(node).is_some_and(may_hold)
     }
 
     /// The affinities of threads that do anything, with the load of each; all while none does.
@@ -252,7 +270,7 @@ impl<'a> EntityRound<'a> {
         if nodes.nodes_with_cpus() < 2 {
             return Some(Reason::OneNode);
         }
-        if self.seen.threads.is_empty() {
+        if self.seen.threads.is_empty() && self.seen.target == Target::Anywhere {
             return Some(Reason::NoThreads);
         }
         if self.seen.children_ns > self.seen.run_ns {
@@ -297,6 +315,7 @@ fn reason_of(exclusion: Exclusion) -> Reason {
         Exclusion::Denied => Reason::Denied,
         Exclusion::KernelMoves => Reason::KernelMoves,
         Exclusion::Excluded => Reason::Excluded,
+        Exclusion::Grouped => Reason::Grouped,
         Exclusion::Ourselves => Reason::Ourselves,
     }
 }

@@ -12,6 +12,7 @@ use super::home::HomePlacement;
 use super::node_table::NodeIndex;
 use super::reason::Reason;
 use super::round::Round;
+use super::snapshot::Target;
 use super::spread;
 use super::state::Homes;
 
@@ -61,10 +62,12 @@ impl Unplaced {
     fn choose(&self, round: &Round) -> (HomePlacement, Reason) {
         let entity = &round.entities[self.index];
         if !entity.apart.is_empty() {
-            return (HomePlacement::Spread(entity.apart.clone()), Reason::BoundApart);
+            return (HomePlacement::Spread(entity.apart.clone()), why_spread(&entity.seen.target));
         }
         let [(_, best), _, ..] = self.candidates[..] else {
-            return (HomePlacement::Node(self.candidates[0].1), Reason::OnlyThere);
+            let is_set = entity.seen.target.is_set();
+            let reason = if is_set { Reason::GroupHome } else { Reason::OnlyThere };
+            return (HomePlacement::Node(self.candidates[0].1), reason);
         };
         if spread::is_larger_than_any(round, entity) {
             return (spread::fewest_nodes(round, entity), Reason::LargerThanNode);
@@ -107,5 +110,14 @@ impl Unplaced {
 
     fn nodes(&self) -> impl Iterator<Item = NodeIndex> {
         self.candidates.iter().map(|&(_, node)| node)
+    }
+}
+
+/// Why an entity is spread over nodes that it did not choose.
+fn why_spread(target: &Target) -> Reason {
+    match target {
+        Target::Anywhere | Target::Within(_) => Reason::BoundApart,
+        Target::Even(_) => Reason::GroupHome,
+        Target::WithGroups(_) => Reason::WithGroups,
     }
 }

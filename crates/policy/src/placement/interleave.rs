@@ -12,6 +12,7 @@ use super::home::HomePlacement;
 use super::node_table::{NodeIndex, NodeTable};
 use super::reason::Reason;
 use super::round::Round;
+use super::snapshot::Target;
 use super::state::Homes;
 
 /// Interleaved memory is even enough if no node has more than an eighth too much.
@@ -36,27 +37,37 @@ pub(super) fn interleave(round: &mut Round, homes: &mut Homes) -> Vec<NodeIndex>
 }
 
 /// The memory moves that an interleaved home still needs, each with its pages and what it saves in
-/// nanoseconds; `None` if the home is not interleaved.
+/// nanoseconds; `None` if its memory need not be even.
 pub(super) fn transfers(
     costs: CostModel,
     entity: &EntityRound,
 ) -> Option<Vec<(Transfer, u64, u64)>> {
-    let Some(HomePlacement::Interleave { memory, .. }) = &entity.placement else { return None };
+    let memory = match entity.placement.as_ref()? {
+        HomePlacement::Interleave { memory, .. } => memory.clone(),
+        spread @ HomePlacement::Spread(_) if is_even(entity) => spread.memory_nodes(costs.nodes),
+        _ => return None,
+    };
     let parts = memory.len() as u64;
     let gain_ns = |pages: u64| {
         let run_ns = u128::from(costs.run_ns(entity));
         let gain_ns = run_ns * u128::from(pages) / u128::from(2 * entity.pages_all().max(1));
         u64::try_from(gain_ns).unwrap_or(u64::MAX) / parts.max(1) * (parts - 1)
     };
-    let transfers = evening(costs.nodes, &entity.movable, memory).into_iter();
+    let transfers = evening(costs.nodes, &entity.movable, &memory).into_iter();
     Some(transfers.map(|(transfer, pages)| (transfer, pages, gain_ns(pages))).collect())
+}
+
+/// Whether the memory of an entity is to be even on the nodes of its home.
+pub(super) fn is_even(entity: &EntityRound) -> bool {
+    matches!(entity.seen.target, Target::Even(_))
 }
 
 /// Interleaves the memory of the entity that keeps a node's memory controller busy, if other
 /// controllers have time.
 fn open(round: &mut Round, homes: &Homes, node: NodeIndex) {
     let may_open = |&index: &usize| {
-        let state = homes.state(round.entities[index].id());
+        let entity = &round.entities[index];
+        let state = homes.state(entity.id()).filter(|_| !entity.seen.target.is_set());
         state.is_some_and(|state| !state.interleave.waits())
     };
     let candidates = round.movable_from(node).filter(may_open);

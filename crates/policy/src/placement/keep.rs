@@ -10,6 +10,7 @@ use super::node_table::NodeIndex;
 use super::reason::Reason;
 use super::round::Round;
 use super::rules::{CPU_PPM, SMALL_PART};
+use super::snapshot::Target;
 use super::state::{EntityState, Homes};
 
 /// Keeps homes. Returns the entities without a home. Homes on one node are kept before homes on
@@ -20,7 +21,8 @@ pub(super) fn keep_homes(round: &mut Round, homes: &Homes) -> Vec<usize> {
     for index in 0..round.entities.len() {
         let entity = &round.entities[index];
         let state = homes.state(entity.id());
-        if !may_have_home(entity, state.is_some(), round.rules.run_ns_min) {
+        let is_old = state.is_some() || entity.seen.target != Target::Anywhere;
+        if !may_have_home(entity, is_old, round.rules.run_ns_min) {
             continue;
         }
         match state.and_then(|state| Some((kept(round, entity, state)?, state.why))) {

@@ -57,17 +57,19 @@ struct MoveOption {
     is_doubted: bool,
     /// It goes back to where memory left a moment ago.
     is_back: bool,
+    /// Somebody set the home, and so ordered the move.
+    is_ordered: bool,
 }
 
 impl MoveOption {
-    /// Whether it gains more than it costs, and more than next to nothing: a quarter more, where it
-    /// is doubted, so that loads that waver do not decide; and on the way back also what the way
-    /// there cost, which was in vain.
+    /// Whether it was ordered, or gains more than it costs, and more than next to nothing: a quarter
+    /// more, where it is doubted, so that loads that waver do not decide; and on the way back also
+    /// what the way there cost, which was in vain.
     fn pays(&self) -> bool {
         let doubt_ns = if self.is_doubted { self.cost_ns / DOUBT_PART } else { 0 };
         let vain_ns = if self.is_back { self.cost_ns } else { 0 };
         let cost_ns = self.cost_ns.saturating_add(doubt_ns).saturating_add(vain_ns);
-        !self.is_small && self.gain_ns > cost_ns
+        self.is_ordered || (!self.is_small && self.gain_ns > cost_ns)
     }
 
     fn part(self, pages: u64, costs: CostModel) -> Self {
@@ -91,6 +93,7 @@ impl MoveOption {
         }
         rooms[to] -= pages;
         let reason = match entity.placement {
+            _ if self.is_ordered => Reason::GroupHome,
             Some(HomePlacement::Interleave { .. }) => Reason::Bottleneck,
             _ => Reason::Pays,
         };
@@ -115,7 +118,8 @@ fn options(costs: CostModel, entity: &EntityRound, state: &EntityState) -> Vec<M
     let option = |(transfer, pages, gain_ns): (Transfer, u64, u64)| {
         let cost_ns = costs.move_ns(pages);
         let is_back = state.memory.has_left(costs.nodes.id(transfer.to));
-        MoveOption { transfer, pages, gain_ns, cost_ns, is_small, is_doubted, is_back }
+        let is_ordered = entity.seen.target.is_set();
+        MoveOption { transfer, pages, gain_ns, cost_ns, is_small, is_doubted, is_back, is_ordered }
     };
     transfers.into_iter().map(option).collect()
 }

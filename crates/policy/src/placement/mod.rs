@@ -197,7 +197,7 @@ pub use reason::Reason;
 pub use rules::Rules;
 pub use snapshot::{
     Affinity, Entity, EntityId, Exclusion, KernelPreference, NodeState, Segment, SegmentExclusion,
-    SegmentUser, Snapshot, Thread, wanted_ppm,
+    SegmentUser, Snapshot, Target, Thread, wanted_ppm,
 };
 pub use state::Homes;
 

@@ -52,6 +52,8 @@ reasons! {
         "kernel-moves", "the kernel is moving its pages; it is looked at again when that has ended";
     /// Another balancer acts on it.
     Rival = "rival", "another balancer moves it; switch that off, or tell us to ignore it";
+    /// All its threads belong to groups.
+    Grouped = "grouped", "all its threads belong to groups, which have homes of their own";
     /// The user excluded it.
     Excluded = "excluded", "the settings leave it out";
     /// It is the balancer.
@@ -78,6 +80,10 @@ reasons! {
     Idlest = "idlest", "the node of its memory has too much to do; this one has least";
     /// Its affinity and cpuset leave no other.
     OnlyThere = "only-there", "its affinity and its cpuset leave no other node";
+    /// Its group has that home.
+    GroupHome = "group-home", "that home was set for its group; its memory goes there";
+    /// Its threads are at home with their groups.
+    WithGroups = "with-groups", "its threads are at home with their groups, on these nodes";
     /// Too large for one node.
     LargerThanNode = "larger-than-node", "no node is large enough for it; spread over several";
     /// No node has time for all its threads.

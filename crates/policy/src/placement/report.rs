@@ -6,13 +6,14 @@ use nodeward_model::NodeId;
 
 use super::entity::EntityRound;
 use super::home::{Home, HomePlacement};
+use super::interleave;
 use super::node_table::NodeTable;
 use super::plan::{
     Decision, MemoryMove, NodeSum, Nudge, Plan, SegmentDecision, SegmentMove, Verdict,
 };
 use super::reason::Reason;
 use super::round::Round;
-use super::snapshot::EntityId;
+use super::snapshot::{EntityId, Target};
 use super::state::Homes;
 
 /// What was decided in a round.
@@ -77,12 +78,15 @@ fn complete(round: &mut Round, index: usize, homes: &Homes) {
     let memory_nodes = entity.placement.as_ref().map_or(0, |it| it.memory_nodes(round.nodes).len());
     let load_ppm = entity.load_ppm;
     let by_kernel = round.nodes.kernel_balances();
+    let is_even = interleave::is_even(entity);
+    let is_with_groups = matches!(entity.seen.target, Target::WithGroups(_));
 
     let decision = &mut round.entities[index].decision;
-    if is_spread && decision.memory == Some(Reason::AllHome) {
+    if is_spread && !is_even && decision.memory == Some(Reason::AllHome) {
         decision.memory = Some(if by_kernel { Reason::ByKernel } else { Reason::ByPage });
     }
-    decision.counts_wanted = is_spread && memory_nodes > 1 && pages > 0 && !by_kernel;
+    let may_differ = !is_even && (memory_nodes > 1 || is_with_groups);
+    decision.counts_wanted = is_spread && may_differ && pages > 0 && !by_kernel;
     let numbers = &mut decision.numbers;
     (numbers.load_ppm, numbers.pages, numbers.wait_ns) = (load_ppm, pages, wait_ns);
     (numbers.node_load_ppm, numbers.node_limit_ppm) = (node_load_ppm, node_limit_ppm);

@@ -50,7 +50,8 @@ pub struct NodeState {
     pub traffic_ppm: Option<u32>,
 }
 
-/// What gets a home: a process now, a group of threads and ranges later.
+/// What gets a home: a process, or a group of threads and memory. What belongs to a group is not a
+/// part of its process here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entity {
     /// Its number.
@@ -70,8 +71,26 @@ pub struct Entity {
     pub fixed_pages: BTreeMap<NodeId, u64>,
     /// The nodes that it may have memory of.
     pub may_hold: Nodemask,
+    /// Where it is to be.
+    pub target: Target,
     /// Why it must be left alone.
     pub exclusion: Option<Exclusion>,
+}
+
+/// Where an entity is to be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Target {
+    /// Wherever it is best.
+    #[default]
+    Anywhere,
+    /// On one of these nodes, or on several of them if it is larger than each. Its memory goes
+    /// there whatever that saves.
+    Within(Nodemask),
+    /// Its threads on any of these nodes, its memory evenly on all of them.
+    Even(Nodemask),
+    /// A process whose threads are at home on these nodes with their groups: its pages go to the
+    /// threads that use them.
+    WithGroups(Nodemask),
 }
 
 /// A segment of shared memory, which belongs to none of the processes that map it.
@@ -174,8 +193,35 @@ pub enum Exclusion {
     KernelMoves,
     /// The user excluded it.
     Excluded,
+    /// All its threads belong to groups.
+    Grouped,
     /// It is the balancer itself.
     Ourselves,
+}
+
+impl Target {
+    /// Whether somebody set it.
+    pub(super) fn is_set(&self) -> bool {
+        matches!(self, Self::Within(_) | Self::Even(_))
+    }
+
+    /// The nodes that it is to be on all together.
+    pub(super) fn spread(&self) -> Option<&Nodemask> {
+        match self {
+            Self::Even(nodes) | Self::WithGroups(nodes) => Some(nodes),
+            Self::Anywhere | Self::Within(_) => None,
+        }
+    }
+
+    /// Whether a home may be on this node.
+    pub(super) fn admits(&self, node: NodeId) -> bool {
+        match self {
+            Self::Anywhere => true,
+            Self::Within(nodes) | Self::Even(nodes) | Self::WithGroups(nodes) => {
+                nodes.contains(node)
+            }
+        }
+    }
 }
 
 impl NodeState {

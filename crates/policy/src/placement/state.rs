@@ -20,7 +20,7 @@ use super::reason::Reason;
 use super::round::Round;
 use super::rules::{ELAPSED_NS_MAX, Rules};
 use super::segment_history::SegmentHistories;
-use super::snapshot::{EntityId, Exclusion};
+use super::snapshot::{EntityId, Exclusion, Target};
 use crate::damping::{Backoff, DOUBLINGS_MAX, Debounces};
 
 /// The homes of all entities, and what holds them.
@@ -132,7 +132,8 @@ impl Homes {
         let moves = state.home != home;
         if moves {
             let is_displaced = entity.placement_of(&state.home, nodes).is_none();
-            let is_displaced = is_displaced && why != Reason::BoundApart;
+            let is_displaced =
+                is_displaced && why != Reason::BoundApart && entity.seen.target == Target::Anywhere;
             let was_apart = state.why == Reason::BoundApart;
             state.why = if is_displaced { Reason::Displaced } else { why };
             state.home = home;

@@ -7,5 +7,6 @@ mod moves;
 mod properties;
 mod seed_2012;
 mod segments;
+mod targets;
 mod turns;
 mod world;

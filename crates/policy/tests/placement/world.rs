@@ -55,6 +55,7 @@ pub struct Process {
     pub children_ns: u64,
     pub measured_ns: u64,
     pub exclusion: Option<Exclusion>,
+    pub target: Target,
     /// Its pages that were moved.
     pub moved: u64,
 }
@@ -113,6 +114,7 @@ impl World {
             children_ns: 0,
             measured_ns,
             exclusion: None,
+            target: Target::Anywhere,
             moved,
         });
         EntityId(self.processes.len() as u64 - 1)
@@ -195,6 +197,7 @@ impl World {
             pages_at_ns: process.measured_ns,
             may_hold: (0..self.nodes.len() as u32).map(NodeId).collect(),
             exclusion: process.exclusion,
+            target: process.target.clone(),
             ..Entity::default()
         }
     }
@@ -307,7 +310,9 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) {
     for one in &plan.moves {
         let entity = entity(one.entity);
         assert!(entity.exclusion.is_none() && entity.may_hold.contains(one.to), "it may not");
-        assert!(one.gain_ns > one.cost_ns && !one.from.contains(one.to));
+        let is_ordered = one.reason == Reason::GroupHome;
+        assert!(is_ordered || one.gain_ns > one.cost_ns);
+        assert!(!one.from.contains(one.to));
         let on = |node: NodeId| entity.pages.get(&node).copied().unwrap_or(0);
         assert!(one.pages_max > 0 && one.pages_max <= one.from.iter().map(on).sum());
         *arriving.entry(one.to).or_default() += one.pages_max;

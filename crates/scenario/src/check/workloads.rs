@@ -63,10 +63,16 @@ impl WorkloadCheck<'_> {
     }
 
     fn size(&self) -> Result<(), InvalidValue> {
-        let Workload { processes, threads, memory_bytes, start_ns, .. } = *self.workload;
+        let Workload { processes, threads, pools, memory_bytes, start_ns, .. } = *self.workload;
         let (none, some) = (|| "there is nothing to run".to_owned(), "1 at least");
         self.ensure(processes > 0, "processes", none, some)?;
         self.ensure(threads > 0, "threads", none, some)?;
+        self.ensure(
+            pools > 0 && threads % pools == 0,
+            "pools",
+            || format!("{pools} pools of {threads} threads"),
+            "1, or a number that divides the threads",
+        )?;
         let page = self.machine().params.page_bytes;
         self.ensure(
             memory_bytes / page >= u64::from(threads),

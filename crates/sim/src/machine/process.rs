@@ -7,14 +7,14 @@ use nodeward_machine::{
 };
 use nodeward_model::{
     AffinityOutcome, Cpumask, Mapping, MappingKind, MemoryPolicies, Name, NumaActivity, Page,
-    PageLocation, Pid, ProcessIdentity, Range, SegmentId, SegmentPart,
+    PageLocation, Pid, ProcessIdentity, ProcessTraits, Range, SegmentId, SegmentPart,
 };
 
 use super::lockstep::{LockstepWorld, SharedWorld, WaitUntil};
 use super::move_call::ProcessMemory;
 use super::process_watch::kernel_comm;
 use crate::hardware::CpuIndexSet;
-use crate::ids::SpaceId;
+use crate::ids::{SpaceId, TaskId};
 use crate::memory::MemoryRegion;
 
 /// Interval of checks whether a thread has left the kernel, in virtual nanoseconds.
@@ -96,6 +96,17 @@ impl Process for SimProcess {
             }
         };
         Ok(world.mapped_regions(self.memory.space).map(mapping).collect())
+    }
+
+    /// All processes run as root, in the root cgroup. A thread of a workload in pools is named after
+    /// its pool, any other after its process.
+    fn traits(&self) -> Result<ProcessTraits> {
+        let lockstep = self.lock_running()?;
+        let world = &lockstep.world;
+        let named = |&task: &TaskId| (world.tid(task), world.thread_name(task));
+        let mut threads: Vec<_> = world.spaces[self.memory.space].tasks.iter().map(named).collect();
+        threads.sort_unstable();
+        Ok(ProcessTraits { user: Some(0), cgroup: Some("/".into()), threads })
     }
 
     fn resident_bytes(&self) -> Result<u64> {

@@ -14,6 +14,7 @@ use nodeward_model::{
 };
 
 use super::lockstep::{SharedWorld, WaitUntil};
+use crate::cpu::Task;
 use crate::hardware::CpuIndexSet;
 use crate::ids::{SpaceId, TaskId};
 use crate::memory::AddressSpace;
@@ -63,7 +64,11 @@ fn is_root(group: &Path) -> bool {
 
 /// Returns the name as the kernel keeps it: 15 characters.
 pub fn kernel_comm(space: &AddressSpace) -> Name {
-    space.name.chars().take(15).collect::<String>().into()
+    comm(&space.name)
+}
+
+fn comm(name: &str) -> Name {
+    name.chars().take(15).collect::<String>().into()
 }
 
 impl ProcessWatch for SimWatch {
@@ -160,6 +165,21 @@ impl World {
         let entry = &self.tasks[task as usize];
         let on_it = self.cpus[entry.cpu].running == Some(task);
         entry.cpu_time_ns + if on_it { self.cpus[entry.cpu].turn_time_ns(self.now_ns) } else { 0 }
+    }
+
+    /// Returns the name of a thread: that of its pool, or of its process.
+    pub(crate) fn thread_name(&self, task: TaskId) -> Name {
+        let Task { space, workload, .. } = self.tasks[task as usize];
+        let Some(entry) = space.map(|space| &self.spaces[space]) else { return Name::default() };
+        let workload = workload.map(|index| &self.scenario().workloads[index]);
+        let at = entry.tasks.iter().position(|&other| other == task);
+        match (workload.filter(|workload| workload.pools > 1), at) {
+            (Some(workload), Some(at)) => {
+                let pool = at as u64 * u64::from(workload.pools) / u64::from(workload.threads);
+                comm(&format!("{}-{pool}", workload.name))
+            }
+            _ => kernel_comm(entry),
+        }
     }
 
     /// Returns the thread of a process with this tid.

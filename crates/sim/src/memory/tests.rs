@@ -33,6 +33,7 @@ fn world(tuning: u64) -> World {
         faults: None,
         time_ns: 1,
         until_done: false,
+        groups: Vec::new(),
         sample_ns: 1,
         report: Vec::new(),
     };

@@ -45,6 +45,7 @@ fn world(cpus: u32, threads_per_core: u32, tasks: u32, scheduler: SchedulerKind)
         bound: false,
         scattered: false,
         begins: None,
+        pools: 1,
     };
     let scenario = Scenario {
         name: "test".to_owned(),
@@ -62,6 +63,7 @@ fn world(cpus: u32, threads_per_core: u32, tasks: u32, scheduler: SchedulerKind)
         faults: None,
         time_ns: 1_000_000_000,
         until_done: false,
+        groups: Vec::new(),
         sample_ns: 1_000_000,
         report: Vec::new(),
     };

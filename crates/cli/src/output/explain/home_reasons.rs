@@ -67,6 +67,12 @@ fn left_by_choice(reason: Reason) -> Option<ReasonParts> {
             LEFT_ALONE,
             "nodeward config print shows which file sets this",
         ),
+        Reason::Grouped => (
+            "all threads of the process belong to groups, and none of these takes what its threads \
+             access",
+            "groups have homes of their own, with their threads and their memory",
+            "nodeward group list shows the groups and their homes",
+        ),
         Reason::Ourselves => (
             "the process is the balancer itself",
             "it has little memory and runs seldom, so moving it would cost more than it saves",
@@ -128,6 +134,17 @@ fn home(reason: Reason) -> Option<ReasonParts> {
             "its affinity and its cpuset leave no other node",
             "nodeward changes neither affinities nor cpusets for good",
             "widen cpuset.cpus and cpuset.mems of its control group, or its affinity (taskset -p)",
+        ),
+        Reason::GroupHome => (
+            "that home was set for its group, by a rule of the settings or by a call",
+            "who sets a home knows more of the program than its load and its memory tell",
+            "set another home, or auto: nodeward group set-home, or home of the rule",
+        ),
+        Reason::WithGroups => (
+            "its threads are at home on these nodes with their groups, and its pages go to those \
+             who access them",
+            "no rule says whose memory it is, so accesses decide",
+            "a source of accesses places its pages: nodeward doctor lists those of this machine",
         ),
         Reason::LargerThanNode => (
             "its memory, or what its threads want while they work, is more than any node has, so \

@@ -31,8 +31,10 @@ pub struct BalanceRequest<'a> {
 impl BalanceRequest<'_> {
     /// Reads the settings, also repeatedly.
     pub fn read(&self) -> Result<(ProcessFilter, BalanceSettings)> {
-        let layer = self.args.layer.clone().over(self.places.read_layer()?.balance);
-        Ok((layer.process_filter(&self.args.processes)?, layer.resolve(!self.args.dry_run)?))
+        let mut layer = self.places.read_layer()?;
+        layer.balance = self.args.layer.clone().over(layer.balance);
+        let wanted = layer.balance.process_filter(&self.args.processes)?;
+        Ok((wanted, layer.balance_settings(!self.args.dry_run)?))
     }
 
     /// Reads the settings of the agent.

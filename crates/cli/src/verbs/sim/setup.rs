@@ -11,7 +11,7 @@ use crate::settings::{ProcessArgs, SettingsPaths};
 /// simulation does not depend on the settings of the machine that it runs on.
 pub fn nodeward(settings: Option<&Path>) -> Result<NodewardSetup> {
     let Some(path) = settings else { return Ok(NodewardSetup::default()) };
-    let layer = SettingsPaths::read_only(path)?.balance;
-    let processes = layer.process_filter(&ProcessArgs::default())?;
-    Ok(NodewardSetup { settings: layer.resolve(true)?, processes })
+    let layer = SettingsPaths::read_only(path)?;
+    let processes = layer.balance.process_filter(&ProcessArgs::default())?;
+    Ok(NodewardSetup { settings: layer.balance_settings(true)?, processes })
 }

@@ -61,6 +61,7 @@ fn fresh_scenario(chance: &mut SeededRng, style: &GeneratorProfile) -> Scenario 
         faults: style.faults(chance, time_ns),
         time_ns,
         until_done: false,
+        groups: Vec::new(),
         sample_ns: chance.near_bounds((least, time_ns)),
         report: Vec::new(),
     };
@@ -215,6 +216,7 @@ fn generate_workload(
         bound: false,
         scattered: false,
         begins: None,
+        pools: 1,
     }
 }
 

@@ -68,6 +68,7 @@ fn world(machine: MachineSpec) -> World {
         faults: None,
         time_ns: 1_000_000_000,
         until_done: false,
+        groups: Vec::new(),
         sample_ns: 1_000_000,
         report: Vec::new(),
     };

@@ -50,6 +50,7 @@ pub fn triad(processes: u32, mib: u64) -> Workload {
         bound: false,
         scattered: false,
         begins: None,
+        pools: 1,
     }
 }
 
@@ -66,6 +67,7 @@ pub fn scenario(machine: MachineSpec, workload: Workload) -> Scenario {
         faults: None,
         time_ns: 1_000_000_000,
         until_done: false,
+        groups: Vec::new(),
         sample_ns: 10_000_000,
         report: Vec::new(),
     }

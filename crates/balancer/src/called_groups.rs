@@ -1,0 +1,380 @@
+//! Groups that programs make by calls: who is in which, and where it is to be.
+//!
+//! The agent changes them while the balancer runs, and the balancer saves them with its state. A
+//! thread and an address are in one group: the last call wins. A group ends when the last of its
+//! threads and of its memory has left it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nodeward_model::{GroupHome, GroupName, MemorySelector, Range};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::process_table::ProcessKey;
+
+/// Groups at most.
+pub const GROUPS_MAX: usize = 65_536;
+/// Pieces of memory of one process in one group at most.
+pub const PIECES_MAX: usize = 4096;
+
+/// The number of a group; no other gets it before the machine starts anew.
+pub type GroupNumber = u32;
+
+/// The groups by their numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CalledGroups {
+    last: GroupNumber,
+    groups: BTreeMap<GroupNumber, CalledGroup>,
+}
+
+/// One group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CalledGroup {
+    /// Its name; there may be several of one name.
+    pub name: GroupName,
+    /// The id of the user who made it.
+    pub owner: u32,
+    /// Where it is to be.
+    pub home: GroupHome,
+    /// What of which process is in it.
+    pub parts: BTreeMap<ProcessKey, CalledPart>,
+}
+
+/// What of a process is in a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CalledPart {
+    /// Its threads.
+    pub threads: ThreadSet,
+    /// Its memory.
+    pub memory: Vec<MemorySelector>,
+}
+
+/// Threads of a process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ThreadSet {
+    /// All that are in no other group, also those that will be started.
+    All,
+    /// These.
+    These(BTreeSet<u32>),
+}
+
+/// Why a call changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum GroupCallError {
+    /// There is no such group.
+    #[error("there is no such group")]
+    NoGroup,
+    /// There are too many.
+    #[error("there are {GROUPS_MAX} groups; delete some")]
+    TooMany,
+    /// It has too many pieces of memory.
+    #[error("a process has at most {PIECES_MAX} pieces of memory in a group")]
+    TooManyPieces,
+}
+
+impl Default for ThreadSet {
+    fn default() -> Self {
+        Self::These(BTreeSet::new())
+    }
+}
+
+impl ThreadSet {
+    /// Whether a thread is one of them.
+    pub fn contains(&self, tid: u32) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(tids) => tids.contains(&tid),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn remove(&mut self, tid: u32) {
+        if let Self::These(tids) = self {
+            tids.remove(&tid);
+        }
+    }
+}
+
+impl CalledPart {
+    fn is_empty(&self) -> bool {
+        self.threads.is_empty() && self.memory.is_empty()
+    }
+
+    /// Takes addresses out.
+    fn cut(&mut self, range: Range) {
+        let rest = |selector: MemorySelector| match selector {
+            MemorySelector::Range(own) => {
+                let before = Range::new(own.start, own.end.min(range.start));
+                let behind = Range::new(own.start.max(range.end), own.end);
+                let pieces = [before, behind].into_iter().filter(|piece| !piece.is_empty());
+                pieces.map(MemorySelector::Range).collect()
+            }
+            other => vec![other],
+        };
+        self.memory = std::mem::take(&mut self.memory).into_iter().flat_map(rest).collect();
+    }
+}
+
+impl CalledGroups {
+    /// Makes a group without members. It ends with its last member, or when it is deleted.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub fn create(
+        &mut self,
+        name: GroupName,
+        owner: u32,
+        home: GroupHome,
+    ) -> Result<GroupNumber, GroupCallError> {
+        if self.groups.len() >= GROUPS_MAX {
+            return Err(GroupCallError::TooMany);
+        }
+        self.last = self.last.checked_add(1).ok_or(GroupCallError::TooMany)?;
+        self.groups.insert(self.last, CalledGroup { name, owner, home, parts: BTreeMap::new() });
+        Ok(self.last)
+    }
+
+    /// Sets where a group is to be.
+    ///
+    /// # Errors
+    /// If there is no such group.
+    pub fn set_home(&mut self, number: GroupNumber, home: GroupHome) -> Result<(), GroupCallError> {
+        self.group_mut(number)?.home = home;
+        Ok(())
+    }
+
+    /// Puts a thread of a process into a group.
+    ///
+    /// # Errors
+    /// If there is no such group.
+    pub fn add_thread(
+        &mut self,
+        number: GroupNumber,
+        key: ProcessKey,
+        tid: u32,
+    ) -> Result<(), GroupCallError> {
+        self.group_mut(number)?;
+        self.parts_of(key).for_each(|part| part.threads.remove(tid));
+        let part = self.group_mut(number)?.parts.entry(key).or_default();
+        if let ThreadSet::These(tids) = &mut part.threads {
+            tids.insert(tid);
+        }
+        self.end_empty(number);
+        Ok(())
+    }
+
+    /// Puts all threads of a process into a group, also those that it will start.
+    ///
+    /// # Errors
+    /// If there is no such group.
+    pub fn add_all_threads(
+        &mut self,
+        number: GroupNumber,
+        key: ProcessKey,
+    ) -> Result<(), GroupCallError> {
+        self.group_mut(number)?;
+        self.parts_of(key).for_each(|part| part.threads = ThreadSet::default());
+        self.group_mut(number)?.parts.entry(key).or_default().threads = ThreadSet::All;
+        self.end_empty(number);
+        Ok(())
+    }
+
+    /// Puts memory of a process into a group. Addresses leave the group in which they were.
+    ///
+    /// # Errors
+    /// If there is no such group, or it has too many pieces.
+    pub fn add_memory(
+        &mut self,
+        number: GroupNumber,
+        key: ProcessKey,
+        memory: MemorySelector,
+    ) -> Result<(), GroupCallError> {
+        let known = self.group_mut(number)?.parts.get(&key);
+        if known.is_some_and(|part| part.memory.len() >= PIECES_MAX) {
+            return Err(GroupCallError::TooManyPieces);
+        }
+        match memory {
+            MemorySelector::Range(range) => self.parts_of(key).for_each(|part| part.cut(range)),
+            ref other => self.parts_of(key).for_each(|part| part.memory.retain(|it| it != other)),
+        }
+        self.group_mut(number)?.parts.entry(key).or_default().memory.push(memory);
+        self.end_empty(number);
+        Ok(())
+    }
+
+    /// Deletes a group. Its threads and its memory belong to their processes again.
+    ///
+    /// # Errors
+    /// If there is no such group.
+    pub fn delete(&mut self, number: GroupNumber) -> Result<CalledGroup, GroupCallError> {
+        self.groups.remove(&number).ok_or(GroupCallError::NoGroup)
+    }
+
+    /// Keeps what is still there: processes by their keys, and threads of these. Groups that lost
+    /// their last member end. Returns whether anything changed.
+    pub fn keep(
+        &mut self,
+        is_there: impl Fn(ProcessKey) -> bool,
+        has_thread: impl Fn(ProcessKey, u32) -> bool,
+    ) -> bool {
+        let (mut changed, mut lost) = (false, Vec::new());
+        for (&number, group) in &mut self.groups {
+            let before = group.parts.len();
+            group.parts.retain(|&key, part| {
+                if let ThreadSet::These(tids) = &mut part.threads {
+                    let all = tids.len();
+                    tids.retain(|&tid| has_thread(key, tid));
+                    changed |= tids.len() < all;
+                }
+                is_there(key) && !part.is_empty()
+            });
+            if group.parts.len() < before {
+                changed = true;
+                lost.extend(group.parts.is_empty().then_some(number));
+            }
+        }
+        lost.iter().for_each(|number| _ = self.groups.remove(number));
+        changed
+    }
+
+    /// Returns a group.
+    pub fn get(&self, number: GroupNumber) -> Option<&CalledGroup> {
+        self.groups.get(&number)
+    }
+
+    /// Returns all groups, in the order of their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (GroupNumber, &CalledGroup)> {
+        self.groups.iter().map(|(&number, group)| (number, group))
+    }
+
+    /// Returns the group of a thread.
+    pub fn group_of(&self, key: ProcessKey, tid: u32) -> Option<GroupNumber> {
+        let named = |set: &ThreadSet| matches!(set, ThreadSet::These(tids) if tids.contains(&tid));
+        let part = |group: &'_ CalledGroup| group.parts.get(&key).map(|part| part.threads.clone());
+        let sets = || self.groups.iter().filter_map(|(&it, group)| Some((it, part(group)?)));
+        let by_name = sets().find(|(_, set)| named(set));
+        by_name.or_else(|| sets().find(|(_, set)| *set == ThreadSet::All)).map(|(it, _)| it)
+    }
+
+    fn group_mut(&mut self, number: GroupNumber) -> Result<&mut CalledGroup, GroupCallError> {
+        self.groups.get_mut(&number).ok_or(GroupCallError::NoGroup)
+    }
+
+    fn parts_of(&mut self, key: ProcessKey) -> impl Iterator<Item = &mut CalledPart> {
+        self.groups.values_mut().filter_map(move |group| group.parts.get_mut(&key))
+    }
+
+    /// Ends groups whose members all went to this one.
+    fn end_empty(&mut self, to: GroupNumber) {
+        self.groups.retain(|&number, group| {
+            let had_any = !group.parts.is_empty();
+            group.parts.retain(|_, part| !part.is_empty());
+            number == to || !had_any || !group.parts.is_empty()
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_model::{MappingKind, Pid};
+
+    use super::*;
+
+    fn key(pid: u32) -> ProcessKey {
+        (Pid::new(pid).unwrap(), 0)
+    }
+
+    fn groups(count: u32) -> CalledGroups {
+        let mut groups = CalledGroups::default();
+        for number in 1..=count {
+            let name = format!("g{number}").parse().unwrap();
+            assert_eq!(groups.create(name, 1000, GroupHome::Auto), Ok(number));
+        }
+        groups
+    }
+
+    fn range(start: u64, end: u64) -> MemorySelector {
+        MemorySelector::Range(Range::new(start, end))
+    }
+
+    /// Goal: a thread is in one group, the last call wins, and a group that loses its last member to
+    /// another ends; one that never had a member stays.
+    #[test]
+    fn the_last_call_wins() {
+        let mut groups = groups(3);
+        groups.add_thread(1, key(7), 7).unwrap();
+        groups.add_thread(1, key(7), 8).unwrap();
+        groups.add_thread(2, key(7), 8).unwrap();
+        let of = |groups: &CalledGroups, tid| groups.group_of(key(7), tid);
+        assert_eq!([7, 8, 9].map(|tid| of(&groups, tid)), [Some(1), Some(2), None]);
+        groups.add_thread(2, key(7), 7).unwrap();
+        assert_eq!(groups.iter().map(|(number, _)| number).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(groups.add_thread(1, key(7), 7), Err(GroupCallError::NoGroup));
+        assert_eq!(of(&groups, 7), Some(2), "a call in vain changes nothing");
+    }
+
+    /// Goal: all threads of a process are in a group until one is put elsewhere by its number.
+    #[test]
+    fn all_threads_but_those_named_elsewhere() {
+        let mut groups = groups(2);
+        groups.add_thread(2, key(7), 9).unwrap();
+        groups.add_all_threads(1, key(7)).unwrap();
+        assert!(groups.get(2).is_none(), "its thread went to the first");
+        let number = groups.create("h".parse().unwrap(), 0, GroupHome::Auto).unwrap();
+        groups.add_thread(number, key(7), 9).unwrap();
+        assert_eq!(groups.group_of(key(7), 9), Some(number));
+        assert_eq!(groups.group_of(key(7), 10), Some(1));
+        assert_eq!(groups.group_of(key(8), 10), None);
+    }
+
+    /// Goal: an address is in one group: a range cuts those of others, also in the middle, and of
+    /// this process only.
+    #[test]
+    fn ranges_cut_others() {
+        let mut groups = groups(2);
+        groups.add_memory(1, key(7), range(0, 100)).unwrap();
+        groups.add_memory(1, key(8), range(0, 100)).unwrap();
+        groups.add_memory(2, key(7), range(40, 60)).unwrap();
+        let memory = |groups: &CalledGroups, number, pid| {
+            groups.get(number).unwrap().parts[&key(pid)].memory.clone()
+        };
+        assert_eq!(memory(&groups, 1, 7), [range(0, 40), range(60, 100)]);
+        assert_eq!(memory(&groups, 1, 8), [range(0, 100)]);
+        groups.add_memory(1, key(7), range(50, 55)).unwrap();
+        assert_eq!(memory(&groups, 2, 7), [range(40, 50), range(55, 60)]);
+        groups.add_memory(1, key(7), MemorySelector::Kind(MappingKind::Heap)).unwrap();
+        groups.add_memory(2, key(7), MemorySelector::Kind(MappingKind::Heap)).unwrap();
+        assert_eq!(memory(&groups, 1, 7).len(), 3, "the heap went to the second");
+    }
+
+    /// Goal: threads and processes that are gone leave, and what is empty then ends.
+    #[test]
+    fn who_is_gone_leaves() {
+        let mut groups = groups(3);
+        groups.add_thread(1, key(7), 7).unwrap();
+        groups.add_thread(1, key(7), 8).unwrap();
+        groups.add_memory(2, key(8), range(0, 100)).unwrap();
+        assert!(!groups.keep(|_| true, |_, _| true));
+        assert!(groups.keep(|key| key.0.number() == 7, |_, tid| tid == 8));
+        assert_eq!(groups.iter().map(|(number, _)| number).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(groups.group_of(key(7), 7), None);
+        assert!(groups.keep(|_| true, |_, _| false));
+        assert_eq!(groups.iter().map(|(number, _)| number).collect::<Vec<_>>(), [3]);
+    }
+
+    /// Goal: numbers are never given twice, and there is an end of groups and of pieces.
+    #[test]
+    fn there_is_an_end() {
+        let mut groups = groups(2);
+        groups.delete(2).unwrap();
+        assert_eq!(groups.create("h".parse().unwrap(), 0, GroupHome::Auto), Ok(3));
+        for piece in 0..PIECES_MAX as u64 {
+            groups.add_memory(1, key(7), range(2 * piece, 2 * piece + 1)).unwrap();
+        }
+        let more = groups.add_memory(1, key(7), range(u64::MAX - 1, u64::MAX));
+        assert_eq!(more, Err(GroupCallError::TooManyPieces));
+    }
+}

@@ -1,0 +1,163 @@
+//! The groups that are placed: those that programs made by calls, and those of the rules in the
+//! settings. A group is an entity; what of a process belongs to it is a [`GroupPart`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nodeward_model::{GroupHome, GroupName, GroupSpec, MemorySelector, Nodemask};
+use nodeward_policy::placement::{EntityId, Home, Target};
+use serde::{Deserialize, Serialize};
+
+use super::called_groups::{CalledGroups, CalledPart, GroupNumber};
+use super::group_part::GroupPart;
+use super::process_table::{ProcessKey, ProcessState};
+use super::told_decision::ToldDecision;
+
+/// What tells a group from every other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum GroupKey {
+    /// Made by a call.
+    Called(GroupNumber),
+    /// Of a rule of this name.
+    Rule(GroupName),
+}
+
+/// A group.
+pub struct GroupState {
+    pub name: GroupName,
+    pub home: GroupHome,
+    /// The decision that was reported last.
+    pub told: ToldDecision,
+}
+
+/// The groups, those of calls first, then those of rules in the order of the settings.
+#[derive(Default)]
+pub struct GroupTable {
+    numbers: BTreeMap<GroupKey, EntityId>,
+    groups: BTreeMap<EntityId, GroupState>,
+    rules: Vec<GroupSpec>,
+    called: CalledGroups,
+}
+
+impl GroupTable {
+    /// Takes in the groups that there are now. New ones get numbers.
+    pub fn see(
+        &mut self,
+        called: CalledGroups,
+        rules: &[GroupSpec],
+        mut number: impl FnMut() -> EntityId,
+    ) {
+        let by_call = called
+            .iter()
+            .map(|(it, group)| (GroupKey::Called(it), group.name.clone(), group.home.clone()));
+        let rule = |rule: &GroupSpec| {
+            (GroupKey::Rule(rule.name.clone()), rule.name.clone(), rule.home.clone())
+        };
+        let all: Vec<_> = by_call.chain(rules.iter().map(rule)).collect();
+        let (mut earlier, mut known) =
+            (std::mem::take(&mut self.groups), std::mem::take(&mut self.numbers));
+        for (key, name, home) in all {
+            let entity = known.remove(&key).unwrap_or_else(&mut number);
+            let told = earlier.remove(&entity).map(|group| group.told).unwrap_or_default();
+            self.groups.insert(entity, GroupState { name, home, told });
+            self.numbers.insert(key, entity);
+        }
+        (self.rules, self.called) = (rules.to_vec(), called);
+    }
+
+    /// Restores the numbers that an earlier balancer gave.
+    pub fn recall(&mut self, numbers: BTreeMap<GroupKey, EntityId>) {
+        self.numbers.extend(numbers);
+    }
+
+    /// Returns the numbers of all groups.
+    pub fn numbers(&self) -> &BTreeMap<GroupKey, EntityId> {
+        &self.numbers
+    }
+
+    /// Whether there is no group.
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Whether processes must be asked what patterns want to know.
+    pub fn has_rules(&self) -> bool {
+        !self.rules.is_empty()
+    }
+
+    /// Returns a group, to be changed.
+    pub fn get_mut(&mut self, entity: EntityId) -> Option<&mut GroupState> {
+        self.groups.get_mut(&entity)
+    }
+
+    /// Returns a group.
+    pub fn get(&self, entity: EntityId) -> Option<&GroupState> {
+        self.groups.get(&entity)
+    }
+
+    /// Returns the parts of a process that belong to groups, without numbers: each of its threads
+    /// in the first group that wants it.
+    pub fn parts_of(&self, key: ProcessKey, process: &ProcessState) -> Vec<GroupPart> {
+        let threads = process.seen.iter().flat_map(|seen| &seen.threads);
+        let mut free: BTreeSet<u32> = threads.map(|thread| thread.tid).collect();
+        let called = self
+            .called
+            .iter()
+            .filter_map(|(it, group)| Some((GroupKey::Called(it), group.parts.get(&key)?)));
+        let (mut all, named): (Vec<_>, Vec<_>) =
+            called.partition(|(_, part)| part.threads.contains(u32::MAX));
+        let mut parts = Vec::new();
+        let mut take = |key: GroupKey, wants: &dyn Fn(u32) -> bool, memory: Vec<MemorySelector>| {
+            let threads: BTreeSet<u32> = free.iter().copied().filter(|&tid| wants(tid)).collect();
+            free.retain(|tid| !threads.contains(tid));
+            let group = self.numbers.get(&key).copied();
+            parts.extend(group.map(|group| GroupPart {
+                group,
+                threads,
+                memory,
+                ..GroupPart::default()
+            }));
+        };
+        // Threads that a call named are not among all that another call took.
+        let in_order = named.into_iter().chain(all.drain(..));
+        for (group, CalledPart { threads, memory }) in in_order {
+            take(group, &|tid| threads.contains(tid), memory.clone());
+        }
+        for (rule, threads) in self.wanted_by_rules(process) {
+            take(
+                GroupKey::Rule(rule.name.clone()),
+                &|tid| threads.contains(&tid),
+                rule.memory.clone(),
+            );
+        }
+        parts
+    }
+
+    /// The threads of a process that rules name, where they name any.
+    fn wanted_by_rules(&self, process: &ProcessState) -> Vec<(&GroupSpec, BTreeSet<u32>)> {
+        let (Some(seen), Some(known)) = (&process.seen, &process.traits) else { return Vec::new() };
+        let wanted = |rule: &GroupSpec| rule.threads_of(seen.pid, &seen.name, &known.traits);
+        let all = self.rules.iter().map(|rule| (rule, wanted(rule).into_iter().collect()));
+        all.filter(|(_, threads): &(_, BTreeSet<u32>)| !threads.is_empty()).collect()
+    }
+}
+
+impl GroupState {
+    /// Where policy is to place it.
+    pub fn target(&self) -> Target {
+        match &self.home {
+            GroupHome::Auto => Target::Anywhere,
+            GroupHome::Nodes(nodes) => Target::Within(nodes.clone()),
+            GroupHome::Spread(nodes) => Target::Even(nodes.clone()),
+        }
+    }
+}
+
+/// Returns the nodes of the homes of groups whose threads access memory that belongs to a process.
+pub fn homes_of_touching(
+    process: &ProcessState,
+    home_of: impl Fn(EntityId) -> Option<Home>,
+) -> Nodemask {
+    let touching = process.parts.iter().filter(|part| part.has_touched());
+    let homes = touching.filter_map(|part| home_of(part.group));
+    homes.flat_map(|home| home.thread_nodes().iter().collect::<Vec<_>>()).collect()
+}

@@ -1,0 +1,59 @@
+//! Reads what patterns of groups ask of a process: user, control group, names of threads.
+
+use std::fs;
+use std::path::Path;
+
+use bstr::ByteSlice as _;
+use nodeward_model::{Name, ProcessTraits};
+
+use crate::cgroup;
+use crate::procfs::status;
+
+/// Reads them from a process's folder in /proc. What cannot be read is unknown, and a thread that
+/// ends meanwhile is left out.
+pub fn read(folder: &Path) -> ProcessTraits {
+    let file = |name: &str| fs::read(folder.join(name)).ok();
+    let threads = fs::read_dir(folder.join("task")).into_iter().flatten().flatten();
+    let mut threads: Vec<(u32, Name)> =
+        threads.filter_map(|thread| thread_name(&thread.path())).collect();
+    threads.sort_unstable();
+    ProcessTraits {
+        user: file("status").and_then(|bytes| status::parse(&bytes).user),
+        cgroup: file("cgroup").and_then(|bytes| cgroup::group_path_v2(&bytes)),
+        threads,
+    }
+}
+
+fn thread_name(folder: &Path) -> Option<(u32, Name)> {
+    let tid = folder.file_name()?.to_str()?.parse().ok()?;
+    let bytes = fs::read(folder.join("comm")).ok()?;
+    Some((tid, Name::from(bytes.strip_suffix(b"\n").unwrap_or(&bytes).as_bytes())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: names are bytes, also with a newline within; a thread without a name and a process
+    /// without files are unknown, not errors.
+    #[test]
+    fn names_of_threads_are_bytes() {
+        let made = tempfile::tempdir().unwrap();
+        let write = |path: &str, bytes: &[u8]| {
+            let path = made.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        };
+        write("status", b"Name:\tdb\nUid:\t1000\t1001\t1000\t1000\n");
+        write("cgroup", b"1:cpu:/old\n0::/app.slice/db.service\n");
+        write("task/12/comm", b"wal\xff\n");
+        write("task/7/comm", b"a\nb\n");
+        write("task/9/stat", b"");
+        let traits = read(made.path());
+        assert_eq!(traits.user, Some(1001), "the effective one, as the filters of processes have");
+        assert_eq!(traits.cgroup.as_deref(), Some(Path::new("/app.slice/db.service")));
+        let name = |bytes: &[u8]| Name::from(bytes);
+        assert_eq!(traits.threads, [(7, name(b"a\nb")), (12, name(b"wal\xff"))]);
+        assert_eq!(read(&made.path().join("nobody")), ProcessTraits::default());
+    }
+}
