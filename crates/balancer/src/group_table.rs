@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nodeward_model::{GroupHome, GroupName, GroupSpec, MemorySelector, Nodemask};
-use nodeward_policy::placement::{EntityId, Home, Target};
+use nodeward_model::{GroupHome, GroupName, GroupSpec, MemorySelector};
+use nodeward_policy::placement::{EntityId, Target};
 use serde::{Deserialize, Serialize};
 
 use super::called_groups::{CalledGroups, CalledPart, GroupNumber};
@@ -150,14 +150,4 @@ impl GroupState {
             GroupHome::Spread(nodes) => Target::Even(nodes.clone()),
         }
     }
-}
-
-/// Returns the nodes of the homes of groups whose threads access memory that belongs to a process.
-pub fn homes_of_touching(
-    process: &ProcessState,
-    home_of: impl Fn(EntityId) -> Option<Home>,
-) -> Nodemask {
-    let touching = process.parts.iter().filter(|part| part.has_touched());
-    let homes = touching.filter_map(|part| home_of(part.group));
-    homes.flat_map(|home| home.thread_nodes().iter().collect::<Vec<_>>()).collect()
 }

@@ -50,14 +50,13 @@ pub fn home_of_launch(machine: &dyn Machine, launch: &Launch<'_>) -> Result<Opti
     let (excluded, segments) = (&Excluded::default(), &SegmentTable::default());
     let when = (machine.now_ns(), machine.page_bytes());
     let kernel_balances = false;
-    let (groups, homes) = (&GroupTable::default(), &Homes::default());
+    let groups = &GroupTable::default();
     let tables = Tables {
         nodes: &nodes,
         processes: &processes,
         excluded,
         segments,
         groups,
-        homes,
         kernel_balances,
     };
     let snapshot = tables.snapshot(when, &is_it);

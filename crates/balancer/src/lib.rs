@@ -312,7 +312,6 @@ impl Balancer {
             excluded: &self.excluded,
             segments: &self.segments,
             groups: &self.groups,
-            homes: &self.homes,
             kernel_balances: self.cooperates(),
         }
     }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use nodeward_model::{Cpumask, Nodemask, Pid, ProcessSnapshot, SegmentId, ThreadSnapshot};
 use nodeward_policy::kernel_moves::DECIDES_NS;
 use nodeward_policy::placement::{
-    Affinity, Entity, EntityId, Exclusion, Homes, KernelPreference, Segment, SegmentExclusion,
+    Affinity, Entity, EntityId, Exclusion, KernelPreference, Segment, SegmentExclusion,
     SegmentUser, Snapshot, Target, Thread,
 };
 
 use super::group_part::GroupPart;
-use super::group_table::{GroupState, GroupTable, homes_of_touching};
+use super::group_table::{GroupState, GroupTable};
 use super::nodes::Nodes;
 use super::process_table::{ProcessState, ProcessTable};
 use super::segment_table::{SegmentState, SegmentTable};
@@ -24,8 +24,6 @@ pub struct Tables<'a> {
     pub excluded: &'a Excluded,
     pub segments: &'a SegmentTable,
     pub groups: &'a GroupTable,
-    /// The homes of the last round.
-    pub homes: &'a Homes,
     /// Whether what the kernel's NUMA balancing decided stands.
     pub kernel_balances: bool,
 }
@@ -58,7 +56,7 @@ impl Tables<'_> {
                     let group = of_groups.entry(part.group).or_insert_with(Vec::new);
                     group.push(Entity { exclusion, ..entity });
                 }
-                let exclusion = exclusion.or_else(|| self.is_grouped(process));
+                let exclusion = exclusion.or_else(|| Self::is_grouped(process));
                 entities.push(Entity { exclusion, ..self.entity(process, seen, &mut affinities) });
             } else {
                 others_ppm += process.wanted_ppm();
@@ -87,8 +85,12 @@ impl Tables<'_> {
         affinities: &mut Affinities<'_>,
     ) -> Entity {
         let is_own = |thread: &ThreadSnapshot| process.part_of_thread(thread.tid).is_none();
-        let nodes = homes_of_touching(process, |group| self.homes.home(group).cloned());
-        let target = if nodes.is_empty() { Target::Anywhere } else { Target::WithGroups(nodes) };
+        let touching = process.parts.iter().filter(|part| part.has_touched());
+        let touching: Vec<_> = touching.map(|part| part.group).collect();
+        let target = match touching.is_empty() {
+            true => Target::Anywhere,
+            false => Target::WithGroups(touching),
+        };
         Entity {
             run_ns: seen.cpu_time_ns,
             children_ns: seen.children_cpu_time_ns,
@@ -127,13 +129,13 @@ impl Tables<'_> {
     }
 
     /// Why a process is left alone all of whose threads belong to groups; `None` if some do not, or
-    /// its memory goes with those who use it.
-    fn is_grouped(&self, process: &ProcessState) -> Option<Exclusion> {
+    /// its memory goes to those who use it.
+    fn is_grouped(process: &ProcessState) -> Option<Exclusion> {
         let mut threads = process.threads().map(|(thread, _)| thread.tid);
-        let is_all =
-            !process.parts.is_empty() && threads.all(|tid| process.part_of_thread(tid).is_some());
-        let homes = || homes_of_touching(process, |group| self.homes.home(group).cloned());
-        (is_all && homes().is_empty()).then_some(Exclusion::Grouped)
+        let is_grouped = !process.parts.is_empty()
+            && !process.parts.iter().any(GroupPart::has_touched)
+            && threads.all(|tid| process.part_of_thread(tid).is_some());
+        is_grouped.then_some(Exclusion::Grouped)
     }
 
     /// The threads of a process that are meant.

@@ -144,10 +144,10 @@ impl<'a> EntityRound<'a> {
     /// Where a home is in this round; `None` if the entity can no longer be there.
     pub(super) fn placement_of(&self, home: &Home, nodes: &NodeTable) -> Option<HomePlacement> {
         let is_allowed = |node: &NodeIndex| self.allowed.contains(node);
-        if self.seen.target.spread().is_some() {
+        if matches!(self.seen.target, Target::Even(_) | Target::WithGroups(_)) {
             let Home::Spread(mask) = home else { return None };
-            let all = nodes.indices_of(mask).filter(|all| *all == self.apart)?;
-            return Some(HomePlacement::Spread(all));
+            let is_it = |all: &Vec<_>| self.seen.target.is_with_groups() || *all == self.apart;
+            return nodes.indices_of(mask).filter(is_it).map(HomePlacement::Spread);
         }
         match home {
             Home::Node(node) => nodes.index(*node).filter(is_allowed).map(HomePlacement::Node),
@@ -203,7 +203,7 @@ impl<'a> EntityRound<'a> {
             // On a single one they crowd with us or without.
             candidates.retain(|&node| !busy.iter().any(|group| is_narrow(group, node)));
         }
-        if self.seen.target.spread().is_some() {
+        if matches!(self.seen.target, Target::Even(_)) {
             let takes = |&node: &NodeIndex| self.may_hold_at(node, nodes);
             self.apart = on_target().filter(takes).collect();
             candidates.clear();
@@ -277,6 +277,7 @@ impl<'a> EntityRound<'a> {
             return Some(Reason::Launcher); // a child begins on the node of its parent
         }
         match (self.candidates.is_empty(), self.allowed.is_empty()) {
+            _ if self.seen.target.is_with_groups() => None,
             _ if !self.apart.is_empty() => None,
             (false, _) => None,
             (true, true) => Some(Reason::NoNodeAllowed),

@@ -12,7 +12,6 @@ use super::home::HomePlacement;
 use super::node_table::NodeIndex;
 use super::reason::Reason;
 use super::round::Round;
-use super::snapshot::Target;
 use super::spread;
 use super::state::Homes;
 
@@ -62,7 +61,9 @@ impl Unplaced {
     fn choose(&self, round: &Round) -> (HomePlacement, Reason) {
         let entity = &round.entities[self.index];
         if !entity.apart.is_empty() {
-            return (HomePlacement::Spread(entity.apart.clone()), why_spread(&entity.seen.target));
+            let is_set = entity.seen.target.is_set();
+            let why = if is_set { Reason::GroupHome } else { Reason::BoundApart };
+            return (HomePlacement::Spread(entity.apart.clone()), why);
         }
         let [(_, best), _, ..] = self.candidates[..] else {
             let is_set = entity.seen.target.is_set();
@@ -110,14 +111,5 @@ impl Unplaced {
 
     fn nodes(&self) -> impl Iterator<Item = NodeIndex> {
         self.candidates.iter().map(|&(_, node)| node)
-    }
-}
-
-/// Why an entity is spread over nodes that it did not choose.
-fn why_spread(target: &Target) -> Reason {
-    match target {
-        Target::Anywhere | Target::Within(_) => Reason::BoundApart,
-        Target::Even(_) => Reason::GroupHome,
-        Target::WithGroups(_) => Reason::WithGroups,
     }
 }

@@ -20,6 +20,9 @@ pub(super) fn keep_homes(round: &mut Round, homes: &Homes) -> Vec<usize> {
     let mut spread = Vec::new();
     for index in 0..round.entities.len() {
         let entity = &round.entities[index];
+        if entity.seen.target.is_with_groups() {
+            continue; // `with_groups`
+        }
         let state = homes.state(entity.id());
         let is_old = state.is_some() || entity.seen.target != Target::Anywhere;
         if !may_have_home(entity, is_old, round.rules.run_ns_min) {

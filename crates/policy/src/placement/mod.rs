@@ -18,7 +18,7 @@
 //!        |
 //!        v
 //!     5 interleave, deinterleave                                    interleave
-//!        |
+//!        |           processes go where their threads' groups are   with_groups
 //!        v
 //!     6 thread moves -------------------> 7 memory moves            thread_moves, memory_moves
 //!        |                                     |  did it help?      feedback
@@ -188,6 +188,7 @@ mod snapshot;
 mod spread;
 mod state;
 mod thread_moves;
+mod with_groups;
 
 pub use home::Home;
 pub use plan::{
@@ -225,6 +226,7 @@ impl Homes {
             true => Vec::new(), // the kernel would bring back what is interleaved
             false => interleave::interleave(&mut round, self),
         };
+        with_groups::follow(&mut round, self);
         self.note_changes(&mut round);
         let nudges = thread_moves::plan(nodes, &mut round.entities);
         crowded_out::observe(&round, self);

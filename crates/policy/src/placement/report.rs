@@ -13,7 +13,7 @@ use super::plan::{
 };
 use super::reason::Reason;
 use super::round::Round;
-use super::snapshot::{EntityId, Target};
+use super::snapshot::EntityId;
 use super::state::Homes;
 
 /// What was decided in a round.
@@ -79,7 +79,7 @@ fn complete(round: &mut Round, index: usize, homes: &Homes) {
     let load_ppm = entity.load_ppm;
     let by_kernel = round.nodes.kernel_balances();
     let is_even = interleave::is_even(entity);
-    let is_with_groups = matches!(entity.seen.target, Target::WithGroups(_));
+    let is_with_groups = entity.seen.target.is_with_groups();
 
     let decision = &mut round.entities[index].decision;
     if is_spread && !is_even && decision.memory == Some(Reason::AllHome) {

@@ -88,9 +88,9 @@ pub enum Target {
     Within(Nodemask),
     /// Its threads on any of these nodes, its memory evenly on all of them.
     Even(Nodemask),
-    /// A process whose threads are at home on these nodes with their groups: its pages go to the
-    /// threads that use them.
-    WithGroups(Nodemask),
+    /// Where these groups are at home, to which its threads belong: its pages go to the threads that
+    /// use them.
+    WithGroups(Vec<EntityId>),
 }
 
 /// A segment of shared memory, which belongs to none of the processes that map it.
@@ -205,21 +205,17 @@ impl Target {
         matches!(self, Self::Within(_) | Self::Even(_))
     }
 
-    /// The nodes that it is to be on all together.
-    pub(super) fn spread(&self) -> Option<&Nodemask> {
-        match self {
-            Self::Even(nodes) | Self::WithGroups(nodes) => Some(nodes),
-            Self::Anywhere | Self::Within(_) => None,
-        }
+    /// Whether it goes where groups are at home.
+    pub(super) fn is_with_groups(&self) -> bool {
+        matches!(self, Self::WithGroups(_))
     }
 
     /// Whether a home may be on this node.
     pub(super) fn admits(&self, node: NodeId) -> bool {
         match self {
             Self::Anywhere => true,
-            Self::Within(nodes) | Self::Even(nodes) | Self::WithGroups(nodes) => {
-                nodes.contains(node)
-            }
+            Self::Within(nodes) | Self::Even(nodes) => nodes.contains(node),
+            Self::WithGroups(_) => false,
         }
     }
 }

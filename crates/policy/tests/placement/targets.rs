@@ -100,19 +100,33 @@ fn even_memory_is_even() {
     }
 }
 
-/// Goal: a process whose threads are in groups is spread over the homes of these, with no load of
-/// its own, and its pages are to be placed by those who use them, also if all are on one node.
+/// Goal: a process whose threads are in groups is spread over the homes that these get in the same
+/// round, with no load of its own, and its pages are to be placed by those who use them, also if
+/// all are on one node; while its groups have no home it is left alone.
 #[test]
 fn a_process_of_grouped_threads_is_where_they_are() {
-    for nodes in ["0,2", "1"] {
+    for (homes, spread) in [(["0", "2"], "0,2"), (["1", "1"], "1"), (["0", "9"], "0")] {
         let mut world = four_nodes();
         let id = world.start(0, &[], &[99_000, 0, 0, 0]);
-        target(&mut world, id, Target::WithGroups(mask(nodes)));
+        let groups: Vec<_> = homes.iter().map(|_| world.start(CPU, &[3], &[0; 4])).collect();
+        target(&mut world, id, Target::WithGroups(groups.clone()));
+        for (&group, home) in groups.iter().zip(homes) {
+            target(&mut world, group, Target::Within(mask(home)));
+        }
+        for round in 0..3 {
+            let plan = world.round(&Rules::default());
+            let told = decision(&plan, id);
+            assert_eq!(plan.homes[&id], Home::Spread(mask(spread)));
+            assert_eq!((told.reason, told.counts_wanted), (Reason::WithGroups, true));
+            let verdict = if round == 0 { Verdict::Settles } else { Verdict::Stays };
+            assert_eq!(told.verdict, verdict);
+            let loads = plan.nodes.values().map(|node| node.home_load_ppm).sum::<u64>();
+            assert_eq!(loads, homes.iter().filter(|home| **home != "9").count() as u64 * CPU);
+        }
+        groups.iter().for_each(|&group| target(&mut world, group, Target::Within(mask("9"))));
         let plan = world.round(&Rules::default());
-        assert_eq!(plan.homes[&id], Home::Spread(mask(nodes)));
-        assert_eq!(decision(&plan, id).reason, Reason::WithGroups);
-        assert!(decision(&plan, id).counts_wanted);
-        assert_eq!(plan.nodes.values().map(|node| node.home_load_ppm).sum::<u64>(), 0);
+        assert_eq!(decision(&plan, id).reason, Reason::Grouped);
+        assert!(!plan.homes.contains_key(&id));
     }
 }
 
