@@ -2,13 +2,14 @@
 
 use std::io;
 use std::os::unix::net::UnixListener;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use nodeward_balancer::RoundReport;
+use nodeward_balancer::{CalledGroups, RoundReport};
 use nodeward_machine::Machine;
 
 use crate::caller::AgentIdentity;
+use crate::groups::Groups;
 use crate::hooks::{Explainer, Journal};
 use crate::limits::MoveLimits;
 use crate::moves::Moves;
@@ -43,6 +44,7 @@ impl Agent {
     pub fn start(
         listener: UnixListener,
         machine: Arc<dyn Machine>,
+        groups: Arc<Mutex<CalledGroups>>,
         options: AgentOptions,
     ) -> io::Result<Self> {
         let AgentOptions { limits, explainer, journal } = options;
@@ -51,6 +53,7 @@ impl Agent {
         let service = Service {
             machine,
             moves: Arc::clone(&moves),
+            groups: Groups(groups),
             published: Arc::clone(&published),
             limits,
             explainer,

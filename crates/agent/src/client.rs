@@ -5,13 +5,13 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nodeward_model::{Escape as _, Pid, Residency};
+use nodeward_model::{Escape as _, GroupHome, GroupName, MemorySelector, Pid, Residency};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use varlink::{Reply, Request};
 
 use crate::errors::CallError;
-use crate::wire::{Order, WirePlan, WireProgress, WireReport, WireSegment};
+use crate::wire::{Order, WireGroup, WirePlan, WireProgress, WireReport, WireSegment};
 
 /// Bytes of a reply: the homes of a hundred thousand processes.
 const REPLY_BYTES_MAX: usize = 64 << 20;
@@ -147,6 +147,72 @@ impl Client {
     pub fn explain(&mut self, pid: Pid) -> Result<(Value, String), ClientError> {
         let mut reply = self.call("io.nodeward.Placement.Explain", json!({ "pid": pid }))?;
         Ok((reply["document"].take(), read(reply["text"].take())?))
+    }
+
+    /// Makes a group, and returns its number.
+    ///
+    /// # Errors
+    /// Those of the request.
+    pub fn create_group(&mut self, name: &GroupName, home: &GroupHome) -> Result<u32, ClientError> {
+        let parameters = json!({ "name": name, "home": home.to_string() });
+        read(self.call("io.nodeward.Groups.Create", parameters)?["group"].take())
+    }
+
+    /// Says where a group is to be.
+    ///
+    /// # Errors
+    /// Those of the request.
+    pub fn set_group_home(&mut self, group: u32, home: &GroupHome) -> Result<(), ClientError> {
+        let parameters = json!({ "group": group, "home": home.to_string() });
+        self.call("io.nodeward.Groups.SetHome", parameters).map(|_| ())
+    }
+
+    /// Puts threads of a process into a group; all if `threads` is `None`.
+    ///
+    /// # Errors
+    /// Those of the request.
+    pub fn add_threads(
+        &mut self,
+        group: u32,
+        pid: Pid,
+        threads: Option<&[u32]>,
+    ) -> Result<(), ClientError> {
+        let mut parameters = json!({ "group": group, "pid": pid });
+        if let Some(threads) = threads {
+            parameters["threads"] = json!(threads);
+        }
+        self.call("io.nodeward.Groups.AddThreads", parameters).map(|_| ())
+    }
+
+    /// Puts memory of a process into a group.
+    ///
+    /// # Errors
+    /// Those of the request.
+    pub fn add_memory(
+        &mut self,
+        group: u32,
+        pid: Pid,
+        memory: &[MemorySelector],
+    ) -> Result<(), ClientError> {
+        let memory: Vec<String> = memory.iter().map(ToString::to_string).collect();
+        let parameters = json!({ "group": group, "pid": pid, "memory": memory });
+        self.call("io.nodeward.Groups.AddMemory", parameters).map(|_| ())
+    }
+
+    /// Deletes a group.
+    ///
+    /// # Errors
+    /// Those of the request.
+    pub fn delete_group(&mut self, group: u32) -> Result<(), ClientError> {
+        self.call("io.nodeward.Groups.Delete", json!({ "group": group })).map(|_| ())
+    }
+
+    /// Returns the groups of the caller; all for root.
+    ///
+    /// # Errors
+    /// Those of the request.
+    pub fn groups(&mut self) -> Result<Vec<WireGroup>, ClientError> {
+        read(self.call("io.nodeward.Groups.List", json!({}))?["groups"].take())
     }
 
     /// Calls any method, and returns its parameters.

@@ -67,6 +67,10 @@ pub enum CallError {
         #[serde(rename = "move")]
         move_id: u64,
     },
+    /// There is no such group of this user.
+    #[error("there is no group {group} of yours")]
+    #[serde(rename = "io.nodeward.Groups.NoSuchGroup")]
+    NoSuchGroup { group: u32 },
     /// A parameter is missing, unknown or out of range.
     #[error("the agent does not take the parameter {parameter}")]
     #[serde(rename = "org.varlink.service.InvalidParameter")]

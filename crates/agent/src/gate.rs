@@ -4,6 +4,7 @@
 //! read, and still runs after everything was read. Its memory is held as that of one program: if it
 //! calls exec afterwards, the handle is of no use.
 
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -94,6 +95,29 @@ pub fn shown_to(caller: &Caller, pid: Pid) -> Option<Pid> {
     // A process as deep in another branch of namespaces has a number there, too.
     let found = translate(caller, shown).ok() == Some(pid);
     found.then_some(shown)
+}
+
+/// Returns our numbers of threads of a held process, which the caller names by its own.
+///
+/// # Errors
+/// If one of them is no thread of it.
+pub fn threads(caller: &Caller, held: &Held<'_>, tids: &[u32]) -> Result<Vec<u32>, CallError> {
+    let all = held.threads(caller.levels()).unwrap_or_default();
+    let ours = |tid: &u32| {
+        let found = all.iter().find(|(_, shown)| shown == tid).map(|(ours, _)| *ours);
+        let named = Pid::new(*tid).unwrap_or(held.pid());
+        found.ok_or_else(|| refused(named, Refusal::NoSuchProcess))
+    };
+    tids.iter().map(ours).collect()
+}
+
+/// Returns the numbers by which the caller knows threads of a process of ours.
+pub fn shown_threads(caller: &Caller, pid: Pid, tids: &BTreeSet<u32>) -> Vec<u32> {
+    let all = HeldPid::open(pid).and_then(|held| held.threads(caller.levels()));
+    let known = all.unwrap_or_default().into_iter().filter(|(ours, _)| tids.contains(ours));
+    let mut shown: Vec<u32> = known.map(|(_, shown)| shown).collect();
+    shown.sort_unstable();
+    shown
 }
 
 fn translate(caller: &Caller, pid: Pid) -> Result<Pid, CallError> {

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use crate::errors::CallError;
 
 /// Name and text of each interface.
-pub const INTERFACES: [(&str, &str); 5] = [
+pub const INTERFACES: [(&str, &str); 6] = [
     ("org.varlink.service", include_str!("interfaces/org.varlink.service.varlink")),
     ("io.nodeward.Agent", include_str!("interfaces/io.nodeward.Agent.varlink")),
+    ("io.nodeward.Groups", include_str!("interfaces/io.nodeward.Groups.varlink")),
     ("io.nodeward.Moves", include_str!("interfaces/io.nodeward.Moves.varlink")),
     ("io.nodeward.Placement", include_str!("interfaces/io.nodeward.Placement.varlink")),
     ("io.nodeward.Residency", include_str!("interfaces/io.nodeward.Residency.varlink")),

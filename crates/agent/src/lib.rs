@@ -34,6 +34,7 @@ pub mod client;
 mod connection;
 mod errors;
 mod gate;
+mod groups;
 mod hooks;
 mod interfaces;
 mod lane;

@@ -31,6 +31,10 @@ pub const WORKERS_MAX: u32 = 64;
 pub const PROCESSES_MAX: usize = 64;
 /// Ranges of one order.
 pub const RANGES_MAX: usize = 1_000;
+/// Groups of one user other than root.
+pub const GROUPS_OF_USER_MAX: usize = 256;
+/// Threads or pieces of memory that one request may name.
+pub const MEMBERS_MAX: usize = 4096;
 /// Time for which the account of a move is kept.
 pub const ACCOUNT_KEPT: Duration = Duration::from_secs(600);
 /// Accounts that are kept for one user: the latest.

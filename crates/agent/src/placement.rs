@@ -30,7 +30,8 @@ impl Published {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = report;
     }
 
-    fn get(&self) -> Arc<RoundReport> {
+    /// Returns it.
+    pub fn get(&self) -> Arc<RoundReport> {
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

@@ -1,12 +1,12 @@
 //! What a client asks, checked as far as that needs no machine.
 
-use nodeward_model::{MappingKind, Pid};
+use nodeward_model::{GroupError, GroupHome, GroupName, MappingKind, MemorySelector, Pid};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::errors::CallError;
-use crate::limits::{PROCESSES_MAX, RANGES_MAX, WORKERS_MAX};
+use crate::limits::{MEMBERS_MAX, PROCESSES_MAX, RANGES_MAX, WORKERS_MAX};
 use crate::wire::Order;
 
 /// A request.
@@ -35,6 +35,98 @@ pub enum Call {
     Show(ShowParameters),
     Homes,
     Explain { pid: Option<Pid> },
+    CreateGroup(GroupParameters),
+    SetGroupHome(GroupHomeParameters),
+    AddGroupThreads(GroupThreads),
+    AddGroupMemory(GroupMemory),
+    GroupOf(ThreadParameters),
+    DeleteGroup { group: u32 },
+    ListGroups,
+}
+
+/// Parameters of io.nodeward.Groups.Create.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the interface file documents them")]
+pub struct GroupParameters {
+    pub name: GroupName,
+    #[serde(default)]
+    pub home: GroupHomeText,
+}
+
+/// Parameters of io.nodeward.Groups.SetHome.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the interface file documents them")]
+pub struct GroupHomeParameters {
+    pub group: u32,
+    pub home: GroupHomeText,
+}
+
+/// Parameters of io.nodeward.Groups.AddThreads.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the interface file documents them")]
+pub struct GroupThreads {
+    pub group: u32,
+    #[serde(default)]
+    pub pid: Option<Pid>,
+    #[serde(default)]
+    pub threads: Option<Vec<u32>>,
+}
+
+/// Parameters of io.nodeward.Groups.AddMemory.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the interface file documents them")]
+pub struct GroupMemory {
+    pub group: u32,
+    #[serde(default)]
+    pub pid: Option<Pid>,
+    pub memory: Vec<GroupMemoryText>,
+}
+
+/// Parameters of io.nodeward.Groups.GroupOf.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the interface file documents them")]
+pub struct ThreadParameters {
+    #[serde(default)]
+    pub pid: Option<Pid>,
+    #[serde(default)]
+    pub thread: Option<u32>,
+}
+
+/// Where a group is to be, in the words of the interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct GroupHomeText(pub GroupHome);
+
+/// Memory of a group, in the words of the interface.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct GroupMemoryText(pub MemorySelector);
+
+impl TryFrom<String> for GroupHomeText {
+    type Error = GroupError;
+
+    fn try_from(text: String) -> Result<Self, GroupError> {
+        text.parse().map(Self)
+    }
+}
+
+impl TryFrom<String> for GroupMemoryText {
+    type Error = GroupError;
+
+    fn try_from(text: String) -> Result<Self, GroupError> {
+        text.parse().map(Self)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GroupParameter {
+    group: u32,
 }
 
 /// Parameters of io.nodeward.Residency.Show.
@@ -125,6 +217,16 @@ impl Call {
                 let PidParameter { pid } = parameters(given)?;
                 Self::Explain { pid }
             }
+            "io.nodeward.Groups.Create" => Self::CreateGroup(parameters(given)?),
+            "io.nodeward.Groups.SetHome" => Self::SetGroupHome(parameters(given)?),
+            "io.nodeward.Groups.AddThreads" => Self::AddGroupThreads(threads(given)?),
+            "io.nodeward.Groups.AddMemory" => Self::AddGroupMemory(memory(given)?),
+            "io.nodeward.Groups.GroupOf" => Self::GroupOf(parameters(given)?),
+            "io.nodeward.Groups.Delete" => {
+                let GroupParameter { group } = parameters(given)?;
+                Self::DeleteGroup { group }
+            }
+            "io.nodeward.Groups.List" => none(given).map(|()| Self::ListGroups)?,
             _ => return Err(CallError::MethodNotFound { method: method.to_owned() }),
         })
     }
@@ -132,6 +234,25 @@ impl Call {
 
 fn parameters<T: DeserializeOwned>(given: Value) -> Result<T, CallError> {
     serde_json::from_value(given).map_err(|error| CallError::invalid(error.to_string()))
+}
+
+fn threads(given: Value) -> Result<GroupThreads, CallError> {
+    let threads: GroupThreads = parameters(given)?;
+    check_members("threads", threads.threads.as_ref().map_or(1, Vec::len))?;
+    Ok(threads)
+}
+
+fn memory(given: Value) -> Result<GroupMemory, CallError> {
+    let memory: GroupMemory = parameters(given)?;
+    check_members("memory", memory.memory.len())?;
+    Ok(memory)
+}
+
+fn check_members(name: &str, count: usize) -> Result<(), CallError> {
+    match (1..=MEMBERS_MAX).contains(&count) {
+        true => Ok(()),
+        false => Err(CallError::invalid(format!("{name}: 1 to {MEMBERS_MAX} are taken"))),
+    }
 }
 
 /// Checks the bounds of an order, and the words in it.

@@ -9,6 +9,7 @@ use varlink::Reply;
 
 use crate::caller::Caller;
 use crate::errors::CallError;
+use crate::groups::Groups;
 use crate::hooks::Explainer;
 use crate::interfaces;
 use crate::limits::{
@@ -18,7 +19,10 @@ use crate::limits::{
 use crate::looks;
 use crate::moves::{Moves, OrderedMove};
 use crate::placement::Published;
-use crate::request::{Call, ClientRequest};
+use crate::request::{
+    Call, ClientRequest, GroupHomeParameters, GroupMemory, GroupParameters, GroupThreads,
+    ThreadParameters,
+};
 
 /// Everything that requests need.
 pub struct Service {
@@ -26,6 +30,8 @@ pub struct Service {
     pub machine: Arc<dyn Machine>,
     /// The moves of all users.
     pub moves: Arc<Moves>,
+    /// The groups that programs make.
+    pub groups: Groups,
     /// The last round of the balancer.
     pub published: Arc<Published>,
     /// Limits of moves.
@@ -58,7 +64,8 @@ impl Service {
     pub fn place(request: &ClientRequest) -> Place {
         match &request.call {
             Ok(Call::Start(_)) => Place::Orders,
-            Ok(Call::Plan(_) | Call::Show(_) | Call::Homes) => Place::Looks,
+            Ok(Call::Plan(_) | Call::Show(_) | Call::Homes | Call::ListGroups) => Place::Looks,
+            Ok(Call::AddGroupThreads(_) | Call::GroupOf(_)) => Place::Looks,
             _ => Place::AtOnce,
         }
     }
@@ -100,7 +107,35 @@ impl Service {
             Call::Show(wanted) => looks::show(&*self.machine, caller, wanted),
             Call::Homes => Ok(self.published.homes(caller)),
             Call::Explain { pid } => self.published.explain(caller, *pid, self.explainer),
+            call => self.group_call(caller, call),
         }
+    }
+
+    fn group_call(&self, caller: &Caller, call: &Call) -> Result<Value, CallError> {
+        let groups = &self.groups;
+        match call {
+            Call::CreateGroup(GroupParameters { name, home }) => {
+                let number = groups.create(caller, name.clone(), home.0.clone())?;
+                return Ok(json!({ "group": number }));
+            }
+            Call::SetGroupHome(GroupHomeParameters { group, home }) => {
+                groups.set_home(caller, *group, home.0.clone())?;
+            }
+            Call::AddGroupThreads(GroupThreads { group, pid, threads }) => {
+                groups.add_threads(caller, *group, *pid, threads.as_deref())?;
+            }
+            Call::AddGroupMemory(GroupMemory { group, pid, memory }) => {
+                let memory: Vec<_> = memory.iter().map(|one| one.0.clone()).collect();
+                groups.add_memory(caller, *group, *pid, &memory)?;
+            }
+            Call::GroupOf(ThreadParameters { pid, thread }) => {
+                let group = groups.group_of(caller, *pid, *thread)?;
+                return Ok(group.map_or_else(|| json!({}), |group| json!({ "group": group })));
+            }
+            Call::DeleteGroup { group } => groups.delete(caller, *group)?,
+            _ => return Ok(groups.list(caller, &self.published.get())),
+        }
+        Ok(json!({}))
     }
 
     fn describe(&self, caller: &Caller) -> Value {

@@ -110,6 +110,38 @@ pub struct WireReport {
     pub ledger: Option<u64>,
 }
 
+/// `Member` of the interface of groups.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the interface file documents the fields")]
+pub struct WireMember {
+    pub pid: Pid,
+    pub all_threads: bool,
+    pub threads: Vec<u32>,
+    pub memory: Vec<String>,
+}
+
+/// `Group` of the interface of groups.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the interface file documents the fields")]
+pub struct WireGroup {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<u32>,
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub home: Option<String>,
+    pub members: Vec<WireMember>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Vec<NodeId>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_reason: Option<String>,
+    pub threads: BTreeMap<NodeId, u32>,
+    pub pages: PageCounts,
+}
+
 /// `Flow` of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the interface file documents the fields")]

@@ -13,7 +13,7 @@ use thiserror::Error;
 use super::process_table::ProcessKey;
 
 /// Groups at most.
-pub const GROUPS_MAX: usize = 65_536;
+pub const GROUPS_MAX: usize = 4096;
 /// Pieces of memory of one process in one group at most.
 pub const PIECES_MAX: usize = 4096;
 
@@ -240,6 +240,11 @@ impl CalledGroups {
         changed
     }
 
+    /// Deletes the groups that were there before; their numbers stay theirs.
+    pub fn forget(&mut self, before: &Self) {
+        self.groups.retain(|&number, _| number > before.last);
+    }
+
     /// Returns a group.
     pub fn get(&self, number: GroupNumber) -> Option<&CalledGroup> {
         self.groups.get(&number)
@@ -376,5 +381,9 @@ mod tests {
         }
         let more = groups.add_memory(1, key(7), range(u64::MAX - 1, u64::MAX));
         assert_eq!(more, Err(GroupCallError::TooManyPieces));
+        let before = groups.clone();
+        assert_eq!(groups.create("i".parse().unwrap(), 0, GroupHome::Auto), Ok(4));
+        groups.forget(&before);
+        assert_eq!(groups.iter().map(|(number, _)| number).collect::<Vec<_>>(), [4]);
     }
 }

@@ -20,6 +20,7 @@ impl GroupRow {
     ) -> Self {
         let mut row = Self {
             name,
+            called: None,
             home: plan.homes.get(&decision.entity).cloned(),
             decision: decision.clone(),
             changed: false,

@@ -25,6 +25,8 @@ pub enum GroupKey {
 pub struct GroupState {
     pub name: GroupName,
     pub home: GroupHome,
+    /// Its number, if calls made it.
+    pub called: Option<GroupNumber>,
     /// The decision that was reported last.
     pub told: ToldDecision,
 }
@@ -58,7 +60,11 @@ impl GroupTable {
         for (key, name, home) in all {
             let entity = known.remove(&key).unwrap_or_else(&mut number);
             let told = earlier.remove(&entity).map(|group| group.told).unwrap_or_default();
-            self.groups.insert(entity, GroupState { name, home, told });
+            let called = match &key {
+                GroupKey::Called(number) => Some(*number),
+                GroupKey::Rule(_) => None,
+            };
+            self.groups.insert(entity, GroupState { name, home, called, told });
             self.numbers.insert(key, entity);
         }
         (self.rules, self.called) = (rules.to_vec(), called);

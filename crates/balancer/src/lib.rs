@@ -192,6 +192,8 @@ impl Balancer {
     ) -> Result<Self> {
         let watches = Watches::open(&*machine, wanted, &settings.except)?;
         let segments = SegmentTable::new(machine.capabilities().move_shared);
+        // Those of an earlier boot are forgotten as soon as the boot is known.
+        let called = saved.as_ref().map(|saved| saved.called.clone()).unwrap_or_default();
         Ok(Self {
             machine,
             watches,
@@ -200,7 +202,7 @@ impl Balancer {
             processes: ProcessTable::starting_at(saved.as_ref().map_or(0, |saved| saved.next)),
             segments,
             groups: GroupTable::default(),
-            called: Arc::default(),
+            called: Arc::new(Mutex::new(called)),
             nodes: Nodes::default(),
             excluded: Excluded::default(),
             denied: BTreeSet::new(),

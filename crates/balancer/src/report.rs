@@ -8,6 +8,7 @@ use nodeward_model::{Account, GroupName, Name, NodeId, OtherBalancer, Pid, Segme
 use nodeward_policy::placement::{Decision, Home, NodeSum, SegmentDecision};
 use serde::Serialize;
 
+use super::called_groups::GroupNumber;
 use super::settings::RivalMode;
 
 /// CPU time of the balancer, in nanoseconds, by what it was for.
@@ -117,6 +118,8 @@ pub struct ProcessRow {
 pub struct GroupRow {
     /// Its name.
     pub name: GroupName,
+    /// Its number, if calls made it.
+    pub called: Option<GroupNumber>,
     /// Its home.
     pub home: Option<Home>,
     /// The decision about it, with its reasons and numbers.

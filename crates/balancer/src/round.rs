@@ -146,12 +146,18 @@ impl Balancer {
         else {
             return;
         };
-        if let Some(saved) = self.recalled.take().filter(|saved| saved.boot == boot) {
-            self.processes.recall(&saved.processes);
-            self.homes = saved.homes;
-            self.homes.resume();
-            self.groups.recall(saved.groups);
-            *self.called.lock().unwrap_or_else(PoisonError::into_inner) = saved.called;
+        match self.recalled.take() {
+            Some(saved) if saved.boot == boot => {
+                self.processes.recall(&saved.processes);
+                self.homes = saved.homes;
+                self.homes.resume();
+                self.groups.recall(saved.groups);
+            }
+            Some(saved) => {
+                let mut called = self.called.lock().unwrap_or_else(PoisonError::into_inner);
+                called.forget(&saved.called);
+            }
+            None => {}
         }
         self.boot = boot;
     }

@@ -182,7 +182,7 @@ impl Balancer {
             let named = (group.name.clone(), decision);
             let row = GroupRow::of(named, plan, (&self.processes, &self.nodes), &state.done);
             let changed = group.told.tell(decision, row.home.as_ref());
-            Some(GroupRow { changed, ..row })
+            Some(GroupRow { changed, called: group.called, ..row })
         };
         state.groups.iter().filter_map(row).collect()
     }

@@ -36,6 +36,7 @@ pub mod procfs;
 pub mod segments;
 pub mod sysfs;
 pub mod test_wait;
+mod thread_ids;
 mod traits;
 pub mod used_files;
 pub mod users;

@@ -51,7 +51,7 @@ impl Stage {
             },
             journal: Journal { begin: |_| None, end: |_, _| unreachable!("none was begun") },
         };
-        let agent = Agent::start(listener, machine.clone(), options).unwrap();
+        let agent = Agent::start(listener, machine.clone(), Arc::default(), options).unwrap();
         Self { agent, machine, folder, kept: Mutex::default() }
     }
 

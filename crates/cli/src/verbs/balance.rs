@@ -61,7 +61,7 @@ pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
     }
     let agent = match simulated || args.dry_run {
         true => BalancerAgent::default(),
-        false => BalancerAgent::start(&asked.read_agent()?, &machine)?,
+        false => BalancerAgent::start(&asked.read_agent()?, &machine, balancer.called_groups())?,
     };
     let for_ns = args.for_ns.or_else(|| simulated.then_some(SIMULATED_NS));
     Daemon::new(&asked, &machine, &signals, takeover, agent, for_ns).run(&mut balancer, &live)

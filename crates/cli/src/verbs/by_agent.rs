@@ -159,7 +159,7 @@ mod tests {
             journal: Journal { begin: |_| None, end: |_, _| unreachable!("none was begun") },
         };
         let listener = UnixListener::bind(&path).unwrap();
-        let _agent = Agent::start(listener, Arc::new(machine), options).unwrap();
+        let _agent = Agent::start(listener, Arc::new(machine), Arc::default(), options).unwrap();
         act(&path);
     }
 

@@ -2,12 +2,12 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context as _, Result};
 use nodeward_agent::socket::{SocketFile, handed_over, listen};
 use nodeward_agent::{Agent, AgentOptions, Explained, Journal, JournalRequest};
-use nodeward_balancer::{ProcessRow, RoundReport, Undecided};
+use nodeward_balancer::{CalledGroups, ProcessRow, RoundReport, Undecided};
 use nodeward_linux::peer;
 use nodeward_machine::Machine;
 use nodeward_model::{Name, Pid};
@@ -31,7 +31,11 @@ impl BalancerAgent {
     ///
     /// # Errors
     /// If there can be no socket there.
-    pub fn start(settings: &AgentSettings, machine: &Arc<dyn Machine>) -> Result<Self> {
+    pub fn start(
+        settings: &AgentSettings,
+        machine: &Arc<dyn Machine>,
+        groups: Arc<Mutex<CalledGroups>>,
+    ) -> Result<Self> {
         let handed = handed_over(|name| std::env::var(name).ok(), take_descriptor);
         let handed = handed.context("the socket of the service manager cannot be used")?;
         let (listener, file) = match (handed, &settings.socket) {
@@ -47,7 +51,7 @@ impl BalancerAgent {
             explainer,
             journal: Journal { begin: begin_ledger, end: end_ledger },
         };
-        let agent = Agent::start(listener, Arc::clone(machine), options);
+        let agent = Agent::start(listener, Arc::clone(machine), groups, options);
         let agent = agent.context("the agent cannot be started")?;
         Ok(Self { agent: Some(agent), _file: file })
     }

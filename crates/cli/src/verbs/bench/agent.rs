@@ -101,7 +101,7 @@ fn ask_agent(time: Duration) -> Result<(PacedRequests, u64)> {
         explainer: |pid, report, row| explain::process(&ProcessExplanation { pid, report, row }),
         journal: Journal { begin: |_| None, end: |_, _| unreachable!("nothing is moved") },
     };
-    let agent = Agent::start(listener, Arc::clone(&machine), options)?;
+    let agent = Agent::start(listener, Arc::clone(&machine), Arc::default(), options)?;
     let mut client = Client::connect(&path)?;
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
