@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nodeward_balancer::{
-    CalledGroup, CalledGroups, CalledPart, GroupCallError, GroupNumber, GroupRow, RoundReport,
-    ThreadSet,
+    CalledGroup, CalledGroups, CalledPart, GroupCallError, GroupNumber, GroupRow, ProcessKey,
+    RoundReport, ThreadSet,
 };
 use nodeward_model::{GroupHome, GroupName, MemorySelector, Pid};
 use serde_json::{Value, json};
@@ -18,15 +18,12 @@ use crate::limits::GROUPS_OF_USER_MAX;
 /// The groups, which the balancer reads at the beginning of each round.
 pub struct Groups(pub Arc<Mutex<CalledGroups>>);
 
-/// A process as the groups know it.
-type ProcessKey = (Pid, u64);
-
 impl Groups {
     /// Makes a group.
     ///
     /// # Errors
     /// If the user has too many.
-    pub fn create(
+    pub fn add_group(
         &self,
         caller: &Caller,
         name: GroupName,
@@ -38,7 +35,9 @@ impl Groups {
         if own >= GROUPS_OF_USER_MAX && !caller.rights.everything {
             return Err(CallError::busy(format!("you have {own} groups; delete some")));
         }
-        groups.create(name, caller.user(), home).map_err(|error| CallError::busy(error.to_string()))
+        groups
+            .add_group(name, caller.user(), home)
+            .map_err(|error| CallError::busy(error.to_string()))
     }
 
     /// Says where a group is to be.
@@ -65,8 +64,8 @@ impl Groups {
     /// Puts threads of a process into a group; all if `threads` is `None`.
     ///
     /// # Errors
-    /// If there is no such group of the caller, or the process or a thread is not the caller's. Then
-    /// nothing changes.
+    /// If there is no such group of the caller, or the process or a thread is not the caller's.
+    /// Then nothing changes.
     pub fn add_threads(
         &self,
         caller: &Caller,

@@ -115,7 +115,7 @@ impl Service {
         let groups = &self.groups;
         match call {
             Call::CreateGroup(GroupParameters { name, home }) => {
-                let number = groups.create(caller, name.clone(), home.0.clone())?;
+                let number = groups.add_group(caller, name.clone(), home.0.clone())?;
                 return Ok(json!({ "group": number }));
             }
             Call::SetGroupHome(GroupHomeParameters { group, home }) => {

@@ -13,7 +13,8 @@ use super::Balancer;
 use super::cpu_budget::Activity;
 use super::kernel_look::KernelLook;
 use super::pending::pages_away;
-use super::process_table::{ProcessKey, ProcessState};
+use super::process_key::ProcessKey;
+use super::process_table::ProcessState;
 
 /// Threads of a process that are looked at, the busiest first. What has more of them is mostly
 /// wider than a node, and its pages are the kernel's.

@@ -10,7 +10,7 @@ use nodeward_model::{GroupHome, GroupName, MemorySelector, Range};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::process_table::ProcessKey;
+use super::process_key::ProcessKey;
 
 /// Groups at most.
 pub const GROUPS_MAX: usize = 4096;
@@ -123,7 +123,7 @@ impl CalledGroups {
     ///
     /// # Errors
     /// If there are too many.
-    pub fn create(
+    pub fn add_group(
         &mut self,
         name: GroupName,
         owner: u32,
@@ -296,7 +296,7 @@ mod tests {
         let mut groups = CalledGroups::default();
         for number in 1..=count {
             let name = format!("g{number}").parse().unwrap();
-            assert_eq!(groups.create(name, 1000, GroupHome::Auto), Ok(number));
+            assert_eq!(groups.add_group(name, 1000, GroupHome::Auto), Ok(number));
         }
         groups
     }
@@ -305,8 +305,8 @@ mod tests {
         MemorySelector::Range(Range::new(start, end))
     }
 
-    /// Goal: a thread is in one group, the last call wins, and a group that loses its last member to
-    /// another ends; one that never had a member stays.
+    /// Goal: a thread is in one group, the last call wins, and a group that loses its last member
+    /// to another ends; one that never had a member stays.
     #[test]
     fn the_last_call_wins() {
         let mut groups = groups(3);
@@ -328,7 +328,7 @@ mod tests {
         groups.add_thread(2, key(7), 9).unwrap();
         groups.add_all_threads(1, key(7)).unwrap();
         assert!(groups.get(2).is_none(), "its thread went to the first");
-        let number = groups.create("h".parse().unwrap(), 0, GroupHome::Auto).unwrap();
+        let number = groups.add_group("h".parse().unwrap(), 0, GroupHome::Auto).unwrap();
         groups.add_thread(number, key(7), 9).unwrap();
         assert_eq!(groups.group_of(key(7), 9), Some(number));
         assert_eq!(groups.group_of(key(7), 10), Some(1));
@@ -375,14 +375,14 @@ mod tests {
     fn there_is_an_end() {
         let mut groups = groups(2);
         groups.delete(2).unwrap();
-        assert_eq!(groups.create("h".parse().unwrap(), 0, GroupHome::Auto), Ok(3));
+        assert_eq!(groups.add_group("h".parse().unwrap(), 0, GroupHome::Auto), Ok(3));
         for piece in 0..PIECES_MAX as u64 {
             groups.add_memory(1, key(7), range(2 * piece, 2 * piece + 1)).unwrap();
         }
         let more = groups.add_memory(1, key(7), range(u64::MAX - 1, u64::MAX));
         assert_eq!(more, Err(GroupCallError::TooManyPieces));
         let before = groups.clone();
-        assert_eq!(groups.create("i".parse().unwrap(), 0, GroupHome::Auto), Ok(4));
+        assert_eq!(groups.add_group("i".parse().unwrap(), 0, GroupHome::Auto), Ok(4));
         groups.forget(&before);
         assert_eq!(groups.iter().map(|(number, _)| number).collect::<Vec<_>>(), [4]);
     }

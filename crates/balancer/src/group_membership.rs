@@ -8,7 +8,8 @@ use super::Balancer;
 use super::cpu_budget::Activity;
 use super::group_part::KnownTraits;
 use super::journals::Subject;
-use super::process_table::{ProcessKey, ProcessState};
+use super::process_key::ProcessKey;
+use super::process_table::ProcessState;
 
 impl Balancer {
     /// Takes in the groups of settings and calls, and finds their members among the processes of

@@ -9,7 +9,7 @@ use nodeward_model::{
 use nodeward_policy::placement::EntityId;
 
 use super::mapped_segments::MappedSegment;
-use super::process_table::StuckPages;
+use super::stuck_pages::StuckPages;
 
 /// Time after which a process is asked again what patterns of groups want to know, in nanoseconds:
 /// threads may be renamed, and processes go to other control groups.

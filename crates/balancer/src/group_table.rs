@@ -5,21 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nodeward_model::{GroupHome, GroupName, GroupSpec, MemorySelector};
 use nodeward_policy::placement::{EntityId, Target};
-use serde::{Deserialize, Serialize};
 
 use super::called_groups::{CalledGroups, CalledPart, GroupNumber};
+use super::group_key::GroupKey;
 use super::group_part::GroupPart;
-use super::process_table::{ProcessKey, ProcessState};
+use super::process_key::ProcessKey;
+use super::process_table::ProcessState;
 use super::told_decision::ToldDecision;
-
-/// What tells a group from every other.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum GroupKey {
-    /// Made by a call.
-    Called(GroupNumber),
-    /// Of a rule of this name.
-    Rule(GroupName),
-}
 
 /// A group.
 pub struct GroupState {

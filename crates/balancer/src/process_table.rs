@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use nodeward_model::{
-    CpuId, MachineSnapshot, NodeId, Nodemask, NumaActivity, Pid, ProcessSnapshot, ThreadSnapshot,
+    CpuId, MachineSnapshot, NodeId, NumaActivity, ProcessSnapshot, ThreadSnapshot,
 };
 use nodeward_policy::placement::EntityId;
 
@@ -16,15 +16,14 @@ use super::group_part::{GroupPart, KnownTraits};
 use super::kernel_look::KernelLook;
 use super::mapped_segments::MappedSegment;
 use super::pins::Pins;
+use super::process_key::ProcessKey;
 use super::residency_sample::{ResidencySample, Sampling};
 use super::saved_state::SavedProcess;
+use super::stuck_pages::StuckPages;
 use super::thread_homes::ThreadHomes;
 use super::thread_load::{ThreadLoad, Window};
 use super::token_bucket::TokenBucket;
 use super::told_decision::ToldDecision;
-
-/// Identifies a process within a boot: its pid, and its start time in clock ticks.
-pub type ProcessKey = (Pid, u64);
 
 /// The record of a process.
 #[derive(Default)]
@@ -66,15 +65,6 @@ pub struct ProcessState {
     pub traits: Option<KnownTraits>,
     /// The decision that was reported last.
     pub told: ToldDecision,
-}
-
-/// Pages of a process or a segment that could not be moved.
-#[derive(Default)]
-pub struct StuckPages {
-    /// Number of pages by node.
-    pub by_node: BTreeMap<NodeId, u64>,
-    /// Time since the last of them was tried, in nanoseconds.
-    pub ago_ns: u64,
 }
 
 /// The processes by key.
@@ -342,33 +332,5 @@ impl ProcessState {
         };
         self.loads = process.threads.iter().map(load).collect();
         self.seen = Some(process);
-    }
-}
-
-impl StuckPages {
-    /// Time after which pages that could not be moved are tried again, in nanoseconds: an attempt
-    /// in vain costs time, and within an hour the pins on them may be gone.
-    const LASTS_NS: u64 = 3_600_000_000_000;
-
-    /// Notes the pages that a move off these nodes could not move, over all its rounds. `pages` are
-    /// those of each node.
-    pub fn note(&mut self, from: &Nodemask, mut stuck: u64, pages: Option<&BTreeMap<NodeId, u64>>) {
-        if stuck > 0 {
-            self.ago_ns = 0;
-        }
-        for node in from.iter() {
-            let on = pages.and_then(|pages| pages.get(&node)).copied().unwrap_or(0).min(stuck);
-            let known = self.by_node.entry(node).or_default();
-            *known = on.max(*known);
-            stuck -= on;
-        }
-    }
-
-    /// Time passes.
-    pub fn pass(&mut self, ns: u64) {
-        self.ago_ns = self.ago_ns.saturating_add(ns);
-        if self.ago_ns >= Self::LASTS_NS {
-            self.by_node.clear();
-        }
     }
 }

@@ -12,7 +12,8 @@ use super::cpu_budget;
 use super::group_part;
 use super::mapped_segments::{MappedSegment, is_memory, mapped_segments};
 use super::nodes::Nodes;
-use super::process_table::{ProcessKey, ProcessState};
+use super::process_key::ProcessKey;
+use super::process_table::ProcessState;
 use super::residency_sample::{PartSample, ResidencySample, Sampling};
 use super::settings::BalanceSettings;
 

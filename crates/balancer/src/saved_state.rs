@@ -11,7 +11,7 @@ use nodeward_records::state::StateFile;
 use serde::{Deserialize, Serialize};
 
 use super::called_groups::CalledGroups;
-use super::group_table::GroupKey;
+use super::group_key::GroupKey;
 use super::pins::Pin;
 
 /// The version of the saved state. It is raised whenever the fields of [`SavedState`] or [`Homes`]

@@ -18,7 +18,7 @@ use super::access_counts::Counted;
 use super::cpu_budget::Activity;
 use super::mapped_segments::MappedSegment;
 use super::pending_segment::PendingSegment;
-use super::process_table::ProcessKey;
+use super::process_key::ProcessKey;
 use super::range_order::PageMove;
 use super::segment_process::SegmentProcess;
 

@@ -18,7 +18,7 @@ use nodeward_model::{
 };
 
 use super::mapped_segments::MappedPart;
-use super::process_table::ProcessKey;
+use super::process_key::ProcessKey;
 
 /// Page tables that a page is looked for in, at most.
 const VIEWS_MAX: usize = 4;

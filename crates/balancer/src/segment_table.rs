@@ -8,8 +8,10 @@ use nodeward_model::{Name, NodeId, Nodemask, SegmentId};
 use nodeward_policy::placement::{EntityId, Reason, SegmentDecision};
 
 use super::mapped_segments::MappedSegment;
-use super::process_table::{ProcessKey, ProcessState, ProcessTable, StuckPages};
+use super::process_key::ProcessKey;
+use super::process_table::{ProcessState, ProcessTable};
 use super::residency_sample::Sampling;
+use super::stuck_pages::StuckPages;
 use super::token_bucket::TokenBucket;
 
 /// A segment and what is remembered of it.

@@ -203,8 +203,8 @@ impl Tables<'_> {
         })
     }
 
-    /// Who uses a segment: those processes and groups whose threads may. If it belongs to groups, only
-    /// these.
+    /// Who uses a segment: those processes and groups whose threads may. If it belongs to groups,
+    /// only these.
     fn users(&self, id: SegmentId, state: &SegmentState) -> Vec<SegmentUser> {
         let mut users: BTreeMap<EntityId, (u64, bool)> = BTreeMap::new();
         for process in state.mappers.iter().filter_map(|mapper| self.processes.get(mapper.key)) {

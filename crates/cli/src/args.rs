@@ -10,6 +10,7 @@ mod deprecated;
 mod evacuate;
 mod examples;
 mod explain;
+mod group;
 mod ledger;
 mod machine;
 mod move_run;
@@ -35,6 +36,9 @@ pub use config::{ConfigArgs, ConfigVerb, PrintArgs};
 pub use deprecated::report_old_options;
 pub use evacuate::EvacuateArgs;
 pub use explain::{ExplainArgs, ExplainSubject};
+pub use group::{
+    GroupAddArgs, GroupArgs, GroupCreateArgs, GroupListArgs, GroupProposeArgs, GroupVerb,
+};
 pub use ledger::{LedgerArgs, UndoArgs};
 pub use machine::MachineArgs;
 pub use move_run::MoveRunArgs;

@@ -102,6 +102,7 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         Verb::Spread(args) => verbs::spread::run(args, &settings(cli, args.run.layer)?),
         Verb::Evacuate(args) => verbs::evacuate::run(args, &settings(cli, args.run.layer)?),
         Verb::Balance(args) => verbs::balance::run(args, cli.config.as_deref()),
+        Verb::Group(args) => verbs::group::run(args),
         Verb::Run(args) => verbs::run::run(args),
         Verb::Config(args) => verbs::config::run(args, cli.config.as_deref()),
         Verb::Undo(args) => verbs::undo::run(args, settings(cli, args.layer)?),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use nodeward_machine::{Error, Result};
 use nodeward_model::Pid;
 
-use crate::process::{has_exited, open_pidfd};
+use crate::pidfd::{has_exited, open_pidfd};
 use crate::procfs::credentials::{self, StatusCredentials};
 
 /// Bytes of a status file that are read: it has 2 kB, of which our lines are in the first half.

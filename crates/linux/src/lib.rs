@@ -27,6 +27,7 @@ pub mod own_process;
 mod pagemap;
 pub mod peer;
 pub mod pid_namespace;
+mod pidfd;
 mod populated;
 pub mod pressure;
 pub mod probes;

@@ -7,7 +7,7 @@ use nodeward_model::Pid;
 use rustix::io::Errno;
 
 use crate::held_pid::HeldPid;
-use crate::process::open_pidfd;
+use crate::pidfd::open_pidfd;
 use crate::sys;
 
 /// The process that connected a socket, and its effective ids at that moment.

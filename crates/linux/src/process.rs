@@ -16,8 +16,6 @@ use nodeward_model::{
     AffinityOutcome, Cpumask, Mapping, MappingKind, MemoryPolicies, NodeId, NumaActivity, Page,
     PageLocation, Pid, ProcessIdentity, ProcessTraits, Range,
 };
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::confinement::{Confinement, PrivilegedAction};
 use crate::frames::{FrameMap, LazyFrameMap};
@@ -25,6 +23,7 @@ use crate::mapping_pages;
 use crate::nudge::journal::NudgeJournal;
 use crate::nudge::{self, KernelAffinity};
 use crate::pagemap::{self, NonPresent, PAGE_TABLE_PAGES, PagemapEntry, PagemapWindow};
+use crate::pidfd::has_exited;
 use crate::populated;
 use crate::procfs::stat::TaskFlags;
 use crate::procfs::{identity, maps, numa_maps, sched, smaps};
@@ -461,24 +460,6 @@ fn mark_hugetlb(pages: &mut [Page], range: Range, page_bytes: u64, huge_bytes: u
     }
 }
 
-/// Takes hold of a process, so that its pid cannot come to mean another one unnoticed.
-///
-/// # Errors
-/// `Gone`; `Unsupported` if the pid is that of a thread.
-pub(crate) fn open_pidfd(pid: Pid) -> Result<OwnedFd> {
-    let number = i32::try_from(pid.number()).ok().and_then(rustix::process::Pid::from_raw);
-    let number = number.ok_or(Error::Gone(pid))?;
-    pidfd_open(number, PidfdFlags::empty()).map_err(|error| match error {
-        rustix::io::Errno::SRCH => Error::Gone(pid),
-        // Linux 6.15 and later return NOENT.
-        rustix::io::Errno::INVAL | rustix::io::Errno::NOENT => Error::Unsupported {
-            action: "taking hold of a single thread",
-            reason: format!("{pid} is a thread; name its process (Tgid in /proc/{pid}/status)"),
-        },
-        error => Error::Syscall { call: "pidfd_open", source: error.into() },
-    })
-}
-
 /// Checks that a process is no kernel thread. `folder` is its directory in /proc.
 pub(crate) fn refuse_kernel_thread(pid: Pid, folder: &Path) -> Result<()> {
     let stat = std::fs::read(folder.join("stat")).map_err(|_| Error::Gone(pid))?;
@@ -491,13 +472,6 @@ pub(crate) fn refuse_kernel_thread(pid: Pid, folder: &Path) -> Result<()> {
             expected: "PID (NAME) STATE and numbers".to_owned(),
         }),
     }
-}
-
-/// Returns true if the process of a pidfd has exited; its descriptor becomes readable then.
-pub(crate) fn has_exited(pidfd: &OwnedFd) -> bool {
-    let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut fds, Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! `sys_numa_tbind` and `sys_numa_mbind`).
 //!
 //! A [`GroupSpec`] is a rule: it says which threads and which memory of which processes belong
-//! together, and where. What names a process, a thread or a file is a [`Pattern`].
+//! together, and where. What names a process, a thread or a file is a [`NamePattern`].
 
 use std::fmt;
 use std::path::PathBuf;
@@ -65,11 +65,11 @@ pub enum GroupHome {
     Spread(Nodemask),
 }
 
-/// A pattern of names: `*` is any text without `/`, `**` any text, `?` one character, `[a-z]` one of
-/// these, `{a,b}` either.
+/// A pattern of names: `*` is any text without `/`, `**` any text, `?` one character, `[a-z]` one
+/// of these, `{a,b}` either.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Pattern(String);
+pub struct NamePattern(String);
 
 /// What belongs to a group, of which processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,9 +90,9 @@ pub struct MemberPattern {
     /// The control group (version 2) of the process, or one above it.
     pub cgroup: Option<PathBuf>,
     /// The name of the process.
-    pub command: Option<Pattern>,
+    pub command: Option<NamePattern>,
     /// The name of the thread.
-    pub thread: Option<Pattern>,
+    pub thread: Option<NamePattern>,
     /// The id of the user that the process runs as.
     pub user: Option<u32>,
     /// The process.
@@ -106,7 +106,7 @@ pub enum MemorySelector {
     /// All of this kind.
     Kind(MappingKind),
     /// Mappings of files with such a path, also of shared memory that has one.
-    File(Pattern),
+    File(NamePattern),
     /// These addresses.
     Range(Range),
     /// What the threads of the group access most, where accesses are known.
@@ -160,7 +160,7 @@ impl From<GroupName> for String {
     }
 }
 
-impl TryFrom<String> for Pattern {
+impl TryFrom<String> for NamePattern {
     type Error = GroupError;
 
     fn try_from(text: String) -> Result<Self, GroupError> {
@@ -168,8 +168,8 @@ impl TryFrom<String> for Pattern {
     }
 }
 
-impl From<Pattern> for String {
-    fn from(pattern: Pattern) -> Self {
+impl From<NamePattern> for String {
+    fn from(pattern: NamePattern) -> Self {
         pattern.0
     }
 }
@@ -180,7 +180,7 @@ impl fmt::Display for GroupName {
     }
 }
 
-impl FromStr for Pattern {
+impl FromStr for NamePattern {
     type Err = GroupError;
 
     fn from_str(text: &str) -> Result<Self, GroupError> {
@@ -191,13 +191,13 @@ impl FromStr for Pattern {
     }
 }
 
-impl fmt::Display for Pattern {
+impl fmt::Display for NamePattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
     }
 }
 
-impl Pattern {
+impl NamePattern {
     /// Whether a name is one of these.
     pub fn matches(&self, name: &Name) -> bool {
         fast_glob::glob_match(&self.0, name.as_bytes())
@@ -372,14 +372,14 @@ mod tests {
     #[test]
     fn patterns_match_bytes() {
         let matches = |pattern: &str, name: &[u8]| {
-            pattern.parse::<Pattern>().unwrap().matches(&Name::from(name))
+            pattern.parse::<NamePattern>().unwrap().matches(&Name::from(name))
         };
         assert!(matches("wal*", b"walwriter") && matches("w?l*", b"walwriter"));
         assert!(!matches("wal", b"walwriter") && !matches("wal*", b"a walwriter"));
         assert!(matches("a*", b"a\xff\xfe"));
         assert!(!matches("/dev/*", b"/dev/shm/x") && matches("/dev/**", b"/dev/shm/x"));
         assert!(matches("{io,wal}-*", b"io-3") && matches("[0-9]x", b"7x"));
-        assert_eq!("".parse::<Pattern>(), Err(GroupError::Pattern));
+        assert_eq!("".parse::<NamePattern>(), Err(GroupError::Pattern));
     }
 
     /// Goal: memory is written as it is read.

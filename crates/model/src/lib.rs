@@ -36,7 +36,7 @@ pub use access::{Access, AccessKind, AccessSample, Accessor};
 pub use account::Account;
 pub use frame_set::FrameSet;
 pub use group::{
-    GroupError, GroupHome, GroupName, GroupSpec, MemberPattern, MemorySelector, Pattern,
+    GroupError, GroupHome, GroupName, GroupSpec, MemberPattern, MemorySelector, NamePattern,
     ProcessTraits,
 };
 pub use headroom::NodeHeadroom;

@@ -16,8 +16,8 @@ pub struct Workload {
     pub processes: u32,
     /// Threads per process, 1 or more.
     pub threads: u32,
-    /// In how many pools, equal in size, the threads of a process are; those of a pool have a name of
-    /// their own.
+    /// In how many pools, equal in size, the threads of a process are; those of a pool have a name
+    /// of their own.
     pub pools: u32,
     /// Memory per process in bytes.
     pub memory_bytes: u64,

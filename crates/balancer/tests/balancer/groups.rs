@@ -139,7 +139,8 @@ fn a_group_of_two_processes() {
     fake.spawn(pid(8), named(&[(8, "b", 1)]));
     let mut balancer = balancer(&fake, settings(Vec::new()));
     call(&balancer, |groups| {
-        let one = groups.create("kv".parse().unwrap(), 0, GroupHome::Nodes("1".parse().unwrap()));
+        let one =
+            groups.add_group("kv".parse().unwrap(), 0, GroupHome::Nodes("1".parse().unwrap()));
         groups.add_thread(one.unwrap(), key(7), 7).unwrap();
         groups.add_memory(1, key(7), range(0..PAGES)).unwrap();
         groups.add_memory(1, key(8), range(0..100)).unwrap();
@@ -166,7 +167,7 @@ fn homes_are_set_and_groups_deleted() {
     let mut balancer = balancer(&fake, settings(Vec::new()));
     let node = |text: &str| GroupHome::Nodes(text.parse().unwrap());
     call(&balancer, |groups| {
-        groups.create("x".parse().unwrap(), 0, node("1")).unwrap();
+        groups.add_group("x".parse().unwrap(), 0, node("1")).unwrap();
         groups.add_thread(1, key(7), 2).unwrap();
         groups.add_memory(1, key(7), range(0..100)).unwrap();
     });
@@ -183,14 +184,14 @@ fn homes_are_set_and_groups_deleted() {
     assert_eq!(row(reports.last().unwrap(), 7).pages, [(NodeId(0), PAGES)].into());
 }
 
-/// Goal: memory that is to be even is even on its nodes: 4096 pages are 2048 on each of two, give or
-/// take 512, as moves end at multiples of 2 MiB.
+/// Goal: memory that is to be even is even on its nodes: 4096 pages are 2048 on each of two, give
+/// or take 512, as moves end at multiples of 2 MiB.
 #[test]
 fn a_group_is_spread_evenly() {
     let fake = with(named(&[(1, "a", 0)]));
     let mut balancer = balancer(&fake, settings(Vec::new()));
     call(&balancer, |groups| {
-        groups.create("x".parse().unwrap(), 0, "spread:0-1".parse().unwrap()).unwrap();
+        groups.add_group("x".parse().unwrap(), 0, "spread:0-1".parse().unwrap()).unwrap();
         groups.add_memory(1, key(7), range(0..PAGES)).unwrap();
     });
     let reports = rounds(&fake, &mut balancer, 10);
@@ -267,7 +268,9 @@ fn groups_go_on_after_a_kill() {
     let rules = vec![rule("a", "thread:a", &[range(0..100)], "auto")];
     let mut first = balancer(&fake, settings(rules.clone()));
     call(&first, |groups| {
-        groups.create("b".parse().unwrap(), 1000, GroupHome::Nodes("1".parse().unwrap())).unwrap();
+        groups
+            .add_group("b".parse().unwrap(), 1000, GroupHome::Nodes("1".parse().unwrap()))
+            .unwrap();
         groups.add_thread(1, key(7), 2).unwrap();
         groups.add_memory(1, key(7), range(100..200)).unwrap();
     });

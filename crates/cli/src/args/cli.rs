@@ -14,6 +14,7 @@ use super::config::ConfigArgs;
 use super::evacuate::EvacuateArgs;
 use super::examples;
 use super::explain::ExplainArgs;
+use super::group::GroupArgs;
 use super::ledger::{LedgerArgs, UndoArgs};
 use super::moves::MoveArgs;
 use super::output::OutputArgs;
@@ -89,6 +90,15 @@ pub enum Verb {
     /// and prints it as a table. Defaults hold where no settings file says otherwise.
     #[command(after_long_help = examples::BALANCE)]
     Balance(BalanceArgs),
+    /// Place threads and memory as one: groups of parts of programs, by their owners.
+    ///
+    /// A group is threads of one or several processes and the memory that they use; the balancer
+    /// gives it a home like a process. Groups are in the agent of nodeward balance, and go on while
+    /// it restarts; what is ordered takes effect in its next round. For programs that cannot be
+    /// changed, [group.NAME] in a settings file finds threads by their names. An affinity or memory
+    /// policy that a program set wins over its group.
+    #[command(after_long_help = examples::GROUP)]
+    Group(GroupArgs),
     /// Start a program at home: its threads on one node, its memory there as long as there is room.
     ///
     /// The program replaces nodeward, so signals and exit codes are those of the program. Codes of

@@ -50,6 +50,22 @@ Examples:
   Off node 1, but to node 0 only:
     $ nodeward evacuate 1 0";
 
+/// Examples of `group`.
+pub const GROUP: &str = "\
+Examples:
+  Which groups would tell the parts of a program apart?
+    $ nodeward group propose 4711
+
+  Two threads and the segment that they use, near each other:
+    $ nodeward group create kv
+    1
+    $ nodeward group add kv 4711 --thread 4715 --thread 4716 --memory 'file:/dev/shm/kv*'
+
+  A whole process to node 1, and then anywhere:
+    $ nodeward group create db --home 1
+    $ nodeward group add db 4711
+    $ nodeward group set-home db auto";
+
 /// Examples of `undo`.
 pub const UNDO: &str = "\
 Example: a move was killed half-way.

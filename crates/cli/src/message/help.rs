@@ -32,6 +32,8 @@ pub fn compact(command: Command) -> Command {
     let behind = command.get_after_long_help().map(text);
     let words: Vec<String> = more.into_iter().chain(behind).collect();
     let help = Arg::new("help").short('h').long("help").help("Print help").help_heading(None);
+    // Otherwise it would come before or after --config by the number of all arguments and verbs.
+    let help = help.display_order(usize::MAX);
     let command = command.disable_help_flag(true).arg(help.action(ArgAction::HelpShort));
     command.after_help(words.join("\n\n")).mut_subcommands(compact)
 }

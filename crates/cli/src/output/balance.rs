@@ -9,12 +9,12 @@ mod segment_text;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use nodeward_balancer::{ProcessRow, RoundReport};
+use nodeward_balancer::{GroupRow, ProcessRow, RoundReport};
 use nodeward_model::units::{format_bytes, format_ns};
 use nodeward_policy::placement::{NodeSum, Reason, Verdict};
 use serde_json::{Value, json};
 
-pub use decision_text::{by_node, change_line, cpus, home, reasons};
+pub use decision_text::{by_node, change_line, cpus, group_change_line, home, reasons};
 pub use line_limiter::{LineLimiter, LineSubject};
 pub use segment_text::change_line as segment_change_line;
 
@@ -35,6 +35,7 @@ pub fn table(report: &RoundReport) -> String {
         false => columns(&rows),
     };
     text += &left_alone(&left);
+    text += &group_lines(report);
     text += &segment_text::lines(report);
     text += &nodes(&report.nodes);
     text += &footer(report);
@@ -70,8 +71,8 @@ fn cells(row: &ProcessRow, report: &RoundReport) -> [String; 9] {
         row.home.as_ref().map_or_else(|| "-".to_owned(), home),
         by_node(&row.threads, ToString::to_string),
         by_node(&row.pages, |&pages| format_bytes(pages * report.page_bytes)),
-        decision_text::decision(row, report),
-        reasons(row),
+        decision_text::decision(row.into(), report),
+        reasons(&row.decision),
         time(row.decision.numbers.gain_ns),
         time(row.decision.numbers.cost_ns),
     ]
@@ -91,6 +92,24 @@ fn columns<const N: usize>(rows: &[[String; N]]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// Formats the groups of a round, a line for each.
+fn group_lines(report: &RoundReport) -> String {
+    let line = |row: &GroupRow| {
+        let at = row.home.as_ref().map_or_else(|| "no node".to_owned(), home);
+        let threads = by_node(&row.threads, ToString::to_string);
+        let memory = by_node(&row.residency, |&pages| format_bytes(pages * report.page_bytes));
+        let decision = decision_text::decision(row.into(), report);
+        let reasons = reasons(&row.decision);
+        format!(
+            "group {} of {} processes: home {at}; threads on nodes {threads}; memory on nodes \
+             {memory}; {decision} ({reasons})\n",
+            row.name,
+            row.processes.len()
+        )
+    };
+    report.groups.iter().map(line).collect()
 }
 
 fn left_alone(left: &[&ProcessRow]) -> String {

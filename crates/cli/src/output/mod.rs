@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod evacuation;
 pub mod explain;
 pub mod files;
+pub mod group;
 pub mod hot;
 pub mod ledger;
 pub mod moves;

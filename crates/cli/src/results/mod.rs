@@ -3,10 +3,12 @@
 
 mod explanation;
 mod node_page_counts;
+mod proposed_groups;
 mod shown_memory;
 pub mod simulation;
 pub mod sweep;
 
 pub use explanation::ProcessExplanation;
 pub use node_page_counts::NodePageCounts;
+pub use proposed_groups::{ProposedGroup, ProposedGroups};
 pub use shown_memory::ShownMemory;

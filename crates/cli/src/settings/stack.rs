@@ -1,5 +1,6 @@
 //! All sources of settings, in their order, and the files among them.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -13,6 +14,8 @@ use super::source::{SettingOrigin, SettingValue, SettingsSource};
 /// Maximum size of a settings file; a longer one is not read to its end.
 const BYTES_MAX: u64 = 1 << 20;
 
+/// The table of the groups.
+const GROUPS: &str = "group";
 /// The system's settings file.
 const SYSTEM_FILE: &str = "/etc/nodeward.toml";
 
@@ -37,15 +40,26 @@ impl SettingsStack {
     }
 
     /// Returns the value of each setting that a source sets, or of all settings with `defaults`, in
-    /// the order of the packaged file.
+    /// the order of the packaged file; then the groups, which have no defaults.
     pub fn effective(&self, defaults: bool) -> Vec<SettingValue> {
+        let groups = self.groups();
         let all = SettingsSource::defaults().values.into_iter();
         let by_somebody = |said: SettingValue| {
             let mut others = self.sources.iter().flat_map(|source| &source.values);
             let found = others.find(|other| other.key == said.key).cloned();
             found.or_else(|| defaults.then_some(said))
         };
-        all.filter_map(by_somebody).collect()
+        all.filter_map(by_somebody).chain(groups).collect()
+    }
+
+    /// Returns each group as the highest source has it, in the order of their names.
+    fn groups(&self) -> Vec<SettingValue> {
+        let mut found: BTreeMap<String, SettingValue> = BTreeMap::new();
+        let all = self.sources.iter().flat_map(|source| &source.values);
+        for group in all.filter(|value| value.key.table == GROUPS) {
+            found.entry(group.key.name.clone()).or_insert_with(|| group.clone());
+        }
+        found.into_values().collect()
     }
 }
 

@@ -17,13 +17,13 @@ use crate::outcome::NODEWARD;
 const USER: u32 = 54_321;
 
 /// A daemon with an agent.
-struct Place {
+pub struct Place {
     folder: tempfile::TempDir,
-    daemon: DaemonProcess,
+    pub daemon: DaemonProcess,
 }
 
 impl Place {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         open_to_all(folder.path());
         let daemon = Self::daemon(folder.path());
@@ -43,8 +43,14 @@ impl Place {
         self.folder.path().join("agent.sock")
     }
 
+    /// Kills the daemon, and starts another one.
+    pub fn restart(&mut self) {
+        self.daemon.kill();
+        self.daemon = Self::daemon(self.folder.path());
+    }
+
     /// Runs a verb through the agent.
-    fn run(&self, words: &[&str]) -> Output {
+    pub fn run(&self, words: &[&str]) -> Output {
         run(words, &self.socket())
     }
 }

@@ -90,6 +90,12 @@ impl DaemonProcess {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
+    /// Kills it, and waits for its end.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Waits for its end. Returns its exit code, and what it still had to say.
     pub fn end(mut self) -> (Option<i32>, String) {
         let ended = wait_for("the daemon ends", || self.child.try_wait().unwrap());

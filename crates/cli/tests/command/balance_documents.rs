@@ -88,7 +88,8 @@ fn documented_keys(page: &str) -> BTreeSet<&str> {
 #[test]
 fn every_setting_is_told_of() {
     let key = |line: &'static str| Some(line.split_once(" = ")?.0).filter(|k| !k.starts_with('#'));
-    assert_eq!(documented_keys(SETTINGS), SAMPLE.lines().filter_map(key).collect());
+    let (settings, _) = SETTINGS.split_once("\n## Groups").unwrap(); // which have no defaults
+    assert_eq!(documented_keys(settings), SAMPLE.lines().filter_map(key).collect());
 }
 
 /// Goal: the documentation has a line for each reason, and no others.

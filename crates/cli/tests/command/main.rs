@@ -13,6 +13,7 @@ mod config;
 mod deprecated;
 mod evacuate;
 mod full_output;
+mod group;
 mod help;
 mod hostile_names;
 mod migratepages;

@@ -98,8 +98,8 @@ pub const CASES: [CompareCase<'static>; 19] = [
     },
     CompareCase {
         name: "grouped",
-        about: "one program that is wider than a node, with two pools of threads that each fit one: \
-            rules tell the pools apart, accesses tell their memory",
+        about: "one program that is wider than a node, with two pools of threads that each fit \
+            one: rules tell the pools apart, accesses tell their memory",
         scenario: "balance-grouped",
         overrides: &[],
         requirement: Requirement::PagesPlaced,

@@ -13,7 +13,8 @@ use nodeward_model::Pid;
 use nodeward_operands::CodeReader;
 
 use crate::confinement::PrivilegedAction;
-use crate::process::{has_exited, open_file, open_pidfd, refuse_kernel_thread};
+use crate::pidfd::{has_exited, open_pidfd};
+use crate::process::{open_file, refuse_kernel_thread};
 
 /// An observed process.
 #[derive(Debug)]

@@ -62,9 +62,9 @@ struct MoveOption {
 }
 
 impl MoveOption {
-    /// Whether it was ordered, or gains more than it costs, and more than next to nothing: a quarter
-    /// more, where it is doubted, so that loads that waver do not decide; and on the way back also
-    /// what the way there cost, which was in vain.
+    /// Whether it was ordered, or gains more than it costs, and more than next to nothing: a
+    /// quarter more, where it is doubted, so that loads that waver do not decide; and on the way
+    /// back also what the way there cost, which was in vain.
     fn pays(&self) -> bool {
         let doubt_ns = if self.is_doubted { self.cost_ns / DOUBT_PART } else { 0 };
         let vain_ns = if self.is_back { self.cost_ns } else { 0 };

@@ -88,8 +88,8 @@ pub enum Target {
     Within(Nodemask),
     /// Its threads on any of these nodes, its memory evenly on all of them.
     Even(Nodemask),
-    /// Where these groups are at home, to which its threads belong: its pages go to the threads that
-    /// use them.
+    /// Where these groups are at home, to which its threads belong: its pages go to the threads
+    /// that use them.
     WithGroups(Vec<EntityId>),
 }
 

@@ -98,8 +98,8 @@ impl Process for SimProcess {
         Ok(world.mapped_regions(self.memory.space).map(mapping).collect())
     }
 
-    /// All processes run as root, in the root cgroup. A thread of a workload in pools is named after
-    /// its pool, any other after its process.
+    /// All processes run as root, in the root cgroup. A thread of a workload in pools is named
+    /// after its pool, any other after its process.
     fn traits(&self) -> Result<ProcessTraits> {
         let lockstep = self.lock_running()?;
         let world = &lockstep.world;

@@ -3,9 +3,36 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use nodeward_balancer::{Outcome, ProcessRow, RoundReport, Short};
+use nodeward_balancer::{Done, GroupRow, Outcome, ProcessRow, RoundReport, Short};
 use nodeward_model::units::{format_bytes, format_ns};
-use nodeward_policy::placement::{Home, Reason, Verdict};
+use nodeward_policy::placement::{Decision, Home, Reason, Verdict};
+
+/// What is told of a process or a group in a round.
+#[derive(Clone, Copy)]
+pub struct ToldSubject<'a> {
+    /// Its home.
+    pub home: Option<&'a Home>,
+    /// The decision about it.
+    pub decision: &'a Decision,
+    /// Whether that is new.
+    pub changed: bool,
+    /// What was done with it.
+    pub done: &'a Done,
+}
+
+impl<'a> From<&'a ProcessRow> for ToldSubject<'a> {
+    fn from(row: &'a ProcessRow) -> Self {
+        let ProcessRow { home, decision, changed, done, .. } = row;
+        Self { home: home.as_ref(), decision, changed: *changed, done }
+    }
+}
+
+impl<'a> From<&'a GroupRow> for ToldSubject<'a> {
+    fn from(row: &'a GroupRow) -> Self {
+        let GroupRow { home, decision, changed, done, .. } = row;
+        Self { home: home.as_ref(), decision, changed: *changed, done }
+    }
+}
 
 /// Formats a home, in a few characters.
 pub fn home(home: &Home) -> String {
@@ -32,14 +59,14 @@ pub fn cpus(ppm: u64) -> String {
 }
 
 /// Returns all reasons of a decision, the one for the home first.
-pub fn reasons(row: &ProcessRow) -> String {
-    let all = [Some(row.decision.reason), row.decision.threads, row.decision.memory];
+pub fn reasons(decision: &Decision) -> String {
+    let all = [Some(decision.reason), decision.threads, decision.memory];
     let names: Vec<_> = all.into_iter().flatten().map(Reason::name).collect();
     names.join(", ")
 }
 
-/// Formats the decision about a process, for a table.
-pub fn decision(row: &ProcessRow, report: &RoundReport) -> String {
+/// Formats the decision about a process or a group, for a table.
+pub fn decision(row: ToldSubject<'_>, report: &RoundReport) -> String {
     let verdict = match row.decision.verdict {
         Verdict::Left => "left alone",
         Verdict::Settles => "settles",
@@ -69,28 +96,37 @@ pub(super) fn threads(count: u32) -> String {
     format!("{count} thread{}", if count == 1 { "" } else { "s" })
 }
 
-/// Formats a line for a new decision, or for the result of an earlier one. `None` if it is of no
-/// interest: the process is too young, or is settled and stays, with its memory at home; or nothing
-/// would be done, and nothing is.
+/// Formats a line about a process for a new decision, or for the result of an earlier one. `None`
+/// if it is of no interest.
 pub fn change_line(row: &ProcessRow, report: &RoundReport) -> Option<String> {
+    Some(format!("{} ({}): {}", row.name, row.pid, change(row.into(), report)?))
+}
+
+/// The same about a group.
+pub fn group_change_line(row: &GroupRow, report: &RoundReport) -> Option<String> {
+    Some(format!("group {}: {}", row.name, change(row.into(), report)?))
+}
+
+/// Formats a new decision, or the result of an earlier one. `None` if it is of no interest: the
+/// process is too young, or is settled and stays, with its memory at home; or nothing would be
+/// done, and nothing is.
+fn change(row: ToldSubject<'_>, report: &RoundReport) -> Option<String> {
     if !report.acted {
-        let words = would_text(row, report).filter(|_| row.changed)?;
-        return Some(format!("{} ({}): {words}", row.name, row.pid));
+        return would_text(row, report).filter(|_| row.changed);
     }
     let is_home = matches!(row.decision.memory, None | Some(Reason::AllHome));
     let is_quiet = row.decision.verdict == Verdict::Stays && is_home
         || row.decision.reason == Reason::TooYoung;
-    let words = match &row.done.outcome {
-        _ if row.changed && !is_quiet => sentence(row, report),
-        Some(outcome) => late_result_text(outcome, row, report),
-        None => return None,
-    };
-    Some(format!("{} ({}): {words}", row.name, row.pid))
+    match &row.done.outcome {
+        _ if row.changed && !is_quiet => Some(sentence(row, report)),
+        Some(outcome) => Some(late_result_text(outcome, row, report)),
+        None => None,
+    }
 }
 
 /// Formats what would be done with a process; `None` if nothing.
-fn would_text(row: &ProcessRow, report: &RoundReport) -> Option<String> {
-    let (at, numbers) = (home(row.home.as_ref()?), &row.decision.numbers);
+fn would_text(row: ToldSubject<'_>, report: &RoundReport) -> Option<String> {
+    let (at, numbers) = (home(row.home?), &row.decision.numbers);
     let count = numbers.threads_nudged;
     let nudged = (count > 0).then(|| threads(count));
     let moved = (numbers.pages_planned > 0).then(|| {
@@ -102,8 +138,8 @@ fn would_text(row: &ProcessRow, report: &RoundReport) -> Option<String> {
     (!what.is_empty()).then(|| format!("would be brought home to {at}: {}", what.join(" and ")))
 }
 
-fn sentence(row: &ProcessRow, report: &RoundReport) -> String {
-    let at = row.home.as_ref().map(home).unwrap_or_default();
+fn sentence(row: ToldSubject<'_>, report: &RoundReport) -> String {
+    let at = row.home.map(home).unwrap_or_default();
     let mut parts = vec![match row.decision.verdict {
         Verdict::Left => format!("left alone: {}", row.decision.reason),
         Verdict::Settles => format!("at home on {at} from now on: {}", row.decision.reason),
@@ -115,7 +151,7 @@ fn sentence(row: &ProcessRow, report: &RoundReport) -> String {
     parts.join("; ")
 }
 
-fn about_threads(row: &ProcessRow) -> Option<String> {
+fn about_threads(row: ToldSubject<'_>) -> Option<String> {
     let (away, done) = (row.decision.numbers.threads_away, &row.done);
     if away == 0 {
         return None;
@@ -132,7 +168,7 @@ fn about_threads(row: &ProcessRow) -> Option<String> {
     Some(format!("{} away, {} brought home{others}{why}", threads(away), done.threads_placed))
 }
 
-fn about_memory(row: &ProcessRow, report: &RoundReport) -> Option<String> {
+fn about_memory(row: ToldSubject<'_>, report: &RoundReport) -> Option<String> {
     let reason = row.decision.memory.filter(|&reason| reason != Reason::AllHome)?;
     let numbers = &row.decision.numbers;
     let bytes = |pages: u64| format_bytes(pages * report.page_bytes);
@@ -154,12 +190,16 @@ fn about_memory(row: &ProcessRow, report: &RoundReport) -> Option<String> {
 }
 
 /// Formats the result of a move that was decided rounds ago.
-fn late_result_text(outcome: &Outcome, row: &ProcessRow, report: &RoundReport) -> String {
+fn late_result_text(outcome: &Outcome, row: ToldSubject<'_>, report: &RoundReport) -> String {
     let bytes = |pages: u64| format_bytes(pages * report.page_bytes);
     format!("of {} away, {}", bytes(outcome.pages_planned), move_result_text(outcome, row, &bytes))
 }
 
-fn move_result_text(outcome: &Outcome, row: &ProcessRow, bytes: &impl Fn(u64) -> String) -> String {
+fn move_result_text(
+    outcome: &Outcome,
+    row: ToldSubject<'_>,
+    bytes: &impl Fn(u64) -> String,
+) -> String {
     let mut words = format!("{} brought home", bytes(outcome.pages_moved));
     words += &stayed_text(outcome, bytes);
     if let Some(away) = row.done.pages_away_after.filter(|&pages| pages > 0) {
@@ -199,9 +239,8 @@ fn shortfall_text(short: Short) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use nodeward_balancer::Done;
     use nodeward_model::{NodeId, Pid, SkipReason};
-    use nodeward_policy::placement::{Decision, EntityId, Numbers};
+    use nodeward_policy::placement::{EntityId, Numbers};
 
     use super::*;
 
@@ -316,7 +355,10 @@ mod tests {
     fn a_table_tells_what_was_done() {
         let row = row(Done { threads_placed: 1, pages_moved: 11 * MIB, ..Done::default() });
         let told = |acted| {
-            decision(&row, &RoundReport { acted, page_bytes: 4096, ..RoundReport::default() })
+            decision(
+                (&row).into(),
+                &RoundReport { acted, page_bytes: 4096, ..RoundReport::default() },
+            )
         };
         assert_eq!(told(true), "stays, brought 1 thread, 11.0 MiB");
         assert_eq!(told(false), "stays, brings 3 threads, 56.0 MiB");

@@ -12,7 +12,7 @@ const PAUSE_NS: u64 = 60_000_000_000;
 /// What a line is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LineSubject {
-    /// A process.
+    /// A process or a group.
     Process(EntityId),
     /// A segment.
     Segment(SegmentId),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use nodeward_balancer::{Balancer, Event, Host, ProcessRow, RoundReport, SegmentRow};
+use nodeward_balancer::{Balancer, Event, GroupRow, Host, ProcessRow, RoundReport, SegmentRow};
 use nodeward_machine::Machine;
 use nodeward_mover::MoveControl;
 
@@ -118,8 +118,13 @@ fn changes(report: &RoundReport) -> Vec<(words::LineSubject, String)> {
         let subject = words::LineSubject::Segment(row.decision.segment);
         Some((subject, words::segment_change_line(row, report)?))
     };
+    let group = |row: &GroupRow| {
+        let subject = words::LineSubject::Process(row.decision.entity);
+        Some((subject, words::group_change_line(row, report)?))
+    };
+    let groups = report.groups.iter().filter_map(group);
     let segments = report.segments.iter().filter_map(segment);
-    report.processes.iter().filter_map(process).chain(segments).collect()
+    report.processes.iter().filter_map(process).chain(groups).chain(segments).collect()
 }
 
 impl Host for Daemon<'_> {

@@ -1,0 +1,6 @@
+//! What tells a process from every other within a boot.
+
+use nodeward_model::Pid;
+
+/// Identifies a process within a boot: its pid, and its start time in clock ticks.
+pub type ProcessKey = (Pid, u64);

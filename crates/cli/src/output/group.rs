@@ -1,0 +1,176 @@
+//! Groups of the agent, and proposals, as tables and for programs.
+
+use std::fmt::Write as _;
+
+use nodeward_agent::wire::{WireGroup, WireMember};
+use nodeward_model::units::format_bytes;
+use nodeward_model::{Escape as _, GroupName};
+use serde_json::{Value, json};
+
+use super::balance::by_node;
+use crate::results::{ProposedGroup, ProposedGroups};
+
+/// Formats groups, with a line for each of their members.
+pub fn text(groups: &[WireGroup], page_bytes: u64) -> String {
+    if groups.is_empty() {
+        return "no group is known; make one by nodeward group create, or by [group.NAME] in the \
+                settings\n"
+            .to_owned();
+    }
+    groups.iter().map(|group| group_text(group, page_bytes)).collect()
+}
+
+/// Formats groups for programs.
+pub fn json(groups: &[WireGroup], page_bytes: u64) -> Value {
+    json!({ "schema": "nodeward.groups/1", "page_bytes": page_bytes, "groups": groups })
+}
+
+/// Formats a new group for programs.
+pub fn created_json(number: u32, name: &GroupName) -> Value {
+    json!({ "schema": "nodeward.group/1", "group": number, "name": name })
+}
+
+/// Formats proposals as tables of a settings file.
+pub fn proposed_text(proposed: &ProposedGroups) -> String {
+    let mut text = format!(
+        "# Proposed for process {} by the names of its threads; put what you want into a settings \
+         file.\n",
+        proposed.pid
+    );
+    for group in &proposed.groups {
+        let _ = write!(
+            text,
+            "\n# {} thread{}\n[group.{}]\nmatch = [{:?}]\nmemory = [\"touched\"]\n",
+            group.threads,
+            if group.threads == 1 { "" } else { "s" },
+            group.name,
+            term(proposed, group),
+        );
+    }
+    text
+}
+
+/// Formats proposals for programs.
+pub fn proposed_json(proposed: &ProposedGroups) -> Value {
+    let group = |group: &ProposedGroup| {
+        json!({
+            "name": group.name,
+            "match": [term(proposed, group)],
+            "memory": ["touched"],
+            "threads": group.threads,
+        })
+    };
+    let groups: Vec<Value> = proposed.groups.iter().map(group).collect();
+    json!({ "schema": "nodeward.proposed-groups/1", "pid": proposed.pid, "groups": groups })
+}
+
+fn term(proposed: &ProposedGroups, group: &ProposedGroup) -> String {
+    format!("command:{} thread:{}", proposed.command, group.thread)
+}
+
+fn group_text(group: &WireGroup, page_bytes: u64) -> String {
+    let number = group.group.map_or_else(|| "rule".to_owned(), |number| number.to_string());
+    let is_at = match &group.nodes {
+        Some(nodes) if !nodes.is_empty() => {
+            let nodes: Vec<_> = nodes.iter().map(ToString::to_string).collect();
+            format!("at home on {}", nodes.join(","))
+        }
+        _ => "without a home".to_owned(),
+    };
+    let asked = group.home.as_ref().map_or_else(String::new, |home| format!(", asked for {home}"));
+    let reasons: Vec<&str> =
+        [&group.reason, &group.memory_reason].into_iter().flatten().map(String::as_str).collect();
+    let why = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+    let memory = by_node(&group.pages, |&pages| format_bytes(pages * page_bytes));
+    let threads = by_node(&group.threads, ToString::to_string);
+    let mut text = format!(
+        "group {number} {}: {is_at}{asked}{why}\n  threads on nodes {threads}; memory on nodes \
+         {memory}\n",
+        group.name.escaped()
+    );
+    group.members.iter().for_each(|member| text += &member_text(member));
+    text
+}
+
+fn member_text(member: &WireMember) -> String {
+    let threads = match (member.all_threads, member.threads.len()) {
+        (true, _) => "all threads".to_owned(),
+        (false, 1) => "1 thread".to_owned(),
+        (false, count) => format!("{count} threads"),
+    };
+    let memory: Vec<String> = member.memory.iter().map(|it| it.escaped().to_string()).collect();
+    let memory = if memory.is_empty() { "no memory".to_owned() } else { memory.join(", ") };
+    format!("  process {}: {threads}; {memory}\n", member.pid)
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_model::{NodeId, Pid};
+
+    use super::*;
+
+    fn example() -> Vec<WireGroup> {
+        let member = |pid, threads: &[u32], memory: &[&str]| WireMember {
+            pid: Pid::new(pid).unwrap(),
+            all_threads: threads.is_empty(),
+            threads: threads.to_vec(),
+            memory: memory.iter().map(ToString::to_string).collect(),
+        };
+        let called = WireGroup {
+            group: Some(1),
+            name: "kv".into(),
+            uid: Some(1000),
+            home: Some("auto".into()),
+            members: vec![
+                member(4711, &[], &["heap", "anonymous"]),
+                member(4712, &[4712, 4713], &["7f0000000000-7f0000200000"]),
+                member(4713, &[4713], &[]),
+            ],
+            nodes: Some(vec![NodeId(1)]),
+            reason: Some("memory-there".into()),
+            memory_reason: Some("all-home".into()),
+            threads: [(NodeId(0), 1), (NodeId(1), 11)].into(),
+            pages: [(NodeId(1), 3 << 18)].into(),
+        };
+        let rule = WireGroup {
+            group: None,
+            name: "wal\x1b".into(),
+            uid: None,
+            home: None,
+            members: Vec::new(),
+            nodes: None,
+            reason: Some("no-threads".into()),
+            memory_reason: None,
+            threads: [].into(),
+            pages: [].into(),
+        };
+        vec![called, rule]
+    }
+
+    #[test]
+    fn groups_for_people() {
+        insta::assert_snapshot!(text(&example(), 4096));
+        insta::assert_snapshot!(text(&[], 4096));
+    }
+
+    #[test]
+    fn groups_for_programs() {
+        insta::assert_snapshot!(serde_json::to_string_pretty(&json(&example(), 4096)).unwrap());
+    }
+
+    #[test]
+    fn proposals_are_a_settings_file() {
+        let group = |name: &str, thread: &str, threads| ProposedGroup {
+            name: name.into(),
+            thread: thread.into(),
+            threads,
+        };
+        let proposed = ProposedGroups {
+            pid: Pid::new(7).unwrap(),
+            command: "java".into(),
+            groups: vec![group("gc-thread", "GC?Thread#*", 8), group("vm", "VM*", 1)],
+        };
+        insta::assert_snapshot!(proposed_text(&proposed));
+        insta::assert_snapshot!(proposed_json(&proposed).to_string());
+    }
+}

@@ -1,0 +1,103 @@
+//! `nodeward group`: groups of threads and memory that the agent has, and proposals.
+
+use anyhow::{Result, bail};
+use nodeward_agent::client::Client;
+use nodeward_agent::wire::WireGroup;
+use nodeward_linux::Linux;
+use nodeward_machine::Machine as _;
+use nodeward_model::{Escape as _, MappingKind, MemorySelector};
+
+use crate::args::{
+    GroupAddArgs, GroupArgs, GroupCreateArgs, GroupListArgs, GroupProposeArgs, GroupVerb,
+};
+use crate::machines::SelectedMachine;
+use crate::message::exit::Exit;
+use crate::output::{group, print};
+use crate::results::ProposedGroups;
+
+/// Carries out its verb.
+pub fn run(args: &GroupArgs) -> Result<Exit> {
+    match &args.verb {
+        GroupVerb::List(args) => list(args)?,
+        GroupVerb::Create(args) => create(args)?,
+        GroupVerb::Add(args) => add(args)?,
+        GroupVerb::SetHome(args) => {
+            let (mut client, number) = find(&args.by.agent, &args.group)?;
+            client.set_group_home(number, &args.home)?;
+        }
+        GroupVerb::Delete(args) => {
+            let (mut client, number) = find(&args.by.agent, &args.group)?;
+            client.delete_group(number)?;
+        }
+        GroupVerb::Propose(args) => propose(args)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn list(args: &GroupListArgs) -> Result<()> {
+    let groups = Client::connect(&args.by.agent)?.groups()?;
+    let page_bytes = Linux::open().page_bytes();
+    print(&match args.output.json {
+        true => format!("{}\n", group::json(&groups, page_bytes)),
+        false => group::text(&groups, page_bytes),
+    })
+}
+
+fn create(args: &GroupCreateArgs) -> Result<()> {
+    let number = Client::connect(&args.by.agent)?.create_group(&args.name, &args.home)?;
+    print(&match args.output.json {
+        true => format!("{}\n", group::created_json(number, &args.name)),
+        false => format!("{number}\n"),
+    })
+}
+
+/// Memory first: if that is refused, no thread is placed without it.
+fn add(args: &GroupAddArgs) -> Result<()> {
+    let (mut client, number) = find(&args.by.agent, &args.group)?;
+    let is_whole = args.thread.is_empty() && args.memory.is_empty();
+    let memory = if is_whole { all_memory() } else { args.memory.clone() };
+    if !memory.is_empty() {
+        client.add_memory(number, args.pid, &memory)?;
+    }
+    if is_whole {
+        client.add_threads(number, args.pid, None)?;
+    } else if !args.thread.is_empty() {
+        client.add_threads(number, args.pid, Some(&args.thread))?;
+    }
+    Ok(())
+}
+
+/// All memory of a process that is not a file's.
+fn all_memory() -> Vec<MemorySelector> {
+    let kinds = MappingKind::ALL.into_iter().filter(|kind| *kind != MappingKind::File);
+    kinds.map(MemorySelector::Kind).collect()
+}
+
+/// Connects, and finds a group by its number or its name.
+fn find(socket: &std::path::Path, wanted: &str) -> Result<(Client, u32)> {
+    let mut client = Client::connect(socket)?;
+    if let Ok(number) = wanted.parse() {
+        return Ok((client, number));
+    }
+    let named = |group: &WireGroup| group.group.filter(|_| group.name == wanted);
+    let found: Vec<u32> = client.groups()?.iter().filter_map(named).collect();
+    match found[..] {
+        [number] => Ok((client, number)),
+        [] => bail!(
+            "no group made by calls is called '{}'; nodeward group list shows yours",
+            wanted.escaped()
+        ),
+        _ => bail!("{} groups are called '{}': give the number", found.len(), wanted.escaped()),
+    }
+}
+
+fn propose(args: &GroupProposeArgs) -> Result<()> {
+    let machine = SelectedMachine::open(&args.machine_args, None)?;
+    let process = machine.machine().open_process(args.pid)?;
+    let (identity, traits) = (process.identity()?, process.traits()?);
+    let proposed = ProposedGroups::of(args.pid, &identity.name, &traits);
+    print(&match args.output.json {
+        true => format!("{}\n", group::proposed_json(&proposed)),
+        false => group::proposed_text(&proposed),
+    })
+}
