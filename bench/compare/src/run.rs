@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nodeward_lab::{CountOptions, GuestRun, Lab, LabMachine, Sinks, unless_emulator_crashes};
-use nodeward_runner::{CounterSample, RunEnd, RunEvent, RunSpec};
+use nodeward_runner::{BalancerSpec, CounterSample, RunEnd, RunEvent, RunSpec};
 use serde::Serialize;
 
 use crate::balancers::BalancerSetup;
@@ -66,7 +66,7 @@ fn run_in_guest(
 ) -> Result<RunResult> {
     let spec = RunSpec {
         tasks: workload.tasks()?,
-        balancer: contender.balancer.clone(),
+        balancer: BalancerSpec { settings: workload.settings(), ..contender.balancer.clone() },
         balancer_lead_ms: settings.lead_ms(contender, repeat),
         sample_interval_ms: SAMPLE_INTERVAL_MS,
     };

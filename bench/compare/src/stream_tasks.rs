@@ -70,6 +70,10 @@ fn stream_line(scenario: &Scenario, workload: &Workload, passes: u64) -> Result<
     let part = part(workload)?;
     let mut line = format!("--size {memory_bytes} --threads {threads} --passes {passes} --wait");
     line += &format!(" --part {part} --nodes {}", memory_nodes(workload)?);
+    if workload.pools > 1 {
+        let names = (0..workload.pools).map(|pool| format!("{}-{pool}", workload.name));
+        line += &format!(" --pools {}", names.collect::<Vec<_>>().join(","));
+    }
     if workload.bound {
         line += &format!(" --stay {}", with_cpus(scenario));
     }

@@ -6,6 +6,7 @@
 
 use anyhow::{Context, Result};
 use nodeward_lab::LabMachine;
+use nodeward_model::GroupSpec;
 use nodeward_runner::TaskSpec;
 use nodeward_scenario::{BUILT_IN, Scenario, Workload, WorkloadKind};
 
@@ -71,6 +72,11 @@ impl LabWorkload {
         self.scenario.workloads.iter().map(pages).sum()
     }
 
+    /// Returns its groups as a settings file of nodeward; an empty text if it has none.
+    pub fn settings(&self) -> String {
+        self.scenario.groups.iter().map(settings_of).collect()
+    }
+
     /// Returns its tasks, each counted in a slot of its own.
     ///
     /// # Errors
@@ -86,6 +92,14 @@ impl LabWorkload {
         }
         Ok(tasks)
     }
+}
+
+fn settings_of(group: &GroupSpec) -> String {
+    let GroupSpec { name, home, members, memory } = group;
+    let list = |words: Vec<String>| format!("{words:?}");
+    let members = list(members.iter().map(ToString::to_string).collect());
+    let memory = list(memory.iter().map(ToString::to_string).collect());
+    format!("[group.\"{name}\"]\nmatch = {members}\nmemory = {memory}\nhome = \"{home}\"\n")
 }
 
 fn scale(workload: &mut Workload, node_bytes: u64, (bytes, passes): (u64, u64)) {

@@ -44,6 +44,8 @@ pub struct BalancerSpec {
     pub numa_balancing: bool,
     /// Tasks get the arguments that place them by hand.
     pub is_manual: bool,
+    /// Content of nodeward's settings file of the system; if empty, there is none.
+    pub settings: String,
     /// Command that runs to its end before: the emulator translates code when it first runs.
     pub warm_up_command: Vec<String>,
     /// Command that starts it, when all tasks are ready. It may stay or go to the background.

@@ -51,6 +51,7 @@ built_in! {
     "balance-parts",
     "balance-bound",
     "lab-crossed",
+    "lab-grouped",
     "lab-one-side",
     "lab-split",
     "lab-shared",

@@ -7,4 +7,6 @@ use clap::ValueEnum;
 pub enum BalanceFigure {
     /// CPU time in milliseconds of one decision about 1,024 CPUs, 16 nodes and 10,000 threads
     Decision,
+    /// The same with the threads in 2,000 groups
+    GroupDecision,
 }

@@ -6,7 +6,7 @@ use crate::swarm::SeededRng;
 use crate::swarm::generator::{self, GeneratorProfile, REALISTIC};
 use anyhow::Result;
 use nodeward_balancer::{AccessChoice, BalanceSettings};
-use nodeward_model::{NodeId, Nodemask};
+use nodeward_model::{GroupHome, GroupSpec, MappingKind, MemorySelector, NodeId, Nodemask};
 use nodeward_scenario::{MemoryPlacement, NodeSpec, Scenario, Workload, WorkloadKind};
 use nodeward_sim::SimMachine;
 
@@ -43,6 +43,9 @@ const STEADY: GeneratorProfile = GeneratorProfile {
 };
 /// One load in this many has a memory policy of its own, and one is bound to some nodes.
 const POLICY_ONE_IN: u64 = 8;
+/// One machine in so many has groups, which are drawn by this.
+const GROUPS_ONE_IN: u64 = 6;
+const GROUPS: u64 = 31;
 
 /// The result of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +72,35 @@ pub fn generate_scenario(seed: u64) -> Scenario {
         if !scenario.workloads.is_empty() && scenario.check().is_ok() {
             return scenario;
         }
+    }
+}
+
+/// Puts threads and memory of a load into groups. They are drawn apart from all else, which stays as
+/// it would be without.
+fn group_threads(chance: &mut SeededRng, scenario: &mut Scenario) {
+    let even = scenario.workloads.iter_mut().filter(|load| load.threads.is_multiple_of(2));
+    let Some(load) = even.last() else { return };
+    load.pools = 2;
+    let nodes: Vec<NodeId> = scenario.machine.nodes.iter().map(|node| node.id).collect();
+    let homes = [0, 1].map(|_| -> GroupHome {
+        let nodes: Nodemask = chance.subset(&nodes).into_iter().collect();
+        match chance.below(4) {
+            0 if !nodes.is_empty() => GroupHome::Nodes(nodes),
+            1 if !nodes.is_empty() => GroupHome::Spread(nodes),
+            _ => GroupHome::Auto,
+        }
+    });
+    let memory = [chance.one_in(2), chance.one_in(4)];
+    for (pool, home) in homes.into_iter().enumerate() {
+        let words = format!("thread:{}-{pool}", load.name);
+        let member = words.parse().expect("names of loads are patterns");
+        let memory = memory[pool].then_some(MemorySelector::Kind(MappingKind::Anonymous));
+        scenario.groups.push(GroupSpec {
+            name: format!("pool-{pool}").parse().expect("it is a name"),
+            home,
+            members: vec![member],
+            memory: memory.into_iter().collect(),
+        });
     }
 }
 
@@ -102,6 +134,10 @@ fn make_steady(chance: &mut SeededRng, scenario: &mut Scenario) {
                 MemoryPlacement::PopulatedFarthest
             };
         }
+    }
+    let mut chance = chance.clone().apart(GROUPS);
+    if chance.one_in(GROUPS_ONE_IN) {
+        group_threads(&mut chance, scenario);
     }
 }
 

@@ -31,7 +31,7 @@ pub struct WatchFixture<'a> {
 pub type WatchTest = fn(&WatchFixture<'_>);
 
 /// All bodies of this module, by name. Each leaves the process and its affinity as they were.
-pub const ALL: [(&str, WatchTest); 13] = [
+pub const ALL: [(&str, WatchTest); 14] = [
     ("a_look_shows_the_process", a_look_shows_the_process),
     ("only_what_is_wanted_is_shown", only_what_is_wanted_is_shown),
     ("run_time_grows", run_time_grows),
@@ -45,6 +45,7 @@ pub const ALL: [(&str, WatchTest); 13] = [
     ("a_thread_of_nobody_is_gone", a_thread_of_nobody_is_gone),
     ("a_process_without_policies_is_free", a_process_without_policies_is_free),
     ("numa_activity_never_shrinks", numa_activity_never_shrinks),
+    ("a_process_names_its_threads", a_process_names_its_threads),
 ];
 
 /// Returns two sets of usable CPUs: those of the first two nodes that have any, or two single CPUs;
@@ -320,6 +321,17 @@ fn a_thread_of_nobody_is_gone(fixture: &WatchFixture<'_>) {
 fn a_process_without_policies_is_free(fixture: &WatchFixture<'_>) {
     let bound = fixture.open_process().memory_policies().expect("policies can be read");
     assert!(!bound.has_task_policy && bound.policy_ranges.is_empty(), "{bound:?}");
+}
+
+/// A process names each of its threads once, in ascending order, those of the snapshot among them,
+/// and tells its user where the machine has users.
+fn a_process_names_its_threads(fixture: &WatchFixture<'_>) {
+    let traits = fixture.open_process().traits().expect("the machine answers");
+    let tids: Vec<u32> = traits.threads.iter().map(|(tid, _)| *tid).collect();
+    assert!(tids.is_sorted_by(|a, b| a < b), "{traits:?}");
+    assert!(tids.contains(&fixture.busy_tid), "{traits:?}");
+    assert!(traits.threads.iter().all(|(_, name)| !name.is_empty()), "{traits:?}");
+    assert!(traits.user.is_some(), "{traits:?}");
 }
 
 /// What the kernel's NUMA balancing has done for a thread is reported always or never, its count

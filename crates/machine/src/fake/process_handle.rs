@@ -78,7 +78,10 @@ impl Process for FakeProcessHandle {
 
     fn traits(&self) -> Result<ProcessTraits> {
         let process = self.running()?;
-        let named = |(&tid, thread): (&u32, &FakeThread)| (tid, thread.name.clone());
+        let named = |(&tid, thread): (&u32, &FakeThread)| match thread.name.is_empty() {
+            true => (tid, process.name()),
+            false => (tid, thread.name.clone()),
+        };
         Ok(ProcessTraits {
             user: Some(process.user),
             cgroup: process.cgroup.clone(),

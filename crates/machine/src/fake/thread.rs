@@ -5,7 +5,7 @@ use nodeward_model::{CpuId, Cpumask, Name, NumaActivity};
 /// A thread of a process of the fake machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FakeThread {
-    /// Its name.
+    /// Its name; that of its process if that is empty.
     pub name: Name,
     /// The CPU on which it ran last.
     pub cpu: CpuId,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nodeward_model::NodeId;
 use nodeward_model::topology::Distances;
 
-use super::{Affinity, Entity, EntityId, KernelPreference, NodeState, Snapshot, Thread};
+use super::{Affinity, Entity, EntityId, KernelPreference, NodeState, Snapshot, Target, Thread};
 
 const PAGE_BYTES: u64 = 4096;
 /// 8 GiB for each CPU.
@@ -27,6 +27,8 @@ pub struct Size {
 impl Size {
     /// The machine that SPEC.md speaks of.
     pub const LARGE: Self = Self { cpus: 1024, nodes: 16, threads: 10_000, threads_each: 8 };
+    /// The same in groups of five threads.
+    pub const GROUPS: Self = Self { cpus: 1024, nodes: 16, threads: 10_000, threads_each: 5 };
 }
 
 /// A machine of this size whose processes have their memory on two nodes and their threads on
@@ -54,6 +56,30 @@ pub fn misplaced(size: Size) -> Snapshot {
         segments: Vec::new(),
         others_ppm: 0,
     }
+}
+
+/// A machine of [`Size::GROUPS`]: 2,000 groups, one in four of which is to be on one of two nodes,
+/// and for each ten of them a process whose memory is where its threads are at home.
+pub fn grouped() -> Snapshot {
+    let mut snapshot = misplaced(Size::GROUPS);
+    let mut processes = Vec::new();
+    for (number, group) in (0_u32..).zip(&mut snapshot.entities) {
+        if number.is_multiple_of(4) {
+            let nodes = [number, number + 1].map(|node| NodeId(node % Size::GROUPS.nodes));
+            group.target = Target::Within(nodes.into_iter().collect());
+        }
+        if number.is_multiple_of(10) {
+            let id = u64::from(number);
+            processes.push(Entity {
+                id: EntityId(1_000_000 + id),
+                threads: Vec::new(),
+                target: Target::WithGroups((id..id + 10).map(EntityId).collect()),
+                ..group.clone()
+            });
+        }
+    }
+    snapshot.entities.extend(processes);
+    snapshot
 }
 
 fn entity(number: u32, size: Size, node_pages: u64) -> Entity {

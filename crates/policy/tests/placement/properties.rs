@@ -31,7 +31,32 @@ pub fn machine(seed: u64) -> World {
     for _ in 0..1 + world.chance(40) {
         start(&mut world, &nodes);
     }
+    let mut dice = World::new(&[]);
+    dice.seed(seed ^ 0x67_72_6f_75_70);
+    draw_targets(&mut dice, &mut world);
     world
+}
+
+/// Gives some entities a target: one in eight is to be within some nodes, or even on them, and one
+/// in sixteen has its threads in groups, which others stand for. They are drawn apart from all
+/// else.
+fn draw_targets(dice: &mut World, world: &mut World) {
+    let count = world.processes.len() as u64;
+    for at in 0..world.processes.len() {
+        let nodes = (0..world.nodes.len() as u32).filter(|_| dice.chance(2) == 0).map(NodeId);
+        let nodes = nodes.collect();
+        world.processes[at].target = match dice.chance(16) {
+            0 => Target::Within(nodes),
+            1 => Target::Even(nodes),
+            2 => {
+                Target::WithGroups(vec![EntityId(dice.chance(count)), EntityId(dice.chance(count))])
+            }
+            _ => continue,
+        };
+        if matches!(world.processes[at].target, Target::WithGroups(_)) {
+            world.processes[at].tasks.clear();
+        }
+    }
 }
 
 fn affinity(world: &mut World, nodes: &[(u32, u64)]) -> Affinity {

@@ -30,6 +30,9 @@ fn set_numa_balancing(value: &str) -> Result<()> {
         .with_context(|| format!("cannot write {value} to {NUMA_BALANCING}"))
 }
 
+/// The settings file of the system.
+const SETTINGS: &str = "/etc/nodeward.toml";
+
 /// Runs the command that prepares for a balancer.
 pub fn prepare(balancer: &BalancerSpec) -> Result<()> {
     match balancer.warm_up_command.as_slice() {
@@ -51,6 +54,10 @@ impl RunningBalancer {
     pub fn start(balancer: &BalancerSpec, pids: &[u32]) -> Result<Self> {
         if balancer.numa_balancing {
             set_numa_balancing("1")?;
+        }
+        if !balancer.settings.is_empty() {
+            fs::create_dir_all("/etc").context("no settings can be written")?;
+            fs::write(SETTINGS, &balancer.settings).context("no settings can be written")?;
         }
         let out = std::env::temp_dir().join(format!("balancer-{}.log", std::process::id()));
         let child = match balancer.start_command.as_slice() {

@@ -20,6 +20,10 @@ pub struct Args {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub threads: u32,
 
+    /// The threads are in as many pools as there are names here, equal in size, and called so
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub pools: Vec<String>,
+
     /// How often each thread goes through its part
     #[arg(long, default_value_t = 1)]
     pub passes: u64,

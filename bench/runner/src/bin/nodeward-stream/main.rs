@@ -9,7 +9,7 @@ mod pattern;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::thread;
+use std::thread::{self, Builder};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Parser;
@@ -97,12 +97,19 @@ fn bind(node: Option<NodeId>) -> Result<()> {
 fn work(args: &Args, pages: &[StreamPage]) -> Result<u64> {
     let threads = args.threads as usize;
     thread::scope(|scope| {
-        let worker = |thread| scope.spawn(move || run_thread(args, pages, thread));
-        let workers: Vec<_> = (0..threads).map(worker).collect();
-        workers.into_iter().try_fold(0, |mismatches, worker| {
-            let lost = worker.join().map_err(|_| anyhow!("a thread panicked; see above"))??;
-            Ok(mismatches + lost)
-        })
+        let worker = |number: usize| {
+            let name = args.pools.get(number * args.pools.len() / threads);
+            let named = name.map_or_else(Builder::new, |name| Builder::new().name(name.clone()));
+            named.spawn_scoped(scope, move || run_thread(args, pages, number))
+        };
+        let workers: io::Result<Vec<_>> = (0..threads).map(worker).collect();
+        workers.context("no thread can be started")?.into_iter().try_fold(
+            0,
+            |mismatches, worker| {
+                let lost = worker.join().map_err(|_| anyhow!("a thread panicked; see above"))??;
+                Ok(mismatches + lost)
+            },
+        )
     })
 }
 

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use nodeward_linux::Linux;
 use nodeward_machine::Machine as _;
-use nodeward_policy::placement::case::{Size, misplaced};
+use nodeward_policy::placement::case::{Size, grouped, misplaced};
 use nodeward_policy::placement::{Homes, Rules};
 use serde_json::json;
 
@@ -19,11 +19,17 @@ const INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Decides, and prints the median time of first decisions or of later ones, whichever is longer.
 pub fn run(args: &BenchBalanceArgs) -> Result<Exit> {
-    let BalanceFigure::Decision = args.figure;
-    let (size, machine) = (Size::LARGE, Linux::open());
+    let size = match args.figure {
+        BalanceFigure::Decision => Size::LARGE,
+        BalanceFigure::GroupDecision => Size::GROUPS,
+    };
+    let machine = Linux::open();
     let (mut first_ms, mut later_ms) = (Vec::new(), Vec::new());
     for _ in 0..args.runs {
-        let mut snapshot = misplaced(size);
+        let mut snapshot = match args.figure {
+            BalanceFigure::Decision => misplaced(size),
+            BalanceFigure::GroupDecision => grouped(),
+        };
         let mut homes = Homes::default();
         for round in 0..ROUNDS {
             let began_ns = machine.own_cpu_time_ns();
