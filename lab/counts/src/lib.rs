@@ -6,6 +6,7 @@
 //! [marks](mark::Mark).
 
 mod ivshmem;
+mod known_accesses;
 mod layout;
 pub mod mark;
 mod reader;
@@ -13,6 +14,7 @@ mod snapshot;
 #[allow(unsafe_code, reason = "the room for memory that the emulator writes, and for marks")]
 mod sys;
 
+pub use known_accesses::{LINE_WORDS, read_lines};
 pub use layout::{
     CONTROL, CacheGeometry, ControlWords, CountsLayout, CpuArea, FRAME_BYTES, FrameRange,
     SELECTABLE_SLOTS, SLOTS, WORD_BYTES,

@@ -1,13 +1,14 @@
 //! The lab's counter, on a machine that counts: its counts against the known accesses of a program.
 //! Counts only: speed does not matter here.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::sleep;
 use std::time::Duration;
 
 use nodeward_lab_counts::mark::{Mark, mark};
-use nodeward_lab_counts::{AccessCount, CounterSnapshot, CountsReader, MappedWords};
+use nodeward_lab_counts::{
+    AccessCount, CounterSnapshot, CountsReader, LINE_WORDS, MappedWords, read_lines,
+};
 use nodeward_linux::mempolicy;
 use nodeward_linux::own_process::{self, AreaBacking, MappedArea};
 use nodeward_model::{NodeId, Nodemask};
@@ -25,7 +26,6 @@ pub const CASES: [(&str, CaseFn); 4] = [
 ];
 
 const LINE_BYTES: usize = 64;
-const LINE_WORDS: usize = 8;
 /// Maximum number of accesses beside a program's own loads: to the stack, above all.
 const SLACK: u64 = 2000;
 
@@ -46,11 +46,6 @@ fn memory(bytes: usize, node: u32) -> MappedArea {
     area.words().iter().step_by(LINE_WORDS).for_each(|word| word.store(1, Relaxed));
     mempolicy::default_memory().expect("the default is always there");
     area
-}
-
-/// Reads a word of each line.
-fn read_lines(words: &[AtomicU64]) -> u64 {
-    words.iter().step_by(LINE_WORDS).map(|word| word.load(Relaxed)).sum()
 }
 
 /// Counts the accesses of this process during `work`, in a slot of its own; nothing else is counted
