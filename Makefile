@@ -11,6 +11,9 @@ TORTURE_TIME ?= 3600s
 TORTURE_PATIENCE ?= 10s
 STATIC ?= 1000
 CARGO ?= cargo
+# The chores, built with the features that the workspace gives their dependencies, so that these are
+# built once. (`cargo xtask` works in any directory, and builds them for itself.)
+XTASK = $(CARGO) run --quiet --bin xtask --
 TARGET_DIR = $${CARGO_TARGET_DIR:-target}
 # Where the library was built; the tests name another place.
 BUILT ?= $(TARGET_DIR)/release
@@ -24,22 +27,22 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: setup ## Show the main job on a machine with two memory nodes
-	$(CARGO) xtask demo
+	$(XTASK) demo
 
 shell: setup ## Try nodeward by hand, in a shell on an emulated machine with two memory nodes
-	$(CARGO) xtask lab shell
+	$(XTASK) lab shell
 
 test: setup ## Run all checks
-	$(CARGO) xtask ci
+	$(XTASK) ci
 
 lab: setup ## Run the tests that boot real kernels, on every kernel
-	NODEWARD_LAB_KERNELS=all $(CARGO) xtask ci lab
+	NODEWARD_LAB_KERNELS=all $(XTASK) ci lab
 
 bench: setup ## Measure, as ratios within one run
-	$(CARGO) xtask bench
+	$(XTASK) bench
 
 spec: setup ## Measure every promise of SPEC.md
-	$(CARGO) xtask spec
+	$(XTASK) spec
 
 reproduce: setup ## Simulate what the five documents measured, and what nodeward adds
 	$(CARGO) run --release --package nodeward-cli -- reproduce
@@ -47,8 +50,8 @@ reproduce: setup ## Simulate what the five documents measured, and what nodeward
 soak: setup ## Check 10000 simulated machines (SWARM=N), balance 1000 (STATIC=N), balance for an hour (SOAK_TIME=TIME), use memory by every means while it moves for another (TORTURE_TIME=TIME), move 1 TiB (SOAK=SIZE)
 	$(CARGO) run --release --package nodeward-cli -- sim swarm --seeds $(SWARM)
 	$(CARGO) run --release --package nodeward-cli -- sim compare --figure static --seeds $(STATIC)
-	SOAK_TIME=$(SOAK_TIME) $(CARGO) xtask lab soak
-	TORTURE_TIME=$(TORTURE_TIME) TORTURE_PATIENCE=$(TORTURE_PATIENCE) $(CARGO) xtask lab torture
+	SOAK_TIME=$(SOAK_TIME) $(XTASK) lab soak
+	TORTURE_TIME=$(TORTURE_TIME) TORTURE_PATIENCE=$(TORTURE_PATIENCE) $(XTASK) lab torture
 	$(CARGO) run --release --package nodeward-cli -- bench pager --soak $(SOAK)
 
 install: install-library ## Install command, service, manual, completions and library below PREFIX (/usr/local)
@@ -87,4 +90,4 @@ install-migratepages install-numad:
 	ln -sfn nodeward "$$at" && echo "$$at is nodeward"
 
 setup: ## Install the programs that the checks start, where that is allowed
-	@$(CARGO) xtask setup
+	@$(XTASK) setup
