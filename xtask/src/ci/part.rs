@@ -20,7 +20,7 @@ pub enum CiPart {
     Clippy,
     /// Unit and integration tests
     Test,
-    /// Documentation builds without warnings
+    /// Documentation builds without warnings, and its examples run
     Docs,
     /// The workspace type-checks for aarch64
     Aarch64,
