@@ -121,6 +121,9 @@ pub struct GuestArgs {
     /// Have the host find room for all memory first, so that no first touch of a page takes longer
     #[arg(long)]
     pub populate: bool,
+    /// Let one thread of the host emulate all CPUs in turns, which takes less of the host
+    #[arg(long)]
+    pub take_turns: bool,
     /// Count accesses to memory, behind caches of this size and form, and with a miss at home of
     /// this time: llc=1MiB,ways=8,miss=100ns
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true,

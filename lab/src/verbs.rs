@@ -63,6 +63,7 @@ fn guest_run(guest: args::GuestArgs, command: Vec<String>) -> Result<GuestRun> {
         append: guest.append,
         cold: guest.cold,
         populate: guest.populate,
+        take_turns: guest.take_turns,
         count: guest.count.map(|count| CountOptions { file: guest.counts, ..count }),
         ..GuestRun::new(LabMachine::find(&guest.scenario)?, command)
     })
