@@ -21,7 +21,7 @@ BUILT ?= $(TARGET_DIR)/release
 SONAME = libnodeward.so.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo shell test lab bench spec reproduce soak install install-library install-migratepages install-numad setup
+.PHONY: help demo shell test test-long lab bench spec reproduce soak install install-library install-migratepages install-numad setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,8 +32,11 @@ demo: setup ## Show the main job on a machine with two memory nodes
 shell: setup ## Try nodeward by hand, in a shell on an emulated machine with two memory nodes
 	$(XTASK) lab shell
 
-test: setup ## Run all checks
+test: setup ## Run all checks, on one of each kind of thing
 	$(XTASK) ci
+
+test-long: setup ## The same on all of each kind: every kernel, every promise, every simulated table
+	NODEWARD_TESTS=long $(XTASK) ci
 
 lab: setup ## Run the tests that boot real kernels, on every kernel
 	NODEWARD_LAB_KERNELS=all $(XTASK) ci lab

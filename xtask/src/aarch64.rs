@@ -15,9 +15,16 @@ use std::process::Command;
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 
+use crate::check_extent::CheckExtent;
 use crate::ci::PartOutcome;
 use crate::process;
 use target::TARGET;
+
+/// Crates with code for an architecture, or that others call through an ABI; their dependencies,
+/// all crates with system calls among them, are checked as well. These are checked as one of each
+/// kind.
+const OF_AN_ARCHITECTURE: [&str; 4] =
+    ["nodeward-capi", "nodeward-lab-counts", "nodeward-operands", "nodeward-pager"];
 
 /// Where the standard library may come from.
 #[derive(clap::Args)]
@@ -78,8 +85,12 @@ fn any() -> Result<Compiler> {
 
 fn check(compiler: &Compiler) -> Command {
     let mut cargo = process::cargo();
-    // Not xtask, which runs where nodeward is built.
-    cargo.args(["check", "--workspace", "--exclude", "xtask", "--target", TARGET]);
+    cargo.args(["check", "--target", TARGET]);
+    match CheckExtent::from_environment() {
+        CheckExtent::OneOfEach => cargo.args(OF_AN_ARCHITECTURE.map(|name| ["-p", name]).concat()),
+        // Not xtask, which runs where nodeward is built.
+        CheckExtent::All => cargo.args(["--workspace", "--exclude", "xtask"]),
+    };
     // Without the allocators in C that `nodeward bench pool` measures: they need a C compiler for
     // the target.
     cargo.arg("--no-default-features");

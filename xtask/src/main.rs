@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod aarch64;
+mod check_extent;
 mod ci;
 mod guest;
 mod header;

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use crate::check_extent::CheckExtent;
 use crate::process;
 
 /// The build profile of programs, for this machine and for guests.
@@ -32,7 +33,15 @@ impl Profile {
             Self::Dev => &["build", "--workspace", "--lib", "--tests", "--examples"],
         };
         let mut cargo = process::cargo();
-        cargo.args(words);
+        cargo.args(words).args(self.features());
         cargo
+    }
+
+    /// Returns cargo's words for the features of these programs.
+    pub fn features(self) -> &'static [&'static str] {
+        match self {
+            Self::Release => &[],
+            Self::Dev => CheckExtent::from_environment().features(),
+        }
     }
 }

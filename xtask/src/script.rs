@@ -1,6 +1,7 @@
 //! The demo and the benchmark are scripts of the repository. This module builds their programs and
 //! passes the paths in variables, so that a script never guesses a path:
 //!
+//! - `NODEWARD_FEATURES`: cargo's words for their features
 //! - `NODEWARD`: the command for this machine
 //! - `NODEWARD_LAB`: the lab's command for this machine
 //! - `NODEWARD_GUEST_DIR`: the static programs for inside the lab
@@ -44,6 +45,7 @@ pub fn set_environment(command: &mut Command, profile: Profile) -> Result<()> {
     let workspace = Workspace::load()?;
     let host = workspace.target_directory.join(profile.folder());
     command.current_dir(workspace::root());
+    command.env("NODEWARD_FEATURES", profile.features().join(" "));
     command.env("NODEWARD", host.join("nodeward"));
     command.env("NODEWARD_LAB", host.join("nodeward-lab"));
     guest::set_environment(command, &workspace, profile);

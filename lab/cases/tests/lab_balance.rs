@@ -3,14 +3,12 @@
 
 use std::time::Duration;
 
-use nodeward_lab::{GuestKernel, scenario};
+use nodeward_lab::{GuestKernel, is_every_kernel_wanted, scenario};
 use nodeward_model::units::parse_duration_ns;
 
 use guests::CaseGuest;
-use kernels::is_every_kernel_wanted;
 
 mod guests;
-mod kernels;
 mod programs;
 
 /// Cases wait for a number of rounds, which are 3 s apart when the balancer is idle.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use nodeward_lab::{GuestFile, GuestKernel, scenario};
+use nodeward_lab::{GuestFile, GuestKernel, is_every_kernel_wanted, scenario};
 use tempfile::TempDir;
 
 use guests::CaseGuest;
@@ -77,5 +77,8 @@ fn postgres_on_6_12() {
     let mut guest = CaseGuest::new(&GuestKernel::V6_12, scenario("two-nodes"));
     guest.timeout = TIMEOUT;
     guest.files = files(version, &folder.path().join("data"));
+    if is_every_kernel_wanted() {
+        guest.env = vec![("POSTGRES_TIME".to_owned(), "8".to_owned())];
+    }
     guest.run(&["balance_postgres"]);
 }

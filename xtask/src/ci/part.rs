@@ -22,7 +22,7 @@ pub enum CiPart {
     Test,
     /// Documentation builds without warnings, and its examples run
     Docs,
-    /// The workspace type-checks for aarch64
+    /// Code for an architecture type-checks for aarch64, or the workspace (`make test-long`)
     Aarch64,
     /// The lab's tests, on real kernels in QEMU
     Lab,

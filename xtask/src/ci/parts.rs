@@ -22,10 +22,11 @@ const LAB: &str = "nodeward-lab";
 /// Runs one part; its commands are started by `runner`.
 pub fn run(part: CiPart, runner: &mut Runner) -> Result<PartOutcome> {
     match part {
-        CiPart::Fmt => cargo(runner, &["fmt", "--all", "--check"]),
-        CiPart::Clippy => {
-            cargo(runner, &["clippy", "--workspace", "--all-targets", "--", "--deny=warnings"])
+        CiPart::Fmt => {
+            let mut cargo = process::cargo();
+            runner.run(cargo.args(["fmt", "--all", "--check"])).map(|()| PartOutcome::Done)
         }
+        CiPart::Clippy => clippy(runner),
         CiPart::Build => build(runner),
         CiPart::Tidy => tidy::run().map(|()| PartOutcome::Done),
         CiPart::Test => test(runner),
@@ -36,15 +37,18 @@ pub fn run(part: CiPart, runner: &mut Runner) -> Result<PartOutcome> {
     }
 }
 
-fn cargo(runner: &mut Runner, words: &[&str]) -> Result<PartOutcome> {
-    runner.run(process::cargo().args(words)).map(|()| PartOutcome::Done)
+fn clippy(runner: &mut Runner) -> Result<PartOutcome> {
+    let mut cargo = process::cargo();
+    cargo.args(["clippy", "--workspace", "--all-targets"]).args(Profile::Dev.features());
+    runner.run(cargo.args(["--", "--deny=warnings"])).map(|()| PartOutcome::Done)
 }
 
 /// Builds the documentation, and runs the examples in it. These wait for lints, as documentation
 /// does, and not with the tests, which would then wait for lints.
 fn docs(runner: &mut Runner) -> Result<PartOutcome> {
     let mut pages = process::cargo();
-    pages.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny=warnings");
+    pages.args(["doc", "--workspace", "--no-deps"]).args(Profile::Dev.features());
+    pages.env("RUSTDOCFLAGS", "--deny=warnings");
     let mut examples = cargo_test(&["--workspace", "--doc"]);
     let results = [&mut pages, &mut examples].map(|cargo| runner.run(cargo));
     results.into_iter().collect::<Result<()>>().map(|()| PartOutcome::Done)
@@ -102,7 +106,7 @@ fn lab(runner: &mut Runner) -> Result<PartOutcome> {
 /// Returns a test command that continues after a failure, so that one does not hide the others.
 fn cargo_test(which: &[&str]) -> Command {
     let mut cargo = process::cargo();
-    cargo.args(["test", "--no-fail-fast"]).args(which);
+    cargo.args(["test", "--no-fail-fast"]).args(Profile::Dev.features()).args(which);
     cargo
 }
 

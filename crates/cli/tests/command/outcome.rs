@@ -6,6 +6,12 @@ use std::process::{Command, Output};
 /// The command.
 pub const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
 
+/// Returns whether all of a kind are tried, not one of them: with `NODEWARD_TESTS=long`, as `make
+/// test-long` sets it.
+pub fn is_long() -> bool {
+    std::env::var_os("NODEWARD_TESTS").is_some_and(|extent| extent == "long")
+}
+
 /// Runs the command on a simulated machine. Checks that it writes no ledger.
 pub fn run_simulated(words: &str) -> Output {
     let mut command = Command::new(NODEWARD);

@@ -5,6 +5,8 @@
 
 use nodeward_experiments::compare::{BalancerKind, CASES, CompareCase, CompareOutcome, run};
 
+use crate::one_or_all;
+
 /// Loads of which the kernel moves pages to and fro, or which nodeward cannot help: load that
 /// changes sides, and threads of a program wider than a node that are bound to their nodes.
 const KERNELS: [&str; 2] = ["sides", "bound"];
@@ -33,7 +35,7 @@ fn run_beside(name: &str) -> [CompareOutcome; 2] {
 /// kernel did not balance moves 2.1 times as many where load changes sides.)
 #[test]
 fn the_kernel_is_not_hindered() {
-    for name in KERNELS {
+    for name in one_or_all(&KERNELS) {
         let [alone, both] = run_beside(name);
         assert!(both.pages * 100 <= alone.pages * 105, "{name}: {}", both.pages);
     }
@@ -55,7 +57,7 @@ fn what_both_bring_home_is_within_five_percent_of_the_better() {
 /// seed to seed.
 #[test]
 fn hard_loads_do_no_less_than_under_the_kernel() {
-    for name in HARD {
+    for name in one_or_all(&HARD) {
         run_beside(name);
     }
 }
