@@ -75,8 +75,8 @@ pub fn generate_scenario(seed: u64) -> Scenario {
     }
 }
 
-/// Puts threads and memory of a load into groups. They are drawn apart from all else, which stays as
-/// it would be without.
+/// Puts threads and memory of a load into groups. They are drawn apart from all else, which stays
+/// as it would be without.
 fn group_threads(chance: &mut SeededRng, scenario: &mut Scenario) {
     let even = scenario.workloads.iter_mut().filter(|load| load.threads.is_multiple_of(2));
     let Some(load) = even.last() else { return };
