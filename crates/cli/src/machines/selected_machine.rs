@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use nodeward_linux::{Linux, nodes};
 use nodeward_machine::Machine;
 use nodeward_model::nodestring::NodestringContext;
-use nodeward_model::{NodeId, Topology};
+use nodeward_model::{GroupSpec, NodeId, Topology};
 use nodeward_scenario::Scenario;
 use nodeward_sim::SimMachine;
 
@@ -54,6 +54,14 @@ impl SelectedMachine {
         match self {
             Self::Local(machine) => Arc::new(machine),
             Self::Simulated(machine) => Arc::new(machine),
+        }
+    }
+
+    /// Returns the groups of its programs, if it is simulated from a scenario that has some.
+    pub fn groups(&self) -> Vec<GroupSpec> {
+        match self {
+            Self::Local(_) => Vec::new(),
+            Self::Simulated(machine) => machine.with_world(|world| world.scenario().groups.clone()),
         }
     }
 

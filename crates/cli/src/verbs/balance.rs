@@ -36,8 +36,9 @@ const SIMULATED_NS: u64 = 10_000_000_000;
 /// Balances.
 pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
     let asked = BalanceRequest { args, places: SettingsPaths::from_environment(flag) };
-    let (wanted, settings) = asked.read()?;
+    let (wanted, mut settings) = asked.read()?;
     let mut chosen = SelectedMachine::open(&args.machine_args, args.seed)?;
+    settings.groups.extend(chosen.groups());
     if let (Some(path), SelectedMachine::Local(machine)) = (&args.samples, &mut chosen) {
         samples::start_reader(path, machine.access_queue())?;
     }

@@ -52,8 +52,11 @@ fn processes(args: &ExplainArgs, flag: Option<&Path>, pids: &[Pid]) -> Result<Ve
     if pids.is_empty() {
         return Ok(Vec::new());
     }
-    let settings = SettingsPaths::from_environment(flag).read_layer()?.balance_settings(false)?;
-    let machine = SelectedMachine::open(&args.machine_args, args.seed)?.into_shared();
+    let mut settings =
+        SettingsPaths::from_environment(flag).read_layer()?.balance_settings(false)?;
+    let chosen = SelectedMachine::open(&args.machine_args, args.seed)?;
+    settings.groups.extend(chosen.groups());
+    let machine = chosen.into_shared();
     let one = |&pid: &Pid| Ok(explain::process(&explain_process(&machine, &settings, pid)?));
     pids.iter().map(one).collect()
 }
