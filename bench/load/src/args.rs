@@ -29,6 +29,15 @@ pub struct Args {
     #[arg(long, default_value = "64MiB", value_parser = parse_bytes)]
     pub size: u64,
 
+    /// Spread it evenly over so many addresses, of which the others stay empty; anonymous memory
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub over: Option<u64>,
+
+    /// Divide these addresses into so many mappings; anonymous memory
+    #[arg(long, default_value_t = 1, value_name = "MAPPINGS",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub mappings: u32,
+
     /// Leave all but so much of it, in the middle, alone until the end; default: nothing
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub hot: Option<u64>,

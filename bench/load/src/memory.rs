@@ -26,6 +26,7 @@ pub fn with_memory<R>(args: &Args, then: impl FnOnce(&[PageWords]) -> Result<R>)
         MemoryKind::Heap => on_heap(bytes, then),
         MemoryKind::Stack => on_stack(bytes, then),
         MemoryKind::File | MemoryKind::PageCache => in_file(args, bytes, then),
+        MemoryKind::Anonymous => spread_out(args, bytes, then),
         _ => in_area(args.kind, bytes, then),
     }
 }
@@ -63,6 +64,34 @@ fn in_area<R>(
     }
     let pages = pages(area.words(), step).take(bytes / page_bytes());
     then(&pages.collect::<Vec<_>>())
+}
+
+/// Anonymous memory, evenly over as many addresses and in as many mappings as are asked for.
+fn spread_out<R>(
+    args: &Args,
+    bytes: usize,
+    then: impl FnOnce(&[PageWords]) -> Result<R>,
+) -> Result<R> {
+    let wanted = bytes.div_ceil(page_bytes());
+    let over = usize::try_from(args.over.unwrap_or(0))?.max(bytes).next_multiple_of(page_bytes());
+    let area = MappedArea::map(over, AreaBacking::Unreserved)
+        .context("cannot map so many addresses; lower --over")?;
+    divide(&area, args.mappings as usize).context("cannot divide it; lower --mappings")?;
+    let every = over / page_bytes() / wanted;
+    then(&pages(area.words(), page_bytes()).step_by(every).take(wanted).collect::<Vec<_>>())
+}
+
+/// Divides an area into mappings of about the same size: the kernel keeps neighbours apart that
+/// have not been given the same advice.
+fn divide(area: &MappedArea, mappings: usize) -> std::io::Result<()> {
+    let pages = area.bytes() / page_bytes();
+    let at = |mapping: usize| (mapping * pages).div_ceil(mappings) * page_bytes();
+    area.advise(AreaAdvice::BasePages)?;
+    let others = (1..mappings).step_by(2);
+    others.map(|it| at(it)..at(it + 1)).filter(|part| !part.is_empty()).try_for_each(|part| {
+        // No huge page fits there, and the load has switched them off.
+        area.advise_part(part, AreaAdvice::HugePages)
+    })
 }
 
 fn refusal(kind: MemoryKind) -> &'static str {
@@ -198,6 +227,25 @@ mod tests {
         assert_eq!(hot("20MiB"), 10_240..15_360);
         assert_eq!(hot("1TiB"), 0..25_600);
         assert_eq!(hot_pages(&Args::parse_from(["load"]), 7), 0..7);
+    }
+
+    /// Goal: pages are spread over all addresses that are asked for, and over all mappings.
+    #[test]
+    fn pages_are_spread_over_addresses_and_mappings() {
+        let line = ["load", "--size", "1MiB", "--over", "64GiB", "--mappings", "8"];
+        let (spread, mappings) = with_memory(&Args::parse_from(line), |pages| {
+            let addresses: Vec<usize> = pages.iter().map(|page| page.as_ptr() as usize).collect();
+            let maps = std::fs::read_to_string("/proc/self/maps")?;
+            let starts = maps.lines().filter_map(|line| line.split('-').next());
+            let starts = starts.filter_map(|start| usize::from_str_radix(start, 16).ok());
+            let within = addresses[0]..=addresses[255];
+            let distances: BTreeSet<usize> = addresses.windows(2).map(|w| w[1] - w[0]).collect();
+            Ok((distances, starts.filter(|start| within.contains(start)).count()))
+        })
+        .unwrap();
+        // 64 GiB / 256 pages = 256 MiB; the first mapping may go on from one before.
+        assert_eq!(spread, BTreeSet::from([256 << 20]));
+        assert!((7..=8).contains(&mappings), "{mappings}");
     }
 
     /// Goal: impossible sizes are refused with a message.

@@ -284,6 +284,7 @@ impl From<WireReport> for MoveReport {
             stall_needed_ns: wire.stall_needed_ns,
             interrupted: wire.interrupted,
             error: wire.error.map(error),
+            ..Self::default()
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use nodeward_machine::{
@@ -21,6 +21,7 @@ use crate::access_queue::{AccessQueue, QueuedAccesses};
 use crate::confinement::PrivilegedAction;
 use crate::frames::LazyFrameMap;
 use crate::nudge::journal::{NudgeJournal, RestoredThread};
+use crate::page_tables::PageTables;
 use crate::pidfd::{has_exited, open_pidfd};
 use crate::populated;
 use crate::process::{LinuxProcess, open_file, refuse_kernel_thread};
@@ -42,7 +43,8 @@ const QUEUE_STATUS: AccessSourceStatus = AccessSourceStatus {
 pub struct Linux {
     page_bytes: u64,
     frames: Arc<LazyFrameMap>,
-    move_shared: bool,
+    /// Probed when it is first asked for: the kernel empties lists of all CPUs, some 0.1 ms.
+    move_shared: OnceLock<bool>,
     pagemap_scan: bool,
     nudge_journal: Arc<NudgeJournal>,
     access_queue: Option<Arc<AccessQueue>>,
@@ -50,13 +52,13 @@ pub struct Linux {
 }
 
 impl Linux {
-    /// Probes the features of this kernel.
+    /// Probes the features of this kernel that every caller needs.
     pub fn open() -> Self {
         let page_bytes = rustix::param::page_size() as u64;
         Self {
             page_bytes,
             frames: Arc::new(LazyFrameMap::new(page_bytes)),
-            move_shared: can_move_shared(),
+            move_shared: OnceLock::new(),
             pagemap_scan: populated::is_available(Path::new("/")),
             nudge_journal: Arc::default(),
             access_queue: None,
@@ -95,7 +97,7 @@ impl Machine for Linux {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            move_shared: self.move_shared,
+            move_shared: *self.move_shared.get_or_init(can_move_shared),
             frame_numbers: self.frames.get().is_some(),
             pagemap_scan: self.pagemap_scan,
         }
@@ -155,13 +157,17 @@ impl Machine for Linux {
         let process = LinuxProcess {
             pid,
             maps: Mutex::new(open("maps")?),
-            pagemap: open("pagemap")?,
+            page_tables: PageTables::new(
+                pid,
+                open("pagemap")?,
+                Arc::clone(&self.frames),
+                swaps::has_areas(Path::new("/")),
+                self.page_bytes,
+            ),
             folder,
             pidfd,
-            frames: Arc::clone(&self.frames),
             pagemap_scan: self.pagemap_scan,
             nudge_journal: Arc::clone(&self.nudge_journal),
-            has_swap: swaps::has_areas(Path::new("/")),
             page_bytes: self.page_bytes,
         };
         // The pid was still held after the files were opened, so they belong to that process.

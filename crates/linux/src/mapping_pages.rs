@@ -28,11 +28,14 @@ pub fn read(
     Ok(Some(mappings.into_iter().filter_map(listed).collect()))
 }
 
-/// Returns whether pages may be in swap, on a machine that has some; numa_maps does not count them.
-/// Of anonymous memory the kernel tells it.
-pub fn may_be_swapped(folder: &Path, mappings: &[Mapping]) -> bool {
-    let is_shared = |mapping: &Mapping| mapping.shared && mapping.kind != MappingKind::File;
-    let status = || fs::read(folder.join("status")).unwrap_or_default();
-    let has_swapped = || status::parse(&status()).swap_bytes.is_none_or(|bytes| bytes > 0);
-    mappings.iter().any(is_shared) || has_swapped()
+/// Returns those mappings of which no page can be in swap, on a machine that has some; numa_maps
+/// does not count such pages. Of private memory the kernel tells whether there are any.
+pub fn without_swapped(folder: &Path, mut mappings: Vec<Mapping>) -> Vec<Mapping> {
+    let status = fs::read(folder.join("status")).unwrap_or_default();
+    let has_swapped = status::parse(&status).swap_bytes.is_none_or(|bytes| bytes > 0);
+    mappings.retain(|mapping| match mapping.shared {
+        true => mapping.kind == MappingKind::File,
+        false => !has_swapped,
+    });
+    mappings
 }

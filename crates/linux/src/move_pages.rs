@@ -1,4 +1,4 @@
-//! Translates the results of move_pages(2) to those of the contract.
+//! Translates the results of move_pages(2) and migrate_pages(2) to those of the contract.
 
 use std::io;
 use std::path::Path;
@@ -30,6 +30,21 @@ pub fn move_pages(pid: Pid, batch: &MovePagesCall) -> Result<MovePagesOutcome> {
         Err(source) => call_end(pid, batch.move_shared, source)?,
     };
     Ok(MovePagesOutcome { end, status: status.into_iter().map(entry_status).collect() })
+}
+
+/// Calls migrate_pages(2), which walks all page tables of a process.
+pub fn migrate_pages(pid: Pid, from: NodeId, to: NodeId) -> Result<CallEnd> {
+    match sys::migrate_pages(pid.number(), from.0, to.0) {
+        Ok(0) => Ok(CallEnd::Complete),
+        Ok(_) => Ok(CallEnd::Aborted),
+        Err(source) => match source.raw_os_error() {
+            Some(libc::ESRCH) => Ok(CallEnd::Gone),
+            Some(libc::ENOMEM) => Ok(CallEnd::NoMemory),
+            // The kernel has no other answer for a destination that the cpuset forbids.
+            Some(libc::EINVAL) => Ok(CallEnd::NotAllowed),
+            _ => Err(denied("migrate_pages", "moving pages", PrivilegedAction::Pages, pid, source)),
+        },
+    }
 }
 
 /// Changes the end to `Gone` if the process no longer runs: the result of a call that spans the
@@ -69,7 +84,7 @@ fn call_end(pid: Pid, everyones: bool, source: io::Error) -> Result<CallEnd> {
         Some(libc::ESRCH | NO_ADDRESS_SPACE) => Ok(CallEnd::Gone),
         Some(libc::ENOMEM) => Ok(CallEnd::NoMemory),
         Some(libc::EACCES) => Ok(CallEnd::NotAllowed),
-        _ => Err(denied("moving pages", attempt, pid, source)),
+        _ => Err(denied("move_pages", "moving pages", attempt, pid, source)),
     }
 }
 
@@ -77,16 +92,22 @@ fn call_end(pid: Pid, everyones: bool, source: io::Error) -> Result<CallEnd> {
 pub fn query_error(pid: Pid, source: io::Error) -> Error {
     match source.raw_os_error() {
         Some(libc::ESRCH | NO_ADDRESS_SPACE) => Error::Gone(pid),
-        _ => denied("asking where pages are", PrivilegedAction::Pages, pid, source),
+        _ => denied("move_pages", "asking where pages are", PrivilegedAction::Pages, pid, source),
     }
 }
 
-fn denied(what: &str, attempt: PrivilegedAction, pid: Pid, source: io::Error) -> Error {
+fn denied(
+    call: &'static str,
+    what: &str,
+    attempt: PrivilegedAction,
+    pid: Pid,
+    source: io::Error,
+) -> Error {
     match source.raw_os_error() {
         Some(libc::EPERM | libc::ENOSYS) => {
             Confinement::detect(Path::new("/")).denied(format!("{what} of process {pid}"), attempt)
         }
-        _ => Error::Syscall { call: "move_pages", source },
+        _ => Error::Syscall { call, source },
     }
 }
 

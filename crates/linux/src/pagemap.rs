@@ -78,12 +78,13 @@ pub const PAGE_TABLE_PAGES: usize = 512;
 pub struct PagemapWindow {
     bytes: [u8; PAGE_TABLE_PAGES * 8],
     len: usize,
+    range: Range,
 }
 
 impl PagemapWindow {
     /// Returns a window without entries.
     pub fn new() -> Self {
-        Self { bytes: [0; PAGE_TABLE_PAGES * 8], len: 0 }
+        Self { bytes: [0; PAGE_TABLE_PAGES * 8], len: 0, range: Range::new(0, 0) }
     }
 
     /// Reads the entries of a page-aligned range, which must not be longer than a window.
@@ -91,14 +92,44 @@ impl PagemapWindow {
     /// # Errors
     /// Those of read(2); an early end of the file (the address space is gone) is `UnexpectedEof`.
     pub fn read(&mut self, pagemap: &File, range: Range, page_bytes: u64) -> io::Result<()> {
+        self.range = Range::new(0, 0);
         self.len = usize::try_from(range.bytes() / page_bytes * 8).map_err(io::Error::other)?;
-        pagemap.read_exact_at(&mut self.bytes[..self.len], range.start / page_bytes * 8)
+        pagemap.read_exact_at(&mut self.bytes[..self.len], range.start / page_bytes * 8)?;
+        self.range = range;
+        Ok(())
     }
 
-    /// Iterates over the entries that were read.
+    /// Returns whether all entries of a range were read.
+    pub fn holds(&self, range: Range) -> bool {
+        self.range.start <= range.start && range.end <= self.range.end
+    }
+
+    /// Returns the entries of a part of the range that was read.
+    pub fn part(&self, range: Range, page_bytes: u64) -> WindowPart<'_> {
+        let at = |address: u64| ((address - self.range.start) / page_bytes) as usize * 8;
+        WindowPart(&self.bytes[at(range.start)..at(range.end)])
+    }
+
+    /// Iterates over all entries that were read.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = PagemapEntry> + '_ {
+        WindowPart(&self.bytes[..self.len]).iter()
+    }
+}
+
+/// Consecutive entries of a window.
+#[derive(Clone, Copy)]
+pub struct WindowPart<'a>(&'a [u8]);
+
+impl<'a> WindowPart<'a> {
+    /// Iterates over the entries.
+    pub fn iter(self) -> impl ExactSizeIterator<Item = PagemapEntry> + 'a {
         let entry = |chunk: &[u8]| PagemapEntry::from_bytes(chunk.try_into().unwrap_or_default());
-        self.bytes[..self.len].chunks_exact(8).map(entry)
+        self.0.chunks_exact(8).map(entry)
+    }
+
+    /// Returns whether none of the entries holds anything.
+    pub fn is_empty(self) -> bool {
+        self.0.iter().all(|&byte| byte == 0)
     }
 }
 

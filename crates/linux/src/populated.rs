@@ -16,9 +16,9 @@ use crate::sys::{PageCategory, PageRegion, scan_pages};
 const PAGES_PER_CALL: u64 = 16_384;
 /// Bytes of addresses that the first call covers: 0.7 ms of dense memory in which nothing is found.
 const STEP_BYTES_MIN: u64 = 256 << 20;
-/// Limit on the bytes of addresses that a call covers in a search for populated pages. The step
-/// doubles after each call that found nothing, so that terabytes of reserved addresses take a
-/// handful of calls.
+/// Limit on the bytes of addresses that a call covers in a search for populated pages: 16 ms if all
+/// page tables are there and empty. The step doubles after each call that came to the end of its
+/// addresses, so that terabytes of reserved ones take a few calls.
 const STEP_BYTES_MAX: u64 = 64 << 30;
 /// Limit on the regions that one call returns.
 const REGIONS_PER_CALL: usize = 1024;
@@ -84,7 +84,7 @@ fn list(
         })?;
         let told = regions[..count].iter().map(|r| Range::new(r.start.max(at), r.end));
         told.filter(|part| !part.is_empty()).for_each(|part| join(found, part));
-        step = if count == 0 { (step * 2).min(step_max) } else { STEP_BYTES_MIN };
+        step = if walked >= end { (step * 2).min(step_max) } else { STEP_BYTES_MIN };
         at = if walked > at { walked } else { end };
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -61,6 +62,40 @@ fn a_walk_tells_the_pages_of_a_mapping() {
     process.locations(all, &mut places).unwrap();
     let looked = places.iter().filter(|place| matches!(place, PageLocation::On(_))).count();
     assert_eq!((looked as u64, walked[&all].values().sum()), (7, 7));
+}
+
+/// Goal: a hundred mappings of a page each are read together as they are one by one.
+#[test]
+fn mappings_are_read_together_as_one_by_one() {
+    let page = rustix::param::page_size();
+    let area = MappedArea::map(2 * PAGES * page, AreaBacking::Anonymous).unwrap();
+    area.advise(AreaAdvice::BasePages).unwrap();
+    for at in (0..area.bytes()).step_by(2 * page) {
+        if let Err(error) = area.advise_part(at..at + page, AreaAdvice::HugePages) {
+            return println!("skipped: no advice splits mappings here ({error})");
+        }
+    }
+    let words = page / size_of::<u64>();
+    (0..2 * PAGES).step_by(3).for_each(|at| area.words()[at * words].store(1, Relaxed));
+    let process = Linux::open().open_process(Pid::of_this_process()).unwrap();
+    let ours = Range::new(area.address(), area.address() + area.bytes() as u64);
+    let mapped = process.mappings().unwrap().into_iter();
+    let parts: Vec<_> = mapped
+        .filter_map(|it| Some((it.range.intersection(ours)?, it)))
+        .filter(|(range, _)| !range.is_empty())
+        .map(|(range, it)| (Arc::new(it), range))
+        .collect();
+    let ranges: Vec<Range> = parts.iter().map(|&(_, range)| range).collect();
+    let (mut together, mut one_by_one) = (Vec::new(), Vec::new());
+    process.pages_of(&parts, &mut together).unwrap();
+    parts.iter().for_each(|(it, range)| process.pages(it, *range, &mut one_by_one).unwrap());
+    let mut places = Vec::new();
+    process.locations_of(&ranges, &mut places).unwrap();
+    assert!(parts.len() >= PAGES, "{} mappings", parts.len());
+    assert_eq!(together, one_by_one);
+    assert!(together.iter().map(|it| it.location).eq(places));
+    let there = together.iter().filter(|it| it.node().is_some()).count();
+    assert_eq!(there, 67); // 0, 3, ... 198
 }
 
 /// Reads the list again and again. Returns the first list that does not hold the range exactly

@@ -11,8 +11,8 @@ use nodeward_model::{
 use serde::Serialize;
 
 use crate::{
-    AccessSource, AccessSourceKind, AccessSourceStatus, Error, MovePagesCall, MovePagesOutcome,
-    NumaBalancingSwitch, Result, WorkerRegistry,
+    AccessSource, AccessSourceKind, AccessSourceStatus, CallEnd, Error, MovePagesCall,
+    MovePagesOutcome, NumaBalancingSwitch, Result, WorkerRegistry,
 };
 
 /// Optional features of a machine, found by trying them, never by the kernel version.
@@ -175,9 +175,9 @@ pub trait Process: Send + Sync {
     fn populated(&self, range: Range) -> Result<Vec<Range>>;
 
     /// Returns the base pages of each mapping by node, as they are in memory and without the zero
-    /// page, from one walk inside the kernel. `None` where the machine has no such list, or pages
-    /// in swap would be missing in it. Cost: time per page in memory, none for addresses without
-    /// pages; the process cannot change its mappings meanwhile.
+    /// page, from one walk inside the kernel. Mappings of which pages may be in swap are left out.
+    /// `None` where the machine has no such list. Cost: time per page in memory, none for addresses
+    /// without pages; the process cannot change its mappings meanwhile.
     fn pages_by_mapping(&self) -> Result<Option<PagesByMapping>> {
         Ok(None)
     }
@@ -186,9 +186,21 @@ pub trait Process: Send + Sync {
     /// most 2 MiB of the target at a time, so that the target is never blocked for long.
     fn pages(&self, mapping: &Mapping, range: Range, into: &mut Vec<Page>) -> Result<()>;
 
+    /// Appends the state of each base page of several ranges, which ascend, as [`Process::pages`]
+    /// does for each. Tens of thousands of small mappings cost as much as one of their size.
+    fn pages_of(&self, parts: &[(Arc<Mapping>, Range)], into: &mut Vec<Page>) -> Result<()> {
+        parts.iter().try_for_each(|(mapping, range)| self.pages(mapping, *range, into))
+    }
+
     /// Appends the place of each base page of a range, as [`Process::pages`] does, but cheaper:
     /// without folios and sharers.
     fn locations(&self, range: Range, into: &mut Vec<PageLocation>) -> Result<()>;
+
+    /// Appends the place of each base page of several ranges, which ascend, as
+    /// [`Process::pages_of`] does.
+    fn locations_of(&self, ranges: &[Range], into: &mut Vec<PageLocation>) -> Result<()> {
+        ranges.iter().try_for_each(|range| self.locations(*range, into))
+    }
 
     /// Appends the page frame number of each base page of a range, read as [`Process::pages`] does;
     /// `None` for a page that is not in memory.
@@ -206,6 +218,20 @@ pub trait Process: Send + Sync {
     /// # Errors
     /// Only if nothing was attempted.
     fn move_pages(&self, batch: &MovePagesCall) -> Result<MovePagesOutcome>;
+
+    /// Moves all pages of the process from one node to another by one walk inside the kernel, with
+    /// [`Capabilities::move_shared`] also those that other processes map. It holds no more pages at
+    /// a time than a large batch, but nothing stops it. Which pages stayed is not told. Cost: time
+    /// per page in memory, none for addresses without pages.
+    ///
+    /// # Errors
+    /// Only if nothing was attempted; `Unsupported` where the machine has no such call.
+    fn migrate_pages(&self, _from: NodeId, _to: NodeId) -> Result<CallEnd> {
+        Err(Error::Unsupported {
+            action: "moving all pages of a process in one call",
+            reason: "this machine has no migrate_pages(2)".to_owned(),
+        })
+    }
 
     /// Returns the memory policies that the program has set. Cost: a walk over its page tables,
     /// some 10 ms for a gibibyte of base pages.

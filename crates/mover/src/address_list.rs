@@ -4,7 +4,7 @@ use nodeward_machine::{Error, Machine, Process, Result};
 use nodeward_model::{FrameSet, PageSet, Range};
 
 use crate::Selection;
-use crate::survey::{SurveyScope, units};
+use crate::survey::{SurveyMethod, SurveyScope, units};
 
 /// The outcome of the entries of a list. Each is in exactly one of the counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,6 +71,7 @@ impl VirtualList {
 #[derive(Debug)]
 pub struct PhysicalList {
     page_bytes: u64,
+    method: SurveyMethod,
     frames: FrameSet,
     counts: ListCounts,
 }
@@ -86,7 +87,9 @@ impl PhysicalList {
             reason: "frame numbers are hidden from us; run with CAP_SYS_ADMIN".to_owned(),
         })?;
         let frames = FrameSet::new(end);
-        Ok(Self { page_bytes: machine.page_bytes(), frames, counts: ListCounts::default() })
+        let method = SurveyMethod::of(machine);
+        let counts = ListCounts::default();
+        Ok(Self { page_bytes: machine.page_bytes(), method, frames, counts })
     }
 
     /// Adds an address.
@@ -108,6 +111,7 @@ impl PhysicalList {
             orders: &[crate::MoveOrder::default()].into(),
             page_bytes: self.page_bytes,
             workers: 1,
+            method: self.method,
         };
         let mut set = PageSet::new(self.page_bytes);
         let mut frames = Vec::new();

@@ -8,7 +8,7 @@ use nodeward_policy::folio_plan::MoveOrder;
 use nodeward_policy::hot::FolioLocation;
 
 use crate::Selection;
-use crate::survey::{SurveyScope, units};
+use crate::survey::{SurveyMethod, SurveyScope, units};
 
 /// Returns the folios that hold the pages of a set, keyed by the address of each of their pages in
 /// the set. Pages that are on no node are left out.
@@ -29,6 +29,7 @@ pub fn locate_folios(
         orders: &orders,
         page_bytes,
         workers: 1,
+        method: SurveyMethod::of(machine),
     };
     let mut folios = BTreeMap::new();
     let mut seen = Vec::new();

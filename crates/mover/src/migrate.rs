@@ -2,20 +2,28 @@
 
 use std::sync::Arc;
 
-use nodeward_machine::{Liveness, Machine, Process, Result};
-use nodeward_model::{Nodemask, SkipReason};
+use nodeward_machine::{Liveness, Machine, PagesByMapping, Process, Result};
+use nodeward_model::{MappingKind, Nodemask, SkipReason};
 
 use crate::deferred_retries::DeferredRetries;
 use crate::exchange;
+use crate::kernel_walk::{self, KernelWalk};
 use crate::move_context::MoveContext;
 use crate::outcomes::{ProcessOutcomes, UnitOutcome, add_counts};
 use crate::pacer::MovePacer;
 use crate::report::{MoveReport, PlanReport, ProcessPlan, ProcessReport};
 use crate::shared_ledger::SharedLedger;
 use crate::stop_limit::StopLimit;
-use crate::survey::{SurveyScope, Unit, units};
+use crate::survey::{self, SurveyMethod, SurveyScope, Unit};
 use crate::worker_pool::WorkerPool;
-use crate::{MoveControl, MoveRequest, verify};
+use crate::{MoveControl, MoveRequest, Selection, verify};
+
+/// Limit on the pages that are left to a walk inside the kernel, which nothing stops: 256 MiB of
+/// base pages, about 0.2 s.
+const WALKED_PAGES_MAX: u64 = 1 << 16;
+/// Limit on the memory that the kernel counts where it could list it: about 8 ms, in which the
+/// process cannot change its mappings.
+const COUNTED_BYTES_MAX: u64 = 1 << 30;
 
 /// Moves the selected memory of processes, and keeps a ledger if there is one.
 ///
@@ -30,7 +38,7 @@ pub fn migrate(
     journal: Option<&SharedLedger>,
 ) -> Result<MoveReport> {
     let began_ns = machine.now_ns();
-    let units = survey(machine, processes, request, live)?;
+    let (units, walked) = survey(machine, processes, request, live)?;
     let pace = MovePacer::new(request);
     let limit = StopLimit::new(machine, live);
     let work = MoveContext {
@@ -49,6 +57,7 @@ pub fn migrate(
         true => exchange::carry_out(&work, &worker_pool, &units),
         false => carry_out(&work, &worker_pool, &units),
     };
+    walk(&work, &walked, &mut tallies);
     account_unmapped(&mut tallies, processes, request, &units);
     let moved_ns = machine.now_ns();
     if tallies.moved() == 0
@@ -56,14 +65,17 @@ pub fn migrate(
     {
         return Err(error);
     }
+    let walked_pages = tallies.by_process.iter().map(|tally| tally.walked_pages).sum();
     let report = |(index, tally)| {
-        process_report(&worker_pool, &scope(machine, processes, request, index), tally, &limit)
+        let scope = verify_scope(machine, processes, request, index);
+        process_report(&worker_pool, &scope, tally, &limit)
     };
     Ok(MoveReport {
         processes: tallies.by_process.into_iter().enumerate().map(report).collect(),
         moving_ns: moved_ns - began_ns,
         verifying_ns: machine.now_ns() - moved_ns,
         workers,
+        walked_pages,
         longest_hold_ns: pace.longest_hold_ns(),
         stall_needed_ns: pace.stall_needed_ns(),
         interrupted: live.is_stopped() && tallies.error.is_none(),
@@ -81,7 +93,7 @@ pub fn plan(
     request: &MoveRequest,
     live: &MoveControl,
 ) -> Result<PlanReport> {
-    let units = survey(machine, processes, request, live)?;
+    let (units, walked) = survey(machine, processes, request, live)?;
     let pace = MovePacer::new(request);
     let work = MoveContext {
         machine,
@@ -104,6 +116,10 @@ pub fn plan(
         add_counts(&mut total.residency, &plan.residency);
         total.in_flight += plan.unlocated_pages;
     }
+    for (index, mappings) in &walked {
+        let plan = &mut report.processes[*index].1;
+        kernel_walk::add_to_plan(plan, mappings, &request.orders[*index][0]);
+    }
     let unseen = unmapped_named_pages(processes, request, &units);
     for ((_, plan), (reason, pages)) in report.processes.iter_mut().zip(unseen) {
         plan.account.skip(reason, pages);
@@ -124,26 +140,82 @@ fn scope<'a>(
         orders: &request.orders[index],
         page_bytes: machine.page_bytes(),
         workers: request.workers_max(),
+        method: method(machine, request, index),
     }
 }
+
+/// Returns what the last look is at. Where the kernel can count all pages in one walk, nobody looks
+/// for them.
+fn verify_scope<'a>(
+    machine: &dyn Machine,
+    processes: &'a [Arc<dyn Process>],
+    request: &'a MoveRequest,
+    index: usize,
+) -> SurveyScope<'a> {
+    let mut scope = scope(machine, processes, request, index);
+    let is_small = || scope.process.resident_bytes().is_ok_and(|it| it <= COUNTED_BYTES_MAX);
+    if is_whole(request, index) && (!scope.method.lists || is_small()) {
+        scope.method.walked_pages_max = Some(u64::MAX);
+    }
+    scope
+}
+
+/// Chooses how the memory of a process is found. A walk inside the kernel moves all of its pages
+/// from one node to another at once: it knows no selection, no named pages and no pace.
+fn method(machine: &dyn Machine, request: &MoveRequest, index: usize) -> SurveyMethod {
+    let has_pace = request.rate_bytes_per_s.is_some() || request.stall_ns.is_some();
+    let moves_alike = request.selection.move_shared || !machine.capabilities().move_shared;
+    let mut method = SurveyMethod::of(machine);
+    if !method.lists
+        && is_whole(request, index)
+        && moves_alike
+        && !has_pace
+        && !exchange::is_exchange(request)
+    {
+        method.walked_pages_max = Some(WALKED_PAGES_MAX);
+    }
+    method
+}
+
+/// Returns whether all memory of a process is to move by one order.
+fn is_whole(request: &MoveRequest, index: usize) -> bool {
+    let Selection { kinds, ranges, move_shared: _ } = &request.selection;
+    let is_one_order = matches!(&*request.orders[index], [order] if order.pages.is_none());
+    is_one_order && ranges.is_empty() && MappingKind::ALL.iter().all(|kind| kinds.contains(kind))
+}
+
+/// Mappings of processes, by their index, that are left to a walk inside the kernel.
+type WalkedMappings = Vec<(usize, PagesByMapping)>;
 
 fn survey(
     machine: &dyn Machine,
     processes: &[Arc<dyn Process>],
     request: &MoveRequest,
     live: &MoveControl,
-) -> Result<Vec<Unit>> {
-    let mut all = Vec::new();
+) -> Result<(Vec<Unit>, WalkedMappings)> {
+    let (mut all, mut walked) = (Vec::new(), WalkedMappings::new());
     for index in 0..processes.len() {
-        match units(&scope(machine, processes, request, index)) {
-            Ok(units) => all.extend(units),
+        match survey::survey(&scope(machine, processes, request, index)) {
+            Ok((units, left)) => {
+                all.extend(units);
+                walked.extend((!left.is_empty()).then_some((index, left)));
+            }
             // If one of several processes has ended meanwhile, the report says so.
             Err(error) if error.is_gone() && processes.len() > 1 => {}
             Err(error) => return Err(error),
         }
     }
     live.add_total(all.iter().map(|unit| unit.bytes).sum());
-    Ok(all)
+    Ok((all, walked))
+}
+
+/// Moves the pages of mappings that are in no unit.
+fn walk(work: &MoveContext<'_>, walked: &WalkedMappings, tallies: &mut ProcessOutcomes) {
+    for (process, mappings) in walked {
+        let order = &work.request.orders[*process][0];
+        let walk = KernelWalk { work, process: *process, mappings, order };
+        tallies.add(*process, &walk.carry_out(), None);
+    }
 }
 
 /// Moves unit by unit. Also returns the number of workers in use at the end.

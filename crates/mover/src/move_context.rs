@@ -10,8 +10,9 @@ use crate::folio_mover::{FolioMoveOutcome, FolioMover, RETRY_PAUSES_NS};
 use crate::outcomes::UnitOutcome;
 use crate::pacer::MovePacer;
 use crate::shared_ledger::SharedLedger;
+use crate::sparse::UnitPiece;
 use crate::stop_limit::{ACCOUNT_NS, StopLimit};
-use crate::survey::{Unit, UnitPiece};
+use crate::survey::Unit;
 use crate::{MoveControl, MoveRequest};
 
 /// The context of all work on a move.
@@ -111,24 +112,30 @@ impl MoveContext<'_> {
             folio_pages_max: self.pacer.folio_pages_max(),
         };
         let concerns = |range: Range| only.is_none_or(|only| only.count_in(range) > 0);
-        for piece in unit.pieces.iter().filter(|(_, range)| concerns(*range)) {
-            self.plan_piece(unit, piece, &rules, plan)?;
-        }
+        let concerned = |(_, range): &&UnitPiece| concerns(*range);
+        let pieces: Vec<UnitPiece> = unit.pieces.iter().filter(concerned).cloned().collect();
+        self.plan_pieces(unit, &pieces, &rules, plan)?;
         let mut flown = PageSet::new(self.machine.page_bytes());
         plan.in_flight.drain(..).for_each(|folio| flown.insert_range(folio));
         Ok(flown)
     }
 
-    fn plan_piece(
+    fn plan_pieces(
         &self,
         unit: &Unit,
-        (mapping, range): &UnitPiece,
+        pieces: &[UnitPiece],
         rules: &MoveRules<'_>,
         plan: &mut FolioPlan,
     ) -> Result<()> {
+        let page_bytes = self.machine.page_bytes();
         let mut pages: Vec<Page> = Vec::new();
-        self.processes[unit.process].pages(mapping, *range, &mut pages)?;
-        plan.add_pages(&pages, range.start, self.machine.page_bytes(), rules);
+        self.processes[unit.process].pages_of(pieces, &mut pages)?;
+        let mut rest = &pages[..];
+        for (_, range) in pieces {
+            let (here, after) = rest.split_at((range.bytes() / page_bytes) as usize);
+            plan.add_pages(here, range.start, page_bytes, rules);
+            rest = after;
+        }
         Ok(())
     }
 

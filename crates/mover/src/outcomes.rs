@@ -20,6 +20,8 @@ pub struct UnitOutcome {
     pub on_destination: BTreeMap<NodeId, u64>,
     /// Bytes of address space that nobody looked at.
     pub unexamined_bytes: u64,
+    /// Pages moved by a walk inside the kernel.
+    pub walked_pages: u64,
 }
 
 impl UnitOutcome {
@@ -31,6 +33,7 @@ impl UnitOutcome {
             before_in_flight: plan.unlocated_pages,
             on_destination: plan.already_there_by_node.clone(),
             unexamined_bytes: plan.unexamined_bytes,
+            walked_pages: 0,
         }
     }
 
@@ -51,6 +54,7 @@ impl UnitOutcome {
         self.before_in_flight += other.before_in_flight;
         add_counts(&mut self.on_destination, &other.on_destination);
         self.unexamined_bytes += other.unexamined_bytes;
+        self.walked_pages += other.walked_pages;
     }
 }
 

@@ -208,6 +208,9 @@ pub struct MoveReport {
     pub verifying_ns: u64,
     /// The number of workers in use at the end.
     pub workers: u32,
+    /// Pages of nearly empty mappings, which a walk inside the kernel has moved. The accounts have
+    /// them, a ledger does not: their addresses are not known.
+    pub walked_pages: u64,
     /// An estimate of the longest time that a run of pages was held under a stall budget, in
     /// nanoseconds, from the call's average time per page; `None` without a budget.
     pub longest_hold_ns: Option<u64>,
@@ -277,6 +280,7 @@ impl MoveReport {
         self.moving_ns += later.moving_ns;
         self.verifying_ns += later.verifying_ns;
         self.workers = self.workers.max(later.workers);
+        self.walked_pages += later.walked_pages;
         self.longest_hold_ns = self.longest_hold_ns.max(later.longest_hold_ns);
         self.stall_needed_ns = self.stall_needed_ns.max(later.stall_needed_ns);
         self.interrupted |= later.interrupted;

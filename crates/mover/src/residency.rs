@@ -145,10 +145,7 @@ impl ResidencyMeasurement<'_> {
     /// Counts the pages of mappings; returns false if time ran out.
     fn count(&self, mappings: &[Mapping]) -> Result<(KindResidency, bool)> {
         let mut tally = LocationCounts::default();
-        let mut complete = true;
-        for mapping in mappings {
-            complete = complete && self.count_mapping(mapping, &mut tally)?;
-        }
+        let complete = self.count_pages(mappings, &mut tally)?;
         let mut found = KindResidency::counted(&tally.nodes);
         found.swapped = tally.swapped;
         found.fixed = tally.fixed;
@@ -157,22 +154,31 @@ impl ResidencyMeasurement<'_> {
         Ok((found, complete))
     }
 
-    fn count_mapping(&self, mapping: &Mapping, tally: &mut LocationCounts) -> Result<bool> {
+    fn count_pages(&self, mappings: &[Mapping], tally: &mut LocationCounts) -> Result<bool> {
         let piece_bytes = PAGES_PER_CALL as u64 * self.machine.page_bytes();
+        let ranges: Vec<Range> = mappings.iter().map(|mapping| mapping.range).collect();
+        let populated = match self.is_dense(&ranges)? {
+            true => ranges,
+            false => self.populated(&ranges)?,
+        };
+        let pieces = populated.iter().flat_map(|range| range.aligned_pieces(piece_bytes));
         let mut places = Vec::new();
-        for part in mapping.range.aligned_pieces(SCAN_PIECE_BYTES) {
-            for populated in self.process.populated(part)? {
-                for piece in populated.aligned_pieces(piece_bytes) {
-                    if self.is_out_of_time() {
-                        return Ok(false);
-                    }
-                    places.clear();
-                    self.process.locations(piece, &mut places)?;
-                    tally.add(&places);
-                }
+        for ranges in together(pieces, piece_bytes) {
+            if self.is_out_of_time() {
+                return Ok(false);
             }
+            places.clear();
+            self.process.locations_of(&ranges, &mut places)?;
+            tally.add(&places);
         }
         Ok(true)
+    }
+
+    /// Returns whether pages could fill half of the addresses: then it takes longer to list what is
+    /// populated than to read all.
+    fn is_dense(&self, ranges: &[Range]) -> Result<bool> {
+        let addresses: u64 = ranges.iter().map(|range| range.bytes()).sum();
+        Ok(addresses <= 2 * self.process.resident_bytes()?)
     }
 
     /// Samples the pages of mappings; returns false if time or probes ran out before it was precise
@@ -246,6 +252,23 @@ impl LocationCounts {
             }
         }
     }
+}
+
+/// Groups ranges that are read together: up to `bytes` in each group.
+pub(crate) fn together(
+    ranges: impl Iterator<Item = Range>,
+    bytes: u64,
+) -> impl Iterator<Item = Vec<Range>> {
+    let mut ranges = ranges.peekable();
+    std::iter::from_fn(move || {
+        let mut group = vec![ranges.next()?];
+        let mut left = bytes.saturating_sub(group[0].bytes());
+        while let Some(next) = ranges.next_if(|next| next.bytes() <= left) {
+            left -= next.bytes();
+            group.push(next);
+        }
+        Some(group)
+    })
 }
 
 /// Sums up what was found in mappings.

@@ -64,6 +64,11 @@ impl SharedLedger {
         writer.discard();
     }
 
+    /// Writes that pages are about to move whose addresses are not known.
+    pub(crate) fn note_unlisted_moves(&self, machine: &dyn Machine) {
+        self.write(machine, || (), |state, ()| state.writer.note_unlisted_moves());
+    }
+
     /// Writes what is about to move; returns `None` if the ledger cannot be written.
     pub(crate) fn intend(
         &self,

@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use nodeward_machine::{Process, Result};
+use nodeward_machine::{Machine, PagesByMapping, Process, Result};
 use nodeward_model::{Mapping, Range};
 use nodeward_policy::folio_plan::MoveOrder;
 use nodeward_policy::workers::unit_pages;
 
 use crate::Selection;
 use crate::request::whole_pages;
-
-/// The range of one page table of the kernel. Workers in different ranges do not contend for the
-/// page table lock.
-const PAGE_TABLE_BYTES: u64 = 2 << 20;
+use crate::sparse::{PAGE_TABLE_BYTES, SelectedMemory, UnitPiece, divide};
 
 /// Memory that one worker examines and moves at a time.
 #[derive(Debug)]
@@ -38,9 +35,6 @@ impl Unit {
     }
 }
 
-/// A range of address space and the mapping that it is in.
-pub type UnitPiece = (Arc<Mapping>, Range);
-
 /// The memory of one process that is divided into units.
 pub struct SurveyScope<'a> {
     pub process: &'a dyn Process,
@@ -50,12 +44,43 @@ pub struct SurveyScope<'a> {
     pub orders: &'a Arc<[MoveOrder]>,
     pub page_bytes: u64,
     pub workers: u32,
+    /// How populated memory is found.
+    pub method: SurveyMethod,
 }
 
-/// Lists the units of one process.
+/// How populated memory is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SurveyMethod {
+    /// The kernel lists it (PAGEMAP_SCAN).
+    pub lists: bool,
+    /// The kernel counts the pages of each mapping (numa_maps); so many of them may be left to its
+    /// walk.
+    pub walked_pages_max: Option<u64>,
+}
+
+impl SurveyMethod {
+    /// Returns the method that finds all memory, with addresses.
+    pub fn of(machine: &dyn Machine) -> Self {
+        let lists = machine.capabilities().pagemap_scan;
+        Self { lists, walked_pages_max: (!lists).then_some(0) }
+    }
+}
+
+/// Lists the units of all selected memory of one process.
 pub fn units(scope: &SurveyScope<'_>) -> Result<Vec<Unit>> {
+    survey(scope).map(|(units, _)| units)
+}
+
+/// Lists the units of one process, and the pages by node of the mappings that are in no unit,
+/// because they are left to a walk inside the kernel. Workers in different page tables do not
+/// contend for their locks.
+pub fn survey(scope: &SurveyScope<'_>) -> Result<(Vec<Unit>, PagesByMapping)> {
+    let memory = selected_memory(scope)?;
+    Ok((divide_into_units(scope, memory.pieces), memory.walked))
+}
+
+fn divide_into_units(scope: &SurveyScope<'_>, pieces: Vec<UnitPiece>) -> Vec<Unit> {
     let page_bytes = scope.page_bytes;
-    let pieces = pieces(scope)?;
     let mut left = bytes(&pieces);
     let mut size = 0;
     let mut units: Vec<Unit> = Vec::new();
@@ -83,13 +108,13 @@ pub fn units(scope: &SurveyScope<'_>) -> Result<Vec<Unit>> {
             left -= piece.bytes();
         }
     }
-    Ok(units)
+    units
 }
 
 /// Lists the selected memory that may hold pages. Where the resident pages of the process could
-/// fill half of the selected addresses, listing the populated parts would take longer than to read
+/// fill half of the selected addresses, finding the populated parts would take longer than to read
 /// all.
-fn pieces(scope: &SurveyScope<'_>) -> Result<Vec<UnitPiece>> {
+fn selected_memory(scope: &SurveyScope<'_>) -> Result<SelectedMemory> {
     let process = scope.process;
     let mut selected = Vec::new();
     for mapping in process.mappings()? {
@@ -99,14 +124,21 @@ fn pieces(scope: &SurveyScope<'_>) -> Result<Vec<UnitPiece>> {
         selected.extend(parts.into_iter().map(|part| (Arc::clone(&mapping), part)));
     }
     if bytes(&selected) <= 2 * process.resident_bytes()? {
-        return Ok(selected);
+        return Ok(SelectedMemory { pieces: selected, ..SelectedMemory::default() });
     }
-    let mut pieces = Vec::new();
-    for (mapping, part) in selected {
-        let populated = process.populated(part)?.into_iter();
-        pieces.extend(populated.map(|range| (Arc::clone(&mapping), range)));
+    let mut memory = match scope.method.walked_pages_max {
+        Some(pages_max) => {
+            divide(selected, &process.pages_by_mapping()?.unwrap_or_default(), pages_max)
+        }
+        None => SelectedMemory { pieces: selected, ..SelectedMemory::default() },
+    };
+    if scope.method.lists {
+        for (mapping, part) in std::mem::take(&mut memory.pieces) {
+            let populated = process.populated(part)?.into_iter();
+            memory.pieces.extend(populated.map(|range| (Arc::clone(&mapping), range)));
+        }
     }
-    Ok(pieces)
+    Ok(memory)
 }
 
 /// Returns the parts in which pages are named one by one; all parts if an order is for all pages.
@@ -141,7 +173,6 @@ fn append(pieces: &mut Vec<UnitPiece>, mapping: &Arc<Mapping>, piece: Range) {
 
 #[cfg(test)]
 mod tests {
-    use nodeward_machine::Machine;
     use nodeward_machine::fake::{FakeMachine, FakeProcess};
     use nodeward_model::{NodeId, Page, Pid};
 
@@ -160,6 +191,7 @@ mod tests {
             orders: &[MoveOrder::default()].into(),
             page_bytes: 4096,
             workers: 2,
+            method: SurveyMethod::of(&machine),
         };
         let units = units(&scope).unwrap();
         // Starts 16 pages after a page table: 496 pages, then whole tables of 512. A quarter of

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use nodeward_model::{Account, NodeId, Nodemask, PageLocation, Range, SkipReason};
 
+use crate::kernel_walk;
 use crate::outcomes::add_counts;
 use crate::report::Residue;
-use crate::residency::LocationCounts;
+use crate::residency::{LocationCounts, together};
 use crate::stop_limit::{StopLimit, VERIFY_NS};
-use crate::survey::{SurveyScope, Unit, units};
+use crate::survey::{SurveyScope, Unit, survey};
 use crate::worker_pool::WorkerPool;
 
 /// Bytes read at a time, so that the data of one piece stays in the cache.
@@ -22,9 +23,9 @@ pub fn residency(
     scope: &SurveyScope<'_>,
     limit: &StopLimit<'_>,
 ) -> Option<BTreeMap<NodeId, u64>> {
-    let units = units(scope).unwrap_or_default();
+    let (units, walked) = survey(scope).unwrap_or_default();
     let (counts, _) = worker_pool.run_all(&units, |unit| (count(scope, unit, limit), 0));
-    let mut total = BTreeMap::new();
+    let mut total = kernel_walk::total(&walked);
     for counts in counts {
         add_counts(&mut total, &counts?);
     }
@@ -38,26 +39,28 @@ fn count(
 ) -> Option<BTreeMap<NodeId, u64>> {
     let mut places = Vec::new();
     let mut tally = LocationCounts::default();
-    for range in unit.pieces.iter().flat_map(|(_, range)| range.aligned_pieces(PIECE_BYTES)) {
+    let ranges = unit.pieces.iter().flat_map(|(_, range)| range.aligned_pieces(PIECE_BYTES));
+    for ranges in together(ranges, PIECE_BYTES) {
         if limit.is_over(VERIFY_NS) {
             return None;
         }
         places.clear();
         // Memory that went away since is on no node.
-        scope.process.locations(range, &mut places).unwrap_or_default();
-        mask_unnamed_pages(&mut places, range, scope);
+        scope.process.locations_of(&ranges, &mut places).unwrap_or_default();
+        mask_unnamed_pages(&mut places, &ranges, scope);
         tally.add(&places);
     }
     Some(tally.nodes)
 }
 
 /// Marks pages that no order is for as absent.
-fn mask_unnamed_pages(places: &mut [PageLocation], range: Range, scope: &SurveyScope<'_>) {
+fn mask_unnamed_pages(places: &mut [PageLocation], ranges: &[Range], scope: &SurveyScope<'_>) {
     if scope.orders.iter().any(|order| order.pages.is_none()) {
         return;
     }
     let sets = || scope.orders.iter().filter_map(|order| order.pages.as_ref());
-    for (address, place) in (range.start..).step_by(scope.page_bytes as usize).zip(places) {
+    let addresses = |range: &Range| (range.start..range.end).step_by(scope.page_bytes as usize);
+    for (address, place) in ranges.iter().flat_map(addresses).zip(places) {
         if !sets().any(|set| set.contains(address)) {
             *place = PageLocation::Absent;
         }

@@ -111,6 +111,20 @@ fn hot_on_the_newest_kernel() {
     cases(&GuestKernel::Newest, scenario("two-nodes"), &HOT);
 }
 
+/// Before Linux 6.7 populated memory is found in another way.
+const SHAPES: [&str; 4] =
+    ["reserved_addresses", "reserved_addresses_undone", "many_mappings", "stopped_while_looking"];
+
+#[test]
+fn shapes_on_6_1() {
+    cases(&GuestKernel::V6_1, scenario("two-nodes"), &SHAPES);
+}
+
+#[test]
+fn shapes_on_6_12() {
+    on_two_nodes(&SHAPES);
+}
+
 #[test]
 fn kinds_of_memory() {
     on_two_nodes(&[

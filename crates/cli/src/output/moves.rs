@@ -127,7 +127,8 @@ fn report_text(told: &MoveOutput<'_>) -> String {
         let failed = account.skipped_total() + list.outside;
         let _ = writeln!(text, "of the list: {} moved, {failed} failed", account.moved);
     }
-    text + &ending_text(report, told.moved_pages() * page_bytes) + &ledger_text(told)
+    text += &ending_text(report, told.moved_pages() * page_bytes);
+    text + &walked_text(report) + &ledger_text(told)
 }
 
 /// Returns whether one of several processes is worth mentioning.
@@ -156,11 +157,27 @@ pub fn ledger_text(told: &MoveOutput<'_>) -> String {
             format!("ledger {id} does not tell of everything: {error}\n")
         }
         Some(LedgerReport { id, .. }) if told.report.account().moved > 0 => {
-            let rest = told.moved_pages() > told.report.account().moved;
-            let but = if rest { ", but for the segments' pages that no process maps" } else { "" };
+            let unmapped = told.moved_pages() > told.report.account().moved;
+            let but = match (unmapped, told.report.walked_pages > 0) {
+                (true, true) => ", but for these, and the segments' pages that no process maps",
+                (true, false) => ", but for the segments' pages that no process maps",
+                (false, true) => ", but for these",
+                (false, false) => "",
+            };
             format!("nodeward undo {id} takes this back{but}\n")
         }
         Some(_) | None => String::new(),
+    }
+}
+
+/// Says how many pages a walk inside the kernel has moved.
+fn walked_text(report: &MoveReport) -> String {
+    match report.walked_pages {
+        0 => String::new(),
+        pages => format!(
+            "{pages} of the moved pages are in mappings that are nearly empty; this kernel moved\n\
+             them in one walk and told no addresses\n"
+        ),
     }
 }
 
@@ -211,6 +228,7 @@ pub fn report_json(told: &MoveOutput<'_>) -> Value {
         "spread": told.selection.spread.map(|it| it.json(told.named_pages_after().as_ref())),
         "list": told.selection.list.map(|list| listed_json(list, &account)),
         "account": account,
+        "walked_pages": report.walked_pages,
         "ledger": told.ledger.map(ledger_json),
         "segments": told.shared_memory.and_then(SharedMemoryReport::segments_json),
         "together": told.shared_memory.and_then(|shared| shared.total_json(told.moved_pages())),
@@ -299,6 +317,7 @@ mod tests {
             moving_ns: 1_000_000_000,
             verifying_ns: 20_000_000,
             workers: 2,
+            walked_pages: 0,
             longest_hold_ns: Some(310_000),
             stall_needed_ns: None,
             interrupted: false,
@@ -314,6 +333,16 @@ mod tests {
             ledger: None,
             shared_memory: None,
         }
+    }
+
+    /// Goal: pages that a walk inside the kernel moved are told, and that an undo lacks them.
+    #[test]
+    fn pages_without_addresses_are_told() {
+        let report = MoveReport { walked_pages: 2000, ..report() };
+        let ledger = LedgerReport { id: "42".parse().unwrap(), writing_ns: 0, error: None };
+        let text = report_text(&MoveOutput { ledger: Some(&ledger), ..output_of(&report) });
+        assert!(text.contains("\n2000 of the moved pages are in mappings that are nearly empty"));
+        assert!(text.ends_with("takes this back, but for these\n"), "{text}");
     }
 
     #[test]

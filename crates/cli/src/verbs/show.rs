@@ -59,8 +59,10 @@ fn processes(args: &ShowArgs, chosen: &SelectedMachine) -> Result<Exit> {
     };
     let look = |&pid: &Pid| -> Result<ShownMemory> {
         let process = machine.open_process(pid)?;
-        let residency = residency::measure(machine, &*process, &options)?;
-        Ok(ShownMemory { residency, segments: mapped_segments(&process.mappings()?, &[]) })
+        let mappings = process.mappings()?;
+        let segments = mapped_segments(&mappings, &[]);
+        let residency = residency::measure_mappings(machine, &*process, mappings, &options)?;
+        Ok(ShownMemory { residency, segments })
     };
     let found = args.pids.iter().map(look).collect::<Result<Vec<_>>>()?;
     output::print(&match args.output.json {

@@ -26,10 +26,11 @@ use nodeward_model::{Escape as _, MappingKind, Range};
 
 use super::{RegionAccess, Unavailability, check_running, wait};
 use crate::confinement::PrivilegedAction;
+use crate::file_error::file_error;
 use crate::own_process::{AreaBacking, MappedArea};
 use crate::pagemap::{PAGE_TABLE_PAGES, PagemapWindow};
 use crate::populated;
-use crate::process::{file_error, open_file};
+use crate::process::open_file;
 
 /// The name of the operation in errors.
 const ACTION: &str = "finding written pages";

@@ -14,6 +14,8 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 pub enum AreaBacking<'fd> {
     /// Private anonymous memory.
     Anonymous,
+    /// The same, of any length: no memory is set aside for it (MAP_NORESERVE).
+    Unreserved,
     /// Anonymous memory that children of fork(2) share.
     SharedAnonymous,
     /// Huge pages of the default size from the hugetlb pool.
@@ -62,6 +64,7 @@ impl MappedArea {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let (flags, file) = match backing {
             AreaBacking::Anonymous => (MapFlags::PRIVATE, None),
+            AreaBacking::Unreserved => (MapFlags::PRIVATE | MapFlags::NORESERVE, None),
             AreaBacking::SharedAnonymous => (MapFlags::SHARED, None),
             AreaBacking::Huge => (MapFlags::PRIVATE | MapFlags::HUGETLB, None),
             AreaBacking::SharedHuge => (MapFlags::SHARED | MapFlags::HUGETLB, None),
@@ -76,7 +79,8 @@ impl MappedArea {
             Some(fd) => unsafe { rustix::mm::mmap(ptr::null_mut(), bytes, access, flags, fd, 0) },
         }?;
         let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
-        let ours_alone = matches!(backing, AreaBacking::Anonymous | AreaBacking::Huge);
+        let ours_alone =
+            matches!(backing, AreaBacking::Anonymous | AreaBacking::Unreserved | AreaBacking::Huge);
         Ok(Self { start, bytes, is_private_anonymous: ours_alone })
     }
 

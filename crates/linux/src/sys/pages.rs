@@ -1,4 +1,4 @@
-//! move_pages(2), which moves pages and also reports where they are.
+//! move_pages(2), which moves pages and also reports where they are, and migrate_pages(2).
 
 use std::io;
 
@@ -53,4 +53,23 @@ pub fn query_pages(pid: u32, pages: &[u64], status: &mut [i32]) -> io::Result<()
         )
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Asks the kernel to move all pages of a process from one node to another: with CAP_SYS_NICE also
+/// those that other processes map. Returns the number of pages that could not be moved.
+pub fn migrate_pages(pid: u32, from: u32, to: u32) -> io::Result<u64> {
+    let words = from.max(to) as usize / 64 + 1;
+    let mask = |node: u32| {
+        let mut mask = vec![0_u64; words];
+        mask[node as usize / 64] = 1 << (node % 64);
+        mask
+    };
+    let (from, to) = (mask(from), mask(to));
+    let bits = words * 64 + 1; // the kernel counts one less
+    // SAFETY: the kernel reads `bits - 1` bits of each mask, that is the whole of it and nothing
+    // beyond it, before the call returns; it writes nothing, and the pages' content stays.
+    let result = unsafe {
+        libc::syscall(libc::SYS_migrate_pages, pid as libc::pid_t, bits, from.as_ptr(), to.as_ptr())
+    };
+    u64::try_from(result).map_err(|_| io::Error::last_os_error())
 }

@@ -1,6 +1,6 @@
-//! One call of `move_pages` on the fake machine.
+//! One call of `move_pages` or `migrate_pages` on the fake machine.
 
-use nodeward_model::{NodeId, PageLocation};
+use nodeward_model::{NodeId, Page, PageLocation};
 
 use super::process::{FakeProcess, PAGE_BYTES};
 use crate::{CallEnd, EntryRefusal, EntryStatus, MovePagesCall, SEPARATOR};
@@ -102,6 +102,29 @@ impl FakeMovePages<'_> {
 }
 
 impl FakeProcess {
+    /// Moves every folio that is on a node, as migrate_pages(2) does with privilege.
+    pub(super) fn move_all(&mut self, from: NodeId, to: NodeId) -> CallEnd {
+        if self.forbidden_nodes.contains(&to) {
+            return CallEnd::NotAllowed;
+        }
+        let is_there = |page: &Page| page.node() == Some(from) && page.folio_pages > 0;
+        let heads: Vec<u64> = self
+            .pages
+            .iter()
+            .filter(|(_, page)| is_there(page))
+            .map(|(&number, _)| number)
+            .collect();
+        let mut end = CallEnd::Complete;
+        for head in heads {
+            match self.move_folio(self.folio(head * PAGE_BYTES), to) {
+                Ok(()) => {}
+                Err(EntryRefusal::NoMemory) => return CallEnd::NoMemory,
+                Err(_) => end = CallEnd::Aborted,
+            }
+        }
+        end
+    }
+
     fn move_folio(&mut self, folio: std::ops::Range<u64>, to: NodeId) -> Result<(), EntryRefusal> {
         if self.pinned.range(folio.clone()).next().is_some() {
             return Err(EntryRefusal::Busy);

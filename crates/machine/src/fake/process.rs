@@ -46,6 +46,8 @@ pub struct FakeProcess {
     pub end_at_call: Option<(u64, Liveness)>,
     /// Calls of `move_pages` so far.
     pub calls: u64,
+    /// Calls of `migrate_pages` so far.
+    pub walks: u64,
     /// The longest run of base pages that was held at once so far.
     pub run_pages_max: u64,
     /// The fewest free pages that each node had so far.

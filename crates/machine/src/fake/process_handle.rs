@@ -157,6 +157,12 @@ impl Process for FakeProcessHandle {
         Ok(MovePagesOutcome { end, status })
     }
 
+    fn migrate_pages(&self, from: NodeId, to: NodeId) -> Result<CallEnd> {
+        let mut process = self.running()?;
+        process.walks += 1;
+        Ok(process.move_all(from, to))
+    }
+
     fn memory_policies(&self) -> Result<MemoryPolicies> {
         let mut process = self.running()?;
         process.page_reads += 1;

@@ -109,6 +109,17 @@ impl LedgerWriter {
         Ok(())
     }
 
+    /// Records that pages move which no intent lists, so that an undo says what it lacks.
+    ///
+    /// # Errors
+    /// `Write` if the file cannot be written.
+    pub fn note_unlisted_moves(&mut self) -> Result<(), LedgerError> {
+        if self.is_full {
+            return Ok(());
+        }
+        self.append(&Record::Incomplete, self.open_intents)
+    }
+
     /// Records the end of the operation.
     ///
     /// # Errors

@@ -219,6 +219,19 @@ fn size_of_file(path: &std::path::Path) -> usize {
     fs::metadata(path).unwrap().len().try_into().unwrap()
 }
 
+/// Goal: an operation that moves pages without addresses is readable, and says that it lacks some.
+#[test]
+fn moves_without_addresses_are_noted() {
+    let (_dir, store) = store_with(StoreLimits::default());
+    let mut writer = store.begin(&header(1)).unwrap();
+    let ticket = writer.intend(0, runs(&[(1, 8, 0, 1)])).unwrap();
+    writer.note_unlisted_moves().unwrap();
+    writer.settle(ticket, None).unwrap();
+    writer.end(&end()).unwrap();
+    let operation = store.read(id(1)).unwrap();
+    assert_eq!((operation.is_complete, operation.moved_pages()), (false, 8));
+}
+
 /// Goal: an intent that moved as a whole can be settled even if the ledger became full after it.
 #[test]
 fn room_is_kept_for_what_is_open() {

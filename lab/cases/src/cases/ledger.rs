@@ -25,7 +25,7 @@ pub const CASES: [(&str, CaseFn); 7] = [
 ];
 
 /// Returns the number of the operation that a report names.
-fn id(finished: &CommandOutput) -> u64 {
+pub fn id(finished: &CommandOutput) -> u64 {
     #[derive(Deserialize)]
     struct LedgerField {
         id: u64,

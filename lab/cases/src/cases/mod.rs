@@ -32,13 +32,14 @@ mod pager_methods;
 mod pool;
 mod races;
 mod segments;
+mod shapes;
 mod spread;
 mod target_exits;
 mod torture;
 
 use crate::case_outcome::CaseFn;
 
-const ALL: [&[(&str, CaseFn)]; 35] = [
+const ALL: [&[(&str, CaseFn)]; 36] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -46,6 +47,7 @@ const ALL: [&[(&str, CaseFn)]; 35] = [
     &target_exits::CASES,
     &races::CASES,
     &segments::CASES,
+    &shapes::CASES,
     &spread::CASES,
     &choice::CASES,
     &input::CASES,

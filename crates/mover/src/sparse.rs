@@ -1,0 +1,142 @@
+//! Which memory is looked at page by page, and which is left to a walk inside the kernel.
+//!
+//! Where the kernel does not list what is populated, a look costs time for each page table of
+//! addresses, also where there is none. Mappings without pages are left out. The densest are looked
+//! at; all of them together may have as many page tables as the process has pages. The others are
+//! nearly empty: terabytes that AddressSanitizer, a garbage collector or a database has reserved.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nodeward_machine::PagesByMapping;
+use nodeward_model::{Mapping, Range};
+
+/// The range of one page table of the kernel.
+pub const PAGE_TABLE_BYTES: u64 = 2 << 20;
+/// So many page tables are always looked at: 2 GiB of addresses, about 1 ms.
+const TABLES_MIN: u64 = 1024;
+
+/// A range of address space and the mapping that it is in.
+pub type UnitPiece = (Arc<Mapping>, Range);
+
+/// The selected memory of a process.
+#[derive(Debug, Default)]
+pub struct SelectedMemory {
+    /// What is looked at, in ascending order.
+    pub pieces: Vec<UnitPiece>,
+    /// The pages of the other mappings, which only the kernel looks at.
+    pub walked: PagesByMapping,
+}
+
+/// Divides selected memory by the pages that the kernel counted in each mapping. Memory that was
+/// not counted is looked at; so is all of it if more than `walked_pages_max` pages would be left.
+pub fn divide(
+    selected: Vec<UnitPiece>,
+    counted: &PagesByMapping,
+    walked_pages_max: u64,
+) -> SelectedMemory {
+    let pages = |piece: &UnitPiece| counted.get(&piece.0.range).map(|it| it.values().sum::<u64>());
+    let pieces: Vec<UnitPiece> =
+        selected.into_iter().filter(|piece| pages(piece) != Some(0)).collect();
+    let sparse = sparse(&pieces, &|piece| pages(piece));
+    if sparse.values().sum::<u64>() > walked_pages_max {
+        return SelectedMemory { pieces, ..SelectedMemory::default() };
+    }
+    let left = |piece: &UnitPiece| sparse.contains_key(&piece.1);
+    let walked: PagesByMapping = pieces
+        .iter()
+        .filter(|piece| left(piece))
+        .filter_map(|(mapping, _)| Some((mapping.range, counted.get(&mapping.range)?.clone())))
+        .collect();
+    SelectedMemory { pieces: pieces.into_iter().filter(|piece| !left(piece)).collect(), walked }
+}
+
+/// Returns the pieces that are too empty to be looked at, with their pages.
+fn sparse(pieces: &[UnitPiece], pages: &dyn Fn(&UnitPiece) -> Option<u64>) -> BTreeMap<Range, u64> {
+    let countable = |piece: &&UnitPiece| piece.0.huge_page_bytes.is_none();
+    let mut counted: Vec<(Range, u64)> = pieces
+        .iter()
+        .filter(countable)
+        .filter_map(|piece| Some((piece.1, pages(piece)?)))
+        .collect();
+    let tables = |range: Range| range.bytes().div_ceil(PAGE_TABLE_BYTES);
+    // Ascending by page tables for each page.
+    counted.sort_by_key(|&(range, pages)| (tables(range) << 16) / pages);
+    let total: u64 = counted.iter().map(|&(_, pages)| pages).sum();
+    let mut left = TABLES_MIN.max(total);
+    let dense = counted.iter().take_while(|&&(range, _)| {
+        let rest = left.checked_sub(tables(range));
+        left = rest.unwrap_or(0);
+        rest.is_some()
+    });
+    let dense = dense.count();
+    counted.split_off(dense).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_model::{MappingKind, Name, NodeId};
+
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    /// Mappings of so many GiB with so many pages, or of which nothing is known.
+    fn memory(mappings: &[(u64, Option<u64>)]) -> (Vec<UnitPiece>, PagesByMapping) {
+        let (mut pieces, mut counted, mut at) = (Vec::new(), PagesByMapping::new(), 0);
+        for &(gib, pages) in mappings {
+            let range = Range::new(at, at + gib * GIB);
+            at = range.end + GIB;
+            let mapping = Mapping {
+                range,
+                kind: MappingKind::Anonymous,
+                shared: false,
+                huge_page_bytes: None,
+                path: Name::default(),
+                segment: None,
+            };
+            pieces.push((Arc::new(mapping), range));
+            counted.extend(pages.map(|pages| (range, [(NodeId(0), pages)].into())));
+        }
+        (pieces, counted)
+    }
+
+    /// The sizes of mappings that are looked at, and of those left to a walk, in GiB.
+    fn divided(mappings: &[(u64, Option<u64>)], walked_pages_max: u64) -> (Vec<u64>, Vec<u64>) {
+        let (pieces, counted) = memory(mappings);
+        let memory = divide(pieces, &counted, walked_pages_max);
+        let gib = |range: &Range| range.bytes() / GIB;
+        (
+            memory.pieces.iter().map(|(_, range)| gib(range)).collect(),
+            memory.walked.keys().map(gib).collect(),
+        )
+    }
+
+    /// Goal: without a walk only mappings without pages are left out.
+    #[test]
+    fn mappings_without_pages_are_not_looked_at() {
+        let mappings = [(1, Some(10)), (20_000, Some(0)), (5, None), (16_000, Some(7))];
+        assert_eq!(divided(&mappings, 0), (vec![1, 5, 16_000], vec![]));
+        assert_eq!(divided(&mappings, 7), (vec![1, 5], vec![16_000]));
+    }
+
+    /// Goal: as many page tables are looked at as there are pages, the densest mappings first, and
+    /// 2 GiB in any case.
+    #[test]
+    fn looks_cost_no_more_than_the_pages() {
+        // 512 page tables a GiB, 2000 pages: 512 * 3 = 1536 fit, 512 * 4 = 2048 do not.
+        let mappings = [(3, Some(1000)), (1, Some(990)), (2, Some(10))];
+        assert_eq!(divided(&mappings, 9999), (vec![1], vec![3, 2]));
+        let mappings = [(2, Some(1000)), (1, Some(990)), (2, Some(10))];
+        assert_eq!(divided(&mappings, 9999), (vec![2, 1], vec![2]));
+        assert_eq!(divided(&[(2, Some(1))], 9999), (vec![2], vec![]));
+        assert_eq!(divided(&[(3, Some(1))], 9999), (vec![], vec![3]));
+    }
+
+    /// Goal: what a walk would move for long is looked at, however empty it is.
+    #[test]
+    fn a_long_walk_is_not_made() {
+        assert_eq!(divided(&[(1000, Some(8))], 7), (vec![1000], vec![]));
+        assert_eq!(divided(&[(1000, Some(7))], 7), (vec![], vec![1000]));
+    }
+}
