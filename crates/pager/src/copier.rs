@@ -1,10 +1,12 @@
 //! Copies pages, by the routine that is measured to be fastest. An accelerator could do this part
 //! of a migration.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use crate::sys::{CopyRoutine, evict, routines};
+use crate::sys::{CopyRoutine, block_signals, evict, routines};
 
 /// Copies pages that no other thread sees: the source is out of sight, and the destination is not
 /// in sight yet.
@@ -57,14 +59,53 @@ pub(crate) enum CopyTarget {
     JustZeroed,
 }
 
-/// Returns the fastest copier of this machine. The first call measures them, for about 30 ms.
+/// Returns the fastest copier of this machine: the one that is expected to be, until a thread has
+/// measured them. The first call starts it; it takes about 30 ms.
 pub(crate) fn fastest(target: CopyTarget) -> Arc<dyn Copier> {
-    static FASTEST: OnceLock<[Arc<dyn Copier>; 2]> = OnceLock::new();
-    let [cold, fresh] = FASTEST.get_or_init(|| {
-        let choose_for = |target| choose(all(), target);
-        [choose_for(CopyTarget::Cold), choose_for(CopyTarget::JustZeroed)]
-    });
-    Arc::clone(if target == CopyTarget::Cold { cold } else { fresh })
+    static IS_BEGUN: AtomicBool = AtomicBool::new(false);
+    EXPECTED.get_or_init(first_of_all);
+    if !IS_BEGUN.swap(true, Ordering::Relaxed) {
+        let thread = Builder::new().name("nodeward-copier".to_owned()).spawn(measure_all);
+        thread.map(drop).unwrap_or_else(|error| tracing::debug!(%error, "copiers stay unmeasured"));
+    }
+    Arc::new(Fastest(target))
+}
+
+static EXPECTED: OnceLock<Arc<dyn Copier>> = OnceLock::new();
+/// The fastest for each target. Nobody waits for them: in a child of fork(2) they may never come.
+static FASTEST: [OnceLock<Arc<dyn Copier>>; 2] = [const { OnceLock::new() }; 2];
+
+/// The fastest copier for a target, as far as is known.
+#[derive(Clone, Copy, Debug)]
+struct Fastest(CopyTarget);
+
+impl Fastest {
+    fn now(self) -> &'static dyn Copier {
+        let measured = FASTEST[self.0 as usize].get();
+        &**measured.unwrap_or_else(|| EXPECTED.get_or_init(first_of_all))
+    }
+}
+
+impl Copier for Fastest {
+    fn name(&self) -> &'static str {
+        self.now().name()
+    }
+
+    fn copy(&self, to: &mut [u8], from: &[u8]) {
+        self.now().copy(to, from);
+    }
+}
+
+fn first_of_all() -> Arc<dyn Copier> {
+    all().into_iter().next().unwrap_or_else(|| Arc::new(Memcpy))
+}
+
+fn measure_all() {
+    // Signals are for threads of the program.
+    block_signals().ok();
+    for target in [CopyTarget::Cold, CopyTarget::JustZeroed] {
+        FASTEST[target as usize].set(choose(all(), target)).ok();
+    }
 }
 
 /// Bytes copied per measurement. The source is evicted from the caches before each, because a large
@@ -186,9 +227,13 @@ mod tests {
         assert_eq!(best(&[100, 80, 60, 90]), 2);
     }
 
-    /// Goal: the chosen copier is one of all copiers, and the same at each call.
+    /// Goal: before it is measured, the copier is the one that is expected to be fastest; later it
+    /// is one of all copiers, and the same at each call.
     #[test]
     fn the_choice_stays() {
+        let expected = names(&all()).next();
+        assert_eq!(EXPECTED.get_or_init(first_of_all).name(), expected.unwrap());
+        measure_all();
         let first = fastest(CopyTarget::Cold).name();
         assert!(names(&all()).any(|name| name == first), "{first}");
         assert_eq!(fastest(CopyTarget::Cold).name(), first);

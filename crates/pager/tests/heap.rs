@@ -93,16 +93,21 @@ fn even_if_there(supply: Supply) -> Migration<'static> {
     Migration { supply, even_if_there: true, ..Default::default() }
 }
 
-/// Returns the only thread of this process with a name.
+/// Returns the only thread of this process with a name, once it has taken it.
 fn thread_named(name: &str) -> i32 {
-    let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap());
     let named = |task: &fs::DirEntry| {
         fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim() == name)
     };
-    let mut found = tasks.filter(named);
-    let tid = found.next().unwrap().file_name().into_string().unwrap().parse().unwrap();
-    assert!(found.next().is_none(), "one pager at a time");
-    tid
+    loop {
+        let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap());
+        let mut found = tasks.filter(named);
+        let Some(task) = found.next() else {
+            std::thread::yield_now();
+            continue;
+        };
+        assert!(found.next().is_none(), "one pager at a time");
+        return task.file_name().into_string().unwrap().parse().unwrap();
+    }
 }
 
 /// Goal: the thread behind faults neither allocates nor frees, whatever it serves: pages that were

@@ -17,6 +17,8 @@ pub enum CallsFigure {
     P99,
     /// Migrations of a page that two threads make, relative to one.
     Threads,
+    /// The time of opening and closing a pager, in ms.
+    Open,
 }
 
 const PAGE: usize = 4 << 10;
@@ -36,9 +38,10 @@ impl FromStr for CallsFigure {
             "list" => Self::Ratio(RegionCall::List, PAGE),
             "p99" => Self::P99,
             "threads" => Self::Threads,
+            "open" => Self::Open,
             _ => {
                 return Err("expected one of migrate-4k, migrate-64k, there, exchange, pin, \
-                            discard, commit, list, p99, threads");
+                            discard, commit, list, p99, threads, open");
             }
         })
     }
@@ -56,16 +59,19 @@ impl CallsFigure {
                 (plan.calls.iter().filter(is_longer).copied().collect(), vec![PAGE])
             }
             Self::Threads => (vec![RegionCall::OneWay], vec![PAGE]),
+            Self::Open => (Vec::new(), Vec::new()),
         };
         let wanted = |setting: &&CallSetting| match self {
             Self::Ratio(..) => setting.threads == 1,
             Self::P99 => setting.threads == 1,
             Self::Threads => setting.threads <= 2 && setting.regions <= 2,
+            Self::Open => false,
         };
         let settings = plan.settings.iter().filter(wanted);
         let settings = settings.map(|it| CallSetting { sizes: sizes.clone(), ..it.clone() });
         let most = if let Self::Ratio(..) = self { 1 } else { usize::MAX };
-        CallsPlan { settings: settings.take(most).collect(), calls, opens: 0, ..plan.clone() }
+        let opens = if self == Self::Open { plan.opens } else { 0 };
+        CallsPlan { settings: settings.take(most).collect(), calls, opens, ..plan.clone() }
     }
 
     /// Returns the number with its context; `None` if it was not measured.
@@ -74,8 +80,13 @@ impl CallsFigure {
             Self::Ratio(..) => report.cells.first()?.ratio,
             Self::P99 => report.cells.iter().map(|cell| cell.p99_ratio).max_by(f64::total_cmp),
             Self::Threads => threads_ratio(&report.cells),
+            Self::Open => report.opening.map(|opening| opening.median_ns as f64 / 1e6),
         }?;
-        Some(json!({ "measured": rounded(number), "report": report }))
+        let number = rounded(number);
+        Some(match self {
+            Self::Open => json!({ "measured": number, "unit": "ms", "report": report }),
+            _ => json!({ "measured": number, "report": report }),
+        })
     }
 }
 
@@ -117,12 +128,14 @@ mod tests {
     }
 
     /// Goal: 190 calls a second of two threads are 1.9 times 100 of one; the largest 99th
-    /// percentile counts, wherever it was; the ratio is that of the first setting.
+    /// percentile counts, wherever it was; the ratio is that of the first setting; opening is told
+    /// in ms.
     #[test]
     fn figures_are_found() {
         let cells =
             vec![cell(1, false, 100, 2.0), cell(2, false, 190, 3.0), cell(1, true, 50, 4.0)];
-        let report = CallsReport { cells, opening: None };
+        let opening = Some(CallTimes { median_ns: 1_500_000, p99_ns: 0 });
+        let report = CallsReport { cells, opening };
         let measured = |figure: &str| {
             let figure: CallsFigure = figure.parse().unwrap();
             figure.value(&report).unwrap()["measured"].as_f64().unwrap()
@@ -130,6 +143,7 @@ mod tests {
         assert_eq!(measured("threads"), 1.9);
         assert_eq!(measured("p99"), 4.0);
         assert_eq!(measured("migrate-64k"), 2.5);
+        assert_eq!(measured("open"), 1.5);
         assert_eq!(CallsFigure::Threads.value(&CallsReport::default()), None);
         assert!("migrate".parse::<CallsFigure>().unwrap_err().contains("migrate-4k"));
     }
