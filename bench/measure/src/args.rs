@@ -140,6 +140,19 @@ pub struct MemoryOptions {
     /// What kind of memory, as nodeward-load names it
     #[arg(long, default_value = "anonymous")]
     pub kind: String,
+    /// Over how many addresses it is spread
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub over: Option<u64>,
+    /// Into how many mappings these are divided
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub mappings: u32,
+}
+
+impl MemoryOptions {
+    /// Returns so much anonymous memory in one piece.
+    pub fn anonymous(size: u64) -> Self {
+        Self { size, kind: "anonymous".to_owned(), over: None, mappings: 1 }
+    }
 }
 
 /// Options of `speed`.

@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_micros(500);
 
 /// Exchanges all pages, alternating directions, and watches the free memory.
 pub fn measure(options: &ExchangeOptions) -> Result<Value> {
-    let memory = MemoryOptions { size: options.size, kind: "anonymous".to_owned() };
+    let memory = MemoryOptions::anonymous(options.size);
     let targets =
         [LoadTarget::start_on(0, &memory, None)?, LoadTarget::start_on(1, &memory, None)?];
     let _ballast = Ballast::leave_free(options.free)?;

@@ -33,7 +33,7 @@ impl MoveSample {
 
 /// Measures both in alternation, each in both directions and each first as often as second.
 pub fn measure(options: &ListOptions) -> Result<Value> {
-    let memory = MemoryOptions { size: options.size, kind: "anonymous".to_owned() };
+    let memory = MemoryOptions::anonymous(options.size);
     let target = LoadTarget::start(&memory, None)?;
     let bench = ListBenchmark::new(options, &target)?;
     bench.range(0, 1)?; // a guest's memory is allocated by its host at the first touch

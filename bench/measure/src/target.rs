@@ -43,6 +43,8 @@ impl LoadTarget {
         let mut command = Command::new("nodeward-load");
         command.args(["--node", &node.to_string(), "--threads", "0", "--kind", &memory.kind]);
         command.args(["--size", &memory.size.to_string()]);
+        command.args(["--mappings", &memory.mappings.to_string()]);
+        command.args(memory.over.map(|bytes| format!("--over={bytes}")));
         if let Some(ProbeOptions { interval, burst }) = probe {
             command.args(["--probe", "--probe-interval", interval]);
             command.args(["--probe-burst", &burst.to_string()]);

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_machine::{Process, Result};
+use nodeward_machine::{Machine, Process, Result};
 use nodeward_model::{NodeId, PageLocation, PageSet, Range};
 
-use crate::Selection;
+use crate::survey::{SurveyMethod, SurveyScope, survey};
+use crate::{MoveControl, MoveOrder, Selection};
 
 /// Bytes read at a time.
 const PIECE_BYTES: u64 = 8 << 20;
@@ -15,37 +16,61 @@ const PIECE_BYTES: u64 = 8 << 20;
 pub struct DistinctPages {
     frames: PageSet,
     page_bytes: u64,
+    method: SurveyMethod,
     nodes: BTreeMap<NodeId, u64>,
 }
 
 impl DistinctPages {
     /// Creates empty counts.
-    pub fn new(page_bytes: u64) -> Self {
-        Self { frames: PageSet::new(page_bytes), page_bytes, nodes: BTreeMap::new() }
+    pub fn new(machine: &dyn Machine) -> Self {
+        let mut method = SurveyMethod::of(machine);
+        method.walked_pages_max = method.walked_pages_max.and(Some(u64::MAX));
+        let page_bytes = machine.page_bytes();
+        Self { frames: PageSet::new(page_bytes), page_bytes, method, nodes: BTreeMap::new() }
     }
 
-    /// Adds the selected memory of a process. A process that is gone adds nothing.
+    /// Adds the selected memory of a process. A process that is gone adds nothing. Returns false if
+    /// that was stopped, or if pages are in mappings that are too empty to be looked at: the counts
+    /// are then of no use.
     ///
     /// # Errors
     /// If frames cannot be read.
-    pub fn add(&mut self, process: &dyn Process, selection: &Selection) -> Result<()> {
-        let mappings = match process.mappings() {
-            Err(error) if error.is_gone() => return Ok(()),
-            mappings => mappings?,
+    pub fn add(
+        &mut self,
+        process: &dyn Process,
+        selection: &Selection,
+        control: &MoveControl,
+    ) -> Result<bool> {
+        let scope = SurveyScope {
+            process,
+            index: 0,
+            selection,
+            orders: &[MoveOrder::default()].into(),
+            page_bytes: self.page_bytes,
+            workers: 1,
+            method: self.method,
         };
-        let parts = mappings.iter().flat_map(|mapping| selection.parts(mapping, self.page_bytes));
-        for part in parts.collect::<Vec<_>>() {
-            match process.populated(part).and_then(|ranges| self.add_ranges(process, &ranges)) {
-                Err(error) if error.is_gone() => return Ok(()),
-                added => added?,
-            }
+        let added = survey(&scope).and_then(|(units, walked)| {
+            let ranges = units.iter().flat_map(|unit| &unit.pieces).map(|(_, range)| *range);
+            Ok(walked.is_empty() && self.add_ranges(process, ranges, control)?)
+        });
+        match added {
+            Err(error) if error.is_gone() => Ok(true),
+            added => added,
         }
-        Ok(())
     }
 
-    fn add_ranges(&mut self, process: &dyn Process, ranges: &[Range]) -> Result<()> {
+    fn add_ranges(
+        &mut self,
+        process: &dyn Process,
+        ranges: impl Iterator<Item = Range>,
+        control: &MoveControl,
+    ) -> Result<bool> {
         let (mut frames, mut places) = (Vec::new(), Vec::new());
-        for piece in ranges.iter().flat_map(|range| range.aligned_pieces(PIECE_BYTES)) {
+        for piece in ranges.flat_map(|range| range.aligned_pieces(PIECE_BYTES)) {
+            if control.is_stopped() {
+                return Ok(false);
+            }
             frames.clear();
             places.clear();
             process.frames(piece, &mut frames)?;
@@ -58,7 +83,7 @@ impl DistinctPages {
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Returns the base pages by node.

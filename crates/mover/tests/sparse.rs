@@ -6,7 +6,7 @@ use nodeward_machine::Machine;
 use nodeward_machine::fake::{FakeMachine, FakeProcess};
 use nodeward_model::{Mapping, NodeId, NodePairs, Page, Pid, Range, SkipReason};
 use nodeward_mover::{
-    Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, Selection, migrate, plan,
+    DistinctPages, Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, Selection, migrate, plan,
 };
 
 const PAGE: u64 = 4096;
@@ -125,4 +125,24 @@ fn a_walk_is_not_made_where_it_would_move_too_much() {
         let (report, process) = run(process, &request);
         assert_eq!((report.account().moved, process.walks), (moved, 0));
     }
+}
+
+/// Goal: several processes are counted together by their frames; where pages are in terabytes of
+/// addresses, or after a stop, that is given up.
+#[test]
+fn distinct_pages_are_not_looked_for_in_terabytes() {
+    let machine = FakeMachine::new(true).without_pagemap_scan();
+    let mut dense = reserved();
+    dense.mappings.truncate(1);
+    let other = Pid::new(8).unwrap();
+    machine.spawn(pid(), dense);
+    machine.spawn(other, reserved());
+    let [process, sparse] = [pid(), other].map(|pid| machine.open_process(pid).unwrap());
+    let (all, live) = (Selection::default(), MoveControl::default());
+    let mut distinct = DistinctPages::new(&machine);
+    assert!(distinct.add(&*process, &all, &live).unwrap());
+    assert!(!distinct.add(&*sparse, &all, &live).unwrap());
+    live.stop();
+    assert!(!DistinctPages::new(&machine).add(&*process, &all, &live).unwrap());
+    assert_eq!(distinct.into_nodes(), [(NodeId(0), 100)].into());
 }

@@ -140,9 +140,23 @@ impl RunningMove {
 
     /// Starts moving the memory that these words name.
     pub fn begin(words: &str) -> Self {
-        let mut command = command(&format!("move --json --quiet {words}"));
+        Self::of_verb(&format!("move --json --quiet {words}"))
+    }
+
+    /// Starts any verb.
+    pub fn of_verb(words: &str) -> Self {
+        let mut command = command(words);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Self(command.spawn().expect("nodeward starts"))
+    }
+
+    /// Returns whether it takes Ctrl-C and SIGTERM, bits 1 and 14 of the signals that it catches.
+    pub fn takes_signals(&self) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id()));
+        let status = status.unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+        caught >> 1 & 1 == 1 && caught >> 14 & 1 == 1
     }
 
     /// Sends it a signal.

@@ -112,8 +112,13 @@ fn hot_on_the_newest_kernel() {
 }
 
 /// Before Linux 6.7 populated memory is found in another way.
-const SHAPES: [&str; 4] =
-    ["reserved_addresses", "reserved_addresses_undone", "many_mappings", "stopped_while_looking"];
+const SHAPES: [&str; 5] = [
+    "reserved_addresses",
+    "reserved_addresses_undone",
+    "many_mappings",
+    "stopped_while_looking",
+    "stopped_before_moving",
+];
 
 #[test]
 fn shapes_on_6_1() {

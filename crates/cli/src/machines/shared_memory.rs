@@ -62,21 +62,24 @@ impl SharedMemory {
     }
 
     /// Counts the memory of processes and all of the segments. `None` without the privilege to see
-    /// frames, or if stopped early.
+    /// frames, if stopped early, or if some pages are in addresses without end.
     pub fn count(
         &self,
         processes: &[Arc<dyn Process>],
         selection: &Selection,
         live: &MoveControl,
     ) -> Option<NodePageCounts> {
-        let mut distinct = DistinctPages::new(rustix::param::page_size() as u64);
+        let mut distinct = DistinctPages::new(&Linux::open());
+        let mut add = |process: &dyn Process, selection: &Selection| {
+            distinct.add(process, selection, live).is_ok_and(|is_whole| is_whole).then_some(())
+        };
         for process in processes {
-            distinct.add(&**process, selection).ok()?;
+            add(&**process, selection)?;
         }
         let mut batches = MappedBatches::new(self.paths.clone());
         while let Some(batch) = batches.next_batch(|| live.is_stopped()) {
             let mapped = Selection { ranges: batch.ranges(), ..Selection::default() };
-            distinct.add(&*self.this_process, &mapped).ok()?;
+            add(&*self.this_process, &mapped)?;
         }
         (!live.is_stopped()).then(|| distinct.into_nodes())
     }
@@ -112,9 +115,11 @@ mod tests {
         let child = fork_idle(60).unwrap();
         let range = Range::new(area.address(), area.address() + area.bytes() as u64);
         let selection = Selection { ranges: vec![range], ..Selection::default() };
-        let mut distinct = DistinctPages::new(machine.page_bytes());
+        let mut distinct = DistinctPages::new(&machine);
+        let live = MoveControl::default();
         for pid in [Pid::new(std::process::id()).unwrap(), child] {
-            distinct.add(&*machine.open_process(pid).unwrap(), &selection).unwrap();
+            let process = machine.open_process(pid).unwrap();
+            assert!(distinct.add(&*process, &selection, &live).unwrap());
         }
         let pages: u64 = distinct.into_nodes().values().sum();
         assert_eq!(pages, (8 << 20) / machine.page_bytes());

@@ -13,11 +13,12 @@ use crate::guest::wait_until;
 use crate::load::LoadProcess;
 use crate::nodeward::{RunningMove, move_load, nodeward, skip_counts};
 
-pub const CASES: [(&str, CaseFn); 4] = [
+pub const CASES: [(&str, CaseFn); 5] = [
     ("reserved_addresses", reserved_addresses),
     ("reserved_addresses_undone", reserved_addresses_undone),
     ("many_mappings", many_mappings),
     ("stopped_while_looking", stopped_while_looking),
+    ("stopped_before_moving", stopped_before_moving),
 ];
 
 /// Goal: of 1, 16 and 20 TiB of addresses some MiB of pages move and are verified, exactly, on each
@@ -88,6 +89,25 @@ fn stopped_while_looking() -> CaseOutcome {
         assert!(report.account.skipped.keys().all(|&it| it == SkipReason::Interrupted));
         load.end();
     }
+    Ok(())
+}
+
+/// Goal: what looks at all of a process before it moves anything ends at a signal, too: of two
+/// processes counted together, and of one that is evened out. Nothing has moved then.
+fn stopped_before_moving() -> CaseOutcome {
+    if Linux::open().capabilities().pagemap_scan {
+        return Err(CaseSkipped("this kernel lists what is populated, in no time".to_owned()));
+    }
+    let load = LoadProcess::start("--node 0 --threads 0 --size 8000KiB --over 16TiB");
+    for signal in [Signal::INT, Signal::TERM] {
+        let underway = RunningMove::of_verb(&format!("spread --json {} 0,1", load.pid()));
+        wait_until("signals are taken", || underway.takes_signals());
+        underway.signal(signal);
+        let output = underway.finish();
+        assert_eq!((output.code, output.stdout.as_str()), (130, ""), "{output:?}");
+        assert_eq!(load.memory_by_node(), [(0, load.ready.pages)].into());
+    }
+    load.end();
     Ok(())
 }
 
