@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 /// The suites that carry the lab's kernels.
-const SUITES: &str = "bookworm bookworm-backports trixie trixie-backports sid";
+const SUITES: &str = "bullseye bookworm bookworm-backports trixie trixie-backports sid";
 /// The archive's keys, from the package debian-archive-keyring.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// Lists younger than this are not fetched again.

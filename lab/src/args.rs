@@ -36,7 +36,7 @@ pub enum LabVerb {
     Kernels,
     /// Fetch the archive's present version of kernels, without installing anything
     Fetch {
-        /// 6.1, 6.12 or newest; all if none is given
+        /// 5.10, 6.1, 6.12 or newest; all if none is given
         kernels: Vec<GuestKernel>,
     },
     /// Say whether the lab can run here, and if not, what to install
@@ -103,7 +103,7 @@ pub struct GuestArgs {
     /// The machine: the name of one that comes with the lab, or the path of a TOML file
     #[arg(short, long, default_value = "two-nodes", value_name = "NAME|FILE")]
     pub scenario: String,
-    /// The kernel: 6.1, 6.12, newest, or the path of an image
+    /// The kernel: 5.10, 6.1, 6.12, newest, or the path of an image
     #[arg(short, long, default_value = "6.12", value_name = "KERNEL")]
     pub kernel: GuestKernel,
     /// Bring a file, or a directory; a program goes to /bin with its libraries, else to /root

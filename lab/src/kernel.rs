@@ -7,6 +7,8 @@ use std::str::FromStr;
 /// A kernel by name; its version follows the archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuestKernel {
+    /// The latest of Debian 11's 5.10.
+    V5_10,
     /// The latest of Debian 12's 6.1.
     V6_1,
     /// The latest 6.12: Debian 13's, or the backport of it.
@@ -19,11 +21,12 @@ pub enum GuestKernel {
 
 impl GuestKernel {
     /// The kernels from Debian's archive, oldest first.
-    pub const DEBIAN: [Self; 3] = [Self::V6_1, Self::V6_12, Self::Newest];
+    pub const DEBIAN: [Self; 4] = [Self::V5_10, Self::V6_1, Self::V6_12, Self::Newest];
 
     /// Returns the prefix of all versions of this kernel; `None` for a user's own.
     pub(crate) fn prefix(&self) -> Option<&'static str> {
         match self {
+            Self::V5_10 => Some("5.10."),
             Self::V6_1 => Some("6.1."),
             Self::V6_12 => Some("6.12."),
             Self::Newest => Some(""),
@@ -35,6 +38,7 @@ impl GuestKernel {
 impl fmt::Display for GuestKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::V5_10 => f.write_str("5.10"),
             Self::V6_1 => f.write_str("6.1"),
             Self::V6_12 => f.write_str("6.12"),
             Self::Newest => f.write_str("newest"),
@@ -50,7 +54,9 @@ impl FromStr for GuestKernel {
         match Self::DEBIAN.into_iter().find(|kernel| kernel.to_string() == text) {
             Some(kernel) => Ok(kernel),
             None if text.contains('/') => Ok(Self::Image(text.into())),
-            None => Err("give 6.1, 6.12, newest, or the path of an image (with a slash)".into()),
+            None => {
+                Err("give 5.10, 6.1, 6.12, newest, or the path of an image (with a slash)".into())
+            }
         }
     }
 }
@@ -80,12 +86,14 @@ mod tests {
             "6.12.107-1",
             "6.1.176-1",
             "6.1.99-1",
+            "5.10.223-1",
         ]
         .map(str::to_owned);
         assert_eq!(latest(&versions, "6.1.").unwrap(), "6.1.176-1");
         assert_eq!(latest(&versions, "6.12.").unwrap(), "6.12.107-1");
         assert_eq!(latest(&versions, "").unwrap(), "7.3.4-1~bpo13+1");
-        assert_eq!(latest(&versions, "5.10."), None);
+        assert_eq!(latest(&versions, "5.10.").unwrap(), "5.10.223-1");
+        assert_eq!(latest(&versions, "5.4."), None);
     }
 
     #[test]

@@ -93,7 +93,10 @@ fn cpuset_forbids() -> CaseOutcome {
     Cpuset::new("only-node-0", "0")?.add_process(load.pid());
     load.stop();
     let before = load.pages_by_node();
-    let report = move_load(&load, "0 1").report_after_exit(3);
+    // Linux 5.10 leaves cached pages of the program where they are when a process is put into a
+    // cpuset. They are on the destination then, so something is done.
+    let code = if before.contains_key(&1) { 1 } else { 3 };
+    let report = move_load(&load, "0 1").report_after_exit(code);
     assert_eq!(report.account.skipped, skip_counts([(SkipReason::NotAllowed, before[&0])]));
     assert_eq!(load.pages_by_node(), before);
     load.signal(Signal::CONT);
