@@ -50,10 +50,11 @@ impl Agent {
         let AgentOptions { limits, explainer, journal } = options;
         let published = Arc::new(Published::default());
         let moves = Arc::new(Moves::new(Arc::clone(&machine), limits, journal));
+        let groups = Groups { called: groups, page_bytes: machine.page_bytes() };
         let service = Service {
             machine,
             moves: Arc::clone(&moves),
-            groups: Groups(groups),
+            groups,
             published: Arc::clone(&published),
             limits,
             explainer,

@@ -4,7 +4,7 @@
 //! read, and still runs after everything was read. Its memory is held as that of one program: if it
 //! calls exec afterwards, the handle is of no use.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -101,14 +101,14 @@ pub fn shown_to(caller: &Caller, pid: Pid) -> Option<Pid> {
 ///
 /// # Errors
 /// If one of them is no thread of it.
-pub fn threads(caller: &Caller, held: &Held<'_>, tids: &[u32]) -> Result<Vec<u32>, CallError> {
+pub fn threads(caller: &Caller, held: &Held<'_>, tids: &[Pid]) -> Result<Vec<u32>, CallError> {
     let all = held.threads(caller.levels()).unwrap_or_default();
-    let ours = |tid: &u32| {
-        let found = all.iter().find(|(_, shown)| shown == tid).map(|(ours, _)| *ours);
-        let named = Pid::new(*tid).unwrap_or(held.pid());
-        found.ok_or_else(|| refused(named, Refusal::NoSuchProcess))
+    let ours: BTreeMap<u32, u32> = all.into_iter().map(|(ours, shown)| (shown, ours)).collect();
+    let find = |tid: &Pid| {
+        let found = ours.get(&tid.number()).copied();
+        found.ok_or_else(|| refused(*tid, Refusal::NoSuchProcess))
     };
-    tids.iter().map(ours).collect()
+    tids.iter().map(find).collect()
 }
 
 /// Returns the numbers by which the caller knows threads of a process of ours.

@@ -7,16 +7,21 @@ use nodeward_balancer::{
     CalledGroup, CalledGroups, CalledPart, GroupCallError, GroupNumber, GroupRow, ProcessKey,
     RoundReport, ThreadSet,
 };
-use nodeward_model::{GroupHome, GroupName, MemorySelector, Pid};
+use nodeward_model::{GroupHome, GroupName, MemorySelector, Pid, Range};
 use serde_json::{Value, json};
 
 use crate::caller::Caller;
 use crate::errors::CallError;
 use crate::gate::{self, Held};
-use crate::limits::GROUPS_OF_USER_MAX;
+use crate::limits::{GROUPS_OF_USER_MAX, MEMBERS_MAX, PIECES_OF_USER_MAX};
 
-/// The groups, which the balancer reads at the beginning of each round.
-pub struct Groups(pub Arc<Mutex<CalledGroups>>);
+/// The groups that programs make.
+pub struct Groups {
+    /// Them, which the balancer reads at the beginning of each round.
+    pub called: Arc<Mutex<CalledGroups>>,
+    /// Bytes of a base page.
+    pub page_bytes: u64,
+}
 
 impl Groups {
     /// Makes a group.
@@ -50,7 +55,8 @@ impl Groups {
         number: GroupNumber,
         home: GroupHome,
     ) -> Result<(), CallError> {
-        self.change(caller, number, |groups| groups.set_home(number, home))
+        let mut groups = self.lock_for(caller, number)?;
+        groups.set_home(number, home).map_err(|error| told(error, number))
     }
 
     /// Deletes a group.
@@ -58,7 +64,8 @@ impl Groups {
     /// # Errors
     /// If there is no such group of the caller.
     pub fn delete(&self, caller: &Caller, number: GroupNumber) -> Result<(), CallError> {
-        self.change(caller, number, |groups| groups.delete(number).map(|_| ()))
+        let mut groups = self.lock_for(caller, number)?;
+        groups.delete(number).map(|_| ()).map_err(|error| told(error, number))
     }
 
     /// Puts threads of a process into a group; all if `threads` is `None`.
@@ -71,24 +78,24 @@ impl Groups {
         caller: &Caller,
         number: GroupNumber,
         pid: Option<Pid>,
-        threads: Option<&[u32]>,
+        threads: Option<&[Pid]>,
     ) -> Result<(), CallError> {
         let held = gate::check(caller, pid)?;
         let key = key_of(caller, &held, pid)?;
-        let Some(threads) = threads else {
-            return self.change(caller, number, |groups| groups.add_all_threads(number, key));
+        let ours = threads.map(|threads| gate::threads(caller, &held, threads)).transpose()?;
+        let mut groups = self.lock_for(caller, number)?;
+        let added = match ours {
+            None => groups.add_all_threads(number, key),
+            Some(tids) => tids.into_iter().try_for_each(|tid| groups.add_thread(number, key, tid)),
         };
-        let ours = gate::threads(caller, &held, threads)?;
-        self.change(caller, number, |groups| {
-            ours.into_iter().try_for_each(|tid| groups.add_thread(number, key, tid))
-        })
+        added.map_err(|error| told(error, number))
     }
 
-    /// Puts memory of a process into a group.
+    /// Puts memory of a process into a group. Addresses are widened to whole pages.
     ///
     /// # Errors
-    /// If there is no such group of the caller, it has too many pieces, or the process is not the
-    /// caller's.
+    /// If there is no such group of the caller, it or the user has too many pieces, or the process
+    /// is not the caller's. Then nothing changes.
     pub fn add_memory(
         &self,
         caller: &Caller,
@@ -98,9 +105,17 @@ impl Groups {
     ) -> Result<(), CallError> {
         let held = gate::check(caller, pid)?;
         let key = key_of(caller, &held, pid)?;
-        self.change(caller, number, |groups| {
-            memory.iter().try_for_each(|one| groups.add_memory(number, key, one.clone()))
-        })
+        let mut groups = self.lock_for(caller, number)?;
+        let known = groups.get(number).and_then(|group| group.parts.get(&key));
+        if known.map_or(0, |part| part.memory.len()) + memory.len() > MEMBERS_MAX {
+            return Err(told(GroupCallError::TooManyPieces, number));
+        }
+        if !caller.rights.everything {
+            check_pieces(&groups, caller.user(), memory.len())?;
+        }
+        let mut memory = memory.iter().map(|one| whole_pages(one, self.page_bytes));
+        let added = memory.try_for_each(|one| groups.add_memory(number, key, one));
+        added.map_err(|error| told(error, number))
     }
 
     /// Returns the group of a thread; of the first one of the process if `thread` is `None`.
@@ -111,7 +126,7 @@ impl Groups {
         &self,
         caller: &Caller,
         pid: Option<Pid>,
-        thread: Option<u32>,
+        thread: Option<Pid>,
     ) -> Result<Option<GroupNumber>, CallError> {
         let held = gate::check(caller, pid)?;
         let key = key_of(caller, &held, pid)?;
@@ -141,24 +156,47 @@ impl Groups {
     }
 
     fn lock(&self) -> MutexGuard<'_, CalledGroups> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.called.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(
+    /// Locks the groups for a change of one, which must be the caller's.
+    fn lock_for(
         &self,
         caller: &Caller,
         number: GroupNumber,
-        change: impl FnOnce(&mut CalledGroups) -> Result<(), GroupCallError>,
-    ) -> Result<(), CallError> {
-        let mut groups = self.lock();
-        if !groups.get(number).is_some_and(|group| may_change(caller, group)) {
-            return Err(CallError::NoSuchGroup { group: number });
+    ) -> Result<MutexGuard<'_, CalledGroups>, CallError> {
+        let groups = self.lock();
+        match groups.get(number).is_some_and(|group| may_change(caller, group)) {
+            true => Ok(groups),
+            false => Err(CallError::NoSuchGroup { group: number }),
         }
-        change(&mut groups).map_err(|error| match error {
-            GroupCallError::NoGroup => CallError::NoSuchGroup { group: number },
-            error => CallError::busy(error.to_string()),
-        })
     }
+}
+
+fn told(error: GroupCallError, number: GroupNumber) -> CallError {
+    match error {
+        GroupCallError::NoGroup => CallError::NoSuchGroup { group: number },
+        error => CallError::busy(error.to_string()),
+    }
+}
+
+/// Checks that a user may have so many more pieces of memory in groups.
+fn check_pieces(groups: &CalledGroups, user: u32, more: usize) -> Result<(), CallError> {
+    let own = groups.iter().filter(|(_, group)| group.owner == user);
+    let pieces = own.flat_map(|(_, group)| group.parts.values()).map(|part| part.memory.len());
+    match pieces.sum::<usize>() + more <= PIECES_OF_USER_MAX {
+        true => Ok(()),
+        false => Err(CallError::busy(format!(
+            "your groups have at most {PIECES_OF_USER_MAX} pieces of memory; name larger ones, or \
+             delete groups"
+        ))),
+    }
+}
+
+fn whole_pages(memory: &MemorySelector, page_bytes: u64) -> MemorySelector {
+    let MemorySelector::Range(range) = memory else { return memory.clone() };
+    let end = range.end.checked_next_multiple_of(page_bytes).unwrap_or(range.end);
+    MemorySelector::Range(Range::new(range.start / page_bytes * page_bytes, end))
 }
 
 fn may_change(caller: &Caller, group: &CalledGroup) -> bool {

@@ -8,8 +8,8 @@
 //! server      one thread that serves all connections, without ever waiting for one of them
 //! service     what each request does: at once, in a lane (a few threads for what takes long), or
 //!             as a move with a thread of its own
-//! moves, looks, placement
-//!             the three interfaces
+//! moves, looks, placement, groups
+//!             the interfaces
 //! gate        takes hold of a process that a caller names, if the caller may touch it
 //! authority   the rule by which that is decided; pure
 //! caller      who asks, as the kernel says

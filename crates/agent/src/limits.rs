@@ -33,7 +33,9 @@ pub const PROCESSES_MAX: usize = 64;
 pub const RANGES_MAX: usize = 1_000;
 /// Groups of one user other than root.
 pub const GROUPS_OF_USER_MAX: usize = 256;
-/// Threads or pieces of memory that one request may name.
+/// Pieces of memory in the groups of one user other than root.
+pub const PIECES_OF_USER_MAX: usize = 16_384;
+/// Threads or pieces of memory that one request may name, and pieces of a process in one group.
 pub const MEMBERS_MAX: usize = 4096;
 /// Time for which the account of a move is kept.
 pub const ACCOUNT_KEPT: Duration = Duration::from_secs(600);

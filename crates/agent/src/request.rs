@@ -51,7 +51,7 @@ pub enum Call {
 pub struct GroupParameters {
     pub name: GroupName,
     #[serde(default)]
-    pub home: GroupHomeText,
+    pub home: Option<GroupHomeText>,
 }
 
 /// Parameters of io.nodeward.Groups.SetHome.
@@ -72,7 +72,7 @@ pub struct GroupThreads {
     #[serde(default)]
     pub pid: Option<Pid>,
     #[serde(default)]
-    pub threads: Option<Vec<u32>>,
+    pub threads: Option<Vec<Pid>>,
 }
 
 /// Parameters of io.nodeward.Groups.AddMemory.
@@ -94,11 +94,11 @@ pub struct ThreadParameters {
     #[serde(default)]
     pub pid: Option<Pid>,
     #[serde(default)]
-    pub thread: Option<u32>,
+    pub thread: Option<Pid>,
 }
 
 /// Where a group is to be, in the words of the interface.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct GroupHomeText(pub GroupHome);
 

@@ -65,7 +65,9 @@ impl Service {
         match &request.call {
             Ok(Call::Start(_)) => Place::Orders,
             Ok(Call::Plan(_) | Call::Show(_) | Call::Homes | Call::ListGroups) => Place::Looks,
-            Ok(Call::AddGroupThreads(_) | Call::GroupOf(_)) => Place::Looks,
+            Ok(Call::AddGroupThreads(_) | Call::AddGroupMemory(_) | Call::GroupOf(_)) => {
+                Place::Looks
+            }
             _ => Place::AtOnce,
         }
     }
@@ -115,7 +117,8 @@ impl Service {
         let groups = &self.groups;
         match call {
             Call::CreateGroup(GroupParameters { name, home }) => {
-                let number = groups.add_group(caller, name.clone(), home.0.clone())?;
+                let home = home.as_ref().map(|home| home.0.clone()).unwrap_or_default();
+                let number = groups.add_group(caller, name.clone(), home)?;
                 return Ok(json!({ "group": number }));
             }
             Call::SetGroupHome(GroupHomeParameters { group, home }) => {

@@ -105,16 +105,18 @@ impl CalledPart {
 
     /// Takes addresses out.
     fn cut(&mut self, range: Range) {
-        let rest = |selector: MemorySelector| match selector {
-            MemorySelector::Range(own) => {
+        let mut rest = Vec::new();
+        // There may be thousands, and thousands of calls in one request: most are only looked at.
+        self.memory.retain(|selector| match selector {
+            MemorySelector::Range(own) if own.intersection(range).is_some() => {
                 let before = Range::new(own.start, own.end.min(range.start));
                 let behind = Range::new(own.start.max(range.end), own.end);
-                let pieces = [before, behind].into_iter().filter(|piece| !piece.is_empty());
-                pieces.map(MemorySelector::Range).collect()
+                rest.extend([before, behind].into_iter().filter(|piece| !piece.is_empty()));
+                false
             }
-            other => vec![other],
-        };
-        self.memory = std::mem::take(&mut self.memory).into_iter().flat_map(rest).collect();
+            _ => true,
+        });
+        self.memory.extend(rest.into_iter().map(MemorySelector::Range));
     }
 }
 

@@ -31,10 +31,10 @@ while (defined($line = <STDIN>)) {
 "#;
 
 /// A process of another user that talks with the agent.
-struct Speaker(Target);
+pub struct Speaker(pub Target);
 
 impl Speaker {
-    fn start(stage: &Stage, change: impl FnOnce(&mut Command)) -> Option<Self> {
+    pub fn start(stage: &Stage, change: impl FnOnce(&mut Command)) -> Option<Self> {
         if Command::new("perl").arg("-v").output().is_err() {
             eprintln!("skipped: perl is missing, which speaks for another user");
             return None;
@@ -46,13 +46,13 @@ impl Speaker {
     }
 
     /// One of a user and a group.
-    fn of(stage: &Stage, user: u32, group: u32) -> Option<Self> {
+    pub fn of(stage: &Stage, user: u32, group: u32) -> Option<Self> {
         Self::start(stage, |command| {
             command.uid(user).gid(group);
         })
     }
 
-    fn call(&mut self, method: &str, parameters: &Value) -> Value {
+    pub fn call(&mut self, method: &str, parameters: &Value) -> Value {
         use std::io::{BufRead as _, BufReader, Write as _};
         let text = json!({ "method": method, "parameters": parameters });
         writeln!(self.0.0.stdin.as_mut().unwrap(), "{text}").unwrap();
@@ -67,7 +67,7 @@ impl Speaker {
     }
 }
 
-fn verdict(reply: &Value) -> String {
+pub fn verdict(reply: &Value) -> String {
     match reply.get("error") {
         None => "allowed".to_owned(),
         Some(error) if error == "io.nodeward.Agent.NotAllowed" => {

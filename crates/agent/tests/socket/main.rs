@@ -2,6 +2,7 @@
 
 mod authority;
 mod bounds;
+mod groups;
 mod moves;
 mod protocol;
 mod stage;

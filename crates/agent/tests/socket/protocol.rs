@@ -22,7 +22,7 @@ fn a_stranger_can_look_around() {
         let described = client.get_interface_description(name).unwrap();
         assert_eq!(described.description.as_deref(), Some(text));
     }
-    assert!(client.get_interface_description("io.nodeward.Groups").is_err());
+    assert!(client.get_interface_description("io.nodeward.Nothing").is_err());
 }
 
 /// Goal: bytes as the specification has them, written by hand: one object and a zero byte a

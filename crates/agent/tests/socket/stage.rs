@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use nodeward_agent::limits::MoveLimits;
 use nodeward_agent::wire::{Order, WirePair};
 use nodeward_agent::{Agent, AgentOptions, Explained, Journal};
+use nodeward_balancer::CalledGroups;
 use nodeward_machine::fake::{FakeMachine, FakeProcess};
 use nodeward_model::{NodeId, Page, Pid};
 use serde_json::{Value, json};
@@ -25,6 +26,7 @@ pub const OTHER: u32 = 54_322;
 pub struct Stage {
     pub agent: Agent,
     pub machine: Arc<FakeMachine>,
+    pub groups: Arc<Mutex<CalledGroups>>,
     folder: tempfile::TempDir,
     kept: Mutex<Vec<Target>>,
 }
@@ -51,8 +53,9 @@ impl Stage {
             },
             journal: Journal { begin: |_| None, end: |_, _| unreachable!("none was begun") },
         };
-        let agent = Agent::start(listener, machine.clone(), Arc::default(), options).unwrap();
-        Self { agent, machine, folder, kept: Mutex::default() }
+        let groups = Arc::default();
+        let agent = Agent::start(listener, machine.clone(), Arc::clone(&groups), options).unwrap();
+        Self { agent, machine, groups, folder, kept: Mutex::default() }
     }
 
     pub fn path(&self) -> PathBuf {
@@ -143,6 +146,11 @@ impl Target {
         let mut command = shell();
         command.uid(user).gid(group);
         Self::start(&mut command)
+    }
+
+    /// A shell of the same user.
+    pub fn of_caller() -> Self {
+        Self::start(&mut shell())
     }
 
     pub fn pid(&self) -> Pid {
