@@ -1,20 +1,17 @@
 //! The other end: a client that waits for each reply.
 
-use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nodeward_call::{ConnectionError, ErrorReply, ServiceConnection};
 use nodeward_model::{Escape as _, GroupHome, GroupName, MemorySelector, Pid, Residency};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use varlink::{Reply, Request};
 
 use crate::errors::CallError;
 use crate::wire::{Order, WireGroup, WirePlan, WireProgress, WireReport, WireSegment};
 
-/// Bytes of a reply: the homes of a hundred thousand processes.
-const REPLY_BYTES_MAX: usize = 64 << 20;
 /// Time for a reply. The longest look takes five seconds, and others may be before us.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -54,8 +51,7 @@ pub enum ClientError {
 #[derive(Debug)]
 pub struct Client {
     path: PathBuf,
-    stream: UnixStream,
-    input: Vec<u8>,
+    connection: ServiceConnection,
 }
 
 /// Replies about the progress of a move, until it has ended.
@@ -67,13 +63,9 @@ impl Client {
     /// # Errors
     /// If nobody listens there, or we may not connect.
     pub fn connect(path: &Path) -> Result<Self, ClientError> {
-        let stream = UnixStream::connect(path).map_err(|source| match source.kind() {
-            ErrorKind::PermissionDenied => ClientError::NoAccess { path: path.to_owned() },
-            _ => ClientError::NoAgent { path: path.to_owned(), source },
-        })?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(ClientError::Lost)?;
-        stream.set_write_timeout(Some(PATIENCE)).map_err(ClientError::Lost)?;
-        Ok(Self { path: path.to_owned(), stream, input: Vec::new() })
+        let connection = ServiceConnection::open(path, PATIENCE)
+            .map_err(|error| ClientError::new(error, path))?;
+        Ok(Self { path: path.to_owned(), connection })
     }
 
     /// Returns what an order would do.
@@ -99,7 +91,9 @@ impl Client {
     /// Those of connecting.
     pub fn watch(&self, number: u64) -> Result<ProgressStream, ClientError> {
         let mut client = Self::connect(&self.path)?;
-        client.send("io.nodeward.Moves.Progress", json!({ "move": number }), true)?;
+        let asked = json!({ "move": number });
+        let sent = client.connection.send("io.nodeward.Moves.Progress", asked, true);
+        sent.map_err(|error| client.told(error))?;
         Ok(ProgressStream(client))
     }
 
@@ -220,54 +214,25 @@ impl Client {
     /// # Errors
     /// Those of the request.
     pub fn call(&mut self, method: &str, parameters: Value) -> Result<Value, ClientError> {
-        // A refused connection is closed with its reason: that is read even if nothing can be sent.
-        let sent = self.send(method, parameters, false);
-        match (self.receive(), sent) {
-            (Err(ClientError::Lost(_)), Err(error)) => Err(error),
-            (received, _) => received.map(|(parameters, _)| parameters),
-        }
+        self.connection.call(method, parameters).map_err(|error| self.told(error))
     }
 
-    fn send(&mut self, method: &str, parameters: Value, more: bool) -> Result<(), ClientError> {
-        let mut request = Request::create(method, Some(parameters));
-        request.more = more.then_some(true);
-        let bytes = varlink::sansio::serialize_request(&request);
-        let bytes = bytes.map_err(|_| ClientError::Strange(method.to_owned()))?;
-        self.stream.write_all(&bytes).map_err(ClientError::Lost)
+    fn told(&self, error: ConnectionError) -> ClientError {
+        ClientError::new(error, &self.path)
     }
+}
 
-    /// Returns the parameters of the next reply, and whether others follow.
-    fn receive(&mut self) -> Result<(Value, bool), ClientError> {
-        let message = self.message().map_err(ClientError::Lost)?;
-        let strange = || ClientError::Strange(String::from_utf8_lossy(&message).into_owned());
-        let reply: Reply = serde_json::from_slice(&message).map_err(|_| strange())?;
-        match reply.error {
-            Some(name) => match CallError::from_reply(&name, reply.parameters) {
-                Ok(refused) => Err(refused.into()),
-                Err(name) => Err(ClientError::Strange(name)),
-            },
-            None => Ok((reply.parameters.unwrap_or_default(), reply.continues.unwrap_or(false))),
-        }
-    }
-
-    fn message(&mut self) -> io::Result<Vec<u8>> {
-        let mut searched = 0;
-        loop {
-            if let Some(end) = self.input[searched..].iter().position(|&byte| byte == 0) {
-                let mut message: Vec<u8> = self.input.drain(..=searched + end).collect();
-                message.pop();
-                return Ok(message);
-            }
-            searched = self.input.len();
-            if searched > REPLY_BYTES_MAX {
-                return Err(io::Error::other("a reply is too long"));
-            }
-            let mut bytes = [0; 16 << 10];
-            match self.stream.read(&mut bytes) {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(read) => self.input.extend_from_slice(&bytes[..read]),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+impl ClientError {
+    fn new(error: ConnectionError, path: &Path) -> Self {
+        let path = path.to_owned();
+        match error {
+            ConnectionError::NobodyAnswers(source) => Self::NoAgent { path, source },
+            ConnectionError::NoAccess(_) => Self::NoAccess { path },
+            ConnectionError::Lost(source) => Self::Lost(source),
+            ConnectionError::NoReply(words) => Self::Strange(words),
+            ConnectionError::Refused(ErrorReply { error, parameters }) => {
+                CallError::from_reply(&error, Some(parameters))
+                    .map_or_else(Self::Strange, Self::from)
             }
         }
     }
@@ -279,7 +244,8 @@ impl ProgressStream {
     /// # Errors
     /// If the agent refuses, or ends.
     pub fn wait_for_next(&mut self) -> Result<WireProgress, ClientError> {
-        let (mut parameters, _) = self.0.receive()?;
+        let client = &mut self.0;
+        let (mut parameters, _) = client.connection.receive().map_err(|it| client.told(it))?;
         read(parameters["progress"].take())
     }
 }

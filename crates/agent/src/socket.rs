@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use nodeward_files::{Visibility, make_directory};
 use nodeward_model::Escape as _;
 
-/// Where the agent of the system listens.
-pub const DEFAULT_PATH: &str = "/run/nodeward/nodeward.sock";
+pub use nodeward_call::AGENT_SOCKET as DEFAULT_PATH;
 
 /// Why there is no socket.
 #[derive(Debug, thiserror::Error)]

@@ -10,6 +10,7 @@ use crate::workspace::{Package, Workspace};
 const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("nodeward-model", &[]),
     ("nodeward-files", &[]),
+    ("nodeward-call", &[]),
     ("nodeward-lab-counts", &[]),
     ("nodeward-policy", &["nodeward-model"]),
     ("nodeward-batch", &["nodeward-model"]),
@@ -40,6 +41,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         &[
             "nodeward-model",
             "nodeward-files",
+            "nodeward-call",
             "nodeward-policy",
             "nodeward-machine",
             "nodeward-linux",
@@ -82,7 +84,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "nodeward-sim",
         ],
     ),
-    ("nodeward", &["nodeward-model", "nodeward-linux", "nodeward-pager"]),
+    ("nodeward", &["nodeward-model", "nodeward-call", "nodeward-linux", "nodeward-pager"]),
     ("nodeward-capi", &["nodeward"]),
     (
         "nodeward-proof",

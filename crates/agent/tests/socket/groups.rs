@@ -124,8 +124,8 @@ fn one_wrong_thread_refuses_the_list() {
     assert_eq!(error(&ask(&mut talk, "GroupOf", &json!({ "thread": own_tid() }))), "");
 }
 
-/// Goal: memory is named in words, addresses are widened to whole pages of 4096 bytes, and of a list
-/// with one word that is none, none is taken.
+/// Goal: memory is named in words, addresses are widened to whole pages of 4096 bytes, and of a
+/// list with one word that is none, none is taken.
 #[test]
 fn memory_is_named_in_words() {
     let stage = Stage::new();
