@@ -230,8 +230,8 @@ mod tests {
         (reply, server.join().unwrap())
     }
 
-    /// Goal: a call is one object and a zero byte, and a reply may come in any pieces; what it lacks
-    /// is null.
+    /// Goal: a call is one object and a zero byte, and a reply may come in any pieces; what it
+    /// lacks is null.
     #[test]
     fn a_call_and_its_reply() {
         let (reply, heard) = ask(&[b"{\"param", b"eters\":{\"y\":2}}", b"\0"]);

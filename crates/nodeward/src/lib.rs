@@ -197,16 +197,50 @@
 //! # }
 //! ```
 //!
+//! # Groups of threads and memory
+//!
+//! A program that is wider than a node says which of its threads use which of its memory. A
+//! [`Group`] of both is placed as one by the agent (`nodeward balance`), which needs privileges
+//! where the program needs none. A group may also be told where to be ([`GroupHome`]).
+//!
+//! ```
+//! use nodeward::{Group, GroupFailure, GroupHome};
+//!
+//! # fn main() -> Result<(), GroupFailure> {
+//! let part = vec![0_u64; 1 << 20];
+//! match Group::new("part-0", &GroupHome::Auto) {
+//!     Ok(group) => {
+//!         group.add_slice(&part)?;
+//!         std::thread::scope(|scope| {
+//!             scope.spawn(|| group.add_current_thread()).join().expect("no panic")
+//!         })?;
+//!         if let Some(nodes) = group.nodes()? {
+//!             println!("since the last round it belongs to {nodes}");
+//!         }
+//!     } // here the group ends
+//!     Err(error @ (GroupFailure::NoAgent { .. } | GroupFailure::NoAccess { .. })) => {
+//!         println!("{error}") // and works on, wherever it is
+//!     }
+//!     Err(error) => return Err(error),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! `docs/reference/library.md` has what a program must not do with managed memory, and the names of
 //! all of this in C.
 
 #![forbid(unsafe_code)]
 
+mod group;
 mod machine;
 
+pub use group::{Group, GroupAgent, GroupFailure};
 pub use machine::{nodes, topology};
 pub use nodeward_model::topology::{Cache, CacheKind, Core, Distances, HugePool, Node};
-pub use nodeward_model::{Account, CpuId, Cpumask, Id, NodeId, Nodemask, SkipReason, Topology};
+pub use nodeward_model::{
+    Account, CpuId, Cpumask, GroupError, GroupHome, Id, NodeId, Nodemask, SkipReason, Topology,
+};
 pub use nodeward_pager::{
     Backend, Budget, Cancel, Copier, Error, ForkRule, ListStats, Memcpy, Migration,
     MigrationReport, Mode, PagePool, PageRun, PageSize, Pager, PagerOptions, PinGuard, Placement,

@@ -1,7 +1,8 @@
 //! What threads may share.
 
 use nodeward::{
-    Cancel, Error, MigrationReport, PagePool, PageRun, Pager, PinGuard, PoolError, Region,
+    Cancel, Error, Group, GroupFailure, MigrationReport, PagePool, PageRun, Pager, PinGuard,
+    PoolError, Region,
 };
 
 /// A program keeps its pager, pools and regions where all of its threads find them, as the
@@ -18,4 +19,6 @@ fn handles_may_be_used_by_all_threads() {
     shared::<PagePool>();
     shared::<PageRun<'_>>();
     shared::<PoolError>();
+    shared::<Group>();
+    shared::<GroupFailure>();
 }
