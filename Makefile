@@ -74,6 +74,7 @@ install: install-library ## Install command, service, manual, completions and li
 install-library: ## Install only libnodeward, shared and static, its header and pkg-config file
 	$(CARGO) build --release --package nodeward-capi
 	install -D -m 644 include/nodeward.h "$(DESTDIR)$(INCLUDEDIR)/nodeward.h"
+	install -D -m 644 include/nodeward_numa.h "$(DESTDIR)$(INCLUDEDIR)/nodeward_numa.h"
 	install -D -m 644 "$(BUILT)/libnodeward.a" "$(DESTDIR)$(LIBDIR)/libnodeward.a"
 	install -D -m 755 "$(BUILT)/libnodeward.so" "$(DESTDIR)$(LIBDIR)/$(SONAME)"
 	ln -sfn $(SONAME) "$(DESTDIR)$(LIBDIR)/libnodeward.so"

@@ -3,7 +3,9 @@
  * Written by `cargo xtask header` from crates/capi; do not edit. docs/reference/library.md has what
  * is guaranteed and what a program must not do with managed memory; docs/how-to shows how to use it.
  *
- * - A function that returns int returns one of enum nodeward_status.
+ * - A function that returns int returns one of enum nodeward_status. Those of groups return the
+ *   negative number of an error instead (errno(3)): nodeward_tbind(), nodeward_mbind(),
+ *   nodeward_group_set_home(), nodeward_group_delete().
  * - A struct that a program passes begins with its size: set it to zero, then
  *   `size = sizeof(struct ...)`. Zero is the default of every other field, so programs and
  *   libraries of different versions fit together.
@@ -20,6 +22,12 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+// For nodeward_tbind(): make a group.
+#define NODEWARD_GROUP_NEW -1
+
+// For nodeward_tbind(): which group is the thread in?
+#define NODEWARD_GROUP_QUERY -2
 
 // Of struct nodeward_pager_options: use only move_pages(2), which works everywhere.
 #define NODEWARD_PAGER_KERNEL_ONLY 1
@@ -389,6 +397,46 @@ void nodeward_cancel_set(const struct nodeward_cancel *cancel);
 
 // Frees it; no migration may use it any more. Does nothing for NULL.
 void nodeward_cancel_free(struct nodeward_cancel *cancel);
+
+// Puts a thread into a group of threads and memory, which the agent (`nodeward balance`) places as
+// one. `tid` is as gettid(2) returns it, of this process or another; 0 is the calling thread.
+// `group` is the number of the group that the thread is to join, or
+//
+// - NODEWARD_GROUP_NEW: make a group and put the thread into it,
+// - NODEWARD_GROUP_QUERY: change nothing.
+//
+// `flags` must be 0. Returns the number of the group in which the thread is now, above 0, or
+//
+// - -ESRCH: there is no such thread,
+// - -EINVAL: flags are not 0, there is no such group of this user, or a thread that was asked
+//   about is in none,
+// - -EPERM: the thread's process is not this user's, or has other privileges,
+// - -EAGAIN: there are too many groups, or too many requests for now,
+// - -ECONNREFUSED: no agent answers, at /run/nodeward/nodeward.sock or where the variable
+//   NODEWARD_SOCKET says; -EACCES: its socket may not be used; -ECONNRESET: it ended, or did not
+//   answer within 30 seconds; -EPROTO: it is of another version, or failed.
+//
+// nodeward_last_error() returns the cause and what to do. A group ends when its last thread has
+// ended or left and no process runs whose memory is in it, or by nodeward_group_delete(). A child
+// of fork(2) is in no group.
+int nodeward_tbind(int tid, int group, unsigned int flags);
+
+// Puts memory of this process into a group: `len` bytes from `addr`, which must be the first of a
+// page; the last page is all of it. `group` is a number that nodeward_tbind() returned. `flags`
+// must be 0. The addresses leave the group in which they were, and stay in this one, whatever is
+// mapped there later. The agent moves the pages to where the group is in its next rounds. Returns
+// 0, also for no bytes, or an error as nodeward_tbind() does, -EINVAL also for an address within a
+// page.
+int nodeward_mbind(const void *addr, size_t len, int group, unsigned int flags);
+
+// Says where a group is to be, from the next round of the balancer on: "auto", nodes such as
+// "0-1", or "spread:" and nodes. Returns 0, or an error as nodeward_tbind() does, -EINVAL also if
+// `home` is none.
+int nodeward_group_set_home(int group, const char *home);
+
+// Deletes a group before its members end. They belong to their processes again. Returns 0, or an
+// error as nodeward_tbind() does.
+int nodeward_group_delete(int group);
 
 // The version of the library, for example "0.1.0".
 const char *nodeward_version(void);

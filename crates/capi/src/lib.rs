@@ -12,6 +12,7 @@
 #![allow(clippy::missing_safety_doc, reason = "the header says once what pointers must be")]
 
 mod cancel;
+mod group;
 mod machine;
 mod options;
 mod pager;

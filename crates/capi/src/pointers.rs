@@ -1,5 +1,6 @@
 //! Pointers as C hands them over.
 
+use std::ffi::{CStr, c_char};
 use std::ptr;
 
 use crate::status::CallFailure;
@@ -17,6 +18,19 @@ pub unsafe fn deref<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, CallF
     // SAFETY: the caller vouches for all that is not NULL.
     let value = unsafe { pointer.as_ref() };
     value.ok_or_else(|| null_argument(name))
+}
+
+/// A text; `None` for NULL and for what is no UTF-8.
+///
+/// # Safety
+/// It is NULL, or leads to a text with a NUL behind it, which nobody changes for as long as the
+/// caller uses it.
+pub unsafe fn text<'a>(text: *const c_char) -> Option<&'a str> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: the caller vouches for all that is not NULL.
+    unsafe { CStr::from_ptr(text) }.to_str().ok()
 }
 
 /// Writes to where a pointer leads, whatever is there.

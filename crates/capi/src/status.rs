@@ -162,7 +162,7 @@ fn failed(failure: &CallFailure) -> c_int {
 }
 
 /// Keeps the words for [`nodeward_last_error`].
-fn set_last_error(words: &str) {
+pub fn set_last_error(words: &str) {
     // Words may come from the machine (a path), and C's end at a NUL.
     let words = CString::new(words.replace('\0', "")).unwrap_or_default();
     // While a thread ends there is no place for words any more; the status says enough.

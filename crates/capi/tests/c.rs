@@ -8,11 +8,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+use crate::stage::Stage;
+
+#[allow(dead_code, reason = "the tests of the agent use the rest")]
+#[path = "../../agent/tests/socket/stage.rs"]
+mod stage;
+
 /// No warning is let pass.
 const C: [&str; 6] = ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"];
 const CPP: [&str; 6] = ["c++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-pedantic"];
 
-const EXAMPLES: [&str; 2] = ["buffer_pool", "page_pool"];
+const EXAMPLES: [&str; 3] = ["buffer_pool", "page_pool", "groups"];
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
@@ -149,6 +155,43 @@ fn a_pool_refuses_what_is_wrong() {
     }
 }
 
+/// Goal: the calls of 2012 by their original names do what that document says:
+/// `tests/group_calls.c`. Of 2 pages less a byte, the group has 2 pages.
+#[test]
+fn groups_are_those_of_2012() {
+    if is_here("cc") && is_here("make") {
+        let stage = Stage::new();
+        let source = source("tests/group_calls.c");
+        let program = compile("group_calls", &C, &source, &["-lnodeward"]);
+        let mut command = Command::new(program);
+        command.env("LD_LIBRARY_PATH", library_directory()).env("NODEWARD_SOCKET", stage.path());
+        let output = run(&mut command);
+        eprint!("{}", String::from_utf8_lossy(&output.stderr));
+        let told = String::from_utf8(output.stdout).unwrap();
+        let (number, range) = told.trim().split_once(' ').unwrap();
+        let groups = stage.groups.lock().unwrap();
+        let group = groups.get(number.parse().unwrap()).unwrap();
+        let memory = group.parts.values().flat_map(|part| &part.memory).map(ToString::to_string);
+        assert_eq!(memory.collect::<Vec<_>>(), [range]);
+    }
+}
+
+/// Goal: the example makes a group of each part, does its work, and deletes them.
+#[test]
+fn the_example_groups_its_parts() {
+    if is_here("cc") && is_here("make") {
+        let stage = Stage::new();
+        let program = compile("groups-agent", &C, &example("groups"), &["-lnodeward"]);
+        let mut command = Command::new(program);
+        command.env("LD_LIBRARY_PATH", library_directory()).env("NODEWARD_SOCKET", stage.path());
+        let told = text(&mut command);
+        let groups = stage.groups.lock().unwrap();
+        assert_eq!(groups.iter().count(), 0, "{told}");
+        // Which part came first, nobody knows.
+        assert!(["was group 1", "was group 2"].iter().all(|it| told.contains(it)), "{told}");
+    }
+}
+
 /// People look for their own mistakes with it: the library must run there, and not be what is
 /// found.
 #[test]
@@ -166,7 +209,7 @@ fn valgrind_has_nothing_to_say() {
 fn the_header_alone_is_enough_for_cpp() {
     if is_here("c++") && is_here("make") {
         let source = scratch("alone.cc");
-        let body = "#include <nodeward.h>\nint main() { return nodeward_last_error()[0]; }\n";
+        let body = "#include <nodeward_numa.h>\nint main() { return nodeward_last_error()[0]; }\n";
         fs::write(&source, body).unwrap();
         let program = compile("alone", &CPP, &source, &["-lnodeward"]);
         run(Command::new(program).env("LD_LIBRARY_PATH", library_directory()));
