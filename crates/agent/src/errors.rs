@@ -71,6 +71,10 @@ pub enum CallError {
     #[error("there is no group {group} of yours")]
     #[serde(rename = "io.nodeward.Groups.NoSuchGroup")]
     NoSuchGroup { group: u32 },
+    /// There are as many groups or members as there may be.
+    #[error("{message}")]
+    #[serde(rename = "io.nodeward.Groups.LimitReached")]
+    LimitReached { message: String },
     /// A parameter is missing, unknown or out of range.
     #[error("the agent does not take the parameter {parameter}")]
     #[serde(rename = "org.varlink.service.InvalidParameter")]
@@ -99,6 +103,11 @@ impl CallError {
     /// Returns a limit that is reached.
     pub fn busy(message: impl Into<String>) -> Self {
         Self::Busy { message: message.into() }
+    }
+
+    /// Returns a limit of groups.
+    pub fn limit_reached(message: impl Into<String>) -> Self {
+        Self::LimitReached { message: message.into() }
     }
 
     /// Returns a parameter that is not taken, with its reason.

@@ -38,11 +38,11 @@ impl Groups {
         let is_own = |group: &CalledGroup| group.owner == caller.user();
         let own = groups.iter().filter(|(_, group)| is_own(group)).count();
         if own >= GROUPS_OF_USER_MAX && !caller.rights.everything {
-            return Err(CallError::busy(format!("you have {own} groups; delete some")));
+            return Err(CallError::limit_reached(format!("you have {own} groups; delete some")));
         }
         groups
             .add_group(name, caller.user(), home)
-            .map_err(|error| CallError::busy(error.to_string()))
+            .map_err(|error| CallError::limit_reached(error.to_string()))
     }
 
     /// Says where a group is to be.
@@ -176,7 +176,7 @@ impl Groups {
 fn told(error: GroupCallError, number: GroupNumber) -> CallError {
     match error {
         GroupCallError::NoGroup => CallError::NoSuchGroup { group: number },
-        error => CallError::busy(error.to_string()),
+        error => CallError::limit_reached(error.to_string()),
     }
 }
 
@@ -186,7 +186,7 @@ fn check_pieces(groups: &CalledGroups, user: u32, more: usize) -> Result<(), Cal
     let pieces = own.flat_map(|(_, group)| group.parts.values()).map(|part| part.memory.len());
     match pieces.sum::<usize>() + more <= PIECES_OF_USER_MAX {
         true => Ok(()),
-        false => Err(CallError::busy(format!(
+        false => Err(CallError::limit_reached(format!(
             "your groups have at most {PIECES_OF_USER_MAX} pieces of memory; name larger ones, or \
              delete groups"
         ))),

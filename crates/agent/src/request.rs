@@ -344,8 +344,16 @@ mod tests {
 
         /// Goal: any parameters of any method are taken or refused with a reason.
         #[test]
-        fn any_parameters_are_parsed(text in "[\\[\\]{}:,\"a-z0-9-]{0,60}", index in 0_usize..5) {
-            let methods = ["Moves.Start", "Moves.Progress", "Residency.Show", "Placement.Explain"];
+        fn any_parameters_are_parsed(text in "[\\[\\]{}:,\"a-z0-9-]{0,60}", index in 0_usize..7) {
+            let methods = [
+                "Moves.Start",
+                "Moves.Progress",
+                "Residency.Show",
+                "Placement.Explain",
+                "Groups.Create",
+                "Groups.AddThreads",
+                "Groups.AddMemory",
+            ];
             let method = methods[index % methods.len()];
             let text = format!(r#"{{"method":"io.nodeward.{method}","parameters":{text}}}"#);
             if let Err(error) = call(&text) {

@@ -40,6 +40,7 @@ impl BindFailure {
                 GroupFailure::Invalid(_)
                 | GroupFailure::NoMemory { .. }
                 | GroupFailure::NoSuchGroup { .. } => Errno::INVAL,
+                GroupFailure::LimitReached(_) => Errno::NOSPC,
                 GroupFailure::Busy(_) => Errno::AGAIN,
                 GroupFailure::NoAgent { .. } => Errno::CONNREFUSED,
                 GroupFailure::NoAccess { .. } => Errno::ACCESS,
@@ -70,7 +71,8 @@ impl BindFailure {
 /// - -EINVAL: flags are not 0, there is no such group of this user, or a thread that was asked
 ///   about is in none,
 /// - -EPERM: the thread's process is not this user's, or has other privileges,
-/// - -EAGAIN: there are too many groups, or too many requests for now,
+/// - -ENOSPC: there are as many groups, or pieces of memory in them, as there may be,
+/// - -EAGAIN: the agent has been busy for 30 seconds,
 /// - -ECONNREFUSED: no agent answers, at /run/nodeward/nodeward.sock or where the variable
 ///   NODEWARD_SOCKET says; -EACCES: its socket may not be used; -ECONNRESET: it ended, or did not
 ///   answer within 30 seconds; -EPROTO: it is of another version, or failed.

@@ -4,7 +4,8 @@ use std::env;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nodeward_call::{AGENT_SOCKET, ConnectionError, ErrorReply, ServiceConnection};
 use nodeward_linux::process_lookup;
@@ -18,6 +19,9 @@ const SOCKET_VARIABLE: &str = "NODEWARD_SOCKET";
 /// Time for an answer. The agent does nothing here that takes a second, but others may be before
 /// us.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Time before a busy agent is asked again, at first and at most.
+const BUSY_WAIT_MIN: Duration = Duration::from_millis(1);
+const BUSY_WAIT_MAX: Duration = Duration::from_millis(64);
 /// The root of /proc of the running kernel.
 const ROOT: &str = "/";
 
@@ -96,7 +100,10 @@ pub enum GroupFailure {
     /// The process may not be touched; the words say why.
     #[error("{0}")]
     NotAllowed(String),
-    /// There are too many groups, members or requests; the words say of what.
+    /// There are as many groups, or pieces of memory in them, as there may be; the words say which.
+    #[error("{0}")]
+    LimitReached(String),
+    /// The agent has had too many requests of this user for 30 seconds.
     #[error("{0}")]
     Busy(String),
     /// Another refusal, or an answer that this version does not understand.
@@ -123,11 +130,11 @@ impl GroupAgent {
     /// `.`, `_` and `-`.
     ///
     /// # Errors
-    /// `Invalid` for the name, `Busy` for a user's 257th group, and those of every call: `NoAgent`,
-    /// `NoAccess`, `Lost`, `Strange`.
+    /// `Invalid` for the name, `LimitReached` for a user's 257th group, and those of every call:
+    /// `NoAgent`, `NoAccess`, `Busy`, `Lost`, `Strange`.
     pub fn make(&self, name: &str, home: &GroupHome) -> Result<Group, GroupFailure> {
         let name: GroupName = name.parse()?;
-        let reply = self.call("Create", json!({ "name": name, "home": home.to_string() }))?;
+        let reply = self.call("Create", &json!({ "name": name, "home": home.to_string() }))?;
         let id = number(&reply["group"]).ok_or_else(|| GroupFailure::Strange(reply.to_string()))?;
         Ok(Group { agent: self.clone(), id, owner: Some(process::id()) })
     }
@@ -146,14 +153,23 @@ impl GroupAgent {
     /// `NoSuchThread`, `NotAllowed`, and those of every call.
     pub fn group_of(&self, tid: u32) -> Result<Option<u32>, GroupFailure> {
         let asked = json!({ "pid": process_of(tid)?, "thread": tid });
-        Ok(number(&self.call("GroupOf", asked)?["group"]))
+        Ok(number(&self.call("GroupOf", &asked)?["group"]))
     }
 
-    fn call(&self, method: &str, parameters: Value) -> Result<Value, GroupFailure> {
+    fn call(&self, method: &str, parameters: &Value) -> Result<Value, GroupFailure> {
         let method = format!("io.nodeward.Groups.{method}");
-        let reply = ServiceConnection::open(&self.socket, PATIENCE)
-            .and_then(|mut connection| connection.call(&method, parameters));
-        reply.map_err(|error| self.told(error))
+        let until = Instant::now() + PATIENCE;
+        let mut wait = BUSY_WAIT_MIN;
+        loop {
+            let reply = ServiceConnection::open(&self.socket, PATIENCE)
+                .and_then(|mut connection| connection.call(&method, parameters.clone()));
+            match reply.map_err(|error| self.told(error)) {
+                // All threads of a program may call at once, but few requests of a user may wait.
+                Err(GroupFailure::Busy(_)) if Instant::now() < until => thread::sleep(wait),
+                end => return end,
+            }
+            wait = (wait * 2).min(BUSY_WAIT_MAX);
+        }
     }
 
     fn told(&self, error: ConnectionError) -> GroupFailure {
@@ -187,7 +203,7 @@ impl Group {
     /// # Errors
     /// `NoSuchGroup`, and those of every call.
     pub fn set_home(&self, home: &GroupHome) -> Result<(), GroupFailure> {
-        self.call("SetHome", json!({ "group": self.id, "home": home.to_string() }))
+        self.call("SetHome", &json!({ "group": self.id, "home": home.to_string() }))
     }
 
     /// Puts the calling thread into the group.
@@ -196,7 +212,7 @@ impl Group {
     /// `NoSuchGroup`, and those of every call.
     pub fn add_current_thread(&self) -> Result<(), GroupFailure> {
         let tid = rustix::thread::gettid().as_raw_nonzero();
-        self.call("AddThreads", json!({ "group": self.id, "threads": [tid] }))
+        self.call("AddThreads", &json!({ "group": self.id, "threads": [tid] }))
     }
 
     /// Puts a thread into the group (as gettid(2) numbers it), of this process or of another that
@@ -206,7 +222,7 @@ impl Group {
     /// `NoSuchThread`, `NotAllowed`, `NoSuchGroup`, and those of every call.
     pub fn add_thread(&self, tid: u32) -> Result<(), GroupFailure> {
         let pid = process_of(tid)?;
-        self.call("AddThreads", json!({ "group": self.id, "pid": pid, "threads": [tid] }))
+        self.call("AddThreads", &json!({ "group": self.id, "pid": pid, "threads": [tid] }))
     }
 
     /// Puts all threads of this process into the group, also those that it will start. A thread
@@ -215,14 +231,14 @@ impl Group {
     /// # Errors
     /// `NoSuchGroup`, and those of every call.
     pub fn add_all_threads(&self) -> Result<(), GroupFailure> {
-        self.call("AddThreads", json!({ "group": self.id }))
+        self.call("AddThreads", &json!({ "group": self.id }))
     }
 
     /// Puts memory of this process into the group, widened to whole pages. The group has these
     /// addresses, whatever is mapped there later. Does nothing for no bytes.
     ///
     /// # Errors
-    /// `NoMemory`, `Busy` for too many pieces, `NoSuchGroup`, and those of every call.
+    /// `NoMemory`, `LimitReached` for too many pieces, `NoSuchGroup`, and those of every call.
     pub fn add_memory(&self, start: *const u8, bytes: usize) -> Result<(), GroupFailure> {
         let start = start.addr();
         if bytes == 0 {
@@ -230,7 +246,7 @@ impl Group {
         }
         let end = start.checked_add(bytes).ok_or(GroupFailure::NoMemory { start, bytes })?;
         let range = Range::new(start as u64, end as u64).to_string();
-        self.call("AddMemory", json!({ "group": self.id, "memory": [range] }))
+        self.call("AddMemory", &json!({ "group": self.id, "memory": [range] }))
     }
 
     /// Puts the memory of a slice into the group. What shares its first and last page comes along.
@@ -257,7 +273,7 @@ impl Group {
     /// # Errors
     /// `NoSuchGroup`, and those of every call.
     pub fn nodes(&self) -> Result<Option<Nodemask>, GroupFailure> {
-        let reply = self.agent.call("List", json!({}))?;
+        let reply = self.agent.call("List", &json!({}))?;
         let mut groups = reply["groups"].as_array().into_iter().flatten();
         let own = groups.find(|group| number(&group["group"]) == Some(self.id));
         let own = own.ok_or(GroupFailure::NoSuchGroup { id: self.id })?;
@@ -278,10 +294,10 @@ impl Group {
     /// `NoSuchGroup`, and those of every call.
     pub fn delete(mut self) -> Result<(), GroupFailure> {
         self.owner = None;
-        self.call("Delete", json!({ "group": self.id }))
+        self.call("Delete", &json!({ "group": self.id }))
     }
 
-    fn call(&self, method: &str, parameters: Value) -> Result<(), GroupFailure> {
+    fn call(&self, method: &str, parameters: &Value) -> Result<(), GroupFailure> {
         self.agent.call(method, parameters).map(|_| ())
     }
 }
@@ -291,7 +307,7 @@ impl Drop for Group {
         // A child of fork(2) has a copy of this, but the group is its parent's.
         if self.owner == Some(process::id()) {
             // It ends with its members in any case.
-            let _ = self.call("Delete", json!({ "group": self.id }));
+            let _ = self.call("Delete", &json!({ "group": self.id }));
         }
     }
 }
@@ -308,6 +324,7 @@ impl From<ErrorReply> for GroupFailure {
                 Self::NoSuchThread { tid: number(&parameters["pid"]).unwrap_or_default() }
             }
             "io.nodeward.Agent.NotAllowed" => Self::NotAllowed(in_words()),
+            "io.nodeward.Groups.LimitReached" => Self::LimitReached(in_words()),
             "io.nodeward.Agent.Busy" | "io.nodeward.Agent.TooMany" => Self::Busy(in_words()),
             _ => Self::Strange(in_words()),
         }
@@ -366,8 +383,8 @@ mod tests {
              \"parameters\":{\"reason\":\"other-user\",\"message\":\"no\"}}\0",
         );
         assert!(matches!(refused, GroupFailure::NotAllowed(words) if words == "no"));
-        let refused = answered("{\"error\":\"io.nodeward.Agent.TooMany\"}\0");
-        assert!(matches!(refused, GroupFailure::Busy(words) if words.contains("TooMany")));
+        let refused = answered("{\"error\":\"io.nodeward.Groups.LimitReached\"}\0");
+        assert!(matches!(refused, GroupFailure::LimitReached(words) if words.contains("Limit")));
         let old = answered("{\"error\":\"org.varlink.service.MethodNotFound\"}\0");
         assert!(matches!(old, GroupFailure::Strange(_)) && old.to_string().contains("version"));
         assert!(matches!(answered("hello\0"), GroupFailure::Strange(words) if words == "hello"));

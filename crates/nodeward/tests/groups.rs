@@ -1,10 +1,11 @@
 //! Groups of this process, with an agent that is started here: real threads, and no privileges.
 
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::{Barrier, mpsc};
 use std::thread;
 
 use nodeward::{GroupAgent, GroupFailure, GroupHome, Pager, PagerOptions, RegionOptions};
+use nodeward_agent::limits::{CONNECTIONS_OF_USER_MAX, WAITING_OF_USER_MAX};
 use nodeward_balancer::{CalledPart, ThreadSet};
 use nodeward_linux::test_wait::wait_until;
 
@@ -122,6 +123,27 @@ fn threads_by_number() {
     assert_eq!(agent.group_of(child).unwrap(), Some(group.id()));
     group.add_all_threads().unwrap();
     assert_eq!(agent.group_of(own_tid()).unwrap(), Some(group.id()));
+}
+
+/// Goal: all threads of a program may join at once, more than the agent lets a user have requests
+/// and connections: each is in the group in the end.
+#[test]
+fn many_threads_join_at_once() {
+    let stage = Stage::new();
+    let group = GroupAgent::at(&stage.path()).make("a", &GroupHome::Auto).unwrap();
+    let count = WAITING_OF_USER_MAX + CONNECTIONS_OF_USER_MAX + 1; // 73
+    let all_there = Barrier::new(count);
+    thread::scope(|scope| {
+        for _ in 0..count {
+            scope.spawn(|| {
+                all_there.wait();
+                let joined = group.add_current_thread();
+                all_there.wait(); // none ends before all have joined
+                joined.unwrap();
+            });
+        }
+    });
+    assert_eq!(threads(&stage, group.id()).len(), count);
 }
 
 /// Goal: a group that was left to its members outlives its handle, and ends when its last member

@@ -219,7 +219,7 @@ fn requests_are_bounded() {
     );
     let over = pages(MEMBERS_MAX, 2);
     let refused = ask(&mut talk, "AddMemory", &json!({ "group": number, "memory": over }));
-    assert_eq!(error(&refused), "Busy", "{refused}");
+    assert_eq!(error(&refused), "LimitReached", "{refused}");
     assert_eq!(part(&stage, 1).unwrap().memory.len(), MEMBERS_MAX - 1);
     let last = json!({ "group": number, "memory": &over[..1] });
     assert_eq!(error(&ask(&mut talk, "AddMemory", &last)), "");
@@ -241,7 +241,7 @@ fn users_are_bounded() {
         assert_eq!(group(&let_ask(&mut user, "Create", &json!({ "name": "a" }))), number);
     }
     let refused = let_ask(&mut user, "Create", &json!({ "name": "a" }));
-    assert_eq!(error(&refused), "Busy");
+    assert_eq!(error(&refused), "LimitReached");
     assert!(refused["parameters"]["message"].as_str().unwrap().contains("delete some"));
     let mut root = stage.connect();
     let own = group(&ask(&mut root, "Create", &json!({ "name": "a" })));
@@ -258,7 +258,7 @@ fn users_are_bounded() {
     }
     let more = json!({ "group": 2 + full, "memory": ["heap"] });
     let refused = let_ask(&mut user, "AddMemory", &more);
-    assert_eq!(error(&refused), "Busy", "{refused}");
+    assert_eq!(error(&refused), "LimitReached", "{refused}");
     assert_eq!(error(&let_ask(&mut user, "Delete", &json!({ "group": 2 }))), "");
     assert_eq!(error(&let_ask(&mut user, "AddMemory", &more)), "");
 }
