@@ -133,7 +133,7 @@ mod tests {
     /// gives the same amount of work.
     #[test]
     fn workloads_are_alike_in_size() {
-        assert_eq!(workload_names().len(), 12);
+        assert_eq!(workload_names().len(), 13);
         for name in workload_names().into_iter().filter(|name| *name != "short") {
             let tasks = LabWorkload::find(name).unwrap().scaled(512 << 20, 16).tasks().unwrap();
             let threads: u64 = tasks.iter().map(|task| value(task, "--threads")).sum();
@@ -158,6 +158,6 @@ mod tests {
             assert!(why.contains("workload '") && why.contains(told), "{name}: {why}");
         }
         let why = format!("{:#}", LabWorkload::find("nowhere").unwrap_err());
-        assert!(why.contains("there are crossed, one-side"), "{why}");
+        assert!(why.contains("there are crossed, grouped, one-side"), "{why}");
     }
 }

@@ -187,7 +187,9 @@ fn of_refusal(refusal: &CallError) -> Exit {
     match refusal {
         CallError::NotAllowed { reason: Refusal::NoSuchProcess, .. } => Exit::Gone,
         CallError::NotAllowed { .. } => Exit::NoPermission,
-        CallError::Busy { .. } | CallError::TooMany { .. } => Exit::NothingDone,
+        CallError::Busy { .. } | CallError::TooMany { .. } | CallError::LimitReached { .. } => {
+            Exit::NothingDone
+        }
         CallError::Failed { kind, .. } | CallError::NothingMoved { kind, .. } => match kind {
             FailureKind::Gone => Exit::Gone,
             FailureKind::Denied => Exit::NoPermission,
