@@ -82,6 +82,12 @@ fn changes_of_targets() {
     on_two_nodes(&GuestKernel::V6_12, &targets);
 }
 
+/// What belongs to a group is decided by the balancer; kernels do not differ in it.
+#[test]
+fn groups() {
+    on_two_nodes(&GuestKernel::V6_12, &["groups_by_calls", "groups_by_rules"]);
+}
+
 /// Who asks, and in which pid namespace, each kernel says in its own way.
 const AGENT: [&str; 2] = ["agent_moves_for_a_container", "agent_interrupted"];
 

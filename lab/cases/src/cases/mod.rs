@@ -4,6 +4,7 @@ mod access_counts;
 mod agent;
 mod balance_access;
 mod balance_churn;
+mod balance_groups;
 mod balance_homes;
 mod balance_postgres;
 mod balance_rivals;
@@ -39,7 +40,7 @@ mod torture;
 
 use crate::case_outcome::CaseFn;
 
-const ALL: [&[(&str, CaseFn)]; 36] = [
+const ALL: [&[(&str, CaseFn)]; 37] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -67,6 +68,7 @@ const ALL: [&[(&str, CaseFn)]; 36] = [
     &pool::CASES,
     &access_counts::CASES,
     &balance_access::CASES,
+    &balance_groups::CASES,
     &balance_homes::CASES,
     &balance_targets::CASES,
     &balance_surroundings::CASES,

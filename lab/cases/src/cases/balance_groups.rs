@@ -1,0 +1,95 @@
+//! Groups of threads and memory on a real kernel: by calls at the agent, and by rules of the
+//! settings.
+
+use serde_json::Value;
+
+use crate::balancer::{StateDir, disable_numa_balancing, is_mostly_on, pid_options};
+use crate::case_outcome::{CaseFn, CaseOutcome};
+use crate::guest::{UNPRIVILEGED_USER, last_cpu, write};
+use crate::load::LoadProcess;
+use crate::nodeward::{nodeward_as, run_command};
+
+pub const CASES: [(&str, CaseFn); 2] =
+    [("groups_by_calls", by_calls), ("groups_by_rules", by_rules)];
+
+/// Goal: two processes of a user without privileges are one group by its calls: threads and memory
+/// of both go to the home that is set, on either node in turn, whatever that saves, and no word is
+/// lost. The list tells where they are, each page that moved is in the ledger, and the other user's
+/// calls change nothing.
+fn by_calls() -> CaseOutcome {
+    disable_numa_balancing()?;
+    let place = StateDir::new("groups");
+    let path = place.path().join("agent.sock");
+    let loads =
+        [(); 2].map(|()| LoadProcess::start_as(UNPRIVILEGED_USER, "--node 0 --unbind --size 8MiB"));
+    let options = pid_options(&loads.each_ref());
+    let mut balance = place.start(&format!("{options} --socket {}", path.display()));
+    balance.next_round();
+    let agent = format!("--agent={}", path.display());
+    let group = |words: &str| nodeward_as(UNPRIVILEGED_USER, &format!("group {words} {agent}"));
+    let done = |words: &str| {
+        let output = group(words);
+        assert_eq!(output.code, 0, "{output:?}");
+        output.stdout
+    };
+    assert_eq!(done("create pair --home 1"), "1\n");
+    for load in &loads {
+        done(&format!("add pair {}", load.pid()));
+    }
+    let others = run_command(&mut place.command(&format!("group create others {agent}")));
+    assert_eq!(others.stdout, "2\n", "{others:?}");
+    group("set-home 2 0").assert_refused(6, &["no group 2 of yours"]);
+    for node in [1, 0, 1] {
+        done(&format!("set-home pair {node}"));
+        balance.wait_for_round("threads and memory of both are there", |_| {
+            let is_there = |load: &LoadProcess| {
+                is_mostly_on(load, node) && last_cpu(&load.other_thread()) == u64::from(node)
+            };
+            loads.iter().all(is_there)
+        });
+    }
+    let listed: Value = serde_json::from_str(&done("list --json")).expect("JSON");
+    let pair = &listed["groups"][0];
+    assert_eq!((&pair["name"], &pair["nodes"][0]), (&"pair".into(), &1.into()), "{listed}");
+    assert_eq!(pair["members"].as_array().map(Vec::len), Some(2), "{listed}");
+    assert_eq!(listed["groups"].as_array().map(Vec::len), Some(1), "{listed}");
+    println!("{}", done("list"));
+    done("delete pair");
+    let moved = balance.stop().assert_success().moved_pages;
+    let ledger = place.ledger();
+    let told: u64 = ledger.iter().filter_map(|one| one["moved_pages"].as_u64()).sum();
+    assert_eq!(told, moved, "{ledger:?}");
+    loads.into_iter().for_each(|load| _ = load.end());
+    Ok(())
+}
+
+/// Goal: a rule of the settings brings what it names to its home, and nothing else: the anonymous
+/// memory and the threads of one process of two, which are told apart by their pids.
+fn by_rules() -> CaseOutcome {
+    disable_numa_balancing()?;
+    let place = StateDir::new("group-rules");
+    let loads = [(); 2].map(|()| LoadProcess::start("--node 0 --unbind --size 8MiB"));
+    let file = place.path().join("settings.toml");
+    let home = |node: u32, load: &LoadProcess| {
+        let member = format!("command:nodeward-load pid:{}", load.pid());
+        format!("[group.g{node}]\nmatch = ['{member}']\nmemory = ['anonymous']\nhome = '{node}'\n")
+    };
+    let text = home(1, &loads[0]) + &home(0, &loads[1]);
+    write(&file.to_string_lossy(), &text);
+    let options = pid_options(&loads.each_ref());
+    let mut balance = place.start(&format!("{options} --config {}", file.display()));
+    balance.wait_for_round("each is where its rule says", |_| {
+        is_mostly_on(&loads[0], 1)
+            && is_mostly_on(&loads[1], 0)
+            && last_cpu(&loads[0].other_thread()) == 1
+            && last_cpu(&loads[1].other_thread()) == 0
+    });
+    write(&file.to_string_lossy(), &(home(1, &loads[1]) + &home(0, &loads[0])));
+    balance.reload_and_next_round();
+    balance.wait_for_round("each is where its new rule says", |_| {
+        is_mostly_on(&loads[0], 0) && is_mostly_on(&loads[1], 1)
+    });
+    balance.stop().assert_success();
+    loads.into_iter().for_each(|load| _ = load.end());
+    Ok(())
+}
