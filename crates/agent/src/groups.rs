@@ -81,9 +81,10 @@ impl Groups {
         threads: Option<&[Pid]>,
     ) -> Result<(), CallError> {
         let held = gate::check(caller, pid)?;
-        let key = key_of(caller, &held, pid)?;
+        let (key, program) = member_of(caller, &held, pid)?;
         let ours = threads.map(|threads| gate::threads(caller, &held, threads)).transpose()?;
         let mut groups = self.lock_for(caller, number)?;
+        groups.see_program(key, program);
         let added = match ours {
             None => groups.add_all_threads(number, key),
             Some(tids) => tids.into_iter().try_for_each(|tid| groups.add_thread(number, key, tid)),
@@ -104,8 +105,12 @@ impl Groups {
         memory: &[MemorySelector],
     ) -> Result<(), CallError> {
         let held = gate::check(caller, pid)?;
-        let key = key_of(caller, &held, pid)?;
+        let (key, program) = member_of(caller, &held, pid)?;
         let mut groups = self.lock_for(caller, number)?;
+        groups.see_program(key, program);
+        if groups.get(number).is_none() {
+            return Err(CallError::NoSuchGroup { group: number }); // it ended by exec
+        }
         let known = groups.get(number).and_then(|group| group.parts.get(&key));
         if known.map_or(0, |part| part.memory.len()) + memory.len() > MEMBERS_MAX {
             return Err(told(GroupCallError::TooManyPieces, number));
@@ -129,7 +134,8 @@ impl Groups {
         thread: Option<Pid>,
     ) -> Result<Option<GroupNumber>, CallError> {
         let held = gate::check(caller, pid)?;
-        let key = key_of(caller, &held, pid)?;
+        let (key, program) = member_of(caller, &held, pid)?;
+        self.lock().see_program(key, program);
         let tid = match thread {
             Some(thread) => gate::threads(caller, &held, &[thread])?[0],
             None => key.0.number(),
@@ -203,10 +209,15 @@ fn may_change(caller: &Caller, group: &CalledGroup) -> bool {
     caller.rights.everything || group.owner == caller.user()
 }
 
-fn key_of(caller: &Caller, held: &Held<'_>, pid: Option<Pid>) -> Result<ProcessKey, CallError> {
+/// Returns a process as groups know it, and a checksum of the program that it runs.
+fn member_of(
+    caller: &Caller,
+    held: &Held<'_>,
+    pid: Option<Pid>,
+) -> Result<(ProcessKey, u32), CallError> {
     let shown = pid.unwrap_or_else(|| caller.own_pid());
-    let started = held.started_ticks().map_err(|error| CallError::failed(&error, shown))?;
-    Ok((held.pid(), started))
+    let identity = held.identity().map_err(|error| CallError::failed(&error, shown))?;
+    Ok(((held.pid(), identity.started_ticks), identity.auxv_checksum))
 }
 
 fn shown(

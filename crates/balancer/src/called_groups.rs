@@ -25,6 +25,8 @@ pub type GroupNumber = u32;
 pub struct CalledGroups {
     last: GroupNumber,
     groups: BTreeMap<GroupNumber, CalledGroup>,
+    /// A checksum of the program that each member ran when it was seen last.
+    programs: BTreeMap<ProcessKey, u32>,
 }
 
 /// One group.
@@ -207,6 +209,22 @@ impl CalledGroups {
         Ok(())
     }
 
+    /// Enters which program a process runs now, by a checksum. By exec it left all groups: the
+    /// memory that was in them is gone.
+    pub fn see_program(&mut self, key: ProcessKey, program: u32) {
+        let before = self.programs.insert(key, program);
+        if before.is_some_and(|before| before != program) {
+            self.drop_parts(|of, _| of != key);
+        }
+    }
+
+    /// The same of a process that may be in no group.
+    pub fn see_program_again(&mut self, key: ProcessKey, program: u32) {
+        if self.programs.contains_key(&key) {
+            self.see_program(key, program);
+        }
+    }
+
     /// Deletes a group. Its threads and its memory belong to their processes again.
     ///
     /// # Errors
@@ -222,24 +240,27 @@ impl CalledGroups {
         is_there: impl Fn(ProcessKey) -> bool,
         has_thread: impl Fn(ProcessKey, u32) -> bool,
     ) -> bool {
-        let (mut changed, mut lost) = (false, Vec::new());
-        for (&number, group) in &mut self.groups {
-            let before = group.parts.len();
-            group.parts.retain(|&key, part| {
-                if let ThreadSet::These(tids) = &mut part.threads {
-                    let all = tids.len();
-                    tids.retain(|&tid| has_thread(key, tid));
-                    changed |= tids.len() < all;
-                }
-                is_there(key) && !part.is_empty()
-            });
-            if group.parts.len() < before {
-                changed = true;
-                lost.extend(group.parts.is_empty().then_some(number));
+        let mut changed = false;
+        self.drop_parts(|key, part| {
+            let before = part.clone();
+            if let ThreadSet::These(tids) = &mut part.threads {
+                tids.retain(|&tid| has_thread(key, tid));
             }
-        }
-        lost.iter().for_each(|number| _ = self.groups.remove(number));
+            let stays = is_there(key) && !part.is_empty();
+            changed |= !stays || *part != before;
+            stays
+        });
+        self.programs.retain(|&key, _| is_there(key));
         changed
+    }
+
+    /// Drops parts; groups that lost their last one end.
+    fn drop_parts(&mut self, mut stays: impl FnMut(ProcessKey, &mut CalledPart) -> bool) {
+        self.groups.retain(|_, group| {
+            let before = group.parts.len();
+            group.parts.retain(|&key, part| stays(key, part));
+            group.parts.len() == before || !group.parts.is_empty()
+        });
     }
 
     /// Deletes the groups that were there before; their numbers stay theirs.
@@ -370,6 +391,25 @@ mod tests {
         assert_eq!(groups.group_of(key(7), 7), None);
         assert!(groups.keep(|_| true, |_, _| false));
         assert_eq!(groups.iter().map(|(number, _)| number).collect::<Vec<_>>(), [3]);
+    }
+
+    /// Goal: a process that calls exec leaves its groups, and may join again; others stay.
+    #[test]
+    fn exec_leaves_groups() {
+        let mut groups = groups(2);
+        for pid in [7, 8] {
+            groups.see_program(key(pid), 1);
+            groups.add_thread(1, key(pid), pid).unwrap();
+        }
+        groups.add_memory(2, key(7), range(0, 100)).unwrap();
+        groups.see_program(key(7), 1);
+        assert_eq!(groups.group_of(key(7), 7), Some(1));
+        groups.see_program(key(7), 2);
+        assert_eq!([7, 8].map(|pid| groups.group_of(key(pid), pid)), [None, Some(1)]);
+        assert!(groups.get(2).is_none(), "nothing else was in it");
+        groups.add_thread(1, key(7), 7).unwrap();
+        groups.see_program(key(7), 2);
+        assert_eq!(groups.group_of(key(7), 7), Some(1));
     }
 
     /// Goal: numbers are never given twice, and there is an end of groups and of pieces.

@@ -197,9 +197,15 @@ impl Balancer {
     ) {
         let Some(process) = self.processes.get_mut(key) else { return };
         let known = (&self.nodes, &self.segments.ids());
+        let before = process.sample.as_ref().map(|sample| sample.at_ns);
         let sampled = sampling::sample(machine, (key, process), known, &self.settings, cause);
-        if let Err(error) = sampled {
-            state.notices.extend(process.went_wrong(key, error));
+        match (sampled, &process.sample) {
+            (Err(error), _) => state.notices.extend(process.went_wrong(key, error)),
+            (Ok(()), Some(sample)) if before != Some(sample.at_ns) => {
+                let mut called = self.called.lock().unwrap_or_else(PoisonError::into_inner);
+                called.see_program_again(key, sample.program);
+            }
+            (Ok(()), _) => {}
         }
         state.sampled += 1;
         self.first = self.first.filter(|&first| first != key.0);

@@ -8,6 +8,7 @@ pub mod access_queue;
 mod affinity;
 pub mod cgroup;
 pub mod confinement;
+pub mod device_nodes;
 pub mod file_cache;
 mod file_error;
 mod frames;

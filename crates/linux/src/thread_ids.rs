@@ -1,21 +1,22 @@
 //! The threads of a held process, by our numbers and by those of an enclosed pid namespace.
 
 use std::fs;
+use std::path::Path;
 
 use nodeward_machine::Result;
+use nodeward_model::ProcessIdentity;
 
 use crate::held_pid::HeldPid;
-use crate::procfs::{credentials, parse_trimmed, stat};
+use crate::procfs::{credentials, identity, parse_trimmed};
 
 impl HeldPid {
-    /// Returns its start time in clock ticks after the boot.
+    /// Returns the identity of the process and of the program that it runs.
     ///
     /// # Errors
-    /// `Gone`.
-    pub fn started_ticks(&self) -> Result<u64> {
-        let bytes = fs::read(self.folder().join("stat")).unwrap_or_default();
-        self.check_alive()?;
-        Ok(stat::parse(&bytes).map_or(0, |stat| stat.started_ticks))
+    /// `Gone`, or if a file of it may not be read.
+    pub fn identity(&self) -> Result<ProcessIdentity> {
+        let identity = identity::read(Path::new("/"), self.pid());
+        self.check_alive().and(identity)
     }
 
     /// Returns the threads that it has now: our number of each, and the one by which the namespace
@@ -63,7 +64,7 @@ mod tests {
             assert!(threads.iter().any(|(ours, _)| *ours == own), "{threads:?}");
             assert!(threads.iter().all(|(ours, shown)| levels > 1 || ours == shown));
         }
-        assert!(held.started_ticks().unwrap() > 0);
+        assert_eq!(held.identity().unwrap().pid, held.pid());
         assert!(held.threads(levels + 1).unwrap().is_empty(), "they are in no deeper one");
     }
 

@@ -184,6 +184,23 @@ fn homes_are_set_and_groups_deleted() {
     assert_eq!(row(reports.last().unwrap(), 7).pages, [(NodeId(0), PAGES)].into());
 }
 
+/// Goal: a process that called exec since it joined leaves its groups at its next sample: the fake
+/// machine's programs have the checksum 0.
+#[test]
+fn exec_is_seen_in_samples() {
+    for (program, stays) in [(0, 1), (7, 0)] {
+        let fake = with(named(&[(1, "a", 0)]));
+        let mut balancer = balancer(&fake, settings(Vec::new()));
+        call(&balancer, |groups| {
+            groups.add_group("x".parse().unwrap(), 0, GroupHome::Auto).unwrap();
+            groups.see_program(key(7), program);
+            groups.add_memory(1, key(7), range(0..100)).unwrap();
+        });
+        rounds(&fake, &mut balancer, 4);
+        assert_eq!(call(&balancer, |groups| groups.iter().count()), stays);
+    }
+}
+
 /// Goal: memory that is to be even is even on its nodes: 4096 pages are 2048 on each of two, give
 /// or take 512, as moves end at multiples of 2 MiB.
 #[test]

@@ -222,7 +222,7 @@ fn a_version_has_one_shape() {
         json!([{ "entity": null, "parts": [], "pid": null, "pins": [], "started_ticks": null }]);
     let version_9 = json!({
         "boot": null,
-        "called": { "groups": {}, "last": null },
+        "called": { "groups": {}, "last": null, "programs": {} },
         "groups": {},
         "homes": homes,
         "next": null,

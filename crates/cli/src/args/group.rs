@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use nodeward_agent::socket::DEFAULT_PATH;
-use nodeward_model::{GroupHome, GroupName, MemorySelector, Pid};
+use nodeward_model::{GroupName, MemorySelector, Pid};
 
 use super::machine::MachineArgs;
 use super::output::OutputArgs;
 use crate::message::help::OUTPUT;
+use crate::settings::GroupHomeChoice;
 
 /// Arguments of `group`.
 #[derive(Debug, Args)]
@@ -67,9 +68,10 @@ pub struct GroupCreateArgs {
     /// Its name: 1 to 64 letters, digits, '.', '_', '-'
     #[arg(value_name = "NAME")]
     pub name: GroupName,
-    /// Where it is to be: auto, nodes such as 0-1, or spread:NODES, which evens out its memory
+    /// Where it is to be: auto, nodes such as 0-1, spread:NODES, which evens out its memory, or
+    /// near:DEVICE, such as near:netdev:eth0 or near:gpu:0 (nodeward show --devices)
     #[arg(long, value_name = "HOME", default_value = "auto")]
-    pub home: GroupHome,
+    pub home: GroupHomeChoice,
     /// The agent.
     #[command(flatten)]
     pub by: GroupAgentArgs,
@@ -105,9 +107,9 @@ pub struct GroupSetHomeArgs {
     /// The group, by its number or its name
     #[arg(value_name = "GROUP")]
     pub group: String,
-    /// Where it is to be: auto, nodes such as 0-1, or spread:NODES
+    /// Where it is to be: auto, nodes such as 0-1, spread:NODES, or near:DEVICE
     #[arg(value_name = "HOME")]
-    pub home: GroupHome,
+    pub home: GroupHomeChoice,
     /// The agent.
     #[command(flatten)]
     pub by: GroupAgentArgs,

@@ -46,6 +46,12 @@ pub struct ShowArgs {
     /// Show only the machine, without its processes
     #[arg(help_heading = OUTPUT, long, conflicts_with = "pids")]
     pub topology: bool,
+    /// Show network interfaces, disks and graphics processors with the nodes that they are attached
+    /// to
+    #[arg(help_heading = OUTPUT, long,
+          conflicts_with_all = ["pids", "root", "hwloc", "synthetic", "window", "topology",
+                                "machine", "agent"])]
+    pub devices: bool,
     /// Print only what numactl -H prints
     #[arg(help_heading = OUTPUT, long, short = 'H',
           conflicts_with_all = ["pids", "window", "json"])]

@@ -5,6 +5,7 @@ mod account;
 pub mod balance;
 pub mod bench;
 pub mod config;
+pub mod devices;
 pub mod doctor;
 pub mod evacuation;
 pub mod explain;

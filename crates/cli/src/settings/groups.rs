@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
 
+use anyhow::{Context as _, Result};
 use nodeward_model::{GroupHome, GroupName, GroupSpec, MemberPattern, MemorySelector};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
+
+use super::home_choice::GroupHomeChoice;
 
 /// The groups of one source, by their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -24,7 +27,7 @@ struct GroupLayer {
     #[serde(default)]
     memory: Vec<Words<MemorySelector>>,
     /// Where it is to be.
-    home: Option<Words<GroupHome>>,
+    home: Option<Words<GroupHomeChoice>>,
 }
 
 /// A value that is written as a text.
@@ -48,19 +51,26 @@ impl GroupLayers {
     }
 
     /// Returns the rules, in the order of their names.
-    pub fn rules(&self) -> Vec<GroupSpec> {
-        self.0.iter().map(|(name, group)| group.rule(name)).collect()
+    ///
+    /// # Errors
+    /// If a device is not there, or nothing tells where it is.
+    pub fn rules(&self) -> Result<Vec<GroupSpec>> {
+        let rule = |(name, group): (&GroupName, &GroupLayer)| {
+            group.rule(name).with_context(|| format!("group.{name}"))
+        };
+        self.0.iter().map(rule).collect()
     }
 }
 
 impl GroupLayer {
-    fn rule(&self, name: &GroupName) -> GroupSpec {
-        GroupSpec {
+    fn rule(&self, name: &GroupName) -> Result<GroupSpec> {
+        let home = self.home.as_ref().map(|Words(home)| home.resolve()).transpose()?;
+        Ok(GroupSpec {
             name: name.clone(),
-            home: self.home.as_ref().map_or(GroupHome::Auto, |Words(home)| home.clone()),
+            home: home.unwrap_or(GroupHome::Auto),
             members: self.members.iter().map(|Words(member)| member.clone()).collect(),
             memory: self.memory.iter().map(|Words(memory)| memory.clone()).collect(),
-        }
+        })
     }
 }
 

@@ -39,6 +39,6 @@ impl SettingsLayer {
     /// # Errors
     /// If a time is out of range, or a user does not exist here.
     pub fn balance_settings(&self, act: bool) -> Result<BalanceSettings> {
-        Ok(BalanceSettings { groups: self.groups.rules(), ..self.balance.resolve(act)? })
+        Ok(BalanceSettings { groups: self.groups.rules()?, ..self.balance.resolve(act)? })
     }
 }

@@ -23,7 +23,7 @@ pub fn run(args: &GroupArgs) -> Result<Exit> {
         GroupVerb::Add(args) => add(args)?,
         GroupVerb::SetHome(args) => {
             let (mut client, number) = find(&args.by.agent, &args.group)?;
-            client.set_group_home(number, &args.home)?;
+            client.set_group_home(number, &args.home.resolve()?)?;
         }
         GroupVerb::Delete(args) => {
             let (mut client, number) = find(&args.by.agent, &args.group)?;
@@ -44,7 +44,8 @@ fn list(args: &GroupListArgs) -> Result<()> {
 }
 
 fn create(args: &GroupCreateArgs) -> Result<()> {
-    let number = Client::connect(&args.by.agent)?.create_group(&args.name, &args.home)?;
+    let number =
+        Client::connect(&args.by.agent)?.create_group(&args.name, &args.home.resolve()?)?;
     print(&match args.output.json {
         true => format!("{}\n", group::created_json(number, &args.name)),
         false => format!("{number}\n"),

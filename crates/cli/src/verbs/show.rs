@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use nodeward_balancer::mapped_segments;
+use nodeward_linux::device_nodes::{self, FoundDevice};
 use nodeward_linux::{Linux, load, sysfs};
 use nodeward_machine::Machine;
 use nodeward_model::{Escape as _, Pid, Topology, hwloc};
@@ -33,6 +34,9 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
     if args.seed.is_some() && args.pids.is_empty() && args.machine_args.machine.is_none() {
         bail!("--seed is for the processes that are sampled: name a PID, or a --machine");
     }
+    if args.devices {
+        return devices(args);
+    }
     if let Some(socket) = &args.by.agent {
         return by_agent::show(args, socket);
     }
@@ -42,6 +46,18 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
         SelectedMachine::Local(_) => machine(args),
         SelectedMachine::Simulated(sim) => simulated(args, &sim),
     }
+}
+
+fn devices(args: &ShowArgs) -> Result<Exit> {
+    let (root, topology) = (Path::new("/"), Linux::open().topology()?);
+    let found = device_nodes::all(root);
+    let near = |one: &FoundDevice| device_nodes::near(root, &one.device, &topology).ok();
+    let found: Vec<_> = found.into_iter().map(|one| (near(&one), one)).collect();
+    output::print(&match args.output.json {
+        true => format!("{}\n", output::devices::json(&found)),
+        false => output::devices::text(&found),
+    })?;
+    Ok(Exit::Done)
 }
 
 fn processes(args: &ShowArgs, chosen: &SelectedMachine) -> Result<Exit> {

@@ -12,7 +12,7 @@ const FAILED: i32 = 6;
 const MOVE: &str = "move --machine sim:two-socket 1000 1 0 --quiet";
 
 /// A command for each verb that answers on standard output, and soon.
-const QUESTIONS: [&str; 30] = [
+const QUESTIONS: [&str; 32] = [
     "--help",
     "--version",
     "move --help",
@@ -41,6 +41,8 @@ const QUESTIONS: [&str; 30] = [
     "sim compare --figure static --seeds 1 --print",
     "sim swarm --seed 1 --print",
     "reproduce --help",
+    "show --devices",
+    "group propose 1000 --machine sim:balance-grouped",
     "explain pinned",
     "completions bash",
 ];

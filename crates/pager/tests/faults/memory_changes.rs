@@ -278,7 +278,10 @@ fn locked_memory_is_discarded_by_older_kernels() {
         assert_filled(&region, 0..BYTES);
         region.discard(0..BYTES).unwrap();
         assert!(region.words().iter().all(|word| word.load(Relaxed) == 0));
-        assert_eq!(kib_of_status("VmLck:"), locked, "what was locked is locked");
+        // Memory of threads that ended meanwhile is not locked any more: a stack is 2 MiB at most,
+        // of which a few pages were used.
+        let lost = locked.saturating_sub(kib_of_status("VmLck:"));
+        assert!(lost < BYTES as u64 / 1024 / 4, "what was locked is locked: {lost} KiB are not");
     });
 }
 

@@ -266,7 +266,7 @@ fn overrides_that_name_nothing_or_make_no_sense() {
             "workload.stream.threats",
             "2",
             "no key 'workload.stream.threats'; expected one of name, kind, processes, \
-                threads, memory, pages, place, nodes, begins, home, start, groups, \
+                threads, pools, memory, pages, place, nodes, begins, home, start, groups, \
                 cpuset, parallel, compute, writes, shared, passes, populated, works, \
                 rests, bound, scattered (did you mean 'threads'?)",
         ),
