@@ -2,29 +2,38 @@
 //! processors.
 //!
 //! The kernel has the node of a device in `numa_node`, in the directory of the device or of one
-//! that it is attached to; -1 means that the firmware did not say. The memory of a graphics
-//! processor may be a node of its own without CPUs, so what is near a device is the nearest node
-//! with CPUs.
+//! that it is attached to; -1 means that the firmware did not say. Volumes, arrays, bonds, bridges
+//! and VLANs have no node: they have those of the devices that they consist of. The memory of a
+//! graphics processor may be a node of its own without CPUs, so what is near a device is the
+//! nearest node with CPUs.
 
 use std::fmt;
 use std::fs;
+use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use nodeward_model::{Escape as _, NodeId, Topology};
+use nodeward_model::{Escape as _, NodeId, Nodemask, Topology};
 use thiserror::Error;
+
+use crate::routes;
 
 /// PCI classes of displays and of processing accelerators, as `class` begins.
 const GPU_CLASSES: [&str; 2] = ["0x03", "0x12"];
 /// Directories above a device that are searched for its node at most.
 const ABOVE_MAX: usize = 16;
+/// Devices that consist of devices are looked into as often at most: a volume in an encrypted
+/// volume on an array of partitions is three.
+const LAYERS_MAX: usize = 8;
 
 /// A device by a name, as numactl(8) has them, and `gpu:N`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Device {
     /// `netdev:NAME`, a network interface.
     Netdev(String),
+    /// `ip:ADDRESS`, the network interface by which an address is reached.
+    Ip(IpAddr),
     /// `pci:ADDRESS`, such as `0000:3b:00.0`; the domain 0000 may be left out.
     Pci(String),
     /// `block:NAME`, a disk or a partition, such as `nvme0n1`.
@@ -49,7 +58,8 @@ pub struct FoundDevice {
 pub enum DeviceError {
     /// It is no name of a device.
     #[error(
-        "'{}' is no device: give netdev:NAME, pci:ADDRESS, block:NAME, file:PATH or gpu:N",
+        "'{}' is no device: give netdev:NAME, ip:ADDRESS, pci:ADDRESS, block:NAME, file:PATH or \
+         gpu:N",
         .0.escaped()
     )]
     Name(String),
@@ -59,6 +69,9 @@ pub enum DeviceError {
     /// The firmware did not say where it is.
     #[error("the firmware does not say on which node {0} is; name the node")]
     NoNode(Device),
+    /// It consists of devices on several nodes.
+    #[error("{0} consists of devices on nodes {1}; name the node")]
+    Several(Device, Nodemask),
 }
 
 impl FromStr for Device {
@@ -71,6 +84,7 @@ impl FromStr for Device {
         let is_entry = !name.is_empty() && name != "." && name != ".." && !name.contains('/');
         match kind {
             "netdev" if is_entry => Ok(Self::Netdev(name.to_owned())),
+            "ip" => name.parse().map(Self::Ip).map_err(|_| wrong()),
             "block" if is_entry => Ok(Self::Block(name.to_owned())),
             "pci" if is_entry && name.matches(':').count() == 1 => {
                 Ok(Self::Pci(format!("0000:{name}")))
@@ -87,6 +101,7 @@ impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Netdev(name) => write!(f, "netdev:{}", name.escaped()),
+            Self::Ip(address) => write!(f, "ip:{address}"),
             Self::Pci(address) => write!(f, "pci:{}", address.escaped()),
             Self::Block(name) => write!(f, "block:{}", name.escaped()),
             Self::File(path) => write!(f, "file:{}", path.escaped()),
@@ -98,12 +113,17 @@ impl fmt::Display for Device {
 /// Returns the node with CPUs that is nearest to a device.
 ///
 /// # Errors
-/// If there is no such device, or the firmware does not tell its node.
+/// If there is no such device, the firmware does not tell its node, or it consists of devices on
+/// several nodes.
 pub fn near(root: &Path, device: &Device, topology: &Topology) -> Result<NodeId, DeviceError> {
     let folder = folder(root, device).filter(|folder| folder.exists());
     let folder = folder.ok_or_else(|| DeviceError::Missing(device.clone()))?;
-    let node = node_of(root, &folder).ok_or_else(|| DeviceError::NoNode(device.clone()))?;
-    Ok(with_cpus(node, topology))
+    let nodes = nodes_of(root, &folder, LAYERS_MAX);
+    match nodes.first() {
+        Some(node) if nodes.len() == 1 => Ok(with_cpus(node, topology)),
+        Some(_) => Err(DeviceError::Several(device.clone(), nodes)),
+        None => Err(DeviceError::NoNode(device.clone())),
+    }
 }
 
 /// Returns the network interfaces, disks and graphics processors that are real devices, in the
@@ -130,8 +150,10 @@ fn found(root: &Path, device: Device) -> FoundDevice {
 /// The directory of a device in /sys.
 fn folder(root: &Path, device: &Device) -> Option<PathBuf> {
     let sys = root.join("sys");
+    let interface = |name: &str| sys.join("class/net").join(name);
     match device {
-        Device::Netdev(name) => Some(sys.join("class/net").join(name)),
+        Device::Netdev(name) => Some(interface(name)),
+        Device::Ip(address) => routes::interface(root, *address).map(|name| interface(&name)),
         Device::Block(name) => Some(sys.join("class/block").join(name)),
         Device::Pci(address) => Some(sys.join("bus/pci/devices").join(address)),
         Device::File(path) => {
@@ -159,6 +181,23 @@ fn names(folder: &Path) -> Vec<String> {
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort_unstable();
     names
+}
+
+/// The nodes of a device: its own, or those of the devices that it consists of.
+fn nodes_of(root: &Path, folder: &Path, layers: usize) -> Nodemask {
+    if let Some(node) = node_of(root, folder) {
+        return Nodemask::from_iter([node]);
+    }
+    let parts = parts(folder).into_iter().filter(|_| layers > 0);
+    parts.flat_map(|part| nodes_of(root, &part, layers - 1).iter().collect::<Vec<_>>()).collect()
+}
+
+/// The devices that a device consists of: the disks of a volume, the interfaces of a bond.
+fn parts(folder: &Path) -> Vec<PathBuf> {
+    let of_disk = folder.join("slaves");
+    let disks = names(&of_disk).into_iter().map(|name| of_disk.join(name));
+    let below = names(folder).into_iter().filter(|name| name.starts_with("lower_"));
+    disks.chain(below.map(|name| folder.join(name))).collect()
 }
 
 /// The node in the directory of a device, or in one that it is attached to.
@@ -220,8 +259,16 @@ mod tests {
             link(&format!("{at}/device"), &pci("3b:00.0"));
             link(&format!("class/{class}/{name}"), &at);
         }
-        write("devices/virtual/net/lo/uevent", "");
-        link("class/net/lo", "devices/virtual/net/lo");
+        for (class, name) in [("net", "lo"), ("net", "bond0"), ("block", "dm-0"), ("block", "md0")]
+        {
+            write(&format!("devices/virtual/{class}/{name}/uevent"), "");
+            link(&format!("class/{class}/{name}"), &format!("devices/virtual/{class}/{name}"));
+        }
+        let disk = pci("5e:00.0") + "/nvme/nvme0/nvme0n1";
+        link("devices/virtual/net/bond0/lower_eth0", &(pci("3b:00.0") + "/net/eth0"));
+        link("devices/virtual/block/dm-0/slaves/nvme0n1", &disk);
+        link("devices/virtual/block/md0/slaves/dm-0", "devices/virtual/block/dm-0");
+        link("devices/virtual/block/md0/slaves/gpu", &pci("af:00.0"));
         root
     }
 
@@ -241,12 +288,32 @@ mod tests {
         for text in ["netdev:eth0", "pci:3b:00.0", "pci:0000:5e:00.0", "block:nvme0n1"] {
             assert_eq!(near(text), Ok(NodeId(1)), "{text}");
         }
+        for text in ["netdev:bond0", "block:dm-0"] {
+            assert_eq!(near(text), Ok(NodeId(1)), "{text} consists of one on node 1");
+        }
+        let several = DeviceError::Several("block:md0".parse().unwrap(), "0-1".parse().unwrap());
+        assert_eq!(near("block:md0"), Err(several));
         assert_eq!(near("gpu:0"), Ok(NodeId(0)));
         assert!(matches!(near("gpu:1"), Ok(NodeId(0 | 1))), "node 2 has no CPUs");
         for text in ["netdev:lo", "block:sda"] {
             assert_eq!(near(text), Err(DeviceError::NoNode(text.parse().unwrap())), "{text}");
         }
         for text in ["netdev:eth1", "gpu:2", "pci:ff:00.0", "file:/nonexistent"] {
+            assert_eq!(near(text), Err(DeviceError::Missing(text.parse().unwrap())), "{text}");
+        }
+    }
+
+    /// Goal: an address is where the interface is by which it is reached.
+    #[test]
+    fn addresses_have_nodes() {
+        let machine = machine();
+        let table = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n\
+                     eth0 0000000A 00000000 0001 0 0 0 000000FF 0 0 0\n";
+        fs::create_dir_all(machine.path().join("proc/net")).unwrap();
+        fs::write(machine.path().join("proc/net/route"), table).unwrap();
+        let near = |text: &str| near(machine.path(), &text.parse().unwrap(), &topology());
+        assert_eq!(near("ip:10.1.2.3"), Ok(NodeId(1)));
+        for text in ["ip:11.1.2.3", "ip:2001:db8::1"] {
             assert_eq!(near(text), Err(DeviceError::Missing(text.parse().unwrap())), "{text}");
         }
     }
@@ -272,9 +339,18 @@ mod tests {
     /// Goal: what is no device is named; no name leads out of its directory.
     #[test]
     fn names_are_checked() {
-        for text in
-            ["", "eth0", "netdev:", "netdev:../x", "block:a/b", "pci:.", "file:x", "gpu:x", "usb:1"]
-        {
+        for text in [
+            "",
+            "eth0",
+            "netdev:",
+            "netdev:../x",
+            "block:a/b",
+            "pci:.",
+            "file:x",
+            "gpu:x",
+            "usb:1",
+            "ip:x",
+        ] {
             assert_eq!(text.parse::<Device>(), Err(DeviceError::Name(text.to_owned())));
         }
     }

@@ -37,6 +37,7 @@ pub mod probes;
 mod process;
 pub mod process_lookup;
 pub mod procfs;
+mod routes;
 pub mod segments;
 pub mod sysfs;
 pub mod test_wait;

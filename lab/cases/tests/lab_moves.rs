@@ -289,11 +289,16 @@ const PAGER: [&str; 7] = [
     "pager_merged",
 ];
 
-/// Linux 5.10 has no MADV_POPULATE_WRITE, by which the pager commits pages, so not the other cases.
 #[test]
 fn pager_and_pool_on_5_10() {
-    let names =
-        ["pager_in_a_full_group", "pool_foreign_lists", "pool_cpu_goes", "pool_under_pressure"];
+    let names = [
+        "pager_by_remap",
+        "pager_by_remap_meddled",
+        "pager_in_a_full_group",
+        "pool_foreign_lists",
+        "pool_cpu_goes",
+        "pool_under_pressure",
+    ];
     if is_every_kernel_wanted() {
         cases_with("psi=1", &GuestKernel::V5_10, scenario("two-nodes"), &names);
     }

@@ -6,13 +6,14 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use nodeward_linux::own_process::knows_populate;
 use rustix::io::Errno;
 use rustix::mm::{Advice as Raw, MapFlags, MlockFlags, MprotectFlags, MsyncFlags, ProtFlags};
 use rustix::mm::{madvise, mlock_with, mmap_anonymous, mprotect, msync, munlock, munmap};
 use rustix::process::{Pid, getpid};
+use rustix::thread::futex::{Flags as FutexFlags, WakeOp, WakeOpCmp, wake_op};
 
 const WORD_BYTES: usize = size_of::<AtomicU64>();
 
@@ -91,17 +92,20 @@ impl AnonMapping {
         unsafe { std::slice::from_raw_parts(self.start as *const AtomicU64, words) }
     }
 
+    /// The address of a part, in bytes from the start, which must be inside the mapping.
+    fn start_of(&self, part: &Range<usize>) -> *mut c_void {
+        assert!(part.start <= part.end && part.end <= self.bytes, "inside the mapping");
+        (self.start + part.start as u64) as *mut c_void
+    }
+
     /// Advises the kernel about a part, in bytes from the start.
     pub fn advise(&self, part: Range<usize>, advice: Advice) -> io::Result<()> {
-        assert!(part.start <= part.end && part.end <= self.bytes, "inside the mapping");
-        let start = (self.start + part.start as u64) as *mut c_void;
+        let start = self.start_of(&part);
         if let Advice::DontFork = advice {
             self.is_dontfork.store(true, Ordering::Relaxed);
         }
         if let Advice::Populate = advice {
-            // SAFETY: the range is inside this mapping; faulting pages in changes no content.
-            let done = unsafe { libc::madvise(start, part.len(), libc::MADV_POPULATE_WRITE) };
-            return if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+            return self.populate(part);
         }
         // SAFETY: the range is inside this mapping; at worst its pages read as zero afterwards,
         // which users of atomics must expect from any other thread, and holders of slots ask for.
@@ -115,7 +119,7 @@ impl AnonMapping {
 
     /// Frees the pages of a locked part, and leaves it locked.
     fn discard_locked(&self, part: Range<usize>) -> io::Result<()> {
-        let start = (self.start + part.start as u64) as *mut c_void;
+        let start = self.start_of(&part);
         // SAFETY: as in `advise`.
         let done = unsafe { libc::madvise(start, part.len(), libc::MADV_DONTNEED_LOCKED) };
         if done == 0 {
@@ -138,17 +142,35 @@ impl AnonMapping {
     /// # Errors
     /// `InvalidInput` if some of it may not be written.
     pub fn populate(&self, part: Range<usize>) -> io::Result<()> {
-        match self.advise(part.clone(), Advice::Populate) {
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput && !knows_populate() => {
-                // Linux before 5.14 has no call for that; a write that changes nothing does the
-                // same.
-                let words = &self.words()[part.start / WORD_BYTES..part.end / WORD_BYTES];
-                let pages = words.iter().step_by(rustix::param::page_size() / WORD_BYTES);
-                pages.for_each(|word| _ = word.fetch_add(0, Ordering::Relaxed));
-                Ok(())
+        let start = self.start_of(&part);
+        // SAFETY: the range is inside this mapping; faulting pages in changes no content.
+        let done = unsafe { libc::madvise(start, part.len(), libc::MADV_POPULATE_WRITE) };
+        match io::Error::last_os_error() {
+            _ if done == 0 => Ok(()),
+            // Linux before 5.14 has no call for that.
+            error if error.kind() == io::ErrorKind::InvalidInput && !knows_populate() => {
+                self.add_nothing(part)
             }
-            done => done,
+            error => Err(error),
         }
+    }
+
+    /// Has the kernel add zero to a word of each page, which faults it in, writable. A write of our
+    /// own would raise a signal where it is not allowed. Nobody waits on the first futex; whoever
+    /// waits on the second may be woken for nothing, as futex(2) allows.
+    fn add_nothing(&self, part: Range<usize>) -> io::Result<()> {
+        static NOBODY: AtomicU32 = AtomicU32::new(0);
+        let words = &self.words()[part.start / WORD_BYTES..part.end / WORD_BYTES];
+        for word in words.iter().step_by(rustix::param::page_size() / WORD_BYTES) {
+            // SAFETY: half of a word of this mapping, and only the kernel accesses it by this.
+            let half = unsafe { AtomicU32::from_ptr(word.as_ptr().cast()) };
+            let (add, equal) = (WakeOp::Add, WakeOpCmp::Eq);
+            match wake_op(&NOBODY, FutexFlags::PRIVATE, 0, 0, half, add, equal, 0, 0) {
+                Err(Errno::FAULT) => return Err(Errno::INVAL.into()),
+                done => done?,
+            };
+        }
+        Ok(())
     }
 
     /// Splits the mapping into slots of `bytes` bytes, each of which belongs to its holder alone.
@@ -161,9 +183,7 @@ impl AnonMapping {
 
     /// Lends a part to a caller that has exclusive use of it for the lifetime of the result.
     pub fn lend(&self, part: Range<usize>) -> LentBytes<'_> {
-        assert!(part.start <= part.end && part.end <= self.bytes, "inside the mapping");
-        let start = (self.start + part.start as u64) as *mut u8;
-        let start = NonNull::new(start).expect("nothing is mapped at zero");
+        let start = NonNull::new(self.start_of(&part).cast()).expect("nothing is mapped at zero");
         LentBytes { start, bytes: part.len(), mapping: PhantomData }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use nodeward_linux::interference::{MemoryChange, change_memory};
 use nodeward_linux::test_wait::wait_until;
 use nodeward_model::SkipReason;
-use nodeward_pager::{PageSize, PagerOptions, Placement, Region, Supply};
+use nodeward_pager::{PageSize, Pager, PagerOptions, Placement, Region, RegionOptions, Supply};
 use rustix::mm::MlockAllFlags;
 
 use crate::common::{
@@ -282,6 +282,30 @@ fn locked_memory_is_discarded_by_older_kernels() {
         // of which a few pages were used.
         let lost = locked.saturating_sub(kib_of_status("VmLck:"));
         assert!(lost < BYTES as u64 / 1024 / 4, "what was locked is locked: {lost} KiB are not");
+    });
+}
+
+/// Goal: kernels before Linux 5.14, which cannot be asked to populate memory, commit it all the
+/// same, and change none of its content; what may not be written is left out, without a signal.
+#[test]
+fn memory_is_committed_by_older_kernels() {
+    in_subprocess("memory_changes::memory_is_committed_by_older_kernels", || {
+        for advice in [libc::MADV_POPULATE_READ, libc::MADV_POPULATE_WRITE] {
+            refuse_argument(libc::SYS_madvise, 2, advice as u64);
+        }
+        let options = PagerOptions { kernel_only: true, ..Default::default() };
+        let pager = Pager::open(&options).unwrap();
+        let options = RegionOptions { page: PageSize::Base, ..Default::default() };
+        let region = pager.reserve(BYTES, &options).unwrap();
+        let present = || region.residency(0..BYTES).unwrap().values().sum::<u64>();
+        meddle_with(&region, MemoryChange::ProtectReadOnly);
+        for _ in 0..2 {
+            region.commit(0..BYTES, &Placement::Local).unwrap();
+            wait_until("the rest is there", || present() == pages(BYTES) - parts_pages());
+            rest().into_iter().for_each(|part| fill(&region, part));
+        }
+        region.commit(0..BYTES, &Placement::Local).unwrap();
+        rest().into_iter().for_each(|part| assert_filled(&region, part));
     });
 }
 
