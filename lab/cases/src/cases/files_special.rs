@@ -76,8 +76,7 @@ fn file_tmpfs_swapped() -> CaseOutcome {
     let (path, content) = group.run_inside(|| disk.write("file", 16));
     write("/proc/sys/vm/swappiness", "200");
     wait_until("pages are in swap", || {
-        // The kernel returns EAGAIN when it found less than that.
-        fs::write(group.file("memory.reclaim"), "4M").ok();
+        group.reclaim(4 << 20);
         vmstat("pswpout") >= MIB
     });
     let read_back = vmstat("pswpin");

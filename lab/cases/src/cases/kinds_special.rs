@@ -162,9 +162,8 @@ fn swapped() -> CaseOutcome {
     // By the page tables; VmSwap of older kernels is off by a few pages.
     let swapped_kib = || kib(&format!("/proc/{}/smaps_rollup", load.pid()), "Swap");
     write("/proc/sys/vm/swappiness", "200");
-    // The kernel returns EAGAIN when it found less than that; the actual amount is what counts.
     wait_until("pages are in swap", || {
-        let _ = fs::write(group.file("memory.reclaim"), "2M");
+        group.reclaim(2 << 20);
         swapped_kib() >= 1 << 10
     });
     load.stop();
@@ -212,6 +211,20 @@ impl ReclaimableCgroup {
 
     pub fn file(&self, name: &str) -> String {
         format!("{}/{name}", self.0)
+    }
+
+    /// Has the kernel reclaim memory of the group, which may be less than `bytes`.
+    pub fn reclaim(&self, bytes: u64) {
+        let file = self.file("memory.reclaim");
+        if fs::exists(&file).is_ok_and(|exists| exists) {
+            fs::write(file, bytes.to_string()).ok(); // EAGAIN where it found less
+            return;
+        }
+        // Linux before 5.19 reclaims when it gets a limit that is exceeded.
+        let used = fs::read_to_string(self.file("memory.current")).expect("a control group has it");
+        let used: u64 = used.trim().parse().expect("it is a number");
+        write(&self.file("memory.high"), &used.saturating_sub(bytes).to_string());
+        write(&self.file("memory.high"), "max");
     }
 
     /// Runs `work` inside the group: memory is charged to the group in which it is touched first.
