@@ -16,16 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MIB ((size_t)1 << 20)
+#include "check.h"
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "line %d: %s; last error: %s\n", __LINE__, #condition,                 \
-                    nodeward_last_error());                                                        \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
+#define MIB ((size_t)1 << 20)
 
 static struct nodeward_pager *pager;
 static struct nodeward_region *region; /* 2 MiB */

@@ -19,16 +19,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define USER 54321 /* owns nothing here */
+#include "check.h"
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "line %d: %s; last error: %s\n", __LINE__, #condition,                 \
-                    nodeward_last_error());                                                        \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
+#define USER 54321 /* owns nothing here */
 
 /* A thread that stands by. */
 struct worker {

@@ -52,6 +52,20 @@ impl Speaker {
         })
     }
 
+    /// One that is process 1 of a pid namespace of its own, with its number outside.
+    pub fn in_pid_namespace(stage: &Stage) -> Option<(Self, Pid)> {
+        let user = USER.to_string();
+        let speaker = Self::start(stage, |command| {
+            let inner = std::mem::replace(command, Command::new("unshare"));
+            command.args(["--pid", "--fork", "--kill-child", "setpriv", "--reuid", &user]);
+            command.args(["--regid", &user, "--clear-groups"]);
+            command.arg(inner.get_program()).args(inner.get_args());
+        })?;
+        let children = format!("/proc/{0}/task/{0}/children", speaker.0.pid());
+        let first = std::fs::read_to_string(children).unwrap().trim().parse().unwrap();
+        Some((speaker, first))
+    }
+
     pub fn call(&mut self, method: &str, parameters: &Value) -> Value {
         use std::io::{BufRead as _, BufReader, Write as _};
         let text = json!({ "method": method, "parameters": parameters });
@@ -199,19 +213,10 @@ fn pids_are_those_of_the_caller() {
         return;
     }
     let stage = Stage::new();
-    let started = Speaker::start(&stage, |command| {
-        let inner = std::mem::replace(command, Command::new("unshare"));
-        let user = USER.to_string();
-        command.args(["--pid", "--fork", "--kill-child", "setpriv", "--reuid", &user]);
-        command.args(["--regid", &user, "--clear-groups"]);
-        command.arg(inner.get_program()).args(inner.get_args());
-    });
-    let Some(mut speaker) = started else { return };
+    let Some((mut speaker, first)) = Speaker::in_pid_namespace(&stage) else { return };
     let ours = Target::of(USER, USER);
     let described = speaker.call("io.nodeward.Agent.Describe", &json!({}));
     assert_eq!(described["parameters"]["pid"], 1, "{described}");
-    let children = format!("/proc/{0}/task/{0}/children", speaker.0.pid());
-    let first: Pid = std::fs::read_to_string(children).unwrap().trim().parse().unwrap();
     stage.give_memory(first, 10);
     for parameters in [json!({ "pid": 1 }), json!({})] {
         let shown = speaker.call("io.nodeward.Residency.Show", &parameters);

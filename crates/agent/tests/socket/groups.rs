@@ -329,16 +329,7 @@ fn threads_have_the_numbers_of_the_caller() {
         return;
     }
     let stage = Stage::new();
-    let started = Speaker::start(&stage, |command| {
-        let inner = std::mem::replace(command, Command::new("unshare"));
-        let user = USER.to_string();
-        command.args(["--pid", "--fork", "--kill-child", "setpriv", "--reuid", &user]);
-        command.args(["--regid", &user, "--clear-groups"]);
-        command.arg(inner.get_program()).args(inner.get_args());
-    });
-    let Some(mut speaker) = started else { return };
-    let children = format!("/proc/{0}/task/{0}/children", speaker.0.pid());
-    let first: Pid = fs::read_to_string(children).unwrap().trim().parse().unwrap();
+    let Some((mut speaker, first)) = Speaker::in_pid_namespace(&stage) else { return };
     let number = group(&let_ask(&mut speaker, "Create", &json!({ "name": "a" })));
     for threads in [[first.number()], [2]] {
         let ours =
