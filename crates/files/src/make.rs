@@ -1,9 +1,10 @@
 //! Makes files and directories, each with its mode.
 
-use std::fs::{DirBuilder, File, Permissions};
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The readers of a new file. Only its owner may write it; a umask may remove more rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,12 +48,46 @@ pub fn create_new(path: &Path, visibility: Visibility) -> io::Result<File> {
     File::options().read(true).append(true).create_new(true).mode(visibility.file_mode()).open(path)
 }
 
-/// Writes a whole file, made as [`create`] does.
+/// Writes a whole file: a new one takes the place of an old one when it is complete, so that no
+/// half of one is ever there. What is no regular file, such as a pipe, is written to.
 ///
 /// # Errors
-/// Those of open(2) and write(2).
+/// Those of open(2), write(2) and rename(2).
 pub fn write(path: &Path, content: impl AsRef<[u8]>, visibility: Visibility) -> io::Result<()> {
-    create(path, visibility)?.write_all(content.as_ref())
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return create(path, visibility)?.write_all(content.as_ref());
+    }
+    // A link goes on to lead to the file.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let new = beside(&path);
+    // One is left there by a process of the same number that was killed.
+    let _ = fs::remove_file(&new);
+    let written = create_new(&new, visibility)
+        .and_then(|mut file| file.write_all(content.as_ref()))
+        .and_then(|()| fs::rename(&new, &path));
+    written.inspect_err(|_| drop(fs::remove_file(&new)))
+}
+
+/// Checks that [`write`] can make a file, before the work that gives it its content.
+///
+/// # Errors
+/// Those of open(2).
+pub fn check_place(path: &Path, visibility: Visibility) -> io::Result<()> {
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Ok(());
+    }
+    let new = beside(&fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
+    let _ = fs::remove_file(&new);
+    create_new(&new, visibility)?;
+    fs::remove_file(&new)
+}
+
+/// The name of a file until it takes the place of another.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}.new", std::process::id()));
+    path.with_file_name(name)
 }
 
 /// Makes a directory and its ancestors where they are missing.

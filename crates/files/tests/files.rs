@@ -2,6 +2,8 @@
 
 use std::ffi::CString;
 use std::fs::{self, File};
+use std::io::{ErrorKind, Read as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
@@ -10,8 +12,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use nodeward_files::{Visibility, create, create_new, is_not_regular_file, make_directory, open};
-use nodeward_files::{open_or_create, read, write};
+use nodeward_files::{
+    Visibility, check_place, create, create_new, is_not_regular_file, make_directory, open,
+    open_or_create, read, write,
+};
 
 /// A longer wait counts as endless.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -73,6 +77,37 @@ fn links_and_null() {
     assert_eq!(error.to_string(), "it is a symbolic link, and must be a regular file");
     open_or_create(&link, Visibility::Everyone).unwrap();
     assert_eq!(read(Path::new("/dev/null"), 100).unwrap(), b"");
+}
+
+/// Goal: a reader of a file that is written anew has the old one to its end; a link to it stays a
+/// link; nothing else is left in the directory, also if nothing can be written; a pipe is written
+/// to.
+#[test]
+fn a_file_is_replaced_as_a_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let [file, link, nowhere] = ["page", "link", "not/there"].map(|name| dir.path().join(name));
+    fs::write(&file, "old").unwrap();
+    symlink(&file, &link).unwrap();
+    let mut reader = File::open(&file).unwrap();
+    check_place(&link, Visibility::Everyone).unwrap();
+    write(&link, "new", Visibility::Everyone).unwrap();
+    let mut seen = String::new();
+    reader.read_to_string(&mut seen).unwrap();
+    assert_eq!((seen.as_str(), fs::read(&file).unwrap()), ("old", b"new".to_vec()));
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    for refused in
+        [write(&nowhere, "text", Visibility::Everyone), check_place(&nowhere, Visibility::Everyone)]
+    {
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let pipe = format!("/proc/self/fd/{}", writer.as_raw_fd());
+    write(Path::new(&pipe), "text", Visibility::Everyone).unwrap();
+    drop(writer);
+    let mut seen = String::new();
+    reader.read_to_string(&mut seen).unwrap();
+    assert_eq!(seen, "text");
 }
 
 /// Marks the run of a test with a umask of 0, which applies to the whole process.

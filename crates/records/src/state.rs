@@ -10,13 +10,13 @@
 //! is flushed to the disk: after a power failure its processes are gone too.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nodeward_files::{
-    Visibility, create_new, is_not_regular_file, make_directory, open_or_create, read,
+    Visibility, is_not_regular_file, make_directory, open_or_create, read, write,
 };
 use nodeward_model::Escape as _;
 use serde::Serialize;
@@ -172,11 +172,7 @@ impl StateFile {
 
     fn replace(&self, bytes: &[u8]) -> io::Result<()> {
         create_parent_directory(&self.path)?;
-        let new = self.path.with_extension("new");
-        let _ = fs::remove_file(&new);
-        let mut file = create_new(&new, Visibility::Owner)?;
-        let written = file.write_all(bytes).and_then(|()| fs::rename(&new, &self.path));
-        written.inspect_err(|_| drop(fs::remove_file(&new)))
+        write(&self.path, bytes, Visibility::Owner)
     }
 }
 
@@ -282,7 +278,9 @@ mod tests {
         let (_dir, file) = file();
         file.write(&1_u64).unwrap();
         // A directory is in the place of the new file.
-        fs::create_dir(file.path.with_extension("new")).unwrap();
+        let name = file.path.file_name().unwrap().to_str().unwrap();
+        let new = format!(".{name}.{}.new", std::process::id());
+        fs::create_dir(file.path.with_file_name(new)).unwrap();
         assert!(matches!(file.write(&2_u64), Err(StateError::Write { .. })));
         assert_eq!(file.read::<u64>().unwrap(), Some(1));
     }

@@ -31,7 +31,7 @@ use nodeward_model::Name;
 use serde_json::{Value, json};
 
 pub use crate::message::stdout::{print, print_outcome};
-pub use result_file::write_result;
+pub use result_file::{check_result, write_result};
 
 /// Adds a name, or a path, to an object: as text, and as bytes too if it is not UTF-8.
 fn put_name(object: &mut Value, key: &str, name: &Name) {

@@ -17,7 +17,7 @@ use nodeward_files::{Visibility, create};
 use nodeward_model::Escape as _;
 use nodeward_model::units::{format_bytes, format_ns};
 use nodeward_scenario::{BUILT_IN, Scenario};
-use nodeward_sim::{Observer, Perfetto, Section, SimReport};
+use nodeward_sim::{Observer, Perfetto, Section};
 
 use crate::args::{SimArgs, SimVerb};
 use crate::figures::SimFigure;
@@ -62,7 +62,7 @@ fn simulate(scenario: &Scenario, args: &SimArgs) -> Result<Exit> {
         true => Some(setup::nodeward(args.settings.as_deref())?),
         false => None,
     };
-    let plot = args.plot.as_deref().map(created).transpose()?;
+    args.plot.as_deref().map(output::check_result).transpose()?;
     let trace = args.trace.as_deref().map(|path| trace(path, scenario, args)).transpose()?;
     let live = SimulationProgress::new(scenario.time_ns);
     let observer = trace.clone().map(|trace| -> Box<dyn Observer> { Box::new(trace) });
@@ -75,8 +75,8 @@ fn simulate(scenario: &Scenario, args: &SimArgs) -> Result<Exit> {
     if let (Some(trace), Some(path)) = (trace, &args.trace) {
         end_trace(&trace, path, run.report.virtual_ns)?;
     }
-    if let (Some(file), Some(path)) = (plot, &args.plot) {
-        write_plot(file, path, scenario, &run.report)?;
+    if let Some(path) = &args.plot {
+        output::write_result(path, &out::svg(scenario, &run.report)?)?;
     }
     let same = again.as_ref().map(|again| again.report == run.report);
     let told = SimOutput { run: &run, is_deterministic: same, sections: &sections };
@@ -106,14 +106,12 @@ fn sections(scenario: &Scenario) -> Vec<Section> {
     scenario.report.iter().filter_map(|word| Section::from_name(word)).collect()
 }
 
-fn created(path: &Path) -> Result<File> {
-    create(path, Visibility::Everyone).with_context(|| format!("cannot write {}", path.escaped()))
-}
-
 type Trace = Arc<Mutex<Perfetto<BufWriter<File>>>>;
 
 fn trace(path: &Path, scenario: &Scenario, args: &SimArgs) -> Result<Trace> {
-    let out = BufWriter::new(created(path)?);
+    let file = create(path, Visibility::Everyone);
+    let file = file.with_context(|| format!("cannot write {}", path.escaped()))?;
+    let out = BufWriter::new(file);
     Ok(Arc::new(Mutex::new(Perfetto::new(out, scenario, args.trace_max))))
 }
 
@@ -128,13 +126,6 @@ fn end_trace(trace: &Trace, path: &Path, at_ns: u64) -> Result<()> {
         );
     }
     Ok(())
-}
-
-fn write_plot(mut file: File, path: &Path, scenario: &Scenario, report: &SimReport) -> Result<()> {
-    use std::io::Write as _;
-    let picture = out::svg(scenario, report)?;
-    let written = file.write_all(picture.as_bytes());
-    written.with_context(|| format!("cannot write {}", path.escaped()))
 }
 
 /// Lists the built-in scenarios.

@@ -4,13 +4,11 @@ mod file;
 mod merge;
 mod runner;
 
-use std::io::Write as _;
 use std::num::NonZero;
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
-use nodeward_files::{Visibility, create_new};
+use anyhow::{Result, bail};
 use nodeward_model::Escape as _;
 use nodeward_scenario::Shard;
 
@@ -83,8 +81,6 @@ fn print_or_write(text: &str, path: Option<&Path>) -> Result<Exit> {
     if path.exists() {
         bail!("{} is there; give another --out", path.escaped());
     }
-    let written =
-        create_new(path, Visibility::Everyone).and_then(|mut f| f.write_all(text.as_bytes()));
-    written.with_context(|| format!("cannot write {}", path.escaped()))?;
+    output::write_result(path, text)?;
     Ok(Exit::Done)
 }
