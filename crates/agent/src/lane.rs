@@ -2,19 +2,16 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::{io, mem};
+use std::{io, thread};
 
 use crate::limits::WAITING_MAX;
 
 /// A task of a lane.
 pub type LaneRequest = Box<dyn FnOnce() + Send>;
 
-/// Threads that take tasks in turn, and end when it is dropped.
-pub struct RequestLane {
-    sender: Option<SyncSender<LaneRequest>>,
-    threads: Vec<JoinHandle<()>>,
-}
+/// Threads that take tasks in turn, and end when it is dropped, each after the task that it has: a
+/// look takes seconds, and nobody waits for its answer any more.
+pub struct RequestLane(SyncSender<LaneRequest>);
 
 impl RequestLane {
     /// Starts the threads.
@@ -24,26 +21,16 @@ impl RequestLane {
     pub fn start(name: &str, threads: usize) -> io::Result<Self> {
         let (sender, receiver) = sync_channel(WAITING_MAX);
         let receiver = Arc::new(Mutex::new(receiver));
-        let start = |_| {
+        for _ in 0..threads {
             let receiver = Arc::clone(&receiver);
-            thread::Builder::new().name(name.to_owned()).spawn(move || work(&receiver))
-        };
-        let threads = (0..threads).map(start).collect::<io::Result<_>>()?;
-        Ok(Self { sender: Some(sender), threads })
+            thread::Builder::new().name(name.to_owned()).spawn(move || work(&receiver))?;
+        }
+        Ok(Self(sender))
     }
 
     /// Gives a task to the next thread that is free; `false` if too many wait already.
     pub fn give(&self, task: LaneRequest) -> bool {
-        self.sender.as_ref().is_some_and(|sender| sender.try_send(task).is_ok())
-    }
-}
-
-impl Drop for RequestLane {
-    fn drop(&mut self) {
-        self.sender = None;
-        for thread in mem::take(&mut self.threads) {
-            let _ = thread.join();
-        }
+        self.0.try_send(task).is_ok()
     }
 }
 

@@ -45,15 +45,15 @@ impl Balancer {
         }
         let elapsed_ns = self.take_snapshot(&*machine, &mut state)?;
         self.see_groups(&*machine);
-        self.sample(&*machine, &mut state);
-        self.look_at_segments(&*machine, elapsed_ns.unwrap_or(0), &mut state);
+        self.sample(&*machine, live, &mut state);
+        self.look_at_segments(&*machine, live, elapsed_ns.unwrap_or(0), &mut state);
         self.look_at_kernel(&*machine);
         let plan = elapsed_ns.map(|_| self.decide(&*machine, began_ns, &mut state));
         let plan = plan.unwrap_or_default();
         self.place_pages(&*machine, &plan, &mut state);
         self.act(&*machine, &plan, live, elapsed_ns.unwrap_or(0), &mut state);
-        self.verify(&*machine, &plan, &mut state);
-        self.verify_segments(&*machine, &mut state);
+        self.verify(&*machine, live, &plan, &mut state);
+        self.verify_segments(&*machine, live, &mut state);
         self.timing.is_settled = elapsed_ns.is_some()
             && plan.settled
             && state.sample_later == 0
@@ -166,7 +166,7 @@ impl Balancer {
     /// Samples the residency of as many processes as the budget allows, and of at least one, or of
     /// none if that sample is owed to a segment: otherwise segments would wait for as long as
     /// processes do.
-    fn sample(&mut self, machine: &dyn Machine, state: &mut RoundState) {
+    fn sample(&mut self, machine: &dyn Machine, live: &MoveControl, state: &mut RoundState) {
         let now_ns = machine.now_ns();
         let due = |(key, process): (ProcessKey, &ProcessState)| {
             let cause = sampling::cause(process, &self.nodes, now_ns, &self.settings)?;
@@ -180,8 +180,8 @@ impl Balancer {
         };
         let mut rest = due.into_iter();
         for (key, cause, _) in rest.by_ref().take(most) {
-            self.sample_one(machine, key, cause, state);
-            if !self.budget.is_left() {
+            self.sample_one(machine, live, key, cause, state);
+            if !self.budget.is_left() || live.is_stopped() {
                 break;
             }
         }
@@ -191,6 +191,7 @@ impl Balancer {
     fn sample_one(
         &mut self,
         machine: &dyn Machine,
+        live: &MoveControl,
         key: ProcessKey,
         cause: SampleCause,
         state: &mut RoundState,
@@ -198,7 +199,8 @@ impl Balancer {
         let Some(process) = self.processes.get_mut(key) else { return };
         let known = (&self.nodes, &self.segments.ids());
         let before = process.sample.as_ref().map(|sample| sample.at_ns);
-        let sampled = sampling::sample(machine, (key, process), known, &self.settings, cause);
+        let wanted = (&self.settings, cause, live);
+        let sampled = sampling::sample(machine, (key, process), known, wanted);
         match (sampled, &process.sample) {
             (Err(error), _) => state.notices.extend(process.went_wrong(key, error)),
             (Ok(()), Some(sample)) if before != Some(sample.at_ns) => {
@@ -233,7 +235,13 @@ impl Balancer {
     }
 
     /// Samples processes again whose memory was moved.
-    fn verify(&mut self, machine: &dyn Machine, plan: &Plan, state: &mut RoundState) {
+    fn verify(
+        &mut self,
+        machine: &dyn Machine,
+        live: &MoveControl,
+        plan: &Plan,
+        state: &mut RoundState,
+    ) {
         let moving: BTreeSet<_> = self.pending.iter().map(PendingMove::entity).collect();
         for (_, process) in self.processes.iter_mut() {
             let numbers = process.numbers();
@@ -242,7 +250,7 @@ impl Balancer {
         }
         for entity in state.ended.clone() {
             let Some(key) = self.processes.key(entity) else { continue };
-            self.sample_one(machine, key, SampleCause::Moved, state);
+            self.sample_one(machine, live, key, SampleCause::Moved, state);
             let sample = self.processes.get_mut(key).and_then(|process| process.sample.as_ref());
             let away = sample
                 .zip(plan.homes.get(&entity))

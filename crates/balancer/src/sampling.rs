@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nodeward_machine::{Error, Machine, Process, Result};
 use nodeward_model::{Mapping, MappingKind, MemoryPolicies, NodeId, Pid, Range, SegmentId};
+use nodeward_mover::MoveControl;
 use nodeward_mover::residency::{self, Options};
 
 use super::cpu_budget;
@@ -102,12 +103,12 @@ pub fn sample(
     machine: &dyn Machine,
     (key, process): (ProcessKey, &mut ProcessState),
     (nodes, shared): (&Nodes, &BTreeSet<SegmentId>),
-    settings: &BalanceSettings,
-    cause: SampleCause,
+    (settings, cause, live): (&BalanceSettings, SampleCause, &MoveControl),
 ) -> Result<()> {
     let now_ns = machine.now_ns();
     let time = SampleTime::of(&process.sampling, settings);
-    let taken = take(machine, (key, &*process), (settings, shared), cause, time);
+    let options = time.options(settings, live);
+    let taken = take(machine, (key, &*process), (cause, shared), time, options);
     let sampling = &mut process.sampling;
     match taken {
         Ok(None) => {
@@ -172,7 +173,7 @@ pub fn own_memory(
 pub struct SampleTime {
     pub ns: u64,
     /// Whether the next sample may not take longer than this one.
-    pub is_most: bool,
+    is_most: bool,
 }
 
 impl SampleTime {
@@ -184,12 +185,19 @@ impl SampleTime {
         Self { ns, is_most: ns == most_ns }
     }
 
+    /// Returns whether a sample that was cut short is used: the next one would not see more. What a
+    /// stop cut short is not.
+    pub fn is_enough(self, options: &Options<'_>) -> bool {
+        self.is_most && !options.control.is_some_and(MoveControl::is_stopped)
+    }
+
     /// How to measure within that time.
-    pub fn options(self, settings: &BalanceSettings) -> Options {
+    pub fn options<'a>(self, settings: &BalanceSettings, live: &'a MoveControl) -> Options<'a> {
         Options {
             half_width_ppm: settings.reach_ppm,
             time_ns_max: Some(self.ns.saturating_mul(SAMPLE_WAITS)),
             cpu_ns_max: Some(self.ns),
+            control: Some(live),
             ..Options::default()
         }
     }
@@ -200,9 +208,9 @@ impl SampleTime {
 fn take(
     machine: &dyn Machine,
     (key, state): (ProcessKey, &ProcessState),
-    (settings, shared): (&BalanceSettings, &BTreeSet<SegmentId>),
-    cause: SampleCause,
+    (cause, shared): (SampleCause, &BTreeSet<SegmentId>),
     time: SampleTime,
+    options: Options<'_>,
 ) -> Result<Option<(ResidencySample, Vec<MappedSegment>)>> {
     let process = machine.open_process(key.0)?;
     let identity = process.identity()?;
@@ -219,7 +227,7 @@ fn take(
     let mapped = mapped_segments(&mappings, &bound.policy_ranges);
     let (free, tied) = own_memory(mappings, &bound.policy_ranges, shared);
     let (free, of_segments) = by_segment(free, &mapped);
-    let options = Options { seed: state.entity.0, ..time.options(settings) };
+    let options = Options { seed: state.entity.0, ..options };
     let mut was_cut = false;
     let mut pages = |mappings| -> Result<BTreeMap<NodeId, u64>> {
         let seen = residency::measure_mappings(machine, &*process, mappings, &options)?;
@@ -238,7 +246,7 @@ fn take(
     for (id, mappings) in of_segments {
         segment_pages.insert(id, pages(mappings)?);
     }
-    if was_cut && !time.is_most {
+    if was_cut && !time.is_enough(&options) {
         return Ok(None);
     }
     for (node, pages) in bound_pages.iter().chain(segment_pages.values().flatten()) {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use nodeward_machine::{Error, Machine, Result};
 use nodeward_model::{NodeId, SegmentId};
+use nodeward_mover::MoveControl;
 use nodeward_mover::residency::{self, Options};
 
 use super::Balancer;
@@ -28,6 +29,7 @@ impl Balancer {
     pub(super) fn look_at_segments(
         &mut self,
         machine: &dyn Machine,
+        live: &MoveControl,
         elapsed_ns: u64,
         state: &mut RoundState,
     ) {
@@ -39,7 +41,7 @@ impl Balancer {
         let mut is_owed = std::mem::take(&mut self.segments.is_sample_owed);
         for id in self.segments_due(machine.now_ns()) {
             if std::mem::take(&mut is_owed) || self.budget.is_left() {
-                self.sample_segment(machine, id, state);
+                self.sample_segment(machine, live, id, state);
             } else {
                 self.segments.is_sample_owed = true;
                 state.sample_later += 1;
@@ -48,14 +50,19 @@ impl Balancer {
     }
 
     /// Samples segments again whose memory was moved.
-    pub(super) fn verify_segments(&mut self, machine: &dyn Machine, state: &mut RoundState) {
+    pub(super) fn verify_segments(
+        &mut self,
+        machine: &dyn Machine,
+        live: &MoveControl,
+        state: &mut RoundState,
+    ) {
         let moving: Vec<_> = self.segment_moves.iter().map(|one| one.order.segment).collect();
         for (id, segment) in self.segments.iter_mut() {
             segment.is_moving = moving.contains(&id);
             segment.sampling.is_due |= state.segments_ended.contains(&id);
         }
         for id in state.segments_ended.clone() {
-            self.sample_segment(machine, id, state);
+            self.sample_segment(machine, live, id, state);
         }
     }
 
@@ -103,9 +110,15 @@ impl Balancer {
         due.into_iter().take(SAMPLES_MAX).map(|(.., id)| id).collect()
     }
 
-    fn sample_segment(&mut self, machine: &dyn Machine, id: SegmentId, state: &mut RoundState) {
+    fn sample_segment(
+        &mut self,
+        machine: &dyn Machine,
+        live: &MoveControl,
+        id: SegmentId,
+        state: &mut RoundState,
+    ) {
         let now_ns = machine.now_ns();
-        let pages = self.segment_pages(machine, id, state);
+        let pages = self.segment_pages(machine, live, id, state);
         state.sampled += 1;
         let took_ns = self.meter.lap(machine, Activity::Looking);
         self.budget.spend(took_ns);
@@ -127,6 +140,7 @@ impl Balancer {
     fn segment_pages(
         &mut self,
         machine: &dyn Machine,
+        live: &MoveControl,
         id: SegmentId,
         state: &mut RoundState,
     ) -> Option<BTreeMap<NodeId, u64>> {
@@ -138,11 +152,11 @@ impl Balancer {
             let process = self.processes.get_mut(key);
             state.notices.extend(process.and_then(|process| process.went_wrong(key, error)));
         }
-        let options = Options { seed: id.inode, ..time.options(&self.settings) };
+        let options = Options { seed: id.inode, ..time.options(&self.settings, live) };
         let seen = measure(machine, &held?, &options).ok()?;
         let segment = self.segments.get_mut(id)?;
         match seen {
-            (pages, was_cut) if !was_cut || time.is_most => Some(pages),
+            (pages, was_cut) if !was_cut || time.is_enough(&options) => Some(pages),
             _ => {
                 segment.sampling.time_ns = time.ns * 2;
                 None
@@ -155,7 +169,7 @@ impl Balancer {
 fn measure(
     machine: &dyn Machine,
     segment: &SegmentProcess,
-    options: &Options,
+    options: &Options<'_>,
 ) -> Result<(BTreeMap<NodeId, u64>, bool)> {
     let mappings = segment.held_mappings().to_vec();
     let seen = residency::measure_mappings(machine, segment, mappings, options)?;

@@ -241,6 +241,7 @@ impl MappedBatches {
             },
             WalkEntry::Empty => self.scan.files += 1,
             WalkEntry::Other => self.scan.others += 1,
+            WalkEntry::Passed => {}
             WalkEntry::Skipped(problem) => self.scan.record_problem(problem),
         }
         Some(())

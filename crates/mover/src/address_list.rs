@@ -4,7 +4,7 @@ use nodeward_machine::{Error, Machine, Process, Result};
 use nodeward_model::{FrameSet, PageSet, Range};
 
 use crate::Selection;
-use crate::survey::{SurveyMethod, SurveyScope, units};
+use crate::survey::{SurveyMethod, SurveyScope, never, units};
 
 /// The outcome of the entries of a list. Each is in exactly one of the counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,6 +112,7 @@ impl PhysicalList {
             page_bytes: self.page_bytes,
             workers: 1,
             method: self.method,
+            is_over: &never,
         };
         let mut set = PageSet::new(self.page_bytes);
         let mut frames = Vec::new();

@@ -41,6 +41,9 @@ impl DistinctPages {
         selection: &Selection,
         control: &MoveControl,
     ) -> Result<bool> {
+        if control.is_stopped() {
+            return Ok(false);
+        }
         let scope = SurveyScope {
             process,
             index: 0,
@@ -49,6 +52,7 @@ impl DistinctPages {
             page_bytes: self.page_bytes,
             workers: 1,
             method: self.method,
+            is_over: &|| control.is_stopped(),
         };
         let added = survey(&scope).and_then(|(units, walked)| {
             let ranges = units.iter().flat_map(|unit| &unit.pieces).map(|(_, range)| *range);

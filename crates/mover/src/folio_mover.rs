@@ -63,7 +63,7 @@ pub struct FolioMoveOutcome {
 
 impl FolioMoveOutcome {
     fn skip(&mut self, folios: &[FolioMove], reason: SkipReason) {
-        self.account.skip(reason, folios.iter().map(|folio| u64::from(folio.pages)).sum());
+        self.account.skip(reason, pages_of(folios));
     }
 }
 
@@ -136,7 +136,13 @@ impl FolioMover<'_> {
                 rest = &rest[1..];
                 continue;
             }
-            let (count, run_pages) = self.pacer.next_call(rest, self.machine.page_bytes());
+            let page_bytes = self.machine.page_bytes();
+            let (count, run_pages) = self.pacer.next_call(rest, page_bytes);
+            let bytes = pages_of(&rest[..count]) * page_bytes;
+            self.pacer.wait_for_rate(self.machine, self.control, bytes);
+            if self.control.is_stopped() {
+                continue;
+            }
             let (tried, fates) = match self.call(&rest[..count], run_pages.min(run_pages_max)) {
                 Ok(told) => told,
                 Err(error) if error.is_gone() => return driven.skip(rest, SkipReason::Gone),
@@ -174,12 +180,11 @@ impl FolioMover<'_> {
 
     /// Makes one call. Returns the number of folios tried, at least one, and their outcomes.
     fn call(&self, folios: &[FolioMove], run_pages: u32) -> Result<CallResult, Error> {
-        let pages: u64 = folios.iter().map(|folio| u64::from(folio.pages)).sum();
-        self.pacer.wait_for_rate(self.machine, pages * self.machine.page_bytes());
         let batch = self.build_call(folios, run_pages);
         let began_ns = self.machine.now_ns();
         let outcome = self.process.move_pages(&batch)?;
         let took_ns = self.machine.now_ns() - began_ns;
+        let pages = pages_of(folios);
         tracing::debug!(entries = batch.len(), pages, took_ns, end = ?outcome.end, "moved");
         self.pacer.record_call(folios, run_pages, took_ns);
         let mut fates = self.read(&batch, &outcome, folios);
@@ -327,6 +332,11 @@ impl FolioMover<'_> {
         }
         Ok(open)
     }
+}
+
+/// Returns the number of base pages of folios.
+fn pages_of(folios: &[FolioMove]) -> u64 {
+    folios.iter().map(|folio| u64::from(folio.pages)).sum()
 }
 
 /// Returns why a page stays that the kernel refuses with EFAULT: its mapping is of a kind that

@@ -8,7 +8,7 @@ use nodeward_policy::folio_plan::MoveOrder;
 use nodeward_policy::hot::FolioLocation;
 
 use crate::Selection;
-use crate::survey::{SurveyMethod, SurveyScope, units};
+use crate::survey::{SurveyMethod, SurveyScope, never, units};
 
 /// Returns the folios that hold the pages of a set, keyed by the address of each of their pages in
 /// the set. Pages that are on no node are left out.
@@ -30,6 +30,7 @@ pub fn locate_folios(
         page_bytes,
         workers: 1,
         method: SurveyMethod::of(machine),
+        is_over: &never,
     };
     let mut folios = BTreeMap::new();
     let mut seen = Vec::new();

@@ -28,10 +28,11 @@ pub struct KernelWalk<'a> {
 impl KernelWalk<'_> {
     /// Moves the pages, and accounts for those of the mappings.
     pub fn carry_out(&self) -> UnitOutcome {
-        let before = self.count().unwrap_or_else(|_| total(self.mappings));
         if self.work.control.is_stopped() {
+            let before = total(self.mappings);
             return self.outcome(&before, &before, SkipReason::Interrupted);
         }
+        let before = self.count().unwrap_or_else(|_| total(self.mappings));
         if let Some(ledger) = self.work.ledger {
             ledger.note_unlisted_moves(self.work.machine);
         }

@@ -22,6 +22,7 @@ mod move_context;
 mod outcomes;
 mod pacer;
 mod passes;
+mod populated;
 pub mod ranking;
 mod report;
 mod request;

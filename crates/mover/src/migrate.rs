@@ -1,5 +1,6 @@
 //! One move from start to end.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nodeward_machine::{Liveness, Machine, PagesByMapping, Process, Result};
@@ -13,7 +14,7 @@ use crate::outcomes::{ProcessOutcomes, UnitOutcome, add_counts};
 use crate::pacer::MovePacer;
 use crate::report::{MoveReport, PlanReport, ProcessPlan, ProcessReport};
 use crate::shared_ledger::SharedLedger;
-use crate::stop_limit::StopLimit;
+use crate::stop_limit::{StopLimit, VERIFY_NS};
 use crate::survey::{self, SurveyMethod, SurveyScope, Unit};
 use crate::worker_pool::WorkerPool;
 use crate::{MoveControl, MoveRequest, Selection, verify};
@@ -38,7 +39,8 @@ pub fn migrate(
     journal: Option<&SharedLedger>,
 ) -> Result<MoveReport> {
     let began_ns = machine.now_ns();
-    let (units, walked) = survey(machine, processes, request, live)?;
+    let memory = survey(machine, processes, request, live)?;
+    let units = &memory.units;
     let pace = MovePacer::new(request);
     let limit = StopLimit::new(machine, live);
     let work = MoveContext {
@@ -48,17 +50,17 @@ pub fn migrate(
         control: live,
         pacer: &pace,
         ledger: journal,
-        stop_limit: Some(&limit),
+        stop_limit: &limit,
     };
     let is_exchange = exchange::is_exchange(request);
     let worker_pool =
         WorkerPool::new(machine, live, request, if is_exchange { usize::MAX } else { units.len() });
     let (mut tallies, workers) = match is_exchange {
-        true => exchange::carry_out(&work, &worker_pool, &units),
-        false => carry_out(&work, &worker_pool, &units),
+        true => exchange::carry_out(&work, &worker_pool, units),
+        false => carry_out(&work, &worker_pool, units),
     };
-    walk(&work, &walked, &mut tallies);
-    account_unmapped(&mut tallies, processes, request, &units);
+    walk(&work, &memory.walked, &mut tallies);
+    account_unseen(&mut tallies, processes, request, &memory);
     let moved_ns = machine.now_ns();
     if tallies.moved() == 0
         && let Some(error) = tallies.error.take()
@@ -66,8 +68,9 @@ pub fn migrate(
         return Err(error);
     }
     let walked_pages = tallies.by_process.iter().map(|tally| tally.walked_pages).sum();
+    let is_over = || limit.is_over(VERIFY_NS);
     let report = |(index, tally)| {
-        let scope = verify_scope(machine, processes, request, index);
+        let scope = verify_scope(machine, processes, request, live, (index, &is_over));
         process_report(&worker_pool, &scope, tally, &limit)
     };
     Ok(MoveReport {
@@ -83,7 +86,7 @@ pub fn migrate(
     })
 }
 
-/// Returns what [`migrate`] would do, and does nothing.
+/// Returns what [`migrate`] would do, and does nothing. A stop ends it soon, with less.
 ///
 /// # Errors
 /// If a process cannot be read.
@@ -93,8 +96,9 @@ pub fn plan(
     request: &MoveRequest,
     live: &MoveControl,
 ) -> Result<PlanReport> {
-    let (units, walked) = survey(machine, processes, request, live)?;
-    let pace = MovePacer::new(request);
+    let memory = survey(machine, processes, request, live)?;
+    let units = &memory.units;
+    let (pace, limit) = (MovePacer::new(request), StopLimit::new(machine, live));
     let work = MoveContext {
         machine,
         processes,
@@ -102,10 +106,10 @@ pub fn plan(
         control: live,
         pacer: &pace,
         ledger: None,
-        stop_limit: None,
+        stop_limit: &limit,
     };
     let worker_pool = WorkerPool::new(machine, live, request, units.len());
-    let (plans, _) = worker_pool.run_all(&units, |unit| (work.look(unit), 0));
+    let (plans, _) = worker_pool.run_all(units, |unit| (work.look(unit), 0));
     let mut report = PlanReport::default();
     report.processes.extend(processes.iter().map(|p| (p.pid(), ProcessPlan::default())));
     for (unit, plan) in units.iter().zip(plans) {
@@ -116,11 +120,11 @@ pub fn plan(
         add_counts(&mut total.residency, &plan.residency);
         total.in_flight += plan.unlocated_pages;
     }
-    for (index, mappings) in &walked {
+    for (index, mappings) in &memory.walked {
         let plan = &mut report.processes[*index].1;
         kernel_walk::add_to_plan(plan, mappings, &request.orders[*index][0]);
     }
-    let unseen = unmapped_named_pages(processes, request, &units);
+    let unseen = unmapped_named_pages(processes, request, &memory);
     for ((_, plan), (reason, pages)) in report.processes.iter_mut().zip(unseen) {
         plan.account.skip(reason, pages);
     }
@@ -131,7 +135,7 @@ fn scope<'a>(
     machine: &dyn Machine,
     processes: &'a [Arc<dyn Process>],
     request: &'a MoveRequest,
-    index: usize,
+    (index, is_over): (usize, &'a (dyn Fn() -> bool + Sync)),
 ) -> SurveyScope<'a> {
     SurveyScope {
         process: &*processes[index],
@@ -141,20 +145,25 @@ fn scope<'a>(
         page_bytes: machine.page_bytes(),
         workers: request.workers_max(),
         method: method(machine, request, index),
+        is_over,
     }
 }
 
 /// Returns what the last look is at. Where the kernel can count all pages in one walk, nobody looks
-/// for them.
+/// for them; nothing ends a long walk, so after a stop none begins.
 fn verify_scope<'a>(
     machine: &dyn Machine,
     processes: &'a [Arc<dyn Process>],
     request: &'a MoveRequest,
-    index: usize,
+    live: &MoveControl,
+    which: (usize, &'a (dyn Fn() -> bool + Sync)),
 ) -> SurveyScope<'a> {
-    let mut scope = scope(machine, processes, request, index);
+    let mut scope = scope(machine, processes, request, which);
     let is_small = || scope.process.resident_bytes().is_ok_and(|it| it <= COUNTED_BYTES_MAX);
-    if is_whole(request, index) && (!scope.method.lists || is_small()) {
+    let may_count = !scope.method.lists && !live.is_stopped() || is_small();
+    if !may_count {
+        scope.method.walked_pages_max = None;
+    } else if is_whole(request, which.0) {
         scope.method.walked_pages_max = Some(u64::MAX);
     }
     scope
@@ -187,26 +196,41 @@ fn is_whole(request: &MoveRequest, index: usize) -> bool {
 /// Mappings of processes, by their index, that are left to a walk inside the kernel.
 type WalkedMappings = Vec<(usize, PagesByMapping)>;
 
+/// The memory of all processes.
+#[derive(Default)]
+struct Surveyed {
+    units: Vec<Unit>,
+    walked: WalkedMappings,
+    /// Bytes in memory of processes, by their index, whose turn had not come at a stop.
+    unsearched: BTreeMap<usize, u64>,
+}
+
 fn survey(
     machine: &dyn Machine,
     processes: &[Arc<dyn Process>],
     request: &MoveRequest,
     live: &MoveControl,
-) -> Result<(Vec<Unit>, WalkedMappings)> {
-    let (mut all, mut walked) = (Vec::new(), WalkedMappings::new());
-    for index in 0..processes.len() {
-        match survey::survey(&scope(machine, processes, request, index)) {
+) -> Result<Surveyed> {
+    let mut all = Surveyed::default();
+    let is_over = || live.is_stopped();
+    for (index, process) in processes.iter().enumerate() {
+        // The first ends its search by itself.
+        if index > 0 && live.is_stopped() {
+            all.unsearched.insert(index, process.resident_bytes().unwrap_or(0));
+            continue;
+        }
+        match survey::survey(&scope(machine, processes, request, (index, &is_over))) {
             Ok((units, left)) => {
-                all.extend(units);
-                walked.extend((!left.is_empty()).then_some((index, left)));
+                all.units.extend(units);
+                all.walked.extend((!left.is_empty()).then_some((index, left)));
             }
             // If one of several processes has ended meanwhile, the report says so.
             Err(error) if error.is_gone() && processes.len() > 1 => {}
             Err(error) => return Err(error),
         }
     }
-    live.add_total(all.iter().map(|unit| unit.bytes).sum());
-    Ok((all, walked))
+    live.add_total(all.units.iter().map(|unit| unit.bytes).sum());
+    Ok(all)
 }
 
 /// Moves the pages of mappings that are in no unit.
@@ -244,16 +268,20 @@ fn carry_out(
     (tallies, workers)
 }
 
-/// Accounts for pages that were named and that no unit holds.
-fn account_unmapped(
+/// Accounts for memory that no unit holds: pages that were named, and processes whose turn had not
+/// come.
+fn account_unseen(
     tallies: &mut ProcessOutcomes,
     processes: &[Arc<dyn Process>],
     request: &MoveRequest,
-    units: &[Unit],
+    memory: &Surveyed,
 ) {
-    let unseen = unmapped_named_pages(processes, request, units);
+    let unseen = unmapped_named_pages(processes, request, memory);
     for (tally, (reason, pages)) in tallies.by_process.iter_mut().zip(unseen) {
         tally.account.skip(reason, pages);
+    }
+    for (&index, &bytes) in &memory.unsearched {
+        tallies.by_process[index].unexamined_bytes += bytes;
     }
 }
 
@@ -261,14 +289,16 @@ fn account_unmapped(
 fn unmapped_named_pages(
     processes: &[Arc<dyn Process>],
     request: &MoveRequest,
-    units: &[Unit],
+    memory: &Surveyed,
 ) -> Vec<(SkipReason, u64)> {
     let of_process = |(index, process): (usize, &Arc<dyn Process>)| {
         let sets = || request.orders[index].iter().filter_map(|order| order.pages.as_ref());
-        let pieces = units.iter().filter(|unit| unit.process == index).flat_map(|u| &u.pieces);
+        let units = memory.units.iter();
+        let pieces = units.filter(|unit| unit.process == index).flat_map(|u| &u.pieces);
         let seen: u64 =
             pieces.map(|(_, range)| sets().map(|set| set.count_in(*range)).sum::<u64>()).sum();
         let reason = match process.liveness() {
+            _ if memory.unsearched.contains_key(&index) => SkipReason::Interrupted,
             Liveness::Running => SkipReason::NotPresent,
             _ => SkipReason::Gone,
         };

@@ -23,8 +23,8 @@ pub struct MoveContext<'a> {
     pub control: &'a MoveControl,
     pub pacer: &'a MovePacer,
     pub ledger: Option<&'a SharedLedger>,
-    /// When looks end after a stop; never if `None`.
-    pub stop_limit: Option<&'a StopLimit<'a>>,
+    /// When looks end after a stop.
+    pub stop_limit: &'a StopLimit<'a>,
 }
 
 impl MoveContext<'_> {
@@ -62,7 +62,7 @@ impl MoveContext<'_> {
     /// If the process is gone or cannot be read.
     pub fn look(&self, unit: &Unit) -> Result<FolioPlan> {
         let mut plan = FolioPlan::default();
-        if self.stop_limit.is_some_and(|limit| limit.is_over(ACCOUNT_NS)) {
+        if self.stop_limit.is_over(ACCOUNT_NS) {
             plan.unexamined_bytes = unit.bytes;
             return Ok(plan);
         }

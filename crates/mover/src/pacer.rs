@@ -7,7 +7,10 @@ use nodeward_machine::Machine;
 use nodeward_policy::folio_plan::FolioMove;
 use nodeward_policy::pacing::{RateLimit, StallBudget};
 
-use crate::MoveRequest;
+use crate::{MoveControl, MoveRequest};
+
+/// A stop is seen after so many nanoseconds of a wait: a huge page takes minutes at a low rate.
+const NAP_NS: u64 = 100_000_000;
 
 /// The rate limit and the stall budget of a move.
 #[derive(Debug, Default)]
@@ -51,12 +54,14 @@ impl MovePacer {
         (count, run_pages.unwrap_or(u32::MAX))
     }
 
-    /// Waits until `bytes` bytes may be moved.
-    pub fn wait_for_rate(&self, machine: &dyn Machine, bytes: u64) {
+    /// Waits until `bytes` bytes may be moved, or a stop.
+    pub fn wait_for_rate(&self, machine: &dyn Machine, control: &MoveControl, bytes: u64) {
         let Some(rate) = &self.rate else { return };
-        let wait_ns = lock(rate).reserve(machine.now_ns(), bytes);
-        if wait_ns > 0 {
-            machine.sleep_ns(wait_ns);
+        let mut left_ns = lock(rate).reserve(machine.now_ns(), bytes);
+        while left_ns > 0 && !control.is_stopped() {
+            let nap_ns = left_ns.min(NAP_NS);
+            machine.sleep_ns(nap_ns);
+            left_ns -= nap_ns;
         }
     }
 
@@ -125,4 +130,29 @@ fn is_large(folio: FolioMove) -> bool {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_machine::fake::FakeMachine;
+
+    use super::*;
+
+    /// Goal: after 1 GiB at 1 MiB a second the next page waits for 1024 s, but not for longer than
+    /// to a stop.
+    #[test]
+    fn a_stop_ends_the_wait_for_a_rate() {
+        for (is_stopped, waited_s) in [(false, 1024), (true, 0)] {
+            let machine = FakeMachine::new(false);
+            let rate = Some(Mutex::new(RateLimit::new(1 << 20)));
+            let pacer = MovePacer { rate, ..MovePacer::default() };
+            let control = MoveControl::default();
+            pacer.wait_for_rate(&machine, &control, 1 << 30);
+            if is_stopped {
+                control.stop();
+            }
+            pacer.wait_for_rate(&machine, &control, 4096);
+            assert_eq!(machine.now_ns() / 1_000_000_000, waited_s);
+        }
+    }
 }

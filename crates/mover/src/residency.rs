@@ -13,12 +13,12 @@ use nodeward_policy::sampling::{
     Estimate, NodeEstimate, ResidencySampler, SamplingGoal, SamplingStep,
 };
 
+use crate::MoveControl;
 use crate::outcomes::add_counts;
+use crate::populated::populated;
 
 /// Pages queried at once: about a millisecond, after which the clock is checked.
 const PAGES_PER_CALL: usize = 4096;
-/// Address range whose populated parts are queried at once, in bytes.
-const SCAN_PIECE_BYTES: u64 = 1 << 40;
 
 /// Limit on the memory that one walk inside the kernel may find: it holds the process's memory lock
 /// for about 30 ns a page, 8 ms.
@@ -28,8 +28,8 @@ const WALK_BYTES_MAX: u64 = 1 << 30;
 const SPARSE_FACTOR: u64 = 8;
 
 /// Options of a measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
     /// Count every page instead of sampling.
     pub exact: bool,
     /// Include private mappings of files: mostly page cache that many processes share.
@@ -44,9 +44,11 @@ pub struct Options {
     pub time_ns_max: Option<u64>,
     /// Limit of our own CPU time, likewise, in nanoseconds; `None`: no limit.
     pub cpu_ns_max: Option<u64>,
+    /// Stopping it ends the time.
+    pub control: Option<&'a MoveControl>,
 }
 
-impl Default for Options {
+impl Default for Options<'_> {
     /// Sampling to two points, for at most five seconds.
     fn default() -> Self {
         Self {
@@ -57,6 +59,7 @@ impl Default for Options {
             seed: 0,
             time_ns_max: Some(5_000_000_000),
             cpu_ns_max: None,
+            control: None,
         }
     }
 }
@@ -68,7 +71,7 @@ impl Default for Options {
 pub fn measure(
     machine: &dyn Machine,
     process: &dyn Process,
-    options: &Options,
+    options: &Options<'_>,
 ) -> Result<Residency> {
     let wanted = |mapping: &Mapping| options.files || mapping.kind != MappingKind::File;
     let mappings = process.mappings()?.into_iter().filter(wanted).collect();
@@ -83,7 +86,7 @@ pub fn measure_mappings(
     machine: &dyn Machine,
     process: &dyn Process,
     mappings: Vec<Mapping>,
-    options: &Options,
+    options: &Options<'_>,
 ) -> Result<Residency> {
     let deadline = options.time_ns_max.map(|ns| machine.now_ns().saturating_add(ns));
     let cpu_deadline = options.cpu_ns_max.map(|ns| machine.own_cpu_time_ns().saturating_add(ns));
@@ -113,14 +116,15 @@ pub fn measure_mappings(
 struct ResidencyMeasurement<'a> {
     machine: &'a dyn Machine,
     process: &'a dyn Process,
-    options: &'a Options,
+    options: &'a Options<'a>,
     deadline: Option<u64>,
     cpu_deadline: Option<u64>,
 }
 
 impl ResidencyMeasurement<'_> {
     fn is_out_of_time(&self) -> bool {
-        self.deadline.is_some_and(|deadline| self.machine.now_ns() >= deadline)
+        self.options.control.is_some_and(MoveControl::is_stopped)
+            || self.deadline.is_some_and(|deadline| self.machine.now_ns() >= deadline)
             || self.cpu_deadline.is_some_and(|at| self.machine.own_cpu_time_ns() >= at)
     }
 
@@ -219,14 +223,7 @@ impl ResidencyMeasurement<'_> {
 
     /// Returns the populated parts of ranges; when time runs out, the rest counts as populated.
     fn populated(&self, ranges: &[Range]) -> Result<Vec<Range>> {
-        let mut populated = Vec::new();
-        for piece in ranges.iter().flat_map(|range| range.aligned_pieces(SCAN_PIECE_BYTES)) {
-            match self.is_out_of_time() {
-                true => populated.push(piece),
-                false => populated.extend(self.process.populated(piece)?),
-            }
-        }
-        Ok(populated)
+        populated(self.process, ranges, &|| self.is_out_of_time())
     }
 }
 
@@ -311,7 +308,7 @@ mod tests {
         (0..pages).map(page).collect()
     }
 
-    fn measured(pages: u64, options: &Options) -> (Residency, BTreeMap<NodeId, u64>) {
+    fn measured(pages: u64, options: &Options<'_>) -> (Residency, BTreeMap<NodeId, u64>) {
         let fake = FakeMachine::new(true);
         let pid = Pid::new(7).unwrap();
         let fake_process = FakeProcess::with_pages(&layout(pages));
@@ -379,6 +376,18 @@ mod tests {
     fn no_time_is_told_and_not_an_error() {
         for exact in [true, false] {
             let options = Options { exact, time_ns_max: Some(0), ..Options::default() };
+            let (seen, _) = measured(10_000, &options);
+            assert!(seen.capped && seen.total().pages == 0);
+        }
+    }
+
+    /// Goal: a look that is stopped ends as if its time were over.
+    #[test]
+    fn a_stop_ends_a_look() {
+        let control = MoveControl::default();
+        control.stop();
+        for exact in [true, false] {
+            let options = Options { exact, control: Some(&control), ..Options::default() };
             let (seen, _) = measured(10_000, &options);
             assert!(seen.capped && seen.total().pages == 0);
         }

@@ -14,6 +14,7 @@ use nodeward_policy::folio_plan::MoveOrder;
 use nodeward_policy::spread::{BlockMove, BlockPages, Weights, plan_spread, total};
 
 use crate::outcomes::add_counts;
+use crate::populated::populated;
 use crate::{MoveControl, Selection};
 
 /// Bytes read at a time.
@@ -97,6 +98,9 @@ impl SpreadSurvey {
     ) -> Result<()> {
         for mapping in view.process.mappings()? {
             for part in view.selection.parts(&mapping, self.page_bytes) {
+                if control.is_stopped() {
+                    return Ok(());
+                }
                 self.add_part(index, view.process, &mapping.part(part), control)?;
             }
         }
@@ -121,8 +125,9 @@ impl SpreadSurvey {
         let window = ShownRange { view: index, range: mapping.range, at };
         stretch.windows.push(window);
         let mut pages = Vec::new();
-        for populated in process.populated(mapping.range)? {
-            for piece in populated.aligned_pieces(PIECE_BYTES) {
+        let is_over = || control.is_stopped();
+        for part in populated(&**process, &[mapping.range], &is_over)? {
+            for piece in part.aligned_pieces(PIECE_BYTES) {
                 if control.is_stopped() {
                     return Ok(());
                 }

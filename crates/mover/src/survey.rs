@@ -8,6 +8,7 @@ use nodeward_policy::folio_plan::MoveOrder;
 use nodeward_policy::workers::unit_pages;
 
 use crate::Selection;
+use crate::populated::populated;
 use crate::request::whole_pages;
 use crate::sparse::{PAGE_TABLE_BYTES, SelectedMemory, UnitPiece, divide};
 
@@ -46,6 +47,13 @@ pub struct SurveyScope<'a> {
     pub workers: u32,
     /// How populated memory is found.
     pub method: SurveyMethod,
+    /// Whether the search is to end; the rest then counts as populated.
+    pub is_over: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// For a search that nothing ends early.
+pub fn never() -> bool {
+    false
 }
 
 /// How populated memory is found.
@@ -134,7 +142,7 @@ fn selected_memory(scope: &SurveyScope<'_>) -> Result<SelectedMemory> {
     };
     if scope.method.lists {
         for (mapping, part) in std::mem::take(&mut memory.pieces) {
-            let populated = process.populated(part)?.into_iter();
+            let populated = populated(process, &[part], scope.is_over)?.into_iter();
             memory.pieces.extend(populated.map(|range| (Arc::clone(&mapping), range)));
         }
     }
@@ -192,6 +200,7 @@ mod tests {
             page_bytes: 4096,
             workers: 2,
             method: SurveyMethod::of(&machine),
+            is_over: &never,
         };
         let units = units(&scope).unwrap();
         // Starts 16 pages after a page table: 496 pages, then whole tables of 512. A quarter of

@@ -23,6 +23,9 @@ pub fn residency(
     scope: &SurveyScope<'_>,
     limit: &StopLimit<'_>,
 ) -> Option<BTreeMap<NodeId, u64>> {
+    if (scope.is_over)() {
+        return None;
+    }
     let (units, walked) = survey(scope).unwrap_or_default();
     let (counts, _) = worker_pool.run_all(&units, |unit| (count(scope, unit, limit), 0));
     let mut total = kernel_walk::total(&walked);

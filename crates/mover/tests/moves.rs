@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use nodeward_machine::fake::{FakeMachine, FakeProcess};
 use nodeward_machine::{Liveness, Machine};
-use nodeward_model::{MappingKind, NodeId, NodePairs, Page, PageSet, Pid, SkipReason};
+use nodeward_model::{MappingKind, NodeId, NodePairs, Page, PageSet, Pid, Range, SkipReason};
 use nodeward_mover::{
-    Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, Residue, Selection, migrate, plan,
+    Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, ProcessReport, Residue, Selection,
+    migrate, plan,
 };
 use proptest::prelude::*;
 
@@ -283,6 +284,34 @@ fn a_move_that_is_stopped_accounts_for_the_rest() {
     let report = migrate(&machine, &[process], &request("0", "1"), &live, None).unwrap();
     assert!(report.interrupted);
     assert_eq!(skipped(&report), [(SkipReason::Interrupted, 5000)].into());
+}
+
+/// Goal: of several processes those whose turn had not come are told as not looked at: 300 pages,
+/// and named pages of them as interrupted, and not as pages that are not there.
+#[test]
+fn processes_whose_turn_had_not_come_are_told() {
+    let machine = FakeMachine::new(false);
+    let others = [8, 9].map(|pid| Pid::new(pid).unwrap());
+    machine.spawn(pid(), FakeProcess::with_pages(&[on(0); 100]));
+    others.iter().for_each(|&pid| machine.spawn(pid, FakeProcess::with_pages(&[on(0); 300])));
+    let processes = [pid(), others[0], others[1]].map(|pid| machine.open_process(pid).unwrap());
+    let mut pages = PageSet::new(4096);
+    pages.insert_range(Range::new(16 * 4096, 20 * 4096));
+    let all = request("0", "1");
+    let named = [MoveOrder { pages: Some(pages), ..all.orders[0][0].clone() }].into();
+    let orders = vec![all.orders[0].clone(), all.orders[0].clone(), named];
+    let live = MoveControl::default();
+    live.stop();
+    let report =
+        migrate(&machine, &processes, &MoveRequest { orders, ..all }, &live, None).unwrap();
+    let told = |process: &ProcessReport| {
+        (process.account.skipped_for(SkipReason::Interrupted), process.unexamined_bytes / 4096)
+    };
+    assert_eq!(
+        report.processes.iter().map(told).collect::<Vec<_>>(),
+        [(100, 0), (0, 300), (4, 300)]
+    );
+    assert_eq!(report.account().selected(), 104);
 }
 
 /// Goal: a move that is stopped ends within a second, however long looking at the rest would take,

@@ -87,7 +87,7 @@ impl EvacuatedProcesses {
         let others = snapshot.processes.iter().filter(|it| Some(it.pid) != machine.own_pid());
         for process in others.take_while(|_| !live.is_stopped()) {
             let is_confined = process.memory_nodes.without(sources).is_empty();
-            match found.examine(machine, process.pid, sources, first_pass) {
+            match found.examine(machine, process.pid, (sources, first_pass), live) {
                 Ok(true) if is_confined => found.confined.push(process.pid),
                 Ok(_) => {}
                 Err(Error::KernelThread(_)) => {}
@@ -99,13 +99,15 @@ impl EvacuatedProcesses {
         Ok(found)
     }
 
-    /// Returns those of the processes that set memory policies themselves, of those that still run.
-    pub fn with_policies(&self) -> Vec<Pid> {
+    /// Returns those of the processes that set memory policies themselves, of those that still run;
+    /// after a stop only those that it has found by then.
+    pub fn with_policies(&self, live: &MoveControl) -> Vec<Pid> {
         let has_policy = |process: &&Arc<dyn Process>| {
             let policies = process.memory_policies().unwrap_or_default();
             policies.has_task_policy || !policies.policy_ranges.is_empty()
         };
-        self.residents.iter().filter(has_policy).map(|process| process.pid()).collect()
+        let residents = self.residents.iter().take_while(|_| !live.is_stopped());
+        residents.filter(has_policy).map(|process| process.pid()).collect()
     }
 
     /// Opens a process and looks where its memory is. Returns true if some is on the nodes.
@@ -113,12 +115,12 @@ impl EvacuatedProcesses {
         &mut self,
         machine: &dyn Machine,
         pid: Pid,
-        sources: &Nodemask,
-        first_pass: &MoveRequest,
+        (sources, first_pass): (&Nodemask, &MoveRequest),
+        live: &MoveControl,
     ) -> Result<bool, Error> {
         let process = machine.open_process(pid)?;
         let one = [Arc::clone(&process)];
-        let look = plan(machine, &one, first_pass, &MoveControl::default())?;
+        let look = plan(machine, &one, first_pass, live)?;
         let is_resident = look.processes.iter().any(|(_, plan)| {
             plan.in_flight > 0 || plan.residency.keys().any(|node| sources.contains(*node))
         });
@@ -199,7 +201,7 @@ mod tests {
         machine.spawn(pid(3), on(1));
         let found = find(&machine);
         assert_eq!(
-            (found.confined.as_slice(), found.with_policies()),
+            (found.confined.as_slice(), found.with_policies(&MoveControl::default())),
             (&[pid(1)][..], vec![pid(2)])
         );
     }

@@ -38,7 +38,8 @@ impl SegmentRest {
         if check_kernel().is_err() {
             return Ok(None);
         }
-        let segments = SharedSegments::mapped_by(processes.iter().map(|process| &**process));
+        let processes = processes.iter().take_while(|_| !live.is_stopped());
+        let segments = SharedSegments::mapped_by(processes.map(|process| &**process));
         if segments.denied > 0 {
             say!(
                 "nodeward: of shared segments only what these processes map is spread; to spread \

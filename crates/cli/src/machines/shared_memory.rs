@@ -33,12 +33,15 @@ impl SharedMemory {
     pub fn find(
         processes: &[Arc<dyn Process>],
         selection: &Selection,
-        topology: &Topology,
-        pairs: &NodePairs,
+        (topology, pairs): (&Topology, &NodePairs),
+        live: &MoveControl,
     ) -> Result<Option<Self>> {
         let whole = selection.ranges.is_empty() && selection.kinds.contains(&MappingKind::Shared);
         let segments = match whole && check_kernel().is_ok() {
-            true => SharedSegments::mapped_by(processes.iter().map(|process| &**process)),
+            true => {
+                let processes = processes.iter().take_while(|_| !live.is_stopped());
+                SharedSegments::mapped_by(processes.map(|process| &**process))
+            }
             false => SharedSegments::default(),
         };
         if segments.denied > 0 {

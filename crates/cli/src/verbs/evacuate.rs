@@ -68,9 +68,9 @@ impl Evacuation<'_> {
     /// Looks what would move in the first pass.
     fn plan(&self, live: &MoveControl) -> Result<EvacuationPlan<'_>> {
         let found = self.find(live)?;
-        let shared = self.shared_memory(&found)?.filter(|shared| shared.segments() > 0);
+        let shared = self.shared_memory(&found, live)?.filter(|shared| shared.segments() > 0);
         let segments = shared.map(|shared| shared.segments_move(self.settings).plan(live));
-        let paths = self.paths(&found);
+        let paths = self.paths(&found, live);
         let files = self.files_move(&paths)?.map(|job| job.plan(live)).transpose()?;
         let segments = segments.transpose()?.map(|(_, plan)| plan);
         let page_bytes = self.machine.page_bytes();
@@ -80,7 +80,7 @@ impl Evacuation<'_> {
     /// Moves. Returns an error only if nothing was done.
     fn carry_out(&self, live: &MoveControl) -> Result<EvacuationReport<'_>> {
         let found = self.find(live)?;
-        let shared = self.shared_memory(&found)?;
+        let shared = self.shared_memory(&found, live)?;
         let writes_ledger =
             self.is_local && !self.args.run.no_ledger && !found.residents.is_empty();
         let begin = || begin_journal(self.machine, Ok(found.identities.clone()), None);
@@ -94,14 +94,14 @@ impl Evacuation<'_> {
             }
         };
         let shared = shared.map(|shared| self.move_segments(&shared, live, &mut moves));
-        let paths = self.paths(&found);
+        let paths = self.paths(&found, live);
         let files = self.files_move(&paths)?.filter(|_| !live.is_stopped());
         let files = files.map(|job| self.move_files(job, live));
         let end = |journal: nodeward_mover::SharedLedger| {
             journal.end(moves.account(), moves.interrupted, now_unix_ms())
         };
         let ledger = journal.map(end);
-        let with_policies = found.with_policies();
+        let with_policies = found.with_policies(live);
         let (page_bytes, memory) = (self.machine.page_bytes(), self.memory());
         let route = &self.route;
         Ok(EvacuationReport {
@@ -133,12 +133,16 @@ impl Evacuation<'_> {
     }
 
     /// Finds shared segments, also those of processes that have no page of them on the nodes.
-    fn shared_memory(&self, found: &EvacuatedProcesses) -> Result<Option<SharedMemory>> {
+    fn shared_memory(
+        &self,
+        found: &EvacuatedProcesses,
+        live: &MoveControl,
+    ) -> Result<Option<SharedMemory>> {
         if !self.is_local {
             return Ok(None);
         }
         let (selection, pairs) = (Selection::default(), &self.route.passes[0]);
-        SharedMemory::find(&found.opened, &selection, &self.topology, pairs)
+        SharedMemory::find(&found.opened, &selection, (&self.topology, pairs), live)
     }
 
     fn move_segments(
@@ -153,9 +157,12 @@ impl Evacuation<'_> {
     }
 
     /// Returns the files whose cache is to move: those that processes use, and those named.
-    fn paths(&self, found: &EvacuatedProcesses) -> Vec<PathBuf> {
+    fn paths(&self, found: &EvacuatedProcesses, live: &MoveControl) -> Vec<PathBuf> {
         let used = match self.args.files {
-            true => UsedFiles::of(found.opened.iter().map(|process| &**process)).paths,
+            true => {
+                let opened = found.opened.iter().take_while(|_| !live.is_stopped());
+                UsedFiles::of(opened.map(|process| &**process)).paths
+            }
             false => Vec::new(),
         };
         used.into_iter().chain(self.args.file.iter().cloned()).collect()

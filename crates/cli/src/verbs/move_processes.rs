@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use nodeward_model::Topology;
-use nodeward_mover::{MoveOrder, Selection};
+use nodeward_mover::{MoveControl, MoveOrder, Selection};
 
 use crate::args::MoveArgs;
 use crate::machines::SelectedMachine;
@@ -51,7 +51,10 @@ fn between_nodes(
     let (kinds, ranges) = (kinds(args), args.range.clone());
     let selection = Selection { kinds, ranges, ..Selection::default() };
     let together = match chosen {
-        SelectedMachine::Local(_) => SharedMemory::find(&processes, &selection, topology, &pairs)?,
+        SelectedMachine::Local(_) => {
+            let control = MoveControl::default();
+            SharedMemory::find(&processes, &selection, (topology, &pairs), &control)?
+        }
         SelectedMachine::Simulated(_) => None,
     };
     let orders: Arc<[MoveOrder]> = [MoveOrder { pairs, pages: None }].into();

@@ -122,13 +122,13 @@ impl MoveTask {
                 let nodes = before.zip(self.count(&live));
                 SharedMemoryReport { segments, pages_before_and_after: nodes }
             });
-            Ok::<_, Error>((report, shared))
+            let end = |journal: SharedLedger| {
+                journal.end(report.account(), report.interrupted, now_unix_ms())
+            };
+            let ledger = journal.map(end);
+            Ok::<_, Error>((report, shared, ledger))
         };
-        let (report, shared) = progress::run_with_progress(&live, how.progress, work)??;
-        let end = |journal: SharedLedger| {
-            journal.end(report.account(), report.interrupted, now_unix_ms())
-        };
-        let ledger = journal.map(end);
+        let (report, shared, ledger) = progress::run_with_progress(&live, how.progress, work)??;
         let told = MoveOutput {
             report: &report,
             page_bytes: machine.page_bytes(),

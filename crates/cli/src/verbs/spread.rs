@@ -44,7 +44,7 @@ pub fn run(args: &SpreadArgs, settings: &MoveSettings) -> Result<Exit> {
     };
     let live = MoveControl::default();
     let task = progress::run_with_progress(&live, ProgressMode::Never, || job.task(&live))??;
-    let Some(task) = task else { return Ok(Exit::Interrupted) };
+    let Some(task) = task.filter(|_| !live.is_stopped()) else { return Ok(Exit::Interrupted) };
     let how = MoveTaskOptions::new(&args.run, settings, &chosen);
     task.execute(machine, &topology, &how)
 }

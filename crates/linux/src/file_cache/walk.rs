@@ -23,6 +23,8 @@ pub enum WalkEntry {
     Empty,
     /// A symbolic link, a device, a pipe, a socket.
     Other,
+    /// A directory, or a file that was found before: nothing to count.
+    Passed,
     /// An object that could not be opened.
     Skipped(FileProblem),
 }
@@ -75,20 +77,20 @@ impl FileWalk {
             Ok(folder) => visit(folder, name, &path, false, &mut self.seen),
             Err(error) => Err(error.into()),
         };
-        self.handle(path, visited)
+        Some(self.handle(path, visited))
     }
 
-    fn handle(&mut self, path: PathBuf, visited: io::Result<VisitedEntry>) -> Option<WalkEntry> {
+    fn handle(&mut self, path: PathBuf, visited: io::Result<VisitedEntry>) -> WalkEntry {
         match visited {
             Ok(VisitedEntry::Directory(entries)) => {
                 self.levels.push(OpenDirectory { path, entries });
-                None
+                WalkEntry::Passed
             }
-            Ok(VisitedEntry::File(file)) => Some(WalkEntry::File(file)),
-            Ok(VisitedEntry::Empty) => Some(WalkEntry::Empty),
-            Ok(VisitedEntry::Other) => Some(WalkEntry::Other),
-            Ok(VisitedEntry::Duplicate) => None,
-            Err(error) => Some(skipped(&path, error)),
+            Ok(VisitedEntry::File(file)) => WalkEntry::File(file),
+            Ok(VisitedEntry::Empty) => WalkEntry::Empty,
+            Ok(VisitedEntry::Other) => WalkEntry::Other,
+            Ok(VisitedEntry::Duplicate) => WalkEntry::Passed,
+            Err(error) => skipped(&path, error),
         }
     }
 }
@@ -101,7 +103,7 @@ impl Iterator for FileWalk {
             let found = if self.levels.is_empty() {
                 let path = self.roots.next()?;
                 let visited = visit(CWD, &path, &path, true, &mut self.seen);
-                self.handle(path, visited)
+                Some(self.handle(path, visited))
             } else {
                 self.next_entry()
             };
