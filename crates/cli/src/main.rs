@@ -12,6 +12,8 @@
 //! args      the command line as it was typed
 //! settings, progress, figures
 //!           values from files and variables; the progress bar; the figures of SPEC.md
+//! stop_signals
+//!           Ctrl-C and SIGTERM
 //! message   messages, exit codes, the layout of help
 //! ```
 
@@ -27,6 +29,7 @@ mod output;
 mod progress;
 mod results;
 mod settings;
+mod stop_signals;
 mod verbs;
 
 use std::ffi::OsString;

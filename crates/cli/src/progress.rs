@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -11,7 +11,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nodeward_agent::wire::WireProgress;
 use nodeward_model::units::format_bytes;
 use nodeward_mover::{MoveControl, run_watched};
-use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::stop_signals::{Grace, StopSignals};
 
 /// Interval between updates of the bar, and of checks for signals.
 const REDRAW: Duration = Duration::from_millis(100);
@@ -27,13 +28,19 @@ pub enum ProgressMode {
     Never,
 }
 
-/// Work whose progress can be shown, and that can be stopped.
+/// Work whose progress can be shown.
 pub trait ProgressSource: Sync {
     /// Returns the completed and the total work, in the same unit.
     fn done_of_total(&self) -> (u64, u64);
 
     /// Returns further information, after an elapsed time.
     fn message(&self, elapsed: Duration) -> String;
+}
+
+/// Work that can be stopped, and then tells what it did.
+pub trait StoppableWork: ProgressSource {
+    /// How long it may take to end.
+    const GRACE: Grace;
 
     /// Asks it to end early.
     fn stop(&self);
@@ -47,6 +54,10 @@ impl ProgressSource for MoveControl {
     fn message(&self, elapsed: Duration) -> String {
         moving(self.moved_bytes(), self.workers(), elapsed)
     }
+}
+
+impl StoppableWork for MoveControl {
+    const GRACE: Grace = Grace::Account;
 
     fn stop(&self) {
         Self::stop(self);
@@ -61,6 +72,10 @@ impl ProgressSource for nodeward_proof::BenchProgress {
     fn message(&self, elapsed: Duration) -> String {
         amount(self.moved_bytes(), "moved", elapsed)
     }
+}
+
+impl StoppableWork for nodeward_proof::BenchProgress {
+    const GRACE: Grace = Grace::Second;
 
     fn stop(&self) {
         self.cancel().cancel();
@@ -99,6 +114,10 @@ impl ProgressSource for AgentProgress {
     fn message(&self, elapsed: Duration) -> String {
         moving(self.now().moved_bytes, self.now().workers, elapsed)
     }
+}
+
+impl StoppableWork for AgentProgress {
+    const GRACE: Grace = Grace::Account;
 
     fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
@@ -116,31 +135,55 @@ impl ProgressSource for AllocationProgress<'_> {
     fn message(&self, elapsed: Duration) -> String {
         amount(self.0.moved_bytes(), "taken", elapsed)
     }
+}
+
+impl StoppableWork for AllocationProgress<'_> {
+    const GRACE: Grace = nodeward_proof::BenchProgress::GRACE;
 
     fn stop(&self) {
         self.0.stop();
     }
 }
 
-/// Runs `work` and shows its progress on stderr. The first Ctrl-C asks the work to stop between
-/// batches, the second ends the program at once.
-pub fn run_with_progress<T: Send>(
+/// Runs `work` and shows its progress on stderr. The first Ctrl-C asks the work to end soon, the
+/// second ends the program at once ([`crate::stop_signals`]).
+pub fn run_with_progress<W: StoppableWork, T: Send>(
+    live: &W,
+    when: ProgressMode,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T> {
+    let signals = StopSignals::catch(W::GRACE, || {})?;
+    let pass_on = || {
+        if signals.is_stopped() {
+            live.stop();
+        }
+    };
+    let done = watched(live, when, pass_on, work)?;
+    // Work of which this is a part goes on no more, if the signal came at its end.
+    pass_on();
+    Ok(done)
+}
+
+/// Runs `work` and shows its progress on stderr. Nothing catches a signal: it has no result before
+/// its end.
+pub fn show_progress<T: Send>(
     live: &impl ProgressSource,
     when: ProgressMode,
     work: impl FnOnce() -> T + Send,
 ) -> Result<T> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&interrupted))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&interrupted)))
-            .context("cannot catch Ctrl-C")?;
-    }
+    watched(live, when, || {}, work)
+}
+
+fn watched<T: Send>(
+    live: &impl ProgressSource,
+    when: ProgressMode,
+    look: impl Fn(),
+    work: impl FnOnce() -> T + Send,
+) -> Result<T> {
     let mut display = ProgressDisplay::new(when, io::stderr().is_terminal());
     let look = || {
+        look();
         display.draw(live);
-        if interrupted.load(Ordering::Relaxed) {
-            live.stop();
-        }
     };
     let done = run_watched("nodeward-work", REDRAW, look, work).context("cannot start a thread")?;
     display.finish(live);

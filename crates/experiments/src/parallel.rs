@@ -30,21 +30,19 @@ impl ParallelProgress {
     }
 }
 
-/// Returns the result of each item, in order; `None` for runs that did not begin because of a stop.
+/// Returns the result of each item, in order. Nothing may stop it.
 pub fn parallel_map<T: Sync, R: Send>(
     items: &[T],
     jobs: usize,
     watch: &ParallelProgress,
     run: impl Fn(&T) -> R + Sync,
-) -> Vec<Option<R>> {
+) -> Vec<R> {
     let mut all = Vec::with_capacity(items.len());
     let take = |result| -> Result<(), Infallible> {
-        all.push(Some(result));
+        all.push(result);
         Ok(())
     };
     let Ok(()) = for_each_in_order(items, jobs, watch, |item| Some(run(item)), take);
-    // Items begin in order, and each one that began ends: only the last ones can be missing.
-    all.resize_with(items.len(), || None);
     all
 }
 
@@ -111,22 +109,26 @@ mod tests {
         for jobs in [0, 1, 3, 100] {
             let watch = ParallelProgress::default();
             let squares = parallel_map(&[1, 2, 3, 4, 5], jobs, &watch, |number| number * number);
-            assert_eq!(squares, [1, 4, 9, 16, 25].map(Some), "{jobs}");
+            assert_eq!(squares, [1, 4, 9, 16, 25], "{jobs}");
             assert_eq!(watch.completed(), 5);
         }
     }
 
-    /// Goal: after a stop nothing more begins, and the result shows what did not begin.
+    /// Goal: after a stop nothing more begins; what had begun is passed on.
     #[test]
     fn who_is_told_to_stop_begins_nothing_more() {
-        let watch = ParallelProgress::default();
-        let results = parallel_map(&[1, 2, 3, 4], 1, &watch, |&number| {
+        let (watch, mut all) = (ParallelProgress::default(), Vec::new());
+        let run = |&number: &u32| {
             if number == 2 {
                 watch.stop();
             }
-            number
+            Some(number)
+        };
+        let Ok(()) = for_each_in_order(&[1, 2, 3, 4], 1, &watch, run, |number| {
+            all.push(number);
+            Ok::<(), Infallible>(())
         });
-        assert_eq!(results, [Some(1), Some(2), None, None]);
+        assert_eq!(all, [1, 2]);
     }
 
     /// Goal: a result that is not taken ends the run with that error, and no result after a run

@@ -11,8 +11,9 @@ use nodeward_sim::{Observer, World};
 
 use super::balanced_simulation;
 use crate::args::SimArgs;
-use crate::progress::ProgressSource;
+use crate::progress::{ProgressSource, StoppableWork};
 use crate::results::simulation::{EndReason, SimulationRun, speed};
+use crate::stop_signals::Grace;
 
 /// Events between two checks of the clock: some milliseconds.
 const EVENTS: u32 = 4096;
@@ -51,6 +52,10 @@ impl ProgressSource for SimulationProgress {
         let rate = events as f64 / elapsed.as_secs_f64().max(1e-3) / 1e6;
         format!("{} simulated, {speed:.2} x real time, {rate:.1} M events/s", format_ns(now_ns))
     }
+}
+
+impl StoppableWork for SimulationProgress {
+    const GRACE: Grace = Grace::Account;
 
     fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);

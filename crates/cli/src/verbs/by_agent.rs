@@ -137,7 +137,7 @@ mod tests {
     use nodeward_model::{NodeId, Page};
 
     use super::*;
-    use crate::progress::ProgressSource as _;
+    use crate::progress::{ProgressSource as _, StoppableWork as _};
 
     const LIMITS: MoveLimits = MoveLimits { moves_of_user: 1, rate_of_user: None };
 

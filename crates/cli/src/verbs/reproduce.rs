@@ -29,10 +29,6 @@ impl ProgressSource for ReproduceProgress {
     fn message(&self, _elapsed: Duration) -> String {
         format!("{} of {} simulations", self.watch.completed(), self.total)
     }
-
-    fn stop(&self) {
-        self.watch.stop();
-    }
 }
 
 /// Simulates, prints, and reports by the exit code whether all figures are within their tolerance.
@@ -71,7 +67,7 @@ fn results(args: &ReproduceArgs) -> Result<Vec<TableResult>> {
     let live = ReproduceProgress { watch: ParallelProgress::default(), total };
     let cpus = available_parallelism().map_or(1, usize::from);
     let jobs = args.jobs.map_or(cpus, |jobs| jobs as usize);
-    let runs = progress::run_with_progress(&live, args.progress.mode(), || {
+    let runs = progress::show_progress(&live, args.progress.mode(), || {
         run_all(&tables, jobs, &live.watch)
     })??;
     Ok(tables.iter().zip(&runs).map(|(table, runs)| table.judge(runs)).collect())

@@ -12,7 +12,7 @@ const FAILED: i32 = 6;
 const MOVE: &str = "move --machine sim:two-socket 1000 1 0 --quiet";
 
 /// A command for each verb that answers on standard output, and soon.
-const QUESTIONS: [&str; 32] = [
+pub const QUESTIONS: [&str; 32] = [
     "--help",
     "--version",
     "move --help",
@@ -49,7 +49,8 @@ const QUESTIONS: [&str; 32] = [
 /// Verbs that print nothing on standard output themselves.
 const SILENT: [&str; 4] = ["undo", "run", "man", "help"];
 
-fn command(words: &str) -> Command {
+/// Returns the command with these words, and with a place for its messages.
+pub fn command(words: &str) -> Command {
     let mut command = Command::new(NODEWARD);
     command.args(words.split_whitespace()).env("NODEWARD_STATE_DIR", "/nonexistent");
     command.env("LC_ALL", "C").stderr(Stdio::piped());

@@ -26,5 +26,6 @@ mod segments;
 mod sim;
 mod simulated;
 mod spread;
+mod stopped;
 mod swarm;
 mod sweep;

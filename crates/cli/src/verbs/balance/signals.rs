@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
 use nodeward_mover::MoveControl;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator;
-use signal_hook::low_level::emulate_default_handler;
+use signal_hook::consts::SIGHUP;
+use signal_hook::flag;
+
+use crate::stop_signals::{Grace, StopSignals};
 
 /// Requests by signals so far.
-#[derive(Clone, Debug)]
 pub struct SignalFlags {
     reload: Arc<AtomicBool>,
-    interrupt: Arc<AtomicBool>,
+    stop: StopSignals,
 }
 
 impl SignalFlags {
@@ -23,26 +23,11 @@ impl SignalFlags {
     /// # Errors
     /// If they cannot be caught.
     pub fn install(live: &Arc<MoveControl>) -> Result<Self> {
-        let caught = iterator::Signals::new([SIGHUP, SIGINT, SIGTERM]);
-        let mut caught = caught.context("cannot catch signals")?;
+        let reload = Arc::<AtomicBool>::default();
+        flag::register(SIGHUP, Arc::clone(&reload)).context("cannot catch SIGHUP")?;
         let live = Arc::clone(live);
-        let signals = Self { reload: Arc::default(), interrupt: Arc::default() };
-        let told = signals.clone();
-        // Ends with the program.
-        std::thread::spawn(move || {
-            for signal in caught.forever() {
-                if signal == SIGHUP {
-                    told.reload.store(true, Ordering::Relaxed);
-                    continue;
-                }
-                if live.is_stopped() {
-                    let _ = emulate_default_handler(signal);
-                }
-                told.interrupt.store(signal == SIGINT, Ordering::Relaxed);
-                live.stop();
-            }
-        });
-        Ok(signals)
+        let stop = StopSignals::catch(Grace::Account, move || live.stop())?;
+        Ok(Self { reload, stop })
     }
 
     /// Returns whether the settings have to be read again, and resets that.
@@ -52,6 +37,6 @@ impl SignalFlags {
 
     /// Returns whether Ctrl-C ended the program.
     pub fn interrupted(&self) -> bool {
-        self.interrupt.load(Ordering::Relaxed)
+        self.stop.is_stopped_by_user()
     }
 }

@@ -42,10 +42,6 @@ impl ProgressSource for CompareProgress {
     fn message(&self, _elapsed: Duration) -> String {
         format!("{} of {} simulations", self.watch.completed(), self.total)
     }
-
-    fn stop(&self) {
-        self.watch.stop();
-    }
 }
 
 /// Simulates, prints, and reports by the exit code whether nodeward reaches all goals.
@@ -86,14 +82,10 @@ fn in_parallel<T: Sync, R: Send>(
     let here = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = args.jobs.map_or(here, usize::from);
     let live = CompareProgress { watch: ParallelProgress::default(), total: items.len() };
-    let done = progress::run_with_progress(&live, args.progress.mode(), || {
+    let done = progress::show_progress(&live, args.progress.mode(), || {
         parallel_map(items, jobs, &live.watch, work)
     })?;
-    let ended = done.iter().flatten().count();
-    if ended < items.len() {
-        bail!("stopped after {ended} of {} simulations", items.len());
-    }
-    done.into_iter().flatten().collect()
+    done.into_iter().collect()
 }
 
 fn tables(args: &CompareArgs) -> Result<Vec<CaseTable>> {

@@ -14,7 +14,8 @@ use crate::args::bug_name;
 use crate::figures::SwarmFigure;
 use crate::message::exit::Exit;
 use crate::output::swarm::{self as out, SwarmOutput};
-use crate::progress::ProgressSource;
+use crate::progress::{ProgressSource, StoppableWork};
+use crate::stop_signals::Grace;
 use crate::{output, progress};
 
 /// Runs seeds, or prints their cases.
@@ -101,6 +102,10 @@ impl ProgressSource for Swarm {
         let (done, total) = Self::done_of_total(self);
         format!("{done} of {total} machines, {} with findings", self.failed())
     }
+}
+
+impl StoppableWork for Swarm {
+    const GRACE: Grace = Grace::Second;
 
     fn stop(&self) {
         Self::stop(self);

@@ -7,9 +7,10 @@ use nodeward_experiments::parallel::{self, ParallelProgress};
 use nodeward_sim::World;
 
 use crate::machines::simulation;
-use crate::progress::ProgressSource;
+use crate::progress::{ProgressSource, StoppableWork};
 use crate::results::simulation::EndReason;
 use crate::results::sweep::{SweepPlan, SweepRow};
+use crate::stop_signals::Grace;
 
 /// Progress of a sweep.
 pub struct SweepProgress {
@@ -36,6 +37,10 @@ impl ProgressSource for SweepProgress {
         let rate = self.watch.completed() as f64 / elapsed.as_secs_f64().max(1e-3);
         format!("{done} of {total} points, {rate:.1}/s")
     }
+}
+
+impl StoppableWork for SweepProgress {
+    const GRACE: Grace = Grace::Account;
 
     fn stop(&self) {
         self.watch.stop();
