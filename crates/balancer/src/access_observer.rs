@@ -84,7 +84,8 @@ impl AccessObserver {
         self.failure.as_ref().is_some_and(|(at_ns, _)| passed(*at_ns) < RETRY_NS)
     }
 
-    /// Opens the first source that observes these processes.
+    /// Opens the first source that observes these processes. That they ended says nothing about
+    /// sources.
     fn open(
         &mut self,
         machine: &dyn Machine,
@@ -98,7 +99,10 @@ impl AccessObserver {
                     self.failure = None;
                     return Some(source);
                 }
-                Err(obstacle) => _ = why.get_or_insert(format!("{}: {obstacle}", status.kind)),
+                Err(None) => return None,
+                Err(Some(obstacle)) => {
+                    why.get_or_insert(format!("{}: {obstacle}", status.kind));
+                }
             }
         }
         let why = why.unwrap_or_else(|| choice.why_none().to_owned());
@@ -107,20 +111,21 @@ impl AccessObserver {
     }
 }
 
+/// Opens a source; fails with the obstacle, or with `None` if the processes ended.
 fn opened(
     machine: &dyn Machine,
     status: &AccessSourceStatus,
     sampling: &AccessSampling,
-) -> std::result::Result<Box<dyn AccessSource>, String> {
+) -> std::result::Result<Box<dyn AccessSource>, Option<String>> {
     if let Some(obstacle) = &status.obstacle {
-        return Err(obstacle.clone());
+        return Err(Some(obstacle.clone()));
     }
     let open = || -> Result<Box<dyn AccessSource>> {
         let mut source = machine.open_access_source(status.kind)?;
         source.observe(sampling)?;
         Ok(source)
     };
-    open().map_err(|error: Error| error.to_string())
+    open().map_err(|error: Error| (!error.is_gone()).then(|| error.to_string()))
 }
 
 /// The source, if it observes these processes, too.
@@ -153,6 +158,8 @@ fn settled_hz(now: u32, wanted: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use nodeward_machine::fake::{FakeMachine, FakeProcess};
+
     use super::*;
 
     /// Goal: a load that wavers by a third changes no rate; a period of twice the length does.
@@ -176,5 +183,22 @@ mod tests {
             [1_000, 500, 125, 100]
         );
         assert_eq!(rate_hz(0, 0), 1_000);
+    }
+
+    /// Goal: that a process ended before it could be observed is not taken for the lack of a source:
+    /// the next one is observed at once.
+    #[test]
+    fn who_ended_lacks_no_source() {
+        let machine = FakeMachine::new(false);
+        machine.add_accesses(&[], 1_000_000); // from now on there is a source
+        let [ended, running] = [7, 8].map(|pid| Pid::new(pid).unwrap());
+        machine.spawn(running, FakeProcess::with_pages(&[]));
+        let mut observer = AccessObserver::default();
+        let mut observe = |pid| {
+            observer.observe(&machine, AccessChoice::default(), vec![pid], (1_000_000_000, 1));
+            (observer.kind().is_some(), observer.failure().map(str::to_owned))
+        };
+        assert_eq!(observe(ended), (false, None));
+        assert_eq!(observe(running), (true, None));
     }
 }

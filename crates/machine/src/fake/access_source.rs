@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use nodeward_model::Pid;
 
 use super::lock::lock;
-use crate::{AccessBatch, AccessSampling, AccessSource, AccessSourceKind, Result};
+use super::process::FakeProcesses;
+use crate::{AccessBatch, AccessSampling, AccessSource, AccessSourceKind, Error, Liveness, Result};
 
 /// What waits to be taken, by source.
 pub(super) type WaitingAccesses = BTreeMap<AccessSourceKind, AccessBatch>;
@@ -14,6 +15,7 @@ pub(super) type WaitingAccesses = BTreeMap<AccessSourceKind, AccessBatch>;
 /// An open source; it takes the samples that wait.
 pub(super) struct FakeAccessSource {
     pub(super) accesses: Arc<Mutex<WaitingAccesses>>,
+    pub(super) processes: Arc<FakeProcesses>,
     pub(super) kind: AccessSourceKind,
     pub(super) pids: Vec<Pid>,
 }
@@ -24,6 +26,11 @@ impl AccessSource for FakeAccessSource {
     }
 
     fn observe(&mut self, sampling: &AccessSampling) -> Result<()> {
+        if let Some(&pid) = sampling.pids.first()
+            && !sampling.pids.iter().any(|&pid| self.is_running(pid))
+        {
+            return Err(Error::Gone(pid));
+        }
         self.pids.clone_from(&sampling.pids);
         Ok(())
     }
@@ -38,12 +45,18 @@ impl AccessSource for FakeAccessSource {
     }
 }
 
+impl FakeAccessSource {
+    fn is_running(&self, pid: Pid) -> bool {
+        let process = lock(&self.processes).get(&pid).cloned();
+        process.is_some_and(|process| lock(&process).liveness() == Liveness::Running)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use nodeward_model::{Access, AccessKind, AccessSample, Accessor, CpuId, NodeId, Page, Pid};
 
     use super::*;
-    use crate::Liveness;
     use crate::conformance::accesses::{ALL, AccessFixture};
     use crate::fake::{FakeMachine, FakeProcess, FakeThread, PAGE_BYTES};
 

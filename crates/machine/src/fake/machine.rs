@@ -221,8 +221,12 @@ impl Machine for FakeMachine {
                 reason: format!("no test gave this machine the source '{kind}'"),
             });
         }
-        let accesses = Arc::clone(&self.accesses);
-        Ok(Box::new(FakeAccessSource { accesses, kind, pids: Vec::new() }))
+        Ok(Box::new(FakeAccessSource {
+            accesses: Arc::clone(&self.accesses),
+            processes: Arc::clone(&self.processes),
+            kind,
+            pids: Vec::new(),
+        }))
     }
 
     fn own_cpu_time_ns(&self) -> u64 {
