@@ -12,6 +12,8 @@ use nodeward_policy::placement::Reason;
 use nodeward_scenario::Scenario;
 use nodeward_sim::SimMachine;
 
+use crate::one_or_all;
+
 const S: u64 = 1_000_000_000;
 /// Pages of a segment of 2 GiB.
 const PAGES: u64 = 524_288;
@@ -150,7 +152,7 @@ fn each_part_of_a_segment_goes_to_its_user() {
 /// what a balancer may cost, and its lines as local but for a point.
 #[test]
 fn no_database_is_worse_off() {
-    for name in ["database", "database-fits"] {
+    for name in one_or_all(&["database", "database-fits"]) {
         let [nothing, ours] = beside_nothing(name);
         assert!(ours.work_milli(&nothing) >= 980, "{name}: {} ‰", ours.work_milli(&nothing));
         assert!(ours.local_milli + 10 >= nothing.local_milli, "{name}");

@@ -3,6 +3,8 @@
 use nodeward_experiments::compare::BalancerKind;
 use nodeward_experiments::compare::steady::{SteadyOutcome, run_observed, run_steady};
 
+use crate::one_or_all;
+
 /// Goal: no page moves in the minute after memory came home. Each seed guards against an earlier
 /// fault. 166: threads of a process wider than a node were away from it while accesses to its pages
 /// were counted. 180: copies of huge pages take too long for the stall budget, and only some of
@@ -13,7 +15,7 @@ use nodeward_experiments::compare::steady::{SteadyOutcome, run_observed, run_ste
 #[test]
 fn what_once_thrashed_converges() {
     std::thread::scope(|scope| {
-        for seed in [166, 180, 251, 401, 514, 883] {
+        for &seed in one_or_all(&[166, 180, 251, 401, 514, 883]) {
             scope.spawn(move || assert_converged(seed));
         }
     });
@@ -24,7 +26,7 @@ fn what_once_thrashed_converges() {
 #[test]
 fn what_is_sampled_moves_once() {
     std::thread::scope(|scope| {
-        for seed in [24, 166, 401] {
+        for &seed in one_or_all(&[24, 166, 401]) {
             scope.spawn(move || {
                 let [moved, all] = run_observed(seed).expect("a machine that can be balanced");
                 assert!((1..=all).contains(&moved), "seed {seed}: {moved} of {all} pages");

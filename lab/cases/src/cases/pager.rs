@@ -377,8 +377,12 @@ fn few_mappings() -> CaseOutcome {
     const BYTES: usize = 96 * MIB;
     let pager = pager(16 * MIB)?;
     for page in SIZES {
-        let before = mappings();
         let region = region(&pager, BYTES, page, NODES[0]);
+        // The first large job starts the pager's threads, which have mappings of their own.
+        for to in [NODES[1], NODES[0]] {
+            region.migrate(0..BYTES / 3, to, &by(Supply::Any)).expect("a good range");
+        }
+        let before = mappings();
         // Of 48 huge pages every other one alone, so that the pages that are out are not
         // contiguous.
         for (step, to) in [(2, NODES[1]), (1, NODES[1]), (3, NODES[0])] {
