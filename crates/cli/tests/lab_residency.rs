@@ -1,6 +1,7 @@
 //! Residency on two nodes: sampled, counted, and as arranged by the test.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nodeward_lab::{GuestFile, GuestKernel, GuestRun, open_for_test, scenario};
 use serde_json::Value;
@@ -24,6 +25,8 @@ fn shown(kernel: GuestKernel, policy: &str) -> Option<[(u64, u64, u64); 2]> {
     let lab = open_for_test(&kernel)?;
     let mut run = GuestRun::shell(scenario("two-nodes"), &script(policy));
     run.kernel = kernel;
+    run.timeout = Duration::from_secs(300);
+    run.take_turns = true;
     run.files.push(GuestFile::new(program()));
     let finished = lab.run(&run).expect("the guest to run");
     let lines = String::from_utf8_lossy(&finished.stdout).into_owned();
