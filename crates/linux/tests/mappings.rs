@@ -18,7 +18,7 @@ const PAGES: usize = 100;
 /// The kernel lists a mapping twice in about one of 700 lists (Linux 6.18, 2 CPUs).
 const ROUNDS: usize = 60_000;
 /// The number of lists with a repeated mapping that is enough.
-const TWICE: usize = 10;
+const TWICE: usize = 3;
 
 /// Goal: each page of memory whose mappings split and merge all the time is in exactly one mapping,
 /// though the kernel lists some of them twice.
