@@ -27,8 +27,8 @@ mod sweep;
 
 pub use balance::BalanceArgs;
 pub use bench::{
-    BenchAgentArgs, BenchArgs, BenchBalanceArgs, BenchCallsArgs, BenchPagerArgs, BenchPoolArgs,
-    Benchmark,
+    BenchAgentArgs, BenchArgs, BenchBalanceArgs, BenchCallsArgs, BenchLimitsArgs, BenchPagerArgs,
+    BenchPoolArgs, Benchmark,
 };
 pub use cli::{Cli, Verb, with_escaped_arguments};
 pub use compare::CompareArgs;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crate::backend::probe;
+use crate::bare_moves::move_descriptor;
 use crate::chunk::CHUNK_BYTES;
 use crate::error::{Error, Result, system};
 use crate::sys::{
@@ -43,12 +43,7 @@ impl BareCalls {
     /// # Errors
     /// [`Error::NeedsUserfaultfd`] where UFFDIO_MOVE does not work.
     pub fn open() -> Result<Self> {
-        let found = probe(false, false)?;
-        let can_move = found.backend == crate::Backend::Move;
-        let uffd = found.uffd.filter(|_| can_move).ok_or_else(|| Error::NeedsUserfaultfd {
-            feature: "UFFDIO_MOVE",
-            reason: found.why_not_faster.unwrap_or_default(),
-        })?;
+        let uffd = move_descriptor()?;
         let reserve = || AnonMapping::reserve(CHUNK_BYTES, CHUNK_BYTES).map_err(system("mmap"));
         let (region, plain, slots) = (reserve()?, reserve()?, reserve()?);
         for mapping in [&region, &plain, &slots] {

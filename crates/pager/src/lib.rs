@@ -28,6 +28,7 @@ mod sys;
 
 mod backend;
 mod bare_calls;
+mod bare_moves;
 mod chunk;
 mod context;
 mod copier;
@@ -45,6 +46,7 @@ mod sync;
 
 pub use backend::{Backend, Shortfall, UffdCapabilities, VisibleFaults};
 pub use bare_calls::{BareCalls, BareTimes};
+pub use bare_moves::BareMoves;
 pub use chunk::PageSize;
 pub use copier::{Copier, Memcpy, all as copiers};
 pub use error::{Error, Result};

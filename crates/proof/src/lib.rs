@@ -4,11 +4,13 @@
 //! migrated. Histograms record how long they waited ([`StallTimes`]). Speeds are ratios to memcpy
 //! in the same run ([`CopyBuffers`], [`measure`]). [`soak`] moves a region to and fro by all
 //! methods until a given number of bytes has moved. [`measure_pool`] measures page pools against
-//! the kernel and other allocators, [`measure_calls`] what a call of a region costs, and
-//! [`line_latencies`] how long nodes wait for each other's memory.
+//! the kernel and other allocators, [`measure_calls`] what a call of a region costs, [`measure_limits`] the calls
+//! of the kernel that no migration can do without, and [`line_latencies`] how long nodes wait for
+//! each other's memory.
 
 mod calls;
 mod findings;
+mod limits;
 mod line_latency;
 mod load;
 mod measure;
@@ -29,11 +31,12 @@ pub use calls::{
     BareCell, CallCell, CallSetting, CallTimes, CallsPlan, CallsReport, RegionCall, measure_calls,
 };
 pub use findings::{Findings, WrongWord};
+pub use limits::{BareCall, LimitCell, LimitsPlan, measure_limits};
 pub use line_latency::line_latencies;
 pub use load::{LoadControl, LoadReport, LoadSpec, under_load};
 pub use measure::{
-    BenchRow, Column, Extra, KernelCell, LanesCell, LazyCell, MeasurePlan, MemcpyCell, StallCell,
-    StepTimeShares, VmaCount, WriterRate, measure, page_name,
+    BareRatio, BenchRow, Column, Extra, KernelCell, LanesCell, LazyCell, MeasurePlan, MemcpyCell,
+    StallCell, StepTimeShares, VmaCount, WriterRate, measure, page_name,
 };
 pub use measured_region::{
     Error, MeasuredRegion, MeasuredRegionOptions, MigrationSample, NodeRoute,

@@ -2,6 +2,7 @@
 //! compared with, so that a drift of the host's speed affects both alike.
 
 mod against_memcpy;
+mod bare_threads;
 mod bench_row;
 mod extras;
 mod page_size_bench;
@@ -13,14 +14,16 @@ use std::time::Duration;
 use nodeward_linux::own_process;
 use nodeward_pager::{Copier, Memcpy, Mode, copiers};
 
+pub(crate) use bare_threads::BareThreads;
 pub use bench_row::{
-    BenchRow, KernelCell, LanesCell, LazyCell, MemcpyCell, StallCell, StepTimeShares, VmaCount,
-    WriterRate, page_name,
+    BareRatio, BenchRow, KernelCell, LanesCell, LazyCell, MemcpyCell, StallCell, StepTimeShares,
+    VmaCount, WriterRate, page_name,
 };
 pub use plan::{Column, Extra, MeasurePlan};
 
 use crate::measured_region::system;
 use crate::{BenchProgress, CopyBuffers, Error, MeasuredRegion, Pattern};
+use against_memcpy::ReferenceCopies;
 use page_size_bench::{PageSizeBench, pattern};
 use plan::NO_POOL;
 
@@ -107,7 +110,10 @@ impl PageSizeBench<'_> {
                 if self.is_cancelled() {
                     break;
                 }
-                let cell = self.cell(subject, pattern, &mut buffers, &*copier, column, lanes)?;
+                let bare = self.bare_threads(subject, lanes)?;
+                let mut copies =
+                    ReferenceCopies { buffers: &mut buffers, fastest: &*copier, lanes, bare };
+                let cell = self.cell(subject, pattern, &mut copies, column)?;
                 self.row.findings.add(&cell.findings);
                 self.row.cells.push(cell);
             }

@@ -8,11 +8,12 @@ use std::time::Instant;
 
 use nodeward_linux::Linux;
 use nodeward_machine::Machine;
-use nodeward_model::{Account, NodeId};
+use nodeward_model::{Account, CpuId, NodeId};
 use nodeward_pager::{
     Backend, Migration, MigrationReport, Mode, PageSize, Pager, PagerOptions, Placement,
     PoolOptions, Region, RegionOptions, Supply,
 };
+use nodeward_policy::workers;
 use serde::Serialize;
 
 /// The reason why something could not be measured.
@@ -75,6 +76,15 @@ impl NodeRoute {
     /// Returns whether pages leave their node at all.
     pub fn are_distinct(self) -> bool {
         self.from != self.to
+    }
+
+    /// Returns the CPUs of threads that copy or pull; none, which stands for any, on one node.
+    pub(crate) fn worker_cpus(self, machine: &Linux) -> Result<Vec<CpuId>, Error> {
+        if !self.are_distinct() {
+            return Ok(Vec::new());
+        }
+        let to = [self.to].into_iter().collect();
+        Ok(workers::worker_cpus(&machine.topology()?, &to, &machine.usable_cpus()?))
     }
 }
 

@@ -50,6 +50,14 @@ pub enum Benchmark {
     /// in the same run, on memory that is set up the same way. Needs userfaultfd with UFFDIO_MOVE.
     #[command(after_long_help = examples::BENCH_CALLS)]
     Calls(BenchCallsArgs),
+    /// Measure what the kernel's calls cost that no migration can do without, each alone.
+    ///
+    /// For base pages, by one and by several threads at once, each on memory of its own that no
+    /// cache holds: UFFDIO_MOVE out and in, UFFDIO_COPY, freeing and populating, memcpy(3), and
+    /// move_pages(2) where there are two nodes. `bench pager` has the sum beside each of its cells.
+    /// Needs userfaultfd with UFFDIO_MOVE.
+    #[command(after_long_help = examples::BENCH_LIMITS)]
+    Limits(BenchLimitsArgs),
     /// Measure the CPU time of one decision of the balancer, on generated machines of 1,024 CPUs
     Balance(BenchBalanceArgs),
     /// Measure how soon the agent answers while the balancer looks at all processes of this
@@ -106,6 +114,28 @@ pub struct BenchCallsArgs {
     pub output: OutputArgs,
 }
 
+/// Arguments of `bench limits`.
+#[derive(Debug, Args)]
+pub struct BenchLimitsArgs {
+    /// Memory that all threads of a measurement move together, at most 64 MiB each
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = units::parse_bytes)]
+    pub size: u64,
+    /// Numbers of threads [default: 1, 2, 4 and so on, up to the number of CPUs]
+    #[arg(long, value_delimiter = ',', value_name = "LIST",
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: Vec<u32>,
+    /// How often each is measured; the median counts
+    #[arg(long, value_name = "N", default_value_t = 9,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub rounds: u32,
+    /// When to show progress.
+    #[command(flatten)]
+    pub progress: ProgressArgs,
+    /// How to print the result.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
 /// Arguments of `bench pager`.
 #[derive(Debug, Args)]
 pub struct BenchPagerArgs {
@@ -142,7 +172,7 @@ pub struct BenchPagerArgs {
           conflicts_with_all = ["only", "stall", "time", "svg"])]
     pub soak: Option<u64>,
     /// Measure one figure, as a row of SPEC.md names it, and print it as one line of JSON; such as
-    /// 4k-one-way-1, 4k-recycled-writer-2, 2m-recycled-alone-1, 4k-writer-rate, 4k-lazy, 4k-lanes,
+    /// 4k-one-way-1, 4k-one-way-1-limit, 4k-recycled-writer-2, 2m-recycled-alone-1, 4k-writer-rate, 4k-lazy, 4k-lanes,
     /// 4k-vmas, 4k-stall-p99, 4k-vs-kernel-recycled, lost
     #[arg(long, value_name = "NAME", conflicts_with_all = ["only", "lanes", "svg", "json"])]
     pub figure: Option<PagerFigure>,

@@ -133,6 +133,15 @@ Examples:
   One number, for a script:
     $ nodeward bench calls --figure migrate-4k";
 
+/// Examples of `bench limits`.
+pub const BENCH_LIMITS: &str = "\
+Examples:
+  What moving a page costs on this machine, by one thread and by more:
+    $ nodeward bench limits
+
+  How far the pager is from that, with one thread:
+    $ nodeward bench pager --only 4k --lanes 1";
+
 /// Examples of `sim`.
 pub const SIM: &str = "\
 Examples:

@@ -38,6 +38,8 @@ pub enum PagerFigure {
 pub enum RowFigure {
     /// The ratio to memcpy with this number of threads.
     Ratio(Column, u32),
+    /// The time as a multiple of that of the kernel's calls alone, with this number of threads.
+    Limit(Column, u32),
     /// The least part of its speed that the writer keeps.
     WriterRate,
     /// Lazy relative to eager.
@@ -65,7 +67,7 @@ impl FromStr for PagerFigure {
         };
         text.split_once('-').and_then(of).ok_or_else(|| {
             "expected `lost`, or `4k-` or `2m-` and one of one-way-N, recycled-writer-N, \
-             recycled-alone-N, writer-rate, lazy, stall-p99, lanes, vmas, vs-kernel-recycled, \
+             recycled-alone-N, these with -limit, writer-rate, lazy, stall-p99, lanes, vmas, vs-kernel-recycled, \
              vs-kernel-one-way, vs-kernel-auto"
                 .to_owned()
         })
@@ -85,13 +87,19 @@ impl FromStr for RowFigure {
             "vs-kernel-recycled" => Self::VsKernel("recycled"),
             "vs-kernel-one-way" => Self::VsKernel("one-way"),
             "vs-kernel-auto" => Self::VsKernel("auto"),
-            _ => {
-                let (column, lanes) = text.rsplit_once('-').ok_or(())?;
-                let lanes = lanes.parse().ok().filter(|lanes| (1..=1024).contains(lanes));
-                Self::Ratio(self::column(column).ok_or(())?, lanes.ok_or(())?)
-            }
+            _ => match text.strip_suffix("-limit") {
+                None => cell(text).map(|(column, lanes)| Self::Ratio(column, lanes))?,
+                Some(text) => cell(text).map(|(column, lanes)| Self::Limit(column, lanes))?,
+            },
         })
     }
+}
+
+/// Parses the name of a cell: its column and the number of threads.
+fn cell(text: &str) -> Result<(Column, u32), ()> {
+    let (column, lanes) = text.rsplit_once('-').ok_or(())?;
+    let lanes = lanes.parse().ok().filter(|lanes| (1..=1024).contains(lanes));
+    Ok((self::column(column).ok_or(())?, lanes.ok_or(())?))
 }
 
 fn column(name: &str) -> Option<Column> {
@@ -107,7 +115,9 @@ impl RowFigure {
     /// Returns the columns, the numbers of threads and the extra measurements that it needs.
     pub fn needs(self) -> (Vec<Column>, Vec<u32>, Vec<Extra>) {
         match self {
-            Self::Ratio(column, lanes) => (vec![column], vec![lanes], Vec::new()),
+            Self::Ratio(column, lanes) | Self::Limit(column, lanes) => {
+                (vec![column], vec![lanes], Vec::new())
+            }
             Self::WriterRate => (vec![Column::RecycledWriter], vec![1, 2], Vec::new()),
             Self::Lazy => (Vec::new(), vec![1], vec![Extra::Lazy]),
             Self::StallP99 => (Vec::new(), vec![2], vec![Extra::Stall]),
@@ -121,6 +131,7 @@ impl RowFigure {
     pub fn value(self, row: &BenchRow) -> Option<Value> {
         let (number, unit) = match self {
             Self::Ratio(..) => (row.cells.first()?.ratio, None),
+            Self::Limit(..) => (row.cells.first()?.bare.as_ref()?.ratio, None),
             Self::WriterRate => {
                 let shares = row.cells.iter().filter_map(|cell| cell.writer);
                 (shares.map(|writer| writer.share).min_by(f64::total_cmp)?, None)
@@ -151,6 +162,9 @@ mod tests {
         let of = |text: &str| text.parse::<PagerFigure>();
         let ratio = RowFigure::Ratio(Column::RecycledWriter, 2);
         assert_eq!(of("4k-recycled-writer-2"), Ok(PagerFigure::OfRow(PageSize::Base, ratio)));
+        let limit = RowFigure::Limit(Column::RecycledAlone, 2);
+        let told = of("4k-recycled-alone-2-limit");
+        assert_eq!(told, Ok(PagerFigure::OfRow(PageSize::Base, limit)));
         let ratio = RowFigure::Ratio(Column::OneWay, 16);
         assert_eq!(of("2m-one-way-16"), Ok(PagerFigure::OfRow(PageSize::Huge, ratio)));
         assert_eq!(of("4k-lazy"), Ok(PagerFigure::OfRow(PageSize::Base, RowFigure::Lazy)));
@@ -159,7 +173,9 @@ mod tests {
 
     #[test]
     fn other_names_are_refused() {
-        for text in ["", "4k", "4k-", "8k-lazy", "4k-one-way", "4k-one-way-0", "4k-one-way-x"] {
+        for text in
+            ["", "4k", "4k-", "8k-lazy", "4k-one-way", "4k-one-way-0", "4k-one-way-x", "4k-limit"]
+        {
             assert!(text.parse::<PagerFigure>().unwrap_err().contains("expected"), "{text}");
         }
     }

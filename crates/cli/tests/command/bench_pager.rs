@@ -48,6 +48,9 @@ fn the_small_table() {
     for cell in cells {
         assert!(cell["ratio"].as_f64().unwrap() > 0.0, "{cell}");
         assert!(cell["moved_bytes"].as_u64().unwrap() > 0, "{cell}");
+        if row["road"] == "move" {
+            assert!(cell["bare"]["ratio"].as_f64().unwrap() > 0.0, "{cell}");
+        }
     }
     assert_eq!(row["findings"]["lost_writes"], 0, "{}", row["findings"]);
     assert_eq!(row["findings"]["torn_reads"], 0, "{}", row["findings"]);
@@ -86,4 +89,32 @@ fn nonsense_is_refused() {
     assert_refused(&["--only", "8k"], "expected 4k or 2m");
     assert_refused(&["--figure", "4k-warp"], "recycled-writer-N");
     assert_refused(&["--lanes", "0"], "0 is not in 1..=1024");
+}
+
+/// Goal: the limits of this machine are printed, each call for each number of threads, and the sums
+/// of those of a migration; bad numbers are refused.
+#[test]
+fn limits() {
+    let run = |words: &[&str]| {
+        let words = ["bench", "limits", "--quiet"].iter().chain(words);
+        Command::new(NODEWARD).args(words).output().unwrap()
+    };
+    let small = ["--size", "8MiB", "--threads", "1,2", "--rounds", "1"];
+    let output = run(&small);
+    if output.status.code() == Some(3) {
+        let why = String::from_utf8(output.stderr).unwrap();
+        assert!(why.contains("userfaultfd"), "{why}");
+        return eprintln!("skipped: {why}");
+    }
+    let text = String::from_utf8(output.stdout).unwrap();
+    for line in ["2 threads", "UFFDIO_COPY", "to a fresh page", "to a kept page"] {
+        assert!(text.contains(line), "{text}");
+    }
+    let json = run(&[&small[..], &["--json"]].concat()).stdout;
+    let told: Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(told["schema"], "nodeward.bench-limits/1");
+    let cells = told["cells"].as_array().unwrap();
+    assert!(cells.len() >= 2 * 6, "{told}");
+    assert!(cells.iter().all(|cell| cell["page_ns"].as_f64().unwrap() > 0.0), "{told}");
+    assert_failure(["limits"], &run(&["--threads", "0"]), 2, &["--threads"]);
 }

@@ -84,7 +84,8 @@ impl MigrationReport {
 }
 
 impl StepTimes {
-    fn add(&mut self, other: Self) {
+    /// Adds the times of other work.
+    pub fn add(&mut self, other: Self) {
         self.unmap_ns += other.unmap_ns;
         self.copy_ns += other.copy_ns;
         self.map_ns += other.map_ns;

@@ -1,13 +1,14 @@
-//! Migrations against memcpy with the same number of threads.
+//! Migrations against memcpy, and against the kernel's bare calls, with the same number of threads.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nodeward_pager::{Backend, Copier, Memcpy, Migration, StepTimes, Supply};
+use nodeward_pager::{Backend, Copier, Memcpy, Migration, PageSize, StepTimes, Supply};
 
-use super::bench_row::{MemcpyCell, StepTimeShares, WriterRate};
+use super::bare_threads::BareThreads;
+use super::bench_row::{BareRatio, MemcpyCell, StepTimeShares, WriterRate};
 use super::page_size_bench::PageSizeBench;
-use super::plan::Column;
+use super::plan::{Column, MeasurePlan};
 use crate::measured_region::system;
 use crate::{
     CopyBuffers, Error, Findings, LoadControl, LoadReport, LoadSpec, MeasuredRegion,
@@ -29,6 +30,8 @@ struct MemcpyRound {
     fastest: Duration,
     beside_writer: Option<Duration>,
     writer: Option<(f64, f64)>,
+    /// Bytes per second of the kernel's calls.
+    bare: Option<f64>,
     sample: MigrationSample,
 }
 
@@ -39,11 +42,13 @@ impl MemcpyRound {
     }
 }
 
-/// The copies that migrations are compared with.
-struct ReferenceCopies<'a> {
-    buffers: &'a mut CopyBuffers,
-    fastest: &'a dyn Copier,
-    lanes: usize,
+/// What migrations are compared with.
+pub(super) struct ReferenceCopies<'a> {
+    pub buffers: &'a mut CopyBuffers,
+    pub fastest: &'a dyn Copier,
+    pub lanes: u32,
+    /// The kernel's calls, where migrations use them: for base pages, by UFFDIO_MOVE.
+    pub bare: Option<BareThreads>,
 }
 
 impl ReferenceCopies<'_> {
@@ -53,23 +58,41 @@ impl ReferenceCopies<'_> {
     }
 
     fn copy_with(&mut self, copier: &dyn Copier) -> Result<Duration, Error> {
-        self.buffers.copy(copier, self.lanes).map_err(system("copies with that many threads"))
+        let lanes = self.lanes as usize;
+        self.buffers.copy(copier, lanes).map_err(system("copies with that many threads"))
+    }
+
+    /// Returns the bytes per second of the kernel's calls.
+    fn bare_rate(&mut self, column: Column) -> Result<Option<f64>, Error> {
+        let Some(bare) = &mut self.bare else { return Ok(None) };
+        Ok(Some(bare.pass(column, self.fastest)?.rate()))
     }
 }
 
 impl PageSizeBench<'_> {
+    /// Returns threads for the kernel's calls that a migration of the region makes, if it makes
+    /// those that are known.
+    pub(super) fn bare_threads(
+        &self,
+        subject: &MeasuredRegion,
+        lanes: u32,
+    ) -> Result<Option<BareThreads>, Error> {
+        let is_known = (self.page, subject.pager().backend()) == (PageSize::Base, Backend::Move);
+        let MeasurePlan { bytes, nodes, .. } = *self.plan;
+        let open = || BareThreads::open(lanes, bytes, nodes, self.cpus.clone());
+        is_known.then(open).transpose()
+    }
+
     /// Measures one cell of the table.
     pub(super) fn cell(
         &self,
         subject: &MeasuredRegion,
         pattern: &Pattern<'_>,
-        buffers: &mut CopyBuffers,
-        fastest: &dyn Copier,
+        copies: &mut ReferenceCopies<'_>,
         column: Column,
-        lanes: u32,
     ) -> Result<MemcpyCell, Error> {
         let how = Migration {
-            lanes: Some(lanes),
+            lanes: Some(copies.lanes),
             supply: match (subject.pager().backend(), column) {
                 (Backend::Kernel, _) => Supply::Any,
                 (_, Column::OneWay) => Supply::OneWay,
@@ -78,23 +101,22 @@ impl PageSizeBench<'_> {
             cancel: Some(self.progress.cancel()),
             ..Migration::default()
         };
-        let mut copies = ReferenceCopies { buffers, fastest, lanes: lanes as usize };
         let (rounds, load) = match column {
             Column::RecycledWriter => {
                 let (rounds, load) = self.beside_writer(pattern, |reins, quiet| {
-                    round_beside_writer(subject, &how, reins, &mut copies, quiet)
+                    round_beside_writer(subject, &how, reins, copies, quiet)
                 })?;
                 (rounds, Some(load))
             }
             Column::OneWay | Column::RecycledAlone => {
-                let round = |number| round_alone(subject, &how, &mut copies, number);
+                let round = |number| round_alone(subject, &how, copies, column, number);
                 let rounds = self.rounds(round)?;
                 (rounds, None)
             }
         };
         let findings = load.as_ref().map_or_else(|| pattern.check_all(), |load| load.findings);
-        let mut cell = self.summarize(column, lanes, &rounds);
-        cell.fastest = fastest.name();
+        let mut cell = self.summarize(column, copies.lanes, &rounds);
+        cell.fastest = copies.fastest.name();
         cell.findings = findings;
         cell.stalls = load.map(|load| load.stalls.report());
         Ok(cell)
@@ -126,6 +148,7 @@ impl PageSizeBench<'_> {
         let ratios = all(&|round| Some(round.ratio(bytes, round.memcpy)));
         let fastest = all(&|round| Some(round.ratio(bytes, round.fastest)));
         let beside = all(&|round| Some(round.ratio(bytes, round.beside_writer?)));
+        let bare = all(&|round| round.bare.map(|bare| bare / round.sample.rate()));
         let rate = |took: Duration| bytes as f64 / took.as_secs_f64().max(1e-9);
         let alone = all(&|round| round.writer.map(|(alone, _)| alone));
         let moving = all(&|round| round.writer.map(|(_, moving)| moving));
@@ -141,6 +164,11 @@ impl PageSizeBench<'_> {
             ratio_beside: (!beside.is_empty()).then(|| median(&beside)),
             ratio_fastest: median(&fastest),
             fastest: "",
+            bare: (!bare.is_empty()).then(|| BareRatio {
+                ratio: median(&bare),
+                ratios: bare,
+                bytes_per_s: median(&all(&|round| round.bare)) as u64,
+            }),
             memcpy_bytes_per_s: median(&all(&|round| Some(rate(round.memcpy)))) as u64,
             fastest_bytes_per_s: median(&all(&|round| Some(rate(round.fastest)))) as u64,
             bytes_per_s: median(&all(&|round| Some(round.sample.rate()))) as u64,
@@ -168,16 +196,18 @@ fn round_alone(
     subject: &MeasuredRegion,
     how: &Migration<'_>,
     copies: &mut ReferenceCopies<'_>,
+    column: Column,
     number: usize,
 ) -> Result<MemcpyRound, Error> {
-    let before = number.is_multiple_of(2).then(|| copies.both()).transpose()?;
+    let mut compared = || Ok::<_, Error>((copies.both()?, copies.bare_rate(column)?));
+    let before = number.is_multiple_of(2).then(&mut compared).transpose()?;
     let sample = subject.migrate(how)?;
-    let (memcpy, fastest) = before.map_or_else(|| copies.both(), Ok)?;
-    Ok(MemcpyRound { memcpy, fastest, beside_writer: None, writer: None, sample })
+    let ((memcpy, fastest), bare) = before.map_or_else(compared, Ok)?;
+    Ok(MemcpyRound { memcpy, fastest, beside_writer: None, writer: None, bare, sample })
 }
 
-/// A round of: copies alone, the writer alone, a copy beside the writer, a migration beside the
-/// writer.
+/// A round of: copies alone, the writer alone, a copy and the kernel's calls beside the writer, a
+/// migration beside the writer.
 fn round_beside_writer(
     subject: &MeasuredRegion,
     how: &Migration<'_>,
@@ -190,11 +220,12 @@ fn round_beside_writer(
     reins.run(false);
     let alone = written_per_s(reins, || thread::sleep(quiet)).0;
     let beside = copies.copy_with(copies.fastest)?;
+    let bare = copies.bare_rate(Column::RecycledWriter)?;
     reins.run(true);
     let (moving, sample) = written_per_s(reins, || subject.migrate(how));
     reins.run(false);
     let (beside, writer) = (Some(beside), Some((alone, moving)));
-    Ok(MemcpyRound { memcpy, fastest, beside_writer: beside, writer, sample: sample? })
+    Ok(MemcpyRound { memcpy, fastest, beside_writer: beside, writer, bare, sample: sample? })
 }
 
 /// Returns the pages written per second while `work` runs.
@@ -210,11 +241,7 @@ impl StepTimeShares {
         let mut sum = StepTimes::default();
         let mut all_ns = 0;
         for MemcpyRound { sample, .. } in rounds {
-            let spent = sample.report.step_times;
-            sum.unmap_ns += spent.unmap_ns;
-            sum.copy_ns += spent.copy_ns;
-            sum.map_ns += spent.map_ns;
-            sum.supply_ns += spent.supply_ns;
+            sum.add(sample.report.step_times);
             all_ns += sample.ns * u64::from(sample.report.lanes.max(1));
         }
         let share = |ns: u64| ns as f64 / all_ns.max(1) as f64;

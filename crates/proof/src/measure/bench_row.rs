@@ -80,6 +80,8 @@ pub struct MemcpyCell {
     pub ratio_beside: Option<f64>,
     /// Name of the fastest routine.
     pub fastest: &'static str,
+    /// The kernel's calls alone; `None` where they are not those that moved pages.
+    pub bare: Option<BareRatio>,
     /// Median speed of memcpy(3).
     pub memcpy_bytes_per_s: u64,
     /// Median speed of the fastest copy.
@@ -100,6 +102,19 @@ pub struct MemcpyCell {
     pub stalls: Option<StallsReport>,
     /// Findings of the checks.
     pub findings: Findings,
+}
+
+/// A migration beside the kernel's calls that it cannot do without, made by as many threads on memory
+/// of their own: UFFDIO_MOVE, UFFDIO_COPY and MADV_DONTNEED to fresh pages; two UFFDIO_MOVE and a
+/// copy to kept ones.
+#[derive(Clone, Debug, Serialize)]
+pub struct BareRatio {
+    /// Median time of a migration as a multiple of that of the calls.
+    pub ratio: f64,
+    /// The ratio of each round.
+    pub ratios: Vec<f64>,
+    /// Median speed of the calls.
+    pub bytes_per_s: u64,
 }
 
 /// Shares of the time of all lanes, which sum to 1.

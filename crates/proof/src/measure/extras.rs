@@ -228,7 +228,7 @@ impl PageSizeBench<'_> {
 }
 
 /// Runs `work` on a thread of its own, which may pin itself to a CPU.
-fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+pub(super) fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(work).join())
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

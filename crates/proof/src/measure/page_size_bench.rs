@@ -6,10 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nodeward_linux::Linux;
-use nodeward_machine::Machine;
 use nodeward_model::CpuId;
 use nodeward_pager::{Copier, PageSize};
-use nodeward_policy::workers;
 
 use super::bench_row::BenchRow;
 use super::plan::MeasurePlan;
@@ -38,13 +36,7 @@ impl<'a> PageSizeBench<'a> {
         progress: &'a BenchProgress,
     ) -> Result<Self, Error> {
         let machine = Linux::open();
-        let cpus = match plan.nodes.are_distinct() {
-            true => {
-                let to = [plan.nodes.to].into_iter().collect();
-                workers::worker_cpus(&machine.topology()?, &to, &machine.usable_cpus()?)
-            }
-            false => Vec::new(),
-        };
+        let cpus = plan.nodes.worker_cpus(&machine)?;
         let (fastest, row) = (BTreeMap::new(), BenchRow::empty(page));
         Ok(Self { plan, page, progress, cpus, machine, fastest, row })
     }

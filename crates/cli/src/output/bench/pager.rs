@@ -5,19 +5,20 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use nodeward_model::units::{format_bytes, format_ns};
 use nodeward_proof::{
-    BenchRow, Column, Findings, MeasurePlan, MemcpyCell, NodeRoute, SoakReport, StallsReport,
-    StepTimeShares, TimeQuantiles,
+    BenchRow, Column, Findings, MeasurePlan, MemcpyCell, SoakReport, StallsReport, StepTimeShares,
+    TimeQuantiles,
 };
 use serde_json::{Value, json};
 
-use super::threads;
+use super::{between, threads};
 use crate::output::plot::{self, BarChart, ChartBar};
 
 /// Formats the measurement for people.
 pub fn text(plan: &MeasurePlan, rows: &[BenchRow]) -> String {
     let mut text = format!(
         "region of {}, {}\n\
-         ratios: speed against memcpy(3) and the fastest copy with as many threads, in turns\n",
+         ratios: speed against memcpy(3) and the fastest copy with as many threads, in turns\n\
+         limit: the kernel's calls alone, and time as a multiple of theirs\n",
         format_bytes(plan.bytes as u64),
         between(plan.nodes),
     );
@@ -90,13 +91,6 @@ pub fn soak_json(report: &SoakReport) -> Value {
     json!({ "schema": "nodeward.bench-pager-soak/1", "soak": report })
 }
 
-fn between(nodes: NodeRoute) -> String {
-    match nodes.are_distinct() {
-        true => format!("to and fro between nodes {} and {}", nodes.from, nodes.to),
-        false => format!("from its pages to others of node {}", nodes.from),
-    }
-}
-
 fn row_text(plan: &MeasurePlan, row: &BenchRow) -> String {
     let mut text = format!("\npages of {}", if row.page == "4k" { "4 KiB" } else { "2 MiB" });
     if let Some(road) = row.road {
@@ -150,8 +144,17 @@ fn table(cells: &[MemcpyCell]) -> String {
 /// Formats the shares of time.
 fn shares(cells: &[MemcpyCell]) -> String {
     let mut text = format!(
-        "  {:<24}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>12}\n",
-        "TIME OF THREADS, IN %", "THREADS", "UNMAP", "COPY", "MAP", "SUPPLY", "REST", "LONGEST"
+        "  {:<24}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>12}{:>13}{:>8}\n",
+        "TIME OF THREADS, IN %",
+        "THREADS",
+        "UNMAP",
+        "COPY",
+        "MAP",
+        "SUPPLY",
+        "REST",
+        "LONGEST",
+        "LIMIT",
+        "TIMES"
     );
     for cell in cells {
         let StepTimeShares { unmap, copy, map, supply, rest } = cell.spent;
@@ -159,7 +162,11 @@ fn shares(cells: &[MemcpyCell]) -> String {
         for share in [unmap, copy, map, supply, rest] {
             let _ = write!(text, "{:>8.0}", share * 100.0);
         }
-        let _ = writeln!(text, "{:>12}", format_ns(cell.longest_hold_ns));
+        let _ = write!(text, "{:>12}", format_ns(cell.longest_hold_ns));
+        let limit = cell.bare.as_ref().map_or_else(String::new, |bare| {
+            format!("{:>11}/s{:>8.2}", format_bytes(bare.bytes_per_s), bare.ratio)
+        });
+        let _ = writeln!(text, "{limit}");
     }
     text
 }

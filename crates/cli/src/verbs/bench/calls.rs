@@ -3,12 +3,13 @@
 use anyhow::Result;
 use nodeward_linux::Linux;
 use nodeward_machine::Machine;
-use nodeward_model::{NodeId, Topology};
+use nodeward_model::Topology;
 use nodeward_pager::{BareCalls, Error};
 use nodeward_proof::{
-    BenchProgress, CallSetting, CallsPlan, CallsReport, NodeRoute, RegionCall, measure_calls,
+    BenchProgress, CallSetting, CallsPlan, CallsReport, RegionCall, measure_calls,
 };
 
+use super::first_nodes;
 use crate::args::BenchCallsArgs;
 use crate::figures::CallsFigure;
 use crate::message::exit::Exit;
@@ -85,7 +86,7 @@ fn plan(args: &BenchCallsArgs, topology: &Topology) -> CallsPlan {
         samples: args.samples.map_or(samples, |samples| samples as usize),
         opens,
         large_bytes,
-        nodes: nodes(topology),
+        nodes: first_nodes(topology),
     }
 }
 
@@ -109,11 +110,4 @@ fn settings(regions: u32) -> Vec<CallSetting> {
         CallSetting { regions, region_bytes: 4 * MIB, ..page() },
         CallSetting { beside_migration: true, ..page() },
     ]
-}
-
-/// Returns the first two nodes with memory; the only one twice.
-fn nodes(topology: &Topology) -> NodeRoute {
-    let with_memory = topology.nodes_with_memory();
-    let from = with_memory.first().unwrap_or(NodeId(0));
-    NodeRoute { from, to: with_memory.iter().nth(1).unwrap_or(from) }
 }

@@ -16,6 +16,7 @@ use nodeward_proof::{
 };
 use serde_json::json;
 
+use super::doublings;
 use crate::args::BenchPagerArgs;
 use crate::figures::{PageSizeValue, PagerFigure, RowFigure};
 use crate::message::exit::Exit;
@@ -168,7 +169,7 @@ impl PagerBench<'_> {
     fn lanes(&self) -> Vec<u32> {
         let given = &self.args.lanes;
         match given.is_empty() {
-            true => (0..32).map(|power| 1 << power).take_while(|&k| k <= self.cpus).collect(),
+            true => doublings(self.cpus),
             false => given.clone(),
         }
     }

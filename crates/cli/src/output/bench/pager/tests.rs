@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use nodeward_model::{Account, NodeId, SkipReason};
 use nodeward_pager::PageSize;
-use nodeward_proof::{Extra, KernelCell, LanesCell, LazyCell, StallCell, VmaCount, WriterRate};
+use nodeward_proof::{
+    BareRatio, Extra, KernelCell, LanesCell, LazyCell, NodeRoute, StallCell, VmaCount, WriterRate,
+};
 
 use super::*;
 
@@ -52,6 +54,12 @@ fn cell(column: Column) -> MemcpyCell {
         ratio_fastest: 0.6,
         ratio_beside: with_writer.then_some(0.75),
         fastest: "stream-512",
+        // 13.2 GB/s / 12 GB/s = 1.1
+        bare: (!with_writer).then(|| BareRatio {
+            ratio: 1.1,
+            ratios: vec![1.1],
+            bytes_per_s: 13_200_000_000,
+        }),
         memcpy_bytes_per_s: 15_000_000_000,
         fastest_bytes_per_s: 20_000_000_000,
         bytes_per_s: 12_000_000_000,

@@ -1,0 +1,42 @@
+//! `nodeward bench limits`: what the kernel's calls that move pages cost here, each alone.
+
+use anyhow::Result;
+use nodeward_linux::Linux;
+use nodeward_machine::Machine;
+use nodeward_pager::{BareCalls, Error};
+use nodeward_proof::{BenchProgress, LimitsPlan, measure_limits};
+
+use super::{doublings, first_nodes};
+use crate::args::BenchLimitsArgs;
+use crate::message::exit::Exit;
+use crate::output;
+use crate::output::bench::limits as bench;
+use crate::progress;
+
+/// Measures and prints.
+pub fn run(args: &BenchLimitsArgs) -> Result<Exit> {
+    if let Err(why @ Error::NeedsUserfaultfd { .. }) = BareCalls::open() {
+        say!("nodeward: {why}");
+        return Ok(Exit::NothingDone);
+    }
+    let plan = plan(args)?;
+    let live = BenchProgress::default();
+    let cells =
+        progress::run_with_progress(&live, args.progress.mode(), || measure_limits(&plan, &live))??;
+    output::print(&match args.output.json {
+        true => format!("{}\n", bench::json(&plan, &cells)),
+        false => bench::text(&plan, &cells),
+    })?;
+    Ok(if live.cancel().is_cancelled() { Exit::Interrupted } else { Exit::Done })
+}
+
+fn plan(args: &BenchLimitsArgs) -> Result<LimitsPlan> {
+    let machine = Linux::open();
+    let cpus = u32::try_from(machine.usable_cpus()?.len()).unwrap_or(1);
+    Ok(LimitsPlan {
+        bytes: usize::try_from(args.size)?,
+        threads: if args.threads.is_empty() { doublings(cpus) } else { args.threads.clone() },
+        rounds: args.rounds as usize,
+        nodes: first_nodes(&machine.topology()?),
+    })
+}
