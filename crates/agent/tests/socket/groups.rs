@@ -313,6 +313,29 @@ fn groups_have_owners() {
     assert_eq!(error(&let_ask(&mut owner, "Delete", &json!({ "group": number }))), "");
 }
 
+/// Goal: a group outlives who made it: another process of the same user goes on with it, and when
+/// that has ended, too, root still sees whose it is.
+#[test]
+fn groups_outlive_their_makers() {
+    if !is_root() {
+        return;
+    }
+    let stage = Stage::new();
+    let Some(mut maker) = Speaker::of(&stage, USER, USER) else { return };
+    let member = stage.keep(Target::of(USER, USER));
+    let number = group(&let_ask(&mut maker, "Create", &json!({ "name": "a" })));
+    let add = json!({ "group": number, "pid": member, "memory": ["heap"] });
+    assert_eq!(error(&let_ask(&mut maker, "AddMemory", &add)), "");
+    drop(maker);
+    let mut next = Speaker::of(&stage, USER, USER).unwrap();
+    let home = json!({ "group": number, "home": "1" });
+    assert_eq!(error(&let_ask(&mut next, "SetHome", &home)), "");
+    drop(next);
+    let shown = ask(&mut stage.connect(), "List", &json!({}))["parameters"]["groups"][0].clone();
+    assert_eq!([&shown["uid"], &shown["home"]], [&json!(USER), &json!("1")]);
+    assert_eq!(shown["members"][0]["pid"], json!(member));
+}
+
 /// Goal: in a pid namespace of its own a process names threads by its own numbers, of which the
 /// balancer knows ours.
 #[test]

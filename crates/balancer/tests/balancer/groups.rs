@@ -13,10 +13,10 @@ use nodeward_policy::placement::{Home, Reason};
 use crate::stage::*;
 
 /// Where the memory of a process begins, in pages.
-const FIRST: u64 = 16;
+pub const FIRST: u64 = 16;
 
 /// A process with these threads on CPUs, and 16 MiB on node 0.
-fn named(threads: &[(u32, &str, u32)]) -> FakeProcess {
+pub fn named(threads: &[(u32, &str, u32)]) -> FakeProcess {
     let thread = |&(tid, name, cpu): &(u32, &str, u32)| {
         let thread = FakeThread::new(CpuId(cpu), cpus("0-7"), 1000);
         (tid, FakeThread { cpu_time_ns: 60 * S, name: name.into(), ..thread })
@@ -25,11 +25,11 @@ fn named(threads: &[(u32, &str, u32)]) -> FakeProcess {
     FakeProcess { threads, ..FakeProcess::with_pages(&pages([PAGES, 0])) }
 }
 
-fn range(pages: std::ops::Range<u64>) -> MemorySelector {
+pub fn range(pages: std::ops::Range<u64>) -> MemorySelector {
     MemorySelector::Range(Range::new((FIRST + pages.start) * 4096, (FIRST + pages.end) * 4096))
 }
 
-fn rule(name: &str, member: &str, memory: &[MemorySelector], home: &str) -> GroupSpec {
+pub fn rule(name: &str, member: &str, memory: &[MemorySelector], home: &str) -> GroupSpec {
     GroupSpec {
         name: name.parse().unwrap(),
         home: home.parse().unwrap(),
@@ -38,31 +38,31 @@ fn rule(name: &str, member: &str, memory: &[MemorySelector], home: &str) -> Grou
     }
 }
 
-fn settings(groups: Vec<GroupSpec>) -> BalanceSettings {
+pub fn settings(groups: Vec<GroupSpec>) -> BalanceSettings {
     BalanceSettings { groups, ..BalanceSettings::default() }
 }
 
 /// Pages of a part of a process's memory by node.
-fn part_of(fake: &FakeMachine, number: u32, pages: std::ops::Range<u64>) -> [u64; 2] {
+pub fn part_of(fake: &FakeMachine, number: u32, pages: std::ops::Range<u64>) -> [u64; 2] {
     let process = fake.process(pid(number)).unwrap();
     let part = process.pages.range(FIRST + pages.start..FIRST + pages.end);
     let on = |node: u32| part.clone().filter(move |(_, page)| page.node() == Some(NodeId(node)));
     [0, 1].map(|node| on(node).count() as u64)
 }
 
-fn node_of(fake: &FakeMachine, number: u32, tid: u32) -> u32 {
+pub fn node_of(fake: &FakeMachine, number: u32, tid: u32) -> u32 {
     fake.process(pid(number)).unwrap().threads[&tid].cpu.0 / 4
 }
 
-fn group<'a>(report: &'a RoundReport, name: &str) -> &'a GroupRow {
+pub fn group<'a>(report: &'a RoundReport, name: &str) -> &'a GroupRow {
     report.groups.iter().find(|row| row.name.as_str() == name).unwrap()
 }
 
-fn call<T>(balancer: &Balancer, call: impl FnOnce(&mut CalledGroups) -> T) -> T {
+pub fn call<T>(balancer: &Balancer, call: impl FnOnce(&mut CalledGroups) -> T) -> T {
     call(&mut balancer.called_groups().lock().unwrap())
 }
 
-fn key(number: u32) -> (Pid, u64) {
+pub fn key(number: u32) -> (Pid, u64) {
     (pid(number), 0)
 }
 

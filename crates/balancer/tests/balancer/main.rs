@@ -4,6 +4,7 @@
 mod acting;
 mod beside_kernel;
 mod faults;
+mod group_changes;
 mod groups;
 mod keeping;
 mod launch;
