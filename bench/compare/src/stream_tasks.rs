@@ -57,8 +57,12 @@ fn stream(scenario: &Scenario, workload: &Workload, line: &str, number: usize) -
     let begins = workload.begins.as_ref();
     let start_node = begins.and_then(|on| on.iter().nth(number % on.len().max(1)));
     let homes = start_node.map_or_else(|| with_cpus(scenario).to_string(), |on| on.to_string());
+    let mut command = stream_command(line);
+    if workload.one_segment {
+        command.extend(["--process".to_owned(), format!("{number}/{}", workload.processes)]);
+    }
     TaskSpec {
-        command: stream_command(line),
+        command,
         start_node,
         manual_arguments: vec!["--homes".to_owned(), homes],
         sequential_processes: 0,
@@ -73,6 +77,9 @@ fn stream_line(scenario: &Scenario, workload: &Workload, passes: u64) -> Result<
     if workload.pools > 1 {
         let names = (0..workload.pools).map(|pool| format!("{}-{pool}", workload.name));
         line += &format!(" --pools {}", names.collect::<Vec<_>>().join(","));
+    }
+    if workload.one_segment {
+        line += &format!(" --file /dev/shm/{}", workload.name);
     }
     if workload.bound {
         line += &format!(" --stay {}", with_cpus(scenario));
@@ -101,7 +108,11 @@ fn part(workload: &Workload) -> Result<&'static str> {
     let WorkloadKind::Triad { access, shared_milli, .. } = workload.kind else {
         bail!("`kind`: only a triad has parts");
     };
-    let others = u64::from(workload.threads).saturating_sub(1);
+    let sharers = match workload.one_segment {
+        true => workload.tasks() / u64::from(workload.pools),
+        false => u64::from(workload.threads),
+    };
+    let others = sharers.saturating_sub(1);
     let all_milli = others * 1000 / (others + 1);
     let some_milli = others * 1000 / (others + FOREIGN_PAGE_STRIDE as u64);
     Ok(match (workload.scattered, access.writes_milli, u64::from(shared_milli)) {
@@ -112,7 +123,13 @@ fn part(workload: &Workload) -> Result<&'static str> {
         ),
         (false, 1000, 0) => "share",
         (false, 0, 0) => "read-share",
-        (false, 0, shared) if shared.abs_diff(all_milli) <= 1 => "all",
+        (false, 0, shared) if shared.abs_diff(all_milli) <= 1 => {
+            if workload.one_segment {
+                "pool"
+            } else {
+                "all"
+            }
+        }
         _ => bail!(
             "`shared` and `writes`: in the lab threads write all lines of their part \
              (`writes = 1000`), read them (`writes = 0`), or read those of all \

@@ -3,7 +3,7 @@
 /// Similarity from which two words may be confused, from 0 to 1.
 const SIMILARITY_MIN: f64 = 0.8;
 /// Longer lists of words are not shown in full.
-const LISTED_MAX: usize = 24;
+const LISTED_MAX: usize = 28;
 /// Number of similar words shown instead.
 const SUGGESTED_MAX: usize = 6;
 

@@ -53,6 +53,10 @@ pub struct Workload {
     /// Whether folios of all threads' parts take turns in its memory, so that neighbours are of
     /// different threads. Only for kinds whose threads have parts, without huge pages.
     pub scattered: bool,
+    /// Whether its memory is one segment that all processes map. The threads of the first pool, of
+    /// all processes, have the first parts of it, those of the next pool the next ones. Only for
+    /// triads.
+    pub one_segment: bool,
 }
 
 /// Alternation of work and rest, from a process's start on.
@@ -120,11 +124,12 @@ impl Workload {
     /// segment once; `None` if that exceeds 64 bits.
     pub fn mapped_bytes(&self, page_bytes: u64) -> Option<u64> {
         let each = self.memory_bytes.checked_next_multiple_of(page_bytes)?;
+        let times = if self.one_segment { 1 } else { self.processes };
         let segment = match self.kind {
             WorkloadKind::Database { segment_bytes, .. } => segment_bytes,
             _ => 0,
         };
-        let own = each.checked_mul(u64::from(self.processes))?;
+        let own = each.checked_mul(u64::from(times))?;
         own.checked_add(segment.checked_next_multiple_of(page_bytes)?)
     }
 }
@@ -148,7 +153,8 @@ pub enum WorkloadKind {
     Triad {
         /// The accesses.
         access: AccessPattern,
-        /// Lines of other threads' parts, per 1000: at random, after each pass.
+        /// Lines of any thread's part, in one segment of its pool's only, per 1000: at random,
+        /// after each pass.
         shared_milli: u32,
         /// Passes after which a thread ends; 0 for no end.
         passes: u64,

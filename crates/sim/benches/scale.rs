@@ -95,6 +95,7 @@ fn workload(kind: WorkloadKind, name: &str, size: MachineSize, mib: u64) -> Work
         duty_cycle: None,
         bound: false,
         scattered: false,
+        one_segment: false,
         begins: None,
         pools: 1,
     }

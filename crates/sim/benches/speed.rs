@@ -90,6 +90,7 @@ fn scenario(tuning: usize) -> Scenario {
         duty_cycle: None,
         bound: false,
         scattered: false,
+        one_segment: false,
         begins: None,
         pools: 1,
     };

@@ -43,7 +43,7 @@ const COUNTERS: (&str, &str) = ("machine.counter-entries", "2097152");
 const SPLIT: (&str, &str) = ("workload.stream.place", "left:0-1");
 
 /// All cases.
-pub const CASES: [CompareCase<'static>; 19] = [
+pub const CASES: [CompareCase<'static>; 20] = [
     CompareCase {
         name: "2012-first-touch",
         about: "48 programs that stream, two for each CPU; each touches its memory first where it \
@@ -111,6 +111,15 @@ pub const CASES: [CompareCase<'static>; 19] = [
         scenario: "balance-grouped-ranges",
         overrides: &[],
         requirement: Requirement::PagesPlaced,
+        with_patches: false,
+    },
+    CompareCase {
+        name: "grouped-shared",
+        about: "four processes that share all their memory, each with threads of two pools; each \
+            pool, of all processes together, fits a node and works on its half",
+        scenario: "balance-grouped-shared",
+        overrides: &[],
+        requirement: Requirement::PlacedAsByHand,
         with_patches: false,
     },
     CompareCase {

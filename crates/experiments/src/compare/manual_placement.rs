@@ -44,10 +44,11 @@ fn is_long_lived(load: &Workload) -> bool {
     !matches!(load.kind, WorkloadKind::Compile { .. })
 }
 
-/// Binds threads and moves memory to them. A process that fits on a node goes to one, that of most
-/// of its memory if there are slots. Threads of other processes stay where they are, and their
-/// pages move to the node of the next access, or to the thread whose part they are of if the
-/// program has bound its threads itself.
+/// Binds threads and moves memory to them. Where processes share all of their memory, the pools of
+/// their threads go to the nodes in turn, each with its part of that memory. Any other process that
+/// fits on a node goes to one, that of most of its memory if there are slots. Threads of other
+/// processes stay where they are, and their pages move to the node of the next access, or to the
+/// thread whose part they are of if the program has bound its threads itself.
 pub fn place_manually(machine: &SimMachine, scenario: &Scenario) -> Result<()> {
     let mut capacity = ThreadCapacity::new(scenario);
     let cpus_max = scenario.machine.nodes.iter().map(|node| node.cpus.len()).max().unwrap_or(0);
@@ -55,7 +56,12 @@ pub fn place_manually(machine: &SimMachine, scenario: &Scenario) -> Result<()> {
     for process in machine.processes() {
         let load = scenario.workloads.iter().find(|load| load.name == process.name);
         let Some(load) = load.filter(|load| is_long_lived(load)) else { continue };
-        if load.bound {
+        if load.one_segment {
+            let is_known =
+                moves.iter().any(|(other, _): &(ProcessView, _)| other.name == load.name);
+            let orders = place_pools(machine, scenario, (&process, load));
+            moves.push((process, if is_known { Vec::new() } else { orders }));
+        } else if load.bound {
             let orders = orders_by_part(machine, &process);
             moves.push((process, orders));
         } else if load.threads as usize > cpus_max {
@@ -95,6 +101,29 @@ fn order_beside_segment(
     let mut from = machine.topology().ok()?.nodes_with_memory();
     from.remove(node);
     Some(MoveOrder { pairs: NodePairs::all_to(&from, node), pages: Some(pages) })
+}
+
+/// Binds the threads of each pool to a node; returns the orders that bring the parts of the pools
+/// there.
+fn place_pools(
+    machine: &SimMachine,
+    scenario: &Scenario,
+    (process, load): (&ProcessView, &Workload),
+) -> Vec<MoveOrder> {
+    let nodes = scenario.machine.nodes.iter().filter(|node| !node.cpus.is_empty());
+    let homes: Vec<NodeId> = nodes.map(|node| node.id).cycle().take(load.pools as usize).collect();
+    machine.with_world(|world| world.bind_pools(process.pid, &homes));
+    let parts = machine.inspect(|world| world.parts_of_segment(process.pid, load.pools));
+    let with_memory = scenario.machine.nodes.iter().filter(|node| node.memory_bytes > 0);
+    let from: Nodemask = with_memory.map(|node| node.id).collect();
+    let order = |(node, addresses): (NodeId, Vec<u64>)| {
+        let mut pages = PageSet::new(machine.page_bytes());
+        addresses.into_iter().for_each(|address| _ = pages.insert(address));
+        let mut from = from.clone();
+        from.remove(node);
+        MoveOrder { pairs: NodePairs::all_to(&from, node), pages: Some(pages) }
+    };
+    homes.into_iter().zip(parts).map(order).collect()
 }
 
 /// Returns the orders that bring the part of each thread to the node where the thread is.

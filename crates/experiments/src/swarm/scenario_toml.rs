@@ -177,6 +177,7 @@ impl TomlWriter {
             duty_cycle: shifts,
             bound,
             scattered,
+            one_segment,
         } = workload;
         self.table_header("[[workload]]");
         self.word("name", name);
@@ -204,7 +205,12 @@ impl TomlWriter {
         }
         self.time("start", *start_ns);
         self.word("groups", if *own_groups { "own" } else { "one" });
-        let flags = [("populated", populated), ("bound", bound), ("scattered", scattered)];
+        let flags = [
+            ("populated", populated),
+            ("bound", bound),
+            ("scattered", scattered),
+            ("one-segment", one_segment),
+        ];
         for (key, _) in flags.into_iter().filter(|(_, is_on)| **is_on) {
             self.key_value(key, "true");
         }

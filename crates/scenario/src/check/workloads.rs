@@ -74,12 +74,9 @@ impl WorkloadCheck<'_> {
             "1, or a number that divides the threads",
         )?;
         let page = self.machine().params.page_bytes;
-        self.ensure(
-            memory_bytes / page >= u64::from(threads),
-            "memory",
-            || format!("{} for {threads} threads", exact::bytes(memory_bytes)),
-            format!("a page of {} for each thread at least", exact::bytes(page)),
-        )?;
+        let is_shared = self.workload.one_segment;
+        let users = if is_shared { self.workload.tasks() } else { threads.into() };
+        self.page_for_each("memory", memory_bytes, users)?;
         self.folio(page)?;
         self.ensure(
             !self.scenario.until_done || self.workload.ends(),
@@ -131,6 +128,12 @@ impl WorkloadCheck<'_> {
             "scattered",
             || "huge pages of several threads".to_owned(),
             "`pages = \"base\"` or the size of a folio beside it",
+        )?;
+        self.ensure(
+            !self.workload.scattered || !self.workload.one_segment,
+            "scattered",
+            || "parts of one segment".to_owned(),
+            "one of `scattered` and `one-segment`",
         )?;
         if let Some(nodes) = &self.workload.nodes {
             self.within_cpuset("nodes", nodes)?;
@@ -253,7 +256,7 @@ impl WorkloadCheck<'_> {
                 own_part_milli,
             } => {
                 self.access(*access)?;
-                self.segment(*segment_bytes)?;
+                self.page_for_each("segment", *segment_bytes, self.workload.tasks())?;
                 self.place("segment-place", segment_placement)?;
                 self.thousandths("segment-touches", *segment_milli)?;
                 self.thousandths("own-part", *own_part_milli)
@@ -286,12 +289,17 @@ impl WorkloadCheck<'_> {
         self.ensure(both, "hot-touches", what, "`hot-touches` and `hot-bytes`, or neither")
     }
 
-    /// Checks that each thread has a page of the segment.
-    fn segment(&self, bytes: u64) -> Result<(), InvalidValue> {
-        let (page, threads) = (self.machine().params.page_bytes, self.workload.tasks());
+    /// Checks that each of so many threads has a page.
+    fn page_for_each(
+        &self,
+        key: &'static str,
+        bytes: u64,
+        threads: u64,
+    ) -> Result<(), InvalidValue> {
+        let page = self.machine().params.page_bytes;
         self.ensure(
             bytes / page >= threads,
-            "segment",
+            key,
             || format!("{} for {threads} threads", exact::bytes(bytes)),
             format!("a page of {} for each thread at least", exact::bytes(page)),
         )

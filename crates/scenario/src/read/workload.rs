@@ -43,6 +43,7 @@ const KINDS: &[(&str, &[&str])] = &[
             "rests",
             "bound",
             "scattered",
+            "one-segment",
         ],
     ),
     (
@@ -151,6 +152,7 @@ pub(super) fn workload(table: &TomlTable) -> Result<Workload, SourceError> {
         duty_cycle: duty_cycle(table)?,
         bound: table.flag("bound")?,
         scattered: table.flag("scattered")?,
+        one_segment: table.flag("one-segment")?,
     })
 }
 

@@ -79,7 +79,7 @@ fn what_is_spoiled_is_refused_with_its_place_and_what_was_expected() {
         let error = Scenario::parse("bad.toml", &text).unwrap_err();
         assert_eq!(error.to_string(), *told, "{old} -> {new}");
     }
-    assert_eq!(cases.len(), 136);
+    assert_eq!(cases.len(), 138);
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn overrides_that_name_nothing_or_make_no_sense() {
             "no key 'workload.stream.threats'; expected one of name, kind, processes, \
                 threads, pools, memory, pages, place, nodes, begins, home, start, groups, \
                 cpuset, parallel, compute, writes, shared, passes, populated, works, \
-                rests, bound, scattered (did you mean 'threads'?)",
+                rests, bound, scattered, one-segment (did you mean 'threads'?)",
         ),
         (
             "workload.stream.memory",

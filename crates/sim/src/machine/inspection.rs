@@ -85,6 +85,19 @@ impl World {
         [own, segments.iter().flat_map(part).collect()]
     }
 
+    /// Returns the addresses of each of so many parts, equal in size, of the segment that a process
+    /// maps. Empty if it maps none.
+    pub fn parts_of_segment(&self, pid: Pid, parts: u32) -> Vec<Vec<u64>> {
+        let segments = self.space_of(pid).map(|space| &self.spaces[space].segments);
+        let Some(&SegmentMapping { space, start }) = segments.and_then(|all| all.first()) else {
+            return Vec::new();
+        };
+        let page_bytes = self.machine.params.page_bytes;
+        let address = |page| start + page * page_bytes;
+        let part = |number| thread_pages(self, space, (number, parts)).map(address).collect();
+        (0..parts).map(part).collect()
+    }
+
     /// Returns the page of a process at an address, or `None` if there is none.
     pub fn page_at(&self, pid: Pid, address: u64) -> Option<PageView> {
         let regions = &self.spaces[self.space_of(pid)?].regions;

@@ -1,6 +1,6 @@
 //! Requests of a user-space program to place threads and memory, beside moving pages.
 
-use nodeward_model::{Nodemask, Pid};
+use nodeward_model::{NodeId, Nodemask, Pid};
 
 use super::lockstep::WaitUntil;
 use super::sim_machine::SimMachine;
@@ -27,6 +27,20 @@ impl World {
         let space = self.space_of(pid);
         for task in space.map_or(Vec::new(), |space| self.spaces[space].tasks.clone()) {
             let node = self.layout.node_of(self.tasks[task as usize].cpu);
+            let cpus = CpuIndexSet::of(self.layout.cpus_of_node[node].iter().copied());
+            self.set_cpus_allowed(task, cpus);
+        }
+        space.is_some()
+    }
+
+    /// Keeps the threads of each pool of a process, equal in size, on the CPUs of one of these
+    /// nodes. Returns `false` if there is no such process.
+    pub fn bind_pools(&mut self, pid: Pid, nodes: &[NodeId]) -> bool {
+        let space = self.space_of(pid);
+        let tasks = space.map_or(Vec::new(), |space| self.spaces[space].tasks.clone());
+        for (at, &task) in tasks.iter().enumerate() {
+            let node = nodes.get(at * nodes.len() / tasks.len());
+            let Some(node) = node.and_then(|&id| self.machine.index_of(id)) else { continue };
             let cpus = CpuIndexSet::of(self.layout.cpus_of_node[node].iter().copied());
             self.set_cpus_allowed(task, cpus);
         }

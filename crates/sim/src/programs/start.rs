@@ -14,7 +14,7 @@ use super::random::Random;
 use super::stream::{Message, MessageStream};
 use super::threads::{
     WorkloadSlot, allowed_cpus, assign_first_home, cpus_of_same_node, create_segment, map_memory,
-    new_thread,
+    new_thread, parts_of_thread,
 };
 use super::triad::Triad;
 use crate::cpu::Op;
@@ -94,7 +94,8 @@ fn program(
     let place = (thread, workload.threads);
     let program: Box<dyn TaskProgram> = match workload.kind {
         WorkloadKind::Triad { access, shared_milli, passes } => {
-            Box::new(Triad::new(world, space, place, access, (shared_milli, passes)))
+            let (memory, parts) = parts_of_thread(world, workload, (slot, space), thread);
+            Box::new(Triad::new(world, memory, parts, access, (shared_milli, passes)))
         }
         WorkloadKind::PageFault => Box::new(PageFault::new(world, space, place)),
         WorkloadKind::Hog => Box::new(Hog::new(world, space, place)),

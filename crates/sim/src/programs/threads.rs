@@ -29,14 +29,9 @@ pub struct WorkloadSlot {
 
 /// Creates an address space. `segment` is the segment that its process maps, if it maps one.
 pub fn map_memory(world: &mut World, workload: &Workload, segment: Option<SpaceId>) -> SpaceId {
-    let mut region =
-        region(world, workload, (workload.memory_bytes, workload.threads), &workload.placement);
-    if workload.scattered {
-        let parts = u64::from(workload.threads);
-        region.interleaving = Interleaving { parts, unit_pages: region.folio_pages };
-    }
+    let own = (!workload.one_segment).then(|| own_region(world, workload));
     let group = if workload.own_memcgs { world.spaces.len() } else { 0 };
-    let space = world.add_space(workload.name.clone(), vec![region], group);
+    let space = world.add_space(workload.name.clone(), own.into_iter().collect(), group);
     world.spaces[space].cpuset = workload.cpuset.clone();
     if let Some(segment) = segment {
         world.map_segment(space, SegmentMapping { space: segment, start: SEGMENT_START });
@@ -44,13 +39,28 @@ pub fn map_memory(world: &mut World, workload: &Workload, segment: Option<SpaceI
     space
 }
 
+/// Creates the region that a process has for itself.
+fn own_region(world: &World, workload: &Workload) -> MemoryRegion {
+    let size = (workload.memory_bytes, workload.threads);
+    let mut region = region(world, workload, size, &workload.placement);
+    if workload.scattered {
+        let parts = u64::from(workload.threads);
+        region.interleaving = Interleaving { parts, unit_pages: region.folio_pages };
+    }
+    region
+}
+
 /// Creates the segment that all processes of a workload map, if they map one.
 pub fn create_segment(world: &mut World, workload: &Workload) -> Option<SpaceId> {
-    let WorkloadKind::Database { segment_bytes, segment_placement, .. } = &workload.kind else {
-        return None;
+    let (bytes, placement) = match &workload.kind {
+        WorkloadKind::Database { segment_bytes, segment_placement, .. } => {
+            (*segment_bytes, segment_placement)
+        }
+        _ if workload.one_segment => (workload.memory_bytes, &workload.placement),
+        _ => return None,
     };
     let threads = workload.processes.saturating_mul(workload.threads);
-    let region = region(world, workload, (*segment_bytes, threads), segment_placement);
+    let region = region(world, workload, (bytes, threads), placement);
     // No workload has a name with a slash.
     Some(world.add_segment(format!("/dev/shm/{}", workload.name), region))
 }
@@ -71,6 +81,23 @@ fn region(
     region.folio_pages = (workload.folio_bytes / page_bytes).max(1);
     region.placement = placement.clone();
     region
+}
+
+/// Returns the memory that the parts of a thread lie in, the place of its own part among those of
+/// all threads there, and the place of the part that it shares.
+pub fn parts_of_thread(
+    world: &World,
+    workload: &Workload,
+    (slot, space): (WorkloadSlot, SpaceId),
+    thread: u32,
+) -> (SpaceId, [(u32, u32); 2]) {
+    let segment = world.spaces[space].segments.first().filter(|_| workload.one_segment);
+    let Some(segment) = segment else { return (space, [(thread, workload.threads), (0, 1)]) };
+    let Workload { processes, threads, pools, .. } = *workload;
+    let of_pool = threads / pools;
+    let (pool, in_pool) = (thread / of_pool, thread % of_pool);
+    let number = (pool * processes + slot.process) * of_pool + in_pool;
+    (segment.space, [(number, processes * threads), (pool, pools)])
 }
 
 pub fn new_thread(world: &World, workload: &Workload, slot: WorkloadSlot, space: SpaceId) -> Task {

@@ -3,7 +3,7 @@
 
 use nodeward_scenario::AccessPattern;
 
-use super::fill::{Fill, granule_range_of, line_count, repeated_access};
+use super::fill::{Fill, granule_range_of, line_count, repeated_access, thread_pages};
 use crate::arithmetic::mul_div;
 use crate::cpu::{LineAccess, Op};
 use crate::ids::{SpaceId, TaskId};
@@ -15,11 +15,11 @@ use crate::world::{TaskProgram, World};
 pub struct Triad {
     access: AccessPattern,
     part: GranuleRange,
-    all: GranuleRange,
+    shared: GranuleRange,
     fill: Fill,
     /// Lines of a pass through its part.
     lines: u64,
-    /// Lines of any part that follow each pass.
+    /// Lines of what it shares that follow each pass.
     shared_lines: u64,
     shared_next: bool,
     /// Passes that it has begun, and those after which it ends; 0 for no end.
@@ -28,12 +28,13 @@ pub struct Triad {
 }
 
 impl Triad {
-    /// Creates thread `number` of `of`. Of 1000 lines `shared_milli`, fewer than that, lie in any
-    /// part, and are only read. It ends after `passes`; after none if they are 0.
+    /// Creates a thread with the places of its own part and of the one that it shares. Of 1000
+    /// lines `shared_milli`, fewer than that, lie in the latter, and are only read. It ends after
+    /// `passes`; after none if they are 0.
     pub fn new(
         world: &World,
         space: SpaceId,
-        place: (u32, u32),
+        [place, shared_place]: [(u32, u32); 2],
         access: AccessPattern,
         (shared_milli, passes): (u32, u64),
     ) -> Self {
@@ -41,11 +42,11 @@ impl Triad {
         let pages = fill.pages();
         let bytes = (pages.end - pages.start) * world.machine.params.page_bytes;
         let (part, lines) = (granule_range_of(world, space, pages), line_count(world, bytes));
-        let all = granule_range_of(world, space, 0..world.spaces[space].regions[0].pages);
+        let shared = granule_range_of(world, space, thread_pages(world, space, shared_place));
         let own_milli = 1000 - u64::from(shared_milli).min(999);
         let shared_lines = mul_div(lines, 1000 - own_milli, own_milli);
         let (shared_next, begun) = (false, 0);
-        Self { access, part, all, fill, lines, shared_lines, shared_next, begun, passes }
+        Self { access, part, shared, fill, lines, shared_lines, shared_next, begun, passes }
     }
 }
 
@@ -58,7 +59,7 @@ impl TaskProgram for Triad {
         self.shared_next = !is_shared && self.shared_lines > 0;
         if is_shared {
             let reads = AccessPattern { writes_milli: 0, ..self.access };
-            return repeated_access(self.all, self.shared_lines, reads);
+            return repeated_access(self.shared, self.shared_lines, reads);
         }
         if self.passes > 0 && self.begun == self.passes {
             return Op::Exit;

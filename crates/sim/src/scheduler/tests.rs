@@ -44,6 +44,7 @@ fn world(cpus: u32, threads_per_core: u32, tasks: u32, scheduler: SchedulerKind)
         duty_cycle: None,
         bound: false,
         scattered: false,
+        one_segment: false,
         begins: None,
         pools: 1,
     };

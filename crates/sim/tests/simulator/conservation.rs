@@ -41,6 +41,7 @@ fn some_workload() -> impl Strategy<Value = Workload> {
             duty_cycle: None,
             bound: false,
             scattered: false,
+            one_segment: false,
             begins: None,
             start_ns: start_ms * MS,
             ..workload(kind, processes, mib)

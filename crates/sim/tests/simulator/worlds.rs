@@ -1,8 +1,10 @@
 //! Worlds that run.
 
 use crate::common::{machine, scenario, triad, workload};
+use nodeward_machine::{Machine, MovePagesCall};
+use nodeward_model::{NodeId, Pid};
 use nodeward_scenario::{AccessPattern, Scenario, Workload, WorkloadKind};
-use nodeward_sim::World;
+use nodeward_sim::{SimMachine, World};
 
 const MS: u64 = 1_000_000;
 
@@ -80,6 +82,42 @@ fn programs_work() {
         let all = world.counters.work_done["it"];
         assert!(half > 0 && all > half + half / 4, "{kind:?}: {half}, then {all}");
     }
+}
+
+/// Goal: two processes that share all their memory, each with a thread in two pools, have it once,
+/// first the parts of the first pool. On two nodes of two CPUs the first process begins on node 0,
+/// the other on node 1, so with first touch quarters of it lie on nodes 0, 1, 0 and 1. What the
+/// threads of a pool share is its half: on the nodes of the pools all lines are local.
+#[test]
+fn pools_have_their_parts_of_one_segment() {
+    let kind = WorkloadKind::Triad { access: ACCESS, shared_milli: 500, passes: 0 };
+    let mut scenario = with(kind, 2, 64);
+    let load = &mut scenario.workloads[0];
+    (load.processes, load.pools, load.one_segment, load.populated) = (2, 2, true, true);
+    assert_eq!(load.mapped_bytes(4096), Some(64 << 20));
+    scenario.machine = machine(2, 2, 1);
+    let machine = SimMachine::new(&scenario, 3);
+    let nodes = machine.inspect(|world| world.segment_nodes("it"));
+    let expected = [0, 1, 0, 1].map(|node| [Some(NodeId(node)); 4096]).concat();
+    assert_eq!(nodes, expected);
+    let pids: Vec<Pid> = machine.processes().iter().map(|process| process.pid).collect();
+    let halves = machine.inspect(|world| world.parts_of_segment(pids[1], 2));
+    assert_eq!(halves.iter().map(Vec::len).collect::<Vec<_>>(), [8192; 2]);
+    assert!(halves[0].last() < halves[1].first());
+    let pools = [NodeId(0), NodeId(1)];
+    pids.iter().for_each(|&pid| assert!(machine.with_world(|world| world.bind_pools(pid, &pools))));
+    let process = machine.open_process(pids[0]).unwrap();
+    for (node, part) in pools.into_iter().zip(&halves) {
+        let mut call = MovePagesCall::new(true);
+        part.iter().for_each(|&address| call.push(address, node));
+        process.move_pages(&call).unwrap();
+    }
+    let lines = [200 * MS, 400 * MS].map(|until_ns| {
+        machine.run_until(until_ns);
+        machine.inspect(|world| [world.counters.local_lines, world.counters.remote_lines])
+    });
+    assert!(lines[1][0] > lines[0][0], "{lines:?}");
+    assert_eq!(lines[1][1], lines[0][1]);
 }
 
 /// Goal: threads of phases wait for each other: seven on four CPUs are as slow as eight.

@@ -1,6 +1,9 @@
 //! The command line of the stream.
 
-use clap::{Parser, ValueEnum};
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, ValueEnum};
 use nodeward_model::Nodemask;
 use nodeward_model::units::{parse_bytes, parse_duration_ns};
 
@@ -48,6 +51,16 @@ pub struct Args {
     #[arg(long, value_name = "NODES")]
     pub stay: Option<Nodemask>,
 
+    /// The memory is this file, which other processes map, too; it is made if there is none
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+
+    /// With --file: this process is one of several that are alike, and goes through its parts, such
+    /// as the first of two: 0/2
+    #[arg(long, value_name = "NUMBER/OF", requires = "file", default_value = "0/1")]
+    #[arg(value_parser = parse_process)]
+    pub process: (usize, usize),
+
     /// Have the lab's counter count the work in this slot
     #[arg(long, value_name = "SLOT", value_parser = clap::value_parser!(u8).range(1..64))]
     pub slot: Option<u8>,
@@ -70,6 +83,23 @@ pub struct Args {
     pub odd: bool,
 }
 
+impl Args {
+    /// Parses the command line of this process, and ends it with a message if it makes no sense.
+    pub fn parse_checked() -> Self {
+        let args = Self::parse();
+        if let Err(fault) = args.check_pools() {
+            Self::command().error(ErrorKind::ValueValidation, fault).exit();
+        }
+        args
+    }
+
+    fn check_pools(&self) -> Result<(), String> {
+        let (threads, pools) = (self.threads as usize, self.pools.len().max(1));
+        let fault = || format!("{threads} threads make no {pools} equal pools; name fewer or more");
+        threads.is_multiple_of(pools).then_some(()).ok_or_else(fault)
+    }
+}
+
 /// What of the memory a thread goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AccessPart {
@@ -79,9 +109,19 @@ pub enum AccessPart {
     ReadShare,
     /// All of it, as do the others; it is read and checked
     All,
+    /// The piece of its pool, as do the others of that; it is read and checked
+    Pool,
     /// Pages of its own, which lie among those of the others as if drawn by lot; it reads, checks
     /// and writes them, and reads one in eight of the others'
     Scattered,
+}
+
+fn parse_process(text: &str) -> Result<(usize, usize), String> {
+    let numbers = text.split_once('/').and_then(|(number, of)| {
+        let (number, of) = (number.parse().ok()?, of.parse().ok()?);
+        (number < of && of <= 256).then_some((number, of))
+    });
+    numbers.ok_or_else(|| "a number and of how many, such as 0/2".to_owned())
 }
 
 #[cfg(test)]
@@ -98,7 +138,13 @@ mod tests {
         let args = parsed("s --stay 0,1 --homes 0").unwrap();
         assert_eq!([args.stay, args.homes].map(Option::unwrap).map(|nodes| nodes.len()), [2, 1]);
         assert_eq!(parsed("s --turn 2s --odd").unwrap().turn, Some(2_000_000_000));
-        for wrong in ["s --odd", "s --threads 0", "s --nodes x"] {
+        let pools = ["s --threads 4 --pools a,b", "s --threads 3 --pools a,b", "s"];
+        let is_fine = pools.map(|line| parsed(line).unwrap().check_pools().is_ok());
+        assert_eq!(is_fine, [true, false, true]);
+        assert_eq!(parsed("s --file f --process 1/2").unwrap().process, (1, 2));
+        let processes = ["2/2", "0/0", "1", "0/257"].map(|it| format!("s --file f --process {it}"));
+        let alone = ["s --odd", "s --threads 0", "s --nodes x", "s --process 0/2"];
+        for wrong in alone.into_iter().chain(processes.iter().map(String::as_str)) {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }
     }

@@ -6,13 +6,16 @@
 mod args;
 mod duty_schedule;
 mod pattern;
+mod thread_place;
 
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::ExitCode;
 use std::thread::{self, Builder};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use clap::Parser;
 use nodeward_lab_counts::mark::{Mark, mark};
 use nodeward_linux::mempolicy;
 use nodeward_linux::own_process::{self, AreaBacking, MappedArea};
@@ -23,12 +26,13 @@ use serde_json::{Value, json};
 use args::Args;
 use duty_schedule::DutySchedule;
 use pattern::{MemoryWalk, StreamPage};
+use thread_place::ThreadPlace;
 
 /// Length after which memory that is split over nodes changes to the next node.
 const CHUNK_BYTES: usize = 2 << 20;
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
+    match run(&Args::parse_checked()) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::from(1),
         Err(error) => {
@@ -44,8 +48,10 @@ fn run(args: &Args) -> Result<u64> {
     let page_bytes = rustix::param::page_size();
     let bytes = usize::try_from(args.size)?.next_multiple_of(page_bytes);
     ensure!(bytes > 0, "--size is zero; ask for more");
-    let area =
-        MappedArea::map(bytes, AreaBacking::Anonymous).context("cannot map that much memory")?;
+    let file = args.file.as_deref().map(|path| file_of(path, bytes as u64)).transpose()?;
+    let backing = file.as_ref().map(|file| AreaBacking::SharedFile(file.as_fd()));
+    let area = MappedArea::map(bytes, backing.unwrap_or(AreaBacking::Anonymous))
+        .context("cannot map that much memory")?;
     let pages: Vec<StreamPage> = area.words().chunks_exact(page_bytes / 8).collect();
     place(args, &pages, page_bytes)?;
     print(&json!({ "ready": true, "pid": std::process::id(), "bytes": bytes }));
@@ -60,16 +66,30 @@ fn run(args: &Args) -> Result<u64> {
     Ok(mismatches)
 }
 
-/// Fills all pages, each from its node.
+/// Opens the file that processes share, at its full length.
+fn file_of(path: &Path, bytes: u64) -> Result<File> {
+    let open = || {
+        let mut options = File::options();
+        let file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+        file.set_len(bytes).map(|()| file)
+    };
+    open().with_context(|| format!("{} cannot be made; name another", path.display()))
+}
+
+/// Fills the pages of this process's threads, each from its node.
 fn place(args: &Args, pages: &[StreamPage], page_bytes: usize) -> Result<()> {
-    let node_of = |number: usize| match (&args.homes, &args.nodes) {
-        (Some(homes), _) => Some(nth_node(homes, owner(args, number, pages.len()))),
+    let places = ThreadPlace::all(args);
+    let threads = args.threads as usize * args.process.1;
+    let node_of = |number: usize, owner: &ThreadPlace| match (&args.homes, &args.nodes) {
+        (Some(homes), _) => Some(nth_node(homes, owner.home(args.part))),
         (_, Some(nodes)) => Some(nth_node(nodes, number * page_bytes / CHUNK_BYTES)),
         _ => None,
     };
     let mut bound = None;
     for (number, page) in pages.iter().enumerate() {
-        let node = node_of(number);
+        let owner = pattern::owning_thread(args.part, number, pages.len(), threads);
+        let Some(owner) = places.iter().find(|place| place.number == owner) else { continue };
+        let node = node_of(number, owner);
         if node != bound {
             bind(node)?;
             bound = node;
@@ -77,10 +97,6 @@ fn place(args: &Args, pages: &[StreamPage], page_bytes: usize) -> Result<()> {
         pattern::fill(page, number);
     }
     Ok(mempolicy::default_memory()?)
-}
-
-fn owner(args: &Args, number: usize, pages: usize) -> usize {
-    pattern::owning_thread(args.part, number, pages, args.threads as usize)
 }
 
 /// Returns the nodes in turn. A mask that was parsed is never empty.
@@ -95,14 +111,14 @@ fn bind(node: Option<NodeId>) -> Result<()> {
 }
 
 fn work(args: &Args, pages: &[StreamPage]) -> Result<u64> {
-    let threads = args.threads as usize;
     thread::scope(|scope| {
-        let worker = |number: usize| {
-            let name = args.pools.get(number * args.pools.len() / threads);
+        let worker = |(thread, place): (usize, ThreadPlace)| {
+            let name = args.pools.get(place.pool.0);
             let named = name.map_or_else(Builder::new, |name| Builder::new().name(name.clone()));
-            named.spawn_scoped(scope, move || run_thread(args, pages, number))
+            named.spawn_scoped(scope, move || run_thread(args, pages, thread, place))
         };
-        let workers: io::Result<Vec<_>> = (0..threads).map(worker).collect();
+        let places = ThreadPlace::all(args).into_iter().enumerate();
+        let workers: io::Result<Vec<_>> = places.map(worker).collect();
         workers.context("no thread can be started")?.into_iter().try_fold(
             0,
             |mismatches, worker| {
@@ -114,12 +130,12 @@ fn work(args: &Args, pages: &[StreamPage]) -> Result<u64> {
 }
 
 /// Runs one thread's passes. Returns the number of lines with a wrong value.
-fn run_thread(args: &Args, pages: &[StreamPage], thread: usize) -> Result<u64> {
+fn run_thread(args: &Args, pages: &[StreamPage], thread: usize, place: ThreadPlace) -> Result<u64> {
     if let Some(nodes) = args.homes.as_ref().or(args.stay.as_ref()) {
-        affinity::confine_this_thread(&affinity::cpus_of(nth_node(nodes, thread))?)?;
+        affinity::confine_this_thread(&affinity::cpus_of(nth_node(nodes, place.home(args.part)))?)?;
     }
     let turns = args.turn.map(|stretch_ns| DutySchedule::new(stretch_ns, args.odd));
-    let mut walk = MemoryWalk::new(pages, args.part, thread, args.threads as usize);
+    let mut walk = MemoryWalk::new(pages, args.part, place);
     let mut mismatches = 0;
     for pass in 1..=args.passes {
         mismatches += walk.pass(|| turns.iter().for_each(|turns| turns.wait_for_turn()));

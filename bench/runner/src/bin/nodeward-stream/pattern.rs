@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use nodeward_runner::FOREIGN_PAGE_STRIDE;
 
 use crate::args::AccessPart;
+use crate::thread_place::ThreadPlace;
 
 /// One base page.
 pub type StreamPage<'a> = &'a [AtomicU64];
@@ -52,7 +53,7 @@ fn value(page: StreamPage, number: usize, line: usize, pass: u64) -> u64 {
 /// Returns which of `threads` threads a page belongs to.
 pub fn owning_thread(part: AccessPart, number: usize, pages: usize, threads: usize) -> usize {
     match part {
-        AccessPart::Share | AccessPart::ReadShare | AccessPart::All => {
+        AccessPart::Share | AccessPart::ReadShare | AccessPart::All | AccessPart::Pool => {
             number * threads / pages.max(1)
         }
         // The upper half of a product with the golden ratio scatters neighbours.
@@ -73,15 +74,15 @@ pub struct MemoryWalk<'a> {
 }
 
 impl<'a> MemoryWalk<'a> {
-    /// The walk of thread `thread` of `threads`.
-    pub fn new(
-        pages: &'a [StreamPage<'a>],
-        part: AccessPart,
-        thread: usize,
-        threads: usize,
-    ) -> Self {
-        let is_own = |&number: &usize| owning_thread(part, number, pages.len(), threads) == thread;
-        let (own, others) = (0..pages.len()).partition(is_own);
+    /// The walk of a thread.
+    pub fn new(pages: &'a [StreamPage<'a>], part: AccessPart, place: ThreadPlace) -> Self {
+        let ThreadPlace { number: thread, threads, pool: (pool, pools) } = place;
+        let owner = |number: usize| owning_thread(part, number, pages.len(), threads);
+        let is_own = |&number: &usize| owner(number) == thread;
+        let (own, mut others): (Vec<_>, Vec<_>) = (0..pages.len()).partition(is_own);
+        if part == AccessPart::Pool {
+            others.retain(|&number| owner(number) * pools / threads == pool);
+        }
         Self { pages, part, own, others, pass: 0 }
     }
 
@@ -93,7 +94,9 @@ impl<'a> MemoryWalk<'a> {
         for &number in &self.own {
             pause();
             lost += match self.part {
-                AccessPart::ReadShare | AccessPart::All => read(self.pages[number], number),
+                AccessPart::ReadShare | AccessPart::All | AccessPart::Pool => {
+                    read(self.pages[number], number)
+                }
                 AccessPart::Share | AccessPart::Scattered => {
                     rewrite(self.pages[number], number, self.pass)
                 }
@@ -110,7 +113,7 @@ impl<'a> MemoryWalk<'a> {
     fn foreign_pages(&self) -> impl Iterator<Item = &usize> {
         let (first, step) = match self.part {
             AccessPart::Share | AccessPart::ReadShare => (self.others.len(), 1),
-            AccessPart::All => (0, 1),
+            AccessPart::All | AccessPart::Pool => (0, 1),
             AccessPart::Scattered => {
                 (self.pass as usize % FOREIGN_PAGE_STRIDE, FOREIGN_PAGE_STRIDE)
             }
@@ -135,12 +138,22 @@ mod tests {
         pages
     }
 
-    fn passes(pages: &[StreamPage], part: AccessPart, count: usize) -> (u64, usize) {
+    /// Thread `number` of so many, which are in two pools if they are more than two.
+    fn place(number: usize, threads: usize) -> ThreadPlace {
+        let pools = if threads > 2 { 2 } else { 1 };
+        ThreadPlace { number, threads, pool: (number * pools / threads, pools) }
+    }
+
+    fn passes(
+        pages: &[StreamPage],
+        part: AccessPart,
+        (threads, count): (usize, usize),
+    ) -> (u64, usize) {
         let mut touched = 0;
-        let mut walks: Vec<MemoryWalk> =
-            (0..2).map(|t| MemoryWalk::new(pages, part, t, 2)).collect();
+        let walk = |number| MemoryWalk::new(pages, part, place(number, threads));
+        let mut walks: Vec<MemoryWalk> = (0..threads).map(walk).collect();
         let mut lost = 0;
-        for walk in (0..count).flat_map(|_| 0..2) {
+        for walk in (0..count).flat_map(|_| 0..threads) {
             lost += walks[walk].pass(|| touched += 1);
         }
         (lost, touched)
@@ -152,12 +165,15 @@ mod tests {
         let words = memory(32);
         let pages = filled(&words);
         // Two threads, three passes: each page once a pass, or by both.
-        assert_eq!(passes(&pages, AccessPart::Share, 3), (0, 3 * 32));
+        assert_eq!(passes(&pages, AccessPart::Share, (2, 3)), (0, 3 * 32));
         let words = memory(32);
-        assert_eq!(passes(&filled(&words), AccessPart::ReadShare, 3), (0, 3 * 32));
-        assert_eq!(passes(&filled(&words), AccessPart::All, 3), (0, 3 * 32 * 2));
+        assert_eq!(passes(&filled(&words), AccessPart::ReadShare, (2, 3)), (0, 3 * 32));
+        assert_eq!(passes(&filled(&words), AccessPart::All, (2, 3)), (0, 3 * 32 * 2));
+        // Four threads in two pools of 16 pages.
         let words = memory(32);
-        let (lost, touched) = passes(&filled(&words), AccessPart::Scattered, 8);
+        assert_eq!(passes(&filled(&words), AccessPart::Pool, (4, 3)), (0, 3 * 4 * 16));
+        let words = memory(32);
+        let (lost, touched) = passes(&filled(&words), AccessPart::Scattered, (2, 8));
         // In eight passes every page of the others is read once.
         assert_eq!((lost, touched), (0, 8 * 32 + 32));
     }
@@ -182,7 +198,7 @@ mod tests {
         let (words, fresh) = (memory(4), memory(4));
         let pages = filled(&words);
         filled(&fresh);
-        let mut walk = MemoryWalk::new(&pages, AccessPart::Share, 0, 1);
+        let mut walk = MemoryWalk::new(&pages, AccessPart::Share, place(0, 1));
         assert_eq!(walk.pass(|| ()), 0);
         let copy = |to: usize, from: &[AtomicU64]| {
             let (to, from) = (pages[to].iter(), from.iter());
@@ -196,7 +212,7 @@ mod tests {
         assert_eq!(walk.pass(|| ()), 0, "they were written again");
         copy(2, pages[3]);
         assert_eq!(
-            MemoryWalk::new(&pages, AccessPart::All, 0, 1).pass(|| ()),
+            MemoryWalk::new(&pages, AccessPart::All, place(0, 1)).pass(|| ()),
             64,
             "readers see it, too"
         );

@@ -215,6 +215,7 @@ fn generate_workload(
         duty_cycle: None,
         bound: false,
         scattered: false,
+        one_segment: false,
         begins: None,
         pools: 1,
     }

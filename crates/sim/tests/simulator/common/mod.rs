@@ -49,6 +49,7 @@ pub fn triad(processes: u32, mib: u64) -> Workload {
         duty_cycle: None,
         bound: false,
         scattered: false,
+        one_segment: false,
         begins: None,
         pools: 1,
     }
