@@ -106,7 +106,7 @@ pub fn divide(
 
 #[cfg(test)]
 mod tests {
-    use nodeward_model::MappingKind;
+    use nodeward_model::{MappingKind, MappingOrigin};
 
     use super::*;
 
@@ -119,6 +119,7 @@ mod tests {
             huge_page_bytes: None,
             path: path.into(),
             segment: None,
+            origin: MappingOrigin::default(),
         }
     }
 

@@ -120,7 +120,7 @@ pub fn segment_of(mapping: &Mapping) -> Option<SegmentId> {
 
 #[cfg(test)]
 mod tests {
-    use nodeward_model::SegmentPart;
+    use nodeward_model::{MappingOrigin, SegmentPart};
 
     use super::*;
 
@@ -135,6 +135,7 @@ mod tests {
             huge_page_bytes: None,
             path: path.into(),
             segment: Some(SegmentPart { id, offset: 0, writable }),
+            origin: MappingOrigin::default(),
         }
     }
 

@@ -327,12 +327,15 @@ fn is_own(mapping: &Mapping) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use nodeward_model::MappingOrigin;
+
     use super::*;
 
     fn mapping(start: u64, end: u64, kind: MappingKind, path: &str) -> Mapping {
         let range = Range::new(start, end);
         let shared = kind == MappingKind::Shared;
-        Mapping { range, kind, shared, huge_page_bytes: None, path: path.into(), segment: None }
+        let (path, origin) = (path.into(), MappingOrigin::default());
+        Mapping { range, kind, shared, huge_page_bytes: None, path, segment: None, origin }
     }
 
     fn ranges(mappings: &[Mapping]) -> Vec<(u64, u64)> {

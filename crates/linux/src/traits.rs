@@ -1,7 +1,10 @@
-//! Reads what patterns of groups ask of a process: user, control group, names of threads.
+//! Reads what patterns of groups ask of a process: user, control group, names of threads; and the
+//! path of its program.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice as _;
 use nodeward_model::{Name, ProcessTraits};
@@ -20,8 +23,15 @@ pub fn read(folder: &Path) -> ProcessTraits {
     ProcessTraits {
         user: file("status").and_then(|bytes| status::parse(&bytes).user),
         cgroup: file("cgroup").and_then(|bytes| cgroup::group_path_v2(&bytes)),
+        executable: fs::read_link(folder.join("exe")).ok().map(|path| without_deleted(&path)),
         threads,
     }
+}
+
+/// Removes what the kernel appends to the path of a file that was deleted or replaced.
+fn without_deleted(path: &Path) -> PathBuf {
+    let bytes = path.as_os_str().as_bytes();
+    OsStr::from_bytes(bytes.strip_suffix(b" (deleted)").unwrap_or(bytes)).into()
 }
 
 fn thread_name(folder: &Path) -> Option<(u32, Name)> {
@@ -49,9 +59,11 @@ mod tests {
         write("task/12/comm", b"wal\xff\n");
         write("task/7/comm", b"a\nb\n");
         write("task/9/stat", b"");
+        std::os::unix::fs::symlink("/usr/bin/db (deleted)", made.path().join("exe")).unwrap();
         let traits = read(made.path());
         assert_eq!(traits.user, Some(1001), "the effective one, as the filters of processes have");
         assert_eq!(traits.cgroup.as_deref(), Some(Path::new("/app.slice/db.service")));
+        assert_eq!(traits.executable.as_deref(), Some(Path::new("/usr/bin/db")));
         let name = |bytes: &[u8]| Name::from(bytes);
         assert_eq!(traits.threads, [(7, name(b"a\nb")), (12, name(b"wal\xff"))]);
         assert_eq!(read(&made.path().join("nobody")), ProcessTraits::default());

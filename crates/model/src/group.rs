@@ -113,13 +113,16 @@ pub enum MemorySelector {
     Touched,
 }
 
-/// What a process says of itself to patterns.
+/// What a process says of itself to patterns, and to those who know its program again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessTraits {
     /// The id of the user that it runs as, where that is known.
     pub user: Option<u32>,
     /// Its control group (version 2), where it has one.
     pub cgroup: Option<PathBuf>,
+    /// The path of its program, also if that was deleted or replaced since; `None` if it is not
+    /// known.
+    pub executable: Option<PathBuf>,
     /// The names of its threads, in ascending order of their ids.
     pub threads: Vec<(u32, Name)>,
 }
@@ -425,6 +428,7 @@ mod tests {
         let traits = ProcessTraits {
             user: Some(1000),
             cgroup: Some("/app.slice/db.service".into()),
+            executable: None,
             threads: threads.map(|(tid, name)| (tid, name.into())).into(),
         };
         let threads = |members: Vec<MemberPattern>| {

@@ -40,7 +40,7 @@ pub use group::{
     ProcessTraits,
 };
 pub use headroom::NodeHeadroom;
-pub use mapping::{Mapping, MappingKind, Range};
+pub use mapping::{Mapping, MappingKind, MappingOrigin, Permissions, Range};
 pub use mask::{CpuId, Cpumask, Id, Mask, NodeId, Nodemask};
 pub use name::{Escape, Escaped, Name};
 pub use node_pairs::NodePairs;

@@ -100,6 +100,35 @@ impl fmt::Display for MappingKind {
     }
 }
 
+/// What may be done with the memory of a mapping, as its program asked for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Permissions {
+    /// Reading.
+    pub read: bool,
+    /// Writing.
+    pub write: bool,
+    /// Executing.
+    pub execute: bool,
+}
+
+/// As in /proc/PID/maps: `rw-`.
+impl fmt::Display for Permissions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letter = |is_set, letter| if is_set { letter } else { '-' };
+        let Self { read, write, execute } = *self;
+        write!(f, "{}{}{}", letter(read, 'r'), letter(write, 'w'), letter(execute, 'x'))
+    }
+}
+
+/// How a mapping was made: with its path, what tells it from others after a restart of its program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MappingOrigin {
+    /// Bytes of its file before its first address; without meaning for memory of no file.
+    pub offset: u64,
+    /// What may be done with it.
+    pub permissions: Permissions,
+}
+
 /// One mapping of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
@@ -115,6 +144,8 @@ pub struct Mapping {
     pub path: Name,
     /// The part of a segment that it shows, if it is shared and of a file.
     pub segment: Option<SegmentPart>,
+    /// How it was made.
+    pub origin: MappingOrigin,
 }
 
 impl Mapping {
@@ -123,7 +154,9 @@ impl Mapping {
         let behind = range.start.saturating_sub(self.range.start);
         let moved =
             |part: SegmentPart| SegmentPart { offset: part.offset.saturating_add(behind), ..part };
-        Self { range, segment: self.segment.map(moved), ..self.clone() }
+        let offset = self.origin.offset.saturating_add(behind);
+        let origin = MappingOrigin { offset, ..self.origin };
+        Self { range, segment: self.segment.map(moved), origin, ..self.clone() }
     }
 }
 
@@ -150,10 +183,12 @@ mod tests {
             huge_page_bytes: None,
             path: Name::default(),
             segment: Some(segment),
+            origin: MappingOrigin { offset: 0x3000, ..MappingOrigin::default() },
         };
         let part = mapping.part(Range::new(0x14_000, 0x18_000));
         assert_eq!(part.range, Range::new(0x14_000, 0x18_000));
         assert_eq!(part.segment.map(|part| part.offset), Some(0x7000)); // 0x3000 + 0x4000
+        assert_eq!(part.origin.offset, 0x7000);
     }
 
     #[test]

@@ -100,7 +100,7 @@ impl MoveRequest {
 
 #[cfg(test)]
 mod tests {
-    use nodeward_model::Name;
+    use nodeward_model::{MappingOrigin, Name};
 
     use super::*;
 
@@ -108,7 +108,15 @@ mod tests {
         let range = Range::new(0x20_0000, 0x80_0000);
         let kind = MappingKind::Anonymous;
         let path = Name::default();
-        Mapping { range, kind, shared: false, huge_page_bytes, path, segment: None }
+        Mapping {
+            range,
+            kind,
+            shared: false,
+            huge_page_bytes,
+            path,
+            segment: None,
+            origin: MappingOrigin::default(),
+        }
     }
 
     #[test]

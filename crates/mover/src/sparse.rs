@@ -75,7 +75,7 @@ fn sparse(pieces: &[UnitPiece], pages: &dyn Fn(&UnitPiece) -> Option<u64>) -> BT
 
 #[cfg(test)]
 mod tests {
-    use nodeward_model::{MappingKind, Name, NodeId};
+    use nodeward_model::{MappingKind, MappingOrigin, Name, NodeId};
 
     use super::*;
 
@@ -94,6 +94,7 @@ mod tests {
                 huge_page_bytes: None,
                 path: Name::default(),
                 segment: None,
+                origin: MappingOrigin::default(),
             };
             pieces.push((Arc::new(mapping), range));
             counted.extend(pages.map(|pages| (range, [(NodeId(0), pages)].into())));

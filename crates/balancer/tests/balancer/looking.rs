@@ -77,6 +77,7 @@ fn what_is_seen_too_slowly_is_looked_at_for_longer() {
         huge_page_bytes: None,
         path: Default::default(),
         segment: None,
+        origin: Default::default(),
     };
     slow.mappings.push(stack);
     let fake = with(slow);
@@ -124,6 +125,7 @@ fn grow(fake_process: &mut FakeProcess) -> Range {
         huge_page_bytes: None,
         path: Default::default(),
         segment: None,
+        origin: Default::default(),
     });
     range
 }

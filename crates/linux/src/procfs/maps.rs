@@ -4,7 +4,9 @@ use std::path::Path;
 
 use bstr::ByteSlice as _;
 use nodeward_machine::{Error, Result};
-use nodeward_model::{Mapping, MappingKind, Range, SegmentId, SegmentPart};
+use nodeward_model::{
+    Mapping, MappingKind, MappingOrigin, Permissions, Range, SegmentId, SegmentPart,
+};
 
 use super::lines;
 
@@ -59,8 +61,18 @@ fn mapping(line: &[u8]) -> Option<(Range, Option<Mapping>)> {
         huge_page_bytes: None,
         path: name.into(),
         segment: segment(permissions, offset, (device, inode)).filter(|_| shared),
+        origin: origin(permissions, offset),
     });
     Some((range, mapping))
+}
+
+/// Parses the permissions (`rw-p`) and the offset. What is not readable there is as if not set.
+fn origin(permissions: &[u8], offset: &[u8]) -> MappingOrigin {
+    let is_set = |index, letter| permissions.get(index) == Some(&letter);
+    let permissions =
+        Permissions { read: is_set(0, b'r'), write: is_set(1, b'w'), execute: is_set(2, b'x') };
+    let offset = offset.to_str().ok().and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    MappingOrigin { offset: offset.unwrap_or(0), permissions }
 }
 
 /// Parses what a mapping shows of a file: an offset in bytes, and the file's device (`MAJOR:MINOR`
@@ -157,6 +169,14 @@ mod tests {
         let a = |offset, writable| Some((0, 0x19, 77, offset, writable));
         let c = Some((0x103, 2, 77, 0x1000, true));
         assert_eq!(parts, [a(0, true), a(0xa000, false), c, None, None]);
+        let origin =
+            |mapping: &Mapping| (mapping.origin.offset, mapping.origin.permissions.to_string());
+        let origins: Vec<_> = mappings.iter().map(origin).collect();
+        let of = |offset, permissions: &str| (offset, permissions.to_owned());
+        assert_eq!(
+            origins,
+            [of(0, "rw-"), of(0xa000, "r--"), of(0x1000, "rw-"), of(0, "rw-"), of(0, "rw-")]
+        );
     }
 
     proptest! {

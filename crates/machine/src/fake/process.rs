@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use nodeward_model::{
-    Cpumask, Mapping, MappingKind, MemoryPolicies, Name, NodeId, Page, PageLocation, Pid, Range,
+    Cpumask, Mapping, MappingKind, MappingOrigin, MemoryPolicies, Name, NodeId, Page, PageLocation,
+    Pid, Range,
 };
 
 use super::thread::FakeThread;
@@ -58,6 +59,8 @@ pub struct FakeProcess {
     pub started_ticks: u64,
     /// The user that it runs as.
     pub user: u32,
+    /// The path of its program.
+    pub executable: Option<PathBuf>,
     /// Its control group.
     pub cgroup: Option<PathBuf>,
     /// Its threads, by thread id.
@@ -105,6 +108,7 @@ impl FakeProcess {
             huge_page_bytes: None,
             path: Name::default(),
             segment: None,
+            origin: MappingOrigin::default(),
         };
         let pages = (first..).zip(pages.iter().copied()).collect();
         Self { mappings: vec![mapping], pages, ..Self::default() }

@@ -85,6 +85,7 @@ impl Process for FakeProcessHandle {
         Ok(ProcessTraits {
             user: Some(process.user),
             cgroup: process.cgroup.clone(),
+            executable: process.executable.clone(),
             threads: process.threads.iter().map(named).collect(),
         })
     }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use nodeward_model::{
-    Mapping, MappingKind, NodeId, Page, PageLocation, Range, SegmentId, SegmentPart,
+    Mapping, MappingKind, MappingOrigin, NodeId, Page, PageLocation, Range, SegmentId, SegmentPart,
 };
 
 use super::lock::lock;
@@ -25,6 +25,7 @@ impl FakeProcess {
             huge_page_bytes: None,
             path: path.into(),
             segment: Some(SegmentPart { id, offset: 0, writable: true }),
+            origin: MappingOrigin::default(),
         });
         self.mappings.sort_by_key(|mapping| mapping.range.start);
         let touched = (first..).zip(pages).filter(|(_, page)| **page != Page::ABSENT);

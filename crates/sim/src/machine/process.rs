@@ -6,8 +6,9 @@ use nodeward_machine::{
     CallEnd, EntryStatus, Error, Liveness, MovePagesCall, MovePagesOutcome, Process, Result,
 };
 use nodeward_model::{
-    AffinityOutcome, Cpumask, Mapping, MappingKind, MemoryPolicies, Name, NumaActivity, Page,
-    PageLocation, Pid, ProcessIdentity, ProcessTraits, Range, SegmentId, SegmentPart,
+    AffinityOutcome, Cpumask, Mapping, MappingKind, MappingOrigin, MemoryPolicies, Name,
+    NumaActivity, Page, PageLocation, Permissions, Pid, ProcessIdentity, ProcessTraits, Range,
+    SegmentId, SegmentPart,
 };
 
 use super::lockstep::{LockstepWorld, SharedWorld, WaitUntil};
@@ -21,6 +22,9 @@ use crate::memory::MemoryRegion;
 const KERNEL_EXIT_POLL_NS: u64 = 50_000;
 /// The minor number of the device of segments, as that of the kernel's own tmpfs.
 const SEGMENT_MINOR: u32 = 1;
+
+/// What programs may do with all their memory.
+const READ_WRITE: Permissions = Permissions { read: true, write: true, execute: false };
 
 /// A handle on a process.
 pub struct SimProcess {
@@ -93,6 +97,7 @@ impl Process for SimProcess {
                     offset: 0,
                     writable: true,
                 }),
+                origin: MappingOrigin { offset: 0, permissions: READ_WRITE },
             }
         };
         Ok(world.mapped_regions(self.memory.space).map(mapping).collect())
@@ -106,7 +111,7 @@ impl Process for SimProcess {
         let named = |&task: &TaskId| (world.tid(task), world.thread_name(task));
         let mut threads: Vec<_> = world.spaces[self.memory.space].tasks.iter().map(named).collect();
         threads.sort_unstable();
-        Ok(ProcessTraits { user: Some(0), cgroup: Some("/".into()), threads })
+        Ok(ProcessTraits { user: Some(0), cgroup: Some("/".into()), executable: None, threads })
     }
 
     fn resident_bytes(&self) -> Result<u64> {
