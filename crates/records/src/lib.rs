@@ -1,8 +1,9 @@
-//! Files that nodeward keeps on disk, with a version and checksums: the ledger of moves, and the
-//! state from which a killed program continues.
+//! Files that nodeward keeps on disk, each with a version: the ledger of moves and the state from
+//! which a killed program continues, with checksums; and saved placements, which people may edit.
 
 #![forbid(unsafe_code)]
 
 mod advice;
 pub mod ledger;
+pub mod placement;
 pub mod state;
