@@ -1,33 +1,18 @@
-//! Where the pages of mappings and segments are, and the orders that even them out over nodes.
-//!
-//! A segment that several processes map is looked at through all of them, and evened as one. Each
-//! of its pages belongs to the first view that shows it, so that it moves and counts once.
+//! Where the pages of mappings and segments are, and the orders that even them out over nodes. A
+//! segment that several processes map is evened as one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nodeward_machine::{Machine, Process, Result};
-use nodeward_model::{
-    FrameSet, Mapping, NodeId, NodePairs, Nodemask, Page, PageSet, Range, SegmentId,
-};
+use nodeward_machine::{Machine, Result};
+use nodeward_model::{Mapping, NodeId, PageSet, Range, SegmentId};
 use nodeward_policy::folio_plan::MoveOrder;
 use nodeward_policy::spread::{BlockMove, BlockPages, Weights, plan_spread, total};
 
+use crate::MoveControl;
+use crate::memory_walk::{FoundFolio, MemoryView, MemoryVisitor, ShownMapping, walk_memory};
 use crate::outcomes::add_counts;
-use crate::populated::populated;
-use crate::{MoveControl, Selection};
-
-/// Bytes read at a time.
-const PIECE_BYTES: u64 = 8 << 20;
-
-/// The memory of one process that is looked at.
-#[derive(Clone, Copy)]
-pub struct SpreadView<'a> {
-    /// The process.
-    pub process: &'a Arc<dyn Process>,
-    /// The selected memory.
-    pub selection: &'a Selection,
-}
+use crate::page_orders::PageOrders;
 
 /// What was found in all views.
 #[derive(Debug)]
@@ -37,9 +22,8 @@ pub struct SpreadSurvey {
     stretches: BTreeMap<StretchKey, Stretch>,
     /// Of each view its own pages by node.
     located: Vec<BTreeMap<NodeId, PageSet>>,
-    /// Frames of pages outside segments that several processes map, as after a fork; `None` if one
-    /// view is all, or if frame numbers are hidden. Such pages then count in each view.
-    frames: Option<FrameSet>,
+    /// The stretch that is looked at, and its view.
+    current: Option<(StretchKey, usize)>,
 }
 
 /// The moves that even memory out.
@@ -67,79 +51,19 @@ impl SpreadSurvey {
     /// If a process cannot be read.
     pub fn new(
         machine: &dyn Machine,
-        views: &[SpreadView<'_>],
+        views: &[MemoryView<'_>],
         block_bytes: u64,
         control: &MoveControl,
     ) -> Result<Self> {
-        let page_bytes = machine.page_bytes();
-        let located = vec![BTreeMap::new(); views.len()];
-        let frames_end = machine.frames_end().filter(|_| views.len() > 1);
         let mut survey = Self {
-            page_bytes,
+            page_bytes: machine.page_bytes(),
             block_bytes,
             stretches: BTreeMap::new(),
-            located,
-            frames: frames_end.map(FrameSet::new),
+            located: vec![BTreeMap::new(); views.len()],
+            current: None,
         };
-        for (index, view) in views.iter().enumerate() {
-            match survey.add_view(index, *view, control) {
-                Err(error) if error.is_gone() => {}
-                added => added?,
-            }
-        }
+        walk_memory(machine, views, control, &mut survey)?;
         Ok(survey)
-    }
-
-    fn add_view(
-        &mut self,
-        index: usize,
-        view: SpreadView<'_>,
-        control: &MoveControl,
-    ) -> Result<()> {
-        for mapping in view.process.mappings()? {
-            for part in view.selection.parts(&mapping, self.page_bytes) {
-                if control.is_stopped() {
-                    return Ok(());
-                }
-                self.add_part(index, view.process, &mapping.part(part), control)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds the pages of a mapping, or of a part of one.
-    fn add_part(
-        &mut self,
-        index: usize,
-        process: &Arc<dyn Process>,
-        mapping: &Mapping,
-        control: &MoveControl,
-    ) -> Result<()> {
-        let start = mapping.range.start;
-        let (key, at) = match mapping.segment {
-            Some(part) => (StretchKey::Segment(part.id), part.offset),
-            None => (StretchKey::Mapping(index, start), start),
-        };
-        let new = || Stretch::new(mapping, self.block_bytes, self.page_bytes);
-        let stretch = self.stretches.entry(key).or_insert_with(new);
-        let window = ShownRange { view: index, range: mapping.range, at };
-        stretch.windows.push(window);
-        let mut pages = Vec::new();
-        let is_over = || control.is_stopped();
-        for part in populated(&**process, &[mapping.range], &is_over)? {
-            for piece in part.aligned_pieces(PIECE_BYTES) {
-                if control.is_stopped() {
-                    return Ok(());
-                }
-                pages.clear();
-                process.pages(mapping, piece, &mut pages)?;
-                if let (Some(seen), None) = (&mut self.frames, mapping.segment) {
-                    leave_out_seen(seen, &**process, piece, &mut pages)?;
-                }
-                stretch.add_pages(&pages, piece.start, window, &mut self.located[index]);
-            }
-        }
-        Ok(())
     }
 
     /// Decides which pages go where. `room` is the number of pages that each node can take; a node
@@ -148,8 +72,7 @@ impl SpreadSurvey {
         let mut draft = OrderDraft {
             survey: self,
             room: room.clone(),
-            sources: Nodemask::default(),
-            sets: vec![BTreeMap::new(); self.located.len()],
+            orders: PageOrders::new(self.located.len(), self.page_bytes),
         };
         let mut found = SpreadOrders::default();
         for stretch in self.stretches.values() {
@@ -163,29 +86,32 @@ impl SpreadSurvey {
                 *found.arriving.entry(each.to).or_default() += each.pages;
             }
         }
-        found.orders = draft.finish();
+        found.orders = draft.orders.finish();
         found
     }
 }
 
-/// Marks those of consecutive pages as absent that several processes map and that were seen before.
-fn leave_out_seen(
-    seen: &mut FrameSet,
-    process: &dyn Process,
-    range: Range,
-    pages: &mut [Page],
-) -> Result<()> {
-    if !pages.iter().any(|page| page.shared) {
-        return Ok(());
+impl MemoryVisitor for SpreadSurvey {
+    fn begin(&mut self, shown: &ShownMapping<'_>) {
+        let range = shown.mapping.range;
+        let key = match shown.segment() {
+            Some(segment) => StretchKey::Segment(segment),
+            None => StretchKey::Mapping(shown.view, range.start),
+        };
+        let new = || Stretch::new(shown.mapping, self.block_bytes, self.page_bytes);
+        let stretch = self.stretches.entry(key).or_insert_with(new);
+        stretch.windows.push(ShownRange { view: shown.view, range, at: shown.at });
+        self.current = Some((key, shown.view));
     }
-    let mut frames = Vec::new();
-    process.frames(range, &mut frames)?;
-    for (page, frame) in pages.iter_mut().zip(frames).filter(|(page, _)| page.shared) {
-        if frame.is_some_and(|frame| seen.insert(frame) == Some(false)) {
-            *page = Page::ABSENT;
+
+    fn visit(&mut self, folio: FoundFolio) {
+        let Some((key, view)) = self.current else { return };
+        let pages = self.located[view].entry(folio.node);
+        pages.or_insert_with(|| PageSet::new(self.page_bytes)).insert_range(folio.addresses);
+        if let Some(stretch) = self.stretches.get_mut(&key) {
+            stretch.count(folio.positions(), folio.node);
         }
     }
-    Ok(())
 }
 
 /// Orders that are being written.
@@ -193,10 +119,7 @@ struct OrderDraft<'a> {
     survey: &'a SpreadSurvey,
     /// What each node can still take, in pages.
     room: BTreeMap<NodeId, u64>,
-    /// Nodes that pages leave.
-    sources: Nodemask,
-    /// Of each view the pages by destination.
-    sets: Vec<BTreeMap<NodeId, PageSet>>,
+    orders: PageOrders,
 }
 
 impl OrderDraft<'_> {
@@ -219,32 +142,21 @@ impl OrderDraft<'_> {
                 self.room.entry(each.to).and_modify(|it| *it = it.saturating_sub(each.pages));
             }
         }
-        for ((from, to), ranges) in ranges {
-            self.sources.insert(from);
-            self.name_pages(stretch, (from, to), &ranges);
+        for (nodes, ranges) in ranges {
+            self.name_pages(stretch, nodes, &ranges);
         }
         moves
     }
 
     /// Names the pages of blocks in each view to which they belong.
-    fn name_pages(&mut self, stretch: &Stretch, (from, to): (NodeId, NodeId), blocks: &[Range]) {
+    fn name_pages(&mut self, stretch: &Stretch, nodes: (NodeId, NodeId), blocks: &[Range]) {
         for window in &stretch.windows {
-            let Some(located) = self.survey.located[window.view].get(&from) else { continue };
+            let Some(located) = self.survey.located[window.view].get(&nodes.0) else { continue };
             let shown: Vec<Range> =
                 blocks.iter().filter_map(|block| window.addresses(*block)).collect();
-            let set = self.sets[window.view]
-                .entry(to)
-                .or_insert_with(|| PageSet::new(self.survey.page_bytes));
-            located.within(&shown).iter().for_each(|page| _ = set.insert(page));
+            let named = self.orders.pages(window.view, nodes);
+            located.within(&shown).iter().for_each(|page| _ = named.insert(page));
         }
-    }
-
-    fn finish(self) -> Vec<Arc<[MoveOrder]>> {
-        let order = |(to, pages)| MoveOrder {
-            pairs: NodePairs::all_to(&self.sources, to),
-            pages: Some(pages),
-        };
-        self.sets.into_iter().map(|sets| sets.into_iter().map(order).collect()).collect()
     }
 }
 
@@ -263,8 +175,6 @@ struct Stretch {
     page_bytes: u64,
     block_bytes: u64,
     is_huge: bool,
-    /// The positions of pages that were found.
-    found: PageSet,
     /// Pages by the number of their block, which is that of their folio's first page.
     blocks: BTreeMap<u64, BlockPages>,
     /// Folios in more than one block: the positions of their beginnings and ends.
@@ -283,10 +193,6 @@ struct ShownRange {
 }
 
 impl ShownRange {
-    fn position(&self, address: u64) -> u64 {
-        self.at + (address - self.range.start)
-    }
-
     /// Returns the addresses of positions, as far as they are shown.
     fn addresses(&self, positions: Range) -> Option<Range> {
         let shown = Range::new(self.at, self.at.saturating_add(self.range.bytes()));
@@ -306,36 +212,9 @@ impl Stretch {
             page_bytes,
             block_bytes,
             is_huge: mapping.huge_page_bytes.is_some(),
-            found: PageSet::new(page_bytes),
             blocks: BTreeMap::new(),
             crossing: BTreeMap::new(),
             windows: Vec::new(),
-        }
-    }
-
-    /// Adds consecutive pages that a view shows from an address on, but for those that were found
-    /// before. The others are added to `located`.
-    fn add_pages(
-        &mut self,
-        pages: &[Page],
-        start: u64,
-        window: ShownRange,
-        located: &mut BTreeMap<NodeId, PageSet>,
-    ) {
-        let page_bytes = self.page_bytes;
-        for (address, page) in (start..).step_by(page_bytes as usize).zip(pages) {
-            let (Some(node), 1..) = (page.node(), page.folio_pages) else { continue };
-            let end = address + u64::from(page.folio_pages) * page_bytes;
-            let shown = Range::new(address, end.min(window.range.end));
-            let first = window.position(address);
-            let folio = Range::new(first, first + shown.bytes());
-            if self.found.contains(first) {
-                continue;
-            }
-            self.found.insert_range(folio);
-            let mine = located.entry(node).or_insert_with(|| PageSet::new(page_bytes));
-            mine.insert_range(shown);
-            self.count(folio, node);
         }
     }
 

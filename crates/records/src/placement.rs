@@ -13,7 +13,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use nodeward_files::{Durability, Visibility, read, replace};
+use nodeward_files::{Visibility, read, write};
 use nodeward_model::{Cpumask, MappingKind, NodeId, Pid};
 use serde::{Deserialize, Serialize};
 
@@ -117,10 +117,7 @@ impl SavedPlacement {
             return Err(PlacementFileError::TooScattered { path: path.into() });
         }
         check_replaceable(path)?;
-        let mut new = path.as_os_str().to_owned();
-        new.push(format!(".{}.new", std::process::id()));
-        let how = (Visibility::Owner, Durability::OnDisk);
-        replace(path, Path::new(&new), &text, how).map_err(|error| failed(Arc::new(error)))?;
+        write(path, &text, Visibility::Owner).map_err(|error| failed(Arc::new(error)))?;
         Ok(text.len() as u64)
     }
 

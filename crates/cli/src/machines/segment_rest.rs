@@ -9,9 +9,9 @@ use nodeward_linux::file_cache::{CacheScan, MappedBatch, MappedBatches, check_ke
 use nodeward_linux::segments::SharedSegments;
 use nodeward_machine::{Error, Process};
 use nodeward_model::{MappingKind, Topology};
-use nodeward_mover::spread::SpreadView;
 use nodeward_mover::{
-    MoveControl, MoveOrder, MoveReport, MoveRequest, ProcessPlan, Selection, migrate, plan,
+    MemoryView, MoveControl, MoveOrder, MoveReport, MoveRequest, ProcessPlan, Selection, migrate,
+    plan,
 };
 
 use super::page_cache_move::this_process;
@@ -67,8 +67,8 @@ impl SegmentRest {
     }
 
     /// Returns what this process sees of the segments.
-    pub fn view(&self) -> SpreadView<'_> {
-        SpreadView { process: &self.process, selection: &self.selection }
+    pub fn view(&self) -> MemoryView<'_> {
+        MemoryView { process: &self.process, selection: &self.selection }
     }
 }
 

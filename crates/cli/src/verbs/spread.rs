@@ -7,8 +7,8 @@ use anyhow::{Result, bail};
 use nodeward_machine::Process;
 use nodeward_model::units::format_bytes;
 use nodeward_model::{MappingKind, NodeId, Nodemask, Pid, Topology};
-use nodeward_mover::spread::{SpreadOrders, SpreadSurvey, SpreadView};
-use nodeward_mover::{MoveControl, Selection};
+use nodeward_mover::spread::{SpreadOrders, SpreadSurvey};
+use nodeward_mover::{MemoryView, MoveControl, Selection};
 use nodeward_policy::spread::Weights;
 
 use crate::args::SpreadArgs;
@@ -115,8 +115,8 @@ impl SpreadJob<'_> {
     fn task(&self, live: &MoveControl) -> Result<Option<MoveTask>> {
         let machine = self.chosen.machine();
         let rest = self.map_segments(live)?;
-        let view = |process| SpreadView { process, selection: &self.selection };
-        let mut views: Vec<SpreadView<'_>> = self.processes.iter().map(view).collect();
+        let view = |process| MemoryView { process, selection: &self.selection };
+        let mut views: Vec<MemoryView<'_>> = self.processes.iter().map(view).collect();
         views.extend(rest.as_ref().map(SegmentRest::view));
         let survey = SpreadSurvey::new(machine, &views, self.block_bytes, live)?;
         drop(views);

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use nodeward_machine::fake::{FakeMachine, FakeProcess};
-use nodeward_machine::{Liveness, MovePagesCall};
-use nodeward_model::{Pid, SegmentPart};
+use nodeward_machine::{Liveness, MovePagesCall, Process};
+use nodeward_model::{Page, Pid, SegmentPart};
 
 use super::*;
-use crate::{Jobs, MoveRequest, migrate};
+use crate::{Jobs, MoveRequest, Selection, migrate};
 
 const PAGE: u64 = 4096;
 /// The first page of a fake process.
@@ -28,7 +28,7 @@ fn held(machine: &FakeMachine, pids: &[u32]) -> Vec<Arc<dyn Process>> {
 
 fn survey(machine: &FakeMachine, processes: &[Arc<dyn Process>], block_pages: u64) -> SpreadSurvey {
     let selection = Selection::default();
-    let view = |process| SpreadView { process, selection: &selection };
+    let view = |process| MemoryView { process, selection: &selection };
     let views: Vec<_> = processes.iter().map(view).collect();
     SpreadSurvey::new(machine, &views, block_pages * PAGE, &MoveControl::default()).unwrap()
 }
