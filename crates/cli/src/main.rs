@@ -42,7 +42,7 @@ use signal_hook::consts::SIGPIPE;
 use signal_hook::low_level::emulate_default_handler;
 use tracing_subscriber::EnvFilter;
 
-use crate::args::{Cli, Verb};
+use crate::args::{Cli, PlacementVerb, Verb};
 use crate::message::exit::Exit;
 use crate::message::help;
 use crate::message::stdout::OutputError;
@@ -104,6 +104,12 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         Verb::Move(args) => verbs::move_files::run(args, &settings(cli, args.run.layer)?),
         Verb::Spread(args) => verbs::spread::run(args, &settings(cli, args.run.layer)?),
         Verb::Evacuate(args) => verbs::evacuate::run(args, &settings(cli, args.run.layer)?),
+        Verb::Placement(args) => match &args.verb {
+            PlacementVerb::Save(args) => verbs::placement::save(args),
+            PlacementVerb::Restore(args) => {
+                verbs::placement::restore(args, &settings(cli, args.run.layer)?)
+            }
+        },
         Verb::Balance(args) => verbs::balance::run(args, cli.config.as_deref()),
         Verb::Group(args) => verbs::group::run(args),
         Verb::Run(args) => verbs::run::run(args),

@@ -181,7 +181,7 @@ fn evacuation() {
 
 #[test]
 fn spread() {
-    on_two_nodes(&["spread_segment", "spread_hugetlb"]);
+    on_two_nodes(&["spread_segment", "spread_hugetlb", "placement_over_a_restart"]);
 }
 
 #[test]

@@ -18,6 +18,7 @@ use super::group::GroupArgs;
 use super::ledger::{LedgerArgs, UndoArgs};
 use super::moves::MoveArgs;
 use super::output::OutputArgs;
+use super::placement::PlacementArgs;
 use super::reproduce::ReproduceArgs;
 use super::run::RunArgs;
 use super::show::ShowArgs;
@@ -80,6 +81,13 @@ pub enum Verb {
     /// came since. New memory may come to the nodes at any time.
     #[command(after_long_help = examples::EVACUATE)]
     Evacuate(EvacuateArgs),
+    /// Save where memory and threads of processes are, and restore it after a restart.
+    ///
+    /// A placement is kept in a file that names memory by mapping and offset, and threads by name,
+    /// so that it fits the same program at other addresses. Of what does not fit, restore tells
+    /// what and why. It sets no memory policies: new memory goes where the program's policy says.
+    #[command(after_long_help = examples::PLACEMENT)]
+    Placement(PlacementArgs),
     /// Give every long-running process a home node, and keep its threads and memory there.
     ///
     /// The balancer works in rounds until Ctrl-C or SIGTERM; SIGHUP makes it read its settings

@@ -38,6 +38,19 @@ Examples:
   Spread on a simulated machine, in virtual time:
     $ nodeward spread --machine sim:two-socket 1000 0,1";
 
+/// Examples of `placement`.
+pub const PLACEMENT: &str = "\
+Examples:
+  Keep the placement of a database over its restart; see first what would move:
+    $ nodeward placement save 4711 db.placement
+    $ systemctl restart db
+    $ nodeward placement restore 4790 db.placement --dry-run
+    $ nodeward placement restore 4790 db.placement --threads --stall 1ms
+
+  The same for all processes of a name, in order of their ids:
+    $ nodeward placement save --name postgres pg.placement
+    $ nodeward placement restore --name postgres pg.placement";
+
 /// Examples of `evacuate`.
 pub const EVACUATE: &str = "\
 Examples:

@@ -14,6 +14,7 @@ use nodeward_mover::{
     plan,
 };
 
+use super::SelectedMachine;
 use super::page_cache_move::this_process;
 use crate::settings::MoveSettings;
 
@@ -32,9 +33,22 @@ pub struct SegmentRest {
 }
 
 impl SegmentRest {
-    /// Maps the segments that processes map now. `None` if there are none, if this kernel cannot do
-    /// that, or if stopped meanwhile.
-    pub fn map(processes: &[Arc<dyn Process>], live: &MoveControl) -> Result<Option<Self>> {
+    /// Maps the segments that processes map now, if shared memory is selected. `None` if there are
+    /// none, if this machine cannot do that, or if stopped meanwhile.
+    pub fn map_selected(
+        chosen: &SelectedMachine,
+        processes: &[Arc<dyn Process>],
+        selection: &Selection,
+        live: &MoveControl,
+    ) -> Result<Option<Self>> {
+        let is_wanted = selection.kinds.contains(&MappingKind::Shared);
+        match chosen {
+            SelectedMachine::Local(_) if is_wanted => Self::map(processes, live),
+            SelectedMachine::Local(_) | SelectedMachine::Simulated(_) => Ok(None),
+        }
+    }
+
+    fn map(processes: &[Arc<dyn Process>], live: &MoveControl) -> Result<Option<Self>> {
         if check_kernel().is_err() {
             return Ok(None);
         }
@@ -42,8 +56,8 @@ impl SegmentRest {
         let segments = SharedSegments::mapped_by(processes.map(|process| &**process));
         if segments.denied > 0 {
             say!(
-                "nodeward: of shared segments only what these processes map is spread; to spread \
-                 them whole needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE"
+                "nodeward: of shared segments only what these processes map is seen; to see them \
+                 whole needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE"
             );
         }
         let paths = segments.paths();
@@ -83,6 +97,17 @@ pub struct SegmentRestMove {
 }
 
 impl SegmentRestMove {
+    /// Returns the move of what is mapped and has orders.
+    pub fn new(
+        rest: Option<SegmentRest>,
+        orders: Option<Arc<[MoveOrder]>>,
+        topology: &Topology,
+    ) -> Option<Self> {
+        let orders = orders.filter(|orders| !orders.is_empty());
+        let topology = topology.clone();
+        rest.zip(orders).map(|(rest, orders)| Self { rest, orders, topology })
+    }
+
     /// Returns the number of segments.
     pub fn segments(&self) -> usize {
         self.rest.found

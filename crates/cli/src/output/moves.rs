@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::account::{ending_text, moves_json, pages_text, planned_text, with_ending};
 use super::hot::HotReport;
+use super::placement::RestoreReport;
 use super::shared_memory::{self, SharedMemoryReport};
 use super::spread::SpreadReport;
 use super::{print, print_outcome};
@@ -25,6 +26,8 @@ pub struct SelectionReport<'a> {
     pub hot: Option<&'a HotReport>,
     /// As the excess of nodes.
     pub spread: Option<&'a SpreadReport>,
+    /// As away from where they were saved.
+    pub placement: Option<&'a RestoreReport>,
 }
 
 impl SelectionReport<'_> {
@@ -90,13 +93,16 @@ pub fn print_plan(
         plan["segments"] = json!(segments.map(shared_memory::plan_json));
         plan["hot"] = json!(named.hot.map(HotReport::json));
         plan["spread"] = json!(named.spread.map(|spread| spread.json(None)));
+        plan["placement"] = json!(named.placement.map(|placed| placed.json(None)));
         plan["list"] = json!(named.list.map(list_json));
         format!("{plan}\n")
     } else {
-        let unmapped = named.spread.is_some();
+        let unmapped = named.spread.is_some() || named.placement.is_some();
         let segments = segments.map(|plan| shared_memory::plan_text(plan, unmapped, page_bytes));
         let spread = named.spread.map(|spread| spread.plan_text(page_bytes)).unwrap_or_default();
+        let placed = named.placement.map(|placed| placed.plan_text(page_bytes));
         spread
+            + &placed.unwrap_or_default()
             + &named.text(page_bytes)
             + &plan_text(report, page_bytes)
             + &segments.unwrap_or_default()
@@ -105,8 +111,11 @@ pub fn print_plan(
 
 fn report_text(told: &MoveOutput<'_>) -> String {
     let MoveOutput { report, page_bytes, .. } = *told;
-    let spread = |spread: &SpreadReport| spread.text(told.named_pages_after().as_ref(), page_bytes);
+    let after = told.named_pages_after();
+    let spread = |spread: &SpreadReport| spread.text(after.as_ref(), page_bytes);
+    let placed = |placed: &RestoreReport| placed.text(after.as_ref(), page_bytes);
     let mut text = told.selection.spread.map(spread).unwrap_or_default();
+    text += &told.selection.placement.map(placed).unwrap_or_default();
     text += &told.selection.text(page_bytes);
     let (worth_a_word, others): (Vec<_>, Vec<_>) = report
         .processes
@@ -226,6 +235,7 @@ pub fn report_json(told: &MoveOutput<'_>) -> Value {
         "processes": report.processes.iter().map(process).collect::<Vec<_>>(),
         "hot": told.selection.hot.map(HotReport::json),
         "spread": told.selection.spread.map(|it| it.json(told.named_pages_after().as_ref())),
+        "placement": told.selection.placement.map(|it| it.json(told.named_pages_after().as_ref())),
         "list": told.selection.list.map(|list| listed_json(list, &account)),
         "account": account,
         "walked_pages": report.walked_pages,

@@ -9,7 +9,7 @@ use nodeward_policy::spread::Weights;
 use serde_json::{Value, json};
 
 use super::account::nodes_text;
-use crate::results::NodePageCounts;
+use crate::results::{MovedNodes, NodePageCounts};
 
 /// What is spread, as it was found.
 pub struct SpreadReport {
@@ -21,25 +21,21 @@ pub struct SpreadReport {
     pub mappings: usize,
     /// Those of them of which pages move.
     pub uneven: usize,
-    /// Base pages by node.
-    pub before: NodePageCounts,
-    /// Those of them that stay.
-    pub staying: NodePageCounts,
-    /// Base pages by node when all has moved.
-    pub planned: NodePageCounts,
+    /// Where its pages are.
+    pub nodes: MovedNodes,
 }
 
 impl SpreadReport {
     /// Formats it for people, with the pages that moved, or were to, by the node they are on now;
     /// `None` if that is not known.
     pub fn text(&self, sent: Option<&NodePageCounts>, page_bytes: u64) -> String {
-        let after = sent.map(|sent| self.after(sent));
-        self.heading() + &nodes_text(&self.before, after.as_ref(), page_bytes)
+        let after = sent.map(|sent| self.nodes.after(sent));
+        self.heading() + &nodes_text(&self.nodes.before, after.as_ref(), page_bytes)
     }
 
     /// Formats the plan for people.
     pub fn plan_text(&self, page_bytes: u64) -> String {
-        self.heading() + &nodes_text(&self.before, Some(&self.planned), page_bytes)
+        self.heading() + &nodes_text(&self.nodes.before, Some(&self.nodes.planned), page_bytes)
     }
 
     /// Formats it for programs; see [`Self::text`].
@@ -50,9 +46,9 @@ impl SpreadReport {
             "block_bytes": self.block_bytes,
             "mappings": self.mappings,
             "uneven": self.uneven,
-            "before_pages": self.before,
-            "planned_pages": self.planned,
-            "after_pages": sent.map(|sent| self.after(sent)),
+            "before_pages": self.nodes.before,
+            "planned_pages": self.nodes.planned,
+            "after_pages": sent.map(|sent| self.nodes.after(sent)),
         })
     }
 
@@ -70,15 +66,6 @@ impl SpreadReport {
         let block = format_bytes(self.block_bytes);
         let _ = writeln!(text, ", in blocks of {block}: {uneven} of {mappings} mappings");
         text
-    }
-
-    fn after(&self, sent: &NodePageCounts) -> NodePageCounts {
-        let mut after = self.staying.clone();
-        for (&node, &pages) in sent {
-            *after.entry(node).or_default() += pages;
-        }
-        after.retain(|_, pages| *pages > 0);
-        after
     }
 }
 
@@ -99,9 +86,11 @@ mod tests {
             block_bytes: 2 << 20,
             mappings: 3,
             uneven: 1,
-            before: counts(&[(1, 65_536)]),
-            staying: counts(&[(1, 16_384)]),
-            planned: counts(&[(0, 49_152), (1, 16_384)]),
+            nodes: MovedNodes::new(
+                counts(&[(1, 65_536)]),
+                &counts(&[(1, 49_152)]),
+                &counts(&[(0, 49_152)]),
+            ),
         };
         // 152 pages were refused, and are where they were.
         let sent = counts(&[(0, 49_000), (1, 152)]);

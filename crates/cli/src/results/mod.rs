@@ -2,6 +2,7 @@
 //! one crate. `output` formats them.
 
 mod explanation;
+mod moved_nodes;
 mod node_page_counts;
 mod proposed_groups;
 mod shown_memory;
@@ -9,6 +10,7 @@ pub mod simulation;
 pub mod sweep;
 
 pub use explanation::ProcessExplanation;
+pub use moved_nodes::MovedNodes;
 pub use node_page_counts::NodePageCounts;
 pub use proposed_groups::{ProposedGroup, ProposedGroups};
 pub use shown_memory::ShownMemory;

@@ -47,7 +47,7 @@ pub fn move_processes(args: &MoveArgs, settings: &MoveSettings, socket: &Path) -
         shared_memory: None,
     };
     moves::print_report(&told, args.run.output.json)?;
-    Ok(move_task::exit(&report, None, 0))
+    Ok(move_task::exit(&report, None, &move_task::Unmoved::default()))
 }
 
 /// Shows where the memory of processes is.
@@ -172,7 +172,7 @@ mod tests {
             let client = Client::connect(path).unwrap();
             let report = MoveReport::from(carry_out(client, &order(), &live).unwrap());
             assert_eq!(report.account().moved, 3000);
-            assert_eq!(move_task::exit(&report, None, 0), Exit::Done);
+            assert_eq!(move_task::exit(&report, None, &move_task::Unmoved::default()), Exit::Done);
             assert_eq!(live.done_of_total(), (3000 * 4096, 3000 * 4096));
             let told = MoveOutput {
                 report: &report,

@@ -17,6 +17,7 @@ mod move_operands;
 pub mod move_processes;
 mod move_task;
 pub mod numad;
+pub mod placement;
 mod process_selection;
 pub mod reproduce;
 pub mod run;

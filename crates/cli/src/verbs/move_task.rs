@@ -21,6 +21,7 @@ use crate::machines::shared_memory::SharedMemory;
 use crate::message::exit::Exit;
 use crate::output::hot::HotReport;
 use crate::output::moves::{self, MoveOutput, SelectionReport};
+use crate::output::placement::RestoreReport;
 use crate::output::shared_memory::{SegmentsReport, SharedMemoryReport};
 use crate::output::spread::SpreadReport;
 use crate::progress::{self, ProgressMode};
@@ -46,7 +47,9 @@ pub struct MoveTask {
     pub shared_memory: Option<SharedMemory>,
     /// What is spread, if anything.
     pub spread: Option<SpreadReport>,
-    /// Pages of segments that are to be spread and that no process maps.
+    /// The placement that is restored, if any.
+    pub placement: Option<RestoreReport>,
+    /// Named pages of segments that no process maps.
     pub segment_rest: Option<SegmentRestMove>,
 }
 
@@ -91,6 +94,7 @@ impl MoveTask {
             undoes: None,
             shared_memory: None,
             spread: None,
+            placement: None,
             segment_rest: None,
         }
     }
@@ -137,7 +141,7 @@ impl MoveTask {
             shared_memory: shared.as_ref(),
         };
         moves::print_report(&told, how.json)?;
-        Ok(exit(&report, shared.as_ref(), self.list.map_or(0, |list| list.outside)))
+        Ok(exit(&report, shared.as_ref(), &self.unmoved()))
     }
 
     fn count(&self, live: &MoveControl) -> Option<NodePageCounts> {
@@ -145,7 +149,22 @@ impl MoveTask {
     }
 
     fn selection(&self) -> SelectionReport<'_> {
-        SelectionReport { list: self.list, hot: self.hot.as_ref(), spread: self.spread.as_ref() }
+        SelectionReport {
+            list: self.list,
+            hot: self.hot.as_ref(),
+            spread: self.spread.as_ref(),
+            placement: self.placement.as_ref(),
+        }
+    }
+
+    /// Returns an account of what was requested and is in no order.
+    fn unmoved(&self) -> Unmoved {
+        let placement = self.placement.as_ref();
+        let outside = self.list.map_or(0, |list| list.outside);
+        Unmoved {
+            left: outside + placement.map_or(0, RestoreReport::left),
+            in_place: placement.map_or(0, RestoreReport::in_place),
+        }
     }
 
     fn plan_segments(
@@ -251,8 +270,18 @@ fn add_segments(
     Some(SegmentsReport { found, scan: looked, process })
 }
 
-/// Returns the exit code of a move; `outside` entries of its list named nothing.
-pub fn exit(report: &MoveReport, shared: Option<&SharedMemoryReport>, outside: u64) -> Exit {
+/// What was requested, and is not among the pages that a move selected.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unmoved {
+    /// Of this nothing is left to move, though it was named: addresses of a list that the process
+    /// does not have, saved memory and threads without a counterpart.
+    pub left: u64,
+    /// Pages that were found where they belong.
+    pub in_place: u64,
+}
+
+/// Returns the exit code of a move.
+pub fn exit(report: &MoveReport, shared: Option<&SharedMemoryReport>, unmoved: &Unmoved) -> Exit {
     let mut account = report.account();
     if let Some(segments) = shared.and_then(SharedMemoryReport::account) {
         account.add(segments);
@@ -261,9 +290,9 @@ pub fn exit(report: &MoveReport, shared: Option<&SharedMemoryReport>, outside: u
         Exit::Interrupted
     } else if report.processes.iter().all(|process| process.life != Liveness::Running) {
         Exit::Gone
-    } else if account.skipped_total() + outside == 0 {
+    } else if account.skipped_total() + unmoved.left == 0 {
         Exit::Done
-    } else if account.moved == 0 && account.already_there == 0 {
+    } else if account.moved + account.already_there + unmoved.in_place == 0 {
         Exit::NothingDone
     } else {
         Exit::SomeSkipped

@@ -18,7 +18,7 @@ use crate::machines::segment_rest::{SegmentRest, SegmentRestMove};
 use crate::message::exit::Exit;
 use crate::output::spread::SpreadReport;
 use crate::progress::{self, ProgressMode};
-use crate::results::NodePageCounts;
+use crate::results::MovedNodes;
 use crate::settings::MoveSettings;
 use crate::verbs::move_task::{MoveTask, MoveTaskOptions};
 use crate::verbs::process_selection::{hold, select_processes};
@@ -114,7 +114,7 @@ impl SpreadJob<'_> {
     /// Looks where the memory is, and decides what goes where. `None` if stopped.
     fn task(&self, live: &MoveControl) -> Result<Option<MoveTask>> {
         let machine = self.chosen.machine();
-        let rest = self.map_segments(live)?;
+        let rest = SegmentRest::map_selected(self.chosen, &self.processes, &self.selection, live)?;
         let view = |process| MemoryView { process, selection: &self.selection };
         let mut views: Vec<MemoryView<'_>> = self.processes.iter().map(view).collect();
         views.extend(rest.as_ref().map(SegmentRest::view));
@@ -129,48 +129,19 @@ impl SpreadJob<'_> {
         Ok(Some(self.task_of(survey.orders(&self.weights, &room), rest)))
     }
 
-    fn map_segments(&self, live: &MoveControl) -> Result<Option<SegmentRest>> {
-        let is_wanted = self.selection.kinds.contains(&MappingKind::Shared);
-        match self.chosen {
-            SelectedMachine::Local(_) if is_wanted => SegmentRest::map(&self.processes, live),
-            SelectedMachine::Local(_) | SelectedMachine::Simulated(_) => Ok(None),
-        }
-    }
-
     fn task_of(&self, mut found: SpreadOrders, rest: Option<SegmentRest>) -> MoveTask {
-        let of_rest = found.orders.split_off(self.processes.len());
-        let topology = self.topology.clone();
-        let rest_move = |(rest, orders)| SegmentRestMove { rest, orders, topology };
-        let rest = rest.zip(of_rest.into_iter().next()).filter(|(_, orders)| !orders.is_empty());
+        let of_rest = found.orders.split_off(self.processes.len()).into_iter().next();
         let spread = SpreadReport {
             weights: self.weights.clone(),
             block_bytes: self.block_bytes,
             mappings: found.stretches,
             uneven: found.uneven,
-            staying: staying(&found),
-            planned: planned(&found),
-            before: found.before,
+            nodes: MovedNodes::new(found.before, &found.leaving, &found.arriving),
         };
         MoveTask {
             spread: Some(spread),
-            segment_rest: rest.map(rest_move),
+            segment_rest: SegmentRestMove::new(rest, of_rest, self.topology),
             ..MoveTask::new(self.processes.clone(), found.orders)
         }
     }
-}
-
-/// Returns the pages by node that are not to move.
-fn staying(found: &SpreadOrders) -> NodePageCounts {
-    let leaving = |node| found.leaving.get(node).copied().unwrap_or(0);
-    found.before.iter().map(|(node, pages)| (*node, pages - leaving(node))).collect()
-}
-
-/// Returns the pages by node after all moves.
-fn planned(found: &SpreadOrders) -> NodePageCounts {
-    let mut planned = staying(found);
-    for (&node, &pages) in &found.arriving {
-        *planned.entry(node).or_default() += pages;
-    }
-    planned.retain(|_, pages| *pages > 0);
-    planned
 }

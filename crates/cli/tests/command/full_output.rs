@@ -12,7 +12,7 @@ const FAILED: i32 = 6;
 const MOVE: &str = "move --machine sim:two-socket 1000 1 0 --quiet";
 
 /// A command for each verb that answers on standard output, and soon.
-pub const QUESTIONS: [&str; 32] = [
+pub const QUESTIONS: [&str; 33] = [
     "--help",
     "--version",
     "move --help",
@@ -22,6 +22,7 @@ pub const QUESTIONS: [&str; 32] = [
     "evacuate --machine sim:two-socket 1 --dry-run --json",
     "spread --machine sim:two-socket 1000 0,1 --quiet",
     "spread --machine sim:two-socket 1000 0,1 --dry-run --json",
+    "placement restore --machine sim:two-socket 1000 tests/command/two-socket.placement --dry-run",
     "balance --machine sim:balance-2012 --once",
     "balance --machine sim:balance-2012 --once --dry-run --json",
     "balance --machine sim:balance-2012 --json",

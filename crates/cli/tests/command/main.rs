@@ -20,6 +20,7 @@ mod migratepages;
 mod modes;
 mod numad;
 mod outcome;
+mod placement;
 mod reproduce;
 mod run;
 mod segments;

@@ -30,6 +30,7 @@ mod names;
 mod pager;
 mod pager_interference;
 mod pager_methods;
+mod placement;
 mod pool;
 mod races;
 mod segments;
@@ -40,7 +41,7 @@ mod torture;
 
 use crate::case_outcome::CaseFn;
 
-const ALL: [&[(&str, CaseFn)]; 37] = [
+const ALL: [&[(&str, CaseFn)]; 38] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -50,6 +51,7 @@ const ALL: [&[(&str, CaseFn)]; 37] = [
     &segments::CASES,
     &shapes::CASES,
     &spread::CASES,
+    &placement::CASES,
     &choice::CASES,
     &input::CASES,
     &names::CASES,
