@@ -42,9 +42,9 @@ pub struct Args {
     smoke: bool,
 }
 
-/// Areas whose figures are of one program, `nodeward-bench speed` in a guest: sizes and shapes of the
-/// process that moves.
-const OF_SPEED: [&str; 3] = ["move", "small", "shapes"];
+/// Areas whose figures are of one program: `nodeward-bench speed` in a guest, with processes of all
+/// sizes and shapes; `nodeward bench pager`.
+const OF_ONE_PROGRAM: [&[&str]; 2] = [&["move", "small", "shapes"], &["pager", "limits"]];
 
 /// Measures and reports; succeeds only if every promise that applies to this host holds.
 pub fn run(args: &Args) -> Result<ExitCode> {
@@ -84,8 +84,11 @@ pub fn smoke() -> Result<PartOutcome> {
 
 /// Keeps one promise of each area: the others ask the same programs for other figures.
 fn first_of_each_area(promises: Vec<Promise>) -> Vec<Promise> {
-    let program = |area: &str| if OF_SPEED.contains(&area) { OF_SPEED[0] } else { area }.to_owned();
     let mut programs = BTreeSet::new();
+    let program = |area: &str| {
+        let known = OF_ONE_PROGRAM.into_iter().find(|areas| areas.contains(&area));
+        known.map_or(area, |areas| areas[0]).to_owned()
+    };
     promises.into_iter().filter(|promise| programs.insert(program(promise.area()))).collect()
 }
 
@@ -153,10 +156,11 @@ fn each<T: Sync, U: Send>(
 mod tests {
     use super::*;
 
-    /// Goal: the first promise of each area is kept, in the order of the file.
+    /// Goal: the first promise of each area is kept, in the order of the file; `small` is about the
+    /// program of `move`.
     #[test]
     fn one_of_each_area() {
-        let ids = ["move.two", "move.one", "hot.list", "move.stall", "hot.rate"];
+        let ids = ["move.two", "small.one", "hot.list", "move.stall", "hot.rate"];
         let rows = ids.map(|id| format!("| {id} | p | > 0 | true |\n")).concat();
         let all = parse(&format!("| id | promise | bound | command |\n{rows}")).unwrap();
         let kept = first_of_each_area(all);
