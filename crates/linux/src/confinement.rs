@@ -35,6 +35,8 @@ pub enum PrivilegedAction {
     Memory,
     /// Opening an event of perf by perf_event_open(2).
     PerfEvent,
+    /// The same for all processes.
+    PerfEventOfAll,
     /// Writing a file of /proc/sys that takes CAP_SYS_ADMIN.
     Sysctl,
 }
@@ -112,7 +114,9 @@ impl Confinement {
             PrivilegedAction::Policy if self.set_mempolicy_filtered => {
                 self.allow_in_filter("set_mempolicy")
             }
-            PrivilegedAction::PerfEvent if self.perf_event_open_filtered => {
+            PrivilegedAction::PerfEvent | PrivilegedAction::PerfEventOfAll
+                if self.perf_event_open_filtered =>
+            {
                 self.allow_in_filter("perf_event_open")
             }
             PrivilegedAction::Policy => "choose nodes that the cpuset allows".to_owned(),
@@ -139,10 +143,8 @@ impl Confinement {
                 let instead = "root or as the user of that process";
                 self.privilege_remedy(Capability::SysNice, "CAP_SYS_NICE", instead)
             }
-            PrivilegedAction::PerfEvent => {
-                let privilege = self.privilege_remedy(Capability::Perfmon, "CAP_PERFMON", "root");
-                or_lower(privilege, "kernel.perf_event_paranoid", self.perf_event_paranoid, 2)
-            }
+            PrivilegedAction::PerfEvent => self.perfmon_remedy(2),
+            PrivilegedAction::PerfEventOfAll => self.perfmon_remedy(0),
             PrivilegedAction::Pages | PrivilegedAction::Files => self.ptrace_remedy(),
             PrivilegedAction::Memory => {
                 or_lower(self.ptrace_remedy(), "kernel.yama.ptrace_scope", self.ptrace_scope, 0)
@@ -177,6 +179,14 @@ impl Confinement {
     fn ptrace_remedy(&self) -> String {
         let instead = "root or as the user of that process";
         self.privilege_remedy(Capability::SysPtrace, "CAP_SYS_PTRACE", instead)
+    }
+
+    /// Returns the remedy against a refusal of perf, which needs no privilege up to this setting of
+    /// the kernel.
+    fn perfmon_remedy(&self, paranoid_max: i32) -> String {
+        let privilege = self.privilege_remedy(Capability::Perfmon, "CAP_PERFMON", "root");
+        let setting = "kernel.perf_event_paranoid";
+        or_lower(privilege, setting, self.perf_event_paranoid, paranoid_max)
     }
 
     fn privilege_remedy(&self, capability: Capability, name: &str, instead: &str) -> String {

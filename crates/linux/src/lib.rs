@@ -42,6 +42,7 @@ pub mod segments;
 pub mod sysfs;
 pub mod test_wait;
 mod thread_ids;
+pub mod thread_records;
 mod traits;
 pub mod used_files;
 pub mod users;

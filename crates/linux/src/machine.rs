@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nodeward_machine::{
     AccessSource, AccessSourceKind, AccessSourceStatus, Capabilities, Error, Machine,
-    NumaBalancingSwitch, Process, ProcessWatch, Result, WorkerRegistry,
+    NumaBalancingSwitch, Process, ProcessWatch, Result, ThreadRecords, WorkerRegistry,
 };
 use nodeward_model::{
     CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, Pid, ProcessFilter, Topology,
@@ -27,6 +27,7 @@ use crate::populated;
 use crate::process::{LinuxProcess, open_file, refuse_kernel_thread};
 use crate::procfs::privileges::Privileges;
 use crate::procfs::{swaps, zoneinfo};
+use crate::thread_records::PerfThreadRecords;
 use crate::watch::LinuxWatch;
 use crate::{access, numa_balancing, other_balancers, sys, sysfs};
 
@@ -206,6 +207,10 @@ impl Machine for Linux {
             }
             _ => access::open(kind, Path::new("/")),
         }
+    }
+
+    fn open_thread_records(&self) -> Result<Box<dyn ThreadRecords>> {
+        Ok(Box::new(PerfThreadRecords::open()?))
     }
 
     fn own_cpu_time_ns(&self) -> u64 {

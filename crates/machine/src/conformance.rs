@@ -4,11 +4,13 @@
 //! A [`MoveFixture`] is a process with pages on one node, and another node to move them to. A body
 //! panics with the expected result. Bodies that need pages, nodes or processes in a special state
 //! are in [`conditions`]; bodies that read processes are in [`watch`], those about memory that two
-//! processes map in [`segments`], those of sources of accesses in [`accesses`].
+//! processes map in [`segments`], those of sources of accesses in [`accesses`], those of threads
+//! that start and end in [`thread_records`].
 
 pub mod accesses;
 pub mod conditions;
 pub mod segments;
+pub mod thread_records;
 pub mod watch;
 
 use std::collections::BTreeSet;

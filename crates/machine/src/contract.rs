@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::{
     AccessSource, AccessSourceKind, AccessSourceStatus, CallEnd, Error, MovePagesCall,
-    MovePagesOutcome, NumaBalancingSwitch, Result, WorkerRegistry,
+    MovePagesOutcome, NumaBalancingSwitch, Result, ThreadRecords, WorkerRegistry,
 };
 
 /// Optional features of a machine, found by trying them, never by the kernel version.
@@ -114,6 +114,19 @@ pub trait Machine: WorkerRegistry + Send + Sync {
         Err(Error::Unsupported {
             action: "observing accesses",
             reason: format!("this machine has no source '{kind}'"),
+        })
+    }
+
+    /// Opens the records of threads that start and end, of all processes, from now on. Cost: a
+    /// system call and some memory for each CPU; less than a microsecond for each thread that
+    /// starts or ends while they are open.
+    ///
+    /// # Errors
+    /// `Unsupported` or `Denied` if they do not work here, with the remedy.
+    fn open_thread_records(&self) -> Result<Box<dyn ThreadRecords>> {
+        Err(Error::Unsupported {
+            action: "recording which thread starts which",
+            reason: "this machine has no such records".to_owned(),
         })
     }
 

@@ -14,6 +14,7 @@ mod error;
 pub mod fake;
 mod move_pages;
 mod numa_balancing;
+mod thread_records;
 mod worker_registry;
 
 pub use access_source::{
@@ -26,4 +27,5 @@ pub use move_pages::{
     CallEnd, EntryRefusal, EntryStatus, MovePagesCall, MovePagesOutcome, SEPARATOR,
 };
 pub use numa_balancing::NumaBalancingSwitch;
+pub use thread_records::{ThreadRecord, ThreadRecordBatch, ThreadRecords};
 pub use worker_registry::WorkerRegistry;

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nodeward_machine::{
     AccessSource, AccessSourceKind, AccessSourceStatus, Capabilities, Liveness, Machine,
-    MovePagesCall, MovePagesOutcome, Process, ProcessWatch, Result, SEPARATOR, WorkerRegistry,
+    MovePagesCall, MovePagesOutcome, Process, ProcessWatch, Result, SEPARATOR, ThreadRecords,
+    WorkerRegistry,
 };
 use nodeward_model::{
     AffinityOutcome, CpuId, Cpumask, Mapping, MemoryPolicies, NodeHeadroom, NodeId, NumaActivity,
@@ -237,6 +238,10 @@ impl Machine for CheckedMachine {
 
     fn open_access_source(&self, kind: AccessSourceKind) -> Result<Box<dyn AccessSource>> {
         self.sim.open_access_source(kind)
+    }
+
+    fn open_thread_records(&self) -> Result<Box<dyn ThreadRecords>> {
+        self.sim.open_thread_records()
     }
 
     fn open_process(&self, pid: Pid) -> Result<Arc<dyn Process>> {

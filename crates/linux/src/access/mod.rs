@@ -5,11 +5,11 @@
 
 mod observed;
 mod page_faults;
-mod probe;
+pub mod probe;
 pub mod records;
 mod registers;
-mod ring;
-mod rings;
+pub mod ring;
+pub mod rings;
 mod soft_dirty;
 mod source;
 mod stall_budget;

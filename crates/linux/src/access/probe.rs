@@ -11,8 +11,23 @@ use super::ring::{Ring, RingError};
 use crate::confinement::{Confinement, PrivilegedAction};
 use crate::sys::{PerfEvent, PerfScope};
 
-/// What was tried, in errors.
-const ACTION: &str = "observing accesses with perf";
+/// What events are for, as errors put it.
+#[derive(Clone, Copy, Debug)]
+pub struct PerfUse {
+    /// What was tried.
+    pub action: &'static str,
+    /// What the kernel lacks that knows no such event.
+    pub lacking: &'static str,
+    /// The privilege that it takes.
+    pub attempt: PrivilegedAction,
+}
+
+/// Samples of accesses.
+pub const ACCESSES: PerfUse = PerfUse {
+    action: "observing accesses with perf",
+    lacking: "this kernel gives no user registers (CONFIG_HAVE_PERF_REGS)",
+    attempt: PrivilegedAction::PerfEvent,
+};
 
 /// Opens an event on the calling thread, with the smallest ring, and closes it.
 ///
@@ -20,8 +35,9 @@ const ACTION: &str = "observing accesses with perf";
 /// `Denied` or `Unsupported`.
 pub fn try_event(event: PerfEvent) -> Result<()> {
     let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
-    let ring = Ring::open(event, PerfScope::Thread(tid), rustix::param::page_size());
-    ring.map(drop).map_err(error)
+    let bytes = rustix::param::page_size();
+    let ring = Ring::open(event.attributes(), PerfScope::Thread(tid), bytes);
+    ring.map(drop).map_err(|cause| error(cause, &ACCESSES))
 }
 
 /// Returns true if an event is possible but not permitted, or too much for this user.
@@ -31,12 +47,14 @@ pub fn is_refusal(error: &RingError) -> bool {
 }
 
 /// Returns the error of an event that could not be opened, with the remedy.
-pub fn error(error: RingError) -> Error {
-    error_in(error, &Confinement::detect(Path::new("/")))
+pub fn error(error: RingError, of: &PerfUse) -> Error {
+    error_in(error, of, &Confinement::detect(Path::new("/")))
 }
 
-fn error_in(error: RingError, situation: &Confinement) -> Error {
-    let denied = |remedy: String| Error::Denied { action: ACTION.to_owned(), remedy };
+fn error_in(error: RingError, of: &PerfUse, situation: &Confinement) -> Error {
+    let denied = |remedy: String| Error::Denied { action: of.action.to_owned(), remedy };
+    let unsupported =
+        |reason: &str| Error::Unsupported { action: of.action, reason: reason.to_owned() };
     let errno = |source: &io::Error| source.raw_os_error();
     match &error {
         RingError::Memory(source) if errno(source) == Some(libc::EPERM) => denied(
@@ -49,22 +67,18 @@ fn error_in(error: RingError, situation: &Confinement) -> Error {
         }
         RingError::Event(source) if errno(source) == Some(libc::ENOSYS) => {
             match situation.perf_event_open_filtered {
-                true => denied(situation.remedy(PrivilegedAction::PerfEvent)),
+                true => denied(situation.remedy(of.attempt)),
                 false => unsupported("boot a kernel with CONFIG_PERF_EVENTS"),
             }
         }
         RingError::Event(source)
             if matches!(errno(source), Some(libc::EOPNOTSUPP | libc::EINVAL)) =>
         {
-            unsupported("this kernel gives no user registers (CONFIG_HAVE_PERF_REGS)")
+            unsupported(of.lacking)
         }
-        _ if is_refusal(&error) => denied(situation.remedy(PrivilegedAction::PerfEvent)),
+        _ if is_refusal(&error) => denied(situation.remedy(of.attempt)),
         _ => Error::Syscall { call: "perf_event_open", source: error.into() },
     }
-}
-
-fn unsupported(reason: &str) -> Error {
-    Error::Unsupported { action: ACTION, reason: reason.to_owned() }
 }
 
 /// Returns the bytes that rings of a user without privileges may have: `perf_event_mlock_kb` for
@@ -82,7 +96,7 @@ mod tests {
     use super::*;
 
     fn text(error: RingError, situation: &Confinement) -> String {
-        error_in(error, situation).to_string()
+        error_in(error, &ACCESSES, situation).to_string()
     }
 
     /// Goal: each answer of the kernel gives the remedy that helps against it, and a filter that

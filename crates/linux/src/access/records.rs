@@ -1,12 +1,13 @@
 //! The records of a ring of perf, as the kernel writes them (`enum perf_event_type` of
 //! linux/perf_event.h). A sample has these fields: instruction pointer, process and thread,
-//! address, CPU and, if any are wanted, user registers.
+//! address, CPU and, if any are wanted, user registers. Other records have no fields of samples.
 //!
 //! linux-perf-event-reader is not used here: it does not tell registers of 32-bit programs from
 //! others, and it panics at a map record with a long build id.
 
 use perf_event_open_sys::bindings::{
-    PERF_RECORD_LOST, PERF_RECORD_SAMPLE, PERF_RECORD_THROTTLE, PERF_SAMPLE_REGS_ABI_64,
+    PERF_RECORD_EXIT, PERF_RECORD_FORK, PERF_RECORD_LOST, PERF_RECORD_SAMPLE, PERF_RECORD_THROTTLE,
+    PERF_SAMPLE_REGS_ABI_64,
 };
 
 /// The state of a thread at an event.
@@ -27,11 +28,30 @@ pub struct Sample<'a> {
     pub registers: &'a [u64],
 }
 
+/// A process or thread that started or ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadEvent {
+    /// Whether it started.
+    pub has_started: bool,
+    /// Its process, as this process sees its number; 0 if it is in another namespace.
+    pub pid: u32,
+    /// Itself.
+    pub tid: u32,
+    /// The process of the thread that started it.
+    pub starter_pid: u32,
+    /// That thread. At an end its parent is told here.
+    pub starter: u32,
+    /// When, by the clock of its event, in nanoseconds.
+    pub at_ns: u64,
+}
+
 /// One record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingRecord<'a> {
     /// A sample.
     Sample(Sample<'a>),
+    /// A process or thread that started or ended.
+    Thread(ThreadEvent),
     /// Samples that were lost, with their number, or records that could not be read (one).
     Lost(u64),
     /// A record without a meaning here.
@@ -70,7 +90,14 @@ fn read(kind: u32, body: &[u64], registers: usize) -> RingRecord<'_> {
             let registers = user_registers(rest, registers);
             RingRecord::Sample(Sample { instruction, pid, tid, address, cpu, registers })
         }
-        (PERF_RECORD_SAMPLE, _) | (PERF_RECORD_THROTTLE, _) => RingRecord::Lost(1),
+        (PERF_RECORD_FORK | PERF_RECORD_EXIT, &[processes, threads, at_ns, ..]) => {
+            let ((pid, starter_pid), (tid, starter)) = (halves(processes), halves(threads));
+            let has_started = kind == PERF_RECORD_FORK;
+            RingRecord::Thread(ThreadEvent { has_started, pid, tid, starter_pid, starter, at_ns })
+        }
+        (PERF_RECORD_SAMPLE | PERF_RECORD_FORK | PERF_RECORD_EXIT | PERF_RECORD_THROTTLE, _) => {
+            RingRecord::Lost(1)
+        }
         (PERF_RECORD_LOST, &[_, count, ..]) => RingRecord::Lost(count),
         _ => RingRecord::Other,
     }
@@ -124,8 +151,8 @@ mod tests {
         record(kind, 8 + 8 * body.len() as u16, body)
     }
 
-    /// Goal: samples with and without registers, losses, throttling and other records are told
-    /// apart, each with its size. A 32-bit program (kind 1) shows no registers.
+    /// Goal: samples with and without registers, threads, losses, throttling and other records are
+    /// told apart, each with its size. A 32-bit program (kind 1) shows no registers.
     #[test]
     fn each_record_is_told_from_others() {
         let task = [0x401000, pair(7, 8), 0x7000, pair(3, 0)];
@@ -137,6 +164,8 @@ mod tests {
             whole(PERF_RECORD_LOST, &[99, 5]),
             whole(PERF_RECORD_THROTTLE, &[1, 2, 3]),
             whole(3, &[pair(7, 8), 0]),
+            whole(PERF_RECORD_FORK, &[pair(7, 6), pair(9, 8), 55]),
+            whole(PERF_RECORD_EXIT, &[pair(7, 7), pair(9, 7), 66]),
         ];
         let sample = |registers| {
             RingRecord::Sample(Sample {
@@ -148,6 +177,10 @@ mod tests {
                 registers,
             })
         };
+        let thread = |has_started, starter_pid, starter, at_ns| {
+            let (pid, tid) = (7, 9);
+            RingRecord::Thread(ThreadEvent { has_started, pid, tid, starter_pid, starter, at_ns })
+        };
         let words = words.concat();
         let found: Vec<_> = records(&words, 2).collect();
         let expected = [
@@ -157,6 +190,8 @@ mod tests {
             RingRecord::Lost(5),
             RingRecord::Lost(1),
             RingRecord::Other,
+            thread(true, 6, 8, 55),
+            thread(false, 7, 7, 66),
         ];
         assert_eq!(found, expected);
     }
@@ -176,8 +211,9 @@ mod tests {
     /// for its registers has none.
     #[test]
     fn short_samples_are_not_misread() {
-        let short = whole(PERF_RECORD_SAMPLE, &[1, 2, 3]);
-        assert_eq!(records(&short, 16).collect::<Vec<_>>(), [RingRecord::Lost(1)]);
+        for short in [whole(PERF_RECORD_SAMPLE, &[1, 2, 3]), whole(PERF_RECORD_FORK, &[1, 2])] {
+            assert_eq!(records(&short, 16).collect::<Vec<_>>(), [RingRecord::Lost(1)]);
+        }
         let few = whole(PERF_RECORD_SAMPLE, &[1, pair(2, 3), 0, pair(4, 0), 2, 5, 6]);
         let found: Vec<_> = records(&few, 3).collect();
         assert!(

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::own_process::{AreaBacking, MappedArea};
-use crate::sys::{PerfEvent, PerfScope, RING_HEAD_WORD, RING_TAIL_WORD, open_perf_event};
+use crate::sys::{PerfAttributes, PerfScope, RING_HEAD_WORD, RING_TAIL_WORD, open_perf_event};
 
 /// The step at which an event or its ring was refused.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub struct Ring {
 impl Ring {
     /// Opens an event whose ring holds `bytes`, a power of two and at least a page. It runs from
     /// now on.
-    pub fn open(event: PerfEvent, scope: PerfScope, bytes: usize) -> Result<Self, RingError> {
+    pub fn open(event: PerfAttributes, scope: PerfScope, bytes: usize) -> Result<Self, RingError> {
         let page_bytes = rustix::param::page_size();
         let event = open_perf_event(event, scope).map_err(RingError::Event)?;
         let area = MappedArea::map(page_bytes + bytes, AreaBacking::SharedFile(event.as_fd()))

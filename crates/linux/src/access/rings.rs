@@ -6,13 +6,13 @@ use std::io;
 use std::path::Path;
 
 use nodeward_machine::Result;
-use nodeward_model::Pid;
+use nodeward_model::{Cpumask, Pid};
 
-use super::probe;
+use super::probe::{self, ACCESSES};
 use super::records::{RingRecord, Sample, records};
 use super::ring::{Ring, RingError};
 use crate::load;
-use crate::sys::{PerfEvent, PerfScope};
+use crate::sys::{PerfAttributes, PerfEvent, PerfScope};
 use crate::sysfs;
 
 /// Limit on the threads with an event of their own: file descriptors, and 0.1 ms for all of them
@@ -42,9 +42,13 @@ impl Rings {
     /// # Errors
     /// `Denied` or `Unsupported` if no thread can be observed.
     pub fn open(event: PerfEvent, bytes: usize, pids: &[Pid]) -> Result<Self> {
-        let scope = match cpu_rings(event, bytes)? {
-            Some(rings) => Scope::Cpus(rings),
-            None => Scope::Threads(ThreadRings::open(event, bytes, pids)?),
+        let cpus = sysfs::online_cpus(Path::new("/"))?;
+        let scope = match cpu_rings(&cpus, event.attributes(), bytes) {
+            Ok(rings) => Scope::Cpus(rings),
+            Err(error) if probe::is_refusal(&error) => {
+                Scope::Threads(ThreadRings::open(event, bytes, pids)?)
+            }
+            Err(error) => return Err(probe::error(error, &ACCESSES)),
         };
         Ok(Self { event, scope, words: Vec::new() })
     }
@@ -69,7 +73,7 @@ impl Rings {
                 match record {
                     RingRecord::Sample(one) => sample(&one),
                     RingRecord::Lost(count) => lost = lost.saturating_add(count),
-                    RingRecord::Other => {}
+                    RingRecord::Thread(_) | RingRecord::Other => {}
                 }
             }
         }
@@ -94,19 +98,25 @@ impl Rings {
     }
 }
 
-/// Opens an event on each CPU; `None` if that is not permitted.
-fn cpu_rings(event: PerfEvent, bytes: usize) -> Result<Option<Vec<Ring>>> {
+/// Opens an event on each of these CPUs.
+///
+/// # Errors
+/// That of the first CPU that refuses.
+pub fn cpu_rings(
+    cpus: &Cpumask,
+    event: PerfAttributes,
+    bytes: usize,
+) -> std::result::Result<Vec<Ring>, RingError> {
     let mut rings = Vec::new();
-    for cpu in sysfs::online_cpus(Path::new("/"))?.iter() {
+    for cpu in cpus.iter() {
         match Ring::open(event, PerfScope::Cpu(cpu.0), bytes) {
             Ok(ring) => rings.push(ring),
             // It was taken offline meanwhile.
             Err(RingError::Event(error)) if error.raw_os_error() == Some(libc::ENODEV) => {}
-            Err(error) if probe::is_refusal(&error) => return Ok(None),
-            Err(error) => return Err(probe::error(error)),
+            Err(error) => return Err(error),
         }
     }
-    Ok(Some(rings))
+    Ok(rings)
 }
 
 /// The rings of threads.
@@ -130,7 +140,7 @@ impl ThreadRings {
     fn open(event: PerfEvent, bytes: usize, pids: &[Pid]) -> Result<Self> {
         let mut new = Self { rings: BTreeMap::new(), bytes, wanted_bytes: bytes };
         match new.follow(event, pids.iter().copied()).refusal {
-            Some(refusal) if new.rings.is_empty() => Err(probe::error(refusal)),
+            Some(refusal) if new.rings.is_empty() => Err(probe::error(refusal, &ACCESSES)),
             _ => Ok(new),
         }
     }
@@ -168,7 +178,7 @@ impl ThreadRings {
             result.unseen += 1;
             return;
         }
-        match Ring::open(event, PerfScope::Thread(key.1), self.bytes) {
+        match Ring::open(event.attributes(), PerfScope::Thread(key.1), self.bytes) {
             Ok(ring) => drop(self.rings.insert(key, ring)),
             Err(RingError::Event(error)) if error.raw_os_error() == Some(libc::ESRCH) => {}
             Err(refusal) => {

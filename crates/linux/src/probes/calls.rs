@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
+use nodeward_machine::Error;
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
 use super::check_result::{CheckResult, CheckState, Role};
@@ -13,7 +14,7 @@ use crate::frames::FrameMap;
 use crate::hot;
 use crate::own_process::{AreaBacking, MappedArea};
 use crate::procfs::privileges::Capability;
-use crate::sys;
+use crate::{sys, thread_records};
 
 /// Makes every call. The file of frame numbers is read below `root`.
 pub fn check_calls(root: &Path, situation: &Confinement) -> Vec<CheckResult> {
@@ -59,6 +60,12 @@ pub fn check_calls(root: &Path, situation: &Confinement) -> Vec<CheckResult> {
             "pages that a process writes can be found",
             hot_source(hot::soft_dirty::check(root), "found a page that we wrote"),
         ),
+        finding(
+            "thread-starts",
+            Role::Helps,
+            "threads that members of a group start belong to the group",
+            thread_starts(thread_records::probe()),
+        ),
     ]
 }
 
@@ -67,6 +74,21 @@ fn hot_source(answer: Result<(), hot::Unavailability>, seen: &str) -> CheckState
     match answer {
         Ok(()) => CheckState::works(seen),
         Err(obstacle) => CheckState::missing(obstacle.reason, obstacle.fix),
+    }
+}
+
+/// Returns the state of the records of threads.
+fn thread_starts(answer: nodeward_machine::Result<()>) -> CheckState {
+    match answer {
+        Ok(()) => CheckState::works("perf tells which thread starts which"),
+        Err(Error::Denied { remedy, .. }) => {
+            CheckState::missing("perf may not tell which thread starts which", remedy)
+        }
+        Err(Error::Unsupported { reason, .. }) => {
+            let fix = "put all threads of a process into a group, or each when it starts";
+            CheckState::missing(reason, fix)
+        }
+        Err(error) => CheckState::unknown(error.to_string()),
     }
 }
 

@@ -23,8 +23,8 @@ pub use memory_change::{MemoryChange, change_memory};
 pub use pages::{migrate_pages, move_pages, query_pages};
 pub use peer::{duplicate, peer_ids, peer_pidfd, pid_from_namespace};
 pub use perf_event::{
-    PerfCounter, PerfEvent, PerfScope, RING_HEAD_WORD, RING_TAIL_WORD, open_perf_event,
-    perf_event_with_unknown_flag,
+    PerfAttributes, PerfCounter, PerfEvent, PerfScope, RING_HEAD_WORD, RING_TAIL_WORD,
+    open_perf_event, perf_event_with_unknown_flag,
 };
 pub use pin::{read_into, register_buffer, setup_ring, unregister_buffers, vmsplice};
 pub use probes::{move_pages_with_unknown_flag, pagemap_scan_without_size};

@@ -1,4 +1,4 @@
-//! Events of perf that fill a ring with samples: perf_event_open(2).
+//! Events of perf that fill a ring with samples or records: perf_event_open(2).
 
 use std::io;
 use std::mem::offset_of;
@@ -43,8 +43,32 @@ pub struct PerfEvent {
     pub registers: u64,
 }
 
+/// An event as the kernel takes it.
+#[derive(Clone, Copy, Debug)]
+pub struct PerfAttributes(perf::perf_event_attr);
+
+impl PerfAttributes {
+    /// Returns the event that counts nothing and records each process and thread that starts or
+    /// ends, with the time of CLOCK_MONOTONIC.
+    pub fn of_tasks() -> Self {
+        let mut attributes = perf::perf_event_attr {
+            type_: perf::PERF_TYPE_SOFTWARE,
+            size: size_of::<perf::perf_event_attr>() as u32,
+            config: perf::PERF_COUNT_SW_DUMMY.into(),
+            clockid: libc::CLOCK_MONOTONIC,
+            ..perf::perf_event_attr::default()
+        };
+        attributes.set_task(1);
+        attributes.set_use_clockid(1);
+        attributes.set_exclude_kernel(1);
+        attributes.set_exclude_hv(1);
+        Self(attributes)
+    }
+}
+
 impl PerfEvent {
-    fn attributes(self) -> perf::perf_event_attr {
+    /// Returns it as the kernel takes it.
+    pub fn attributes(self) -> PerfAttributes {
         let (config, period) = match self.counter {
             PerfCounter::CpuClock { period_ns } => (perf::PERF_COUNT_SW_CPU_CLOCK, period_ns),
             PerfCounter::PageFaults => (perf::PERF_COUNT_SW_PAGE_FAULTS, 1),
@@ -67,17 +91,18 @@ impl PerfEvent {
         // Without these two, users without privileges would be refused.
         attributes.set_exclude_kernel(1);
         attributes.set_exclude_hv(1);
-        attributes
+        PerfAttributes(attributes)
     }
 }
 
-/// Opens an event, which counts from now on. Its samples are dropped until its ring is mapped.
+/// Opens an event, which counts from now on. Its samples and records are dropped until its ring is
+/// mapped.
 ///
 /// # Errors
 /// EACCES or EPERM where it is forbidden, ENOSYS without perf, ESRCH if the thread has exited,
 /// ENODEV if the CPU is offline.
-pub fn open_perf_event(event: PerfEvent, scope: PerfScope) -> io::Result<OwnedFd> {
-    let mut attributes = event.attributes();
+pub fn open_perf_event(event: PerfAttributes, scope: PerfScope) -> io::Result<OwnedFd> {
+    let PerfAttributes(mut attributes) = event;
     let number = |id: u32| i32::try_from(id).map_err(|_| io::ErrorKind::InvalidInput);
     let (pid, cpu) = match scope {
         PerfScope::Thread(tid) => (number(tid)?, -1),

@@ -15,9 +15,10 @@ use super::lock::lock;
 use super::numa_balancing::{self, FakeNumaBalancing};
 use super::process::{FakeProcess, FakeProcesses, PAGE_BYTES};
 use super::process_handle::FakeProcessHandle;
+use super::thread_log::{FakeThreadLog, FakeThreadRecords};
 use crate::{
     AccessBatch, AccessSource, AccessSourceKind, AccessSourceStatus, Capabilities, Error, Liveness,
-    Machine, NumaBalancingSwitch, Process, ProcessWatch, Result, WorkerRegistry,
+    Machine, NumaBalancingSwitch, Process, ProcessWatch, Result, ThreadRecords, WorkerRegistry,
 };
 
 /// A fake machine. Time passes only in `sleep_ns`, and by one microsecond for each page moved.
@@ -38,6 +39,7 @@ pub struct FakeMachine {
     pub(super) numa_balancing: Arc<Mutex<FakeNumaBalancing>>,
     pub(super) counters: Arc<Mutex<FakeCounters>>,
     pub(super) accesses: Arc<Mutex<WaitingAccesses>>,
+    pub(super) thread_log: Arc<Mutex<FakeThreadLog>>,
 }
 
 impl FakeMachine {
@@ -227,6 +229,10 @@ impl Machine for FakeMachine {
             kind,
             pids: Vec::new(),
         }))
+    }
+
+    fn open_thread_records(&self) -> Result<Box<dyn ThreadRecords>> {
+        Ok(Box::new(FakeThreadRecords::open(&self.thread_log)?))
     }
 
     fn own_cpu_time_ns(&self) -> u64 {

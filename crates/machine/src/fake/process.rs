@@ -65,6 +65,8 @@ pub struct FakeProcess {
     pub cgroup: Option<PathBuf>,
     /// Its threads, by thread id.
     pub threads: BTreeMap<u32, FakeThread>,
+    /// Threads that snapshots do not show.
+    pub unseen_threads: BTreeSet<u32>,
     /// CPU time of threads that exited, in nanoseconds.
     pub ended_threads_ns: u64,
     /// CPU time of child processes that exited and were waited for, in nanoseconds.

@@ -77,6 +77,7 @@ impl FakeProcess {
             waited_ns: thread.waited_ns,
             cpus: Arc::new(thread.cpus.clone()),
         };
+        let is_seen = |(tid, _): &(&u32, &FakeThread)| !self.unseen_threads.contains(tid);
         let forbidden: Nodemask = self.forbidden_nodes.iter().copied().collect();
         ProcessSnapshot {
             pid,
@@ -88,7 +89,7 @@ impl FakeProcess {
             non_file_bytes: self.residency().values().sum::<u64>() * PAGE_BYTES,
             memory_nodes: nodes.without(&forbidden),
             frozen: self.frozen,
-            threads: self.threads.iter().map(thread).collect(),
+            threads: self.threads.iter().filter(is_seen).map(thread).collect(),
         }
     }
 }

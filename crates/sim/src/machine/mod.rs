@@ -10,6 +10,7 @@ mod process;
 mod process_watch;
 mod sim_machine;
 mod test_hooks;
+mod thread_records;
 mod topology;
 mod user_control;
 

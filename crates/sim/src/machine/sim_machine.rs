@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use nodeward_machine::{
     AccessSource, AccessSourceKind, AccessSourceStatus, Capabilities, Error, Machine, Process,
-    ProcessWatch, Result, WorkerRegistry,
+    ProcessWatch, Result, ThreadRecords, WorkerRegistry,
 };
 use nodeward_model::{
     Access, CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, Pid, ProcessFilter, Topology,
@@ -21,6 +21,7 @@ use super::lockstep::{SharedWorld, WaitUntil};
 use super::move_call::ProcessMemory;
 use super::process::SimProcess;
 use super::process_watch::SimWatch;
+use super::thread_records::SimThreadRecords;
 use super::topology::hardware_topology;
 use crate::memory::{AddressSpace, MemoryRegion, Zone};
 use crate::output::{SimReport, Timeline};
@@ -245,6 +246,10 @@ impl Machine for SimMachine {
 
     fn open_access_source(&self, kind: AccessSourceKind) -> Result<Box<dyn AccessSource>> {
         Ok(Box::new(SimAccessSource::open(&self.shared, kind)?))
+    }
+
+    fn open_thread_records(&self) -> Result<Box<dyn ThreadRecords>> {
+        Ok(Box::new(SimThreadRecords::open(&self.shared)))
     }
 
     /// Returns the CPU time of looks, moves and work, in nanoseconds.

@@ -4,9 +4,10 @@
 use nodeward_model::{NodeId, Pid};
 
 use super::sim_machine::SimMachine;
-use crate::cpu::Op;
+use crate::cpu::{Op, Task};
 use crate::ids::{SpaceId, TaskId};
 use crate::memory::{MemoryRegion, PageByte};
+use crate::statistics::CpuTimeKind;
 use crate::world::{TaskProgram, World};
 
 impl SimMachine {
@@ -64,6 +65,22 @@ impl SimMachine {
         self.with_space(pid, plan).is_some()
     }
 
+    /// Lets a thread of a process start another one, which works for `ns` nanoseconds. Returns its
+    /// tid; `None` if there is no such thread.
+    pub fn start_thread(&self, pid: Pid, starter: u32, ns: u64) -> Option<u32> {
+        self.with_space(pid, |world, space| {
+            let starter = world.task_of_tid(space, starter)?;
+            let task = Task {
+                space: Some(space),
+                ..Task::new(world.tasks[starter as usize].allowed.clone())
+            };
+            let program = Box::new(BusyFor(Some(ns)));
+            let task = world.start_task_from(Some(starter), task, program);
+            Some(world.tid(task))
+        })
+        .flatten()
+    }
+
     fn with_space<T>(&self, pid: Pid, act: impl FnOnce(&mut World, SpaceId) -> T) -> Option<T> {
         let mut lockstep = self.shared.lock();
         let world = &mut lockstep.world;
@@ -85,6 +102,15 @@ fn make_huge(region: &mut MemoryRegion) -> u64 {
     let chunks: Vec<_> = whole.filter(alike).collect();
     chunks.iter().for_each(|&first| region.set_huge(first, region.page(first)));
     chunks.len() as u64
+}
+
+/// Program that works once and ends.
+struct BusyFor(Option<u64>);
+
+impl TaskProgram for BusyFor {
+    fn next(&mut self, _: &mut World, _: TaskId) -> Op {
+        self.0.take().map_or(Op::Exit, |ns| Op::Busy(CpuTimeKind::User, ns))
+    }
 }
 
 /// Program that waits and then ends a process.

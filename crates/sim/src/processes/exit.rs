@@ -1,5 +1,7 @@
 //! The end of processes: the last thread to exit frees all pages.
 
+use nodeward_machine::ThreadRecord;
+
 use crate::cpu::Op;
 use crate::hardware::CpuIndexSet;
 use crate::ids::{SpaceId, TaskId};
@@ -67,6 +69,10 @@ impl World {
         let entry = &mut self.spaces[space];
         let place = entry.tasks.iter().position(|&other| other == task)?;
         entry.tasks.remove(place);
+        if !self.thread_log.is_empty() {
+            let (pid, tid) = (self.spaces[space].pid, self.tid(task));
+            self.thread_log.push(ThreadRecord::Ended { pid, tid });
+        }
         if let Some(numa) = &mut self.numa_balancing {
             numa.forget_task(task, Some(space));
         }

@@ -1,5 +1,6 @@
 //! Processes and tasks that begin.
 
+use nodeward_machine::ThreadRecord;
 use nodeward_model::Pid;
 
 use crate::cpu::{Op, Task};
@@ -28,8 +29,20 @@ impl World {
         space
     }
 
-    /// Adds a task with its program, and puts it into a run queue.
+    /// Adds a task with its program, and puts it into a run queue. The first thread of its process
+    /// starts it.
     pub(crate) fn start_task(&mut self, task: Task, program: Box<dyn TaskProgram>) -> TaskId {
+        let leader = task.space.and_then(|space| self.spaces[space].leader);
+        self.start_task_from(leader, task, program)
+    }
+
+    /// The same, started by another thread.
+    pub(crate) fn start_task_from(
+        &mut self,
+        starter: Option<TaskId>,
+        task: Task,
+        program: Box<dyn TaskProgram>,
+    ) -> TaskId {
         let id = self.tasks.len() as TaskId;
         if let Some(space) = task.space {
             self.spaces[space].tasks.push(id);
@@ -40,7 +53,18 @@ impl World {
         let cpus = self.cpus.len();
         self.offline_cpus.restrict(id, &mut self.tasks[id as usize], cpus);
         self.make_runnable(id);
+        self.record_start(id, starter);
         id
+    }
+
+    /// Records that a thread was started, if another one of its process did that.
+    fn record_start(&mut self, task: TaskId, starter: Option<TaskId>) {
+        let space = self.tasks[task as usize].space;
+        if let (Some(space), Some(starter), false) = (space, starter, self.thread_log.is_empty()) {
+            let (pid, tid) = (self.spaces[space].pid, self.tid(task));
+            let starter = self.tid(starter);
+            self.thread_log.push(ThreadRecord::Started { pid, tid, starter });
+        }
     }
 
     /// Starts a kernel thread that may run on some CPUs, or on all.

@@ -11,7 +11,7 @@ use crate::faults::FaultModel;
 use crate::hardware::{EPOCH_NS, MachineLayout, Traffic};
 use crate::memory::{ForkRelations, PhysicalMemory};
 use crate::programs::start_workloads;
-use crate::statistics::{AccessObservers, Counters, Latencies, Recorder};
+use crate::statistics::{AccessObservers, Counters, Latencies, Recorder, ThreadLog};
 use crate::world::{WorkEnds, World};
 
 impl World {
@@ -46,6 +46,7 @@ impl World {
             recorder: Recorder::new(scenario),
             work_ends: WorkEnds::default(),
             access_observers: AccessObservers::default(),
+            thread_log: ThreadLog::default(),
             events_max: u64::MAX,
             fault_model: FaultModel::new(scenario, seed),
             numa_balancing: scenario.numa_balancing.then(Box::default),

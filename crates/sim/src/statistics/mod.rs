@@ -1,5 +1,5 @@
-//! What a run is measured by: counters, latencies, the time series, observers, and sources of
-//! accesses.
+//! What a run is measured by: counters, latencies, the time series, observers, sources of accesses,
+//! and records of threads.
 
 mod access_observers;
 mod action_records;
@@ -9,6 +9,7 @@ mod latencies;
 mod observer;
 mod recorder;
 mod series;
+mod thread_log;
 
 pub use access_observers::{AccessObservers, OpenAccessSource};
 pub use action_records::{HotplugRecord, MoveRecord};
@@ -18,3 +19,4 @@ pub use latencies::Latencies;
 pub use observer::{CpuTurn, Observer};
 pub use recorder::{Moment, Recorder, ResidencySnapshot};
 pub use series::{NodePoint, Point};
+pub use thread_log::ThreadLog;

@@ -17,7 +17,7 @@ use crate::hardware::{MachineLayout, Traffic};
 use crate::ids::TaskId;
 use crate::memory::{AddressSpace, CachedResidency, ForkRelations, MemoryManager, PhysicalMemory};
 use crate::statistics::{
-    AccessObservers, Counters, HotplugRecord, Latencies, MoveRecord, Recorder,
+    AccessObservers, Counters, HotplugRecord, Latencies, MoveRecord, Recorder, ThreadLog,
 };
 
 /// The behaviour of a task: it chooses the next operation when the last one is done. All its
@@ -89,6 +89,8 @@ pub struct World {
     pub(crate) work_ends: WorkEnds,
     /// Sources of accesses that are open.
     pub(crate) access_observers: AccessObservers,
+    /// Records of threads that are open.
+    pub(crate) thread_log: ThreadLog,
     /// Number of events after which waits for calls end.
     pub(crate) events_max: u64,
     pub(crate) fault_model: FaultModel,

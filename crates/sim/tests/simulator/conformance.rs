@@ -5,6 +5,7 @@ use nodeward_machine::Machine;
 use nodeward_machine::conformance::conditions::{
     CannotPrepare, Condition, PreparedProcess, ProcessPreparer,
 };
+use nodeward_machine::conformance::thread_records::{self, ThreadRecordFixture};
 use nodeward_machine::conformance::{ALL, MoveFixture, conditions, segments, watch};
 use nodeward_model::{NodeId, Pid, Range};
 use nodeward_scenario::{AccessPattern, MemoryPlacement, Workload, WorkloadKind};
@@ -134,5 +135,26 @@ fn it_conforms_in_every_state() {
     for (name, body) in conditions::ALL {
         println!("{name}");
         assert_eq!(body(&SimScenes), Ok(()));
+    }
+}
+
+/// Goal: who starts which thread is told as on the kernel.
+#[test]
+fn records_of_threads_conform() {
+    let scene = simulated();
+    let (machine, starter) = (&scene.machine, scene.pid.number());
+    let fixture = ThreadRecordFixture {
+        machine,
+        pid: scene.pid,
+        starter,
+        start_chain: &|| {
+            let one = machine.start_thread(scene.pid, starter, 1_000_000).unwrap();
+            let two = machine.start_thread(scene.pid, one, 1_000_000).unwrap();
+            [one, two]
+        },
+    };
+    for (name, body) in thread_records::ALL {
+        println!("{name}");
+        body(&fixture);
     }
 }

@@ -11,6 +11,7 @@ use nodeward_machine::Machine;
 use nodeward_machine::conformance::conditions::{
     self, CannotPrepare, Condition, PreparedProcess, ProcessPreparer,
 };
+use nodeward_machine::conformance::thread_records::{self, ThreadRecordFixture};
 use nodeward_machine::conformance::watch;
 use nodeward_machine::conformance::{ALL, MoveFixture};
 use nodeward_model::{NodeId, Pid, Range};
@@ -77,7 +78,8 @@ fn of_a_full_node() -> CaseOutcome {
     body(&scenes).map_err(|CannotPrepare(why)| CaseSkipped(why))
 }
 
-/// Goal: samples of this process are correct, and its thread follows nudges from node to node.
+/// Goal: samples of this process are correct, its thread follows nudges from node to node, and the
+/// kernel tells root which thread starts which.
 fn of_looks_and_nudges() -> CaseOutcome {
     let machine = Linux::open();
     let sets = watch::two_cpu_sets(&machine);
@@ -96,7 +98,28 @@ fn of_looks_and_nudges() -> CaseOutcome {
         println!("body {name}");
         body(&stage);
     }
+    let fixture = ThreadRecordFixture {
+        machine: &machine,
+        pid: stage.pid,
+        starter: own_tid(),
+        start_chain: &start_chain,
+    };
+    for (name, body) in thread_records::ALL {
+        println!("body {name}");
+        body(&fixture);
+    }
     Ok(())
+}
+
+fn own_tid() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
+}
+
+/// Starts a thread that starts another one, and waits for both.
+fn start_chain() -> [u32; 2] {
+    let one = || (own_tid(), thread::spawn(own_tid).join().expect("it ends"));
+    let (one, two) = thread::spawn(one).join().expect("it ends");
+    [one, two]
 }
 
 /// Returns the memory of a load without its first pages.
