@@ -2,10 +2,10 @@
 
 use std::io;
 use std::os::unix::net::UnixListener;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use nodeward_balancer::{CalledGroups, RoundReport};
+use nodeward_balancer::{RoundReport, SharedGroups};
 use nodeward_machine::Machine;
 
 use crate::caller::AgentIdentity;
@@ -44,7 +44,7 @@ impl Agent {
     pub fn start(
         listener: UnixListener,
         machine: Arc<dyn Machine>,
-        groups: Arc<Mutex<CalledGroups>>,
+        groups: Arc<SharedGroups>,
         options: AgentOptions,
     ) -> io::Result<Self> {
         let AgentOptions { limits, explainer, journal } = options;

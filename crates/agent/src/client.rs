@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::errors::CallError;
-use crate::wire::{Order, WireGroup, WirePlan, WireProgress, WireReport, WireSegment};
+use crate::wire::{Order, WireGroups, WirePlan, WireProgress, WireReport, WireSegment};
 
 /// Time for a reply. The longest look takes five seconds, and others may be before us.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -205,8 +205,8 @@ impl Client {
     ///
     /// # Errors
     /// Those of the request.
-    pub fn groups(&mut self) -> Result<Vec<WireGroup>, ClientError> {
-        read(self.call("io.nodeward.Groups.List", json!({}))?["groups"].take())
+    pub fn groups(&mut self) -> Result<WireGroups, ClientError> {
+        read(self.call("io.nodeward.Groups.List", json!({}))?)
     }
 
     /// Calls any method, and returns its parameters.

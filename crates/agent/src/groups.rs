@@ -1,11 +1,11 @@
 //! io.nodeward.Groups: groups of threads and memory that programs make.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use nodeward_balancer::{
-    CalledGroup, CalledGroups, CalledPart, GroupCallError, GroupNumber, GroupRow, ProcessKey,
-    RoundReport, ThreadSet,
+    CalledGroup, CalledGroups, CalledPart, GroupCallError, GroupNumber, GroupRow, LockedGroups,
+    ProcessKey, RoundReport, SharedGroups, ThreadSet,
 };
 use nodeward_model::{GroupHome, GroupName, MemorySelector, Pid, Range};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use crate::limits::{GROUPS_OF_USER_MAX, MEMBERS_MAX, PIECES_OF_USER_MAX};
 /// The groups that programs make.
 pub struct Groups {
     /// Them, which the balancer reads at the beginning of each round.
-    pub called: Arc<Mutex<CalledGroups>>,
+    pub called: Arc<SharedGroups>,
     /// Bytes of a base page.
     pub page_bytes: u64,
 }
@@ -147,7 +147,10 @@ impl Groups {
     pub fn list(&self, caller: &Caller, report: &RoundReport) -> Value {
         let rows: BTreeMap<_, _> =
             report.groups.iter().map(|row| (row.called, row)).filter(|it| it.0.is_some()).collect();
-        let groups = self.lock().clone();
+        let (groups, starts_unseen) = {
+            let locked = self.lock();
+            (locked.clone(), starts_unseen(&locked))
+        };
         let own = groups.iter().filter(|(_, group)| may_change(caller, group));
         let own = own.map(|(number, group)| {
             shown(caller, (number, group), rows.get(&Some(number)).copied())
@@ -158,11 +161,15 @@ impl Groups {
             add_row(&mut value, Some(row));
             value
         });
-        json!({ "groups": own.chain(rules).collect::<Vec<_>>() })
+        let mut value = json!({ "groups": own.chain(rules).collect::<Vec<_>>() });
+        if let Some(why) = starts_unseen {
+            value["starts_unseen"] = json!(why);
+        }
+        value
     }
 
-    fn lock(&self) -> MutexGuard<'_, CalledGroups> {
-        self.called.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> LockedGroups<'_> {
+        self.called.lock()
     }
 
     /// Locks the groups for a change of one, which must be the caller's.
@@ -170,12 +177,23 @@ impl Groups {
         &self,
         caller: &Caller,
         number: GroupNumber,
-    ) -> Result<MutexGuard<'_, CalledGroups>, CallError> {
+    ) -> Result<LockedGroups<'_>, CallError> {
         let groups = self.lock();
         match groups.get(number).is_some_and(|group| may_change(caller, group)) {
             true => Ok(groups),
             false => Err(CallError::NoSuchGroup { group: number }),
         }
+    }
+}
+
+/// Returns why threads that members start may be missing in groups, and what to do.
+fn starts_unseen(groups: &LockedGroups<'_>) -> Option<String> {
+    match (groups.starts_refusal(), groups.starts_lost()) {
+        (Some(remedy), _) => Some(format!("it is not known who starts which thread: {remedy}")),
+        (None, 0) => None,
+        (None, lost) => Some(format!(
+            "{lost} records of threads that started or ended were lost; add those that are missing"
+        )),
     }
 }
 

@@ -120,6 +120,16 @@ pub struct WireMember {
     pub memory: Vec<String>,
 }
 
+/// What `List` of the interface of groups returns.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WireGroups {
+    /// The groups.
+    pub groups: Vec<WireGroup>,
+    /// Why threads that members start may be missing in their groups, and what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts_unseen: Option<String>,
+}
+
 /// `Group` of the interface of groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the interface file documents the fields")]

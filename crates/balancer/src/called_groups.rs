@@ -1,12 +1,14 @@
 //! Groups that programs make by calls: who is in which, and where it is to be.
 //!
 //! The agent changes them while the balancer runs, and the balancer saves them with its state. A
-//! thread and an address are in one group: the last call wins. A group ends when the last of its
-//! threads and of its memory has left it.
+//! thread and an address are in one group: the last call wins. A thread that is started belongs to
+//! the group of the thread that started it. A group ends when the last of its threads and of its
+//! memory has left it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nodeward_model::{GroupHome, GroupName, MemorySelector, Range};
+use nodeward_machine::ThreadRecord;
+use nodeward_model::{GroupHome, GroupName, MemorySelector, Pid, Range};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -93,10 +95,25 @@ impl ThreadSet {
         *self == Self::default()
     }
 
+    fn insert(&mut self, tid: u32) {
+        if let Self::These(tids) = self {
+            tids.insert(tid);
+        }
+    }
+
     fn remove(&mut self, tid: u32) {
         if let Self::These(tids) = self {
             tids.remove(&tid);
         }
+    }
+
+    /// Those that are named.
+    pub fn named(&self) -> impl Iterator<Item = u32> {
+        let tids = match self {
+            Self::All => None,
+            Self::These(tids) => Some(tids),
+        };
+        tids.into_iter().flatten().copied()
     }
 }
 
@@ -162,10 +179,7 @@ impl CalledGroups {
     ) -> Result<(), GroupCallError> {
         self.group_mut(number)?;
         self.parts_of(key).for_each(|part| part.threads.remove(tid));
-        let part = self.group_mut(number)?.parts.entry(key).or_default();
-        if let ThreadSet::These(tids) = &mut part.threads {
-            tids.insert(tid);
-        }
+        self.group_mut(number)?.parts.entry(key).or_default().threads.insert(tid);
         self.end_empty(number);
         Ok(())
     }
@@ -222,6 +236,69 @@ impl CalledGroups {
     pub fn see_program_again(&mut self, key: ProcessKey, program: u32) {
         if self.programs.contains_key(&key) {
             self.see_program(key, program);
+        }
+    }
+
+    /// Whether calls named single threads. Only then it matters who starts which thread.
+    pub fn has_named_threads(&self) -> bool {
+        self.named_threads().next().is_some()
+    }
+
+    /// Enters threads that started and ended, in that order. One that is started joins the group in
+    /// which its starter is by name, unless a call named it already; one that ends leaves.
+    pub fn see_threads(&mut self, records: &[ThreadRecord]) {
+        let keys: BTreeMap<Pid, ProcessKey> =
+            self.keys_with_named_threads().map(|key| (key.0, key)).collect();
+        let mut own = records.iter().filter(|record| keys.contains_key(&record.pid())).peekable();
+        if own.peek().is_none() {
+            return;
+        }
+        let mut group_of: BTreeMap<(ProcessKey, u32), GroupNumber> =
+            self.named_threads().map(|(number, key, tid)| ((key, tid), number)).collect();
+        for record in own {
+            let key = keys[&record.pid()];
+            match *record {
+                ThreadRecord::Started { tid, starter, .. } => {
+                    let starters = group_of.get(&(key, starter)).copied();
+                    if let (Some(number), false) = (starters, group_of.contains_key(&(key, tid))) {
+                        group_of.insert((key, tid), number);
+                        self.change_threads(number, key, |threads| threads.insert(tid));
+                    }
+                }
+                ThreadRecord::Ended { tid, .. } => {
+                    if let Some(number) = group_of.remove(&(key, tid)) {
+                        self.change_threads(number, key, |threads| threads.remove(tid));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The processes of which calls named threads, in ascending order within each group.
+    fn keys_with_named_threads(&self) -> impl Iterator<Item = ProcessKey> {
+        let parts = self.groups.values().flat_map(|group| &group.parts);
+        parts.filter(|(_, part)| part.threads.named().next().is_some()).map(|(&key, _)| key)
+    }
+
+    /// The threads that calls named, with their groups and processes.
+    fn named_threads(&self) -> impl Iterator<Item = (GroupNumber, ProcessKey, u32)> {
+        self.groups.iter().flat_map(|(&number, group)| {
+            let parts = group.parts.iter();
+            parts.flat_map(move |(&key, part)| {
+                part.threads.named().map(move |tid| (number, key, tid))
+            })
+        })
+    }
+
+    fn change_threads(
+        &mut self,
+        number: GroupNumber,
+        key: ProcessKey,
+        change: impl FnOnce(&mut ThreadSet),
+    ) {
+        let group = self.groups.get_mut(&number);
+        if let Some(part) = group.and_then(|group| group.parts.get_mut(&key)) {
+            change(&mut part.threads);
         }
     }
 

@@ -1,21 +1,24 @@
 //! Which threads and which memory belong to which group: the stage of a round after the snapshot.
 
-use std::sync::PoisonError;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nodeward_machine::{Error, Machine};
+use nodeward_model::ProcessSnapshot;
 
 use super::Balancer;
+use super::called_groups::CalledGroups;
 use super::cpu_budget::Activity;
 use super::group_part::KnownTraits;
 use super::journals::Subject;
 use super::process_key::ProcessKey;
 use super::process_table::ProcessState;
+use super::round_state::RoundState;
 
 impl Balancer {
     /// Takes in the groups of settings and calls, and finds their members among the processes of
     /// the snapshot.
-    pub(super) fn see_groups(&mut self, machine: &dyn Machine) {
-        let called = self.keep_called();
+    pub(super) fn see_groups(&mut self, machine: &dyn Machine, state: &mut RoundState) {
+        let called = self.keep_called(state);
         let (groups, processes) = (&mut self.groups, &mut self.processes);
         groups.see(called, &self.settings.groups, || processes.new_number());
         if self.groups.has_rules() {
@@ -32,27 +35,67 @@ impl Balancer {
     }
 
     /// Returns the groups that calls made, without those members that are gone.
-    fn keep_called(&self) -> super::CalledGroups {
-        let mut called = self.called.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_thread = |key: ProcessKey, tid: u32| {
-            let seen = self.processes.get(key).and_then(|process| process.seen.as_ref());
-            seen.is_none_or(|seen| seen.threads.binary_search_by_key(&tid, |it| it.tid).is_ok())
-        };
-        called.keep(|key| self.is_there(key), has_thread);
+    fn keep_called(&self, state: &mut RoundState) -> CalledGroups {
+        let doubtful = self.doubtful(&self.called.lock());
+        // Nobody else waits for the groups while members are looked for.
+        let gone = self.gone(doubtful);
+        let mut called = self.called.lock();
+        called
+            .keep(|key| !gone.contains(&(key, None)), |key, tid| !gone.contains(&(key, Some(tid))));
+        state.notices.extend(called.notices());
         called.clone()
     }
 
-    /// Whether a process still exists. One that the watch does not show may be new, or not wanted.
-    fn is_there(&self, (pid, started_ticks): ProcessKey) -> bool {
-        if self.processes.get((pid, started_ticks)).is_some() {
-            return true;
+    /// The members that the snapshot does not have: processes, and threads of those that it has.
+    fn doubtful(&self, called: &CalledGroups) -> BTreeMap<ProcessKey, BTreeSet<u32>> {
+        let parts = called.iter().flat_map(|(_, group)| &group.parts);
+        let mut doubtful = BTreeMap::<_, BTreeSet<u32>>::new();
+        for (&key, part) in parts {
+            let known = self.processes.get(key);
+            let seen = known.and_then(|process| process.seen.as_ref());
+            let is_unseen = |&tid: &u32| seen.is_some_and(|seen| !has_thread(seen, tid));
+            let unseen: Vec<u32> = part.threads.named().filter(is_unseen).collect();
+            if known.is_none() || !unseen.is_empty() {
+                doubtful.entry(key).or_default().extend(unseen);
+            }
         }
-        let identity = self.machine.open_process(pid).and_then(|process| process.identity());
-        match identity {
-            Ok(identity) => identity.started_ticks == started_ticks,
-            Err(Error::Gone(_)) => false,
-            Err(_) => true,
+        doubtful
+    }
+
+    /// Returns those of them that are gone indeed, processes without a thread. A snapshot lacks
+    /// processes that are not wanted, what has just started, and new threads of processes that
+    /// hardly run.
+    fn gone(
+        &self,
+        doubtful: BTreeMap<ProcessKey, BTreeSet<u32>>,
+    ) -> BTreeSet<(ProcessKey, Option<u32>)> {
+        let mut gone = BTreeSet::new();
+        for (key, tids) in doubtful {
+            match self.live_threads(key, !tids.is_empty()) {
+                Err(Error::Gone(_)) => _ = gone.insert((key, None)),
+                // What may not be looked at is there.
+                Err(_) => {}
+                Ok(live) => {
+                    let ended = tids.into_iter().filter(|tid| !live.contains(tid));
+                    gone.extend(ended.map(|tid| (key, Some(tid))));
+                }
+            }
         }
+        gone
+    }
+
+    /// Returns the threads that a process has now, if that is asked.
+    fn live_threads(
+        &self,
+        (pid, started_ticks): ProcessKey,
+        is_asked: bool,
+    ) -> nodeward_machine::Result<BTreeSet<u32>> {
+        let process = self.machine.open_process(pid)?;
+        if process.identity()?.started_ticks != started_ticks {
+            return Err(Error::Gone(pid));
+        }
+        let traits = is_asked.then(|| process.traits()).transpose()?;
+        Ok(traits.into_iter().flat_map(|traits| traits.threads).map(|(tid, _)| tid).collect())
     }
 
     /// Asks processes what patterns want to know, those that ran for long enough to get a home, as
@@ -81,4 +124,8 @@ impl Balancer {
             }
         }
     }
+}
+
+fn has_thread(seen: &ProcessSnapshot, tid: u32) -> bool {
+    seen.threads.binary_search_by_key(&tid, |thread| thread.tid).is_ok()
 }

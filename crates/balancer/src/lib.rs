@@ -74,11 +74,13 @@ mod segment_process;
 mod segment_sampling;
 mod segment_table;
 mod settings;
+mod shared_groups;
 mod snapshot;
 mod stuck_pages;
 mod takeover;
 mod thread_homes;
 mod thread_load;
+mod thread_starts;
 mod timing;
 mod token_bucket;
 mod told_decision;
@@ -86,7 +88,7 @@ mod write_rounds;
 mod written_pages;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use nodeward_machine::{Machine, ProcessWatch, Result};
 use nodeward_model::{Pid, ProcessFilter};
@@ -105,6 +107,7 @@ pub use report::{
 };
 pub use saved_state::{STATE_VERSION, SavedProcess, SavedState, Storage, state_file};
 pub use settings::{AccessChoice, BalanceSettings, RivalMode};
+pub use shared_groups::{LockedGroups, SharedGroups};
 pub use takeover::{Begun, Ended, Takeover, TakeoverError, takeover_file};
 
 use access_counts::AccessCounts;
@@ -135,7 +138,7 @@ pub struct Balancer {
     segments: SegmentTable,
     groups: GroupTable,
     /// The groups that programs make by calls.
-    called: Arc<Mutex<CalledGroups>>,
+    called: Arc<SharedGroups>,
     nodes: Nodes,
     excluded: Excluded,
     /// Processes that we may not read, and about which a notice was given.
@@ -199,6 +202,7 @@ impl Balancer {
         // Those of an earlier boot are forgotten as soon as the boot is known.
         let called = saved.as_ref().map(|saved| saved.called.clone()).unwrap_or_default();
         Ok(Self {
+            called: Arc::new(SharedGroups::new(Arc::clone(&machine), called)),
             machine,
             watches,
             settings,
@@ -206,7 +210,6 @@ impl Balancer {
             processes: ProcessTable::starting_at(saved.as_ref().map_or(0, |saved| saved.next)),
             segments,
             groups: GroupTable::default(),
-            called: Arc::new(Mutex::new(called)),
             nodes: Nodes::default(),
             excluded: Excluded::default(),
             denied: BTreeSet::new(),
@@ -273,7 +276,7 @@ impl Balancer {
 
     /// Returns the groups that programs make by calls. What others change in them takes effect in
     /// the next round.
-    pub fn called_groups(&self) -> Arc<Mutex<CalledGroups>> {
+    pub fn called_groups(&self) -> Arc<SharedGroups> {
         Arc::clone(&self.called)
     }
 
@@ -306,7 +309,7 @@ impl Balancer {
             processes: processes.collect(),
             homes: self.homes.clone(),
             groups: self.groups.numbers().clone(),
-            called: self.called.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            called: self.called.lock().clone(),
         }
     }
 

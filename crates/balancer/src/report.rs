@@ -313,6 +313,17 @@ pub enum Notice {
         /// What keeps the first source from working, and the remedy.
         obstacle: String,
     },
+    /// Threads that members of groups start do not join them, as it is not known who starts whom.
+    StartsUnseen {
+        /// What would help.
+        remedy: String,
+    },
+    /// Records of threads that started or ended were lost. Some of these threads may be in no
+    /// group.
+    StartsLost {
+        /// How many records.
+        records: u64,
+    },
     /// Looks cost more than the CPU budget, so there are fewer of them.
     LookingSlowed {
         /// Factor by which the time between two rounds is longer now.

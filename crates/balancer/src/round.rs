@@ -1,7 +1,7 @@
 //! One round: observe, decide, act, verify.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use nodeward_machine::{Machine, Result};
 use nodeward_model::{MachineSnapshot, Pid};
@@ -44,7 +44,7 @@ impl Balancer {
             return Ok(self.stand_back(&*machine, began_ns, state));
         }
         let elapsed_ns = self.take_snapshot(&*machine, &mut state)?;
-        self.see_groups(&*machine);
+        self.see_groups(&*machine, &mut state);
         self.sample(&*machine, live, &mut state);
         self.look_at_segments(&*machine, live, elapsed_ns.unwrap_or(0), &mut state);
         self.look_at_kernel(&*machine);
@@ -155,8 +155,7 @@ impl Balancer {
                 self.groups.recall(saved.groups);
             }
             Some(saved) => {
-                let mut called = self.called.lock().unwrap_or_else(PoisonError::into_inner);
-                called.forget(&saved.called);
+                self.called.lock().forget(&saved.called);
             }
             None => {}
         }
@@ -204,8 +203,7 @@ impl Balancer {
         match (sampled, &process.sample) {
             (Err(error), _) => state.notices.extend(process.went_wrong(key, error)),
             (Ok(()), Some(sample)) if before != Some(sample.at_ns) => {
-                let mut called = self.called.lock().unwrap_or_else(PoisonError::into_inner);
-                called.see_program_again(key, sample.program);
+                self.called.lock().see_program_again(key, sample.program);
             }
             (Ok(()), _) => {}
         }

@@ -169,7 +169,7 @@ fn groups_are_those_of_2012() {
         eprint!("{}", String::from_utf8_lossy(&output.stderr));
         let told = String::from_utf8(output.stdout).unwrap();
         let (number, range) = told.trim().split_once(' ').unwrap();
-        let groups = stage.groups.lock().unwrap();
+        let groups = stage.groups.lock();
         let group = groups.get(number.parse().unwrap()).unwrap();
         let memory = group.parts.values().flat_map(|part| &part.memory).map(ToString::to_string);
         assert_eq!(memory.collect::<Vec<_>>(), [range]);
@@ -185,7 +185,7 @@ fn the_example_groups_its_parts() {
         let mut command = Command::new(program);
         command.env("LD_LIBRARY_PATH", library_directory()).env("NODEWARD_SOCKET", stage.path());
         let told = text(&mut command);
-        let groups = stage.groups.lock().unwrap();
+        let groups = stage.groups.lock();
         assert_eq!(groups.iter().count(), 0, "{told}");
         // Which part came first, nobody knows.
         assert!(["was group 1", "was group 2"].iter().all(|it| told.contains(it)), "{told}");

@@ -23,11 +23,11 @@ fn own_tid() -> u32 {
 
 /// What of one process is in a group; `None` if there is no such group, or it has no member.
 fn part(stage: &Stage, id: u32) -> Option<CalledPart> {
-    stage.groups.lock().unwrap().get(id)?.parts.values().next().cloned()
+    stage.groups.lock().get(id)?.parts.values().next().cloned()
 }
 
 fn has_group(stage: &Stage, id: u32) -> bool {
-    stage.groups.lock().unwrap().get(id).is_some()
+    stage.groups.lock().get(id).is_some()
 }
 
 fn threads(stage: &Stage, id: u32) -> Vec<u32> {
@@ -53,7 +53,7 @@ fn a_group_ends_with_its_handle() {
     );
     assert_eq!(group.nodes().unwrap(), None, "no round yet");
     group.set_home(&"spread:0-1".parse().unwrap()).unwrap();
-    assert_eq!(stage.groups.lock().unwrap().get(id).unwrap().home.to_string(), "spread:0-1");
+    assert_eq!(stage.groups.lock().get(id).unwrap().home.to_string(), "spread:0-1");
 
     let same = agent.open(id);
     drop(group);
@@ -194,7 +194,7 @@ fn the_example_groups_its_parts() {
     let mut groups = groups_example::run(&GroupAgent::at(&stage.path())).unwrap();
     groups.sort_unstable();
     assert_eq!(groups, [1, 2]);
-    assert_eq!(stage.groups.lock().unwrap().iter().count(), 0);
+    assert_eq!(stage.groups.lock().iter().count(), 0);
     let nobody = GroupAgent::at(&stage.path().with_extension("none"));
     assert!(groups_example::run(&nobody).unwrap().is_empty());
     groups_example::main().unwrap();

@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
+use std::sync::{Barrier, mpsc};
 use std::thread;
 
 use nodeward_agent::client::Client;
 use nodeward_agent::limits::{GROUPS_OF_USER_MAX, MEMBERS_MAX, PIECES_OF_USER_MAX};
 use nodeward_balancer::{CalledPart, GroupRow, RoundReport, ThreadSet};
 use nodeward_linux::test_wait::wait_for;
-use nodeward_model::{GroupHome, NodeId, Pid};
+use nodeward_machine::fake::{FakeProcess, FakeThread};
+use nodeward_model::{CpuId, Cpumask, GroupHome, NodeId, Pid};
 use nodeward_policy::placement::{Decision, EntityId, Home, Numbers, Reason, Verdict};
 use serde_json::{Value, json};
 
@@ -41,7 +43,7 @@ fn own_tid() -> u32 {
 
 /// What of this process is in a group.
 fn part(stage: &Stage, number: u32) -> Option<CalledPart> {
-    let groups = stage.groups.lock().unwrap();
+    let groups = stage.groups.lock();
     let us = Pid::of_this_process();
     groups.get(number)?.parts.iter().find(|(key, _)| key.0 == us).map(|(_, part)| part.clone())
 }
@@ -61,9 +63,10 @@ fn from_the_first_call_to_the_last() {
     let own = json!({ "thread": own_tid() });
     let mut of = |own: &Value| client.call("io.nodeward.Groups.GroupOf", own.clone()).unwrap();
     assert_eq!(of(&own), json!({ "group": number }));
-    let groups = client.groups().unwrap();
-    let shown = &groups[0];
-    assert_eq!((groups.len(), shown.group, shown.name.as_str()), (1, Some(number), "kv"));
+    let list = client.groups().unwrap();
+    let shown = &list.groups[0];
+    assert_eq!(list.starts_unseen, None);
+    assert_eq!((list.groups.len(), shown.group, shown.name.as_str()), (1, Some(number), "kv"));
     assert_eq!(shown.home.as_deref(), Some("spread:0-1"));
     let member = &shown.members[0];
     assert_eq!((member.pid, member.all_threads), (us, false));
@@ -71,10 +74,58 @@ fn from_the_first_call_to_the_last() {
     assert_eq!((shown.nodes.as_ref(), shown.reason.as_ref()), (None, None), "no round yet");
 
     client.delete_group(number).unwrap();
-    assert!(client.groups().unwrap().is_empty());
+    assert!(client.groups().unwrap().groups.is_empty());
     let none = client.call("io.nodeward.Groups.GroupOf", own).unwrap();
     assert_eq!(none, json!({}));
     assert!(client.delete_group(number).unwrap_err().to_string().contains("no group 1 of yours"));
+}
+
+/// Goal: a thread that a member starts is in its group as soon as anybody asks, and keeps what a
+/// later call says; where it is not known who starts whom, or records were lost, the list says so,
+/// with what to do.
+#[test]
+fn started_threads_join_or_it_is_told() {
+    let stage = Stage::new();
+    let us = Pid::of_this_process();
+    let mut client = Client::connect(&stage.path()).unwrap();
+    let mut make = || client.create_group(&"a".parse().unwrap(), &GroupHome::Auto).unwrap();
+    let (first, second) = (make(), make());
+    client.add_threads(first, us, Some(&[own_tid()])).unwrap();
+    let fake = FakeProcess {
+        threads: [(own_tid(), FakeThread::new(CpuId(0), Cpumask::default(), 0))].into(),
+        ..FakeProcess::default()
+    };
+    stage.machine.spawn(us, fake);
+    let end = Barrier::new(2);
+    let (tell, told) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            tell.send(own_tid()).unwrap();
+            end.wait();
+        });
+        let tid = told.recv().unwrap();
+        stage.machine.start_thread(us, own_tid(), tid);
+        let group_of = |client: &mut Client| {
+            client.call("io.nodeward.Groups.GroupOf", json!({ "thread": tid })).unwrap()
+        };
+        assert_eq!(group_of(&mut client), json!({ "group": first }));
+        client.add_threads(second, us, Some(&[tid])).unwrap();
+        assert_eq!(group_of(&mut client), json!({ "group": second }));
+        end.wait();
+    });
+    stage.machine.lose_thread_records();
+    stage.machine.start_thread(us, own_tid(), 1);
+    stage.machine.lose_thread_records();
+    let words = |client: &mut Client| client.groups().unwrap().starts_unseen.unwrap();
+    assert!(words(&mut client).starts_with("1 records of threads"), "{}", words(&mut client));
+
+    stage.machine.deny_thread_records(Some("run as root"));
+    for group in [first, second] {
+        client.delete_group(group).unwrap();
+    }
+    let third = client.create_group(&"a".parse().unwrap(), &GroupHome::Auto).unwrap();
+    client.add_threads(third, us, Some(&[own_tid()])).unwrap();
+    assert!(words(&mut client).ends_with("run as root"), "{}", words(&mut client));
 }
 
 /// Goal: what is left out, or null as Varlink has it, is the default: a home of "auto", the caller,
@@ -188,7 +239,7 @@ fn names_and_homes() {
     assert_eq!(number, 1, "none of those was made");
     let refused = ask(&mut talk, "SetHome", &json!({ "group": 1, "home": "nowhere" }));
     assert_eq!(error(&refused), "InvalidParameter");
-    let groups = stage.groups.lock().unwrap();
+    let groups = stage.groups.lock();
     assert_eq!(groups.get(1).unwrap().home.to_string(), "0-1");
 }
 
@@ -362,7 +413,7 @@ fn threads_have_the_numbers_of_the_caller() {
     let own = json!({ "group": number, "pid": 1, "threads": [1] });
     assert_eq!(error(&let_ask(&mut speaker, "AddThreads", &own)), "");
     {
-        let groups = stage.groups.lock().unwrap();
+        let groups = stage.groups.lock();
         let (key, part) = groups.get(1).unwrap().parts.first_key_value().unwrap();
         assert_eq!(key.0, first);
         assert_eq!(part.threads, ThreadSet::These(BTreeSet::from([first.number()])));
@@ -402,7 +453,7 @@ fn rounds_are_told() {
     };
     let groups = vec![row("a", Some(number)), row("rule", None)];
     stage.agent.publish(&RoundReport { round: 7, groups, ..Default::default() });
-    let told = client.groups().unwrap();
+    let told = client.groups().unwrap().groups;
     let is_root = rustix::process::geteuid().is_root();
     assert_eq!(told.len(), if is_root { 2 } else { 1 });
     for group in &told {

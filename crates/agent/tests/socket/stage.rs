@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use nodeward_agent::limits::MoveLimits;
 use nodeward_agent::wire::{Order, WirePair};
 use nodeward_agent::{Agent, AgentOptions, Explained, Journal};
-use nodeward_balancer::CalledGroups;
+use nodeward_balancer::{CalledGroups, SharedGroups};
 use nodeward_machine::fake::{FakeMachine, FakeProcess};
 use nodeward_model::{NodeId, Page, Pid};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ pub const OTHER: u32 = 54_322;
 pub struct Stage {
     pub agent: Agent,
     pub machine: Arc<FakeMachine>,
-    pub groups: Arc<Mutex<CalledGroups>>,
+    pub groups: Arc<SharedGroups>,
     folder: tempfile::TempDir,
     kept: Mutex<Vec<Target>>,
 }
@@ -53,7 +53,7 @@ impl Stage {
             },
             journal: Journal { begin: |_| None, end: |_, _| unreachable!("none was begun") },
         };
-        let groups = Arc::default();
+        let groups = Arc::new(SharedGroups::new(machine.clone(), CalledGroups::default()));
         let agent = Agent::start(listener, machine.clone(), Arc::clone(&groups), options).unwrap();
         Self { agent, machine, groups, folder, kept: Mutex::default() }
     }

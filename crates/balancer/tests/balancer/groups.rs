@@ -59,7 +59,7 @@ pub fn group<'a>(report: &'a RoundReport, name: &str) -> &'a GroupRow {
 }
 
 pub fn call<T>(balancer: &Balancer, call: impl FnOnce(&mut CalledGroups) -> T) -> T {
-    call(&mut balancer.called_groups().lock().unwrap())
+    call(&mut balancer.called_groups().lock())
 }
 
 pub fn key(number: u32) -> (Pid, u64) {

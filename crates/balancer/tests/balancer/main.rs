@@ -13,4 +13,5 @@ mod sampled;
 mod segments;
 mod stage;
 mod takeover;
+mod thread_starts;
 mod wide;

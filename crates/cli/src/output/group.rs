@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nodeward_agent::wire::{WireGroup, WireMember};
+use nodeward_agent::wire::{WireGroup, WireGroups, WireMember};
 use nodeward_model::units::format_bytes;
 use nodeward_model::{Escape as _, GroupName};
 use serde_json::{Value, json};
@@ -11,18 +11,28 @@ use super::balance::by_node;
 use crate::results::{ProposedGroup, ProposedGroups};
 
 /// Formats groups, with a line for each of their members.
-pub fn text(groups: &[WireGroup], page_bytes: u64) -> String {
-    if groups.is_empty() {
+pub fn text(list: &WireGroups, page_bytes: u64) -> String {
+    if list.groups.is_empty() {
         return "no group is known; make one by nodeward group create, or by [group.NAME] in the \
                 settings\n"
             .to_owned();
     }
-    groups.iter().map(|group| group_text(group, page_bytes)).collect()
+    let mut text: String = list.groups.iter().map(|group| group_text(group, page_bytes)).collect();
+    if let Some(why) = &list.starts_unseen {
+        let why = why.escaped();
+        let _ = writeln!(text, "threads that members start may be missing in their groups: {why}");
+    }
+    text
 }
 
 /// Formats groups for programs.
-pub fn json(groups: &[WireGroup], page_bytes: u64) -> Value {
-    json!({ "schema": "nodeward.groups/1", "page_bytes": page_bytes, "groups": groups })
+pub fn json(list: &WireGroups, page_bytes: u64) -> Value {
+    json!({
+        "schema": "nodeward.groups/1",
+        "page_bytes": page_bytes,
+        "groups": list.groups,
+        "starts_unseen": list.starts_unseen,
+    })
 }
 
 /// Formats a new group for programs.
@@ -109,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    fn example() -> Vec<WireGroup> {
+    fn example() -> WireGroups {
         let member = |pid, threads: &[u32], memory: &[&str]| WireMember {
             pid: Pid::new(pid).unwrap(),
             all_threads: threads.is_empty(),
@@ -144,13 +154,16 @@ mod tests {
             threads: [].into(),
             pages: [].into(),
         };
-        vec![called, rule]
+        WireGroups {
+            groups: vec![called, rule],
+            starts_unseen: Some("it is not known who starts which thread: run as root".into()),
+        }
     }
 
     #[test]
     fn groups_for_people() {
         insta::assert_snapshot!(text(&example(), 4096));
-        insta::assert_snapshot!(text(&[], 4096));
+        insta::assert_snapshot!(text(&WireGroups::default(), 4096));
     }
 
     #[test]

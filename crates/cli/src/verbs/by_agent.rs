@@ -133,6 +133,8 @@ mod tests {
 
     use nodeward_agent::limits::MoveLimits;
     use nodeward_agent::{Agent, AgentOptions, Journal};
+    use nodeward_balancer::{CalledGroups, SharedGroups};
+    use nodeward_machine::Machine;
     use nodeward_machine::fake::{FakeMachine, FakeProcess};
     use nodeward_model::{NodeId, Page};
 
@@ -159,7 +161,9 @@ mod tests {
             journal: Journal { begin: |_| None, end: |_, _| unreachable!("none was begun") },
         };
         let listener = UnixListener::bind(&path).unwrap();
-        let _agent = Agent::start(listener, Arc::new(machine), Arc::default(), options).unwrap();
+        let machine: Arc<dyn Machine> = Arc::new(machine);
+        let groups = SharedGroups::new(Arc::clone(&machine), CalledGroups::default());
+        let _agent = Agent::start(listener, machine, Arc::new(groups), options).unwrap();
         act(&path);
     }
 

@@ -81,7 +81,7 @@ fn find(socket: &std::path::Path, wanted: &str) -> Result<(Client, u32)> {
         return Ok((client, number));
     }
     let named = |group: &WireGroup| group.group.filter(|_| group.name == wanted);
-    let found: Vec<u32> = client.groups()?.iter().filter_map(named).collect();
+    let found: Vec<u32> = client.groups()?.groups.iter().filter_map(named).collect();
     match found[..] {
         [number] => Ok((client, number)),
         [] => bail!(

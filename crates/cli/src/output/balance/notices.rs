@@ -30,6 +30,15 @@ pub fn lines(news: &[Notice], mode: RivalMode) -> Vec<String> {
             Notice::NoAccessSource { pids, obstacle } => {
                 lines.push(no_access_source(pids, obstacle));
             }
+            Notice::StartsUnseen { remedy } => lines.push(format!(
+                "threads that members of groups start do not join them, as it is not known who \
+                 starts which thread; {remedy}"
+            )),
+            Notice::StartsLost { records } => lines.push(format!(
+                "{records} records of threads that started or ended were lost, so threads that \
+                 members of groups started may be missing there; nodeward group add GROUP PID \
+                 --thread TID adds them"
+            )),
             Notice::Failed { pid, error } => lines.push(format!("process {pid}: {error}")),
             Notice::LookingSlowed { factor } => lines.push(format!(
                 "looking costs more than it may, so the time between rounds is {factor} times as \

@@ -2,12 +2,12 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use nodeward_agent::socket::{SocketFile, handed_over, listen};
 use nodeward_agent::{Agent, AgentOptions, Explained, Journal, JournalRequest};
-use nodeward_balancer::{CalledGroups, ProcessRow, RoundReport, Undecided};
+use nodeward_balancer::{ProcessRow, RoundReport, SharedGroups, Undecided};
 use nodeward_linux::peer;
 use nodeward_machine::Machine;
 use nodeward_model::{Name, Pid};
@@ -34,7 +34,7 @@ impl BalancerAgent {
     pub fn start(
         settings: &AgentSettings,
         machine: &Arc<dyn Machine>,
-        groups: Arc<Mutex<CalledGroups>>,
+        groups: Arc<SharedGroups>,
     ) -> Result<Self> {
         let handed = handed_over(|name| std::env::var(name).ok(), take_descriptor);
         let handed = handed.context("the socket of the service manager cannot be used")?;

@@ -15,7 +15,7 @@ use nodeward_agent::client::Client;
 use nodeward_agent::limits::MoveLimits;
 use nodeward_agent::socket::{SocketAccess, listen};
 use nodeward_agent::{Agent, AgentOptions, Journal};
-use nodeward_balancer::{BalanceSettings, Balancer};
+use nodeward_balancer::{BalanceSettings, Balancer, CalledGroups, SharedGroups};
 use nodeward_linux::Linux;
 use nodeward_machine::Machine;
 use nodeward_model::{Pid, ProcessFilter};
@@ -101,7 +101,8 @@ fn ask_agent(time: Duration) -> Result<(PacedRequests, u64)> {
         explainer: |pid, report, row| explain::process(&ProcessExplanation { pid, report, row }),
         journal: Journal { begin: |_| None, end: |_, _| unreachable!("nothing is moved") },
     };
-    let agent = Agent::start(listener, Arc::clone(&machine), Arc::default(), options)?;
+    let groups = SharedGroups::new(Arc::clone(&machine), CalledGroups::default());
+    let agent = Agent::start(listener, Arc::clone(&machine), Arc::new(groups), options)?;
     let mut client = Client::connect(&path)?;
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
