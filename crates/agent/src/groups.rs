@@ -92,7 +92,8 @@ impl Groups {
         added.map_err(|error| told(error, number))
     }
 
-    /// Puts memory of a process into a group. Addresses are widened to whole pages.
+    /// Puts memory of a process into a group, which the process moves itself or the balancer does.
+    /// Addresses are widened to whole pages.
     ///
     /// # Errors
     /// If there is no such group of the caller, it or the user has too many pieces, or the process
@@ -102,7 +103,7 @@ impl Groups {
         caller: &Caller,
         number: GroupNumber,
         pid: Option<Pid>,
-        memory: &[MemorySelector],
+        (memory, self_moved): (&[MemorySelector], bool),
     ) -> Result<(), CallError> {
         let held = gate::check(caller, pid)?;
         let (key, program) = member_of(caller, &held, pid)?;
@@ -119,7 +120,10 @@ impl Groups {
             check_pieces(&groups, caller.user(), memory.len())?;
         }
         let mut memory = memory.iter().map(|one| whole_pages(one, self.page_bytes));
-        let added = memory.try_for_each(|one| groups.add_memory(number, key, one));
+        let added = memory.try_for_each(|one| match one {
+            MemorySelector::Range(range) if self_moved => groups.add_self_moved(number, key, range),
+            one => groups.add_memory(number, key, one),
+        });
         added.map_err(|error| told(error, number))
     }
 
@@ -141,6 +145,32 @@ impl Groups {
             None => key.0.number(),
         };
         Ok(self.lock().group_of(key, tid))
+    }
+
+    /// Returns where groups of a caller and their memory belong by the last round, those that are
+    /// there.
+    pub fn nodes_of(
+        &self,
+        caller: &Caller,
+        numbers: &[GroupNumber],
+        report: &RoundReport,
+    ) -> Value {
+        let rows: BTreeMap<_, _> =
+            report.groups.iter().filter_map(|row| Some((row.called?, row.home.as_ref()))).collect();
+        let groups = self.lock();
+        let is_own = |number: &&GroupNumber| {
+            groups.get(**number).is_some_and(|group| may_change(caller, group))
+        };
+        let nodes = |&number: &GroupNumber| {
+            let mut value = json!({ "group": number });
+            if let Some(home) = rows.get(&number).copied().flatten() {
+                value["nodes"] = json!(home.thread_nodes().iter().collect::<Vec<_>>());
+                value["memory_nodes"] = json!(home.memory_nodes().iter().collect::<Vec<_>>());
+            }
+            value
+        };
+        let groups: Vec<_> = numbers.iter().filter(is_own).map(nodes).collect();
+        json!({ "groups": groups })
     }
 
     /// Returns the groups of a caller, with what the last round said of them; all for root.
@@ -250,7 +280,14 @@ fn shown(
             ThreadSet::These(tids) => (false, gate::shown_threads(caller, key.0, tids)),
         };
         let memory: Vec<String> = part.memory.iter().map(ToString::to_string).collect();
-        Some(json!({ "pid": pid, "all_threads": all, "threads": threads, "memory": memory }))
+        let self_moved: Vec<String> = part.self_moved.iter().map(ToString::to_string).collect();
+        Some(json!({
+            "pid": pid,
+            "all_threads": all,
+            "threads": threads,
+            "memory": memory,
+            "self_moved": self_moved,
+        }))
     };
     let mut value = json!({
         "group": number,

@@ -40,6 +40,7 @@ pub enum Call {
     AddGroupThreads(GroupThreads),
     AddGroupMemory(GroupMemory),
     GroupOf(ThreadParameters),
+    NodesOfGroups(GroupList),
     DeleteGroup { group: u32 },
     ListGroups,
 }
@@ -84,6 +85,16 @@ pub struct GroupMemory {
     #[serde(default)]
     pub pid: Option<Pid>,
     pub memory: Vec<GroupMemoryText>,
+    #[serde(default)]
+    pub self_moved: Option<bool>,
+}
+
+/// Parameters of io.nodeward.Groups.NodesOf.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the interface file documents them")]
+pub struct GroupList {
+    pub groups: Vec<u32>,
 }
 
 /// Parameters of io.nodeward.Groups.GroupOf.
@@ -222,6 +233,7 @@ impl Call {
             "io.nodeward.Groups.AddThreads" => Self::AddGroupThreads(threads(given)?),
             "io.nodeward.Groups.AddMemory" => Self::AddGroupMemory(memory(given)?),
             "io.nodeward.Groups.GroupOf" => Self::GroupOf(parameters(given)?),
+            "io.nodeward.Groups.NodesOf" => Self::NodesOfGroups(group_list(given)?),
             "io.nodeward.Groups.Delete" => {
                 let GroupParameter { group } = parameters(given)?;
                 Self::DeleteGroup { group }
@@ -245,7 +257,18 @@ fn threads(given: Value) -> Result<GroupThreads, CallError> {
 fn memory(given: Value) -> Result<GroupMemory, CallError> {
     let memory: GroupMemory = parameters(given)?;
     check_members("memory", memory.memory.len())?;
+    let is_range = |one: &GroupMemoryText| matches!(one.0, MemorySelector::Range(_));
+    if memory.self_moved == Some(true) && !memory.memory.iter().all(is_range) {
+        let problem = "memory: a process moves addresses itself, no kinds or files";
+        return Err(CallError::invalid(problem.to_owned()));
+    }
     Ok(memory)
+}
+
+fn group_list(given: Value) -> Result<GroupList, CallError> {
+    let list: GroupList = parameters(given)?;
+    check_members("groups", list.groups.len())?;
+    Ok(list)
 }
 
 fn check_members(name: &str, count: usize) -> Result<(), CallError> {
@@ -344,7 +367,7 @@ mod tests {
 
         /// Goal: any parameters of any method are taken or refused with a reason.
         #[test]
-        fn any_parameters_are_parsed(text in "[\\[\\]{}:,\"a-z0-9-]{0,60}", index in 0_usize..7) {
+        fn any_parameters_are_parsed(text in "[\\[\\]{}:,\"a-z0-9-]{0,60}", index in 0_usize..8) {
             let methods = [
                 "Moves.Start",
                 "Moves.Progress",
@@ -353,6 +376,7 @@ mod tests {
                 "Groups.Create",
                 "Groups.AddThreads",
                 "Groups.AddMemory",
+                "Groups.NodesOf",
             ];
             let method = methods[index % methods.len()];
             let text = format!(r#"{{"method":"io.nodeward.{method}","parameters":{text}}}"#);

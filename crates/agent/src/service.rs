@@ -20,8 +20,8 @@ use crate::looks;
 use crate::moves::{Moves, OrderedMove};
 use crate::placement::Published;
 use crate::request::{
-    Call, ClientRequest, GroupHomeParameters, GroupMemory, GroupParameters, GroupThreads,
-    ThreadParameters,
+    Call, ClientRequest, GroupHomeParameters, GroupList, GroupMemory, GroupParameters,
+    GroupThreads, ThreadParameters,
 };
 
 /// Everything that requests need.
@@ -127,13 +127,16 @@ impl Service {
             Call::AddGroupThreads(GroupThreads { group, pid, threads }) => {
                 groups.add_threads(caller, *group, *pid, threads.as_deref())?;
             }
-            Call::AddGroupMemory(GroupMemory { group, pid, memory }) => {
+            Call::AddGroupMemory(GroupMemory { group, pid, memory, self_moved }) => {
                 let memory: Vec<_> = memory.iter().map(|one| one.0.clone()).collect();
-                groups.add_memory(caller, *group, *pid, &memory)?;
+                groups.add_memory(caller, *group, *pid, (&memory, *self_moved == Some(true)))?;
             }
             Call::GroupOf(ThreadParameters { pid, thread }) => {
                 let group = groups.group_of(caller, *pid, *thread)?;
                 return Ok(group.map_or_else(|| json!({}), |group| json!({ "group": group })));
+            }
+            Call::NodesOfGroups(GroupList { groups: numbers }) => {
+                return Ok(groups.nodes_of(caller, numbers, &self.published.get()));
             }
             Call::DeleteGroup { group } => groups.delete(caller, *group)?,
             _ => return Ok(groups.list(caller, &self.published.get())),

@@ -118,6 +118,8 @@ pub struct WireMember {
     pub all_threads: bool,
     pub threads: Vec<u32>,
     pub memory: Vec<String>,
+    #[serde(default)]
+    pub self_moved: Vec<String>,
 }
 
 /// What `List` of the interface of groups returns.

@@ -237,12 +237,14 @@ impl Actor<'_> {
         may_pages: u64,
         workers: u32,
     ) -> Result<Moved> {
-        let sample = self.processes.get_mut(key).and_then(|process| process.sample.as_ref());
-        let bound = sample.map(|sample| sample.bound.policy_ranges.clone()).unwrap_or_default();
+        let state = self.processes.get(key);
+        let sample = state.and_then(|process| process.sample.as_ref());
+        let tied = state.zip(sample).map(|(process, sample)| process.tied_ranges(&sample.bound));
         let known = sample.map(|sample| sample.pages_of(one.entity()));
         let on_way: u64 = one.order.from.iter().filter_map(|from| known?.get(&from)).sum();
         let process = self.hold(one.entity(), key)?;
-        let (free, _) = own_memory(process.mappings()?, &bound, &self.segments.ids());
+        let tied = tied.unwrap_or_default();
+        let (free, _) = own_memory(process.mappings()?, &tied, &self.segments.ids());
         let parts = self.processes.get(key).map_or(&[][..], |process| &process.parts);
         let (of_parts, own) = group_part::divide(free, parts);
         let of_part = of_parts.into_iter().find(|(part, _)| *part == one.entity());

@@ -51,6 +51,8 @@ pub struct CalledPart {
     pub threads: ThreadSet,
     /// Its memory.
     pub memory: Vec<MemorySelector>,
+    /// The addresses among it whose pages the process moves itself.
+    pub self_moved: Vec<Range>,
 }
 
 /// Threads of a process.
@@ -127,16 +129,25 @@ impl CalledPart {
         let mut rest = Vec::new();
         // There may be thousands, and thousands of calls in one request: most are only looked at.
         self.memory.retain(|selector| match selector {
-            MemorySelector::Range(own) if own.intersection(range).is_some() => {
-                let before = Range::new(own.start, own.end.min(range.start));
-                let behind = Range::new(own.start.max(range.end), own.end);
-                rest.extend([before, behind].into_iter().filter(|piece| !piece.is_empty()));
-                false
-            }
+            MemorySelector::Range(own) => is_apart(*own, range, &mut rest),
             _ => true,
         });
-        self.memory.extend(rest.into_iter().map(MemorySelector::Range));
+        self.memory.extend(rest.drain(..).map(MemorySelector::Range));
+        self.self_moved.retain(|own| is_apart(*own, range, &mut rest));
+        self.self_moved.append(&mut rest);
     }
+}
+
+/// Whether a piece of memory has none of these addresses; else what it has beside them is added to
+/// the rest.
+fn is_apart(own: Range, range: Range, rest: &mut Vec<Range>) -> bool {
+    if own.intersection(range).is_none() {
+        return true;
+    }
+    let before = Range::new(own.start, own.end.min(range.start));
+    let behind = Range::new(own.start.max(range.end), own.end);
+    rest.extend([before, behind].into_iter().filter(|piece| !piece.is_empty()));
+    false
 }
 
 impl CalledGroups {
@@ -220,6 +231,22 @@ impl CalledGroups {
         }
         self.group_mut(number)?.parts.entry(key).or_default().memory.push(memory);
         self.end_empty(number);
+        Ok(())
+    }
+
+    /// Puts addresses of a process into a group whose pages it moves itself to where the group is.
+    /// They count where they are, and the balancer moves none of them.
+    ///
+    /// # Errors
+    /// Those of [`CalledGroups::add_memory`].
+    pub fn add_self_moved(
+        &mut self,
+        number: GroupNumber,
+        key: ProcessKey,
+        range: Range,
+    ) -> Result<(), GroupCallError> {
+        self.add_memory(number, key, MemorySelector::Range(range))?;
+        self.group_mut(number)?.parts.entry(key).or_default().self_moved.push(range);
         Ok(())
     }
 
@@ -453,6 +480,27 @@ mod tests {
         groups.add_memory(1, key(7), MemorySelector::Kind(MappingKind::Heap)).unwrap();
         groups.add_memory(2, key(7), MemorySelector::Kind(MappingKind::Heap)).unwrap();
         assert_eq!(memory(&groups, 1, 7).len(), 3, "the heap went to the second");
+    }
+
+    /// Goal: addresses that a process moves itself are cut like all others by a later call, whoever
+    /// moves those of it, and are no more its own when it says so.
+    #[test]
+    fn who_moves_addresses_is_said_by_the_last_call() {
+        let mut groups = groups(2);
+        groups.add_self_moved(1, key(7), Range::new(0, 100)).unwrap();
+        groups.add_memory(2, key(7), range(40, 60)).unwrap();
+        let part =
+            |groups: &CalledGroups, number| groups.get(number).unwrap().parts[&key(7)].clone();
+        let rest = [Range::new(0, 40), Range::new(60, 100)];
+        assert_eq!(part(&groups, 1).self_moved, rest);
+        assert_eq!(part(&groups, 1).memory, rest.map(MemorySelector::Range));
+        assert_eq!(part(&groups, 2).self_moved, []);
+        groups.add_self_moved(2, key(7), Range::new(50, 70)).unwrap();
+        assert_eq!(part(&groups, 1).self_moved, [Range::new(0, 40), Range::new(70, 100)]);
+        assert_eq!(part(&groups, 2).self_moved, [Range::new(50, 70)]);
+        assert_eq!(part(&groups, 2).memory, [range(40, 50), range(50, 70)]);
+        groups.add_memory(2, key(7), range(50, 70)).unwrap();
+        assert_eq!(part(&groups, 2).self_moved, []);
     }
 
     /// Goal: threads and processes that are gone leave, and what is empty then ends.

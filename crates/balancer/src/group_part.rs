@@ -26,6 +26,8 @@ pub struct GroupPart {
     pub threads: BTreeSet<u32>,
     /// Which memory of the process is its.
     pub memory: Vec<MemorySelector>,
+    /// The addresses among it whose pages the process moves itself.
+    pub self_moved: Vec<Range>,
     /// Pages that could not be moved.
     pub stuck: StuckPages,
 }
@@ -45,6 +47,13 @@ impl KnownTraits {
 }
 
 impl GroupPart {
+    /// Whether another part is of the same group, with the same memory.
+    pub fn has_same_memory(&self, other: &Self) -> bool {
+        self.group == other.group
+            && self.memory == other.memory
+            && self.self_moved == other.self_moved
+    }
+
     /// Whether a thread is one of its.
     pub fn has_thread(&self, thread: &ThreadSnapshot) -> bool {
         self.threads.contains(&thread.tid)

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nodeward_model::{GroupHome, GroupName, GroupSpec, MemorySelector};
+use nodeward_model::{GroupHome, GroupName, GroupSpec};
 use nodeward_policy::placement::{EntityId, Target};
 
 use super::called_groups::{CalledGroups, CalledPart, GroupNumber};
@@ -104,28 +104,22 @@ impl GroupTable {
         let (mut all, named): (Vec<_>, Vec<_>) =
             called.partition(|(_, part)| part.threads.contains(u32::MAX));
         let mut parts = Vec::new();
-        let mut take = |key: GroupKey, wants: &dyn Fn(u32) -> bool, memory: Vec<MemorySelector>| {
+        let mut take = |key: GroupKey, wants: &dyn Fn(u32) -> bool, part: GroupPart| {
             let threads: BTreeSet<u32> = free.iter().copied().filter(|&tid| wants(tid)).collect();
             free.retain(|tid| !threads.contains(tid));
             let group = self.numbers.get(&key).copied();
-            parts.extend(group.map(|group| GroupPart {
-                group,
-                threads,
-                memory,
-                ..GroupPart::default()
-            }));
+            parts.extend(group.map(|group| GroupPart { group, threads, ..part }));
         };
         // Threads that a call named are not among all that another call took.
         let in_order = named.into_iter().chain(all.drain(..));
-        for (group, CalledPart { threads, memory }) in in_order {
-            take(group, &|tid| threads.contains(tid), memory.clone());
+        for (group, CalledPart { threads, memory, self_moved }) in in_order {
+            let (memory, self_moved) = (memory.clone(), self_moved.clone());
+            let part = GroupPart { memory, self_moved, ..GroupPart::default() };
+            take(group, &|tid| threads.contains(tid), part);
         }
         for (rule, threads) in self.wanted_by_rules(process) {
-            take(
-                GroupKey::Rule(rule.name.clone()),
-                &|tid| threads.contains(&tid),
-                rule.memory.clone(),
-            );
+            let part = GroupPart { memory: rule.memory.clone(), ..GroupPart::default() };
+            take(GroupKey::Rule(rule.name.clone()), &|tid| threads.contains(&tid), part);
         }
         parts
     }

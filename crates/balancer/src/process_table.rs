@@ -8,7 +8,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use nodeward_model::{
-    CpuId, MachineSnapshot, NodeId, NumaActivity, ProcessSnapshot, ThreadSnapshot,
+    CpuId, MachineSnapshot, MemoryPolicies, NodeId, NumaActivity, ProcessSnapshot, Range,
+    ThreadSnapshot,
 };
 use nodeward_policy::placement::EntityId;
 
@@ -156,10 +157,8 @@ impl ProcessTable {
         for (key, parts) in parts {
             let Some(mut process) = self.processes.remove(&key) else { continue };
             let mut earlier = std::mem::take(&mut process.parts);
-            let is_same =
-                |a: &GroupPart, b: &GroupPart| (a.group, &a.memory) == (b.group, &b.memory);
             let changed = earlier.len() != parts.len()
-                || earlier.iter().zip(&parts).any(|(a, b)| !is_same(a, b));
+                || earlier.iter().zip(&parts).any(|(a, b)| !a.has_same_memory(b));
             for mut part in parts {
                 let same = earlier.iter().position(|it| it.group == part.group);
                 let known = same.map(|at| earlier.swap_remove(at));
@@ -301,6 +300,15 @@ impl ProcessState {
     /// Returns the part that a thread belongs to, if it is in a group.
     pub fn part_of_thread(&self, tid: u32) -> Option<&GroupPart> {
         self.parts.iter().find(|part| part.threads.contains(&tid))
+    }
+
+    /// Returns its addresses whose pages are not the balancer's to move, in ascending order: those
+    /// that a policy binds, and those that it moves itself.
+    pub fn tied_ranges(&self, bound: &MemoryPolicies) -> Vec<Range> {
+        let self_moved = self.parts.iter().flat_map(|part| &part.self_moved);
+        let mut tied: Vec<Range> = bound.policy_ranges.iter().chain(self_moved).copied().collect();
+        tied.sort_by_key(|range| range.start);
+        tied
     }
 
     /// Returns the pages of it, or of a part of it, that could not be moved.

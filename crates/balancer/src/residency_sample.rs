@@ -18,7 +18,7 @@ pub struct ResidencySample {
     pub pages: BTreeMap<NodeId, u64>,
     /// Those of them in segments that no other process was known to map.
     pub segment_pages: BTreeMap<SegmentId, BTreeMap<NodeId, u64>>,
-    /// Those pages that a memory policy binds.
+    /// Those pages that a memory policy binds, or that the process moves itself.
     pub bound_pages: BTreeMap<NodeId, u64>,
     /// Pages by node of each part that belongs to a group, by its number; not among `pages`.
     pub parts: BTreeMap<EntityId, PartSample>,
@@ -42,7 +42,7 @@ pub struct ResidencySample {
 pub struct PartSample {
     /// Pages by node.
     pub pages: BTreeMap<NodeId, u64>,
-    /// Those that a memory policy binds.
+    /// Those that a memory policy binds, or that the process moves itself.
     pub bound_pages: BTreeMap<NodeId, u64>,
 }
 
@@ -85,7 +85,7 @@ impl ResidencySample {
         self.parts.get(&entity).map_or(&self.pages, |part| &part.pages)
     }
 
-    /// Returns those of them that a policy binds.
+    /// Returns those of them that a policy binds, or that the process moves itself.
     pub fn bound_of(&self, entity: EntityId) -> &BTreeMap<NodeId, u64> {
         self.parts.get(&entity).map_or(&self.bound_pages, |part| &part.bound_pages)
     }

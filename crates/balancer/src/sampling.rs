@@ -142,10 +142,10 @@ pub fn sample(
 }
 
 /// Returns the process's own memory, without that of these segments, divided into what may be moved
-/// and what a policy binds.
+/// and what is tied.
 pub fn own_memory(
     mappings: Vec<Mapping>,
-    bound: &[Range],
+    tied_ranges: &[Range],
     shared: &BTreeSet<SegmentId>,
 ) -> (Vec<Mapping>, Vec<Mapping>) {
     let (mut free, mut tied) = (Vec::new(), Vec::new());
@@ -154,7 +154,7 @@ pub fn own_memory(
     for mapping in mappings.into_iter().filter(|mapping| is_own(mapping) && !is_shared(mapping)) {
         let piece = |range| mapping.part(range);
         let mut start = mapping.range.start;
-        for cut in bound.iter().filter_map(|range| mapping.range.intersection(*range)) {
+        for cut in tied_ranges.iter().filter_map(|range| mapping.range.intersection(*range)) {
             if cut.end <= start {
                 continue;
             }
@@ -225,7 +225,7 @@ fn take(
     };
     let mappings = process.mappings()?;
     let mapped = mapped_segments(&mappings, &bound.policy_ranges);
-    let (free, tied) = own_memory(mappings, &bound.policy_ranges, shared);
+    let (free, tied) = own_memory(mappings, &state.tied_ranges(&bound), shared);
     let (free, of_segments) = by_segment(free, &mapped);
     let options = Options { seed: state.entity.0, ..options };
     let mut was_cut = false;

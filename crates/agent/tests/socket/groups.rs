@@ -424,14 +424,40 @@ fn threads_have_the_numbers_of_the_caller() {
     assert_eq!((&member["pid"], &member["threads"]), (&json!(1), &json!([1])));
 }
 
-/// Goal: what a round said of a group stands beside it: where it is, why, and its threads and pages
-/// by node. Groups of the settings are told to root only.
+/// Goal: where groups belong is told by their numbers: threads and memory by the last round, and no
+/// nodes before one; groups that are not there, and those of other users, are left out. Memory that
+/// the process moves itself is marked, and only addresses can be.
 #[test]
-fn rounds_are_told() {
+fn groups_belong_to_nodes() {
     let stage = Stage::new();
-    let mut client = Client::connect(&stage.path()).unwrap();
-    let number = client.create_group(&"a".parse().unwrap(), &GroupHome::Auto).unwrap();
-    let row = |name: &str, called| GroupRow {
+    let mut talk = stage.connect();
+    let number = group(&ask(&mut talk, "Create", &json!({ "name": "a" })));
+    let asked = json!({ "groups": [number, number + 1] });
+    let told = |talk: &mut Conversation| ask(talk, "NodesOf", &asked)["parameters"].clone();
+    assert_eq!(told(&mut talk), json!({ "groups": [{ "group": number }] }));
+    let home = Home::Interleave { threads: NodeId(1), memory: "0-1".parse().unwrap() };
+    let row = GroupRow { home: Some(home), ..row("a", u32::try_from(number).ok()) };
+    stage.agent.publish(&RoundReport { groups: vec![row], ..Default::default() });
+    let nodes = json!({ "group": number, "nodes": [1], "memory_nodes": [0, 1] });
+    assert_eq!(told(&mut talk), json!({ "groups": [nodes] }));
+    assert_eq!(error(&ask(&mut talk, "NodesOf", &json!({ "groups": [] }))), "InvalidParameter");
+
+    let memory = |words: &[&str]| json!({ "group": number, "memory": words, "self_moved": true });
+    assert_eq!(error(&ask(&mut talk, "AddMemory", &memory(&["heap"]))), "InvalidParameter");
+    assert_eq!(error(&ask(&mut talk, "AddMemory", &memory(&["1000-3000", "5000-5001"]))), "");
+    let listed = ask(&mut talk, "List", &json!({}));
+    let member = &listed["parameters"]["groups"][0]["members"][0];
+    assert_eq!(member["self_moved"], json!(["1000-3000", "5000-6000"]));
+    assert_eq!(member["memory"], member["self_moved"]);
+    if let Some(mut other) = is_root().then(|| Speaker::of(&stage, OTHER, OTHER)).flatten() {
+        let none = let_ask(&mut other, "NodesOf", &asked);
+        assert_eq!(none["parameters"], json!({ "groups": [] }));
+    }
+}
+
+/// A row of a round about a group.
+fn row(name: &str, called: Option<u32>) -> GroupRow {
+    GroupRow {
         name: name.parse().unwrap(),
         called,
         home: Some(Home::Node(NodeId(1))),
@@ -450,7 +476,16 @@ fn rounds_are_told() {
         threads: [(NodeId(0), 1), (NodeId(1), 3)].into(),
         residency: [(NodeId(1), 500)].into(),
         done: Default::default(),
-    };
+    }
+}
+
+/// Goal: what a round said of a group stands beside it: where it is, why, and its threads and pages
+/// by node. Groups of the settings are told to root only.
+#[test]
+fn rounds_are_told() {
+    let stage = Stage::new();
+    let mut client = Client::connect(&stage.path()).unwrap();
+    let number = client.create_group(&"a".parse().unwrap(), &GroupHome::Auto).unwrap();
     let groups = vec![row("a", Some(number)), row("rule", None)];
     stage.agent.publish(&RoundReport { round: 7, groups, ..Default::default() });
     let told = client.groups().unwrap().groups;

@@ -184,6 +184,31 @@ fn homes_are_set_and_groups_deleted() {
     assert_eq!(row(reports.last().unwrap(), 7).pages, [(NodeId(0), PAGES)].into());
 }
 
+/// Goal: addresses whose pages a process moves itself count where they are, as fixed ones, and none
+/// of them is moved, though the group has another home; when the process leaves them to the
+/// balancer they are. The first 100 pages are its own, the next 100 the balancer's.
+#[test]
+fn what_a_process_moves_itself_is_left_to_it() {
+    let fake = with(named(&[(1, "a", 0), (2, "b", 1)]));
+    let mut balancer = balancer(&fake, settings(Vec::new()));
+    let MemorySelector::Range(own) = range(0..100) else { unreachable!("it is a range") };
+    call(&balancer, |groups| {
+        groups.add_group("x".parse().unwrap(), 0, GroupHome::Nodes("1".parse().unwrap())).unwrap();
+        groups.add_thread(1, key(7), 2).unwrap();
+        groups.add_self_moved(1, key(7), own).unwrap();
+        groups.add_memory(1, key(7), range(100..200)).unwrap();
+    });
+    let reports = rounds(&fake, &mut balancer, 20);
+    assert_eq!([part_of(&fake, 7, 0..100), part_of(&fake, 7, 100..200)], [[100, 0], [0, 100]]);
+    let told = group(reports.last().unwrap(), "x");
+    assert_eq!(told.residency, [(NodeId(0), 100), (NodeId(1), 100)].into());
+    assert_eq!((&told.home, moved(&reports)), (&Some(Home::Node(NodeId(1))), 100));
+    assert!(reports.last().unwrap().settled, "nothing is tried in vain");
+    call(&balancer, |groups| groups.add_memory(1, key(7), range(0..100)).unwrap());
+    rounds(&fake, &mut balancer, 10);
+    assert_eq!(part_of(&fake, 7, 0..200), [0, 200]);
+}
+
 /// Goal: a process that called exec since it joined leaves its groups at its next sample: the fake
 /// machine's programs have the checksum 0.
 #[test]

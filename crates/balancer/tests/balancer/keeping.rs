@@ -220,7 +220,7 @@ fn a_version_has_one_shape() {
     });
     let known =
         json!([{ "entity": null, "parts": [], "pid": null, "pins": [], "started_ticks": null }]);
-    let version_9 = json!({
+    let version_10 = json!({
         "boot": null,
         "called": { "groups": {}, "last": null, "programs": {} },
         "groups": {},
@@ -229,7 +229,7 @@ fn a_version_has_one_shape() {
         "processes": known,
     });
     let saved = serde_json::to_value(balancer.saved_state()).unwrap();
-    assert_eq!((STATE_VERSION, shape(&saved)), (9, version_9), "raise the version");
+    assert_eq!((STATE_VERSION, shape(&saved)), (10, version_10), "raise the version");
 }
 
 /// Goal: homes on several nodes and pinned threads, which hold masks, are read as they were

@@ -110,7 +110,10 @@ fn member_text(member: &WireMember) -> String {
     };
     let memory: Vec<String> = member.memory.iter().map(|it| it.escaped().to_string()).collect();
     let memory = if memory.is_empty() { "no memory".to_owned() } else { memory.join(", ") };
-    format!("  process {}: {threads}; {memory}\n", member.pid)
+    let own: Vec<String> = member.self_moved.iter().map(|it| it.escaped().to_string()).collect();
+    let own =
+        if own.is_empty() { String::new() } else { format!("; moves itself {}", own.join(", ")) };
+    format!("  process {}: {threads}; {memory}{own}\n", member.pid)
 }
 
 #[cfg(test)]
@@ -125,6 +128,11 @@ mod tests {
             all_threads: threads.is_empty(),
             threads: threads.to_vec(),
             memory: memory.iter().map(ToString::to_string).collect(),
+            self_moved: memory
+                .iter()
+                .filter(|it| it.contains('-'))
+                .map(ToString::to_string)
+                .collect(),
         };
         let called = WireGroup {
             group: Some(1),

@@ -35,6 +35,14 @@ impl Home {
             Self::Spread(nodes) => nodes.clone(),
         }
     }
+
+    /// The nodes where its memory belongs; one without memory stands for the nearest that has some.
+    pub fn memory_nodes(&self) -> Nodemask {
+        match self {
+            Self::Interleave { memory, .. } => memory.clone(),
+            home => home.thread_nodes(),
+        }
+    }
 }
 
 /// A home in a round.
