@@ -29,6 +29,10 @@
 // For nodeward_tbind(): which group is the thread in?
 #define NODEWARD_GROUP_QUERY -2
 
+// For nodeward_mbind(): pages move when a thread next touches them, to the node of that thread.
+// The value of MPOL_MF_LAZY.
+#define NODEWARD_MBIND_LAZY (1 << 3)
+
 // Of struct nodeward_pager_options: use only move_pages(2), which works everywhere.
 #define NODEWARD_PAGER_KERNEL_ONLY 1
 
@@ -423,11 +427,21 @@ void nodeward_cancel_free(struct nodeward_cancel *cancel);
 int nodeward_tbind(int tid, int group, unsigned int flags);
 
 // Puts memory of this process into a group: `len` bytes from `addr`, which must be the first of a
-// page; the last page is all of it. `group` is a number that nodeward_tbind() returned. `flags`
-// must be 0. The addresses leave the group in which they were, and stay in this one, whatever is
-// mapped there later. The agent moves the pages to where the group is in its next rounds. Returns
-// 0, also for no bytes, or an error as nodeward_tbind() does, -EINVAL also for an address within a
-// page.
+// page; the last page is all of it. `group` is a number that nodeward_tbind() returned. The
+// addresses leave the group in which they were, and stay in this one, whatever is mapped there
+// later.
+//
+// Memory that lies in one region of a pager is moved by that pager to where the group is: a thread
+// of the library, one for all, asks the agent once a second where that is. That ends with the
+// region. All other memory is moved by the agent in its next rounds. `flags` is 0 or
+//
+// - NODEWARD_MBIND_LAZY: pages of the region move when a thread next touches them, to the node of
+//   that thread, after the group has got another home.
+//
+// Returns 0, also for no bytes, or an error as nodeward_tbind() does, -EINVAL also for an address
+// within a page and for lazy memory that is not a region's, -EOPNOTSUPP where pages of the region
+// cannot move when they are touched, -ENOMEM if the kernel refuses a thread. In a child of fork(2)
+// the agent moves all memory.
 int nodeward_mbind(const void *addr, size_t len, int group, unsigned int flags);
 
 // Says where a group is to be, from the next round of the balancer on: "auto", nodes such as

@@ -6,6 +6,8 @@
 #ifndef NODEWARD_NUMA_H
 #define NODEWARD_NUMA_H
 
+#include <limits.h>
+
 #include "nodeward.h"
 
 /* A group of -1 is a new one, of -2 asks for that of the thread: see nodeward_tbind(). */
@@ -14,10 +16,10 @@ static inline int numa_tbind(int tid, int ng_id, unsigned long flags)
     return nodeward_tbind(tid, ng_id, flags != 0);
 }
 
-/* See nodeward_mbind(). */
+/* See nodeward_mbind(). MPOL_MF_LAZY is NODEWARD_MBIND_LAZY. */
 static inline int numa_mbind(void *addr, unsigned long len, int ng_id, unsigned long flags)
 {
-    return nodeward_mbind(addr, len, ng_id, flags != 0);
+    return nodeward_mbind(addr, len, ng_id, flags > UINT_MAX ? UINT_MAX : (unsigned int)flags);
 }
 
 #endif /* NODEWARD_NUMA_H */

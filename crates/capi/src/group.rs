@@ -2,9 +2,15 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-use nodeward::{GroupAgent, GroupFailure, GroupHome};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nodeward::{
+    Error, FollowFailure, FollowOptions, GroupAgent, GroupFailure, GroupHome, HomeFollower,
+    MoveTime,
+};
 use rustix::io::Errno;
 
+use crate::managed_regions;
 use crate::pointers;
 use crate::status::set_last_error;
 
@@ -13,6 +19,10 @@ pub const NODEWARD_GROUP_NEW: c_int = -1;
 /// For nodeward_tbind(): which group is the thread in?
 pub const NODEWARD_GROUP_QUERY: c_int = -2;
 
+/// For nodeward_mbind(): pages move when a thread next touches them, to the node of that thread.
+/// The value of MPOL_MF_LAZY.
+pub const NODEWARD_MBIND_LAZY: c_uint = 1 << 3;
+
 /// The name of groups that are made here, as lists show it.
 const NAME: &str = "tbind";
 
@@ -20,6 +30,8 @@ const NAME: &str = "tbind";
 enum BindFailure {
     /// The reason of the agent, or why it was not asked.
     Group(GroupFailure),
+    /// The reason of a region.
+    Region(Error),
     /// What C handed over has no meaning; in words that end with what to do.
     Argument(&'static str),
 }
@@ -30,10 +42,21 @@ impl From<GroupFailure> for BindFailure {
     }
 }
 
+impl From<FollowFailure> for BindFailure {
+    fn from(failure: FollowFailure) -> Self {
+        match failure {
+            FollowFailure::Group(failure) => Self::Group(failure),
+            FollowFailure::Region(error) => Self::Region(error),
+        }
+    }
+}
+
 impl BindFailure {
     fn errno(&self) -> Errno {
         match self {
-            Self::Argument(_) => Errno::INVAL,
+            Self::Region(Error::NeedsUserfaultfd { .. }) => Errno::OPNOTSUPP,
+            Self::Region(Error::System { .. }) => Errno::NOMEM,
+            Self::Argument(_) | Self::Region(_) => Errno::INVAL,
             Self::Group(failure) => match failure {
                 GroupFailure::NoSuchThread { .. } => Errno::SRCH,
                 GroupFailure::NotAllowed(_) => Errno::PERM,
@@ -53,6 +76,7 @@ impl BindFailure {
     fn message(&self) -> String {
         match self {
             Self::Group(failure) => failure.to_string(),
+            Self::Region(error) => error.to_string(),
             Self::Argument(words) => (*words).to_owned(),
         }
     }
@@ -86,11 +110,21 @@ pub extern "C" fn nodeward_tbind(tid: c_int, group: c_int, flags: c_uint) -> c_i
 }
 
 /// Puts memory of this process into a group: `len` bytes from `addr`, which must be the first of a
-/// page; the last page is all of it. `group` is a number that nodeward_tbind() returned. `flags`
-/// must be 0. The addresses leave the group in which they were, and stay in this one, whatever is
-/// mapped there later. The agent moves the pages to where the group is in its next rounds. Returns
-/// 0, also for no bytes, or an error as nodeward_tbind() does, -EINVAL also for an address within a
-/// page.
+/// page; the last page is all of it. `group` is a number that nodeward_tbind() returned. The
+/// addresses leave the group in which they were, and stay in this one, whatever is mapped there
+/// later.
+///
+/// Memory that lies in one region of a pager is moved by that pager to where the group is: a thread
+/// of the library, one for all, asks the agent once a second where that is. That ends with the
+/// region. All other memory is moved by the agent in its next rounds. `flags` is 0 or
+///
+/// - NODEWARD_MBIND_LAZY: pages of the region move when a thread next touches them, to the node of
+///   that thread, after the group has got another home.
+///
+/// Returns 0, also for no bytes, or an error as nodeward_tbind() does, -EINVAL also for an address
+/// within a page and for lazy memory that is not a region's, -EOPNOTSUPP where pages of the region
+/// cannot move when they are touched, -ENOMEM if the kernel refuses a thread. In a child of fork(2)
+/// the agent moves all memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn nodeward_mbind(
     addr: *const c_void,
@@ -145,11 +179,34 @@ fn tbind(tid: c_int, group: c_int, flags: c_uint) -> Result<u32, BindFailure> {
 }
 
 fn mbind(addr: *const c_void, len: usize, group: c_int, flags: c_uint) -> Result<(), BindFailure> {
-    check_flags(flags)?;
+    if flags & !NODEWARD_MBIND_LAZY != 0 {
+        return Err(BindFailure::Argument("flags are neither 0 nor NODEWARD_MBIND_LAZY"));
+    }
     if !addr.addr().is_multiple_of(rustix::param::page_size()) {
         return Err(BindFailure::Argument("addr is within a page; name the first byte of one"));
     }
-    Ok(GroupAgent::default().open(number(group)?).add_memory(addr.cast(), len)?)
+    let group = GroupAgent::default().open(number(group)?);
+    match (managed_regions::holding(addr.addr(), len), flags) {
+        (Some((region, range)), flags) => {
+            let is_lazy = flags & NODEWARD_MBIND_LAZY != 0;
+            let time = if is_lazy { MoveTime::OnTouch } else { MoveTime::AtOnce };
+            Ok(follower().map_err(BindFailure::Region)?.add(&group, &region, range, time)?)
+        }
+        (None, 0) => Ok(group.add_memory(addr.cast(), len)?),
+        (None, _) => Err(BindFailure::Argument(
+            "no region of a pager has all of this memory, and only such moves when it is touched",
+        )),
+    }
+}
+
+/// Returns what brings regions to their groups, which is started when it is first needed.
+fn follower() -> Result<Arc<HomeFollower>, Error> {
+    static FOLLOWER: Mutex<Option<Arc<HomeFollower>>> = Mutex::new(None);
+    // Only the process that has regions comes here, so no child of fork(2) finds this locked.
+    let mut shared = FOLLOWER.lock().unwrap_or_else(PoisonError::into_inner);
+    let started = || HomeFollower::start(FollowOptions::default()).map(Arc::new);
+    let follower = shared.take().map_or_else(started, Ok)?;
+    Ok(Arc::clone(shared.insert(follower)))
 }
 
 fn set_home(group: c_int, home: Option<&str>) -> Result<(), BindFailure> {

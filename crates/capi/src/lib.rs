@@ -14,6 +14,7 @@
 mod cancel;
 mod group;
 mod machine;
+mod managed_regions;
 mod options;
 mod pager;
 mod pointers;

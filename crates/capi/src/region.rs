@@ -9,6 +9,7 @@ use nodeward::{
     Error, Migration, MigrationReport, NodeId, PinGuard, RangeStatus, RangeTarget, Region,
 };
 
+use crate::managed_regions;
 use crate::options::{self, NodewardMigration};
 use crate::report::{NodewardReport, NodewardSkip};
 use crate::status::{CallFailure, NodewardStatus, status_of};
@@ -87,7 +88,9 @@ impl From<&RangeStatus> for NodewardRangeStatus {
 
 impl NodewardRegion {
     pub fn new(region: Region) -> Self {
-        Self(Arc::new(region))
+        let region = Arc::new(region);
+        managed_regions::enter(&region);
+        Self(region)
     }
 
     fn range(&self, offset: usize, bytes: usize) -> Result<Range<usize>, Error> {

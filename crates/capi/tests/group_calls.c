@@ -160,6 +160,40 @@ static void memory_joins(int group)
            (unsigned long)(memory + 3 * page));
 }
 
+/* "MPOL_MF_LAZY": what a pager manages moves by the pager, also when it is touched, where it can be
+ * left out of sight; the kernel alone cannot do that. Nothing else moves so. */
+static void memory_of_a_region_joins(void)
+{
+    struct nodeward_pager_options options = { .size = sizeof options,
+                                              .flags = NODEWARD_PAGER_KERNEL_ONLY };
+    struct nodeward_pager *pager;
+    struct nodeward_region *region;
+    struct worker worker;
+    size_t bytes = 4 << 20;
+    char *memory;
+    int group;
+
+    start(&worker);
+    group = numa_tbind(worker.tid, -1, 0);
+    CHECK(group > 0);
+    CHECK(nodeward_pager_open(&options, &pager) == NODEWARD_STATUS_OK);
+    CHECK(nodeward_region_reserve(pager, bytes, NULL, &region) == NODEWARD_STATUS_OK);
+    memory = nodeward_region_address(region);
+    CHECK(numa_mbind(memory, bytes, group, 0) == 0);
+    CHECK(numa_mbind(memory, 1, group, 0) == 0);
+    CHECK(numa_mbind(memory, bytes, group, NODEWARD_MBIND_LAZY) == -EOPNOTSUPP);
+    CHECK(strstr(nodeward_last_error(), "lazy migration") != NULL);
+    CHECK(numa_mbind(memory, bytes + 1, group, NODEWARD_MBIND_LAZY) == -EINVAL);
+    CHECK(strstr(nodeward_last_error(), "no region") != NULL);
+    CHECK(numa_mbind(memory, bytes, group, NODEWARD_MBIND_LAZY | 1) == -EINVAL);
+    CHECK(numa_mbind(memory, bytes, group, 1UL << 32) == -EINVAL);
+    nodeward_region_release(region);
+    CHECK(numa_mbind(memory, bytes, group, NODEWARD_MBIND_LAZY) == -EINVAL);
+    nodeward_pager_close(pager);
+    CHECK(nodeward_group_delete(group) == 0);
+    end(&worker);
+}
+
 /* What was not proposed in 2012: a home, and an end before that of the members. */
 static void a_home_and_an_end(int group)
 {
@@ -229,6 +263,7 @@ int main(void)
     a_thread_that_is_none(group);
     what_has_no_meaning(group);
     memory_joins(group);
+    memory_of_a_region_joins();
     a_home_and_an_end(group);
     fflush(stdout);
     CHECK(child_does(in_a_child, group));

@@ -1,5 +1,6 @@
 //! Groups of threads and memory, which the agent of nodeward places as one.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -156,6 +157,17 @@ impl GroupAgent {
         Ok(number(&self.call("GroupOf", &asked)?["group"]))
     }
 
+    /// Returns where the memory of groups belongs by the last round: `None` for one without a home.
+    /// Groups that have ended are left out.
+    pub(crate) fn memory_nodes_of(
+        &self,
+        groups: &[u32],
+    ) -> Result<BTreeMap<u32, Option<Nodemask>>, GroupFailure> {
+        let reply = self.call("NodesOf", &json!({ "groups": groups }))?;
+        let group = |group: &Value| Some((number(&group["group"])?, nodes(&group["memory_nodes"])));
+        Ok(reply["groups"].as_array().into_iter().flatten().filter_map(group).collect())
+    }
+
     fn call(&self, method: &str, parameters: &Value) -> Result<Value, GroupFailure> {
         let method = format!("io.nodeward.Groups.{method}");
         let until = Instant::now() + PATIENCE;
@@ -244,9 +256,15 @@ impl Group {
         if bytes == 0 {
             return Ok(());
         }
-        let end = start.checked_add(bytes).ok_or(GroupFailure::NoMemory { start, bytes })?;
-        let range = Range::new(start as u64, end as u64).to_string();
-        self.call("AddMemory", &json!({ "group": self.id, "memory": [range] }))
+        let memory = [addresses(start, bytes)?];
+        self.call("AddMemory", &json!({ "group": self.id, "memory": memory }))
+    }
+
+    /// The same for memory that this process moves itself: the agent counts it, and moves none.
+    pub(crate) fn add_self_moved(&self, start: usize, bytes: usize) -> Result<(), GroupFailure> {
+        let memory = [addresses(start, bytes)?];
+        let parameters = json!({ "group": self.id, "memory": memory, "self_moved": true });
+        self.call("AddMemory", &parameters)
     }
 
     /// Puts the memory of a slice into the group. What shares its first and last page comes along.
@@ -258,8 +276,7 @@ impl Group {
     }
 
     /// Puts all memory of a region into the group. The agent moves it by move_pages(2), as it moves
-    /// any memory; it does not know that there is a pager. [`Region::migrate`] to one of
-    /// [`Group::nodes`] brings it there sooner, and the agent then finds nothing left to move.
+    /// any memory. With a [`HomeFollower`](crate::HomeFollower) the pager moves it instead.
     ///
     /// # Errors
     /// Those of [`Group::add_memory`].
@@ -273,12 +290,14 @@ impl Group {
     /// # Errors
     /// `NoSuchGroup`, and those of every call.
     pub fn nodes(&self) -> Result<Option<Nodemask>, GroupFailure> {
-        let reply = self.agent.call("List", &json!({}))?;
-        let mut groups = reply["groups"].as_array().into_iter().flatten();
-        let own = groups.find(|group| number(&group["group"]) == Some(self.id));
-        let own = own.ok_or(GroupFailure::NoSuchGroup { id: self.id })?;
-        let nodes = own["nodes"].as_array();
-        Ok(nodes.map(|nodes| nodes.iter().filter_map(number).map(NodeId).collect()))
+        let reply = self.agent.call("NodesOf", &json!({ "groups": [self.id] }))?;
+        let own = reply["groups"].as_array().and_then(|groups| groups.first());
+        Ok(nodes(&own.ok_or(GroupFailure::NoSuchGroup { id: self.id })?["nodes"]))
+    }
+
+    /// The agent that has it.
+    pub(crate) fn agent(&self) -> &GroupAgent {
+        &self.agent
     }
 
     /// Leaves the group to its members, and returns its number: it is not deleted here, and ends
@@ -333,6 +352,17 @@ impl From<ErrorReply> for GroupFailure {
 
 fn number(value: &Value) -> Option<u32> {
     value.as_u64().and_then(|number| u32::try_from(number).ok())
+}
+
+fn nodes(value: &Value) -> Option<Nodemask> {
+    let nodes = value.as_array()?;
+    Some(nodes.iter().filter_map(number).map(NodeId).collect())
+}
+
+/// Returns memory of this process in the words of the interface.
+fn addresses(start: usize, bytes: usize) -> Result<String, GroupFailure> {
+    let end = start.checked_add(bytes).ok_or(GroupFailure::NoMemory { start, bytes })?;
+    Ok(Range::new(start as u64, end as u64).to_string())
 }
 
 fn process_of(tid: u32) -> Result<Pid, GroupFailure> {

@@ -227,15 +227,50 @@
 //! # }
 //! ```
 //!
+//! Memory of a region can follow its group by the pager, at once or when a thread touches it; a
+//! [`HomeFollower`] asks the agent for new homes.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use nodeward::{
+//!     FollowOptions, GroupAgent, GroupHome, HomeFollower, MoveTime, Pager, PagerOptions,
+//!     RegionOptions,
+//! };
+//!
+//! # fn main() -> nodeward::Result<()> {
+//! let pager = Pager::open(&PagerOptions::default())?;
+//! let region = Arc::new(pager.reserve(64 << 20, &RegionOptions::default())?);
+//! let follower = HomeFollower::start(FollowOptions::default())?;
+//! match GroupAgent::default().make("cache", &GroupHome::Auto) {
+//!     Ok(group) => {
+//!         if let Err(error) = follower.add(&group, &region, 0..32 << 20, MoveTime::AtOnce) {
+//!             println!("it is not followed: {error}");
+//!         }
+//!         for told in follower.ranges() {
+//!             println!("{:x?} belongs to {:?}", told.addresses, told.home);
+//!         }
+//!     }
+//!     Err(error) => println!("{error}"), // and works on, wherever it is
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! `docs/reference/library.md` has what a program must not do with managed memory, and the names of
 //! all of this in C.
 
 #![forbid(unsafe_code)]
 
+mod follow_plan;
+mod follow_step;
 mod group;
+mod home_follower;
 mod machine;
 
+pub use follow_step::MoveTime;
 pub use group::{Group, GroupAgent, GroupFailure};
+pub use home_follower::{FollowFailure, FollowOptions, FollowedRange, HomeFollower};
 pub use machine::{nodes, topology};
 pub use nodeward_model::topology::{Cache, CacheKind, Core, Distances, HugePool, Node};
 pub use nodeward_model::{

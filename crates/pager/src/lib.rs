@@ -55,5 +55,6 @@ pub use handles::{
 };
 pub use migration::{Budget, Cancel, Migration, MigrationReport, Progress, StepTimes, Supply};
 pub use nodeward_policy::pcp::TunerKind;
+pub use pager_thread::spawn_without_signals;
 pub use pool::{ListStats, PageRun, PoolError, PoolOptions, PoolStats, RunRequest};
 pub use region::{ForkRule, Mode, Placement, RegionOptions};

@@ -16,13 +16,26 @@ pub fn spawn_pager_thread(
     name: String,
     work: impl FnOnce() + Send + 'static,
 ) -> Result<JoinHandle<()>> {
-    let guarded = move || {
+    spawn_without_signals(name, move || {
         let _guard = AbortOnPanic::default();
-        block_signals().expect("every thread may block signals");
         WORKS_FOR_PAGER.set(true);
         work();
+    })
+}
+
+/// Starts a thread of the library that runs no signal handler of the program.
+///
+/// # Errors
+/// If no thread can be had.
+pub fn spawn_without_signals(
+    name: String,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>> {
+    let quiet = move || {
+        block_signals().expect("every thread may block signals");
+        work();
     };
-    Builder::new().name(name).spawn(guarded).map_err(system("starting a thread"))
+    Builder::new().name(name).spawn(quiet).map_err(system("starting a thread"))
 }
 
 thread_local! {

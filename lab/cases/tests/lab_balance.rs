@@ -85,7 +85,10 @@ fn changes_of_targets() {
 /// What belongs to a group is decided by the balancer; kernels do not differ in it.
 #[test]
 fn groups() {
-    on_two_nodes(&GuestKernel::V6_12, &["groups_by_calls", "groups_by_rules"]);
+    on_two_nodes(
+        &GuestKernel::V6_12,
+        &["groups_by_calls", "groups_by_rules", "groups_of_a_region"],
+    );
 }
 
 /// Who asks, and in which pid namespace, each kernel says in its own way.

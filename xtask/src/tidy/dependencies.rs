@@ -128,6 +128,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "nodeward-machine",
             "nodeward-linux",
             "nodeward-pager",
+            "nodeward",
         ],
     ),
     (

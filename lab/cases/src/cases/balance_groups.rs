@@ -1,7 +1,20 @@
 //! Groups of threads and memory on a real kernel: by calls at the agent, and by rules of the
 //! settings.
 
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+
+use nodeward::{
+    FollowOptions, FollowedRange, GroupAgent, GroupHome, HomeFollower, MoveTime, NodeId, PageSize,
+    Region,
+};
+use nodeward_linux::interference::TestThread;
 use serde_json::Value;
+
+use super::pager::{MIB, NODES, assert_filled, on_node, pager, pages, pages_by_node, region};
 
 use crate::balancer::{StateDir, disable_numa_balancing, is_mostly_on, pid_options};
 use crate::case_outcome::{CaseFn, CaseOutcome};
@@ -9,8 +22,11 @@ use crate::guest::{UNPRIVILEGED_USER, last_cpu, write};
 use crate::load::LoadProcess;
 use crate::nodeward::{nodeward_as, run_command};
 
-pub const CASES: [(&str, CaseFn); 2] =
-    [("groups_by_calls", by_calls), ("groups_by_rules", by_rules)];
+pub const CASES: [(&str, CaseFn); 3] = [
+    ("groups_by_calls", by_calls),
+    ("groups_by_rules", by_rules),
+    ("groups_of_a_region", of_a_region),
+];
 
 /// Goal: two processes of a user without privileges are one group by its calls: memory of both, and
 /// as many threads as it has CPUs for, go to the home that is set, to either node in turn, whatever
@@ -91,4 +107,77 @@ fn by_rules() -> CaseOutcome {
     balance.stop().assert_success();
     loads.into_iter().for_each(|load| _ = load.end());
     Ok(())
+}
+
+const BYTES: usize = 16 * MIB;
+/// The part whose pages move at once; the rest moves on touch.
+const AT_ONCE: Range<usize> = 0..BYTES / 2;
+const ON_TOUCH: Range<usize> = BYTES / 2..BYTES;
+
+/// Goal: memory of a region goes to the home of its group by the pager of its process, a part at
+/// once, and a part when threads there touch it; the balancer moves none of it; no word is lost.
+/// The group's busy thread was started by a member, and so is one.
+fn of_a_region() -> CaseOutcome {
+    disable_numa_balancing()?;
+    let pager = pager(0)?;
+    let region = Arc::new(region(&pager, BYTES, PageSize::Base, NODES[0]));
+    let place = StateDir::new("group-region");
+    let socket = place.path().join("agent.sock");
+    let mut balance =
+        place.start(&format!("--pid {} --socket {}", std::process::id(), socket.display()));
+    balance.next_round();
+    let agent = GroupAgent::at(&socket);
+    let group = agent.make("region", &home_on(NODES[1])).expect("a group");
+    let worker = thread::scope(|scope| {
+        let starter = scope.spawn(|| {
+            group.add_current_thread().expect("it joins");
+            TestThread::start(true).expect("a thread starts")
+        });
+        starter.join().expect("it ends")
+    });
+    assert_eq!(agent.group_of(worker.tid).expect("an answer"), Some(group.id()));
+    let options = FollowOptions { interval: Duration::from_millis(50), ..Default::default() };
+    let follower = HomeFollower::start(options).expect("a thread starts");
+    for (range, time) in [(AT_ONCE, MoveTime::AtOnce), (ON_TOUCH, MoveTime::OnTouch)] {
+        follower.add(&group, &region, range, time).expect("it is followed");
+    }
+    for (turn, node) in [(1, NODES[1]), (2, NODES[0])] {
+        group.set_home(&home_on(node)).expect("the group is there");
+        balance.wait_for_round("the region follows", |_| is_followed(&follower, node, turn));
+        assert_eq!(pages_by_node(&region, AT_ONCE), [(node.0, pages(BYTES / 2))].into());
+        assert_eq!(pages_by_node(&region, ON_TOUCH), [].into());
+        on_node(node, || touch(&region));
+        assert_eq!(pages_by_node(&region, ON_TOUCH), [(node.0, pages(BYTES / 2))].into());
+    }
+    assert_filled(&region);
+    drop((follower, group));
+    balance.stop().assert_success();
+    let start = region.as_ptr() as u64;
+    let addresses = start..start + BYTES as u64;
+    let moved = place.ledger();
+    let moved = moved.iter().flat_map(|operation| place.moved_addresses(operation));
+    assert_eq!(moved.filter(|address| addresses.contains(address)).count(), 0);
+    Ok(())
+}
+
+fn home_on(node: NodeId) -> GroupHome {
+    GroupHome::Nodes([node].into_iter().collect())
+}
+
+/// Whether both parts were brought to a node, the first one whole, at the `turn`th home.
+fn is_followed(follower: &HomeFollower, node: NodeId, turn: u64) -> bool {
+    let is_there = |told: &FollowedRange| {
+        let home = told.home.as_ref();
+        home.is_some_and(|home| home.iter().eq([node])) && told.failure.is_none()
+    };
+    let ranges = follower.ranges();
+    println!("{ranges:?}");
+    let all = turn * pages(BYTES / 2);
+    ranges.iter().all(is_there) && ranges[0].moved_pages == all && ranges[1].lazy_pages == all
+}
+
+/// Reads a word of each page that moves on touch.
+fn touch(region: &Region) {
+    let words = &region.words()[ON_TOUCH.start / 8..ON_TOUCH.end / 8];
+    words.iter().step_by(512).for_each(|word| _ = word.load(Relaxed));
 }
