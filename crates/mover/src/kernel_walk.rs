@@ -1,19 +1,15 @@
 //! Moves pages whose addresses nobody knows: by one walk inside the kernel, counted before and
 //! after. See [`crate::sparse`].
 
-use std::collections::BTreeMap;
-
 use nodeward_machine::{CallEnd, PagesByMapping, Process, Result};
-use nodeward_model::{NodeId, SkipReason};
+use nodeward_model::SkipReason;
 use nodeward_policy::folio_plan::MoveOrder;
 
 use crate::folio_mover::RETRY_PAUSES_NS;
 use crate::move_context::MoveContext;
-use crate::outcomes::{UnitOutcome, add_counts};
+use crate::outcomes::{NodeCounts, UnitOutcome, add_counts};
 use crate::report::ProcessPlan;
-
-/// Base pages by node.
-type NodeCounts = BTreeMap<NodeId, u64>;
+use crate::sparse::counted_in;
 
 /// A walk over one process.
 pub struct KernelWalk<'a> {
@@ -118,10 +114,9 @@ impl KernelWalk<'_> {
     /// Counts the pages of the mappings as they are now.
     fn count(&self) -> Result<NodeCounts> {
         let counted = self.process().pages_by_mapping()?.unwrap_or_default();
-        let ours = |range: &&_| self.mappings.contains_key(range);
         let mut pages = NodeCounts::new();
-        for range in counted.keys().filter(ours) {
-            add_counts(&mut pages, &counted[range]);
+        for now in self.mappings.keys().filter_map(|&mapping| counted_in(&counted, mapping)) {
+            add_counts(&mut pages, &now);
         }
         Ok(pages)
     }

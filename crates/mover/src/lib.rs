@@ -32,6 +32,7 @@ mod request;
 pub mod residency;
 mod shared_ledger;
 mod sparse;
+mod sparse_search;
 pub mod spread;
 mod stop_limit;
 mod survey;

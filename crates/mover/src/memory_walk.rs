@@ -9,8 +9,8 @@ use std::sync::Arc;
 use nodeward_machine::{Machine, Process, Result};
 use nodeward_model::{FrameSet, Mapping, NodeId, Page, PageSet, Range, SegmentId};
 
-use crate::populated::populated;
-use crate::{MoveControl, Selection};
+use crate::survey::{SurveyMethod, SurveyScope, populated_pieces};
+use crate::{MoveControl, MoveOrder, Selection};
 
 /// Bytes read at a time.
 const PIECE_BYTES: u64 = 8 << 20;
@@ -89,6 +89,7 @@ pub fn walk_memory(
     let frames_end = machine.frames_end().filter(|_| views.len() > 1);
     let mut walk = ViewWalk {
         page_bytes: machine.page_bytes(),
+        method: SurveyMethod::of(machine),
         control,
         visitor,
         found: BTreeMap::new(),
@@ -106,6 +107,7 @@ pub fn walk_memory(
 /// A walk under way.
 struct ViewWalk<'a> {
     page_bytes: u64,
+    method: SurveyMethod,
     control: &'a MoveControl,
     visitor: &'a mut dyn MemoryVisitor,
     /// The positions of pages of segments that were found.
@@ -117,6 +119,7 @@ struct ViewWalk<'a> {
 
 impl ViewWalk<'_> {
     fn walk_view(&mut self, index: usize, view: MemoryView<'_>) -> Result<()> {
+        let populated = self.populated(view)?;
         for mapping in view.process.mappings()? {
             for part in view.selection.parts(&mapping, self.page_bytes) {
                 if self.control.is_stopped() {
@@ -125,28 +128,49 @@ impl ViewWalk<'_> {
                 let mapping = mapping.part(part);
                 let shown = ShownMapping::new(index, &mapping);
                 self.visitor.begin(&shown);
-                self.walk_mapping(&**view.process, &shown)?;
+                let first = populated.partition_point(|range| range.end <= part.start);
+                let within = populated[first..].iter().take_while(|range| range.start < part.end);
+                let ranges = within.filter_map(|range| range.intersection(part));
+                self.walk_mapping(&**view.process, &shown, ranges)?;
             }
         }
         Ok(())
     }
 
-    fn walk_mapping(&mut self, process: &dyn Process, shown: &ShownMapping<'_>) -> Result<()> {
+    /// Returns the ranges that may hold pages, in ascending order.
+    fn populated(&self, view: MemoryView<'_>) -> Result<Vec<Range>> {
+        let control = self.control;
+        let scope = SurveyScope {
+            process: &**view.process,
+            index: 0,
+            selection: view.selection,
+            orders: &[MoveOrder::default()].into(),
+            page_bytes: self.page_bytes,
+            workers: 1,
+            method: self.method,
+            is_over: &|| control.is_stopped(),
+        };
+        Ok(populated_pieces(&scope)?.into_iter().map(|(_, range)| range).collect())
+    }
+
+    fn walk_mapping(
+        &mut self,
+        process: &dyn Process,
+        shown: &ShownMapping<'_>,
+        ranges: impl Iterator<Item = Range>,
+    ) -> Result<()> {
         let mapping = shown.mapping;
         let mut pages = Vec::new();
-        let control = self.control;
-        for part in populated(process, &[mapping.range], &|| control.is_stopped())? {
-            for piece in part.aligned_pieces(PIECE_BYTES) {
-                if control.is_stopped() {
-                    return Ok(());
-                }
-                pages.clear();
-                process.pages(mapping, piece, &mut pages)?;
-                if let (Some(seen), None) = (&mut self.frames, mapping.segment) {
-                    leave_out_seen(seen, process, piece, &mut pages)?;
-                }
-                self.visit_pages(&pages, piece.start, shown);
+        for piece in ranges.flat_map(|range| range.aligned_pieces(PIECE_BYTES)) {
+            if self.control.is_stopped() {
+                return Ok(());
             }
+            pages.clear();
+            process.pages(mapping, piece, &mut pages)?;
+            if let (Some(seen), None) = (&mut self.frames, mapping.segment) {
+                leave_out_seen(seen, process, piece, &mut pages)?;
+            }
+            self.visit_pages(&pages, piece.start, shown);
         }
         Ok(())
     }

@@ -8,6 +8,9 @@ use nodeward_policy::folio_plan::FolioPlan;
 
 use crate::folio_mover::FolioMoveOutcome;
 
+/// Base pages by node.
+pub type NodeCounts = BTreeMap<NodeId, u64>;
+
 /// The sums of one unit, or of all units of a process.
 #[derive(Debug, Default)]
 pub struct UnitOutcome {

@@ -3,6 +3,7 @@
 //! Both methods query the process in bounded pieces and check the clock between them, so that a
 //! large process is not held up for long, and neither is the caller.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use nodeward_machine::{Machine, PagesByMapping, Process, Result};
@@ -16,6 +17,7 @@ use nodeward_policy::sampling::{
 use crate::MoveControl;
 use crate::outcomes::add_counts;
 use crate::populated::populated;
+use crate::sparse::counted_in;
 
 /// Pages queried at once: about a millisecond, after which the clock is checked.
 const PAGES_PER_CALL: usize = 4096;
@@ -88,28 +90,46 @@ pub fn measure_mappings(
     mappings: Vec<Mapping>,
     options: &Options<'_>,
 ) -> Result<Residency> {
-    let deadline = options.time_ns_max.map(|ns| machine.now_ns().saturating_add(ns));
-    let cpu_deadline = options.cpu_ns_max.map(|ns| machine.own_cpu_time_ns().saturating_add(ns));
-    let look = ResidencyMeasurement { machine, process, options, deadline, cpu_deadline };
-    let walked = look.walk(&mappings)?;
-    let mut by_kind: BTreeMap<MappingKind, Vec<Mapping>> = BTreeMap::new();
-    for mapping in mappings {
-        by_kind.entry(mapping.kind).or_default().push(mapping);
+    ResidencyLook::new(machine, process, options).measure(mappings)
+}
+
+/// A look at a process, part by part. What the kernel counts, it counts for all of them at once.
+pub struct ResidencyLook<'a> {
+    machine: &'a dyn Machine,
+    process: &'a dyn Process,
+    options: &'a Options<'a>,
+    counted: OnceCell<Option<PagesByMapping>>,
+}
+
+impl<'a> ResidencyLook<'a> {
+    /// Begins a look.
+    pub fn new(
+        machine: &'a dyn Machine,
+        process: &'a dyn Process,
+        options: &'a Options<'a>,
+    ) -> Self {
+        Self { machine, process, options, counted: OnceCell::new() }
     }
-    let mut kinds = BTreeMap::new();
-    let mut capped = false;
-    for (kind, mappings) in by_kind {
-        let (found, complete) = match &walked {
-            Some(walked) => (of_walk(walked, &mappings), true),
-            None if options.exact => look.count(&mappings)?,
-            None => look.sample(&mappings)?,
+
+    /// Measures on which nodes these parts of the memory are. The limits of time are for each call.
+    ///
+    /// # Errors
+    /// As [`measure`].
+    pub fn measure(&self, mappings: Vec<Mapping>) -> Result<Residency> {
+        let Self { machine, process, options, counted } = self;
+        let deadline = options.time_ns_max.map(|ns| machine.now_ns().saturating_add(ns));
+        let cpu_deadline =
+            options.cpu_ns_max.map(|ns| machine.own_cpu_time_ns().saturating_add(ns));
+        let look = ResidencyMeasurement {
+            machine: *machine,
+            process: *process,
+            options,
+            counted,
+            deadline,
+            cpu_deadline,
         };
-        capped |= !complete;
-        if !found.is_empty() {
-            kinds.insert(kind, found);
-        }
+        look.measure(mappings)
     }
-    Ok(Residency { pid: process.pid(), page_bytes: machine.page_bytes(), kinds, capped })
 }
 
 /// One measurement of one process.
@@ -117,11 +137,35 @@ struct ResidencyMeasurement<'a> {
     machine: &'a dyn Machine,
     process: &'a dyn Process,
     options: &'a Options<'a>,
+    counted: &'a OnceCell<Option<PagesByMapping>>,
     deadline: Option<u64>,
     cpu_deadline: Option<u64>,
 }
 
 impl ResidencyMeasurement<'_> {
+    fn measure(&self, mappings: Vec<Mapping>) -> Result<Residency> {
+        let walked = self.walk(&mappings)?;
+        let mut by_kind: BTreeMap<MappingKind, Vec<Mapping>> = BTreeMap::new();
+        for mapping in mappings {
+            by_kind.entry(mapping.kind).or_default().push(mapping);
+        }
+        let mut kinds = BTreeMap::new();
+        let mut capped = false;
+        for (kind, mappings) in by_kind {
+            let (found, complete) = match walked {
+                Some(walked) => (of_walk(walked, &mappings), true),
+                None if self.options.exact => self.count(&mappings)?,
+                None => self.sample(&mappings)?,
+            };
+            capped |= !complete;
+            if !found.is_empty() {
+                kinds.insert(kind, found);
+            }
+        }
+        let page_bytes = self.machine.page_bytes();
+        Ok(Residency { pid: self.process.pid(), page_bytes, kinds, capped })
+    }
+
     fn is_out_of_time(&self) -> bool {
         self.options.control.is_some_and(MoveControl::is_stopped)
             || self.deadline.is_some_and(|deadline| self.machine.now_ns() >= deadline)
@@ -131,7 +175,7 @@ impl ResidencyMeasurement<'_> {
     /// Returns what a walk inside the kernel finds in each mapping, where the kernel does not list
     /// what is populated and nearly all addresses are empty. `None` where that does not pay, or
     /// the kernel does not tell it of all of these mappings.
-    fn walk(&self, mappings: &[Mapping]) -> Result<Option<PagesByMapping>> {
+    fn walk(&self, mappings: &[Mapping]) -> Result<Option<&PagesByMapping>> {
         if self.machine.capabilities().pagemap_scan || self.is_out_of_time() {
             return Ok(None);
         }
@@ -140,9 +184,14 @@ impl ResidencyMeasurement<'_> {
         if resident > WALK_BYTES_MAX || addresses / SPARSE_FACTOR < resident {
             return Ok(None);
         }
-        let walked = self.process.pages_by_mapping()?;
-        let has =
-            |walked: &PagesByMapping| mappings.iter().all(|it| walked.contains_key(&it.range));
+        if self.counted.get().is_none() {
+            let counted = self.process.pages_by_mapping()?;
+            self.counted.get_or_init(|| counted);
+        }
+        let walked = self.counted.get().and_then(Option::as_ref);
+        let has = |walked: &&PagesByMapping| {
+            mappings.iter().all(|it| counted_in(walked, it.range).is_some())
+        };
         Ok(walked.filter(has))
     }
 
@@ -271,8 +320,8 @@ pub(crate) fn together(
 /// Sums up what was found in mappings.
 fn of_walk(walked: &PagesByMapping, mappings: &[Mapping]) -> KindResidency {
     let mut counts = BTreeMap::new();
-    for found in mappings.iter().filter_map(|mapping| walked.get(&mapping.range)) {
-        add_counts(&mut counts, found);
+    for found in mappings.iter().filter_map(|mapping| counted_in(walked, mapping.range)) {
+        add_counts(&mut counts, &found);
     }
     KindResidency::counted(&counts)
 }

@@ -4,6 +4,7 @@
 //! addresses, also where there is none. Mappings without pages are left out. The densest are looked
 //! at; all of them together may have as many page tables as the process has pages. The others are
 //! nearly empty: terabytes that AddressSanitizer, a garbage collector or a database has reserved.
+//! They are left to the walk, or searched where a walk will not do ([`crate::sparse_search`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,10 +12,12 @@ use std::sync::Arc;
 use nodeward_machine::PagesByMapping;
 use nodeward_model::{Mapping, Range};
 
+use crate::outcomes::{NodeCounts, add_counts};
+
 /// The range of one page table of the kernel.
 pub const PAGE_TABLE_BYTES: u64 = 2 << 20;
 /// So many page tables are always looked at: 2 GiB of addresses, about 1 ms.
-const TABLES_MIN: u64 = 1024;
+pub const TABLES_MIN: u64 = 1024;
 
 /// A range of address space and the mapping that it is in.
 pub type UnitPiece = (Arc<Mapping>, Range);
@@ -26,29 +29,51 @@ pub struct SelectedMemory {
     pub pieces: Vec<UnitPiece>,
     /// The pages of the other mappings, which only the kernel looks at.
     pub walked: PagesByMapping,
+    /// Nearly empty mappings that are not left to it, with the pages that it has counted there.
+    pub sparse: Vec<(UnitPiece, u64)>,
 }
 
 /// Divides selected memory by the pages that the kernel counted in each mapping. Memory that was
-/// not counted is looked at; so is all of it if more than `walked_pages_max` pages would be left.
+/// not counted is looked at. Nothing is left to the kernel if that were more than
+/// `walked_pages_max` pages.
 pub fn divide(
     selected: Vec<UnitPiece>,
     counted: &PagesByMapping,
     walked_pages_max: u64,
 ) -> SelectedMemory {
-    let pages = |piece: &UnitPiece| counted.get(&piece.0.range).map(|it| it.values().sum::<u64>());
+    let pages = |piece: &UnitPiece| Some(counted_in(counted, piece.0.range)?.values().sum::<u64>());
     let pieces: Vec<UnitPiece> =
         selected.into_iter().filter(|piece| pages(piece) != Some(0)).collect();
-    let sparse = sparse(&pieces, &|piece| pages(piece));
-    if sparse.values().sum::<u64>() > walked_pages_max {
-        return SelectedMemory { pieces, ..SelectedMemory::default() };
+    let left = sparse(&pieces, &|piece| pages(piece));
+    let (sparse, pieces): (Vec<UnitPiece>, _) =
+        pieces.into_iter().partition(|piece| left.contains_key(&piece.1));
+    if left.values().sum::<u64>() > walked_pages_max {
+        let with_pages = |piece: UnitPiece| {
+            let pages = left[&piece.1];
+            (piece, pages)
+        };
+        let sparse = sparse.into_iter().map(with_pages).collect();
+        return SelectedMemory { pieces, sparse, ..SelectedMemory::default() };
     }
-    let left = |piece: &UnitPiece| sparse.contains_key(&piece.1);
-    let walked: PagesByMapping = pieces
-        .iter()
-        .filter(|piece| left(piece))
-        .filter_map(|(mapping, _)| Some((mapping.range, counted.get(&mapping.range)?.clone())))
-        .collect();
-    SelectedMemory { pieces: pieces.into_iter().filter(|piece| !left(piece)).collect(), walked }
+    let of_mapping =
+        |(mapping, _): &UnitPiece| Some((mapping.range, counted_in(counted, mapping.range)?));
+    let walked = sparse.iter().filter_map(of_mapping).collect();
+    SelectedMemory { pieces, walked, ..SelectedMemory::default() }
+}
+
+/// Returns the pages by node that the kernel counted in a mapping; `None` if it did not. A program
+/// at work maps and unmaps meanwhile: then the pages of what is there instead.
+pub fn counted_in(counted: &PagesByMapping, mapping: Range) -> Option<NodeCounts> {
+    if let Some(pages) = counted.get(&mapping) {
+        return Some(pages.clone());
+    }
+    let before_its_end = counted.range(..Range::new(mapping.end, mapping.end));
+    let mut there =
+        before_its_end.rev().take_while(|(range, _)| range.end > mapping.start).peekable();
+    there.peek()?;
+    let mut pages = NodeCounts::new();
+    there.for_each(|(_, more)| add_counts(&mut pages, more));
+    Some(pages)
 }
 
 /// Returns the pieces that are too empty to be looked at, with their pages.
@@ -106,6 +131,7 @@ mod tests {
     fn divided(mappings: &[(u64, Option<u64>)], walked_pages_max: u64) -> (Vec<u64>, Vec<u64>) {
         let (pieces, counted) = memory(mappings);
         let memory = divide(pieces, &counted, walked_pages_max);
+        assert!(memory.sparse.is_empty(), "{memory:?}");
         let gib = |range: &Range| range.bytes() / GIB;
         (
             memory.pieces.iter().map(|(_, range)| gib(range)).collect(),
@@ -113,12 +139,41 @@ mod tests {
         )
     }
 
-    /// Goal: without a walk only mappings without pages are left out.
+    /// The sizes of mappings that are searched, with their pages.
+    fn searched(mappings: &[(u64, Option<u64>)], walked_pages_max: u64) -> Vec<(u64, u64)> {
+        let (pieces, counted) = memory(mappings);
+        let memory = divide(pieces, &counted, walked_pages_max);
+        assert!(memory.walked.is_empty(), "{memory:?}");
+        memory.sparse.iter().map(|((_, range), pages)| (range.bytes() / GIB, *pages)).collect()
+    }
+
+    /// Goal: mappings without pages are left out, and nearly empty ones are searched where a walk
+    /// will not do.
     #[test]
     fn mappings_without_pages_are_not_looked_at() {
         let mappings = [(1, Some(10)), (20_000, Some(0)), (5, None), (16_000, Some(7))];
-        assert_eq!(divided(&mappings, 0), (vec![1, 5, 16_000], vec![]));
+        assert_eq!(searched(&mappings, 0), [(16_000, 7)]);
         assert_eq!(divided(&mappings, 7), (vec![1, 5], vec![16_000]));
+    }
+
+    /// Goal: a mapping that was split, or whose end moved, while it was counted has the pages of
+    /// what is there now; what nothing is left of was not counted.
+    #[test]
+    fn mappings_that_change_are_counted() {
+        let range = |start, end| Range::new(start * GIB, end * GIB);
+        let of = |pages| NodeCounts::from([(NodeId(0), pages)]);
+        let counted: PagesByMapping =
+            [(range(1, 2), of(1)), (range(2, 5), of(10)), (range(6, 8), of(100))].into();
+        for (mapping, pages) in [
+            (range(1, 2), Some(1)),
+            (range(1, 5), Some(11)),
+            (range(3, 7), Some(110)),
+            (range(5, 6), None),
+            (range(0, 1), None),
+            (range(8, 9), None),
+        ] {
+            assert_eq!(counted_in(&counted, mapping), pages.map(of), "{mapping:?}");
+        }
     }
 
     /// Goal: as many page tables are looked at as there are pages, the densest mappings first, and
@@ -134,10 +189,10 @@ mod tests {
         assert_eq!(divided(&[(3, Some(1))], 9999), (vec![], vec![3]));
     }
 
-    /// Goal: what a walk would move for long is looked at, however empty it is.
+    /// Goal: what a walk would move for long is searched, however empty it is.
     #[test]
     fn a_long_walk_is_not_made() {
-        assert_eq!(divided(&[(1000, Some(8))], 7), (vec![1000], vec![]));
+        assert_eq!(searched(&[(1000, Some(8))], 7), [(1000, 8)]);
         assert_eq!(divided(&[(1000, Some(7))], 7), (vec![], vec![1000]));
     }
 }

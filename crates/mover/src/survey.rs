@@ -11,6 +11,7 @@ use crate::Selection;
 use crate::populated::populated;
 use crate::request::whole_pages;
 use crate::sparse::{PAGE_TABLE_BYTES, SelectedMemory, UnitPiece, divide};
+use crate::sparse_search;
 
 /// Memory that one worker examines and moves at a time.
 #[derive(Debug)]
@@ -79,6 +80,11 @@ pub fn units(scope: &SurveyScope<'_>) -> Result<Vec<Unit>> {
     survey(scope).map(|(units, _)| units)
 }
 
+/// Lists the selected memory that may hold pages, in ascending order.
+pub fn populated_pieces(scope: &SurveyScope<'_>) -> Result<Vec<UnitPiece>> {
+    selected_memory(scope).map(|memory| memory.pieces)
+}
+
 /// Lists the units of one process, and the pages by node of the mappings that are in no unit,
 /// because they are left to a walk inside the kernel. Workers in different page tables do not
 /// contend for their locks.
@@ -140,6 +146,7 @@ fn selected_memory(scope: &SurveyScope<'_>) -> Result<SelectedMemory> {
         }
         None => SelectedMemory { pieces: selected, ..SelectedMemory::default() },
     };
+    search_sparse(scope, &mut memory)?;
     if scope.method.lists {
         for (mapping, part) in std::mem::take(&mut memory.pieces) {
             let populated = populated(process, &[part], scope.is_over)?.into_iter();
@@ -147,6 +154,16 @@ fn selected_memory(scope: &SurveyScope<'_>) -> Result<SelectedMemory> {
         }
     }
     Ok(memory)
+}
+
+/// Searches nearly empty mappings for their pages.
+fn search_sparse(scope: &SurveyScope<'_>, memory: &mut SelectedMemory) -> Result<()> {
+    for ((mapping, part), pages) in std::mem::take(&mut memory.sparse) {
+        let found = sparse_search::search(scope.process, part, pages, scope.is_over)?;
+        memory.pieces.extend(found.into_iter().map(|range| (Arc::clone(&mapping), range)));
+    }
+    memory.pieces.sort_by_key(|(_, range)| range.start);
+    Ok(())
 }
 
 /// Returns the parts in which pages are named one by one; all parts if an order is for all pages.
