@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use nodeward_machine::{Error, Machine, Process, Result};
 use nodeward_model::{Mapping, MappingKind, MemoryPolicies, NodeId, Pid, Range, SegmentId};
 use nodeward_mover::MoveControl;
-use nodeward_mover::residency::{self, Options};
+use nodeward_mover::residency::{Options, ResidencyLook};
 
 use super::cpu_budget;
 use super::group_part;
@@ -229,8 +229,9 @@ fn take(
     let (free, of_segments) = by_segment(free, &mapped);
     let options = Options { seed: state.entity.0, ..options };
     let mut was_cut = false;
+    let look = ResidencyLook::new(machine, &*process, &options);
     let mut pages = |mappings| -> Result<BTreeMap<NodeId, u64>> {
-        let seen = residency::measure_mappings(machine, &*process, mappings, &options)?;
+        let seen = look.measure(mappings)?;
         was_cut |= seen.capped;
         Ok(seen.total().nodes.into_iter().map(|(node, share)| (node, share.pages)).collect())
     };
