@@ -14,7 +14,7 @@ use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::full_output::{QUESTIONS, command};
-use crate::outcome::is_long;
+use crate::outcome::{NODEWARD, is_long};
 
 /// A second, on a machine that is many times as slow.
 const SOON: Duration = Duration::from_secs(30);
@@ -149,6 +149,21 @@ fn while_it_writes() {
     for (words, signal) in questions.zip([Signal::INT, Signal::TERM].into_iter().cycle()) {
         let (_reader, writer) = full_pipe();
         let mut running = RunningCommand::start(command(words).stdout(writer));
+        running.wait_for_call(&format!("{WRITE} 0x1 "));
+        running.ends_by(signal);
+    }
+}
+
+/// Goal: likewise as another program.
+#[test]
+fn while_it_writes_as_numad() {
+    let folder = tempfile::tempdir().unwrap();
+    let numad = folder.path().join("numad");
+    std::os::unix::fs::symlink(NODEWARD, &numad).unwrap();
+    for signal in [Signal::INT, Signal::TERM] {
+        let (_reader, writer) = full_pipe();
+        let mut running =
+            RunningCommand::start(Command::new(&numad).args(["-w", "1"]).stdout(writer));
         running.wait_for_call(&format!("{WRITE} 0x1 "));
         running.ends_by(signal);
     }
