@@ -25,6 +25,8 @@ const PAGES_PER_CALL: usize = 4096;
 /// Limit on the memory that one walk inside the kernel may find: it holds the process's memory lock
 /// for about 30 ns a page, 8 ms.
 const WALK_BYTES_MAX: u64 = 1 << 30;
+/// Limit on the addresses of mappings that came after the walk and are read instead: 2 ms.
+const UNKNOWN_BYTES_MAX: u64 = 1 << 30;
 /// From this many bytes of addresses for each byte in memory on, so few samples find a page that a
 /// walk costs less.
 const SPARSE_FACTOR: u64 = 8;
@@ -153,8 +155,8 @@ impl ResidencyMeasurement<'_> {
         let mut capped = false;
         for (kind, mappings) in by_kind {
             let (found, complete) = match walked {
-                Some(walked) => (of_walk(walked, &mappings), true),
-                None if self.options.exact => self.count(&mappings)?,
+                Some(_) => self.count(&mappings, walked)?,
+                None if self.options.exact => self.count(&mappings, None)?,
                 None => self.sample(&mappings)?,
             };
             capped |= !complete;
@@ -174,7 +176,7 @@ impl ResidencyMeasurement<'_> {
 
     /// Returns what a walk inside the kernel finds in each mapping, where the kernel does not list
     /// what is populated and nearly all addresses are empty. `None` where that does not pay, or
-    /// the kernel does not tell it of all of these mappings.
+    /// the kernel does not tell it of nearly all of these mappings.
     fn walk(&self, mappings: &[Mapping]) -> Result<Option<&PagesByMapping>> {
         if self.machine.capabilities().pagemap_scan || self.is_out_of_time() {
             return Ok(None);
@@ -190,15 +192,28 @@ impl ResidencyMeasurement<'_> {
         }
         let walked = self.counted.get().and_then(Option::as_ref);
         let has = |walked: &&PagesByMapping| {
-            mappings.iter().all(|it| counted_in(walked, it.range).is_some())
+            let unknown = mappings.iter().filter(|it| counted_in(walked, it.range).is_none());
+            unknown.map(|it| it.range.bytes()).sum::<u64>() <= UNKNOWN_BYTES_MAX
         };
         Ok(walked.filter(has))
     }
 
-    /// Counts the pages of mappings; returns false if time ran out.
-    fn count(&self, mappings: &[Mapping]) -> Result<(KindResidency, bool)> {
+    /// Counts the pages of mappings, but those that were found by a walk; returns false if time ran
+    /// out.
+    fn count(
+        &self,
+        mappings: &[Mapping],
+        walked: Option<&PagesByMapping>,
+    ) -> Result<(KindResidency, bool)> {
         let mut tally = LocationCounts::default();
-        let complete = self.count_pages(mappings, &mut tally)?;
+        let mut ranges = Vec::new();
+        for &Mapping { range, .. } in mappings {
+            match walked.and_then(|walked| counted_in(walked, range)) {
+                Some(found) => add_counts(&mut tally.nodes, &found),
+                None => ranges.push(range),
+            }
+        }
+        let complete = ranges.is_empty() || self.count_pages(ranges, &mut tally)?;
         let mut found = KindResidency::counted(&tally.nodes);
         found.swapped = tally.swapped;
         found.fixed = tally.fixed;
@@ -207,9 +222,8 @@ impl ResidencyMeasurement<'_> {
         Ok((found, complete))
     }
 
-    fn count_pages(&self, mappings: &[Mapping], tally: &mut LocationCounts) -> Result<bool> {
+    fn count_pages(&self, ranges: Vec<Range>, tally: &mut LocationCounts) -> Result<bool> {
         let piece_bytes = PAGES_PER_CALL as u64 * self.machine.page_bytes();
-        let ranges: Vec<Range> = mappings.iter().map(|mapping| mapping.range).collect();
         let populated = match self.is_dense(&ranges)? {
             true => ranges,
             false => self.populated(&ranges)?,
@@ -317,15 +331,6 @@ pub(crate) fn together(
     })
 }
 
-/// Sums up what was found in mappings.
-fn of_walk(walked: &PagesByMapping, mappings: &[Mapping]) -> KindResidency {
-    let mut counts = BTreeMap::new();
-    for found in mappings.iter().filter_map(|mapping| counted_in(walked, mapping.range)) {
-        add_counts(&mut counts, &found);
-    }
-    KindResidency::counted(&counts)
-}
-
 fn residency(estimate: Estimate, probes: u64) -> KindResidency {
     let share = |known: NodeEstimate| NodeShare {
         pages: known.pages,
@@ -419,6 +424,26 @@ mod tests {
                 assert_eq!((counts, kind.exact, kind.probes == 0), (truth.clone(), true, walks));
             }
         }
+    }
+
+    /// Goal: a mapping that came after the kernel had counted is read, and the others are not.
+    #[test]
+    fn a_mapping_that_came_later_is_read() {
+        let fake = FakeMachine::new(true).without_pagemap_scan();
+        let pid = Pid::new(7).unwrap();
+        let mut process = FakeProcess::with_pages(&layout(100)[..50]);
+        process.mappings[0].range.end = 1 << 32;
+        let later = Range::new(1 << 33, (1 << 33) + 16 * 4096);
+        process.pages.insert(later.start / 4096, Page::on(NodeId(1)));
+        let truth = process.residency();
+        let mut mappings = process.mappings.clone();
+        mappings.push(Mapping { range: later, ..mappings[0].clone() });
+        fake.spawn(pid, process);
+        let process = fake.open_process(pid).unwrap();
+        let seen = measure_mappings(&fake, &*process, mappings, &Options::default()).unwrap();
+        let kind = &seen.kinds[&MappingKind::Anonymous];
+        let counts: BTreeMap<_, _> = kind.nodes.iter().map(|(&n, s)| (n, s.pages)).collect();
+        assert_eq!((counts, kind.probes), (truth, 16));
     }
 
     #[test]
