@@ -1,6 +1,8 @@
 //! `nodeward move` on real kernels: each test is one guest that runs a group of cases of
 //! `nodeward-cases`, which state their goals.
 
+use std::time::Duration;
+
 use nodeward_lab::{GuestKernel, LabMachine, is_every_kernel_wanted, scenario};
 
 use guests::CaseGuest;
@@ -61,14 +63,9 @@ const ON_EVERY_KERNEL: [&str; 23] = [
     "thread_id",
 ];
 
-/// What Linux 5.10 does in another way: a call for a page that somebody holds completes if that
-/// page is alone in it.
-const NOT_ON_5_10: &str = "conformance_in_every_state";
-
 #[test]
 fn on_5_10() {
-    let names = ON_EVERY_KERNEL.into_iter().filter(|&name| name != NOT_ON_5_10);
-    on_another_kernel(&GuestKernel::V5_10, &names.collect::<Vec<_>>());
+    on_another_kernel(&GuestKernel::V5_10, &ON_EVERY_KERNEL);
 }
 
 /// The first four: this kernel lacks calls, and other ones take their place.
@@ -129,13 +126,23 @@ fn hot_on_the_newest_kernel() {
 }
 
 /// Before Linux 6.7 populated memory is found in another way.
-const SHAPES: [&str; 5] = [
+const SHAPES: [&str; 6] = [
     "reserved_addresses",
     "reserved_addresses_undone",
     "many_mappings",
     "stopped_while_looking",
+    "stopped_while_it_waits_for_its_rate",
     "stopped_before_moving",
 ];
+/// Those that take minutes.
+const LARGE_SHAPES: [&str; 3] = ["most_mappings", "mappings_come_and_go", "balanced_shapes"];
+
+fn large_shapes(kernel: &GuestKernel) {
+    if is_every_kernel_wanted() {
+        let guest = CaseGuest::new(kernel, scenario("two-nodes"));
+        CaseGuest { timeout: Duration::from_secs(1200), ..guest }.run(&LARGE_SHAPES);
+    }
+}
 
 #[test]
 fn shapes_on_5_10() {
@@ -148,8 +155,18 @@ fn shapes_on_6_1() {
 }
 
 #[test]
+fn large_shapes_on_6_1() {
+    large_shapes(&GuestKernel::V6_1);
+}
+
+#[test]
 fn shapes_on_6_12() {
     on_another_kernel(&GuestKernel::V6_12, &SHAPES);
+}
+
+#[test]
+fn large_shapes_on_the_newest_kernel() {
+    large_shapes(&GuestKernel::Newest);
 }
 
 #[test]

@@ -33,6 +33,7 @@ mod pager_methods;
 mod placement;
 mod pool;
 mod races;
+mod real_programs;
 mod segments;
 mod shapes;
 mod spread;
@@ -48,6 +49,7 @@ const ALL: [&[(&str, CaseFn)]; 38] = [
     &faults::CASES,
     &target_exits::CASES,
     &races::CASES,
+    &real_programs::CASES,
     &segments::CASES,
     &shapes::CASES,
     &spread::CASES,

@@ -43,7 +43,12 @@ fn race_without_privilege() -> CaseOutcome {
     Ok(())
 }
 
-fn rounds(load: &LoadProcess, allowed: &BTreeSet<SkipReason>, run: impl Fn(&str) -> CommandOutput) {
+/// Moves a load to and fro by `run`, and checks the reasons of pages that stayed.
+pub(super) fn rounds(
+    load: &LoadProcess,
+    allowed: &BTreeSet<SkipReason>,
+    run: impl Fn(&str) -> CommandOutput,
+) {
     for round in 0..ROUNDS {
         let finished = run(if round % 2 == 0 { "0 1" } else { "1 0" });
         assert!([0, 1, 3].contains(&finished.code), "{finished:?}");
