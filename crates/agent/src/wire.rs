@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nodeward_balancer::MappedSegment;
 use nodeward_machine::{Error, Liveness};
 use nodeward_model::{Account, MappingKind, Name, NodeId, Pid, SegmentId};
-use nodeward_mover::{MoveReport, PlanReport, ProcessPlan, ProcessReport, Residue};
+use nodeward_mover::{MoveReport, PlanReport, ProcessPlan, ProcessReport, Residue, StopReason};
 use serde::{Deserialize, Serialize};
 
 /// Base pages by node.
@@ -270,7 +270,7 @@ impl WireReport {
             workers: report.workers,
             longest_hold_ns: report.longest_hold_ns,
             stall_needed_ns: report.stall_needed_ns,
-            interrupted: report.interrupted,
+            interrupted: report.stopped.is_some(),
             // It may name a pid or a path of ours.
             error: report.error.as_ref().map(|error| match error {
                 Error::Gone(_) => "a process is gone".to_owned(),
@@ -294,7 +294,7 @@ impl From<WireReport> for MoveReport {
             workers: wire.workers,
             longest_hold_ns: wire.longest_hold_ns,
             stall_needed_ns: wire.stall_needed_ns,
-            interrupted: wire.interrupted,
+            stopped: wire.interrupted.then_some(StopReason::Requested),
             error: wire.error.map(error),
             ..Self::default()
         }

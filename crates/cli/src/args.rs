@@ -6,6 +6,7 @@ mod bench;
 mod cli;
 mod compare;
 mod config;
+mod deadline;
 mod deprecated;
 mod evacuate;
 mod examples;

@@ -1,7 +1,6 @@
 //! The progress bar of a move or a measurement, and Ctrl-C.
 
 use std::io::{self, IsTerminal};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use nodeward_agent::wire::WireProgress;
 use nodeward_model::units::format_bytes;
-use nodeward_mover::{MoveControl, run_watched};
+use nodeward_mover::{MoveControl, StopReason, run_watched};
 
 use crate::stop_signals::{Grace, StopSignals};
 
@@ -86,19 +85,30 @@ impl StoppableWork for nodeward_proof::BenchProgress {
 #[derive(Default)]
 pub struct AgentProgress {
     now: Mutex<WireProgress>,
-    stop: AtomicBool,
+    /// When it is to end; the rest is unused.
+    stop: MoveControl,
 }
 
 impl AgentProgress {
+    /// Creates the progress of a move that this control stops.
+    pub fn new(stop: MoveControl) -> Self {
+        Self { now: Mutex::default(), stop }
+    }
+
     /// Takes over what the agent tells; returns whether the move goes on.
     pub fn update(&self, now: WireProgress) -> bool {
         *self.now.lock().unwrap_or_else(PoisonError::into_inner) = now;
         now.running
     }
 
-    /// Returns whether the end was requested.
+    /// Returns whether the end was requested, or the deadline demands it.
     pub fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.stop.is_stopped()
+    }
+
+    /// Returns why it is to end.
+    pub fn stop_reason(&self) -> Option<StopReason> {
+        self.stop.stop_reason()
     }
 
     fn now(&self) -> WireProgress {
@@ -120,7 +130,7 @@ impl StoppableWork for AgentProgress {
     const GRACE: Grace = Grace::Account;
 
     fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop.stop();
     }
 }
 

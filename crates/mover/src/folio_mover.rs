@@ -128,9 +128,6 @@ impl FolioMover<'_> {
     ) {
         let mut rest = folios;
         while let Some(first) = rest.first() {
-            if self.control.is_stopped() {
-                return driven.skip(rest, SkipReason::Interrupted);
-            }
             if self.pacer.is_too_large(first.pages) {
                 driven.skip(&[*first], SkipReason::StallBudget);
                 rest = &rest[1..];
@@ -141,7 +138,7 @@ impl FolioMover<'_> {
             let bytes = pages_of(&rest[..count]) * page_bytes;
             self.pacer.wait_for_rate(self.machine, self.control, bytes);
             if self.control.is_stopped() {
-                continue;
+                return driven.skip(rest, SkipReason::Interrupted);
             }
             let (tried, fates) = match self.call(&rest[..count], run_pages.min(run_pages_max)) {
                 Ok(told) => told,

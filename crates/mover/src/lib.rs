@@ -11,6 +11,7 @@
 pub mod address_list;
 mod cache_move;
 mod control;
+mod deadline;
 mod deferred_retries;
 mod distinct_pages;
 mod exchange;
@@ -43,7 +44,8 @@ mod watched;
 mod worker_pool;
 
 pub use cache_move::CacheMove;
-pub use control::MoveControl;
+pub use control::{MoveControl, StopReason};
+pub use deadline::MoveDeadline;
 pub use distinct_pages::DistinctPages;
 pub use folios::locate_folios;
 pub use memory_walk::MemoryView;

@@ -69,21 +69,23 @@ pub fn migrate(
     }
     let walked_pages = tallies.by_process.iter().map(|tally| tally.walked_pages).sum();
     let is_over = || limit.is_over(VERIFY_NS);
-    let report = |(index, tally)| {
+    let process = |(index, tally)| {
         let scope = verify_scope(machine, processes, request, live, (index, &is_over));
         process_report(&worker_pool, &scope, tally, &limit)
     };
-    Ok(MoveReport {
-        processes: tallies.by_process.into_iter().enumerate().map(report).collect(),
+    let mut report = MoveReport {
+        processes: tallies.by_process.into_iter().enumerate().map(process).collect(),
         moving_ns: moved_ns - began_ns,
         verifying_ns: machine.now_ns() - moved_ns,
         workers,
         walked_pages,
         longest_hold_ns: pace.longest_hold_ns(),
         stall_needed_ns: pace.stall_needed_ns(),
-        interrupted: live.is_stopped() && tallies.error.is_none(),
+        stopped: None,
         error: tallies.error,
-    })
+    };
+    report.note_stop(live);
+    Ok(report)
 }
 
 /// Returns what [`migrate`] would do, and does nothing. A stop ends it soon, with less.

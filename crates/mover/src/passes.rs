@@ -28,13 +28,16 @@ pub fn migrate_in_passes(
             total = migrate(machine, processes, pass, live, journal)?;
             continue;
         }
-        let Some(request) = rest_of(pass, &total, live) else { break };
+        let Some(request) = rest_of(pass, &total) else { break };
+        if live.is_stopped() {
+            total.stopped = live.stop_reason();
+            break;
+        }
         match migrate(machine, processes, &request, live, journal) {
             Ok(report) => total.join_pass(report),
             Err(error) => total.error = Some(error),
         }
     }
-    total.interrupted = live.is_stopped() && total.error.is_none();
     Ok(total)
 }
 
@@ -45,9 +48,9 @@ pub fn may_fit_elsewhere(account: &Account) -> bool {
     reasons.into_iter().any(|reason| account.skipped_for(reason) > 0)
 }
 
-/// Returns the request of a pass for what is left; `None` if nothing is, or if the move was ended.
-fn rest_of(pass: &MoveRequest, done: &MoveReport, live: &MoveControl) -> Option<MoveRequest> {
-    if live.is_stopped() || done.error.is_some() || !may_fit_elsewhere(&done.account()) {
+/// Returns the request of a pass for what is left; `None` if nothing is, or after an error.
+fn rest_of(pass: &MoveRequest, done: &MoveReport) -> Option<MoveRequest> {
+    if done.error.is_some() || !may_fit_elsewhere(&done.account()) {
         return None;
     }
     let mut rest = pass.clone();

@@ -7,6 +7,7 @@ use nodeward_model::{Account, NodeId, Pid, SkipReason};
 use nodeward_policy::folio_plan::FolioMove;
 
 use crate::outcomes::add_counts;
+use crate::{MoveControl, StopReason};
 
 /// The plan of a move.
 #[derive(Debug, Default)]
@@ -217,8 +218,8 @@ pub struct MoveReport {
     /// The stall budget with which no page would have stayed because of it, as far as measured, in
     /// nanoseconds; `None` if none did.
     pub stall_needed_ns: Option<u64>,
-    /// The move was asked to stop.
-    pub interrupted: bool,
+    /// Why the move ended before all was done, if it was to stop.
+    pub stopped: Option<StopReason>,
     /// The first error that ended the work on some pages early.
     pub error: Option<Error>,
 }
@@ -234,6 +235,22 @@ impl MoveReport {
         let mut total = Account::default();
         self.processes.iter().for_each(|process| total.add(&process.account));
         total
+    }
+
+    /// Returns whether a stop has left something to do.
+    fn is_incomplete(&self) -> bool {
+        let cut = |process: &ProcessReport| !process.verified || process.unexamined_bytes > 0;
+        let stopped = self.account().skipped_for(SkipReason::Interrupted) > 0;
+        stopped || self.processes.iter().any(cut)
+    }
+
+    /// Notes why the move ended early. A deadline that found nothing left to do ended nothing.
+    pub(crate) fn note_stop(&mut self, control: &MoveControl) {
+        let ended_it = |reason: &StopReason| match reason {
+            StopReason::Requested => true,
+            StopReason::Deadline => self.is_incomplete(),
+        };
+        self.stopped = control.stop_reason().filter(ended_it).filter(|_| self.error.is_none());
     }
 
     /// Returns whether every page that was seen before is seen afterwards.
@@ -283,7 +300,7 @@ impl MoveReport {
         self.walked_pages += later.walked_pages;
         self.longest_hold_ns = self.longest_hold_ns.max(later.longest_hold_ns);
         self.stall_needed_ns = self.stall_needed_ns.max(later.stall_needed_ns);
-        self.interrupted |= later.interrupted;
+        self.stopped = self.stopped.or(later.stopped);
         self.error = self.error.take().or(later.error);
     }
 }

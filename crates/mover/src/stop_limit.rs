@@ -28,10 +28,13 @@ impl<'a> StopLimit<'a> {
         Self { machine, control, seen_at: OnceLock::new() }
     }
 
-    /// Returns whether a stop was seen at least `ns` nanoseconds ago.
+    /// Returns whether a stop was seen at least `ns` nanoseconds ago, or the deadline is over.
     pub fn is_over(&self, ns: u64) -> bool {
         if !self.control.is_stopped() {
             return false;
+        }
+        if self.control.is_overdue() {
+            return true;
         }
         let now = (self.machine.now_ns(), self.machine.own_cpu_time_ns());
         let seen = self.seen_at.get_or_init(|| now);

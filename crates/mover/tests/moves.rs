@@ -7,7 +7,7 @@ use nodeward_machine::{Liveness, Machine};
 use nodeward_model::{MappingKind, NodeId, NodePairs, Page, PageSet, Pid, Range, SkipReason};
 use nodeward_mover::{
     Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, ProcessReport, Residue, Selection,
-    migrate, plan,
+    StopReason, migrate, plan,
 };
 use proptest::prelude::*;
 
@@ -282,7 +282,7 @@ fn a_move_that_is_stopped_accounts_for_the_rest() {
     let live = MoveControl::default();
     live.stop();
     let report = migrate(&machine, &[process], &request("0", "1"), &live, None).unwrap();
-    assert!(report.interrupted);
+    assert_eq!(report.stopped, Some(StopReason::Requested));
     assert_eq!(skipped(&report), [(SkipReason::Interrupted, 5000)].into());
 }
 
@@ -328,7 +328,7 @@ fn a_move_that_is_stopped_ends_soon() {
     let report = migrate(&machine, &[process], &request("0", "1"), &live, None).unwrap();
     assert!(machine.now_ns() < 1_500_000_000, "{} ns, and units of 0.3 s", machine.now_ns());
     let told = &report.processes[0];
-    assert!(report.interrupted && !told.verified && !report.is_verified());
+    assert!(report.stopped.is_some() && !told.verified && !report.is_verified());
     assert!(told.account.selected() > 0 && told.unexamined_bytes > 0);
     assert_eq!(told.account.selected() * 4096 + told.unexamined_bytes, 200_000 * 4096);
     assert_eq!(told.account.selected(), told.account.skipped_for(SkipReason::Interrupted));

@@ -17,6 +17,7 @@ pub struct MoveJson {
     pub processes: Vec<ProcessJson>,
     pub account: Account,
     pub interrupted: bool,
+    pub deadline_over: bool,
     pub error: Option<String>,
 }
 

@@ -358,6 +358,7 @@ fn pool_and_files_on_dax() {
 fn ledger_undo_and_names() {
     on_two_nodes(&[
         "undo_a_move",
+        "undo_by_a_deadline",
         "undo_what_is_still_there",
         "undo_after_kill",
         "undo_of_the_gone",

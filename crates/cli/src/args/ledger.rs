@@ -3,6 +3,7 @@
 use clap::Args;
 use nodeward_records::ledger::OperationId;
 
+use super::deadline::DeadlineArgs;
 use super::output::{OutputArgs, ProgressArgs};
 use crate::message::help::OUTPUT;
 use crate::settings::MoveLayer;
@@ -30,6 +31,9 @@ pub struct UndoArgs {
     /// Workers and limits of the move.
     #[command(flatten)]
     pub layer: MoveLayer,
+    /// The time within which it is to end.
+    #[command(flatten)]
+    pub until: DeadlineArgs,
     /// Print what would be moved back, and what would stay and why; change nothing
     #[arg(help_heading = OUTPUT, long)]
     pub dry_run: bool,

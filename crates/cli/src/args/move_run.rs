@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::deadline::DeadlineArgs;
 use super::machine::MachineArgs;
 use super::output::{OutputArgs, ProgressArgs};
 use crate::message::help::{OUTPUT, SIMULATED};
@@ -13,6 +14,9 @@ pub struct MoveRunArgs {
     /// Workers and limits of the move.
     #[command(flatten)]
     pub layer: MoveLayer,
+    /// The time within which it is to end.
+    #[command(flatten)]
+    pub until: DeadlineArgs,
     /// Print what would move, and what would stay and why; change nothing
     #[arg(help_heading = OUTPUT, long)]
     pub dry_run: bool,

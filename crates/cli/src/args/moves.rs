@@ -41,14 +41,15 @@ pub struct MoveArgs {
     pub only: Vec<MappingKind>,
     /// Move all but these kinds of memory
     #[arg(help_heading = MEMORY, long, value_delimiter = ',', value_name = "KIND",
+          hide_possible_values = true,
           value_parser = choice_parser(MappingKind::ALL, MappingKind::name),
           conflicts_with = "only")]
     pub exclude: Vec<MappingKind>,
     /// Move only addresses in this range, in hexadecimal as in /proc/PID/maps; may be repeated
     #[arg(help_heading = MEMORY, long, value_parser = parse_range, value_name = "START-END")]
     pub range: Vec<Range>,
-    /// Move only the pages that this file lists: one address a line in hexadecimal, or binary with
-    /// 8 bytes each, little-endian; - is standard input. FROM may be left out
+    /// Move only the pages that this file lists: a hexadecimal address a line, or 8 bytes each,
+    /// little-endian; - is standard input. FROM may be left out
     #[arg(help_heading = MEMORY, long, value_name = "FILE",
           conflicts_with_all = ["name", "cgroup", "only", "exclude", "range", "agent"])]
     pub addresses: Option<PathBuf>,
@@ -71,19 +72,17 @@ pub struct MoveArgs {
 #[command(next_help_heading = MEMORY)]
 pub struct HotArgs {
     /// Move only pages with so many accesses that the move pays, each to the node that uses it
-    /// most. SOURCE watches the process first, for 2s or as long as registers:TIME says: auto (the
-    /// first that works here, see nodeward doctor), registers, soft-dirty, faults or damon. Or
-    /// SOURCE is a perf.data with addresses, the output of perf script, or a file of lines ADDRESS
-    /// NODE COUNT (- is standard input)
+    /// most. SOURCE watches the process for 2s, or as registers:TIME says: auto (the first that
+    /// works here), registers, soft-dirty, faults, damon. Or it is a perf.data, the output of perf
+    /// script, or a file of lines ADDRESS NODE COUNT (- is standard input)
     #[arg(long, value_name = "SOURCE",
           conflicts_with_all = ["name", "cgroup", "only", "exclude", "range", "addresses",
                                 "machine", "agent"])]
     pub hot: Option<String>,
-    /// Number of cache misses that each counted access stands for [default: 1; damon 64, soft-dirty
-    /// 1000]
+    /// Cache misses per counted access [default: 1; damon 64, soft-dirty 1000]
     #[arg(long, value_name = "N", requires = "hot")]
     pub misses_per_count: Option<u64>,
-    /// Move at most this much memory, the pages with the largest gain first, such as 1GiB
+    /// Move at most this much memory, the largest gain first, such as 1GiB
     #[arg(long, value_name = "SIZE", requires = "hot", value_parser = units::parse_bytes)]
     pub hot_max: Option<u64>,
 }

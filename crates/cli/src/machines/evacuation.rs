@@ -120,7 +120,7 @@ impl EvacuatedProcesses {
     ) -> Result<bool, Error> {
         let process = machine.open_process(pid)?;
         let one = [Arc::clone(&process)];
-        let look = plan(machine, &one, first_pass, live)?;
+        let look = plan(machine, &one, first_pass, &MoveControl::stopped_with(live))?;
         let is_resident = look.processes.iter().any(|(_, plan)| {
             plan.in_flight > 0 || plan.residency.keys().any(|node| sources.contains(*node))
         });

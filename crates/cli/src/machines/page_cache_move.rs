@@ -68,7 +68,7 @@ impl<'a> PageCacheMove<'a> {
                 break;
             }
         }
-        total.interrupted = live.is_stopped() && total.error.is_none();
+        total.stopped = live.stop_reason().filter(|_| total.error.is_none());
         Ok((batches.into_scan(), total))
     }
 
@@ -86,7 +86,9 @@ impl<'a> PageCacheMove<'a> {
                 done = Some(self.migrate(live, false)?);
                 continue;
             };
-            if report.interrupted || report.error.is_some() || !may_fit_elsewhere(&report.account())
+            if report.stopped.is_some()
+                || report.error.is_some()
+                || !may_fit_elsewhere(&report.account())
             {
                 break;
             }

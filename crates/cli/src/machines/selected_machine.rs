@@ -8,6 +8,7 @@ use nodeward_linux::{Linux, nodes};
 use nodeward_machine::Machine;
 use nodeward_model::nodestring::NodestringContext;
 use nodeward_model::{GroupSpec, NodeId, Topology};
+use nodeward_mover::{MoveControl, MoveDeadline};
 use nodeward_scenario::Scenario;
 use nodeward_sim::SimMachine;
 
@@ -47,6 +48,18 @@ impl SelectedMachine {
             Self::Local(machine) => machine,
             Self::Simulated(machine) => machine,
         }
+    }
+
+    /// Creates the control of a move that begins now and is to end within so many nanoseconds of
+    /// the machine's time.
+    pub fn control(&self, time_ns: Option<u64>) -> MoveControl {
+        MoveControl::until(time_ns.map(|ns| match self {
+            Self::Local(_) => MoveDeadline::in_real_time(ns),
+            Self::Simulated(machine) => {
+                let machine = machine.clone();
+                MoveDeadline::after(ns, move || machine.now_ns())
+            }
+        }))
     }
 
     /// Returns the same, owned.

@@ -20,12 +20,12 @@ pub enum Exit {
     /// 0: everything was shown, every selected page is where it was sent, or the balancer ended on
     /// request.
     Done,
-    /// 1: some pages were not moved; the account says why.
+    /// 1: some pages were not moved, also because of a deadline; the account says why.
     SomeSkipped,
     /// 2: the command line or a settings file cannot be understood.
     BadInput,
-    /// 3: nothing was done: every page was refused, this machine cannot do it, or another balancer
-    /// runs with the same state directory.
+    /// 3: nothing was done: every page was refused, the deadline came before, this machine cannot
+    /// do it, or another balancer runs with the same state directory.
     NothingDone,
     /// 4: a privilege is missing.
     NoPermission,
@@ -95,10 +95,13 @@ impl Exit {
                 "everything was shown, every selected page is where it was sent, or balance was \
                  told to end"
             }
-            Self::SomeSkipped => "some pages stayed behind; the account says why",
+            Self::SomeSkipped => {
+                "some pages stayed behind, also by --deadline; the account says why"
+            }
             Self::BadInput => "the command line or a settings file cannot be understood",
             Self::NothingDone => {
-                "every page was refused, this machine cannot do it, or a balancer runs"
+                "every page was refused, --deadline came first, this machine cannot do it, or a \
+                 balancer runs"
             }
             Self::NoPermission => "a privilege is missing",
             Self::Gone => "the process does not exist, ended, or was replaced by exec",

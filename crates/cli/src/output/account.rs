@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use nodeward_model::units::{format_bytes, format_ns};
 use nodeward_model::{Account, NodeId};
-use nodeward_mover::{MoveReport, ProcessPlan, ProcessReport};
+use nodeward_mover::{MoveReport, ProcessPlan, ProcessReport, StopReason};
 use serde_json::{Value, json};
 
 /// Formats the amount and rate of a move, and what ended it early.
@@ -28,13 +28,18 @@ pub fn ending_text(report: &MoveReport, bytes: u64) -> String {
     if let Some(ns) = report.stall_needed_ns {
         let _ = writeln!(text, "--stall {} would have been enough for all pages", budget(ns));
     }
-    if report.interrupted {
-        text += "interrupted: the same command moves the rest\n";
-    }
+    text += report.stopped.map_or("", stop_text);
     if let Some(error) = &report.error {
         let _ = writeln!(text, "ended early: {error}");
     }
     text
+}
+
+fn stop_text(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::Requested => "interrupted: the same command moves the rest\n",
+        StopReason::Deadline => "the deadline is over: the same command moves the rest\n",
+    }
 }
 
 /// Formats a time in whole milliseconds, or microseconds if it is shorter, rounded up.
@@ -157,9 +162,15 @@ pub fn with_ending(mut value: Value, report: &MoveReport) -> Value {
     value["longest_hold_ns"] = json!(report.longest_hold_ns);
     value["stall_needed_ns"] = json!(report.stall_needed_ns);
     value["verified"] = json!(report.is_verified());
-    value["interrupted"] = json!(report.interrupted);
+    with_stop(&mut value, report.stopped);
     value["error"] = json!(report.error.as_ref().map(ToString::to_string));
     value
+}
+
+/// Adds whether it was stopped, and whether by its deadline.
+pub fn with_stop(value: &mut Value, stopped: Option<StopReason>) {
+    value["interrupted"] = json!(stopped.is_some());
+    value["deadline_over"] = json!(stopped == Some(StopReason::Deadline));
 }
 
 /// Returns the pages that would move, by source and destination.

@@ -9,10 +9,10 @@ use nodeward_linux::sysfs::NodeMemoryUse;
 use nodeward_machine::Liveness;
 use nodeward_model::units::format_bytes;
 use nodeward_model::{Account, NodeId, Pid};
-use nodeward_mover::{LedgerReport, MoveReport, ProcessPlan, ProcessReport};
+use nodeward_mover::{LedgerReport, MoveReport, ProcessPlan, ProcessReport, StopReason};
 use serde_json::{Value, json};
 
-use super::account::{account_text, ending_text, planned_text};
+use super::account::{account_text, ending_text, planned_text, with_stop};
 use super::moves::{self, MoveOutput, SelectionReport};
 use super::shared_memory::{self, SharedMemoryReport};
 use super::{files, print, print_outcome};
@@ -69,9 +69,9 @@ impl EvacuationReport<'_> {
         account
     }
 
-    /// Returns true if the evacuation was asked to stop.
-    pub fn is_interrupted(&self) -> bool {
-        self.moves.interrupted || self.files.as_ref().is_some_and(|(_, files)| files.interrupted)
+    /// Returns why the evacuation ended early, if it was stopped.
+    pub fn stopped(&self) -> Option<StopReason> {
+        self.moves.stopped.or(self.files.as_ref().and_then(|(_, files)| files.stopped))
     }
 
     /// Returns true if an error ended a part of it early.
@@ -255,18 +255,19 @@ fn report_json(report: &EvacuationReport<'_>) -> Value {
         .iter()
         .map(|(node, memory)| (node.to_string(), memory_json(memory)))
         .collect();
-    json!({
+    let mut told = json!({
         "schema": "nodeward.evacuation/1",
         "page_bytes": report.page_bytes,
         "passes": passes_json(report.route),
         "processes": processes_json(&report.found),
         "with_policies": report.with_policies,
         "account": report.account(),
-        "interrupted": report.is_interrupted(),
         "move": moves::report_json(&report.move_output()),
         "files": files,
         "memory_after": memory,
-    })
+    });
+    with_stop(&mut told, report.stopped());
+    told
 }
 
 fn plan_json(plan: &EvacuationPlan<'_>) -> Value {

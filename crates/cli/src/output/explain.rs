@@ -80,7 +80,7 @@ fn meaning(reason: SkipReason) -> &'static str {
         SkipReason::StallBudget => {
             "the page is part of a larger one, which cannot be moved within --stall"
         }
-        SkipReason::Interrupted => "the move was asked to stop before the page's turn",
+        SkipReason::Interrupted => "the move was stopped before the page's turn",
         SkipReason::Gone => {
             "the process ended, or called exec, before the page's turn or in its middle"
         }
@@ -132,7 +132,7 @@ fn cause(reason: SkipReason) -> &'static str {
              wait for as long as that takes"
         }
         SkipReason::Interrupted => {
-            "Ctrl-C, or an error that ended the work; what was moved stays moved"
+            "Ctrl-C, --deadline, or an error that ended the work; what was moved stays moved"
         }
         SkipReason::Gone => "its memory is gone; nobody can tell any more where the page was",
         SkipReason::Refused => "unknown to nodeward",

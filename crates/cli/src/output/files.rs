@@ -53,7 +53,7 @@ pub fn report_text(looked: &CacheScan, report: &MoveReport, page_bytes: u64) -> 
     for process in &report.processes {
         text += &pages_text(process, page_bytes);
     }
-    match report.processes.is_empty() && !report.interrupted {
+    match report.processes.is_empty() && report.stopped.is_none() {
         true => text + "nothing of them to move\n",
         false => text + &ending_text(report, report.account().moved * page_bytes),
     }

@@ -301,7 +301,7 @@ fn life_name(life: Liveness) -> &'static str {
 mod tests {
     use nodeward_linux::file_cache::CacheScan;
     use nodeward_model::{NodeId, Pid, SkipReason};
-    use nodeward_mover::Residue;
+    use nodeward_mover::{Residue, StopReason};
 
     use super::*;
 
@@ -330,7 +330,7 @@ mod tests {
             walked_pages: 0,
             longest_hold_ns: Some(310_000),
             stall_needed_ns: None,
-            interrupted: false,
+            stopped: None,
             error: None,
         }
     }
@@ -437,7 +437,7 @@ mod tests {
     #[test]
     fn what_ended_early_is_said() {
         let mut report = report();
-        report.interrupted = true;
+        report.stopped = Some(StopReason::Requested);
         report.processes[0].life = Liveness::Replaced;
         let text = report_text(&output_of(&report));
         assert!(text.contains("it called exec meanwhile"), "{text}");

@@ -9,7 +9,7 @@ use nodeward_agent::client::{Client, ClientError};
 use nodeward_agent::wire::{AddressRange, Order, WirePair, WireReport};
 use nodeward_linux::Linux;
 use nodeward_model::{MappingKind, Pid};
-use nodeward_mover::{Jobs, LedgerReport, MoveReport, PlanReport};
+use nodeward_mover::{Jobs, LedgerReport, MoveControl, MoveDeadline, MoveReport, PlanReport};
 
 use crate::args::{MoveArgs, ShowArgs};
 use crate::machines::{SelectedMachine, node_pairs};
@@ -33,12 +33,13 @@ pub fn move_processes(args: &MoveArgs, settings: &MoveSettings, socket: &Path) -
         moves::print_plan(&plan, SelectionReport::default(), None, page_bytes, json)?;
         return Ok(Exit::Done);
     }
-    let live = AgentProgress::default();
+    let deadline = args.run.until.deadline.map(MoveDeadline::in_real_time);
+    let live = AgentProgress::new(MoveControl::until(deadline));
     let work = || carry_out(client, &order, &live);
     let report = run_with_progress(&live, args.run.progress.mode(), work)??;
     let ledger = report.ledger.and_then(ledger);
     let page_bytes = report.page_bytes;
-    let report = MoveReport::from(report);
+    let report = with_reason(report.into(), &live);
     let told = MoveOutput {
         report: &report,
         page_bytes,
@@ -117,6 +118,12 @@ fn carry_out(
         }
     }
     client.account(number)
+}
+
+/// Puts in why we ended the move. The agent knows that somebody did.
+fn with_reason(report: MoveReport, live: &AgentProgress) -> MoveReport {
+    let stopped = report.stopped.map(|told| live.stop_reason().unwrap_or(told));
+    MoveReport { stopped, ..report }
 }
 
 /// The ledger is the agent's: to tell how a move is undone helps root only.

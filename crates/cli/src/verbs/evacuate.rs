@@ -10,7 +10,7 @@ use nodeward_linux::used_files::UsedFiles;
 use nodeward_machine::{Error, Machine};
 use nodeward_model::{NodeId, NodePairs, SkipReason, Topology};
 use nodeward_mover::{
-    MoveControl, MoveOrder, MoveReport, MoveRequest, Selection, migrate_in_passes,
+    MoveControl, MoveOrder, MoveReport, MoveRequest, Selection, StopReason, migrate_in_passes,
 };
 
 use crate::args::EvacuateArgs;
@@ -35,6 +35,7 @@ pub fn run(args: &EvacuateArgs, settings: &MoveSettings) -> Result<Exit> {
         check_kernel()?;
     }
     let chosen = SelectedMachine::open(&args.run.machine_args, args.run.seed)?;
+    let live = chosen.control(args.run.until.deadline);
     let (machine, topology) = (chosen.machine(), chosen.machine().topology()?);
     let names = chosen.nodestring_context(&topology)?;
     let (sources, to) =
@@ -42,7 +43,6 @@ pub fn run(args: &EvacuateArgs, settings: &MoveSettings) -> Result<Exit> {
     let route = EvacuationRoute::choose(machine, &topology, sources, to)?;
     let is_local = matches!(chosen, SelectedMachine::Local(_));
     let job = Evacuation { args, settings, machine, topology, route, is_local };
-    let live = MoveControl::default();
     if args.run.dry_run {
         let plan = job.plan(&live)?;
         evacuation::print_plan(&plan, args.run.output.json)?;
@@ -80,25 +80,31 @@ impl Evacuation<'_> {
     /// Moves. Returns an error only if nothing was done.
     fn carry_out(&self, live: &MoveControl) -> Result<EvacuationReport<'_>> {
         let found = self.find(live)?;
+        let find_stopped = live.stop_reason();
         let shared = self.shared_memory(&found, live)?;
         let writes_ledger =
             self.is_local && !self.args.run.no_ledger && !found.residents.is_empty();
         let begin = || begin_journal(self.machine, Ok(found.identities.clone()), None);
         let journal = writes_ledger.then(begin).flatten();
         let mut moves = match found.residents.is_empty() {
-            true => MoveReport { interrupted: live.is_stopped(), ..MoveReport::default() },
+            true => MoveReport::default(),
             false => {
                 let passes = self.requests(found.residents.len())?;
                 let processes = &found.residents;
                 migrate_in_passes(self.machine, processes, &passes, live, journal.as_ref())?
             }
         };
+        moves.stopped = moves.stopped.or(find_stopped);
         let shared = shared.map(|shared| self.move_segments(&shared, live, &mut moves));
         let paths = self.paths(&found, live);
-        let files = self.files_move(&paths)?.filter(|_| !live.is_stopped());
+        let files = self.files_move(&paths)?;
+        if files.is_some() && live.is_stopped() {
+            moves.stopped = live.stop_reason();
+        }
+        let files = files.filter(|_| moves.stopped.is_none());
         let files = files.map(|job| self.move_files(job, live));
         let end = |journal: nodeward_mover::SharedLedger| {
-            journal.end(moves.account(), moves.interrupted, now_unix_ms())
+            journal.end(moves.account(), moves.stopped.is_some(), now_unix_ms())
         };
         let ledger = journal.map(end);
         let with_policies = found.with_policies(live);
@@ -200,15 +206,16 @@ fn exit(report: &EvacuationReport<'_>) -> Exit {
     let stayed: u64 = stayed.map(|(_, pages)| pages).sum();
     let left_out = report.files.as_ref().map_or(0, |(looked, _)| looked.problems);
     let denied = report.found.denied;
-    if report.is_interrupted() {
+    let stopped = report.stopped();
+    if stopped == Some(StopReason::Requested) {
         Exit::Interrupted
-    } else if stayed + left_out + denied == 0 && !report.has_error() {
+    } else if stayed + left_out + denied == 0 && !report.has_error() && stopped.is_none() {
         Exit::Done
     } else if account.moved > 0 {
         Exit::SomeSkipped
     } else if stayed == 0 && denied > 0 && report.found.opened.is_empty() {
         Exit::NoPermission
-    } else if stayed > 0 {
+    } else if stayed > 0 || stopped.is_some() {
         Exit::NothingDone
     } else {
         Exit::SomeSkipped

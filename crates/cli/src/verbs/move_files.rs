@@ -8,7 +8,7 @@ use nodeward_linux::Linux;
 use nodeward_linux::file_cache::{CacheScan, check_kernel};
 use nodeward_machine::Machine;
 use nodeward_model::{Escape as _, NodePairs, Topology};
-use nodeward_mover::{MoveControl, MoveReport};
+use nodeward_mover::{MoveControl, MoveDeadline, MoveReport, StopReason};
 
 use crate::args::MoveArgs;
 use crate::machines::node_pairs;
@@ -22,12 +22,12 @@ use crate::settings::MoveSettings;
 pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
     args.file.iter().try_for_each(check_path)?;
     check_kernel()?;
+    let live = MoveControl::until(args.run.until.deadline.map(MoveDeadline::in_real_time));
     let machine = Linux::open();
     let topology = machine.topology()?;
     let pairs = pairs(args, &topology)?;
     let job = PageCacheMove::new(this_process(&machine)?, topology, pairs, settings, &args.file);
     let page_bytes = machine.page_bytes();
-    let live = MoveControl::default();
     if args.run.dry_run {
         let (looked, plan) = job.plan(&live)?;
         files::print_plan(&looked, &plan, page_bytes, args.run.output.json)?;
@@ -69,13 +69,14 @@ fn exit(looked: &CacheScan, report: &MoveReport) -> Exit {
     let account = report.account();
     let arrived = account.moved + account.already_there;
     let skipped = account.skipped_total();
-    if report.interrupted {
+    let is_cut = report.stopped.is_some() || report.error.is_some();
+    if report.stopped == Some(StopReason::Requested) {
         Exit::Interrupted
-    } else if skipped + looked.problems == 0 && report.error.is_none() {
+    } else if skipped + looked.problems == 0 && !is_cut {
         Exit::Done
     } else if arrived > 0 || (skipped == 0 && looked.files > 0) {
         Exit::SomeSkipped
-    } else if skipped == 0 && looked.not_permitted == looked.problems {
+    } else if skipped == 0 && !is_cut && looked.not_permitted == looked.problems {
         Exit::NoPermission
     } else {
         Exit::NothingDone
@@ -133,7 +134,7 @@ pub(super) mod tests {
         assert_eq!(code(&report), Exit::Done);
         report.error = Some(Error::Gone(Pid::new(7).unwrap()));
         assert_eq!(code(&report), Exit::SomeSkipped);
-        report.interrupted = true;
+        report.stopped = Some(StopReason::Requested);
         assert_eq!(code(&report), Exit::Interrupted);
     }
 }

@@ -17,7 +17,7 @@ use crate::message::exit::Exit;
 use crate::settings::MoveSettings;
 use crate::verbs::by_agent;
 use crate::verbs::move_operands::{Operands, kinds};
-use crate::verbs::move_task::{MoveTask, MoveTaskOptions};
+use crate::verbs::move_task::{MoveTask, MoveTaskOptions, stopped_before};
 use crate::verbs::process_selection::{hold, select_processes};
 
 /// Moves, or reports what a move would do.
@@ -26,16 +26,17 @@ pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
         return by_agent::move_processes(args, settings, socket);
     }
     let chosen = SelectedMachine::open(&args.run.machine_args, args.run.seed)?;
+    let live = chosen.control(args.run.until.deadline);
     let machine = chosen.machine();
     let topology = machine.topology()?;
     let task = match (&args.addresses, &args.hot_pages.hot) {
         (Some(list), _) => Some(address_list::task(args, list, &chosen, &topology)?),
-        (None, Some(source)) => hot::task(args, source, chosen.local("--hot")?, &topology)?,
-        (None, None) => Some(between_nodes(args, &chosen, &topology)?),
+        (None, Some(source)) => hot::task(args, source, chosen.local("--hot")?, &topology, &live)?,
+        (None, None) => Some(between_nodes(args, &chosen, &topology, &live)?),
     };
-    let Some(task) = task else { return Ok(Exit::Interrupted) };
+    let Some(task) = task else { return Ok(stopped_before(&live)) };
     let how = MoveTaskOptions::new(&args.run, settings, &chosen);
-    task.execute(machine, &topology, &how)
+    task.execute(machine, &topology, &how, &live)
 }
 
 /// Creates the task of `PID... FROM TO`.
@@ -43,6 +44,7 @@ fn between_nodes(
     args: &MoveArgs,
     chosen: &SelectedMachine,
     topology: &Topology,
+    live: &MoveControl,
 ) -> Result<MoveTask> {
     let Operands { pids, from, to } = Operands::parse(args)?;
     let pairs = node_pairs::parse_pairs(from, to, topology, &chosen.nodestring_context(topology)?)?;
@@ -52,8 +54,7 @@ fn between_nodes(
     let selection = Selection { kinds, ranges, ..Selection::default() };
     let together = match chosen {
         SelectedMachine::Local(_) => {
-            let control = MoveControl::default();
-            SharedMemory::find(&processes, &selection, (topology, &pairs), &control)?
+            SharedMemory::find(&processes, &selection, (topology, &pairs), live)?
         }
         SelectedMachine::Simulated(_) => None,
     };

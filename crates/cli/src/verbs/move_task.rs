@@ -9,7 +9,8 @@ use nodeward_machine::{Error, Liveness, Machine, Process};
 use nodeward_model::{Name, ProcessIdentity, Topology};
 use nodeward_mover::address_list::ListCounts;
 use nodeward_mover::{
-    MoveControl, MoveOrder, MoveReport, ProcessPlan, Selection, SharedLedger, migrate, plan,
+    MoveControl, MoveOrder, MoveReport, ProcessPlan, Selection, SharedLedger, StopReason, migrate,
+    plan,
 };
 use nodeward_records::ledger::{Header, LedgerStore, OperationId};
 
@@ -105,34 +106,34 @@ impl MoveTask {
         machine: &dyn Machine,
         topology: &Topology,
         how: &MoveTaskOptions,
+        live: &MoveControl,
     ) -> Result<Exit> {
         let (orders, selection) = (self.orders.clone(), self.selection.clone());
         let request = how.settings.request(machine, topology, orders, selection)?;
-        let live = MoveControl::default();
         if how.dry_run {
-            let report = plan(machine, &self.processes, &request, &live)?;
-            let segments = self.plan_segments(&how.settings, &live)?;
+            let report = plan(machine, &self.processes, &request, live)?;
+            let segments = self.plan_segments(&how.settings, live)?;
             let named = self.selection();
             moves::print_plan(&report, named, segments.as_ref(), machine.page_bytes(), how.json)?;
             return Ok(Exit::Done);
         }
         let journal = how.writes_ledger.then(|| self.begin_journal(machine)).flatten();
         let work = || {
-            let before = self.count(&live);
-            let mut report = migrate(machine, &self.processes, &request, &live, journal.as_ref())?;
+            let before = self.count(live);
+            let mut report = migrate(machine, &self.processes, &request, live, journal.as_ref())?;
             let is_shared = self.shared_memory.is_some() || self.segment_rest.is_some();
             let shared = is_shared.then(|| {
-                let segments = self.move_segments(&how.settings, &live, &mut report);
-                let nodes = before.zip(self.count(&live));
+                let segments = self.move_segments(&how.settings, live, &mut report);
+                let nodes = before.zip(self.count(live));
                 SharedMemoryReport { segments, pages_before_and_after: nodes }
             });
             let end = |journal: SharedLedger| {
-                journal.end(report.account(), report.interrupted, now_unix_ms())
+                journal.end(report.account(), report.stopped.is_some(), now_unix_ms())
             };
             let ledger = journal.map(end);
             Ok::<_, Error>((report, shared, ledger))
         };
-        let (report, shared, ledger) = progress::run_with_progress(&live, how.progress, work)??;
+        let (report, shared, ledger) = progress::run_with_progress(live, how.progress, work)??;
         let told = MoveOutput {
             report: &report,
             page_bytes: machine.page_bytes(),
@@ -259,7 +260,11 @@ fn add_segments(
     report: &mut MoveReport,
     migrate: impl FnOnce() -> Result<(CacheScan, MoveReport), Error>,
 ) -> Option<SegmentsReport> {
-    if found == 0 || live.is_stopped() || report.error.is_some() {
+    if found == 0 || report.error.is_some() {
+        return None;
+    }
+    if live.is_stopped() {
+        report.stopped = live.stop_reason();
         return None;
     }
     let (looked, mut moved) = migrate().unwrap_or_else(|error| {
@@ -268,6 +273,17 @@ fn add_segments(
     let process = moved.processes.pop();
     report.add_costs(moved);
     Some(SegmentsReport { found, scan: looked, process })
+}
+
+/// Says that a stop came while the command looked, before anything was moved.
+pub fn stopped_before(live: &MoveControl) -> Exit {
+    match live.stop_reason() {
+        Some(StopReason::Deadline) => {
+            say!("nodeward: the deadline came before anything was moved; give it more time");
+            Exit::NothingDone
+        }
+        Some(StopReason::Requested) | None => Exit::Interrupted,
+    }
 }
 
 /// What was requested, and is not among the pages that a move selected.
@@ -286,11 +302,11 @@ pub fn exit(report: &MoveReport, shared: Option<&SharedMemoryReport>, unmoved: &
     if let Some(segments) = shared.and_then(SharedMemoryReport::account) {
         account.add(segments);
     }
-    if report.interrupted {
+    if report.stopped == Some(StopReason::Requested) {
         Exit::Interrupted
     } else if report.processes.iter().all(|process| process.life != Liveness::Running) {
         Exit::Gone
-    } else if account.skipped_total() + unmoved.left == 0 {
+    } else if account.skipped_total() + unmoved.left == 0 && report.stopped.is_none() {
         Exit::Done
     } else if account.moved + account.already_there + unmoved.in_place == 0 {
         Exit::NothingDone

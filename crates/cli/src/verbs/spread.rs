@@ -20,7 +20,7 @@ use crate::output::spread::SpreadReport;
 use crate::progress::{self, ProgressMode};
 use crate::results::MovedNodes;
 use crate::settings::MoveSettings;
-use crate::verbs::move_task::{MoveTask, MoveTaskOptions};
+use crate::verbs::move_task::{MoveTask, MoveTaskOptions, stopped_before};
 use crate::verbs::process_selection::{hold, select_processes};
 
 /// Larger blocks are refused, in bytes: four times the largest huge page of any architecture.
@@ -29,6 +29,7 @@ const BLOCK_BYTES_MAX: u64 = 64 << 30;
 /// Spreads memory, or reports what that would do.
 pub fn run(args: &SpreadArgs, settings: &MoveSettings) -> Result<Exit> {
     let chosen = SelectedMachine::open(&args.run.machine_args, args.run.seed)?;
+    let live = chosen.control(args.run.until.deadline);
     let machine = chosen.machine();
     let topology = machine.topology()?;
     check_block(args.block, machine.page_bytes())?;
@@ -42,11 +43,12 @@ pub fn run(args: &SpreadArgs, settings: &MoveSettings) -> Result<Exit> {
         weights,
         block_bytes: args.block,
     };
-    let live = MoveControl::default();
     let task = progress::run_with_progress(&live, ProgressMode::Never, || job.task(&live))??;
-    let Some(task) = task.filter(|_| !live.is_stopped()) else { return Ok(Exit::Interrupted) };
+    let Some(task) = task.filter(|_| !live.is_stopped()) else {
+        return Ok(stopped_before(&live));
+    };
     let how = MoveTaskOptions::new(&args.run, settings, &chosen);
-    task.execute(machine, &topology, &how)
+    task.execute(machine, &topology, &how, &live)
 }
 
 fn check_block(block_bytes: u64, page_bytes: u64) -> Result<()> {

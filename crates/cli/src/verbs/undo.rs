@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use nodeward_linux::Linux;
 use nodeward_machine::{Error, Machine, Process};
 use nodeward_model::{ProcessIdentity, Range};
-use nodeward_mover::{MoveOrder, undo};
+use nodeward_mover::{MoveControl, MoveDeadline, MoveOrder, undo};
 use nodeward_records::ledger::{MovedPages, Operation, OperationState};
 
 use crate::args::UndoArgs;
@@ -17,6 +17,7 @@ use crate::verbs::move_task::{MoveTask, MoveTaskOptions};
 
 /// Undoes an operation.
 pub fn run(args: &UndoArgs, settings: MoveSettings) -> Result<Exit> {
+    let live = MoveControl::until(args.until.deadline.map(MoveDeadline::in_real_time));
     let operation = state_dir::ledgers()?.read(args.id)?;
     if operation.state == OperationState::Running {
         bail!("operation {} is still running; stop it (Ctrl-C), or wait for its end", args.id);
@@ -32,7 +33,7 @@ pub fn run(args: &UndoArgs, settings: MoveSettings) -> Result<Exit> {
         json: args.output.json,
         writes_ledger: true,
     };
-    task.execute(&machine, &topology, &how)
+    task.execute(&machine, &topology, &how, &live)
 }
 
 /// Reports gaps in the ledger.

@@ -10,6 +10,7 @@ mod bench_pager;
 mod bench_pool;
 mod compare;
 mod config;
+mod deadline;
 mod deprecated;
 mod evacuate;
 mod full_output;

@@ -135,7 +135,7 @@ impl KernelBackend<'_> {
             lanes: moved.workers,
             took_ns: moved.moving_ns + moved.verifying_ns,
             longest_hold_ns: moved.longest_hold_ns.unwrap_or(0),
-            cancelled: moved.interrupted,
+            cancelled: moved.stopped.is_some(),
             account,
             ..MigrationReport::default()
         }

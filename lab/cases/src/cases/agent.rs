@@ -11,7 +11,7 @@ use crate::balancer::{StateDir, disable_numa_balancing, start_load_away};
 use crate::case_outcome::{CaseFn, CaseOutcome};
 use crate::guest::UNPRIVILEGED_USER;
 use crate::load::LoadProcess;
-use crate::nodeward::{RunningMove, move_load_as, nodeward_as, run_command};
+use crate::nodeward::{RunningMove, move_load, move_load_as, nodeward_as, run_command};
 
 pub const CASES: [(&str, CaseFn); 2] =
     [("agent_moves_for_a_container", for_a_container), ("agent_interrupted", interrupted)];
@@ -97,9 +97,9 @@ fn for_a_container() -> CaseOutcome {
     Ok(())
 }
 
-/// Goal: Ctrl-C of the client ends the move at the agent, and the account tells what was done until
-/// then; a killed agent ends the client with a code of its own, and leaves its move in the ledger.
-/// At 16 MiB a second 64 MiB take 4 s.
+/// Goal: Ctrl-C and the deadline of the client end the move at the agent, and the account tells
+/// what was done until then; a killed agent ends the client with a code of its own, and leaves its
+/// move in the ledger. At 16 MiB a second 64 MiB take 4 s, of which a deadline of 2 s uses one.
 fn interrupted() -> CaseOutcome {
     disable_numa_balancing()?;
     let place = StateDir::new("agent-killed");
@@ -117,6 +117,11 @@ fn interrupted() -> CaseOutcome {
     assert!(report.interrupted && report.account.moved > 0, "{report:?}");
     let moved = pages_on(&load, 1);
     assert_eq!(report.account.moved, moved, "{report:?}");
+
+    let report = move_load(&load, &format!("{words} --deadline 2s")).report_after_exit(1);
+    assert!(report.deadline_over && report.account.moved > 0, "{report:?}");
+    let moved = moved + report.account.moved;
+    assert_eq!(moved, pages_on(&load, 1), "{report:?}");
 
     let running = RunningMove::start(&load, &words);
     wait_until("more pages arrive", || pages_on(&load, 1) > moved);

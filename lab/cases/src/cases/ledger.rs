@@ -14,8 +14,9 @@ use crate::guest::UNPRIVILEGED_USER;
 use crate::load::LoadProcess;
 use crate::nodeward::{CommandOutput, RunningMove, move_load, nodeward, run_command, skip_counts};
 
-pub const CASES: [(&str, CaseFn); 7] = [
+pub const CASES: [(&str, CaseFn); 8] = [
     ("undo_a_move", undo_a_move),
+    ("undo_by_a_deadline", undo_by_a_deadline),
     ("undo_what_is_still_there", undo_what_is_still_there),
     ("undo_after_kill", undo_after_kill),
     ("undo_of_the_gone", undo_of_the_gone),
@@ -70,6 +71,30 @@ fn undo_a_move() -> CaseOutcome {
     assert_eq!((&story["undoes"], &story["state"]["name"]), (&id(&undone).into(), &"ended".into()));
     let list = nodeward("ledger").stdout;
     assert!(list.contains(&format!("undo --json --quiet {first}")), "{list}");
+    load.end();
+    Ok(())
+}
+
+/// Goal: a move and an undo end by their deadline, tell what is left, and are continued by the same
+/// command. At 16 MiB a second 64 MiB take 4 s; of 3 s the last is kept for looking.
+fn undo_by_a_deadline() -> CaseOutcome {
+    let load = LoadProcess::start("--node 0 --size 64MiB --threads 0");
+    let on_node_1 = || load.memory_by_node().get(&1).copied().unwrap_or(0);
+    let words = format!("0 1 --range {} --rate 16MiB/s --deadline 3s", load.ready.range);
+    let report = move_load(&load, &words).report_after_exit(1);
+    let (moved, left) = (report.account.moved, 16_384 - report.account.moved);
+    assert!(report.deadline_over && report.interrupted, "{report:?}");
+    assert!(moved > 0 && left > 0 && moved == on_node_1(), "{report:?}");
+    assert_eq!(report.account.skipped, skip_counts([(SkipReason::Interrupted, left)]));
+    let rest = move_load(&load, &format!("0 1 --range {}", load.ready.range));
+    assert_eq!(rest.report_after_exit(0).account.moved, left, "{rest:?}");
+
+    let words = format!("undo --json --quiet {} --rate 1MiB/s --deadline 2s", id(&rest));
+    let report = nodeward(&words).report_after_exit(1);
+    assert!(report.deadline_over && report.account.moved > 0, "{report:?}");
+    assert!(on_node_1() > moved, "{report:?}");
+    undo(id(&rest)).report_after_exit(0);
+    assert_eq!(on_node_1(), moved);
     load.end();
     Ok(())
 }

@@ -79,5 +79,5 @@ fn begin_ledger(request: JournalRequest<'_>) -> Option<SharedLedger> {
 }
 
 fn end_ledger(ledger: SharedLedger, report: &MoveReport) -> LedgerReport {
-    ledger.end(report.account(), report.interrupted, now_unix_ms())
+    ledger.end(report.account(), report.stopped.is_some(), now_unix_ms())
 }

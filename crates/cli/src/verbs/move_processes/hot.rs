@@ -29,12 +29,13 @@ use crate::verbs::move_task::MoveTask;
 const FOLIO_OVERHEAD_NS: u64 = 2000;
 
 /// Creates the task of moving the hot pages of one process, each to the node that uses it most, if
-/// that pays. `None` if Ctrl-C ended the watch.
+/// that pays. `None` if a stop ended the watch.
 pub fn task(
     args: &MoveArgs,
     name: &str,
     machine: &Linux,
     topology: &Topology,
+    live: &MoveControl,
 ) -> Result<Option<MoveTask>> {
     let [pid] = &args.operands[..] else {
         bail!("--hot takes one process and finds the nodes: nodeward move PID --hot SOURCE");
@@ -43,7 +44,7 @@ pub fn task(
     let source = open_source(name, machine)?;
     say!("nodeward: {}", source.describe());
     let misses_per_count = args.hot_pages.misses_per_count.unwrap_or(source.misses_per_count());
-    let Some(seen) = observe(source, machine, &*process, topology)? else { return Ok(None) };
+    let Some(seen) = observe(source, machine, &*process, topology, live)? else { return Ok(None) };
     let chooser = HotChooser {
         machine,
         process: &*process,
@@ -133,12 +134,12 @@ fn observe(
     machine: &Linux,
     process: &dyn Process,
     topology: &Topology,
+    live: &MoveControl,
 ) -> Result<Option<Observation>> {
     let mut halves = [(); 2].map(|()| PageAccessCounts::new(machine.page_bytes()));
     let mut unattributed: Vec<Access> = Vec::new();
     let (before, began_ns) = (load(process), machine.now_ns());
-    let live = MoveControl::default();
-    let unit = progress::run_with_progress(&live, ProgressMode::Never, || {
+    let unit = progress::run_with_progress(live, ProgressMode::Never, || {
         source.observe(process, &|| live.is_stopped(), &mut |half, access| match topology
             .node_of_accessor(access.accessor)
         {

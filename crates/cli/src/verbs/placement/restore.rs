@@ -16,11 +16,12 @@ use crate::output::placement::{RestoreReport, ThreadRow};
 use crate::progress::{self, ProgressMode};
 use crate::results::MovedNodes;
 use crate::settings::MoveSettings;
-use crate::verbs::move_task::{MoveTask, MoveTaskOptions};
+use crate::verbs::move_task::{MoveTask, MoveTaskOptions, stopped_before};
 
 /// Restores, or reports what that would do.
 pub fn run(args: &PlacementRestoreArgs, settings: &MoveSettings) -> Result<Exit> {
     let chosen = SelectedMachine::open(&args.run.machine_args, args.run.seed)?;
+    let live = chosen.control(args.run.until.deadline);
     let machine = chosen.machine();
     let topology = machine.topology()?;
     let placed = Placed::new(&args.placed, machine)?;
@@ -31,13 +32,12 @@ pub fn run(args: &PlacementRestoreArgs, settings: &MoveSettings) -> Result<Exit>
     }
     let threads = args.threads.then(|| threads(args, &chosen, &topology, &placed, &saved));
     let threads = threads.transpose()?;
-    let live = MoveControl::default();
     let look = || task(&placed, &saved, &chosen, &topology, &live);
     let task = progress::run_with_progress(&live, ProgressMode::Never, look)??;
-    let Some((task, report)) = task else { return Ok(Exit::Interrupted) };
+    let Some((task, report)) = task else { return Ok(stopped_before(&live)) };
     let task = MoveTask { placement: Some(RestoreReport { threads, ..report }), ..task };
     let how = MoveTaskOptions::new(&args.run, settings, &chosen);
-    task.execute(machine, &topology, &how)
+    task.execute(machine, &topology, &how, &live)
 }
 
 fn check_count(saved: &SavedPlacement, placed: &Placed) -> Result<()> {
