@@ -110,6 +110,15 @@ impl fmt::Display for Device {
     }
 }
 
+/// Returns the device that stands for a node on a command line: `near:DEVICE`, or its name alone,
+/// as for libnuma. `None` if it is none: numbers of nodes have no colon.
+///
+/// # Errors
+/// If there is no such kind of device, or its name cannot be one.
+pub fn named(text: &str) -> Option<Result<Device, DeviceError>> {
+    text.contains(':').then(|| text.strip_prefix("near:").unwrap_or(text).parse())
+}
+
 /// Returns the node with CPUs that is nearest to a device.
 ///
 /// # Errors

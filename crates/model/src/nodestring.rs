@@ -17,7 +17,7 @@
 //!   memory; if the ids have holes, that yields nodes that do not exist and misses some that do.
 //! - Numbers beyond 32 bits are refused; libnuma truncates them, so that 4294967297 is node 1.
 //! - A minus is refused except before zero; libnuma wraps it, so that -4294967295 is node 1.
-//! - Device names (`netdev:eth0`, `file:/path` ...) are refused; name the node instead.
+//! - Device names (`netdev:eth0`, `file:/path` ...) are refused: what they mean the machine tells.
 
 use crate::{Escape as _, NodeId, Nodemask};
 

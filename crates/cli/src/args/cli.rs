@@ -45,7 +45,7 @@ pub struct Cli {
 pub enum Verb {
     /// Move the memory of running processes from nodes to nodes.
     ///
-    /// FROM and TO are node strings as numactl takes them: 0,2 or 0-3 or all or !1 or +0. Several
+    /// FROM and TO are nodes as numactl takes them: 0,2, 0-3, all, !1, +0, or netdev:eth0. Several
     /// nodes keep their relative position: 0,1 to 2,3 moves 0 to 2 and 1 to 3. 0,1 to 1,0 exchanges
     /// two nodes, even if both are nearly full. The processes keep running. Each page ends as
     /// moved, already there, or skipped with a reason.

@@ -6,6 +6,7 @@ mod balanced_simulation;
 pub mod cgroups;
 pub mod evacuation;
 pub mod hot;
+mod node_names;
 pub mod node_pairs;
 pub mod page_cache_move;
 pub mod segment_rest;
@@ -13,4 +14,5 @@ mod selected_machine;
 pub mod shared_memory;
 pub mod simulation;
 
+pub use node_names::NodeNames;
 pub use selected_machine::SelectedMachine;

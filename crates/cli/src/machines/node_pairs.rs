@@ -1,9 +1,9 @@
-//! FROM and TO of a move, and other nodes that pages go to: node strings, checked against the
-//! machine.
+//! FROM and TO of a move, and other nodes that pages go to, checked against the machine.
 
-use anyhow::{Context as _, Result, bail};
-use nodeward_model::nodestring::{NodestringContext, parse_nodelist};
+use anyhow::{Result, bail};
 use nodeward_model::{NodeId, NodePairs, Nodemask, Topology};
+
+use super::NodeNames;
 
 /// Parses FROM and TO and pairs their nodes, in the order in which they are written. Reports the
 /// pairs on stderr if they are not obvious.
@@ -11,9 +11,9 @@ pub fn parse_pairs(
     from: &str,
     to: &str,
     topology: &Topology,
-    names: &NodestringContext,
+    names: &NodeNames<'_>,
 ) -> Result<NodePairs> {
-    let from = list("FROM", from, names)?;
+    let from = names.parse("FROM", from)?;
     let to = parse_destinations("TO", to, topology, names)?;
     let pairs = NodePairs::from_lists(&from, &to);
     if from.len() != to.len() {
@@ -29,7 +29,7 @@ pub fn parse_pairs(
 pub fn parse_pairs_from_all_others(
     to: &str,
     topology: &Topology,
-    names: &NodestringContext,
+    names: &NodeNames<'_>,
 ) -> Result<NodePairs> {
     let to = parse_destinations("TO", to, topology, names)?;
     let from = topology.nodes_with_memory().without(&to.iter().copied().collect());
@@ -45,9 +45,9 @@ pub fn parse_evacuation(
     nodes: &str,
     to: Option<&str>,
     topology: &Topology,
-    names: &NodestringContext,
+    names: &NodeNames<'_>,
 ) -> Result<(Nodemask, Option<Nodemask>)> {
-    let from: Nodemask = list("NODES", nodes, names)?.into_iter().collect();
+    let from: Nodemask = names.parse("NODES", nodes)?.into_iter().collect();
     let to = to.map(|to| parse_destinations("TO", to, topology, names)).transpose()?;
     let to = to.map(|to| to.into_iter().collect::<Nodemask>());
     let both = to.iter().map(|to| to.and(&from)).find(|both| !both.is_empty());
@@ -65,23 +65,15 @@ pub fn parse_destinations(
     name: &str,
     text: &str,
     topology: &Topology,
-    names: &NodestringContext,
+    names: &NodeNames<'_>,
 ) -> Result<Vec<NodeId>> {
-    let to = list(name, text, names)?;
+    let to = names.parse(name, text)?;
     let with_memory = topology.nodes_with_memory();
     let bare: Nodemask = to.iter().copied().filter(|node| !with_memory.contains(*node)).collect();
     if !bare.is_empty() {
         bail!("{name} names {bare}, which has no memory; nodes with memory are {with_memory}");
     }
     Ok(to)
-}
-
-fn list(name: &str, text: &str, names: &NodestringContext) -> Result<Vec<NodeId>> {
-    let list = parse_nodelist(text, names).with_context(|| format!("{name} is '{text}'"))?;
-    if list.is_empty() {
-        bail!("{name} must name a node; nodes here are {}", names.existing);
-    }
-    Ok(list)
 }
 
 fn described(pairs: &NodePairs) -> String {

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use nodeward_linux::{Linux, nodes};
+use nodeward_linux::Linux;
 use nodeward_machine::Machine;
-use nodeward_model::nodestring::NodestringContext;
-use nodeward_model::{GroupSpec, NodeId, Topology};
+use nodeward_model::{GroupSpec, Topology};
 use nodeward_mover::{MoveControl, MoveDeadline};
 use nodeward_scenario::Scenario;
 use nodeward_sim::SimMachine;
 
+use super::NodeNames;
 use crate::args::MachineArgs;
 
 /// Maximum virtual time for the programs of a simulated machine to populate their memory, in
@@ -89,19 +89,14 @@ impl SelectedMachine {
         }
     }
 
-    /// Returns the context for node strings.
+    /// Returns the names of its nodes.
     ///
     /// # Errors
     /// If this machine does not provide it.
-    pub fn nodestring_context(&self, topology: &Topology) -> Result<NodestringContext> {
-        if let Self::Local(_) = self {
-            return Ok(nodes::nodestring_context(Path::new("/"), topology)?);
+    pub fn node_names<'a>(&self, topology: &'a Topology) -> Result<NodeNames<'a>> {
+        match self {
+            Self::Local(_) => NodeNames::below(Path::new("/"), topology),
+            Self::Simulated(_) => Ok(NodeNames::without_devices(topology)),
         }
-        let existing = topology.node_ids();
-        Ok(NodestringContext {
-            allowed: existing.clone(),
-            highest_possible: existing.last().unwrap_or(NodeId(0)),
-            existing,
-        })
     }
 }

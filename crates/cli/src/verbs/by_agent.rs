@@ -82,8 +82,7 @@ fn order(args: &MoveArgs, settings: &MoveSettings) -> Result<Order> {
     let Operands { pids, from, to } = Operands::parse(args)?;
     let chosen = SelectedMachine::Local(Linux::open());
     let topology = chosen.machine().topology()?;
-    let pairs =
-        node_pairs::parse_pairs(from, to, &topology, &chosen.nodestring_context(&topology)?)?;
+    let pairs = node_pairs::parse_pairs(from, to, &topology, &chosen.node_names(&topology)?)?;
     let kinds = kinds(args);
     let all = kinds.len() == MappingKind::ALL.len();
     let names = || kinds.iter().map(|kind| kind.name().to_owned()).collect();

@@ -37,7 +37,7 @@ pub fn run(args: &EvacuateArgs, settings: &MoveSettings) -> Result<Exit> {
     let chosen = SelectedMachine::open(&args.run.machine_args, args.run.seed)?;
     let live = chosen.control(args.run.until.deadline);
     let (machine, topology) = (chosen.machine(), chosen.machine().topology()?);
-    let names = chosen.nodestring_context(&topology)?;
+    let names = chosen.node_names(&topology)?;
     let (sources, to) =
         node_pairs::parse_evacuation(&args.nodes, args.to.as_deref(), &topology, &names)?;
     let route = EvacuationRoute::choose(machine, &topology, sources, to)?;

@@ -11,8 +11,8 @@ use nodeward_model::{Escape as _, NodePairs, Topology};
 use nodeward_mover::{MoveControl, MoveDeadline, MoveReport, StopReason};
 
 use crate::args::MoveArgs;
-use crate::machines::node_pairs;
 use crate::machines::page_cache_move::{PageCacheMove, this_process};
+use crate::machines::{NodeNames, node_pairs};
 use crate::message::exit::Exit;
 use crate::output::files;
 use crate::progress;
@@ -55,7 +55,7 @@ pub fn check_path(path: &PathBuf) -> Result<()> {
 
 /// Parses the words of the command line: TO, or FROM and TO.
 fn pairs(args: &MoveArgs, topology: &Topology) -> Result<NodePairs> {
-    let names = nodeward_linux::nodes::nodestring_context(Path::new("/"), topology)?;
+    let names = NodeNames::below(Path::new("/"), topology)?;
     match &args.operands[..] {
         [to] => node_pairs::parse_pairs_from_all_others(to, topology, &names),
         [from, to] => node_pairs::parse_pairs(from, to, topology, &names),

@@ -47,7 +47,7 @@ fn between_nodes(
     live: &MoveControl,
 ) -> Result<MoveTask> {
     let Operands { pids, from, to } = Operands::parse(args)?;
-    let pairs = node_pairs::parse_pairs(from, to, topology, &chosen.nodestring_context(topology)?)?;
+    let pairs = node_pairs::parse_pairs(from, to, topology, &chosen.node_names(topology)?)?;
     let selected = select_processes(&args.name, &args.cgroup, pids.clone())?;
     let processes = hold(chosen.machine(), &selected, &pids)?;
     let (kinds, ranges) = (kinds(args), args.range.clone());

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 use nodeward_linux::confinement::{Confinement, PrivilegedAction};
-use nodeward_linux::{Linux, mempolicy};
+use nodeward_linux::{Linux, device_nodes, mempolicy};
 use nodeward_machine::Machine;
 use nodeward_model::{AffinityOutcome, Cpumask, Escape as _, NodeId, Pid, Topology};
 
@@ -44,6 +44,7 @@ fn place_self(home: HomeChoice, pin: bool) -> Result<()> {
     let usable = machine.usable_cpus()?;
     let home = match home {
         HomeChoice::Node(node) => node,
+        HomeChoice::Near(device) => device_nodes::near(Path::new("/"), &device, &topology)?,
         HomeChoice::Auto => auto::pick_home(&machine, &topology, &usable)?,
     };
     let cpus = cpus(&topology, home, &usable)?;

@@ -73,7 +73,7 @@ fn parse_operands(
         bail!("no process is named: give a PID, --name or --cgroup before '{text}'");
     }
     let pids = pids.iter().map(|pid| Ok(pid.parse()?)).collect::<Result<Vec<Pid>>>()?;
-    let names = chosen.nodestring_context(topology)?;
+    let names = chosen.node_names(topology)?;
     let nodes = node_pairs::parse_destinations("NODES", text, topology, &names)?;
     if let [node] = nodes[..] {
         bail!(

@@ -12,6 +12,7 @@ mod compare;
 mod config;
 mod deadline;
 mod deprecated;
+mod devices;
 mod evacuate;
 mod full_output;
 mod group;

@@ -34,6 +34,9 @@ fn exit_codes() {
     assert!(told(&["/etc/passwd"], 126).1.contains("/etc/passwd"));
     assert!(told(&["--home", "4095", "true"], 125).1.contains("no node 4095; nodes here are"));
     assert!(told(&["--home", "here", "true"], 2).1.contains("nor auto"));
+    let missing = told(&["--home", "netdev:nowhere", "true"], 125).1;
+    assert!(missing.contains("there is no device netdev:nowhere"), "{missing}");
+    assert!(told(&["--home", "near:here", "true"], 2).1.contains("'here' is no device"));
     assert!(told(&[], 2).1.contains("COMMAND"));
     assert_eq!(told(&["sh", "-c", "exit $1", "-", "9"], 9).1, "", "its options are its own");
     assert_eq!(run(&["sh", "-c", "kill -9 $$"]).status.code(), None, "signals are its own");

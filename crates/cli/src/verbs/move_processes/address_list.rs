@@ -3,15 +3,14 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use nodeward_model::nodestring::NodestringContext as Names;
 use nodeward_model::{Escape as _, NodePairs, Topology};
 use nodeward_mover::MoveOrder;
 use nodeward_mover::address_list::{PhysicalList, VirtualList};
 use nodeward_samples::{addresses, source};
 
 use crate::args::MoveArgs;
-use crate::machines::SelectedMachine;
 use crate::machines::node_pairs;
+use crate::machines::{NodeNames, SelectedMachine};
 use crate::verbs::move_task::MoveTask;
 
 /// Creates the task for the pages of one process that a list names.
@@ -22,8 +21,7 @@ pub fn task(
     topology: &Topology,
 ) -> Result<MoveTask> {
     let machine = chosen.machine();
-    let (pid, pairs) =
-        parse_operands(&args.operands, topology, &chosen.nodestring_context(topology)?)?;
+    let (pid, pairs) = parse_operands(&args.operands, topology, &chosen.node_names(topology)?)?;
     let process = machine.open_process(pid.parse()?)?;
     let input = source::open_input(list)?;
     let entries = addresses::read(input)
@@ -47,7 +45,7 @@ pub fn task(
 fn parse_operands<'a>(
     words: &'a [String],
     topology: &Topology,
-    names: &Names,
+    names: &NodeNames<'_>,
 ) -> Result<(&'a str, NodePairs)> {
     match words {
         [pid, to] => Ok((pid, node_pairs::parse_pairs_from_all_others(to, topology, names)?)),
