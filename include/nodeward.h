@@ -150,6 +150,10 @@ enum nodeward_skip {
     NODEWARD_SKIP_GONE = 12,
     // The kernel refused for another reason.
     NODEWARD_SKIP_REFUSED = 13,
+    // It is shared memory beyond a limit of `nodeward move`. No function of this library has it.
+    NODEWARD_SKIP_SHARED_ABOVE = 14,
+    // `nodeward move` did not try it, beside pinned pages. No function of this library has it.
+    NODEWARD_SKIP_PINNED_UNTRIED = 15,
 };
 
 // The pages that a region or a pool is made of.

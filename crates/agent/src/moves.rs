@@ -277,7 +277,7 @@ fn selection(order: &Order, everything: bool) -> Selection {
     };
     let range = |range: &AddressRange| Range::new(range.start, range.end);
     let ranges = order.ranges.iter().flatten().map(range).collect();
-    Selection { kinds, ranges, move_shared: everything }
+    Selection { kinds, ranges, move_shared: everything, ..Selection::default() }
 }
 
 fn jobs(order: &Order, everything: bool) -> Jobs {

@@ -44,6 +44,10 @@ pub enum NodewardSkip {
     Gone = 12,
     /// The kernel refused for another reason.
     Refused = 13,
+    /// It is shared memory beyond a limit of `nodeward move`. No function of this library has it.
+    SharedAbove = 14,
+    /// `nodeward move` did not try it, beside pinned pages. No function of this library has it.
+    PinnedUntried = 15,
 }
 
 impl From<SkipReason> for NodewardSkip {
@@ -63,6 +67,8 @@ impl From<SkipReason> for NodewardSkip {
             SkipReason::Interrupted => Self::Interrupted,
             SkipReason::Gone => Self::Gone,
             SkipReason::Refused => Self::Refused,
+            SkipReason::SharedAbove => Self::SharedAbove,
+            SkipReason::PinnedUntried => Self::PinnedUntried,
         }
     }
 }

@@ -23,6 +23,7 @@ mod reproduce;
 mod run;
 mod show;
 mod sim;
+mod skip;
 mod spread;
 mod swarm;
 mod sweep;

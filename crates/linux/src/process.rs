@@ -25,7 +25,7 @@ use crate::nudge::{self, KernelAffinity};
 use crate::page_tables::PageTables;
 use crate::pidfd::has_exited;
 use crate::procfs::stat::TaskFlags;
-use crate::procfs::{identity, maps, numa_maps, sched, smaps};
+use crate::procfs::{identity, maps, numa_maps, sched, smaps, status};
 use crate::{memory_policies, move_pages, traits};
 
 /// A held process.
@@ -85,6 +85,12 @@ impl Process for LinuxProcess {
         let text = std::fs::read_to_string(&path).map_err(|source| self.failed(path, source))?;
         let pages = text.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse().ok());
         Ok(pages.unwrap_or(0_u64).saturating_mul(self.page_bytes))
+    }
+
+    fn pinned_bytes(&self) -> Result<u64> {
+        let path = self.folder.join("status");
+        let text = std::fs::read(&path).map_err(|source| self.failed(path, source))?;
+        Ok(status::parse(&text).pinned_bytes.unwrap_or(0))
     }
 
     fn populated(&self, range: Range) -> Result<Vec<Range>> {

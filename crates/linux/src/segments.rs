@@ -59,6 +59,13 @@ impl SharedSegments {
         }
     }
 
+    /// Closes those that have more than so many bytes, and returns their number.
+    pub fn leave_out_above(&mut self, bytes_max: u64) -> usize {
+        let before = self.files.len();
+        self.files.retain(|file| file.metadata().is_ok_and(|found| found.len() <= bytes_max));
+        before - self.files.len()
+    }
+
     /// Returns paths of the segments, valid as long as the value lives.
     pub fn paths(&self) -> Vec<PathBuf> {
         let path = |file: &File| format!("/proc/self/fd/{}", file.as_raw_fd()).into();
@@ -106,7 +113,7 @@ mod tests {
     }
 
     /// Goal: a segment that is mapped twice is found once, whatever its name; a file on a disk and
-    /// private memory are not segments.
+    /// private memory are not segments; what is larger than a limit is left out.
     #[test]
     fn each_segment_is_found_once() {
         let us = Linux::open().open_process(Pid::new(std::process::id()).unwrap()).unwrap();
@@ -115,13 +122,21 @@ mod tests {
         let _areas =
             [(); 2].map(|()| MappedArea::map(1 << 20, AreaBacking::SharedFile(file.as_fd())));
         let wanted = file.metadata().unwrap();
-        let segments = SharedSegments::mapped_by([&*us].into_iter());
+        let mut segments = SharedSegments::mapped_by([&*us].into_iter());
         if segments.denied > 0 {
             println!("skipped: /proc/PID/map_files is not for this user");
             return;
         }
-        let found = segments.paths().into_iter().map(|path| path.metadata().unwrap());
-        let same = found.filter(|found| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino()));
-        assert_eq!(same.count(), 1, "{segments:?}");
+        let count = |segments: &SharedSegments| {
+            let found = segments.paths().into_iter().map(|path| path.metadata().unwrap());
+            let is_same =
+                |it: &std::fs::Metadata| (it.dev(), it.ino()) == (wanted.dev(), wanted.ino());
+            found.filter(is_same).count()
+        };
+        assert_eq!(count(&segments), 1, "{segments:?}");
+        segments.leave_out_above(1 << 20);
+        assert_eq!(count(&segments), 1, "it is not larger");
+        assert!(segments.leave_out_above((1 << 20) - 1) > 0);
+        assert_eq!(count(&segments), 0);
     }
 }

@@ -182,6 +182,12 @@ pub trait Process: Send + Sync {
     /// Returns roughly the bytes of its memory that are in RAM. Cost: one system call.
     fn resident_bytes(&self) -> Result<u64>;
 
+    /// Returns the bytes of its memory that the kernel counts as pinned by devices; 0 where none is
+    /// counted, which does not mean that none is. Cost: one file.
+    fn pinned_bytes(&self) -> Result<u64> {
+        Ok(0)
+    }
+
     /// Returns the parts of `range` that may hold pages, in ascending order; a superset. Costs time
     /// per populated page table where the kernel can list them. Elsewhere it costs nothing and
     /// returns `range` itself.

@@ -41,11 +41,15 @@ pub enum SkipReason {
     Gone,
     /// The kernel refused with an error for which there is no other reason here.
     Refused,
+    /// The page is in a shared mapping or segment that is too large for the move's limit.
+    SharedAbove,
+    /// The page was not tried, because other pages of its mapping were found pinned.
+    PinnedUntried,
 }
 
 impl SkipReason {
     /// Every reason.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Pinned,
         Self::Shared,
         Self::SharedAfterFork,
@@ -60,6 +64,8 @@ impl SkipReason {
         Self::Interrupted,
         Self::Gone,
         Self::Refused,
+        Self::SharedAbove,
+        Self::PinnedUntried,
     ];
 
     /// Returns the name in output and JSON.
@@ -79,6 +85,8 @@ impl SkipReason {
             Self::Interrupted => "interrupted",
             Self::Gone => "gone",
             Self::Refused => "refused",
+            Self::SharedAbove => "shared-above",
+            Self::PinnedUntried => "pinned-untried",
         }
     }
 
@@ -107,6 +115,10 @@ impl SkipReason {
             Self::Interrupted => "stopped before its turn; run the same command again",
             Self::Gone => "the process ended or called exec; nothing to do",
             Self::Refused => "the kernel refused; run with RUST_LOG=debug to see the error",
+            Self::SharedAbove => "shared memory larger than --skip-shared-above; raise the limit",
+            Self::PinnedUntried => {
+                "its mapping holds pinned pages; leave out --skip-pinned to try it"
+            }
         }
     }
 }

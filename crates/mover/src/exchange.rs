@@ -198,8 +198,9 @@ impl<'a> ParcelCutter<'a> {
         });
         let pieces = pieces.collect();
         let order = MoveOrder { pairs: NodePairs::all_to(&self.nodes, to), pages: Some(pages) };
-        let (process, hugetlb, orders) = (unit.process, unit.hugetlb, [order].into());
-        (Parcel { from, to, bytes }, Unit { process, pieces, bytes, hugetlb, orders })
+        let Unit { process, hugetlb, stays, .. } = *unit;
+        let orders = [order].into();
+        (Parcel { from, to, bytes }, Unit { process, pieces, bytes, hugetlb, stays, orders })
     }
 
     /// Records the outcome of a parcel; returns the rest of it for the next round.

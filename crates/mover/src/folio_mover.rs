@@ -62,8 +62,17 @@ pub struct FolioMoveOutcome {
 }
 
 impl FolioMoveOutcome {
-    fn skip(&mut self, folios: &[FolioMove], reason: SkipReason) {
+    /// Accounts for folios that stay.
+    pub fn skip(&mut self, folios: &[FolioMove], reason: SkipReason) {
         self.account.skip(reason, pages_of(folios));
+    }
+
+    /// Adds the outcome of other folios.
+    pub fn join(&mut self, other: Self) {
+        self.moved.extend(other.moved);
+        self.refused.extend(other.refused);
+        self.account.add(&other.account);
+        self.error = self.error.take().or(other.error);
     }
 }
 
@@ -332,7 +341,7 @@ impl FolioMover<'_> {
 }
 
 /// Returns the number of base pages of folios.
-fn pages_of(folios: &[FolioMove]) -> u64 {
+pub fn pages_of(folios: &[FolioMove]) -> u64 {
     folios.iter().map(|folio| u64::from(folio.pages)).sum()
 }
 

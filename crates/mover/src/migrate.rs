@@ -12,6 +12,7 @@ use crate::kernel_walk::{self, KernelWalk};
 use crate::move_context::MoveContext;
 use crate::outcomes::{ProcessOutcomes, UnitOutcome, add_counts};
 use crate::pacer::MovePacer;
+use crate::pinned_mappings::PinnedMappings;
 use crate::report::{MoveReport, PlanReport, ProcessPlan, ProcessReport};
 use crate::shared_ledger::SharedLedger;
 use crate::stop_limit::{StopLimit, VERIFY_NS};
@@ -43,6 +44,7 @@ pub fn migrate(
     let units = &memory.units;
     let pace = MovePacer::new(request);
     let limit = StopLimit::new(machine, live);
+    let pinned = pinned_mappings(machine, processes, request);
     let work = MoveContext {
         machine,
         processes,
@@ -51,6 +53,7 @@ pub fn migrate(
         pacer: &pace,
         ledger: journal,
         stop_limit: &limit,
+        pinned: pinned.as_ref(),
     };
     let is_exchange = exchange::is_exchange(request);
     let worker_pool =
@@ -109,6 +112,7 @@ pub fn plan(
         pacer: &pace,
         ledger: None,
         stop_limit: &limit,
+        pinned: None,
     };
     let worker_pool = WorkerPool::new(machine, live, request, units.len());
     let (plans, _) = worker_pool.run_all(units, |unit| (work.look(unit), 0));
@@ -175,7 +179,9 @@ fn verify_scope<'a>(
 /// from one node to another at once: it knows no selection, no named pages and no pace.
 fn method(machine: &dyn Machine, request: &MoveRequest, index: usize) -> SurveyMethod {
     let has_pace = request.rate_bytes_per_s.is_some() || request.stall_ns.is_some();
-    let moves_alike = request.selection.move_shared || !machine.capabilities().move_shared;
+    let Selection { move_shared, shared_bytes_max, skip_pinned, .. } = request.selection;
+    let moves_all = shared_bytes_max.is_none() && !skip_pinned;
+    let moves_alike = moves_all && (move_shared || !machine.capabilities().move_shared);
     let mut method = SurveyMethod::of(machine);
     if !method.lists
         && is_whole(request, index)
@@ -190,9 +196,18 @@ fn method(machine: &dyn Machine, request: &MoveRequest, index: usize) -> SurveyM
 
 /// Returns whether all memory of a process is to move by one order.
 fn is_whole(request: &MoveRequest, index: usize) -> bool {
-    let Selection { kinds, ranges, move_shared: _ } = &request.selection;
+    let Selection { kinds, ranges, .. } = &request.selection;
     let is_one_order = matches!(&*request.orders[index], [order] if order.pages.is_none());
     is_one_order && ranges.is_empty() && MappingKind::ALL.iter().all(|kind| kinds.contains(kind))
+}
+
+fn pinned_mappings(
+    machine: &dyn Machine,
+    processes: &[Arc<dyn Process>],
+    request: &MoveRequest,
+) -> Option<PinnedMappings> {
+    let each = processes.iter().map(|process| &**process);
+    request.selection.skip_pinned.then(|| PinnedMappings::new(each, machine.page_bytes()))
 }
 
 /// Mappings of processes, by their index, that are left to a walk inside the kernel.

@@ -9,6 +9,7 @@ use nodeward_policy::folio_plan::{FolioMove, FolioPlan, MoveOrder, MoveRules};
 use crate::folio_mover::{FolioMoveOutcome, FolioMover, RETRY_PAUSES_NS};
 use crate::outcomes::UnitOutcome;
 use crate::pacer::MovePacer;
+use crate::pinned_mappings::{NextFolios, PinnedMappings};
 use crate::shared_ledger::SharedLedger;
 use crate::sparse::UnitPiece;
 use crate::stop_limit::{ACCOUNT_NS, StopLimit};
@@ -25,6 +26,8 @@ pub struct MoveContext<'a> {
     pub ledger: Option<&'a SharedLedger>,
     /// When looks end after a stop.
     pub stop_limit: &'a StopLimit<'a>,
+    /// What is known to be pinned, if that is to be left untried.
+    pub pinned: Option<&'a PinnedMappings>,
 }
 
 impl MoveContext<'_> {
@@ -44,7 +47,7 @@ impl MoveContext<'_> {
         let driven = match self.look(unit) {
             Ok(plan) => {
                 tally = UnitOutcome::of(&plan);
-                self.move_folios(unit.process, unit.hugetlb, &plan.moves)
+                self.move_tried_folios(unit, &plan.moves)
             }
             Err(error) if error.is_gone() => FolioMoveOutcome::default(),
             Err(error) => FolioMoveOutcome { error: Some(error), ..FolioMoveOutcome::default() },
@@ -110,6 +113,7 @@ impl MoveContext<'_> {
             restrict_to: only,
             move_shared: self.moves_shared(),
             folio_pages_max: self.pacer.folio_pages_max(),
+            stays: unit.stays,
         };
         let concerns = |range: Range| only.is_none_or(|only| only.count_in(range) > 0);
         let concerned = |(_, range): &&UnitPiece| concerns(*range);
@@ -137,6 +141,33 @@ impl MoveContext<'_> {
             rest = after;
         }
         Ok(())
+    }
+
+    /// Moves folios of a unit, but for those that are known to be pinned.
+    fn move_tried_folios(&self, unit: &Unit, folios: &[FolioMove]) -> FolioMoveOutcome {
+        let Some(pinned) = self.pinned else {
+            return self.move_folios(unit.process, unit.hugetlb, folios);
+        };
+        let mut all = FolioMoveOutcome::default();
+        for part in folios.chunk_by(|a, b| unit.mapping_of(a) == unit.mapping_of(b)) {
+            let key = (unit.process, unit.mapping_of(&part[0]));
+            let mut rest = part;
+            while !rest.is_empty() && all.error.is_none() {
+                let next = pinned.next(key, rest);
+                let (NextFolios::Try(count) | NextFolios::Leave(count)) = next;
+                let (some, after) = rest.split_at(count);
+                rest = after;
+                if next == NextFolios::Leave(count) {
+                    all.skip(some, SkipReason::PinnedUntried);
+                    continue;
+                }
+                let driven = self.move_folios(unit.process, unit.hugetlb, some);
+                pinned.learn(key, &driven);
+                all.join(driven);
+            }
+            all.skip(rest, SkipReason::Refused);
+        }
+        all
     }
 
     /// Moves folios of a process, hugetlb ones or others. Writes them to the ledger before, and the

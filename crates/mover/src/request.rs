@@ -25,11 +25,21 @@ pub struct Selection {
     pub ranges: Vec<Range>,
     /// Also pages that other processes map, where we have permission to move them.
     pub move_shared: bool,
+    /// Shared memory that is larger stays, in bytes of a mapping or segment.
+    pub shared_bytes_max: Option<u64>,
+    /// Leave pages untried that are probably pinned for long.
+    pub skip_pinned: bool,
 }
 
 impl Default for Selection {
     fn default() -> Self {
-        Self { kinds: MappingKind::ALL.into(), ranges: Vec::new(), move_shared: true }
+        Self {
+            kinds: MappingKind::ALL.into(),
+            ranges: Vec::new(),
+            move_shared: true,
+            shared_bytes_max: None,
+            skip_pinned: false,
+        }
     }
 }
 

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use nodeward_machine::{Machine, PagesByMapping, Process, Result};
-use nodeward_model::{Mapping, Range};
-use nodeward_policy::folio_plan::MoveOrder;
+use nodeward_model::{Mapping, Range, SkipReason};
+use nodeward_policy::folio_plan::{FolioMove, MoveOrder};
 use nodeward_policy::workers::unit_pages;
 
 use crate::Selection;
 use crate::populated::populated;
 use crate::request::whole_pages;
+use crate::shared_limit::too_large;
 use crate::sparse::{PAGE_TABLE_BYTES, SelectedMemory, UnitPiece, divide};
 use crate::sparse_search;
 
@@ -24,6 +25,8 @@ pub struct Unit {
     pub bytes: u64,
     /// The memory is hugetlb memory; a unit never mixes kinds.
     pub hugetlb: bool,
+    /// Why all of it stays, if it does; a unit never mixes that either.
+    pub stays: Option<SkipReason>,
     /// Orders for its pages.
     pub orders: Arc<[MoveOrder]>,
 }
@@ -34,6 +37,12 @@ impl Unit {
     /// call holds the lock.
     pub fn must_run_alone(&self) -> bool {
         self.hugetlb && self.pieces.iter().any(|(mapping, _)| mapping.shared)
+    }
+
+    /// Returns the first address of the mapping that has a folio of this unit.
+    pub fn mapping_of(&self, folio: &FolioMove) -> u64 {
+        let after = self.pieces.partition_point(|(_, range)| range.start <= folio.address);
+        self.pieces.get(after.saturating_sub(1)).map_or(0, |(mapping, _)| mapping.range.start)
     }
 }
 
@@ -82,18 +91,30 @@ pub fn units(scope: &SurveyScope<'_>) -> Result<Vec<Unit>> {
 
 /// Lists the selected memory that may hold pages, in ascending order.
 pub fn populated_pieces(scope: &SurveyScope<'_>) -> Result<Vec<UnitPiece>> {
-    selected_memory(scope).map(|memory| memory.pieces)
+    selected_memory(scope, scope.process.mappings()?).map(|memory| memory.pieces)
 }
 
 /// Lists the units of one process, and the pages by node of the mappings that are in no unit,
 /// because they are left to a walk inside the kernel. Workers in different page tables do not
 /// contend for their locks.
 pub fn survey(scope: &SurveyScope<'_>) -> Result<(Vec<Unit>, PagesByMapping)> {
-    let memory = selected_memory(scope)?;
-    Ok((divide_into_units(scope, memory.pieces), memory.walked))
+    let mappings = scope.process.mappings()?;
+    let too_large = scope.selection.shared_bytes_max.map(|most| too_large(&mappings, most));
+    let memory = selected_memory(scope, mappings)?;
+    let stays = |(mapping, _): &UnitPiece| {
+        too_large.as_ref().is_some_and(|them| them.contains(&mapping.range.start))
+    };
+    let (staying, others): (Vec<_>, Vec<_>) = memory.pieces.into_iter().partition(stays);
+    let mut units = divide_into_units(scope, others, None);
+    units.extend(divide_into_units(scope, staying, Some(SkipReason::SharedAbove)));
+    Ok((units, memory.walked))
 }
 
-fn divide_into_units(scope: &SurveyScope<'_>, pieces: Vec<UnitPiece>) -> Vec<Unit> {
+fn divide_into_units(
+    scope: &SurveyScope<'_>,
+    pieces: Vec<UnitPiece>,
+    stays: Option<SkipReason>,
+) -> Vec<Unit> {
     let page_bytes = scope.page_bytes;
     let mut left = bytes(&pieces);
     let mut size = 0;
@@ -115,6 +136,7 @@ fn divide_into_units(scope: &SurveyScope<'_>, pieces: Vec<UnitPiece>) -> Vec<Uni
                         pieces: vec![(Arc::clone(&mapping), piece)],
                         bytes: piece.bytes(),
                         hugetlb,
+                        stays,
                         orders: Arc::clone(scope.orders),
                     });
                 }
@@ -128,10 +150,10 @@ fn divide_into_units(scope: &SurveyScope<'_>, pieces: Vec<UnitPiece>) -> Vec<Uni
 /// Lists the selected memory that may hold pages. Where the resident pages of the process could
 /// fill half of the selected addresses, finding the populated parts would take longer than to read
 /// all.
-fn selected_memory(scope: &SurveyScope<'_>) -> Result<SelectedMemory> {
+fn selected_memory(scope: &SurveyScope<'_>, mappings: Vec<Mapping>) -> Result<SelectedMemory> {
     let process = scope.process;
     let mut selected = Vec::new();
-    for mapping in process.mappings()? {
+    for mapping in mappings {
         let parts = scope.selection.parts(&mapping, scope.page_bytes);
         let parts = named_parts(parts, &mapping, scope.orders, scope.page_bytes);
         let mapping = Arc::new(mapping);

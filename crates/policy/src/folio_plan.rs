@@ -31,6 +31,8 @@ pub struct MoveRules<'a> {
     pub move_shared: bool,
     /// The largest folio that fits the stall budget, in base pages.
     pub folio_pages_max: u32,
+    /// Why all of this memory stays, if it does.
+    pub stays: Option<SkipReason>,
 }
 
 /// One folio to move.
@@ -203,7 +205,9 @@ fn pages_of(folios: impl Iterator<Item = (u64, Page)>) -> u64 {
 
 /// Returns the reason why a page on a source node is not even tried, if there is one.
 fn skip_reason(page: Page, rules: &MoveRules<'_>) -> Option<SkipReason> {
-    if page.shared && !rules.move_shared {
+    if rules.stays.is_some() {
+        rules.stays
+    } else if page.shared && !rules.move_shared {
         Some(SkipReason::Shared)
     } else if page.folio_pages > rules.folio_pages_max {
         Some(SkipReason::StallBudget)
@@ -226,7 +230,13 @@ mod tests {
     }
 
     fn rules(order: &MoveOrder) -> MoveRules<'_> {
-        MoveRules { order, restrict_to: None, move_shared: false, folio_pages_max: u32::MAX }
+        MoveRules {
+            order,
+            restrict_to: None,
+            move_shared: false,
+            folio_pages_max: u32::MAX,
+            stays: None,
+        }
     }
 
     fn decide(pages: &[Page], rules: &MoveRules<'_>) -> FolioPlan {
@@ -284,6 +294,10 @@ mod tests {
         assert_eq!(plan.account.skipped_for(SkipReason::Shared), 1);
         assert_eq!(plan.account.skipped_for(SkipReason::StallBudget), 512);
         assert_eq!(plan.account.skipped_for(SkipReason::Swapped), 1);
+        let rules = MoveRules { stays: Some(SkipReason::SharedAbove), ..rules };
+        let plan = decide(&[shared, huge, Page::on(NodeId(1))], &rules);
+        assert!(plan.moves.is_empty() && plan.account.already_there == 1);
+        assert_eq!(plan.account.skipped, [(SkipReason::SharedAbove, 513)].into());
     }
 
     /// Goal: selected pages that do not exist are accounted for; others are not.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::move_run::MoveRunArgs;
+use super::skip::SkipArgs;
 use crate::message::help::MEMORY;
 
 /// Arguments of `evacuate`.
@@ -17,11 +18,15 @@ pub struct EvacuateArgs {
     #[arg(value_name = "TO")]
     pub to: Option<String>,
     /// Also move the page cache of files that processes map or have open
-    #[arg(help_heading = MEMORY, long, conflicts_with = "machine")]
+    #[arg(help_heading = MEMORY, long, conflicts_with_all = ["machine", "skip_shared_above"])]
     pub files: bool,
     /// Also move the page cache of this file, or of all files below this directory; may be repeated
-    #[arg(help_heading = MEMORY, long, value_name = "PATH", conflicts_with = "machine")]
+    #[arg(help_heading = MEMORY, long, value_name = "PATH",
+          conflicts_with_all = ["machine", "skip_shared_above"])]
     pub file: Vec<PathBuf>,
+    /// Memory that stays.
+    #[command(flatten)]
+    pub skip: SkipArgs,
     /// Limits, output, and the machine.
     #[command(flatten)]
     pub run: MoveRunArgs,

@@ -10,9 +10,6 @@ Examples:
   Exchange two nodes, nearly full or not:
     $ nodeward move 177 154 0,1 1,0
 
-  Move the pages of a list, one address a line:
-    $ nodeward move 154 1 --addresses hot.list
-
   Move what is hot to where it is used:
     $ perf mem record -p 154 -- sleep 10
     $ nodeward move 154 --hot perf.data
@@ -22,7 +19,6 @@ Examples:
     $ nodeward move --file model.bin 1
 
   Move on a simulated machine, in virtual time:
-    $ nodeward show --machine sim:two-socket
     $ nodeward move --machine sim:two-socket 1000 1 0 --jobs 4";
 
 /// Examples of `spread`.

@@ -8,6 +8,7 @@ use nodeward_model::{MappingKind, Name, Range, units};
 use super::agent::AgentArgs;
 use super::move_run::MoveRunArgs;
 use super::parsers::choice_parser;
+use super::skip::SkipArgs;
 use crate::message::help::{MEMORY, PROCESSES};
 use crate::settings::name_parser;
 
@@ -33,7 +34,8 @@ pub struct MoveArgs {
     /// directory; may be repeated
     #[arg(help_heading = MEMORY, long, value_name = "PATH",
           conflicts_with_all = ["name", "cgroup", "only", "exclude", "range", "addresses", "hot",
-                                "no_ledger", "machine", "agent"])]
+                                "skip_shared_above", "skip_pinned", "no_ledger", "machine",
+                                "agent"])]
     pub file: Vec<PathBuf>,
     /// Move only these kinds of memory
     #[arg(help_heading = MEMORY, long, value_delimiter = ',', value_name = "KIND",
@@ -59,6 +61,9 @@ pub struct MoveArgs {
     /// The hot pages to move.
     #[command(flatten)]
     pub hot_pages: HotArgs,
+    /// Memory that stays.
+    #[command(flatten)]
+    pub skip: SkipArgs,
     /// The agent.
     #[command(flatten)]
     pub by: AgentArgs,

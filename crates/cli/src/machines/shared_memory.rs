@@ -9,6 +9,7 @@ use nodeward_linux::Linux;
 use nodeward_linux::file_cache::{MappedBatches, check_kernel};
 use nodeward_linux::segments::SharedSegments;
 use nodeward_machine::Process;
+use nodeward_model::units::format_bytes;
 use nodeward_model::{MappingKind, NodePairs, Topology};
 use nodeward_mover::{DistinctPages, MoveControl, Selection};
 
@@ -37,7 +38,7 @@ impl SharedMemory {
         live: &MoveControl,
     ) -> Result<Option<Self>> {
         let whole = selection.ranges.is_empty() && selection.kinds.contains(&MappingKind::Shared);
-        let segments = match whole && check_kernel().is_ok() {
+        let mut segments = match whole && check_kernel().is_ok() {
             true => {
                 let processes = processes.iter().take_while(|_| !live.is_stopped());
                 SharedSegments::mapped_by(processes.map(|process| &**process))
@@ -50,6 +51,7 @@ impl SharedMemory {
                  whole needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE"
             );
         }
+        leave_out_large(&mut segments, selection.shared_bytes_max);
         let paths = segments.paths();
         if processes.len() < 2 && paths.is_empty() {
             return Ok(None);
@@ -91,6 +93,15 @@ impl SharedMemory {
     pub fn segments_move<'a>(&'a self, settings: &'a MoveSettings) -> PageCacheMove<'a> {
         let (topology, pairs) = (self.topology.clone(), self.pairs.clone());
         PageCacheMove::new(Arc::clone(&self.this_process), topology, pairs, settings, &self.paths)
+    }
+}
+
+fn leave_out_large(segments: &mut SharedSegments, bytes_max: Option<u64>) {
+    let Some(bytes_max) = bytes_max else { return };
+    let left = segments.leave_out_above(bytes_max);
+    if left > 0 {
+        let limit = format_bytes(bytes_max);
+        say!("nodeward: {left} shared segments are larger than {limit} and not moved whole");
     }
 }
 

@@ -9,6 +9,8 @@ pub const PROCESSES: &str = "Which processes";
 pub const EXCEPT: &str = "Which processes are left alone";
 /// Options that select memory.
 pub const MEMORY: &str = "Which memory";
+/// Options that leave memory where it is.
+pub const STAYS: &str = "Which memory stays";
 /// Options that limit speed and stalls.
 pub const PACE: &str = "Speed and limits";
 /// Options of decisions.

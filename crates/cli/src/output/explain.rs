@@ -85,6 +85,12 @@ fn meaning(reason: SkipReason) -> &'static str {
             "the process ended, or called exec, before the page's turn or in its middle"
         }
         SkipReason::Refused => "the kernel refused with an error that is none of the others",
+        SkipReason::SharedAbove => {
+            "the page is in a shared mapping or segment that is larger than --skip-shared-above"
+        }
+        SkipReason::PinnedUntried => {
+            "other pages of the mapping were pinned, and --skip-pinned leaves the rest untried"
+        }
     }
 }
 
@@ -136,6 +142,12 @@ fn cause(reason: SkipReason) -> &'static str {
         }
         SkipReason::Gone => "its memory is gone; nobody can tell any more where the page was",
         SkipReason::Refused => "unknown to nodeward",
+        SkipReason::SharedAbove => {
+            "the command asked for it: large segments are often placed on purpose"
+        }
+        SkipReason::PinnedUntried => {
+            "buffers of devices mostly fill their mappings; that this page is pinned is not certain"
+        }
     }
 }
 
@@ -187,6 +199,10 @@ fn remedy(reason: SkipReason) -> &'static str {
         SkipReason::Interrupted => "run the same command again: it goes on with what is left",
         SkipReason::Gone => "nothing; name the new process if the program was started again",
         SkipReason::Refused => "run with RUST_LOG=debug to see the error, and tell us",
+        SkipReason::SharedAbove => "raise the limit, or leave it out",
+        SkipReason::PinnedUntried => {
+            "repeat the move without --skip-pinned: what nobody holds moves then"
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use nodeward_agent::Explained;
 use nodeward_agent::client::{Client, ClientError};
 use nodeward_agent::wire::{AddressRange, Order, WirePair, WireReport};
@@ -79,6 +79,12 @@ pub fn explain(socket: &Path, pids: &[Pid]) -> Result<Vec<Explained>> {
 
 /// Nodes are those that this process may name: the agent knows nothing of our cpuset.
 fn order(args: &MoveArgs, settings: &MoveSettings) -> Result<Order> {
+    if args.skip.skip_shared_above.is_some() || args.skip.skip_pinned {
+        bail!(
+            "the agent has no --skip-shared-above and --skip-pinned; select memory by --only, \
+             --exclude or --range instead"
+        );
+    }
     let Operands { pids, from, to } = Operands::parse(args)?;
     let chosen = SelectedMachine::Local(Linux::open());
     let topology = chosen.machine().topology()?;

@@ -10,7 +10,7 @@ use nodeward_linux::used_files::UsedFiles;
 use nodeward_machine::{Error, Machine};
 use nodeward_model::{NodeId, NodePairs, SkipReason, Topology};
 use nodeward_mover::{
-    MoveControl, MoveOrder, MoveReport, MoveRequest, Selection, StopReason, migrate_in_passes,
+    MoveControl, MoveOrder, MoveReport, MoveRequest, StopReason, migrate_in_passes,
 };
 
 use crate::args::EvacuateArgs;
@@ -133,7 +133,8 @@ impl Evacuation<'_> {
         let request = |pairs: &NodePairs| {
             let orders = [MoveOrder { pairs: pairs.clone(), pages: None }].into();
             let orders = vec![orders; processes];
-            self.settings.request(self.machine, &self.topology, orders, Selection::default())
+            let selection = self.args.skip.selection();
+            self.settings.request(self.machine, &self.topology, orders, selection)
         };
         self.route.passes.iter().map(request).collect()
     }
@@ -147,7 +148,7 @@ impl Evacuation<'_> {
         if !self.is_local {
             return Ok(None);
         }
-        let (selection, pairs) = (Selection::default(), &self.route.passes[0]);
+        let (selection, pairs) = (self.args.skip.selection(), &self.route.passes[0]);
         SharedMemory::find(&found.opened, &selection, (&self.topology, pairs), live)
     }
 

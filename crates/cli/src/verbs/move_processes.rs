@@ -51,7 +51,7 @@ fn between_nodes(
     let selected = select_processes(&args.name, &args.cgroup, pids.clone())?;
     let processes = hold(chosen.machine(), &selected, &pids)?;
     let (kinds, ranges) = (kinds(args), args.range.clone());
-    let selection = Selection { kinds, ranges, ..Selection::default() };
+    let selection = Selection { kinds, ranges, ..args.skip.selection() };
     let together = match chosen {
         SelectedMachine::Local(_) => {
             SharedMemory::find(&processes, &selection, (topology, &pairs), live)?

@@ -18,6 +18,7 @@ mod full_output;
 mod group;
 mod help;
 mod hostile_names;
+mod left_alone;
 mod migratepages;
 mod modes;
 mod numad;

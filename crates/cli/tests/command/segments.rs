@@ -22,7 +22,7 @@ fn report(words: &[&str]) -> Value {
 }
 
 /// Goal: of a segment that we map without touching it, all pages are found; together with our own
-/// pages they count once; of excluded kinds none is found.
+/// pages they count once; of excluded kinds none is found, and none that is larger than a limit.
 #[test]
 fn a_segment_is_found_whole() {
     let mut file = tempfile::tempfile_in("/dev/shm").unwrap();
@@ -43,5 +43,6 @@ fn a_segment_is_found_whole() {
     let page_bytes = rustix::param::page_size() as u64;
     assert!(pages >= BYTES / page_bytes, "also what nobody maps: {found}");
     assert!(report(&[&us, "--exclude", "shared"])["segments"].is_null());
+    assert!(report(&[&us, "--skip-shared-above", "4MiB"])["segments"].is_null());
     drop(areas);
 }

@@ -24,6 +24,9 @@ pub struct Status {
     pub hugetlb_bytes: Option<u64>,
     /// Anonymous memory in swap, in bytes.
     pub swap_bytes: Option<u64>,
+    /// Memory that devices have pinned for long (RDMA, io_uring), in bytes. vfio counts its own as
+    /// locked instead.
+    pub pinned_bytes: Option<u64>,
 }
 
 impl Status {
@@ -54,6 +57,7 @@ pub fn parse(bytes: &[u8]) -> Status {
             b"RssAnon" => status.rss_anon_bytes = kibibytes(value),
             b"RssShmem" => status.rss_shmem_bytes = kibibytes(value),
             b"VmSwap" => status.swap_bytes = kibibytes(value),
+            b"VmPin" => status.pinned_bytes = kibibytes(value),
             b"HugetlbPages" => status.hugetlb_bytes = kibibytes(value),
             _ => {}
         }
@@ -94,12 +98,13 @@ mod tests {
     fn own_memory_leaves_mapped_files_out() {
         let text = "Name:\ta:b c\nUid:\t1\t2\t3\t4\nMems_allowed_list:\t0-1,3\n\
                     VmRSS:\t     100 kB\nRssAnon:\t      60 kB\nRssFile:\t  30 kB\n\
-                    RssShmem:\t      10 kB\nHugetlbPages:\t    2048 kB\n";
+                    RssShmem:\t      10 kB\nVmPin:\t   8 kB\nHugetlbPages:\t    2048 kB\n";
         let status = parse(text.as_bytes());
         assert_eq!(status.name, "a:b c");
         assert_eq!(status.user, Some(2), "the second of four is the effective one");
         assert_eq!(status.memory_nodes.as_ref().unwrap().to_string(), "0-1,3");
         assert_eq!(status.non_file_bytes(), (60 + 10 + 2048) * 1024);
+        assert_eq!(status.pinned_bytes, Some(8192));
         assert!(status.has_memory());
     }
 

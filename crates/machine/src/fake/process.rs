@@ -28,6 +28,8 @@ pub struct FakeProcess {
     pub pages: BTreeMap<u64, Page>,
     /// Pages with an extra reference, by page number.
     pub pinned: BTreeSet<u64>,
+    /// The bytes that the kernel counts as pinned; it need not count all.
+    pub pinned_bytes: u64,
     /// Free pages on each node; a node that is missing has no limit.
     pub free_pages: BTreeMap<NodeId, u64>,
     /// Nodes that the cpuset forbids.

@@ -94,6 +94,10 @@ impl Process for FakeProcessHandle {
         Ok(self.running()?.residency().values().sum::<u64>() * PAGE_BYTES)
     }
 
+    fn pinned_bytes(&self) -> Result<u64> {
+        Ok(self.running()?.pinned_bytes)
+    }
+
     fn populated(&self, range: Range) -> Result<Vec<Range>> {
         self.running().map(|_| vec![range])
     }

@@ -47,7 +47,8 @@ fn huge_pages_have_no_room() -> CaseOutcome {
     super::files_special::huge_pages_have_no_room()
 }
 
-/// Goal: exactly the pinned pages stay, however many, and all others move.
+/// Goal: exactly the pinned pages stay, however many, and all others move; of a mapping that is
+/// pinned as a whole, here 256 pages, only the first 64 are tried if that is wanted.
 fn pinned() -> CaseOutcome {
     let load = LoadProcess::start("--node 0 --size 64MiB --pin 300");
     assert_eq!(load.ready.pinned, 300);
@@ -57,6 +58,12 @@ fn pinned() -> CaseOutcome {
     let moved = before[&0] - 300;
     assert!(report.account.moved >= moved, "{report:?} of {before:?}");
     assert_eq!(load.memory_by_node()[&0], 300);
+    load.end();
+    let load = LoadProcess::start("--node 0 --size 1MiB --threads 0 --pin 256");
+    let words = format!("0 1 --range {} --skip-pinned", load.ready.range);
+    let report = move_load(&load, &words).report_after_exit(3);
+    let expected = [(SkipReason::Pinned, 64), (SkipReason::PinnedUntried, 192)];
+    assert_eq!(report.account.skipped, skip_counts(expected));
     load.end();
     Ok(())
 }

@@ -39,7 +39,8 @@ pub fn task(
         bail!("the list {} names no address; one line each, such as 7f0000001000", name(list));
     }
     let orders = vec![[MoveOrder { pairs, pages: Some(pages) }].into()];
-    Ok(MoveTask { list: Some(counts), ..MoveTask::new(vec![process], orders) })
+    let selection = args.skip.selection();
+    Ok(MoveTask { list: Some(counts), selection, ..MoveTask::new(vec![process], orders) })
 }
 
 fn parse_operands<'a>(

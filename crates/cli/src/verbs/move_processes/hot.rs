@@ -56,7 +56,8 @@ pub fn task(
     };
     let hot = chooser.choose(&seen)?;
     let orders = vec![orders(&hot.choice, machine.page_bytes(), topology).into()];
-    Ok(Some(MoveTask { hot: Some(hot), ..MoveTask::new(vec![process], orders) }))
+    let selection = args.skip.selection();
+    Ok(Some(MoveTask { hot: Some(hot), selection, ..MoveTask::new(vec![process], orders) }))
 }
 
 /// What was observed.

@@ -1,0 +1,50 @@
+//! Memory that a move leaves where it is on request, on simulated machines; input that is refused.
+
+use serde_json::Value;
+
+use crate::outcome::{assert_failure, run_simulated as run};
+
+/// Runs a command that ends with this code, and returns its JSON.
+fn json(words: &str, code: i32) -> Value {
+    let output = run(&format!("{words} --machine sim:ranks --quiet --json"));
+    assert_eq!(output.status.code(), Some(code), "{words}: {output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Goal: a segment of 1 GiB (262,144 pages) stays, and 4 MiB (1024 pages) of each process move;
+/// with a limit as large as the segment all moves.
+#[test]
+fn large_segments_stay() {
+    let told = json("move 1001 1002 0 1 --skip-shared-above 1023MiB", 1);
+    assert_eq!(told["account"]["moved"], 2 * 1024, "{told}");
+    assert_eq!(told["account"]["skipped"]["shared-above"], 2 * 262_144, "{told}");
+    assert_eq!(told["processes"][0]["after_pages"]["0"], 262_144, "{told}");
+    let plan = json("move 1001 1002 0 1 --skip-shared-above 1023MiB --dry-run", 0);
+    assert_eq!(plan["processes"][1]["stays"]["skipped"]["shared-above"], 262_144, "{plan}");
+    let told = json("move 1001 0 1 --skip-shared-above 1GiB", 0);
+    assert_eq!(told["account"]["moved"], 1024 + 262_144, "{told}");
+    let told = json("evacuate 0 --skip-shared-above 1MiB", 1);
+    assert_eq!(told["account"]["skipped"]["shared-above"], 16 * 262_144, "{told}");
+}
+
+/// Goal: where nothing is pinned, nothing is left.
+#[test]
+fn nothing_is_pinned() {
+    let told = json("move 1001 0 1 --skip-pinned", 0);
+    assert_eq!(told["account"]["moved"], 1024 + 262_144, "{told}");
+}
+
+/// Goal: what does not go together is refused, each with the words to leave out.
+#[test]
+fn bad_input() {
+    let pid = std::process::id();
+    for (words, told) in [
+        (format!("move {pid} 0 0 --skip-shared-above much"), &["'much'", "is not a size"][..]),
+        ("move --file /etc/passwd 0 --skip-pinned".to_owned(), &["--file", "--skip-pinned"]),
+        ("evacuate 0 --files --skip-shared-above 1GiB".to_owned(), &["--files", "--skip-shared"]),
+        (format!("move {pid} 0 0 --agent --skip-pinned"), &["the agent has no", "--exclude"]),
+        (format!("spread {pid} 0,1 --skip-pinned"), &["--skip-pinned"]),
+    ] {
+        assert_failure(&words, &run(&words), 2, told);
+    }
+}
