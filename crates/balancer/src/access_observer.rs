@@ -185,8 +185,8 @@ mod tests {
         assert_eq!(rate_hz(0, 0), 1_000);
     }
 
-    /// Goal: that a process ended before it could be observed is not taken for the lack of a source:
-    /// the next one is observed at once.
+    /// Goal: that a process ended before it could be observed is not taken for the lack of a
+    /// source: the next one is observed at once.
     #[test]
     fn who_ended_lacks_no_source() {
         let machine = FakeMachine::new(false);

@@ -90,11 +90,11 @@ enum Work {
         grace: Grace,
         stop: Box<dyn FnOnce(i32) + Send>,
     },
-    Stopping(Stop),
+    Stopping(StopRequest),
 }
 
 /// Work that was asked to end.
-struct Stop {
+struct StopRequest {
     signal: i32,
     grace: Grace,
     began: Instant,
@@ -102,7 +102,7 @@ struct Stop {
     busy: (Instant, Duration),
 }
 
-impl Stop {
+impl StopRequest {
     fn new(signal: i32, grace: Grace) -> Self {
         let now = Instant::now();
         Self { signal, grace, began: now, busy: (now, cpu_time()) }
@@ -152,7 +152,7 @@ fn receive(signal: i32) {
     match mem::replace(&mut *work, Work::Nothing) {
         Work::Running { grace, stop } => {
             stop(signal);
-            *work = Work::Stopping(Stop::new(signal, grace));
+            *work = Work::Stopping(StopRequest::new(signal, grace));
         }
         Work::Nothing | Work::Stopping(_) => end_by(signal),
     }
@@ -184,10 +184,10 @@ fn cpu_time() -> Duration {
 mod tests {
     use super::*;
 
-    fn stop(grace: Grace, began_ago: Duration, idle_for: Duration) -> Stop {
+    fn stop(grace: Grace, began_ago: Duration, idle_for: Duration) -> StopRequest {
         let now = Instant::now();
         let busy = (now - idle_for, cpu_time());
-        Stop { signal: SIGINT, grace, began: now - began_ago, busy }
+        StopRequest { signal: SIGINT, grace, began: now - began_ago, busy }
     }
 
     /// Goal: work without an account has a second. Work with one has as long as it works, but no

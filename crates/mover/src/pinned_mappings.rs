@@ -18,7 +18,7 @@ use crate::folio_mover::{FolioMoveOutcome, pages_of};
 const FIRST_PAGES: u64 = 64;
 
 /// A mapping: the index of its process and its first address.
-pub type MappingKey = (usize, u64);
+pub type MappingId = (usize, u64);
 
 /// What is known of the mappings of a move.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub struct PinnedMappings {
     /// nothing is counted.
     counted: Mutex<Vec<Option<u64>>>,
     /// Whether a mapping is pinned, of those of which something was tried.
-    found: Mutex<BTreeMap<MappingKey, bool>>,
+    found: Mutex<BTreeMap<MappingId, bool>>,
 }
 
 /// What to do with the next folios of a mapping.
@@ -49,7 +49,7 @@ impl PinnedMappings {
     }
 
     /// Decides about folios of a mapping, of which there is one at least.
-    pub fn next(&self, key: MappingKey, folios: &[FolioMove]) -> NextFolios {
+    pub fn next(&self, key: MappingId, folios: &[FolioMove]) -> NextFolios {
         match lock(&self.found).get(&key) {
             None => NextFolios::Try(count_within(folios, FIRST_PAGES).max(1)),
             Some(false) => NextFolios::Try(folios.len()),
@@ -67,7 +67,7 @@ impl PinnedMappings {
     }
 
     /// Learns from an attempt at folios of a mapping.
-    pub fn learn(&self, key: MappingKey, outcome: &FolioMoveOutcome) {
+    pub fn learn(&self, key: MappingId, outcome: &FolioMoveOutcome) {
         let pinned = outcome.refused.iter().filter(|(_, reason)| *reason == SkipReason::Pinned);
         let refused: u64 = pinned.map(|(folio, _)| u64::from(folio.pages)).sum();
         let is_counted = lock(&self.counted)[key.0].is_some();

@@ -4,9 +4,9 @@
 //! migrated. Histograms record how long they waited ([`StallTimes`]). Speeds are ratios to memcpy
 //! in the same run ([`CopyBuffers`], [`measure`]). [`soak`] moves a region to and fro by all
 //! methods until a given number of bytes has moved. [`measure_pool`] measures page pools against
-//! the kernel and other allocators, [`measure_calls`] what a call of a region costs, [`measure_limits`] the calls
-//! of the kernel that no migration can do without, and [`line_latencies`] how long nodes wait for
-//! each other's memory.
+//! the kernel and other allocators, [`measure_calls`] what a call of a region costs,
+//! [`measure_limits`] the calls of the kernel that no migration can do without, and
+//! [`line_latencies`] how long nodes wait for each other's memory.
 
 mod calls;
 mod findings;

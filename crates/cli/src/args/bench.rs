@@ -172,8 +172,8 @@ pub struct BenchPagerArgs {
           conflicts_with_all = ["only", "stall", "time", "svg"])]
     pub soak: Option<u64>,
     /// Measure one figure, as a row of SPEC.md names it, and print it as one line of JSON; such as
-    /// 4k-one-way-1, 4k-one-way-1-limit, 4k-recycled-writer-2, 2m-recycled-alone-1, 4k-writer-rate, 4k-lazy, 4k-lanes,
-    /// 4k-vmas, 4k-stall-p99, 4k-vs-kernel-recycled, lost
+    /// 4k-one-way-1, 4k-one-way-1-limit, 4k-recycled-writer-2, 2m-recycled-alone-1, 4k-writer-rate,
+    /// 4k-lazy, 4k-lanes, 4k-vmas, 4k-stall-p99, 4k-vs-kernel-recycled, lost
     #[arg(long, value_name = "NAME", conflicts_with_all = ["only", "lanes", "svg", "json"])]
     pub figure: Option<PagerFigure>,
     /// Measure as briefly as possible, about a second in all

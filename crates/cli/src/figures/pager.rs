@@ -67,8 +67,8 @@ impl FromStr for PagerFigure {
         };
         text.split_once('-').and_then(of).ok_or_else(|| {
             "expected `lost`, or `4k-` or `2m-` and one of one-way-N, recycled-writer-N, \
-             recycled-alone-N, these with -limit, writer-rate, lazy, stall-p99, lanes, vmas, vs-kernel-recycled, \
-             vs-kernel-one-way, vs-kernel-auto"
+             recycled-alone-N, these with -limit, writer-rate, lazy, stall-p99, lanes, vmas, \
+             vs-kernel-recycled, vs-kernel-one-way, vs-kernel-auto"
                 .to_owned()
         })
     }

@@ -101,8 +101,8 @@ impl BareThreads {
         Ok(BarePass::of(bytes, &passes))
     }
 
-    /// Allocates as much fresh memory as each thread has, one after the other. Returns the mean time
-    /// for `bytes` bytes.
+    /// Allocates as much fresh memory as each thread has, one after the other. Returns the mean
+    /// time for `bytes` bytes.
     ///
     /// # Errors
     /// If there is no memory.

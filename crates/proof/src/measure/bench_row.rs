@@ -104,9 +104,9 @@ pub struct MemcpyCell {
     pub findings: Findings,
 }
 
-/// A migration beside the kernel's calls that it cannot do without, made by as many threads on memory
-/// of their own: UFFDIO_MOVE, UFFDIO_COPY and MADV_DONTNEED to fresh pages; two UFFDIO_MOVE and a
-/// copy to kept ones.
+/// A migration beside the kernel's calls that it cannot do without, made by as many threads on
+/// memory of their own: UFFDIO_MOVE, UFFDIO_COPY and MADV_DONTNEED to fresh pages; two UFFDIO_MOVE
+/// and a copy to kept ones.
 #[derive(Clone, Debug, Serialize)]
 pub struct BareRatio {
     /// Median time of a migration as a multiple of that of the calls.

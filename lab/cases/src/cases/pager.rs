@@ -371,20 +371,16 @@ fn hog_node(node: NodeId, orders: Receiver<()>, taken: &AtomicUsize, given: &Sen
     }
 }
 
-/// Goal: however much is moved or left out, the number of mappings hardly grows: a process may have
-/// 65530 of them.
+/// Goal: however much is moved or left out, mappings stay few: a process may have 65530 of them.
 fn few_mappings() -> CaseOutcome {
     const BYTES: usize = 96 * MIB;
     let pager = pager(16 * MIB)?;
     for page in SIZES {
         let region = region(&pager, BYTES, page, NODES[0]);
         // The first large job starts the pager's threads, which have mappings of their own.
-        for to in [NODES[1], NODES[0]] {
-            region.migrate(0..BYTES / 3, to, &by(Supply::Any)).expect("a good range");
-        }
+        [NODES[1], NODES[0]].map(|to| migrate(&region, to, Supply::Any));
         let before = mappings();
-        // Of 48 huge pages every other one alone, so that the pages that are out are not
-        // contiguous.
+        // Of 48 huge pages every other one alone: those that are out are not contiguous.
         for (step, to) in [(2, NODES[1]), (1, NODES[1]), (3, NODES[0])] {
             for start in (0..BYTES).step_by(2 * MIB * step) {
                 let part = start..start + 2 * MIB;

@@ -78,8 +78,9 @@ mod tests {
 
     use super::*;
 
-    /// Goal: the output keeps its shape, and what a page costs is the sum of its calls: 300, 500 and
-    /// 200 ns are 1000 ns, 4.1 GB/s (3.81 GiB/s) by one thread. What was not measured has no sum.
+    /// Goal: the output keeps its shape, and what a page costs is the sum of its calls: 300, 500
+    /// and 200 ns are 1000 ns, 4.1 GB/s (3.81 GiB/s) by one thread. What was not measured has no
+    /// sum.
     #[test]
     fn calls_and_their_sum() {
         let cell = |(call, page_ns)| LimitCell { call, threads: 1, page_ns, bytes_per_s: 0 };

@@ -9,7 +9,7 @@ use nodeward_proof::{
     BenchProgress, CallSetting, CallsPlan, CallsReport, RegionCall, measure_calls,
 };
 
-use super::first_nodes;
+use super::defaults::first_nodes;
 use crate::args::BenchCallsArgs;
 use crate::figures::CallsFigure;
 use crate::message::exit::Exit;

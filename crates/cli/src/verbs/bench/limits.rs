@@ -6,7 +6,7 @@ use nodeward_machine::Machine;
 use nodeward_pager::{BareCalls, Error};
 use nodeward_proof::{BenchProgress, LimitsPlan, measure_limits};
 
-use super::{doublings, first_nodes};
+use super::defaults::{doublings, first_nodes};
 use crate::args::BenchLimitsArgs;
 use crate::message::exit::Exit;
 use crate::output;

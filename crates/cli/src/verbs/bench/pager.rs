@@ -16,7 +16,7 @@ use nodeward_proof::{
 };
 use serde_json::json;
 
-use super::doublings;
+use super::defaults::doublings;
 use crate::args::BenchPagerArgs;
 use crate::figures::{PageSizeValue, PagerFigure, RowFigure};
 use crate::message::exit::Exit;
