@@ -1,11 +1,12 @@
 //! A PostgreSQL server in the guest, and pgbench, which uses it.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{BufRead as _, BufReader, Read};
 use std::ops::Range;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -22,8 +23,7 @@ const VERSIONS: &str = "/usr/lib/postgresql";
 const DATA: &str = "/srv/postgres";
 /// Nothing survives the guest, so nothing waits for disks. No work begins by itself, and backends
 /// have no helpers.
-const SETTINGS: [&str; 8] = [
-    "shared_buffers=128MB",
+const SETTINGS: [&str; 7] = [
     "huge_pages=off",
     "fsync=off",
     "autovacuum=off",
@@ -35,6 +35,8 @@ const SETTINGS: [&str; 8] = [
 /// The client's end of the same socket.
 const CLIENT: [&str; 4] = ["-h", "/tmp", "-U", "postgres"];
 const LOG: &str = "/tmp/postgres-log";
+/// Where pgbench logs transactions; it adds its pid.
+const BENCH_LOG: &str = "/tmp/pgbench-log";
 /// A statement that fails if accounts and history differ. It reads all accounts, so each backend
 /// touches most of the segment.
 const SUMS: &str = "SELECT 1 / (sum(abalance) = \
@@ -59,13 +61,35 @@ pub struct BenchReport {
     pub written: u64,
 }
 
+/// A transaction that wrote, as the log of pgbench has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoggedTransaction {
+    /// When its client had the answer.
+    pub ended: Duration,
+    /// How long the client waited for that.
+    pub took: Duration,
+}
+
 /// pgbench while it runs.
 #[derive(Debug)]
 pub struct RunningBench(Child);
 
+/// A client that waits until the value is dropped.
+#[derive(Debug)]
+pub struct WaitingClient(Child);
+
+impl Drop for WaitingClient {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 impl PostgresServer {
-    /// Starts a server as an unprivileged user, and waits until it answers.
-    pub fn start() -> Result<Self, CaseSkipped> {
+    /// Starts a server with a segment for so many MiB of pages as an unprivileged user, and waits
+    /// until it answers.
+    pub fn start(segment_mib: u64) -> Result<Self, CaseSkipped> {
         let versions = fs::read_dir(VERSIONS).into_iter().flatten().flatten();
         let programs = versions.map(|version| version.path().join("bin")).next();
         let programs =
@@ -76,6 +100,7 @@ impl PostgresServer {
         let mut command = Command::new(programs.join("postgres"));
         command.args(["-D", DATA]).uid(UNPRIVILEGED_USER).gid(UNPRIVILEGED_USER);
         SETTINGS.iter().for_each(|setting| _ = command.args(["-c", setting]));
+        command.args(["-c", &format!("shared_buffers={segment_mib}MB")]);
         let log = File::create(LOG).expect("a file");
         let child = command.stdin(Stdio::null()).stderr(log).spawn().expect("postgres starts");
         let server = Self { child, programs };
@@ -113,11 +138,44 @@ impl PostgresServer {
         fs::write(SUMS_FILE, SUMS).expect("a file");
     }
 
+    /// Fills so many MiB of its segment with the rows of a table, of which each has a page.
+    pub fn fill_segment(&self, mib: u64) {
+        self.answer("CREATE TABLE ballast (number int, filler text)");
+        self.answer("ALTER TABLE ballast ALTER filler SET STORAGE PLAIN");
+        let pages = mib * 128;
+        let rows = "INSERT INTO ballast SELECT number, repeat('x', 7000) FROM generate_series";
+        self.answer(&format!("{rows}(1, {pages}) AS number"));
+    }
+
+    /// Lets a client read the table that fills the segment, and then do nothing: its backend has
+    /// all of it in its page table.
+    pub fn read_all_and_wait(&self) -> WaitingClient {
+        let mut command = self.client("psql");
+        command.args(["-At", "-c", "SELECT sum(number) FROM ballast"]);
+        command.args(["-c", &format!("SELECT pg_sleep({LONG})"), "postgres"]);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("psql starts");
+        let mut line = String::new();
+        let told = BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line);
+        assert!(told.is_ok() && !line.is_empty(), "{}", read(LOG));
+        WaitingClient(child)
+    }
+
     /// Starts pgbench, and waits until one has written.
     pub fn start_bench(&self) -> RunningBench {
+        let (clients, sums) = (CLIENTS.to_string(), format!("{SUMS_FILE}@1"));
+        self.start_bench_with(&["-c", &clients, "-b", "tpcb-like@30", "-f", &sums])
+    }
+
+    /// Starts one that logs each transaction: two clients that write little, and never wait for
+    /// each other.
+    pub fn start_logged_bench(&self) -> RunningBench {
+        let options = ["-c", "2", "-b", "simple-update", "-l", "--log-prefix", BENCH_LOG];
+        self.start_bench_with(&options)
+    }
+
+    fn start_bench_with(&self, options: &[&str]) -> RunningBench {
         let mut command = self.client("pgbench");
-        command.args(["-n", "-c", &CLIENTS.to_string(), "-T", LONG, "-b", "tpcb-like@30"]);
-        command.args(["-f", &format!("{SUMS_FILE}@1"), "postgres"]).stdout(Stdio::piped());
+        command.args(["-n", "-T", LONG]).args(options).arg("postgres").stdout(Stdio::piped());
         let before = self.transactions();
         let bench = RunningBench(command.spawn().expect("pgbench starts"));
         wait_until("pgbench writes", || self.transactions() > before);
@@ -136,6 +194,13 @@ impl PostgresServer {
     /// autovacuum come and go.
     pub fn set_affinity(&self, cpus: &[usize]) {
         self.pids().into_iter().for_each(|pid| guest::set_affinity_while_it_lives(pid, cpus));
+    }
+
+    /// Returns the backend that touched most of the segment, with the pages that it touched.
+    pub fn widest_backend(&self) -> (u32, PagesByNode) {
+        let segment = self.segment();
+        let touched = self.pids().into_iter().map(|pid| (pid, pages_within(pid, &segment)));
+        touched.max_by_key(|(_, pages)| pages.values().sum::<u64>()).expect("it has processes")
     }
 
     /// Returns the addresses of its segment: the same ones in all its processes, as it forks them.
@@ -176,6 +241,14 @@ impl Drop for PostgresServer {
 }
 
 impl RunningBench {
+    /// Ends it, as [`RunningBench::finish`], and returns its log, too.
+    pub fn finish_logged(self) -> (BenchReport, Vec<LoggedTransaction>) {
+        let log = format!("{BENCH_LOG}.{}", self.0.id());
+        let report = self.finish();
+        let writing = |line: &str| LoggedTransaction::parse(line);
+        (report, read(&log).lines().filter_map(writing).collect())
+    }
+
     /// Ends it, as its own timer would. Every transaction must have succeeded.
     pub fn finish(mut self) -> BenchReport {
         signal(&self.0, Signal::ALARM);
@@ -188,9 +261,25 @@ impl RunningBench {
         let value = |words| number(&told, words).to_owned();
         BenchReport {
             tps: value("tps = ").parse().expect("a number"),
-            // The first script is the one that writes.
-            written: value(" - ").parse().expect("a number"),
+            // The first script is the one that writes. Of a single one nothing is told by itself.
+            written: match told.contains("SQL script 2") {
+                true => value(" - ").parse().expect("a number"),
+                false => {
+                    value("number of transactions actually processed: ").parse().expect("a number")
+                }
+            },
         }
+    }
+}
+
+impl LoggedTransaction {
+    /// Reads a line: client, number, how long it took in us, script, and when it ended in s and us.
+    /// `None` for one that only read.
+    fn parse(line: &str) -> Option<Self> {
+        let numbers: Vec<u64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let [_, _, took_us, 0, s, us] = numbers[..] else { return None };
+        let ended = Duration::from_secs(s) + Duration::from_micros(us);
+        Some(Self { ended, took: Duration::from_micros(took_us) })
     }
 }
 

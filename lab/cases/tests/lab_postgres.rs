@@ -1,4 +1,5 @@
-//! `nodeward balance` beside a PostgreSQL of the host (Debian's package), which the guest runs.
+//! `nodeward balance` and `nodeward spread` beside a PostgreSQL of the host (Debian's package),
+//! which the guest runs.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use nodeward_lab::{GuestFile, GuestKernel, is_every_kernel_wanted, scenario};
+use nodeward_lab::{GuestFile, GuestKernel, LabMachine, is_every_kernel_wanted, scenario};
 use tempfile::TempDir;
 
 use guests::CaseGuest;
@@ -67,18 +68,41 @@ fn files(version: u32, data: &Path) -> Vec<GuestFile> {
     programs.into_iter().chain([module, zones]).map(at).chain([data]).collect()
 }
 
-#[test]
-fn postgres_on_6_12() {
+/// A guest with a PostgreSQL, and its cluster on the host; `None` if there is none.
+fn guest_with_postgres(machine: LabMachine) -> Option<(CaseGuest, TempDir)> {
     let Some(version) = version() else {
         println!("skipped: no {PROGRAMS}/VERSION/bin/initdb; apt install postgresql");
-        return;
+        return None;
     };
     let folder = initdb(version);
-    let mut guest = CaseGuest::new(&GuestKernel::V6_12, scenario("two-nodes"));
+    let mut guest = CaseGuest::new(&GuestKernel::V6_12, machine);
     guest.timeout = TIMEOUT;
     guest.files = files(version, &folder.path().join("data"));
+    Some((guest, folder))
+}
+
+#[test]
+fn postgres_on_6_12() {
+    let Some((mut guest, _folder)) = guest_with_postgres(scenario("two-nodes")) else { return };
     if is_every_kernel_wanted() {
         guest.env = vec![("POSTGRES_TIME".to_owned(), "8".to_owned())];
     }
     guest.run(&["balance_postgres"]);
+}
+
+/// `bench/run spread.` runs it with `SPREAD_TURNS`, maybe `SPREAD_MIB`, which the guest gets, too;
+/// so one in `make test` is enough.
+#[test]
+fn spread_postgres_on_6_12() {
+    let set = |name: &str| Some((name.to_owned(), std::env::var(name).ok()?));
+    let sizes: Vec<_> = ["SPREAD_TURNS", "SPREAD_MIB"].into_iter().filter_map(set).collect();
+    if sizes.is_empty() && !is_every_kernel_wanted() {
+        println!("skipped: NODEWARD_TESTS=long runs it, and bench/run spread.even");
+        return;
+    }
+    let Some((mut guest, _folder)) = guest_with_postgres(scenario("two-nodes")) else { return };
+    guest.env = sizes;
+    // Where CPUs take turns, each waits for the other.
+    guest.parallel = !guest.env.is_empty();
+    guest.run(&["spread_postgres"]);
 }

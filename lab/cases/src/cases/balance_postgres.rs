@@ -17,6 +17,7 @@ pub const CASES: [(&str, CaseFn); 1] = [("balance_postgres", database)];
 
 /// 100,000 accounts each.
 const SCALE: u32 = 2;
+const SEGMENT_MIB: u64 = 128;
 /// The least time for which transactions are counted, unless `POSTGRES_TIME` is set, in seconds.
 const TIME_S: u64 = 2;
 /// This share of what backends touch must be at their home, in thousandths.
@@ -34,7 +35,7 @@ fn database() -> CaseOutcome {
     disable_numa_balancing()?;
     // Memory comes from the node of the CPU that touches it first.
     pin_this_thread(&[0]);
-    let server = PostgresServer::start()?;
+    let server = PostgresServer::start(SEGMENT_MIB)?;
     server.create_tables(SCALE);
     pin_this_thread(&[0, 1]);
     server.set_affinity(&[0, 1]);

@@ -37,12 +37,13 @@ mod real_programs;
 mod segments;
 mod shapes;
 mod spread;
+mod spread_postgres;
 mod target_exits;
 mod torture;
 
 use crate::case_outcome::CaseFn;
 
-const ALL: [&[(&str, CaseFn)]; 38] = [
+const ALL: [&[(&str, CaseFn)]; 40] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -53,6 +54,7 @@ const ALL: [&[(&str, CaseFn)]; 38] = [
     &segments::CASES,
     &shapes::CASES,
     &spread::CASES,
+    &spread_postgres::CASES,
     &placement::CASES,
     &choice::CASES,
     &input::CASES,

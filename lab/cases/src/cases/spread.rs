@@ -21,16 +21,17 @@ const SEGMENT_MIB: u64 = 64;
 
 /// The part of a report that tells of spreading.
 #[derive(Debug, Deserialize)]
-struct SpreadJson {
-    account: Account,
-    ledger: SpreadLedger,
+pub struct SpreadJson {
+    pub account: Account,
+    pub ledger: SpreadLedger,
     segments: Option<SegmentRestField>,
-    spread: SpreadField,
+    pub spread: SpreadField,
 }
 
+/// Which record of the ledger has it.
 #[derive(Debug, Deserialize)]
-struct SpreadLedger {
-    id: u64,
+pub struct SpreadLedger {
+    pub id: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -38,15 +39,21 @@ struct SegmentRestField {
     account: Account,
 }
 
+/// What spreading came to.
 #[derive(Debug, Deserialize)]
-struct SpreadField {
-    after_pages: PagesByNode,
+pub struct SpreadField {
+    pub after_pages: PagesByNode,
 }
 
 /// Spreads what these words name, after a look at what would be done.
 fn spread(words: &str) -> SpreadJson {
     println!("$ nodeward spread {words} --dry-run");
     println!("{}", nodeward(&format!("spread --dry-run {words}")).stdout);
+    spread_at_once(words)
+}
+
+/// Spreads what these words name.
+pub fn spread_at_once(words: &str) -> SpreadJson {
     nodeward(&format!("spread --json --quiet {words}")).json_after_exit(0)
 }
 
@@ -85,7 +92,7 @@ fn spread_segment() -> CaseOutcome {
 }
 
 /// Checks that each of two nodes has a half, within 2 %.
-fn assert_even(nodes: &PagesByNode, all: u64) {
+pub fn assert_even(nodes: &PagesByNode, all: u64) {
     let pages = |node| nodes.get(&node).copied().unwrap_or(0);
     assert_eq!(pages(0) + pages(1), all, "{nodes:?}");
     assert!(pages(0).abs_diff(pages(1)) * 50 <= all / 2, "{nodes:?}");
