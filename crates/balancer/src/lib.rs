@@ -98,6 +98,7 @@ pub use called_groups::{
     CalledGroup, CalledGroups, CalledPart, GroupCallError, GroupNumber, ThreadSet,
 };
 pub use events::{Event, Host};
+pub use group_key::GroupKey;
 pub use launch::{Launch, home_of_launch};
 pub use mapped_segments::{MappedSegment, mapped_segments};
 pub use pins::Pin;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::swarm::SeededRng;
-use crate::swarm::generator::{self, GeneratorProfile, REALISTIC};
+use crate::swarm::generator::{self, GeneratorProfile, REALISTIC, group_home, group_pools};
 use anyhow::Result;
 use nodeward_balancer::{AccessChoice, BalanceSettings};
-use nodeward_model::{GroupHome, GroupSpec, MappingKind, MemorySelector, NodeId, Nodemask};
+use nodeward_model::{NodeId, Nodemask};
 use nodeward_scenario::{MemoryPlacement, NodeSpec, Scenario, Workload, WorkloadKind};
 use nodeward_sim::SimMachine;
 
@@ -82,26 +82,8 @@ fn group_threads(chance: &mut SeededRng, scenario: &mut Scenario) {
     let Some(load) = even.last() else { return };
     load.pools = 2;
     let nodes: Vec<NodeId> = scenario.machine.nodes.iter().map(|node| node.id).collect();
-    let homes = [0, 1].map(|_| -> GroupHome {
-        let nodes: Nodemask = chance.subset(&nodes).into_iter().collect();
-        match chance.below(4) {
-            0 if !nodes.is_empty() => GroupHome::Nodes(nodes),
-            1 if !nodes.is_empty() => GroupHome::Spread(nodes),
-            _ => GroupHome::Auto,
-        }
-    });
-    let memory = [chance.one_in(2), chance.one_in(4)];
-    for (pool, home) in homes.into_iter().enumerate() {
-        let words = format!("thread:{}-{pool}", load.name);
-        let member = words.parse().expect("names of loads are patterns");
-        let memory = memory[pool].then_some(MemorySelector::Kind(MappingKind::Anonymous));
-        scenario.groups.push(GroupSpec {
-            name: format!("pool-{pool}").parse().expect("it is a name"),
-            home,
-            members: vec![member],
-            memory: memory.into_iter().collect(),
-        });
-    }
+    let groups = group_pools(chance, load, |chance| group_home(chance, &nodes));
+    scenario.groups.extend(groups);
 }
 
 fn make_steady(chance: &mut SeededRng, scenario: &mut Scenario) {

@@ -9,7 +9,8 @@ use nodeward_sim::{Perfetto, World};
 use crate::swarm::check::{CheckFinding, Checker, CheckerResult, ensure, pages};
 use crate::swarm::checked_machine::CheckedMachine;
 use crate::swarm::event_counts::EventCounts;
-use crate::swarm::generator::{CasePlan, RoundPolicy, SwarmCase};
+use crate::swarm::generator::{CasePlan, GroupPolicy, RoundPolicy, SwarmCase};
+use crate::swarm::group_rounds::GroupRounds;
 use crate::swarm::migration_rounds::{MigrationRounds, has_segments, has_settled};
 
 /// Events between two checks.
@@ -51,6 +52,7 @@ pub fn run(case: &SwarmCase) -> Result<CaseResult, CheckFinding> {
     let ran = catch_unwind(AssertUnwindSafe(|| match &case.plan {
         CasePlan::Observe { events, twice } => observe_case(case, *events, *twice),
         CasePlan::Rounds(policy) => rounds(case, policy),
+        CasePlan::Groups(policy) => balance_groups(case, policy),
     }));
     let ran = ran.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -147,6 +149,21 @@ fn rounds(case: &SwarmCase, policy: &RoundPolicy) -> Result<CaseResult, CheckFin
         }
         run_with_checks(&machine, policy.pause_ns)?;
     }
+    done.event_counts.merge(&machine.sim.inspect(EventCounts::from_world));
+    Ok(done)
+}
+
+/// Lets balancers place groups during the faults, one after the other.
+fn balance_groups(case: &SwarmCase, policy: &GroupPolicy) -> Result<CaseResult, CheckFinding> {
+    let machine = CheckedMachine::new(World::new(&case.scenario, case.run_seed), EVENTS_MAX);
+    let mut rounds = GroupRounds::new(&machine, case, policy);
+    let mut done = CaseResult::default();
+    done.event_counts.add("machines with groups", 1);
+    for &life in &policy.lives {
+        rounds
+            .live(life, &mut done.event_counts, || run_with_checks(&machine, policy.interval_ns))?;
+    }
+    run_until_settled(&machine, case)?;
     done.event_counts.merge(&machine.sim.inspect(EventCounts::from_world));
     Ok(done)
 }

@@ -1,6 +1,6 @@
 //! A simulated machine with checkers that run after each call that moved pages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nodeward_machine::{
@@ -26,6 +26,8 @@ struct CheckerState {
     /// Reported folio sizes, by process and first page.
     reported_folio_pages: BTreeMap<(Pid, u64), u64>,
     calls: Vec<ObservedCall>,
+    /// The nodes to which own memory of processes was sent.
+    destinations: BTreeMap<Pid, BTreeSet<NodeId>>,
     /// Lines that access counters reported.
     counted_lines: u64,
     /// Moved pages at the last check.
@@ -60,6 +62,7 @@ impl CheckedMachine {
             clock: ClockCheck::new(cpus, tasks),
             reported_folio_pages: BTreeMap::new(),
             calls: Vec::new(),
+            destinations: BTreeMap::new(),
             counted_lines: 0,
             migrated: 0,
             finding: None,
@@ -121,6 +124,22 @@ impl CheckedMachine {
         self.record(&mut self.lock_state(), verdict)
     }
 
+    /// Records a failure; returns the value if there was none, now or before.
+    ///
+    /// # Errors
+    /// The first finding of all.
+    pub fn judge<T>(
+        &self,
+        result: std::result::Result<T, (Checker, String)>,
+    ) -> std::result::Result<T, CheckFinding> {
+        let (verdict, value) = match result {
+            Ok(value) => (Ok(()), Some(value)),
+            Err(failure) => (Err(failure), None),
+        };
+        self.record_result(verdict)?;
+        Ok(value.expect("a failure is a finding"))
+    }
+
     fn record(
         &self,
         seen: &mut CheckerState,
@@ -149,6 +168,23 @@ impl CheckedMachine {
         let mut calls = std::mem::take(&mut self.lock_state().calls);
         calls.sort_by_key(|call| call.began_ns);
         calls
+    }
+
+    /// Returns the nodes to which own memory of processes was sent since the last call of this
+    /// function.
+    pub fn take_destinations(&self) -> BTreeMap<Pid, BTreeSet<NodeId>> {
+        std::mem::take(&mut self.lock_state().destinations)
+    }
+
+    /// Notes where a call sends own memory of a process.
+    fn observe_destinations(&self, pid: Pid, batch: &MovePagesCall) {
+        let pages = batch.addresses().iter().zip(batch.nodes());
+        let own: BTreeSet<NodeId> = self.sim.inspect(|world| {
+            let is_own =
+                |address: u64| address != SEPARATOR && world.page_at(pid, address).is_some();
+            pages.filter(|&(&address, _)| is_own(address)).map(|(_, &node)| node).collect()
+        });
+        self.lock_state().destinations.entry(pid).or_default().extend(own);
     }
 
     /// Describes a batch: its pages, and its longest run of base pages. A program that unmaps and
@@ -322,6 +358,7 @@ impl Process for CheckedProcess {
 
     fn move_pages(&self, batch: &MovePagesCall) -> Result<MovePagesOutcome> {
         let mut call = self.machine.observe_call(self.pid(), batch);
+        self.machine.observe_destinations(self.pid(), batch);
         let outcome = self.inner.move_pages(batch);
         call.took_ns = self.machine.now_ns() - call.began_ns;
         self.machine.lock_state().calls.push(call);

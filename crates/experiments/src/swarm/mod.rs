@@ -3,7 +3,8 @@
 //!
 //! A seed decides the machine, programs, faults, and how memory is moved ([`generator`]). Some
 //! machines, the wildest valid ones, are only watched. On the others, rounds of the mover move
-//! memory, first during the faults, then until all of it is on its wanted node ([`run()`]).
+//! memory, first during the faults, then until all of it is on its wanted node ([`run()`]), or a
+//! balancer that is killed now and then places groups of threads and memory.
 //! The checkers ([`check`]) count independently.
 
 mod case_run;
@@ -11,6 +12,7 @@ pub mod check;
 mod checked_machine;
 mod event_counts;
 pub mod generator;
+mod group_rounds;
 mod migration_rounds;
 pub mod planted_bugs;
 pub mod scenario_toml;

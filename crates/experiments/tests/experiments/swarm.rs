@@ -9,10 +9,14 @@ use nodeward_scenario::Bug;
 const SEEDS: u64 = 200;
 
 /// Events that must occur in some case; otherwise the swarm is not worth much.
-const EXPECTED: [&str; 28] = [
+const EXPECTED: [&str; 32] = [
     "machines watched",
     "machines with segments",
     "machines moved in rounds",
+    "machines with groups",
+    "rounds with groups",
+    "pages moved for groups",
+    "balancers killed",
     "moves checked page by page",
     "lines of the own node",
     "lines of other nodes",

@@ -4,6 +4,7 @@
 pub mod account;
 pub mod budgets;
 pub mod clock;
+pub mod groups;
 pub mod liveness;
 pub mod pages;
 
@@ -24,6 +25,9 @@ pub enum Checker {
     Time,
     /// Once faults have ended, memory reaches its wanted nodes.
     Liveness,
+    /// A thread is in one group, memory of a group goes to its home only, and a group without
+    /// members ends.
+    Groups,
     /// The same seed gives the same run.
     Repeats,
     /// Nothing panics.
@@ -32,7 +36,7 @@ pub enum Checker {
 
 impl Checker {
     /// All checkers.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Pages,
         Self::Capacity,
         Self::Contents,
@@ -40,6 +44,7 @@ impl Checker {
         Self::Account,
         Self::Time,
         Self::Liveness,
+        Self::Groups,
         Self::Repeats,
         Self::Panics,
     ];
@@ -54,6 +59,7 @@ impl Checker {
             Self::Account => "account",
             Self::Time => "time",
             Self::Liveness => "liveness",
+            Self::Groups => "groups",
             Self::Repeats => "repeats",
             Self::Panics => "panics",
         }

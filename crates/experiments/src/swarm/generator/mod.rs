@@ -1,6 +1,7 @@
 //! Draws a case from a seed: a machine, programs, actions, and the mover of their memory.
 
 mod faults;
+mod group_policy;
 mod profile;
 mod round_policy;
 mod scenario;
@@ -9,6 +10,7 @@ use nodeward_scenario::{Bug, FaultInjection, Scenario};
 
 use crate::swarm::{SeededRng, scenario_toml};
 
+pub use group_policy::{GroupPolicy, group_home, group_pools};
 pub use profile::{ANY_ACCEPTED, GeneratorProfile, REALISTIC};
 pub use round_policy::RoundPolicy;
 pub use scenario::generate_scenario;
@@ -38,7 +40,14 @@ pub enum CasePlan {
     },
     /// Its memory is moved in rounds, during the faults and afterwards.
     Rounds(RoundPolicy),
+    /// A balancer places groups of threads and memory during the faults.
+    Groups(GroupPolicy),
 }
+
+/// Of the machines whose memory is moved those of each seventh seed have groups, none of which had
+/// an earlier finding. They are drawn apart from all else by this number.
+const GROUPS_EVERY: u64 = 7;
+const GROUPS: u64 = 31;
 
 impl SwarmCase {
     /// Draws the case of a seed.
@@ -50,8 +59,12 @@ impl SwarmCase {
             let plan = CasePlan::Observe { events, twice: chance.one_in(4) };
             return Self { seed, scenario, run_seed: chance.next_u64(), plan };
         }
-        let scenario = generate_scenario(&mut chance, &REALISTIC);
-        let plan = CasePlan::Rounds(RoundPolicy::generate(&mut chance, &scenario));
+        let mut scenario = generate_scenario(&mut chance, &REALISTIC);
+        let mut plan = CasePlan::Rounds(RoundPolicy::generate(&mut chance, &scenario));
+        if seed.is_multiple_of(GROUPS_EVERY) {
+            let mut apart = chance.clone().apart(GROUPS);
+            plan = CasePlan::Groups(GroupPolicy::generate(&mut apart, &mut scenario));
+        }
         Self { seed, scenario, run_seed: chance.next_u64(), plan }
     }
 
@@ -68,6 +81,7 @@ impl SwarmCase {
         let plan = match &self.plan {
             CasePlan::Observe { events, .. } => format!("watched for {events} events"),
             CasePlan::Rounds(policy) => policy.to_string(),
+            CasePlan::Groups(policy) => policy.to_string(),
         };
         let Self { seed, run_seed, .. } = self;
         let scenario = scenario_toml::to_toml(&self.scenario);
