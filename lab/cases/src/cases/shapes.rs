@@ -178,7 +178,8 @@ fn stopped_while_looking() -> CaseOutcome {
 fn stopped_while_it_waits_for_its_rate() -> CaseOutcome {
     for signal in [Signal::INT, Signal::TERM] {
         let load = LoadProcess::start("--node 0 --threads 0 --size 8000KiB");
-        let underway = RunningMove::start(&load, "0 1 --rate 1KiB/s");
+        let only = format!("0 1 --rate 1KiB/s --range {}", load.ready.range);
+        let underway = RunningMove::start(&load, &only);
         wait_until("a page arrives", || load.memory_by_node().contains_key(&1));
         underway.signal(signal);
         let report = underway.finish().report_after_exit(130);
