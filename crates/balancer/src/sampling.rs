@@ -108,7 +108,9 @@ pub fn sample(
     let now_ns = machine.now_ns();
     let time = SampleTime::of(&process.sampling, settings);
     let options = time.options(settings, live);
+    let began_ns = machine.own_cpu_time_ns();
     let taken = take(machine, (key, &*process), (cause, shared), time, options);
+    let took_ns = machine.own_cpu_time_ns() - began_ns;
     let sampling = &mut process.sampling;
     match taken {
         Ok(None) => {
@@ -121,7 +123,7 @@ pub fn sample(
             let before = process.sample.as_ref();
             let in_vain = before.is_some_and(|before| before.says_the_same(&sample));
             *sampling = Sampling { is_due: false, time_ns: 0, ..*sampling };
-            sampling.retry.start(now_ns, in_vain, RETRY_NS);
+            sampling.retry.start(now_ns, in_vain, retry_ns(took_ns, settings));
             let is_other = before.is_none_or(|before| before.program != sample.program);
             if is_other || (cause == SampleCause::Changed && !in_vain) {
                 process.stuck.by_node.clear();
@@ -139,6 +141,15 @@ pub fn sample(
             Err(error)
         }
     }
+}
+
+/// Returns the waits after a sample that took so much CPU time: to read tens of thousands of
+/// mappings takes a fifth of a second, and no more than the converging budget goes into one process.
+fn retry_ns(took_ns: u64, settings: &BalanceSettings) -> [u64; 2] {
+    let [first_ns, most_ns] = RETRY_NS;
+    let allowed = u128::from(cpu_budget::converging_ns_per_s(settings).max(1));
+    let paid_ns = u128::from(took_ns) * 1_000_000_000 / allowed;
+    [u64::try_from(paid_ns).unwrap_or(u64::MAX).clamp(first_ns, most_ns), most_ns]
 }
 
 /// Returns the process's own memory, without that of these segments, divided into what may be moved
@@ -341,6 +352,17 @@ mod tests {
 
     fn ranges(mappings: &[Mapping]) -> Vec<(u64, u64)> {
         mappings.iter().map(|m| (m.range.start, m.range.end)).collect()
+    }
+
+    /// Goal: at 20 ms of CPU time a second a sample of 200 ms is followed by a wait of 10 s; none
+    /// waits for less than a second, or at first for more than a minute.
+    #[test]
+    fn costly_samples_are_fewer() {
+        let first_s = |ms: u64| {
+            retry_ns(ms * 1_000_000, &BalanceSettings::default()).map(|ns| ns / 1_000_000_000)
+        };
+        assert_eq!(first_s(200), [10, 60]);
+        assert_eq!((first_s(0), first_s(20), first_s(10_000)), ([1, 60], [1, 60], [60, 60]));
     }
 
     /// Goal: bound memory is cut out, wherever it lies in a mapping or beyond it; page cache of
