@@ -323,6 +323,7 @@ impl Balancer {
             segments: &self.segments,
             groups: &self.groups,
             kernel_balances: self.cooperates(),
+            keep_empty: &self.settings.keep_empty,
         }
     }
 

@@ -85,9 +85,17 @@ impl Nodes {
         Ok(came.chain(left.map(|&node| Notice::NodeLeft { node })).collect())
     }
 
-    /// Returns the nodes as input of the decision.
+    /// Returns the nodes, none of them kept empty.
     pub fn states(&self) -> &BTreeMap<NodeId, NodeState> {
         &self.states
+    }
+
+    /// Returns the nodes as input of the decision, of which these are to be kept empty.
+    pub fn states_with(&self, keep_empty: &Nodemask) -> BTreeMap<NodeId, NodeState> {
+        let state = |(&id, state): (&NodeId, &NodeState)| {
+            (id, NodeState { keep_empty: keep_empty.contains(id), ..*state })
+        };
+        self.states.iter().map(state).collect()
     }
 
     /// Returns the node of a CPU; `None` if either is offline.
@@ -172,6 +180,7 @@ impl Nodes {
             room_pages: now.headroom.free_or_cold_pages(),
             foreign_pages: now.foreign_pages.saturating_sub(foreign_before),
             traffic_ppm,
+            keep_empty: false,
         }
     }
 }

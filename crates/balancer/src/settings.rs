@@ -1,7 +1,7 @@
 //! Settings of a balancer.
 
 use nodeward_machine::AccessSourceKind;
-use nodeward_model::{GroupSpec, ProcessFilter};
+use nodeward_model::{GroupSpec, Nodemask, ProcessFilter};
 use nodeward_policy::placement::Rules;
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +75,8 @@ pub struct BalanceSettings {
     pub rivals: RivalMode,
     /// The source of accesses that observes processes that are wider than a node.
     pub access: AccessChoice,
+    /// Nodes that are kept empty: nothing gets a home there, and what is there leaves.
+    pub keep_empty: Nodemask,
     /// Wanted processes that are left alone all the same; none if the filter is empty.
     pub except: ProcessFilter,
     /// The groups of threads and memory, those that come first in the order of the settings first.
@@ -102,6 +104,7 @@ impl Default for BalanceSettings {
             act: true,
             rivals: RivalMode::StandBack,
             access: AccessChoice::Auto,
+            keep_empty: Nodemask::new(),
             except: ProcessFilter::default(),
             groups: Vec::new(),
             rules: Rules::default(),

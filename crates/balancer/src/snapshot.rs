@@ -26,6 +26,8 @@ pub struct Tables<'a> {
     pub groups: &'a GroupTable,
     /// Whether what the kernel's NUMA balancing decided stands.
     pub kernel_balances: bool,
+    /// The nodes that are kept empty.
+    pub keep_empty: &'a Nodemask,
 }
 
 /// Processes that are not balanced for a reason outside of themselves.
@@ -66,7 +68,7 @@ impl Tables<'_> {
         Snapshot {
             at_ns,
             page_bytes,
-            nodes: self.nodes.states().clone(),
+            nodes: self.nodes.states_with(self.keep_empty),
             stalled_ppm: self.nodes.stalled_ppm(),
             distances: self.nodes.distances().cloned(),
             affinities: affinities.all,

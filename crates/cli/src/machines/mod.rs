@@ -6,6 +6,7 @@ mod balanced_simulation;
 pub mod cgroups;
 pub mod evacuation;
 pub mod hot;
+pub mod kept_empty;
 mod node_names;
 pub mod node_pairs;
 pub mod page_cache_move;

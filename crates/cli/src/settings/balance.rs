@@ -12,8 +12,8 @@ use nodeward_policy::placement::Rules;
 use serde::Deserialize;
 
 use super::values::{
-    AccessSourceChoice, GroupChoice, ModeChoice, MovesChoice, NameList, RateChoice, RivalsChoice,
-    SocketChoice, StallChoice, Switch, TimeChoice, name_parser,
+    AccessSourceChoice, GroupChoice, ModeChoice, MovesChoice, NameList, NodesChoice, RateChoice,
+    RivalsChoice, SocketChoice, StallChoice, Switch, TimeChoice, name_parser,
 };
 use crate::message::help::{AGENT, DECIDED, EXCEPT, PACE, PROCESSES};
 
@@ -72,6 +72,10 @@ pub struct BalanceLayer {
     /// stands) or take-over (switch it off while this runs) [default: stand-back]
     #[arg(help_heading = DECIDED, long, value_name = "MODE")]
     pub rivals: Option<RivalsChoice>,
+
+    /// Keep these nodes empty: no home is there, and what is there leaves; or none [default: none]
+    #[arg(help_heading = DECIDED, long, value_name = "NODES|none")]
+    pub keep_empty: Option<NodesChoice>,
 
     /// Source of accesses that places pages of wide processes: auto, registers, soft-dirty,
     /// faults, perf or off [default: auto]
@@ -159,6 +163,7 @@ impl BalanceLayer {
             move_memory: self.move_memory.or(below.move_memory),
             pin: self.pin.or(below.pin),
             rivals: self.rivals.or(below.rivals),
+            keep_empty: self.keep_empty.or(below.keep_empty),
             access: self.access.or(below.access),
             socket: self.socket.or(below.socket),
             socket_mode: self.socket_mode.or(below.socket_mode),
@@ -201,6 +206,7 @@ impl BalanceLayer {
             act,
             rivals: self.rivals.map_or(usual.rivals, RivalsChoice::mode),
             access: self.access.map_or(usual.access, |AccessSourceChoice(choice)| choice),
+            keep_empty: self.keep_empty.clone().map_or(usual.keep_empty, |NodesChoice(it)| it),
             except: ProcessFilter {
                 pids: Vec::new(),
                 names: names(self.except_names.as_ref()),

@@ -8,8 +8,8 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use nodeward_agent::limits::MOVES_MAX;
 use nodeward_balancer::{AccessChoice as Access, RivalMode};
 use nodeward_machine::AccessSourceKind;
-use nodeward_model::Name;
 use nodeward_model::units::{parse_duration_ns, parse_rate};
+use nodeward_model::{Escape as _, Name, Nodemask};
 use nodeward_mover::Jobs;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
@@ -30,6 +30,10 @@ pub struct StallChoice(pub Option<u64>);
 /// Nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeChoice(pub u64);
+
+/// A set of nodes, which may be empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodesChoice(pub Nodemask);
 
 /// A boolean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +133,18 @@ impl FromStr for TimeChoice {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         parse_duration_ns(text).map(Self).map_err(|error| error.to_string())
+    }
+}
+
+impl FromStr for NodesChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" {
+            return Ok(Self(Nodemask::new()));
+        }
+        let nodes = text.parse::<Nodemask>().ok().filter(|nodes| !nodes.is_empty());
+        let wrong = || format!("'{}' is neither nodes such as 1 or 2-3,5 nor none", text.escaped());
+        nodes.map(Self).ok_or_else(wrong)
     }
 }
 
@@ -276,6 +292,7 @@ deserialize_as_typed! {
     StallChoice: "a time such as \"1ms\" or \"unlimited\"",
     TimeChoice: "a time such as \"1s\"",
     Switch: "true or false",
+    NodesChoice: "nodes such as \"2-3\", or \"none\"",
     ListItem: "a name, or the number of a user",
     AccessSourceChoice: "\"auto\", a source of accesses, or \"off\"",
     RivalsChoice: "\"stand-back\", \"cooperate\" or \"take-over\"",
@@ -327,6 +344,12 @@ mod tests {
         assert_eq!("unlimited".parse(), Ok(StallChoice(None)));
         assert_eq!("2s".parse(), Ok(TimeChoice(2_000_000_000)));
         assert_eq!("true".parse(), Ok(Switch(true)));
+        assert_eq!("2-3".parse(), Ok(NodesChoice("2-3".parse().unwrap())));
+        assert_eq!("none".parse(), Ok(NodesChoice(Nodemask::new())));
+        for wrong in ["", "x", "1-", "1024"] {
+            let error = wrong.parse::<NodesChoice>().unwrap_err();
+            assert!(error.ends_with("is neither nodes such as 1 or 2-3,5 nor none"), "{error}");
+        }
         let modes = ["stand-back", "cooperate", "take-over", "ignore"].map(str::parse);
         let expected =
             [RivalMode::StandBack, RivalMode::Cooperate, RivalMode::TakeOver, RivalMode::Ignore];

@@ -115,7 +115,7 @@ impl CostModel<'_> {
         debug_assert_eq!(pages.len(), self.nodes.len());
         let memory = self.nodes.memory_node(home);
         let is_misplaced = move |&(node, pages): &(NodeIndex, u64)| {
-            pages > 0 && Some(node) != memory && !self.nodes.is_memory_only(node)
+            pages > 0 && Some(node) != memory && !self.nodes.holds_seldom_used(node)
         };
         pages.iter().copied().enumerate().filter(is_misplaced)
     }

@@ -158,7 +158,9 @@ impl<'a> EntityRound<'a> {
             Home::Interleave { threads, memory } => {
                 let threads = nodes.index(*threads).filter(is_allowed)?;
                 let memory = nodes.indices_of(memory)?;
-                let may_hold = |node: &NodeIndex| self.seen.may_hold.contains(nodes.id(*node));
+                let may_hold = |node: &NodeIndex| {
+                    self.seen.may_hold.contains(nodes.id(*node)) && !nodes.is_kept_empty(*node)
+                };
                 memory.iter().all(may_hold).then_some(HomePlacement::Interleave { threads, memory })
             }
         }
@@ -248,10 +250,23 @@ impl<'a> EntityRound<'a> {
         nodes.affinity_cpus(affinity, node) > 0 && self.may_hold_at(node, nodes)
     }
 
-    /// Whether it may have the memory of threads on a node.
+    /// Whether it may have threads on a node, and their memory.
     fn may_hold_at(&self, node: NodeIndex, nodes: &NodeTable) -> bool {
         let may_hold = |memory| self.seen.may_hold.contains(nodes.id(memory));
-        nodes.memory_node(node).is_some_and(may_hold)
+        !nodes.is_kept_empty(node) && nodes.memory_node(node).is_some_and(may_hold)
+    }
+
+    /// Whether it may be on a node that is kept empty: its threads, its memory, and what was set
+    /// for it.
+    fn may_use_kept_empty(&self, nodes: &NodeTable) -> bool {
+        let may_use = |node: NodeIndex| {
+            let cpus = |&(affinity, _): &(usize, u64)| nodes.affinity_cpus(affinity, node) > 0;
+            let id = nodes.id(node);
+            self.seen.target.admits(id)
+                && self.seen.may_hold.contains(id)
+                && self.busy_affinities(nodes).iter().any(cpus)
+        };
+        nodes.indices().any(|node| nodes.is_kept_empty(node) && may_use(node))
     }
 
     /// The affinities of threads that do anything, with the load of each; all while none does.
@@ -280,20 +295,20 @@ impl<'a> EntityRound<'a> {
             _ if self.seen.target.is_with_groups() => None,
             _ if !self.apart.is_empty() => None,
             (false, _) => None,
+            (true, true) if self.may_use_kept_empty(nodes) => Some(Reason::KeptEmpty),
             (true, true) => Some(Reason::NoNodeAllowed),
             (true, false) => Some(Reason::NarrowAffinity),
         }
     }
 }
 
-/// Pages that can be moved, by where they are. What lies on a memory-only node was put there
-/// because it is seldom used.
+/// Pages that can be moved, by where they are. What is seldom used stays on its memory-only node.
 pub(super) fn movable_on(
     nodes: &NodeTable,
     movable: &[u64],
 ) -> impl Iterator<Item = (NodeIndex, u64)> {
     let on = movable.iter().copied().enumerate();
-    on.filter(|&(node, pages)| pages > 0 && !nodes.is_memory_only(node))
+    on.filter(|&(node, pages)| pages > 0 && !nodes.holds_seldom_used(node))
 }
 
 fn undecided(entity: EntityId) -> Decision {

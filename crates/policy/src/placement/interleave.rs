@@ -100,6 +100,7 @@ fn wider(round: &Round, entity: &EntityRound, node: NodeIndex) -> Option<Vec<Nod
     let takes = |other: NodeIndex| {
         entity.seen.may_hold.contains(nodes.id(other))
             && !nodes.is_memory_only(other)
+            && !nodes.is_kept_empty(other)
             && nodes.state(other).pages > 0
             && !nodes.is_short(other)
             && has_time(round, other)
@@ -139,7 +140,7 @@ fn has_recovered(round: &Round, node: NodeIndex) -> bool {
 }
 
 /// The moves that leave each of these nodes with as much as any other, in whole huge pages: parts
-/// of these would bring the rest along, and then back.
+/// of these would bring the rest along, and then back. A node that is kept empty keeps nothing.
 pub(super) fn evening(
     nodes: &NodeTable,
     movable: &[u64],
@@ -165,6 +166,10 @@ pub(super) fn evening(
                 transfers.push((Transfer { from, to: *to }, pages));
                 (rest, *lacks) = (rest - pages, lacks.saturating_sub(pages));
             }
+        }
+        let roomiest = memory.iter().copied().min_by_key(|&to| movable[to]);
+        if let Some(to) = roomiest.filter(|_| rest > 0 && nodes.is_kept_empty(from)) {
+            transfers.push((Transfer { from, to }, rest));
         }
     }
     transfers

@@ -57,7 +57,7 @@ struct MoveOption {
     is_doubted: bool,
     /// It goes back to where memory left a moment ago.
     is_back: bool,
-    /// Somebody set the home, and so ordered the move.
+    /// Somebody set the home, or the node that is left is kept empty.
     is_ordered: bool,
 }
 
@@ -93,6 +93,7 @@ impl MoveOption {
         }
         rooms[to] -= pages;
         let reason = match entity.placement {
+            _ if nodes.is_kept_empty(from) => Reason::KeptEmpty,
             _ if self.is_ordered => Reason::GroupHome,
             Some(HomePlacement::Interleave { .. }) => Reason::Bottleneck,
             _ => Reason::Pays,
@@ -118,7 +119,7 @@ fn options(costs: CostModel, entity: &EntityRound, state: &EntityState) -> Vec<M
     let option = |(transfer, pages, gain_ns): (Transfer, u64, u64)| {
         let cost_ns = costs.move_ns(pages);
         let is_back = state.memory.has_left(costs.nodes.id(transfer.to));
-        let is_ordered = entity.seen.target.is_set();
+        let is_ordered = entity.seen.target.is_set() || costs.nodes.is_kept_empty(transfer.from);
         MoveOption { transfer, pages, gain_ns, cost_ns, is_small, is_doubted, is_back, is_ordered }
     };
     transfers.into_iter().map(option).collect()

@@ -100,6 +100,9 @@
 //! rebalance    | 3: 5 s after the last rebalance the     | the pause is | 40 s   | doubles
 //! paused       | busiest node is not less busy by 10 %   | over         |        |
 //!              |                                         |              |        |
+//! kept empty   | the settings say so: no home is there,  | they do not  |        |
+//!              | threads and memory leave (6, 7, 8)      |              |        |
+//!              |                                         |              |        |
 //! no memory    | 7: tasks stand still for want of memory | they do not  |        |
 //! moves        | for > 10 % of the time                  |              |        |
 //! ```

@@ -65,8 +65,17 @@ impl<'a> NodeTable<'a> {
         self.nodes[node].1
     }
 
+    /// How many CPUs of a node are for homes.
     pub(super) fn cpus(&self, node: NodeIndex) -> u64 {
-        u64::from(self.state(node).cpus)
+        match self.is_kept_empty(node) {
+            true => 0,
+            false => u64::from(self.state(node).cpus),
+        }
+    }
+
+    /// Whether a node is to be kept empty.
+    pub(super) fn is_kept_empty(&self, node: NodeIndex) -> bool {
+        self.state(node).keep_empty
     }
 
     /// All that a node's CPUs can do, in millionths of a CPU.
@@ -79,13 +88,19 @@ impl<'a> NodeTable<'a> {
         self.indices().filter(|&node| !self.is_memory_only(node)).count()
     }
 
+    /// Whether what lies on a node stays there: on a memory-only node, where it was put because it
+    /// is seldom used.
+    pub(super) fn holds_seldom_used(&self, node: NodeIndex) -> bool {
+        self.is_memory_only(node) && !self.is_kept_empty(node)
+    }
+
     /// Whether a node has memory and no CPUs (a tier).
     pub(super) fn is_memory_only(&self, node: NodeIndex) -> bool {
         self.state(node).cpus == 0
     }
 
-    /// Where memory of a node's threads belongs: on the node, or on the nearest that has memory;
-    /// `None` if the node has no CPUs, or no node has memory.
+    /// Where memory of a node's threads belongs: on the node, or on the nearest that has memory and
+    /// is not kept empty; `None` if the node has no CPUs, or there is no such node.
     pub(super) fn memory_node(&self, node: NodeIndex) -> Option<NodeIndex> {
         self.memory_nodes[node]
     }
@@ -127,12 +142,16 @@ impl<'a> NodeTable<'a> {
         self.snapshot.kernel_balances
     }
 
-    /// Whether the kernel's NUMA balancing may want a thread on none of these nodes.
+    /// Whether the kernel's NUMA balancing may want a thread on none of these nodes. A node that is
+    /// kept empty does not count.
     pub(super) fn kernel_prefers_other(&self, thread: &Thread, homes: &[NodeIndex]) -> bool {
         match thread.kernel_prefers {
             KernelPreference::Anywhere => false,
             KernelPreference::Undecided => true,
-            KernelPreference::Node(id) => self.index(id).is_some_and(|node| !homes.contains(&node)),
+            KernelPreference::Node(id) => {
+                let is_other = |node| !homes.contains(&node) && !self.is_kept_empty(node);
+                self.index(id).is_some_and(is_other)
+            }
         }
     }
 
@@ -157,7 +176,7 @@ impl<'a> NodeTable<'a> {
         if self.is_memory_only(node) {
             return None;
         }
-        let holds = |&other: &NodeIndex| self.state(other).pages > 0;
+        let holds = |&other: &NodeIndex| self.state(other).pages > 0 && !self.is_kept_empty(other);
         let key = |&other: &NodeIndex| {
             (other != node, self.is_memory_only(other), self.distance(node, other))
         };
@@ -172,7 +191,8 @@ fn distance(snapshot: &Snapshot, from: NodeId, to: NodeId) -> u64 {
 }
 
 fn fair_share_ppm(snapshot: &Snapshot) -> u64 {
-    let cpus: u64 = snapshot.nodes.values().map(|node| u64::from(node.cpus)).sum();
+    let used = snapshot.nodes.values().filter(|node| !node.keep_empty);
+    let cpus: u64 = used.map(|node| u64::from(node.cpus)).sum();
     let threads = snapshot.entities.iter().flat_map(|entity| &entity.threads);
     let wanted = threads.map(Thread::wanted_ppm).sum::<u64>().saturating_add(snapshot.others_ppm);
     (cpus * CPU_PPM).saturating_mul(CPU_PPM).checked_div(wanted).unwrap_or(CPU_PPM).min(CPU_PPM)

@@ -98,7 +98,7 @@ reasons! {
     /// The home moves because the old one had no room for memory.
     MemoryShort = "memory-short", "its node had no room for its memory, and this one has";
     /// The home moves because it may no longer be where it was.
-    Displaced = "displaced", "its old home went offline, or it may no longer use it";
+    Displaced = "displaced", "its old home went offline, or it may not be there any more";
     /// Its memory is put on several nodes because one controller delivers all it can.
     Bottleneck = "bottleneck", "the memory controller of its node delivers all that it can";
     /// Its memory comes back from several nodes because one controller is enough again.
@@ -152,6 +152,11 @@ reasons! {
     UsersUnsettled = "users-unsettled", "a process that uses it has no home, so it has none either";
     /// Those who use it are at home on several nodes. Accesses tell which range goes where.
     UsersApart = "users-apart", "its users are at home on several nodes, and it is on these";
+
+    // What is kept empty.
+
+    /// It may only be on nodes that are kept empty; or memory leaves such a node.
+    KeptEmpty = "kept-empty", "the settings keep a node empty: memory leaves it, what is bound stays";
 }
 
 impl fmt::Display for Reason {

@@ -294,8 +294,13 @@ impl<'a> SegmentRound<'a> {
             return options;
         }
         let parts = nodes.len() as u64;
-        let outside =
-            movable_on(self.round.nodes, &self.movable).filter(|(from, _)| !nodes.contains(from));
+        let table = self.round.nodes;
+        let mut outside: Vec<_> =
+            movable_on(table, &self.movable).filter(|(from, _)| !nodes.contains(from)).collect();
+        let is_kept_empty = |(from, _): &(NodeIndex, u64)| table.is_kept_empty(*from);
+        if outside.iter().any(is_kept_empty) {
+            outside.retain(is_kept_empty); // the rest, when that is done
+        }
         let to_each = |(from, pages): (NodeIndex, u64)| {
             nodes.iter().zip(0..).filter_map(move |(&to, part)| {
                 let pages = pages * (part + 1) / parts - pages * part / parts;
@@ -305,11 +310,14 @@ impl<'a> SegmentRound<'a> {
                     transfer,
                     pages,
                     gain_ns,
-                    reason: Reason::Pays,
+                    reason: match table.is_kept_empty(from) {
+                        true => Reason::KeptEmpty,
+                        false => Reason::Pays,
+                    },
                 })
             })
         };
-        outside.flat_map(to_each).collect()
+        outside.into_iter().flat_map(to_each).collect()
     }
 
     /// The moves that even it out over the nodes of its users, if one of them is saturated, the
@@ -382,7 +390,9 @@ impl<'a> SegmentRound<'a> {
         let may_move = away > 0 && rules.move_memory;
         let doubt_ns = if history.is_doubted(rules) { decision.cost_ns / DOUBT_PART } else { 0 };
         let is_small = decision.gain_ns < self.horizon_ns() / SMALL_GAIN_PART;
-        let pays = !is_small && decision.gain_ns > decision.cost_ns.saturating_add(doubt_ns);
+        let must_leave = options.iter().any(|option| option.reason == Reason::KeptEmpty);
+        let pays =
+            must_leave || !is_small && decision.gain_ns > decision.cost_ns.saturating_add(doubt_ns);
         let is_worth_it = history.weigh(may_move.then_some(pays), rules);
         match target {
             SegmentTarget::Gather(_) if away == 0 => Reason::AllHome,

@@ -48,6 +48,8 @@ pub struct NodeState {
     pub foreign_pages: u64,
     /// What part of what its memory controller can deliver was asked of it, where that is known.
     pub traffic_ppm: Option<u32>,
+    /// Whether it is to be kept empty: nothing gets a home there, and what is there leaves.
+    pub keep_empty: bool,
 }
 
 /// What gets a home: a process, or a group of threads and memory. What belongs to a group is not a

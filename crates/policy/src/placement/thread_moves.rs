@@ -63,7 +63,12 @@ fn find_misplaced<'a>(
     for thread in &entity.seen.threads {
         let from = nodes.index(thread.node);
         let homes = homes_of(thread, placement, nodes);
-        if from.is_some_and(|from| homes.contains(&from)) || nodes.demand_ppm(thread) < least {
+        // One that gets little where others crowd leaves a node that is kept empty, too.
+        let wanted = match from.is_some_and(|from| nodes.is_kept_empty(from)) {
+            true => thread.wanted_ppm(),
+            false => nodes.demand_ppm(thread),
+        };
+        if from.is_some_and(|from| homes.contains(&from)) || wanted < least {
             continue;
         }
         entity.decision.numbers.threads_away += 1;
@@ -167,13 +172,14 @@ impl<'a> CpuDemand<'a> {
 
     /// Leaves threads away, the lightest first, until no node has too much load because of threads
     /// brought home. A thread that stays may crowd the node where it is, so this repeats until
-    /// nothing changes.
+    /// nothing changes. None stays on a node that is kept empty.
     fn keep_away(&mut self, misplaced: &mut Vec<MisplacedThread>, entities: &mut [EntityRound]) {
         misplaced.sort_by_key(|it| (it.thread.wanted_ppm(), it.index, it.thread.tid));
         loop {
             let before = misplaced.len();
             misplaced.retain(|it| {
-                let stays = self.is_crowded(it.thread, it.to);
+                let must_leave = it.from.is_some_and(|from| self.nodes.is_kept_empty(from));
+                let stays = !must_leave && self.is_crowded(it.thread, it.to);
                 if stays {
                     self.move_thread(it.thread, Some(it.to), it.from);
                     entities[it.index].decision.threads = Some(Reason::HomeBusy);

@@ -3,6 +3,7 @@
 mod beside_kernel;
 mod bound_apart;
 mod homes;
+mod kept_empty;
 mod moves;
 mod properties;
 mod seed_2012;

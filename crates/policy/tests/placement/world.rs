@@ -35,6 +35,7 @@ pub struct Node {
     pub pages: u64,
     /// Pages used by other processes.
     pub used: u64,
+    pub keep_empty: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -80,7 +81,8 @@ impl World {
     pub fn new(nodes: &[(u32, u64)]) -> Self {
         let ids = || (0..).map(NodeId);
         let all = ids().zip(nodes).filter(|(_, node)| node.0 > 0).map(|(id, node)| (id, node.0));
-        let node = |&(cpus, pages): &(u32, u64)| Node { cpus, pages, used: pages / 50 };
+        let node =
+            |&(cpus, pages): &(u32, u64)| Node { cpus, pages, used: pages / 50, keep_empty: false };
         Self {
             nodes: nodes.iter().map(node).collect(),
             far: 16,
@@ -153,6 +155,7 @@ impl World {
             cpus: self.nodes[index].cpus,
             pages: self.nodes[index].pages,
             room_pages: self.room(index),
+            keep_empty: self.nodes[index].keep_empty,
             ..NodeState::default()
         };
         let rule = |from, to| if from == to { 10 } else { self.far };
@@ -310,7 +313,7 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) {
     for one in &plan.moves {
         let entity = entity(one.entity);
         assert!(entity.exclusion.is_none() && entity.may_hold.contains(one.to), "it may not");
-        let is_ordered = one.reason == Reason::GroupHome;
+        let is_ordered = [Reason::GroupHome, Reason::KeptEmpty].contains(&one.reason);
         assert!(is_ordered || one.gain_ns > one.cost_ns);
         assert!(!one.from.contains(one.to));
         let on = |node: NodeId| entity.pages.get(&node).copied().unwrap_or(0);
@@ -322,6 +325,24 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) {
         assert!(!snapshot.nodes[&node].is_short(&Rules::default()));
     }
     check_decisions(plan);
+    check_kept_empty(snapshot, plan);
+}
+
+/// Checks that nothing goes to a node that is kept empty.
+fn check_kept_empty(snapshot: &Snapshot, plan: &Plan) {
+    let kept = snapshot.nodes.iter().filter(|(_, node)| node.keep_empty);
+    let kept: Nodemask = kept.map(|(&id, _)| id).collect();
+    for home in plan.homes.values() {
+        assert!(home.thread_nodes().and(&kept).is_empty(), "{home:?} is to be empty");
+        if let Home::Interleave { memory, .. } = home {
+            assert!(memory.and(&kept).is_empty(), "{home:?} is to be empty");
+        }
+    }
+    assert!(plan.nudges.iter().all(|one| one.to.and(&kept).is_empty()));
+    assert!(plan.moves.iter().all(|one| !kept.contains(one.to)));
+    assert!(plan.segment_moves.iter().all(|one| !kept.contains(one.to)));
+    let rooms = plan.decisions.iter().flat_map(|decision| decision.rooms.keys());
+    assert!(rooms.into_iter().all(|node| !kept.contains(*node)));
 }
 
 fn check_decisions(plan: &Plan) {

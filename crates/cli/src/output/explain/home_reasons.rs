@@ -39,6 +39,12 @@ fn left_by_choice(reason: Reason) -> Option<ReasonParts> {
             LEFT_ALONE,
             "start it without numactl --membind, --preferred or --interleave",
         ),
+        Reason::KeptEmpty => (
+            "balance.keep-empty names the only node where the process may be, by its affinity, its \
+             cpuset or the home of its group; or its memory leaves such a node",
+            "the user wants the node empty, and what is bound there cannot leave",
+            "let it go elsewhere (taskset, cpuset), or take the node out of balance.keep-empty",
+        ),
         Reason::Frozen => (
             "the control group of the process is frozen",
             "a frozen process uses no memory, and its threads cannot be moved",

@@ -6,7 +6,7 @@ use nodeward_machine::Machine;
 use nodeward_model::ProcessFilter;
 
 use crate::args::BalanceArgs;
-use crate::machines::cgroups;
+use crate::machines::{cgroups, kept_empty};
 use crate::output;
 use crate::settings::{AgentSettings, SettingsPaths};
 
@@ -17,7 +17,8 @@ pub fn check(
     settings: &BalanceSettings,
 ) -> Result<()> {
     cgroups::check(machine, &wanted.cgroups)?;
-    cgroups::check(machine, &settings.except.cgroups)
+    cgroups::check(machine, &settings.except.cgroups)?;
+    kept_empty::check(&machine.topology()?, &settings.keep_empty)
 }
 
 /// The arguments, and the places of the settings files.
