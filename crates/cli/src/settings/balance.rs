@@ -36,7 +36,7 @@ pub struct BalanceLayer {
     #[arg(help_heading = PACE, long, value_name = "RATE")]
     pub budget: Option<RateChoice>,
 
-    /// Move at most this much memory per second of each process, or unlimited [default: 2GiB/s]
+    /// The same of each process, or unlimited [default: 2GiB/s]
     #[arg(help_heading = PACE, long, value_name = "RATE")]
     pub budget_per_process: Option<RateChoice>,
 
@@ -73,7 +73,7 @@ pub struct BalanceLayer {
     #[arg(help_heading = DECIDED, long, value_name = "MODE")]
     pub rivals: Option<RivalsChoice>,
 
-    /// Keep these nodes empty: no home is there, and what is there leaves; or none [default: none]
+    /// Nodes to keep free of threads and memory, or none [default: none]
     #[arg(help_heading = DECIDED, long, value_name = "NODES|none")]
     pub keep_empty: Option<NodesChoice>,
 

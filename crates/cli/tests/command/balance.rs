@@ -164,21 +164,23 @@ fn a_process_has_a_line_a_minute() {
 /// not here, and all that there are, are refused.
 #[test]
 fn a_node_is_kept_empty() {
-    let run = |words: &str| run_simulated(&format!("balance --machine sim:balance-2012 {words}"));
-    let words = "--keep-empty 1 --once --json";
-    let report: serde_json::Value = serde_json::from_str(&success(words, run(words))).unwrap();
-    let processes = report["processes"].as_array().unwrap();
-    let homes: Vec<_> = processes.iter().map(|row| &row["home"]).collect();
-    assert!(homes.iter().any(|home| **home == serde_json::json!({"node": 0})), "{report}");
-    assert!(!homes.iter().any(|home| **home == serde_json::json!({"node": 1})), "{report}");
-    let refusals = [
-        ("--keep-empty 7", "balance.keep-empty names node 7; the nodes here are 0-1"),
-        ("--keep-empty 0-1", "balance.keep-empty leaves no node with CPUs (0-1)"),
-        ("--keep-empty x", "'x' is neither nodes such as 1 or 2-3,5 nor none"),
-    ];
-    for (words, told) in refusals {
-        let output = run(words);
-        assert_failure(words, &output, 2, &[told]);
+    let words = format!("balance --json --for 3s {MACHINE} --keep-empty 1");
+    let rounds = rounds(&words);
+    let rows = |round: &serde_json::Value| round["processes"].as_array().unwrap().clone();
+    let homes: Vec<_> = rounds.iter().flat_map(rows).map(|row| row["home"].clone()).collect();
+    let on = |node: u32| serde_json::json!({ "node": node });
+    assert!(homes.contains(&on(0)) && !homes.contains(&on(1)), "{homes:?}");
+    let memory: Vec<_> =
+        rounds.iter().flat_map(rows).map(|row| row["memory_reason"].clone()).collect();
+    assert!(memory.iter().any(|reason| reason == "kept-empty"), "{memory:?}");
+    for (nodes, told) in [
+        ("7", "balance.keep-empty names node 7; the nodes here are 0-1"),
+        ("0-1", "balance.keep-empty leaves no node with CPUs (0-1)"),
+        ("x", "'x' is neither nodes such as 1 or 2-3,5 nor none"),
+    ] {
+        let words = format!("balance --once {MACHINE} --keep-empty {nodes}");
+        let output = run(&words);
+        assert_failure(&words, &output, 2, &[told]);
         assert!(output.stdout.is_empty(), "{words}");
     }
 }

@@ -156,7 +156,7 @@ reasons! {
     // What is kept empty.
 
     /// It may only be on nodes that are kept empty; or memory leaves such a node.
-    KeptEmpty = "kept-empty", "the settings keep a node empty: memory leaves it, what is bound stays";
+    KeptEmpty = "kept-empty", "the settings keep the node empty; what is bound there stays";
 }
 
 impl fmt::Display for Reason {
