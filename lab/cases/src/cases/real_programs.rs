@@ -111,7 +111,7 @@ impl RealProgram {
     }
 
     /// Lets it run on a node, and brings its memory there from the other one by a command, whose
-    /// time is returned. It works meanwhile: one page in a hundred may stay.
+    /// time is returned. It works meanwhile, and a collector moves objects: one page in ten may stay.
     fn bring(&self, to: u32, command: &mut Command) -> Duration {
         let (pid, from) = (self.pid(), 1 - to);
         set_affinity(pid, &[to as usize]);
@@ -122,7 +122,7 @@ impl RealProgram {
         let left = || pages_of(pid).get(&from).copied().unwrap_or(0);
         let all: u64 = pages_of(pid).values().sum();
         println!("to {to}: {} of {all} pages left, {took:.2?}: {}", left(), output.stdout);
-        assert!(left() <= all / 100, "{output:?}");
+        assert!(left() <= all / 10, "{output:?}");
         took
     }
 
