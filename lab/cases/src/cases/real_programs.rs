@@ -111,7 +111,8 @@ impl RealProgram {
     }
 
     /// Lets it run on a node, and brings its memory there from the other one by a command, whose
-    /// time is returned. It works meanwhile, and a collector moves objects: one page in ten may stay.
+    /// time is returned. It works meanwhile, and a collector moves objects: one page in ten may
+    /// stay.
     fn bring(&self, to: u32, command: &mut Command) -> Duration {
         let (pid, from) = (self.pid(), 1 - to);
         set_affinity(pid, &[to as usize]);
