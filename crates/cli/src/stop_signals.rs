@@ -54,15 +54,17 @@ impl StopSignals {
     /// # Errors
     /// If they cannot be caught.
     pub fn catch(grace: Grace, stop: impl FnOnce() + Send + 'static) -> Result<Self> {
-        install().context("cannot catch Ctrl-C")?;
         let stopped_by = Arc::<AtomicI32>::default();
         let told = Arc::clone(&stopped_by);
         let stop = move |signal| {
             told.store(signal, Ordering::Relaxed);
             stop();
         };
+        // Before the signals are caught, or one that comes now would end the program.
         *work() = Work::Running { grace, stop: Box::new(stop) };
-        Ok(Self { stopped_by })
+        let caught = Self { stopped_by };
+        install().context("cannot catch Ctrl-C")?;
+        Ok(caught)
     }
 
     /// Returns whether one of them asked the work to end.
