@@ -10,6 +10,9 @@ use anyhow::{Context, Result, bail, ensure};
 
 /// The suites that carry the lab's kernels.
 const SUITES: &str = "bullseye bookworm bookworm-backports trixie trixie-backports sid";
+/// Of these one that carries a kernel only: its programs have faults that later ones lack. The awk
+/// of its busybox writes beyond a long field.
+const OF_KERNEL_ONLY: &str = "bullseye";
 /// The archive's keys, from the package debian-archive-keyring.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// Lists younger than this are not fetched again.
@@ -63,10 +66,14 @@ impl Apt {
     /// Returns all versions of a package, as the archive's tool lists them.
     pub fn versions(&self, package: &str) -> Result<Vec<String>> {
         let listed = self.tool("apt-cache", &["madison", package])?;
-        Ok(listed
-            .lines()
-            .filter_map(|line| Some(line.split('|').nth(1)?.trim().to_owned()))
-            .collect())
+        Ok(versions_and_suites(&listed).map(|(version, _)| version.to_owned()).collect())
+    }
+
+    /// Returns the versions of a package of programs for guests.
+    pub fn program_versions(&self, package: &str) -> Result<Vec<String>> {
+        let listed = self.tool("apt-cache", &["madison", package])?;
+        let later = versions_and_suites(&listed).filter(|&(_, suite)| suite != OF_KERNEL_ONLY);
+        Ok(later.map(|(version, _)| version.to_owned()).collect())
     }
 
     /// Returns the dependencies of a package, as written in its record.
@@ -183,6 +190,16 @@ fn parse_dependency(text: &str) -> DebianPackage {
     DebianPackage { name: name.to_owned(), version: exact.unwrap_or_default().to_owned() }
 }
 
+/// Returns the version and the suite of each line of `apt-cache madison`.
+fn versions_and_suites(listed: &str) -> impl Iterator<Item = (&str, &str)> {
+    listed.lines().filter_map(|line| {
+        let mut fields = line.split('|').skip(1);
+        let (version, origin) = (fields.next()?.trim(), fields.next()?);
+        let suite = origin.split_whitespace().nth(1)?.split('/').next()?;
+        Some((version, suite))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,5 +224,15 @@ mod tests {
             Depends: second record\n";
         let told: Vec<String> = parse_depends(record).iter().map(DebianPackage::pinned).collect();
         assert_eq!(told, ["dracut", "linux-image-6.1=6.1.176-1", "plain"]);
+    }
+
+    /// Goal: each version has its suite, and a line that is none is left out.
+    #[test]
+    fn versions_have_suites() {
+        let listed = " busybox-static | 1:1.35.0-4 | http://one.example/debian bookworm/main amd64 \
+                      Packages\n busybox-static | 1:1.30.1-6+b3 | http://one.example/debian \
+                      bullseye/main amd64 Packages\nodd line\n";
+        let told: Vec<_> = versions_and_suites(listed).collect();
+        assert_eq!(told, [("1:1.35.0-4", "bookworm"), ("1:1.30.1-6+b3", "bullseye")]);
     }
 }

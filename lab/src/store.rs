@@ -168,7 +168,7 @@ fn packages(cache: &LabCache, dir: &Path, names: &[&str]) -> Result<PathBuf> {
     let work = tempfile::tempdir_in(cache.root())?;
     let tree = work.path().join("tree");
     for &name in names {
-        let versions: BTreeSet<String> = apt.versions(name)?.into_iter().collect();
+        let versions: BTreeSet<String> = apt.program_versions(name)?.into_iter().collect();
         let oldest = versions.into_iter().min_by_key(|version| numbers(version));
         let version = oldest.with_context(|| format!("the mirror has no {name}"))?;
         apt.unpack(&DebianPackage { name: name.into(), version }, &tree)?;

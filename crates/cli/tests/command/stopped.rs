@@ -7,11 +7,15 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use nodeward_linux::test_wait::wait_until;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag::register_conditional_default;
 
 use crate::full_output::{QUESTIONS, command};
 use crate::outcome::{NODEWARD, is_long};
@@ -32,6 +36,7 @@ struct RunningCommand {
 
 impl RunningCommand {
     fn start(command: &mut Command) -> Self {
+        take_signals();
         Self { words: format!("{command:?}"), child: Some(command.spawn().unwrap()) }
     }
 
@@ -123,6 +128,17 @@ impl Drop for RunningCommand {
     fn drop(&mut self) {
         self.child.iter_mut().for_each(|child| child.kill().unwrap());
     }
+}
+
+/// Makes signals end commands that start from now on, also where whoever runs the tests ignores
+/// them: exec keeps what is ignored, and resets what is caught.
+fn take_signals() {
+    static TAKEN: Once = Once::new();
+    TAKEN.call_once(|| {
+        for signal in [SIGINT, SIGTERM] {
+            register_conditional_default(signal, Arc::new(AtomicBool::new(true))).unwrap();
+        }
+    });
 }
 
 fn text(path: &Path) -> String {
