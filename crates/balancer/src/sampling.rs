@@ -28,6 +28,8 @@ const SAMPLE_FACTOR_MAX: u64 = 16;
 const SAMPLE_WAITS: u64 = 10;
 /// Wait between two samples that brought nothing new, at first and at most, in nanoseconds.
 pub const RETRY_NS: [u64; 2] = [1_000_000_000, 60_000_000_000];
+/// However costly a sample is, the next may be due after this time: on a slow host most are.
+const PAID_NS_MAX: u64 = 10_000_000_000;
 /// Time for which the policies of existing memory are taken to be unchanged, in nanoseconds.
 const BOUND_NS: u64 = 60_000_000_000;
 /// Growth by fewer bytes than this is ignored.
@@ -144,12 +146,13 @@ pub fn sample(
 }
 
 /// Returns the waits after a sample that took so much CPU time: to read tens of thousands of
-/// mappings takes a fifth of a second, and no more than the converging budget goes into one process.
+/// mappings takes a fifth of a second, and little more than the converging budget goes into one
+/// process.
 fn retry_ns(took_ns: u64, settings: &BalanceSettings) -> [u64; 2] {
     let [first_ns, most_ns] = RETRY_NS;
     let allowed = u128::from(cpu_budget::converging_ns_per_s(settings).max(1));
     let paid_ns = u128::from(took_ns) * 1_000_000_000 / allowed;
-    [u64::try_from(paid_ns).unwrap_or(u64::MAX).clamp(first_ns, most_ns), most_ns]
+    [u64::try_from(paid_ns).unwrap_or(u64::MAX).clamp(first_ns, PAID_NS_MAX), most_ns]
 }
 
 /// Returns the process's own memory, without that of these segments, divided into what may be moved
@@ -354,15 +357,15 @@ mod tests {
         mappings.iter().map(|m| (m.range.start, m.range.end)).collect()
     }
 
-    /// Goal: at 20 ms of CPU time a second a sample of 200 ms is followed by a wait of 10 s; none
-    /// waits for less than a second, or at first for more than a minute.
+    /// Goal: at 20 ms of CPU time a second a sample of 100 ms is followed by a wait of 5 s; none
+    /// waits for less than a second, or at first for more than ten.
     #[test]
     fn costly_samples_are_fewer() {
         let first_s = |ms: u64| {
             retry_ns(ms * 1_000_000, &BalanceSettings::default()).map(|ns| ns / 1_000_000_000)
         };
-        assert_eq!(first_s(200), [10, 60]);
-        assert_eq!((first_s(0), first_s(20), first_s(10_000)), ([1, 60], [1, 60], [60, 60]));
+        assert_eq!(first_s(100), [5, 60]);
+        assert_eq!((first_s(0), first_s(20), first_s(10_000)), ([1, 60], [1, 60], [10, 60]));
     }
 
     /// Goal: bound memory is cut out, wherever it lies in a mapping or beyond it; page cache of
