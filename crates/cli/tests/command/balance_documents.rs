@@ -23,7 +23,7 @@ fn values(key: &str) -> Vec<&'static str> {
 /// Goal: the service has the privileges that it needs and no other, and can write only its state.
 #[test]
 fn the_service_has_little() {
-    assert_eq!(values("CapabilityBoundingSet"), ["CAP_SYS_NICE CAP_SYS_PTRACE"]);
+    assert_eq!(values("CapabilityBoundingSet"), ["CAP_SYS_NICE CAP_SYS_PTRACE CAP_PERFMON"]);
     assert_eq!(values("NoNewPrivileges"), ["yes"]);
     assert_eq!(values("ProtectSystem"), ["strict"]);
     assert_eq!(values("StateDirectory"), ["nodeward"]);

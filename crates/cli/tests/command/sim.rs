@@ -217,7 +217,7 @@ fn misuse() {
     let nowhere = file_in(directory.path(), "not/there");
     let table: [(&[&str], &[&str]); 14] = [
         (&[], &["SCENARIO"]),
-        (&["nope"], &["nope: no such scenario", "home-2012"]),
+        (&["nope"], &["nope: no such scenario", "cpuless"]),
         (&[&path, "--limit", "0s"], &["is not a time"]),
         (&[&path, "--limit", "86401s"], &["expected 86400 s or less"]),
         (&[&path, "--limit-wall", "soon"], &["is not a time"]),
