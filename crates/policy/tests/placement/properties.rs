@@ -180,19 +180,20 @@ proptest! {
     /// Goal: memory moves end under a constant load even if plans are carried out in part or not at
     /// all. At worst a move takes a sixteenth of what is away: 60,000 pages are fewer than 8 after
     /// 16 * ln(7500) = 143 s, and five moves in vain wait 64 s each at most. A home or two may
-    /// change before that.
+    /// change before that. What is evened over nodes for a group goes to them in turn, and waits
+    /// each time that little of it moves: seed 18249045054799261317 with 5 % takes over 1,200 s.
     #[test]
     fn moves_that_are_half_done_end(seed in any::<u64>(), percent in 0..=100_u64) {
         let mut world = machine(seed);
         world.move_limit = MoveLimit::Some(percent);
-        for _ in 0..1200 {
+        for _ in 0..4800 {
             world.round(&Rules::default());
         }
         let mut moves = 0;
         for _ in 0..100 {
             moves += world.round(&Rules::default()).moves.len();
         }
-        prop_assert_eq!(moves, 0, "after 1200 s");
+        prop_assert_eq!(moves, 0, "after 4800 s");
     }
 
     /// Goal: however a scheduler scatters threads, and whatever part of a plan is carried out,
