@@ -68,7 +68,7 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>, visibility: Visibility) -> 
     written.inspect_err(|_| drop(fs::remove_file(&new)))
 }
 
-/// Checks that [`write`] can make a file, before the work that gives it its content.
+/// Checks that [`write()`] can make a file, before the work that gives it its content.
 ///
 /// # Errors
 /// Those of open(2).

@@ -114,7 +114,7 @@ pub fn nodeward(words: &str) -> CommandOutput {
     run_command(&mut command(words))
 }
 
-/// As [`nodeward`], for another user.
+/// As [`nodeward()`], for another user.
 pub fn nodeward_as(user: u32, words: &str) -> CommandOutput {
     run_command(command(words).uid(user).gid(user))
 }
