@@ -4,11 +4,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
-use crate::bare_moves::move_descriptor;
+use crate::bare_moves::{map_base_pages, move_descriptor, refused, register, timed};
 use crate::chunk::CHUNK_BYTES;
-use crate::error::{Error, Result, system};
+use crate::error::{Result, system};
 use crate::sys::{
     Advice, AnonMapping, IncompleteTransfer, Slot, TransferMethod, Uffd, copy_from_slot,
 };
@@ -44,16 +43,9 @@ impl BareCalls {
     /// [`Error::NeedsUserfaultfd`] where UFFDIO_MOVE does not work.
     pub fn open() -> Result<Self> {
         let uffd = move_descriptor()?;
-        let reserve = || AnonMapping::reserve(CHUNK_BYTES, CHUNK_BYTES).map_err(system("mmap"));
-        let (region, plain, slots) = (reserve()?, reserve()?, reserve()?);
-        for mapping in [&region, &plain, &slots] {
-            // Kernels without huge pages reject the advice, and do not need it.
-            mapping.advise(0..CHUNK_BYTES, Advice::BasePages).ok();
-        }
-        for mapping in [&region, &slots] {
-            let registered = uffd.register(mapping.start(), CHUNK_BYTES as u64);
-            registered.map_err(|errno| system("UFFDIO_REGISTER")(errno.into()))?;
-        }
+        let map = || map_base_pages(CHUNK_BYTES);
+        let (region, plain, slots) = (map()?, map()?, map()?);
+        [&region, &slots].into_iter().try_for_each(|mapping| register(&uffd, mapping))?;
         let slot = AnonMapping::slots(&Arc::new(slots), CHUNK_BYTES).remove(0);
         Ok(Self { uffd, region, plain, slot })
     }
@@ -65,17 +57,22 @@ impl BareCalls {
     pub fn time(&mut self, bytes: usize) -> Result<BareTimes> {
         let part = 0..bytes.min(CHUNK_BYTES);
         self.fill(&part)?;
-        let Self { uffd, region, slot, .. } = self;
-        let (out, move_ns) =
-            timed(|| TransferMethod::Move.unmap_to_slot(uffd, (region, part.clone()), (slot, 0)));
-        out.map_err(refused("UFFDIO_MOVE"))?;
-        let (back, copy_ns) = timed(|| copy_from_slot(uffd, (slot, 0), (region, part.clone())));
-        back.map_err(refused("UFFDIO_COPY"))?;
-        let (freed, discard_ns) = timed(|| slot.discard(part.clone()));
-        freed.map_err(system("madvise"))?;
-        self.plain.advise(part.clone(), Advice::Discard).map_err(system("madvise"))?;
-        let (filled, populate_ns) = timed(|| self.plain.advise(part, Advice::Populate));
-        filled.map_err(system("madvise"))?;
+        let Self { uffd, region, plain, slot } = self;
+        let move_ns = timed(|| {
+            TransferMethod::Move
+                .unmap_to_slot(uffd, (region, part.clone()), (slot, 0))
+                .map(drop)
+                .map_err(refused("UFFDIO_MOVE"))
+        })?;
+        let copy_ns = timed(|| {
+            copy_from_slot(uffd, (slot, 0), (region, part.clone()))
+                .map(drop)
+                .map_err(refused("UFFDIO_COPY"))
+        })?;
+        let discard_ns = timed(|| slot.discard(part.clone()).map_err(system("madvise")))?;
+        plain.advise(part.clone(), Advice::Discard).map_err(system("madvise"))?;
+        let populate_ns =
+            timed(|| plain.advise(part, Advice::Populate).map_err(system("madvise")))?;
         Ok(BareTimes { move_ns, copy_ns, discard_ns, populate_ns })
     }
 
@@ -94,16 +91,6 @@ impl BareCalls {
 /// Accepts that a page is there already.
 fn present(stopped: IncompleteTransfer) -> std::result::Result<u64, IncompleteTransfer> {
     if stopped.errno == rustix::io::Errno::EXIST { Ok(0) } else { Err(stopped) }
-}
-
-fn refused(call: &'static str) -> impl FnOnce(IncompleteTransfer) -> Error {
-    move |stopped| system(call)(stopped.errno.into())
-}
-
-fn timed<T>(call: impl FnOnce() -> T) -> (T, u64) {
-    let began = Instant::now();
-    let answer = call();
-    (answer, u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

@@ -36,12 +36,12 @@ impl BareMoves {
     pub fn open(bytes: usize) -> Result<Self> {
         let uffd = move_descriptor()?;
         let bytes = bytes.next_multiple_of(CHUNK_BYTES);
-        let [region, empty, kept] = [true, false, true].map(|is_present| map(bytes, is_present));
-        let (region, empty, kept) = (region?, empty?, kept?);
-        for mapping in [&region, &empty, &kept] {
-            let registered = uffd.register(mapping.start(), bytes as u64);
-            registered.map_err(|errno| system("UFFDIO_REGISTER")(errno.into()))?;
+        let (region, empty, kept) =
+            (map_base_pages(bytes)?, map_base_pages(bytes)?, map_base_pages(bytes)?);
+        for mapping in [&region, &kept] {
+            mapping.advise(0..bytes, Advice::Populate).map_err(system("MADV_POPULATE_WRITE"))?;
         }
+        [&region, &empty, &kept].into_iter().try_for_each(|mapping| register(&uffd, mapping))?;
         let slots = |mapping| AnonMapping::slots(&Arc::new(mapping), CHUNK_BYTES);
         Ok(Self { uffd, region, empty: slots(empty), kept: slots(kept) })
     }
@@ -102,7 +102,7 @@ impl BareMoves {
     /// # Errors
     /// If there is no memory.
     pub fn populate(&self) -> Result<u64> {
-        let fresh = map(self.bytes(), false)?;
+        let fresh = map_base_pages(self.bytes())?;
         timed(|| {
             chunks(&fresh)
                 .try_for_each(|part| fresh.advise(part, Advice::Populate))
@@ -121,15 +121,18 @@ pub(crate) fn move_descriptor() -> Result<Uffd> {
     })
 }
 
-/// Maps memory in base pages.
-fn map(bytes: usize, is_present: bool) -> Result<AnonMapping> {
+/// Maps memory in base pages, none of which is there yet.
+pub(crate) fn map_base_pages(bytes: usize) -> Result<AnonMapping> {
     let mapping = AnonMapping::reserve(bytes, CHUNK_BYTES).map_err(system("mmap"))?;
     // Kernels without huge pages reject the advice, and do not need it.
     mapping.advise(0..bytes, Advice::BasePages).ok();
-    if is_present {
-        mapping.advise(0..bytes, Advice::Populate).map_err(system("MADV_POPULATE_WRITE"))?;
-    }
     Ok(mapping)
+}
+
+/// Registers a mapping, as regions and slots are.
+pub(crate) fn register(uffd: &Uffd, mapping: &AnonMapping) -> Result<()> {
+    let registered = uffd.register(mapping.start(), mapping.bytes() as u64);
+    registered.map(drop).map_err(|errno| system("UFFDIO_REGISTER")(errno.into()))
 }
 
 fn chunks(mapping: &AnonMapping) -> impl Iterator<Item = Range<usize>> + use<> {
@@ -170,12 +173,13 @@ fn complete(
     last
 }
 
-fn refused(call: &'static str) -> impl FnOnce(IncompleteTransfer) -> Error {
+/// Returns the error of a call that the kernel refused.
+pub(crate) fn refused(call: &'static str) -> impl FnOnce(IncompleteTransfer) -> Error {
     move |stopped| system(call)(stopped.errno.into())
 }
 
 /// Returns the nanoseconds that a call took.
-fn timed(call: impl FnOnce() -> Result<()>) -> Result<u64> {
+pub(crate) fn timed(call: impl FnOnce() -> Result<()>) -> Result<u64> {
     let began = Instant::now();
     call()?;
     Ok(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))

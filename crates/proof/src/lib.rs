@@ -31,7 +31,7 @@ pub use calls::{
     BareCell, CallCell, CallSetting, CallTimes, CallsPlan, CallsReport, RegionCall, measure_calls,
 };
 pub use findings::{Findings, WrongWord};
-pub use limits::{BareCall, LimitCell, LimitsPlan, measure_limits};
+pub use limits::{BareCall, LimitCell, LimitsPlan, bytes_per_s, measure_limits};
 pub use line_latency::line_latencies;
 pub use load::{LoadControl, LoadReport, LoadSpec, under_load};
 pub use measure::{

@@ -5,7 +5,7 @@ use nodeward_linux::Linux;
 use nodeward_pager::{Memcpy, Migration, Mode, PageSize};
 use serde::Serialize;
 
-use crate::measure::{BareThreads, Column};
+use crate::measure::{BarePass, BareThreads, Column};
 use crate::measured_region::MeasuredRegionOptions;
 use crate::{BenchProgress, Error, MeasuredRegion, NodeRoute, median};
 
@@ -87,8 +87,14 @@ pub fn measure_limits(
 
 fn cell(call: BareCall, threads: u32, times: &[f64]) -> LimitCell {
     let page_ns = median(times);
+    LimitCell { call, threads, page_ns, bytes_per_s: bytes_per_s(page_ns, threads) }
+}
+
+/// Returns the bytes that threads together move in a second, each a base page in `page_ns`
+/// nanoseconds.
+pub fn bytes_per_s(page_ns: f64, threads: u32) -> u64 {
     let bytes = rustix::param::page_size() as f64 * f64::from(threads);
-    LimitCell { call, threads, page_ns, bytes_per_s: (bytes * 1e9 / page_ns.max(1e-3)) as u64 }
+    (bytes * 1e9 / page_ns.max(1e-3)) as u64
 }
 
 /// Measures each call once. Returns the mean times of a thread for a page, in nanoseconds.
@@ -97,17 +103,18 @@ fn round(plan: &LimitsPlan, threads: u32) -> Result<Vec<(BareCall, f64)>, Error>
     let cpus = plan.nodes.worker_cpus(&Linux::open())?;
     let mut bare = BareThreads::open(threads, plan.bytes, plan.nodes, cpus)?;
     let populate_ns = bare.populate_ns(page)?;
-    let fresh = bare.pass(Column::OneWay, &Memcpy)?;
-    let per_page = |ns: u64, bytes: usize| ns as f64 * page as f64 / bytes as f64;
-    let mut told = vec![
-        (BareCall::MoveOut, per_page(fresh.steps.unmap_ns, fresh.bytes)),
-        (BareCall::Copy, per_page(fresh.steps.map_ns, fresh.bytes)),
-        (BareCall::Free, per_page(fresh.steps.supply_ns, fresh.bytes)),
-        (BareCall::Populate, populate_ns),
-    ];
+    // In this order: until pages are fresh the memory is on another node than those kept for it.
     let kept = bare.pass(Column::RecycledAlone, &Memcpy)?;
-    told.push((BareCall::MoveIn, per_page(kept.steps.map_ns, kept.bytes)));
-    told.push((BareCall::Memcpy, per_page(kept.steps.copy_ns, kept.bytes)));
+    let fresh = bare.pass(Column::OneWay, &Memcpy)?;
+    let per_page = |ns: u64, pass: &BarePass| ns as f64 * page as f64 / pass.bytes as f64;
+    let mut told = vec![
+        (BareCall::MoveOut, per_page(fresh.steps.unmap_ns, &fresh)),
+        (BareCall::Copy, per_page(fresh.steps.map_ns, &fresh)),
+        (BareCall::Free, per_page(fresh.steps.supply_ns, &fresh)),
+        (BareCall::Populate, populate_ns),
+        (BareCall::MoveIn, per_page(kept.steps.map_ns, &kept)),
+        (BareCall::Memcpy, per_page(kept.steps.copy_ns, &kept)),
+    ];
     told.extend(move_pages_ns(plan, threads)?.map(|ns| (BareCall::MovePages, ns)));
     Ok(told)
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use nodeward_linux::own_process;
 use nodeward_pager::{Copier, Memcpy, Mode, copiers};
 
-pub(crate) use bare_threads::BareThreads;
+pub(crate) use bare_threads::{BarePass, BareThreads};
 pub use bench_row::{
     BareRatio, BenchRow, KernelCell, LanesCell, LazyCell, MemcpyCell, StallCell, StepTimeShares,
     VmaCount, WriterRate, page_name,

@@ -5,6 +5,7 @@ mod balance;
 mod calls;
 mod defaults;
 mod limits;
+mod move_calls;
 mod pager;
 mod pool;
 

@@ -1,9 +1,7 @@
 //! Results of `nodeward bench limits`.
 
-use std::fmt::Write as _;
-
 use nodeward_model::units::format_bytes;
-use nodeward_proof::{BareCall, LimitCell, LimitsPlan};
+use nodeward_proof::{BareCall, LimitCell, LimitsPlan, bytes_per_s};
 use serde_json::{Value, json};
 
 use super::{between, threads};
@@ -53,10 +51,8 @@ fn group_text(cells: &[LimitCell]) -> String {
 }
 
 fn line(what: &str, page_ns: f64, threads: u32) -> String {
-    let rate = 4096.0 * f64::from(threads) * 1e9 / page_ns.max(1e-3);
-    let mut text = String::new();
-    let _ = writeln!(text, "  {what:<38}{page_ns:>9.0} ns{:>12}/s", format_bytes(rate as u64));
-    text
+    let rate = format_bytes(bytes_per_s(page_ns, threads));
+    format!("  {what:<38}{page_ns:>9.0} ns{rate:>12}/s\n")
 }
 
 fn name(call: BareCall) -> &'static str {

@@ -4,12 +4,12 @@ use anyhow::Result;
 use nodeward_linux::Linux;
 use nodeward_machine::Machine;
 use nodeward_model::Topology;
-use nodeward_pager::{BareCalls, Error};
 use nodeward_proof::{
     BenchProgress, CallSetting, CallsPlan, CallsReport, RegionCall, measure_calls,
 };
 
 use super::defaults::first_nodes;
+use super::move_calls;
 use crate::args::BenchCallsArgs;
 use crate::figures::CallsFigure;
 use crate::message::exit::Exit;
@@ -37,8 +37,7 @@ const GIB: usize = 1 << 30;
 /// Measures and prints.
 pub fn run(args: &BenchCallsArgs) -> Result<Exit> {
     let topology = Linux::open().topology()?;
-    if let Err(why @ Error::NeedsUserfaultfd { .. }) = BareCalls::open() {
-        say!("nodeward: {why}");
+    if !move_calls::are_there() {
         return Ok(Exit::NothingDone);
     }
     let plan = plan(args, &topology);

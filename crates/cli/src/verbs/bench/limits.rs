@@ -3,10 +3,10 @@
 use anyhow::Result;
 use nodeward_linux::Linux;
 use nodeward_machine::Machine;
-use nodeward_pager::{BareCalls, Error};
 use nodeward_proof::{BenchProgress, LimitsPlan, measure_limits};
 
 use super::defaults::{doublings, first_nodes};
+use super::move_calls;
 use crate::args::BenchLimitsArgs;
 use crate::message::exit::Exit;
 use crate::output;
@@ -15,8 +15,7 @@ use crate::progress;
 
 /// Measures and prints.
 pub fn run(args: &BenchLimitsArgs) -> Result<Exit> {
-    if let Err(why @ Error::NeedsUserfaultfd { .. }) = BareCalls::open() {
-        say!("nodeward: {why}");
+    if !move_calls::are_there() {
         return Ok(Exit::NothingDone);
     }
     let plan = plan(args)?;
