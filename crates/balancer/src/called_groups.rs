@@ -346,12 +346,13 @@ impl CalledGroups {
     ) -> bool {
         let mut changed = false;
         self.drop_parts(|key, part| {
-            let before = part.clone();
             if let ThreadSet::These(tids) = &mut part.threads {
+                let before = tids.len();
                 tids.retain(|&tid| has_thread(key, tid));
+                changed |= tids.len() < before;
             }
             let stays = is_there(key) && !part.is_empty();
-            changed |= !stays || *part != before;
+            changed |= !stays;
             stays
         });
         self.programs.retain(|&key, _| is_there(key));
