@@ -30,11 +30,12 @@ pub fn run(args: &PlacementRestoreArgs, settings: &MoveSettings) -> Result<Exit>
     for (process, of) in placed.processes.iter().zip(&saved.processes) {
         check_program(&**process, of, args.force)?;
     }
-    let threads = args.threads.then(|| threads(args, &chosen, &topology, &placed, &saved));
-    let threads = threads.transpose()?;
     let look = || task(&placed, &saved, &chosen, &topology, &live);
     let task = progress::run_with_progress(&live, ProgressMode::Never, look)??;
     let Some((task, report)) = task else { return Ok(stopped_before(&live)) };
+    // After all looks: if one fails, no thread was placed.
+    let threads = args.threads.then(|| threads(args, &chosen, &topology, &placed, &saved));
+    let threads = threads.transpose()?;
     let task = MoveTask { placement: Some(RestoreReport { threads, ..report }), ..task };
     let how = MoveTaskOptions::new(&args.run, settings, &chosen);
     task.execute(machine, &topology, &how, &live)
