@@ -1,7 +1,6 @@
 //! Groups of threads and memory, by the calls that were proposed for Linux in 2012.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
-
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nodeward::{

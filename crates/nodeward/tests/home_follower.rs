@@ -12,7 +12,7 @@ use nodeward::{
 };
 use nodeward_balancer::{CalledPart, GroupRow, RoundReport};
 use nodeward_linux::test_wait::wait_until;
-use nodeward_policy::placement::{Decision, EntityId, Home, Numbers, Reason, Verdict};
+use nodeward_policy::placement::{Decision, EntityId, Home, Reason, Verdict};
 
 use crate::stage::Stage;
 
@@ -53,16 +53,7 @@ impl Scene {
 
     /// Lets the agent say that a round gave the group a home.
     fn give_home(&self, home: Home) {
-        let decision = Decision {
-            entity: EntityId(1),
-            verdict: Verdict::Stays,
-            reason: Reason::RunsThere,
-            threads: None,
-            memory: None,
-            counts_wanted: false,
-            rooms: Default::default(),
-            numbers: Numbers::default(),
-        };
+        let decision = Decision::new(EntityId(1), Verdict::Stays, Reason::RunsThere);
         let row = GroupRow {
             name: "a".parse().unwrap(),
             called: Some(self.group.id()),

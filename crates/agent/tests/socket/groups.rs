@@ -12,7 +12,7 @@ use nodeward_balancer::{CalledPart, GroupRow, RoundReport, ThreadSet};
 use nodeward_linux::test_wait::wait_for;
 use nodeward_machine::fake::{FakeProcess, FakeThread};
 use nodeward_model::{CpuId, Cpumask, GroupHome, NodeId, Pid};
-use nodeward_policy::placement::{Decision, EntityId, Home, Numbers, Reason, Verdict};
+use nodeward_policy::placement::{Decision, EntityId, Home, Reason, Verdict};
 use serde_json::{Value, json};
 
 use crate::authority::{Speaker, verdict};
@@ -461,16 +461,7 @@ fn row(name: &str, called: Option<u32>) -> GroupRow {
         name: name.parse().unwrap(),
         called,
         home: Some(Home::Node(NodeId(1))),
-        decision: Decision {
-            entity: EntityId(1),
-            verdict: Verdict::Stays,
-            reason: Reason::RunsThere,
-            threads: None,
-            memory: None,
-            counts_wanted: false,
-            rooms: Default::default(),
-            numbers: Numbers::default(),
-        },
+        decision: Decision::new(EntityId(1), Verdict::Stays, Reason::RunsThere),
         changed: true,
         processes: Vec::new(),
         threads: [(NodeId(0), 1), (NodeId(1), 3)].into(),

@@ -2,13 +2,10 @@
 
 use serde_json::Value;
 
-use crate::outcome::{assert_failure, run_simulated as run, success};
+use crate::outcome::{assert_failure, run_simulated as run, simulated_json, success};
 
-/// Runs a command that ends with this code, and returns its JSON.
 fn json(words: &str, code: i32) -> Value {
-    let output = run(&format!("{words} --quiet --json"));
-    assert_eq!(output.status.code(), Some(code), "{words}: {output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    simulated_json(&format!("{words} --quiet --json"), code)
 }
 
 /// Goal: what is left is told with its reason, the same on every host. 65,536 pages take 63 ms of

@@ -2,13 +2,10 @@
 
 use serde_json::Value;
 
-use crate::outcome::{assert_failure, run_simulated as run};
+use crate::outcome::{assert_failure, run_simulated as run, simulated_json};
 
-/// Runs a command that ends with this code, and returns its JSON.
 fn json(words: &str, code: i32) -> Value {
-    let output = run(&format!("{words} --machine sim:ranks --quiet --json"));
-    assert_eq!(output.status.code(), Some(code), "{words}: {output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    simulated_json(&format!("{words} --machine sim:ranks --quiet --json"), code)
 }
 
 /// Goal: a segment of 1 GiB (262,144 pages) stays, and 4 MiB (1024 pages) of each process move;

@@ -3,6 +3,8 @@
 use std::fmt::Debug;
 use std::process::{Command, Output};
 
+use serde_json::Value;
+
 /// The command.
 pub const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
 
@@ -21,6 +23,13 @@ pub fn run_simulated(words: &str) -> Output {
     let written = nowhere.path().read_dir().unwrap().count();
     assert_eq!(written, 0, "{words}: no ledger for what is not there afterwards");
     output
+}
+
+/// Runs a command that ends with this code on a simulated machine, and returns its JSON.
+pub fn simulated_json(words: &str, code: i32) -> Value {
+    let output = run_simulated(words);
+    assert_eq!(output.status.code(), Some(code), "{words}: {output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// Returns standard output after a success.

@@ -7,7 +7,7 @@ use nodeward_model::NodeId;
 
 use super::home::{Home, HomePlacement};
 use super::node_table::{NodeIndex, NodeTable};
-use super::plan::{Decision, Numbers, Verdict};
+use super::plan::{Decision, Verdict};
 use super::reason::Reason;
 use super::rules::{CPU_PPM, PAGES_MAX};
 use super::snapshot::{Entity, EntityId, Exclusion, Snapshot, Target, Thread};
@@ -103,7 +103,7 @@ impl<'a> EntityRound<'a> {
             may_move: false,
             placement: None,
             load_after: Vec::new(),
-            decision: undecided(seen.id),
+            decision: Decision::new(seen.id, Verdict::Left, Reason::TooYoung),
         };
         entity.count_threads(nodes);
         entity.find_candidates(nodes);
@@ -309,19 +309,6 @@ pub(super) fn movable_on(
 ) -> impl Iterator<Item = (NodeIndex, u64)> {
     let on = movable.iter().copied().enumerate();
     on.filter(|&(node, pages)| pages > 0 && !nodes.holds_seldom_used(node))
-}
-
-fn undecided(entity: EntityId) -> Decision {
-    Decision {
-        entity,
-        verdict: Verdict::Left,
-        reason: Reason::TooYoung,
-        threads: None,
-        memory: None,
-        counts_wanted: false,
-        rooms: BTreeMap::new(),
-        numbers: Numbers::default(),
-    }
 }
 
 fn reason_of(exclusion: Exclusion) -> Reason {

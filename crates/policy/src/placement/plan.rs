@@ -139,6 +139,22 @@ pub struct Decision {
     pub numbers: Numbers,
 }
 
+impl Decision {
+    /// Returns a decision about a home, and about nothing else.
+    pub fn new(entity: EntityId, verdict: Verdict, reason: Reason) -> Self {
+        Self {
+            entity,
+            verdict,
+            reason,
+            threads: None,
+            memory: None,
+            counts_wanted: false,
+            rooms: BTreeMap::new(),
+            numbers: Numbers::default(),
+        }
+    }
+}
+
 /// What is done about a home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

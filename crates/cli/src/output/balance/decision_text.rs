@@ -252,13 +252,7 @@ mod tests {
             name: "postgres".into(),
             home: Some(Home::Node(NodeId(0))),
             decision: Decision {
-                entity: EntityId(1),
-                verdict: Verdict::Stays,
-                reason: Reason::MemoryThere,
-                threads: None,
                 memory: Some(Reason::Pays),
-                counts_wanted: false,
-                rooms: BTreeMap::new(),
                 numbers: Numbers {
                     pages_away: 56 * MIB,
                     pages_planned: 56 * MIB,
@@ -266,6 +260,7 @@ mod tests {
                     threads_nudged: 3,
                     ..Numbers::default()
                 },
+                ..Decision::new(EntityId(1), Verdict::Stays, Reason::MemoryThere)
             },
             counted_pages: None,
             changed: true,

@@ -82,7 +82,7 @@ pub fn check_numbers(
 #[cfg(test)]
 mod tests {
     use nodeward_balancer::{Done, GroupRow};
-    use nodeward_policy::placement::{Decision, Numbers, Reason, Verdict};
+    use nodeward_policy::placement::{Decision, Reason, Verdict};
 
     use super::*;
 
@@ -141,16 +141,7 @@ mod tests {
             name: name.parse().unwrap(),
             called: None,
             home: None,
-            decision: Decision {
-                entity: EntityId(0),
-                verdict: Verdict::Stays,
-                reason: Reason::RunsThere,
-                threads: None,
-                memory: None,
-                counts_wanted: false,
-                rooms: BTreeMap::new(),
-                numbers: Numbers::default(),
-            },
+            decision: Decision::new(EntityId(0), Verdict::Stays, Reason::RunsThere),
             changed: false,
             processes: pids.iter().map(|&pid| Pid::new(pid).unwrap()).collect(),
             threads: BTreeMap::from([(NodeId(0), threads)]),
