@@ -40,7 +40,7 @@ impl BareCalls {
     /// Sets up memory for ranges of at most 2 MiB.
     ///
     /// # Errors
-    /// [`Error::NeedsUserfaultfd`] where UFFDIO_MOVE does not work.
+    /// [`NeedsUserfaultfd`](crate::error::Error::NeedsUserfaultfd) where UFFDIO_MOVE does not work.
     pub fn open() -> Result<Self> {
         let uffd = move_descriptor()?;
         let map = || map_base_pages(CHUNK_BYTES);
