@@ -182,7 +182,8 @@ enum nodeward_fork {
 
 // The destination pages of a migration.
 enum nodeward_supply {
-    // Pages kept from earlier migrations as long as there are some, then fresh ones.
+    // Recycled pages (those that earlier migrations emptied) while there are some, then fresh
+    // ones.
     NODEWARD_SUPPLY_ANY = 0,
     // Only pages that earlier migrations emptied.
     NODEWARD_SUPPLY_RECYCLED = 1,
@@ -338,7 +339,7 @@ struct nodeward_report {
     uint64_t skipped_pages;
     // `skipped_pages` by reason; the slots are numbered by enum nodeward_skip.
     uint64_t skipped_by_reason[NODEWARD_SKIP_SLOTS];
-    // Went to pages kept from earlier migrations.
+    // Went to recycled pages.
     uint64_t recycled_pages;
     // Went to fresh pages.
     uint64_t one_way_pages;
@@ -466,7 +467,7 @@ int nodeward_nodes(uint32_t *nodes, size_t capacity, size_t *count);
 
 // Probes what works here and starts the threads. The pager is written to `pager` and ends with
 // nodeward_pager_close(). `options` may be NULL. A kernel that offers little is no error: see
-// nodeward_pager_road().
+// nodeward_pager_backend().
 int nodeward_pager_open(const struct nodeward_pager_options *options,
                         struct nodeward_pager **pager);
 
@@ -477,6 +478,9 @@ void nodeward_pager_close(struct nodeward_pager *pager);
 // Returns how pages move here: "move" (UFFDIO_MOVE, Linux 6.8), "remap" (only regions with
 // NODEWARD_REGION_FREE_OF_DMA) or "kernel" (move_pages(2)), fastest first. Valid as long as the
 // pager. NULL for NULL.
+const char *nodeward_pager_backend(const struct nodeward_pager *pager);
+
+// The old name of nodeward_pager_backend(). Deprecated.
 const char *nodeward_pager_road(const struct nodeward_pager *pager);
 
 // Returns why no faster method works and what to do; NULL for the fastest. Valid as long as the
@@ -490,7 +494,7 @@ const char *nodeward_pager_copier(const struct nodeward_pager *pager);
 // Returns the most lanes that a migration gets; 0 for NULL.
 uint32_t nodeward_pager_lanes(const struct nodeward_pager *pager);
 
-// Frees the pages that are kept from earlier migrations and all others that are free in the pool.
+// Frees the recycled pages and all others that are free in the pool.
 // Returns how many bytes; 0 for NULL.
 size_t nodeward_pager_trim(const struct nodeward_pager *pager);
 

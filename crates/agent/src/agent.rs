@@ -14,7 +14,7 @@ use crate::hooks::{Explainer, Journal};
 use crate::limits::MoveLimits;
 use crate::moves::Moves;
 use crate::placement::Published;
-use crate::server::{Bell, Server};
+use crate::server::{Server, Waker};
 use crate::service::Service;
 
 /// What an agent is started with.
@@ -32,7 +32,7 @@ pub struct AgentOptions {
 pub struct Agent {
     published: Arc<Published>,
     moves: Arc<Moves>,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -61,10 +61,10 @@ impl Agent {
         };
         let identity = AgentIdentity::read().map_err(io::Error::other)?;
         let server = Server::new(listener, Arc::new(service), identity)?;
-        let bell = server.bell();
+        let waker = server.waker();
         let work = move || server.run();
         let thread = thread::Builder::new().name("nodeward-agent".to_owned()).spawn(work)?;
-        Ok(Self { published, moves, bell, thread: Some(thread) })
+        Ok(Self { published, moves, waker, thread: Some(thread) })
     }
 
     /// Makes a round the one that requests are answered by.
@@ -77,7 +77,7 @@ impl Drop for Agent {
     /// Ends moves between two batches, so that none is half done.
     fn drop(&mut self) {
         self.moves.end_all();
-        self.bell.end();
+        self.waker.end();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

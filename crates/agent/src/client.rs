@@ -13,7 +13,7 @@ use crate::errors::CallError;
 use crate::wire::{Order, WireGroups, WirePlan, WireProgress, WireReport, WireSegment};
 
 /// Time for a reply. The longest look takes five seconds, and others may be before us.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Why a request brought nothing.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +63,7 @@ impl Client {
     /// # Errors
     /// If nobody listens there, or we may not connect.
     pub fn connect(path: &Path) -> Result<Self, ClientError> {
-        let connection = ServiceConnection::open(path, PATIENCE)
+        let connection = ServiceConnection::open(path, TIMEOUT)
             .map_err(|error| ClientError::new(error, path))?;
         Ok(Self { path: path.to_owned(), connection })
     }

@@ -12,7 +12,7 @@ pub const CONNECTIONS_OF_USER_MAX: usize = 64;
 /// Connections that only root may use, so that root can always ask and cancel.
 pub const CONNECTIONS_FOR_ROOT: usize = 32;
 /// Time in which a request that has begun must be complete, and a reply must be read.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Requests of all users that wait for a lane.
 pub const WAITING_MAX: usize = 128;
 /// Requests of one user in lanes, waiting or served.

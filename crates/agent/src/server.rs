@@ -1,5 +1,5 @@
 //! One thread that serves all connections. It waits for none of them: what takes long is done in
-//! lanes, and what a client does not read stays in a buffer until its patience is over.
+//! lanes, and what a client does not read stays in a buffer until its timeout is over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -23,7 +23,7 @@ use crate::connection::MessageBuffer;
 use crate::errors::CallError;
 use crate::lane::RequestLane;
 use crate::limits::{
-    CONNECTIONS_FOR_ROOT, CONNECTIONS_MAX, CONNECTIONS_OF_USER_MAX, LOOKERS, PATIENCE,
+    CLIENT_TIMEOUT, CONNECTIONS_FOR_ROOT, CONNECTIONS_MAX, CONNECTIONS_OF_USER_MAX, LOOKERS,
     PROGRESS_INTERVAL, WAITING_OF_USER_MAX,
 };
 use crate::moves::OrderedMove;
@@ -36,31 +36,31 @@ const READ_BYTES: usize = 16 << 10;
 const EVENTS_MAX: usize = 64;
 /// Requests of one connection that are served before others have their turn.
 const REQUESTS_IN_A_ROW: usize = 8;
-/// Time between two looks for connections whose patience is over.
+/// Time between two looks for connections whose time is over.
 const TICK: Duration = Duration::from_secs(1);
-/// The numbers of the listener and of the bell among those of connections.
+/// Numbers that epoll gives with events of the listener and of the waker; connections follow.
 const LISTENER: u64 = 0;
-const BELL: u64 = 1;
+const WAKER: u64 = 1;
 
 /// Wakes the thread of the server.
-pub struct Bell {
+pub struct Waker {
     descriptor: OwnedFd,
     is_over: AtomicBool,
 }
 
-impl Bell {
+impl Waker {
     /// Ends the server.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::Release);
-        self.ring();
+        self.wake();
     }
 
-    fn ring(&self) {
-        // If its counter is full it rings already.
+    fn wake(&self) {
+        // If its counter is full, the thread is awake already.
         let _ = rustix::io::write(&self.descriptor, &1_u64.to_ne_bytes());
     }
 
-    fn silence(&self) {
+    fn clear(&self) {
         let _ = rustix::io::read(&self.descriptor, &mut [0; 8]);
     }
 }
@@ -71,7 +71,7 @@ pub struct Server {
     /// False while no descriptor is left for another connection.
     listens: bool,
     epoll: OwnedFd,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     service: Arc<Service>,
     identity: AgentIdentity,
     orders: RequestLane,
@@ -126,12 +126,12 @@ impl Server {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-        epoll::add(&epoll, &descriptor, EventData::new_u64(BELL), EventFlags::IN)?;
+        epoll::add(&epoll, &descriptor, EventData::new_u64(WAKER), EventFlags::IN)?;
         Ok(Self {
             listener,
             listens: true,
             epoll,
-            bell: Arc::new(Bell { descriptor, is_over: AtomicBool::new(false) }),
+            waker: Arc::new(Waker { descriptor, is_over: AtomicBool::new(false) }),
             service,
             identity,
             orders: RequestLane::start("nodeward-order", 1)?,
@@ -140,23 +140,23 @@ impl Server {
             answers,
             connections: BTreeMap::new(),
             ready: BTreeSet::new(),
-            last: BELL,
+            last: WAKER,
             next_tick: Instant::now(),
         })
     }
 
     /// Returns what wakes it.
-    pub fn bell(&self) -> Arc<Bell> {
-        Arc::clone(&self.bell)
+    pub fn waker(&self) -> Arc<Waker> {
+        Arc::clone(&self.waker)
     }
 
-    /// Serves until the bell ends it.
+    /// Serves until the waker ends it.
     pub fn run(mut self) {
-        while !self.bell.is_over.load(Ordering::Acquire) {
+        while !self.waker.is_over.load(Ordering::Acquire) {
             self.wait();
             self.take_answers();
             for number in std::mem::take(&mut self.ready) {
-                self.attend(number, EventFlags::empty());
+                self.handle_events(number, EventFlags::empty());
             }
             if Instant::now() >= self.next_tick {
                 self.next_tick = Instant::now() + self.tick();
@@ -182,8 +182,8 @@ impl Server {
             let (number, flags) = (event.data.u64(), event.flags);
             match number {
                 LISTENER => self.accept(),
-                BELL => self.bell.silence(),
-                _ => self.attend(number, flags),
+                WAKER => self.waker.clear(),
+                _ => self.handle_events(number, flags),
             }
         }
     }
@@ -245,7 +245,7 @@ impl Server {
     }
 
     /// Reads, serves and writes as far as that goes without waiting.
-    fn attend(&mut self, number: u64, flags: EventFlags) {
+    fn handle_events(&mut self, number: u64, flags: EventFlags) {
         let Some(mut connection) = self.connections.remove(&number) else { return };
         let is_dead =
             flags.intersects(EventFlags::HUP | EventFlags::ERR) && !flags.contains(EventFlags::IN);
@@ -300,12 +300,12 @@ impl Server {
             it.caller.user() == user && matches!(it.state, State::Waiting { .. })
         };
         let waiting = self.connections.values().filter(is_waiting).count();
-        let (service, bell) = (Arc::clone(&self.service), Arc::clone(&self.bell));
+        let (service, waker) = (Arc::clone(&self.service), Arc::clone(&self.waker));
         let (caller, done) = (Arc::clone(&connection.caller), self.done.clone());
         let task = move || {
             // If nobody listens any more, the answer is for nobody.
             let _ = done.send((number, service.serve(&caller, &request)));
-            bell.ring();
+            waker.wake();
         };
         connection.state = State::Waiting { oneway };
         if waiting >= WAITING_OF_USER_MAX || !lane.give(Box::new(task)) {
@@ -341,7 +341,7 @@ impl Server {
         epoll::modify(&self.epoll, &connection.stream, data, wanted).is_ok()
     }
 
-    /// Tells of progress, and closes connections whose patience is over. Returns the time until the
+    /// Tells of progress, and closes connections whose time is over. Returns the time until the
     /// next tick.
     fn tick(&mut self) -> Duration {
         if !self.listens {
@@ -387,7 +387,7 @@ impl Connection {
 
     fn is_late(&self) -> bool {
         let waits = !self.output.is_empty() || self.is_receiving() && self.input.is_partial();
-        waits && self.since.elapsed() >= PATIENCE
+        waits && self.since.elapsed() >= CLIENT_TIMEOUT
     }
 
     /// Reads once; returns false at the end of the connection.
@@ -454,7 +454,7 @@ impl Connection {
 
     fn end_late(&mut self) {
         if self.output.is_empty() {
-            let seconds = PATIENCE.as_secs();
+            let seconds = CLIENT_TIMEOUT.as_secs();
             let message = format!("the rest of a message did not come within {seconds} s");
             self.refuse(&CallError::BadMessage { message });
             let _ = self.flush();

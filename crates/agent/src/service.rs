@@ -13,8 +13,8 @@ use crate::groups::Groups;
 use crate::hooks::Explainer;
 use crate::interfaces;
 use crate::limits::{
-    CONNECTIONS_MAX, CONNECTIONS_OF_USER_MAX, MESSAGE_BYTES_MAX, MOVES_MAX, MoveLimits, PATIENCE,
-    PROCESSES_MAX,
+    CLIENT_TIMEOUT, CONNECTIONS_MAX, CONNECTIONS_OF_USER_MAX, MESSAGE_BYTES_MAX, MOVES_MAX,
+    MoveLimits, PROCESSES_MAX,
 };
 use crate::looks;
 use crate::moves::{Moves, OrderedMove};
@@ -158,7 +158,7 @@ impl Service {
                 "moves_of_user": self.limits.moves_of_user,
                 "rate_of_user": self.limits.rate_of_user,
                 "processes": PROCESSES_MAX,
-                "patience_ms": u64::try_from(PATIENCE.as_millis()).unwrap_or(u64::MAX),
+                "patience_ms": u64::try_from(CLIENT_TIMEOUT.as_millis()).unwrap_or(u64::MAX),
             },
         })
     }

@@ -11,7 +11,7 @@ use super::group_key::GroupKey;
 use super::group_part::GroupPart;
 use super::process_key::ProcessKey;
 use super::process_table::ProcessState;
-use super::told_decision::ToldDecision;
+use super::reported_decision::ReportedDecision;
 
 /// A group.
 pub struct GroupState {
@@ -20,7 +20,7 @@ pub struct GroupState {
     /// Its number, if calls made it.
     pub called: Option<GroupNumber>,
     /// The decision that was reported last.
-    pub told: ToldDecision,
+    pub told: ReportedDecision,
 }
 
 /// The groups, those of calls first, then those of rules in the order of the settings.

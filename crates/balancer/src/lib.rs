@@ -60,6 +60,7 @@ mod process_key;
 mod process_table;
 mod range_order;
 mod report;
+mod reported_decision;
 mod residency_sample;
 mod rivals;
 mod round;
@@ -83,7 +84,6 @@ mod thread_load;
 mod thread_starts;
 mod timing;
 mod token_bucket;
-mod told_decision;
 mod write_rounds;
 mod written_pages;
 

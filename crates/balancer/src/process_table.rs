@@ -18,13 +18,13 @@ use super::kernel_look::KernelLook;
 use super::mapped_segments::MappedSegment;
 use super::pins::Pins;
 use super::process_key::ProcessKey;
+use super::reported_decision::ReportedDecision;
 use super::residency_sample::{ResidencySample, Sampling};
 use super::saved_state::SavedProcess;
 use super::stuck_pages::StuckPages;
 use super::thread_homes::ThreadHomes;
 use super::thread_load::{ThreadLoad, Window};
 use super::token_bucket::TokenBucket;
-use super::told_decision::ToldDecision;
 
 /// The record of a process.
 #[derive(Default)]
@@ -65,7 +65,7 @@ pub struct ProcessState {
     /// What patterns of groups want to know of it, as it was read last.
     pub traits: Option<KnownTraits>,
     /// The decision that was reported last.
-    pub told: ToldDecision,
+    pub told: ReportedDecision,
 }
 
 /// The processes by key.

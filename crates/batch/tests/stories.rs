@@ -15,10 +15,10 @@ fn pages(folios: u32) -> BatchShape {
 /// Drives a new batch to its end; returns its steps and its account.
 fn story(
     shape: BatchShape,
-    mut fate: impl FnMut(StepKind, u32) -> Option<FolioRefusal>,
+    mut faults: impl FnMut(StepKind, u32) -> Option<FolioRefusal>,
 ) -> (Vec<String>, Account) {
     let mut world = ModelMemory::new(shape);
-    let account = world.drive(&mut Batch::new(shape), &mut fate);
+    let account = world.drive(&mut Batch::new(shape), &mut faults);
     (world.log, account)
 }
 

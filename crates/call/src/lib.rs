@@ -57,7 +57,7 @@ pub struct ErrorReply {
 #[derive(Debug)]
 pub struct ServiceConnection {
     stream: UnixStream,
-    patience: Duration,
+    timeout: Duration,
     /// What came behind the last reply.
     input: Vec<u8>,
 }
@@ -81,16 +81,16 @@ struct ReplyMessage {
 }
 
 impl ServiceConnection {
-    /// Connects. `patience` is the longest time for connecting, for sending, and for a reply.
+    /// Connects. `timeout` is the longest time for connecting, for sending, and for a reply.
     ///
     /// # Errors
     /// `NobodyAnswers`, or `NoAccess`.
-    pub fn open(path: &Path, patience: Duration) -> Result<Self, ConnectionError> {
-        let stream = connect(path, patience).map_err(|error| match error.kind() {
+    pub fn open(path: &Path, timeout: Duration) -> Result<Self, ConnectionError> {
+        let stream = connect(path, timeout).map_err(|error| match error.kind() {
             ErrorKind::PermissionDenied => ConnectionError::NoAccess(error),
             _ => ConnectionError::NobodyAnswers(error),
         })?;
-        Ok(Self { stream, patience, input: Vec::new() })
+        Ok(Self { stream, timeout, input: Vec::new() })
     }
 
     /// Calls a method, and returns the parameters of its reply.
@@ -145,7 +145,7 @@ impl ServiceConnection {
 
     /// Reads until a message is complete, and returns it without its zero byte.
     fn message(&mut self) -> io::Result<Vec<u8>> {
-        let until = Instant::now() + self.patience;
+        let until = Instant::now() + self.timeout;
         let mut searched = 0;
         loop {
             if let Some(end) = self.input[searched..].iter().position(|&byte| byte == 0) {
@@ -171,11 +171,11 @@ impl ServiceConnection {
     }
 }
 
-fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+fn connect(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
     let kind = SocketType::STREAM;
     let socket = net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
-    for timeout in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
-        sockopt::set_socket_timeout(&socket, timeout, Some(patience))?;
+    for kind in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
+        sockopt::set_socket_timeout(&socket, kind, Some(timeout))?;
     }
     let address = SocketAddrUnix::new(path)?;
     match retry_on_intr(|| net::connect(&socket, &address)) {
@@ -272,8 +272,8 @@ mod tests {
         assert!(matches!(lost, Err(ConnectionError::Lost(it)) if it.to_string().contains("long")));
     }
 
-    /// Goal: patience ends: with a service that never replies, one that sends a byte now and then,
-    /// and one that takes no connection.
+    /// Goal: a call ends in time: with a service that never replies, one that sends a byte now and
+    /// then, and one that takes no connection.
     #[test]
     fn patience_ends() {
         let folder = tempfile::tempdir().unwrap();

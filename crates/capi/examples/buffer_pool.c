@@ -129,7 +129,7 @@ static void print(uint32_t node, const struct nodeward_report *report)
 /* Sends the pool to every node in turn. */
 static void tour(const struct nodeward_pager *pager, const struct nodeward_region *region)
 {
-    int by_kernel = strcmp(nodeward_pager_road(pager), "kernel") == 0;
+    int by_kernel = strcmp(nodeward_pager_backend(pager), "kernel") == 0;
     uint32_t nodes[NODES_MAX];
     size_t count;
     struct nodeward_migration how = {
@@ -170,7 +170,7 @@ int main(void)
     uint64_t wrong_words = 0;
 
     must(nodeward_pager_open(NULL, &pager), "opening the pager");
-    printf("road: %s, at most %" PRIu32 " lanes\n", nodeward_pager_road(pager),
+    printf("backend: %s, at most %" PRIu32 " lanes\n", nodeward_pager_backend(pager),
            nodeward_pager_lanes(pager));
     must(nodeward_region_reserve(pager, pool_bytes, NULL, &region), "reserving the pool");
 

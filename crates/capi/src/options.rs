@@ -68,7 +68,8 @@ pub enum NodewardFork {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub enum NodewardSupply {
-    /// Pages kept from earlier migrations as long as there are some, then fresh ones.
+    /// Recycled pages (those that earlier migrations emptied) while there are some, then fresh
+    /// ones.
     Any = 0,
     /// Only pages that earlier migrations emptied.
     Recycled = 1,

@@ -33,7 +33,7 @@ impl NodewardPager {
 
 /// Probes what works here and starts the threads. The pager is written to `pager` and ends with
 /// nodeward_pager_close(). `options` may be NULL. A kernel that offers little is no error: see
-/// nodeward_pager_road().
+/// nodeward_pager_backend().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pager_open(
     options: *const NodewardPagerOptions,
@@ -62,9 +62,16 @@ pub unsafe extern "C" fn nodeward_pager_close(pager: *mut NodewardPager) {
 /// NODEWARD_REGION_FREE_OF_DMA) or "kernel" (move_pages(2)), fastest first. Valid as long as the
 /// pager. NULL for NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nodeward_pager_road(pager: *const NodewardPager) -> *const c_char {
+pub unsafe extern "C" fn nodeward_pager_backend(pager: *const NodewardPager) -> *const c_char {
     // SAFETY: C keeps it alive.
     unsafe { pager.as_ref() }.map_or(ptr::null(), |pager| pager.backend.as_ptr())
+}
+
+/// The old name of nodeward_pager_backend(). Deprecated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_pager_road(pager: *const NodewardPager) -> *const c_char {
+    // SAFETY: the caller keeps the contract of the function with the new name.
+    unsafe { nodeward_pager_backend(pager) }
 }
 
 /// Returns why no faster method works and what to do; NULL for the fastest. Valid as long as the
@@ -94,7 +101,7 @@ pub unsafe extern "C" fn nodeward_pager_lanes(pager: *const NodewardPager) -> u3
     unsafe { pager.as_ref() }.map_or(0, |pager| pager.pager.lanes())
 }
 
-/// Frees the pages that are kept from earlier migrations and all others that are free in the pool.
+/// Frees the recycled pages and all others that are free in the pool.
 /// Returns how many bytes; 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pager_trim(pager: *const NodewardPager) -> usize {

@@ -95,7 +95,7 @@ pub struct NodewardReport {
     pub skipped_pages: u64,
     /// `skipped_pages` by reason; the slots are numbered by enum nodeward_skip.
     pub skipped_by_reason: [u64; NODEWARD_SKIP_SLOTS],
-    /// Went to pages kept from earlier migrations.
+    /// Went to recycled pages.
     pub recycled_pages: u64,
     /// Went to fresh pages.
     pub one_way_pages: u64,

@@ -90,7 +90,7 @@ static void null_passes_where_nothing_is_to_be_done_or_told(void)
     nodeward_region_unpin(NULL);
     nodeward_cancel_set(NULL);
     nodeward_cancel_free(NULL);
-    CHECK(nodeward_pager_road(NULL) == NULL);
+    CHECK(nodeward_pager_backend(NULL) == NULL && nodeward_pager_road(NULL) == NULL);
     CHECK(nodeward_pager_why_not_faster(NULL) == NULL);
     CHECK(nodeward_pager_copier(NULL) == NULL);
     CHECK(nodeward_pager_lanes(NULL) == 0);
@@ -157,7 +157,7 @@ static void every_page_is_counted(void)
 /* The kernel does not move a page to the node where it is, and there may be only one. */
 static bool nothing_flies(const char *test)
 {
-    bool by_kernel = strcmp(nodeward_pager_road(pager), "kernel") == 0;
+    bool by_kernel = strcmp(nodeward_pager_backend(pager), "kernel") == 0;
 
     if (by_kernel)
         fprintf(stderr, "skipped: %s: the kernel moves nothing in place\n", test);
@@ -360,7 +360,7 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "kernel") == 0)
         options.flags = NODEWARD_PAGER_KERNEL_ONLY;
     CHECK(nodeward_pager_open(&options, &pager) == NODEWARD_STATUS_OK);
-    CHECK(options.flags == 0 || strcmp(nodeward_pager_road(pager), "kernel") == 0);
+    CHECK(options.flags == 0 || strcmp(nodeward_pager_backend(pager), "kernel") == 0);
     CHECK(nodeward_region_reserve(pager, 1, NULL, &region) == NODEWARD_STATUS_OK);
     CHECK(nodeward_nodes(&node, 1, &count) == NODEWARD_STATUS_OK && count >= 1);
 

@@ -87,8 +87,8 @@ fn entry_refusal(errno: i32) -> EntryRefusal {
 }
 
 /// Returns the end of a failed call, or the error if nothing was attempted.
-fn call_end(pid: Pid, everyones: bool, source: io::Error) -> Result<CallEnd> {
-    let attempt = if everyones { PrivilegedAction::SharedPages } else { PrivilegedAction::Pages };
+fn call_end(pid: Pid, move_shared: bool, source: io::Error) -> Result<CallEnd> {
+    let attempt = if move_shared { PrivilegedAction::SharedPages } else { PrivilegedAction::Pages };
     match source.raw_os_error() {
         Some(libc::ESRCH | NO_ADDRESS_SPACE) => Ok(CallEnd::Gone),
         Some(libc::ENOMEM) => Ok(CallEnd::NoMemory),

@@ -41,12 +41,12 @@ impl TestDeadline {
 /// # Panics
 /// With `what` at the time limit.
 pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let patience = TestDeadline::start();
+    let deadline = TestDeadline::start();
     loop {
         if let Some(seen) = look() {
             return seen;
         }
-        patience.check(what);
+        deadline.check(what);
         thread::sleep(PAUSE);
     }
 }
@@ -65,11 +65,11 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 /// # Panics
 /// With `what` at the time limit.
 pub fn rounds(least: u64, what: &str, enough: impl Fn() -> bool) -> impl Iterator<Item = u64> {
-    let patience = TestDeadline::start();
+    let deadline = TestDeadline::start();
     (0..).take_while(move |&round| {
         let goes_on = round < least || !enough();
         if goes_on && round >= least {
-            patience.check(what);
+            deadline.check(what);
         }
         goes_on
     })

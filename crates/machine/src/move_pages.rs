@@ -18,8 +18,8 @@ pub struct MovePagesCall {
 
 impl MovePagesCall {
     /// Returns an empty batch.
-    pub fn new(everyones: bool) -> Self {
-        Self { move_shared: everyones, ..Self::default() }
+    pub fn new(move_shared: bool) -> Self {
+        Self { move_shared, ..Self::default() }
     }
 
     /// Adds a folio, named by the address of any of its pages.

@@ -58,7 +58,7 @@ impl<'a> DeferredRetries<'a> {
     pub fn retry_all(self, tallies: &mut ProcessOutcomes) {
         let kept = self.deferred.into_inner().unwrap_or_else(PoisonError::into_inner);
         for ((process, hugetlb), left) in kept {
-            let driven = match self.context.control.is_stopped() {
+            let outcome = match self.context.control.is_stopped() {
                 true => FolioMoveOutcome { refused: left, ..FolioMoveOutcome::default() },
                 false => {
                     let folios: Vec<FolioMove> = left.iter().map(|(folio, _)| *folio).collect();
@@ -66,9 +66,9 @@ impl<'a> DeferredRetries<'a> {
                 }
             };
             let mut tally = UnitOutcome::default();
-            tally.add_moves(&driven);
-            skip_all(&driven.refused, &mut tally.account);
-            tallies.add(process, &tally, driven.error);
+            tally.add_moves(&outcome);
+            skip_all(&outcome.refused, &mut tally.account);
+            tallies.add(process, &tally, outcome.error);
         }
     }
 }

@@ -211,17 +211,17 @@ impl<'a> ParcelCutter<'a> {
         leftovers: &DeferredRetries<'_>,
         tallies: &mut ProcessOutcomes,
     ) -> Option<ParcelUnit> {
-        let Some((mut tally, driven)) = result else {
+        let Some((mut tally, outcome)) = result else {
             return Some(load);
         };
         let (parcel, unit) = load;
         let (no_room, refused): (Vec<_>, Vec<_>) =
-            driven.refused.into_iter().partition(|&(_, reason)| is_out_of_memory(reason));
+            outcome.refused.into_iter().partition(|&(_, reason)| is_out_of_memory(reason));
         leftovers.defer(&unit, refused, &mut tally.account);
         // The first look has counted these already.
         tally.before.clear();
         tally.before_in_flight = 0;
-        tallies.add(unit.process, &tally, driven.error);
+        tallies.add(unit.process, &tally, outcome.error);
         let folios: Vec<FolioMove> = no_room.iter().map(|(folio, _)| *folio).collect();
         let left = (!folios.is_empty()).then(|| self.parcel_unit(&unit, &folios));
         let left_bytes = left.as_ref().map_or(0, |(left, _)| left.bytes);
@@ -253,13 +253,13 @@ impl<'a> ExchangeRound<'a> {
         if !self.context.control.is_stopped() && !self.may_have_headroom(parcel, unit) {
             return None;
         }
-        let (tally, driven) = self.context.move_unit(unit);
-        let is_full = driven.refused.iter().any(|&(_, reason)| is_out_of_memory(reason));
-        match driven.moved.is_empty() && is_full {
+        let (tally, outcome) = self.context.move_unit(unit);
+        let is_full = outcome.refused.iter().any(|&(_, reason)| is_out_of_memory(reason));
+        match outcome.moved.is_empty() && is_full {
             true => _ = self.fruitless.fetch_add(1, Ordering::Relaxed),
             false => self.fruitless.store(0, Ordering::Relaxed),
         }
-        Some((tally, driven))
+        Some((tally, outcome))
     }
 
     fn may_have_headroom(&self, parcel: &Parcel, unit: &Unit) -> bool {

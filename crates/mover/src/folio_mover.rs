@@ -84,24 +84,24 @@ type RetryList = Vec<(FolioMove, SkipReason)>;
 impl FolioMover<'_> {
     /// Moves the folios.
     pub fn move_folios(&self, folios: &[FolioMove]) -> FolioMoveOutcome {
-        let mut driven = FolioMoveOutcome::default();
+        let mut outcome = FolioMoveOutcome::default();
         let mut stuck = RetryList::new();
-        self.attempt(folios, u32::MAX, &mut driven, &mut stuck);
+        self.attempt(folios, u32::MAX, &mut outcome, &mut stuck);
         for (retry, pause_ns) in RETRY_PAUSES_NS.into_iter().enumerate() {
-            if self.should_retry(&stuck, &driven) && self.may_succeed(retry, &stuck) {
+            if self.should_retry(&stuck, &outcome) && self.may_succeed(retry, &stuck) {
                 self.machine.sleep_ns(pause_ns);
-                self.retry(&mut stuck, u32::MAX, &mut driven);
+                self.retry(&mut stuck, u32::MAX, &mut outcome);
             }
         }
-        if stuck.len() <= SINGLES_MAX && self.should_retry(&stuck, &driven) {
-            self.retry(&mut stuck, 1, &mut driven);
+        if stuck.len() <= SINGLES_MAX && self.should_retry(&stuck, &outcome) {
+            self.retry(&mut stuck, 1, &mut outcome);
         }
-        driven.refused = stuck;
-        driven
+        outcome.refused = stuck;
+        outcome
     }
 
-    fn should_retry(&self, stuck: &RetryList, driven: &FolioMoveOutcome) -> bool {
-        !stuck.is_empty() && driven.error.is_none() && !self.control.is_stopped()
+    fn should_retry(&self, stuck: &RetryList, outcome: &FolioMoveOutcome) -> bool {
+        !stuck.is_empty() && outcome.error.is_none() && !self.control.is_stopped()
     }
 
     /// Returns whether one more attempt may help, after `retries` retries.
@@ -122,9 +122,9 @@ impl FolioMover<'_> {
         places.is_ok_and(|places| places.contains(&PageLocation::InFlight))
     }
 
-    fn retry(&self, stuck: &mut RetryList, run_pages_max: u32, driven: &mut FolioMoveOutcome) {
+    fn retry(&self, stuck: &mut RetryList, run_pages_max: u32, outcome: &mut FolioMoveOutcome) {
         let folios: Vec<FolioMove> = stuck.drain(..).map(|(folio, _)| folio).collect();
-        self.attempt(&folios, run_pages_max, driven, stuck);
+        self.attempt(&folios, run_pages_max, outcome, stuck);
     }
 
     /// Makes one attempt at each folio, in as many calls as needed.
@@ -132,13 +132,13 @@ impl FolioMover<'_> {
         &self,
         folios: &[FolioMove],
         run_pages_max: u32,
-        driven: &mut FolioMoveOutcome,
+        outcome: &mut FolioMoveOutcome,
         stuck: &mut RetryList,
     ) {
         let mut rest = folios;
         while let Some(first) = rest.first() {
             if self.pacer.is_too_large(first.pages) {
-                driven.skip(&[*first], SkipReason::StallBudget);
+                outcome.skip(&[*first], SkipReason::StallBudget);
                 rest = &rest[1..];
                 continue;
             }
@@ -147,17 +147,17 @@ impl FolioMover<'_> {
             let bytes = pages_of(&rest[..count]) * page_bytes;
             self.pacer.wait_for_rate(self.machine, self.control, bytes);
             if self.control.is_stopped() {
-                return driven.skip(rest, SkipReason::Interrupted);
+                return outcome.skip(rest, SkipReason::Interrupted);
             }
-            let (tried, fates) = match self.call(&rest[..count], run_pages.min(run_pages_max)) {
+            let (tried, attempts) = match self.call(&rest[..count], run_pages.min(run_pages_max)) {
                 Ok(told) => told,
-                Err(error) if error.is_gone() => return driven.skip(rest, SkipReason::Gone),
+                Err(error) if error.is_gone() => return outcome.skip(rest, SkipReason::Gone),
                 Err(error) => {
-                    driven.error = Some(error);
-                    return driven.skip(rest, SkipReason::Refused);
+                    outcome.error = Some(error);
+                    return outcome.skip(rest, SkipReason::Refused);
                 }
             };
-            self.record(&fates, driven, stuck);
+            self.record(&attempts, outcome, stuck);
             rest = &rest[tried..];
         }
     }
@@ -165,18 +165,18 @@ impl FolioMover<'_> {
     /// Records outcomes, and puts folios that may be tried again on the list `stuck`.
     fn record(
         &self,
-        fates: &[(FolioMove, AttemptOutcome)],
-        driven: &mut FolioMoveOutcome,
+        attempts: &[(FolioMove, AttemptOutcome)],
+        outcome: &mut FolioMoveOutcome,
         stuck: &mut RetryList,
     ) {
         let mut moved = 0;
-        for &(folio, fate) in fates {
-            match fate {
+        for &(folio, attempt) in attempts {
+            match attempt {
                 AttemptOutcome::Moved => {
-                    driven.moved.push(folio);
+                    outcome.moved.push(folio);
                     moved += u64::from(folio.pages);
                 }
-                AttemptOutcome::Skipped(reason) => driven.skip(&[folio], reason),
+                AttemptOutcome::Skipped(reason) => outcome.skip(&[folio], reason),
                 AttemptOutcome::Retryable(reason) => stuck.push((folio, reason)),
                 AttemptOutcome::NotTried => {}
             }
@@ -193,16 +193,17 @@ impl FolioMover<'_> {
         let pages = pages_of(folios);
         tracing::debug!(entries = batch.len(), pages, took_ns, end = ?outcome.end, "moved");
         self.pacer.record_call(folios, run_pages, took_ns);
-        let mut fates = self.read(&batch, &outcome, folios);
-        let open = self.requery(folios, &mut fates)?;
-        let is_tried = |&(_, fate): &(FolioMove, AttemptOutcome)| fate != AttemptOutcome::NotTried;
-        let fates: Vec<_> = folios.iter().copied().zip(fates).take_while(is_tried).collect();
-        let tried = fates.len();
+        let mut attempts = self.read(&batch, &outcome, folios);
+        let open = self.requery(folios, &mut attempts)?;
+        let is_tried =
+            |&(_, attempt): &(FolioMove, AttemptOutcome)| attempt != AttemptOutcome::NotTried;
+        let attempts: Vec<_> = folios.iter().copied().zip(attempts).take_while(is_tried).collect();
+        let tried = attempts.len();
         let told = match outcome.end {
             CallEnd::Aborted | CallEnd::NoMemory => {
-                self.split_into_pages(fates, &open, outcome.end)?
+                self.split_into_pages(attempts, &open, outcome.end)?
             }
-            CallEnd::Complete | CallEnd::Gone | CallEnd::NotAllowed => fates,
+            CallEnd::Complete | CallEnd::Gone | CallEnd::NotAllowed => attempts,
         };
         Ok((tried, told))
     }
@@ -211,14 +212,14 @@ impl FolioMover<'_> {
     /// kernel moves what it can of a folio that it had to split.
     fn split_into_pages(
         &self,
-        fates: Vec<(FolioMove, AttemptOutcome)>,
+        attempts: Vec<(FolioMove, AttemptOutcome)>,
         open: &[usize],
         end: CallEnd,
     ) -> Result<Vec<(FolioMove, AttemptOutcome)>, Error> {
-        let mut told = Vec::with_capacity(fates.len());
-        for (index, (folio, fate)) in fates.into_iter().enumerate() {
+        let mut told = Vec::with_capacity(attempts.len());
+        for (index, (folio, attempt)) in attempts.into_iter().enumerate() {
             if folio.pages == 1 || open.binary_search(&index).is_err() {
-                told.push((folio, fate));
+                told.push((folio, attempt));
                 continue;
             }
             let page_bytes = self.machine.page_bytes();
@@ -231,10 +232,10 @@ impl FolioMover<'_> {
             let addresses: Vec<u64> = pages.iter().map(|page| page.address).collect();
             let places = self.process.locate(&addresses)?;
             match places.iter().all(|place| *place == places[0]) {
-                true => told.push((folio, fate)),
+                true => told.push((folio, attempt)),
                 false => told.extend(pages.into_iter().zip(places).map(|(page, place)| {
                     let stuck = AttemptOutcome::Retryable(self.failure_reason(end, folio));
-                    let before = if fate == AttemptOutcome::Moved { stuck } else { fate };
+                    let before = if attempt == AttemptOutcome::Moved { stuck } else { attempt };
                     (page, now_at(place, page, before))
                 })),
             }
@@ -276,14 +277,14 @@ impl FolioMover<'_> {
         let left =
             left.map_or(SkipReason::Pinned, |folio| self.failure_reason(outcome.end, *folio));
         let entries = (0..batch.len()).filter(|&entry| batch.addresses()[entry] != SEPARATOR);
-        let fate = |(entry, folio): (usize, &FolioMove)| match outcome.status[entry] {
+        let attempt = |(entry, folio): (usize, &FolioMove)| match outcome.status[entry] {
             EntryStatus::On(node) if node == folio.to => AttemptOutcome::Moved,
             EntryStatus::On(_) => AttemptOutcome::Skipped(SkipReason::WrongNode),
             EntryStatus::Refused(refusal) => self.refused(refusal),
             EntryStatus::Unwritten if entry < failed.end => AttemptOutcome::Retryable(left),
             EntryStatus::Unwritten => AttemptOutcome::NotTried,
         };
-        entries.zip(folios).map(fate).collect()
+        entries.zip(folios).map(attempt).collect()
     }
 
     fn refused(&self, refusal: EntryRefusal) -> AttemptOutcome {
@@ -324,17 +325,17 @@ impl FolioMover<'_> {
     fn requery(
         &self,
         folios: &[FolioMove],
-        fates: &mut [AttemptOutcome],
+        attempts: &mut [AttemptOutcome],
     ) -> Result<Vec<usize>, Error> {
-        let open: Vec<usize> = (0..fates.len())
-            .filter(|&i| matches!(fates[i], AttemptOutcome::Retryable(_)))
+        let open: Vec<usize> = (0..attempts.len())
+            .filter(|&i| matches!(attempts[i], AttemptOutcome::Retryable(_)))
             .collect();
         if open.is_empty() {
             return Ok(open);
         }
         let addresses: Vec<u64> = open.iter().map(|&i| folios[i].address).collect();
         for (&i, place) in open.iter().zip(self.process.locate(&addresses)?) {
-            fates[i] = now_at(place, folios[i], fates[i]);
+            attempts[i] = now_at(place, folios[i], attempts[i]);
         }
         Ok(open)
     }
@@ -366,18 +367,18 @@ fn failed_run(batch: &MovePagesCall, outcome: &MovePagesOutcome) -> std::ops::Ra
 }
 
 /// Derives the outcome of a folio from its present place.
-fn now_at(place: PageLocation, folio: FolioMove, fate: AttemptOutcome) -> AttemptOutcome {
+fn now_at(place: PageLocation, folio: FolioMove, attempt: AttemptOutcome) -> AttemptOutcome {
     match place {
         PageLocation::On(node) if node == folio.to => AttemptOutcome::Moved,
         PageLocation::On(node) if node != folio.from => {
             AttemptOutcome::Skipped(SkipReason::WrongNode)
         }
-        PageLocation::On(_) => match fate {
+        PageLocation::On(_) => match attempt {
             // Refused as missing, and present now: it was swapped in again, or was in flight.
             AttemptOutcome::Retryable(SkipReason::NotPresent) => {
                 AttemptOutcome::Retryable(SkipReason::Pinned)
             }
-            _ => fate,
+            _ => attempt,
         },
         PageLocation::InFlight => AttemptOutcome::Retryable(SkipReason::Pinned),
         PageLocation::Absent => AttemptOutcome::Skipped(SkipReason::NotPresent),

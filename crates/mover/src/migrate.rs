@@ -267,11 +267,11 @@ fn carry_out(
 ) -> (ProcessOutcomes, u32) {
     let leftovers = DeferredRetries::new(work);
     let carry_out = |unit: &&Unit| {
-        let (mut tally, driven) = work.move_unit(unit);
-        leftovers.defer(unit, driven.refused, &mut tally.account);
+        let (mut tally, outcome) = work.move_unit(unit);
+        leftovers.defer(unit, outcome.refused, &mut tally.account);
         work.control.add_examined(unit.bytes);
         let bytes = tally.account.moved * work.machine.page_bytes();
-        ((unit.process, tally, driven.error), bytes)
+        ((unit.process, tally, outcome.error), bytes)
     };
     let (alone, together): (Vec<&Unit>, Vec<&Unit>) =
         units.iter().partition(|u| u.must_run_alone());

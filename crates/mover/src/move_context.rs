@@ -44,7 +44,7 @@ impl MoveContext<'_> {
     /// Examines a unit and moves the pages that are to move. Refused folios are left to the caller.
     pub fn move_unit(&self, unit: &Unit) -> (UnitOutcome, FolioMoveOutcome) {
         let mut tally = UnitOutcome::default();
-        let driven = match self.look(unit) {
+        let outcome = match self.look(unit) {
             Ok(plan) => {
                 tally = UnitOutcome::of(&plan);
                 self.move_tried_folios(unit, &plan.moves)
@@ -52,11 +52,11 @@ impl MoveContext<'_> {
             Err(error) if error.is_gone() => FolioMoveOutcome::default(),
             Err(error) => FolioMoveOutcome { error: Some(error), ..FolioMoveOutcome::default() },
         };
-        tally.add_moves(&driven);
-        if driven.error.is_some() {
+        tally.add_moves(&outcome);
+        if outcome.error.is_some() {
             self.control.stop();
         }
-        (tally, driven)
+        (tally, outcome)
     }
 
     /// Examines a unit and decides about its pages.
@@ -161,9 +161,9 @@ impl MoveContext<'_> {
                     all.skip(some, SkipReason::PinnedUntried);
                     continue;
                 }
-                let driven = self.move_folios(unit.process, unit.hugetlb, some);
-                pinned.learn(key, &driven);
-                all.join(driven);
+                let outcome = self.move_folios(unit.process, unit.hugetlb, some);
+                pinned.learn(key, &outcome);
+                all.join(outcome);
             }
             all.skip(rest, SkipReason::Refused);
         }
@@ -189,11 +189,11 @@ impl MoveContext<'_> {
             hugetlb,
             has_concurrent_moves: self.has_concurrent_moves(),
         };
-        let driven = driver.move_folios(moves);
+        let outcome = driver.move_folios(moves);
         if let (Some(journal), Some(ticket)) = (journal, intended) {
-            let all = driven.moved.len() == moves.len();
-            journal.settle(self.machine, ticket, (!all).then_some(&driven.moved[..]));
+            let all = outcome.moved.len() == moves.len();
+            journal.settle(self.machine, ticket, (!all).then_some(&outcome.moved[..]));
         }
-        driven
+        outcome
     }
 }

@@ -41,9 +41,9 @@ impl UnitOutcome {
     }
 
     /// Adds the outcome of the pages that were to move.
-    pub fn add_moves(&mut self, driven: &FolioMoveOutcome) {
-        self.account.add(&driven.account);
-        for folio in &driven.moved {
+    pub fn add_moves(&mut self, outcome: &FolioMoveOutcome) {
+        self.account.add(&outcome.account);
+        for folio in &outcome.moved {
             let pages = u64::from(folio.pages);
             self.account.moved += pages;
             *self.on_destination.entry(folio.to).or_default() += pages;

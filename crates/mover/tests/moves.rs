@@ -38,9 +38,9 @@ fn request(from: &str, to: &str) -> MoveRequest {
 fn run(
     fake_process: FakeProcess,
     request: &MoveRequest,
-    everyones: bool,
+    move_shared: bool,
 ) -> (MoveReport, FakeProcess) {
-    let machine = FakeMachine::new(everyones);
+    let machine = FakeMachine::new(move_shared);
     machine.spawn(pid(), fake_process);
     let process = machine.open_process(pid()).unwrap();
     let report = migrate(&machine, &[process], request, &MoveControl::default(), None).unwrap();
@@ -202,8 +202,8 @@ fn the_budget_that_would_do_does() {
 #[test]
 fn company_is_waited_for() {
     let pids = [7, 8].map(|number| Pid::new(number).unwrap());
-    for (processes, everyones, moved) in [(2, true, 100), (1, true, 90), (2, false, 90)] {
-        let machine = FakeMachine::new(everyones);
+    for (processes, move_shared, moved) in [(2, true, 100), (1, true, 90), (2, false, 90)] {
+        let machine = FakeMachine::new(move_shared);
         let held = (FIRST + 5..FIRST + 15).collect();
         let fake_process = FakeProcess { pinned: held, ..FakeProcess::with_pages(&[on(0); 100]) };
         machine.spawn(pids[0], FakeProcess { release_after_ns: Some(60_000_000), ..fake_process });
@@ -212,7 +212,7 @@ fn company_is_waited_for() {
             pids[..processes].iter().map(|&pid| machine.open_process(pid).unwrap()).collect();
         let mut request = request("0", "1");
         request.orders = vec![request.orders[0].clone(); processes.len()];
-        request.selection.move_shared = everyones;
+        request.selection.move_shared = move_shared;
         let report =
             migrate(&machine, &processes, &request, &MoveControl::default(), None).unwrap();
         assert_eq!(report.processes[0].account.moved, moved);
@@ -460,13 +460,13 @@ proptest! {
     /// Goal: for any layout each page that was on the source is moved or skipped, the pages that
     /// moved according to the account are those that arrived, and those that stayed are there.
     #[test]
-    fn accounts_are_exact(fake_process in any_process(), everyones: bool, paced: bool) {
+    fn accounts_are_exact(fake_process in any_process(), move_shared: bool, paced: bool) {
         let before = fake_process.residency();
         let count =
             |map: &BTreeMap<NodeId, u64>, node| map.get(&NodeId(node)).copied().unwrap_or(0);
         let stall_ns = paced.then_some(100_000);
         let request = MoveRequest { stall_ns, jobs: Jobs::Auto, ..request("0", "1") };
-        let (report, fake_process) = run(fake_process, &request, everyones);
+        let (report, fake_process) = run(fake_process, &request, move_shared);
         let account = report.account();
         prop_assert_eq!(account.selected(), count(&before, 0) + count(&before, 1));
         prop_assert_eq!(account.already_there, count(&before, 1));

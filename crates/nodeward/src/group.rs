@@ -19,7 +19,7 @@ use crate::Region;
 const SOCKET_VARIABLE: &str = "NODEWARD_SOCKET";
 /// Time for an answer. The agent does nothing here that takes a second, but others may be before
 /// us.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Time before a busy agent is asked again, at first and at most.
 const BUSY_WAIT_MIN: Duration = Duration::from_millis(1);
 const BUSY_WAIT_MAX: Duration = Duration::from_millis(64);
@@ -170,10 +170,10 @@ impl GroupAgent {
 
     fn call(&self, method: &str, parameters: &Value) -> Result<Value, GroupFailure> {
         let method = format!("io.nodeward.Groups.{method}");
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let mut wait = BUSY_WAIT_MIN;
         loop {
-            let reply = ServiceConnection::open(&self.socket, PATIENCE)
+            let reply = ServiceConnection::open(&self.socket, TIMEOUT)
                 .and_then(|mut connection| connection.call(&method, parameters.clone()));
             match reply.map_err(|error| self.told(error)) {
                 // All threads of a program may call at once, but few requests of a user may wait.

@@ -22,10 +22,10 @@ use crate::sys::{
 pub struct BareMoves {
     uffd: Uffd,
     region: AnonMapping,
-    /// Without pages: where the region's go. One for each of its chunks, as of `kept`.
+    /// Without pages: where the region's go. One for each of its chunks, as of `recycled`.
     empty: Vec<Slot>,
     /// With pages: where the region's content is copied.
-    kept: Vec<Slot>,
+    recycled: Vec<Slot>,
 }
 
 impl BareMoves {
@@ -36,14 +36,16 @@ impl BareMoves {
     pub fn open(bytes: usize) -> Result<Self> {
         let uffd = move_descriptor()?;
         let bytes = bytes.next_multiple_of(CHUNK_BYTES);
-        let (region, empty, kept) =
+        let (region, empty, recycled) =
             (map_base_pages(bytes)?, map_base_pages(bytes)?, map_base_pages(bytes)?);
-        for mapping in [&region, &kept] {
+        for mapping in [&region, &recycled] {
             mapping.advise(0..bytes, Advice::Populate).map_err(system("MADV_POPULATE_WRITE"))?;
         }
-        [&region, &empty, &kept].into_iter().try_for_each(|mapping| register(&uffd, mapping))?;
+        [&region, &empty, &recycled]
+            .into_iter()
+            .try_for_each(|mapping| register(&uffd, mapping))?;
         let slots = |mapping| AnonMapping::slots(&Arc::new(mapping), CHUNK_BYTES);
-        Ok(Self { uffd, region, empty: slots(empty), kept: slots(kept) })
+        Ok(Self { uffd, region, empty: slots(empty), recycled: slots(recycled) })
     }
 
     /// Returns the size of the memory in bytes.
@@ -70,28 +72,28 @@ impl BareMoves {
         Ok(times)
     }
 
-    /// Moves all of it to kept pages, and keeps those that it leaves: UFFDIO_MOVE out, a copy,
+    /// Moves all of it to recycled pages, and keeps those that it leaves: UFFDIO_MOVE out, a copy,
     /// UFFDIO_MOVE in.
     ///
     /// # Errors
     /// If the kernel refuses a call.
     pub fn recycled(&mut self, copier: &dyn Copier) -> Result<StepTimes> {
         let mut times = StepTimes::default();
-        let Self { uffd, region, empty, kept } = self;
-        for ((part, empty), kept) in chunks(region).zip(empty).zip(kept) {
+        let Self { uffd, region, empty, recycled } = self;
+        for ((part, empty), recycled) in chunks(region).zip(empty).zip(recycled) {
             times.unmap_ns += timed(|| take_out(uffd, region, &part, empty))?;
             let all = 0..CHUNK_BYTES;
             times.copy_ns += timed(|| {
-                copier.copy(kept.content_mut(all.clone()), empty.content(all));
+                copier.copy(recycled.content_mut(all.clone()), empty.content(all));
                 Ok(())
             })?;
             times.map_ns += timed(|| {
                 let map = |rest: Range<usize>| {
-                    map_from_slot(uffd, (&mut *kept, rest.start - part.start), (region, rest))
+                    map_from_slot(uffd, (&mut *recycled, rest.start - part.start), (region, rest))
                 };
                 complete(&part, map).map_err(refused("UFFDIO_MOVE"))
             })?;
-            mem::swap(empty, kept);
+            mem::swap(empty, recycled);
         }
         Ok(times)
     }
@@ -205,8 +207,11 @@ mod tests {
             let fresh = bare.one_way().unwrap();
             assert!(fresh.unmap_ns > 0 && fresh.map_ns > 0 && fresh.supply_ns > 0, "{fresh:?}");
             for _ in 0..2 {
-                let kept = bare.recycled(&Memcpy).unwrap();
-                assert!(kept.unmap_ns > 0 && kept.copy_ns > 0 && kept.map_ns > 0, "{kept:?}");
+                let recycled = bare.recycled(&Memcpy).unwrap();
+                assert!(
+                    recycled.unmap_ns > 0 && recycled.copy_ns > 0 && recycled.map_ns > 0,
+                    "{recycled:?}"
+                );
             }
             let mut words = bare.region.words().iter().zip(0..);
             assert!(words.all(|(word, number)| word.load(Relaxed) == number));

@@ -18,7 +18,7 @@ use crate::sys::{Slot, TransferMethod, Uffd};
 pub struct PagerContext {
     pub uffd: Arc<Uffd>,
     pub transfer_method: TransferMethod,
-    /// The copier for destination pages that were kept.
+    /// The copier for recycled destination pages.
     pub copier: Arc<dyn Copier>,
     /// The copier for destination pages that are fresh.
     pub fresh_copier: Arc<dyn Copier>,
@@ -71,7 +71,7 @@ impl PagerContext {
         &self.pool.topology
     }
 
-    /// Frees all pages that are kept; returns the number of base pages.
+    /// Frees all recycled pages; returns the number of base pages.
     pub fn free_recycled(&self) -> usize {
         self.pool.give_back()
     }

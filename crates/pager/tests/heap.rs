@@ -111,8 +111,8 @@ fn thread_named(name: &str) -> i32 {
 }
 
 /// Goal: the thread behind faults neither allocates nor frees, whatever it serves: pages that were
-/// left out and move on, to kept pages and to fresh ones, or come home to where they were; pages
-/// that were never there, also in an untouched part of a region; discarded pages; while pages
+/// left out and move on, to recycled pages and to fresh ones, or come home to where they were;
+/// pages that were never there, also in an untouched part of a region; discarded pages; while pages
 /// migrate, and regions come and go.
 #[test]
 fn faults_are_served_without_the_heap() {

@@ -110,7 +110,7 @@ fn region_in_cgroup(group: &TestCgroup) {
     let committed = other.commit(0..BYTES, &Placement::Node(NodeId(0)));
     assert!(matches!(committed, Err(Error::NoRoom { .. })), "{committed:?}");
 
-    // Pages kept from earlier batches make room for later ones.
+    // Recycled pages of earlier batches make room for later ones.
     group.allow_more(24 * MIB);
     let report = migrate(&region);
     assert_eq!((report.account.moved, report.account.skipped_total()), (pages, 0), "{report:?}");

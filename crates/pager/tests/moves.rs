@@ -56,7 +56,7 @@ fn even_if_there(supply: Supply) -> Migration<'static> {
 
 /// Goal: for all page sizes and supplies, all pages are moved and all words are unchanged.
 #[test]
-fn content_survives_every_road() {
+fn content_survives_every_backend() {
     let Some(pager) = pager(&options_keeping(64 * MIB)) else { return };
     for page in [PageSize::Base, PageSize::Huge] {
         let region = region(&pager, 16 * MIB, page);

@@ -368,11 +368,11 @@ mod tests {
         #[test]
         fn every_page_on_a_source_is_planned_or_accounted(
             pages in proptest::collection::vec(any_page(), 0..64),
-            everyones: bool,
+            move_shared: bool,
             folio_pages_max in 1..9_u32,
         ) {
             let order = order("0,1", "2");
-            let rules = MoveRules { move_shared: everyones, folio_pages_max, ..rules(&order) };
+            let rules = MoveRules { move_shared, folio_pages_max, ..rules(&order) };
             let plan = decide(&pages, &rules);
             let count = |wanted: &dyn Fn(&Page) -> bool| -> u64 {
                 pages.iter().filter(|p| wanted(p)).map(|p| u64::from(p.folio_pages)).sum()

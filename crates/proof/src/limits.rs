@@ -103,8 +103,8 @@ fn round(plan: &LimitsPlan, threads: u32) -> Result<Vec<(BareCall, f64)>, Error>
     let cpus = plan.nodes.worker_cpus(&Linux::open())?;
     let mut bare = BareThreads::open(threads, plan.bytes, plan.nodes, cpus)?;
     let populate_ns = bare.populate_ns(page)?;
-    // In this order: until pages are fresh the memory is on another node than those kept for it.
-    let kept = bare.pass(Column::RecycledAlone, &Memcpy)?;
+    // In this order: until pages are fresh the memory is on another node than the recycled ones.
+    let recycled = bare.pass(Column::RecycledAlone, &Memcpy)?;
     let fresh = bare.pass(Column::OneWay, &Memcpy)?;
     let per_page = |ns: u64, pass: &BarePass| ns as f64 * page as f64 / pass.bytes as f64;
     let mut told = vec![
@@ -112,8 +112,8 @@ fn round(plan: &LimitsPlan, threads: u32) -> Result<Vec<(BareCall, f64)>, Error>
         (BareCall::Copy, per_page(fresh.steps.map_ns, &fresh)),
         (BareCall::Free, per_page(fresh.steps.supply_ns, &fresh)),
         (BareCall::Populate, populate_ns),
-        (BareCall::MoveIn, per_page(kept.steps.map_ns, &kept)),
-        (BareCall::Memcpy, per_page(kept.steps.copy_ns, &kept)),
+        (BareCall::MoveIn, per_page(recycled.steps.map_ns, &recycled)),
+        (BareCall::Memcpy, per_page(recycled.steps.copy_ns, &recycled)),
     ];
     told.extend(move_pages_ns(plan, threads)?.map(|ns| (BareCall::MovePages, ns)));
     Ok(told)

@@ -36,7 +36,8 @@ pub struct PoolReport {
     /// The table.
     pub cells: Vec<PoolCell>,
     /// Pools over time.
-    pub courses: Vec<PoolTimeline>,
+    #[serde(rename = "courses")]
+    pub timelines: Vec<PoolTimeline>,
     /// Pools between threads that only allocate and threads that only free.
     pub pure: Vec<PureFlow>,
 }
@@ -62,7 +63,7 @@ pub fn measure_pool(plan: &PoolPlan, progress: &BenchProgress) -> Result<PoolRep
     let mut report = PoolReport { not_built_in, ..PoolReport::default() };
     report.clock_ns = cells::clock_ns();
     bench.cells(&mut report.cells)?;
-    report.courses = bench.timelines()?;
+    report.timelines = bench.timelines()?;
     report.pure = bench.pure_flows()?;
     Ok(report)
 }

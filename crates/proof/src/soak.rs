@@ -41,7 +41,8 @@ pub struct SoakReport {
     /// Seed of all random choices.
     pub seed: u64,
     /// The method by which pages moved.
-    pub road: &'static str,
+    #[serde(rename = "road")]
+    pub backend: &'static str,
     /// Bytes that moved, without those pulled by touches.
     pub moved_bytes: u64,
     /// Bytes that were left out, to be pulled by touches.
@@ -80,7 +81,7 @@ pub fn soak(plan: &SoakPlan, progress: &BenchProgress) -> Result<SoakReport, Err
         stalls: StallTimes::default(),
         report: SoakReport {
             seed: plan.seed,
-            road: "",
+            backend: "",
             moved_bytes: 0,
             lazy_bytes: 0,
             regions: 0,
@@ -121,7 +122,7 @@ impl Soak<'_> {
     fn region(&mut self) -> Result<(), Error> {
         let Some(subject) = self.open()? else { return Ok(()) };
         self.report.regions += 1;
-        self.report.road = subject.pager().backend().name();
+        self.report.backend = subject.pager().backend().name();
         let pattern = Pattern::fill(subject.words(), subject.base_page_bytes() as usize);
         let (writers, readers) = (1 + self.random.below(2), 1 + self.random.below(2));
         let load = LoadSpec { writers, readers, seed: self.random.below(usize::MAX) as u64 };

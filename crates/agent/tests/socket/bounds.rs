@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nodeward_agent::client::Client;
 use nodeward_agent::limits::{
-    CONNECTIONS_MAX, CONNECTIONS_OF_USER_MAX, MESSAGE_BYTES_MAX, MoveLimits, PATIENCE,
+    CLIENT_TIMEOUT, CONNECTIONS_MAX, CONNECTIONS_OF_USER_MAX, MESSAGE_BYTES_MAX, MoveLimits,
 };
 use nodeward_model::Pid;
 use serde_json::json;
@@ -163,7 +163,7 @@ fn patience_ends() {
     }
     is_served(&stage);
     assert_eq!(error(&mut half), "io.nodeward.Agent.BadMessage");
-    assert!(began.elapsed() >= PATIENCE.checked_sub(Duration::from_secs(1)).unwrap());
+    assert!(began.elapsed() >= CLIENT_TIMEOUT.checked_sub(Duration::from_secs(1)).unwrap());
     assert!(half.is_closed());
     nodeward_linux::test_wait::wait_until("the deaf one is left", || {
         // Writing into a closed socket is an error other than "not now".

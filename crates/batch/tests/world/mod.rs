@@ -107,11 +107,11 @@ impl ModelMemory {
     }
 
     /// Carries a batch to its end, and returns its account without the reasons that did not occur.
-    pub fn drive(&mut self, batch: &mut Batch, fate: &mut dyn FaultInjector) -> Account {
+    pub fn drive(&mut self, batch: &mut Batch, faults: &mut dyn FaultInjector) -> Account {
         let mut refused = Vec::new();
         let mut passes_max = self.shape.attempts;
         loop {
-            if fate.stop() {
+            if faults.stop() {
                 batch.stop();
                 passes_max = passes_max.min(self.passes);
             }
@@ -126,7 +126,7 @@ impl ModelMemory {
                 assert!((0..).zip(&self.folios).all(agree), "{:?}", self.log);
                 return told;
             }
-            refused = self.carry_out(step, fate);
+            refused = self.carry_out(step, faults);
             assert_eq!(batch.unmapped_folios(), out, "what the batch was told before this step");
             assert!(self.folios.iter().all(|f| f.places() == 1), "{:?}: {self:?}", self.log);
             assert!(self.passes <= passes_max, "{:?}", self.log);
@@ -144,7 +144,7 @@ impl ModelMemory {
     fn carry_out(
         &mut self,
         step: BatchStep<'_>,
-        fate: &mut dyn FaultInjector,
+        faults: &mut dyn FaultInjector,
     ) -> Vec<RefusedFolio> {
         let (kind, folios) = match step {
             BatchStep::Unmap(runs) => {
@@ -166,7 +166,7 @@ impl ModelMemory {
         self.log.push(format!("{kind:?} {folios:?}"));
         let mut refused = Vec::new();
         for folio in folios {
-            match fate.refusal(kind, folio) {
+            match faults.refusal(kind, folio) {
                 Some(why) => {
                     self.apply_refusal(kind, folio, why);
                     refused.push(RefusedFolio { folio, refusal: why });

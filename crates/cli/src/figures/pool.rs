@@ -88,16 +88,18 @@ impl PoolFigure {
     pub fn value(self, report: &PoolReport) -> Option<Value> {
         let number = match self {
             Self::ZoneVisitsDepth => {
-                ratio_to_fixed(report, |course| mean(course.busy.get(PERIODS_TO_SETTLE..)?))
+                ratio_to_fixed(report, |timeline| mean(timeline.busy.get(PERIODS_TO_SETTLE..)?))
             }
-            Self::ZoneVisitsEvents => ratio_to_fixed(report, |course| mean(&course.after_one_pass)),
+            Self::ZoneVisitsEvents => {
+                ratio_to_fixed(report, |timeline| mean(&timeline.after_one_pass))
+            }
             Self::Versus(whom, _) => {
                 let ratios = report.cells.iter().filter_map(|cell| cell.times_as_fast.get(&whom));
                 ratios.map(|ratio| ratio.median).min_by(f64::total_cmp)
             }
-            Self::Held => most(report.courses.iter().map(PoolTimeline::held_share)),
+            Self::Held => most(report.timelines.iter().map(PoolTimeline::held_share)),
             Self::IdlePeriods => {
-                most(report.courses.iter().map(PoolTimeline::idle_periods_at_least))
+                most(report.timelines.iter().map(PoolTimeline::idle_periods_at_least))
             }
             Self::PureHigh => {
                 let beyond = |high: u64, default: u64| high.saturating_sub(default) as f64;
@@ -106,8 +108,8 @@ impl PoolFigure {
         }?;
         // The frequent samples are only for the picture.
         let mut report = json!(report);
-        for course in report["courses"].as_array_mut().into_iter().flatten() {
-            course["looks"].take();
+        for timeline in report["courses"].as_array_mut().into_iter().flatten() {
+            timeline["looks"].take();
         }
         Some(json!({ "measured": rounded(number), "report": report }))
     }
@@ -119,9 +121,9 @@ fn most(numbers: impl Iterator<Item = f64>) -> Option<f64> {
 
 /// Returns a value of the tuned pool relative to that of the fixed one.
 fn ratio_to_fixed(report: &PoolReport, of: impl Fn(&PoolTimeline) -> Option<f64>) -> Option<f64> {
-    let is_fixed = |course: &&PoolTimeline| course.contender == PoolContender::PoolFixed;
-    let fixed = report.courses.iter().find(is_fixed)?;
-    let tuned = report.courses.iter().find(|course| !is_fixed(course))?;
+    let is_fixed = |timeline: &&PoolTimeline| timeline.contender == PoolContender::PoolFixed;
+    let fixed = report.timelines.iter().find(is_fixed)?;
+    let tuned = report.timelines.iter().find(|timeline| !is_fixed(timeline))?;
     Some(of(tuned)? / of(fixed)?.max(1.0))
 }
 
@@ -134,7 +136,7 @@ fn mean(periods: &[PeriodVisits]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn course(contender: PoolContender, visits: &[u64]) -> PoolTimeline {
+    fn timeline(contender: PoolContender, visits: &[u64]) -> PoolTimeline {
         let period =
             |&visits: &u64| PeriodVisits { visits, pages: 1_000_000, per_million: visits as f64 };
         PoolTimeline {
@@ -151,8 +153,8 @@ mod tests {
         }
     }
 
-    fn measured(figure: PoolFigure, courses: &[PoolTimeline]) -> Option<f64> {
-        let report = PoolReport { courses: courses.to_vec(), ..PoolReport::default() };
+    fn measured(figure: PoolFigure, timelines: &[PoolTimeline]) -> Option<f64> {
+        let report = PoolReport { timelines: timelines.to_vec(), ..PoolReport::default() };
         figure.value(&report).map(|told| told["measured"].as_f64().unwrap())
     }
 
@@ -160,22 +162,22 @@ mod tests {
     /// 200 and 400 of 30,000 visits are 0.01; 15,000 of 30,000 are 0.5.
     #[test]
     fn visits_are_a_part_of_those_of_fixed_lists() {
-        let fixed = course(PoolContender::PoolFixed, &[30_000; 10]);
+        let fixed = timeline(PoolContender::PoolFixed, &[30_000; 10]);
         let mut visits = [15_000; 10];
         visits[8..].copy_from_slice(&[200, 400]);
-        let tuned = course(PoolContender::PoolDepth, &visits);
-        let courses = [fixed.clone(), tuned];
-        assert_eq!(measured(PoolFigure::ZoneVisitsDepth, &courses), Some(0.01));
-        assert_eq!(measured(PoolFigure::ZoneVisitsEvents, &courses), Some(0.5));
+        let tuned = timeline(PoolContender::PoolDepth, &visits);
+        let timelines = [fixed.clone(), tuned];
+        assert_eq!(measured(PoolFigure::ZoneVisitsDepth, &timelines), Some(0.01));
+        assert_eq!(measured(PoolFigure::ZoneVisitsEvents, &timelines), Some(0.5));
         assert_eq!(measured(PoolFigure::ZoneVisitsDepth, &[fixed]), None, "nothing to compare");
     }
 
     /// Goal: a pool that never shrank while it was observed has the observation time: 5 s.
     #[test]
     fn what_pools_hold() {
-        let courses = [course(PoolContender::PoolDepth, &[1])];
-        assert_eq!(measured(PoolFigure::Held, &courses), Some(1.1));
-        assert_eq!(measured(PoolFigure::IdlePeriods, &courses), Some(5.0));
+        let timelines = [timeline(PoolContender::PoolDepth, &[1])];
+        assert_eq!(measured(PoolFigure::Held, &timelines), Some(1.1));
+        assert_eq!(measured(PoolFigure::IdlePeriods, &timelines), Some(5.0));
     }
 
     #[test]

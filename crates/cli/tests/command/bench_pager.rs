@@ -107,7 +107,7 @@ fn limits() {
         return eprintln!("skipped: {why}");
     }
     let text = String::from_utf8(output.stdout).unwrap();
-    for line in ["2 threads", "UFFDIO_COPY", "to a fresh page", "to a kept page"] {
+    for line in ["2 threads", "UFFDIO_COPY", "to a fresh page", "to a recycled page"] {
         assert!(text.contains(line), "{text}");
     }
     let json = run(&[&small[..], &["--json"]].concat()).stdout;

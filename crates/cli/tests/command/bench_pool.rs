@@ -37,11 +37,11 @@ fn the_small_table() {
         assert!(cell["latency"]["count"].as_u64().unwrap() > 0, "{cell}");
         assert_eq!(cell["dirty_bytes"], 0, "{cell}");
     }
-    let courses = report["courses"].as_array().unwrap();
-    assert_eq!(courses.len(), 3, "one for each tuning");
-    for course in courses {
-        assert_eq!(course["busy"].as_array().unwrap().len(), 10, "{course}");
-        assert!(course["peak_held_bytes"].as_u64().unwrap() > 0, "{course}");
+    let timelines = report["courses"].as_array().unwrap();
+    assert_eq!(timelines.len(), 3, "one for each tuning");
+    for timeline in timelines {
+        assert_eq!(timeline["busy"].as_array().unwrap().len(), 10, "{timeline}");
+        assert!(timeline["peak_held_bytes"].as_u64().unwrap() > 0, "{timeline}");
     }
     assert!(std::fs::read_to_string(svg).unwrap().contains("nodeward bench pool"));
 }

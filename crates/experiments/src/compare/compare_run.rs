@@ -104,7 +104,7 @@ pub fn run_machine(
 impl CompareOutcome {
     /// The outcome of a run that ended at `done_at_ns`, when all its work was done, or else when
     /// its time was over.
-    fn from_timeline(course: &Timeline, report: &SimReport, done_at_ns: Option<u64>) -> Self {
+    fn from_timeline(timeline: &Timeline, report: &SimReport, done_at_ns: Option<u64>) -> Self {
         let end_ns = done_at_ns.unwrap_or(report.virtual_ns);
         let last_ns = end_ns.saturating_sub(END_WINDOW_NS);
         let mut work_per_s = BTreeMap::new();
@@ -114,13 +114,13 @@ impl CompareOutcome {
         }
         Self {
             time_ns: end_ns,
-            local_milli: course.local_milli(last_ns, end_ns).unwrap_or(1000),
-            local_since_ns: course.local_since_ns(CONVERGED_LOCAL_MILLI, LOCALITY_WINDOW_NS),
-            pages: course.points().last().map_or(0, |last| last.migrated_pages),
-            pages_per_minute_at_end: course.pages_per_minute(last_ns, end_ns),
+            local_milli: timeline.local_milli(last_ns, end_ns).unwrap_or(1000),
+            local_since_ns: timeline.local_since_ns(CONVERGED_LOCAL_MILLI, LOCALITY_WINDOW_NS),
+            pages: timeline.points().last().map_or(0, |last| last.migrated_pages),
+            pages_per_minute_at_end: timeline.pages_per_minute(last_ns, end_ns),
             work_per_s,
             kernel_ns: 0,
-            curve: curve(course, end_ns),
+            curve: curve(timeline, end_ns),
         }
     }
 
@@ -134,10 +134,10 @@ impl CompareOutcome {
     }
 }
 
-fn curve(course: &Timeline, end_ns: u64) -> Vec<(f64, f64)> {
+fn curve(timeline: &Timeline, end_ns: u64) -> Vec<(f64, f64)> {
     let seconds = (1..=end_ns / LOCALITY_WINDOW_NS).map(|second| second * LOCALITY_WINDOW_NS);
     let point = |to_ns: u64| {
-        let milli = course.local_milli(to_ns - LOCALITY_WINDOW_NS, to_ns)?;
+        let milli = timeline.local_milli(to_ns - LOCALITY_WINDOW_NS, to_ns)?;
         Some((to_ns as f64 / 1e9, milli as f64 / 10.0))
     };
     seconds.filter_map(point).collect()

@@ -61,14 +61,14 @@ fn low_half(word: &AtomicU64) -> *const u32 {
     half.wrapping_add(usize::from(cfg!(target_endian = "big")))
 }
 
-/// Waits for [`futex_wake`] while the low half of a word is `value`, at most for `patience`.
-pub fn futex_wait(word: &AtomicU64, value: u32, patience: Duration) -> io::Result<()> {
+/// Waits for [`futex_wake`] while the low half of a word is `value`, at most for `timeout`.
+pub fn futex_wait(word: &AtomicU64, value: u32, timeout: Duration) -> io::Result<()> {
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    let patience = libc::timespec {
-        tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(patience.subsec_nanos()),
+    let timeout = libc::timespec {
+        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(timeout.subsec_nanos()),
     };
-    let (half, time) = (low_half(word), &raw const patience);
+    let (half, time) = (low_half(word), &raw const timeout);
     // SAFETY: the kernel reads four bytes of the word, and the time.
     let result = unsafe { libc::syscall(libc::SYS_futex, half, operation, value, time) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

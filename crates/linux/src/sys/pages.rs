@@ -12,13 +12,13 @@ pub fn move_pages(
     pages: &[u64],
     nodes: &[i32],
     status: &mut [i32],
-    everyones: bool,
+    move_shared: bool,
 ) -> io::Result<u64> {
     assert!(
         pages.len() == nodes.len() && pages.len() == status.len(),
         "one node and status a page"
     );
-    let flags = if everyones { MPOL_MF_MOVE_ALL } else { MPOL_MF_MOVE };
+    let flags = if move_shared { MPOL_MF_MOVE_ALL } else { MPOL_MF_MOVE };
     // SAFETY: the three arrays are as long as the count says; the kernel reads the first two,
     // writes the third, keeps none, and never dereferences the addresses in `pages` in this
     // process.

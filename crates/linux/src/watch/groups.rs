@@ -24,21 +24,21 @@ struct CgroupState {
 
 impl CgroupStates {
     /// Finds the mounted hierarchies.
-    pub fn find(tools: &WatchContext) -> Self {
-        Self { mounts: MemoryGroups::find(&tools.root).ok(), states: BTreeMap::new() }
+    pub fn find(context: &WatchContext) -> Self {
+        Self { mounts: MemoryGroups::find(&context.root).ok(), states: BTreeMap::new() }
     }
 
     /// Returns true if a group is frozen, by itself or by an ancestor. Cost: one file for each
     /// group and sample.
-    pub fn is_frozen(&mut self, path: &Arc<PathBuf>, tools: &mut WatchContext) -> bool {
+    pub fn is_frozen(&mut self, path: &Arc<PathBuf>, context: &mut WatchContext) -> bool {
         let Some(mounts) = &self.mounts else { return false };
         let group = self.states.entry(Arc::clone(path)).or_default();
-        if group.snapshot_number == tools.snapshot_number {
+        if group.snapshot_number == context.snapshot_number {
             return group.frozen;
         }
-        group.snapshot_number = tools.snapshot_number;
+        group.snapshot_number = context.snapshot_number;
         let file = || mounts.folder_v2_of(path).unwrap_or_default().join("cgroup.events");
-        let bytes = group.events.read(file, &tools.open_files, &mut tools.buffer);
+        let bytes = group.events.read(file, &context.open_files, &mut context.buffer);
         // The root group has no such file; nor has a removed group, whose name may be used again.
         let failed = bytes.is_err();
         group.frozen = bytes.is_ok_and(|bytes| has_line(bytes, b"frozen 1"));

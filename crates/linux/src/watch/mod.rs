@@ -99,13 +99,13 @@ impl LinuxWatch {
         )
     }
 
-    fn with(tools: WatchContext, wanted: &ProcessFilter, started: Instant) -> Result<Self> {
-        let choice = ProcessSelection::new(wanted, &tools.root)?;
-        let (groups, nodes) = (CgroupStates::find(&tools), NodeCounters::default());
-        let stalls = PressureStalls::for_filter(wanted, &tools);
+    fn with(context: WatchContext, wanted: &ProcessFilter, started: Instant) -> Result<Self> {
+        let choice = ProcessSelection::new(wanted, &context.root)?;
+        let (groups, nodes) = (CgroupStates::find(&context), NodeCounters::default());
+        let stalls = PressureStalls::for_filter(wanted, &context);
         Ok(Self {
             selection: choice,
-            context: tools,
+            context,
             groups,
             nodes,
             traffic: MemoryTraffic::default(),

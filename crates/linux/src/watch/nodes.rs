@@ -40,14 +40,17 @@ impl NodeCounters {
     ///
     /// # Errors
     /// If the kernel does not report free memory.
-    pub fn snapshot(&mut self, tools: &mut WatchContext) -> Result<BTreeMap<NodeId, NodeSnapshot>> {
-        let Some(nodes) = self.read_online(tools)? else { return without_nodes(tools) };
-        if nodes != self.nodes || tools.snapshot_number % FULL_READ_INTERVAL == 1 {
-            self.read_in_full(nodes, tools)?;
+    pub fn snapshot(
+        &mut self,
+        context: &mut WatchContext,
+    ) -> Result<BTreeMap<NodeId, NodeSnapshot>> {
+        let Some(nodes) = self.read_online(context)? else { return without_nodes(context) };
+        if nodes != self.nodes || context.snapshot_number % FULL_READ_INTERVAL == 1 {
+            self.read_in_full(nodes, context)?;
         }
         let snapshots = self.known.iter_mut().map(|(&id, node)| {
             let NodeVmstat { free, inactive_file: cold, foreign } =
-                node.counts(id, tools).unwrap_or_default();
+                node.counts(id, context).unwrap_or_default();
             let free_pages = free.saturating_sub(node.reserved_pages);
             let room = NodeHeadroom { free_pages, inactive_file_pages: cold };
             let pages = node.pages;
@@ -65,9 +68,9 @@ impl NodeCounters {
     }
 
     /// Returns the online nodes; `None` on kernels without NUMA support.
-    fn read_online(&mut self, tools: &mut WatchContext) -> Result<Option<Nodemask>> {
-        let path = tools.root.join("sys/devices/system/node/online");
-        match self.online.read(|| path.clone(), &tools.open_files, &mut tools.buffer) {
+    fn read_online(&mut self, context: &mut WatchContext) -> Result<Option<Nodemask>> {
+        let path = context.root.join("sys/devices/system/node/online");
+        match self.online.read(|| path.clone(), &context.open_files, &mut context.buffer) {
             Ok(bytes) => {
                 let nodes = String::from_utf8_lossy(bytes).trim().parse();
                 let wanted = "a list such as 0-3,8".to_owned();
@@ -78,15 +81,15 @@ impl NodeCounters {
         }
     }
 
-    fn read_in_full(&mut self, nodes: Nodemask, tools: &mut WatchContext) -> Result<()> {
-        let rooms = zoneinfo::headroom(&tools.root)?;
+    fn read_in_full(&mut self, nodes: Nodemask, context: &mut WatchContext) -> Result<()> {
+        let rooms = zoneinfo::headroom(&context.root)?;
         self.known.retain(|&id, _| nodes.contains(id));
         for id in nodes.iter() {
             let node = self.known.entry(id).or_default();
-            let free = node.counts(id, tools).unwrap_or_default().free;
+            let free = node.counts(id, context).unwrap_or_default().free;
             let room = rooms.get(&id).copied().unwrap_or_default();
             node.reserved_pages = free.saturating_sub(room.free_pages);
-            node.pages = total_pages(&format!("sys/devices/system/node/node{id}/meminfo"), tools);
+            node.pages = total_pages(&format!("sys/devices/system/node/node{id}/meminfo"), context);
         }
         self.nodes = nodes;
         Ok(())
@@ -94,10 +97,10 @@ impl NodeCounters {
 }
 
 impl NodeFiles {
-    fn counts(&mut self, id: NodeId, tools: &mut WatchContext) -> io::Result<NodeVmstat> {
-        let root = &tools.root;
+    fn counts(&mut self, id: NodeId, context: &mut WatchContext) -> io::Result<NodeVmstat> {
+        let root = &context.root;
         let path = || root.join(format!("sys/devices/system/node/node{id}/vmstat"));
-        let bytes = self.vmstat.read(path, &tools.open_files, &mut tools.buffer);
+        let bytes = self.vmstat.read(path, &context.open_files, &mut context.buffer);
         if bytes.is_err() {
             self.vmstat = CachedFile::default(); // the node went away, and may come back
         }
@@ -122,21 +125,21 @@ fn counts(text: &str) -> NodeVmstat {
 
 /// Returns all memory in pages, from a line `[Node N] MemTotal: KIBIBYTES kB` of a meminfo file; 0
 /// if there is none.
-fn total_pages(path: &str, tools: &mut WatchContext) -> u64 {
-    let bytes = tools.buffer.read_once(tools.root.join(path)).unwrap_or_default();
+fn total_pages(path: &str, context: &mut WatchContext) -> u64 {
+    let bytes = context.buffer.read_once(context.root.join(path)).unwrap_or_default();
     let text = String::from_utf8_lossy(bytes);
     let kibibytes = text.lines().find_map(|line| {
         let (_, number) = line.split_once("MemTotal:")?;
         number.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
     });
-    kibibytes.unwrap_or(0).saturating_mul(1024) / tools.page_bytes
+    kibibytes.unwrap_or(0).saturating_mul(1024) / context.page_bytes
 }
 
 /// Returns nodes for a kernel without NUMA support: all memory is on one node, and none is foreign.
-fn without_nodes(tools: &mut WatchContext) -> Result<BTreeMap<NodeId, NodeSnapshot>> {
-    let pages = total_pages("proc/meminfo", tools);
+fn without_nodes(context: &mut WatchContext) -> Result<BTreeMap<NodeId, NodeSnapshot>> {
+    let pages = total_pages("proc/meminfo", context);
     let snapshot = |room| NodeSnapshot { headroom: room, pages, ..NodeSnapshot::default() };
-    Ok(zoneinfo::headroom(&tools.root)?
+    Ok(zoneinfo::headroom(&context.root)?
         .into_iter()
         .map(|(id, room)| (id, snapshot(room)))
         .collect())

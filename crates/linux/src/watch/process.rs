@@ -69,9 +69,9 @@ impl FirstRead {
     ///
     /// # Errors
     /// If it is gone.
-    pub fn read(pid: Pid, tools: &mut WatchContext) -> io::Result<Self> {
+    pub fn read(pid: Pid, context: &mut WatchContext) -> io::Result<Self> {
         let mut file = CachedFile::default();
-        let (stat, name) = read_stat(pid, &mut file, tools)?;
+        let (stat, name) = read_stat(pid, &mut file, context)?;
         Ok(Self { stat, name, file })
     }
 }
@@ -81,7 +81,7 @@ impl ProcessRecord {
     ///
     /// # Errors
     /// If it is gone.
-    pub fn begin(pid: Pid, first: FirstRead, tools: &mut WatchContext) -> io::Result<Self> {
+    pub fn begin(pid: Pid, first: FirstRead, context: &mut WatchContext) -> io::Result<Self> {
         let FirstRead { stat, name, file } = first;
         let mut process = Self {
             pid,
@@ -95,14 +95,14 @@ impl ProcessRecord {
             stat_file: file,
             threads: WatchedThreads::default(),
         };
-        process.read_in_full(tools)?;
-        process.threads.refresh(pid, &stat, tools);
+        process.read_in_full(context)?;
+        process.threads.refresh(pid, &stat, context);
         Ok(process)
     }
 
     /// Reads a process that ran again. Returns true if it is still the same process with memory.
-    pub fn refresh(&mut self, tools: &mut WatchContext) -> bool {
-        let Ok((stat, name)) = read_stat(self.pid, &mut self.stat_file, tools) else {
+    pub fn refresh(&mut self, context: &mut WatchContext) -> bool {
+        let Ok((stat, name)) = read_stat(self.pid, &mut self.stat_file, context) else {
             return false;
         };
         if stat.started_ticks != self.started_ticks || !stat.has_memory {
@@ -111,18 +111,18 @@ impl ProcessRecord {
         let renamed = name != self.name; // by exec, for one
         self.name = name;
         self.children_cpu_time_ticks = stat.children_cpu_time_ticks;
-        let moved = self.threads.refresh(self.pid, &stat, tools);
-        if renamed || moved || tools.is_due(self.pid.number()) {
-            return self.read_in_full(tools).is_ok();
+        let moved = self.threads.refresh(self.pid, &stat, context);
+        if renamed || moved || context.is_due(self.pid.number()) {
+            return self.read_in_full(context).is_ok();
         }
-        stat.resident_pages == self.memory.resident_pages || self.read_memory(tools).is_ok()
+        stat.resident_pages == self.memory.resident_pages || self.read_memory(context).is_ok()
     }
 
     /// Reads the properties of a process that did not run which others may have changed. Returns
     /// true if it still exists.
-    pub fn refresh_idle(&mut self, tools: &mut WatchContext) -> bool {
-        self.threads.refresh_idle(tools);
-        !tools.is_due(self.pid.number()) || self.refresh(tools)
+    pub fn refresh_idle(&mut self, context: &mut WatchContext) -> bool {
+        self.threads.refresh_idle(context);
+        !context.is_due(self.pid.number()) || self.refresh(context)
     }
 
     /// Returns its name.
@@ -146,7 +146,7 @@ impl ProcessRecord {
         &self,
         cpu_time_ns: u64,
         frozen: bool,
-        tools: &WatchContext,
+        context: &WatchContext,
         nodes: &Nodemask,
     ) -> ProcessSnapshot {
         ProcessSnapshot {
@@ -155,7 +155,7 @@ impl ProcessRecord {
             started_ticks: self.started_ticks,
             cpu_time_ns,
             children_cpu_time_ns: self.children_cpu_time_ticks.saturating_mul(load::ns_per_tick()),
-            non_file_bytes: self.memory.non_file_bytes(tools.page_bytes),
+            non_file_bytes: self.memory.non_file_bytes(context.page_bytes),
             memory_nodes: self.memory_nodes.as_ref().unwrap_or(nodes).clone(),
             frozen,
             threads: self.threads.snapshots(),
@@ -163,22 +163,22 @@ impl ProcessRecord {
     }
 
     /// Reads the long files: user, cpuset, memory by kind, control group.
-    fn read_in_full(&mut self, tools: &mut WatchContext) -> io::Result<()> {
-        let path = tools.path(self.pid, "status");
-        let status = status::parse(tools.buffer.read_once(path)?);
-        self.memory = self.memory_use(&status, tools)?;
+    fn read_in_full(&mut self, context: &mut WatchContext) -> io::Result<()> {
+        let path = context.path(self.pid, "status");
+        let status = status::parse(context.buffer.read_once(path)?);
+        self.memory = self.memory_use(&status, context)?;
         (self.user, self.memory_nodes) = (status.user, status.memory_nodes);
-        let path = tools.path(self.pid, "cgroup");
+        let path = context.path(self.pid, "cgroup");
         // Kernels without control groups have no such file.
-        let group = tools.buffer.read_once(path).ok().and_then(cgroup::group_path_v2);
+        let group = context.buffer.read_once(path).ok().and_then(cgroup::group_path_v2);
         if self.group.as_deref() != group.as_ref() {
             self.group = group.map(Arc::new);
         }
         Ok(())
     }
 
-    fn memory_use(&self, status: &Status, tools: &mut WatchContext) -> io::Result<MemoryUse> {
-        let (resident_pages, shared_pages) = self.read_pages(tools)?;
+    fn memory_use(&self, status: &Status, context: &mut WatchContext) -> io::Result<MemoryUse> {
+        let (resident_pages, shared_pages) = self.read_pages(context)?;
         let anonymous_pages = resident_pages.saturating_sub(shared_pages);
         Ok(MemoryUse {
             resident_pages,
@@ -189,10 +189,10 @@ impl ProcessRecord {
         })
     }
 
-    fn read_memory(&mut self, tools: &mut WatchContext) -> io::Result<()> {
-        let (resident_pages, shared_pages) = self.read_pages(tools)?;
+    fn read_memory(&mut self, context: &mut WatchContext) -> io::Result<()> {
+        let (resident_pages, shared_pages) = self.read_pages(context)?;
         if shared_pages.abs_diff(self.memory.shared_pages) > resident_pages / SHARED_CHANGE_ONE_IN {
-            return self.read_in_full(tools);
+            return self.read_in_full(context);
         }
         self.memory.resident_pages = resident_pages;
         self.memory.anonymous_pages_now = resident_pages.saturating_sub(shared_pages);
@@ -200,8 +200,8 @@ impl ProcessRecord {
     }
 
     /// Returns the pages in RAM, and the part that is shared or mapped from files.
-    fn read_pages(&self, tools: &mut WatchContext) -> io::Result<(u64, u64)> {
-        let bytes = tools.buffer.read_once(tools.path(self.pid, "statm"))?;
+    fn read_pages(&self, context: &mut WatchContext) -> io::Result<(u64, u64)> {
+        let bytes = context.buffer.read_once(context.path(self.pid, "statm"))?;
         let mut numbers = std::str::from_utf8(bytes).unwrap_or_default().split(' ').skip(1);
         let mut number = || numbers.next()?.parse().ok();
         let pages = number().zip(number());
@@ -212,11 +212,11 @@ impl ProcessRecord {
 fn read_stat(
     pid: Pid,
     file: &mut CachedFile,
-    tools: &mut WatchContext,
+    context: &mut WatchContext,
 ) -> io::Result<(TaskStat, Name)> {
-    let root = &tools.root;
+    let root = &context.root;
     let path = || root.join(format!("proc/{pid}/stat"));
-    let bytes = file.read(path, &tools.open_files, &mut tools.buffer)?;
+    let bytes = file.read(path, &context.open_files, &mut context.buffer)?;
     let read = stat::parse(bytes).zip(stat::name(bytes));
     let (stat, name) = read.ok_or(io::ErrorKind::InvalidData)?;
     Ok((stat, name.into()))

@@ -32,14 +32,14 @@ struct StallTotal {
 impl PressureStalls {
     /// Returns the stalls of the machine. If only control groups are selected, those of the groups:
     /// others may be short of memory all the time, by a limit of their own.
-    pub fn for_filter(wanted: &ProcessFilter, tools: &WatchContext) -> Self {
+    pub fn for_filter(wanted: &ProcessFilter, context: &WatchContext) -> Self {
         let ProcessFilter { pids, names, users, cgroups } = wanted;
         let only_groups = pids.is_empty() && names.is_empty() && users.is_empty();
         let groups = cgroups.iter().filter(|_| only_groups);
         let groups: Vec<_> =
-            groups.map(|group| process_lookup::cgroup_folder(&tools.root, group)).collect();
+            groups.map(|group| process_lookup::cgroup_folder(&context.root, group)).collect();
         let of_groups = groups.iter().map(|folder| folder.join("memory.pressure"));
-        let of_machine = groups.is_empty().then(|| tools.root.join("proc/pressure/memory"));
+        let of_machine = groups.is_empty().then(|| context.root.join("proc/pressure/memory"));
         let total = |path| StallTotal { path, file: CachedFile::default(), last: None };
         let counters = groups.iter().map(|folder| folder.join("memory.stat"));
         Self {
@@ -53,12 +53,13 @@ impl PressureStalls {
     /// Returns the sum in nanoseconds; `None` where no file reports it. Time in which the kernel
     /// only compacted memory is left out. `vmstat` has the counts of the machine. Cost: a file, or
     /// two for each group.
-    pub fn read_ns(&mut self, vmstat: &str, tools: &mut WatchContext) -> Option<u64> {
-        let longest = self.totals.iter_mut().filter_map(|total| total.increase(tools)).max()?;
+    pub fn read_ns(&mut self, vmstat: &str, context: &mut WatchContext) -> Option<u64> {
+        let longest = self.totals.iter_mut().filter_map(|total| total.increase(context)).max()?;
         let now = ReclaimCounts::default().with(vmstat);
         let before = std::mem::replace(&mut self.counts, now);
         for (path, file) in &mut self.counters {
-            if let Ok(bytes) = file.read(|| path.clone(), &tools.open_files, &mut tools.buffer) {
+            if let Ok(bytes) = file.read(|| path.clone(), &context.open_files, &mut context.buffer)
+            {
                 self.counts = self.counts.with(&String::from_utf8_lossy(bytes));
             }
         }
@@ -72,9 +73,9 @@ impl PressureStalls {
 impl StallTotal {
     /// Returns the growth since the last sample, zero at the first one; `None` if the file cannot
     /// be read.
-    fn increase(&mut self, tools: &mut WatchContext) -> Option<Duration> {
+    fn increase(&mut self, context: &mut WatchContext) -> Option<Duration> {
         let path = || self.path.clone();
-        let text = self.file.read(path, &tools.open_files, &mut tools.buffer);
+        let text = self.file.read(path, &context.open_files, &mut context.buffer);
         let now = text.ok().and_then(|bytes| {
             pressure::parse_stall_total(&String::from_utf8_lossy(bytes), &self.path).ok()
         });

@@ -178,10 +178,10 @@ impl FakeRoot {
 
     fn watch_as(&self, wanted: &ProcessFilter, rights: WatchPermissions) -> LinuxWatch {
         let calls = Box::new(self.answers.clone());
-        let mut tools =
+        let mut context =
             WatchContext::new(self.root.path(), calls, OpenFileBudget::new(self.files), rights);
-        tools.page_bytes = 4096;
-        let mut watch = LinuxWatch::with(tools, wanted, Instant::now()).unwrap();
+        context.page_bytes = 4096;
+        let mut watch = LinuxWatch::with(context, wanted, Instant::now()).unwrap();
         watch.idle_cpu_ns_max = 1; // every nanosecond counts
         watch
     }

@@ -26,14 +26,19 @@ impl MemoryTraffic {
     /// Sets the traffic so far and the bandwidth of the nodes. Cost: two files for each cache and
     /// group of resctrl, each an interrupt to a CPU of that cache; nothing where resctrl is not
     /// mounted.
-    pub fn update(&mut self, nodes: &mut BTreeMap<NodeId, NodeSnapshot>, tools: &mut WatchContext) {
-        if tools.snapshot_number % FULL_READ_INTERVAL == 1 || !self.known.iter().eq(nodes.keys()) {
+    pub fn update(
+        &mut self,
+        nodes: &mut BTreeMap<NodeId, NodeSnapshot>,
+        context: &mut WatchContext,
+    ) {
+        if context.snapshot_number % FULL_READ_INTERVAL == 1 || !self.known.iter().eq(nodes.keys())
+        {
             self.known = nodes.keys().copied().collect();
-            self.read_in_full(nodes, tools);
+            self.read_in_full(nodes, context);
         }
-        let folders = if self.caches.is_empty() { Vec::new() } else { groups(&tools.root) };
+        let folders = if self.caches.is_empty() { Vec::new() } else { groups(&context.root) };
         let counted = self.caches.iter().map(|(&id, caches)| {
-            (id, sum(caches.iter().map(|&cache| cache_traffic(&folders, cache, tools))))
+            (id, sum(caches.iter().map(|&cache| cache_traffic(&folders, cache, context))))
         });
         let counted: Vec<(NodeId, Option<[u64; 2]>)> = counted.collect();
         for &(id, own) in &counted {
@@ -46,20 +51,20 @@ impl MemoryTraffic {
         }
     }
 
-    fn read_in_full(&mut self, nodes: &BTreeMap<NodeId, NodeSnapshot>, tools: &mut WatchContext) {
+    fn read_in_full(&mut self, nodes: &BTreeMap<NodeId, NodeSnapshot>, context: &mut WatchContext) {
         *self = Self { known: std::mem::take(&mut self.known), ..Self::default() };
         let with_memory = || nodes.iter().filter(|(_, node)| node.pages > 0).map(|(&id, _)| id);
-        if !has_monitoring(&resctrl(&tools.root)) || with_memory().count() > 2 {
+        if !has_monitoring(&resctrl(&context.root)) || with_memory().count() > 2 {
             return;
         }
         let caches: Option<BTreeMap<_, _>> =
-            with_memory().map(|id| Some((id, caches_of(id, tools)?))).collect();
+            with_memory().map(|id| Some((id, caches_of(id, context)?))).collect();
         let Some(caches) = caches else { return };
         let mut all: Vec<u32> = caches.values().flatten().copied().collect();
         all.sort_unstable();
         if all.windows(2).all(|pair| pair[0] != pair[1]) {
             self.bandwidths =
-                with_memory().filter_map(|id| Some((id, read_bandwidth(id, tools)?))).collect();
+                with_memory().filter_map(|id| Some((id, read_bandwidth(id, context)?))).collect();
             self.caches = caches;
         }
     }
@@ -83,10 +88,10 @@ fn groups(root: &Path) -> Vec<PathBuf> {
 
 /// Returns the bytes that a cache exchanged with the memory of its node, and with that of others. A
 /// removed group counts as zero; a group whose counters are missing for now makes the sum unknown.
-fn cache_traffic(groups: &[PathBuf], cache: u32, tools: &mut WatchContext) -> Option<[u64; 2]> {
+fn cache_traffic(groups: &[PathBuf], cache: u32, context: &mut WatchContext) -> Option<[u64; 2]> {
     let of_group = |group: &PathBuf| {
         let folder = group.join(format!("mon_data/mon_L3_{cache:02}"));
-        let mut read = |name: &str| number(folder.join(name), tools);
+        let mut read = |name: &str| number(folder.join(name), context);
         match [read("mbm_local_bytes"), read("mbm_total_bytes")] {
             [Some(local), Some(total)] => Some([local, total.saturating_sub(local)]),
             _ if has_monitoring(group) => None,
@@ -103,13 +108,13 @@ fn sum(mut parts: impl Iterator<Item = Option<[u64; 2]>>) -> Option<[u64; 2]> {
 
 /// Returns the last-level caches of a node's CPUs; `None` if it has no CPUs or they do not report
 /// them.
-fn caches_of(id: NodeId, tools: &mut WatchContext) -> Option<Vec<u32>> {
-    let mut rest: Cpumask = list(format!("sys/devices/system/node/node{id}/cpulist"), tools)?;
+fn caches_of(id: NodeId, context: &mut WatchContext) -> Option<Vec<u32>> {
+    let mut rest: Cpumask = list(format!("sys/devices/system/node/node{id}/cpulist"), context)?;
     let mut caches = Vec::new();
     while let Some(cpu) = rest.first() {
         let folder = format!("sys/devices/system/cpu/cpu{cpu}/cache/index3");
-        caches.push(number(tools.root.join(format!("{folder}/id")), tools)?.try_into().ok()?);
-        let mut shared: Cpumask = list(format!("{folder}/shared_cpu_list"), tools)?;
+        caches.push(number(context.root.join(format!("{folder}/id")), context)?.try_into().ok()?);
+        let mut shared: Cpumask = list(format!("{folder}/shared_cpu_list"), context)?;
         shared.insert(cpu);
         rest = rest.without(&shared);
     }
@@ -117,17 +122,17 @@ fn caches_of(id: NodeId, tools: &mut WatchContext) -> Option<Vec<u32>> {
 }
 
 /// Returns the bandwidth of a node's memory for its local CPUs, in bytes per second.
-fn read_bandwidth(id: NodeId, tools: &mut WatchContext) -> Option<u64> {
+fn read_bandwidth(id: NodeId, context: &mut WatchContext) -> Option<u64> {
     let path = format!("sys/devices/system/node/node{id}/access0/initiators/read_bandwidth");
-    let mb_per_s = number(tools.root.join(path), tools)?;
+    let mb_per_s = number(context.root.join(path), context)?;
     Some(mb_per_s.saturating_mul(1_000_000)).filter(|&bytes| bytes > 0)
 }
 
-fn number(path: PathBuf, tools: &mut WatchContext) -> Option<u64> {
-    std::str::from_utf8(tools.buffer.read_once(path).ok()?).ok()?.trim().parse().ok()
+fn number(path: PathBuf, context: &mut WatchContext) -> Option<u64> {
+    std::str::from_utf8(context.buffer.read_once(path).ok()?).ok()?.trim().parse().ok()
 }
 
-fn list(path: String, tools: &mut WatchContext) -> Option<Cpumask> {
-    let path = tools.root.join(path);
-    std::str::from_utf8(tools.buffer.read_once(path).ok()?).ok()?.trim().parse().ok()
+fn list(path: String, context: &mut WatchContext) -> Option<Cpumask> {
+    let path = context.root.join(path);
+    std::str::from_utf8(context.buffer.read_once(path).ok()?).ok()?.trim().parse().ok()
 }

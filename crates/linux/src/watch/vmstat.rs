@@ -13,9 +13,9 @@ pub struct Vmstat(CachedFile);
 
 impl Vmstat {
     /// Returns the file's lines, each a name and a number; none if it cannot be read. Cost: a file.
-    pub fn read(&mut self, tools: &mut WatchContext) -> String {
-        let path = || tools.root.join("proc/vmstat");
-        let bytes = self.0.read(path, &tools.open_files, &mut tools.buffer);
+    pub fn read(&mut self, context: &mut WatchContext) -> String {
+        let path = || context.root.join("proc/vmstat");
+        let bytes = self.0.read(path, &context.open_files, &mut context.buffer);
         bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
     }
 }

@@ -43,9 +43,9 @@ pub struct FakeMachine {
 }
 
 impl FakeMachine {
-    /// Returns a machine without processes. `everyones` permits moving shared pages.
-    pub fn new(everyones: bool) -> Self {
-        Self { move_shared: everyones, ..Self::default() }
+    /// Returns a machine without processes. `move_shared` permits moving shared pages.
+    pub fn new(move_shared: bool) -> Self {
+        Self { move_shared, ..Self::default() }
     }
 
     /// Adds a process.
@@ -57,9 +57,9 @@ impl FakeMachine {
     ///
     /// # Panics
     /// If the description cannot be parsed.
-    pub fn with_topology(everyones: bool, description: &str) -> Self {
+    pub fn with_topology(move_shared: bool, description: &str) -> Self {
         let shape = Synthetic::from_str(description).expect("a description of a machine");
-        Self { move_shared: everyones, topology: Some(shape.topology()), ..Self::default() }
+        Self { move_shared, topology: Some(shape.topology()), ..Self::default() }
     }
 
     /// Takes away the list of populated ranges, as on a kernel before 6.7.

@@ -388,8 +388,8 @@ mod tests {
         assert!(matches!(error, Error::UnknownNode { node: NodeId(77) }), "{error}");
         let measure = Migration { even_if_there: true, ..Migration::default() };
         assert!(refused(NodeId(1), &measure).to_string().contains("leave `even_if_there` out"));
-        let kept = Migration { supply: Supply::Recycled, ..Migration::default() };
-        assert!(refused(NodeId(1), &kept).to_string().contains("another supply"));
+        let recycled = Migration { supply: Supply::Recycled, ..Migration::default() };
+        assert!(refused(NodeId(1), &recycled).to_string().contains("another supply"));
         assert_eq!(world.residency()[&NodeId(0)], 3000);
     }
 

@@ -119,14 +119,10 @@ pub fn probe(assume_no_syscalls: bool, kernel_only: bool) -> Result<ProbeResult>
         });
     }
     let (capabilities, uffd) = probe_userfaultfd()?;
-    let road = capabilities.backend(assume_no_syscalls);
+    let backend = capabilities.backend(assume_no_syscalls);
     let why_not_faster = capabilities.shortfall(assume_no_syscalls).map(|s| s.to_string());
-    tracing::debug!(?capabilities, road = road.name(), "probed");
-    Ok(ProbeResult {
-        backend: road,
-        uffd: uffd.filter(|_| road != Backend::Kernel),
-        why_not_faster,
-    })
+    tracing::debug!(?capabilities, backend = backend.name(), "probed");
+    Ok(ProbeResult { backend, uffd: uffd.filter(|_| backend != Backend::Kernel), why_not_faster })
 }
 
 fn probe_userfaultfd() -> Result<(UffdCapabilities, Option<Uffd>)> {
@@ -324,7 +320,7 @@ mod tests {
     #[test]
     fn the_fastest_safe_road_is_taken() {
         use VisibleFaults::{All, None, UserCode};
-        for (faults, can_move, can_remap, assume, road, why) in [
+        for (faults, can_move, can_remap, assume, backend, why) in [
             (All, true, true, false, Backend::Move, ""),
             (All, false, true, false, Backend::Remap, "UFFDIO_MOVE"),
             (All, false, false, true, Backend::Kernel, "neither"),
@@ -334,7 +330,7 @@ mod tests {
             (None, false, false, true, Backend::Kernel, "blind"),
         ] {
             let capabilities = capabilities(faults, can_move, can_remap);
-            assert_eq!(capabilities.backend(assume), road, "{capabilities:?}");
+            assert_eq!(capabilities.backend(assume), backend, "{capabilities:?}");
             let told = capabilities.shortfall(assume).map(|s| s.to_string()).unwrap_or_default();
             assert!(told.contains(why) && told.is_empty() == why.is_empty(), "{told}");
         }

@@ -99,8 +99,8 @@ impl UffdBackend {
         workers::lane_cpus(self.context.topology(), node, &usable, &busy)
     }
 
-    /// Measures the cost of a job: moves a chunk of its own, with destination pages kept from
-    /// earlier moves. Returns `None` if that does not work now. Cost: two milliseconds.
+    /// Measures the cost of a job: moves a chunk of its own, with recycled
+    /// destination pages. Returns `None` if that does not work now. Cost: two milliseconds.
     fn measure_break_even(&self) -> Option<BreakEven> {
         let region =
             RegionShared::new(&self.context, AnonMapping::reserve(CHUNK_BYTES, CHUNK_BYTES).ok()?);

@@ -74,7 +74,7 @@ struct ChannelState {
 /// A request.
 #[derive(Clone, Copy)]
 enum AllocationRequest {
-    /// A destination for `pages` base pages: pages that are kept, or room for fresh ones.
+    /// A destination for `pages` base pages: recycled pages, or room for fresh ones.
     Destination { size: PageSize, to: NodeId, pages: usize },
     /// A huge page of zeros.
     HugePage(Option<NodeId>),

@@ -58,7 +58,7 @@ impl Pager {
         Region::reserve(&self.0, bytes, options)
     }
 
-    /// Frees the pages that are kept from earlier migrations, and all other free pages of the pool.
+    /// Frees the recycled pages, and all other free pages of the pool.
     /// Returns the number of bytes freed. In a child of fork(2) there are none.
     pub fn trim(&self) -> usize {
         self.pool().give_back()

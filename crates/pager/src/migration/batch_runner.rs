@@ -415,8 +415,8 @@ impl BatchRunner {
         let Self { context, folio_slots, batch, skips, .. } = self;
         let moved = folio_slots.iter().zip(0..).filter(|(_, index)| batch.is_moved(*index));
         let pages = moved.map(|(folio_slot, _)| folio_slot.chunk_index);
-        let stray = |page| skips.set(page, Some(SkipReason::WrongNode));
-        verify_node::deduct_wrong_node(context, chunk_move, pages, report, stray);
+        let misplaced_page = |page| skips.set(page, Some(SkipReason::WrongNode));
+        verify_node::deduct_wrong_node(context, chunk_move, pages, report, misplaced_page);
     }
 }
 

@@ -171,22 +171,24 @@ impl LaneSlots {
         self.destination.take()
     }
 
-    /// Returns a slot with pages that are kept on a node. A slot whose pages are no longer there,
-    /// because another program moved them or the kernel merged them, is freed.
+    /// Returns a slot with recycled pages on a node. A slot whose pages are no longer
+    /// there, because another program moved them or the kernel merged them, is freed.
     pub fn take_recycled(&self, size: PageSize, node: NodeId) -> Option<ShadowSlot> {
         loop {
-            let kept = self.context.slots.take_recycled(size, self.lane, node)?;
-            let fits = size == PageSize::Base || self.is_huge_page(&kept);
-            if fits && verify_node::are_all_on_node(&self.context, &kept, node) {
-                return Some(kept);
+            let recycled = self.context.slots.take_recycled(size, self.lane, node)?;
+            let fits = size == PageSize::Base || self.is_huge_page(&recycled);
+            if fits && verify_node::are_all_on_node(&self.context, &recycled, node) {
+                return Some(recycled);
             }
-            self.context.slots.return_slot(NodeSlot { shadow: kept, node: None });
+            self.context.slots.return_slot(NodeSlot { shadow: recycled, node: None });
         }
     }
 
-    /// Returns whether a kept chunk is still one huge page: the program may have used parts of it.
-    fn is_huge_page(&self, kept: &ShadowSlot) -> bool {
-        kept.pages == self.context.chunk_pages() && self.context.is_huge_page(kept.slot.address(0))
+    /// Returns whether a recycled chunk is still one huge page: the program may have used parts of
+    /// it.
+    fn is_huge_page(&self, recycled: &ShadowSlot) -> bool {
+        recycled.pages == self.context.chunk_pages()
+            && self.context.is_huge_page(recycled.slot.address(0))
     }
 
     /// Returns a huge page of zeros that is fresh from the kernel.
@@ -235,8 +237,8 @@ impl LaneSlots {
     }
 
     /// Takes back the slot with emptied pages. A full slot goes to the pool at once, because its
-    /// pages are in the caches now: if kept, the next batch copies to them; if freed, the kernel
-    /// hands them out again.
+    /// pages are in the caches now: if recycled, the next batch copies to them; if freed, the
+    /// kernel hands them out again.
     pub fn stow_emptied(&mut self, emptied: NodeSlot) {
         match emptied.shadow.pages == self.context.chunk_pages() {
             true => self.context.slots.return_slot(emptied),

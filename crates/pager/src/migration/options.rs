@@ -10,11 +10,11 @@ use crate::error::{Error, Result};
 /// The source of destination pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Supply {
-    /// Kept pages while there are some, then fresh ones; or the kind that is measured to be
+    /// Recycled pages while there are some, then fresh ones; or the kind that is measured to be
     /// cheaper.
     #[default]
     Any,
-    /// Kept pages only.
+    /// Recycled pages only.
     Recycled,
     /// Fresh pages only.
     OneWay,

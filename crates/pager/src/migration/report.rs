@@ -10,7 +10,7 @@ pub struct MigrationReport {
     /// Every base page of the range, those absent from memory
     /// ([`nodeward_model::SkipReason::NotPresent`]) included.
     pub account: Account,
-    /// Base pages that were moved to pages kept from earlier migrations.
+    /// Base pages that were moved to recycled pages: those that earlier migrations emptied.
     pub recycled_pages: u64,
     /// Base pages that were moved to fresh pages.
     pub one_way_pages: u64,

@@ -8,24 +8,24 @@ use super::report::MigrationReport;
 use crate::context::PagerContext;
 use crate::pool::ShadowSlot;
 
-/// Removes base pages that are on the wrong node from the count of those moved, and calls `stray`
-/// with each. `pages` are those of a batch, by their index in the chunk.
+/// Removes base pages that are on the wrong node from the count of those moved, and calls
+/// `misplaced_page` with each. `pages` are those of a batch, by their index in the chunk.
 pub fn deduct_wrong_node(
     context: &PagerContext,
     chunk_move: &ChunkMove<'_>,
     pages: impl Iterator<Item = usize> + Clone,
     report: &mut MigrationReport,
-    mut stray: impl FnMut(usize),
+    mut misplaced_page: impl FnMut(usize),
 ) {
     let start = chunk_move.region.start() + chunk_move.chunk_offset as u64;
     let page_bytes = context.page_bytes as u64;
     let addresses = pages.map(|page| start + page as u64 * page_bytes);
     let page_of = |address: u64| ((address - start) / page_bytes) as usize;
-    let found = |address| stray(page_of(address));
-    let strays = find_wrong_node(context, addresses, chunk_move.to, found);
-    report.account.moved -= strays;
-    report.one_way_pages -= strays;
-    report.account.skip(SkipReason::WrongNode, strays);
+    let found = |address| misplaced_page(page_of(address));
+    let misplaced = find_wrong_node(context, addresses, chunk_move.to, found);
+    report.account.moved -= misplaced;
+    report.one_way_pages -= misplaced;
+    report.account.skip(SkipReason::WrongNode, misplaced);
 }
 
 /// Finds the pages (ascending addresses) that are on another node than the one requested, and
@@ -45,27 +45,27 @@ fn find_wrong_node(
     let mut places = Vec::with_capacity(context.chunk_pages());
     let looked = context.myself.locations(Range::new(first, last + page_bytes), &mut places);
     let place = |page: u64| places.get(((page - first) / page_bytes) as usize);
-    let strays = match looked {
+    let misplaced = match looked {
         Ok(()) => {
             pages.filter(|&page| is_other(place(page), to)).inspect(|&page| found(page)).count()
                 as u64
         }
         Err(_) => 0, // pages that cannot be located count as moved
     };
-    if strays > 0 {
+    if misplaced > 0 {
         context.invalidate_headroom(to);
     }
-    strays
+    misplaced
 }
 
 /// Returns whether all pages of a slot are on this node.
-pub fn are_all_on_node(context: &PagerContext, kept: &ShadowSlot, node: NodeId) -> bool {
+pub fn are_all_on_node(context: &PagerContext, recycled: &ShadowSlot, node: NodeId) -> bool {
     if context.has_one_node() {
         return true;
     }
-    let start = kept.slot.address(0);
-    let range = Range::new(start, start + (kept.pages * context.page_bytes) as u64);
-    let mut places = Vec::with_capacity(kept.pages);
+    let start = recycled.slot.address(0);
+    let range = Range::new(start, start + (recycled.pages * context.page_bytes) as u64);
+    let mut places = Vec::with_capacity(recycled.pages);
     let looked = context.myself.locations(range, &mut places);
     looked.is_ok() && places.iter().all(|place| *place == PageLocation::On(node))
 }

@@ -65,13 +65,13 @@ impl ShadowSlots {
         Ok(ShadowSlot { slot, pages: 0, kind })
     }
 
-    /// Returns a slot with pages that are kept on a node, if there is one.
+    /// Returns a slot with recycled pages on a node, if there is one.
     pub fn take_recycled(&self, size: PageSize, lane: usize, node: NodeId) -> Option<ShadowSlot> {
         let (shell, pages) = self.pool.take_chunk(node, size, lane)?;
         Some(ShadowSlot { slot: shell.slot, pages, kind: shell.kind })
     }
 
-    /// Returns a slot with pages that are kept on a node and room for `pages` more, if there is
+    /// Returns a slot with recycled pages on a node and room for `pages` more, if there is
     /// one: pages that small migrations empty fill slots together.
     pub fn take_roomy(
         &self,
@@ -84,13 +84,13 @@ impl ShadowSlots {
         Some(ShadowSlot { slot: shell.slot, pages: present, kind: shell.kind })
     }
 
-    /// Returns whether pages are kept on a node.
+    /// Returns whether there are recycled pages on a node.
     pub fn has_recycled(&self, size: PageSize, node: NodeId) -> bool {
         self.pool.has_chunk(node, size)
     }
 
-    /// Takes back a slot whose pages have no use. Those on a known node are kept within the pool's
-    /// bound; others are freed.
+    /// Takes back a slot whose pages have no use. Those on a known node are recycled within the
+    /// pool's bound; others are freed.
     pub fn return_slot(&self, NodeSlot { shadow, node }: NodeSlot) {
         if shadow.slot.is_lost() {
             // The mapping is leaked with it: other memory may be mapped there, so it must not be
@@ -99,11 +99,11 @@ impl ShadowSlots {
         }
         let ShadowSlot { slot, pages, kind } = shadow;
         let shell = PoolChunk { slot, kind };
-        let not_kept = match node {
+        let not_recycled = match node {
             Some(node) if pages > 0 => self.pool.keep_chunk(shell, pages, node),
             _ => Some(shell),
         };
-        if let Some(mut shell) = not_kept {
+        if let Some(mut shell) = not_recycled {
             if pages > 0 {
                 shell.slot.discard(0..CHUNK_BYTES).expect("the slot is mapped");
             }

@@ -34,7 +34,7 @@ pub fn pager_with(options: &PagerOptions) -> Option<Pager> {
     Some(pager)
 }
 
-/// Default options, except that kept pages stay even if memory gets short.
+/// Default options, except that recycled pages stay even if memory gets short.
 pub fn without_housekeeper() -> PagerOptions {
     let pool = PoolOptions { housekeeper: false, ..Default::default() };
     PagerOptions { pool, ..Default::default() }

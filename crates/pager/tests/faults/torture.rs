@@ -168,7 +168,7 @@ fn everything_at_once_with_huge_pages() {
     torture(PageSize::Huge, seed());
 }
 
-/// Goal: pages kept from migrations may be freed at any time, also by several threads.
+/// Goal: recycled pages may be freed at any time, also by several threads.
 #[test]
 fn kept_pages_are_freed_while_others_move() {
     let Some(pager) = pager() else { return };

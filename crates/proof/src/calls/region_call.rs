@@ -18,7 +18,7 @@ use crate::{Error, NodeRoute};
 pub enum RegionCall {
     /// `migrate` to fresh pages.
     OneWay,
-    /// `migrate` to pages kept from earlier migrations, as far as there are some.
+    /// `migrate` to recycled pages, as far as there are some.
     Recycled,
     /// `migrate` of pages that are on the node already.
     There,

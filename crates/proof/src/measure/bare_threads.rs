@@ -60,7 +60,7 @@ impl BareThreads {
         let threads = (0..threads).map(|_| open()).collect::<Result<Vec<_>, _>>()?;
         let machine = Linux::open();
         let mut opened = Self { threads, cpus, nodes, is_at_destination: false, machine };
-        // Now the memory and the pages kept for it are on different nodes, if there are two.
+        // Now the memory and the recycled pages for it are on different nodes, if there are two.
         opened.pass(Column::OneWay, &nodeward_pager::Memcpy)?;
         Ok(opened)
     }

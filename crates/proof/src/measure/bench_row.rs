@@ -13,7 +13,8 @@ pub struct BenchRow {
     pub page: &'static str,
     /// The method by which pages moved: `move`, `remap` or `kernel`; `None` if nothing was
     /// measured.
-    pub road: Option<&'static str>,
+    #[serde(rename = "road")]
+    pub backend: Option<&'static str>,
     /// The reason why no faster method was used, or why nothing was measured.
     pub why: Option<String>,
     /// Name of the pager's copier; `None` if the kernel copies.
@@ -38,7 +39,7 @@ impl BenchRow {
     pub(super) fn empty(page: PageSize) -> Self {
         Self {
             page: page_name(page),
-            road: None,
+            backend: None,
             why: None,
             copier: None,
             cells: Vec::new(),

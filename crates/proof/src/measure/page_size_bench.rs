@@ -47,7 +47,7 @@ impl<'a> PageSizeBench<'a> {
     }
 
     pub fn record_backend(&mut self, subject: &MeasuredRegion) {
-        self.row.road = Some(subject.pager().backend().name());
+        self.row.backend = Some(subject.pager().backend().name());
         self.row.why = subject.pager().why_not_faster().map(str::to_owned);
         self.row.copier = subject.pager().copier();
     }

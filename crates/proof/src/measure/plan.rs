@@ -17,9 +17,9 @@ pub const NO_POOL: u64 = 2 << 20;
 pub enum Column {
     /// Fresh destination pages; no thread touches the region.
     OneWay,
-    /// Destination pages kept from earlier migrations, while one thread writes and another reads.
+    /// Recycled destination pages, while one thread writes and another reads.
     RecycledWriter,
-    /// Destination pages kept from earlier migrations; no thread touches the region.
+    /// Recycled destination pages; no thread touches the region.
     RecycledAlone,
 }
 
@@ -81,7 +81,7 @@ impl MeasurePlan {
         MeasuredRegionOptions { bytes, page, mode, pool_bytes, lanes, nodes }
     }
 
-    /// Opens a subject with kept pages for the whole region.
+    /// Opens a subject with recycled pages for the whole region.
     pub(super) fn open_recycling(&self, page: PageSize) -> Result<MeasuredRegion, Error> {
         let subject =
             MeasuredRegion::open(self.region_options(page, self.bytes as u64, Mode::Auto))?;

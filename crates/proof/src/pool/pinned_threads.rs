@@ -82,7 +82,7 @@ mod tests {
 
     /// Goal: every thread works, and the same threads work in the next turn.
     #[test]
-    fn the_crew_stays() {
+    fn threads_stay() {
         let machine = Linux::open();
         let cpus: Vec<_> = machine.usable_cpus().unwrap().iter().collect();
         with_pinned_threads(&machine, &cpus, 3, |workers| {

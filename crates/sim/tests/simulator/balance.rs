@@ -130,7 +130,7 @@ fn a_choked_controller_gets_help_for_as_long_as_it_needs_it() {
     assert_eq!(run.moved_pages, moved);
 }
 
-/// Goal: one seed gives one course of events, with the balancer included.
+/// Goal: one seed gives one sequence of events, with the balancer included.
 #[test]
 fn rounds_are_deterministic() {
     let run = || {

@@ -75,8 +75,8 @@ fn shared_pages_need_a_call_for_all() {
     let process = machine.open_process(machine.processes()[0].pid).unwrap();
     let start = process.mappings().unwrap()[0].range.start;
     // 100 pages of 4 KiB each time, and the call's status of the first.
-    let moved = |first: u64, everyones: bool| {
-        let mut batch = MovePagesCall::new(everyones);
+    let moved = |first: u64, move_shared: bool| {
+        let mut batch = MovePagesCall::new(move_shared);
         (first..first + 100).for_each(|page| batch.push(start + page * 4096, NodeId(1)));
         let before = machine.census().nodes[1].in_use;
         let status = process.move_pages(&batch).unwrap().status[0];

@@ -39,14 +39,14 @@ fn misplaced_memory_comes_home() {
     let sim = balanced(away(4));
     assert_eq!(sim.other_balancers().unwrap(), [OtherBalancer::Kernel { mode: 1 }]);
     sim.run_until(10 * S);
-    let course = sim.timeline();
-    let last = course.points().last().unwrap();
+    let timeline = sim.timeline();
+    let last = timeline.points().last().unwrap();
     assert_eq!(last.migrated_pages, 4 * (64 << 20) / 4096); // each page once
     assert_eq!((last.fault_pages, last.called_pages), (last.migrated_pages, 0));
-    assert_eq!(course.local_milli(9 * S, 10 * S), Some(1000));
-    assert_eq!(course.pages_per_minute(5 * S, 10 * S), 0);
+    assert_eq!(timeline.local_milli(9 * S, 10 * S), Some(1000));
+    assert_eq!(timeline.pages_per_minute(5 * S, 10 * S), 0);
     // Scans begin after a second of run time, and take the first stretch of memory at once.
-    let from_ns = course.local_since_ns(900, 100 * MS).unwrap();
+    let from_ns = timeline.local_since_ns(900, 100 * MS).unwrap();
     assert!((S..3 * S).contains(&from_ns), "{from_ns}");
     assert!(sim.work_of("triad") > plain.work_of("triad"));
 }

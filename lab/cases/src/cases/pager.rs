@@ -44,11 +44,11 @@ pub fn pager(pool: usize) -> Result<Pager, CaseSkipped> {
     )
 }
 
-pub fn open_with_backend(road: Backend, options: &PagerOptions) -> Result<Pager, CaseSkipped> {
+pub fn open_with_backend(backend: Backend, options: &PagerOptions) -> Result<Pager, CaseSkipped> {
     disable_numa_balancing();
     let pager = Pager::open(options).expect("a pager");
     let why = pager.why_not_faster().unwrap_or("there is a faster one").to_owned();
-    if pager.backend() == road { Ok(pager) } else { Err(CaseSkipped(why)) }
+    if pager.backend() == backend { Ok(pager) } else { Err(CaseSkipped(why)) }
 }
 
 /// Disables the kernel's own page moves.

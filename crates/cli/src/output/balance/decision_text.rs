@@ -9,7 +9,7 @@ use nodeward_policy::placement::{Decision, Home, Reason, Verdict};
 
 /// What is told of a process or a group in a round.
 #[derive(Clone, Copy)]
-pub struct ToldSubject<'a> {
+pub struct ReportedSubject<'a> {
     /// Its home.
     pub home: Option<&'a Home>,
     /// The decision about it.
@@ -20,14 +20,14 @@ pub struct ToldSubject<'a> {
     pub done: &'a Done,
 }
 
-impl<'a> From<&'a ProcessRow> for ToldSubject<'a> {
+impl<'a> From<&'a ProcessRow> for ReportedSubject<'a> {
     fn from(row: &'a ProcessRow) -> Self {
         let ProcessRow { home, decision, changed, done, .. } = row;
         Self { home: home.as_ref(), decision, changed: *changed, done }
     }
 }
 
-impl<'a> From<&'a GroupRow> for ToldSubject<'a> {
+impl<'a> From<&'a GroupRow> for ReportedSubject<'a> {
     fn from(row: &'a GroupRow) -> Self {
         let GroupRow { home, decision, changed, done, .. } = row;
         Self { home: home.as_ref(), decision, changed: *changed, done }
@@ -66,7 +66,7 @@ pub fn reasons(decision: &Decision) -> String {
 }
 
 /// Formats the decision about a process or a group, for a table.
-pub fn decision(row: ToldSubject<'_>, report: &RoundReport) -> String {
+pub fn decision(row: ReportedSubject<'_>, report: &RoundReport) -> String {
     let verdict = match row.decision.verdict {
         Verdict::Left => "left alone",
         Verdict::Settles => "settles",
@@ -110,7 +110,7 @@ pub fn group_change_line(row: &GroupRow, report: &RoundReport) -> Option<String>
 /// Formats a new decision, or the result of an earlier one. `None` if it is of no interest: the
 /// process is too young, or is settled and stays, with its memory at home; or nothing would be
 /// done, and nothing is.
-fn change(row: ToldSubject<'_>, report: &RoundReport) -> Option<String> {
+fn change(row: ReportedSubject<'_>, report: &RoundReport) -> Option<String> {
     if !report.acted {
         return would_text(row, report).filter(|_| row.changed);
     }
@@ -125,7 +125,7 @@ fn change(row: ToldSubject<'_>, report: &RoundReport) -> Option<String> {
 }
 
 /// Formats what would be done with a process; `None` if nothing.
-fn would_text(row: ToldSubject<'_>, report: &RoundReport) -> Option<String> {
+fn would_text(row: ReportedSubject<'_>, report: &RoundReport) -> Option<String> {
     let (at, numbers) = (home(row.home?), &row.decision.numbers);
     let count = numbers.threads_nudged;
     let nudged = (count > 0).then(|| threads(count));
@@ -138,7 +138,7 @@ fn would_text(row: ToldSubject<'_>, report: &RoundReport) -> Option<String> {
     (!what.is_empty()).then(|| format!("would be brought home to {at}: {}", what.join(" and ")))
 }
 
-fn sentence(row: ToldSubject<'_>, report: &RoundReport) -> String {
+fn sentence(row: ReportedSubject<'_>, report: &RoundReport) -> String {
     let at = row.home.map(home).unwrap_or_default();
     let mut parts = vec![match row.decision.verdict {
         Verdict::Left => format!("left alone: {}", row.decision.reason),
@@ -151,7 +151,7 @@ fn sentence(row: ToldSubject<'_>, report: &RoundReport) -> String {
     parts.join("; ")
 }
 
-fn about_threads(row: ToldSubject<'_>) -> Option<String> {
+fn about_threads(row: ReportedSubject<'_>) -> Option<String> {
     let (away, done) = (row.decision.numbers.threads_away, &row.done);
     if away == 0 {
         return None;
@@ -168,7 +168,7 @@ fn about_threads(row: ToldSubject<'_>) -> Option<String> {
     Some(format!("{} away, {} brought home{others}{why}", threads(away), done.threads_placed))
 }
 
-fn about_memory(row: ToldSubject<'_>, report: &RoundReport) -> Option<String> {
+fn about_memory(row: ReportedSubject<'_>, report: &RoundReport) -> Option<String> {
     let reason = row.decision.memory.filter(|&reason| reason != Reason::AllHome)?;
     let numbers = &row.decision.numbers;
     let bytes = |pages: u64| format_bytes(pages * report.page_bytes);
@@ -190,14 +190,14 @@ fn about_memory(row: ToldSubject<'_>, report: &RoundReport) -> Option<String> {
 }
 
 /// Formats the result of a move that was decided rounds ago.
-fn late_result_text(outcome: &Outcome, row: ToldSubject<'_>, report: &RoundReport) -> String {
+fn late_result_text(outcome: &Outcome, row: ReportedSubject<'_>, report: &RoundReport) -> String {
     let bytes = |pages: u64| format_bytes(pages * report.page_bytes);
     format!("of {} away, {}", bytes(outcome.pages_planned), move_result_text(outcome, row, &bytes))
 }
 
 fn move_result_text(
     outcome: &Outcome,
-    row: ToldSubject<'_>,
+    row: ReportedSubject<'_>,
     bytes: &impl Fn(u64) -> String,
 ) -> String {
     let mut words = format!("{} brought home", bytes(outcome.pages_moved));

@@ -8,7 +8,7 @@ use super::{between, threads};
 
 /// What a page costs that moves to a fresh page.
 const ONE_WAY: [BareCall; 3] = [BareCall::MoveOut, BareCall::Copy, BareCall::Free];
-/// What a page costs that moves to a page kept from an earlier migration.
+/// What a page costs that moves to a recycled page.
 const RECYCLED: [BareCall; 3] = [BareCall::MoveOut, BareCall::Memcpy, BareCall::MoveIn];
 
 /// Formats the measurement for people.
@@ -42,7 +42,7 @@ fn group_text(cells: &[LimitCell]) -> String {
     for cell in cells {
         text += &line(name(cell.call), cell.page_ns, first.threads);
     }
-    for (what, calls) in [("to a fresh page", ONE_WAY), ("to a kept page", RECYCLED)] {
+    for (what, calls) in [("to a fresh page", ONE_WAY), ("to a recycled page", RECYCLED)] {
         let of = |call| cells.iter().find(|cell| cell.call == call).map(|cell| cell.page_ns);
         let sum: Option<f64> = calls.into_iter().map(of).sum();
         text += &sum.map_or_else(String::new, |sum| line(what, sum, first.threads));

@@ -65,7 +65,7 @@ pub fn soak_text(report: &SoakReport) -> String {
         format_bytes(report.moved_bytes),
         format_ns(report.took_ns),
         format_bytes(per_s(report.moved_bytes, report.took_ns)),
-        report.road,
+        report.backend,
         report.migrations,
         report.regions,
     );
@@ -93,8 +93,8 @@ pub fn soak_json(report: &SoakReport) -> Value {
 
 fn row_text(plan: &MeasurePlan, row: &BenchRow) -> String {
     let mut text = format!("\npages of {}", if row.page == "4k" { "4 KiB" } else { "2 MiB" });
-    if let Some(road) = row.road {
-        let _ = write!(text, ", by {road}, copied by {}", row.copier.unwrap_or("the kernel"));
+    if let Some(backend) = row.backend {
+        let _ = write!(text, ", by {backend}, copied by {}", row.copier.unwrap_or("the kernel"));
     }
     text.push('\n');
     if let Some(why) = &row.why {

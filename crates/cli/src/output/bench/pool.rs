@@ -30,8 +30,8 @@ pub fn text(plan: &PoolPlan, report: &PoolReport) -> String {
     for group in groups(&report.cells) {
         text += &group_text(group);
     }
-    for course in &report.courses {
-        text += &course_text(course);
+    for timeline in &report.timelines {
+        text += &course_text(timeline);
     }
     for flow in &report.pure {
         let _ = write!(
@@ -61,7 +61,7 @@ pub fn svg(report: &PoolReport) -> Result<String> {
     let mut cells: Vec<_> = report.cells.iter().collect();
     cells.sort_by_key(|&cell| kinds(cell)); // stable: threads and contenders stay in order
     let bars = cells.chunk_by(|one, other| kinds(one) == kinds(other)).map(bars);
-    let lines = report.courses.iter().map(lines);
+    let lines = report.timelines.iter().map(lines);
     plot::svg(&bars.collect::<Vec<_>>(), &lines.collect::<Vec<_>>())
 }
 
@@ -108,11 +108,11 @@ fn group_text(cells: &[PoolCell]) -> String {
     text
 }
 
-fn course_text(course: &PoolTimeline) -> String {
+fn course_text(timeline: &PoolTimeline) -> String {
     let per_million = |visits: &PeriodVisits| format!("{:.0}", visits.per_million);
     let all =
         |visits: &[PeriodVisits]| visits.iter().map(per_million).collect::<Vec<_>>().join(" ");
-    let idle = match course.idle_periods {
+    let idle = match timeline.idle_periods {
         Some(periods) => format!("{periods:.1} periods after the load"),
         None => "not while it was looked at".to_owned(),
     };
@@ -121,13 +121,13 @@ fn course_text(course: &PoolTimeline) -> String {
          visits for a million pages, pass by pass after the first: {}\n  \
          period by period: {}\n  \
          memory: {} held at most, {:.2} of what was in use; let go {idle}\n",
-        course.contender,
-        threads(course.threads),
-        format_ns(course.period_ns),
-        all(&course.after_one_pass),
-        all(&course.busy),
-        format_bytes(course.peak_held_bytes),
-        course.held_share(),
+        timeline.contender,
+        threads(timeline.threads),
+        format_ns(timeline.period_ns),
+        all(&timeline.after_one_pass),
+        all(&timeline.busy),
+        format_bytes(timeline.peak_held_bytes),
+        timeline.held_share(),
     )
 }
 
@@ -150,12 +150,12 @@ fn bars(cells: &[&PoolCell]) -> BarChart {
 }
 
 /// Returns the lines of pages held, in use and pcp_high over time, all as memory.
-fn lines(course: &PoolTimeline) -> LineChart {
-    let every = course.looks.len().div_ceil(POINTS_MAX).max(1);
+fn lines(timeline: &PoolTimeline) -> LineChart {
+    let every = timeline.looks.len().div_ceil(POINTS_MAX).max(1);
     let line = |colour, name: &str, of: &dyn Fn(&PoolSample) -> u64| ChartLine {
         name: name.to_owned(),
         colour,
-        points: course
+        points: timeline
             .looks
             .iter()
             .step_by(every)
@@ -164,7 +164,7 @@ fn lines(course: &PoolTimeline) -> LineChart {
     };
     LineChart {
         x_label: "seconds".to_owned(),
-        title: format!("{} over time, {}", course.contender, threads(course.threads)),
+        title: format!("{} over time, {}", timeline.contender, threads(timeline.threads)),
         unit: "MiB",
         lines: vec![
             line(0, "held", &|look| look.held_bytes),

@@ -80,7 +80,7 @@ fn cell(column: Column) -> MemcpyCell {
 fn rows() -> Vec<BenchRow> {
     let base = BenchRow {
         page: "4k",
-        road: Some("move"),
+        backend: Some("move"),
         why: None,
         copier: Some("avx512"),
         cells: vec![cell(Column::OneWay), cell(Column::RecycledWriter)],
@@ -113,7 +113,7 @@ fn rows() -> Vec<BenchRow> {
     };
     let huge = BenchRow {
         page: "2m",
-        road: None,
+        backend: None,
         why: Some("no huge pages: transparent huge pages are switched off".to_owned()),
         copier: None,
         cells: Vec::new(),
@@ -130,7 +130,7 @@ fn rows() -> Vec<BenchRow> {
 fn lossy() -> SoakReport {
     SoakReport {
         seed: 42,
-        road: "move",
+        backend: "move",
         moved_bytes: 100 * GIB,
         lazy_bytes: 10 * GIB,
         regions: 7,

@@ -72,7 +72,7 @@ fn report() -> PoolReport {
         not_built_in: vec![PoolContender::Mimalloc, PoolContender::Jemalloc],
         clock_ns: 25,
         cells: [cells(1, false), cells(2, false), cells(2, true)].concat(),
-        courses: vec![PoolTimeline {
+        timelines: vec![PoolTimeline {
             contender: PoolContender::PoolDepth,
             threads: 2,
             period_ns: 1_000_000_000,

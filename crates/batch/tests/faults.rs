@@ -21,7 +21,7 @@ fn refusals(kind: StepKind) -> &'static [FolioRefusal] {
     }
 }
 
-/// A fate that repeatedly picks one of several possibilities.
+/// Picks one of the possible refusals, again and again.
 struct ChosenFaults<P> {
     /// Picks a number below its argument.
     pick: P,
@@ -79,7 +79,7 @@ fn start(shape: BatchShape, unmapped: bool) -> (Batch, ModelMemory) {
     }
 }
 
-/// Plays every fate that a batch may have, and returns their number.
+/// Plays every sequence of refusals that a batch may have, and returns their number.
 fn run_all_fault_sequences(folios: u32, attempts: u32, may_stop: bool, unmapped: bool) -> u32 {
     let shape = BatchShape { folios, folio_pages: 2, page_bytes: 4096, copiers: 2, attempts };
     let mut script = ChoiceSequence::default();
@@ -95,9 +95,9 @@ fn run_all_fault_sequences(folios: u32, attempts: u32, may_stop: bool, unmapped:
     unreachable!("scripts are finite")
 }
 
-/// Goal: every fate of a small batch is played.
+/// Goal: every sequence of refusals of a small batch is played.
 #[test]
-fn every_fate_of_a_small_batch() {
+fn every_refusal_of_a_small_batch() {
     // One folio, one pass. It stays at the unmap (2 ways), is moved (1), or is turned in the flush
     // (1), the copy (2) or the map (2) and then put back in one of 4 ways: it works, it is dropped,
     // or one of these after a retry. 2 + 1 + 5 * 4.
@@ -114,22 +114,22 @@ fn every_fate_of_a_small_batch() {
 proptest! {
     /// Goal: the same for batches of any shape, one after the other in the same buffers.
     #[test]
-    fn any_fate_of_any_batch(
+    fn any_refusal_of_any_batch(
         rounds in prop::collection::vec(
             (0..=64_u32, 1..=8_u32, 1..=9_u32, 1..=4_u32, any::<bool>(), any::<bool>()),
             1..3,
         ),
-        fates in prop::collection::vec(any::<u8>(), 0..2000),
+        picks in prop::collection::vec(any::<u8>(), 0..2000),
         mildness in 0..=200_u8,
     ) {
-        let mut fates = fates.into_iter();
+        let mut picks = picks.into_iter();
         // Bytes below `mildness` refuse nothing, and nothing is refused after the last byte.
-        let mut pick = |of: usize| match fates.next() {
-            Some(fate) if fate >= mildness => usize::from(fate) % of,
+        let mut pick = |of: usize| match picks.next() {
+            Some(picked) if picked >= mildness => usize::from(picked) % of,
             _ => 0,
         };
         let one = BatchShape { folios: 1, folio_pages: 1, page_bytes: 1, copiers: 1, attempts: 1 };
-            let empty = BatchShape { folios: 0, ..one };
+        let empty = BatchShape { folios: 0, ..one };
         let mut batch = Batch::new(empty);
         for (folios, folio_pages, copiers, attempts, unmapped, may_stop) in rounds {
             let shape = BatchShape { folios, folio_pages, page_bytes: 4096, copiers, attempts };
@@ -139,8 +139,8 @@ proptest! {
             } else {
                 batch.reset(shape);
             }
-            let mut fate = ChosenFaults { pick: &mut pick, may_stop, put_back_again: 20 };
-            let account = world.drive(&mut batch, &mut fate);
+            let mut faults = ChosenFaults { pick: &mut pick, may_stop, put_back_again: 20 };
+            let account = world.drive(&mut batch, &mut faults);
             prop_assert_eq!(account.selected(), u64::from(folios * folio_pages));
         }
     }

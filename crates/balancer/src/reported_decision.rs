@@ -4,9 +4,9 @@ use nodeward_policy::placement::{Decision, Home, Reason, Verdict};
 
 /// What a decision says, without its numbers.
 #[derive(Default)]
-pub struct ToldDecision(Option<(Option<Home>, Verdict, [Option<Reason>; 3])>);
+pub struct ReportedDecision(Option<(Option<Home>, Verdict, [Option<Reason>; 3])>);
 
-impl ToldDecision {
+impl ReportedDecision {
     /// Enters the decision that is reported; returns whether it is new.
     pub fn tell(&mut self, decision: &Decision, home: Option<&Home>) -> bool {
         let reasons = [Some(decision.reason), decision.threads, decision.memory];
