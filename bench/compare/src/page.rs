@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use comfy_table::presets::ASCII_MARKDOWN;
+use nodeward_experiments::command_lines;
 use nodeward_model::units::{format_bytes, format_ns};
 
 use crate::settings::CompareSettings;
@@ -14,6 +15,7 @@ const HEAD: &str = include_str!("head.md");
 
 /// Formats the page: subject, method, the table, and the command that made it.
 pub fn page(settings: &CompareSettings, table: &CompareTable, command: &str) -> String {
+    let command = command_lines(command).join(" \\\n    ");
     let mut page = format!("{HEAD}\n    {command}\n\n");
     let _ = writeln!(
         page,

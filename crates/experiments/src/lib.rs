@@ -6,7 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+mod command_lines;
 pub mod compare;
 pub mod parallel;
 pub mod reproduce;
 pub mod swarm;
+
+pub use command_lines::command_lines;

@@ -12,12 +12,6 @@ const COLUMNS_MAX: usize = 120;
 /// Documents that are read as a whole, with their maximum size in bytes.
 const BYTES_MAX: [(&str, usize); 2] = [("README.md", 10_000), ("ARCHITECTURE.md", 20_000)];
 
-/// Documents that may have longer lines, each with the reason.
-const LONG_LINES: [(&str, &str); 2] = [
-    ("docs/balance-sim.md", "`nodeward sim compare --docs` writes the command of a run in a line"),
-    ("docs/reproduce.md", "`nodeward reproduce --docs` writes the command of a run in a line"),
-];
-
 /// Returns whether a file is for people who use nodeward or work on it, and so subject to the rules
 /// for documents.
 pub fn is_document(path: &Path) -> bool {
@@ -33,12 +27,10 @@ pub fn check_size(path: &Path, text: &str) -> Option<Violation> {
     (text.len() > most).then(|| Violation::new(path, 0, advice()))
 }
 
-/// Checks that lines of prose fit a screen.
+/// Checks that lines of prose and of code fit a screen. A table, also one that a program prints,
+/// has the columns that it needs.
 pub fn check_columns(document: &Document<'_>) -> Vec<Violation> {
-    if LONG_LINES.iter().any(|(name, _)| document.path == Path::new(name)) {
-        return Vec::new();
-    }
-    let columns = document.prose().map(|(number, line)| (number, line.chars().count()));
+    let columns = document.outside_tables().map(|(number, line)| (number, line.chars().count()));
     let long = columns.filter(|(_, columns)| *columns > COLUMNS_MAX);
     let advice = |columns| format!("{columns} columns; break the line at {COLUMNS_MAX}");
     long.map(|(number, columns)| Violation::new(document.path, number, advice(columns))).collect()
@@ -102,12 +94,13 @@ mod tests {
     #[test]
     fn prose_has_so_many_columns_at_most() {
         let (fits, long) = ("é".repeat(120), "x".repeat(121));
-        let text = format!("{fits}\n| {long} |\n\n    {long}\n{long}\n");
+        let printed = format!("    a  b  c  {fits}");
+        let text = format!("{fits}\n| {long} |\n\n    {}\n{printed}\n{long}\n", &long[4..]);
         let told = |name: &str| {
             let found = check_columns(&Document::new(Path::new(name), &text));
             found.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        assert_eq!(told("docs/a.md"), ["docs/a.md:5: 121 columns; break the line at 120"]);
-        assert_eq!(told(LONG_LINES[0].0), [""; 0]);
+        let advice = |line| format!("docs/a.md:{line}: 121 columns; break the line at 120");
+        assert_eq!(told("docs/a.md"), [4, 6].map(advice));
     }
 }

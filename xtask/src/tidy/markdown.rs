@@ -40,6 +40,20 @@ impl<'a> Document<'a> {
             .map(|(at, _, line)| (at, line))
     }
 
+    /// Returns the lines that are in no table, with their numbers from one. A line of code with
+    /// three gaps between words is in a table that a program prints.
+    pub fn outside_tables(&self) -> impl Iterator<Item = (usize, &'a str)> {
+        let is_row =
+            |line: &str| line.trim().split("  ").filter(|cell| !cell.is_empty()).count() > 3;
+        self.numbered()
+            .filter(move |(_, kind, line)| match kind {
+                LineKind::Prose => true,
+                LineKind::Table => false,
+                LineKind::Code => !is_row(line),
+            })
+            .map(|(at, _, line)| (at, line))
+    }
+
     /// Returns the targets of all links and pictures, each with the number of its line.
     pub fn links(&self) -> Vec<(usize, String)> {
         let mut links = Vec::new();

@@ -9,6 +9,7 @@ use nodeward_policy::placement::Reason;
 use serde_json::{Value, json};
 
 use super::balance::explanation;
+use super::paragraph::labelled;
 use crate::results::ProcessExplanation;
 use home_reasons::ReasonText;
 
@@ -32,7 +33,10 @@ pub fn process(would: &ProcessExplanation) -> Explained {
 }
 
 fn paragraph(name: &str, means: &str, why: &str, what_to_do: &str) -> String {
-    format!("{name}\n  means:      {means}\n  why:        {why}\n  what to do: {what_to_do}\n")
+    let parts =
+        [("  means:      ", means), ("  why:        ", why), ("  what to do: ", what_to_do)];
+    let parts: String = parts.iter().map(|(label, text)| labelled(label, text)).collect();
+    format!("{name}\n{parts}")
 }
 
 /// Formats the same for programs.

@@ -7,7 +7,7 @@ use nodeward_experiments::reproduce::{ImprovementResult, RowResult, TableResult}
 
 use super::plot::charts;
 use super::{basis, expected, figure, gain};
-use crate::output::paragraph::in_lines;
+use crate::output::paragraph::{command_item, in_lines};
 use crate::output::plot;
 
 /// Text above the tables.
@@ -58,7 +58,7 @@ fn table_text(table: &TableResult, picture: &str) -> String {
     let _ = writeln!(text, "\n![figures and additions]({picture})\n\nRuns:\n");
     for run in &table.runs {
         let driven = if run.driven { ", driven by the table" } else { "" };
-        let _ = writeln!(text, "- {}: `{}`{driven}", run.name, run.command);
+        text += &command_item(&run.name, &run.command, driven);
     }
     text
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use nodeward_experiments::compare::{BalancerFigures, BalancerKind, CaseTable};
 
 use super::{figures, goal_text, svg};
-use crate::output::paragraph::in_lines;
+use crate::output::paragraph::{command_item, in_lines};
 
 /// Text above the tables.
 const HEAD: &str = include_str!("head.md");
@@ -69,7 +69,7 @@ fn section(table: &CaseTable, picture: &str) -> String {
             BalancerKind::Nodeward => ", balanced by `nodeward balance`",
             _ => "",
         };
-        let _ = writeln!(text, "- {}: `{}`{more}", entry.balancer.name(), entry.command);
+        text += &command_item(entry.balancer.name(), &entry.command, more);
     }
     text
 }
