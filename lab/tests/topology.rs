@@ -40,9 +40,13 @@ fn check(kernel: GuestKernel, name: &str) {
     assert_eq!(finished.code, 0, "{name}");
 }
 
+/// The machines whose nodes Linux may number or describe in another way than others.
+const ODD: [&str; 2] = ["cpuless", "four-nodes-hole"];
+
 #[test]
 fn every_scenario_is_what_linux_sees() {
-    for name in SMALL {
+    let names = if is_every_kernel_wanted() { &SMALL[..] } else { &ODD };
+    for name in names {
         check(GuestKernel::V6_12, name);
     }
 }

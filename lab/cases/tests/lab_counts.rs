@@ -52,6 +52,7 @@ fn on_the_newest_kernel() {
 /// A machine that booted with the counter counts the same.
 #[test]
 fn on_6_12_from_a_cold_boot() {
-    let cases = if is_every_kernel_wanted() { &CASES[..] } else { &CASES[..1] };
-    count(GuestKernel::V6_12, true, cases);
+    if is_every_kernel_wanted() {
+        count(GuestKernel::V6_12, true, &CASES);
+    }
 }
