@@ -12,44 +12,46 @@ use nodeward_model::units::parse_bytes;
 #[derive(Debug, Parser)]
 #[command(name = "nodeward-bench", version)]
 pub struct Args {
-    /// What to measure.
+    /// The measurement to make.
     #[command(subcommand)]
     pub measurement: Measurement,
 }
 
-/// What to measure.
+/// The measurements.
 #[derive(Debug, Subcommand)]
 pub enum Measurement {
-    /// How many times as fast as `migratepages PID 0 1` is `nodeward move PID 0 1`
+    /// Compare the speed of `nodeward move PID 0 1` with that of `migratepages PID 0 1`, as a ratio
     Speed(SpeedOptions),
-    /// How many times as long as by `numactl` a program waits that is started by `nodeward run`
+    /// Compare the start of a program by `nodeward run` with its start by `numactl`, as a ratio of
+    /// times
     Start(StartOptions),
-    /// How long a thread of the process waits for pages in flight meanwhile
+    /// Measure how long a thread of the process waits for pages in flight while its pages move
     Stall(StallOptions),
-    /// How long `nodeward show --topology` takes on a large machine, in ms
+    /// Measure the time of `nodeward show --topology` on a large machine, in ms
     Topology(TopologyOptions),
-    /// How much memory beyond their own two nodes need that exchange all pages of two processes, in
-    /// MiB
+    /// Measure the memory that an exchange of all pages of two processes needs beyond their own two
+    /// nodes, in MiB
     Exchange(ExchangeOptions),
-    /// How many times as fast a list of scattered addresses moves as the same memory as a range
+    /// Compare the speed of a list of scattered addresses with that of the same memory as a range
     List(ListOptions),
-    /// How many times as fast physical addresses are found as by the loops of 2004
+    /// Compare the search of physical addresses with the loops of 2004, as a ratio of speeds
     Loops(LoopsOptions),
-    /// What the ledger costs a move, in percent of its time, and how far off an undo ends
+    /// Measure the cost of the ledger to a move, in percent of the move's time, or the error of an
+    /// undo, in percent of the pages
     Ledger(LedgerOptions),
-    /// What share of a CPU a look at all processes takes once a second, for 1,000 threads, in
-    /// percent
+    /// Measure the part of a CPU that a look at all processes takes once a second, for 1,000
+    /// threads, in percent
     Look(LookOptions),
-    /// What lines near and far, faults, moved pages and looks cost here, each measured alone, in
-    /// ns: the costs of a scenario of this machine. Needs nodes 0 and 1, and `nodeward-stream`
+    /// Measure the costs of this machine for a scenario, each alone, in ns: lines near and far,
+    /// faults, moved pages, and looks. Needs nodes 0 and 1, and `nodeward-stream`
     Costs(CostsOptions),
-    /// A process that such looks are at
+    /// Run as a process at which `look` looks
     #[command(hide = true)]
     Crowd(CrowdOptions),
-    /// How much slower a program becomes that is sampled by registers, and what the sampler costs,
+    /// Measure the slowdown of a program that is sampled by registers, or the cost of the sampler,
     /// in percent
     Sampling(SamplingOptions),
-    /// A program that reads its memory at random
+    /// Run as a program that reads its memory at random
     #[command(hide = true)]
     Walk(WalkOptions),
     /// Print which pages of a process the lab has counted, for `nodeward move PID --hot FILE`
@@ -66,7 +68,7 @@ pub struct CostsOptions {
     #[arg(long, default_value = "64MiB", value_parser = parse_bytes)]
     pub size: u64,
 
-    /// How often; the fastest pass counts
+    /// Number of passes; the fastest pass counts
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub passes: u32,
 }
@@ -74,7 +76,7 @@ pub struct CostsOptions {
 /// Options of `start`.
 #[derive(Clone, Debug, Group)]
 pub struct StartOptions {
-    /// How many pairs of starts
+    /// Number of pairs of starts
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..))]
     pub pairs: u32,
 }
@@ -85,15 +87,15 @@ pub struct SamplingOptions {
     /// The value to print as `measured`
     #[arg(long, value_enum)]
     pub figure: SamplingFigure,
-    /// How many samples a second on each CPU
+    /// Samples a second on each CPU
     #[arg(long, default_value_t = 1000, value_name = "HZ",
         value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: u32,
-    /// Print the value for so many samples a second; the cost of each is taken to be the same
-    /// [default: that of --rate]
+    /// Print the value for this number of samples a second; the cost of a sample is taken to be the
+    /// same [default: that of --rate]
     #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..))]
     pub at: Option<u32>,
-    /// How many pairs of windows, without and with sampling
+    /// Number of pairs of windows, one without and one with sampling
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     pub pairs: u32,
     /// The length of a window
@@ -105,7 +107,7 @@ pub struct SamplingOptions {
 /// The value that `sampling` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SamplingFigure {
-    /// How much less work the program does in a CPU second
+    /// Decrease of the work that the program does in a CPU second
     Slower,
     /// CPU time of the sampler for each CPU that is sampled
     Sampler,
@@ -116,7 +118,7 @@ pub enum SamplingFigure {
 pub struct WalkOptions {
     /// The file in which threads count
     pub counts: PathBuf,
-    /// How many threads
+    /// Number of threads
     #[arg(long)]
     pub threads: usize,
 }
@@ -124,9 +126,9 @@ pub struct WalkOptions {
 /// Options of `counts`.
 #[derive(Clone, Debug, Group)]
 pub struct CountsOptions {
-    /// The process
+    /// The process id
     pub pid: u32,
-    /// Count accesses, those that the cache answered, too
+    /// Count also the accesses that the cache answered
     #[arg(long)]
     pub accesses: bool,
 }
@@ -134,22 +136,22 @@ pub struct CountsOptions {
 /// The process whose memory is moved.
 #[derive(Clone, Debug, Group)]
 pub struct MemoryOptions {
-    /// How much memory it has
+    /// Size of the memory
     #[arg(long, default_value = "512MiB", value_parser = parse_bytes)]
     pub size: u64,
-    /// What kind of memory, as nodeward-load names it
+    /// Kind of the memory, as nodeward-load names it
     #[arg(long, default_value = "anonymous")]
     pub kind: String,
-    /// Over how many addresses it is spread
+    /// Size of the address range over which the memory is spread
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub over: Option<u64>,
-    /// Into how many mappings these are divided
+    /// Number of mappings into which the memory is divided
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub mappings: u32,
 }
 
 impl MemoryOptions {
-    /// Returns so much anonymous memory in one piece.
+    /// Returns anonymous memory of `size` bytes in one piece.
     pub fn anonymous(size: u64) -> Self {
         Self { size, kind: "anonymous".to_owned(), over: None, mappings: 1 }
     }
@@ -158,13 +160,13 @@ impl MemoryOptions {
 /// Options of `speed`.
 #[derive(Clone, Debug, Group)]
 pub struct SpeedOptions {
-    /// The process.
+    /// The memory of the process.
     #[command(flatten)]
     pub memory: MemoryOptions,
     /// Move this process, which lies on node 0 and has --size, instead of one that is started
     #[arg(long)]
     pub pid: Option<u32>,
-    /// How many pairs of commands are compared
+    /// Number of pairs of commands that are compared
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..))]
     pub pairs: u32,
     /// Options for `nodeward move`, such as --jobs 2
@@ -175,22 +177,22 @@ pub struct SpeedOptions {
 /// Options of `stall`.
 #[derive(Clone, Debug, Group)]
 pub struct StallOptions {
-    /// The process.
+    /// The memory of the process.
     #[command(flatten)]
     pub memory: MemoryOptions,
-    /// How many processes each command moves, in turns
+    /// Number of processes that each command moves, in turns
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub turns: u32,
-    /// How often each of them is moved
+    /// Number of moves of each process
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub moves: u32,
     /// The time between two touches of the thread that measures
     #[arg(long, default_value = "50us", value_name = "TIME")]
     pub interval: String,
-    /// How many pages it touches each time
+    /// Number of pages that the thread touches each time
     #[arg(long, default_value_t = 32, value_name = "PAGES")]
     pub burst: u32,
-    /// The budget
+    /// The stall budget of `nodeward move`
     #[arg(long, default_value = "1ms", value_name = "TIME")]
     pub stall: String,
     /// Options for `nodeward move`, such as --jobs 2
@@ -204,10 +206,10 @@ pub struct TopologyOptions {
     /// The `nodeward` to measure
     #[arg(long, value_name = "PATH", default_value = "nodeward")]
     pub program: PathBuf,
-    /// The machine, in one line
+    /// The machine to show, in one line
     #[arg(long, default_value = "8n 64c 2t 64GiB L1d:48KiB L1i:32KiB L2:2MiB L3:96MiB split")]
     pub machine: Synthetic,
-    /// How often
+    /// Number of runs
     #[arg(long, default_value_t = 41, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
 }
@@ -215,13 +217,13 @@ pub struct TopologyOptions {
 /// Options of `exchange`.
 #[derive(Clone, Debug, Group)]
 pub struct ExchangeOptions {
-    /// How much memory each of the two processes has
+    /// Size of the memory of each of the two processes
     #[arg(long, default_value = "512MiB", value_parser = parse_bytes)]
     pub size: u64,
-    /// How much memory is free on each node; pools of huge pages take the rest
+    /// Free memory of each node; pools of huge pages take the rest
     #[arg(long, default_value = "64MiB", value_parser = parse_bytes)]
     pub free: u64,
-    /// How often
+    /// Number of runs
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
     /// Options for `nodeward move`, such as --jobs 2
@@ -232,16 +234,16 @@ pub struct ExchangeOptions {
 /// Options of `list`.
 #[derive(Clone, Debug, Group)]
 pub struct ListOptions {
-    /// How much memory the process has
+    /// Size of the memory of the process
     #[arg(long, default_value = "4GiB", value_parser = parse_bytes)]
     pub size: u64,
-    /// How many of its pages are named, in no order
+    /// Number of addresses in the list, in no order
     #[arg(long, default_value_t = 1_000_000)]
     pub addresses: usize,
-    /// Name them by physical addresses
+    /// Give the list as physical addresses
     #[arg(long)]
     pub physical: bool,
-    /// How many pairs of commands are compared
+    /// Number of pairs of commands that are compared
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     pub pairs: u32,
     /// Options for `nodeward move`, such as --jobs 2
@@ -252,13 +254,13 @@ pub struct ListOptions {
 /// Options of `loops`.
 #[derive(Clone, Debug, Group)]
 pub struct LoopsOptions {
-    /// Pages that the process has mapped: 1 GiB of them at first
+    /// Number of pages that the process has mapped; the default is 1 GiB of them
     #[arg(long, default_value_t = 262_144)]
     pub pages: usize,
-    /// Addresses in the list: as many as one call took then
+    /// Number of addresses in the list; the default is the maximum of a call in 2004
     #[arg(long, default_value_t = 2048)]
     pub addresses: usize,
-    /// How often
+    /// Number of runs
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
 }
@@ -266,13 +268,13 @@ pub struct LoopsOptions {
 /// Options of `ledger`.
 #[derive(Clone, Debug, Group)]
 pub struct LedgerOptions {
-    /// The process.
+    /// The memory of the process.
     #[command(flatten)]
     pub memory: MemoryOptions,
-    /// What to judge by
+    /// The figure to print as `measured`
     #[arg(long, value_enum, default_value_t = LedgerFigure::Cost)]
     pub figure: LedgerFigure,
-    /// How often it is moved, and the move undone
+    /// Number of times that the process is moved and the move undone
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..))]
     pub moves: u32,
     /// Options for `nodeward move`, such as --jobs 2
@@ -286,13 +288,13 @@ pub struct LookOptions {
     /// Threads that are started
     #[arg(long, default_value_t = 1000)]
     pub threads: u32,
-    /// Processes that have them
+    /// Number of processes that have the threads
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub processes: u32,
-    /// How many of each process's threads work between two looks; the others sleep
+    /// Threads of each process that work between two looks; the others sleep
     #[arg(long, value_enum, default_value_t = Awake::One)]
     pub awake: Awake,
-    /// How many looks are measured, after two
+    /// Number of looks that are measured, after two that are not
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub looks: u32,
     /// The time between two looks, in milliseconds; what they cost counts as if it were a second
@@ -303,22 +305,22 @@ pub struct LookOptions {
 /// Options of `crowd`.
 #[derive(Clone, Debug, Group)]
 pub struct CrowdOptions {
-    /// How many threads it has
+    /// Number of threads
     #[arg(long)]
     pub threads: u32,
-    /// How many of them work
+    /// Threads that work
     #[arg(long, value_enum)]
     pub awake: Awake,
 }
 
-/// Which threads of a process work, a little five times a second. The first one never does.
+/// The threads of a process that work: a little, five times a second. The first thread never works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Awake {
-    /// None of them
+    /// No thread
     None,
-    /// One of them
+    /// One thread
     One,
-    /// All of them
+    /// All threads
     All,
 }
 
@@ -356,7 +358,7 @@ mod tests {
         assert_eq!((look.threads, look.processes, look.awake), (1000, 50, Awake::One));
     }
 
-    /// Goal: the machine of the promise is the one that is made.
+    /// Goal: the machine that SPEC.md names is the machine that is made.
     #[test]
     fn the_large_machine_has_eight_nodes_and_1024_cpus() {
         let Measurement::Topology(options) = Args::parse_from(["bench", "topology"]).measurement

@@ -32,7 +32,7 @@ impl Direction {
 /// A command that moves a process.
 #[derive(Clone, Debug)]
 pub enum MoveCommand {
-    /// The command in common use today: one thread, no account.
+    /// `migratepages`, the command in common use: one thread, no account.
     Migratepages,
     /// `nodeward move` with options.
     Nodeward(Vec<String>),
@@ -52,7 +52,7 @@ impl MoveCommand {
         timed(command.arg(pid).args(way.words()))
     }
 
-    /// Returns its name for readers.
+    /// Returns the name of the command for readers.
     pub fn name(&self) -> String {
         match self {
             Self::Migratepages => "migratepages".to_owned(),
@@ -70,7 +70,7 @@ pub fn timed(command: &mut Command) -> Result<Duration> {
     Ok(timed_output(command)?.0)
 }
 
-/// Like [`timed`], and returns the command's output, which must be JSON.
+/// Runs a command like [`timed`], and returns its time and its output, which must be JSON.
 pub fn timed_json(command: &mut Command) -> Result<(Duration, Value)> {
     let (took, output) = timed_output(command)?;
     Ok((took, serde_json::from_slice(&output).context("a command did not print JSON")?))

@@ -19,7 +19,7 @@ use crate::shuffle::shuffled;
 /// Ratio of the machine's frames to those that the process maps.
 const FRAMES_PER_PAGE: u64 = 8;
 
-/// Finds the same pages in three ways, in alternation.
+/// Looks up the frames of the same pages in three ways, in alternation.
 pub fn measure(options: &LoopsOptions) -> Result<Value> {
     let frames = options.pages as u64 * FRAMES_PER_PAGE;
     let table: Vec<u64> = shuffled(frames).take(options.pages).collect();

@@ -19,7 +19,7 @@ use crate::numbers::{all_rounded, median, ms, rounded};
 use crate::shuffle::shuffled;
 use crate::target::LoadTarget;
 
-/// The result of one command.
+/// The time and the account of one command.
 struct MoveSample {
     took: Duration,
     moved: u64,

@@ -24,7 +24,7 @@ const LINE_BYTES: u64 = 64;
 const FEW_PAGES: usize = 16;
 /// Slot in which the lab's counter counts, and for which it delays far lines.
 const SLOT: u8 = 1;
-/// Processes, or threads of one, that are looked at.
+/// Number of processes, and of threads of one process, at which a look looks.
 const CROWD: u32 = 32;
 /// Looks of which the fastest counts, and the time between two.
 const LOOKS: u32 = 8;
@@ -55,7 +55,7 @@ fn stay_on_first_cpu() -> Result<()> {
     Ok(sched_setaffinity(None, &cpus)?)
 }
 
-/// Returns memory of a node, and the time of a fault of it.
+/// Returns populated memory of a node, and the mean time of a fault in nanoseconds.
 fn populated(bytes: usize, node: NodeId) -> Result<(MappedArea, f64)> {
     let area = MappedArea::map(bytes, AreaBacking::Anonymous)?;
     mempolicy::bind_memory(&Nodemask::from_iter([node])).context("no memory of that node")?;

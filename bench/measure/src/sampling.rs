@@ -31,7 +31,7 @@ const MEMORY_WORDS: usize = 8 << 20;
 const COUNTS_BYTES: usize = 64 << 10;
 /// Threads that have a count there.
 const THREADS_MAX: usize = COUNTS_BYTES / 8;
-/// How often samples are taken at least, as often as a balancer does.
+/// The longest time between two takings of samples; a balancer takes them as often.
 const TAKE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Measures pairs of windows.
@@ -60,14 +60,14 @@ pub fn measure(options: &SamplingOptions) -> Result<Value> {
     }))
 }
 
-/// A window without sampling and one with it.
+/// A window without sampling and a window with sampling.
 #[derive(Default)]
 struct Pair {
     /// Work per CPU second with sampling, as a part of that without.
     work: f64,
     /// CPU time of the sampler for each thread, in CPUs.
     sampler: f64,
-    /// Samples a second, and those of them that have an address.
+    /// Samples a second, and the part of them that has an address.
     samples: f64,
     addresses: f64,
     lost: u64,

@@ -1,4 +1,4 @@
-//! Shuffled numbers, the same in every run.
+//! Shuffled numbers that are the same in every run.
 
 /// Returns every number below `count` once, in a scattered order: multiples of an odd constant from
 /// the golden ratio, modulo a power of two.

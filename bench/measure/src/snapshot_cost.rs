@@ -79,11 +79,11 @@ fn count_ran(before: &MachineSnapshot, now: &MachineSnapshot) -> usize {
     times(now).iter().filter(|&(tid, ns)| before.get(tid) != Some(ns)).count()
 }
 
-/// A process of the crowd; it ends when its input does.
+/// A process of the crowd, which ends when its input ends.
 pub struct CrowdProcess(Child);
 
 impl CrowdProcess {
-    /// Starts it, and waits until all its threads are there.
+    /// Starts a process of the crowd, and waits until all its threads are there.
     pub fn start(options: &LookOptions) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         let threads = (options.threads / options.processes).max(1).to_string();

@@ -38,7 +38,7 @@ fn warm_up(options: &StallOptions) -> Result<()> {
     target.stop().map(drop)
 }
 
-/// A command, and its measurements.
+/// The measurements of one command.
 struct CommandStalls {
     mover: MoveCommand,
     took: Vec<Duration>,

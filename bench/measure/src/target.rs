@@ -34,7 +34,7 @@ impl LoadTarget {
         Self::start_on(0, memory, probe)
     }
 
-    /// Like [`LoadTarget::start`], on any node.
+    /// Starts a target as [`LoadTarget::start`] does, on any node.
     pub fn start_on(
         node: u32,
         memory: &MemoryOptions,
@@ -58,12 +58,12 @@ impl LoadTarget {
         Ok(target)
     }
 
-    /// Returns the addresses of its memory, as START-END.
+    /// Returns the addresses of the target's memory, as START-END.
     pub fn range(&self) -> &str {
         &self.range
     }
 
-    /// Returns its process id.
+    /// Returns the process id of the target.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -1,4 +1,4 @@
-//! Starts the agent, tells it of rounds, and ends it.
+//! Starts the agent, gives the agent each round's report, and ends the agent.
 
 use std::io;
 use std::os::unix::net::UnixListener;
@@ -17,18 +17,18 @@ use crate::placement::Published;
 use crate::server::{Server, Waker};
 use crate::service::Service;
 
-/// What an agent is started with.
+/// The limits and hooks with which an agent is started.
 #[derive(Clone, Copy)]
 pub struct AgentOptions {
-    /// Limits of moves.
+    /// Limits of the moves of each user.
     pub limits: MoveLimits,
-    /// How decisions are put into words.
+    /// Puts decisions into words.
     pub explainer: Explainer,
-    /// How moves are entered into the ledger.
+    /// Enters moves into the ledger.
     pub journal: Journal,
 }
 
-/// A running agent. It ends when it is dropped.
+/// A running agent. Dropping it ends the agent.
 pub struct Agent {
     published: Arc<Published>,
     moves: Arc<Moves>,
@@ -37,7 +37,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Serves a socket from now on, by threads of its own.
+    /// Serves a socket from now on, by threads that the agent starts.
     ///
     /// # Errors
     /// If a thread or a descriptor cannot be had.
@@ -67,7 +67,7 @@ impl Agent {
         Ok(Self { published, moves, waker, thread: Some(thread) })
     }
 
-    /// Makes a round the one that requests are answered by.
+    /// Makes this round the one by which requests are answered.
     pub fn publish(&self, report: &RoundReport) {
         self.published.replace(report);
     }

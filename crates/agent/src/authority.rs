@@ -1,5 +1,5 @@
-//! Who may touch which process: the rule of ptrace(2), "Ptrace access mode checking", in the mode
-//! that move_pages(2) asks for. It is pure; `gate` gathers what it decides by.
+//! The processes that a caller may touch, by the rule of ptrace(2), "Ptrace access mode checking",
+//! in the mode that move_pages(2) asks for. The rule is pure; `gate` gathers the facts for it.
 
 use nodeward_linux::Credentials;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The bit of CAP_SYS_PTRACE.
 const SYS_PTRACE: u64 = 1 << 19;
 
-/// Why a caller may not touch a process. The set is closed and documented.
+/// The reasons for which a caller may not touch a process. The set is closed and documented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refusal {
@@ -30,7 +30,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// All of them.
+    /// Every reason.
     pub const ALL: [Self; 8] = [
         Self::CallerGone,
         Self::CallerUnmapped,
@@ -42,7 +42,7 @@ impl Refusal {
         Self::NotDumpable,
     ];
 
-    /// Returns its name in the protocol.
+    /// Returns the name of the reason in the protocol.
     pub fn name(self) -> &'static str {
         match self {
             Self::CallerGone => "caller-gone",
@@ -56,7 +56,7 @@ impl Refusal {
         }
     }
 
-    /// Returns what it means, and what to do.
+    /// Returns the meaning of the reason and the remedy.
     pub fn advice(self) -> &'static str {
         match self {
             Self::CallerGone => "the process that connected has ended; connect again",
@@ -80,16 +80,17 @@ impl Refusal {
     }
 }
 
-/// What counts of a caller.
+/// The ids, credentials and capabilities by which a caller is judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rights {
-    /// Effective user id when it connected.
+    /// Effective user id of the process when it connected.
     pub user: u32,
-    /// Effective group id when it connected.
+    /// Effective group id of the process when it connected.
     pub group: u32,
-    /// Its credentials soon afterwards. They may be those of a program that it has become since.
+    /// Credentials of the process, read after it connected. The process may have executed another
+    /// program in between.
     pub credentials: Credentials,
-    /// Whether it may touch every process that it can name.
+    /// True if the caller may touch every process that it can name.
     pub everything: bool,
 }
 

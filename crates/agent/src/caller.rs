@@ -1,4 +1,4 @@
-//! Who asks: the process that connected, as the kernel knows it.
+//! The caller of a request: the process that connected, as the kernel knows it.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -13,25 +13,25 @@ use crate::authority::{Refusal, Rights};
 /// By this id the kernel shows all ids that a user namespace does not map.
 const OVERFLOW_ID: u32 = 65_534;
 
-/// What the agent must know of itself to tell who a caller is.
+/// The facts about the agent by which it tells who a caller is.
 #[derive(Clone, Debug)]
 pub struct AgentIdentity {
     credentials: Credentials,
-    /// Whether each user of the machine has a number of its own here.
+    /// True if each user of the machine has a user id of its own in the agent's user namespace.
     maps_all_users: bool,
 }
 
-/// A caller.
+/// The process that connected, with its rights.
 #[derive(Debug)]
 pub struct Caller {
-    /// Its process, held.
+    /// The process, held so that its pid is not reused.
     pub process: HeldPid,
-    /// Its rights.
+    /// The rights of the process.
     pub rights: Rights,
 }
 
 impl AgentIdentity {
-    /// Reads it.
+    /// Reads the identity of this process.
     ///
     /// # Errors
     /// If /proc is not mounted.
@@ -59,12 +59,12 @@ impl Caller {
         Ok(Self { process, rights })
     }
 
-    /// Returns its user.
+    /// Returns the user id of the caller.
     pub fn user(&self) -> u32 {
         self.rights.user
     }
 
-    /// Returns its pid as it knows it itself.
+    /// Returns the pid of the caller in its own pid namespace.
     pub fn own_pid(&self) -> Pid {
         let pids = &self.rights.credentials.status.pids;
         pids.last().and_then(|&pid| Pid::new(pid).ok()).unwrap_or(self.process.pid())

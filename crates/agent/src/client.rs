@@ -1,4 +1,4 @@
-//! The other end: a client that waits for each reply.
+//! A client of the agent, which waits for each reply.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,28 +15,28 @@ use crate::wire::{Order, WireGroups, WirePlan, WireProgress, WireReport, WireSeg
 /// Time for a reply. The longest look takes five seconds, and others may be before us.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Why a request brought nothing.
+/// The reasons for which a request brings no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens.
+    /// No agent listens at the socket.
     #[error(
         "no agent answers at {}; start nodeward balance with balance.socket set to that, or name \
          another by --agent=SOCKET",
         path.escaped()
     )]
     NoAgent {
-        /// Where.
+        /// The path of the socket.
         path: PathBuf,
-        /// The cause.
+        /// The error of connect(2).
         source: io::Error,
     },
     /// The socket may not be used.
     #[error("{} may not be used; balance.socket-mode and -group say who may", path.escaped())]
     NoAccess {
-        /// Where.
+        /// The path of the socket.
         path: PathBuf,
     },
-    /// The agent ended.
+    /// The agent ended before it replied.
     #[error("the agent ended meanwhile; what it had moved is in its ledger")]
     Lost(#[source] io::Error),
     /// The agent refused.
@@ -54,11 +54,11 @@ pub struct Client {
     connection: ServiceConnection,
 }
 
-/// Replies about the progress of a move, until it has ended.
+/// The replies about the progress of a move, until the move has ended.
 pub struct ProgressStream(Client);
 
 impl Client {
-    /// Connects.
+    /// Connects to the agent at `path`.
     ///
     /// # Errors
     /// If nobody listens there, or we may not connect.
@@ -85,7 +85,7 @@ impl Client {
         read(reply["move"].clone())
     }
 
-    /// Watches a move, over a connection of its own.
+    /// Watches a move, over a second connection.
     ///
     /// # Errors
     /// Those of connecting.
@@ -209,7 +209,7 @@ impl Client {
         read(self.call("io.nodeward.Groups.List", json!({}))?)
     }
 
-    /// Calls any method, and returns its parameters.
+    /// Calls a method, and returns the parameters of the reply.
     ///
     /// # Errors
     /// Those of the request.

@@ -1,16 +1,16 @@
-//! Bytes that come in over one connection, cut into messages.
+//! Cuts the bytes that come in over one connection into messages.
 
 use crate::errors::CallError;
 use crate::limits::MESSAGE_BYTES_MAX;
 
-/// What has come and was not taken yet: messages, each with a zero byte behind it, and the
-/// beginning of another.
+/// Bytes that came in and were not taken yet: messages, each with a zero byte behind it, and the
+/// beginning of a further message.
 #[derive(Debug, Default)]
 pub struct MessageBuffer {
     bytes: Vec<u8>,
     /// Bytes at the front that were taken.
     taken: usize,
-    /// Bytes behind those that hold no end of a message.
+    /// Number of untaken bytes in which no end of a message was found.
     searched: usize,
 }
 

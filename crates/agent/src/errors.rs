@@ -8,19 +8,19 @@ use varlink::Reply;
 
 use crate::authority::Refusal;
 
-/// What went wrong with a process or on the machine.
+/// The kinds of failure of a process or of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
     /// The process has exited.
     Gone,
-    /// It is a kernel thread.
+    /// The process is a kernel thread.
     KernelThread,
     /// The agent lacks a privilege.
     Denied,
-    /// The machine cannot do it.
+    /// The machine lacks the operation.
     Unsupported,
-    /// Anything else.
+    /// Any failure that is none of these.
     Failed,
 }
 
@@ -53,7 +53,7 @@ pub enum CallError {
     #[error("{message}")]
     #[serde(rename = "io.nodeward.Moves.NothingMoved")]
     NothingMoved { kind: FailureKind, message: String },
-    /// There is no such move of this user.
+    /// No move of this user has this number.
     #[error("there is no move {move_id} of yours; its account is kept for ten minutes")]
     #[serde(rename = "io.nodeward.Moves.NoSuchMove")]
     NoSuchMove {
@@ -67,7 +67,7 @@ pub enum CallError {
         #[serde(rename = "move")]
         move_id: u64,
     },
-    /// There is no such group of this user.
+    /// No group of this user has this number.
     #[error("there is no group {group} of yours")]
     #[serde(rename = "io.nodeward.Groups.NoSuchGroup")]
     NoSuchGroup { group: u32 },
@@ -79,7 +79,7 @@ pub enum CallError {
     #[error("the agent does not take the parameter {parameter}")]
     #[serde(rename = "org.varlink.service.InvalidParameter")]
     InvalidParameter { parameter: String },
-    /// There is no such method.
+    /// The interface has no method of this name.
     #[error("the agent has no method {method}; it may be of another version")]
     #[serde(rename = "org.varlink.service.MethodNotFound")]
     MethodNotFound { method: String },
@@ -87,7 +87,7 @@ pub enum CallError {
     #[error("the agent has no interface {interface}; it may be of another version")]
     #[serde(rename = "org.varlink.service.InterfaceNotFound")]
     InterfaceNotFound { interface: String },
-    /// Connections are never upgraded to another protocol.
+    /// The agent never upgrades a connection to a protocol that is not varlink.
     #[error("the agent does not implement that of {method}")]
     #[serde(rename = "org.varlink.service.MethodNotImplemented")]
     MethodNotImplemented { method: String },
@@ -110,7 +110,7 @@ impl CallError {
         Self::LimitReached { message: message.into() }
     }
 
-    /// Returns a parameter that is not taken, with its reason.
+    /// Returns the error for a parameter that is refused, with the reason in it.
     pub fn invalid(parameter: impl Into<String>) -> Self {
         Self::InvalidParameter { parameter: parameter.into() }
     }
@@ -121,7 +121,7 @@ impl CallError {
         Self::Failed { kind, message }
     }
 
-    /// Returns the same of a move that did nothing.
+    /// Returns the failure of a move that did nothing, of a process that the caller knows as `pid`.
     pub fn nothing_moved(error: &Error, pid: Pid) -> Self {
         let (kind, message) = failure(error, pid);
         Self::NothingMoved { kind, message }

@@ -18,17 +18,17 @@ use crate::errors::CallError;
 
 /// A process that a caller may touch.
 pub struct Admitted {
-    /// It, held as a process of the machine.
+    /// The process, as one of the machine.
     pub process: Arc<dyn Process>,
-    /// Its pid as the caller knows it.
+    /// The pid of the process in the caller's pid namespace.
     pub shown: Pid,
 }
 
-/// A process that is held: that of the caller, or one for this request.
+/// A process that is held while a request is served.
 pub enum Held<'a> {
-    /// That of the caller.
+    /// The process of the caller.
     Caller(&'a HeldPid),
-    /// Another.
+    /// A process that is held for this request only.
     Other(HeldPid),
 }
 

@@ -17,7 +17,7 @@ use crate::limits::{GROUPS_OF_USER_MAX, MEMBERS_MAX, PIECES_OF_USER_MAX};
 
 /// The groups that programs make.
 pub struct Groups {
-    /// Them, which the balancer reads at the beginning of each round.
+    /// The groups, which the balancer reads at the beginning of each round.
     pub called: Arc<SharedGroups>,
     /// Bytes of a base page.
     pub page_bytes: u64,
@@ -234,7 +234,7 @@ fn told(error: GroupCallError, number: GroupNumber) -> CallError {
     }
 }
 
-/// Checks that a user may have so many more pieces of memory in groups.
+/// Checks that a user may have `more` further pieces of memory in groups.
 fn check_pieces(groups: &CalledGroups, user: u32, more: usize) -> Result<(), CallError> {
     let own = groups.iter().filter(|(_, group)| group.owner == user);
     let pieces = own.flat_map(|(_, group)| group.parts.values()).map(|part| part.memory.len());

@@ -1,4 +1,4 @@
-//! What the program around the agent does for it: words for decisions, and ledgers.
+//! The functions that the program around the agent gives it: words for decisions, and ledgers.
 
 use std::sync::Arc;
 
@@ -11,30 +11,30 @@ use serde_json::Value;
 /// A decision for programs and for people.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explained {
-    /// As `nodeward explain --json` has it.
+    /// The decision as `nodeward explain --json` prints it.
     pub document: Value,
-    /// As `nodeward explain` prints it.
+    /// The decision as `nodeward explain` prints it.
     pub text: String,
 }
 
 /// Puts the decision about a process into words. Its pid is as the caller knows it.
 pub type Explainer = fn(Pid, Arc<RoundReport>, Result<ProcessRow, Undecided>) -> Explained;
 
-/// What a ledger is begun with.
+/// The facts with which a ledger is begun.
 pub struct JournalRequest<'a> {
-    /// The machine.
+    /// The machine on which the move is made.
     pub machine: &'a dyn Machine,
-    /// The processes of the move, in its order.
+    /// The processes of the move, in the order of the request.
     pub processes: Vec<ProcessIdentity>,
-    /// Who ordered what.
+    /// The command for the ledger: who ordered which move.
     pub command: Vec<String>,
 }
 
-/// How moves are entered into the ledger.
+/// Functions that enter moves into the ledger.
 #[derive(Clone, Copy)]
 pub struct Journal {
     /// Begins a ledger; `None` if that fails. The move is made all the same.
     pub begin: fn(JournalRequest<'_>) -> Option<SharedLedger>,
-    /// Ends it.
+    /// Ends the ledger of a move, and returns what it says.
     pub end: fn(SharedLedger, &MoveReport) -> LedgerReport,
 }

@@ -1,4 +1,4 @@
-//! The interface files, as the agent hands them out.
+//! The interface files, as the agent returns them.
 
 use serde_json::{Value, json};
 

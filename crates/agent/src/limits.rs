@@ -7,7 +7,7 @@ use std::time::Duration;
 pub const MESSAGE_BYTES_MAX: usize = 128 << 10;
 /// Connections of all users. Each needs a descriptor, and its memory is bounded by the above.
 pub const CONNECTIONS_MAX: usize = 512;
-/// Connections of one user other than root.
+/// Connections of a user other than root.
 pub const CONNECTIONS_OF_USER_MAX: usize = 64;
 /// Connections that only root may use, so that root can always ask and cancel.
 pub const CONNECTIONS_FOR_ROOT: usize = 32;
@@ -15,7 +15,7 @@ pub const CONNECTIONS_FOR_ROOT: usize = 32;
 pub const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Requests of all users that wait for a lane.
 pub const WAITING_MAX: usize = 128;
-/// Requests of one user in lanes, waiting or served.
+/// Requests of one user in lanes, waiting or in work.
 pub const WAITING_OF_USER_MAX: usize = 8;
 /// Threads that look at memory. One more takes orders.
 pub const LOOKERS: usize = 2;
@@ -39,17 +39,17 @@ pub const PIECES_OF_USER_MAX: usize = 16_384;
 pub const MEMBERS_MAX: usize = 4096;
 /// Time for which the account of a move is kept.
 pub const ACCOUNT_KEPT: Duration = Duration::from_secs(600);
-/// Accounts that are kept for one user: the latest.
+/// Latest accounts that are kept for one user.
 pub const ACCOUNTS_OF_USER_MAX: usize = 32;
 /// Time between two reports of progress.
 pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What the moves of one user may cost.
+/// Limits of the moves of one user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MoveLimits {
-    /// Moves under way.
+    /// Moves under way at a time.
     pub moves_of_user: usize,
-    /// Bytes a second that they move together; no limit if `None`.
+    /// Bytes a second that the moves of one user move together; no limit if `None`.
     pub rate_of_user: Option<u64>,
 }
 

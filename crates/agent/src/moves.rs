@@ -37,7 +37,7 @@ struct Table {
     is_closed: bool,
 }
 
-/// A move.
+/// A move that a user ordered, under way or ended.
 pub struct OrderedMove {
     user: u32,
     control: MoveControl,
@@ -49,12 +49,12 @@ struct Prepared {
     processes: Vec<Arc<dyn Process>>,
     shown: Vec<Pid>,
     request: MoveRequest,
-    /// Its command, for the ledger.
+    /// The command of the move, for the ledger.
     command: Vec<String>,
 }
 
 impl OrderedMove {
-    /// Returns how far it is.
+    /// Returns the progress of the move.
     pub fn progress(&self) -> WireProgress {
         WireProgress {
             running: self.end.get().is_none(),
@@ -65,7 +65,7 @@ impl OrderedMove {
         }
     }
 
-    /// Asks it to end.
+    /// Asks the move to end.
     pub fn cancel(&self) {
         self.control.stop();
     }
@@ -123,7 +123,7 @@ impl Moves {
         Ok(number)
     }
 
-    /// Returns a move of a user; root has those of all.
+    /// Returns a move of a user; root may have the moves of all users.
     ///
     /// # Errors
     /// If there is none.

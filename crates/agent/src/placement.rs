@@ -20,8 +20,8 @@ const ROUNDS_TO_DECIDE: u64 = 2;
 pub struct Published(Mutex<Arc<RoundReport>>);
 
 impl Published {
-    /// Replaces it. A round without rows, as one that only stands back, leaves what was decided
-    /// before.
+    /// Replaces the published round. A round without rows, such as one that only stands back,
+    /// leaves the earlier decisions in place.
     pub fn replace(&self, report: &RoundReport) {
         if report.fast || (report.processes.is_empty() && !self.get().processes.is_empty()) {
             return;
@@ -30,7 +30,7 @@ impl Published {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = report;
     }
 
-    /// Returns it.
+    /// Returns the published round.
     pub fn get(&self) -> Arc<RoundReport> {
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

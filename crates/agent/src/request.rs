@@ -1,4 +1,4 @@
-//! What a client asks, checked as far as that needs no machine.
+//! The request of a client, checked as far as the check needs no machine.
 
 use nodeward_model::{GroupError, GroupHome, GroupName, MappingKind, MemorySelector, Pid};
 use serde::Deserialize;
@@ -9,10 +9,10 @@ use crate::errors::CallError;
 use crate::limits::{MEMBERS_MAX, PROCESSES_MAX, RANGES_MAX, WORKERS_MAX};
 use crate::wire::Order;
 
-/// A request.
+/// A request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientRequest {
-    /// What it asks.
+    /// The call of the request, or the error of its parameters.
     pub call: Result<Call, CallError>,
     /// Several replies are wanted.
     pub more: bool,
@@ -108,7 +108,7 @@ pub struct ThreadParameters {
     pub thread: Option<Pid>,
 }
 
-/// Where a group is to be, in the words of the interface.
+/// The home of a group, in the words of the interface.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct GroupHomeText(pub GroupHome);
@@ -278,7 +278,7 @@ fn check_members(name: &str, count: usize) -> Result<(), CallError> {
     }
 }
 
-/// Checks the bounds of an order, and the words in it.
+/// Checks the bounds of an order, and the words in the order.
 fn check(order: Order) -> Result<Order, CallError> {
     let pids = order.pids.as_ref().map_or(0, Vec::len);
     let ranges = order.ranges.as_deref().unwrap_or_default();

@@ -30,7 +30,7 @@ use crate::moves::OrderedMove;
 use crate::request::ClientRequest;
 use crate::service::{Answer, Place, Service};
 
-/// Bytes of one read.
+/// Bytes that one read takes at most.
 const READ_BYTES: usize = 16 << 10;
 /// Connections taken, and events handled, between two waits.
 const EVENTS_MAX: usize = 64;
@@ -65,10 +65,10 @@ impl Waker {
     }
 }
 
-/// The server.
+/// The server, which takes connections and serves their requests.
 pub struct Server {
     listener: UnixListener,
-    /// False while no descriptor is left for another connection.
+    /// False while no descriptor is left for a further connection.
     listens: bool,
     epoll: OwnedFd,
     waker: Arc<Waker>,
@@ -86,28 +86,28 @@ pub struct Server {
     next_tick: Instant,
 }
 
-/// A connection.
+/// A connection with the state of its request.
 struct Connection {
     stream: UnixStream,
     caller: Arc<Caller>,
     input: MessageBuffer,
     output: Vec<u8>,
     state: State,
-    /// When the request that is not complete, or the reply that is not read, began.
+    /// The time at which the incomplete request, or the unread reply, began.
     since: Instant,
-    /// What the epoll instance waits for.
+    /// The events for which the epoll instance waits.
     interest: EventFlags,
 }
 
-/// What a connection waits for.
+/// The event for which a connection waits.
 enum State {
-    /// Its next request, or the rest of it.
+    /// The next request, or the rest of it.
     Receiving,
     /// A lane; whether the client wants the reply.
     Waiting { oneway: bool },
     /// The progress of a move.
     Watching(Arc<OrderedMove>),
-    /// Its last reply to be read.
+    /// The client reads the last reply.
     Closing,
 }
 
@@ -164,7 +164,7 @@ impl Server {
         }
     }
 
-    /// Waits for events, and handles them.
+    /// Waits for events, and handles each event.
     fn wait(&mut self) {
         let left = self.next_tick.saturating_duration_since(Instant::now());
         let left = if self.ready.is_empty() { left } else { Duration::ZERO };
@@ -376,7 +376,7 @@ impl Connection {
         }
     }
 
-    /// Whether the next request may be taken: the reply to the last was read.
+    /// Returns whether the next request may be taken, as the last reply was read.
     fn is_receiving(&self) -> bool {
         matches!(self.state, State::Receiving) && self.output.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What each request does.
+//! Serves each request.
 
 use std::sync::Arc;
 
@@ -34,21 +34,21 @@ pub struct Service {
     pub groups: Groups,
     /// The last round of the balancer.
     pub published: Arc<Published>,
-    /// Limits of moves.
+    /// Limits of the moves of each user.
     pub limits: MoveLimits,
-    /// How decisions are put into words.
+    /// Puts decisions into words.
     pub explainer: Explainer,
 }
 
 /// The answer to a request.
 pub enum Answer {
-    /// One reply.
+    /// One reply, which ends the request.
     Reply(Reply),
-    /// Progress of a move, until it has ended.
+    /// Progress replies about a move, until the move has ended.
     Watch(Arc<OrderedMove>),
 }
 
-/// Where a request is served.
+/// The thread by which a request is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// By the thread of the server: it takes less than a millisecond.

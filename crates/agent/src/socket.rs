@@ -12,31 +12,31 @@ use nodeward_model::Escape as _;
 
 pub use nodeward_call::AGENT_SOCKET as DEFAULT_PATH;
 
-/// Why there is no socket.
+/// The reasons for which there is no socket.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// Something else is at its path.
+    /// The path names a file that is no socket.
     #[error("{} is no socket; remove it, or name another balance.socket", .0.escaped())]
     NoSocket(PathBuf),
-    /// Another program listens there.
+    /// Another program listens at the path.
     #[error("another program listens at {}; end it, or name another balance.socket", .0.escaped())]
     InUse(PathBuf),
-    /// It cannot be made.
+    /// The socket cannot be made.
     #[error("cannot listen at {}; name another balance.socket, or none", path.escaped())]
     Failed {
-        /// Where.
+        /// The path of the socket.
         path: PathBuf,
-        /// The cause.
+        /// The error of the kernel.
         source: io::Error,
     },
 }
 
-/// Who may connect. What they may then do, the kernel's word on who they are decides.
+/// The users that may connect. The kernel's word on who they are decides about each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketAccess {
     /// The mode of the file; connecting takes the right to write.
     pub mode: u32,
-    /// Its group, if it is to have another than ours.
+    /// The group of the file; `None` for the agent's group.
     pub group: Option<u32>,
 }
 

@@ -43,16 +43,16 @@ pub struct Order {
     /// Kinds of memory, by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kinds: Option<Vec<String>>,
-    /// Only these addresses.
+    /// The addresses of pages to move; `None` for any address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranges: Option<Vec<AddressRange>>,
     /// Number of workers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<u32>,
-    /// Bytes a second.
+    /// Limit of the rate, in bytes a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u64>,
-    /// Nanoseconds.
+    /// Longest stall that the move may cause, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall: Option<u64>,
 }
@@ -84,7 +84,7 @@ pub struct WireProcessReport {
     pub life: Life,
 }
 
-/// How a process was at the end of its move.
+/// The state of a process at the end of its move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "the interface file documents the words")]
@@ -122,12 +122,13 @@ pub struct WireMember {
     pub self_moved: Vec<String>,
 }
 
-/// What `List` of the interface of groups returns.
+/// The reply to `List` of the interface of groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WireGroups {
     /// The groups.
     pub groups: Vec<WireGroup>,
-    /// Why threads that members start may be missing in their groups, and what to do.
+    /// The reason for which threads that members start may be missing in their groups, and the
+    /// remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts_unseen: Option<String>,
 }
@@ -183,7 +184,7 @@ pub struct WireProcessPlan {
     pub in_flight: u64,
 }
 
-/// What `Plan` returns.
+/// The reply to `Plan`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the interface file documents the fields")]
 pub struct WirePlan {

@@ -24,9 +24,9 @@ const PERIOD_NS: [u64; 2] = [2_000_000_000, 64_000_000_000];
 /// Maximum number of pairs of a page and a node in the counts of a period, some 50 MB. Accesses to
 /// further pages are not counted.
 const PAIRS_MAX: usize = 1 << 20;
-/// After a period that found that all who use a memory use it alike, nobody is observed for it for
-/// so many times the length of that period, and for so long at most, in nanoseconds: most segments
-/// are used so, and their users are many.
+/// Length of a rest, in periods, and its maximum in nanoseconds. A memory rests after a period in
+/// which all its users use it alike: nobody is observed for it. Most segments are used so, and
+/// their users are many.
 const RESTS: u64 = 7;
 const RESTS_NS_MAX: u64 = 64_000_000_000;
 /// Periods before a process may rest: its threads may have no places of their own at first.
@@ -38,9 +38,9 @@ const STAYS_NS: [u64; 2] = [60_000_000_000, 3_600_000_000_000];
 /// Memory whose accesses are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Counted {
-    /// That of a process, by its addresses.
+    /// The memory of a process, counted by its addresses.
     Process(EntityId),
-    /// A segment, by the addresses of its leader (`segment_pages`).
+    /// A segment, counted by the addresses of its leader (`segment_pages`).
     Segment(SegmentId),
 }
 
@@ -50,13 +50,13 @@ pub struct AccessCounts {
     memories: BTreeMap<Counted, MemoryCounts>,
 }
 
-/// The counts of one memory.
+/// The counts of one process's memory or of one segment.
 #[derive(Debug)]
 pub struct MemoryCounts {
-    /// When the period began, or begins after a rest.
+    /// Time at which the period began, or begins after a rest, by the machine's clock.
     since_ns: u64,
     period: Retry,
-    /// Whether the last period chose pages, or there was none.
+    /// True if the last period chose pages, or if there was no period yet.
     is_placing: bool,
     /// The counts of the period before, with those before it that were not confirmed, and their
     /// length in nanoseconds.
@@ -72,7 +72,7 @@ pub struct MemoryCounts {
 }
 
 impl AccessCounts {
-    /// Drops the counts of all other memory.
+    /// Keeps the counts of wanted memory, and drops the counts of all other memory.
     pub fn keep(&mut self, is_wanted: impl Fn(Counted) -> bool) {
         self.memories.retain(|&counted, _| is_wanted(counted));
     }
@@ -93,12 +93,12 @@ impl AccessCounts {
         }
     }
 
-    /// Returns the counts of a memory, if they have begun.
+    /// Returns the counts of a memory; `None` if none have begun.
     pub fn get_mut(&mut self, counted: Counted) -> Option<&mut MemoryCounts> {
         self.memories.get_mut(&counted)
     }
 
-    /// Returns the counts of a memory. They begin now if there are none.
+    /// Returns the counts of a memory, and begins them if there are none.
     pub fn of(&mut self, counted: Counted, at_ns: u64, page_bytes: u64) -> &mut MemoryCounts {
         self.memories.entry(counted).or_insert_with(|| MemoryCounts::new(at_ns, page_bytes))
     }
@@ -110,7 +110,7 @@ impl AccessCounts {
         }
     }
 
-    /// Whether nobody is to be observed for a memory now.
+    /// Returns whether nobody is to be observed for a memory now.
     pub fn is_resting(&self, counted: Counted, at_ns: u64) -> bool {
         self.memories.get(&counted).is_some_and(|counts| counts.is_resting(at_ns))
     }
@@ -165,8 +165,9 @@ impl MemoryCounts {
         self.sampled = SampledTime::new(page_bytes);
     }
 
-    /// The same with other addresses. What was moved is known by the earlier ones, so nothing more
-    /// is placed while that has to stay.
+    /// Begins a new period like [`Self::restart`], because the counts go by other addresses from
+    /// now on. The earlier addresses tell which pages were moved, so nothing more is placed while
+    /// those pages have to stay.
     pub fn restart_elsewhere(&mut self, at_ns: u64, page_bytes: u64) {
         self.restart(at_ns, page_bytes);
         if !self.placed.is_empty() {
@@ -175,7 +176,7 @@ impl MemoryCounts {
         }
     }
 
-    /// Begins a short period; earlier ones count on.
+    /// Begins a short period; the counts of earlier periods stay valid.
     pub fn begin_period(&mut self, at_ns: u64, page_bytes: u64) {
         self.since_ns = at_ns;
         self.period.start(at_ns, false, period_lengths(self.tick_ns));

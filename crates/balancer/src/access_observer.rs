@@ -12,11 +12,11 @@ use nodeward_model::Pid;
 
 use super::settings::AccessChoice;
 
-/// A period collects about so many samples on all CPUs together, whatever its length: enough for
-/// ranges of a thousandth of the memory...
+/// Number of samples that a period collects on all CPUs together, whatever its length: enough for
+/// ranges of a thousandth of the memory.
 const SAMPLES_PER_PERIOD: u64 = 8_000;
-/// ...at these rates, in samples a second on each CPU: what a watched program does not feel, and
-/// what it feels for seconds only.
+/// Lowest and highest rate, in samples a second on each CPU. A watched program does not feel the
+/// lowest, and feels the highest for seconds only.
 const RATES_HZ: [u64; 2] = [100, 1_000];
 /// The observer looks for a source again after this time, in nanoseconds.
 const RETRY_NS: u64 = 60_000_000_000;
@@ -26,13 +26,13 @@ const RETRY_NS: u64 = 60_000_000_000;
 pub struct AccessObserver {
     source: Option<Box<dyn AccessSource>>,
     sampling: AccessSampling,
-    /// When no source worked, by the machine's clock, and why.
+    /// Time at which no source worked, by the machine's clock, and the reason.
     failure: Option<(u64, String)>,
 }
 
 impl AccessObserver {
-    /// Observes these processes from now on, for periods of this length and on about so many CPUs.
-    /// No processes close the source.
+    /// Observes the processes `pids` from now on, for periods of `period_ns` and on about `cpus`
+    /// CPUs. An empty list closes the source.
     pub fn observe(
         &mut self,
         machine: &dyn Machine,
@@ -65,12 +65,12 @@ impl AccessObserver {
         }
     }
 
-    /// The open source.
+    /// Returns the kind of the open source; `None` if no source is open.
     pub fn kind(&self) -> Option<AccessSourceKind> {
         self.source.as_ref().map(|source| source.kind())
     }
 
-    /// Why there is no source, if one was wanted.
+    /// Returns the reason for which there is no source, if one was wanted.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_ref().map(|(_, why)| why.as_str())
     }
@@ -128,7 +128,7 @@ fn opened(
     open().map_err(|error: Error| (!error.is_gone()).then(|| error.to_string()))
 }
 
-/// The source, if it observes these processes, too.
+/// Asks the source to observe the processes of `sampling`; `None` if it cannot.
 fn still_observing(
     mut source: Box<dyn AccessSource>,
     sampling: &AccessSampling,
@@ -142,7 +142,8 @@ fn still_observing(
     }
 }
 
-/// The rate at which a period of this length collects [`SAMPLES_PER_PERIOD`] on so many CPUs.
+/// Returns the rate at which a period of this length collects [`SAMPLES_PER_PERIOD`] on `cpus`
+/// CPUs.
 fn rate_hz(period_ns: u64, cpus: u64) -> u32 {
     let hz = SAMPLES_PER_PERIOD * 1_000_000_000 / period_ns.max(1) / cpus.max(1);
     u32::try_from(hz.clamp(RATES_HZ[0], RATES_HZ[1])).unwrap_or(u32::MAX)

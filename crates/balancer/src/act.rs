@@ -26,12 +26,12 @@ use super::segment_table::SegmentTable;
 use super::settings::BalanceSettings;
 use super::token_bucket::TokenBucket;
 
-/// What the stage needs of the balancer and the machine.
+/// The state of the balancer and the machine that the stage uses.
 pub struct Actor<'a> {
     pub machine: &'a dyn Machine,
     pub nodes: &'a Nodes,
     pub settings: &'a BalanceSettings,
-    /// Whether anything is done; else it is only told what would be.
+    /// True if the round acts; otherwise it only reports what it would do.
     pub acts: bool,
     pub live: &'a MoveControl,
     pub processes: &'a mut ProcessTable,
@@ -41,7 +41,7 @@ pub struct Actor<'a> {
     /// Pending moves, the oldest first.
     pub pending: &'a mut Vec<PendingMove>,
     pub segments: &'a mut SegmentTable,
-    /// The segments that are on their way, the oldest first.
+    /// Pending moves of segments, the oldest first.
     pub segment_moves: &'a mut Vec<PendingSegment>,
     pub round: u64,
     /// The rules, with the measured cost of moves.
@@ -52,7 +52,7 @@ pub struct Actor<'a> {
     pub done: BTreeMap<EntityId, Done>,
     pub segments_done: BTreeMap<SegmentId, Done>,
     pub notices: Vec<Notice>,
-    /// What moves of ranges that ended have not visited; of segments by offset.
+    /// Ranges that ended moves did not visit, by address for a process and by offset for a segment.
     pub unvisited: Vec<(Counted, Vec<Range>)>,
 }
 
@@ -109,7 +109,7 @@ impl Actor<'_> {
         self.nodes.workers(entities.iter().filter_map(wanted_ppm).sum())
     }
 
-    /// Moves some more of a pending move. It stays pending or ends.
+    /// Continues a pending move. The move stays pending or ends.
     fn go_on(&mut self, mut one: PendingMove, workers: u32) {
         let entity = one.entity();
         self.done_of(entity).pages_planned += one.left_pages;
@@ -371,7 +371,7 @@ impl Balancer {
 }
 
 impl Short {
-    /// Why less was moved if that error came up.
+    /// Returns the reason for which an error let fewer pages move.
     pub fn of(error: &Error) -> Self {
         if error.is_gone() { Self::Gone } else { Self::Failed }
     }
@@ -390,7 +390,7 @@ impl ProcessState {
         }
     }
 
-    /// Notes an error; what is to be told of it, once.
+    /// Notes that an operation on the process failed. Returns the notice about it the first time.
     pub fn failed_at(&mut self, (pid, _): ProcessKey, error: String) -> Option<Notice> {
         let is_new = !std::mem::replace(&mut self.has_failed, true);
         is_new.then_some(Notice::Failed { pid, error })

@@ -52,8 +52,8 @@ impl Balancer {
         due.into_iter().map(|(_, key)| key).collect()
     }
 
-    /// Whether the next decision may move anything of a process that matters: it has a home and not
-    /// all of it is there, or it may get one.
+    /// Returns whether the next decision may move anything of a process. It may if the process has
+    /// a home and not all of it is there, or if the process may get a home.
     fn may_move(&self, process: &ProcessState) -> bool {
         let is_free = self.excluded.of(process).is_none() || process.kernel.is_hands_off();
         let is_decided = self.is_undecided(process).is_none();
@@ -64,7 +64,8 @@ impl Balancer {
         }
     }
 
-    /// Whether a process ran for so long that it may get a home; its load is judged with the rest.
+    /// Returns whether a process has run long enough to get a home. Its load is judged with the
+    /// rest.
     fn is_old_enough(&self, process: &ProcessState) -> bool {
         let ran_ns = process.seen.as_ref().map(|seen| seen.cpu_time_ns);
         ran_ns.is_some_and(|ran_ns| ran_ns >= self.settings.rules.run_ns_min)
@@ -79,8 +80,8 @@ impl Balancer {
     }
 }
 
-/// What the kernel did for threads of a process, those that ended left out; `None` if it does not
-/// tell.
+/// Reads what the kernel's balancing did for threads of a process. Threads that ended are left out;
+/// `None` if the kernel does not tell.
 fn read(
     machine: &dyn Machine,
     (pid, started_ticks): ProcessKey,

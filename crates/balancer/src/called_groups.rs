@@ -14,15 +14,15 @@ use thiserror::Error;
 
 use super::process_key::ProcessKey;
 
-/// Groups at most.
+/// Maximum number of groups.
 pub const GROUPS_MAX: usize = 4096;
-/// Pieces of memory of one process in one group at most.
+/// Maximum number of pieces of memory of one process in one group.
 pub const PIECES_MAX: usize = 4096;
 
 /// The number of a group; no other gets it before the machine starts anew.
 pub type GroupNumber = u32;
 
-/// The groups by their numbers.
+/// The groups that programs make by calls, by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CalledGroups {
     last: GroupNumber,
@@ -31,49 +31,49 @@ pub struct CalledGroups {
     programs: BTreeMap<ProcessKey, u32>,
 }
 
-/// One group.
+/// A group that a program made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CalledGroup {
-    /// Its name; there may be several of one name.
+    /// The name of the group, which several groups may have.
     pub name: GroupName,
-    /// The id of the user who made it.
+    /// The id of the user who made the group.
     pub owner: u32,
-    /// Where it is to be.
+    /// The nodes on which the group is to be.
     pub home: GroupHome,
-    /// What of which process is in it.
+    /// The threads and memory of each process that are in the group.
     pub parts: BTreeMap<ProcessKey, CalledPart>,
 }
 
-/// What of a process is in a group.
+/// The threads and memory of one process that are in a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CalledPart {
-    /// Its threads.
+    /// The threads of the process that are in the group.
     pub threads: ThreadSet,
-    /// Its memory.
+    /// The memory of the process that is in the group.
     pub memory: Vec<MemorySelector>,
-    /// The addresses among it whose pages the process moves itself.
+    /// The addresses in `memory` whose pages the process moves itself.
     pub self_moved: Vec<Range>,
 }
 
 /// Threads of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ThreadSet {
-    /// All that are in no other group, also those that will be started.
+    /// All threads that are in no other group, also those that will be started.
     All,
-    /// These.
+    /// The threads with these ids.
     These(BTreeSet<u32>),
 }
 
-/// Why a call changed nothing.
+/// The reasons for which a call changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum GroupCallError {
-    /// There is no such group.
+    /// No group has this number.
     #[error("there is no such group")]
     NoGroup,
-    /// There are too many.
+    /// There are too many groups.
     #[error("there are {GROUPS_MAX} groups; delete some")]
     TooMany,
-    /// It has too many pieces of memory.
+    /// The process has too many pieces of memory in the group.
     #[error("a process has at most {PIECES_MAX} pieces of memory in a group")]
     TooManyPieces,
 }
@@ -85,7 +85,7 @@ impl Default for ThreadSet {
 }
 
 impl ThreadSet {
-    /// Whether a thread is one of them.
+    /// Returns whether a thread is in the set.
     pub fn contains(&self, tid: u32) -> bool {
         match self {
             Self::All => true,
@@ -109,7 +109,7 @@ impl ThreadSet {
         }
     }
 
-    /// Those that are named.
+    /// Returns the ids of the threads that were named; none for all threads.
     pub fn named(&self) -> impl Iterator<Item = u32> {
         let tids = match self {
             Self::All => None,
@@ -124,7 +124,7 @@ impl CalledPart {
         self.threads.is_empty() && self.memory.is_empty()
     }
 
-    /// Takes addresses out.
+    /// Takes a range of addresses out of the part.
     fn cut(&mut self, range: Range) {
         let mut rest = Vec::new();
         // There may be thousands, and thousands of calls in one request: most are only looked at.
@@ -138,8 +138,8 @@ impl CalledPart {
     }
 }
 
-/// Whether a piece of memory has none of these addresses; else what it has beside them is added to
-/// the rest.
+/// Returns whether a piece of memory has no address of `range`. Otherwise the addresses that it has
+/// outside of `range` are added to `rest`.
 fn is_apart(own: Range, range: Range, rest: &mut Vec<Range>) -> bool {
     if own.intersection(range).is_none() {
         return true;
@@ -259,14 +259,15 @@ impl CalledGroups {
         }
     }
 
-    /// The same of a process that may be in no group.
+    /// Enters the program of a process like [`Self::see_program`], if the process is known here.
     pub fn see_program_again(&mut self, key: ProcessKey, program: u32) {
         if self.programs.contains_key(&key) {
             self.see_program(key, program);
         }
     }
 
-    /// Whether calls named single threads. Only then it matters who starts which thread.
+    /// Returns whether calls named single threads. Only then does it matter which thread starts
+    /// which.
     pub fn has_named_threads(&self) -> bool {
         self.named_threads().next().is_some()
     }
@@ -359,7 +360,7 @@ impl CalledGroups {
         changed
     }
 
-    /// Drops parts; groups that lost their last one end.
+    /// Drops the parts for which `stays` is false. A group that lost its last part ends.
     fn drop_parts(&mut self, mut stays: impl FnMut(ProcessKey, &mut CalledPart) -> bool) {
         self.groups.retain(|_, group| {
             let before = group.parts.len();
@@ -368,17 +369,17 @@ impl CalledGroups {
         });
     }
 
-    /// Deletes the groups that were there before; their numbers stay theirs.
+    /// Deletes the groups of `before`; their numbers are not used again.
     pub fn forget(&mut self, before: &Self) {
         self.groups.retain(|&number, _| number > before.last);
     }
 
-    /// Returns a group.
+    /// Returns the group with this number.
     pub fn get(&self, number: GroupNumber) -> Option<&CalledGroup> {
         self.groups.get(&number)
     }
 
-    /// Returns all groups, in the order of their numbers.
+    /// Returns all groups, in ascending order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (GroupNumber, &CalledGroup)> {
         self.groups.iter().map(|(&number, group)| (number, group))
     }
@@ -400,7 +401,7 @@ impl CalledGroups {
         self.groups.values_mut().filter_map(move |group| group.parts.get_mut(&key))
     }
 
-    /// Ends groups whose members all went to this one.
+    /// Ends groups, other than `to`, that lost all their members to it.
     fn end_empty(&mut self, to: GroupNumber) {
         self.groups.retain(|&number, group| {
             let had_any = !group.parts.is_empty();

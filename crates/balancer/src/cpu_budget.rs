@@ -5,10 +5,9 @@ use nodeward_machine::Machine;
 use super::report::Cost;
 use super::settings::BalanceSettings;
 
-/// With fewer threads than this, looks may take as much CPU time as with so many, because each look
-/// has fixed costs.
+/// Number of threads up to which the CPU time for looks is the same: each look has fixed costs.
 const THREADS_MIN: u64 = 1_000;
-/// Unused budget is saved up, for at most so many intervals.
+/// Maximum number of intervals for which unused budget is saved up.
 const SAVED_INTERVALS: i64 = 10;
 /// Maximum factor by which the interval grows while nothing changes. Threads that leave home are
 /// then seen that much later.
@@ -17,7 +16,7 @@ const CALM_FACTOR_MAX: u64 = 5;
 /// more look costs.
 const CONVERGING_FACTOR_MAX: u64 = 3;
 
-/// What the balancer uses CPU time for.
+/// The activities of the balancer that cost CPU time.
 #[derive(Clone, Copy, Debug)]
 pub enum Activity {
     Looking,
@@ -26,7 +25,7 @@ pub enum Activity {
     Moving,
 }
 
-/// Adds up CPU time from one call to the next.
+/// Measures the balancer's CPU time from one call to the next.
 #[derive(Debug, Default)]
 pub struct CpuMeter {
     at_ns: u64,
@@ -35,7 +34,7 @@ pub struct CpuMeter {
 }
 
 impl CpuMeter {
-    /// Begins a round.
+    /// Begins to measure a round.
     pub fn begin(&mut self, machine: &dyn Machine) {
         self.round = Cost::default();
         self.at_ns = machine.own_cpu_time_ns();
@@ -127,7 +126,7 @@ pub fn converging_ns_per_s(settings: &BalanceSettings) -> u64 {
     allowed_ns(settings, THREADS_MIN, 1_000_000_000, false).unsigned_abs()
 }
 
-/// Returns the CPU time that looking at so many threads may take in a given time.
+/// Returns the CPU time in nanoseconds that looking at `threads` threads may take in `time_ns`.
 fn allowed_ns(settings: &BalanceSettings, threads: u64, time_ns: u64, calm: bool) -> i64 {
     let ppm = if calm { settings.steady_ppm } else { settings.converging_ppm };
     let share = u128::from(ppm) * u128::from(threads.max(THREADS_MIN));

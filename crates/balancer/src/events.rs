@@ -9,7 +9,7 @@ use super::{BalanceSettings, Balancer, RoundReport};
 /// Maximum time between two questions to the host, in nanoseconds.
 const NAP_NS: u64 = 100_000_000;
 
-/// What ends the wait between two rounds.
+/// An event that ends the wait between two rounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The next round is due.

@@ -1,15 +1,15 @@
-//! What tells a group from every other, also after a restart.
+//! The key of a group, which no other group has, also after a restart.
 
 use nodeward_model::GroupName;
 use serde::{Deserialize, Serialize};
 
 use super::called_groups::GroupNumber;
 
-/// What tells a group from every other.
+/// The key of a group, which no other group has.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum GroupKey {
-    /// Made by a call.
+    /// A group that a call made.
     Called(GroupNumber),
-    /// Of a rule of this name.
+    /// A group of the rule with this name.
     Rule(GroupName),
 }

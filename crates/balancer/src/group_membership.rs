@@ -1,4 +1,4 @@
-//! Which threads and which memory belong to which group: the stage of a round after the snapshot.
+//! Assigns threads and memory to groups: the stage of a round after the snapshot.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -18,28 +18,29 @@ const LASTS_NS: u64 = 30_000_000_000;
 /// The part of a process that belongs to a group.
 #[derive(Default)]
 pub struct GroupPart {
-    /// Its number.
+    /// The number of the part.
     pub entity: EntityId,
     /// The number of the group.
     pub group: EntityId,
-    /// Its threads at the last look.
+    /// The threads of the part at the last look.
     pub threads: BTreeSet<u32>,
-    /// Which memory of the process is its.
+    /// The memory of the process that belongs to the part.
     pub memory: Vec<MemorySelector>,
-    /// The addresses among it whose pages the process moves itself.
+    /// The addresses in `memory` whose pages the process moves itself.
     pub self_moved: Vec<Range>,
     /// Pages that could not be moved.
     pub stuck: StuckPages,
 }
 
-/// What a process said of itself, and when.
+/// The facts about a process that patterns test, and the time at which they were read.
 pub struct KnownTraits {
     pub traits: ProcessTraits,
     pub at_ns: u64,
 }
 
 impl KnownTraits {
-    /// Whether that still holds for a process: it has the same threads, and it was not long ago.
+    /// Returns whether the facts still hold: the process has the same threads, and the facts were
+    /// read less than `LASTS_NS` ago.
     pub fn is_current(&self, seen: &ProcessSnapshot, now_ns: u64) -> bool {
         let now = seen.threads.iter().map(|thread| thread.tid);
         now_ns.abs_diff(self.at_ns) < LASTS_NS && now.eq(self.traits.threads.iter().map(|it| it.0))
@@ -47,24 +48,24 @@ impl KnownTraits {
 }
 
 impl GroupPart {
-    /// Whether another part is of the same group, with the same memory.
+    /// Returns whether another part is of the same group, with the same memory.
     pub fn has_same_memory(&self, other: &Self) -> bool {
         self.group == other.group
             && self.memory == other.memory
             && self.self_moved == other.self_moved
     }
 
-    /// Whether a thread is one of its.
+    /// Returns whether a thread is in the part.
     pub fn has_thread(&self, thread: &ThreadSnapshot) -> bool {
         self.threads.contains(&thread.tid)
     }
 
-    /// Whether it has what its threads access most.
+    /// Returns whether the part has the memory that its threads access most.
     pub fn has_touched(&self) -> bool {
         self.memory.contains(&MemorySelector::Touched)
     }
 
-    /// Whether a segment that the process maps is its.
+    /// Returns whether a segment that the process maps is in the part.
     pub fn has_segment(&self, segment: &MappedSegment) -> bool {
         let is_its = |selector: &MemorySelector| match selector {
             MemorySelector::Kind(kind) => segment.kind == *kind,
@@ -75,7 +76,7 @@ impl GroupPart {
         self.memory.iter().any(is_its)
     }
 
-    /// Takes out of mappings what is its.
+    /// Takes the part's memory out of mappings, and returns it.
     pub fn take(&self, mappings: &mut Vec<Mapping>) -> Vec<Mapping> {
         let mut taken = Vec::new();
         for selector in &self.memory {
@@ -96,7 +97,7 @@ impl GroupPart {
     }
 }
 
-/// What of a mapping lies before and behind a part of it.
+/// Returns the pieces of a mapping before and behind a part of it.
 fn around(mapping: &Mapping, part: Range) -> impl Iterator<Item = Mapping> {
     let before = Range::new(mapping.range.start, part.start);
     let behind = Range::new(part.end, mapping.range.end);
@@ -104,7 +105,8 @@ fn around(mapping: &Mapping, part: Range) -> impl Iterator<Item = Mapping> {
     rest.map(|range| mapping.part(range)).collect::<Vec<_>>().into_iter()
 }
 
-/// What of mappings belongs to which part of a process; what belongs to none is its own.
+/// Divides mappings among the parts of a process. Returns those of each part, and the rest, which
+/// is the process's own.
 pub fn divide(
     mut mappings: Vec<Mapping>,
     parts: &[GroupPart],

@@ -1,4 +1,4 @@
-//! What is told of a group in a round: the sum of its parts.
+//! Reports a group in a round as the sum of its parts.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ impl GroupRow {
 }
 
 impl Done {
-    /// Adds what was done with another part.
+    /// Adds the results of another part.
     fn add(&mut self, other: &Self) {
         self.threads_placed += other.threads_placed;
         self.threads_not_allowed += other.threads_not_allowed;

@@ -13,11 +13,11 @@ use super::process_key::ProcessKey;
 use super::process_table::ProcessState;
 use super::reported_decision::ReportedDecision;
 
-/// A group.
+/// A group, made by calls or by a rule.
 pub struct GroupState {
     pub name: GroupName,
     pub home: GroupHome,
-    /// Its number, if calls made it.
+    /// The number of the group, if calls made it.
     pub called: Option<GroupNumber>,
     /// The decision that was reported last.
     pub told: ReportedDecision,
@@ -72,12 +72,13 @@ impl GroupTable {
         &self.numbers
     }
 
-    /// Whether there is no group.
+    /// Returns whether there is no group.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// Whether processes must be asked what patterns want to know.
+    /// Returns whether there are rules, so that processes must be asked for the facts that patterns
+    /// test.
     pub fn has_rules(&self) -> bool {
         !self.rules.is_empty()
     }
@@ -87,7 +88,7 @@ impl GroupTable {
         self.groups.get_mut(&entity)
     }
 
-    /// Returns a group.
+    /// Returns the group of an entity.
     pub fn get(&self, entity: EntityId) -> Option<&GroupState> {
         self.groups.get(&entity)
     }
@@ -134,7 +135,7 @@ impl GroupTable {
 }
 
 impl GroupState {
-    /// Where policy is to place it.
+    /// Returns the nodes among which policy is to place the group.
     pub fn target(&self) -> Target {
         match &self.home {
             GroupHome::Auto => Target::Anywhere,

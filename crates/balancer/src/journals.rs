@@ -1,5 +1,5 @@
-//! What a balancer writes to disk: a journal of each memory move in the ledger, and its saved state
-//! in a file.
+//! Writes a balancer's records to disk: a journal of each memory move in the ledger, and the saved
+//! state in a file.
 //!
 //! A journal belongs to one process, or to one segment, on its way to one node, over as many
 //! as the budget takes. Balancing does not depend on either file: if one cannot be written, a
@@ -20,7 +20,7 @@ use super::saved_state::{SavedState, Storage};
 
 /// Rounds without a new entry after which a journal is ended.
 const ROUNDS_MAX: u64 = 10;
-/// The originator of these moves, as the ledger names it.
+/// The originator of the balancer's moves, as the ledger names it.
 const BY: &str = "balance";
 
 /// Open journals, and the state that was saved last.
@@ -37,9 +37,9 @@ pub struct Journals {
 /// The owner of the memory that a journal is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
-    /// A process.
+    /// The memory of a process.
     Process(EntityId),
-    /// A segment, on its way to this node.
+    /// A segment that moves to this node.
     Segment(SegmentId, NodeId),
 }
 
@@ -72,7 +72,7 @@ impl JournalOrder {
     }
 }
 
-/// The journal of one process or segment that is being moved.
+/// The open journal of the move of one process or segment.
 struct OpenJournal {
     identity: ProcessIdentity,
     to: NodeId,
@@ -147,7 +147,7 @@ impl Journals {
         }
     }
 
-    /// Ends a journal.
+    /// Ends the journal of a move.
     pub fn end(&mut self, subject: Subject, interrupted: bool) {
         let Some(open) = self.open.remove(&subject) else { return };
         let Some(storage) = &self.storage else { return };

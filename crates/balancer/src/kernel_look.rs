@@ -1,11 +1,11 @@
-//! What the kernel's NUMA balancing does with one process, by the looks at its threads.
+//! The actions of the kernel's NUMA balancing on one process, by the looks at its threads.
 
 use std::collections::BTreeMap;
 
 use nodeward_model::{NodeId, NumaActivity};
 use nodeward_policy::kernel_moves::KernelMoves;
 
-/// What is known of one process.
+/// The looks at the threads of one process.
 #[derive(Default)]
 pub struct KernelLook {
     moves: KernelMoves,
@@ -14,12 +14,12 @@ pub struct KernelLook {
 }
 
 impl KernelLook {
-    /// When the last look was, by the machine's clock.
+    /// Returns the time of the last look, by the machine's clock.
     pub fn at_ns(&self) -> Option<u64> {
         self.at_ns
     }
 
-    /// Whether the process is to be left alone.
+    /// Returns whether the process is to be left to the kernel.
     pub fn is_hands_off(&self) -> bool {
         self.moves.is_hands_off()
     }

@@ -24,9 +24,9 @@ const ONE_CPU_PPM: u32 = 1_000_000;
 pub struct Launch<'a> {
     /// The pid that the program will have. The process that has it now is left out of the decision.
     pub pid: Pid,
-    /// The node where it would start otherwise.
+    /// The node where the program would start otherwise.
     pub node: Option<NodeId>,
-    /// The CPUs that it may use.
+    /// The CPUs that the program may use.
     pub usable: &'a Cpumask,
 }
 

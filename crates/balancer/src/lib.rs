@@ -354,12 +354,12 @@ impl Balancer {
         self.timing.is_settled && self.timing.fast.is_calm()
     }
 
-    /// Whether anything is done; else it is only told what would be.
+    /// Returns whether rounds act; otherwise they only report what they would do.
     fn acts(&self) -> bool {
         self.settings.act && !self.stands_back()
     }
 
-    /// Whether others balance for whom nothing is done.
+    /// Returns whether the balancer does nothing because others balance.
     fn stands_back(&self) -> bool {
         match self.settings.rivals {
             RivalMode::StandBack | RivalMode::TakeOver => !self.rivals.seen().is_empty(),
@@ -368,7 +368,7 @@ impl Balancer {
         }
     }
 
-    /// Whether the kernel balances beside us.
+    /// Returns whether the balancer works beside the kernel's balancing.
     fn cooperates(&self) -> bool {
         self.settings.rivals == RivalMode::Cooperate && self.rivals.is_kernel()
     }

@@ -7,9 +7,9 @@ use nodeward_model::name::in_json;
 use nodeward_model::{Mapping, MappingKind, Name, Range, SegmentId};
 use serde::Serialize;
 
-/// What is smaller is left out: to sample it costs more than it can gain.
+/// Segments with fewer bytes are left out: to sample one costs more than it can gain.
 const BYTES_MIN: u64 = 4 << 20;
-/// Segments of one process at most, the largest of them.
+/// Maximum number of segments of one process; the largest count.
 const PER_PROCESS_MAX: usize = 16;
 /// Shared memory that is no cache of files, by how its path begins; also what has no path.
 const MEMORY_PATHS: [&str; 4] = ["/dev/shm/", "/memfd:", "/SYSV", "/dev/zero"];
@@ -17,21 +17,21 @@ const MEMORY_PATHS: [&str; 4] = ["/dev/shm/", "/memfd:", "/SYSV", "/dev/zero"];
 /// A segment that a process maps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MappedSegment {
-    /// Which segment.
+    /// The id of the segment.
     #[serde(rename = "segment")]
     pub id: SegmentId,
-    /// Its path as the mappings have it.
+    /// The path of the segment, as the mappings have it.
     #[serde(flatten, serialize_with = "in_json")]
     pub name: Name,
-    /// How much of it the process maps, in bytes.
+    /// Number of bytes of the segment that the process maps.
     pub bytes: u64,
-    /// Whether a policy binds any of that, if that was asked.
+    /// True if a memory policy is known to bind any mapped part. False if policies were not read.
     #[serde(skip)]
     pub is_bound: bool,
-    /// The kind of its memory.
+    /// The kind of the segment's memory.
     #[serde(skip)]
     pub kind: MappingKind,
-    /// Where the process maps it.
+    /// The mapped parts of the segment, with their addresses.
     #[serde(skip)]
     pub parts: Vec<MappedPart>,
 }
@@ -56,7 +56,7 @@ impl MappedPart {
         holds.then(|| self.offset + (address - self.addresses.start))
     }
 
-    /// Where an offset in the segment is mapped, if it is here.
+    /// Returns the address of an offset in the segment, if this part maps that offset.
     pub fn address_of(self, offset: u64) -> Option<u64> {
         let behind = offset.checked_sub(self.offset)?;
         (behind < self.addresses.bytes()).then(|| self.addresses.start + behind)
@@ -69,12 +69,12 @@ impl MappedSegment {
         self.parts.iter().find_map(|part| part.offset_of(address))
     }
 
-    /// Whether the process maps it within a range only.
+    /// Returns whether the process maps the segment within a range only.
     pub fn lies_in(&self, range: Range) -> bool {
         self.parts.iter().all(|part| part.addresses.intersection(range) == Some(part.addresses))
     }
 
-    /// Where the process maps an offset in the segment, if it does.
+    /// Returns the address at which the process maps an offset in the segment, if it does.
     pub fn address_of(&self, offset: u64) -> Option<u64> {
         self.parts.iter().find_map(|part| part.address_of(offset))
     }
@@ -105,13 +105,13 @@ pub fn mapped_segments(mappings: &[Mapping], bound: &[Range]) -> Vec<MappedSegme
     found
 }
 
-/// Whether a shared mapping is of memory, not of a cache of a file.
+/// Returns whether a shared mapping is of memory, not of a cache of a file.
 pub fn is_memory(mapping: &Mapping) -> bool {
     let path = &mapping.path;
     path.is_empty() || MEMORY_PATHS.iter().any(|prefix| path.starts_with(prefix))
 }
 
-/// The segment that a mapping shows, if it may be one.
+/// Returns the segment that a mapping shows, if the mapping may be of one.
 pub fn segment_of(mapping: &Mapping) -> Option<SegmentId> {
     let part = mapping.segment?;
     let is_huge = mapping.kind == MappingKind::Huge;

@@ -23,8 +23,8 @@ const WINDOW_BYTES: u64 = 1 << 30;
 const CHUNK_BYTES: [u64; 2] = [2 << 20, 64 << 20];
 /// Maximum number of ranges in a chunk.
 const CHUNK_RANGES: usize = 1024;
-/// The search for pages ends after so many times the bytes that may be moved, or after so many
-/// bytes.
+/// Bounds of the search for pages: a multiple of the bytes that may be moved, and a number of bytes
+/// that are always searched.
 const SEARCH_FACTOR: u64 = 16;
 const SEARCH_BYTES_MIN: u64 = 1 << 30;
 
@@ -49,7 +49,7 @@ pub struct Portion<'a> {
     pub process: &'a Arc<dyn Process>,
     /// The memory that may be moved, in ascending order.
     pub ranges: &'a [Range],
-    /// The pages in it that are meant, if not all are.
+    /// The pages of the ranges to move; all of them if `None`.
     pub pages: Option<PageSet>,
     pub from: &'a Nodemask,
     pub to: NodeId,
@@ -57,10 +57,10 @@ pub struct Portion<'a> {
     pub expected_pages: u64,
     /// Maximum number of base pages to move now.
     pub pages_max: u64,
-    /// Whether all memory that is away is to move, even if it is more than expected. The move then
+    /// True if all memory that is away is to move, even if it is more than expected. The move then
     /// continues as long as there is more.
     pub is_all: bool,
-    /// Whether pages that other processes map are meant, too.
+    /// True if pages that other processes map are to move, too.
     pub move_shared: bool,
 }
 
@@ -68,9 +68,9 @@ pub struct Portion<'a> {
 #[derive(Debug, Default)]
 pub struct Moved {
     pub account: Account,
-    /// Why fewer pages moved than were asked for.
+    /// The reason for which fewer pages moved than were asked for.
     pub short: Option<Short>,
-    /// What the machine refused.
+    /// The error of the machine, if it refused.
     pub error: Option<String>,
     /// All pages below this address have been visited.
     pub cursor: u64,

@@ -9,7 +9,7 @@ use nodeward_policy::placement::{Affinity, NodeState, Rules};
 
 use super::report::Notice;
 
-/// A machine has room for one worker for every so many CPUs, and at most for so many workers.
+/// Number of CPUs for one worker, and the maximum number of workers of a machine.
 const CPUS_PER_WORKER: usize = 6;
 const WORKERS_MAX: u32 = 8;
 
@@ -45,7 +45,7 @@ struct Migrations {
     last_pages: Option<u64>,
     /// Pages that this balancer moved since.
     own_pages: u64,
-    /// Pages that others migrated since the first snapshot.
+    /// Pages that other programs or the kernel migrated since the first snapshot.
     others_pages: u64,
 }
 
@@ -85,7 +85,7 @@ impl Nodes {
         Ok(came.chain(left.map(|&node| Notice::NodeLeft { node })).collect())
     }
 
-    /// Returns the nodes, none of them kept empty.
+    /// Returns the nodes, none of which is marked as kept empty.
     pub fn states(&self) -> &BTreeMap<NodeId, NodeState> {
         &self.states
     }
@@ -127,7 +127,7 @@ impl Nodes {
         workers(self.cpus.values().map(Cpumask::len).sum(), wanted_ppm)
     }
 
-    /// Returns whether a node that can take so many pages is too short of memory to get more.
+    /// Returns whether a node with room for `room_pages` pages is too short of memory to get more.
     pub fn is_short(&self, node: NodeId, room_pages: u64, rules: &Rules) -> bool {
         let with_room = |state: &NodeState| NodeState { room_pages, ..*state };
         self.states.get(&node).is_none_or(|state| with_room(state).is_short(rules))
@@ -197,7 +197,7 @@ impl Stalls {
 }
 
 impl Migrations {
-    /// Enters a counter. One that was reset counts from zero.
+    /// Enters the machine's counter. A counter that was reset counts from zero.
     fn see(&mut self, pages: Option<u64>) {
         let before = std::mem::replace(&mut self.last_pages, pages);
         let since = pages.zip(before).map_or(0, |(now, before)| now.saturating_sub(before));

@@ -32,7 +32,7 @@ impl PageCost {
         (self.parts, self.cpu_ns) = (left(self.parts), left(self.cpu_ns));
     }
 
-    /// Adds a measurement: so many pages in so much CPU time.
+    /// Adds a measurement: `cpu_ns` of CPU time for `pages` pages.
     pub fn learn(&mut self, pages: u64, cpu_ns: u64) {
         if pages == 0 {
             return;

@@ -24,7 +24,7 @@ use super::round_state::RoundState;
 use super::settings::AccessChoice;
 use super::thread_homes::ThreadHomes;
 
-/// What wants counts in a round.
+/// The decisions that want accesses counted in a round.
 #[derive(Default)]
 pub struct Wanting<'a> {
     pub processes: BTreeMap<EntityId, &'a Decision>,
@@ -48,7 +48,7 @@ impl<'a> Wanting<'a> {
         }
     }
 
-    /// The load of all of it, in millionths of a CPU.
+    /// Returns the load of all processes and segments together, in millionths of a CPU.
     fn load_ppm(&self) -> u64 {
         let processes = self.processes.values().map(|decision| decision.numbers.load_ppm);
         processes.chain(self.segments.values().map(|decision| decision.load_ppm)).sum()
@@ -229,8 +229,8 @@ impl Balancer {
         Ok(Some(self.spread_memory(process, home.thread_nodes(), limits)))
     }
 
-    /// Returns memory whose pages are to be placed on these nodes. Moves must pay within a horizon,
-    /// and nodes have room for so many base pages.
+    /// Returns memory whose pages are to be placed on `nodes`. Moves must pay within `horizon_ns`,
+    /// and `rooms` has the room of each node in base pages.
     pub(super) fn spread_memory(
         &self,
         (process, users): (Arc<dyn Process>, MemoryUsers),
@@ -302,8 +302,8 @@ impl Balancer {
         self.pending.iter().any(is_whole) || is_planned()
     }
 
-    /// Enters on which nodes the threads of a process are. Returns whether so many have been away
-    /// from theirs that present accesses say little about future ones.
+    /// Enters the nodes on which the threads of a process are. Returns whether too many threads
+    /// were away from theirs, so that present accesses say little about future ones.
     fn see_thread_homes(&mut self, entity: EntityId) -> bool {
         let Some(process) = self.processes.by_number(entity) else { return false };
         let Some(seen) = &process.seen else { return false };

@@ -7,8 +7,8 @@ use nodeward_policy::placement::{
     EntityId, Home, MemoryMove, Numbers, Plan, Reason, Rules, Verdict,
 };
 
-/// A move continues until its cost exceeds its gain by one part in so many. Ending and restarting a
-/// move takes two samples, so a small loss is no reason to end it.
+/// A move continues until its cost exceeds its gain by one part in this number. Ending and
+/// restarting a move takes two samples, so a small loss is no reason to end it.
 pub const LENIENT_PART: u64 = 4;
 /// Pages between two ranges that are read rather than passed by: to begin a new range costs more.
 const GAP_PAGES_MAX: u64 = 16;
@@ -22,7 +22,7 @@ pub struct PendingMove {
     pub cursor: u64,
     /// Ranges of the pages to move, in ascending order; all memory of the process if `None`.
     pub ranges: Option<Vec<Range>>,
-    /// What became of the visited pages.
+    /// The account of the visited pages.
     pub account: Account,
 }
 
@@ -33,12 +33,12 @@ impl PendingMove {
         Self { left_pages: order.pages_max, cursor: 0, order, ranges, account }
     }
 
-    /// Returns the entity whose memory it is.
+    /// Returns the entity whose memory moves.
     pub fn entity(&self) -> EntityId {
         self.order.entity
     }
 
-    /// Returns whether it moves single pages only.
+    /// Returns whether the move is of single pages only.
     pub fn is_of_pages(&self) -> bool {
         self.ranges.is_some()
     }
@@ -93,7 +93,7 @@ impl PendingMove {
     }
 }
 
-/// Returns the number of pages that are not on their home.
+/// Returns the number of pages that are not on a node of their home.
 pub fn pages_away(pages: &BTreeMap<NodeId, u64>, home: &Home) -> u64 {
     pages.iter().filter(|&(&node, _)| !holds(home, node)).map(|(_, pages)| pages).sum()
 }

@@ -1,17 +1,18 @@
-//! A move of a segment that is on its way, over as many rounds as the budget takes. Where it stands
-//! is told by an offset in the segment, so that another process that maps it may go on with it.
+//! A pending move of a segment, which may take many rounds within its budget. Its progress is an
+//! offset in the segment, so that another process that maps the segment may continue the move.
 
 use nodeward_model::{Account, NodeId, Nodemask, Range};
 use nodeward_policy::placement::{Plan, Rules, SegmentMove};
 
 use super::pending::LENIENT_PART;
 
-/// Parts of a segment that is spread go to its nodes in turn. A part is a huge page at least...
+/// Minimum size of a part, in bytes: a huge page. The parts of a segment that is spread go to its
+/// nodes in turn.
 const PART_BYTES_MIN: u64 = 2 << 20;
-/// ...and there are no more than about so many.
+/// Maximum number of parts, approximately.
 const PARTS_MAX: u64 = 4096;
 
-/// A segment on its way.
+/// A pending move of a segment.
 pub struct PendingSegment {
     pub order: SegmentMove,
     pub left_pages: u64,
@@ -19,30 +20,30 @@ pub struct PendingSegment {
     pub ranges: Option<Vec<Range>>,
     /// Bytes of the segment below this offset were gone through.
     pub cursor: u64,
-    /// What became of the pages that were gone through.
+    /// The account of the visited pages.
     pub account: Account,
 }
 
 impl PendingSegment {
-    /// A segment that sets out: all of it, or only these ranges.
+    /// Creates a pending move: of the whole segment, or only of the given ranges.
     pub fn new(order: SegmentMove, ranges: Option<Vec<Range>>) -> Self {
         let account = Account::default();
         Self { left_pages: order.pages_max, order, ranges, cursor: 0, account }
     }
 
-    /// Whether a plan still wants it there.
+    /// Returns whether a plan still wants the segment on its target.
     pub fn is_wanted(&self, plan: &Plan) -> bool {
         let at = plan.segments.binary_search_by_key(&self.order.segment, |it| it.segment);
         at.is_ok_and(|at| plan.segments[at].nodes == self.order.target)
     }
 
-    /// Whether it still pays at this cost of a page, which may have been learnt since.
+    /// Returns whether the move still pays at the present cost of a page, which the rules have.
     pub fn pays(&self, rules: &Rules) -> bool {
         let gain_ns = self.order.gain_ns.saturating_add(self.order.gain_ns / LENIENT_PART);
         gain_ns > rules.move_ns(self.order.pages_max)
     }
 
-    /// The offsets that are still to be gone through, in a segment of so many bytes.
+    /// Returns the offsets that are still to be visited, in a segment of `bytes` bytes.
     pub fn parts(&self, bytes: u64) -> Vec<Range> {
         match &self.ranges {
             Some(_) => self.unvisited(),
@@ -50,7 +51,7 @@ impl PendingSegment {
         }
     }
 
-    /// Those of its ranges that are still to be gone through; none if all of the segment moves.
+    /// Returns the given ranges that are still to be visited; none if all of the segment moves.
     pub fn unvisited(&self) -> Vec<Range> {
         self.ranges.as_ref().map_or(Vec::new(), |ranges| self.behind(ranges))
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nodeward_model::{Cpumask, ThreadSnapshot};
 use serde::{Deserialize, Serialize};
 
-/// A pinned thread.
+/// A thread that the balancer pinned, with its affinity before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
     /// The thread id of the kernel.

@@ -1,4 +1,4 @@
-//! What tells a process from every other within a boot.
+//! The key of a process, which no other process has within a boot.
 
 use nodeward_model::Pid;
 

@@ -29,40 +29,40 @@ use super::token_bucket::TokenBucket;
 /// The record of a process.
 #[derive(Default)]
 pub struct ProcessState {
-    /// Its number.
+    /// The number of the process.
     pub entity: EntityId,
-    /// What the last snapshot saw; `None` for a process that an earlier balancer knew, until the
-    /// first snapshot.
+    /// The process in the last snapshot; `None` for a process that an earlier balancer knew, until
+    /// the first snapshot.
     pub seen: Option<ProcessSnapshot>,
     /// The loads of its threads, in the order of the threads in `seen`.
     loads: Vec<ThreadLoad>,
-    /// The last sample of its residency.
+    /// The last sample of the process's residency.
     pub sample: Option<ResidencySample>,
-    /// When its residency is to be sampled again.
+    /// The time at which the residency is to be sampled again.
     pub sampling: Sampling,
-    /// Its memory is being moved. It is sampled when the move has ended.
+    /// The process's memory is being moved. It is sampled when the move has ended.
     pub is_moving: bool,
     /// The segments that it maps, alone or with others; `None` if that was not read yet.
     pub mapped: Option<Vec<MappedSegment>>,
     /// Pages that could not be moved.
     pub stuck: StuckPages,
-    /// What is left of its own budget in this interval.
+    /// The rest of the process's own budget in this interval.
     pub bucket: TokenBucket,
     /// The nodes of its threads, while its pages are placed one by one.
     pub thread_homes: ThreadHomes,
-    /// What the kernel's NUMA balancing does with it.
+    /// The actions of the kernel's NUMA balancing on the process.
     pub kernel: KernelLook,
-    /// Its pinned threads, with their affinity before.
+    /// The process's pinned threads, with their affinity before.
     pub pins: Pins,
-    /// Why we may not act on it.
+    /// The reason for which we may not act on the process.
     pub denied: Option<String>,
-    /// An operation on it failed before, and a notice was given.
+    /// An operation on the process failed before, and a notice was given.
     pub has_failed: bool,
     /// Whether the notice that no source observes it was given.
     pub told_no_source: bool,
-    /// What of it belongs to groups.
+    /// The parts of the process that belong to groups.
     pub parts: Vec<GroupPart>,
-    /// What patterns of groups want to know of it, as it was read last.
+    /// The facts that patterns of groups test, as they were read last.
     pub traits: Option<KnownTraits>,
     /// The decision that was reported last.
     pub told: ReportedDecision,
@@ -193,12 +193,12 @@ impl ProcessTable {
         self.processes.iter_mut().map(|(&key, state)| (key, state))
     }
 
-    /// Returns one process.
+    /// Returns the process with this key.
     pub fn get(&self, key: ProcessKey) -> Option<&ProcessState> {
         self.processes.get(&key)
     }
 
-    /// Returns one process for a change.
+    /// Returns the process with this key, to be changed.
     pub fn get_mut(&mut self, key: ProcessKey) -> Option<&mut ProcessState> {
         self.processes.get_mut(&key)
     }
@@ -221,17 +221,17 @@ impl ProcessTable {
 }
 
 impl ProcessState {
-    /// Returns its threads with their loads.
+    /// Returns the process's threads with their loads.
     pub fn threads(&self) -> impl Iterator<Item = (&ThreadSnapshot, &ThreadLoad)> {
         self.seen.iter().flat_map(|seen| &seen.threads).zip(&self.loads)
     }
 
-    /// Returns the number of its threads.
+    /// Returns the number of threads.
     pub fn thread_count(&self) -> u64 {
         self.loads.len() as u64
     }
 
-    /// Returns the load of all its threads, in millionths of a CPU.
+    /// Returns the load of all threads together, in millionths of a CPU.
     pub fn load_ppm(&self) -> u64 {
         self.loads.iter().map(|load| u64::from(load.load_ppm)).sum()
     }
@@ -241,7 +241,7 @@ impl ProcessState {
         self.loads.iter().map(ThreadLoad::wanted_ppm).sum()
     }
 
-    /// The threads that want most of the CPUs, so many at most.
+    /// Returns the threads that want most CPU time, `most` of them at most.
     pub fn busiest_threads(&self, most: usize) -> Vec<u32> {
         let key = |(thread, load): (&ThreadSnapshot, &ThreadLoad)| {
             (Reverse(load.wanted_ppm()), thread.tid)
@@ -263,7 +263,7 @@ impl ProcessState {
         }
     }
 
-    /// Sets the load of its threads to zero.
+    /// Sets the load of all threads to zero.
     pub fn disregard_load(&mut self) {
         for load in &mut self.loads {
             (load.load_ppm, load.wait_ppm) = (0, 0);
@@ -286,7 +286,7 @@ impl ProcessState {
         }
     }
 
-    /// Returns its number, and those of its parts.
+    /// Returns the number of the process and those of its parts.
     pub fn numbers(&self) -> Vec<EntityId> {
         let parts = self.parts.iter().map(|part| part.entity);
         std::iter::once(self.entity).chain(parts).collect()

@@ -13,13 +13,13 @@ use nodeward_policy::hot::{FolioLocation, HotMove, HotPageRules, MissCosts, Page
 /// whose users are apart.
 pub struct SpreadMemory {
     pub process: Arc<dyn Process>,
-    /// Whose accesses are counted.
+    /// The processes whose accesses are counted.
     pub users: MemoryUsers,
-    /// The nodes that its pages may move to.
+    /// The nodes that the pages may move to.
     pub nodes: Nodemask,
     /// Time within which a move must pay, in nanoseconds.
     pub horizon_ns: u64,
-    /// Base pages for which its nodes have room.
+    /// The room of each node, in base pages.
     pub room: PageRoom,
     pub costs: MissCosts,
     /// The part of its run time that a thread waits for local memory, in ppm.
@@ -31,9 +31,9 @@ pub struct SpreadMemory {
 pub struct RangeOrder {
     /// Page-aligned, in ascending order.
     pub ranges: Vec<Range>,
-    /// Whether parts of it may stay: it is no single folio.
+    /// True if parts of the memory may stay, as it is more than one folio.
     pub is_divisible: bool,
-    /// The base pages in it that move at most.
+    /// Maximum number of base pages that move.
     pub pages: u64,
     pub from: Nodemask,
     pub to: NodeId,

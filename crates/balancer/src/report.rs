@@ -1,4 +1,4 @@
-//! What a round saw, decided and did.
+//! The report of a round: state, decisions and results.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct Cost {
     pub looking_ns: u64,
     /// Reading the accesses of processes that are wider than a node.
     pub observing_ns: u64,
-    /// Deciding.
+    /// Making the decision.
     pub deciding_ns: u64,
     /// Moving threads and memory, with the sample after a move.
     pub moving_ns: u64,
@@ -27,28 +27,28 @@ pub struct Cost {
 /// The report of one round.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RoundReport {
-    /// Its number, from 1 since the start.
+    /// The number of the round, from 1 since the start.
     pub round: u64,
-    /// When it began, by the machine's clock, in nanoseconds.
+    /// Time at which the round began, by the machine's clock, in nanoseconds.
     pub at_ns: u64,
-    /// How long it took, in nanoseconds.
+    /// Duration of the round, in nanoseconds.
     pub took_ns: u64,
-    /// How long to wait from its beginning to the next round, in nanoseconds.
+    /// Time from the beginning of this round to that of the next, in nanoseconds.
     pub interval_ns: u64,
-    /// Whether it was a fast round: it only brought back threads that strayed, and has no rows of
+    /// True for a fast round, which only brought back threads that strayed and has no rows of
     /// processes.
     #[serde(rename = "patrol")]
     pub fast: bool,
-    /// Whether no move is left to make and no wait is running.
+    /// True if no move is left to make and no wait is running.
     pub settled: bool,
-    /// Whether the round acted; otherwise it only reports what it would do.
+    /// True if the round acted; otherwise it only reports what it would do.
     pub acted: bool,
-    /// Whether the balancer stands back because another one is active. Then no round acts, only
+    /// True if the balancer stands back because another one is active. Then no round acts, only
     /// some look at processes, and those report what they would do otherwise.
     pub stands_back: bool,
     /// Each process, in ascending order of pids.
     pub processes: Vec<ProcessRow>,
-    /// Each group that has members, in the order of their numbers.
+    /// Each group that has members, in the order of the groups' numbers.
     pub groups: Vec<GroupRow>,
     /// Each segment that several processes map, in the order of their ids.
     pub segments: Vec<SegmentRow>,
@@ -68,15 +68,16 @@ pub struct RoundReport {
     pub look_later: u64,
     /// Other balancers that are active now.
     pub rivals: Vec<OtherBalancer>,
-    /// What the balancer does while they are.
+    /// The balancer's mode while other balancers are active.
     pub rival_mode: RivalMode,
     /// The source that observes processes that are wider than a node, while there are such.
     pub access_source: Option<AccessSourceKind>,
-    /// Why there is no such source though there are such processes, and the remedy.
+    /// The reason for which no source observes processes that are wider than a node, and the
+    /// remedy.
     pub access_obstacle: Option<String>,
-    /// What the round cost.
+    /// CPU time of this round.
     pub cost: Cost,
-    /// What all rounds cost.
+    /// CPU time of all rounds.
     pub total_cost: Cost,
     /// Notices: messages that are given once, not in each round.
     pub news: Vec<Notice>,
@@ -85,94 +86,96 @@ pub struct RoundReport {
 /// One process of a round.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProcessRow {
-    /// Its pid.
+    /// The pid of the process.
     pub pid: Pid,
-    /// Its name, as the kernel keeps it (15 bytes).
+    /// The name of the process, as the kernel keeps it (15 bytes).
     #[serde(flatten, serialize_with = "in_json")]
     pub name: Name,
-    /// Its home.
+    /// The home of the process.
     pub home: Option<Home>,
-    /// The decision about it, with its reasons and numbers.
+    /// The decision about the process, with its reasons and numbers.
     #[serde(flatten)]
     pub decision: Decision,
     /// Number of its pages with counted accesses in this period; `None` if accesses are not
     /// counted.
     pub counted_pages: Option<u64>,
-    /// Whether verdict, home or a reason differ from those of the last round; true in its first
-    /// round.
+    /// True if verdict, home or a reason differ from those of the last round, and in the first
+    /// round of the process.
     pub changed: bool,
-    /// Its threads by the node on which they ran last.
+    /// Number of threads, by the node on which they ran last.
     pub threads: BTreeMap<NodeId, u32>,
-    /// Its own memory by node in the last sample, in base pages; empty if it was never sampled.
+    /// The process's own memory by node in the last sample, in base pages; empty if it was never
+    /// sampled.
     pub pages: BTreeMap<NodeId, u64>,
     /// Time of that sample, by the machine's clock.
     pub pages_at_ns: Option<u64>,
     /// The segments that it maps and others, too; their memory is not its own.
     pub segments: Vec<SegmentId>,
-    /// What was done with it.
+    /// The results for the process.
     pub done: Done,
 }
 
 /// A group of a round.
 #[derive(Clone, Debug, Serialize)]
 pub struct GroupRow {
-    /// Its name.
+    /// The name of the group.
     pub name: GroupName,
-    /// Its number, if calls made it.
+    /// The number of the group, if calls made it.
     pub called: Option<GroupNumber>,
-    /// Its home.
+    /// The home of the group.
     pub home: Option<Home>,
-    /// The decision about it, with its reasons and numbers.
+    /// The decision about the group, with its reasons and numbers.
     #[serde(flatten)]
     pub decision: Decision,
-    /// Whether verdict, home or a reason differ from those of the last round; true in its first
-    /// round.
+    /// True if verdict, home or a reason differ from those of the last round, and in the first
+    /// round of the group.
     pub changed: bool,
-    /// The processes that are in it with threads or memory.
+    /// The processes with threads or memory in the group.
     pub processes: Vec<Pid>,
-    /// Its threads by the node on which they ran last.
+    /// Number of threads, by the node on which they ran last.
     pub threads: BTreeMap<NodeId, u32>,
-    /// Its memory by node in the last samples, in base pages, without segments.
+    /// The group's memory by node in the last samples, in base pages, without segments.
     #[serde(rename = "pages_by_node")]
     pub residency: BTreeMap<NodeId, u64>,
-    /// What was done with it.
+    /// The results for the group.
     pub done: Done,
 }
 
 /// A segment of a round.
 #[derive(Clone, Debug, Serialize)]
 pub struct SegmentRow {
-    /// Its path as mappings have it.
+    /// The path of the segment, as mappings have it.
     #[serde(flatten, serialize_with = "in_json")]
     pub name: Name,
-    /// How much of it the process maps that maps most, in bytes.
+    /// Bytes of the segment that the process maps that maps most of it.
     pub bytes: u64,
-    /// The processes that map it, as far as is known.
+    /// Number of processes that map the segment, as far as is known.
     pub mappers: u64,
-    /// What was decided about it, why, and from what.
+    /// The decision about the segment, with its reason and numbers.
     #[serde(flatten)]
     pub decision: SegmentDecision,
-    /// Whether the reason differs from the last round's; true in its first.
+    /// True if the reason differs from that of the last round, and in the first round of the
+    /// segment.
     pub changed: bool,
-    /// Its memory by node as it was sampled last, in base pages.
+    /// The segment's memory by node in the last sample, in base pages.
     #[serde(rename = "pages_by_node")]
     pub residency: BTreeMap<NodeId, u64>,
-    /// When that was, by the machine's clock.
+    /// Time of the last sample, by the machine's clock.
     pub pages_at_ns: u64,
-    /// What was done: with its pages, as it has no threads.
+    /// The results for the segment's pages. A segment has no threads.
     pub done: Done,
 }
 
-/// What was done with one process, and why it differs from the plan.
+/// The results of a round for one process, and the reasons for which they differ from the plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Done {
     /// Threads that are on the nodes to which they were sent.
     pub threads_placed: u32,
-    /// Threads whose affinity does not allow it.
+    /// Threads whose affinity does not allow the node.
     pub threads_not_allowed: u32,
     /// Threads whose affinity another program changed at the same time.
     pub threads_changed: u32,
-    /// Threads that sleep; they move when they wake.
+    /// Threads that sleep, and move when they wake.
     pub threads_asleep: u32,
     /// Threads that ended before they could be moved.
     pub threads_gone: u32,
@@ -184,7 +187,7 @@ pub struct Done {
     pub pages_pending: u64,
     /// Base pages that could not be moved, by reason.
     pub pages_skipped: BTreeMap<SkipReason, u64>,
-    /// Why fewer pages moved than were planned.
+    /// The reason for which fewer pages moved than were planned.
     pub short: Option<Short>,
     /// Base pages away from home, by the sample after the move.
     pub pages_away_after: Option<u64>,
@@ -201,7 +204,8 @@ pub struct Outcome {
     pub pages_moved: u64,
     /// Base pages that were to move and stayed, by reason.
     pub pages_stayed: BTreeMap<SkipReason, u64>,
-    /// Why fewer pages moved than were planned, apart from these reasons.
+    /// The reason, other than those of `pages_stayed`, for which fewer pages moved than were
+    /// planned.
     pub short: Option<Short>,
 }
 
@@ -217,7 +221,7 @@ impl Outcome {
     }
 }
 
-/// Why fewer pages moved than were planned.
+/// The reasons for which fewer pages moved than were planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Short {
@@ -243,17 +247,17 @@ pub enum Short {
     Failed,
 }
 
-/// Why there is no decision about a process yet.
+/// The reasons for which there is no decision about a process yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Undecided {
     /// The process does not exist, is not wanted, or may not be read.
     NotThere,
-    /// There was no second look yet, so its load is unknown.
+    /// The process was looked at only once, so its load is unknown.
     NoLoad,
-    /// Its residency was not sampled yet; other processes come first.
+    /// The residency of the process was not sampled yet; other processes come first.
     NotLookedInto,
-    /// It has hardly run since the last look.
+    /// The process has hardly run since the last look.
     Idle,
 }
 
@@ -308,20 +312,20 @@ pub enum Notice {
     /// Spread processes that no source of accesses observes: their pages stay where they are. Given
     /// once for each.
     NoAccessSource {
-        /// Which.
+        /// The spread processes.
         pids: Vec<Pid>,
-        /// What keeps the first source from working, and the remedy.
+        /// The reason for which the first source does not work, and the remedy.
         obstacle: String,
     },
     /// Threads that members of groups start do not join them, as it is not known who starts whom.
     StartsUnseen {
-        /// What would help.
+        /// The remedy.
         remedy: String,
     },
     /// Records of threads that started or ended were lost. Some of these threads may be in no
     /// group.
     StartsLost {
-        /// How many records.
+        /// Number of lost records.
         records: u64,
     },
     /// Looks cost more than the CPU budget, so there are fewer of them.

@@ -14,11 +14,13 @@ const SAME_PPM: u64 = 50_000;
 pub struct ResidencySample {
     /// Time of the sample, by the machine's clock.
     pub at_ns: u64,
-    /// Pages by node.
+    /// Base pages by node.
     pub pages: BTreeMap<NodeId, u64>,
-    /// Those of them in segments that no other process was known to map.
+    /// Base pages by node of each segment that no other process was known to map. `pages` contains
+    /// them.
     pub segment_pages: BTreeMap<SegmentId, BTreeMap<NodeId, u64>>,
-    /// Those pages that a memory policy binds, or that the process moves itself.
+    /// Base pages by node that a memory policy binds, or that the process moves itself. `pages`
+    /// contains them.
     pub bound_pages: BTreeMap<NodeId, u64>,
     /// Pages by node of each part that belongs to a group, by its number; not among `pages`.
     pub parts: BTreeMap<EntityId, PartSample>,
@@ -31,34 +33,34 @@ pub struct ResidencySample {
     pub own_bytes: u64,
     /// Pages that others had migrated on the machine at that time.
     pub others_pages: u64,
-    /// The node that had most of its load.
+    /// The node that had most of the process's load.
     pub busiest: Option<NodeId>,
-    /// Checksum of the program that it ran.
+    /// Checksum of the program that the process ran.
     pub program: u32,
 }
 
 /// The residency of a part of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartSample {
-    /// Pages by node.
+    /// Base pages by node.
     pub pages: BTreeMap<NodeId, u64>,
-    /// Those that a memory policy binds, or that the process moves itself.
+    /// Base pages by node that a memory policy binds, or that the process moves itself.
     pub bound_pages: BTreeMap<NodeId, u64>,
 }
 
-/// When a process is to be sampled again.
+/// The times at which a process is to be sampled again.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sampling {
-    /// Its memory was moved and has not been sampled since.
+    /// True if memory of the process was moved and not sampled since.
     pub is_due: bool,
-    /// When it may be sampled again without a cause.
+    /// Time from which the process may be sampled again without a cause.
     pub retry: Retry,
     /// Time limit of the next sample in nanoseconds, if the last one was cut short.
     pub time_ns: u64,
 }
 
 impl PartSample {
-    /// Returns that of free pages and of those that a policy binds.
+    /// Returns the sample of a part with these free pages and these bound pages.
     pub fn of(mut pages: BTreeMap<NodeId, u64>, bound_pages: BTreeMap<NodeId, u64>) -> Self {
         for (node, bound) in &bound_pages {
             *pages.entry(*node).or_default() += bound;
@@ -90,7 +92,7 @@ impl ResidencySample {
         self.parts.get(&entity).map_or(&self.bound_pages, |part| &part.bound_pages)
     }
 
-    /// Takes out the pages of a segment, which others map, too.
+    /// Takes out the pages of a segment that other processes map, too.
     pub fn leave_out(&mut self, segment: SegmentId) {
         for (node, pages) in self.segment_pages.remove(&segment).unwrap_or_default() {
             let all = self.pages.entry(node).or_default();

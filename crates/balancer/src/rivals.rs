@@ -9,10 +9,10 @@ use super::report::Notice;
 /// Rounds between two searches: a search reads some files, and the names of all processes.
 const ROUNDS: u64 = 10;
 
-/// Of so many rounds in which the balancer stands back...
+/// Rounds of standing back after which the next survey begins.
 const SURVEY_EVERY_ROUNDS: u64 = 600;
-/// ...so many are a survey: they look at processes, to report what they would do. The first takes a
-/// snapshot, the second knows loads, and the others have time for samples: 5 s in ten minutes cost
+/// Rounds of a survey, which look at processes to report what they would do. The first takes a
+/// snapshot, the second knows loads, and the others have time for samples. 5 s in ten minutes cost
 /// less than a hundredth of what looking may cost.
 const SURVEY_ROUNDS: u64 = 5;
 
@@ -62,17 +62,17 @@ impl Rivals {
         self.rounds = 0;
     }
 
-    /// Returns the other balancers.
+    /// Returns the other balancers of the last search.
     pub fn seen(&self) -> &[OtherBalancer] {
         &self.seen
     }
 
-    /// Whether the kernel is one of them.
+    /// Returns whether the kernel balances.
     pub fn is_kernel(&self) -> bool {
         self.seen.iter().any(is_kernel)
     }
 
-    /// Whether there are others than the kernel.
+    /// Returns whether any balancer other than the kernel is active.
     pub fn are_others_than_kernel(&self) -> bool {
         !self.seen.iter().all(is_kernel)
     }

@@ -20,7 +20,7 @@ use super::round_state::RoundState;
 use super::sampling::{self, SampleCause};
 use super::timing::FastRounds;
 
-/// Maximum number of samples in a round, whatever they cost.
+/// Maximum number of samples in a round, whatever their cost.
 const SAMPLES_MAX: usize = 64;
 
 impl Balancer {

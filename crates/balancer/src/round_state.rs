@@ -14,12 +14,12 @@ pub struct RoundState {
     pub sampled: u64,
     pub sample_later: u64,
     pub done: BTreeMap<EntityId, Done>,
-    /// What was decided about groups, in the order of their numbers.
+    /// The decisions about groups, in the order of the groups' numbers.
     pub groups: Vec<Decision>,
     /// Entities whose memory move ended.
     pub ended: BTreeSet<EntityId>,
     pub segments_done: BTreeMap<SegmentId, Done>,
-    /// The segments that came to the end of their way.
+    /// The segments whose move ended.
     pub segments_ended: BTreeSet<SegmentId>,
 }
 

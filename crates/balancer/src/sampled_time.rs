@@ -13,14 +13,14 @@ use super::range_order::{RangeOrder, SpreadMemory};
 /// Length of a period, in nanoseconds: the first value at first; twice as long after each period in
 /// which nothing was chosen, up to the second value. A change is seen after two periods.
 pub const PERIOD_NS: [u64; 2] = [500_000_000, 16_000_000_000];
-/// A range may hold more pages that are away than its samples tell, by one in so many.
+/// A range may hold more pages that are away than its samples tell, by one part in this number.
 const UNSEEN_PART: u64 = 8;
 
 /// The samples of a process in the last periods.
 #[derive(Debug)]
 pub struct SampledTime {
     history: SampleHistory,
-    /// Whether the last period found that several nodes use most of the memory.
+    /// True if the last period found that several nodes use most of the memory.
     is_mixed: bool,
 }
 
@@ -52,12 +52,13 @@ impl SampledTime {
         Ok(ranges.chain(folios).collect())
     }
 
-    /// The samples.
+    /// Returns the samples of the last periods.
     pub fn history(&self) -> &SampleHistory {
         &self.history
     }
 
-    /// Whether samples tell that several nodes use most of the memory, but not which page is whose.
+    /// Returns whether samples tell that several nodes use most of the memory, but not which page
+    /// belongs to which node.
     pub fn is_mixed(&self) -> bool {
         self.is_mixed
     }

@@ -18,9 +18,9 @@ use super::process_table::ProcessState;
 use super::residency_sample::{PartSample, ResidencySample, Sampling};
 use super::settings::BalanceSettings;
 
-/// CPU time for one sample: at first the converging budget of so many seconds (100 ms by default).
-/// It doubles after each sample that it cut short, up to so many times the first value. The last
-/// such sample is used although it is incomplete.
+/// CPU time for one sample: the converging budget of `SAMPLE_SECONDS` seconds at first (100 ms by
+/// default). It doubles after each sample that it cut short, up to `SAMPLE_FACTOR_MAX` times the
+/// first value. The last such sample is used although it is incomplete.
 const SAMPLE_SECONDS: u64 = 5;
 const SAMPLE_FACTOR_MAX: u64 = 16;
 /// Wall time for one sample, as a multiple of its CPU time: beside busy programs, or at a process
@@ -37,24 +37,24 @@ const GROWN_BYTES: u64 = 1 << 20;
 /// Fewer migrated pages than this are ignored.
 const MIGRATED_PAGES: u64 = 256;
 
-/// Why a process is to be sampled, in order of precedence.
+/// The reasons for which a process is sampled, in order of precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SampleCause {
-    /// Some of its memory was just moved.
+    /// Memory of the process was just moved.
     Moved,
-    /// It was never sampled.
+    /// The process was never sampled.
     First,
-    /// It has more or less memory than before, or another name.
+    /// The process has more or less memory than before, or another name.
     Changed,
-    /// Most of its load is on another node.
+    /// Most of the process's load is on another node.
     Placed,
-    /// It has memory policies, which it may have removed since; no counter shows that.
+    /// The process has memory policies. It may have removed them since; no counter shows that.
     Bound,
-    /// Others migrated pages, which may be some of its own.
+    /// Others migrated pages on the machine, which may be the process's.
     Migrated,
 }
 
-/// Returns why a process is to be sampled now, if it is.
+/// Returns the reason for which a process is to be sampled now, if there is one.
 pub fn cause(
     process: &ProcessState,
     nodes: &Nodes,
@@ -145,7 +145,7 @@ pub fn sample(
     }
 }
 
-/// Returns the waits after a sample that took so much CPU time: to read tens of thousands of
+/// Returns the waits after a sample that took `took_ns` of CPU time. To read tens of thousands of
 /// mappings takes a fifth of a second, and little more than the converging budget goes into one
 /// process.
 fn retry_ns(took_ns: u64, settings: &BalanceSettings) -> [u64; 2] {
@@ -186,7 +186,7 @@ pub fn own_memory(
 #[derive(Clone, Copy)]
 pub struct SampleTime {
     pub ns: u64,
-    /// Whether the next sample may not take longer than this one.
+    /// True if the next sample may not take longer than this one.
     is_most: bool,
 }
 
@@ -205,7 +205,7 @@ impl SampleTime {
         self.is_most && !options.control.is_some_and(MoveControl::is_stopped)
     }
 
-    /// How to measure within that time.
+    /// Returns options with which a sample stays within this time.
     pub fn options<'a>(self, settings: &BalanceSettings, live: &'a MoveControl) -> Options<'a> {
         Options {
             half_width_ppm: settings.reach_ppm,

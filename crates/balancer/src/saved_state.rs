@@ -18,7 +18,7 @@ use super::pins::Pin;
 /// change; their names are not in the file.
 pub const STATE_VERSION: u32 = 10;
 
-/// What is saved.
+/// The state that a balancer saves, so that a later one continues.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedState {
     /// The boot id of the machine. Keys of processes are valid only within one boot.
@@ -27,7 +27,7 @@ pub struct SavedState {
     pub next: u64,
     /// The processes that had a home or pinned threads.
     pub processes: Vec<SavedProcess>,
-    /// Their homes.
+    /// The homes of the processes and groups.
     pub homes: Homes,
     /// The numbers of groups.
     pub groups: BTreeMap<GroupKey, EntityId>,
@@ -38,24 +38,24 @@ pub struct SavedState {
 /// A process with its number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedProcess {
-    /// Its number.
+    /// The number of the process.
     pub entity: EntityId,
-    /// Its pid.
+    /// The pid of the process.
     pub pid: Pid,
-    /// Its start time, in clock ticks after the boot.
+    /// The start time of the process, in clock ticks after the boot.
     pub started_ticks: u64,
-    /// Its pinned threads.
+    /// The pinned threads of the process.
     pub pins: Vec<Pin>,
     /// The numbers of groups, each with that of what of the process belongs to it.
     pub parts: Vec<(EntityId, EntityId)>,
 }
 
-/// Where a balancer writes its state and its moves.
+/// The files to which a balancer writes its state and its moves.
 #[derive(Clone, Debug)]
 pub struct Storage {
-    /// The file of its state; `None`: the state is not saved.
+    /// The file of the state; `None`: the state is not saved.
     pub state: Option<StateFile>,
-    /// The ledger of its moves; `None`: moves are not recorded.
+    /// The ledger of the balancer's moves; `None`: moves are not recorded.
     pub ledger: Option<LedgerStore>,
     /// Returns the time, in milliseconds after 1970.
     pub unix_ms: fn() -> u64,

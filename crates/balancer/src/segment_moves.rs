@@ -191,7 +191,8 @@ impl Actor<'_> {
         short == Some(Short::Budget)
     }
 
-    /// What went wrong with a segment is told of the process that uses it most, once.
+    /// Notes an error about a segment at the process that uses the segment most. Returns the notice
+    /// about it the first time.
     fn segment_failed(&mut self, id: SegmentId, error: String) -> Option<Notice> {
         let key = self.segments.get(id)?.mappers.first()?.key;
         self.processes.get_mut(key)?.failed_at(key, error)

@@ -58,7 +58,7 @@ impl Balancer {
         is_counted
     }
 
-    /// Returns who maps these segments.
+    /// Returns the processes that map wanted segments.
     fn users(
         &self,
         wanting: &BTreeMap<SegmentId, &SegmentDecision>,

@@ -23,9 +23,9 @@ use super::process_key::ProcessKey;
 /// Page tables that a page is looked for in, at most.
 const VIEWS_MAX: usize = 4;
 
-/// A held segment.
+/// A segment that is held through processes that map it.
 pub struct SegmentProcess {
-    /// Who maps it, the leader first; one at least.
+    /// The views of the segment through each process, the leader's first; at least one.
     views: Vec<SegmentView>,
     page_bytes: u64,
 }
@@ -33,7 +33,7 @@ pub struct SegmentProcess {
 /// A process that maps the segment.
 struct SegmentView {
     process: Arc<dyn Process>,
-    /// Its mappings of the segment by ascending address. Offsets ascend, too.
+    /// The process's mappings of the segment by ascending address. Offsets ascend, too.
     mappings: Vec<Mapping>,
 }
 
@@ -59,12 +59,12 @@ impl SegmentProcess {
         ((!held.views.is_empty()).then_some(held), errors)
     }
 
-    /// How the leader maps the segment.
+    /// Returns the leader's mappings of the segment.
     pub fn held_mappings(&self) -> &[Mapping] {
         &self.views[0].mappings
     }
 
-    /// Whether addresses are those of this process.
+    /// Returns whether addresses of the segment are those of this process.
     pub fn is_led_by(&self, (pid, _): ProcessKey) -> bool {
         self.pid() == pid
     }
@@ -78,7 +78,8 @@ impl SegmentProcess {
         offsets
     }
 
-    /// Where parts of the segment are mapped, given as offsets in it; in ascending order.
+    /// Returns the leader's addresses of parts of the segment, in ascending order. The parts are
+    /// given as offsets.
     pub fn ranges_at(&self, parts: &[Range]) -> Vec<Range> {
         let leader = &self.views[0];
         let mut ranges: Vec<_> = parts.iter().flat_map(|part| leader.addresses(*part)).collect();
@@ -101,7 +102,8 @@ impl SegmentProcess {
         })
     }
 
-    /// Where the leader's addresses are in another view.
+    /// Returns the addresses in another view of the leader's addresses `range`, each with those of
+    /// the leader.
     fn seen_by(&self, view: usize, range: Range) -> Vec<(Range, Range)> {
         let parts = self.views[0].parts(range);
         let other = |(at, part): (u64, Range)| {
@@ -226,11 +228,11 @@ impl SegmentProcess {
     }
 }
 
-/// The view that has a page, its address there, and its place.
+/// The index of the view that has a page, the page's address there, and its place.
 type Found = Option<(usize, u64, PageLocation)>;
 
 impl SegmentView {
-    /// Holds a process; `None` if it no longer maps the segment.
+    /// Holds a process; `None` if the process no longer maps the segment.
     fn open(machine: &dyn Machine, key: ProcessKey, segment: SegmentId) -> Result<Option<Self>> {
         let process = machine.open_process(key.0)?;
         if process.identity()?.started_ticks != key.1 {
@@ -249,7 +251,7 @@ impl SegmentView {
         Ok((!mappings.is_empty()).then_some(Self { process, mappings }))
     }
 
-    /// Where a part of the segment, given as offsets, is mapped.
+    /// Returns the addresses of a part of the segment, which is given as offsets.
     fn addresses(&self, part: Range) -> Vec<Range> {
         let address = |mapping: &Mapping| {
             let first = offset(mapping);
@@ -260,7 +262,8 @@ impl SegmentView {
         self.mappings.iter().filter_map(address).collect()
     }
 
-    /// What parts of the segment a range shows: for each its first address and its offsets.
+    /// Returns the parts of the segment that a range shows: for each its first address and its
+    /// offsets.
     fn parts(&self, range: Range) -> Vec<(u64, Range)> {
         let part = |mapping: &Mapping| {
             let both = mapping.range.intersection(range)?;
@@ -270,12 +273,12 @@ impl SegmentView {
         self.mappings.iter().filter_map(part).collect()
     }
 
-    /// The offset in the segment of an address, if it maps that.
+    /// Returns the offset in the segment of an address, if the process maps the segment there.
     fn offset_of(&self, address: u64) -> Option<u64> {
         self.mappings.iter().find_map(|mapping| MappedPart::of(mapping).offset_of(address))
     }
 
-    /// Where it maps an offset in the segment, if it does.
+    /// Returns the address of an offset in the segment, if the process maps that offset.
     fn address_of(&self, at: u64) -> Option<u64> {
         self.mappings.iter().find_map(|mapping| MappedPart::of(mapping).address_of(at))
     }

@@ -135,8 +135,8 @@ impl Balancer {
         segment.sample = Some((at_ns, pages));
     }
 
-    /// Where the pages of a segment are; `None` if there was too little time to see it, or nobody
-    /// maps it any more.
+    /// Samples the pages of a segment by node; `None` if there was too little time, or if nobody
+    /// maps the segment any more.
     fn segment_pages(
         &mut self,
         machine: &dyn Machine,
@@ -165,7 +165,7 @@ impl Balancer {
     }
 }
 
-/// Where the pages of a segment are, and whether time ran out before all was seen.
+/// Measures the pages of a segment by node. Returns also whether time ran out before all was seen.
 fn measure(
     machine: &dyn Machine,
     segment: &SegmentProcess,

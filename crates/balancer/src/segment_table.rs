@@ -18,23 +18,23 @@ use super::token_bucket::TokenBucket;
 #[derive(Default)]
 pub struct SegmentState {
     pub name: Name,
-    /// How much of it the process maps that maps most.
+    /// Bytes of the segment that the process maps that maps most of it.
     pub bytes: u64,
-    /// Whether a policy binds any of it.
+    /// True if a memory policy binds any of the segment.
     pub is_bound: bool,
-    /// Who maps it, those first that use it most.
+    /// The processes that map the segment, those first that use it most.
     pub mappers: Vec<Mapper>,
-    /// Where its memory was when that was sampled last, and when, by the machine's clock.
+    /// Time of the last sample, by the machine's clock, and base pages by node.
     pub sample: Option<(u64, BTreeMap<NodeId, u64>)>,
-    /// When its memory is to be sampled again.
+    /// The time at which the segment's memory is to be sampled again.
     pub sampling: Sampling,
-    /// Its memory is on its way; it is sampled when it is there.
+    /// The segment is being moved. It is sampled when the move has ended.
     pub is_moving: bool,
     /// Pages that refused to move.
     pub stuck: StuckPages,
-    /// What of it may still be moved in this interval.
+    /// The rest of the segment's budget in this interval.
     pub bucket: TokenBucket,
-    /// The process whose addresses its accesses are counted by.
+    /// The process by whose addresses the accesses are counted.
     pub counted_by: Option<ProcessKey>,
     /// What was told of it last.
     told: Option<Reason>,
@@ -45,9 +45,9 @@ pub struct SegmentState {
 pub struct Mapper {
     pub key: ProcessKey,
     pub entity: EntityId,
-    /// What its threads had of CPUs or waited for, in millionths of a CPU.
+    /// CPU time that the process's threads had or waited for, in millionths of a CPU.
     pub wanted_ppm: u64,
-    /// How much of it it maps, in bytes.
+    /// Number of bytes of the segment that the process maps.
     pub bytes: u64,
 }
 
@@ -55,11 +55,11 @@ pub struct Mapper {
 #[derive(Default)]
 pub struct SegmentTable {
     segments: BTreeMap<SegmentId, SegmentState>,
-    /// Any process shows a segment, others or not.
+    /// True if any process maps a segment, alone or with others.
     is_any_known: bool,
-    /// Whether we may move pages that several processes map.
+    /// True if we may move pages that several processes map.
     pub moves_shared: bool,
-    /// One was to be sampled in the last round, and had to wait.
+    /// True if a segment was to be sampled in the last round and had to wait.
     pub is_sample_owed: bool,
 }
 
@@ -95,7 +95,7 @@ impl SegmentTable {
         new
     }
 
-    /// Whether any process is known to map a segment, alone or not.
+    /// Returns whether any process is known to map a segment, alone or with others.
     pub fn is_any_known(&self) -> bool {
         self.is_any_known
     }
@@ -105,7 +105,7 @@ impl SegmentTable {
         self.segments.keys().copied().collect()
     }
 
-    /// All segments, in the order of their ids.
+    /// Returns all segments, in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = (SegmentId, &SegmentState)> {
         self.segments.iter().map(|(&id, state)| (id, state))
     }
@@ -115,12 +115,12 @@ impl SegmentTable {
         self.segments.iter_mut().map(|(&id, state)| (id, state))
     }
 
-    /// One of them.
+    /// Returns the segment with this id.
     pub fn get(&self, id: SegmentId) -> Option<&SegmentState> {
         self.segments.get(&id)
     }
 
-    /// One of them, to be changed.
+    /// Returns the segment with this id, to be changed.
     pub fn get_mut(&mut self, id: SegmentId) -> Option<&mut SegmentState> {
         self.segments.get_mut(&id)
     }
@@ -136,7 +136,7 @@ impl SegmentTable {
 }
 
 impl SegmentState {
-    /// What all who map it want of CPUs, in millionths of a CPU.
+    /// Returns the CPU time that all processes want that map the segment, in millionths of a CPU.
     pub fn wanted_ppm(&self) -> u64 {
         self.mappers.iter().map(|mapper| mapper.wanted_ppm).sum()
     }
@@ -147,7 +147,8 @@ impl SegmentState {
         leader.map(|mapper| mapper.key)
     }
 
-    /// Its pages that cannot be moved: stuck so far.
+    /// Returns the segment's base pages that cannot be moved, by node: those that stayed behind so
+    /// far.
     pub fn fixed_pages(&self) -> BTreeMap<NodeId, u64> {
         let Some((_, pages)) = &self.sample else { return BTreeMap::new() };
         let stuck = |node: &NodeId| self.stuck.by_node.get(node).copied().unwrap_or(0);

@@ -5,37 +5,40 @@ use nodeward_model::{GroupSpec, Nodemask, ProcessFilter};
 use nodeward_policy::placement::Rules;
 use serde::{Deserialize, Serialize};
 
-/// What the balancer does while rivals, that is others, move memory or threads between nodes.
+/// The balancer's action while rivals, that is other balancers, move memory or threads between
+/// nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RivalMode {
-    /// It only looks. Decisions have the reason `rival`.
+    /// The balancer only looks. Decisions have the reason `rival`.
     #[default]
     StandBack,
-    /// Beside the kernel it does what the kernel has not decided; beside others it only looks.
+    /// Beside the kernel the balancer does what the kernel has not decided. Beside others it only
+    /// looks.
     Cooperate,
-    /// It only looks. But the kernel's balancing is off while the balancer runs ([`Takeover`]).
+    /// The balancer only looks. But it keeps the kernel's balancing off while it runs
+    /// ([`Takeover`]).
     ///
     /// [`Takeover`]: super::Takeover
     TakeOver,
-    /// It acts as if there was no other.
+    /// The balancer acts as if there was no other.
     Ignore,
 }
 
-/// Which source tells which thread uses which page of a process that is wider than a node.
+/// The source that tells which thread uses which page of a process that is wider than a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessChoice {
-    /// The first of the machine's that works.
+    /// The first source of the machine that works.
     #[default]
     Auto,
-    /// This one only.
+    /// Only the source of this kind.
     Only(AccessSourceKind),
-    /// None: pages of such processes stay where they are.
+    /// No source: pages of such processes stay where they are.
     Off,
 }
 
 impl AccessChoice {
-    /// Whether a source may be used. DAMON knows no threads, so it places nothing here.
+    /// Returns whether a source may be used. DAMON knows no threads, so it places nothing here.
     pub fn allows(self, kind: AccessSourceKind) -> bool {
         match self {
             Self::Auto => kind != AccessSourceKind::Damon,
@@ -44,7 +47,7 @@ impl AccessChoice {
         }
     }
 
-    /// Why a machine without any such source has none.
+    /// Returns the reason for which a machine without any such source has none.
     pub(super) fn why_none(self) -> &'static str {
         match self {
             Self::Auto => "this machine has no source of accesses",
@@ -66,12 +69,12 @@ pub struct BalanceSettings {
     /// Maximum time for which the kernel holds pages while it moves them, in nanoseconds; unlimited
     /// if `None`.
     pub stall_ns: Option<u64>,
-    /// Whether threads are pinned to their home until another program changes their affinity.
+    /// True if threads are pinned to their home until another program changes their affinity.
     /// Otherwise they are nudged, and nothing is left to undo.
     pub pin: bool,
-    /// Whether the balancer acts; otherwise it only reports what it would do.
+    /// True if the balancer acts; otherwise it only reports what it would do.
     pub act: bool,
-    /// What it does about other balancers.
+    /// The balancer's action while other balancers are active.
     pub rivals: RivalMode,
     /// The source of accesses that observes processes that are wider than a node.
     pub access: AccessChoice,

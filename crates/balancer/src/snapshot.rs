@@ -24,7 +24,7 @@ pub struct Tables<'a> {
     pub excluded: &'a Excluded,
     pub segments: &'a SegmentTable,
     pub groups: &'a GroupTable,
-    /// Whether what the kernel's NUMA balancing decided stands.
+    /// True if decisions of the kernel's NUMA balancing stand.
     pub kernel_balances: bool,
     /// The nodes that are kept empty.
     pub keep_empty: &'a Nodemask,
@@ -79,7 +79,7 @@ impl Tables<'_> {
         }
     }
 
-    /// A process without what of it belongs to groups.
+    /// Returns the entity of a process, without the threads and memory that belong to groups.
     fn entity(
         &self,
         process: &ProcessState,
@@ -102,7 +102,7 @@ impl Tables<'_> {
         }
     }
 
-    /// What of a process belongs to a group.
+    /// Returns the entity of the part of a process that belongs to a group.
     fn part(
         &self,
         process: &ProcessState,
@@ -130,8 +130,8 @@ impl Tables<'_> {
         whole
     }
 
-    /// Why a process is left alone all of whose threads belong to groups; `None` if some do not, or
-    /// its memory goes to those who use it.
+    /// Returns an exclusion for a process all of whose threads belong to groups; `None` if some
+    /// threads do not, or if its memory goes to the groups that use it.
     fn is_grouped(process: &ProcessState) -> Option<Exclusion> {
         let mut threads = process.threads().map(|(thread, _)| thread.tid);
         let is_grouped = !process.parts.is_empty()
@@ -161,7 +161,7 @@ impl Tables<'_> {
         process.threads().filter(|(it, _)| is_meant(it)).filter_map(thread).collect()
     }
 
-    /// An entity with the memory of a process, or of a part of it.
+    /// Returns an entity with the memory of a process, or of a part of it.
     fn memory(&self, process: &ProcessState, entity: EntityId, seen: &ProcessSnapshot) -> Entity {
         let sample = process.sample.as_ref();
         Entity {
@@ -175,7 +175,7 @@ impl Tables<'_> {
     }
 }
 
-/// Two parts of a group as one.
+/// Joins two parts of a group into one.
 fn join(mut a: Entity, b: Entity) -> Entity {
     a.run_ns = a.run_ns.saturating_add(b.run_ns);
     a.threads.extend(b.threads);
@@ -191,7 +191,7 @@ fn join(mut a: Entity, b: Entity) -> Entity {
 }
 
 impl Tables<'_> {
-    /// A segment, if it was sampled.
+    /// Returns a segment for the decision; `None` if it was not sampled.
     fn segment(&self, (id, state): (SegmentId, &SegmentState)) -> Option<Segment> {
         let (pages_at_ns, pages) = state.sample.clone()?;
         Some(Segment {
@@ -205,8 +205,8 @@ impl Tables<'_> {
         })
     }
 
-    /// Who uses a segment: those processes and groups whose threads may. If it belongs to groups,
-    /// only these.
+    /// Returns the processes and groups whose threads may use a segment. If the segment belongs to
+    /// groups, only these groups use it.
     fn users(&self, id: SegmentId, state: &SegmentState) -> Vec<SegmentUser> {
         let mut users: BTreeMap<EntityId, (u64, bool)> = BTreeMap::new();
         for process in state.mappers.iter().filter_map(|mapper| self.processes.get(mapper.key)) {
@@ -228,7 +228,7 @@ impl Tables<'_> {
         users.into_iter().filter(counts).map(user).collect()
     }
 
-    /// The nodes that all who map a segment may have memory of.
+    /// Returns the nodes of which every process that maps a segment may have memory.
     fn held_by_all(&self, state: &SegmentState) -> Nodemask {
         let all: Nodemask = self.nodes.states().keys().copied().collect();
         let seen = self.mappers_of(state).filter_map(|process| process.seen.as_ref());
@@ -268,7 +268,7 @@ impl Excluded {
         Some(pid) == self.own || self.by_settings.binary_search(&pid).is_ok()
     }
 
-    /// Why a process is left alone, if it is.
+    /// Returns the reason for which a process is left alone, if it is.
     pub fn of(&self, process: &ProcessState) -> Option<Exclusion> {
         let seen = process.seen.as_ref()?;
         let is_bound = process.sample.as_ref().is_some_and(|sample| sample.bound.has_task_policy);

@@ -1,4 +1,4 @@
-//! Pages that could not be moved: for how long they are left alone.
+//! Pages that could not be moved, and the time for which they are left alone.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use nodeward_model::{NodeId, Nodemask};
 pub struct StuckPages {
     /// Number of pages by node.
     pub by_node: BTreeMap<NodeId, u64>,
-    /// Time since the last of them was tried, in nanoseconds.
+    /// Time since the last page was tried, in nanoseconds.
     pub ago_ns: u64,
 }
 
@@ -32,7 +32,7 @@ impl StuckPages {
         }
     }
 
-    /// Time passes.
+    /// Lets time pass, and forgets the pages after `LASTS_NS`.
     pub fn pass(&mut self, ns: u64) {
         self.ago_ns = self.ago_ns.saturating_add(ns);
         if self.ago_ns >= Self::LASTS_NS {

@@ -19,16 +19,16 @@ const OFF: u32 = 0;
 /// The version of the record. It is raised whenever its fields change.
 const RECORD_VERSION: u32 = 1;
 
-/// What was switched off.
+/// The record of a takeover: the mode that is to be restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct TakeoverRecord {
     /// The boot of the machine: the next one begins with a mode of its own.
     boot: String,
-    /// The mode before.
+    /// The mode before the takeover.
     mode: u32,
 }
 
-/// Why the kernel's balancing was not switched.
+/// The reasons for which the kernel's balancing was not switched.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TakeoverError {
@@ -54,26 +54,26 @@ pub struct Takeover {
     is_over: bool,
 }
 
-/// What a takeover came to.
+/// The result of the beginning of a takeover.
 pub enum Begun {
     /// The kernel's balancing was off before.
     WasOff,
     /// Another process holds the switch.
     HeldByOther,
-    /// It is off now.
+    /// The kernel's balancing is off now.
     Taken(Takeover),
 }
 
-/// What the end of a takeover came to.
+/// The result of the end of a takeover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The kernel's balancing has its mode again.
+    /// The kernel's balancing has this mode again.
     Restored(u32),
-    /// Somebody else had set this mode meanwhile, which stands.
+    /// Another program set this mode meanwhile; it stands.
     Changed(u32),
     /// Another process holds the switch; the record waits for the next start.
     HeldByOther,
-    /// It was switched off in an earlier boot.
+    /// The kernel's balancing was switched off in an earlier boot.
     OfEarlierBoot,
 }
 
@@ -119,12 +119,12 @@ impl Takeover {
         Self { switch, record, mode, is_over: false }.end().map(Some)
     }
 
-    /// The mode before.
+    /// Returns the mode before the takeover.
     pub fn mode(&self) -> u32 {
         self.mode
     }
 
-    /// Restores the mode, unless somebody else set one meanwhile.
+    /// Restores the mode, unless another program set one meanwhile.
     ///
     /// # Errors
     /// If it cannot be set; the record then stays for the next start.

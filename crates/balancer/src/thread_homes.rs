@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use nodeward_model::NodeId;
 
-/// A thread that was away at so many successive looks, although it was sent back, belongs where it
-/// is now: its old node has no CPU time for it.
+/// Successive looks at which a thread was away, although it was sent back, until its present node
+/// becomes its home: the old node has no CPU time for it.
 const AWAY_MAX: u32 = 5;
-/// A thread has strayed if it was away at so many successive looks. Moves themselves take CPUs from
-/// threads, which are sent back after one look.
+/// Successive looks at which a thread was away until it counts as strayed. Moves themselves take
+/// CPUs from threads, which are sent back after one look.
 const STRAYED_LOOKS: u32 = 2;
-/// Too many threads have strayed if it is more than one in so many.
+/// Too many threads have strayed if it is more than one in this number.
 const STRAYED_PART: usize = 4;
 
 /// The nodes of threads.

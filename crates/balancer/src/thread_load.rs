@@ -7,9 +7,9 @@ use nodeward_policy::placement::wanted_ppm;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadLoad {
     pub tid: u32,
-    /// Share of one CPU that it had, in millionths.
+    /// Share of one CPU that the thread had, in millionths.
     pub load_ppm: u32,
-    /// Part of the time in which it waited for a CPU, in millionths.
+    /// Part of the time in which the thread waited for a CPU, in millionths.
     pub wait_ppm: u32,
     /// CPU time since the thread began, in nanoseconds.
     cpu_time_ns: u64,
@@ -20,9 +20,9 @@ pub struct ThreadLoad {
 /// The time over which a load is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Window {
-    /// Too short: loads stay as they are.
+    /// Too little time passed: loads stay as they are.
     TooShort,
-    /// So many nanoseconds; `None` if there was no snapshot before.
+    /// The nanoseconds since the last snapshot; `None` if there was none.
     Since(Option<u64>),
 }
 

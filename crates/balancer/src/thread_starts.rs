@@ -1,4 +1,4 @@
-//! Which thread started which, for the groups that have single threads of a process.
+//! Records of which thread started which, for the groups that have single threads of a process.
 
 use nodeward_machine::{Error, Machine, ThreadRecord, ThreadRecords};
 
@@ -11,9 +11,9 @@ const RETRY_NS: u64 = 60_000_000_000;
 #[derive(Default)]
 pub struct ThreadStarts {
     records: Option<Box<dyn ThreadRecords>>,
-    /// When they were refused last, by the machine's clock, and what would help.
+    /// Time of the last refusal, by the machine's clock, and the remedy.
     refusal: Option<(u64, String)>,
-    /// Records that were lost since they were opened.
+    /// Number of records that were lost since the records were opened.
     lost: u64,
     /// How many of these were told in a notice.
     lost_told: u64,
@@ -58,12 +58,12 @@ impl ThreadStarts {
         notices
     }
 
-    /// What keeps records from being opened, and the remedy.
+    /// Returns the obstacle to opening the records, and the remedy.
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.as_ref().map(|(_, why)| why.as_str())
     }
 
-    /// Records that were lost since they were opened.
+    /// Returns the number of records that were lost since the records were opened.
     pub fn lost(&self) -> u64 {
         self.lost
     }

@@ -1,4 +1,4 @@
-//! Timing: the interval between rounds, and the number of fast rounds within it.
+//! Sets the interval between rounds, and the number of fast rounds within it.
 
 /// Shares of threads with a home that were away at a look, in thousandths: above the second, there
 /// are more fast rounds; below the first for a whole round, there are fewer.
@@ -6,7 +6,7 @@ const STRAYED_MILLI: [u64; 2] = [10, 40];
 /// Maximum number of looks in an interval.
 const PER_INTERVAL_MAX: u64 = 8;
 
-/// When the next round is due, and what that depends on.
+/// The time of the next round, and the state from which it is set.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
     /// Time of the next round by the machine's clock, and the wait until it.
@@ -16,7 +16,7 @@ pub struct Timing {
     /// CPU budget.
     pub factor: u64,
     pub fast: FastRounds,
-    /// Whether no move was left to make after the last round.
+    /// True if no move was left to make after the last round.
     pub is_settled: bool,
     /// Time of the last decision, by the machine's clock.
     pub decided_at_ns: u64,
@@ -38,11 +38,11 @@ impl Default for Timing {
 /// The number of fast rounds.
 #[derive(Clone, Copy, Debug)]
 pub struct FastRounds {
-    /// Looks in an interval: one round, and fast rounds.
+    /// Number of looks in an interval: one round and the fast rounds.
     per_interval: u64,
     /// The largest share of strayed threads at a look since the last round, in thousandths.
     most_milli: u64,
-    /// Whether many threads had strayed at the last look.
+    /// True if many threads had strayed at the last look.
     strayed: bool,
 }
 

@@ -26,7 +26,8 @@ const WAITS_IN_VAIN_NS: [u64; 2] = [8_000_000_000, 3_600_000_000_000];
 /// The rounds of the process that is asked, and the waits of the others.
 #[derive(Default)]
 pub struct WriteRounds {
-    /// It stays open while it observes nobody, because it knows which bits it cleared itself.
+    /// The source stays open while it observes nobody, because it knows which bits it cleared
+    /// itself.
     source: Option<Box<dyn AccessSource>>,
     present: Option<ProcessRounds>,
     waits: BTreeMap<EntityId, Retry>,
@@ -38,7 +39,7 @@ pub struct ProcessRounds {
     pub writers: PageWriters,
     round_ends_ns: u64,
     rounds: u64,
-    /// Whether pages were moved for a round.
+    /// True if pages were moved for a round.
     has_moved: bool,
 }
 
@@ -81,7 +82,7 @@ impl WriteRounds {
         self.present.as_mut()
     }
 
-    /// The source, while it observes somebody.
+    /// Returns the kind of the source, while it observes a process.
     pub fn kind(&self) -> Option<AccessSourceKind> {
         self.present.as_ref().map(|_| SOURCE)
     }
@@ -134,7 +135,7 @@ impl WriteRounds {
 }
 
 impl ProcessRounds {
-    /// Ends the round if its time is over; returns whether it does.
+    /// Ends the round if its time is over. Returns whether the round ended.
     pub fn ends_round(&mut self, at_ns: u64) -> bool {
         let is_over = at_ns >= self.round_ends_ns;
         if is_over {

@@ -18,13 +18,13 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Where the agent of the system listens.
+/// The socket at which the agent of the system listens.
 pub const AGENT_SOCKET: &str = "/run/nodeward/nodeward.sock";
 
 /// Bytes of a reply: the homes of a hundred thousand processes.
 const REPLY_BYTES_MAX: usize = 64 << 20;
 
-/// Why a call brought no reply.
+/// The reasons for which a call brings no reply.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
     /// Nobody answers at the socket, or there is none.
@@ -44,12 +44,12 @@ pub enum ConnectionError {
     NoReply(String),
 }
 
-/// An error of a service, by its name in the interface.
+/// An error that a service replied, with its name in the interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorReply {
-    /// Its name with that of the interface.
+    /// The name of the error, with that of the interface in front.
     pub error: String,
-    /// Its fields; null if there are none.
+    /// The fields of the error; null if it has none.
     pub parameters: Value,
 }
 
@@ -58,7 +58,7 @@ pub struct ErrorReply {
 pub struct ServiceConnection {
     stream: UnixStream,
     timeout: Duration,
-    /// What came behind the last reply.
+    /// Bytes that came behind the last reply and were not taken yet.
     input: Vec<u8>,
 }
 
@@ -93,7 +93,7 @@ impl ServiceConnection {
         Ok(Self { stream, timeout, input: Vec::new() })
     }
 
-    /// Calls a method, and returns the parameters of its reply.
+    /// Calls a method, and returns the parameters of the reply.
     ///
     /// # Errors
     /// `Lost`, `Refused`, or `NoReply`.
@@ -185,7 +185,7 @@ fn connect(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
     }
 }
 
-/// Calls a time that is over by its name.
+/// Turns the error of a read that took too long into `TimedOut`.
 fn in_time(error: io::Error) -> io::Error {
     match error.kind() {
         ErrorKind::WouldBlock => ErrorKind::TimedOut.into(),
@@ -205,7 +205,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Serves one connection: hears a call, and sends pieces.
+    /// Serves one connection: reads a call, and sends pieces of replies.
     fn serve(pieces: Vec<Vec<u8>>) -> (tempfile::TempDir, JoinHandle<Value>) {
         let folder = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(folder.path().join("socket")).unwrap();

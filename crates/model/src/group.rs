@@ -23,45 +23,45 @@ const PATTERN_BYTES_MAX: usize = 4096;
 #[serde(try_from = "String", into = "String")]
 pub struct GroupName(String);
 
-/// Why a text is no name, no pattern, no home or no memory of a group.
+/// The reasons for which a text is not the name, pattern, home or memory of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum GroupError {
-    /// It is no name.
+    /// The text is not the name of a group.
     #[error("{0:?} is no group name: give 1 to 64 letters, digits, '.', '_', '-'")]
     Name(String),
-    /// It is no pattern.
+    /// The text is not a pattern.
     #[error("a pattern is 1 to {PATTERN_BYTES_MAX} bytes long")]
     Pattern,
-    /// It is no memory.
+    /// The text is not a kind or a range of memory.
     #[error(
         "{0:?} is no memory: give heap, stack, anonymous, shared, huge, touched, file:PATTERN or \
          a range START-END in hexadecimal"
     )]
     Memory(String),
-    /// It is no term.
+    /// The text is not a term about threads.
     #[error(
         "{0:?} says nothing of threads: give terms such as command:NAME, thread:NAME, \
          cgroup:PATH, user:ID, pid:PID"
     )]
     Term(String),
-    /// A term that is there twice.
+    /// The text gives a term twice.
     #[error("{0:?} is there twice: give each term once, or two patterns of which either may fit")]
     Twice(String),
-    /// It is no home.
+    /// The text is not a home of a group.
     #[error("{0:?} is no home: give auto, nodes such as 0-1, or spread:NODES")]
     Home(String),
 }
 
-/// Where a group is to be.
+/// The nodes on which a group is to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GroupHome {
-    /// Wherever it is best.
+    /// The nodes that the balancer finds best.
     #[default]
     Auto,
-    /// On one of these nodes, or on several if it is larger than each.
+    /// One of these nodes, or several of them if the group is larger than each.
     Nodes(Nodemask),
-    /// Its threads on any of these nodes, its memory evenly on all.
+    /// The threads on any of these nodes, the memory evenly on all of them.
     Spread(Nodemask),
 }
 
@@ -71,20 +71,20 @@ pub enum GroupHome {
 #[serde(try_from = "String", into = "String")]
 pub struct NamePattern(String);
 
-/// What belongs to a group, of which processes.
+/// A rule that makes a group: its threads and its memory, by patterns over all processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupSpec {
-    /// Its name.
+    /// The name of the group.
     pub name: GroupName,
-    /// Where it is to be.
+    /// The nodes on which the group is to be.
     pub home: GroupHome,
-    /// Its threads, by any of these.
+    /// Patterns of threads; a thread that one of them matches is in the group.
     pub members: Vec<MemberPattern>,
-    /// Its memory in the processes of its threads, by any of these.
+    /// Selectors of memory in the processes of the group's threads.
     pub memory: Vec<MemorySelector>,
 }
 
-/// Threads by what all of these terms say of them and of their process.
+/// A pattern of threads. A thread matches if every term is true of the thread or of its process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberPattern {
     /// The control group (version 2) of the process, or one above it.
@@ -95,40 +95,40 @@ pub struct MemberPattern {
     pub thread: Option<NamePattern>,
     /// The id of the user that the process runs as.
     pub user: Option<u32>,
-    /// The process.
+    /// The id of the process.
     pub pid: Option<Pid>,
 }
 
-/// Memory of a process.
+/// Memory of a process that belongs to a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemorySelector {
-    /// All of this kind.
+    /// All mappings of this kind.
     Kind(MappingKind),
     /// Mappings of files with such a path, also of shared memory that has one.
     File(NamePattern),
-    /// These addresses.
+    /// The memory at these addresses.
     Range(Range),
-    /// What the threads of the group access most, where accesses are known.
+    /// The memory that the threads of the group access most, if accesses are known.
     Touched,
 }
 
-/// What a process says of itself to patterns, and to those who know its program again.
+/// Facts about a process that patterns test, and by which its program is recognized.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessTraits {
-    /// The id of the user that it runs as, where that is known.
+    /// The id of the user that the process runs as, if known.
     pub user: Option<u32>,
-    /// Its control group (version 2), where it has one.
+    /// The control group (version 2) of the process, if it has one.
     pub cgroup: Option<PathBuf>,
     /// The path of its program, also if that was deleted or replaced since; `None` if it is not
     /// known.
     pub executable: Option<PathBuf>,
-    /// The names of its threads, in ascending order of their ids.
+    /// The names of the process's threads, in ascending order of thread ids.
     pub threads: Vec<(u32, Name)>,
 }
 
 impl GroupName {
-    /// Returns it as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -201,7 +201,7 @@ impl fmt::Display for NamePattern {
 }
 
 impl NamePattern {
-    /// Whether a name is one of these.
+    /// Returns whether the pattern matches a name.
     pub fn matches(&self, name: &Name) -> bool {
         fast_glob::glob_match(&self.0, name.as_bytes())
     }
@@ -309,7 +309,7 @@ impl fmt::Display for MemorySelector {
 }
 
 impl MemorySelector {
-    /// The part of a mapping that it selects.
+    /// Returns the part of a mapping that is selected.
     pub fn part_of(&self, mapping: &Mapping) -> Option<Range> {
         match self {
             Self::Kind(kind) => (mapping.kind == *kind).then_some(mapping.range),
@@ -324,7 +324,7 @@ impl MemorySelector {
 }
 
 impl MemberPattern {
-    /// Whether a process may have such threads.
+    /// Returns whether threads of this process may match.
     pub fn matches_process(&self, pid: Pid, name: &Name, traits: &ProcessTraits) -> bool {
         let is_below = |above: &PathBuf| {
             traits.cgroup.as_ref().is_some_and(|cgroup| cgroup.starts_with(above))
@@ -335,7 +335,7 @@ impl MemberPattern {
             && self.pid.is_none_or(|own| own == pid)
     }
 
-    /// Whether a thread of such a process is one of these.
+    /// Returns whether a thread of a matching process matches by its name.
     pub fn matches_thread(&self, name: &Name) -> bool {
         self.thread.as_ref().is_none_or(|pattern| pattern.matches(name))
     }
@@ -385,7 +385,7 @@ mod tests {
         assert_eq!("".parse::<NamePattern>(), Err(GroupError::Pattern));
     }
 
-    /// Goal: memory is written as it is read.
+    /// Goal: the text of a selector parses to the same selector.
     #[test]
     fn memory_is_read_as_it_is_written() {
         for text in ["heap", "stack", "anonymous", "shared", "huge", "touched", "file:/a/*.db"] {

@@ -1,4 +1,4 @@
-//! Mappings that were found pinned, for moves that do not try each page of such.
+//! Finds mappings whose pages are pinned, so that a move need not try each page of them.
 //!
 //! Buffers of devices are pinned whole, and mostly fill their mappings. So a few pages of a
 //! mapping are tried first. If none of them moves and the kernel refuses some as pinned, the others
@@ -20,27 +20,27 @@ const FIRST_PAGES: u64 = 64;
 /// A mapping: the index of its process and its first address.
 pub type MappingId = (usize, u64);
 
-/// What is known of the mappings of a move.
+/// The mappings of a move that were found pinned or not.
 #[derive(Debug)]
 pub struct PinnedMappings {
-    /// Of each process the pages that are counted as pinned and were not found yet; `None` if
-    /// nothing is counted.
+    /// The pages of each process that the kernel counts as pinned and that were not found yet;
+    /// `None` if the kernel counts none.
     counted: Mutex<Vec<Option<u64>>>,
-    /// Whether a mapping is pinned, of those of which something was tried.
+    /// The mappings of which folios were tried, and whether each is pinned.
     found: Mutex<BTreeMap<MappingId, bool>>,
 }
 
-/// What to do with the next folios of a mapping.
+/// The next step for folios of a mapping.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NextFolios {
-    /// Try so many of them.
+    /// Try this number of folios.
     Try(usize),
-    /// Leave so many of them untried.
+    /// Leave this number of folios untried.
     Leave(usize),
 }
 
 impl PinnedMappings {
-    /// Knows nothing yet, but what the kernel counts of the processes.
+    /// Creates a table that has only what the kernel counts of the processes.
     pub fn new<'a>(processes: impl Iterator<Item = &'a dyn Process>, page_bytes: u64) -> Self {
         // Of a process that is gone nothing will be tried.
         let counted = |process: &dyn Process| process.pinned_bytes().unwrap_or(0) / page_bytes;
@@ -48,7 +48,7 @@ impl PinnedMappings {
         Self { counted: Mutex::new(counted), found: Mutex::default() }
     }
 
-    /// Decides about folios of a mapping, of which there is one at least.
+    /// Decides about the next folios of a mapping; there must be at least one.
     pub fn next(&self, key: MappingId, folios: &[FolioMove]) -> NextFolios {
         match lock(&self.found).get(&key) {
             None => NextFolios::Try(count_within(folios, FIRST_PAGES).max(1)),
@@ -88,7 +88,7 @@ impl PinnedMappings {
     }
 }
 
-/// Returns how many of the folios have no more than so many pages together.
+/// Returns the number of first folios that have `pages_max` pages at most together.
 fn count_within(folios: &[FolioMove], pages_max: u64) -> usize {
     let mut pages = 0;
     let fits = |folio: &&FolioMove| {

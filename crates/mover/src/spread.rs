@@ -1,5 +1,5 @@
-//! Where the pages of mappings and segments are, and the orders that even them out over nodes. A
-//! segment that several processes map is evened as one.
+//! Finds the pages of mappings and segments by node, and writes the orders that even them out over
+//! nodes. A segment that several processes map is evened as one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,15 +14,16 @@ use crate::memory_walk::{FoundFolio, MemoryView, MemoryVisitor, ShownMapping, wa
 use crate::outcomes::add_counts;
 use crate::page_orders::PageOrders;
 
-/// What was found in all views.
+/// The pages that were found in all views. A view is the memory of one process as its mappings show
+/// it.
 #[derive(Debug)]
 pub struct SpreadSurvey {
     page_bytes: u64,
     block_bytes: u64,
     stretches: BTreeMap<StretchKey, Stretch>,
-    /// Of each view its own pages by node.
+    /// The pages found in each view, by node.
     located: Vec<BTreeMap<NodeId, PageSet>>,
-    /// The stretch that is looked at, and its view.
+    /// The stretch that the walk is in, and its view.
     current: Option<(StretchKey, usize)>,
 }
 
@@ -31,15 +32,15 @@ pub struct SpreadSurvey {
 pub struct SpreadOrders {
     /// The orders for each view.
     pub orders: Vec<Arc<[MoveOrder]>>,
-    /// Base pages by node as they are.
+    /// Base pages by node before the moves.
     pub before: BTreeMap<NodeId, u64>,
-    /// Base pages by node that are to move away.
+    /// Base pages by node that are to move away from that node.
     pub leaving: BTreeMap<NodeId, u64>,
-    /// The same by destination.
+    /// Base pages by node that are to move to that node.
     pub arriving: BTreeMap<NodeId, u64>,
     /// Number of mappings and segments with pages in memory.
     pub stretches: usize,
-    /// Those of them of which pages move.
+    /// Number of mappings and segments of which pages move.
     pub uneven: usize,
 }
 
@@ -117,7 +118,7 @@ impl MemoryVisitor for SpreadSurvey {
 /// Orders that are being written.
 struct OrderDraft<'a> {
     survey: &'a SpreadSurvey,
-    /// What each node can still take, in pages.
+    /// Free room of each node, in pages.
     room: BTreeMap<NodeId, u64>,
     orders: PageOrders,
 }
@@ -148,7 +149,7 @@ impl OrderDraft<'_> {
         moves
     }
 
-    /// Names the pages of blocks in each view to which they belong.
+    /// Enters the pages of blocks into the orders of each view that has them.
     fn name_pages(&mut self, stretch: &Stretch, nodes: (NodeId, NodeId), blocks: &[Range]) {
         for window in &stretch.windows {
             let Some(located) = self.survey.located[window.view].get(&nodes.0) else { continue };
@@ -160,10 +161,11 @@ impl OrderDraft<'_> {
     }
 }
 
-/// What is evened by itself. Ordered by view and address, segments first.
+/// A stretch of memory that is evened by itself: a segment or a mapping. Ordered by view and
+/// address, segments first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum StretchKey {
-    /// A segment.
+    /// A segment, through all views that map it.
     Segment(SegmentId),
     /// A mapping that is no part of a segment: the index of its view, and its first address.
     Mapping(usize, u64),
@@ -186,14 +188,14 @@ struct Stretch {
 #[derive(Clone, Copy, Debug)]
 struct ShownRange {
     view: usize,
-    /// Its addresses.
+    /// The addresses in the view.
     range: Range,
-    /// The position of the first.
+    /// The position of the first address.
     at: u64,
 }
 
 impl ShownRange {
-    /// Returns the addresses of positions, as far as they are shown.
+    /// Returns the addresses of positions, as far as the view shows them.
     fn addresses(&self, positions: Range) -> Option<Range> {
         let shown = Range::new(self.at, self.at.saturating_add(self.range.bytes()));
         let both = shown.intersection(positions)?;

@@ -45,7 +45,7 @@ impl<'a> FramePool<'a> {
         }
     }
 
-    /// How many words of the frame are not what was written last.
+    /// Returns the number of words of the frame that differ from those written last.
     fn wrong_words(&self, frame: usize) -> usize {
         let version = self.versions[frame].read().expect("no thread panics");
         let words = self.frame(frame).iter().enumerate();
@@ -57,7 +57,7 @@ fn content(frame: usize, version: u64, index: usize) -> u64 {
     (version << 32) ^ ((frame * FRAME_WORDS + index) as u64)
 }
 
-/// What a thread did.
+/// The counts of one thread.
 #[derive(Default)]
 struct ThreadResult {
     writes: u64,
@@ -114,7 +114,7 @@ fn visit_nodes(pager: &Pager, region: &Region) -> nodeward::Result<()> {
     Ok(())
 }
 
-/// Runs it; an error tells how many words were lost.
+/// Runs the pool; an error tells how many words were lost.
 pub fn main() -> Result<(), Box<dyn Error>> {
     let pager = Pager::open(&PagerOptions::default())?;
     println!("backend: {}, at most {} lanes", pager.backend().name(), pager.lanes());

@@ -1,30 +1,31 @@
-//! When a range is brought to where its group is: each time that the group's home changes, and
-//! again after a while if some of it stayed.
+//! The times at which a follower brings a range to the home of its group: each time that the home
+//! changes, and again after a wait if pages stayed behind.
 
 use std::time::Duration;
 
 use nodeward_model::Nodemask;
 
-/// Wait before a range is brought again of which some stayed, at first and at most. It doubles each
-/// time: what keeps pages may last.
+/// Waits before a range is brought again of which pages stayed: the first and the longest. The wait
+/// doubles each time, because what holds the pages may last.
 const RETRY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(64)];
 
-/// What is known of a range.
+/// The last attempt to bring one range home.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FollowPlan {
-    /// Where it was brought.
+    /// The home to which the range was brought last.
     at: Option<Nodemask>,
-    /// The last wait, and when it is over, if some of it stayed.
+    /// The last wait and the time when it ends, if pages of the range stayed.
     retry: Option<(Duration, Duration)>,
 }
 
 impl FollowPlan {
-    /// Returns whether it is to be brought to a home now. `now` is any time that never goes back.
+    /// Returns whether the range is to be brought to `home` now. `now` comes from a clock that
+    /// never goes back.
     pub fn is_due(&self, home: &Nodemask, now: Duration) -> bool {
         self.at.as_ref() != Some(home) || self.retry.is_some_and(|(_, due)| now >= due)
     }
 
-    /// Enters that it was brought to a home.
+    /// Records that the range was brought to `home` at `now`; `is_whole` if no page stayed.
     pub fn brought(&mut self, home: &Nodemask, is_whole: bool, now: Duration) {
         let is_same = self.at.as_ref() == Some(home);
         let last = self.retry.filter(|_| is_same).map(|(wait, _)| wait);

@@ -9,24 +9,25 @@ use crate::{Migration, MigrationReport, RangeTarget, Region, Result};
 /// The pieces in which memory alternates between several nodes.
 const PIECE_BYTES: usize = 2 << 20;
 
-/// When pages of a range move after the home of its group has changed.
+/// The time at which the pages of a range move after the home of its group changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MoveTime {
-    /// At once.
+    /// The pages move at once, by the follower's thread.
     #[default]
     AtOnce,
-    /// When a thread next touches them, to the node of that thread ([`Region::migrate_lazily`]).
+    /// Each page moves when a thread next touches it, to the node of that thread
+    /// ([`Region::migrate_lazily`]).
     OnTouch,
 }
 
-/// What became of a range, in base pages.
+/// The result of bringing a range to a home, in base pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Brought {
-    /// Moved to the home.
+    /// Pages that moved to the home.
     pub moved: u64,
-    /// Out of sight until a thread touches them.
+    /// Pages that are out of sight until a thread touches them.
     pub lazy: u64,
-    /// Stayed where they were; those that are not in memory are no such pages.
+    /// Pages that stayed where they were; pages that are not in memory do not count.
     pub stayed: u64,
 }
 
@@ -76,7 +77,7 @@ impl MoveTime {
     }
 }
 
-/// Whether all pages of a range that are in memory are on these nodes.
+/// Returns whether all pages of a range that are in memory are on the nodes of `home`.
 fn is_home(region: &Region, range: &Range<usize>, home: &Nodemask) -> Result<bool> {
     Ok(region.residency(range.clone())?.keys().all(|&node| home.contains(node)))
 }

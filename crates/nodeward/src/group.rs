@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::Region;
 
-/// Names another socket than that of the system's agent.
+/// The variable that names another socket than that of the system's agent.
 const SOCKET_VARIABLE: &str = "NODEWARD_SOCKET";
 /// Time for an answer. The agent does nothing here that takes a second, but others may be before
 /// us.
@@ -26,9 +26,8 @@ const BUSY_WAIT_MAX: Duration = Duration::from_millis(64);
 /// The root of /proc of the running kernel.
 const ROOT: &str = "/";
 
-/// Where a program asks for groups: the agent at a socket, which `nodeward balance` serves. Each
-/// call is a connection of its own, so all threads may call at once, and a child of fork(2) speaks
-/// for itself.
+/// An agent that a program asks for groups, by the socket that `nodeward balance` serves. Each call
+/// opens a connection, so all threads may call at once, and a child of fork(2) speaks for itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupAgent {
     socket: PathBuf,
@@ -45,11 +44,12 @@ pub struct GroupAgent {
 pub struct Group {
     agent: GroupAgent,
     id: u32,
-    /// The process that deletes it.
+    /// The process whose drop deletes the group; `None` if no drop does.
     owner: Option<u32>,
 }
 
-/// Why the agent did not do what was asked. Nothing was done, unless it is [`GroupFailure::Lost`].
+/// The reasons for which the agent did not do what was asked. Nothing was done, unless the error is
+/// [`GroupFailure::Lost`].
 #[derive(Debug, thiserror::Error)]
 pub enum GroupFailure {
     /// A name, a home or memory that is none.
@@ -60,7 +60,7 @@ pub enum GroupFailure {
     NoMemory {
         /// The first address.
         start: usize,
-        /// The length.
+        /// The length in bytes.
         bytes: usize,
     },
     /// Nobody answers at the socket.
@@ -70,32 +70,32 @@ pub enum GroupFailure {
         socket.escaped()
     )]
     NoAgent {
-        /// Where.
+        /// The path of the socket.
         socket: PathBuf,
-        /// The cause.
+        /// The error of connect(2).
         source: io::Error,
     },
     /// The socket may not be used.
     #[error("{} may not be used; balance.socket-mode and -group say who may", socket.escaped())]
     NoAccess {
-        /// Where.
+        /// The path of the socket.
         socket: PathBuf,
-        /// The cause.
+        /// The error of connect(2).
         source: io::Error,
     },
     /// The agent ended meanwhile, or did not answer within 30 seconds.
     #[error("the agent did not answer; ask it again what it has done")]
     Lost(#[source] io::Error),
-    /// The group has ended, or is another user's.
+    /// The group has ended, or belongs to another user.
     #[error("there is no group {id} of yours, or no longer; make another")]
     NoSuchGroup {
-        /// Its number.
+        /// The number of the group.
         id: u32,
     },
-    /// There is no such thread, or it has ended.
+    /// The thread does not exist, or has ended.
     #[error("there is no thread {tid}, or no longer; name one that runs")]
     NoSuchThread {
-        /// Its number.
+        /// The number of the thread, as gettid(2) returns it.
         tid: u32,
     },
     /// The process may not be touched; the words say why.
@@ -260,7 +260,8 @@ impl Group {
         self.call("AddMemory", &json!({ "group": self.id, "memory": memory }))
     }
 
-    /// The same for memory that this process moves itself: the agent counts it, and moves none.
+    /// Puts memory into the group that this process moves itself. The agent counts that memory and
+    /// does not move it.
     pub(crate) fn add_self_moved(&self, start: usize, bytes: usize) -> Result<(), GroupFailure> {
         let memory = [addresses(start, bytes)?];
         let parameters = json!({ "group": self.id, "memory": memory, "self_moved": true });
@@ -295,7 +296,7 @@ impl Group {
         Ok(nodes(&own.ok_or(GroupFailure::NoSuchGroup { id: self.id })?["nodes"]))
     }
 
-    /// The agent that has it.
+    /// Returns the agent that has the group.
     pub(crate) fn agent(&self) -> &GroupAgent {
         &self.agent
     }

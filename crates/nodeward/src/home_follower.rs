@@ -14,7 +14,7 @@ use crate::follow_plan::FollowPlan;
 use crate::follow_step::{Brought, MoveTime};
 use crate::{Budget, Cancel, Error, Group, GroupAgent, GroupFailure, Migration, Region};
 
-/// How a follower works.
+/// The interval and the budget of a [`HomeFollower`].
 #[derive(Clone, Copy, Debug)]
 pub struct FollowOptions {
     /// Time between two questions to the agent. A new home is followed after this time at most, and
@@ -31,7 +31,7 @@ impl Default for FollowOptions {
     }
 }
 
-/// Why a range is not followed. Nothing was done.
+/// The reasons for which a range is not followed. Nothing was done.
 #[derive(Debug, thiserror::Error)]
 pub enum FollowFailure {
     /// The agent refused.
@@ -42,14 +42,14 @@ pub enum FollowFailure {
     Region(#[from] Error),
 }
 
-/// A range that is followed, and what became of it so far.
+/// A range that is followed, and the result so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FollowedRange {
-    /// The group that it is in.
+    /// The number of the group that the range is in.
     pub group: u32,
-    /// Its addresses.
+    /// The addresses of the range, in bytes.
     pub addresses: Range<usize>,
-    /// When its pages move.
+    /// The time at which the pages of the range move.
     pub time: MoveTime,
     /// The nodes to which it was brought last; `None` as long as the group has no home.
     pub home: Option<Nodemask>,
@@ -59,7 +59,8 @@ pub struct FollowedRange {
     pub lazy_pages: u64,
     /// Base pages that stayed where they were at the last attempt. It is repeated after a while.
     pub stayed_pages: u64,
-    /// Why the last question or the last attempt failed. Both are repeated.
+    /// The error of the last question to the agent or of the last attempt to move; `None` if both
+    /// succeeded. Both are repeated.
     pub failure: Option<String>,
 }
 
@@ -99,13 +100,13 @@ struct FollowerState {
     entries: Vec<Entry>,
 }
 
-/// A range.
+/// A range with its group and its plan.
 #[derive(Debug)]
 struct Entry {
-    /// No other has it; 0 before it has one.
+    /// The number by which the thread finds this entry again; 0 before the entry has one.
     number: u64,
     agent: GroupAgent,
-    /// Why the agent did not say where its group is.
+    /// The error of the agent if it did not say where the group is.
     unanswered: Option<String>,
     region: Weak<Region>,
     range: Range<usize>,
@@ -210,7 +211,7 @@ impl Drop for HomeFollower {
 }
 
 impl FollowerState {
-    /// Adds a range. What others had of it is no more theirs.
+    /// Adds a range, and takes its addresses out of all other ranges.
     fn insert(&mut self, new: Entry) {
         let others = std::mem::take(&mut self.entries);
         self.entries = others.into_iter().flat_map(|entry| entry.without(&new)).collect();
@@ -250,7 +251,7 @@ impl Entry {
         rest.into_iter().filter(|range| !range.is_empty()).map(piece).collect()
     }
 
-    /// Leaves it to the agent to move it.
+    /// Asks the agent to move the range from now on.
     fn hand_over(&self) -> Result<(), GroupFailure> {
         let Range { start, end } = self.told.addresses;
         let group = self.agent.open(self.told.group);
@@ -260,7 +261,7 @@ impl Entry {
         }
     }
 
-    /// Enters what became of it.
+    /// Records the result of bringing the range to a home.
     fn note(&mut self, home: &Nodemask, brought: Result<Brought, Error>, now: Duration) {
         let is_whole = brought.as_ref().is_ok_and(|brought| brought.stayed == 0);
         self.plan.brought(home, is_whole, now);

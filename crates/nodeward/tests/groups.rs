@@ -21,7 +21,8 @@ fn own_tid() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
-/// What of one process is in a group; `None` if there is no such group, or it has no member.
+/// Returns the part of one process in a group; `None` if there is no such group, or it has no
+/// member.
 fn part(stage: &Stage, id: u32) -> Option<CalledPart> {
     stage.groups.lock().get(id)?.parts.values().next().cloned()
 }

@@ -30,7 +30,7 @@ struct Scene {
     group: Group,
     follower: HomeFollower,
     region: Arc<Region>,
-    /// Where its memory is.
+    /// The node on which the scene puts its memory.
     node: NodeId,
 }
 

@@ -1,4 +1,4 @@
-//! What threads may share.
+//! Types of the library that threads may share.
 
 use nodeward::{
     Cancel, Error, Group, GroupFailure, MigrationReport, PagePool, PageRun, Pager, PinGuard,

@@ -2,11 +2,11 @@
 //!
 //! Loads and stores of general and of vector registers give operands: all addressing modes, pairs,
 //! exclusive and ordered ones, atomic operations, structures of vectors, and DC ZVA. Prefetches
-//! access nothing. Of SVE, SME, MOPS, memory tags and what is newer nothing is understood: such an
-//! instruction is none, so that nobody goes over it. Nor are loads with pointer authentication, but
-//! it is known what they change.
+//! access nothing. Instructions of SVE, SME, MOPS, memory tags and newer extensions are not
+//! decoded, so that a search for operands ends at each of them. Loads with pointer authentication
+//! give no operand, but the registers that they change are known.
 //!
-//! This was tested with code that compilers made, in an emulator, and not on an Arm machine.
+//! Tests run code that compilers made, in an emulator. No test has run on an Arm machine.
 
 mod addressing;
 mod branches;
@@ -71,7 +71,7 @@ mod tests {
         })
     }
 
-    /// One line of the fixture from the words of an instruction.
+    /// Writes the effect of an instruction as a line of the fixture has it.
     fn described(effect: &Effect) -> String {
         let known = KnownRegisters::all(&registers());
         let accesses = effect.memory.iter().flatten().map(|access| {
@@ -119,7 +119,7 @@ mod tests {
         }
     }
 
-    /// Goal: branches lead where they say.
+    /// Goal: branches lead to the addresses that their instructions name.
     #[test]
     fn branches_lead_to_their_targets() {
         let transfer = |word| at(word, 0x1000).unwrap().0.transfer;

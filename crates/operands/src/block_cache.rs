@@ -7,7 +7,7 @@ use crate::code_block::CodeBlock;
 /// Blocks of each generation. A block has at most 24 effects of 88 bytes, 8 MiB for 4096 blocks; in
 /// the code of this crate's tests it has 6, which makes 2 MiB.
 const GENERATION_BLOCKS: usize = 2048;
-/// After so many uses a block is due to be compared with the code.
+/// Uses of a block after which the block is due to be compared with the code.
 const USES_BETWEEN_CHECKS: u32 = 64;
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl BlockCache {
         self.young.get(&pc).map(|cached| &cached.block)
     }
 
-    /// Keeps a block.
+    /// Keeps a decoded block for the next sample at `pc`.
     pub fn insert(&mut self, pc: u64, block: CodeBlock) {
         self.insert_cached(pc, CachedBlock { block, uses: 0 });
     }

@@ -2,7 +2,7 @@
 
 use crate::CodeReader;
 
-/// Code at an address. Nothing is mapped around it.
+/// Code at an address, with nothing mapped around it.
 #[derive(Clone, Debug)]
 pub struct CodeAt {
     pub start: u64,

@@ -12,12 +12,12 @@ const AHEAD: usize = 16;
 /// Jumps, and branches back, that are followed ahead.
 const JUMPS: usize = 2;
 
-/// What the instructions before and after an address do.
+/// The effects of the instructions around an address.
 #[derive(Clone, Debug)]
 pub struct CodeBlock {
-    /// Those before, the nearest first.
+    /// Effects of the instructions before the address, the nearest first.
     pub behind: Box<[Effect]>,
-    /// The one at the address, and those after it.
+    /// Effects of the instruction at the address and of those after it.
     pub ahead: Box<[Effect]>,
     digest: u64,
 }
@@ -32,14 +32,16 @@ impl CodeBlock {
         Self { behind, ahead, digest }
     }
 
-    /// Whether the code around `pc` is still what was decoded. What jumps lead to is not compared.
+    /// Returns whether the code around `pc` is still what was decoded. The code that jumps lead to
+    /// is not compared.
     pub fn is_current(&self, code: &mut dyn CodeReader, pc: u64) -> bool {
         CodeWindow::around(code, pc).digest() == self.digest
     }
 }
 
-/// What the instructions before `pc` do, as far as control must have come through them: back to a
-/// jump, a branch or a call, and to a place that a branch nearby leads to.
+/// Returns the effects of the instructions before `pc`, the nearest first, as far as control must
+/// have come through them. They end at a jump, a branch or a call, and at a place to which a branch
+/// nearby leads.
 fn effects_behind(set: &mut InstructionSet, window: &CodeWindow, pc: u64) -> Vec<Effect> {
     let starts = set.starts_before(window, pc).into_iter();
     let before = starts.map_while(|start| set.place(window.bytes_from(start), start));
@@ -64,8 +66,8 @@ fn straight_on(
     std::iter::successors(place(pc), move |one| place(one.end))
 }
 
-/// What the instructions from `pc` on do, up to a branch that may go either way. A branch back
-/// closes a loop, and most of the time it is taken.
+/// Returns the effects of the instructions from `pc` on, up to a branch that may go either way. A
+/// branch back closes a loop, and is taken most of the time.
 fn effects_ahead(
     set: &mut InstructionSet,
     code: &mut dyn CodeReader,
@@ -92,7 +94,7 @@ fn effects_ahead(
     effects
 }
 
-/// Where control goes on after an instruction, as far as that can be told.
+/// Returns the address at which control goes on after an instruction, as far as it can be told.
 fn most_likely_next(place: &InstructionPlace) -> Option<u64> {
     match place.transfer {
         ControlTransfer::Next => Some(place.end),

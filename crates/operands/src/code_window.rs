@@ -4,11 +4,12 @@ use std::hash::{DefaultHasher, Hasher};
 
 use crate::CodeReader;
 
-/// How far back instructions are sought. Starts of decoding need some instructions to agree, and
-/// eight instructions take some 36 bytes on x86-64.
+/// Bytes before the instruction pointer in which instructions are sought. Starts of decoding need
+/// some instructions to agree, and eight instructions take some 36 bytes on x86-64.
 const BYTES_BEFORE: u64 = 96;
-/// How far ahead branches are sought that lead to those instructions: some 60 instructions. With
-/// 1024 bytes no more operands of real programs were right.
+/// Bytes behind the instruction pointer in which branches are sought that lead to those
+/// instructions: some 60 instructions. With 1024 bytes no more operands of real programs were
+/// right.
 const BYTES_AFTER: u64 = 256;
 /// The smallest pages that code is mapped in.
 const PAGE_BYTES: u64 = 4096;

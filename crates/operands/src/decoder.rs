@@ -1,4 +1,4 @@
-//! The decoder of one process.
+//! Operands of the instructions around a sample, by a decoder for each process.
 
 use std::ops::ControlFlow;
 

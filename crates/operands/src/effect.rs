@@ -1,4 +1,5 @@
-//! What one instruction does to memory and to the general registers, alike for all architectures.
+//! The effect of one instruction on memory and on the general registers, alike for all
+//! architectures.
 
 use nodeward_model::AccessKind;
 
@@ -23,17 +24,18 @@ impl RegisterNumber {
     }
 }
 
-/// How many of the lowest bits of a register count, 1 to 64, and how they are widened to 64.
+/// The number of the lowest bits of a register that count, 1 to 64, and the way in which they are
+/// widened to 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extension {
-    /// By zeros.
+    /// The upper bits become zero.
     Unsigned(u8),
-    /// By the highest of them.
+    /// The upper bits become copies of the highest bit that counts.
     Signed(u8),
 }
 
 impl Extension {
-    /// All bits count.
+    /// All 64 bits of the register.
     pub const WHOLE: Self = Self::Unsigned(64);
 }
 
@@ -42,7 +44,7 @@ impl Extension {
 pub struct ScaledIndex {
     pub register: RegisterNumber,
     pub extension: Extension,
-    /// Below 64.
+    /// The number of bits by which the value is shifted left, below 64.
     pub shift: u8,
 }
 
@@ -55,7 +57,7 @@ pub struct RegisterSum {
 }
 
 impl RegisterSum {
-    /// A constant.
+    /// Returns a sum that is a constant alone.
     pub fn constant(constant: u64) -> Self {
         Self { constant, ..Self::default() }
     }
@@ -104,20 +106,21 @@ pub struct RegisterUpdate {
 /// A part of memory that an instruction accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryAccess {
-    /// Its address, from the registers before the instruction.
+    /// The address, as a sum of registers before the instruction.
     pub address: RegisterSum,
     pub bytes: u32,
     pub kind: AccessKind,
 }
 
-/// What an instruction does.
+/// The effect of an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effect {
-    /// What it accesses. No instruction that is understood accesses more.
+    /// The memory that the instruction accesses. No instruction that is understood accesses more
+    /// than two places.
     pub memory: [Option<MemoryAccess>; 2],
-    /// The set of general registers that it changes or may change.
+    /// The set of general registers that the instruction changes or may change.
     pub changed: u32,
-    /// The one of these whose new value can be told.
+    /// The changed register whose new value can be told, if any.
     pub update: Option<RegisterUpdate>,
 }
 
@@ -134,24 +137,24 @@ impl Effect {
     }
 }
 
-/// Where the processor goes on after an instruction.
+/// The place at which the processor goes on after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlTransfer {
-    /// At the next instruction.
+    /// The next instruction.
     Next,
-    /// At this address.
+    /// The address that the instruction names.
     Jump(u64),
-    /// At this address or at the next instruction.
+    /// This address or the next instruction.
     Branch(u64),
     /// Elsewhere: a call, a return, a register, the kernel.
     Elsewhere,
 }
 
-/// Where an instruction is, and where control goes from there.
+/// An instruction's addresses, and the place at which control goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstructionPlace {
     pub start: u64,
-    /// The address behind it.
+    /// The address behind the instruction.
     pub end: u64,
     pub transfer: ControlTransfer,
 }

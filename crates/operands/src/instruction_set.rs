@@ -1,11 +1,11 @@
-//! The decoders of the architectures behind one interface.
+//! One interface to the decoders of the architectures.
 
 use crate::code_window::CodeWindow;
 use crate::effect::{Effect, InstructionPlace};
 use crate::x86::X86Instructions;
 use crate::{Architecture, aarch64, x86};
 
-/// How instructions are decoded.
+/// The decoder of one architecture.
 #[derive(Debug)]
 pub enum InstructionSet {
     X86(X86Instructions),

@@ -1,4 +1,4 @@
-//! What a sampler hands over, and what it gets.
+//! The types that a sampler gives to the decoder and gets from it.
 
 use nodeward_model::AccessKind;
 
@@ -37,10 +37,11 @@ pub trait CodeReader {
 pub struct Operand {
     /// The address of its first byte, in the half of the address space that programs have.
     pub address: u64,
-    /// Its size, as far as the instruction tells it; at least 1.
+    /// Number of accessed bytes, as far as the instruction tells it; at least 1.
     pub bytes: u32,
-    /// What the instruction does to it.
+    /// The way in which the instruction accesses the memory.
     pub kind: AccessKind,
-    /// Which instruction. 0: the one at `pc`. -1: the one before it. 1: the one after it.
+    /// The instruction, by its distance in instructions from `pc`. 0 is the one at `pc`, -1 the one
+    /// before it, and 1 the one after it.
     pub position: i8,
 }

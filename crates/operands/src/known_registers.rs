@@ -1,4 +1,4 @@
-//! Which registers are known before an instruction, and their values.
+//! The registers that are known at an instruction, and their values.
 
 use crate::effect::{
     BinaryOperation, ComputedValue, Effect, Extension, RegisterNumber, RegisterSum, RegisterUpdate,
@@ -13,18 +13,18 @@ pub struct KnownRegisters {
 }
 
 impl KnownRegisters {
-    /// All registers are known.
+    /// Returns registers that are all known.
     pub fn all(values: &[u64; 32]) -> Self {
         Self { values: *values, known: u32::MAX }
     }
 
-    /// Returns a sum if all its registers are known.
+    /// Returns the value of a sum; `None` if a register in it is unknown.
     pub fn sum(&self, sum: &RegisterSum) -> Option<u64> {
         let base = sum.base.map_or(Some(0), |base| self.get(base))?;
         Some(base.wrapping_add(self.without_base(sum)?))
     }
 
-    /// Goes ahead over an instruction.
+    /// Changes the registers as the execution of an instruction does.
     pub fn run(&mut self, effect: &Effect) {
         let value = effect.update.and_then(|update| self.updated(&update));
         self.known &= !effect.changed;
@@ -33,7 +33,8 @@ impl KnownRegisters {
         }
     }
 
-    /// Goes back over an instruction: what it changed is unknown, unless it added something known.
+    /// Changes the registers to those before an instruction. A register that the instruction
+    /// changed is unknown, unless the instruction added something known to it.
     ///
     /// After a copy the source is known from the target, too. Results of 32 bits do not tell what
     /// the upper bits were.

@@ -37,7 +37,7 @@ struct Line {
     target: u32,
     left: u32,
     right: u32,
-    /// Below 4096.
+    /// The constant of the line, below 4096.
     constant: u32,
 }
 
@@ -133,7 +133,7 @@ impl Line {
     }
 }
 
-/// A program, and each moment of its execution.
+/// A program with the registers and accesses of each of its steps.
 struct Execution {
     code: CodeAt,
     samples: Vec<Registers>,

@@ -13,9 +13,9 @@ use crate::{Architecture, Operand, OperandDecoder, Registers};
 
 /// An executed instruction.
 struct TracedStep {
-    /// The registers before it.
+    /// The registers before the instruction.
     registers: Registers,
-    /// What it accessed: kind, address, bytes.
+    /// The accesses of the instruction: kind, address, bytes.
     accesses: Vec<(AccessKind, u64, u32)>,
 }
 
@@ -61,14 +61,15 @@ fn step(line: &str, general: &mut [u64; 32]) -> TracedStep {
     TracedStep { registers: Registers { pc, general: *general }, accesses }
 }
 
-/// How many operands of traced instructions were told, and how many of them were not accessed.
+/// The number of operands of traced instructions that were told, and of those among them that were
+/// not accessed.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ToldCount {
     all: usize,
     wrong: usize,
 }
 
-/// What was told in all samples.
+/// The counts of all samples.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Tally {
     samples: usize,
@@ -142,7 +143,7 @@ fn operands_of_x86_64_are_those_accessed() {
     assert_eq!(tally(Architecture::X86_64, "x86_64"), expected);
 }
 
-/// Goal: the same on aarch64.
+/// Goal: on aarch64, too, the operands that are told are those accessed.
 #[test]
 fn operands_of_aarch64_are_those_accessed() {
     let expected = Tally {

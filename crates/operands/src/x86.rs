@@ -47,7 +47,8 @@ fn place_of(instruction: &Instruction) -> InstructionPlace {
     InstructionPlace { start, end, transfer: transfer(instruction) }
 }
 
-/// Whether a program may have this instruction. Data that is decoded as code often gives others.
+/// Returns whether a program may have this instruction. Data that is decoded as code often gives
+/// others.
 fn is_for_programs(instruction: &Instruction) -> bool {
     !instruction.is_invalid() && !instruction.is_privileged()
 }

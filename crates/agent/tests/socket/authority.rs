@@ -1,5 +1,5 @@
-//! Who may touch whom. Each line of the table is a real process with real credentials; the rule
-//! itself is checked as a pure function below.
+//! The processes that a caller may touch. Each line of the table is a real process with real
+//! credentials; the rule itself is checked as a pure function below.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -45,7 +45,7 @@ impl Speaker {
         Some(Self(Target::start(&mut command)))
     }
 
-    /// One of a user and a group.
+    /// Starts a speaker with these ids; `None` without the right to do so.
     pub fn of(stage: &Stage, user: u32, group: u32) -> Option<Self> {
         Self::start(stage, |command| {
             command.uid(user).gid(group);

@@ -1,4 +1,4 @@
-//! What an agent bears: clients that send too much, too little, nonsense, or do not read.
+//! An agent bears clients that send too much, too little or nonsense, or do not read.
 
 use std::io::Write as _;
 use std::net::Shutdown;
@@ -184,8 +184,8 @@ fn half_closed_connections_are_answered() {
     assert!(talk.is_closed());
 }
 
-/// Goal: a user has so many moves at a time, and each has its part of the bytes; root has no such
-/// limits.
+/// Goal: a user has a limited number of moves at a time, and each has its part of the bytes; root
+/// has no such limits.
 #[test]
 fn budgets_of_users() {
     let limits = MoveLimits { moves_of_user: 4, rate_of_user: Some(1000) };

@@ -23,7 +23,7 @@ fn ask(talk: &mut Conversation, method: &str, parameters: &Value) -> Value {
     talk.call(&format!("io.nodeward.Groups.{method}"), parameters)
 }
 
-/// The same for a process of another user.
+/// Calls a method of groups as a process of another user.
 fn let_ask(speaker: &mut Speaker, method: &str, parameters: &Value) -> Value {
     speaker.call(&format!("io.nodeward.Groups.{method}"), parameters)
 }
@@ -41,7 +41,7 @@ fn own_tid() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
-/// What of this process is in a group.
+/// Returns the part of this process that is in a group.
 fn part(stage: &Stage, number: u32) -> Option<CalledPart> {
     let groups = stage.groups.lock();
     let us = Pid::of_this_process();

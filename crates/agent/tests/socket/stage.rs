@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 /// A user and a group that own nothing here.
 pub const USER: u32 = 54_321;
-/// Another.
+/// A second user and group that own nothing here.
 pub const OTHER: u32 = 54_322;
 
 /// An agent, its machine, and the folder of its socket.
@@ -179,7 +179,7 @@ pub fn order(pids: &[Pid]) -> Order {
     Order { pids, pairs, ..Order::default() }
 }
 
-/// Whether the caller is root with all it takes, so that children may have other ids.
+/// Returns whether the caller is root with all capabilities, so that children may have other ids.
 pub fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {

@@ -1,4 +1,4 @@
-//! What the balancer does: threads, memory, budgets, policies, other balancers.
+//! The balancer acts: threads, memory, budgets, policies, other balancers.
 
 use std::sync::Arc;
 
@@ -457,7 +457,7 @@ fn exceptions_are_left_alone() {
     assert_eq!(runs_on(&fake), 1);
 }
 
-/// A host that ends the balancer after so many rounds, and changes the settings once.
+/// A host that ends the balancer after `rounds` rounds, and changes the settings once.
 struct Script {
     rounds: Vec<RoundReport>,
     reload_at: usize,

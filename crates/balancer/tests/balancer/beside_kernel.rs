@@ -19,7 +19,7 @@ fn beside(on: [u64; 2], cpu: u32) -> (Arc<FakeMachine>, Balancer) {
     (fake, balancer)
 }
 
-/// What the kernel did by now for the thread of process 7.
+/// Sets the counts of the kernel for the thread of process 7.
 fn kernel_did(fake: &FakeMachine, migrated_pages: u64, prefers: Option<u32>) {
     let activity = NumaActivity { migrated_pages, preferred_node: prefers.map(NodeId) };
     fake.update_process(pid(7), |process| {

@@ -1,6 +1,6 @@
-//! What becomes of groups when what is in them changes: memory that is unmapped or grows, threads
-//! whose numbers come back, children, rules that match nothing or all, nodes that leave, and a
-//! balancer that is killed at any point.
+//! Groups whose content changes: memory that is unmapped or grows, threads whose numbers come back,
+//! children, rules that match nothing or all, nodes that leave, and a balancer that is killed at
+//! any point.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn group_of_pages(balancer: &Balancer, pages: std::ops::Range<u64>) {
     });
 }
 
-/// Unmaps what process 7 maps, and maps so many pages on node 0 in its place.
+/// Unmaps the memory of process 7, and maps `pages` pages on node 0 in its place.
 fn remap(fake: &FakeMachine, pages: u64) {
     fake.update_process(pid(7), |process| {
         process.mappings[0].range = Range::new(FIRST * 4096, (FIRST + pages) * 4096);
@@ -179,7 +179,7 @@ fn killed_at_any_point() {
     }
 }
 
-/// What a program may ask of groups.
+/// A call about groups that a program may make.
 #[derive(Clone, Debug)]
 enum Ask {
     Create,
@@ -221,7 +221,7 @@ fn obey(groups: &mut CalledGroups, ask: &Ask) {
     }
 }
 
-/// How many groups have a page of a process.
+/// Returns the number of groups that have a page of a process.
 fn owners(groups: &CalledGroups, pid: u32, page: u64) -> usize {
     let page = range(page..page + 1);
     let parts = groups.iter().filter_map(|(_, group)| group.parts.get(&key(pid)));

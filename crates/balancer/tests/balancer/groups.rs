@@ -12,7 +12,7 @@ use nodeward_policy::placement::{Home, Reason};
 
 use crate::stage::*;
 
-/// Where the memory of a process begins, in pages.
+/// The first page of the memory of a process, as a page number.
 pub const FIRST: u64 = 16;
 
 /// A process with these threads on CPUs, and 16 MiB on node 0.

@@ -1,4 +1,4 @@
-//! What the balancer writes: the ledger of moves, and the state from which the next one continues.
+//! The balancer's files: the ledger of moves, and the state from which the next one continues.
 
 use std::sync::Arc;
 

@@ -7,8 +7,8 @@ use nodeward_model::NodeId;
 
 use crate::stage::*;
 
-/// Returns the home of pid 7, which starts on node 0, on a machine with so many nodes of 4 CPUs,
-/// where a process with one busy thread runs on each of these CPUs.
+/// Returns the home of pid 7, which starts on node 0, on a machine of `nodes` nodes of 4 CPUs. A
+/// process with one busy thread runs on each of the CPUs `busy`.
 fn home(nodes: u32, busy: &[u32], usable: &str) -> Option<NodeId> {
     home_beside(
         &FakeMachine::with_topology(true, &format!("{nodes}n 4c 1t 1GiB")),

@@ -1,4 +1,4 @@
-//! How often the balancer looks, and which processes are the same.
+//! The rate of the balancer's looks, and the identity of processes from look to look.
 
 use nodeward_balancer::BalanceSettings;
 use nodeward_machine::Machine;

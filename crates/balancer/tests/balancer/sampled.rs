@@ -12,7 +12,7 @@ use crate::stage::{S, balancer, cpus, fake, moved, pid, round, with};
 const PAGE: u64 = 4096;
 /// 64 MiB.
 const PAGES: u64 = 16_384;
-/// Where the pages of a process of the fake machine begin.
+/// The first page of a process of the fake machine, as a page number.
 const FIRST: u64 = 16;
 /// A tick of 1 ms.
 const TICK_NS: u64 = 1_000_000;
@@ -38,7 +38,7 @@ impl Draws {
     }
 }
 
-/// So many samples of threads on each CPU, of the pages that CPUs of its node use.
+/// Returns samples of threads on each CPU, of the pages that CPUs of its node use.
 fn samples(
     each: u64,
     draws: &mut Draws,
@@ -77,7 +77,7 @@ fn thirds(node: u32, draws: &mut Draws) -> u64 {
     if node == 0 { draws.below(third) } else { third + draws.below(PAGES - third) }
 }
 
-/// How many of these pages are on each node.
+/// Returns the number of these pages on each node.
 fn nodes_of(fake: &FakeMachine, is_meant: impl Fn(u64) -> bool) -> [u64; 2] {
     let process = fake.process(pid(7)).unwrap();
     let pages = (0..PAGES).filter(|&page| is_meant(page));

@@ -12,7 +12,8 @@ use nodeward_policy::placement::Reason;
 use crate::stage::*;
 
 const ID: SegmentId = SegmentId { major: 0, minor: 1, inode: 7 };
-/// Where a process maps the segment, as a page number; each process somewhere else.
+/// The first page at which a process maps the segment, as a page number; each process maps it
+/// somewhere else.
 const FIRST: u64 = 1 << 20;
 /// A name that would clear a terminal.
 const NAME: &str = "/dev/shm/\x1b[2Jdb";
@@ -94,7 +95,7 @@ fn a_segment_between_its_users_stays() {
     assert_eq!(segment(reports.last().unwrap()).decision.reason, Reason::UsersApart);
 }
 
-/// So many samples of 1 ms of each of these processes, of the quarter of the segment that it uses.
+/// Gives each of these processes samples of 1 ms of the quarter of the segment that it uses.
 fn sample(fake: &FakeMachine, uses: &[(u32, u32, u64)]) {
     let samples = uses.iter().flat_map(|&(number, cpu, quarter)| {
         (0..400).map(move |draw: u64| {

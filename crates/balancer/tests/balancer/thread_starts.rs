@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use crate::stage::*;
 
-/// Process 7 as groups know it.
+/// Returns the key of process 7 in groups.
 fn key() -> (Pid, u64) {
     (pid(7), 0)
 }
@@ -23,7 +23,8 @@ fn one_thread() -> Arc<FakeMachine> {
     with(FakeProcess { threads, ..FakeProcess::with_pages(&pages([PAGES, 0])) })
 }
 
-/// The same, and a balancer with two groups, the first of which has the thread.
+/// Returns a machine with process 7, and a balancer with two groups, the first of which has the
+/// thread.
 fn grouped() -> (Arc<FakeMachine>, Balancer) {
     let fake = one_thread();
     let balancer = balancer(&fake, BalanceSettings::default());
@@ -199,7 +200,7 @@ fn members_that_snapshots_lack_stay() {
     assert_eq!(group_of(&balancer, &[7, 8]), [Some(1), None]);
 }
 
-/// What happens to threads of a process with groups 1 to 3.
+/// An event of the threads of a process with groups 1 to 3.
 #[derive(Clone, Copy, Debug)]
 enum Happening {
     Starts { starter: u32, tid: u32 },

@@ -10,7 +10,7 @@ use crate::effect::{
 /// The position of the base register in all loads and stores.
 pub const BASE: u32 = 5;
 
-/// How an instruction addresses memory by its base register and an offset.
+/// The way in which an instruction addresses memory by its base register and an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addressing {
     /// At base and offset.
@@ -49,7 +49,7 @@ pub fn constant_offset(offset: i64) -> RegisterSum {
     RegisterSum::constant(offset.cast_unsigned())
 }
 
-/// Reads or writes.
+/// Returns the kind of access of a load or a store.
 pub fn kind(loads: bool) -> AccessKind {
     if loads { AccessKind::Read } else { AccessKind::Write }
 }

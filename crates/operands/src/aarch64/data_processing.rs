@@ -58,7 +58,7 @@ fn result(target: Option<RegisterNumber>, narrow: bool, value: Option<ComputedVa
     effect
 }
 
-/// ADR and ADRP.
+/// Returns the address that ADR or ADRP computes.
 fn relative_address(word: InstructionWord, address: u64) -> u64 {
     let offset = word.signed_field(5, 19) << 2 | i64::from(word.field(29, 2));
     match word.bit(31) {

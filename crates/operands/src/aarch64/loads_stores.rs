@@ -7,7 +7,7 @@ use super::word::InstructionWord;
 use super::{single_register, vector_structures};
 use crate::effect::{Effect, MemoryAccess, RegisterNumber, RegisterSum};
 
-/// Decodes a load or store; `None` if it is not known.
+/// Decodes a load or store; `None` for an instruction that is not known.
 pub fn effect(word: InstructionWord, address: u64) -> Option<Effect> {
     match (word.field(28, 2), word.field(24, 2)) {
         (0b00, 0b00) if word.bit(26) => vector_structures::multiple(word),
@@ -79,7 +79,7 @@ fn literal(word: InstructionWord, address: u64) -> Option<Effect> {
     Some(effect)
 }
 
-/// LDP, STP and those of their kind.
+/// Decodes LDP, STP and the other loads and stores of pairs.
 fn pair(word: InstructionWord) -> Option<Effect> {
     let (size, is_vector, loads) = (word.field(30, 2), word.bit(26), word.bit(22));
     let bytes: u32 = match (size, is_vector, loads) {

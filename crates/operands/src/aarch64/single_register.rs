@@ -7,12 +7,12 @@ use super::data_processing::extended_register;
 use super::word::InstructionWord;
 use crate::effect::{Effect, RegisterSum};
 
-/// What an instruction transfers.
+/// The transfer of a load or store of one register.
 struct RegisterTransfer {
     /// 2 to this power is the number of bytes.
     size: u32,
     loads: bool,
-    /// A general register; else one of a vector.
+    /// True for a general register, false for a vector register.
     is_general: bool,
 }
 
@@ -75,7 +75,7 @@ fn register_offset(word: InstructionWord, size: u32) -> Option<RegisterSum> {
     word.bit(14).then_some(RegisterSum { index, ..RegisterSum::default() })
 }
 
-/// LDADD and its kind, SWP, LDAPR.
+/// Decodes LDADD and the like, SWP, and LDAPR.
 fn atomic(word: InstructionWord) -> Option<Effect> {
     let is_plain_load = word.field(12, 4) == 0b1100;
     let is_operation = word.field(12, 4) <= 0b1000;

@@ -4,7 +4,7 @@ use super::addressing::{Addressing, access, constant_offset, kind};
 use super::word::InstructionWord;
 use crate::effect::{Effect, Extension, RegisterSum};
 
-/// Whole registers.
+/// Decodes a load or store of whole vector registers.
 pub fn multiple(word: InstructionWord) -> Option<Effect> {
     let registers = match word.field(12, 4) {
         0b0000 | 0b0010 => 4,

@@ -21,12 +21,12 @@ impl InstructionWord {
         i64::from(self.field(low, width)) << unused >> unused
     }
 
-    /// Whether this bit is 1.
+    /// Returns whether the bit with this number is 1.
     pub fn bit(self, number: u32) -> bool {
         self.field(number, 1) == 1
     }
 
-    /// Whether the bits of `mask` have this value.
+    /// Returns whether the bits of `mask` have this value.
     pub fn matches(self, mask: u32, value: u32) -> bool {
         self.0 & mask == value
     }

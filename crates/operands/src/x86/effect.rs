@@ -1,4 +1,4 @@
-//! What an instruction of x86-64 does.
+//! The effect of an instruction of x86-64.
 //!
 //! These operands are left out: relative to FS or GS, whose bases are not sampled; of gathers and
 //! scatters, whose indices are in vectors; with addresses of 32 bits; bits of a bit string, which

@@ -1,4 +1,4 @@
-//! Where the instructions before an address start.
+//! The addresses at which the instructions before an address start.
 //!
 //! Instructions have 1 to 15 bytes, so the bytes before an address can be read in several ways. But
 //! decoding from a wrong start soon falls into step with the right instructions. So decoding starts
@@ -45,11 +45,11 @@ fn lengths(window: &CodeWindow, pc: u64) -> Vec<usize> {
     (0..end as usize).map(|offset| length(offset).unwrap_or(0)).collect()
 }
 
-/// How many decodings that arrive at the end go through each byte.
+/// The number of decodings that arrive at the end, by the bytes through which they go.
 struct Ballot {
-    /// Decodings that start an instruction there.
+    /// Decodings that start an instruction at this byte.
     votes: Vec<usize>,
-    /// Decodings that began there or before.
+    /// Decodings that began at this byte or before.
     voters: Vec<usize>,
 }
 
@@ -79,7 +79,7 @@ impl Ballot {
     }
 }
 
-/// Whether decoding from each byte arrives exactly at the end.
+/// Returns for each byte whether decoding from it arrives exactly at the end.
 fn arrives(lengths: &[usize]) -> Vec<bool> {
     let end = lengths.len();
     let mut arrives = vec![false; end + 1];

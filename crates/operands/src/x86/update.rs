@@ -68,7 +68,7 @@ fn value(instruction: &Instruction, target: RegisterNumber) -> Option<ComputedVa
     }
 }
 
-/// Whether both operands are the same register: that is how registers are cleared.
+/// Returns whether both operands are the same register. Programs clear registers in that way.
 fn is_of_one_register(instruction: &Instruction) -> bool {
     instruction.op1_kind() == OpKind::Register
         && instruction.op0_register() == instruction.op1_register()

@@ -12,9 +12,10 @@ pub struct SourcePages {
     pub pages: PageBits,
 }
 
-/// Groups pages by their node, given the places of the pages of their chunk from one on. Pages that
-/// need not or cannot move to the node are accounted for. The node of a page that the kernel is
-/// moving right now is not known: taking it out waits until the kernel has put it down.
+/// Groups pages by their node. `places` has the places of the chunk's pages from page `first` on.
+/// Pages that need not or cannot move to the node are entered into `account`. The node of a page
+/// that the kernel is moving right now is not known: taking that page out waits until the kernel
+/// has put it down.
 pub fn group_by_node(
     pages: &PageBits,
     (first, places): (usize, &[PageLocation]),
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     /// Goal: every page is tried or accounted for. A page that the kernel is moving itself, as
-    /// compaction does to make room for huge pages, is tried (it used to be given up as refused).
+    /// compaction does to make room for huge pages, is tried.
     #[test]
     fn pages_are_tried_or_accounted_for() {
         let [here, there] = [0, 1].map(NodeId);

@@ -1,5 +1,6 @@
-//! A world as a machine of the contract (`nodeward_machine::Machine`): processes, calls that move
-//! pages, watches, and what tests and experiments do to it.
+//! Implements the contract `nodeward_machine::Machine` by a simulated world: processes, calls that
+//! move pages, and watches. Tests and experiments change the world through methods of
+//! [`SimMachine`].
 
 mod access_source;
 mod cleared_processes;
