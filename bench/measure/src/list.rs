@@ -19,18 +19,6 @@ use crate::numbers::{all_rounded, median, ms, rounded};
 use crate::shuffle::shuffled;
 use crate::target::LoadTarget;
 
-/// The time and the account of one command.
-struct MoveSample {
-    took: Duration,
-    moved: u64,
-}
-
-impl MoveSample {
-    fn pages_per_s(&self) -> f64 {
-        self.moved as f64 / self.took.as_secs_f64()
-    }
-}
-
 /// Measures both in alternation, each in both directions and each first as often as second.
 pub fn measure(options: &ListOptions) -> Result<Value> {
     let memory = MemoryOptions::anonymous(options.size);
@@ -70,6 +58,18 @@ pub fn measure(options: &ListOptions) -> Result<Value> {
         "range_ms": times(&ranges),
         "range_pages": ranges.iter().map(|sample| sample.moved).collect::<Vec<_>>(),
     }))
+}
+
+/// The time and the account of one command.
+struct MoveSample {
+    took: Duration,
+    moved: u64,
+}
+
+impl MoveSample {
+    fn pages_per_s(&self) -> f64 {
+        self.moved as f64 / self.took.as_secs_f64()
+    }
 }
 
 struct ListBenchmark<'a> {

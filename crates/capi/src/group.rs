@@ -22,64 +22,8 @@ pub const NODEWARD_GROUP_QUERY: c_int = -2;
 /// The value of MPOL_MF_LAZY.
 pub const NODEWARD_MBIND_LAZY: c_uint = 1 << 3;
 
-/// The name of groups that are made here, as lists show it.
+/// The name of groups that `nodeward_tbind` and the like make, as lists show it.
 const NAME: &str = "tbind";
-
-/// Why a call did nothing.
-enum BindFailure {
-    /// The reason of the agent, or why it was not asked.
-    Group(GroupFailure),
-    /// The reason of a region.
-    Region(Error),
-    /// What C handed over has no meaning; in words that end with what to do.
-    Argument(&'static str),
-}
-
-impl From<GroupFailure> for BindFailure {
-    fn from(failure: GroupFailure) -> Self {
-        Self::Group(failure)
-    }
-}
-
-impl From<FollowFailure> for BindFailure {
-    fn from(failure: FollowFailure) -> Self {
-        match failure {
-            FollowFailure::Group(failure) => Self::Group(failure),
-            FollowFailure::Region(error) => Self::Region(error),
-        }
-    }
-}
-
-impl BindFailure {
-    fn errno(&self) -> Errno {
-        match self {
-            Self::Region(Error::NeedsUserfaultfd { .. }) => Errno::OPNOTSUPP,
-            Self::Region(Error::System { .. }) => Errno::NOMEM,
-            Self::Argument(_) | Self::Region(_) => Errno::INVAL,
-            Self::Group(failure) => match failure {
-                GroupFailure::NoSuchThread { .. } => Errno::SRCH,
-                GroupFailure::NotAllowed(_) => Errno::PERM,
-                GroupFailure::Invalid(_)
-                | GroupFailure::NoMemory { .. }
-                | GroupFailure::NoSuchGroup { .. } => Errno::INVAL,
-                GroupFailure::LimitReached(_) => Errno::NOSPC,
-                GroupFailure::Busy(_) => Errno::AGAIN,
-                GroupFailure::NoAgent { .. } => Errno::CONNREFUSED,
-                GroupFailure::NoAccess { .. } => Errno::ACCESS,
-                GroupFailure::Lost(_) => Errno::CONNRESET,
-                GroupFailure::Strange(_) => Errno::PROTO,
-            },
-        }
-    }
-
-    fn message(&self) -> String {
-        match self {
-            Self::Group(failure) => failure.to_string(),
-            Self::Region(error) => error.to_string(),
-            Self::Argument(words) => (*words).to_owned(),
-        }
-    }
-}
 
 /// Puts a thread into a group of threads and memory, which the agent (`nodeward balance`) places as
 /// one. `tid` is as gettid(2) returns it, of this process or another; 0 is the calling thread.
@@ -150,6 +94,62 @@ pub unsafe extern "C" fn nodeward_group_set_home(group: c_int, home: *const c_ch
 pub extern "C" fn nodeward_group_delete(group: c_int) -> c_int {
     let deleted = number(group).and_then(|id| Ok(GroupAgent::default().open(id).delete()?));
     returned(deleted.map(|()| 0))
+}
+
+/// The reasons for which a call did nothing.
+enum BindFailure {
+    /// The agent refused, or was not asked.
+    Group(GroupFailure),
+    /// The region refused.
+    Region(Error),
+    /// A value from C has no meaning; the words end with what to do.
+    Argument(&'static str),
+}
+
+impl From<GroupFailure> for BindFailure {
+    fn from(failure: GroupFailure) -> Self {
+        Self::Group(failure)
+    }
+}
+
+impl From<FollowFailure> for BindFailure {
+    fn from(failure: FollowFailure) -> Self {
+        match failure {
+            FollowFailure::Group(failure) => Self::Group(failure),
+            FollowFailure::Region(error) => Self::Region(error),
+        }
+    }
+}
+
+impl BindFailure {
+    fn errno(&self) -> Errno {
+        match self {
+            Self::Region(Error::NeedsUserfaultfd { .. }) => Errno::OPNOTSUPP,
+            Self::Region(Error::System { .. }) => Errno::NOMEM,
+            Self::Argument(_) | Self::Region(_) => Errno::INVAL,
+            Self::Group(failure) => match failure {
+                GroupFailure::NoSuchThread { .. } => Errno::SRCH,
+                GroupFailure::NotAllowed(_) => Errno::PERM,
+                GroupFailure::Invalid(_)
+                | GroupFailure::NoMemory { .. }
+                | GroupFailure::NoSuchGroup { .. } => Errno::INVAL,
+                GroupFailure::LimitReached(_) => Errno::NOSPC,
+                GroupFailure::Busy(_) => Errno::AGAIN,
+                GroupFailure::NoAgent { .. } => Errno::CONNREFUSED,
+                GroupFailure::NoAccess { .. } => Errno::ACCESS,
+                GroupFailure::Lost(_) => Errno::CONNRESET,
+                GroupFailure::Strange(_) => Errno::PROTO,
+            },
+        }
+    }
+
+    fn message(&self) -> String {
+        match self {
+            Self::Group(failure) => failure.to_string(),
+            Self::Region(error) => error.to_string(),
+            Self::Argument(words) => (*words).to_owned(),
+        }
+    }
 }
 
 fn tbind(tid: c_int, group: c_int, flags: c_uint) -> Result<u32, BindFailure> {

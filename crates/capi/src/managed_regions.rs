@@ -15,14 +15,8 @@ use nodeward::Region;
 /// Regions by their first address. What has ended is dropped when another region is entered.
 static REGIONS: Mutex<BTreeMap<usize, Weak<Region>>> = Mutex::new(BTreeMap::new());
 
-/// The process that has them; 0 before there is one.
+/// The process that has the regions; 0 before there is one.
 static OWNER: AtomicU32 = AtomicU32::new(0);
-
-/// Locks them, in the process that has them.
-fn lock() -> Option<MutexGuard<'static, BTreeMap<usize, Weak<Region>>>> {
-    let is_own = OWNER.load(Relaxed) == process::id();
-    is_own.then(|| REGIONS.lock().unwrap_or_else(PoisonError::into_inner))
-}
 
 /// Enters a new region.
 pub fn enter(region: &Arc<Region>) {
@@ -42,4 +36,10 @@ pub fn holding(address: usize, bytes: usize) -> Option<(Arc<Region>, Range<usize
     let first = address - start;
     let end = first.checked_add(bytes)?.checked_next_multiple_of(region.page_bytes())?;
     (end <= region.bytes()).then_some((region, first..end))
+}
+
+/// Locks the regions; `None` in a child of the process that has them.
+fn lock() -> Option<MutexGuard<'static, BTreeMap<usize, Weak<Region>>>> {
+    let is_own = OWNER.load(Relaxed) == process::id();
+    is_own.then(|| REGIONS.lock().unwrap_or_else(PoisonError::into_inner))
 }

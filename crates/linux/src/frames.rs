@@ -17,14 +17,6 @@ use nodeward_model::NodeId;
 use crate::pagemap::{self, PAGE_TABLE_PAGES};
 use crate::sys::{AreaAdvice, AreaBacking, MappedArea};
 
-/// The node of the frames in one memory block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum MemoryBlock {
-    Unknown,
-    Node(NodeId),
-    SeveralNodes,
-}
-
 /// Data about page frames, loaded at the first use: reading a few pages needs none.
 #[derive(Debug)]
 pub struct LazyFrameMap {
@@ -135,6 +127,14 @@ impl FrameFlags {
     pub fn is_zero(self) -> bool {
         self.0 >> 24 & 1 == 1
     }
+}
+
+/// The node of the frames in one memory block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MemoryBlock {
+    Unknown,
+    Node(NodeId),
+    SeveralNodes,
 }
 
 /// Reads the node of each memory block: `nodeN` has a link `memoryM` for each of its blocks.

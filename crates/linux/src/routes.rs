@@ -12,17 +12,6 @@ use std::path::Path;
 const UP: u32 = 0x0001;
 const REJECT: u32 = 0x0200;
 
-/// A route: the addresses that begin with these bits leave by this interface.
-#[derive(Debug, PartialEq, Eq)]
-struct Route<'a> {
-    interface: &'a str,
-    /// As a number of 128 bits; addresses of IPv4 as they are mapped to IPv6.
-    to: u128,
-    prefix_bits: u32,
-    metric: u32,
-    flags: u32,
-}
-
 /// Returns the interface of the longest prefix that an address has; of several, of the least
 /// metric. `None` where no route leads, or the address is that of the loopback interface.
 pub fn interface(root: &Path, address: IpAddr) -> Option<String> {
@@ -34,6 +23,17 @@ pub fn interface(root: &Path, address: IpAddr) -> Option<String> {
     let routes = table.lines().filter_map(parse).filter(|route| route.reaches(address));
     let best = routes.min_by_key(|route| (Reverse(route.prefix_bits), route.metric))?;
     (best.flags & REJECT == 0).then(|| best.interface.to_owned())
+}
+
+/// A route: the addresses that begin with these bits leave by this interface.
+#[derive(Debug, PartialEq, Eq)]
+struct Route<'a> {
+    interface: &'a str,
+    /// As a number of 128 bits; addresses of IPv4 as they are mapped to IPv6.
+    to: u128,
+    prefix_bits: u32,
+    metric: u32,
+    flags: u32,
 }
 
 impl Route<'_> {

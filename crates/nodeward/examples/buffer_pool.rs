@@ -19,6 +19,38 @@ const POOL_BYTES: usize = FRAMES * FRAME_WORDS * 8;
 const THREADS: u64 = 2;
 const ROUNDS: usize = 4;
 
+/// Runs the pool; an error tells how many words were lost.
+pub fn main() -> Result<(), Box<dyn Error>> {
+    let pager = Pager::open(&PagerOptions::default())?;
+    println!("backend: {}, at most {} lanes", pager.backend().name(), pager.lanes());
+    let region = pager.reserve(POOL_BYTES, &RegionOptions::default())?;
+    let pool = FramePool::new(&region);
+    let stop = AtomicBool::new(false);
+
+    let (toured, works) = thread::scope(|scope| {
+        let (pool, stop) = (&pool, &stop);
+        let workers: Vec<_> =
+            (1..=THREADS).map(|seed| scope.spawn(move || use_frames(pool, seed, stop))).collect();
+        let toured = visit_nodes(&pager, &region);
+        stop.store(true, Relaxed);
+        let works = workers.into_iter().map(|worker| worker.join().expect("no thread panics"));
+        (toured, works.collect::<Vec<_>>())
+    });
+    toured?;
+
+    for ThreadResult { writes, reads, wrong_words } in &works {
+        println!("{writes} writes, {reads} reads, {wrong_words} wrong words");
+    }
+    for (node, pages) in region.residency(0..region.bytes())? {
+        println!("node {node} has {pages} pages");
+    }
+    let late: usize = (0..FRAMES).map(|frame| pool.wrong_words(frame)).sum();
+    match late + works.iter().map(|work| work.wrong_words).sum::<usize>() {
+        0 => Ok(()),
+        wrong => Err(format!("{wrong} words are not what was written last").into()),
+    }
+}
+
 /// Frames in managed memory, and in `versions` how often each was written.
 struct FramePool<'a> {
     words: &'a [AtomicU64],
@@ -112,36 +144,4 @@ fn visit_nodes(pager: &Pager, region: &Region) -> nodeward::Result<()> {
         print(node, &region.migrate(0..region.bytes(), node, &how)?);
     }
     Ok(())
-}
-
-/// Runs the pool; an error tells how many words were lost.
-pub fn main() -> Result<(), Box<dyn Error>> {
-    let pager = Pager::open(&PagerOptions::default())?;
-    println!("backend: {}, at most {} lanes", pager.backend().name(), pager.lanes());
-    let region = pager.reserve(POOL_BYTES, &RegionOptions::default())?;
-    let pool = FramePool::new(&region);
-    let stop = AtomicBool::new(false);
-
-    let (toured, works) = thread::scope(|scope| {
-        let (pool, stop) = (&pool, &stop);
-        let workers: Vec<_> =
-            (1..=THREADS).map(|seed| scope.spawn(move || use_frames(pool, seed, stop))).collect();
-        let toured = visit_nodes(&pager, &region);
-        stop.store(true, Relaxed);
-        let works = workers.into_iter().map(|worker| worker.join().expect("no thread panics"));
-        (toured, works.collect::<Vec<_>>())
-    });
-    toured?;
-
-    for ThreadResult { writes, reads, wrong_words } in &works {
-        println!("{writes} writes, {reads} reads, {wrong_words} wrong words");
-    }
-    for (node, pages) in region.residency(0..region.bytes())? {
-        println!("node {node} has {pages} pages");
-    }
-    let late: usize = (0..FRAMES).map(|frame| pool.wrong_words(frame)).sum();
-    match late + works.iter().map(|work| work.wrong_words).sum::<usize>() {
-        0 => Ok(()),
-        wrong => Err(format!("{wrong} words are not what was written last").into()),
-    }
 }

@@ -13,6 +13,22 @@ const PARTS: u64 = 2;
 const THREADS: usize = 2; // of each part
 const WORDS: usize = 1 << 18; // 2 MiB for each part
 
+/// Runs all parts at once; returns the numbers of their groups.
+pub fn run(agent: &GroupAgent) -> Result<Vec<u32>, GroupFailure> {
+    let parts: Result<Vec<_>, _> = thread::scope(|scope| {
+        let parts: Vec<_> =
+            (0..PARTS).map(|part| scope.spawn(move || run_part(agent, part))).collect();
+        parts.into_iter().map(|part| part.join().expect("no thread panics")).collect()
+    });
+    Ok(parts?.into_iter().flatten().collect())
+}
+
+/// Runs it with the agent that NODEWARD_SOCKET names, or that of the system.
+pub fn main() -> Result<(), Box<dyn Error>> {
+    run(&GroupAgent::default())?;
+    Ok(())
+}
+
 /// Makes a group of a part's array; `None`, with a word, if there is no agent to ask.
 fn group_of(
     agent: &GroupAgent,
@@ -66,19 +82,3 @@ fn run_part(agent: &GroupAgent, part: u64) -> Result<Option<u32>, GroupFailure> 
     }
     Ok(group.as_ref().map(Group::id))
 } // here the group ends
-
-/// Runs all parts at once; returns the numbers of their groups.
-pub fn run(agent: &GroupAgent) -> Result<Vec<u32>, GroupFailure> {
-    let parts: Result<Vec<_>, _> = thread::scope(|scope| {
-        let parts: Vec<_> =
-            (0..PARTS).map(|part| scope.spawn(move || run_part(agent, part))).collect();
-        parts.into_iter().map(|part| part.join().expect("no thread panics")).collect()
-    });
-    Ok(parts?.into_iter().flatten().collect())
-}
-
-/// Runs it with the agent that NODEWARD_SOCKET names, or that of the system.
-pub fn main() -> Result<(), Box<dyn Error>> {
-    run(&GroupAgent::default())?;
-    Ok(())
-}

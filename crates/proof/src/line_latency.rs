@@ -16,6 +16,25 @@ const LOADS: usize = 10_000;
 /// Measurements of a pair of nodes; the least counts, because everything that disturbs adds to it.
 const TRIES: usize = 50;
 
+/// Measures how long a CPU of one node waits for a line from another, in nanoseconds, for each pair
+/// of nodes with CPUs and memory. `bytes` are read of each node; they should be several times the
+/// caches. Nodes without CPUs are left out, because memory comes from there only by request; so are
+/// nodes on whose CPUs this thread may not run.
+pub fn line_latencies(topology: &Topology, bytes: u64) -> BTreeMap<(NodeId, NodeId), u64> {
+    let with_cpus = topology.nodes.iter().filter(|(_, node)| node.has_memory());
+    let nodes = with_cpus.filter_map(|(&id, node)| Some((id, node.cpus.iter().next()?)));
+    let nodes: Vec<(NodeId, CpuId)> = nodes.collect();
+    let mut measured = BTreeMap::new();
+    for &(to, memory_cpu) in &nodes {
+        let Some(circle) = on_cpu(memory_cpu, || LineCircle::new(bytes as usize)) else { continue };
+        for &(from, cpu) in &nodes {
+            let ns = on_cpu(cpu, || circle.ns_per_line());
+            measured.extend(ns.map(|ns| ((from, to), ns)));
+        }
+    }
+    measured
+}
+
 /// A line, and the position of the next one.
 #[repr(align(64))]
 struct ChainedLine(u32);
@@ -54,25 +73,6 @@ impl LineCircle {
         };
         (0..TRIES).map(|_| measured()).min().unwrap_or(0)
     }
-}
-
-/// Measures how long a CPU of one node waits for a line from another, in nanoseconds, for each pair
-/// of nodes with CPUs and memory. `bytes` are read of each node; they should be several times the
-/// caches. Nodes without CPUs are left out, because memory comes from there only by request; so are
-/// nodes on whose CPUs this thread may not run.
-pub fn line_latencies(topology: &Topology, bytes: u64) -> BTreeMap<(NodeId, NodeId), u64> {
-    let with_cpus = topology.nodes.iter().filter(|(_, node)| node.has_memory());
-    let nodes = with_cpus.filter_map(|(&id, node)| Some((id, node.cpus.iter().next()?)));
-    let nodes: Vec<(NodeId, CpuId)> = nodes.collect();
-    let mut measured = BTreeMap::new();
-    for &(to, memory_cpu) in &nodes {
-        let Some(circle) = on_cpu(memory_cpu, || LineCircle::new(bytes as usize)) else { continue };
-        for &(from, cpu) in &nodes {
-            let ns = on_cpu(cpu, || circle.ns_per_line());
-            measured.extend(ns.map(|ns| ((from, to), ns)));
-        }
-    }
-    measured
 }
 
 /// Runs `work` on a thread that stays on a CPU; `None` if it may not run there.

@@ -15,27 +15,6 @@ const SLOW_NS: u64 = 5_000;
 /// Longer times are recorded as this one.
 const TIME_NS_MAX: u64 = 3_600_000_000_000;
 
-/// The cause of a slow touch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum StallCause {
-    /// The thread faulted or slept: the page was in flight.
-    Wait,
-    /// The thread was preempted and did not fault.
-    Preemption,
-    /// Neither: interrupts, a hypervisor that took the CPU away, cache misses.
-    Noise,
-}
-
-fn stall_cause(before: Interruptions, after: Interruptions) -> StallCause {
-    if after.waits > before.waits || after.minor_faults > before.minor_faults {
-        StallCause::Wait
-    } else if after.preemptions > before.preemptions {
-        StallCause::Preemption
-    } else {
-        StallCause::Noise
-    }
-}
-
 /// Distributions of the durations of touches, in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct StallTimes {
@@ -147,6 +126,27 @@ pub struct TouchTimer {
     /// Time in the run queue. `None` where the scheduler does not count it: then waits include it.
     queue: Option<RunDelay>,
     stalls: StallTimes,
+}
+
+/// The cause of a slow touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StallCause {
+    /// The thread faulted or slept: the page was in flight.
+    Wait,
+    /// The thread was preempted and did not fault.
+    Preemption,
+    /// Neither: interrupts, a hypervisor that took the CPU away, cache misses.
+    Noise,
+}
+
+fn stall_cause(before: Interruptions, after: Interruptions) -> StallCause {
+    if after.waits > before.waits || after.minor_faults > before.minor_faults {
+        StallCause::Wait
+    } else if after.preemptions > before.preemptions {
+        StallCause::Preemption
+    } else {
+        StallCause::Noise
+    }
 }
 
 /// The kernel's counters of the thread.

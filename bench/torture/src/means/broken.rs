@@ -11,10 +11,6 @@ pub const DESCRIPTION_HANG: &str = "to try the watchdog: a thread that stands st
 pub const DESCRIPTION_CORRUPT: &str =
     "to try the checks: memory that does not hold what was written";
 
-struct HangMeans;
-
-struct CorruptMeans(Vec<OwnedRange<'static>>);
-
 pub fn make_hang(_: &mut MeansEnv<'_>) -> MeansThreads {
     single_thread(HangMeans)
 }
@@ -22,6 +18,10 @@ pub fn make_hang(_: &mut MeansEnv<'_>) -> MeansThreads {
 pub fn make_corrupt(env: &mut MeansEnv<'_>) -> MeansThreads {
     single_thread(CorruptMeans(env.memory.ranges(RangeUse::Plain)))
 }
+
+struct HangMeans;
+
+struct CorruptMeans(Vec<OwnedRange<'static>>);
 
 impl Means for HangMeans {
     fn step(&mut self, context: &mut ThreadContext) -> Result<(), StepFailure> {

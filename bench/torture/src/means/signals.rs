@@ -19,14 +19,25 @@ pub const WHAT: &str = "signals for every thread, at any time; their handlers wr
 /// Signals in a step, and counters checked then; all counters are checked at the end.
 const SIGNALS: usize = 16;
 
+static COUNTS: OnceLock<Vec<WordCount>> = OnceLock::new();
+static TURN: AtomicU64 = AtomicU64::new(0);
+
+pub fn make(env: &mut MeansEnv<'_>) -> MeansThreads {
+    let lots = env.memory.ranges(RangeUse::Plain);
+    let pages = |lot: &OwnedRange<'static>| lot.words().iter().step_by(PAGE_WORDS);
+    let count_of = |word| WordCount { word, reference: AtomicU64::new(0) };
+    let counts = lots.iter().flat_map(pages).map(count_of).collect();
+    COUNTS.set(counts).map_err(|_| SkippedMeans("there is one already".to_owned()))?;
+    on_signal(Signal::USR1.as_raw(), count_signal)
+        .map_err(|error| SkippedMeans(error.to_string()))?;
+    single_thread(SignalMeans { statuses: Arc::clone(&env.statuses) })
+}
+
 /// A counter in the memory, and the same count outside of it.
 struct WordCount {
     word: &'static AtomicU64,
     reference: AtomicU64,
 }
-
-static COUNTS: OnceLock<Vec<WordCount>> = OnceLock::new();
-static TURN: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn count_signal(_: i32) {
     let Some(counts) = COUNTS.get() else { return };
@@ -38,17 +49,6 @@ extern "C" fn count_signal(_: i32) {
 
 struct SignalMeans {
     statuses: Arc<OnceLock<Vec<Arc<ThreadStatus>>>>,
-}
-
-pub fn make(env: &mut MeansEnv<'_>) -> MeansThreads {
-    let lots = env.memory.ranges(RangeUse::Plain);
-    let pages = |lot: &OwnedRange<'static>| lot.words().iter().step_by(PAGE_WORDS);
-    let count_of = |word| WordCount { word, reference: AtomicU64::new(0) };
-    let counts = lots.iter().flat_map(pages).map(count_of).collect();
-    COUNTS.set(counts).map_err(|_| SkippedMeans("there is one already".to_owned()))?;
-    on_signal(Signal::USR1.as_raw(), count_signal)
-        .map_err(|error| SkippedMeans(error.to_string()))?;
-    single_thread(SignalMeans { statuses: Arc::clone(&env.statuses) })
 }
 
 impl Means for SignalMeans {

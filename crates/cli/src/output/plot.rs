@@ -25,10 +25,6 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(204, 121, 167),
 ];
 
-type Drawing<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type DrawResult = Result<(), Box<dyn std::error::Error>>;
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
-
 /// A bar.
 pub struct ChartBar {
     /// Its height.
@@ -87,6 +83,10 @@ pub fn svg(bars: &[BarChart], lines: &[LineChart]) -> Result<String> {
     drop(root);
     Ok(picture)
 }
+
+type Drawing<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type DrawResult = Result<(), Box<dyn std::error::Error>>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 fn draw(root: &Drawing<'_>, charts: usize, bars: &[BarChart], lines: &[LineChart]) -> DrawResult {
     root.fill(&WHITE)?;

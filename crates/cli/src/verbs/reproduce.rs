@@ -15,22 +15,6 @@ use crate::output;
 use crate::output::reproduce as out;
 use crate::progress::{self, ProgressSource};
 
-/// Progress: how many of all runs have ended.
-struct ReproduceProgress {
-    watch: ParallelProgress,
-    total: u64,
-}
-
-impl ProgressSource for ReproduceProgress {
-    fn done_of_total(&self) -> (u64, u64) {
-        (self.watch.completed() as u64, self.total)
-    }
-
-    fn message(&self, _elapsed: Duration) -> String {
-        format!("{} of {} simulations", self.watch.completed(), self.total)
-    }
-}
-
 /// Simulates, prints, and reports by the exit code whether all figures are within their tolerance.
 pub fn run(args: &ReproduceArgs) -> Result<Exit> {
     if args.figure == Some(ReproduceFigure::Beyond) && args.tables.len() != 1 {
@@ -56,6 +40,22 @@ pub fn run(args: &ReproduceArgs) -> Result<Exit> {
         false => out::text(&results),
     })?;
     Ok(if missed_goals(&results).is_empty() { Exit::Done } else { Exit::Mismatch })
+}
+
+/// Progress: how many of all runs have ended.
+struct ReproduceProgress {
+    watch: ParallelProgress,
+    total: u64,
+}
+
+impl ProgressSource for ReproduceProgress {
+    fn done_of_total(&self) -> (u64, u64) {
+        (self.watch.completed() as u64, self.total)
+    }
+
+    fn message(&self, _elapsed: Duration) -> String {
+        format!("{} of {} simulations", self.watch.completed(), self.total)
+    }
 }
 
 fn results(args: &ReproduceArgs) -> Result<Vec<TableResult>> {

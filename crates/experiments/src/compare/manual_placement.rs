@@ -11,39 +11,6 @@ use nodeward_policy::workers;
 use nodeward_scenario::{Scenario, Workload, WorkloadKind};
 use nodeward_sim::{ProcessView, SimMachine};
 
-/// Free thread slots of nodes: each node gets a part of all threads by its CPUs.
-struct ThreadCapacity(BTreeMap<NodeId, u64>);
-
-impl ThreadCapacity {
-    fn new(scenario: &Scenario) -> Self {
-        let nodes = scenario.machine.nodes.iter();
-        let cpus: BTreeMap<_, _> = nodes.map(|node| (node.id, node.cpus.len() as u64)).collect();
-        let all = cpus.values().sum::<u64>().max(1);
-        let threads =
-            scenario.workloads.iter().filter(|load| is_long_lived(load)).map(Workload::tasks);
-        let threads: u64 = threads.sum();
-        Self(cpus.into_iter().map(|(id, cpus)| (id, (threads * cpus).div_ceil(all))).collect())
-    }
-
-    /// Chooses the node of a process: that of most of its memory if there are slots, else that with
-    /// most slots.
-    fn assign(&mut self, process: &ProcessView, load: &Workload) -> Option<NodeId> {
-        let threads = u64::from(load.threads);
-        let may = |id: &NodeId| load.nodes.as_ref().is_none_or(|nodes| nodes.contains(*id));
-        let pages = |id: &NodeId| process.pages.get(id).copied().unwrap_or(0);
-        let open = self.0.iter().filter(|(id, _)| may(id));
-        let best = open.max_by_key(|&(id, &free)| (free >= threads, pages(id), free))?;
-        let node = *best.0;
-        self.0.entry(node).and_modify(|free| *free = free.saturating_sub(threads));
-        Some(node)
-    }
-}
-
-/// Returns whether a load is worth placing; short-lived processes are not.
-fn is_long_lived(load: &Workload) -> bool {
-    !matches!(load.kind, WorkloadKind::Compile { .. })
-}
-
 /// Binds threads and moves memory to them. Where processes share all of their memory, the pools of
 /// their threads go to the nodes in turn, each with its part of that memory. Any other process that
 /// fits on a node goes to one, that of most of its memory if there are slots. Threads of other
@@ -78,6 +45,39 @@ pub fn place_manually(machine: &SimMachine, scenario: &Scenario) -> Result<()> {
         }
     }
     move_memory(machine, moves)
+}
+
+/// Free thread slots of nodes: each node gets a part of all threads by its CPUs.
+struct ThreadCapacity(BTreeMap<NodeId, u64>);
+
+impl ThreadCapacity {
+    fn new(scenario: &Scenario) -> Self {
+        let nodes = scenario.machine.nodes.iter();
+        let cpus: BTreeMap<_, _> = nodes.map(|node| (node.id, node.cpus.len() as u64)).collect();
+        let all = cpus.values().sum::<u64>().max(1);
+        let threads =
+            scenario.workloads.iter().filter(|load| is_long_lived(load)).map(Workload::tasks);
+        let threads: u64 = threads.sum();
+        Self(cpus.into_iter().map(|(id, cpus)| (id, (threads * cpus).div_ceil(all))).collect())
+    }
+
+    /// Chooses the node of a process: that of most of its memory if there are slots, else that with
+    /// most slots.
+    fn assign(&mut self, process: &ProcessView, load: &Workload) -> Option<NodeId> {
+        let threads = u64::from(load.threads);
+        let may = |id: &NodeId| load.nodes.as_ref().is_none_or(|nodes| nodes.contains(*id));
+        let pages = |id: &NodeId| process.pages.get(id).copied().unwrap_or(0);
+        let open = self.0.iter().filter(|(id, _)| may(id));
+        let best = open.max_by_key(|&(id, &free)| (free >= threads, pages(id), free))?;
+        let node = *best.0;
+        self.0.entry(node).and_modify(|free| *free = free.saturating_sub(threads));
+        Some(node)
+    }
+}
+
+/// Returns whether a load is worth placing; short-lived processes are not.
+fn is_long_lived(load: &Workload) -> bool {
+    !matches!(load.kind, WorkloadKind::Compile { .. })
 }
 
 /// Returns the order that brings pages of a process to a node, all of them if none are named.

@@ -4,11 +4,6 @@ use serde::Serialize;
 
 use crate::reproduce::scenario_runs::{RunOutcomes, ScenarioRun};
 
-/// Computes a figure from the outcomes of the runs.
-type FigureFn = Box<dyn Fn(&RunOutcomes) -> f64 + Send + Sync>;
-/// Computes a text from the outcomes of the runs.
-type TextFn = Box<dyn Fn(&RunOutcomes) -> String + Send + Sync>;
-
 /// The measurements of a seed, and the runs that simulate them.
 pub struct DocumentTable {
     /// The name on the command line.
@@ -283,3 +278,8 @@ impl ImprovementStep {
         Self { name, why, ours: Box::new(ours) }
     }
 }
+
+/// Computes a figure from the outcomes of the runs.
+type FigureFn = Box<dyn Fn(&RunOutcomes) -> f64 + Send + Sync>;
+/// Computes a text from the outcomes of the runs.
+type TextFn = Box<dyn Fn(&RunOutcomes) -> String + Send + Sync>;

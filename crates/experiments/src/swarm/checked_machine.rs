@@ -20,21 +20,6 @@ use crate::swarm::check::budgets::{self, ObservedCall};
 use crate::swarm::check::clock::ClockCheck;
 use crate::swarm::check::{CheckFinding, Checker, CheckerResult, ensure, pages};
 
-/// State of the checkers of a machine.
-struct CheckerState {
-    clock: ClockCheck,
-    /// Reported folio sizes, by process and first page.
-    reported_folio_pages: BTreeMap<(Pid, u64), u64>,
-    calls: Vec<ObservedCall>,
-    /// The nodes to which own memory of processes was sent.
-    destinations: BTreeMap<Pid, BTreeSet<NodeId>>,
-    /// Lines that access counters reported.
-    counted_lines: u64,
-    /// Moved pages at the last check.
-    migrated: u64,
-    finding: Option<CheckFinding>,
-}
-
 /// Moves are stopped after the event limit; this factor times the limit ends all waits.
 const HANG_FACTOR: u64 = 4;
 /// A call that has then not ended for this time, in nanoseconds, without any page moved, never
@@ -296,6 +281,21 @@ impl Machine for CheckedMachine {
     fn own_cpu_time_ns(&self) -> u64 {
         self.sim.own_cpu_time_ns()
     }
+}
+
+/// State of the checkers of a machine.
+struct CheckerState {
+    clock: ClockCheck,
+    /// Reported folio sizes, by process and first page.
+    reported_folio_pages: BTreeMap<(Pid, u64), u64>,
+    calls: Vec<ObservedCall>,
+    /// The nodes to which own memory of processes was sent.
+    destinations: BTreeMap<Pid, BTreeSet<NodeId>>,
+    /// Lines that access counters reported.
+    counted_lines: u64,
+    /// Moved pages at the last check.
+    migrated: u64,
+    finding: Option<CheckFinding>,
 }
 
 /// A process of an observed machine.

@@ -8,6 +8,17 @@ use nodeward_model::Range;
 /// The number is the same on all architectures but Alpha; some versions of the libc crate lack it.
 const CACHESTAT: libc::c_long = 451;
 
+/// Counts the cached base pages in a non-empty part of a file (Linux 6.5). The cost grows with the
+/// number of cached pages, not with the length.
+pub fn count_cached(file: BorrowedFd<'_>, part: Range) -> io::Result<u64> {
+    let mut counts = Cachestat::default();
+    let part = CachestatRange { offset: part.start, bytes: part.bytes() };
+    // SAFETY: the kernel reads the first structure and writes the second, which have its layout.
+    let result =
+        unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), &raw const part, &raw mut counts, 0) };
+    if result == 0 { Ok(counts.cached) } else { Err(io::Error::last_os_error()) }
+}
+
 /// `struct cachestat_range`.
 #[repr(C)]
 struct CachestatRange {
@@ -24,15 +35,4 @@ struct Cachestat {
     writeback: u64,
     evicted: u64,
     recently_evicted: u64,
-}
-
-/// Counts the cached base pages in a non-empty part of a file (Linux 6.5). The cost grows with the
-/// number of cached pages, not with the length.
-pub fn count_cached(file: BorrowedFd<'_>, part: Range) -> io::Result<u64> {
-    let mut counts = Cachestat::default();
-    let part = CachestatRange { offset: part.start, bytes: part.bytes() };
-    // SAFETY: the kernel reads the first structure and writes the second, which have its layout.
-    let result =
-        unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), &raw const part, &raw mut counts, 0) };
-    if result == 0 { Ok(counts.cached) } else { Err(io::Error::last_os_error()) }
 }

@@ -13,11 +13,6 @@ use super::files::{Dir, ReadBuffer, SysfsFile};
 /// The number of CPUs from which a second thread pays off.
 const CPUS_FOR_TWO_READERS: usize = 64;
 
-type CoresAndCaches = (Vec<Core>, Vec<Cache>);
-
-/// The CPUs of one node, or the CPUs of no node.
-type NodeCpus = (Option<NodeId>, Cpumask);
-
 /// Returns all cores and caches of the online CPUs.
 pub(super) fn read(
     dir: &Dir,
@@ -37,6 +32,11 @@ pub(super) fn read(
     caches.dedup();
     Ok((cores, caches))
 }
+
+type CoresAndCaches = (Vec<Core>, Vec<Cache>);
+
+/// The CPUs of one node, or the CPUs of no node.
+type NodeCpus = (Option<NodeId>, Cpumask);
 
 fn node_cpus(online: &Cpumask, nodes: &BTreeMap<NodeId, Node>) -> Vec<NodeCpus> {
     let mut without_node = online.clone();

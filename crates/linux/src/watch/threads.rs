@@ -11,22 +11,6 @@ use super::files::CachedFile;
 use crate::load;
 use crate::procfs::stat::{self, TaskStat};
 
-/// A thread that was read, and the file with its times.
-#[derive(Debug)]
-struct WatchedThread {
-    tid: u32,
-    state: Option<ThreadState>,
-    schedstat: CachedFile,
-}
-
-#[derive(Clone, Debug)]
-struct ThreadState {
-    cpu: CpuId,
-    cpu_time_ns: u64,
-    waited_ns: u64,
-    cpus: Arc<Cpumask>,
-}
-
 /// All threads of a process, in ascending order of their ids.
 #[derive(Debug, Default)]
 pub struct WatchedThreads(Vec<WatchedThread>);
@@ -82,6 +66,22 @@ impl WatchedThreads {
         };
         self.0 = load::thread_ids(&context.root, pid).into_iter().map(thread).collect();
     }
+}
+
+/// A thread that was read, and the file with its times.
+#[derive(Debug)]
+struct WatchedThread {
+    tid: u32,
+    state: Option<ThreadState>,
+    schedstat: CachedFile,
+}
+
+#[derive(Clone, Debug)]
+struct ThreadState {
+    cpu: CpuId,
+    cpu_time_ns: u64,
+    waited_ns: u64,
+    cpus: Arc<Cpumask>,
 }
 
 impl WatchedThread {

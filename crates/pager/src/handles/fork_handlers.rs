@@ -14,19 +14,6 @@ use crate::sys::on_fork;
 
 static PAGERS: Mutex<PagerList> = Mutex::new(PagerList { all: Vec::new(), has_hooks: false });
 
-struct PagerList {
-    all: Vec<Weak<PagerShared>>,
-    has_hooks: bool,
-}
-
-/// A fork that has begun.
-struct PendingFork {
-    paused: Vec<Arc<PagerShared>>,
-    /// The lock of the list, held by the forking thread. If another thread held it when the child
-    /// is made, it would stay locked in the child for ever.
-    _list: MutexGuard<'static, PagerList>,
-}
-
 thread_local! {
     /// The fork of this thread. `ManuallyDrop` because nothing may be dropped at the thread's end:
     /// a thread-local with a destructor is gone when other values are dropped, and their
@@ -44,6 +31,19 @@ pub fn register(pager: &Arc<PagerShared>) -> Result<()> {
     pagers.all.retain(|pager| pager.strong_count() > 0);
     pagers.all.push(Arc::downgrade(pager));
     Ok(())
+}
+
+struct PagerList {
+    all: Vec<Weak<PagerShared>>,
+    has_hooks: bool,
+}
+
+/// A fork that has begun.
+struct PendingFork {
+    paused: Vec<Arc<PagerShared>>,
+    /// The lock of the list, held by the forking thread. If another thread held it when the child
+    /// is made, it would stay locked in the child for ever.
+    _list: MutexGuard<'static, PagerList>,
 }
 
 extern "C" fn prepare() {

@@ -35,47 +35,6 @@ const COPY: libc::Ioctl = libc::_IOWR::<TransferArgument>(0xaa, 0x03);
 const ZEROPAGE: libc::Ioctl = libc::_IOWR::<ZeroArgument>(0xaa, 0x04);
 const MOVE: libc::Ioctl = libc::_IOWR::<TransferArgument>(0xaa, 0x05);
 
-/// `struct uffdio_api`.
-#[repr(C)]
-struct ApiArgument {
-    api: u64,
-    features: u64,
-    ioctls: u64,
-}
-
-/// `struct uffdio_range`.
-#[repr(C)]
-struct RangeArgument {
-    start: u64,
-    bytes: u64,
-}
-
-/// `struct uffdio_register`.
-#[repr(C)]
-struct RegisterArgument {
-    range: RangeArgument,
-    mode: u64,
-    ioctls: u64,
-}
-
-/// `struct uffdio_copy` and `struct uffdio_move`, which have the same fields.
-#[repr(C)]
-struct TransferArgument {
-    to: u64,
-    from: u64,
-    bytes: u64,
-    mode: u64,
-    done: i64,
-}
-
-/// `struct uffdio_zeropage`.
-#[repr(C)]
-struct ZeroArgument {
-    range: RangeArgument,
-    mode: u64,
-    done: i64,
-}
-
 const _: () = assert!(size_of::<ApiArgument>() == 24 && size_of::<RegisterArgument>() == 32);
 const _: () = assert!(size_of::<TransferArgument>() == 40 && size_of::<ZeroArgument>() == 32);
 
@@ -296,6 +255,47 @@ impl AsFd for Uffd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// `struct uffdio_api`.
+#[repr(C)]
+struct ApiArgument {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+/// `struct uffdio_range`.
+#[repr(C)]
+struct RangeArgument {
+    start: u64,
+    bytes: u64,
+}
+
+/// `struct uffdio_register`.
+#[repr(C)]
+struct RegisterArgument {
+    range: RangeArgument,
+    mode: u64,
+    ioctls: u64,
+}
+
+/// `struct uffdio_copy` and `struct uffdio_move`, which have the same fields.
+#[repr(C)]
+struct TransferArgument {
+    to: u64,
+    from: u64,
+    bytes: u64,
+    mode: u64,
+    done: i64,
+}
+
+/// `struct uffdio_zeropage`.
+#[repr(C)]
+struct ZeroArgument {
+    range: RangeArgument,
+    mode: u64,
+    done: i64,
 }
 
 /// Converts the result of an ioctl. If nothing was done, the field `done` holds an error, or is

@@ -24,24 +24,6 @@ const READERS: usize = 1;
 const QUIET_MIN: Duration = Duration::from_millis(20);
 const QUIET_MAX: Duration = Duration::from_millis(500);
 
-/// The measurements of one round.
-struct MemcpyRound {
-    memcpy: Duration,
-    fastest: Duration,
-    beside_writer: Option<Duration>,
-    writer: Option<(f64, f64)>,
-    /// Bytes per second of the kernel's calls.
-    bare: Option<f64>,
-    sample: MigrationSample,
-}
-
-impl MemcpyRound {
-    /// Returns the ratio of speed to a copy of `bytes` bytes that took `copy`.
-    fn ratio(&self, bytes: usize, copy: Duration) -> f64 {
-        self.sample.rate() * copy.as_secs_f64() / bytes as f64
-    }
-}
-
 /// What migrations are compared with.
 pub(super) struct ReferenceCopies<'a> {
     pub buffers: &'a mut CopyBuffers,
@@ -253,5 +235,23 @@ impl StepTimeShares {
             supply: share(sum.supply_ns),
             rest: share(all_ns.saturating_sub(known)),
         }
+    }
+}
+
+/// The measurements of one round.
+struct MemcpyRound {
+    memcpy: Duration,
+    fastest: Duration,
+    beside_writer: Option<Duration>,
+    writer: Option<(f64, f64)>,
+    /// Bytes per second of the kernel's calls.
+    bare: Option<f64>,
+    sample: MigrationSample,
+}
+
+impl MemcpyRound {
+    /// Returns the ratio of speed to a copy of `bytes` bytes that took `copy`.
+    fn ratio(&self, bytes: usize, copy: Duration) -> f64 {
+        self.sample.rate() * copy.as_secs_f64() / bytes as f64
     }
 }

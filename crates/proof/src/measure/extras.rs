@@ -25,27 +25,6 @@ const COUNTING_INTERVAL: Duration = Duration::from_millis(2);
 /// Number of parts of the region that are moved one by one, to see whether mappings accumulate.
 const PARTS: usize = 64;
 
-/// Two migrations that are compared.
-struct SamplePair {
-    one: MigrationSample,
-    other: MigrationSample,
-}
-
-fn ratios(pairs: &[SamplePair]) -> Vec<f64> {
-    pairs.iter().map(|pair| pair.one.rate() / pair.other.rate().max(1.0)).collect()
-}
-
-fn rate<'a>(samples: impl Iterator<Item = &'a MigrationSample>) -> u64 {
-    median(&samples.map(MigrationSample::rate).collect::<Vec<_>>()) as u64
-}
-
-fn kernel_share(pairs: &[SamplePair]) -> f64 {
-    let sum = |pages: fn(&MigrationReport) -> u64| -> u64 {
-        pairs.iter().map(|pair| pages(&pair.one.report)).sum()
-    };
-    sum(|report| report.by_kernel_pages) as f64 / sum(|report| report.account.moved).max(1) as f64
-}
-
 impl PageSizeBench<'_> {
     /// Measures the extras of the plan on a region whose pager has pages for all of it. `mappings`
     /// is the number of mappings before the two existed.
@@ -231,6 +210,27 @@ impl PageSizeBench<'_> {
 pub(super) fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(work).join())
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Two migrations that are compared.
+struct SamplePair {
+    one: MigrationSample,
+    other: MigrationSample,
+}
+
+fn ratios(pairs: &[SamplePair]) -> Vec<f64> {
+    pairs.iter().map(|pair| pair.one.rate() / pair.other.rate().max(1.0)).collect()
+}
+
+fn rate<'a>(samples: impl Iterator<Item = &'a MigrationSample>) -> u64 {
+    median(&samples.map(MigrationSample::rate).collect::<Vec<_>>()) as u64
+}
+
+fn kernel_share(pairs: &[SamplePair]) -> f64 {
+    let sum = |pages: fn(&MigrationReport) -> u64| -> u64 {
+        pairs.iter().map(|pair| pages(&pair.one.report)).sum()
+    };
+    sum(|report| report.by_kernel_pages) as f64 / sum(|report| report.account.moved).max(1) as f64
 }
 
 /// Moves a part of the region; returns the maximum number of mappings counted meanwhile.

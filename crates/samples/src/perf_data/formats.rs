@@ -27,14 +27,6 @@ const DECODED: SampleFormat = SampleFormat::IDENTIFIER
     .union(SampleFormat::CPU)
     .union(SampleFormat::PERIOD);
 
-/// The format of the samples of some events.
-#[derive(Debug)]
-struct EventFormat {
-    info: RecordParseInfo,
-    /// The period, for samples that do not contain it.
-    period: Option<u64>,
-}
-
 /// The formats of all events of a file.
 #[derive(Debug)]
 pub struct EventFormats {
@@ -128,6 +120,14 @@ impl EventFormats {
             }
         }
     }
+}
+
+/// The format of the samples of some events.
+#[derive(Debug)]
+struct EventFormat {
+    info: RecordParseInfo,
+    /// The period, for samples that do not contain it.
+    period: Option<u64>,
 }
 
 macro_rules! number_at {

@@ -12,21 +12,6 @@ pub(crate) const KEYS: &[&str] = &["at", "workload", "do"];
 /// The keys that only some kinds have.
 pub(crate) const KIND_KEYS: &[&str] = &["from", "to", "times", "for", "cpus", "node"];
 
-/// The kinds of actions, with their keys.
-#[derive(Clone, Copy)]
-enum ActionWord {
-    Migrate,
-    MigrateOnFault,
-    Home,
-    Kill,
-    Fork,
-    Freeze,
-    CpusOff,
-    CpusOn,
-    MemoryOff,
-    MemoryOn,
-}
-
 const ACTION_WORDS: &[(&str, ActionWord)] = &[
     ("migrate", ActionWord::Migrate),
     ("migrate-on-fault", ActionWord::MigrateOnFault),
@@ -67,6 +52,21 @@ pub(super) fn action(table: &TomlTable) -> Result<Action, SourceError> {
         workload: workload.to_owned(),
         kind: kind(what, table)?,
     })
+}
+
+/// The kinds of actions, with their keys.
+#[derive(Clone, Copy)]
+enum ActionWord {
+    Migrate,
+    MigrateOnFault,
+    Home,
+    Kill,
+    Fork,
+    Freeze,
+    CpusOff,
+    CpusOn,
+    MemoryOff,
+    MemoryOn,
 }
 
 fn kind(what: ActionWord, table: &TomlTable) -> Result<ActionKind, SourceError> {

@@ -25,74 +25,6 @@ const STEP_PART: u64 = 6;
 /// Maximum surplus that counts.
 const SURPLUS_MAX: u64 = 3 * FULL_LOAD_PPM;
 
-/// A resource with limited bandwidth.
-#[derive(Clone, Debug)]
-struct BandwidthQueue {
-    /// Bandwidth, in bytes per microsecond.
-    capacity: u64,
-    /// Requested rate, in bytes per microsecond.
-    demand: u64,
-    /// Latency factor of a miss, in units of 1/[`NO_SLOWDOWN`].
-    slowdown: u64,
-    /// Whether it is in the list of pipes to update.
-    in_use: bool,
-    /// Bytes transferred in all epochs so far.
-    carried_bytes: u64,
-}
-
-impl BandwidthQueue {
-    fn new(bytes_per_s: u64) -> Self {
-        let capacity = (bytes_per_s / 1_000_000).max(1);
-        Self { capacity, demand: 0, slowdown: NO_SLOWDOWN, in_use: false, carried_bytes: 0 }
-    }
-
-    /// Returns the present transfer rate in bytes per microsecond, at most the bandwidth.
-    fn delivered_bytes_per_us(&self) -> u64 {
-        self.demand.min(self.capacity)
-    }
-
-    /// Returns the latency factor at a load by queueing theory: `1 + rho^2 / (1 - rho) / 16`, at
-    /// most [`SLOWDOWN_MAX`].
-    fn slowdown_at_load(load: u64) -> u64 {
-        if load >= FULL_LOAD_PPM {
-            return SLOWDOWN_MAX;
-        }
-        let queue = u128::from(NO_SLOWDOWN * load) * u128::from(load)
-            / u128::from(FULL_LOAD_PPM * (FULL_LOAD_PPM - load) * SERVICE_PARTS);
-        (NO_SLOWDOWN + queue as u64).min(SLOWDOWN_MAX)
-    }
-
-    /// Returns the load that causes a latency factor: the inverse of the curve. With `y` sixteen
-    /// times the queue, `rho^2 + y rho - y = 0`.
-    fn load_at_slowdown(stretch: u64) -> u64 {
-        let y = (stretch - NO_SLOWDOWN) * SERVICE_PARTS * FULL_LOAD_PPM / NO_SLOWDOWN;
-        ((y * y + 4 * FULL_LOAD_PPM * y).isqrt() - y) / 2
-    }
-
-    fn is_idle(&self) -> bool {
-        self.demand == 0 && self.slowdown == NO_SLOWDOWN
-    }
-
-    /// Moves the latency factor towards the curve. The demand responds to it with delay, so each
-    /// step corrects only a fraction of the surplus or missing load, and never goes beyond the
-    /// curve.
-    fn update(&mut self) {
-        if self.is_idle() {
-            return;
-        }
-        self.carried_bytes += self.delivered_bytes_per_us() * (EPOCH_NS / 1000);
-        let load = u128::from(self.demand) * u128::from(FULL_LOAD_PPM) / u128::from(self.capacity);
-        let load = u64::try_from(load).unwrap_or(u64::MAX);
-        let (aim, fits) = (Self::slowdown_at_load(load), Self::load_at_slowdown(self.slowdown));
-        let surplus = load.abs_diff(fits).min(SURPLUS_MAX);
-        let step = self.slowdown * surplus / FULL_LOAD_PPM / STEP_PART + 1;
-        self.slowdown = match load > fits {
-            true => (self.slowdown + step).min(aim.max(self.slowdown)),
-            false => self.slowdown.saturating_sub(step).max(aim.min(self.slowdown)),
-        };
-    }
-}
-
 /// Maximum bytes in flight counted for one flow, so that the sum of 4096 flows does not overflow.
 const OUTSTANDING_MAX: u64 = 1 << 48;
 
@@ -274,6 +206,74 @@ impl Traffic {
     /// epoch.
     pub fn carried_bytes(&self, node: usize) -> u64 {
         self.queues[node].carried_bytes
+    }
+}
+
+/// A resource with limited bandwidth.
+#[derive(Clone, Debug)]
+struct BandwidthQueue {
+    /// Bandwidth, in bytes per microsecond.
+    capacity: u64,
+    /// Requested rate, in bytes per microsecond.
+    demand: u64,
+    /// Latency factor of a miss, in units of 1/[`NO_SLOWDOWN`].
+    slowdown: u64,
+    /// Whether it is in the list of pipes to update.
+    in_use: bool,
+    /// Bytes transferred in all epochs so far.
+    carried_bytes: u64,
+}
+
+impl BandwidthQueue {
+    fn new(bytes_per_s: u64) -> Self {
+        let capacity = (bytes_per_s / 1_000_000).max(1);
+        Self { capacity, demand: 0, slowdown: NO_SLOWDOWN, in_use: false, carried_bytes: 0 }
+    }
+
+    /// Returns the present transfer rate in bytes per microsecond, at most the bandwidth.
+    fn delivered_bytes_per_us(&self) -> u64 {
+        self.demand.min(self.capacity)
+    }
+
+    /// Returns the latency factor at a load by queueing theory: `1 + rho^2 / (1 - rho) / 16`, at
+    /// most [`SLOWDOWN_MAX`].
+    fn slowdown_at_load(load: u64) -> u64 {
+        if load >= FULL_LOAD_PPM {
+            return SLOWDOWN_MAX;
+        }
+        let queue = u128::from(NO_SLOWDOWN * load) * u128::from(load)
+            / u128::from(FULL_LOAD_PPM * (FULL_LOAD_PPM - load) * SERVICE_PARTS);
+        (NO_SLOWDOWN + queue as u64).min(SLOWDOWN_MAX)
+    }
+
+    /// Returns the load that causes a latency factor: the inverse of the curve. With `y` sixteen
+    /// times the queue, `rho^2 + y rho - y = 0`.
+    fn load_at_slowdown(stretch: u64) -> u64 {
+        let y = (stretch - NO_SLOWDOWN) * SERVICE_PARTS * FULL_LOAD_PPM / NO_SLOWDOWN;
+        ((y * y + 4 * FULL_LOAD_PPM * y).isqrt() - y) / 2
+    }
+
+    fn is_idle(&self) -> bool {
+        self.demand == 0 && self.slowdown == NO_SLOWDOWN
+    }
+
+    /// Moves the latency factor towards the curve. The demand responds to it with delay, so each
+    /// step corrects only a fraction of the surplus or missing load, and never goes beyond the
+    /// curve.
+    fn update(&mut self) {
+        if self.is_idle() {
+            return;
+        }
+        self.carried_bytes += self.delivered_bytes_per_us() * (EPOCH_NS / 1000);
+        let load = u128::from(self.demand) * u128::from(FULL_LOAD_PPM) / u128::from(self.capacity);
+        let load = u64::try_from(load).unwrap_or(u64::MAX);
+        let (aim, fits) = (Self::slowdown_at_load(load), Self::load_at_slowdown(self.slowdown));
+        let surplus = load.abs_diff(fits).min(SURPLUS_MAX);
+        let step = self.slowdown * surplus / FULL_LOAD_PPM / STEP_PART + 1;
+        self.slowdown = match load > fits {
+            true => (self.slowdown + step).min(aim.max(self.slowdown)),
+            false => self.slowdown.saturating_sub(step).max(aim.min(self.slowdown)),
+        };
     }
 }
 

@@ -23,17 +23,6 @@ pub const CHUNK_BYTES: u64 = 2 << 20;
 /// steps.
 const BLOCK_GRANULES: usize = 256;
 
-/// The pages of 2 MiB.
-#[derive(Clone, Copy, Debug)]
-enum ChunkPages {
-    /// Base pages in the same state.
-    Uniform(PageByte),
-    /// One huge page.
-    Huge(PageByte),
-    /// Base pages in different states, stored in this row of the slab.
-    Mixed(u32),
-}
-
 /// A contiguous mapping of one kind.
 #[derive(Clone, Debug)]
 pub struct MemoryRegion {
@@ -367,6 +356,17 @@ pub struct GranuleRange {
     pub first: usize,
     /// The number of granules, 1 or more.
     pub granules: usize,
+}
+
+/// The pages of 2 MiB.
+#[derive(Clone, Copy, Debug)]
+enum ChunkPages {
+    /// Base pages in the same state.
+    Uniform(PageByte),
+    /// One huge page.
+    Huge(PageByte),
+    /// Base pages in different states, stored in this row of the slab.
+    Mixed(u32),
 }
 
 #[cfg(test)]

@@ -6,6 +6,14 @@ use crate::cpu::Op;
 use crate::ids::TaskId;
 use crate::world::{TaskProgram, World};
 
+/// Returns a program with the rests of its workload, if it has any.
+pub fn with_duty_cycle(program: Box<dyn TaskProgram>, workload: &Workload) -> Box<dyn TaskProgram> {
+    match workload.duty_cycle {
+        None => program,
+        Some(of) => Box::new(DutyCycled::new(program, of, workload.start_ns)),
+    }
+}
+
 /// A program that rests at intervals. A rest begins when the operation in progress is done.
 struct DutyCycled {
     program: Box<dyn TaskProgram>,
@@ -34,13 +42,5 @@ impl TaskProgram for DutyCycled {
 
     fn populate(&mut self, world: &mut World, task: TaskId) {
         self.program.populate(world, task);
-    }
-}
-
-/// Returns a program with the rests of its workload, if it has any.
-pub fn with_duty_cycle(program: Box<dyn TaskProgram>, workload: &Workload) -> Box<dyn TaskProgram> {
-    match workload.duty_cycle {
-        None => program,
-        Some(of) => Box::new(DutyCycled::new(program, of, workload.start_ns)),
     }
 }

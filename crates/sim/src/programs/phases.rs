@@ -8,16 +8,6 @@ use crate::ids::{SpaceId, TaskId};
 use crate::memory::GranuleRange;
 use crate::world::{Barrier, TaskProgram, World};
 
-/// The operation that follows the present one.
-#[derive(Clone, Copy, Debug)]
-enum PhaseStep {
-    Own,
-    Shared,
-    Arrive,
-    /// Wait until the barrier has opened more often than this.
-    Wait(u64),
-}
-
 /// One thread.
 #[derive(Debug)]
 pub struct Phases {
@@ -122,4 +112,14 @@ impl TaskProgram for Phases {
     fn populate(&mut self, world: &mut World, task: TaskId) {
         self.fill.populate(world, task);
     }
+}
+
+/// The operation that follows the present one.
+#[derive(Clone, Copy, Debug)]
+enum PhaseStep {
+    Own,
+    Shared,
+    Arrive,
+    /// Wait until the barrier has opened more often than this.
+    Wait(u64),
 }

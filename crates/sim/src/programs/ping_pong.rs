@@ -7,21 +7,6 @@ use crate::ids::{SpaceId, TaskId};
 use crate::statistics::CpuTimeKind;
 use crate::world::{TaskProgram, World};
 
-/// The next operation of a thread.
-#[derive(Clone, Debug)]
-enum PingPongStep {
-    /// Wait until the first message.
-    Begin,
-    /// Wait for a message.
-    Receive,
-    /// Free the remaining pages of the message.
-    Free(Range<u64>),
-    Compute,
-    /// Fault in the remaining pages of the answer.
-    Allocate(Range<u64>),
-    Send,
-}
-
 /// One thread. Threads with even numbers send first.
 #[derive(Debug)]
 pub struct PingPong {
@@ -123,4 +108,19 @@ impl TaskProgram for PingPong {
             }
         }
     }
+}
+
+/// The next operation of a thread.
+#[derive(Clone, Debug)]
+enum PingPongStep {
+    /// Wait until the first message.
+    Begin,
+    /// Wait for a message.
+    Receive,
+    /// Free the remaining pages of the message.
+    Free(Range<u64>),
+    Compute,
+    /// Fault in the remaining pages of the answer.
+    Allocate(Range<u64>),
+    Send,
 }

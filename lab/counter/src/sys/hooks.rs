@@ -33,19 +33,7 @@ pub static qemu_plugin_version: AtomicI32 = AtomicI32::new(API_WITH_REGISTERS);
 #[unsafe(link_section = ".init_array")]
 static CHOOSE_VERSION: extern "C" fn() = choose_version;
 
-extern "C" fn choose_version() {
-    if !symbols::exists(c"qemu_plugin_read_register") {
-        qemu_plugin_version.store(API_WITHOUT_REGISTERS, Relaxed);
-    }
-}
-
 static STATE: OnceLock<PluginState> = OnceLock::new();
-
-struct PluginState {
-    qemu: QemuApi,
-    registers: CpuRegisters,
-    counter: AccessCounter,
-}
 
 /// Installs the plugin; the emulator calls it once. Returns 0 on success; errors go to standard
 /// error.
@@ -78,6 +66,18 @@ pub unsafe extern "C" fn qemu_plugin_install(
             -1
         }
     }
+}
+
+extern "C" fn choose_version() {
+    if !symbols::exists(c"qemu_plugin_read_register") {
+        qemu_plugin_version.store(API_WITHOUT_REGISTERS, Relaxed);
+    }
+}
+
+struct PluginState {
+    qemu: QemuApi,
+    registers: CpuRegisters,
+    counter: AccessCounter,
 }
 
 fn install(id: PluginId, info: Option<&PluginInfo>, arguments: &[&CStr]) -> Result<(), String> {

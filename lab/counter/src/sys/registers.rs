@@ -16,6 +16,14 @@ use super::symbols::function;
 /// segments, three bases, cr0 and cr2.
 const CR3_GDB_REGISTER: c_int = 29;
 
+/// The method to read registers.
+#[derive(Debug)]
+pub struct CpuRegisters {
+    new_bytes: unsafe extern "C" fn() -> *mut GByteArray,
+    set_length: unsafe extern "C" fn(*mut GByteArray, c_uint) -> *mut GByteArray,
+    reader: RegisterReader,
+}
+
 /// glib's growing array of bytes.
 #[repr(C)]
 struct GByteArray {
@@ -36,14 +44,6 @@ struct RegisterDescriptor {
     handle: *mut c_void,
     name: *const c_char,
     feature: *const c_char,
-}
-
-/// The method to read registers.
-#[derive(Debug)]
-pub struct CpuRegisters {
-    new_bytes: unsafe extern "C" fn() -> *mut GByteArray,
-    set_length: unsafe extern "C" fn(*mut GByteArray, c_uint) -> *mut GByteArray,
-    reader: RegisterReader,
 }
 
 #[derive(Debug)]

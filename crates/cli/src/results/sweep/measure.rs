@@ -8,13 +8,6 @@ use nodeward_sim::{
     ActionMoveReport, Counters, CpuTimeKind, Latencies, LatencyReport, SimReport, WorkloadReport,
 };
 
-/// Extracts a figure from a report; `None` where there is none.
-type Of = Box<dyn Fn(&SimReport) -> Option<String> + Send + Sync>;
-/// A figure of a workload, without the workload's name.
-type WorkloadMeasure = (&'static str, fn(&WorkloadReport) -> Option<u64>);
-/// A figure of a latency, without the latency's name.
-type LatencyMeasure = (&'static str, fn(&LatencyReport) -> u64);
-
 /// The name of the only figure that is not a number.
 pub const TRACE_HASH: &str = "trace_hash";
 
@@ -93,6 +86,13 @@ pub fn chosen(scenario: &Scenario, words: &[String]) -> Result<Vec<Measure>> {
     all.retain(|measure| words.iter().any(|word| measure.matches(word)));
     Ok(all)
 }
+
+/// Extracts a figure from a report; `None` where there is none.
+type Of = Box<dyn Fn(&SimReport) -> Option<String> + Send + Sync>;
+/// A figure of a workload, without the workload's name.
+type WorkloadMeasure = (&'static str, fn(&WorkloadReport) -> Option<u64>);
+/// A figure of a latency, without the latency's name.
+type LatencyMeasure = (&'static str, fn(&LatencyReport) -> u64);
 
 /// Returns all figures of a scenario's report, in the order of columns.
 fn all(scenario: &Scenario) -> Vec<Measure> {

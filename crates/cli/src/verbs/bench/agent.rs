@@ -37,29 +37,6 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// Bytes of a request and of its answer, about; so many the echo sends.
 const ECHO_BYTES: usize = 300;
 
-/// Latencies in ascending order, and CPU time of who answered, both in nanoseconds.
-struct PacedRequests {
-    latencies_ns: Vec<u64>,
-    cpu_ns: u64,
-    took_ns: u64,
-}
-
-impl PacedRequests {
-    fn percentile_ms(&self, percent: usize) -> f64 {
-        let index = self.latencies_ns.len() * percent / 100;
-        let ns = self.latencies_ns.get(index).or(self.latencies_ns.last());
-        ns.map_or(f64::NAN, |&ns| ns as f64 / 1e6)
-    }
-
-    fn cpu_percent(&self) -> f64 {
-        self.cpu_ns as f64 * 100.0 / self.took_ns.max(1) as f64
-    }
-
-    fn request_us(&self) -> f64 {
-        self.cpu_ns as f64 / 1e3 / self.latencies_ns.len().max(1) as f64
-    }
-}
-
 /// Measures, and prints one number.
 pub fn run(args: &BenchAgentArgs) -> Result<Exit> {
     let time = Duration::from_nanos(args.time);
@@ -87,6 +64,29 @@ pub fn run(args: &BenchAgentArgs) -> Result<Exit> {
     }
     output::print(&format!("{number}\n"))?;
     Ok(Exit::Done)
+}
+
+/// Latencies in ascending order, and CPU time of who answered, both in nanoseconds.
+struct PacedRequests {
+    latencies_ns: Vec<u64>,
+    cpu_ns: u64,
+    took_ns: u64,
+}
+
+impl PacedRequests {
+    fn percentile_ms(&self, percent: usize) -> f64 {
+        let index = self.latencies_ns.len() * percent / 100;
+        let ns = self.latencies_ns.get(index).or(self.latencies_ns.last());
+        ns.map_or(f64::NAN, |&ns| ns as f64 / 1e6)
+    }
+
+    fn cpu_percent(&self) -> f64 {
+        self.cpu_ns as f64 * 100.0 / self.took_ns.max(1) as f64
+    }
+
+    fn request_us(&self) -> f64 {
+        self.cpu_ns as f64 / 1e3 / self.latencies_ns.len().max(1) as f64
+    }
 }
 
 /// Asks an agent, in turns, who we are and what is decided about this process, while rounds look at

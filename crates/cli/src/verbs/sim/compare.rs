@@ -28,22 +28,6 @@ use loads::NamedLoad;
 /// The number of drawn machines, unless another is given.
 const MACHINES: u64 = 100;
 
-/// Progress: how many of all runs have ended.
-struct CompareProgress {
-    watch: ParallelProgress,
-    total: usize,
-}
-
-impl ProgressSource for CompareProgress {
-    fn done_of_total(&self) -> (u64, u64) {
-        (self.watch.completed() as u64, self.total as u64)
-    }
-
-    fn message(&self, _elapsed: Duration) -> String {
-        format!("{} of {} simulations", self.watch.completed(), self.total)
-    }
-}
-
 /// Simulates, prints, and reports by the exit code whether nodeward reaches all goals.
 pub fn run(args: &CompareArgs) -> Result<Exit> {
     match args.figure {
@@ -71,6 +55,22 @@ pub fn run(args: &CompareArgs) -> Result<Exit> {
     })?;
     let is_missed = tables.iter().any(|table| table.missed_goals().next().is_some());
     Ok(if is_missed { Exit::Mismatch } else { Exit::Done })
+}
+
+/// Progress: how many of all runs have ended.
+struct CompareProgress {
+    watch: ParallelProgress,
+    total: usize,
+}
+
+impl ProgressSource for CompareProgress {
+    fn done_of_total(&self) -> (u64, u64) {
+        (self.watch.completed() as u64, self.total as u64)
+    }
+
+    fn message(&self, _elapsed: Duration) -> String {
+        format!("{} of {} simulations", self.watch.completed(), self.total)
+    }
 }
 
 /// Runs `items` in parallel, as many at a time as requested.

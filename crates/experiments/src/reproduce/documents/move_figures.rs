@@ -4,20 +4,6 @@ use nodeward_sim::ActionMoveReport;
 
 use crate::reproduce::run_outcome::RunOutcome;
 
-/// Returns the first move of an action.
-///
-/// # Panics
-///
-/// If there was none: a mistake of the table.
-fn first_move(outcome: &RunOutcome, action: usize) -> &ActionMoveReport {
-    outcome.moves(action).next().expect("the action moves something")
-}
-
-/// Returns the nanoseconds of a step of a move.
-fn step_ns(moved: &ActionMoveReport, step: &str) -> f64 {
-    moved.step_ns.get(step).copied().unwrap_or(0) as f64
-}
-
 /// Returns the share of steps in the time of an action's first move, in per cent.
 pub fn step_percent(outcome: &RunOutcome, action: usize, steps: &[&str]) -> f64 {
     let moved = first_move(outcome, action);
@@ -42,4 +28,18 @@ pub fn gigabytes(outcome: &RunOutcome, action: usize) -> f64 {
 pub fn gb_per_s(outcome: &RunOutcome, action: usize, calls: f64, call_us: f64) -> f64 {
     let ms = outcome.move_ms(action) + calls * call_us / 1e3;
     gigabytes(outcome, action) * 1e3 / ms
+}
+
+/// Returns the first move of an action.
+///
+/// # Panics
+///
+/// If there was none: a mistake of the table.
+fn first_move(outcome: &RunOutcome, action: usize) -> &ActionMoveReport {
+    outcome.moves(action).next().expect("the action moves something")
+}
+
+/// Returns the nanoseconds of a step of a move.
+fn step_ns(moved: &ActionMoveReport, step: &str) -> f64 {
+    moved.step_ns.get(step).copied().unwrap_or(0) as f64
 }

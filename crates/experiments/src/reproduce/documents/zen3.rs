@@ -16,18 +16,6 @@ const BACK: usize = 1;
 /// Measured folio sizes, as scenarios write them.
 const SIZES: [&str; 6] = ["base", "16KiB", "64KiB", "256KiB", "1MiB", "huge"];
 
-/// A row of the table of 2025: a copy method, and its rate for each folio size.
-struct CopierFigures {
-    label: &'static str,
-    /// Names of the runs, by size.
-    run_names: [&'static str; 6],
-    set: (&'static str, &'static str),
-    gb_per_s: [f64; 6],
-    /// Parameter fitted on each size, if any.
-    fitted: [Option<&'static str>; 6],
-    why: &'static str,
-}
-
 const COPIERS: [CopierFigures; 5] = [
     CopierFigures {
         label: "1 thread",
@@ -71,16 +59,6 @@ const COPIERS: [CopierFigures; 5] = [
     },
 ];
 
-/// A column of the topology test of 2025: the placement of threads, and their copy rates.
-struct SpreadFigures {
-    label: &'static str,
-    run_names: [&'static str; 5],
-    choice: &'static str,
-    gb_per_s: [f64; 5],
-    fitted: [Option<&'static str>; 5],
-    why: &'static str,
-}
-
 const THREADS: [&str; 5] = ["1", "2", "4", "8", "16"];
 
 const PLACES: [SpreadFigures; 2] = [
@@ -101,17 +79,6 @@ const PLACES: [SpreadFigures; 2] = [
         why: "One thread nearly fills the way of a complex, so more of them bring nothing.",
     },
 ];
-
-/// A figure of the series of 2017 beside the first seed, on E5-2640v3.
-struct SiblingFigure {
-    name: &'static str,
-    run: &'static str,
-    gb_per_s: f64,
-    fitted: Option<&'static str>,
-    /// Number of calls that the figure includes.
-    calls: f64,
-    why: &'static str,
-}
 
 /// 4 GiB are 2048 huge pages, or 128 times sixteen.
 const ONE: f64 = 2048.0;
@@ -174,6 +141,39 @@ pub fn table() -> DocumentTable {
         rows: rows(),
         beyond: Some(beyond()),
     }
+}
+
+/// A row of the table of 2025: a copy method, and its rate for each folio size.
+struct CopierFigures {
+    label: &'static str,
+    /// Names of the runs, by size.
+    run_names: [&'static str; 6],
+    set: (&'static str, &'static str),
+    gb_per_s: [f64; 6],
+    /// Parameter fitted on each size, if any.
+    fitted: [Option<&'static str>; 6],
+    why: &'static str,
+}
+
+/// A column of the topology test of 2025: the placement of threads, and their copy rates.
+struct SpreadFigures {
+    label: &'static str,
+    run_names: [&'static str; 5],
+    choice: &'static str,
+    gb_per_s: [f64; 5],
+    fitted: [Option<&'static str>; 5],
+    why: &'static str,
+}
+
+/// A figure of the series of 2017 beside the first seed, on E5-2640v3.
+struct SiblingFigure {
+    name: &'static str,
+    run: &'static str,
+    gb_per_s: f64,
+    fitted: Option<&'static str>,
+    /// Number of calls that the figure includes.
+    calls: f64,
+    why: &'static str,
 }
 
 /// Returns a run with folios of a size; huge pages are so fast that more of them are needed.

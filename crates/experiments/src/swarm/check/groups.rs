@@ -8,14 +8,6 @@ use nodeward_policy::placement::{EntityId, Home};
 
 use super::{Checker, CheckerResult, ensure};
 
-/// The home of a group may be on these nodes only, and so may its memory.
-fn nodes_of(home: &GroupHome) -> Option<&Nodemask> {
-    match home {
-        GroupHome::Auto => None,
-        GroupHome::Nodes(nodes) | GroupHome::Spread(nodes) => Some(nodes),
-    }
-}
-
 /// Checks a report: each group is told of once and has members; no thread is counted in two; a
 /// home is where the rule allows one.
 pub fn check_report(report: &RoundReport, groups: &[GroupSpec]) -> CheckerResult {
@@ -77,6 +69,14 @@ pub fn check_numbers(
         ensure(now.is_none_or(|now| now == number), Checker::Groups, what)?;
     }
     Ok(())
+}
+
+/// The home of a group may be on these nodes only, and so may its memory.
+fn nodes_of(home: &GroupHome) -> Option<&Nodemask> {
+    match home {
+        GroupHome::Auto => None,
+        GroupHome::Nodes(nodes) | GroupHome::Spread(nodes) => Some(nodes),
+    }
 }
 
 #[cfg(test)]

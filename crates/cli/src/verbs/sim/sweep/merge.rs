@@ -13,15 +13,6 @@ const POINT_COLUMNS: [&str; 3] = ["point", "of", "sweep"];
 /// Maximum number of points named in a message.
 const NAMED: usize = 8;
 
-/// The rows of one sweep.
-#[derive(Default)]
-struct MergedRows {
-    header: Option<String>,
-    /// Total number of points, and the id of the sweep.
-    total_and_sweep: Option<(usize, String)>,
-    rows: BTreeMap<usize, String>,
-}
-
 /// Returns all rows of some files in the order of their points, below their header.
 pub fn merged(paths: &[PathBuf]) -> Result<String> {
     let mut all = MergedRows::default();
@@ -36,6 +27,15 @@ pub fn merged(paths: &[PathBuf]) -> Result<String> {
         all.add(format, &text).with_context(|| path.escaped().to_string())?;
     }
     all.text(paths)
+}
+
+/// The rows of one sweep.
+#[derive(Default)]
+struct MergedRows {
+    header: Option<String>,
+    /// Total number of points, and the id of the sweep.
+    total_and_sweep: Option<(usize, String)>,
+    rows: BTreeMap<usize, String>,
 }
 
 impl MergedRows {

@@ -5,18 +5,6 @@ use crate::reproduce::figure_table::{Expected, FigureRow, FigureUnit};
 use crate::reproduce::run_outcome::RunOutcome;
 use crate::reproduce::scenario_runs::{RunOutcomes, ScenarioRun};
 
-/// A batch: its size, the run, and microseconds to return it and to take it.
-struct ZoneBatch {
-    pages: u32,
-    run: &'static str,
-    give_us: f64,
-    take_us: f64,
-}
-
-const fn batch(pages: u32, run: &'static str, give_us: f64, take_us: f64) -> ZoneBatch {
-    ZoneBatch { pages, run, give_us, take_us }
-}
-
 const SAPPHIRE: &[ZoneBatch] = &[
     batch(63, "Sapphire Rapids, 63", 2.33, 2.67),
     batch(127, "Sapphire Rapids, 127", 4.35, 4.22),
@@ -33,14 +21,6 @@ const ICE: &[ZoneBatch] = &[
 ];
 /// Largest batch that parameters were fitted on.
 const FITTED_MAX: u32 = 127;
-
-/// Returns a run with lists of two batches, so that each batch is transferred as a whole.
-fn run(scenario: &'static str, batch: &ZoneBatch) -> ScenarioRun {
-    ScenarioRun::new(batch.run, scenario)
-        .with_override("machine.pcp-batch", &batch.pages.to_string())
-        .with_override("machine.pcp-high", &(2 * batch.pages).to_string())
-        .with_override("time", "500ms")
-}
 
 pub fn runs() -> Vec<ScenarioRun> {
     let sapphire = SAPPHIRE
@@ -112,4 +92,24 @@ pub fn rows() -> Vec<FigureRow> {
             )
     });
     SAPPHIRE.iter().chain(ICE).flat_map(both).chain(tails).collect()
+}
+
+/// A batch: its size, the run, and microseconds to return it and to take it.
+struct ZoneBatch {
+    pages: u32,
+    run: &'static str,
+    give_us: f64,
+    take_us: f64,
+}
+
+const fn batch(pages: u32, run: &'static str, give_us: f64, take_us: f64) -> ZoneBatch {
+    ZoneBatch { pages, run, give_us, take_us }
+}
+
+/// Returns a run with lists of two batches, so that each batch is transferred as a whole.
+fn run(scenario: &'static str, batch: &ZoneBatch) -> ScenarioRun {
+    ScenarioRun::new(batch.run, scenario)
+        .with_override("machine.pcp-batch", &batch.pages.to_string())
+        .with_override("machine.pcp-high", &(2 * batch.pages).to_string())
+        .with_override("time", "500ms")
 }
