@@ -14,6 +14,7 @@ mod functions;
 mod layers;
 mod links;
 mod markdown;
+mod module_layers;
 mod module_tree;
 mod old_words;
 mod paths;
@@ -47,6 +48,7 @@ pub fn run() -> Result<()> {
     violations.extend(repeated_names::check(&sources));
     violations.extend(unused_files::check(&sources));
     violations.extend(circles::check(&sources));
+    violations.extend(module_layers::check(&sources));
     for violation in &violations {
         eprintln!("{violation}");
     }
