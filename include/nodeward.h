@@ -172,7 +172,7 @@ enum nodeward_mode {
     NODEWARD_MODE_KERNEL = 1,
 };
 
-// Whether a child of fork(2) has a region.
+// The fate of a region in a child of fork(2).
 enum nodeward_fork {
     // The child has a copy. fork(2) waits until pages in flight are mapped again.
     NODEWARD_FORK_COPY = 0,
@@ -191,7 +191,7 @@ enum nodeward_supply {
     NODEWARD_SUPPLY_ONE_WAY = 2,
 };
 
-// How the length of a pool's per-CPU lists is chosen.
+// The rule that sets the length of a pool's per-CPU lists.
 enum nodeward_tuning {
     // The library chooses, now NODEWARD_TUNING_DEPTH.
     NODEWARD_TUNING_DEFAULT = 0,
@@ -288,7 +288,7 @@ struct nodeward_pool_stats {
     uint64_t zone_free_pages;
     // The most that were ever in memory.
     uint64_t peak_held_pages;
-    // How often the lock of a zone was taken to move pages between it and a list.
+    // Number of times that the lock of a zone was taken to move pages between it and a list.
     uint64_t zone_visits;
     // Allocated since the pool was opened.
     uint64_t allocated_pages;
@@ -375,7 +375,7 @@ struct nodeward_range_target {
     uint32_t node;
 };
 
-// What became of an entry of a list.
+// The status of an entry of a list.
 struct nodeward_range_status {
     // One of enum nodeward_status: NODEWARD_STATUS_OK, or why the entry is invalid.
     uint32_t status;

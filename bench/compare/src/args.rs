@@ -14,15 +14,15 @@ use nodeward_model::units::{parse_bytes, parse_duration_ns};
 #[derive(Clone, Debug, Parser)]
 #[command(name = "cargo xtask lab compare", version)]
 pub struct Args {
-    /// What runs: workloads of the lab, or scenarios by name or path; all of the lab by default
+    /// Workloads of the lab, or scenarios by name or path; all of the lab by default
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     workloads: Vec<String>,
 
-    /// What balances; all by default. The first is what the others are compared with
+    /// Balancers; all by default. The first is the one that the others are compared with
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     balancers: Vec<String>,
 
-    /// How often each runs under each
+    /// Number of runs of each workload under each balancer
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     repeats: u32,
 
@@ -31,11 +31,11 @@ pub struct Args {
     #[arg(long, default_value = "15s", value_parser = parse_duration_ns)]
     lead: u64,
 
-    /// How much memory a process has; numad leaves those alone that have less than 300 MB
+    /// Memory of a process; numad leaves processes alone that have less than 300 MB
     #[arg(long, default_value = "512MiB", value_parser = parse_bytes)]
     size: u64,
 
-    /// How often it is gone through
+    /// Number of passes through the memory
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..))]
     passes: u64,
 
@@ -47,9 +47,9 @@ pub struct Args {
     #[arg(long, default_value = "1MiB", value_parser = parse_bytes)]
     llc: u64,
 
-    /// How long a miss takes at home on the machine that is meant; one from afar takes longer by
-    /// the distance, and the CPU waits for the difference. The emulator takes some 50 ns for a
-    /// line, so that by default one from afar takes two to three times as long
+    /// Time of a miss at home on the machine that is meant; one from afar takes longer by the
+    /// distance, and the CPU waits for the difference. The emulator takes some 50 ns for a line, so
+    /// that by default one from afar takes two to three times as long
     #[arg(long, alias = "price", default_value = "80ns", value_parser = parse_duration_ns)]
     miss_delay: u64,
 

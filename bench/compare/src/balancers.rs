@@ -11,9 +11,9 @@ pub struct BalancerSetup {
     pub about: &'static str,
     /// The programs that it needs.
     pub programs: Vec<GuestProgram>,
-    /// Whether it is a daemon, which runs before tasks begin.
+    /// True for a daemon, which runs before tasks begin.
     pub is_daemon: bool,
-    /// Whether a run in which it moved no page is invalid.
+    /// True if a run in which the balancer moved no page is invalid.
     pub must_move: bool,
 }
 

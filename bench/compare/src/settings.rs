@@ -27,8 +27,8 @@ pub struct CompareSettings {
     /// Local latency of a miss on the modelled machine, in nanoseconds. A remote miss takes longer
     /// by the distance, and the CPU is delayed by the difference.
     pub miss_delay_ns: u64,
-    /// Whether the host gives the guest all of its memory before the run, so that no access waits
-    /// for it. It takes seconds, and is for runs whose times are compared.
+    /// True if the host gives the guest all of its memory before the run, so that no access waits
+    /// for it. That takes seconds, and is for runs whose times are compared.
     pub populate: bool,
 }
 

@@ -1,13 +1,13 @@
-//! What the simulator predicts beside what the lab measures: the figures of each workload under
-//! each balancer, how far they are apart, and which are outside of what is asked of the simulator.
+//! Compares the simulator's predictions with the lab's measurements: the figures of each workload
+//! under each balancer, their distance, and the figures outside of the limits.
 
 use serde::Serialize;
 
 use crate::table::{CompareRow, CompareTable, RowFigures};
 
-/// What is asked: local share at the end within 5 points; time to 90 % within 1.5 s or 30 %; pages
-/// within 15 % or 2 % of the load's memory; work within 10 %. The best balancer is named right
-/// where the measured difference is over 5 %.
+/// Limits of the distance: local share at the end within 5 points; time to 90 % within 1.5 s or 30
+/// %; pages within 15 % or 2 % of the load's memory; work within 10 %. The best balancer is named
+/// right where the measured difference is over 5 %.
 const LOCAL_POINTS: f64 = 5.0;
 const TO_90_S: f64 = 1.5;
 const TO_90_PART: f64 = 0.3;
@@ -23,7 +23,7 @@ pub struct Both {
     pub predicted: f64,
     /// In the lab: the median of its runs.
     pub measured: f64,
-    /// Whether they are as near as is asked.
+    /// True if prediction and measurement are within the limit.
     pub is_near: bool,
 }
 
@@ -134,7 +134,8 @@ fn near_part(predicted: f64, measured: f64, part: f64) -> bool {
     (predicted - measured).abs() <= measured * part
 }
 
-/// What never happened is near to what never happened only.
+/// Returns whether two times are near. A time that never came is near only to another that never
+/// came.
 fn near_times(predicted: f64, measured: f64) -> bool {
     match predicted.is_finite() && measured.is_finite() {
         true => (predicted - measured).abs() <= (measured * TO_90_PART).max(TO_90_S),

@@ -12,7 +12,7 @@ use nodeward_scenario::{BUILT_IN, Scenario, Workload, WorkloadKind};
 
 use crate::stream_tasks::tasks_of;
 
-/// How the lab's own scenarios are called.
+/// The prefix of the names of the lab's own scenarios.
 const PREFIX: &str = "lab-";
 /// Memory of a process in those, unless it must be larger than a node, and the passes of those that
 /// are like most.

@@ -25,24 +25,25 @@ pub struct Args {
     #[arg(long)]
     pub unbind: bool,
 
-    /// How much memory to fill
+    /// Memory to fill
     #[arg(long, default_value = "64MiB", value_parser = parse_bytes)]
     pub size: u64,
 
-    /// Spread it evenly over so many addresses, of which the others stay empty; anonymous memory
+    /// Spread the memory evenly over this many bytes of addresses, of which the others stay empty;
+    /// anonymous memory
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub over: Option<u64>,
 
-    /// Divide these addresses into so many mappings; anonymous memory
+    /// Number of mappings into which these addresses are divided; anonymous memory
     #[arg(long, default_value_t = 1, value_name = "MAPPINGS",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub mappings: u32,
 
-    /// Leave all but so much of it, in the middle, alone until the end; default: nothing
+    /// Use only this much of the memory, in the middle, until the end; default: all of it
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub hot: Option<u64>,
 
-    /// What kind of memory
+    /// Kind of memory
     #[arg(long, value_enum, default_value_t = MemoryKind::Anonymous)]
     pub kind: MemoryKind,
 
@@ -50,7 +51,7 @@ pub struct Args {
     #[arg(long, default_value_t = 1)]
     pub threads: usize,
 
-    /// How long each of them rests after 256 writes
+    /// Rest of each writer after 256 writes
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns)]
     pub pause: Option<u64>,
 
@@ -62,7 +63,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "50us", value_parser = interval_ns)]
     pub probe_interval: u64,
 
-    /// How many pages the probe touches each time
+    /// Pages that the probe touches each time
     #[arg(long, value_name = "PAGES", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub probe_burst: u32,
@@ -80,15 +81,15 @@ pub struct Args {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "HOW")]
     pub race: Vec<Race>,
 
-    /// How much memory each race changes at a time
+    /// Memory that each race changes at a time
     #[arg(long, default_value = "4MiB", value_name = "SIZE", value_parser = parse_bytes)]
     pub race_size: u64,
 
-    /// Replace the program (by exec, with a plain load) after so many seconds, or on SIGHUP
+    /// Replace the program (by exec, with a plain load) after this number of seconds, or on SIGHUP
     #[arg(long, value_name = "SECONDS")]
     pub exec_after: Option<f64>,
 
-    /// End after so many seconds; default: run until a signal comes
+    /// End after this number of seconds; default: run until a signal comes
     #[arg(long)]
     pub seconds: Option<f64>,
 
@@ -96,7 +97,7 @@ pub struct Args {
     #[arg(long, value_name = "SLOT", value_parser = clap::value_parser!(u8).range(1..64))]
     pub slot: Option<u8>,
 
-    /// Where the files for --kind file and page-cache are made; default: $TMPDIR or /tmp
+    /// Directory of the files for --kind file and page-cache; default: $TMPDIR or /tmp
     #[arg(long, value_name = "DIRECTORY")]
     pub dir: Option<PathBuf>,
 }

@@ -3,8 +3,8 @@
 use nodeward_model::NodeId;
 use serde::{Deserialize, Serialize};
 
-/// Of the pages of other threads, a thread of `nodeward-stream` with scattered pages reads one in
-/// so many after each pass through its own.
+/// A thread of `nodeward-stream` with scattered pages reads one in this number of the pages of
+/// other threads, after each pass through its own.
 pub const FOREIGN_PAGE_STRIDE: usize = 8;
 
 /// One run.

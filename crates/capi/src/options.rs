@@ -1,4 +1,4 @@
-//! What C asks for, in structs of which zero is the default, and its meaning in Rust.
+//! The options that C sets, in structs of which zero is the default, and their meaning in Rust.
 
 use std::ffi::c_void;
 use std::mem::offset_of;
@@ -54,7 +54,7 @@ pub enum NodewardMode {
     Kernel = 1,
 }
 
-/// Whether a child of fork(2) has a region.
+/// The fate of a region in a child of fork(2).
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub enum NodewardFork {
@@ -77,7 +77,7 @@ pub enum NodewardSupply {
     OneWay = 2,
 }
 
-/// How the length of a pool's per-CPU lists is chosen.
+/// The rule that sets the length of a pool's per-CPU lists.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub enum NodewardTuning {
@@ -277,7 +277,7 @@ pub unsafe fn pool(from: *const NodewardPoolOptions) -> Result<PoolOptions, Call
     })
 }
 
-/// Where memory comes from: no node, one, or several in turn.
+/// Returns the placement that C asks for: no node, one, or several in turn.
 ///
 /// # Safety
 /// There are `count` nodes, or the pointer is NULL.
@@ -331,7 +331,7 @@ pub unsafe fn with_migration<R>(
     })
 }
 
-/// What moves pages, by its number.
+/// Returns the mode with this number.
 pub fn mode(number: u32) -> Result<Mode, CallFailure> {
     let all =
         [(NodewardMode::Auto as u32, Mode::Auto), (NodewardMode::Kernel as u32, Mode::Kernel)];

@@ -1,4 +1,4 @@
-//! Pointers as C hands them over.
+//! Checks and follows the pointers that C passes.
 
 use std::ffi::{CStr, c_char};
 use std::ptr;
@@ -10,7 +10,7 @@ pub fn null_argument(name: &str) -> CallFailure {
     CallFailure::Argument(format!("{name} is NULL; pass a pointer"))
 }
 
-/// What a pointer leads to.
+/// Returns the value that a pointer leads to.
 ///
 /// # Safety
 /// It is NULL, or leads to a live value that nobody changes for as long as the caller uses it.
@@ -46,11 +46,11 @@ pub unsafe fn write<T>(pointer: *mut T, name: &str, value: T) -> Result<(), Call
     Ok(())
 }
 
-/// So many values in a row.
+/// Returns the `count` values that begin at a pointer.
 ///
 /// # Safety
-/// There are none, or the pointer is NULL, or leads to so many that nobody changes for as long as
-/// the caller uses them.
+/// `count` is 0, or the pointer is NULL, or it leads to `count` values that nobody changes for as
+/// long as the caller uses them.
 pub unsafe fn slice<'a, T>(
     first: *const T,
     count: usize,

@@ -71,7 +71,7 @@ pub struct NodewardPoolStats {
     pub zone_free_pages: u64,
     /// The most that were ever in memory.
     pub peak_held_pages: u64,
-    /// How often the lock of a zone was taken to move pages between it and a list.
+    /// Number of times that the lock of a zone was taken to move pages between it and a list.
     pub zone_visits: u64,
     /// Allocated since the pool was opened.
     pub allocated_pages: u64,

@@ -50,7 +50,7 @@ pub struct NodewardRangeTarget {
     pub node: u32,
 }
 
-/// What became of an entry of a list.
+/// The status of an entry of a list.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct NodewardRangeStatus {

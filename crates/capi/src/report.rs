@@ -1,4 +1,4 @@
-//! What came of a migration.
+//! The report of a migration, as C gets it.
 
 use std::ffi::{CString, c_char};
 use std::mem::offset_of;

@@ -19,9 +19,9 @@ const SIZE_MAX: usize = 4096;
 /// All bytes zero are a valid value, all values of all other bytes too, there is no padding, and
 /// the first field is `size: usize`.
 pub unsafe trait Versioned: Copy {
-    /// Its name in C.
+    /// The name of the struct in C.
     const NAME: &'static str;
-    /// What the first version of it had; less is a mistake.
+    /// The size of the struct's first version, in bytes; a smaller size is a mistake of the caller.
     const FIRST_SIZE: usize;
 }
 

@@ -1,4 +1,4 @@
-//! How functions end, and the words for it.
+//! The status that functions return, and its words.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
@@ -58,7 +58,7 @@ pub enum NodewardStatus {
     PoolReleased = 21,
 }
 
-/// Why a function cannot do what was asked.
+/// The reasons for which a function cannot do what was asked.
 #[derive(Debug)]
 pub enum CallFailure {
     /// The pager's reason.
@@ -67,7 +67,7 @@ pub enum CallFailure {
     Pool(PoolError),
     /// There is no pool any more.
     PoolReleased,
-    /// What C handed over has no meaning; in words that end with what to do.
+    /// A value from C has no meaning; the words end with what to do.
     Argument(String),
 }
 

@@ -45,7 +45,7 @@ fn text(command: &mut Command) -> String {
     String::from_utf8(run(command).stdout).unwrap()
 }
 
-/// Whether a program is here; says what is skipped where it is not.
+/// Returns whether a program is here; prints what is skipped if it is not.
 fn is_here(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
@@ -91,7 +91,7 @@ fn library_directory() -> PathBuf {
     prefix().join("lib")
 }
 
-/// What a program needs that is linked with the static library.
+/// Returns the libraries that a program needs that is linked with the static library.
 fn private_libs() -> Vec<String> {
     let file = fs::read_to_string(library_directory().join("pkgconfig/nodeward.pc")).unwrap();
     let line = file.lines().find_map(|line| line.strip_prefix("Libs.private:")).unwrap();

@@ -35,7 +35,7 @@ pub struct Access {
     pub count: u64,
 }
 
-/// What an access did to its page.
+/// The effect of an access on its page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AccessKind {
     /// It read.
@@ -54,8 +54,8 @@ pub struct AccessSample {
     pub pid: Pid,
     /// The thread that accessed it; `None` if the source cannot tell.
     pub tid: Option<u32>,
-    /// What it did.
+    /// The kind of the access.
     pub kind: AccessKind,
-    /// Where, from where, and how many accesses it stands for.
+    /// The address, the accessor, and the number of accesses that the sample stands for.
     pub access: Access,
 }

@@ -100,7 +100,7 @@ impl fmt::Display for MappingKind {
     }
 }
 
-/// What may be done with the memory of a mapping, as its program asked for it.
+/// The permissions of a mapping's memory, as its program asked for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Permissions {
     /// Reading.
@@ -120,12 +120,13 @@ impl fmt::Display for Permissions {
     }
 }
 
-/// How a mapping was made: with its path, what tells it from others after a restart of its program.
+/// The origin of a mapping. With the path it tells the mapping from others after a restart of its
+/// program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MappingOrigin {
     /// Bytes of its file before its first address; without meaning for memory of no file.
     pub offset: u64,
-    /// What may be done with it.
+    /// The permissions of the mapping.
     pub permissions: Permissions,
 }
 
@@ -144,7 +145,7 @@ pub struct Mapping {
     pub path: Name,
     /// The part of a segment that it shows, if it is shared and of a file.
     pub segment: Option<SegmentPart>,
-    /// How it was made.
+    /// The origin of the mapping.
     pub origin: MappingOrigin,
 }
 

@@ -28,10 +28,10 @@ impl fmt::Display for SegmentId {
 /// The part of a segment that a mapping shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentPart {
-    /// Which segment.
+    /// The id of the segment.
     pub id: SegmentId,
     /// Bytes of the segment before the mapping's first address.
     pub offset: u64,
-    /// Whether the process may write through the mapping.
+    /// True if the process may write through the mapping.
     pub writable: bool,
 }

@@ -133,7 +133,7 @@ pub enum AffinityOutcome {
     Gone,
 }
 
-/// What the kernel's NUMA balancing has done for a thread.
+/// The actions of the kernel's NUMA balancing on a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NumaActivity {
     /// Base pages that it migrated at hint faults of the thread, since the thread started.

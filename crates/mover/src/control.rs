@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::MoveDeadline;
 
-/// Why a move was to end early.
+/// The reasons for which a move was asked to end early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
     /// Somebody asked for it, such as by Ctrl-C; or an error ended it.
@@ -26,7 +26,7 @@ pub struct MoveControl {
     stop: Arc<Stop>,
 }
 
-/// Whether something is to end.
+/// A request to end, if one was made.
 #[derive(Debug, Default)]
 struct Stop {
     seen: OnceLock<StopReason>,

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// At most so much of the time is kept for the account and the last look, in nanoseconds: as much
-/// as these may take after any stop.
+/// Maximum time that is kept for the account and the last look, in nanoseconds: as much as these
+/// may take after any stop.
 const REST_NS_MAX: u64 = 1_000_000_000;
 
 /// A deadline. Clones are the same one.

@@ -16,7 +16,7 @@ use crate::move_context::MoveContext;
 use crate::outcomes::{ProcessOutcomes, UnitOutcome};
 use crate::survey::Unit;
 
-/// Maximum number of folios kept, about 2 MiB. More are reported as staying at once: so many are
+/// Maximum number of folios kept, about 2 MiB. More are reported as staying at once: that many are
 /// not held only for a moment.
 const FOLIOS_MAX: usize = 1 << 16;
 

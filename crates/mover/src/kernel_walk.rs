@@ -80,7 +80,7 @@ impl KernelWalk<'_> {
         Ok(reason)
     }
 
-    /// Why a page stays that the kernel neither refused nor moved.
+    /// Returns the reason for a page that stayed although the kernel neither refused nor moved it.
     fn held(&self) -> SkipReason {
         match self.work.machine.capabilities().move_shared {
             true => SkipReason::Pinned,

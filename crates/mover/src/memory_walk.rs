@@ -66,7 +66,7 @@ impl FoundFolio {
     }
 }
 
-/// What is done with the memory that a walk finds.
+/// The receiver of the memory that a walk finds.
 pub trait MemoryVisitor {
     /// Begins a mapping. Its folios follow, in ascending order.
     fn begin(&mut self, shown: &ShownMapping<'_>);

@@ -24,9 +24,9 @@ pub struct MoveContext<'a> {
     pub control: &'a MoveControl,
     pub pacer: &'a MovePacer,
     pub ledger: Option<&'a SharedLedger>,
-    /// When looks end after a stop.
+    /// The time at which looks end after a stop.
     pub stop_limit: &'a StopLimit<'a>,
-    /// What is known to be pinned, if that is to be left untried.
+    /// The mappings that are known to be pinned, if pinned ones are to be left untried.
     pub pinned: Option<&'a PinnedMappings>,
 }
 

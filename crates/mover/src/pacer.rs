@@ -9,7 +9,8 @@ use nodeward_policy::pacing::{RateLimit, StallBudget};
 
 use crate::{MoveControl, MoveRequest};
 
-/// A stop is seen after so many nanoseconds of a wait: a huge page takes minutes at a low rate.
+/// Time after which a waiting worker sees a stop, in nanoseconds: a huge page takes minutes at a
+/// low rate.
 const NAP_NS: u64 = 100_000_000;
 
 /// The rate limit and the stall budget of a move.

@@ -17,7 +17,7 @@ pub(crate) struct PageOrders {
 }
 
 impl PageOrders {
-    /// No pages of so many views.
+    /// Creates empty orders for `views` views.
     pub(crate) fn new(views: usize, page_bytes: u64) -> Self {
         Self { page_bytes, sources: Nodemask::default(), sets: vec![BTreeMap::new(); views] }
     }

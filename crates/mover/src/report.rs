@@ -90,7 +90,7 @@ pub struct ProcessReport {
     /// Bytes of selected addresses that nobody looked at, because the move was stopped; pages there
     /// are in no account.
     pub unexamined_bytes: u64,
-    /// Whether the last look was made to its end. It is not if the move was stopped and looking
+    /// True if the last look was made to its end. It is not if the move was stopped and looking
     /// would have taken longer than somebody who presses Ctrl-C waits.
     pub verified: bool,
     /// Base pages by node at the end; empty if the process is gone, or nothing was verified.
@@ -218,7 +218,7 @@ pub struct MoveReport {
     /// The stall budget with which no page would have stayed because of it, as far as measured, in
     /// nanoseconds; `None` if none did.
     pub stall_needed_ns: Option<u64>,
-    /// Why the move ended before all was done, if it was to stop.
+    /// The reason for which the move ended before all was done, if it was to stop.
     pub stopped: Option<StopReason>,
     /// The first error that ended the work on some pages early.
     pub error: Option<Error>,

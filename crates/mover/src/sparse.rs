@@ -1,4 +1,4 @@
-//! Which memory is looked at page by page, and which is left to a walk inside the kernel.
+//! Decides which memory is looked at page by page, and which is left to a walk inside the kernel.
 //!
 //! Where the kernel does not list what is populated, a look costs time for each page table of
 //! addresses, also where there is none. Mappings without pages are left out. The densest are looked
@@ -16,7 +16,7 @@ use crate::outcomes::{NodeCounts, add_counts};
 
 /// The range of one page table of the kernel.
 pub const PAGE_TABLE_BYTES: u64 = 2 << 20;
-/// So many page tables are always looked at: 2 GiB of addresses, about 1 ms.
+/// Number of page tables that are always looked at: 2 GiB of addresses, about 1 ms.
 pub const TABLES_MIN: u64 = 1024;
 
 /// A range of address space and the mapping that it is in.
@@ -25,7 +25,7 @@ pub type UnitPiece = (Arc<Mapping>, Range);
 /// The selected memory of a process.
 #[derive(Debug, Default)]
 pub struct SelectedMemory {
-    /// What is looked at, in ascending order.
+    /// The memory that is looked at, in ascending order.
     pub pieces: Vec<UnitPiece>,
     /// The pages of the other mappings, which only the kernel looks at.
     pub walked: PagesByMapping,
@@ -106,7 +106,8 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    /// Mappings of so many GiB with so many pages, or of which nothing is known.
+    /// Returns mappings of the given GiB with the given number of pages, or of which nothing is
+    /// known.
     fn memory(mappings: &[(u64, Option<u64>)]) -> (Vec<UnitPiece>, PagesByMapping) {
         let (mut pieces, mut counted, mut at) = (Vec::new(), PagesByMapping::new(), 0);
         for &(gib, pages) in mappings {

@@ -12,15 +12,15 @@ use nodeward_model::{PageLocation, PageSet, Range};
 
 use crate::sparse::{PAGE_TABLE_BYTES, TABLES_MIN, counted_in};
 
-/// Of so many page tables one may be read in this order. Then pages may be anywhere, and all are
-/// read one after the other, by all workers.
+/// The search may read one in this number of the page tables. If that is not enough, pages may be
+/// anywhere, and all page tables are read one after the other, by all workers.
 const TABLES_PER_READ: u64 = 8;
-/// The kernel counts once more after so many of them, and after one for so many bytes in memory: to
-/// read one takes as long as to count the pages of half a megabyte.
+/// Number of page tables after which the kernel counts once more, and bytes in memory for one
+/// further table: to read one table takes as long as to count the pages of half a megabyte.
 const TABLES_PER_COUNT: u64 = 4096;
 const BYTES_PER_TABLE: u64 = 256 << 10;
 
-/// Returns ranges that hold all pages of a range, of which the kernel has counted so many. Where
+/// Returns ranges that hold all pages of a range, of which the kernel has counted `counted`. Where
 /// `is_over` returns true, the rest counts as populated.
 ///
 /// # Errors
@@ -71,7 +71,8 @@ struct SparseSearch<'a> {
     range: Range,
     /// Pages in it.
     counted: u64,
-    /// They are counted after so many page tables, next when so many were read.
+    /// Number of page tables to read between two counts, and the number read at which the next
+    /// count is due.
     per_count: u64,
     next_count: u64,
     is_over: &'a dyn Fn() -> bool,

@@ -25,7 +25,8 @@ pub struct Unit {
     pub bytes: u64,
     /// The memory is hugetlb memory; a unit never mixes kinds.
     pub hugetlb: bool,
-    /// Why all of it stays, if it does; a unit never mixes that either.
+    /// The reason for which all of the unit stays, if it does; a unit never mixes two reasons
+    /// either.
     pub stays: Option<SkipReason>,
     /// Orders for its pages.
     pub orders: Arc<[MoveOrder]>,
@@ -55,9 +56,9 @@ pub struct SurveyScope<'a> {
     pub orders: &'a Arc<[MoveOrder]>,
     pub page_bytes: u64,
     pub workers: u32,
-    /// How populated memory is found.
+    /// The method by which populated memory is found.
     pub method: SurveyMethod,
-    /// Whether the search is to end; the rest then counts as populated.
+    /// Returns whether the search is to end; the rest then counts as populated.
     pub is_over: &'a (dyn Fn() -> bool + Sync),
 }
 
@@ -66,13 +67,13 @@ pub fn never() -> bool {
     false
 }
 
-/// How populated memory is found.
+/// The method by which populated memory is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SurveyMethod {
     /// The kernel lists it (PAGEMAP_SCAN).
     pub lists: bool,
-    /// The kernel counts the pages of each mapping (numa_maps); so many of them may be left to its
-    /// walk.
+    /// Maximum number of pages of a mapping that may be left to the kernel's walk, if the kernel
+    /// counts the pages of each mapping (numa_maps).
     pub walked_pages_max: Option<u64>,
 }
 

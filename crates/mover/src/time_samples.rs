@@ -41,7 +41,7 @@ pub fn sample_period(
     Ok(SamplePeriod::new(ticks, times, |address| nodes.get(&address).copied()))
 }
 
-/// Whose accesses samples tell of.
+/// The processes whose accesses samples tell of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryUsers {
     /// Those of a process: memory that others map may be theirs.

@@ -19,8 +19,8 @@ fn pid() -> Pid {
     Pid::new(7).unwrap()
 }
 
-/// A process with mappings of so many pages on node 0, one after another from page 16 on; a mapping
-/// with a number and an offset in pages is of that segment.
+/// Returns a process with mappings of the given pages on node 0, one after another from page 16 on.
+/// A mapping with a number and an offset in pages is of that segment.
 fn process(mappings: &[(u64, Option<(u64, u64)>)]) -> FakeProcess {
     let mut process = FakeProcess::default();
     let mut first = 16;

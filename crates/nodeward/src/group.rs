@@ -122,7 +122,7 @@ impl Default for GroupAgent {
 }
 
 impl GroupAgent {
-    /// The agent at a socket. Nobody is asked yet.
+    /// Returns the agent at a socket. No connection is made before the first call.
     pub fn at(socket: &Path) -> Self {
         Self { socket: socket.to_owned() }
     }
@@ -141,8 +141,8 @@ impl GroupAgent {
     }
 
     /// Returns a group by its number, which another part of the program or another process of the
-    /// same user made. Dropping it does not delete the group. Nobody is asked yet whether it is
-    /// there.
+    /// same user made. Dropping the result does not delete the group. The agent is not asked yet
+    /// whether the group exists.
     pub fn open(&self, id: u32) -> Group {
         Group { agent: self.clone(), id, owner: None }
     }
@@ -157,8 +157,8 @@ impl GroupAgent {
         Ok(number(&self.call("GroupOf", &asked)?["group"]))
     }
 
-    /// Returns where the memory of groups belongs by the last round: `None` for one without a home.
-    /// Groups that have ended are left out.
+    /// Returns the nodes where the memory of groups belongs by the last round: `None` for a group
+    /// without a home. Groups that have ended are left out.
     pub(crate) fn memory_nodes_of(
         &self,
         groups: &[u32],
@@ -205,12 +205,13 @@ impl Group {
         GroupAgent::default().make(name, home)
     }
 
-    /// Returns its number, by which [`GroupAgent::open`] finds it. No other group gets it.
+    /// Returns the number of the group, by which [`GroupAgent::open`] finds the group. No other
+    /// group gets this number.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// Says where the group is to be, from the next round of the agent's balancer on.
+    /// Sets the nodes on which the group is to be, from the next round of the agent's balancer on.
     ///
     /// # Errors
     /// `NoSuchGroup`, and those of every call.
@@ -246,8 +247,8 @@ impl Group {
         self.call("AddThreads", &json!({ "group": self.id }))
     }
 
-    /// Puts memory of this process into the group, widened to whole pages. The group has these
-    /// addresses, whatever is mapped there later. Does nothing for no bytes.
+    /// Puts `bytes` bytes of this process's memory into the group, widened to whole pages. The
+    /// group has these addresses, whatever is mapped there later. Does nothing for 0 bytes.
     ///
     /// # Errors
     /// `NoMemory`, `LimitReached` for too many pieces, `NoSuchGroup`, and those of every call.
@@ -268,7 +269,8 @@ impl Group {
         self.call("AddMemory", &parameters)
     }
 
-    /// Puts the memory of a slice into the group. What shares its first and last page comes along.
+    /// Puts the memory of a slice into the group. Other data on the slice's first and last page
+    /// comes along.
     ///
     /// # Errors
     /// Those of [`Group::add_memory`].
@@ -285,8 +287,8 @@ impl Group {
         self.add_memory(region.as_ptr(), region.bytes())
     }
 
-    /// Returns the nodes where its threads belong since the balancer's last round; `None` if it has
-    /// no home yet.
+    /// Returns the nodes where the group's threads belong since the balancer's last round; `None`
+    /// if the group has no home yet.
     ///
     /// # Errors
     /// `NoSuchGroup`, and those of every call.

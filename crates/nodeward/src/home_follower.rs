@@ -17,8 +17,8 @@ use crate::{Budget, Cancel, Error, Group, GroupAgent, GroupFailure, Migration, R
 /// The interval and the budget of a [`HomeFollower`].
 #[derive(Clone, Copy, Debug)]
 pub struct FollowOptions {
-    /// Time between two questions to the agent. A new home is followed after this time at most, and
-    /// the agent decides once in an interval of its own, a second by default.
+    /// Time between two questions to the agent. A new home is followed after this time at most. The
+    /// agent decides once in an interval of its own, a second by default.
     pub interval: Duration,
     /// Limits on the rate of migrations and on stalls.
     pub budget: Budget,
@@ -51,13 +51,14 @@ pub struct FollowedRange {
     pub addresses: Range<usize>,
     /// The time at which the pages of the range move.
     pub time: MoveTime,
-    /// The nodes to which it was brought last; `None` as long as the group has no home.
+    /// The nodes to which the range was brought last; `None` as long as the group has no home.
     pub home: Option<Nodemask>,
-    /// Base pages that were moved so far; those that move on touch are not known.
+    /// Base pages that were moved so far. Pages that moved on touch are not counted here.
     pub moved_pages: u64,
     /// Base pages that were taken out of sight so far, to move on touch.
     pub lazy_pages: u64,
-    /// Base pages that stayed where they were at the last attempt. It is repeated after a while.
+    /// Base pages that stayed where they were at the last attempt. The attempt is repeated after 1
+    /// to 64 s.
     pub stayed_pages: u64,
     /// The error of the last question to the agent or of the last attempt to move; `None` if both
     /// succeeded. Both are repeated.
@@ -115,10 +116,10 @@ struct Entry {
 }
 
 impl HomeFollower {
-    /// Starts the thread.
+    /// Starts a follower with its thread.
     ///
     /// # Errors
-    /// `System` if no thread can be had.
+    /// `System` if the thread cannot be started.
     pub fn start(options: FollowOptions) -> crate::Result<Self> {
         let shared = Arc::new(Shared {
             options,
@@ -133,12 +134,14 @@ impl HomeFollower {
         Ok(Self { shared, thread: Some(thread), owner: process::id() })
     }
 
-    /// Puts a range of a region into a group, and brings it there from now on. The addresses leave
-    /// the group in which they were.
+    /// Puts a range of a region, in bytes from the region's start, into a group, and brings the
+    /// range to the group's home from now on. The addresses leave the group in which they were. An
+    /// empty range is left out.
     ///
     /// # Errors
-    /// Those of [`Group::add_memory`]; of the region for an invalid range, `NeedsUserfaultfd` or
-    /// `BadOption` where its pages cannot move on touch, and `Forked` in a child of fork(2).
+    /// Those of [`Group::add_memory`]; `OutOfRegion` for a range that leaves the region,
+    /// `NeedsUserfaultfd` or `BadOption` where pages cannot move on touch, and `Forked` in a child
+    /// of fork(2).
     pub fn add(
         &self,
         group: &Group,

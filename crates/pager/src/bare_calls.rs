@@ -28,9 +28,9 @@ pub struct BareCalls {
 pub struct BareTimes {
     /// UFFDIO_MOVE of the range to another place.
     pub move_ns: u64,
-    /// UFFDIO_COPY of the content to where it was.
+    /// UFFDIO_COPY of the content back to its addresses.
     pub copy_ns: u64,
-    /// MADV_DONTNEED of what the move left at the other place.
+    /// MADV_DONTNEED of the emptied pages at the other place.
     pub discard_ns: u64,
     /// MADV_POPULATE_WRITE of a range that has no pages.
     pub populate_ns: u64,

@@ -1,5 +1,5 @@
-//! What of a process is what it was before its program was restarted. Addresses, ids and inodes
-//! are others then; names, sizes and order are not.
+//! Matches threads and mappings of a process with those before its program was restarted.
+//! Addresses, ids and inodes differ then; names, sizes and order do not.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ fn positions<K: Ord>(keys: &[K]) -> BTreeMap<&K, Vec<usize>> {
     positions
 }
 
-/// What tells a mapping from those that are not alike.
+/// The properties that tell a mapping from others.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MappingKey {
     kind: MappingKind,

@@ -1,4 +1,4 @@
-//! Where the memory of processes is, as a file keeps it.
+//! Finds the nodes of the memory of processes, as a file keeps them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use nodeward_records::placement::{EscapedName, SavedMapping, SavedRun, sort_and_
 use crate::MoveControl;
 use crate::memory_walk::{FoundFolio, MemoryView, MemoryVisitor, ShownMapping, walk_memory};
 
-/// Where the memory of processes is.
+/// The memory of processes by node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SavedMemory {
     /// The mappings of each process.
@@ -51,14 +51,14 @@ pub(super) fn described(mapping: &Mapping) -> SavedMapping {
 
 #[derive(Default)]
 struct PlacementSurvey {
-    /// What was found so far.
+    /// The memory that was found so far.
     memory: SavedMemory,
     /// The index of each segment.
     indices: BTreeMap<SegmentId, usize>,
     current: Current,
 }
 
-/// Where the memory that is found belongs.
+/// The place in the result to which found memory is added.
 #[derive(Clone, Copy, Default)]
 enum Current {
     #[default]

@@ -1,4 +1,4 @@
-//! Where threads run, and bringing them there again.
+//! Saves the CPUs and nodes of threads, and brings threads there again.
 
 use nodeward_machine::{Process, Result};
 use nodeward_model::{AffinityOutcome, Cpumask, NodeId, ProcessSnapshot, ThreadSnapshot, Topology};
@@ -40,7 +40,7 @@ pub fn present_threads(
     Ok(sample.threads.iter().filter_map(present).collect())
 }
 
-/// Whether threads are placed, or it is only said what would be.
+/// The choice between placing threads and only saying what would be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadMode {
     /// They are placed.
@@ -49,7 +49,7 @@ pub enum ThreadMode {
     Plan,
 }
 
-/// What became of a saved thread.
+/// The result for a saved thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThreadOutcome {

@@ -81,7 +81,8 @@ impl UffdCapabilities {
         }
     }
 
-    /// Returns why that is not a faster method; `None` if it is the fastest.
+    /// Returns the reason for which the method is not a faster one, and the remedy; `None` if it is
+    /// the fastest.
     pub fn shortfall(&self, assume_no_syscalls: bool) -> Option<Shortfall> {
         let newer = "boot Linux 6.8 or later";
         match (self.backend(assume_no_syscalls), &self.faults_shortfall) {

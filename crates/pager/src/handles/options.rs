@@ -9,7 +9,8 @@ use crate::pool::PoolOptions;
 /// Options of a [`crate::Pager`].
 #[derive(Clone, Default)]
 pub struct PagerOptions {
-    /// Number of threads that migrate pages; `None`: one per usable physical core, at most 16.
+    /// Number of threads that migrate pages, 1 to 256; `None`: one per usable physical core, at
+    /// most 16.
     pub lanes: Option<u32>,
     /// Bytes per node of pages that earlier migrations emptied, kept as destinations of later ones;
     /// `None`: [`PagerOptions::POOL_BYTES`].

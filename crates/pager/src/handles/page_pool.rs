@@ -44,7 +44,9 @@ impl PagePool {
     /// Opens a pool without memory.
     ///
     /// # Errors
-    /// If the machine's state cannot be read, a thread cannot be started, or an option is invalid.
+    /// [`Error::Machine`](crate::Error::Machine) if /sys or /proc cannot be read,
+    /// [`Error::System`](crate::Error::System) if a thread cannot be started, and
+    /// [`Error::BadOption`](crate::Error::BadOption) for `zone_bytes` below one page.
     pub fn open(options: &PoolOptions) -> Result<Self> {
         let topology = Linux::open().topology()?;
         let allowed = nodes::nodestring_context(Path::new("/"), &topology)?.allowed;
@@ -75,7 +77,9 @@ impl PagePool {
     /// used any more.
     ///
     /// # Errors
-    /// If no run of this order was allocated there, or it was freed before. Then nothing happens.
+    /// [`PoolError::Order`], [`PoolError::NotOurs`], [`PoolError::NotAStart`],
+    /// [`PoolError::WrongOrder`], [`PoolError::Guarded`], [`PoolError::DoubleFree`],
+    /// [`PoolError::Forked`]. Then nothing is freed.
     pub fn free(&self, start: NonNull<u8>, order: u32) -> std::result::Result<(), PoolError> {
         self.pool().free(start, order)
     }

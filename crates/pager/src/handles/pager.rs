@@ -21,8 +21,15 @@ impl Pager {
     /// Probes which methods work here and starts the threads.
     ///
     /// # Errors
-    /// If threads or memory cannot be obtained, or an option is invalid. A kernel that supports
-    /// only a slow method is no error: see [`Pager::backend`].
+    /// [`Error::BadOption`] for lanes out of range or a pool without a page. [`Error::System`] and
+    /// [`Error::NoDescriptor`] if threads, memory or descriptors cannot be obtained.
+    /// [`Error::Machine`] if /sys or /proc cannot be read. A kernel that supports only a slow
+    /// method is no error: see [`Pager::backend`].
+    ///
+    /// [`Error::BadOption`]: crate::Error::BadOption
+    /// [`Error::System`]: crate::Error::System
+    /// [`Error::NoDescriptor`]: crate::Error::NoDescriptor
+    /// [`Error::Machine`]: crate::Error::Machine
     pub fn open(options: &PagerOptions) -> Result<Self> {
         let shared = Arc::new(PagerShared::open(options)?);
         if shared.uffd_backend.is_some() {
@@ -31,12 +38,13 @@ impl Pager {
         Ok(Self(shared))
     }
 
-    /// Returns the method by which pages move here.
+    /// Returns the method by which pages move on this kernel.
     pub fn backend(&self) -> Backend {
         self.0.backend
     }
 
-    /// Returns why no faster method is used; `None` if it is the fastest.
+    /// Returns the reason for which no faster method is used, and the remedy; `None` if the method
+    /// is the fastest.
     pub fn why_not_faster(&self) -> Option<&str> {
         self.0.why_not_faster.as_deref()
     }
@@ -51,8 +59,12 @@ impl Pager {
         self.0.lanes_max
     }
 
-    /// Reserves address space for a region of `bytes` bytes, rounded up to 2 MiB. No page is in
-    /// memory yet; memory reads as zero at the first touch.
+    /// Reserves address space for a region of `bytes` bytes, at least 1, rounded up to 2 MiB. No
+    /// page is in memory yet; memory reads as zero at the first touch.
+    ///
+    /// # Errors
+    /// `BadOption` for 0 bytes or for interleaving over no node, `UnknownNode` for a node of the
+    /// placement, `NoHugePages`, `Forked`, and `System` if no address space is left.
     pub fn reserve(&self, bytes: usize, options: &RegionOptions) -> Result<Region> {
         self.0.check_caller()?;
         Region::reserve(&self.0, bytes, options)

@@ -25,20 +25,20 @@ const PARTS_MAX: usize = 1 << 16;
 pub struct RangeTarget {
     /// Bytes from the region's start, whole pages.
     pub range: Range<usize>,
-    /// The destination.
+    /// The node to which the range is to go.
     pub to: NodeId,
 }
 
-/// What became of a range of a list.
+/// The result for one range of a list.
 #[derive(Debug)]
 pub enum RangeStatus {
-    /// All of its pages are on the destination.
+    /// All pages of the range are on the destination.
     There,
     /// Some pages stayed.
     Stayed {
-        /// Their number, in base pages.
+        /// Number of base pages that stayed.
         pages: u64,
-        /// Why the first of them stayed.
+        /// The reason for which the first of them stayed.
         reason: SkipReason,
     },
     /// The range or the node is invalid, and nothing was done about it.
@@ -48,7 +48,7 @@ pub enum RangeStatus {
 /// The outcome of a list.
 #[derive(Debug)]
 pub struct RangeListReport {
-    /// What became of each range, in the order of the list.
+    /// The status of each range, in the order of the list.
     pub ranges: Vec<RangeStatus>,
     /// The sum over all valid ranges. A page that several ranges with the same destination name in
     /// a row counts once.

@@ -65,7 +65,8 @@ impl Region {
         self.mapping().bytes()
     }
 
-    /// Returns the size of one of its pages in bytes.
+    /// Returns the size of a page of the region in bytes: a base page, or 2 MiB in a region of huge
+    /// pages.
     pub fn page_bytes(&self) -> usize {
         match self.size {
             PageSize::Base => self.base_page_bytes(),
@@ -73,7 +74,7 @@ impl Region {
         }
     }
 
-    /// Returns the content, for threads that share it.
+    /// Returns the content as words of 8 bytes, which threads may share.
     pub fn words(&self) -> &[AtomicU64] {
         self.mapping().words()
     }
@@ -82,7 +83,9 @@ impl Region {
     /// `Kernel`, pages that mprotect(2) has made unwritable are left out.
     ///
     /// # Errors
-    /// For an invalid range or node, or if a node has no room.
+    /// [`Error::OutOfRegion`] or [`Error::Unaligned`] for the range, [`Error::UnknownNode`],
+    /// [`Error::BadOption`] for interleaving over no node, [`Error::NoRoom`] if a node has no room
+    /// for its pages, [`Error::Forked`] in a child of fork(2), [`Error::WithinPager`] in a copier.
     pub fn commit(&self, range: Range<usize>, placement: &Placement) -> Result<()> {
         self.check_range(&range)?;
         placement::check(&self.pager, placement)?;
@@ -94,10 +97,10 @@ impl Region {
         }
     }
 
-    /// Frees the memory of a range; it reads as zero afterwards. Waits for pages in flight.
+    /// Frees the memory of a range, which reads as zero afterwards. Waits for pages in flight.
     ///
     /// # Errors
-    /// For an invalid range.
+    /// Those of [`Region::commit`] for the range and the caller.
     pub fn discard(&self, range: Range<usize>) -> Result<()> {
         self.check_range(&range)?;
         match &self.backing {
@@ -112,10 +115,13 @@ impl Region {
         }
     }
 
-    /// Moves a range to a node. The report has the outcome of single pages.
+    /// Moves a range to a node. The report has the outcome of single pages: a page that stayed is
+    /// no error.
     ///
     /// # Errors
-    /// For an invalid range or node, and in a child of fork(2).
+    /// Those of [`Region::commit`] for the range and the caller, [`Error::UnknownNode`], and
+    /// [`Error::BadOption`] for an option of `how` that is out of range or that the kernel's
+    /// method lacks.
     pub fn migrate(
         &self,
         range: Range<usize>,
@@ -141,7 +147,8 @@ impl Region {
     /// pages.
     ///
     /// # Errors
-    /// As [`Region::migrate`]; also where UFFDIO_MOVE does not work, and in [`Mode::Kernel`].
+    /// Those of [`Region::migrate`]; [`Error::NeedsUserfaultfd`] where pages cannot stay out of
+    /// sight; [`Error::BadOption`] in [`Mode::Kernel`].
     pub fn migrate_lazily(
         &self,
         range: Range<usize>,
@@ -170,7 +177,8 @@ impl Region {
     /// for more than a few batches. The node of a range is the one that most of its pages are on.
     ///
     /// # Errors
-    /// As [`Region::migrate`], and if a range has no pages or the ranges overlap.
+    /// Those of [`Region::migrate`]; [`Error::BadOption`] if a range has no page in memory, or if
+    /// the ranges overlap or differ in length.
     pub fn exchange(
         &self,
         one: Range<usize>,
@@ -201,7 +209,8 @@ impl Region {
     /// Counts the base pages of a range by node. Pages that are left out (lazily) are not counted.
     ///
     /// # Errors
-    /// For an invalid range.
+    /// Those of [`Region::commit`] for the range and the caller; [`Error::Machine`] if the kernel
+    /// does not tell.
     pub fn residency(&self, range: Range<usize>) -> Result<BTreeMap<NodeId, u64>> {
         self.check_range(&range)?;
         let page_bytes = self.pager.machine.page_bytes();
@@ -213,7 +222,7 @@ impl Region {
     /// pages in flight and brings lazy ones back.
     ///
     /// # Errors
-    /// For an invalid range.
+    /// Those of [`Region::commit`] for the range and the caller.
     pub fn pin(&self, range: Range<usize>) -> Result<PinGuard<'_>> {
         self.check_range(&range)?;
         let page_bytes = self.base_page_bytes();
@@ -232,7 +241,7 @@ impl Region {
     /// Sets the method that moves the pages, from the next call on.
     ///
     /// # Errors
-    /// For [`Mode::Auto`] where only the kernel moves pages.
+    /// [`Error::NeedsUserfaultfd`] for [`Mode::Auto`] where only the kernel moves pages.
     pub fn set_mode(&self, mode: Mode) -> Result<()> {
         match (&self.backing, mode) {
             (Backing::Managed(region), _) => {

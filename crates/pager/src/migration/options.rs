@@ -23,9 +23,10 @@ pub enum Supply {
 /// Limits on the rate of a migration and on stalls.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Budget {
-    /// Maximum rate in bytes a second.
+    /// Maximum rate in bytes a second, of all lanes together; `None`: no limit.
     pub bytes_per_s: Option<u64>,
-    /// Maximum time that a thread waits for a page in flight, in 99 of 100 cases.
+    /// Maximum time that a thread waits for a page in flight, in 99 of 100 cases; `None`: no
+    /// limit.
     pub stall: Option<Duration>,
 }
 
@@ -34,10 +35,10 @@ pub struct Budget {
 pub struct Migration<'a> {
     /// Limits on rate and stalls.
     pub budget: Budget,
-    /// Maximum number of lanes; a range that is too short to share gets fewer. `None`: as many as
-    /// are worth it.
+    /// Maximum number of lanes, at least 1; a range that is too short to share gets fewer. `None`:
+    /// as many as are worth it.
     pub lanes: Option<u32>,
-    /// Bytes in flight per lane; `None`: 2 MiB, which is also the maximum.
+    /// Bytes in flight per lane, from one page of the region to 2 MiB; `None`: 2 MiB.
     pub batch_bytes: Option<u64>,
     /// Source of destination pages.
     pub supply: Supply,
@@ -113,9 +114,9 @@ impl Migration<'_> {
 /// Progress of a migration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes that are done with, moved or not.
+    /// Bytes whose pages had their turn, whether they moved or stayed.
     pub examined_bytes: u64,
-    /// All bytes.
+    /// Bytes of the range, or of both ranges of an exchange.
     pub total_bytes: u64,
 }
 

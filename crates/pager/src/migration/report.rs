@@ -1,10 +1,10 @@
-//! The outcome of a migration: what became of each page, and how long each step took.
+//! The outcome of a migration: the account of its pages, and the time of each step.
 
 use std::time::Instant;
 
 use nodeward_model::{Account, SkipReason};
 
-/// The outcome of a migration: what became of every page of the range, and the cost.
+/// The outcome of a migration: an account of every page of the range, and the cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MigrationReport {
     /// Every base page of the range, those absent from memory

@@ -12,8 +12,8 @@ use crate::chunk::PageSize;
 pub struct PoolOptions {
     /// Policy that sets the length of the per-CPU lists.
     pub tuning: TunerKind,
-    /// Page size of its memory. Either size supplies runs of all orders. Huge pages reduce TLB
-    /// misses and are taken from the kernel as a whole.
+    /// Page size of the pool's memory. Either size supplies runs of all orders. Huge pages reduce
+    /// TLB misses and are taken from the kernel as a whole.
     pub page: PageSize,
     /// Maximum bytes of the pool on each node. The lists of a node hold at most an eighth of it,
     /// and at most an eighth is free in its zone. `None`: all memory of the node.
@@ -59,7 +59,8 @@ impl Default for PoolOptions {
 /// An allocation request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunRequest {
-    /// The run has 2^order base pages.
+    /// Size of the run: 2^order base pages, with an order from 0 to
+    /// [`crate::PagePool::order_max`].
     pub order: u32,
     /// All bytes are zero; otherwise the content of an earlier use remains.
     pub zeroed: bool,

@@ -32,7 +32,7 @@ const CONFINED_TIME: Duration = Duration::from_millis(200);
 #[derive(Debug, Parser)]
 #[command(name = "nodeward-runner", version)]
 struct Args {
-    /// What to run, as JSON
+    /// The run, as JSON
     #[arg(value_parser = parse_run_spec)]
     run_spec: RunSpec,
 }

@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser, ValueEnum};
 use nodeward_model::Nodemask;
 use nodeward_model::units::{parse_bytes, parse_duration_ns};
 
-/// A process whose threads go through memory line by line, so many times, and then end.
+/// A process whose threads go through memory line by line, a number of times, and then end.
 ///
 /// Prints one line of JSON when the memory is in place, one after each pass of a thread, and one at
 /// the end. Exit codes: 0 nothing was lost, 1 memory did not hold what was written, 2 wrong usage,
@@ -15,11 +15,11 @@ use nodeward_model::units::{parse_bytes, parse_duration_ns};
 #[derive(Clone, Debug, Parser)]
 #[command(name = "nodeward-stream", version)]
 pub struct Args {
-    /// How much memory
+    /// Memory of the process
     #[arg(long, default_value = "64MiB", value_parser = parse_bytes)]
     pub size: u64,
 
-    /// How many threads
+    /// Number of threads
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub threads: u32,
 
@@ -27,11 +27,11 @@ pub struct Args {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub pools: Vec<String>,
 
-    /// How often each thread goes through its part
+    /// Passes of each thread through its part
     #[arg(long, default_value_t = 1)]
     pub passes: u64,
 
-    /// Which part that is
+    /// The part of the memory that each thread uses
     #[arg(long, value_enum, default_value_t = AccessPart::Share)]
     pub part: AccessPart,
 
@@ -100,7 +100,7 @@ impl Args {
     }
 }
 
-/// What of the memory a thread goes through.
+/// The part of the memory that a thread goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AccessPart {
     /// A piece of its own, which it reads, checks and writes

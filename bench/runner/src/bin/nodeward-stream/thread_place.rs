@@ -8,7 +8,7 @@ use crate::args::{AccessPart, Args};
 pub struct ThreadPlace {
     /// Its number among all threads.
     pub number: usize,
-    /// How many these are.
+    /// Number of all these threads.
     pub threads: usize,
     /// The pool that it is in, and how many there are.
     pub pool: (usize, usize),
@@ -30,7 +30,8 @@ impl ThreadPlace {
         (0..args.threads as usize).map(|thread| Self::of(args, thread)).collect()
     }
 
-    /// Which of the nodes by hand it belongs to: pools that share their part stay together.
+    /// Returns the index of the node by hand to which the thread belongs: pools that share their
+    /// part stay together.
     pub fn home(&self, part: AccessPart) -> usize {
         match part {
             AccessPart::Pool => self.pool.0,
