@@ -18,7 +18,7 @@ pub struct ProbeOptions<'a> {
     pub burst: u32,
 }
 
-/// A running load with all its memory in place on one node. Dropping it ends it.
+/// A running load with all its memory in place on one node. Dropping it ends the load.
 #[derive(Debug)]
 pub struct LoadTarget {
     child: Child,
@@ -68,7 +68,8 @@ impl LoadTarget {
         self.child.id()
     }
 
-    /// Ends it and returns its last line. Fails if its memory does not hold what was written.
+    /// Ends the load and returns its last line. Fails if the load's memory does not hold what was
+    /// written.
     pub fn stop(mut self) -> Result<Value> {
         self.end()?;
         let done = self.line().context("the load did not end well")?;

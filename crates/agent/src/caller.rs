@@ -70,7 +70,7 @@ impl Caller {
         pids.last().and_then(|&pid| Pid::new(pid).ok()).unwrap_or(self.process.pid())
     }
 
-    /// Returns the number of pid namespaces from ours to its own, both included.
+    /// Returns the number of pid namespaces from ours to the caller's, both included.
     pub fn levels(&self) -> usize {
         self.rights.credentials.status.pids.len()
     }

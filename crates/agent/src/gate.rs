@@ -97,7 +97,8 @@ pub fn shown_to(caller: &Caller, pid: Pid) -> Option<Pid> {
     found.then_some(shown)
 }
 
-/// Returns our numbers of threads of a held process, which the caller names by its own.
+/// Returns the thread ids in our namespace of threads of a held process, which the caller names by
+/// its own ids.
 ///
 /// # Errors
 /// If one of them is no thread of it.

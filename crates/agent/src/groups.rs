@@ -147,8 +147,8 @@ impl Groups {
         Ok(self.lock().group_of(key, tid))
     }
 
-    /// Returns where groups of a caller and their memory belong by the last round, those that are
-    /// there.
+    /// Returns the nodes of a caller's groups and of their memory by the last round; groups that
+    /// are gone are left out.
     pub fn nodes_of(
         &self,
         caller: &Caller,

@@ -268,7 +268,8 @@ impl Table {
     }
 }
 
-/// Pages that others map are moved for root alone: nobody moves what is not theirs.
+/// Selects the memory of an order. Pages that other processes map are moved for root alone: nobody
+/// moves memory of others.
 fn selection(order: &Order, everything: bool) -> Selection {
     let named = |name: &String| MappingKind::ALL.into_iter().find(|kind| kind.name() == name);
     let kinds: BTreeSet<MappingKind> = match &order.kinds {

@@ -1,4 +1,5 @@
-//! Types of the protocol, as the interface files have them, and what they are here.
+//! Types of the protocol, as the interface files have them, and their conversion from and to the
+//! types of the program.
 
 use std::collections::BTreeMap;
 

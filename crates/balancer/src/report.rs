@@ -96,8 +96,8 @@ pub struct ProcessRow {
     /// The decision about the process, with its reasons and numbers.
     #[serde(flatten)]
     pub decision: Decision,
-    /// Number of its pages with counted accesses in this period; `None` if accesses are not
-    /// counted.
+    /// Number of the process's pages with counted accesses in this period; `None` if accesses are
+    /// not counted.
     pub counted_pages: Option<u64>,
     /// True if verdict, home or a reason differ from those of the last round, and in the first
     /// round of the process.
@@ -109,7 +109,7 @@ pub struct ProcessRow {
     pub pages: BTreeMap<NodeId, u64>,
     /// Time of that sample, by the machine's clock.
     pub pages_at_ns: Option<u64>,
-    /// The segments that it maps and others, too; their memory is not its own.
+    /// The segments that the process and others map. Their memory is not in `pages`.
     pub segments: Vec<SegmentId>,
     /// The results for the process.
     pub done: Done,

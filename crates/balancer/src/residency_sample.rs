@@ -1,4 +1,5 @@
-//! The last residency sample of a process, and when it is to be sampled again.
+//! The last residency sample of a process, and the times at which the process is to be sampled
+//! again.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +32,7 @@ pub struct ResidencySample {
     /// Name and amount of memory of the process at that time.
     pub name: Name,
     pub own_bytes: u64,
-    /// Pages that others had migrated on the machine at that time.
+    /// Pages that others had migrated on the machine when the sample was taken.
     pub others_pages: u64,
     /// The node that had most of the process's load.
     pub busiest: Option<NodeId>,
@@ -87,7 +88,7 @@ impl ResidencySample {
         self.parts.get(&entity).map_or(&self.pages, |part| &part.pages)
     }
 
-    /// Returns those of them that a policy binds, or that the process moves itself.
+    /// Returns the pages of an entity that a policy binds, or that the process moves itself.
     pub fn bound_of(&self, entity: EntityId) -> &BTreeMap<NodeId, u64> {
         self.parts.get(&entity).map_or(&self.bound_pages, |part| &part.bound_pages)
     }

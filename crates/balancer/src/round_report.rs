@@ -61,8 +61,7 @@ impl Balancer {
         RoundReport { fast: true, interval_ns, ..self.outline(machine, began_ns, state) }
     }
 
-    /// Makes a round while another balancer is active that looks at no process, because it would
-    /// not act.
+    /// Makes a round that looks at no process, because another balancer is active.
     pub(super) fn stand_back(
         &mut self,
         machine: &dyn Machine,

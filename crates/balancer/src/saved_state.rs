@@ -1,5 +1,5 @@
-//! The state from which a balancer continues after it was killed: homes with their holds, and which
-//! process has which number.
+//! The state from which a balancer continues after it was killed: homes with their holds, and the
+//! number of each process.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ pub struct SavedProcess {
     pub started_ticks: u64,
     /// The pinned threads of the process.
     pub pins: Vec<Pin>,
-    /// The numbers of groups, each with that of what of the process belongs to it.
+    /// The numbers of the groups, each with the number of the process's part of it.
     pub parts: Vec<(EntityId, EntityId)>,
 }
 

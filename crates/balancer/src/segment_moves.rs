@@ -43,7 +43,8 @@ impl Actor<'_> {
         (&before | &began).difference(&left).copied().collect()
     }
 
-    /// Puts what was planned behind what is on its way, and drops what belongs elsewhere now.
+    /// Puts planned moves behind pending ones, and drops moves to places where the segment no
+    /// longer belongs.
     fn enqueue_segments(&mut self, plan: &Plan) {
         let new: BTreeSet<_> = plan.segment_moves.iter().map(|order| order.segment).collect();
         let is_over =
@@ -111,7 +112,7 @@ impl Actor<'_> {
         Ok(self.note_segment_moved(one, moved))
     }
 
-    /// Holds a segment through those of its mappers that we may act on.
+    /// Holds a segment through those of its mappers on which we may act.
     fn hold_segment(&mut self, id: SegmentId) -> Option<Arc<SegmentProcess>> {
         let mappers = self.segments.get(id)?.mappers.iter().map(|mapper| mapper.key);
         let (held, errors) = SegmentProcess::open(self.machine, mappers, id);

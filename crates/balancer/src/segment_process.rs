@@ -1,4 +1,4 @@
-//! A segment as a process that holds it alone: what the mover and the sampler of residency work on.
+//! A segment as a process that holds only the segment, for the mover and the sampler of residency.
 //!
 //! A page table has only those pages of a segment that its process touched. So a page is looked for
 //! in the tables of several processes that map the segment, one after the other, and is seen and
@@ -151,8 +151,8 @@ impl SegmentProcess {
         }
     }
 
-    /// The parts of a range that no view before this one has, as the leader and as this view have
-    /// them.
+    /// Returns the parts of a range that no view before this one has, as the leader and as this
+    /// view have them.
     fn missing<T>(
         &self,
         found: &[T],
@@ -199,7 +199,7 @@ impl SegmentProcess {
         self.views[view].address_of(self.views[0].offset_of(address)?)
     }
 
-    /// Moves those entries of a batch that a view has. Returns how its call ended.
+    /// Moves the entries of a batch that a view has. Returns how the call ended.
     fn move_through(
         &self,
         view: usize,

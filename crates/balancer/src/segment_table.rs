@@ -14,7 +14,7 @@ use super::residency_sample::Sampling;
 use super::stuck_pages::StuckPages;
 use super::token_bucket::TokenBucket;
 
-/// A segment and what is remembered of it.
+/// The record of a segment.
 #[derive(Default)]
 pub struct SegmentState {
     pub name: Name,
@@ -141,7 +141,8 @@ impl SegmentState {
         self.mappers.iter().map(|mapper| mapper.wanted_ppm).sum()
     }
 
-    /// The process that maps most of it, the oldest of several: it is likely to go on.
+    /// Returns the process that maps most of the segment, the oldest of several: it is likely to go
+    /// on.
     pub fn leader(&self) -> Option<ProcessKey> {
         let leader = self.mappers.iter().max_by_key(|it| (it.bytes, Reverse(it.key)));
         leader.map(|mapper| mapper.key)
@@ -156,8 +157,7 @@ impl SegmentState {
         fixed.filter(|&(_, pages)| pages > 0).collect()
     }
 
-    /// Notes the pages of a move off some nodes that stayed where they are, on all of its way so
-    /// far.
+    /// Notes the number of pages that a move off some nodes left behind, on all of its way so far.
     pub fn note_stuck(&mut self, from: &Nodemask, pages: u64) {
         self.stuck.note(from, pages, self.sample.as_ref().map(|(_, pages)| pages));
     }

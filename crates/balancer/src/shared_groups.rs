@@ -37,7 +37,7 @@ impl SharedGroups {
         Self { machine, state: Mutex::new(state) }
     }
 
-    /// Locks them. Cost: a read of memory for each CPU while some group has single threads.
+    /// Locks the groups. Cost: a read of memory for each CPU while some group has single threads.
     pub fn lock(&self) -> LockedGroups<'_> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let records = state.starts.take();
@@ -47,8 +47,8 @@ impl SharedGroups {
 }
 
 impl LockedGroups<'_> {
-    /// Returns why threads that members start do not join them, and the remedy; `None` if they do,
-    /// or if no group has single threads.
+    /// Returns the reason for which threads that members start do not join their groups, and the
+    /// remedy; `None` if they do, or if no group has single threads.
     pub fn starts_refusal(&self) -> Option<&str> {
         self.state.starts.refusal()
     }

@@ -63,7 +63,7 @@ impl ThreadLoad {
         }
     }
 
-    /// Returns the CPU time that it had or waited for, in millionths of a CPU.
+    /// Returns the CPU time that the thread had or waited for, in millionths of a CPU.
     pub fn wanted_ppm(&self) -> u64 {
         wanted_ppm(self.load_ppm, self.wait_ppm)
     }

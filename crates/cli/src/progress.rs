@@ -16,7 +16,7 @@ use crate::stop_signals::{Grace, StopSignals};
 /// Interval between updates of the bar, and of checks for signals.
 const REDRAW: Duration = Duration::from_millis(100);
 
-/// When something is shown.
+/// The cases in which progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ProgressMode {
     /// Show progress also without a terminal, line by line
@@ -38,7 +38,7 @@ pub trait ProgressSource: Sync {
 
 /// Work that can be stopped, and then tells what it did.
 pub trait StoppableWork: ProgressSource {
-    /// How long it may take to end.
+    /// The time that the work may take to end after a stop.
     const GRACE: Grace;
 
     /// Asks it to end early.
@@ -85,7 +85,7 @@ impl StoppableWork for nodeward_proof::BenchProgress {
 #[derive(Default)]
 pub struct AgentProgress {
     now: Mutex<WireProgress>,
-    /// When it is to end; the rest is unused.
+    /// The request to end the work; the rest is unused.
     stop: MoveControl,
 }
 

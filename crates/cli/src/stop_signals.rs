@@ -31,10 +31,10 @@ const ACCOUNT_MAX: Duration = Duration::from_secs(30);
 
 /// The state of the one work of this program.
 static WORK: Mutex<Work> = Mutex::new(Work::Nothing);
-/// Whether the signals are caught; they are until the program ends.
+/// True if the signals are caught, as they are until the program ends.
 static IS_INSTALLED: Mutex<bool> = Mutex::new(false);
 
-/// How long work may go on after a stop.
+/// The time for which work may go on after a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grace {
     /// Nobody misses its result: a second.
@@ -100,7 +100,7 @@ struct StopRequest {
     signal: i32,
     grace: Grace,
     began: Instant,
-    /// When it was last seen to have used CPU time, and the CPU time then.
+    /// The time at which the program was last seen to have used CPU time, and its CPU time then.
     busy: (Instant, Duration),
 }
 

@@ -55,7 +55,7 @@ pub fn gone_unless_running(mut outcome: MovePagesOutcome, life: Liveness) -> Mov
     outcome
 }
 
-/// Returns the end of a call that left so many pages. Linux 5.10 counts one too few where pages of
+/// Returns the end of a call that left `left` pages. Linux 5.10 counts one too few where pages of
 /// the last run stay, 6.1 does not: a call for one held page returns 0, as if it had moved. But
 /// each entry of a call that is complete has a status.
 fn end_of_call(left: u64, status: &[i32]) -> CallEnd {

@@ -62,8 +62,8 @@ fn search(
     Ok(None)
 }
 
-/// Returns whether a process, by its directory in /proc, has this pid in a namespace that so many
-/// levels of them end with.
+/// Returns whether a process, by its directory in /proc, has this pid in a namespace that the last
+/// `levels` of its namespaces end with.
 fn is_known_as(folder: &Path, levels: usize, namespace: NamespaceId, pid: Pid) -> bool {
     let status = fs::read(folder.join("status")).unwrap_or_default();
     let Ok(status) = credentials::parse(&status, folder) else { return false };

@@ -59,7 +59,7 @@ impl SharedSegments {
         }
     }
 
-    /// Closes those that have more than so many bytes, and returns their number.
+    /// Closes the segments that have more than `bytes_max` bytes, and returns their number.
     pub fn leave_out_above(&mut self, bytes_max: u64) -> usize {
         let before = self.files.len();
         self.files.retain(|file| file.metadata().is_ok_and(|found| found.len() <= bytes_max));

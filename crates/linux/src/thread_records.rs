@@ -63,7 +63,7 @@ impl PerfThreadRecords {
     }
 }
 
-/// Returns the bytes of each of so many rings: a power of two, and at least a page.
+/// Returns the bytes of each of `rings` rings: a power of two, and at least a page.
 fn ring_bytes(rings: usize, page_bytes: usize) -> usize {
     let share = (RINGS_BYTES / rings.max(1)).min(RING_BYTES_MAX).max(page_bytes);
     1 << share.ilog2()

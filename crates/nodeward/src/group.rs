@@ -303,8 +303,8 @@ impl Group {
         &self.agent
     }
 
-    /// Leaves the group to its members, and returns its number: it is not deleted here, and ends
-    /// with the last of them.
+    /// Leaves the group to its members, and returns the group's number. Dropping `self` then does
+    /// not delete the group, which ends with its last member.
     pub fn leave(mut self) -> u32 {
         self.owner = None;
         self.id

@@ -228,7 +228,8 @@ impl FollowerState {
 }
 
 impl Entry {
-    /// Returns what of it another one leaves: all, or what lies before and behind.
+    /// Returns the parts of the entry that `other` leaves: all of it, or the pieces before and
+    /// behind.
     fn without(self, other: &Self) -> Vec<Self> {
         let (own, cut) = (self.range.clone(), &other.range);
         let is_apart = own.end <= cut.start || cut.end <= own.start;
@@ -324,7 +325,7 @@ impl Shared {
         agents
     }
 
-    /// Asks an agent where its groups are, and brings there what is elsewhere.
+    /// Asks an agent for the homes of its groups, and brings ranges that are elsewhere there.
     fn ask(&self, agent: &GroupAgent) {
         let of_agent = |entry: &&Entry| entry.agent == *agent;
         let mut groups: Vec<u32> =
@@ -354,7 +355,7 @@ impl Shared {
         is_due.then(|| Due { number: entry.number, region, range, time, home: home.clone() })
     }
 
-    /// Brings a range to a home, unless another one has taken its place meanwhile.
+    /// Brings a range to a home, unless another entry has taken its place meanwhile.
     fn bring(&self, due: &Due) {
         let is_there = self.lock().entries.iter().any(|entry| entry.number == due.number);
         if !is_there || self.cancel.is_cancelled() {

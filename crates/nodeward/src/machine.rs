@@ -10,8 +10,8 @@ use crate::Result;
 /// The root of /sys and /proc of the running kernel.
 const ROOT: &str = "/";
 
-/// The nodes that have memory which this process may use (its cpuset's `cpuset.mems`), read afresh.
-/// Cost: a few milliseconds.
+/// Returns the nodes that have memory which this process may use (`cpuset.mems` of its cpuset),
+/// read afresh. Cost: a few milliseconds.
 ///
 /// # Errors
 /// If /sys or /proc cannot be read.
@@ -31,7 +31,8 @@ pub fn nodes() -> Result<Nodemask> {
     Ok(with_memory.map(|(&id, _)| id).filter(|&id| allowed.contains(id)).collect())
 }
 
-/// Nodes, CPUs, caches and distances, read afresh. Cost: a few milliseconds.
+/// Returns the nodes, CPUs, caches and distances of the machine, read afresh. Cost: a few
+/// milliseconds.
 ///
 /// # Errors
 /// If /sys cannot be read.

@@ -1,4 +1,5 @@
-//! The instructions around an address that were, or will be, executed with those registers.
+//! The instructions around an address that a thread with the sampled registers executed or will
+//! execute.
 
 use crate::CodeReader;
 use crate::code_window::CodeWindow;

@@ -35,7 +35,7 @@ pub trait CodeReader {
 /// Memory that an instruction accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operand {
-    /// The address of its first byte, in the half of the address space that programs have.
+    /// The address of the first byte, in the half of the address space that programs have.
     pub address: u64,
     /// Number of accessed bytes, as far as the instruction tells it; at least 1.
     pub bytes: u32,

@@ -115,7 +115,7 @@ impl Line {
         }
     }
 
-    /// Executes it, and returns what it accesses. Every word of memory is a number drawn by lot.
+    /// Executes the line, and returns its accesses. Every word of memory is a number drawn by lot.
     fn execute(self, general: &mut [u64; 32]) -> Option<(AccessKind, u64)> {
         let [target, left, right] = [self.target, self.left, self.right].map(|n| n as usize);
         let sum = general[left].wrapping_add(general[right].wrapping_mul(8));

@@ -81,7 +81,7 @@ pub enum Error {
     /// No file descriptor is left.
     #[error("{action} needs a file descriptor and {owner} has none left; {remedy}")]
     NoDescriptor {
-        /// The part of the pager that needs it.
+        /// The part of the pager that needs the descriptor.
         action: &'static str,
         /// The limit that is reached: that of this process or of the system.
         owner: &'static str,
@@ -93,7 +93,7 @@ pub enum Error {
     System {
         /// Name of the call.
         call: &'static str,
-        /// Its error.
+        /// The error of the call.
         source: io::Error,
     },
     /// Reading the machine's state failed.

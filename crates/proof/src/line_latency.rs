@@ -43,8 +43,8 @@ struct ChainedLine(u32);
 struct LineCircle(Vec<ChainedLine>);
 
 impl LineCircle {
-    /// Lines of so many bytes, two at least. The calling thread touches them first, so they lie on
-    /// its node.
+    /// Maps lines of `bytes` bytes together, two lines at least. The calling thread touches them
+    /// first, so they lie on its node.
     fn new(bytes: usize) -> Self {
         let count = (bytes / LINE_BYTES).clamp(2, u32::MAX as usize);
         let mut lines: Vec<ChainedLine> = (0..count as u32).map(ChainedLine).collect();

@@ -87,8 +87,8 @@ impl Drop for WaitingClient {
 }
 
 impl PostgresServer {
-    /// Starts a server with a segment for so many MiB of pages as an unprivileged user, and waits
-    /// until it answers.
+    /// Starts a server with a segment for `segment_mib` MiB of pages as an unprivileged user, and
+    /// waits until it answers.
     pub fn start(segment_mib: u64) -> Result<Self, CaseSkipped> {
         let versions = fs::read_dir(VERSIONS).into_iter().flatten().flatten();
         let programs = versions.map(|version| version.path().join("bin")).next();
@@ -138,7 +138,7 @@ impl PostgresServer {
         fs::write(SUMS_FILE, SUMS).expect("a file");
     }
 
-    /// Fills so many MiB of its segment with the rows of a table, of which each has a page.
+    /// Fills `mib` MiB of the segment with the rows of a table, of which each has a page.
     pub fn fill_segment(&self, mib: u64) {
         self.answer("CREATE TABLE ballast (number int, filler text)");
         self.answer("ALTER TABLE ballast ALTER filler SET STORAGE PLAIN");

@@ -54,7 +54,7 @@ pub struct EvacuatedProcesses {
     pub residents: Vec<Arc<dyn Process>>,
     /// The identities of `residents`.
     pub identities: Vec<ProcessIdentity>,
-    /// What would move of `residents` in the first pass.
+    /// The plan for `residents` in the first pass.
     pub plan: PlanReport,
     /// Those of `residents` that may have memory on the nodes only (cpuset).
     pub confined: Vec<Pid>,

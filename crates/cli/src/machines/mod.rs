@@ -1,6 +1,6 @@
-//! What verbs ask of machines: which machine is meant, which nodes and groups exist on it, which
-//! pages are hot there, its page cache and its shared memory, where the memory of emptied nodes
-//! goes, and runs of simulated machines.
+//! The questions of verbs to machines: which machine is meant, which nodes and groups exist on it,
+//! which pages are hot there, its page cache and its shared memory, where the memory of emptied
+//! nodes goes, and runs of simulated machines.
 
 mod balanced_simulation;
 pub mod cgroups;

@@ -50,7 +50,7 @@ impl SelectedMachine {
         }
     }
 
-    /// Creates the control of a move that begins now and is to end within so many nanoseconds of
+    /// Creates the control of a move that begins now and is to end within `time_ns` nanoseconds of
     /// the machine's time.
     pub fn control(&self, time_ns: Option<u64>) -> MoveControl {
         MoveControl::until(time_ns.map(|ns| match self {

@@ -1,5 +1,5 @@
-//! What the command says beside its results: messages on standard error, exit codes, the layout of
-//! its help; and the one place that prints on standard output.
+//! The words of the command beside its results: messages on standard error, exit codes, the layout
+//! of its help. It has the one place that prints on standard output.
 
 #[macro_use]
 pub mod say;

@@ -9,7 +9,7 @@ use serde::Serialize;
 /// The version of the JSON.
 const SCHEMA: &str = "nodeward.doctor/1";
 
-/// What was found on a machine.
+/// The findings about a machine.
 #[derive(Clone, Debug)]
 pub struct DoctorFindings {
     /// The checks.

@@ -20,7 +20,7 @@ const LISTED_MAX: usize = 10;
 
 /// A placement that was saved.
 pub struct SavedReport<'a> {
-    /// What was saved.
+    /// The saved placement.
     pub placement: &'a SavedPlacement,
     /// The file.
     pub file: &'a Path,
@@ -103,11 +103,11 @@ fn bytes_by_node<'a>(runs: impl Iterator<Item = &'a SavedRun>) -> NodePageCounts
     bytes
 }
 
-/// What of a placement was found again.
+/// The result of restoring a placement.
 pub struct RestoreReport {
     /// The file.
     pub file: PathBuf,
-    /// When it was saved, in milliseconds since 1970.
+    /// Time at which the placement was saved, in milliseconds since 1970.
     pub saved_unix_ms: u64,
     /// Memory in its file that is in memory now.
     pub nodes: MovedNodes,
@@ -129,7 +129,7 @@ pub struct ThreadRow {
     pub pid: Pid,
     /// Its name.
     pub name: EscapedName,
-    /// What became of it.
+    /// The result for the thread.
     pub outcome: ThreadOutcome,
 }
 

@@ -20,7 +20,7 @@ pub use text::text;
 pub struct SimOutput<'a> {
     /// The result of the run.
     pub run: &'a SimulationRun,
-    /// Whether a second run was equal; `None` if there was none.
+    /// True if a second run was equal; `None` if there was none.
     pub is_deterministic: Option<bool>,
     /// The sections to print, in this order.
     pub sections: &'a [Section],

@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 use super::account::nodes_text;
 use crate::results::{MovedNodes, NodePageCounts};
 
-/// What is spread, as it was found.
+/// The memory that is spread, as it was found.
 pub struct SpreadReport {
     /// The nodes.
     pub weights: Weights,
-    /// How much stays together, in bytes.
+    /// Size of the blocks that stay together, in bytes.
     pub block_bytes: u64,
     /// Number of mappings and segments with pages in memory.
     pub mappings: usize,
     /// Those of them of which pages move.
     pub uneven: usize,
-    /// Where its pages are.
+    /// The pages by node.
     pub nodes: MovedNodes,
 }
 

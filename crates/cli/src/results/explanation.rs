@@ -1,4 +1,4 @@
-//! What `explain` finds out about a process.
+//! The findings of `explain` about a process.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Where memory is of which some moves.
+//! The nodes of memory of which some moves.
 
 use super::NodePageCounts;
 

@@ -1,4 +1,4 @@
-//! How many pages lie on which node.
+//! Number of pages by node.
 
 use std::collections::BTreeMap;
 

@@ -25,7 +25,7 @@ pub struct ProposedGroup {
     pub name: String,
     /// The pattern of the names of its threads.
     pub thread: String,
-    /// How many threads there are now.
+    /// Number of threads at present.
     pub threads: usize,
 }
 

@@ -33,11 +33,11 @@ pub struct SimulationRun {
     pub ended: EndReason,
     /// Wall time, without the set-up before virtual time began.
     pub wall_ns: u64,
-    /// What nodeward did, if it was at work.
+    /// The balancer's part in the run, if it was at work.
     pub balanced: Option<NodewardRun>,
 }
 
-/// What nodeward did in a run.
+/// The balancer's part in a run.
 #[derive(Clone, Debug, Default)]
 pub struct NodewardRun {
     /// The number of rounds.

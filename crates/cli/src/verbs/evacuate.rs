@@ -231,7 +231,8 @@ mod tests {
     use super::super::move_files::tests::report;
     use super::*;
 
-    /// Returns the exit code after an account, with so many processes denied and one opened or not.
+    /// Returns the exit code after an account; `denied` processes may not be touched, and
+    /// `is_opened` if any was opened.
     fn code(account: Account, denied: u64, is_opened: bool) -> Exit {
         let pid = Pid::new(7).unwrap();
         let machine = FakeMachine::new(true);

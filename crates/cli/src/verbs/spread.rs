@@ -102,7 +102,7 @@ fn kinds(args: &SpreadArgs) -> BTreeSet<MappingKind> {
     }
 }
 
-/// What is to be spread, and how.
+/// The memory that is to be spread, and the options.
 struct SpreadJob<'a> {
     chosen: &'a SelectedMachine,
     topology: &'a Topology,

@@ -43,7 +43,7 @@ const STEADY: GeneratorProfile = GeneratorProfile {
 };
 /// One load in this many has a memory policy of its own, and one is bound to some nodes.
 const POLICY_ONE_IN: u64 = 8;
-/// One machine in so many has groups, which are drawn by this.
+/// One machine in `GROUPS_ONE_IN` has groups, which are drawn with the key `GROUPS`.
 const GROUPS_ONE_IN: u64 = 6;
 const GROUPS: u64 = 31;
 

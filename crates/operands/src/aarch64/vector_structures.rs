@@ -17,7 +17,7 @@ pub fn multiple(word: InstructionWord) -> Option<Effect> {
     structure(word, registers * register_bytes)
 }
 
-/// One element of each register, or one that goes to all of them.
+/// Decodes a transfer of one element of each register, or of one element that goes to all of them.
 pub fn single(word: InstructionWord) -> Option<Effect> {
     let elements = (word.field(13, 1) << 1 | word.field(21, 1)) + 1;
     let element_bytes = match word.field(14, 2) {

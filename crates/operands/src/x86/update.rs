@@ -30,13 +30,13 @@ fn stack_update(instruction: &Instruction) -> Option<RegisterUpdate> {
     })
 }
 
-/// The register that is the first operand, and whether it is the lower half of one.
+/// Returns the register that is the first operand, and whether the operand is the lower half.
 fn target(instruction: &Instruction) -> Option<(RegisterNumber, bool)> {
     let is_register = instruction.op_count() > 0 && instruction.op0_kind() == OpKind::Register;
     general(instruction.op0_register()).filter(|_| is_register)
 }
 
-/// The number of a general register of 64 or 32 bits, and whether it is one of 32.
+/// Returns the number of a general register of 64 or 32 bits, and whether it has 32 bits.
 fn general(register: Register) -> Option<(RegisterNumber, bool)> {
     let narrow = register.is_gpr32();
     let known = narrow || register.is_gpr64();

@@ -6,7 +6,8 @@ use std::ops::Range;
 use super::pager_shared::PagerShared;
 use crate::region::{RegionPin, RegionShared};
 
-/// Keeps a range of a region where it is until it is dropped. Made by [`crate::Region::pin`].
+/// Keeps a range of a region where it is. Dropping the guard lets the range move again. Made by
+/// [`crate::Region::pin`].
 pub struct PinGuard<'a> {
     pub(super) pager: &'a PagerShared,
     /// `None` if only the kernel moves the region's pages: nothing is pinned then.

@@ -14,7 +14,7 @@ pub struct MigrationReport {
     pub recycled_pages: u64,
     /// Base pages that were moved to fresh pages.
     pub one_way_pages: u64,
-    /// Those of `one_way_pages` that the kernel moved (move_pages(2)).
+    /// Base pages among `one_way_pages` that the kernel moved (move_pages(2)).
     pub by_kernel_pages: u64,
     /// Base pages that were left out, to be pulled in by the next thread that touches them.
     pub lazy_pages: u64,

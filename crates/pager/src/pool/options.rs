@@ -95,12 +95,12 @@ pub struct PoolStats {
 /// Counters of one list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListStats {
-    /// The CPU that uses it.
+    /// The CPU that uses the list.
     pub cpu: CpuId,
-    /// The node of its pages.
+    /// The node of the pages.
     pub node: NodeId,
-    /// Base pages in it.
+    /// Number of base pages in the list.
     pub pages: u32,
-    /// Maximum number of base pages that it holds.
+    /// Maximum number of base pages that the list holds.
     pub high: u32,
 }

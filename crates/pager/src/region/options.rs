@@ -8,12 +8,12 @@ use crate::chunk::PageSize;
 /// Placement of memory that is touched or committed for the first time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// On the node of the thread that touches or commits it.
+    /// The node of the thread that touches or commits the memory.
     #[default]
     Local,
-    /// On this node, as long as it has room.
+    /// This node, as long as it has room.
     Node(NodeId),
-    /// 2 MiB on each of these nodes in turn.
+    /// Each of these nodes in turn, 2 MiB at a time.
     Interleaved(Nodemask),
 }
 
@@ -58,7 +58,7 @@ pub struct RegionOptions {
     pub page: PageSize,
     /// Placement of new pages.
     pub placement: Placement,
-    /// Method that moves its pages.
+    /// Method that moves the region's pages.
     pub mode: Mode,
     /// Fate of the region in children.
     pub fork: ForkRule,

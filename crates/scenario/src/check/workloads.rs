@@ -289,7 +289,7 @@ impl WorkloadCheck<'_> {
         self.ensure(both, "hot-touches", what, "`hot-touches` and `hot-bytes`, or neither")
     }
 
-    /// Checks that each of so many threads has a page.
+    /// Checks that each of `threads` threads has a page of `bytes` bytes.
     fn page_for_each(
         &self,
         key: &'static str,

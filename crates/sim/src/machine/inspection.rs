@@ -85,8 +85,8 @@ impl World {
         [own, segments.iter().flat_map(part).collect()]
     }
 
-    /// Returns the addresses of each of so many parts, equal in size, of the segment that a process
-    /// maps. Empty if it maps none.
+    /// Returns the addresses of each of `parts` parts, equal in size, of the segment that a process
+    /// maps. Empty if the process maps none.
     pub fn parts_of_segment(&self, pid: Pid, parts: u32) -> Vec<Vec<u64>> {
         let segments = self.space_of(pid).map(|space| &self.spaces[space].segments);
         let Some(&SegmentMapping { space, start }) = segments.and_then(|all| all.first()) else {

@@ -26,7 +26,8 @@ impl Interleaving {
         self.map(place, pages, |unit, rows| unit % self.parts * rows + unit / self.parts)
     }
 
-    /// Maps a number of so many by its unit and the units that each part has.
+    /// Maps the number of a page or place, below `pages`, by its unit and the units that each part
+    /// has.
     fn map(self, number: u64, pages: u64, map: impl Fn(u64, u64) -> u64) -> u64 {
         let rows = pages / self.unit_pages / self.parts;
         let (unit, within) = (number / self.unit_pages, number % self.unit_pages);

@@ -20,8 +20,8 @@ const JAVA: &str = "/srv/java/bin/java";
 const CLASSES: &str = "/srv/classes";
 /// Moves by each program, in turns.
 const ROUNDS: u32 = 3;
-/// A move may take so many times as long as migratepages: much more than it does, much less than a
-/// look at each address.
+/// Maximum ratio of the time of a move to that of migratepages: much more than it is, much less
+/// than that of a look at each address.
 const RATIO_MAX: f64 = 10.0;
 
 /// Goal: the memory of a program under AddressSanitizer, in 20 TiB of addresses, moves while it
@@ -40,7 +40,7 @@ fn zgc() -> CaseOutcome {
     moves(&mut command, 16 << 30)
 }
 
-/// Moves a program, which has at least so many bytes of addresses, to and fro.
+/// Moves a program, which has at least `addresses_min` bytes of addresses, to and fro.
 fn moves(command: &mut Command, addresses_min: u64) -> CaseOutcome {
     let program = RealProgram::start(command);
     assert!(program.address_bytes() >= addresses_min, "{}", program.address_bytes());

@@ -138,7 +138,8 @@ mod tests {
         pages
     }
 
-    /// Thread `number` of so many, which are in two pools if they are more than two.
+    /// Returns the place of thread `number` of `threads`, which are in two pools if they are more
+    /// than two.
     fn place(number: usize, threads: usize) -> ThreadPlace {
         let pools = if threads > 2 { 2 } else { 1 };
         ThreadPlace { number, threads, pool: (number * pools / threads, pools) }

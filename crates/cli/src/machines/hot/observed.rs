@@ -46,7 +46,7 @@ impl ObservedSource {
     }
 }
 
-/// Whether a source is the one that was named; if none was, whether it knows threads.
+/// Returns whether a source is the one that was named; if none was, whether it knows threads.
 fn is_meant(status: &AccessSourceStatus, kind: Option<AccessSourceKind>) -> bool {
     kind.map_or(status.kind != AccessSourceKind::Damon, |kind| kind == status.kind)
 }
@@ -90,7 +90,7 @@ impl HotSource for ObservedSource {
     }
 }
 
-/// What a watch did not see.
+/// The processes and samples that a watch did not see.
 #[derive(Default)]
 struct Missed {
     samples: u64,

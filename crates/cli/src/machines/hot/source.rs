@@ -1,10 +1,10 @@
-//! What every source of hot pages can do.
+//! The interface of every source of hot pages.
 
 use anyhow::Result;
 use nodeward_machine::Process;
 use nodeward_model::Access;
 
-/// What the accesses of a source stand for.
+/// The unit of the accesses of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessUnit {
     /// A number of accesses.

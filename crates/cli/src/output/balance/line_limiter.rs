@@ -9,7 +9,7 @@ use nodeward_policy::placement::EntityId;
 /// From one line about a subject to the next, in nanoseconds: a log is for people.
 const PAUSE_NS: u64 = 60_000_000_000;
 
-/// What a line is about.
+/// The subject of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LineSubject {
     /// A process or a group.
@@ -24,7 +24,7 @@ pub struct LineLimiter {
     recent: BTreeMap<LineSubject, RecentLine>,
 }
 
-/// When a subject had a line, and what was held back since.
+/// The last line about a subject, and the lines held back since.
 #[derive(Debug, Default)]
 struct RecentLine {
     at_ns: u64,

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::{between, threads};
 
-/// What a page costs that moves to a fresh page.
+/// The calls that a page costs that moves to a fresh page.
 const ONE_WAY: [BareCall; 3] = [BareCall::MoveOut, BareCall::Copy, BareCall::Free];
-/// What a page costs that moves to a recycled page.
+/// The calls that a page costs that moves to a recycled page.
 const RECYCLED: [BareCall; 3] = [BareCall::MoveOut, BareCall::Memcpy, BareCall::MoveIn];
 
 /// Formats the measurement for people.

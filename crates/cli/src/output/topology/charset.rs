@@ -1,4 +1,4 @@
-//! Which characters drawings may use.
+//! The characters that drawings may use.
 
 /// The characters of drawings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

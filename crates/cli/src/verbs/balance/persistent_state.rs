@@ -1,5 +1,5 @@
-//! What a balancer leaves for the next one: its saved state, its ledgers, notes of nudges, the
-//! record of what it switched off, and the lock that keeps a second one away.
+//! The files that a balancer leaves for the next one: its saved state, its ledgers, notes of
+//! nudges, the record of what it switched off, and the lock that keeps a second one away.
 
 use std::path::Path;
 
@@ -15,9 +15,9 @@ use crate::settings::state_dir;
 /// State that outlives the command, and the lock against a second balancer.
 #[derive(Default)]
 pub struct PersistentState {
-    /// What an earlier balancer saved.
+    /// The state that an earlier balancer saved.
     pub saved: Option<SavedState>,
-    /// Where this one saves.
+    /// The files to which this balancer saves.
     pub storage: Option<Storage>,
     /// The record of a takeover of the kernel's balancing; `None` without the lock.
     pub takeover: Option<StateFile>,

@@ -34,7 +34,7 @@ use crate::results::ProcessExplanation;
 const PAUSE: Duration = Duration::from_millis(1);
 /// Time between two rounds, the least that settings allow.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Bytes of a request and of its answer, about; so many the echo sends.
+/// Bytes of a request and of its answer, about. The echo sends this number of bytes.
 const ECHO_BYTES: usize = 300;
 
 /// Measures, and prints one number.

@@ -1,4 +1,4 @@
-//! Whether the kernel's calls that measurements stand beside work here.
+//! Checks whether the kernel's calls work here with which measurements are compared.
 
 use nodeward_pager::{BareCalls, Error};
 

@@ -60,12 +60,12 @@ pub fn task(
     Ok(Some(MoveTask { hot: Some(hot), selection, ..MoveTask::new(vec![process], orders) }))
 }
 
-/// What was observed.
+/// The accesses that were observed.
 struct Observation {
     /// The accesses by page and node in both halves; in the first alone if they were counted.
     halves: [PageAccessCounts; 2],
     unit: AccessUnit,
-    /// How long each half was, in nanoseconds.
+    /// Length of each half, in nanoseconds.
     half_ns: u64,
 }
 

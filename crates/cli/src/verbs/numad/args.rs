@@ -19,7 +19,7 @@ const WITH_WORD: &str = "CHiKlmpRrStuwx";
 /// Options that change how the daemon works or logs, and not the advice.
 const WITHOUT_EFFECT: &str = "dvFHilmKSu";
 
-/// What is asked.
+/// The request of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NumadCall {
     /// The usage.
@@ -33,7 +33,7 @@ pub enum NumadCall {
 /// A question for nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NumadQuery {
-    /// What the program needs.
+    /// The CPUs and the memory that the program needs.
     pub need: ProgramNeed,
     /// CPUs that are left out.
     pub reserved: Cpumask,

@@ -11,7 +11,7 @@ use crate::message::exit::Exit;
 use crate::output;
 use crate::output::sim::own_machine;
 
-/// At least so much of each node's memory is read, so that little of it is in caches...
+/// Bytes of each node's memory that are read at least, so that little of them is in caches...
 const BYTES_MIN: u64 = 64 << 20;
 /// ...and no more than this.
 const BYTES_MAX: u64 = 1 << 30;

@@ -1,4 +1,4 @@
-//! How nodeward is set up for simulated machines.
+//! Sets up nodeward for simulated machines.
 
 use std::path::Path;
 

@@ -9,7 +9,7 @@ use nodeward_scenario::{
 use super::GeneratorProfile;
 use crate::swarm::{SeededRng, scenario_toml};
 
-/// One scenario in so many has a segment of shared memory.
+/// One scenario in this number has a segment of shared memory.
 const SEGMENTS_ONE_IN: u64 = 6;
 /// What segments are drawn by. It is so chosen that the seeds with earlier findings, which tests
 /// repeat, have none.

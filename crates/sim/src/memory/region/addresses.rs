@@ -12,7 +12,7 @@ impl MemoryRegion {
         self.start + self.interleaving.place_of(page, self.pages) * self.page_bytes
     }
 
-    /// Returns the page at so many bytes from its start; `None` behind its end.
+    /// Returns the page `offset` bytes behind the start; `None` behind the end.
     pub fn page_at(&self, offset: u64) -> Option<u64> {
         let place = offset / self.page_bytes;
         (place < self.pages).then(|| self.interleaving.page_at(place, self.pages))
