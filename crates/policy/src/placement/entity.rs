@@ -159,7 +159,10 @@ impl<'a> EntityRound<'a> {
                 let threads = nodes.index(*threads).filter(is_allowed)?;
                 let memory = nodes.indices_of(memory)?;
                 let may_hold = |node: &NodeIndex| {
-                    self.seen.may_hold.contains(nodes.id(*node)) && !nodes.is_kept_empty(*node)
+                    let id = nodes.id(*node);
+                    self.seen.target.admits(id)
+                        && self.seen.may_hold.contains(id)
+                        && !nodes.is_kept_empty(*node)
                 };
                 memory.iter().all(may_hold).then_some(HomePlacement::Interleave { threads, memory })
             }
@@ -234,7 +237,7 @@ impl<'a> EntityRound<'a> {
     }
 
     /// Whether it can be at home on all of these nodes: each busy thread may use one of them, and
-    /// each of them is for some thread.
+    /// each of them is for some thread and among the nodes that were set.
     fn may_spread_over(&self, over: &[NodeIndex], nodes: &NodeTable) -> bool {
         let may_use = |affinity, node| self.may_use(affinity, node, nodes);
         let is_for_any = |&node: &NodeIndex| {
@@ -242,7 +245,10 @@ impl<'a> EntityRound<'a> {
         };
         let has_one =
             |&(affinity, _): &(usize, u64)| over.iter().any(|&node| may_use(affinity, node));
-        over.iter().all(is_for_any) && self.busy_affinities(nodes).iter().all(has_one)
+        let is_target = |&node: &NodeIndex| self.seen.target.admits(nodes.id(node));
+        over.iter().all(is_target)
+            && over.iter().all(is_for_any)
+            && self.busy_affinities(nodes).iter().all(has_one)
     }
 
     /// Whether threads of an affinity may run on a node and have their memory there.

@@ -67,6 +67,19 @@ fn a_set_home_changes_at_once() {
     assert_eq!(home("0-9").0, Some(on(3)));
 }
 
+/// Goal: what is larger than a node is spread over set nodes, and over others at once when these are
+/// set.
+#[test]
+fn a_spread_home_follows_the_set_nodes() {
+    let mut world = four_nodes();
+    let id = world.start(CPU, &[0; 6], &[40_000, 0, 0, 0]);
+    for nodes in ["0-1", "2-3", "1-2"] {
+        target(&mut world, id, Target::Within(mask(nodes)));
+        let plan = world.round(&Rules::default());
+        assert_eq!(plan.homes[&id], Home::Spread(mask(nodes)));
+    }
+}
+
 /// Goal: an explicit affinity wins over a set home, and the reason says so.
 #[test]
 fn an_affinity_wins_over_a_set_home() {
