@@ -27,8 +27,9 @@
 //! is the lowest: the state of a balancer, and queries of that state. Above it are the stages
 //! (`act`, `page_placement`, `round_report`), then `fast_rounds`, `round`, and on top `events`.
 //!
-//! A process is one record, `process_table::ProcessState`, from the first snapshot to the last
-//! report. Its row of the report holds the policy's
+//! What this crate knows of a process from round to round is one record,
+//! `process_table::ProcessState`. The policy's [`Entity`](nodeward_policy::placement::Entity) is made
+//! of it for each decision. The row of a report holds the policy's
 //! [`Decision`](nodeward_policy::placement::Decision) as it is.
 
 mod access_counts;

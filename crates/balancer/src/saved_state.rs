@@ -16,7 +16,7 @@ use super::pins::Pin;
 
 /// The version of the saved state. It is raised whenever the fields of [`SavedState`] or [`Homes`]
 /// change; their names are not in the file.
-pub const STATE_VERSION: u32 = 10;
+pub const STATE_VERSION: u32 = 11;
 
 /// The state that a balancer saves, so that a later one continues.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

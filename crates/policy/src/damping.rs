@@ -162,6 +162,11 @@ impl<K: Ord + Copy> Debounces<K> {
 pub struct Timer(Option<u64>);
 
 impl Timer {
+    /// Creates the timer of a condition that holds from now on.
+    pub fn started() -> Self {
+        Self(Some(0))
+    }
+
     /// Enters that the condition holds.
     pub fn start(&mut self) {
         self.0.get_or_insert(0);

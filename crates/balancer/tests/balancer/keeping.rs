@@ -199,7 +199,7 @@ fn a_version_has_one_shape() {
         "rounds": null,
     });
     let entity = json!({
-        "away_work": { "for_ns": null, "node": null },
+        "away_work": { "node": null, "since": null },
         "hold": backoff,
         "home": { "node": null },
         "interleave": backoff,
@@ -212,15 +212,16 @@ fn a_version_has_one_shape() {
     let homes = json!({
         "at_ns": null,
         "busy": nodes,
-        "controllers": { "recovered": nodes, "saturated": nodes },
         "entities": { "#": entity },
         "rebalance": { "last": null, "pause": backoff },
+        "recovered": nodes,
+        "saturated": nodes,
         "segments": {},
         "short": nodes,
     });
     let known =
         json!([{ "entity": null, "parts": [], "pid": null, "pins": [], "started_ticks": null }]);
-    let version_10 = json!({
+    let version_11 = json!({
         "boot": null,
         "called": { "groups": {}, "last": null, "programs": {} },
         "groups": {},
@@ -229,7 +230,7 @@ fn a_version_has_one_shape() {
         "processes": known,
     });
     let saved = serde_json::to_value(balancer.saved_state()).unwrap();
-    assert_eq!((STATE_VERSION, shape(&saved)), (10, version_10), "raise the version");
+    assert_eq!((STATE_VERSION, shape(&saved)), (11, version_11), "raise the version");
 }
 
 /// Goal: homes on several nodes and pinned threads, which hold masks, are read as they were

@@ -5,27 +5,27 @@ use nodeward_model::NodeId;
 use serde::{Deserialize, Serialize};
 
 use super::rules::Rules;
+use crate::damping::Timer;
 
 /// For how long an entity has worked on another node than its home in a row. Only rounds of which
 /// it worked all the time count: its threads wait for nobody in others, and go home.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct AwayWork {
     node: Option<NodeId>,
-    for_ns: u64,
+    since: Timer,
 }
 
 impl AwayWork {
     /// Enters a round in which it worked on `node`, because its home was busy, or else elsewhere.
     pub(super) fn observe(&mut self, ns: u64, node: Option<NodeId>) {
+        self.since.pass(ns);
         if self.node != node {
-            *self = Self { node, for_ns: 0 };
-        } else if node.is_some() {
-            self.for_ns = self.for_ns.saturating_add(ns);
+            *self = Self { node, since: Timer::started() };
         }
     }
 
     /// The node, once this has lasted.
     pub(super) fn lasting(self, rules: &Rules) -> Option<NodeId> {
-        self.node.filter(|_| self.for_ns >= rules.debounce_ns)
+        self.node.filter(|_| self.since.has_run(rules.debounce_ns))
     }
 }

@@ -11,16 +11,16 @@ const PAGE_BYTES: u64 = 4096;
 /// 8 GiB for each CPU.
 const PAGES_PER_CPU: u64 = 1 << 21;
 
-/// How large it is.
+/// The size of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// All CPUs.
+    /// The number of CPUs.
     pub cpus: u32,
-    /// The nodes that they are on.
+    /// The number of nodes.
     pub nodes: u32,
-    /// Threads of all processes.
+    /// The number of threads of all processes.
     pub threads: u32,
-    /// Threads of each process.
+    /// The number of threads of each process.
     pub threads_each: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What it costs to have memory elsewhere, and to bring it home.
+//! The cost of memory that is away from home, and the cost of bringing it home.
 //!
 //! Of each second that a thread runs it waits for memory for some part, as long as that memory is
 //! local ([`Rules::memory_bound_ppm`]). Memory at distance 16 makes it wait 1.6 times as long: at a
@@ -13,7 +13,7 @@ use super::entity::EntityRound;
 use super::node_table::{NodeIndex, NodeTable};
 use super::rules::{DISTANCE_LOCAL, LIFE_NS_MAX, Rules, WHOLE_PPM};
 
-/// What things cost on a machine, in nanoseconds within the horizon of an entity.
+/// The costs on a machine, in nanoseconds within the horizon of an entity.
 #[derive(Clone, Copy)]
 pub(super) struct CostModel<'a> {
     pub(super) nodes: &'a NodeTable<'a>,
@@ -42,7 +42,7 @@ impl CostModel<'_> {
         self.lost_ns(entity, &entity.pages, home)
     }
 
-    /// What an entity loses by these pages if all its threads run on `home`.
+    /// Returns what an entity loses by these pages if all its threads run on `home`.
     fn lost_ns(self, entity: &EntityRound, pages: &[u64], home: NodeIndex) -> u64 {
         let Some(memory) = self.nodes.memory_node(home) else { return u64::MAX };
         let near = self.nodes.distance(home, memory);
@@ -71,12 +71,12 @@ impl CostModel<'_> {
         self.wait_ns(entity, u128::from(pages) * nearer / all)
     }
 
-    /// What it costs to move pages.
+    /// Returns what it costs to move pages.
     pub(super) fn move_ns(self, pages: u64) -> u64 {
         self.rules().move_ns(pages)
     }
 
-    /// Whether the memory of an entity is worth bringing to another home.
+    /// Returns whether the memory of an entity is worth bringing to another home.
     pub(super) fn move_pays(self, entity: &EntityRound, home: NodeIndex) -> bool {
         let pages = self.pages_away(entity, home);
         pages == 0 || self.loss_ns(entity, home) > self.move_ns(pages)

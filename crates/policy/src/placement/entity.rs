@@ -9,63 +9,59 @@ use super::home::{Home, HomePlacement};
 use super::node_table::{NodeIndex, NodeTable};
 use super::plan::{Decision, Verdict};
 use super::reason::Reason;
-use super::rules::{CPU_PPM, PAGES_MAX};
+use super::rules::{CPU_PPM, PAGES_MAX, WORKS_PPM};
 use super::snapshot::{Entity, EntityId, Exclusion, Snapshot, Target, Thread};
-
-/// A thread that wants so much of a CPU ran or waited all the time, as it is measured.
-const WORKS_PPM: u64 = CPU_PPM / 10 * 9;
 
 /// One entity of a round. Lists have an entry for each node. Loads are in millionths of a CPU.
 pub(super) struct EntityRound<'a> {
     pub(super) seen: &'a Entity,
 
-    /// The load by which homes are judged: a mean that stands.
+    /// The mean load, by which homes are judged.
     pub(super) load_ppm: u64,
-    /// Its size: the load while it works, also a mean that stands. Greater than `load_ppm` if it
+    /// The size: the mean load while the entity works. It is greater than `load_ppm` if the entity
     /// rests in between.
     pub(super) working_ppm: u64,
-    /// Whether it worked all the time since the last snapshot: one thread always ran or waited.
+    /// The entity worked all the time since the last snapshot: one thread always ran or waited.
     pub(super) works: bool,
-    /// The load since the last snapshot: what its threads ran or waited for.
+    /// The load since the last snapshot: what threads ran or waited for.
     pub(super) wanted_ppm: u64,
-    /// What part of that they ran, in millionths.
+    /// The part of `wanted_ppm` that threads ran, in millionths.
     pub(super) ran_part_ppm: u64,
     /// `wanted_ppm` by the node where threads ran last.
     pub(super) load_on: Vec<u64>,
     /// `wanted_ppm` by affinity.
     pub(super) load_by_affinity: Vec<(usize, u64)>,
-    /// Whether one CPU is too few for its threads: those beside the busiest want more than the
-    /// margin.
+    /// One CPU is too few for the threads: those beside the busiest want more than the margin.
     pub(super) is_parallel: bool,
 
-    /// Its base pages.
+    /// The base pages of the entity.
     pub(super) pages: Vec<u64>,
-    /// Those that can be moved.
+    /// The pages among `pages` that can be moved.
     pub(super) movable: Vec<u64>,
-    /// All pages that it uses: its own, those on nodes that are offline among them, and its part of
-    /// segments.
+    /// All pages that the entity uses: its own, also those on nodes that are offline, and its part
+    /// of segments.
     pub(super) pages_everywhere: u64,
-    /// Its part of the segments that it maps, by its load among all who use them.
+    /// The entity's part of the segments that it maps, by its load among all users.
     pub(super) segment_pages: Vec<u64>,
 
     /// The nodes that could become its home.
     pub(super) candidates: Vec<NodeIndex>,
-    /// The nodes on which each of its busy threads may run, and whose memory it may have. A home
-    /// that is there stays, also where the affinity leaves too few CPUs for its load of now.
+    /// The nodes on which each busy thread may run, and on which the entity may have memory. A home
+    /// that is there stays, also where the affinity leaves too few CPUs for the present load.
     pub(super) allowed: Vec<NodeIndex>,
-    /// The nodes that its busy threads may use, if they are *bound apart*: each of them has a node,
-    /// and no node is for all of them. Otherwise empty.
+    /// The nodes that busy threads may use, if the threads are *bound apart*: each thread has a
+    /// node, and no node is for all threads. Otherwise empty.
     pub(super) apart: Vec<NodeIndex>,
-    /// Why it gets no home.
+    /// The reason for which the entity gets no home.
     pub(super) refusal: Option<Reason>,
 
-    /// Whether its home may be moved: it has one, and the hold is over.
+    /// The home may be moved: there is one, and its hold is over.
     pub(super) may_move: bool,
-    /// Its home in this round.
+    /// The home in this round.
     pub(super) placement: Option<HomePlacement>,
     /// `load_on` after the threads of this round were moved.
     pub(super) load_after: Vec<u64>,
-    /// What the plan says about it.
+    /// The decision as far as the stages have made it.
     pub(super) decision: Decision,
 }
 
@@ -116,22 +112,22 @@ impl<'a> EntityRound<'a> {
         self.seen.id
     }
 
-    /// Its pages on nodes that are online.
+    /// Returns the pages on nodes that are online.
     pub(super) fn pages_all(&self) -> u64 {
         self.pages.iter().sum()
     }
 
-    /// Whether it uses more memory of segments than of its own.
+    /// Returns whether the entity uses more memory of segments than of its own.
     pub(super) fn uses_segments_most(&self) -> bool {
         self.segment_pages.iter().sum::<u64>() > self.pages_all()
     }
 
-    /// Its pages that cannot be moved.
+    /// Returns the number of pages that cannot be moved.
     pub(super) fn pages_fixed(&self) -> u64 {
         self.pages.iter().zip(&self.movable).map(|(all, movable)| all - movable).sum()
     }
 
-    /// Its pages that a home may want, by where they are.
+    /// Returns the pages that a home may want, by node.
     pub(super) fn movable_on(&self, nodes: &NodeTable) -> impl Iterator<Item = (NodeIndex, u64)> {
         movable_on(nodes, &self.movable)
     }
@@ -141,7 +137,7 @@ impl<'a> EntityRound<'a> {
         self.candidates.iter().copied().filter(move |&other| other != node)
     }
 
-    /// Where a home is in this round; `None` if the entity can no longer be there.
+    /// Returns where a home is in this round; `None` if the entity can no longer be there.
     pub(super) fn placement_of(&self, home: &Home, nodes: &NodeTable) -> Option<HomePlacement> {
         let is_allowed = |node: &NodeIndex| self.allowed.contains(node);
         if matches!(self.seen.target, Target::Even(_) | Target::WithGroups(_)) {
@@ -208,7 +204,7 @@ impl<'a> EntityRound<'a> {
             // On a single one they crowd with us or without.
             candidates.retain(|&node| !busy.iter().any(|group| is_narrow(group, node)));
         }
-        if matches!(self.seen.target, Target::Even(_)) {
+        if self.seen.target.is_even() {
             let takes = |&node: &NodeIndex| self.may_hold_at(node, nodes);
             self.apart = on_target().filter(takes).collect();
             candidates.clear();
@@ -236,8 +232,8 @@ impl<'a> EntityRound<'a> {
         apart
     }
 
-    /// Whether it can be at home on all of these nodes: each busy thread may use one of them, and
-    /// each of them is for some thread and among the nodes that were set.
+    /// Returns whether the entity can be at home on all of these nodes: each busy thread may use
+    /// one of them, and each of them is for some thread and among the nodes that were set.
     fn may_spread_over(&self, over: &[NodeIndex], nodes: &NodeTable) -> bool {
         let may_use = |affinity, node| self.may_use(affinity, node, nodes);
         let is_for_any = |&node: &NodeIndex| {
@@ -251,19 +247,19 @@ impl<'a> EntityRound<'a> {
             && self.busy_affinities(nodes).iter().all(has_one)
     }
 
-    /// Whether threads of an affinity may run on a node and have their memory there.
+    /// Returns whether threads of an affinity may run on a node and have their memory there.
     fn may_use(&self, affinity: usize, node: NodeIndex, nodes: &NodeTable) -> bool {
         nodes.affinity_cpus(affinity, node) > 0 && self.may_hold_at(node, nodes)
     }
 
-    /// Whether it may have threads on a node, and their memory.
+    /// Returns whether the entity may have threads on a node, and their memory.
     fn may_hold_at(&self, node: NodeIndex, nodes: &NodeTable) -> bool {
         let may_hold = |memory| self.seen.may_hold.contains(nodes.id(memory));
         !nodes.is_kept_empty(node) && nodes.memory_node(node).is_some_and(may_hold)
     }
 
-    /// Whether it may be on a node that is kept empty: its threads, its memory, and what was set
-    /// for it.
+    /// Returns whether the entity may be on a node that is kept empty, by its threads, its memory,
+    /// and what was set for it.
     fn may_use_kept_empty(&self, nodes: &NodeTable) -> bool {
         let may_use = |node: NodeIndex| {
             let cpus = |&(affinity, _): &(usize, u64)| nodes.affinity_cpus(affinity, node) > 0;

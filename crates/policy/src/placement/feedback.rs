@@ -1,5 +1,5 @@
-//! Whether what was done helped, and what follows from it: a rebalance that made no node less busy,
-//! and memory moves that brought nothing, are not repeated soon.
+//! Feedback: a rebalance that made no node less busy, and memory moves that brought nothing, are
+//! not repeated soon.
 
 use std::collections::BTreeMap;
 
@@ -24,17 +24,17 @@ pub(super) struct RebalanceFeedback {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct LastRebalance {
-    /// How busy the busiest node was before, in millionths of its share.
+    /// The load of the busiest node before the rebalance, in millionths of its share.
     before_ppm: u64,
-    ago_ns: u64,
+    since: Timer,
 }
 
 impl RebalanceFeedback {
-    /// Time passes.
+    /// Lets time pass.
     pub(super) fn pass(&mut self, ns: u64, rules: &Rules) {
         self.pause.pass(ns, pause_ns(rules));
         if let Some(last) = &mut self.last {
-            last.ago_ns = last.ago_ns.saturating_add(ns);
+            last.since.pass(ns);
         }
     }
 
@@ -46,7 +46,7 @@ impl RebalanceFeedback {
     /// Returns whether homes may leave busy nodes, given the load of the busiest one relative to
     /// its share. The effect of the last rebalance is judged when loads have had time to follow.
     pub(super) fn may_start(&mut self, busiest_ppm: u64, rules: &Rules) -> bool {
-        if let Some(last) = self.last.take_if(|last| last.ago_ns >= rules.debounce_ns) {
+        if let Some(last) = self.last.take_if(|last| last.since.has_run(rules.debounce_ns)) {
             let least = u128::from(last.before_ppm) * u128::from(rules.hysteresis_ppm) / WHOLE_PPM;
             if u128::from(busiest_ppm) + least > u128::from(last.before_ppm) {
                 self.pause.start(pause_ns(rules), DOUBLINGS_MAX);
@@ -57,11 +57,12 @@ impl RebalanceFeedback {
 
     /// Enters that homes left the busiest node, with its load relative to its share.
     pub(super) fn done(&mut self, busiest_ppm: u64) {
-        self.last.get_or_insert(LastRebalance { before_ppm: busiest_ppm, ago_ns: 0 });
+        let since = Timer::started();
+        self.last.get_or_insert(LastRebalance { before_ppm: busiest_ppm, since });
     }
 }
 
-/// How moves of an entity's memory went, and when the next one may be.
+/// The results of moves of an entity's memory, and the wait before the next one.
 ///
 /// A planned move is judged by the next residency sample. As long as each move takes a good part of
 /// what was away, they follow at once. What comes back is moved after a wait that doubles, and
@@ -77,14 +78,14 @@ pub(super) struct MoveFeedback {
     goes_on: bool,
     given_up: Option<GivenUp>,
     doubt: Doubt,
-    /// The nodes that memory left, and how long ago, in nanoseconds.
-    left: BTreeMap<NodeId, u64>,
+    /// The nodes that memory left, and how long ago.
+    left: BTreeMap<NodeId, Timer>,
 }
 
-/// What a residency sample says about the home of an entity.
+/// A residency sample, as the home of an entity sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sampled {
-    /// When the sample was taken.
+    /// The time of the sample.
     pub(super) at_ns: u64,
     /// Pages that are away and can be moved.
     pub(super) away: u64,
@@ -92,15 +93,15 @@ pub(super) struct Sampled {
     pub(super) fixed: u64,
 }
 
-/// What was away when moves were given up, beside these pages that are fixed.
+/// The pages that were away when moves were given up, beside these pages that are fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct GivenUp {
     away: u64,
     fixed: u64,
 }
 
-/// Whether it is doubted that moves pay. A load that wavers makes a move pay now and then, so a
-/// move that has long not paid must pay for as long.
+/// The doubt whether moves pay. A load that varies makes a move pay now and then, so a move that
+/// has not paid for long must pay for as long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Doubt {
     /// No move has paid.
@@ -110,18 +111,18 @@ struct Doubt {
 }
 
 impl MoveFeedback {
-    /// Time passes.
+    /// Lets time pass.
     pub(super) fn pass(&mut self, ns: u64, rules: &Rules) {
         self.wait.pass(ns, rules.memory_wait_ns);
         self.doubt.unpaid.pass(ns);
         self.doubt.paid.pass(ns);
-        self.left.retain(|_, ago_ns| {
-            *ago_ns = ago_ns.saturating_add(ns);
-            *ago_ns < AWAY_NS
+        self.left.retain(|_, since| {
+            since.pass(ns);
+            !since.has_run(AWAY_NS)
         });
     }
 
-    /// Whether memory left a node a moment ago.
+    /// Returns whether memory left a node a moment ago.
     pub(super) fn has_left(&self, node: NodeId) -> bool {
         self.left.contains_key(&node)
     }
@@ -183,12 +184,12 @@ impl MoveFeedback {
         }
     }
 
-    /// Whether a move was planned and is not judged yet.
+    /// Returns whether a move was planned and is not judged yet.
     pub(super) fn is_planned(&self) -> bool {
         self.planned.is_some()
     }
 
-    /// How long the next move waits, in nanoseconds.
+    /// Returns how long the next move waits, in nanoseconds.
     pub(super) fn wait_ns(&self) -> u64 {
         if self.goes_on { 0 } else { self.wait.left_ns() }
     }
@@ -200,7 +201,7 @@ impl MoveFeedback {
         left: impl IntoIterator<Item = NodeId>,
         rules: &Rules,
     ) {
-        self.left.extend(left.into_iter().map(|node| (node, 0)));
+        self.left.extend(left.into_iter().map(|node| (node, Timer::started())));
         if !self.goes_on {
             self.wait.start(rules.memory_wait_ns, rules.memory_tries_max);
         }

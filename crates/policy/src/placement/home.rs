@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 
 use super::node_table::{NodeIndex, NodeTable};
 
-/// Where an entity belongs.
+/// The nodes where an entity belongs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Home {
-    /// On one node, threads and memory.
+    /// One node for threads and memory.
     Node(NodeId),
-    /// On several nodes, because it is larger than one or fits none: each thread near its part.
-    /// Which pages go where, `policy::hot` knows from counts.
+    /// Several nodes, because the entity is larger than one node or fits none: each thread is near
+    /// its part. Which pages go where, `policy::hot` knows from counts.
     Spread(Nodemask),
-    /// Its threads on one node, its memory evenly on several: that node's memory controller
+    /// One node for threads, and several for memory, evenly: the memory controller of the one
     /// delivers all it can.
     Interleave {
-        /// Where its threads belong.
+        /// The node of the threads.
         threads: NodeId,
-        /// Where its memory belongs.
+        /// The nodes of the memory.
         memory: Nodemask,
     },
 }
 
 impl Home {
-    /// The nodes where its threads belong.
+    /// Returns the nodes where threads belong.
     pub fn thread_nodes(&self) -> Nodemask {
         match self {
             Self::Node(node) | Self::Interleave { threads: node, .. } => {
@@ -36,7 +36,8 @@ impl Home {
         }
     }
 
-    /// The nodes where its memory belongs; one without memory stands for the nearest that has some.
+    /// Returns the nodes where memory belongs; a node without memory stands for the nearest that
+    /// has some.
     pub fn memory_nodes(&self) -> Nodemask {
         match self {
             Self::Interleave { memory, .. } => memory.clone(),
@@ -57,7 +58,7 @@ pub(super) enum HomePlacement {
 }
 
 impl HomePlacement {
-    /// The home of a placement.
+    /// Returns the home by the ids of its nodes.
     pub(super) fn home(&self, nodes: &NodeTable) -> Home {
         let mask = |indices: &[NodeIndex]| indices.iter().map(|&node| nodes.id(node)).collect();
         match self {
@@ -69,7 +70,7 @@ impl HomePlacement {
         }
     }
 
-    /// Where its threads belong.
+    /// Returns the nodes where threads belong.
     pub(super) fn thread_nodes(&self) -> &[NodeIndex] {
         match self {
             Self::Node(node) | Self::Interleave { threads: node, .. } => std::slice::from_ref(node),
@@ -77,7 +78,7 @@ impl HomePlacement {
         }
     }
 
-    /// Where its memory belongs, each node once.
+    /// Returns the nodes where memory belongs, each once.
     pub(super) fn memory_nodes(&self, nodes: &NodeTable) -> Vec<NodeIndex> {
         let mut memory: Vec<NodeIndex> = match self {
             Self::Interleave { memory, .. } => memory.clone(),

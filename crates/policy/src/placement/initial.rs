@@ -50,7 +50,7 @@ impl Unplaced {
         Self { index, candidates }
     }
 
-    /// What the second-best home costs more than the best.
+    /// Returns by how much the second-best home costs more than the best.
     fn lead_ns(&self) -> u64 {
         match self.candidates[..] {
             [(best, _), (second, _), ..] => second.saturating_sub(best),

@@ -1,65 +1,60 @@
 //! Stage 5: interleave. The memory of the entity that saturates a node's memory controller is put
-//! evenly on several nodes; its threads stay. It comes home when one controller is enough again.
+//! evenly on several nodes, while its threads stay. The memory comes home when one controller is
+//! enough again.
 //!
-//! All of interleaving is in this file and in `interleave_state`. To delete it, delete both, the
-//! variants `Interleave` of [`Home`](super::Home) and [`HomePlacement`], and the fields
-//! `controllers` and `interleave` of `state`; the compiler then names the calls and the arms that
-//! are left.
+//! All that decides about interleaving is in this file. To delete it, delete the file with its
+//! `mod` and its call in `decide`, the variants `Interleave` of [`Home`](super::Home) and
+//! [`HomePlacement`], and the fields `recovered` and `interleave` of `state`. The compiler then
+//! names the arms that are left: in `entity`, `home`, `keep`, `memory_moves` and `state`, and where
+//! the balancer and the command match on [`Home`](super::Home).
 
-use super::cost_model::{CostModel, Transfer};
-use super::entity::{EntityRound, movable_on};
+use serde::{Deserialize, Serialize};
+
+use super::controllers;
+use super::entity::EntityRound;
 use super::home::HomePlacement;
-use super::node_table::{NodeIndex, NodeTable};
+use super::node_table::NodeIndex;
 use super::reason::Reason;
 use super::round::Round;
-use super::snapshot::Target;
+use super::rules::Rules;
 use super::state::Homes;
+use crate::damping::{Backoff, DOUBLINGS_MAX};
 
-/// Interleaved memory is even enough if no node has more than an eighth too much.
-const UNEVEN_PART: u64 = 8;
+/// Memory that came home is interleaved again after this many holds of a home at least: the traffic
+/// may have gone because memory elsewhere is slower. Assumed: 16, with which traffic that goes and
+/// comes changes a home 12 times in 20,000 s at most.
+const HOLDS: u64 = 16;
 
-/// Interleaves memory for saturated controllers, and lets memory come home to recovered ones.
-/// Returns the nodes whose controllers are saturated.
-pub(super) fn interleave(round: &mut Round, homes: &mut Homes) -> Vec<NodeIndex> {
-    let traffic = |node| memory_traffic(round.nodes, node);
-    let most = round.rules.traffic_ppm_max;
-    let is_saturated = |node| traffic(node).is_some_and(|ppm| ppm >= most);
-    let saturated = round.lasting(&mut homes.controllers.saturated, is_saturated);
+/// The wait until the memory of an entity may be interleaved again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct InterleaveHold(Backoff);
+
+impl InterleaveHold {
+    /// Lets time pass.
+    pub(super) fn pass(&mut self, ns: u64, rules: &Rules) {
+        self.0.pass(ns, hold_ns(rules));
+    }
+
+    /// Enters that the home has changed.
+    pub(super) fn home_changed(&mut self, why: Reason, rules: &Rules) {
+        if why == Reason::Eased {
+            self.0.start(hold_ns(rules), DOUBLINGS_MAX);
+        }
+    }
+}
+
+/// Interleaves memory for these saturated controllers, and lets memory come home to controllers
+/// that have recovered.
+pub(super) fn interleave(round: &mut Round, homes: &mut Homes, saturated: &[NodeIndex]) {
     let is_recovered = |node| has_recovered(round, node);
-    let recovered = round.lasting(&mut homes.controllers.recovered, is_recovered);
-    for &node in &saturated {
+    let recovered = round.lasting(&mut homes.recovered, is_recovered);
+    for &node in saturated {
         open(round, homes, node);
     }
     for index in 0..round.entities.len() {
         close(round, index, &recovered);
     }
-    saturated
-}
-
-/// The memory moves that an interleaved home still needs, each with its pages and what it saves in
-/// nanoseconds; `None` if its memory need not be even.
-pub(super) fn transfers(
-    costs: CostModel,
-    entity: &EntityRound,
-) -> Option<Vec<(Transfer, u64, u64)>> {
-    let memory = match entity.placement.as_ref()? {
-        HomePlacement::Interleave { memory, .. } => memory.clone(),
-        spread @ HomePlacement::Spread(_) if is_even(entity) => spread.memory_nodes(costs.nodes),
-        _ => return None,
-    };
-    let parts = memory.len() as u64;
-    let gain_ns = |pages: u64| {
-        let run_ns = u128::from(costs.run_ns(entity));
-        let gain_ns = run_ns * u128::from(pages) / u128::from(2 * entity.pages_all().max(1));
-        u64::try_from(gain_ns).unwrap_or(u64::MAX) / parts.max(1) * (parts - 1)
-    };
-    let transfers = evening(costs.nodes, &entity.movable, &memory).into_iter();
-    Some(transfers.map(|(transfer, pages)| (transfer, pages, gain_ns(pages))).collect())
-}
-
-/// Whether the memory of an entity is to be even on the nodes of its home.
-pub(super) fn is_even(entity: &EntityRound) -> bool {
-    matches!(entity.seen.target, Target::Even(_))
 }
 
 /// Interleaves the memory of the entity that keeps a node's memory controller busy, if other
@@ -68,7 +63,7 @@ fn open(round: &mut Round, homes: &Homes, node: NodeIndex) {
     let may_open = |&index: &usize| {
         let entity = &round.entities[index];
         let state = homes.state(entity.id()).filter(|_| !entity.seen.target.is_set());
-        state.is_some_and(|state| !state.interleave.waits())
+        state.is_some_and(|state| !state.interleave.0.waits())
     };
     let candidates = round.movable_from(node).filter(may_open);
     let Some(index) = candidates.max_by_key(|&it| (round.entities[it].load_ppm, it)) else {
@@ -91,9 +86,10 @@ fn close(round: &mut Round, index: usize, recovered: &[NodeIndex]) {
     }
 }
 
-/// On which nodes the memory of an entity gets more bandwidth than on its home, if it makes most of
-/// the load there and the move pays. With a part of it on each of k nodes it waits for a k-th of
-/// the traffic; half of that is taken to be gained, as the rest is farther away.
+/// Returns the nodes on which the memory of an entity gets more bandwidth than on its home, if it
+/// makes most of the load there and the move pays. With a part of its memory on each of k nodes an
+/// entity waits for a k-th of the traffic. Half of that is taken to be gained, since the rest of
+/// the memory is farther away.
 fn wider(round: &Round, entity: &EntityRound, node: NodeIndex) -> Option<Vec<NodeIndex>> {
     let Round { nodes, costs, .. } = *round;
     let home = nodes.memory_node(node)?;
@@ -103,7 +99,7 @@ fn wider(round: &Round, entity: &EntityRound, node: NodeIndex) -> Option<Vec<Nod
             && !nodes.is_kept_empty(other)
             && nodes.state(other).pages > 0
             && !nodes.is_short(other)
-            && has_time(round, other)
+            && controllers::has_time(nodes, other)
     };
     let memory: Vec<_> = nodes.indices().filter(|&it| it == home || takes(it)).collect();
     let parts = memory.len() as u64;
@@ -114,23 +110,13 @@ fn wider(round: &Round, entity: &EntityRound, node: NodeIndex) -> Option<Vec<Nod
     (parts > 1 && most_of_load && part >= nodes.huge_pages() && pays).then_some(memory)
 }
 
-/// Whether the memory controller of a node has time for more.
-pub(super) fn has_time(round: &Round, node: NodeIndex) -> bool {
-    let most = round.rules.traffic_ppm_max / 2;
-    round.nodes.state(node).traffic_ppm.is_some_and(|ppm| ppm < most)
-}
-
-/// What part of what it can the memory controller of a node's threads delivers.
-fn memory_traffic(nodes: &NodeTable, node: NodeIndex) -> Option<u32> {
-    nodes.state(nodes.memory_node(node)?).traffic_ppm
-}
-
-/// Whether a controller for which memory is interleaved could do it alone: all that the controllers
-/// deliver now would be less than half of what saturates one. Interleaving lowers traffic, so less
-/// than half must be required before it is undone.
+/// Returns whether a controller for which memory is interleaved could do it alone: all that the
+/// controllers deliver now would leave it time for more. Interleaving lowers traffic, so this must
+/// be much less than what saturates a controller.
 fn has_recovered(round: &Round, node: NodeIndex) -> bool {
-    let traffic = |&memory: &NodeIndex| round.nodes.state(memory).traffic_ppm.map(u64::from);
-    let is_low = |ppm: u64| 2 * ppm < u64::from(round.rules.traffic_ppm_max);
+    let traffic =
+        |&memory: &NodeIndex| controllers::traffic_ppm(round.nodes, memory).map(u64::from);
+    let is_low = |ppm: u64| ppm < u64::from(round.rules.traffic_ppm_low());
     round.entities.iter().any(|entity| match &entity.placement {
         Some(HomePlacement::Interleave { threads, memory }) if *threads == node => {
             memory.iter().map(traffic).sum::<Option<u64>>().is_some_and(is_low)
@@ -139,38 +125,6 @@ fn has_recovered(round: &Round, node: NodeIndex) -> bool {
     })
 }
 
-/// The moves that leave each of these nodes with as much as any other, in whole huge pages: parts
-/// of these would bring the rest along, and then back. A node that is kept empty keeps nothing.
-pub(super) fn evening(
-    nodes: &NodeTable,
-    movable: &[u64],
-    memory: &[NodeIndex],
-) -> Vec<(Transfer, u64)> {
-    let on_nodes = || movable_on(nodes, movable);
-    let all: u64 = on_nodes().map(|(_, pages)| pages).sum();
-    let part = all / (memory.len() as u64).max(1);
-    let huge = nodes.huge_pages();
-    let slack = (part / UNEVEN_PART).max(huge);
-    let lack = |&to: &NodeIndex| (to, part.saturating_sub(movable[to]));
-    let mut lacking: Vec<(NodeIndex, u64)> = memory.iter().map(lack).collect();
-    let mut transfers = Vec::new();
-    for (from, pages) in on_nodes() {
-        let (mut rest, unit) = match memory.contains(&from) {
-            true if pages > part + slack => ((pages - part) / huge * huge, huge),
-            true => (0, huge),
-            false => (pages, 1),
-        };
-        for (to, lacks) in &mut lacking {
-            let pages = rest.min((*lacks + unit / 2) / unit * unit);
-            if pages > 0 {
-                transfers.push((Transfer { from, to: *to }, pages));
-                (rest, *lacks) = (rest - pages, lacks.saturating_sub(pages));
-            }
-        }
-        let roomiest = memory.iter().copied().min_by_key(|&to| movable[to]);
-        if let Some(to) = roomiest.filter(|_| rest > 0 && nodes.is_kept_empty(from)) {
-            transfers.push((Transfer { from, to }, rest));
-        }
-    }
-    transfers
+fn hold_ns(rules: &Rules) -> u64 {
+    rules.home_hold_ns.saturating_mul(HOLDS)
 }

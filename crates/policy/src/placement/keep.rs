@@ -48,7 +48,8 @@ pub(super) fn keep_homes(round: &mut Round, homes: &Homes) -> Vec<usize> {
     homeless
 }
 
-/// Whether an entity may have a home. An affinity that has become too narrow takes no home away.
+/// Returns whether an entity may have a home. An affinity that has become too narrow takes no home
+/// away.
 pub(super) fn is_eligible(entity: &EntityRound, has_home: bool) -> bool {
     match entity.refusal {
         None => true,

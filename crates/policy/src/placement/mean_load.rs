@@ -7,23 +7,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A mean of 30 rounds stands: half a minute shows a program at its work and at rest.
-const ROUNDS_MAX: u64 = 30;
-/// The recent mean forgets a quarter in each round, so that a change shows in a few seconds.
-const RECENT_ROUNDS: u64 = 4;
-/// The deviation is learnt in 16 rounds: more slowly than a load changes, or each change would
-/// pass for noise.
-const DEVIATION_ROUNDS: u64 = 16;
-/// The long mean tells whether a load has changed that wavers too much for the recent one.
-const LONG_ROUNDS: u64 = 64;
-/// A load has changed when the recent mean is further from the standing one than a quarter of it,
-/// and than 5 % of a CPU, below which nothing is decided...
-const CHANGED_PART: u64 = 4;
-const CHANGED_PPM: u64 = 50_000;
-/// ...and than twice the deviation. Where rounds have nothing to do with each other and are
-/// normally distributed, the recent mean is off by that once in 20,000: 4.1 times its standard
-/// deviation.
-const CHANGED_DEVIATIONS: u64 = 2;
+use super::rules::{
+    CHANGED_DEVIATIONS, CHANGED_PART, CHANGED_PPM, DEVIATION_ROUNDS, LONG_ROUNDS, MEAN_ROUNDS_MAX,
+    RECENT_ROUNDS,
+};
 
 /// A load, and for how long it has been so. Numbers are in millionths of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +45,7 @@ impl MeanLoad {
         if let Some(now_ppm) = self.changed_ppm() {
             let Self { recent_ppm, deviation_ppm, .. } = *self;
             *self = Self { recent_ppm, deviation_ppm, ..Self::new(now_ppm) };
-        } else if self.rounds < ROUNDS_MAX {
+        } else if self.rounds < MEAN_ROUNDS_MAX {
             self.rounds += 1;
             self.ppm = mean(self.ppm, self.rounds, ppm);
         }

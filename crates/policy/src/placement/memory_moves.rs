@@ -8,18 +8,18 @@ use nodeward_model::NodeId;
 
 use super::cost_model::{CostModel, Transfer};
 use super::entity::EntityRound;
+use super::even;
 use super::feedback::Sampled;
 use super::home::HomePlacement;
-use super::interleave;
-use super::node_table::NodeTable;
+use super::node_table::{NodeIndex, NodeTable};
 use super::plan::{MemoryMove, Numbers};
 use super::reason::Reason;
 use super::round::Round;
 use super::rules::{DOUBT_PART, SMALL_GAIN_PART, SMALL_PART};
 use super::state::{EntityState, Homes};
 
-/// The moves of this round, into this room of each node. What is said about the memory of each
-/// entity is noted in it.
+/// Returns the moves of this round, into this room of each node, and notes in each entity what is
+/// said about its memory.
 pub(super) fn plan(round: &mut Round, homes: &mut Homes, rooms: &mut [u64]) -> Vec<MemoryMove> {
     let (nodes, costs) = (round.nodes, round.costs);
     let mut worthwhile = Vec::new();
@@ -44,27 +44,27 @@ pub(super) fn plan(round: &mut Round, homes: &mut Homes, rooms: &mut [u64]) -> V
     moves
 }
 
-/// Pages of an entity that could go from a node to another, and what comes of it in nanoseconds.
+/// Pages of an entity that could go from one node to another, with gain and cost in nanoseconds.
 #[derive(Clone, Copy)]
 struct MoveOption {
     transfer: Transfer,
     pages: u64,
     gain_ns: u64,
     cost_ns: u64,
-    /// All that is away from its home gains next to nothing.
+    /// All moves of the entity together gain next to nothing.
     is_small: bool,
-    /// Moves have long not paid.
+    /// Moves of the entity have not paid for long.
     is_doubted: bool,
-    /// It goes back to where memory left a moment ago.
+    /// The pages go back to a node that memory left a moment ago.
     is_back: bool,
-    /// Somebody set the home, or the node that is left is kept empty.
+    /// Somebody set the home, or the pages leave a node that is kept empty.
     is_ordered: bool,
 }
 
 impl MoveOption {
-    /// Whether it was ordered, or gains more than it costs, and more than next to nothing: a
-    /// quarter more, where it is doubted, so that loads that waver do not decide; and on the way
-    /// back also what the way there cost, which was in vain.
+    /// Returns whether the move was ordered, or gains more than it costs, and more than next to
+    /// nothing. A doubted move must gain a quarter more, so that loads that vary do not decide. A
+    /// move on the way back must gain also what the way there cost, which was in vain.
     fn pays(&self) -> bool {
         let doubt_ns = if self.is_doubted { self.cost_ns / DOUBT_PART } else { 0 };
         let vain_ns = if self.is_back { self.cost_ns } else { 0 };
@@ -78,7 +78,8 @@ impl MoveOption {
         Self { pages, gain_ns, cost_ns: costs.move_ns(pages), ..self }
     }
 
-    /// A move of as much as there is room for; `None` if that is next to nothing, or does not pay.
+    /// Returns a move of as many pages as there is room for; `None` if these are next to nothing,
+    /// or if it does not pay.
     fn begin(
         self,
         entity: &EntityRound,
@@ -110,10 +111,13 @@ impl MoveOption {
     }
 }
 
-/// What an entity has away from home, by the way that it would go.
+/// Returns the moves that an entity's memory needs, one for each pair of nodes.
 fn options(costs: CostModel, entity: &EntityRound, state: &EntityState) -> Vec<MoveOption> {
     let is_doubted = state.memory.is_doubted(costs.nodes.rules);
-    let transfers = interleave::transfers(costs, entity).unwrap_or_else(|| gather(costs, entity));
+    let transfers = match even_nodes(entity, costs.nodes) {
+        Some(memory) => even_out(costs, entity, &memory),
+        None => gather(costs, entity),
+    };
     let gain_ns = transfers.iter().map(|it| it.2).fold(0, u64::saturating_add);
     let is_small = gain_ns < costs.horizon_ns(entity) / SMALL_GAIN_PART;
     let option = |(transfer, pages, gain_ns): (Transfer, u64, u64)| {
@@ -125,8 +129,37 @@ fn options(costs: CostModel, entity: &EntityRound, state: &EntityState) -> Vec<M
     transfers.into_iter().map(option).collect()
 }
 
-/// The moves that bring all that is elsewhere home, each to the nearest node of the home, with
-/// pages and gain.
+/// Returns the nodes on which the memory of an entity is to be even; `None` if it need not be even.
+fn even_nodes(entity: &EntityRound, nodes: &NodeTable) -> Option<Vec<NodeIndex>> {
+    let placement = entity.placement.as_ref()?;
+    let is_even = match placement {
+        HomePlacement::Node(_) => false,
+        HomePlacement::Spread(_) => entity.seen.target.is_even(),
+        HomePlacement::Interleave { .. } => true,
+    };
+    is_even.then(|| placement.memory_nodes(nodes))
+}
+
+/// Returns the moves that make the memory of an entity even on these nodes, each with its pages and
+/// its gain in nanoseconds: half of the wait for the traffic that other controllers take over, as
+/// in stage 5.
+fn even_out(
+    costs: CostModel,
+    entity: &EntityRound,
+    memory: &[NodeIndex],
+) -> Vec<(Transfer, u64, u64)> {
+    let parts = memory.len() as u64;
+    let gain_ns = |pages: u64| {
+        let run_ns = u128::from(costs.run_ns(entity));
+        let gain_ns = run_ns * u128::from(pages) / u128::from(2 * entity.pages_all().max(1));
+        u64::try_from(gain_ns).unwrap_or(u64::MAX) / parts.max(1) * (parts - 1)
+    };
+    let transfers = even::transfers(costs.nodes, &entity.movable, memory).into_iter();
+    transfers.map(|(transfer, pages)| (transfer, pages, gain_ns(pages))).collect()
+}
+
+/// Returns the moves that bring all memory of an entity that is elsewhere home, each to the nearest
+/// node of the home, with its pages and its gain in nanoseconds.
 fn gather(costs: CostModel, entity: &EntityRound) -> Vec<(Transfer, u64, u64)> {
     let Some(placement) = &entity.placement else { return Vec::new() };
     let nodes = costs.nodes;
@@ -148,7 +181,8 @@ fn gather(costs: CostModel, entity: &EntityRound) -> Vec<(Transfer, u64, u64)> {
     away.filter_map(transfer).collect()
 }
 
-/// Notes what is away, what moving it would save and cost, and why it moves or stays.
+/// Notes in the decision which pages are away, the gain and the cost of moving them, and why they
+/// move or stay.
 fn weigh(
     entity: &mut EntityRound,
     state: &mut EntityState,
@@ -172,7 +206,7 @@ fn weigh(
     entity.decision.memory = Some(reason(entity, state, options, nodes));
 }
 
-/// Why the memory of an entity moves or stays, by all but the room at its home.
+/// Returns why the memory of an entity moves or stays, by all but the room at its home.
 fn reason(
     entity: &EntityRound,
     state: &mut EntityState,
@@ -205,9 +239,9 @@ fn reason(
     }
 }
 
-/// Why memory is left to the kernel: its balancing places what belongs to several nodes or to
-/// several processes, and would bring back what moves away from the nodes that it prefers for busy
-/// threads.
+/// Returns why memory is left to the kernel's balancing, if it is: the kernel places what belongs
+/// to several nodes or processes, and would bring back what moves away from the nodes that it
+/// prefers for busy threads.
 pub(super) fn kernel_objection(entity: &EntityRound, nodes: &NodeTable) -> Option<Reason> {
     let placement = entity.placement.as_ref().filter(|_| nodes.kernel_balances())?;
     if !matches!(placement, HomePlacement::Node(_)) || entity.uses_segments_most() {
@@ -219,7 +253,7 @@ pub(super) fn kernel_objection(entity: &EntityRound, nodes: &NodeTable) -> Optio
     prefers_other.then_some(Reason::KernelPrefers)
 }
 
-/// Notes what is moved of an entity, or that there is no room.
+/// Notes the moves of an entity, or that there is no room.
 fn note(entity: &mut EntityRound, homes: &mut Homes, moves: &[MemoryMove], nodes: &NodeTable) {
     let planned = moves.iter().map(|one| one.pages_max).sum();
     entity.decision.numbers.pages_planned = planned;
@@ -235,7 +269,7 @@ fn sampled(entity: &EntityRound) -> Sampled {
     Sampled { at_ns, away, fixed: entity.pages_fixed() }
 }
 
-/// What gains more for its cost comes first.
+/// Compares moves by gain for cost, the greatest first.
 fn by_worth(a: &Numbers, b: &Numbers) -> std::cmp::Ordering {
     let [gain_a, cost_a, gain_b, cost_b] =
         [a.gain_ns, a.cost_ns, b.gain_ns, b.cost_ns].map(u128::from);

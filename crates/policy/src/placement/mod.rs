@@ -17,11 +17,11 @@
 //!     3 follow threads, rebalance --> 4 relieve memory      crowded_out, rebalance, relieve
 //!        |
 //!        v
-//!     5 interleave, deinterleave                                    interleave
+//!     5 interleave, deinterleave                                    interleave, controllers
 //!        |           processes go where their threads' groups are   with_groups
 //!        v
 //!     6 thread moves -------------------> 7 memory moves            thread_moves, memory_moves
-//!        |                                     |  did it help?      feedback
+//!        |                                     |  did it help?      even, feedback
 //!        v                                     v
 //!                                       8 segments                  segments, segment_history
 //!                                          |
@@ -35,17 +35,26 @@
 //! *Load* is the CPU time that threads had and waited for. A node's *share* is its CPUs' part of
 //! the load of the machine; its *limit* is the share + 10 %, and never less than 25 % of its CPUs.
 //! An entity is *parallel* if one CPU is too few for its threads; its *size* is its load while it
-//! works. *Gain* is what a move saves
-//! within the horizon (10 to 60 s, by age), *cost* what it takes. What *doubles* does so each time,
-//! and halves after a calm of four times as long. The number in front of a condition is the stage
-//! that asks.
+//! works. *Gain* is what a move saves within the horizon (10 to 60 s, by age), *cost* what it takes.
+//! What *doubles* does so each time, and halves after a calm of four times as long. The number in
+//! front of a condition is the stage that asks.
+//!
+//! A process on its way: the balancer's `ProcessState` holds what a machine last told of it
+//! (`model::ProcessSnapshot`). Of that the balancer makes an [`Entity`], the input here, because
+//! this crate knows no machine, and because groups are entities, too. `EntityRound` borrows it for a
+//! round and adds what the stages find; `EntityState` is what [`Homes`] keeps of it between rounds;
+//! [`Decision`] is the output, which the balancer's report holds as it is. A node: [`NodeState`] is
+//! the input, which `NodeTable` borrows; `NodeUsage` is what is at home there, as the stages change
+//! it; [`NodeSum`] is the output.
 //!
 //! # An entity
 //!
 //! ```text
 //! state        | enters when                  | leaves when                | holds     | backs off
 //! -------------+------------------------------+----------------------------+-----------+----------
-//! no home      | CPU time < 1 s; excluded; a  | none of it is true         |           |
+//! no home      | CPU time < 1 s, and no home  | none of it is true         |           |
+//!              | was set; excluded; all its   |                            |           |
+//!              | threads are in groups; a     |                            |           |
 //!              | launcher; no node will do;   |                            |           |
 //!              | the kernel moves its pages   |                            |           |
 //!              |                              |                            |           |
@@ -69,10 +78,25 @@
 //!              | even that of its home. It    | one of these is for no     |           |
 //!              | gets all these nodes         | thread: placed anew        |           |
 //!              |                              |                            |           |
+//! within set   | 2: its group is to be within | it may not be there, or    | 10 s, not | the same
+//! nodes        | some nodes. It gets one of   | other nodes are set:       | if it may |
+//!              | them, or is spread over the  | placed anew. Among these   | not stay  |
+//!              | fewest of them, as above     | nodes as above             |           |
+//!              |                              |                            |           |
+//! even on set  | 2: its group is to be even   | it may not be on one of    |           |
+//! nodes        | on some nodes. It gets all   | them, or others are set:   |           |
+//!              | that it may use              | placed anew                |           |
+//!              |                              |                            |           |
+//! with groups  | after 5: its threads are in  | none of the groups has a   |           |
+//!              | groups, one of which has a   | home; excluded             |           |
+//!              | home. It gets the nodes of   |                            |           |
+//!              | all of them                  |                            |           |
+//!              |                              |                            |           |
 //! interleaved  | 5: its node is saturated, it | 5: its node has recovered  | 10 s; not | the same
 //!              | has > half of the load       | and has room, gain > cost  | again for |
-//!              | there, others have time,     |                            | 160 s     |
-//!              | gain > cost                  |                            |           |
+//!              | there, no home was set,      |                            | 160 s     |
+//!              | others have time, gain >     |                            |           |
+//!              | cost                         |                            |           |
 //! ```
 //!
 //! # Nodes
@@ -120,7 +144,9 @@
 //!              | a CPU; back to where it left     |                        | sampled   |
 //!              | < 60 s ago: gain > 2 x cost;     |                        |           |
 //!              | best ratio first, into the room  |                        |           |
-//!              | less 2 %                         |                        |           |
+//!              | less 2 %. Whatever the gain if a |                        |           |
+//!              | home was set, or the node that   |                        |           |
+//!              | it leaves is kept empty          |                        |           |
 //!              |                                  |                        |           |
 //! memory waits | 7: a move began                  | it took >= 1/16 and    | 2 s       | doubles,
 //!              |                                  | more is away           |           | to 64 s
@@ -165,14 +191,15 @@
 
 mod away_work;
 pub mod case;
+mod controllers;
 mod cost_model;
 mod crowded_out;
 mod entity;
+mod even;
 mod feedback;
 mod home;
 mod initial;
 mod interleave;
-mod interleave_state;
 mod keep;
 mod mean_load;
 mod memory_moves;
@@ -225,10 +252,12 @@ impl Homes {
         crowded_out::follow_threads(&mut round, self);
         rebalance::rebalance(&mut round, self, &busy);
         relieve::relieve_memory(&mut round, &short);
-        let saturated = match snapshot.kernel_balances {
-            true => Vec::new(), // the kernel would bring back what is interleaved
-            false => interleave::interleave(&mut round, self),
-        };
+        let mut saturated = Vec::new();
+        if !snapshot.kernel_balances {
+            // The kernel would bring back what is interleaved.
+            saturated = controllers::saturated_nodes(&round, self);
+            interleave::interleave(&mut round, self, &saturated);
+        }
         with_groups::follow(&mut round, self);
         self.note_changes(&mut round);
         let nudges = thread_moves::plan(nodes, &mut round.entities);
@@ -240,8 +269,8 @@ impl Homes {
         report::plan(round, self, (nudges, moves), of_segments)
     }
 
-    /// Which threads are to be brought to homes as they are. Nothing is decided anew, and nothing
-    /// is learnt: the plan has homes and nudges only.
+    /// Returns which threads are to be brought to homes as they are. Nothing is decided anew, and
+    /// nothing is learnt: the plan has homes and nudges only.
     pub fn thread_moves(&self, snapshot: &Snapshot, rules: &Rules) -> Plan {
         let nodes = &NodeTable::new(snapshot, rules);
         let mut entities = EntityRound::all(snapshot, nodes);

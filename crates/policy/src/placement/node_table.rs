@@ -17,7 +17,7 @@ pub(super) struct NodeTable<'a> {
     distances: Vec<Vec<u64>>,
     memory_nodes: Vec<Option<NodeIndex>>,
     affinity_cpus: Vec<Vec<u32>>,
-    /// What part of all that threads want the CPUs can give.
+    /// The part of all that threads want that the CPUs can give, in millionths.
     fair_share_ppm: u64,
 }
 
@@ -65,7 +65,7 @@ impl<'a> NodeTable<'a> {
         self.nodes[node].1
     }
 
-    /// How many CPUs of a node are for homes.
+    /// Returns how many CPUs of a node are for homes.
     pub(super) fn cpus(&self, node: NodeIndex) -> u64 {
         match self.is_kept_empty(node) {
             true => 0,
@@ -73,7 +73,7 @@ impl<'a> NodeTable<'a> {
         }
     }
 
-    /// Whether a node is to be kept empty.
+    /// Returns whether a node is to be kept empty.
     pub(super) fn is_kept_empty(&self, node: NodeIndex) -> bool {
         self.state(node).keep_empty
     }
@@ -83,24 +83,24 @@ impl<'a> NodeTable<'a> {
         self.cpus(node) * CPU_PPM
     }
 
-    /// How many nodes have CPUs.
+    /// Returns how many nodes have CPUs.
     pub(super) fn nodes_with_cpus(&self) -> usize {
         self.indices().filter(|&node| !self.is_memory_only(node)).count()
     }
 
-    /// Whether what lies on a node stays there: on a memory-only node, where it was put because it
-    /// is seldom used.
+    /// Returns whether what lies on a node stays there: on a memory-only node, where it was put
+    /// because it is seldom used.
     pub(super) fn holds_seldom_used(&self, node: NodeIndex) -> bool {
         self.is_memory_only(node) && !self.is_kept_empty(node)
     }
 
-    /// Whether a node has memory and no CPUs (a tier).
+    /// Returns whether a node has memory and no CPUs (a tier).
     pub(super) fn is_memory_only(&self, node: NodeIndex) -> bool {
         self.state(node).cpus == 0
     }
 
-    /// Where memory of a node's threads belongs: on the node, or on the nearest that has memory and
-    /// is not kept empty; `None` if the node has no CPUs, or there is no such node.
+    /// Returns where memory of a node's threads belongs: on the node, or on the nearest that has
+    /// memory and is not kept empty; `None` if the node has no CPUs, or there is no such node.
     pub(super) fn memory_node(&self, node: NodeIndex) -> Option<NodeIndex> {
         self.memory_nodes[node]
     }
@@ -110,19 +110,19 @@ impl<'a> NodeTable<'a> {
         self.distances[from][to]
     }
 
-    /// Whether a node is short of memory.
+    /// Returns whether a node is short of memory.
     pub(super) fn is_short(&self, node: NodeIndex) -> bool {
         self.state(node).is_short(self.rules)
     }
 
-    /// What a node can take, less the margin, in base pages.
+    /// Returns what a node can take, less the margin, in base pages.
     pub(super) fn room(&self, node: NodeIndex) -> u64 {
         let state = self.state(node);
         let margin = u128::from(state.pages) * u128::from(self.rules.margin_ppm) / WHOLE_PPM;
         state.room_pages.saturating_sub(u64::try_from(margin).unwrap_or(u64::MAX))
     }
 
-    /// What a home on a node can take, less the margin, in base pages.
+    /// Returns what a home on a node can take, less the margin, in base pages.
     pub(super) fn home_room(&self, node: NodeIndex) -> u64 {
         self.memory_node(node).map_or(0, |memory| self.room(memory))
     }
@@ -132,18 +132,18 @@ impl<'a> NodeTable<'a> {
         (HUGE_BYTES / self.snapshot.page_bytes.max(1)).max(1)
     }
 
-    /// In what part of the time some task stood still for want of memory.
+    /// Returns in what part of the time some task stood still for want of memory.
     pub(super) fn stalled_ppm(&self) -> Option<u32> {
         self.snapshot.stalled_ppm
     }
 
-    /// Whether the kernel's NUMA balancing is at work, too, and what it decided stands.
+    /// Returns whether the kernel's NUMA balancing is at work, too, and what it decided stands.
     pub(super) fn kernel_balances(&self) -> bool {
         self.snapshot.kernel_balances
     }
 
-    /// Whether the kernel's NUMA balancing may want a thread on none of these nodes. A node that is
-    /// kept empty does not count.
+    /// Returns whether the kernel's NUMA balancing may want a thread on none of these nodes. A node
+    /// that is kept empty does not count.
     pub(super) fn kernel_prefers_other(&self, thread: &Thread, homes: &[NodeIndex]) -> bool {
         match thread.kernel_prefers {
             KernelPreference::Anywhere => false,
@@ -155,19 +155,19 @@ impl<'a> NodeTable<'a> {
         }
     }
 
-    /// How many affinities there are.
+    /// Returns how many affinities there are.
     pub(super) fn affinities(&self) -> usize {
         self.affinity_cpus.len()
     }
 
-    /// How many CPUs of a node an affinity leaves; none if there is no such affinity.
+    /// Returns how many CPUs of a node an affinity leaves; none if there is no such affinity.
     pub(super) fn affinity_cpus(&self, affinity: usize, node: NodeIndex) -> u32 {
         self.affinity_cpus.get(affinity).map_or(0, |cpus| cpus[node])
     }
 
-    /// How much of a CPU a thread is to have, in millionths: what it had and waited for, if there
-    /// are CPUs for all that is wanted, otherwise a fair share of that. So a process counts as
-    /// larger than a node if it would be with all others around it, not if it was alone.
+    /// Returns how much of a CPU a thread is to have, in millionths: what it had and waited for, if
+    /// there are CPUs for all that is wanted, otherwise a fair share of that. So a process counts
+    /// as larger than a node if it would be with all others around it, not if it was alone.
     pub(super) fn demand_ppm(&self, thread: &Thread) -> u64 {
         (thread.wanted_ppm() * self.fair_share_ppm / CPU_PPM).max(thread.ran_ppm())
     }

@@ -1,4 +1,4 @@
-//! What is at home on each node, and what may be: load and memory.
+//! The load and the memory at home on each node, and their limits.
 //!
 //! | of a node | it is |
 //! |---|---|
@@ -76,23 +76,23 @@ impl<'a> NodeUsage<'a> {
         self.load[node] > self.limit[node]
     }
 
-    /// How much more is at home on a node than its share.
+    /// Returns how much more is at home on a node than its share.
     pub(super) fn excess(&self, node: NodeIndex) -> u64 {
         self.load[node].saturating_sub(self.share[node])
     }
 
-    /// How much more load the CPUs of a node could do: more than may be at home there if others
-    /// are idle.
+    /// Returns how much more load the CPUs of a node could do: more than may be at home there if
+    /// others are idle.
     pub(super) fn idle(&self, node: NodeIndex) -> u64 {
         self.capacity[node].saturating_sub(self.load[node])
     }
 
-    /// How busy each CPU of a node is with what is at home there.
+    /// Returns how busy each CPU of a node is with what is at home there.
     pub(super) fn per_cpu(&self, node: NodeIndex) -> u64 {
         self.load[node] / self.nodes.cpus(node).max(1)
     }
 
-    /// How busy each CPU would be that an entity gets on a node.
+    /// Returns how busy each CPU would be that an entity gets on a node.
     pub(super) fn per_cpu_with(&self, entity: &EntityRound, node: NodeIndex) -> u64 {
         let whole = (self.load[node] + entity.load_ppm) / self.nodes.cpus(node).max(1);
         let narrow = |&(affinity, load): &(usize, u64)| {
@@ -102,7 +102,7 @@ impl<'a> NodeUsage<'a> {
         entity.load_by_affinity.iter().filter_map(narrow).fold(whole, u64::max)
     }
 
-    /// Whether a node has CPUs for an entity beside those that are at home there.
+    /// Returns whether a node has CPUs for an entity beside those that are at home there.
     pub(super) fn has_cpus_for(&self, entity: &EntityRound, node: NodeIndex) -> bool {
         let is_crowded = |&(affinity, load): &(usize, u64)| {
             let may = |cpus| cpus * self.level_ppm.max(CPU_PPM);
@@ -113,13 +113,13 @@ impl<'a> NodeUsage<'a> {
         entity.load_ppm <= slack && !entity.load_by_affinity.iter().any(is_crowded)
     }
 
-    /// Whether a node has CPUs for an entity that has no home yet.
+    /// Returns whether a node has CPUs for an entity that has no home yet.
     pub(super) fn admits(&self, entity: &EntityRound, node: NodeIndex) -> bool {
         let with = self.load[node] + entity.load_ppm;
         with <= self.admit_limit[node] && self.has_cpus_for(entity, node)
     }
 
-    /// Whether a node has memory for all that an entity has.
+    /// Returns whether a node has memory for all that an entity has.
     pub(super) fn has_memory_for(&self, entity: &EntityRound, node: NodeIndex) -> bool {
         let Some(memory) = self.nodes.memory_node(node) else { return false };
         let with = self.pages[memory].saturating_add(entity.pages_all());
@@ -137,7 +137,7 @@ impl<'a> NodeUsage<'a> {
         memory.iter().map(|&memory| self.page_capacity[memory]).sum()
     }
 
-    /// How many more pages are at home on a node than homes there can have.
+    /// Returns how many more pages are at home on a node than homes there can have.
     pub(super) fn page_excess(&self, node: NodeIndex) -> u64 {
         let excess =
             |memory: NodeIndex| self.pages[memory].saturating_sub(self.page_capacity[memory]);
@@ -161,8 +161,8 @@ impl<'a> NodeUsage<'a> {
         self.change_pages(entity, &placement, u64::saturating_sub);
     }
 
-    /// What part of an entity's load is at home on each node of a home: as there is time for it, or
-    /// where its threads run if they are bound.
+    /// Returns what part of an entity's load is at home on each node of a home: as there is time
+    /// for it, or where its threads run if they are bound.
     fn load_parts(&self, entity: &EntityRound, placement: &HomePlacement) -> Vec<(NodeIndex, u64)> {
         let nodes = placement.thread_nodes();
         let [_, _, ..] = nodes else {
@@ -204,7 +204,7 @@ impl<'a> NodeUsage<'a> {
         }
     }
 
-    /// How many CPUs of a node an affinity leaves, if these are not all.
+    /// Returns how many CPUs of a node an affinity leaves, if these are not all.
     fn narrow_cpus(&self, affinity: usize, node: NodeIndex) -> Option<u64> {
         let cpus = u64::from(self.nodes.affinity_cpus(affinity, node));
         (cpus < self.nodes.cpus(node)).then_some(cpus)

@@ -9,7 +9,7 @@ use super::home::Home;
 use super::reason::Reason;
 use super::snapshot::EntityId;
 
-/// What to do in a round, and why.
+/// The output of a decision: what to do in a round, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The home of each entity that has one.
@@ -24,118 +24,121 @@ pub struct Plan {
     pub decisions: Vec<Decision>,
     /// One for each segment, in the order of their ids.
     pub segments: Vec<SegmentDecision>,
-    /// What each node has and would have.
+    /// The load and the memory of each node, as they are and as homes would have them.
     pub nodes: BTreeMap<NodeId, NodeSum>,
-    /// Whether nothing is to be done, and nothing waits for its time: looks may be rare.
+    /// Nothing is to be done, and nothing waits for its time: looks may be rare.
     pub settled: bool,
 }
 
 /// A thread to bring to a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nudge {
-    /// Whose thread.
+    /// The entity of the thread.
     pub entity: EntityId,
-    /// Which thread.
+    /// The kernel's number of the thread.
     pub tid: u32,
-    /// Where it goes: nodes on which it may run.
+    /// The nodes to which the thread goes, and on which it may run.
     pub to: Nodemask,
 }
 
 /// Memory to bring to a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryMove {
-    /// Whose memory.
+    /// The entity of the memory.
     pub entity: EntityId,
-    /// The nodes that it leaves.
+    /// The nodes that the memory leaves.
     pub from: Nodemask,
-    /// The node that it goes to.
+    /// The node to which the memory goes.
     pub to: NodeId,
     /// The most base pages to move.
     pub pages_max: u64,
-    /// What it saves within the horizon, in nanoseconds.
+    /// The time that the move saves within the horizon, in nanoseconds.
     pub gain_ns: u64,
-    /// What it costs, in nanoseconds.
+    /// The cost of the move, in nanoseconds.
     pub cost_ns: u64,
-    /// Why.
+    /// The reason for the move.
     pub reason: Reason,
 }
 
 /// Pages of a segment to bring to a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentMove {
-    /// Which segment.
+    /// The device and the inode of the segment.
     pub segment: SegmentId,
-    /// The nodes that they leave.
+    /// The nodes that the pages leave.
     pub from: Nodemask,
-    /// The node that they go to.
+    /// The node to which the pages go.
     pub to: NodeId,
     /// The nodes where the segment belongs, that one among them.
     pub target: Nodemask,
     /// The most base pages to move.
     pub pages_max: u64,
-    /// What it saves all users within the horizon, in nanoseconds.
+    /// The time that the move saves all users within their horizons, in nanoseconds.
     pub gain_ns: u64,
-    /// What it costs, in nanoseconds.
+    /// The cost of the move, in nanoseconds.
     pub cost_ns: u64,
-    /// Why.
+    /// The reason for the move.
     pub reason: Reason,
 }
 
-/// What was decided about a segment, and from what.
+/// The decision about a segment, and the numbers behind it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SegmentDecision {
-    /// Which one.
+    /// The device and the inode of the segment.
     pub segment: SegmentId,
-    /// Why it moves or stays.
+    /// The reason for which the segment moves or stays.
     pub reason: Reason,
-    /// The processes that map it, have load, and have a home.
+    /// The number of processes that map the segment, have load, and have a home.
     pub users: u32,
-    /// Where it belongs by their homes; none if it is left alone whatever these are.
+    /// The nodes where the segment belongs by the homes of its users; none if it is left alone
+    /// whatever these are.
     pub nodes: Nodemask,
-    /// Its memory, in base pages.
+    /// The memory of the segment, in base pages.
     pub pages: u64,
-    /// Of that what would move.
+    /// The pages of that which are not where they belong.
     pub pages_away: u64,
-    /// Of that what is moved now.
+    /// The pages of those which are moved now.
     pub pages_planned: u64,
-    /// What moving `pages_away` would save all users within their horizons, in nanoseconds.
+    /// The time that moving `pages_away` would save all users within their horizons, in
+    /// nanoseconds.
     pub gain_ns: u64,
-    /// What it would cost, in nanoseconds.
+    /// The cost of moving `pages_away`, in nanoseconds.
     pub cost_ns: u64,
-    /// How long it still waits before it may be moved again, in nanoseconds.
+    /// The time until the segment may be moved again, in nanoseconds.
     pub wait_ns: u64,
-    /// Whether counts of who uses which page would help to place it (`policy::hot`).
+    /// Counts of who uses which page would help to place the segment (`policy::hot`).
     pub counts_wanted: bool,
-    /// The load of its users, in millionths of a CPU.
+    /// The load of the users, in millionths of a CPU.
     pub load_ppm: u64,
-    /// For how long its users are expected to go on: the longest of their horizons, in nanoseconds.
+    /// The longest horizon of the users, in nanoseconds.
     pub horizon_ns: u64,
     /// The base pages that each of `nodes` can take.
     #[serde(skip)]
     pub rooms: BTreeMap<NodeId, u64>,
 }
 
-/// What was decided about an entity.
+/// The decision about an entity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Decision {
-    /// Which one. Its number is given once; a pid may come back, this never.
+    /// The number of the entity. A pid may come back, this number never.
     pub entity: EntityId,
-    /// What is done about its home.
+    /// The change of the home.
     pub verdict: Verdict,
-    /// Why.
+    /// The reason for that.
     pub reason: Reason,
-    /// Why its threads that are away from home are not brought there, all or some.
+    /// The reason for which threads that are away from home, all or some, are not brought there.
     #[serde(rename = "threads_reason")]
     pub threads: Option<Reason>,
-    /// Why its memory that is away is moved or not; `None` if it has no home or no memory.
+    /// The reason for which memory that is away from home is moved or not; `None` if the entity has
+    /// no home or no memory.
     #[serde(rename = "memory_reason")]
     pub memory: Option<Reason>,
-    /// Whether counts of who uses which page would help to place it (`policy::hot`).
+    /// Counts of who uses which page would help to place the entity's memory (`policy::hot`).
     pub counts_wanted: bool,
-    /// The base pages that each of its memory nodes can take.
+    /// The base pages that each memory node of the home can take.
     #[serde(skip)]
     pub rooms: BTreeMap<NodeId, u64>,
-    /// What the decision was made from.
+    /// The numbers behind the decision.
     pub numbers: Numbers,
 }
 
@@ -155,51 +158,51 @@ impl Decision {
     }
 }
 
-/// What is done about a home.
+/// The change of a home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It has none, and is left alone.
+    /// The entity has no home, and is left alone.
     Left,
-    /// It gets its first.
+    /// The entity gets its first home.
     Settles,
-    /// It stays.
+    /// The home stays.
     Stays,
-    /// It goes to another.
+    /// The entity gets another home.
     Moves,
 }
 
-/// What a decision was made from.
+/// The numbers behind a decision about an entity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Numbers {
-    /// CPU time that it had or wanted, as the mean of the last looks, in millionths of a CPU.
+    /// The mean load of the entity, in millionths of a CPU.
     pub load_ppm: u64,
-    /// What is at home on its node in all, in millionths of a CPU.
+    /// The load of all that is at home on its nodes, in millionths of a CPU.
     pub node_load_ppm: u64,
-    /// What may be at home there, in millionths of a CPU.
+    /// The limit of that load, in millionths of a CPU.
     pub node_limit_ppm: u64,
-    /// Its memory, in base pages.
+    /// The memory of the entity, in base pages.
     pub pages: u64,
-    /// Of that what is not where it belongs and could be moved.
+    /// The pages of that which are not where they belong and could be moved.
     pub pages_away: u64,
-    /// Of that what is moved now.
+    /// The pages of those which are moved now.
     pub pages_planned: u64,
-    /// Base pages that its home can take.
+    /// The base pages that the home can take.
     pub room_pages: u64,
-    /// In what part of the time some task on the machine stood still for want of memory, where that
-    /// is known.
+    /// The part of the time in which some task on the machine stood still for want of memory, in
+    /// millionths, if that is known.
     pub stalled_ppm: Option<u32>,
-    /// For how long it is expected to go on: the horizon, in nanoseconds.
+    /// The horizon of the entity, for which it is expected to go on, in nanoseconds.
     pub horizon_ns: u64,
-    /// What moving `pages_away` would save within the horizon, in nanoseconds.
+    /// The time that moving `pages_away` would save within the horizon, in nanoseconds.
     pub gain_ns: u64,
-    /// What it would cost, in nanoseconds.
+    /// The cost of moving `pages_away`, in nanoseconds.
     pub cost_ns: u64,
-    /// Its threads that are not where they belong.
+    /// The threads of the entity that are not where they belong.
     pub threads_away: u32,
-    /// Of those the ones to be brought there now.
+    /// The threads of those which are brought there now.
     pub threads_nudged: u32,
-    /// How long it still waits before its home or its memory may be moved again.
+    /// The time until the home or the memory may be moved again, in nanoseconds.
     pub wait_ns: u64,
 }
 
@@ -208,7 +211,7 @@ pub struct Numbers {
 pub struct NodeSum {
     /// Load of entities that are at home here, wherever they run.
     pub home_load_ppm: u64,
-    /// What may be at home here.
+    /// The limit of that load.
     pub limit_ppm: u64,
     /// Load of threads at home here that ran here.
     pub local_load_ppm: u64,

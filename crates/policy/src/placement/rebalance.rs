@@ -56,7 +56,7 @@ pub(super) fn cheapest_first(round: &Round, from: NodeIndex) -> Vec<usize> {
     order.into_iter().map(|(_, index)| index).collect()
 }
 
-/// How busy a node is, in millionths of its share.
+/// Returns how busy a node is, in millionths of its share.
 fn share_ppm(round: &Round, node: NodeIndex) -> u64 {
     let per_cpu = round.usage.per_cpu(node).saturating_mul(CPU_PPM);
     per_cpu / round.usage.level_ppm().max(1)

@@ -6,7 +6,6 @@ use nodeward_model::NodeId;
 
 use super::entity::EntityRound;
 use super::home::{Home, HomePlacement};
-use super::interleave;
 use super::node_table::NodeTable;
 use super::plan::{
     Decision, MemoryMove, NodeSum, Nudge, Plan, SegmentDecision, SegmentMove, Verdict,
@@ -16,7 +15,7 @@ use super::round::Round;
 use super::snapshot::EntityId;
 use super::state::Homes;
 
-/// What was decided in a round.
+/// Returns what was decided in a round.
 pub(super) fn plan(
     mut round: Round,
     homes: &Homes,
@@ -78,7 +77,7 @@ fn complete(round: &mut Round, index: usize, homes: &Homes) {
     let memory_nodes = entity.placement.as_ref().map_or(0, |it| it.memory_nodes(round.nodes).len());
     let load_ppm = entity.load_ppm;
     let by_kernel = round.nodes.kernel_balances();
-    let is_even = interleave::is_even(entity);
+    let is_even = entity.seen.target.is_even();
     let is_with_groups = entity.seen.target.is_with_groups();
 
     let decision = &mut round.entities[index].decision;

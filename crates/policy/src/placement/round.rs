@@ -1,5 +1,5 @@
-//! What the stages of one decision share: the machine, the entities, and the homes as they are
-//! changed.
+//! A round: what the stages of one decision share. That is the machine, the entities, and the homes
+//! as the stages change them.
 
 use nodeward_model::NodeId;
 
@@ -13,7 +13,7 @@ use super::reason::Reason;
 use super::rules::Rules;
 use crate::damping::Debounces;
 
-/// One decision while it is made.
+/// A decision while it is made.
 pub(super) struct Round<'a> {
     pub(super) rules: &'a Rules,
     pub(super) nodes: &'a NodeTable<'a>,
@@ -22,7 +22,8 @@ pub(super) struct Round<'a> {
     pub(super) elapsed_ns: u64,
     pub(super) entities: Vec<EntityRound<'a>>,
     pub(super) usage: NodeUsage<'a>,
-    /// Which entities got a home or another one, and why, in the order in which that was decided.
+    /// The entities that got a home or another one, with the reason, in the order in which that was
+    /// decided.
     pub(super) changes: Vec<(usize, Reason)>,
 }
 

@@ -1,4 +1,4 @@
-//! What is remembered of segments between rounds: where each was to go, and how moves went.
+//! The state of segments between rounds: the target of each, and the results of its moves.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use super::feedback::{MoveFeedback, Sampled};
 use super::reason::Reason;
-use super::rules::Rules;
+use super::rules::{Rules, SEGMENT_HOLD_NS};
 use crate::damping::{Backoff, DOUBLINGS_MAX, Timer};
-
-/// No page of a segment moves again for a minute after a move has ended, then for two, and so on:
-/// many processes wait for each page, and who uses which part of it is not known.
-pub(super) const HOLD_NS: u64 = 60_000_000_000;
 
 /// Segments by their ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SegmentHistories(BTreeMap<SegmentId, SegmentHistory>);
 
 impl SegmentHistories {
-    /// What is known of a segment.
+    /// Returns the state of a segment.
     pub(super) fn of(&mut self, segment: SegmentId) -> &mut SegmentHistory {
         self.0.entry(segment).or_default()
     }
@@ -38,7 +34,7 @@ impl SegmentHistories {
     pub(super) fn resume(&mut self) {
         for state in self.0.values_mut().filter(|state| state.is_planned()) {
             state.memory.resume();
-            state.hold.start(HOLD_NS, DOUBLINGS_MAX);
+            state.hold.start(SEGMENT_HOLD_NS, DOUBLINGS_MAX);
         }
     }
 }
@@ -46,7 +42,7 @@ impl SegmentHistories {
 /// A segment between rounds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SegmentHistory {
-    /// Where it belongs, and for how long that has been so.
+    /// The nodes where the segment belongs, and since when.
     target: Nodemask,
     since: Timer,
     hold: Backoff,
@@ -54,7 +50,7 @@ pub(super) struct SegmentHistory {
 }
 
 impl SegmentHistory {
-    /// It belongs on these nodes now.
+    /// Enters that the segment belongs on these nodes now.
     pub(super) fn aim_at(&mut self, target: &Nodemask) {
         if self.target != *target {
             self.target = target.clone();
@@ -69,7 +65,7 @@ impl SegmentHistory {
         let was_planned = self.is_planned();
         self.memory.judge(now, rules);
         if was_planned && !self.is_planned() {
-            self.hold.start(HOLD_NS, DOUBLINGS_MAX);
+            self.hold.start(SEGMENT_HOLD_NS, DOUBLINGS_MAX);
         }
         let waits = self.hold.waits() || !self.since.has_run(rules.debounce_ns);
         self.memory.objection().or(waits.then_some(Reason::Waits))
@@ -90,18 +86,18 @@ impl SegmentHistory {
         self.memory.plan(now, [], rules); // the hold keeps it from going back
     }
 
-    /// How long the next move waits, in nanoseconds.
+    /// Returns how long the next move waits, in nanoseconds.
     pub(super) fn wait_ns(&self) -> u64 {
         self.hold.left_ns().max(self.memory.wait_ns())
     }
 
-    /// Whether a move was planned and is not judged yet.
+    /// Returns whether a move was planned and is not judged yet.
     fn is_planned(&self) -> bool {
         self.memory.is_planned()
     }
 
     fn pass(&mut self, ns: u64, rules: &Rules) {
-        self.hold.pass(ns, HOLD_NS);
+        self.hold.pass(ns, SEGMENT_HOLD_NS);
         self.since.pass(ns);
         self.memory.pass(ns, rules);
     }

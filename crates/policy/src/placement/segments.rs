@@ -1,20 +1,22 @@
-//! Stage 8: segments. A segment of shared memory is placed once for all who use it, when their
-//! homes are settled: at the one home that they have; else it is left alone, or spread over their
-//! nodes, where one memory controller delivers all it can or the segment lies where nobody uses it.
-//! Where its users are apart, accesses tell which range of it belongs where (`policy::hot`).
+//! Stage 8: segments. A segment of shared memory is placed once for all its users, when their homes
+//! are settled. If all users are at home on one node, the segment belongs there. If not, the
+//! segment stays where it is on their nodes, and is spread over them if a memory controller of
+//! theirs is saturated, or where it lies on a node without users. Where users are apart, accesses
+//! tell which range of the segment belongs where (`policy::hot`).
 //!
-//! A user counts with its load. It never moves because of one process if others use it elsewhere.
+//! A user counts with its load. A segment never moves for one user while others use it elsewhere.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use nodeward_model::{NodeId, Nodemask};
 
+use super::controllers;
 use super::cost_model::Transfer;
 use super::entity::{EntityRound, by_node, movable_on};
+use super::even;
 use super::feedback::Sampled;
 use super::home::HomePlacement;
-use super::interleave::{self, evening};
 use super::memory_moves;
 use super::node_table::{NodeIndex, NodeTable};
 use super::plan::{SegmentDecision, SegmentMove};
@@ -86,11 +88,11 @@ fn part_of(pages: u64, load: u64, all: u64) -> u64 {
     u64::try_from(part).unwrap_or(u64::MAX)
 }
 
-/// Where a segment belongs.
+/// The nodes where a segment belongs.
 enum SegmentTarget {
-    /// On one node: all who use it are at home there.
+    /// One node, where all users are at home.
     Gather(NodeIndex),
-    /// On the nodes of those who use it.
+    /// The nodes where users are at home.
     Spread(Vec<NodeIndex>),
 }
 
@@ -103,7 +105,7 @@ impl SegmentTarget {
     }
 }
 
-/// Pages that could go from a node to another, and what comes of it in nanoseconds.
+/// Pages that could go from one node to another, and the time that this saves in nanoseconds.
 struct SegmentOption {
     transfer: Transfer,
     pages: u64,
@@ -111,7 +113,7 @@ struct SegmentOption {
     reason: Reason,
 }
 
-/// A user with its load on each node: where its home is.
+/// A user with its load on each node of its home.
 struct LoadedUser<'a> {
     entity: &'a EntityRound<'a>,
     load_ppm: u64,
@@ -125,7 +127,7 @@ struct SegmentRound<'a> {
     pages: Vec<u64>,
     movable: Vec<u64>,
     users: Vec<LoadedUser<'a>>,
-    /// The load of its users, by the node where memory of their homes belongs.
+    /// The load of users by the node where the memory of their homes belongs.
     load_on: Vec<u64>,
     /// The load of users that have no home.
     unsettled_ppm: u64,
@@ -149,7 +151,7 @@ impl<'a> SegmentRound<'a> {
         segment
     }
 
-    /// Who uses it, and where.
+    /// Adds up the load of the users by node.
     fn count_users(&mut self) {
         let (nodes, entities) = (self.round.nodes, &self.round.entities);
         for (at, load_ppm) in loaded_users(self.seen, nodes, entities) {
@@ -169,13 +171,13 @@ impl<'a> SegmentRound<'a> {
         }
     }
 
-    /// The load of all its users.
+    /// Returns the load of all users.
     fn load_ppm(&self) -> u64 {
         let settled = self.users.iter().map(|user| user.load_ppm).sum::<u64>();
         settled.saturating_add(self.unsettled_ppm)
     }
 
-    /// What is done about it, and why.
+    /// Returns the decision about the segment, and its moves.
     fn decide(
         &self,
         history: &mut SegmentHistory,
@@ -209,7 +211,7 @@ impl<'a> SegmentRound<'a> {
         (decision, moves)
     }
 
-    /// What is known of it before anything is decided.
+    /// Returns a decision with the numbers that are known before anything is decided.
     fn undecided(&self, nodes: Nodemask) -> SegmentDecision {
         SegmentDecision {
             segment: self.seen.id,
@@ -229,15 +231,15 @@ impl<'a> SegmentRound<'a> {
         }
     }
 
-    /// What its nodes can take.
+    /// Returns the base pages that each of these nodes can take.
     fn rooms(&self, nodes: &[NodeIndex], rooms: &[u64]) -> BTreeMap<NodeId, u64> {
         let table = self.round.nodes;
         let room = |node: NodeIndex| if table.is_short(node) { 0 } else { rooms[node] };
         nodes.iter().map(|&node| (table.id(node), room(node))).collect()
     }
 
-    /// Where it belongs, or why it is left alone wherever that is. Users with a sixteenth of the
-    /// load together are too few to count.
+    /// Returns where the segment belongs, or why it is left alone wherever that is. Users with a
+    /// sixteenth of the load together are too few to count.
     fn target(&self) -> Result<SegmentTarget, Reason> {
         if let Some(exclusion) = self.seen.exclusion {
             return Err(reason_of(exclusion));
@@ -263,8 +265,8 @@ impl<'a> SegmentRound<'a> {
         }
     }
 
-    /// Why it is left to the kernel: it is used on several nodes, or the memory of one of its users
-    /// is left to the kernel.
+    /// Returns why the segment is left to the kernel: it is used on several nodes, or the memory of
+    /// one of its users is left to the kernel.
     fn kernel_objection(&self, used: &[NodeIndex]) -> Option<Reason> {
         let nodes = self.round.nodes;
         if used.len() > 1 && nodes.kernel_balances() {
@@ -273,7 +275,7 @@ impl<'a> SegmentRound<'a> {
         self.users.iter().find_map(|user| memory_moves::kernel_objection(user.entity, nodes))
     }
 
-    /// The nodes of its users, but for those that have no more than `most` load together.
+    /// Returns the nodes of users, but for the nodes that have no more than `most` load together.
     fn used_nodes(&self, most: u64) -> Vec<NodeIndex> {
         let mut used: Vec<_> = self.round.nodes.indices().collect();
         used.sort_by_key(|&node| (self.load_on[node], Reverse(node)));
@@ -320,21 +322,21 @@ impl<'a> SegmentRound<'a> {
         outside.into_iter().flat_map(to_each).collect()
     }
 
-    /// The moves that even it out over the nodes of its users, if one of them is saturated, the
-    /// others have time, and its users make most of the load. `None` if they do not.
+    /// Returns the moves that make the segment even on the nodes of its users, if one of these is
+    /// saturated, others have time, and the users make most of the load; otherwise `None`.
     fn relief(&self, nodes: &[NodeIndex], saturated: &[NodeIndex]) -> Option<Vec<SegmentOption>> {
         let is_saturated = |node: NodeIndex| saturated.contains(&node);
         let among: Vec<_> = nodes
             .iter()
             .copied()
-            .filter(|&node| is_saturated(node) || interleave::has_time(self.round, node))
+            .filter(|&node| is_saturated(node) || controllers::has_time(self.round.nodes, node))
             .collect();
         let load = |entity: &EntityRound| entity.load_ppm;
         let most_of_load = 2 * self.load_ppm() > self.round.entities.iter().map(load).sum();
         if among.len() < 2 || !most_of_load {
             return None;
         }
-        let transfers = evening(self.round.nodes, &self.movable, &among).into_iter();
+        let transfers = even::transfers(self.round.nodes, &self.movable, &among).into_iter();
         let relieving = transfers.filter(|(transfer, _)| is_saturated(transfer.from));
         let options: Vec<_> = relieving
             .map(|(transfer, pages)| SegmentOption {
@@ -347,7 +349,7 @@ impl<'a> SegmentRound<'a> {
         (!options.is_empty()).then_some(options)
     }
 
-    /// What its users save together if pages go from a node to another.
+    /// Returns the time that all users save together if pages go from one node to another.
     fn saved_ns(&self, transfer: Transfer, pages: u64) -> u64 {
         let (costs, all) = (self.round.costs, self.load_ppm());
         let saved = |user: &LoadedUser| {
@@ -357,13 +359,14 @@ impl<'a> SegmentRound<'a> {
         self.users.iter().map(saved).fold(0, u64::saturating_add)
     }
 
-    /// The longest horizon of its users.
+    /// Returns the longest horizon of the users.
     fn horizon_ns(&self) -> u64 {
         let horizons = self.users.iter().map(|user| self.round.costs.horizon_ns(user.entity));
         horizons.max().unwrap_or(0)
     }
 
-    /// What its users save together if pages are taken off a saturated node, as stage 5 has it.
+    /// Returns the time that all users save together if pages leave a saturated node, as in stage
+    /// 5.
     fn relieved_ns(&self, pages: u64, parts: u64) -> u64 {
         let saved = |user: &LoadedUser| {
             let run_ns = u128::from(self.round.costs.run_ns(user.entity));
@@ -375,7 +378,7 @@ impl<'a> SegmentRound<'a> {
         sum / parts.max(1) * (parts - 1)
     }
 
-    /// Why it moves or stays, by all but the room at its target.
+    /// Returns why the segment moves or stays, by all but the room at its target.
     fn reason(
         &self,
         target: &SegmentTarget,

@@ -9,7 +9,7 @@ use super::node_table::NodeIndex;
 use super::round::Round;
 use super::rules::CPU_PPM;
 
-/// Whether no candidate has so many CPUs or so much memory.
+/// Returns whether no candidate has so many CPUs or so much memory.
 pub(super) fn is_larger_than_any(round: &Round, entity: &EntityRound) -> bool {
     let cpus = |node: NodeIndex| round.rules.with_hysteresis(round.nodes.cpus_ppm(node));
     let lacks_cpus = |&node: &NodeIndex| entity.working_ppm > cpus(node);
@@ -18,8 +18,8 @@ pub(super) fn is_larger_than_any(round: &Round, entity: &EntityRound) -> bool {
     entity.is_parallel && candidates().all(lacks_cpus) || candidates().all(lacks_memory)
 }
 
-/// Whether its threads would wait for each other, or others for them, on the best node that there
-/// is, while CPUs elsewhere have time.
+/// Returns whether its threads would wait for each other, or others for them, on the best node that
+/// there is, while CPUs elsewhere have time.
 pub(super) fn would_crowd(round: &Round, entity: &EntityRound, node: NodeIndex) -> bool {
     let busy = CPU_PPM.max(round.usage.level_ppm());
     entity.is_parallel

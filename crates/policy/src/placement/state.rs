@@ -12,7 +12,7 @@ use super::away_work::AwayWork;
 use super::entity::EntityRound;
 use super::feedback::{MoveFeedback, RebalanceFeedback};
 use super::home::Home;
-use super::interleave_state::{Controllers, InterleaveHold};
+use super::interleave::InterleaveHold;
 use super::mean_load::MeanLoad;
 use super::node_table::NodeTable;
 use super::plan::Verdict;
@@ -34,7 +34,10 @@ pub struct Homes {
     pub(super) busy: Debounces<NodeId>,
     /// Nodes that have more pages at home than they can have.
     pub(super) short: Debounces<NodeId>,
-    pub(super) controllers: Controllers,
+    /// Nodes whose memory controller delivers all that it can.
+    pub(super) saturated: Debounces<NodeId>,
+    /// Nodes for which memory is interleaved, and whose memory controller is enough again.
+    pub(super) recovered: Debounces<NodeId>,
     pub(super) rebalance: RebalanceFeedback,
     pub(super) segments: SegmentHistories,
 }
@@ -42,16 +45,16 @@ pub struct Homes {
 /// An entity between rounds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct EntityState {
-    /// Where it is at home.
+    /// The home.
     pub(super) home: Home,
-    /// Why there.
+    /// The reason for the home.
     pub(super) why: Reason,
     load: MeanLoad,
     /// The load of the rounds in which it works, once there was one.
     working: Option<MeanLoad>,
-    /// For how long of its work all its threads have stayed away from a busy home.
+    /// The time at work for which all threads have stayed away from a busy home.
     pub(super) away_work: AwayWork,
-    /// When its home may be moved again.
+    /// The wait until the home may be moved again.
     pub(super) hold: Backoff,
     pub(super) interleave: InterleaveHold,
     pub(super) memory: MoveFeedback,
@@ -115,8 +118,7 @@ impl Homes {
     /// Returns whether a state of a node is about to count, or counts and homes may move soon.
     pub(super) fn is_restless(&self, rules: &Rules) -> bool {
         let waits = self.entities.values().any(|state| state.hold.waits());
-        let [saturated, recovered] = self.controllers.states();
-        [&self.busy, &self.short, saturated, recovered]
+        [&self.busy, &self.short, &self.saturated, &self.recovered]
             .iter()
             .any(|nodes| nodes.is_any_early(rules.debounce_ns) || nodes.is_any_on() && waits)
     }

@@ -104,14 +104,14 @@ fn homes_of<'a>(
     near.map_or(homes, |at| &homes[at..=at])
 }
 
-/// What threads want of the CPUs of each node, and what they may, in millionths of a CPU.
+/// The load that threads want of the CPUs of each node, and its limit, in millionths of a CPU.
 struct CpuDemand<'a> {
     nodes: &'a NodeTable<'a>,
     load: Vec<u64>,
     limit: Vec<u64>,
     /// `load` by affinity.
     narrow: Vec<Vec<u64>>,
-    /// That before any thread is moved.
+    /// `narrow` before any thread is moved.
     narrow_before: Vec<Vec<u64>>,
     limit_per_cpu: u64,
     /// Threads that want as much differ by this at most, as it is measured.
@@ -142,12 +142,12 @@ impl<'a> CpuDemand<'a> {
         demand
     }
 
-    /// How many CPUs of a node a thread may use.
+    /// Returns how many CPUs of a node a thread may use.
     fn cpus(&self, thread: &Thread, node: NodeIndex) -> u32 {
         self.nodes.affinity_cpus(thread.affinity, node)
     }
 
-    /// How busy each CPU of a node is.
+    /// Returns how busy each CPU of a node is.
     fn per_cpu(&self, node: NodeIndex) -> u64 {
         self.load[node] / self.nodes.cpus(node).max(1)
     }
