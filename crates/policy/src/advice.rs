@@ -12,7 +12,7 @@ const SETS_MAX: u128 = 100_000;
 /// The distance between nodes whose distance is not known; the kernel's largest is 255.
 const UNKNOWN_DISTANCE: u32 = 256;
 
-/// What a node has to offer.
+/// The free CPUs and memory of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeOffer {
     /// CPUs that may be used.
@@ -23,10 +23,10 @@ pub struct NodeOffer {
     pub free_bytes: u64,
 }
 
-/// What a program needs.
+/// The needs of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramNeed {
-    /// CPUs.
+    /// The number of CPUs.
     pub cpus: u32,
     /// Memory in bytes.
     pub bytes: u64,

@@ -23,7 +23,7 @@ pub struct Parcel {
     pub from: NodeId,
     /// The destination node.
     pub to: NodeId,
-    /// Their bytes.
+    /// The bytes of these pages.
     pub bytes: u64,
 }
 

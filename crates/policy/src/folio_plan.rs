@@ -31,7 +31,7 @@ pub struct MoveRules<'a> {
     pub move_shared: bool,
     /// The largest folio that fits the stall budget, in base pages.
     pub folio_pages_max: u32,
-    /// Why all of this memory stays, if it does.
+    /// The reason for which all of this memory stays, if it does.
     pub stays: Option<SkipReason>,
 }
 
@@ -40,7 +40,7 @@ pub struct MoveRules<'a> {
 pub struct FolioMove {
     /// The address of its first page.
     pub address: u64,
-    /// Its size in base pages.
+    /// The size of the folio in base pages.
     pub pages: u32,
     /// The source node.
     pub from: NodeId,

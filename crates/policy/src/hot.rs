@@ -55,7 +55,7 @@ pub struct HotPageRules {
 pub struct HotMove {
     /// The address of its first page.
     pub address: u64,
-    /// Its size in base pages.
+    /// The size of the folio in base pages.
     pub pages: u32,
     /// The source node.
     pub from: NodeId,
@@ -83,13 +83,13 @@ impl HotMove {
 /// Counted pages that stay, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemainingPages {
-    /// They are on their best node already.
+    /// Folios that are on their best node already.
     pub here_already: u64,
-    /// Their move would cost as much as it saves, or more.
+    /// Folios whose move would cost as much as it saves, or more.
     pub does_not_pay: u64,
-    /// They are beyond the page limit, because other moves gain more.
+    /// Folios beyond the page limit, because other moves gain more.
     pub beyond_cap: u64,
-    /// They are on no node.
+    /// Folios that are on no node.
     pub not_in_memory: u64,
 }
 

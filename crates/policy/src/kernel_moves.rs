@@ -1,5 +1,5 @@
-//! Whether the kernel's NUMA balancing is moving the pages of a process, by how many it migrated at
-//! hint faults of each thread. Who moves them, too, moves them to and fro.
+//! Detects that the kernel's NUMA balancing is moving the pages of a process, by how many pages it
+//! migrated at hint faults of each thread. Two who move the same pages would move them to and fro.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub const HANDS_OFF_NS: u64 = 4_000_000_000;
 /// 64 s at most: they end a minute apart (numa_balancing_scan_period_max_ms).
 const DOUBLINGS_MAX: u32 = 4;
 
-/// What is known of one process.
+/// The state of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelMoves {
     /// Pages by thread that were migrated by the last look.
@@ -48,8 +48,8 @@ impl KernelMoves {
         self.migrated.retain(|&tid, _| is_there(tid));
     }
 
-    /// Whether the process is to be left alone: the kernel moves its pages, or did so a moment ago,
-    /// or nobody knows whether it does.
+    /// Returns whether the process is to be left alone: the kernel moves its pages, or did so a
+    /// moment ago, or nobody knows whether it does.
     pub fn is_hands_off(&self) -> bool {
         self.is_unknown || self.hands_off.waits()
     }

@@ -24,9 +24,9 @@ pub(crate) const REMOTE_DISTANCE: u32 = 20;
 /// The input of the ranking for one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its pid.
+    /// The pid of the process.
     pub pid: Pid,
-    /// Its name.
+    /// The name of the process.
     pub name: Name,
     /// Bytes on each node.
     pub bytes: BTreeMap<NodeId, u64>,
@@ -39,14 +39,14 @@ pub struct Candidate {
 /// A process and the effect of moving its memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RankedProcess {
-    /// Its pid.
+    /// The pid of the process.
     pub pid: Pid,
-    /// Its name.
+    /// The name of the process.
     #[serde(flatten, serialize_with = "in_json")]
     pub name: Name,
     /// Memory away from its CPU time, in bytes.
     pub misplaced_bytes: u64,
-    /// Its memory on all nodes, in bytes.
+    /// The memory of the process on all nodes, in bytes.
     pub bytes: u64,
     /// Bytes on each node.
     pub node_bytes: BTreeMap<NodeId, u64>,

@@ -69,9 +69,9 @@ impl<'a> SampleWindow<'a> {
 /// The two sets of a range.
 #[derive(Default)]
 pub(super) struct SampleEvidence {
-    /// Those of the earlier period of each pair.
+    /// The sums of the earlier period of each pair.
     pub(super) choosing: UseSums,
-    /// Those of the later period.
+    /// The sums of the later period of each pair.
     pub(super) confirming: UseSums,
     /// The number of periods that they are from.
     pub(super) periods: usize,

@@ -1,4 +1,4 @@
-//! Where a counted page is.
+//! The location of a counted page.
 
 use nodeward_model::NodeId;
 
@@ -7,7 +7,7 @@ use nodeward_model::NodeId;
 pub struct FolioLocation {
     /// The address of its first page.
     pub address: u64,
-    /// Its size in base pages.
+    /// The size of the folio in base pages.
     pub pages: u32,
     /// The node where it is.
     pub node: NodeId,

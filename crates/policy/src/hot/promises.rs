@@ -1,4 +1,4 @@
-//! What one set of samples promises, and what another says of it.
+//! The time that one set of samples promises to save, and what another set confirms of it.
 
 /// Savings that the choosing set promised, and what the confirming set says of the same memory.
 ///

@@ -51,7 +51,7 @@ mod places;
 /// A range that is worth its move, and the destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeMove {
-    /// Its addresses, page-aligned and within one mapping.
+    /// The addresses of the range, page-aligned and within one mapping.
     pub range: Range,
     /// The base pages in it that are elsewhere, as far as samples tell.
     pub pages: u64,
@@ -115,11 +115,11 @@ struct RangeCandidate<'a> {
     owned: SoleUserRange,
     /// The pages that may be in it.
     pages: u64,
-    /// Where they are.
+    /// The places of sampled pages.
     places: Places,
 }
 
-/// What a plan is made from.
+/// The input of a plan.
 struct Planner<'a> {
     window: SampleWindow<'a>,
     page_bytes: u64,

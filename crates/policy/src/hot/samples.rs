@@ -40,7 +40,7 @@ pub(super) struct PageUse {
 /// The duration of a period, and what its ticks stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeriodTimes {
-    /// How long it was, in nanoseconds.
+    /// The length of the period, in nanoseconds.
     pub period_ns: u64,
     /// The time of its thread that one tick stands for, in nanoseconds: 10 ms at 100 Hz a CPU.
     pub tick_ns: u64,

@@ -1,4 +1,4 @@
-//! What sampled time is worth: the time that a move saves to threads that were sampled.
+//! The value of sampled time: the time that a move saves to threads that were sampled.
 //!
 //! A thread alternates between computing for a time `c` and a miss of latency `L`. Ticks find it in
 //! both, so a time `t` at an access holds `t / (c + L)` misses. With the page on another node each
@@ -11,8 +11,8 @@ use nodeward_model::{NodeId, Nodemask};
 use super::costs::MissCosts;
 use super::page_room::PageRoom;
 
-/// What saves less than this within the horizon stays, in nanoseconds: to move memory, and to look
-/// where it is afterwards, takes the balancer about as long.
+/// A move must save this within the horizon, in nanoseconds: to move memory, and to look where it
+/// is afterwards, takes the balancer about as long.
 pub(super) const SAVED_NS_MIN: u64 = 5_000_000;
 
 const WHOLE_PPM: u32 = 1_000_000;

@@ -77,14 +77,14 @@ impl PageWriters {
     }
 }
 
-/// What samples say of the pages that one node writes.
+/// The verdict of samples on the pages that one node writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WrittenPages {
     /// These folios go to their writers, in ascending order of their address.
     Move(Vec<HotMove>),
     /// Another round may tell more.
     Unclear,
-    /// They have no owners, or to move them does not pay.
+    /// The pages have no owners, or to move them does not pay.
     Stay,
 }
 
@@ -131,7 +131,7 @@ pub fn plan_written_pages(
     }
 }
 
-/// What samples say of remote memory.
+/// The time that threads wait for remote memory, by samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemoteTime {
     /// The time that threads would save within the horizon if each sampled use were local, in
@@ -217,7 +217,7 @@ fn choose(
 /// A folio's node and size, and the node of its owner.
 type DestinationKey = (NodeId, u32, NodeId);
 
-/// Where folios go, and what that costs. There are few cases, and many folios.
+/// The destinations of folios, with the costs. There are few cases, and many folios.
 struct DestinationTable<'a> {
     rules: &'a TimeRules,
     page_bytes: u64,

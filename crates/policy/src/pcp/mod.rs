@@ -37,10 +37,11 @@ pub use tuner::Tuner;
 pub enum TunerKind {
     /// `pcp_high` is constant, as in Linux 5.14 to 6.6: [`FixedTuner`].
     Fixed,
-    /// It follows the depth to which the CPU allocates and frees in turn: [`DepthTuner`].
+    /// The limit follows the depth to which the CPU allocates and frees in turn: [`DepthTuner`].
     #[default]
     Depth,
-    /// It follows the pages that had to be taken from the zone, as in Linux 6.7: [`EventsTuner`].
+    /// The limit follows the pages that had to be taken from the zone, as in Linux 6.7:
+    /// [`EventsTuner`].
     Events,
 }
 

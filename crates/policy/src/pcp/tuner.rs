@@ -1,4 +1,4 @@
-//! What every tuner of a list decides.
+//! The contract of all tuners of a list.
 
 use super::limits::ListLimits;
 

@@ -25,11 +25,11 @@ pub fn z2_ppm(nodes: usize) -> u64 {
 /// A share with its confidence interval, all in millionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// Lower bound.
+    /// The lower bound.
     pub low_ppm: u64,
     /// The most likely value.
     pub ppm: u64,
-    /// Upper bound.
+    /// The upper bound.
     pub high_ppm: u64,
 }
 

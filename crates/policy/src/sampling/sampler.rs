@@ -75,7 +75,7 @@ impl SamplingEnd {
 pub struct NodeEstimate {
     /// Pages on the node.
     pub pages: u64,
-    /// Its share of all pages on nodes.
+    /// The node's share of all pages on nodes.
     pub share: Interval,
 }
 

@@ -1,5 +1,5 @@
-//! Which blocks go, and where to, so that what goes, what stays and the destinations alternate over
-//! the addresses.
+//! The blocks that go, and their destinations: blocks that go, blocks that stay and destinations
+//! alternate over the addresses.
 
 use std::cmp::Reverse;
 
@@ -12,9 +12,9 @@ use super::block::{BlockMove, BlockPages};
 pub struct LeavingPart {
     /// The index of the block.
     pub block: usize,
-    /// The node.
+    /// The node of the blocks.
     pub from: NodeId,
-    /// Their number.
+    /// The number of their pages.
     pub pages: u64,
 }
 

@@ -14,8 +14,8 @@ pub struct BlockMove {
     pub block: usize,
     /// The node whose pages of the block move.
     pub from: NodeId,
-    /// Their destination.
+    /// The destination of the pages.
     pub to: NodeId,
-    /// Their number, in base pages.
+    /// The number of the pages, in base pages.
     pub pages: u64,
 }

@@ -1,4 +1,4 @@
-//! How many pages each node keeps, gives and takes.
+//! The number of pages that each node keeps, gives and takes.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -50,13 +50,13 @@ fn shares(pages: u64, weights: &BTreeMap<NodeId, u32>) -> BlockPages {
     weights.iter().map(share).collect()
 }
 
-/// What nodes give and take, in pages. Both sums are equal; amounts are in whole blocks as far as
+/// The pages that nodes give and take. Both sums are equal; amounts are in whole blocks as far as
 /// pages of nodes without a weight permit.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct QuotaTransfer {
-    /// What nodes give.
+    /// The pages that nodes give.
     pub give: BlockPages,
-    /// What nodes take.
+    /// The pages that nodes take.
     pub take: BlockPages,
 }
 

@@ -63,7 +63,7 @@ fn join(mut ranges: Vec<SoleUserRange>, mut next: SoleUserRange) -> Vec<SoleUser
 
 /// The memory around a part.
 struct Room {
-    /// How far it may reach: over parts of which nothing is known.
+    /// The addresses up to which the range may reach: over parts of which nothing is known.
     limits: Range,
     /// The same and the next parts that are known, whose samples limit it, too.
     view: Range,
@@ -86,7 +86,7 @@ impl Room {
     }
 }
 
-/// What moves the ends of a range.
+/// The data by which the ends of a range move.
 struct Refiner<'a> {
     owner: NodeId,
     room: Range,

@@ -21,16 +21,16 @@ const RANGE_PAGES_MIN: u64 = 16;
 
 const WHOLE_PPM: u64 = 1_000_000;
 
-/// What is known of a part of a mapping.
+/// The finding about a part of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
     /// One node uses it, and its pages are worth moving.
     Owned(NodeId),
     /// All sampled pages, or those of its one user, are where they belong.
     HereAlready,
-    /// It has no single user.
+    /// The part has no single user.
     Shared,
-    /// It has too few samples.
+    /// The part has too few samples.
     TooFewSamples,
     /// One node uses it, and moving its pages would cost more than it saves.
     DoesNotPay,
@@ -41,7 +41,7 @@ pub(super) enum Finding {
 pub(super) struct Part {
     pub(super) range: Range,
     pub(super) finding: Finding,
-    /// Where its pages are.
+    /// The places of its pages.
     pub(super) places: Places,
     /// The number of last periods by whose samples it was judged.
     pub(super) periods: usize,
@@ -65,7 +65,7 @@ pub(super) struct Surroundings<'a> {
     beside: Votes,
     /// The samples around both halves.
     outside: Option<&'a Self>,
-    /// Whether a range around it was promised already.
+    /// A range around the part was promised already.
     is_promised: bool,
 }
 

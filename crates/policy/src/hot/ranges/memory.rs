@@ -5,7 +5,7 @@ use nodeward_model::Range;
 /// A mapping, or the part of one that may be moved. Ranges never leave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappedRange {
-    /// Its addresses, page-aligned.
+    /// The addresses of the range, page-aligned.
     pub range: Range,
     /// The parts that may hold pages, page-aligned and in ascending order. Holes between them cost
     /// nothing.

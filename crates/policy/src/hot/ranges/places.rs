@@ -1,4 +1,4 @@
-//! How many pages of a range are on which node, estimated from samples.
+//! The estimated number of pages of a range on each node, by samples.
 //!
 //! Samples are dense where memory is busy, so the estimate of a range is the sum of those of its
 //! parts: a busy part says nothing about where the pages of the others are.
