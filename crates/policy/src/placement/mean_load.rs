@@ -130,6 +130,19 @@ mod tests {
         assert!(load.ppm() > 1_900_000, "{load:?}");
     }
 
+    /// Goal: a tenth of a CPU that becomes 4 % of a CPU more has not changed, though that is more
+    /// than a quarter of it; one that becomes 6 % more has.
+    #[test]
+    fn what_is_small_changes_by_five_percent_of_a_cpu() {
+        let mut load = MeanLoad::new(100_000);
+        let mut after = |ppm| {
+            (0..100).for_each(|_| load.take(ppm));
+            load.ppm()
+        };
+        assert_eq!([after(100_000), after(140_000)], [100_000; 2]);
+        assert!(after(160_000) > 150_000);
+    }
+
     /// Goal: what sleeps comes to nothing, when it is sure that it does not work in turns.
     #[test]
     fn what_sleeps_has_none() {
