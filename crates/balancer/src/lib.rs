@@ -28,8 +28,8 @@
 //! (`act`, `page_placement`, `round_report`), then `fast_rounds`, `round`, and on top `events`.
 //!
 //! What this crate knows of a process from round to round is one record,
-//! `process_table::ProcessState`. The policy's [`Entity`](nodeward_policy::placement::Entity) is made
-//! of it for each decision. The row of a report holds the policy's
+//! `process_table::ProcessState`. The policy's [`Entity`](nodeward_policy::placement::Entity) is
+//! made of it for each decision. The row of a report holds the policy's
 //! [`Decision`](nodeward_policy::placement::Decision) as it is.
 
 mod access_counts;

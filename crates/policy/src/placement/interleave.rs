@@ -8,41 +8,13 @@
 //! names the arms that are left: in `entity`, `home`, `keep`, `memory_moves` and `state`, and where
 //! the balancer and the command match on [`Home`](super::Home).
 
-use serde::{Deserialize, Serialize};
-
 use super::controllers;
 use super::entity::EntityRound;
 use super::home::HomePlacement;
 use super::node_table::NodeIndex;
 use super::reason::Reason;
 use super::round::Round;
-use super::rules::Rules;
 use super::state::Homes;
-use crate::damping::{Backoff, DOUBLINGS_MAX};
-
-/// Memory that came home is interleaved again after this many holds of a home at least: the traffic
-/// may have gone because memory elsewhere is slower. Assumed: 16, with which traffic that goes and
-/// comes changes a home 12 times in 20,000 s at most.
-const HOLDS: u64 = 16;
-
-/// The wait until the memory of an entity may be interleaved again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(super) struct InterleaveHold(Backoff);
-
-impl InterleaveHold {
-    /// Lets time pass.
-    pub(super) fn pass(&mut self, ns: u64, rules: &Rules) {
-        self.0.pass(ns, hold_ns(rules));
-    }
-
-    /// Enters that the home has changed.
-    pub(super) fn home_changed(&mut self, why: Reason, rules: &Rules) {
-        if why == Reason::Eased {
-            self.0.start(hold_ns(rules), DOUBLINGS_MAX);
-        }
-    }
-}
 
 /// Interleaves memory for these saturated controllers, and lets memory come home to controllers
 /// that have recovered.
@@ -63,7 +35,7 @@ fn open(round: &mut Round, homes: &Homes, node: NodeIndex) {
     let may_open = |&index: &usize| {
         let entity = &round.entities[index];
         let state = homes.state(entity.id()).filter(|_| !entity.seen.target.is_set());
-        state.is_some_and(|state| !state.interleave.0.waits())
+        state.is_some_and(|state| !state.interleave.waits())
     };
     let candidates = round.movable_from(node).filter(may_open);
     let Some(index) = candidates.max_by_key(|&it| (round.entities[it].load_ppm, it)) else {
@@ -123,8 +95,4 @@ fn has_recovered(round: &Round, node: NodeIndex) -> bool {
         }
         _ => false,
     })
-}
-
-fn hold_ns(rules: &Rules) -> u64 {
-    rules.home_hold_ns.saturating_mul(HOLDS)
 }

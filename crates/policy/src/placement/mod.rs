@@ -35,17 +35,17 @@
 //! *Load* is the CPU time that threads had and waited for. A node's *share* is its CPUs' part of
 //! the load of the machine; its *limit* is the share + 10 %, and never less than 25 % of its CPUs.
 //! An entity is *parallel* if one CPU is too few for its threads; its *size* is its load while it
-//! works. *Gain* is what a move saves within the horizon (10 to 60 s, by age), *cost* what it takes.
-//! What *doubles* does so each time, and halves after a calm of four times as long. The number in
-//! front of a condition is the stage that asks.
+//! works. *Gain* is what a move saves within the horizon (10 to 60 s, by age), *cost* what it
+//! takes. What *doubles* does so each time, and halves after a calm of four times as long. The
+//! number in front of a condition is the stage that asks.
 //!
 //! A process on its way: the balancer's `ProcessState` holds what a machine last told of it
 //! (`model::ProcessSnapshot`). Of that the balancer makes an [`Entity`], the input here, because
-//! this crate knows no machine, and because groups are entities, too. `EntityRound` borrows it for a
-//! round and adds what the stages find; `EntityState` is what [`Homes`] keeps of it between rounds;
-//! [`Decision`] is the output, which the balancer's report holds as it is. A node: [`NodeState`] is
-//! the input, which `NodeTable` borrows; `NodeUsage` is what is at home there, as the stages change
-//! it; [`NodeSum`] is the output.
+//! this crate knows no machine, and because groups are entities, too. `EntityRound` borrows it for
+//! a round and adds what the stages find; `EntityState` is what [`Homes`] keeps of it between
+//! rounds; [`Decision`] is the output, which the balancer's report holds as it is. A node:
+//! [`NodeState`] is the input, which `NodeTable` borrows; `NodeUsage` is what is at home there, as
+//! the stages change it; [`NodeSum`] is the output.
 //!
 //! # An entity
 //!

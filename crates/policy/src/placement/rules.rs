@@ -1,8 +1,7 @@
 //! The numbers of the decision: settings and constants, each with the reason for its size.
 //! *Assumed* says that nobody has measured it.
 //!
-//! The numbers of one mechanism alone stand with it: how often waits double and halve in
-//! [`damping`](crate::damping), and the wait after an interleaving in `interleave`.
+//! How often waits double and halve stands in [`damping`](crate::damping).
 
 use crate::damping::with_hysteresis;
 
@@ -64,6 +63,10 @@ pub(super) const AWAY_NS: u64 = 60_000_000_000;
 /// that make each other busy would move from node to node whenever a hold ends. Assumed: four, as
 /// long as the third hold of a home.
 pub(super) const VAIN_HOLDS: u64 = 4;
+/// Memory that came home is interleaved again after this many holds of a home at least: the traffic
+/// may have gone because memory elsewhere is slower. Assumed: 16, with which traffic that goes and
+/// comes changes a home 12 times in 20,000 s at most.
+const INTERLEAVE_HOLDS: u64 = 16;
 /// No page of a segment moves again for a minute after a move has ended, then for two, and so on:
 /// many processes wait for each page, and who uses which part of it is not known. As long as
 /// [`AWAY_NS`], for the same reason.
@@ -173,6 +176,11 @@ impl Rules {
     /// Returns whether memory is so short on the machine that none may move now.
     pub fn forbid_moves(&self, stalled_ppm: Option<u32>) -> bool {
         stalled_ppm.is_some_and(|ppm| ppm > self.stalled_ppm_max)
+    }
+
+    /// Returns the wait before memory that came home is interleaved again, in nanoseconds.
+    pub(super) fn interleave_hold_ns(&self) -> u64 {
+        self.home_hold_ns.saturating_mul(INTERLEAVE_HOLDS)
     }
 
     /// Returns the traffic below which a memory controller has time for more, or can do the work of

@@ -12,7 +12,6 @@ use super::away_work::AwayWork;
 use super::entity::EntityRound;
 use super::feedback::{MoveFeedback, RebalanceFeedback};
 use super::home::Home;
-use super::interleave::InterleaveHold;
 use super::mean_load::MeanLoad;
 use super::node_table::NodeTable;
 use super::plan::Verdict;
@@ -56,7 +55,8 @@ pub(super) struct EntityState {
     pub(super) away_work: AwayWork,
     /// The wait until the home may be moved again.
     pub(super) hold: Backoff,
-    pub(super) interleave: InterleaveHold,
+    /// The wait until the memory may be interleaved again.
+    pub(super) interleave: Backoff,
     pub(super) memory: MoveFeedback,
 }
 
@@ -148,7 +148,9 @@ impl Homes {
         }
         if moves || is_first {
             state.hold.start(nodes.rules.home_hold_ns, DOUBLINGS_MAX);
-            state.interleave.home_changed(why, nodes.rules);
+        }
+        if moves && why == Reason::Eased {
+            state.interleave.start(nodes.rules.interleave_hold_ns(), DOUBLINGS_MAX);
         }
         entity.decision.verdict = match (is_first, moves) {
             (true, _) => Verdict::Settles,
@@ -169,7 +171,7 @@ impl EntityState {
             working: None,
             away_work: AwayWork::default(),
             hold: Backoff::default(),
-            interleave: InterleaveHold::default(),
+            interleave: Backoff::default(),
             memory: MoveFeedback::default(),
         }
     }
@@ -181,7 +183,7 @@ impl EntityState {
             working.take(entity.wanted_ppm);
         }
         self.hold.pass(ns, rules.home_hold_ns);
-        self.interleave.pass(ns, rules);
+        self.interleave.pass(ns, rules.interleave_hold_ns());
         self.memory.pass(ns, rules);
     }
 }

@@ -67,8 +67,8 @@ fn a_set_home_changes_at_once() {
     assert_eq!(home("0-9").0, Some(on(3)));
 }
 
-/// Goal: what is larger than a node is spread over set nodes, and over others at once when these are
-/// set.
+/// Goal: what is larger than a node is spread over set nodes, and over others at once when these
+/// are set.
 #[test]
 fn a_spread_home_follows_the_set_nodes() {
     let mut world = four_nodes();
