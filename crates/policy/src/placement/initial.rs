@@ -16,8 +16,8 @@ use super::spread;
 use super::state::Homes;
 
 /// Gives a home to entities that have none.
-pub(super) fn place(round: &mut Round, homes: &mut Homes, homeless: &[usize]) {
-    let mut unplaced: Vec<_> = homeless.iter().map(|&it| Unplaced::new(round, it)).collect();
+pub(super) fn place(round: &mut Round, homes: &mut Homes, indices: &[usize]) {
+    let mut unplaced: Vec<_> = indices.iter().map(|&it| Unplaced::new(round, it)).collect();
     unplaced.sort_by_key(|it| (Reverse(it.lead_ns()), round.entities[it.index].id()));
     if !unplaced.is_empty() {
         homes.rebalance.forget();

@@ -22,16 +22,16 @@ pub(super) fn interleave(round: &mut Round, homes: &mut Homes, saturated: &[Node
     let is_recovered = |node| has_recovered(round, node);
     let recovered = round.lasting(&mut homes.recovered, is_recovered);
     for &node in saturated {
-        open(round, homes, node);
+        interleave_node(round, homes, node);
     }
     for index in 0..round.entities.len() {
-        close(round, index, &recovered);
+        deinterleave(round, index, &recovered);
     }
 }
 
 /// Interleaves the memory of the entity that keeps a node's memory controller busy, if other
 /// controllers have time.
-fn open(round: &mut Round, homes: &Homes, node: NodeIndex) {
+fn interleave_node(round: &mut Round, homes: &Homes, node: NodeIndex) {
     let may_open = |&index: &usize| {
         let entity = &round.entities[index];
         let state = homes.state(entity.id()).filter(|_| !entity.seen.target.is_set());
@@ -41,14 +41,14 @@ fn open(round: &mut Round, homes: &Homes, node: NodeIndex) {
     let Some(index) = candidates.max_by_key(|&it| (round.entities[it].load_ppm, it)) else {
         return;
     };
-    if let Some(memory) = wider(round, &round.entities[index], node) {
+    if let Some(memory) = wider_nodes(round, &round.entities[index], node) {
         let placement = HomePlacement::Interleave { threads: node, memory };
         round.change(index, placement, Reason::Bottleneck);
     }
 }
 
 /// Lets interleaved memory come home to a recovered node, where there is room, if that pays.
-fn close(round: &mut Round, index: usize, recovered: &[NodeIndex]) {
+fn deinterleave(round: &mut Round, index: usize, recovered: &[NodeIndex]) {
     let entity = &round.entities[index];
     let Some(HomePlacement::Interleave { threads, .. }) = entity.placement else { return };
     let has_room = round.costs.pages_away(entity, threads) <= round.nodes.home_room(threads);
@@ -62,7 +62,7 @@ fn close(round: &mut Round, index: usize, recovered: &[NodeIndex]) {
 /// makes most of the load there and the move pays. With a part of its memory on each of k nodes an
 /// entity waits for a k-th of the traffic. Half of that is taken to be gained, since the rest of
 /// the memory is farther away.
-fn wider(round: &Round, entity: &EntityRound, node: NodeIndex) -> Option<Vec<NodeIndex>> {
+fn wider_nodes(round: &Round, entity: &EntityRound, node: NodeIndex) -> Option<Vec<NodeIndex>> {
     let Round { nodes, costs, .. } = *round;
     let home = nodes.memory_node(node)?;
     let takes = |other: NodeIndex| {

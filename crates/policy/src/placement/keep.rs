@@ -16,7 +16,7 @@ use super::state::{EntityState, Homes};
 /// Keeps homes. Returns the entities without a home. Homes on one node are kept before homes on
 /// several nodes, which take the capacity that is left.
 pub(super) fn keep_homes(round: &mut Round, homes: &Homes) -> Vec<usize> {
-    let mut homeless = Vec::new();
+    let mut unplaced = Vec::new();
     let mut spread = Vec::new();
     for index in 0..round.entities.len() {
         let entity = &round.entities[index];
@@ -30,7 +30,7 @@ pub(super) fn keep_homes(round: &mut Round, homes: &Homes) -> Vec<usize> {
         }
         match state.and_then(|state| Some((kept(round, entity, state)?, state.why))) {
             None if entity.candidates.is_empty() && entity.apart.is_empty() => {}
-            None => homeless.push(index),
+            None => unplaced.push(index),
             Some((placement @ HomePlacement::Spread(_), why)) => {
                 spread.push((index, placement, why));
             }
@@ -41,11 +41,11 @@ pub(super) fn keep_homes(round: &mut Round, homes: &Homes) -> Vec<usize> {
         // Threads that are bound apart may only rest for a moment.
         let may_gather = why != Reason::BoundApart;
         match may_gather && fits_one_node(round, &round.entities[index], &placement) {
-            true => homeless.push(index),
+            true => unplaced.push(index),
             false => round.stay(index, placement, why),
         }
     }
-    homeless
+    unplaced
 }
 
 /// Returns whether an entity may have a home. An affinity that has become too narrow takes no home

@@ -116,7 +116,7 @@ fn options(costs: CostModel, entity: &EntityRound, state: &EntityState) -> Vec<M
     let is_doubted = state.memory.is_doubted(costs.nodes.rules);
     let transfers = match even_nodes(entity, costs.nodes) {
         Some(memory) => even_out(costs, entity, &memory),
-        None => gather(costs, entity),
+        None => transfers_home(costs, entity),
     };
     let gain_ns = transfers.iter().map(|it| it.2).fold(0, u64::saturating_add);
     let is_small = gain_ns < costs.horizon_ns(entity) / SMALL_GAIN_PART;
@@ -160,7 +160,7 @@ fn even_out(
 
 /// Returns the moves that bring all memory of an entity that is elsewhere home, each to the nearest
 /// node of the home, with its pages and its gain in nanoseconds.
-fn gather(costs: CostModel, entity: &EntityRound) -> Vec<(Transfer, u64, u64)> {
+fn transfers_home(costs: CostModel, entity: &EntityRound) -> Vec<(Transfer, u64, u64)> {
     let Some(placement) = &entity.placement else { return Vec::new() };
     let nodes = costs.nodes;
     let (homes, memory) = (placement.thread_nodes(), placement.memory_nodes(nodes));

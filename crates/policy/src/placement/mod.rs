@@ -244,8 +244,8 @@ impl Homes {
         let elapsed_ns = self.pass(snapshot.at_ns, &mut entities, rules);
         segments::share_out(&snapshot.segments, nodes, &mut entities);
         let mut round = Round::new(nodes, entities, elapsed_ns);
-        let homeless = keep::keep_homes(&mut round, self);
-        initial::place(&mut round, self, &homeless);
+        let unplaced = keep::keep_homes(&mut round, self);
+        initial::place(&mut round, self, &unplaced);
         // The states of nodes are those before any home has moved.
         let busy = rebalance::busy_nodes(&round, self);
         let short = relieve::short_nodes(&round, self);

@@ -91,7 +91,7 @@ fn part_of(pages: u64, load: u64, all: u64) -> u64 {
 /// The nodes where a segment belongs.
 enum SegmentTarget {
     /// One node, where all users are at home.
-    Gather(NodeIndex),
+    Home(NodeIndex),
     /// The nodes where users are at home.
     Spread(Vec<NodeIndex>),
 }
@@ -99,7 +99,7 @@ enum SegmentTarget {
 impl SegmentTarget {
     fn nodes(&self) -> &[NodeIndex] {
         match self {
-            Self::Gather(node) => std::slice::from_ref(node),
+            Self::Home(node) => std::slice::from_ref(node),
             Self::Spread(nodes) => nodes,
         }
     }
@@ -260,7 +260,7 @@ impl<'a> SegmentRound<'a> {
             return Err(objection);
         }
         match used[..] {
-            [node] => Ok(SegmentTarget::Gather(node)),
+            [node] => Ok(SegmentTarget::Home(node)),
             _ => Ok(SegmentTarget::Spread(used)),
         }
     }
@@ -291,7 +291,7 @@ impl<'a> SegmentRound<'a> {
     fn options(&self, target: &SegmentTarget, saturated: &[NodeIndex]) -> Vec<SegmentOption> {
         let nodes = target.nodes();
         if let SegmentTarget::Spread(nodes) = target
-            && let Some(options) = self.relief(nodes, saturated)
+            && let Some(options) = self.saturated_options(nodes, saturated)
         {
             return options;
         }
@@ -324,7 +324,11 @@ impl<'a> SegmentRound<'a> {
 
     /// Returns the moves that make the segment even on the nodes of its users, if one of these is
     /// saturated, others have time, and the users make most of the load; otherwise `None`.
-    fn relief(&self, nodes: &[NodeIndex], saturated: &[NodeIndex]) -> Option<Vec<SegmentOption>> {
+    fn saturated_options(
+        &self,
+        nodes: &[NodeIndex],
+        saturated: &[NodeIndex],
+    ) -> Option<Vec<SegmentOption>> {
         let is_saturated = |node: NodeIndex| saturated.contains(&node);
         let among: Vec<_> = nodes
             .iter()
@@ -398,7 +402,7 @@ impl<'a> SegmentRound<'a> {
             must_leave || !is_small && decision.gain_ns > decision.cost_ns.saturating_add(doubt_ns);
         let is_worth_it = history.weigh(may_move.then_some(pays), rules);
         match target {
-            SegmentTarget::Gather(_) if away == 0 => Reason::AllHome,
+            SegmentTarget::Home(_) if away == 0 => Reason::AllHome,
             SegmentTarget::Spread(_) if away == 0 => Reason::UsersApart,
             _ if !rules.move_memory => Reason::ThreadsOnly,
             _ if !is_worth_it => Reason::DoesNotPay,
