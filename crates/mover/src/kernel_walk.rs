@@ -2,12 +2,12 @@
 //! after. See [`crate::sparse`].
 
 use nodeward_machine::{CallEnd, PagesByMapping, Process, Result};
-use nodeward_model::SkipReason;
+use nodeward_model::{NodeId, SkipReason};
 use nodeward_policy::folio_plan::MoveOrder;
 
 use crate::folio_mover::RETRY_PAUSES_NS;
 use crate::move_context::MoveContext;
-use crate::outcomes::{NodeCounts, UnitOutcome, add_counts};
+use crate::outcomes::{NodeCounts, PageFlows, UnitOutcome, add_counts};
 use crate::report::ProcessPlan;
 use crate::sparse::counted_in;
 
@@ -102,9 +102,23 @@ impl KernelWalk<'_> {
         }
         let left: u64 = sources().map(|node| at(before, node) - stayed(node)).sum();
         account.moved = account.moved.min(left);
+        outcome.flows = self.flows(account.moved, |node| at(before, node) - stayed(node));
         account.skip(SkipReason::NotPresent, left - account.moved);
         account.skip(why, sources().map(stayed).sum());
         outcome
+    }
+
+    /// Divides pages that arrived among the pairs of nodes, by how many left each source. Where
+    /// more left than arrived, the rest was freed; from which source is not known.
+    fn flows(&self, moved: u64, left: impl Fn(NodeId) -> u64) -> PageFlows {
+        let mut rest = moved;
+        let mut flows = PageFlows::new();
+        for (from, to) in self.order.pairs.iter() {
+            let pages = left(from).min(rest);
+            rest -= pages;
+            flows.extend((pages > 0).then_some(((from, to), pages)));
+        }
+        flows
     }
 
     fn on_sources(&self, counts: &NodeCounts) -> u64 {

@@ -71,6 +71,7 @@ pub fn migrate(
         return Err(error);
     }
     let walked_pages = tallies.by_process.iter().map(|tally| tally.walked_pages).sum();
+    let flows = tallies.flows();
     let is_over = || limit.is_over(VERIFY_NS);
     let process = |(index, tally)| {
         let scope = verify_scope(machine, processes, request, live, (index, &is_over));
@@ -82,6 +83,8 @@ pub fn migrate(
         verifying_ns: machine.now_ns() - moved_ns,
         workers,
         walked_pages,
+        flows,
+        holds: pace.holds(),
         longest_hold_ns: pace.longest_hold_ns(),
         stall_needed_ns: pace.stall_needed_ns(),
         stopped: None,

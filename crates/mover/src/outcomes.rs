@@ -10,6 +10,8 @@ use crate::folio_mover::FolioMoveOutcome;
 
 /// Base pages by node.
 pub type NodeCounts = BTreeMap<NodeId, u64>;
+/// Base pages that moved, by source and destination.
+pub type PageFlows = BTreeMap<(NodeId, NodeId), u64>;
 
 /// The sums of one unit, or of all units of a process.
 #[derive(Debug, Default)]
@@ -19,6 +21,8 @@ pub struct UnitOutcome {
     pub before: BTreeMap<NodeId, u64>,
     /// Pages that were on no node then, because another thread was moving them.
     pub before_in_flight: u64,
+    /// Pages that arrived, by source and destination.
+    pub flows: PageFlows,
     /// Pages that are on their destination, by node.
     pub on_destination: BTreeMap<NodeId, u64>,
     /// Bytes of address space that nobody looked at.
@@ -34,6 +38,7 @@ impl UnitOutcome {
             account: plan.account.clone(),
             before: plan.residency.clone(),
             before_in_flight: plan.unlocated_pages,
+            flows: PageFlows::new(),
             on_destination: plan.already_there_by_node.clone(),
             unexamined_bytes: plan.unexamined_bytes,
             walked_pages: 0,
@@ -47,6 +52,7 @@ impl UnitOutcome {
             let pages = u64::from(folio.pages);
             self.account.moved += pages;
             *self.on_destination.entry(folio.to).or_default() += pages;
+            *self.flows.entry((folio.from, folio.to)).or_default() += pages;
         }
     }
 
@@ -55,6 +61,7 @@ impl UnitOutcome {
         self.account.add(&other.account);
         add_counts(&mut self.before, &other.before);
         self.before_in_flight += other.before_in_flight;
+        add_counts(&mut self.flows, &other.flows);
         add_counts(&mut self.on_destination, &other.on_destination);
         self.unexamined_bytes += other.unexamined_bytes;
         self.walked_pages += other.walked_pages;
@@ -78,6 +85,13 @@ impl ProcessOutcomes {
     pub fn add(&mut self, process: usize, tally: &UnitOutcome, error: Option<Error>) {
         self.by_process[process].add(tally);
         self.error = self.error.take().or(error);
+    }
+
+    /// Returns the pages that arrived, by source and destination.
+    pub fn flows(&self) -> PageFlows {
+        let mut all = PageFlows::new();
+        self.by_process.iter().for_each(|tally| add_counts(&mut all, &tally.flows));
+        all
     }
 
     /// Returns the number of base pages moved.

@@ -7,6 +7,7 @@ use nodeward_machine::Machine;
 use nodeward_policy::folio_plan::FolioMove;
 use nodeward_policy::pacing::{RateLimit, StallBudget};
 
+use crate::hold_times::HoldTimes;
 use crate::{MoveControl, MoveRequest};
 
 /// Time after which a waiting worker sees a stop, in nanoseconds: a huge page takes minutes at a
@@ -19,6 +20,7 @@ pub struct MovePacer {
     rate: Option<Mutex<RateLimit>>,
     stall: Option<Mutex<StallBudget>>,
     longest_hold_ns: AtomicU64,
+    holds: Mutex<HoldTimes>,
     too_large_pages: AtomicU32,
 }
 
@@ -28,6 +30,7 @@ impl MovePacer {
             rate: request.rate_bytes_per_s.map(|rate| Mutex::new(RateLimit::new(rate))),
             stall: request.stall_ns.map(|budget| Mutex::new(StallBudget::new(budget))),
             longest_hold_ns: AtomicU64::new(0),
+            holds: Mutex::default(),
             too_large_pages: AtomicU32::new(0),
         }
     }
@@ -70,8 +73,10 @@ impl MovePacer {
     pub fn record_call(&self, folios: &[FolioMove], run_pages: u32, took_ns: u64) {
         let (Some(stall), Some(first)) = (&self.stall, folios.first()) else { return };
         let pages: u64 = folios.iter().map(|folio| u64::from(folio.pages)).sum();
-        let run_pages = u64::from(run_pages.max(first.pages)).min(pages);
-        self.longest_hold_ns.fetch_max(took_ns / pages.max(1) * run_pages, Ordering::Relaxed);
+        let run_pages = u64::from(run_pages.max(first.pages)).min(pages).max(1);
+        let hold_ns = took_ns / pages.max(1) * run_pages;
+        self.longest_hold_ns.fetch_max(hold_ns, Ordering::Relaxed);
+        lock(&self.holds).add(hold_ns, pages.div_ceil(run_pages));
         match is_large(*first) {
             true => lock(stall).learn_huge(pages, took_ns),
             false => lock(stall).learn(pages, took_ns),
@@ -82,6 +87,11 @@ impl MovePacer {
     /// average time per page: the kernel reports no times within a call. `None` without a budget.
     pub fn longest_hold_ns(&self) -> Option<u64> {
         self.stall.as_ref().map(|_| self.longest_hold_ns.load(Ordering::Relaxed))
+    }
+
+    /// Returns such estimates for all runs of pages so far; none without a budget.
+    pub fn holds(&self) -> HoldTimes {
+        *lock(&self.holds)
     }
 
     /// Returns the size of the largest folio that may be moved, in base pages.

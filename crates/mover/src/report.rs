@@ -6,7 +6,8 @@ use nodeward_machine::{Error, Liveness};
 use nodeward_model::{Account, NodeId, Pid, SkipReason};
 use nodeward_policy::folio_plan::FolioMove;
 
-use crate::outcomes::add_counts;
+use crate::hold_times::HoldTimes;
+use crate::outcomes::{PageFlows, add_counts};
 use crate::{MoveControl, StopReason};
 
 /// The plan of a move.
@@ -212,6 +213,10 @@ pub struct MoveReport {
     /// Pages of nearly empty mappings, which a walk inside the kernel has moved. The accounts have
     /// them, a ledger does not: their addresses are not known.
     pub walked_pages: u64,
+    /// Pages that arrived, by source and destination; also those that were freed afterwards.
+    pub flows: PageFlows,
+    /// How long runs of pages were held under a stall budget; empty without one.
+    pub holds: HoldTimes,
     /// An estimate of the longest time that a run of pages was held under a stall budget, in
     /// nanoseconds, from the call's average time per page; `None` without a budget.
     pub longest_hold_ns: Option<u64>,
@@ -292,12 +297,14 @@ impl MoveReport {
         self.add_costs(again);
     }
 
-    /// Adds times, workers, holds and errors of a later move of any pages.
+    /// Adds times, workers, flows, holds and errors of a later move of any pages.
     pub fn add_costs(&mut self, later: Self) {
         self.moving_ns += later.moving_ns;
         self.verifying_ns += later.verifying_ns;
         self.workers = self.workers.max(later.workers);
         self.walked_pages += later.walked_pages;
+        add_counts(&mut self.flows, &later.flows);
+        self.holds.join(&later.holds);
         self.longest_hold_ns = self.longest_hold_ns.max(later.longest_hold_ns);
         self.stall_needed_ns = self.stall_needed_ns.max(later.stall_needed_ns);
         self.stopped = self.stopped.or(later.stopped);

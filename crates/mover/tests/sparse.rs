@@ -60,6 +60,7 @@ fn a_walk_moves_what_nobody_looks_for() {
     let account = report.account();
     assert_eq!((account.moved, account.already_there, account.skipped_total()), (110, 5, 0));
     assert_eq!((report.walked_pages, process.walks), (10, 1));
+    assert_eq!(report.flows, [((NodeId(0), NodeId(1)), 110)].into());
     assert_eq!(process.residency(), [(NodeId(1), 115)].into());
     let seen = &report.processes[0];
     assert_eq!(seen.before, [(NodeId(0), 110), (NodeId(1), 5)].into());

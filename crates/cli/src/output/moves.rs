@@ -329,9 +329,7 @@ mod tests {
             workers: 2,
             walked_pages: 0,
             longest_hold_ns: Some(310_000),
-            stall_needed_ns: None,
-            stopped: None,
-            error: None,
+            ..MoveReport::default()
         }
     }
 
