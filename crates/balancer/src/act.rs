@@ -25,6 +25,7 @@ use super::sampling::own_memory;
 use super::segment_table::SegmentTable;
 use super::settings::BalanceSettings;
 use super::token_bucket::TokenBucket;
+use super::totals::{MoveSubject, Totals};
 
 /// The state of the balancer and the machine that the stage uses.
 pub struct Actor<'a> {
@@ -36,6 +37,7 @@ pub struct Actor<'a> {
     pub live: &'a MoveControl,
     pub processes: &'a mut ProcessTable,
     pub journals: &'a mut Journals,
+    pub totals: &'a mut Totals,
     /// The budget of all processes together.
     pub bucket: &'a mut TokenBucket,
     /// Pending moves, the oldest first.
@@ -129,6 +131,8 @@ impl Actor<'_> {
         let done = self.done_of(one.entity());
         let outcome = done.outcome.get_or_insert_default();
         outcome.add(one.order.pages_max, &one.account, done.short);
+        let (subject, short) = (self.subject_of(one), self.done_of(one.entity()).short);
+        self.totals.end_move(subject, short.map(Short::name));
     }
 
     /// Runs an operation on a process. An error concerns no other process: it becomes a notice.
@@ -178,6 +182,7 @@ impl Actor<'_> {
             true => process.pin(nudge.tid, &cpus)?,
             false => process.nudge(nudge.tid, &cpus)?,
         };
+        self.totals.count_nudge(placed);
         let done = self.done_of(nudge.entity);
         *match placed {
             AffinityOutcome::Done => &mut done.threads_placed,
@@ -285,10 +290,11 @@ impl Actor<'_> {
 
     /// Enters what was moved; returns whether there is more to move.
     fn note_moved(&mut self, key: ProcessKey, one: &PendingMove, moved: Moved) -> bool {
-        let Moved { account, short, error, .. } = moved;
+        let Moved { account, totals, short, error, .. } = moved;
         let bytes = account.moved * self.machine.page_bytes();
         self.bucket.spend(bytes);
         self.journals.add(Subject::Process(one.entity()), &account);
+        self.totals.add_moved(self.subject_of(one), &totals);
         if let Some(process) = self.processes.get_mut(key) {
             process.bucket.spend(bytes);
             let sample = process.sample.as_ref();
@@ -306,6 +312,15 @@ impl Actor<'_> {
         }
         done.short = done.short.or(short);
         short == Some(Short::Budget)
+    }
+
+    fn subject_of(&self, one: &PendingMove) -> MoveSubject {
+        let is_part = |(key, entity)| self.processes.get(key).is_some_and(|it| it.entity != entity);
+        match self.processes.key(one.entity()).map(|key| (key, one.entity())) {
+            _ if one.is_of_pages() => MoveSubject::Pages,
+            Some(part) if is_part(part) => MoveSubject::Group,
+            _ => MoveSubject::Process,
+        }
     }
 
     fn done_of(&mut self, entity: EntityId) -> &mut Done {
@@ -341,6 +356,7 @@ impl Balancer {
             live,
             processes: &mut self.processes,
             journals: &mut self.journals,
+            totals: &mut self.totals,
             bucket: &mut self.bucket,
             pending: &mut self.pending,
             segments: &mut self.segments,

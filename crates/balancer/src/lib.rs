@@ -85,6 +85,7 @@ mod thread_load;
 mod thread_starts;
 mod timing;
 mod token_bucket;
+mod totals;
 mod write_rounds;
 mod written_pages;
 
@@ -111,6 +112,7 @@ pub use saved_state::{STATE_VERSION, SavedProcess, SavedState, Storage, state_fi
 pub use settings::{AccessChoice, BalanceSettings, RivalMode};
 pub use shared_groups::{LockedGroups, SharedGroups};
 pub use takeover::{Begun, Ended, Takeover, TakeoverError, takeover_file};
+pub use totals::{MoveSubject, Totals};
 
 use access_counts::AccessCounts;
 use access_observer::AccessObserver;
@@ -161,6 +163,7 @@ pub struct Balancer {
     budget: CpuBudget,
     timing: Timing,
     rounds: u64,
+    totals: Totals,
     last: Option<RoundReport>,
 
     journals: Journals,
@@ -228,6 +231,7 @@ impl Balancer {
             budget: CpuBudget::default(),
             timing: Timing::default(),
             rounds: 0,
+            totals: Totals::default(),
             last: None,
             journals: Journals::default(),
             boot: String::new(),

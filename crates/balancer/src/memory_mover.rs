@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use nodeward_machine::{Liveness, Machine, Process, Result};
 use nodeward_model::{Account, NodeId, NodePairs, Nodemask, PageSet, Range, SkipReason};
-use nodeward_mover::SharedLedger;
-use nodeward_mover::{Jobs, MoveControl, MoveReport, MoveRequest, Selection, migrate};
+use nodeward_mover::{
+    Jobs, MoveControl, MoveReport, MoveRequest, MoveSums, Selection, SharedLedger, migrate,
+};
 use nodeward_policy::folio_plan::MoveOrder;
 use nodeward_policy::placement::Rules;
 
@@ -68,6 +69,8 @@ pub struct Portion<'a> {
 #[derive(Debug, Default)]
 pub struct Moved {
     pub account: Account,
+    /// The same with nodes and times.
+    pub totals: MoveSums,
     /// The reason for which fewer pages moved than were asked for.
     pub short: Option<Short>,
     /// The error of the machine, if it refused.
@@ -161,6 +164,7 @@ impl Run<'_> {
         self.searched_bytes += bytes;
         self.moved.cursor = end;
         self.moved.account.add(&report.account());
+        self.moved.totals.add(&report);
         if let Some(error) = report.error {
             return Err(error);
         }

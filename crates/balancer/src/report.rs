@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::called_groups::GroupNumber;
 use super::settings::RivalMode;
+use super::totals::Totals;
 
 /// CPU time of the balancer, in nanoseconds, by what it was for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -81,6 +82,9 @@ pub struct RoundReport {
     pub total_cost: Cost,
     /// Notices: messages that are given once, not in each round.
     pub news: Vec<Notice>,
+    /// What all rounds did, this one included.
+    #[serde(skip)]
+    pub totals: Totals,
 }
 
 /// One process of a round.
@@ -247,6 +251,24 @@ pub enum Short {
     Failed,
 }
 
+impl Short {
+    /// Returns its name in output and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Budget => "budget",
+            Self::Pressure => "pressure",
+            Self::Stalled => "stalled",
+            Self::TooDear => "too-dear",
+            Self::Refused => "refused",
+            Self::NotThere => "not-there",
+            Self::Gone => "gone",
+            Self::NotWanted => "not-wanted",
+            Self::Interrupted => "interrupted",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// The reasons for which there is no decision about a process yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -333,4 +355,24 @@ pub enum Notice {
         /// Factor by which the time between two rounds is longer now.
         factor: u32,
     },
+}
+
+impl Notice {
+    /// Returns the name of its kind, as in JSON.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Denied { .. } => "denied",
+            Self::RivalCame { .. } => "rival-came",
+            Self::RivalLeft { .. } => "rival-left",
+            Self::NodeCame { .. } => "node-came",
+            Self::NodeLeft { .. } => "node-left",
+            Self::Ledger { .. } => "ledger",
+            Self::State { .. } => "state",
+            Self::Failed { .. } => "failed",
+            Self::NoAccessSource { .. } => "no-access-source",
+            Self::StartsUnseen { .. } => "starts-unseen",
+            Self::StartsLost { .. } => "starts-lost",
+            Self::LookingSlowed { .. } => "looking-slowed",
+        }
+    }
 }

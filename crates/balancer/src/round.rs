@@ -31,6 +31,29 @@ impl Balancer {
     /// # Errors
     /// If the machine as a whole cannot be read.
     pub fn round(&mut self, live: &MoveControl) -> Result<RoundReport> {
+        let report = self.make_round(live)?;
+        self.sum_up(&report);
+        Ok(RoundReport { totals: self.totals.clone(), ..report })
+    }
+
+    /// Adds to the totals what the report of a round has.
+    fn sum_up(&mut self, report: &RoundReport) {
+        let totals = &mut self.totals;
+        *if report.fast { &mut totals.fast_rounds } else { &mut totals.rounds } += 1;
+        totals.took_ns += report.took_ns;
+        totals.samples += report.looked;
+        totals.others_pages = self.nodes.pages_migrated_by_others();
+        for notice in &report.news {
+            *totals.notices.entry(notice.kind()).or_default() += 1;
+        }
+        let processes = report.processes.iter().map(|row| (row.changed, row.decision.verdict));
+        let groups = report.groups.iter().map(|row| (row.changed, row.decision.verdict));
+        for (_, verdict) in processes.chain(groups).filter(|(changed, _)| *changed) {
+            *totals.changes.entry(verdict.name()).or_default() += 1;
+        }
+    }
+
+    fn make_round(&mut self, live: &MoveControl) -> Result<RoundReport> {
         if self.is_fast_round_due(self.now_ns()) {
             return self.fast_round(live);
         }

@@ -16,6 +16,7 @@ use super::pending_segment::PendingSegment;
 use super::report::{Done, Notice, Short};
 use super::segment_process::SegmentProcess;
 use super::segment_table::SegmentState;
+use super::totals::MoveSubject;
 
 impl Actor<'_> {
     /// Moves segments as planned, and goes on with those that are on their way. Returns the
@@ -80,6 +81,8 @@ impl Actor<'_> {
         let done = self.done_of_segment(one.order.segment);
         let outcome = done.outcome.get_or_insert_default();
         outcome.add(one.order.pages_max, &one.account, done.short);
+        let short = done.short;
+        self.totals.end_move(MoveSubject::Segment, short.map(Short::name));
     }
 
     /// Moves some more of a segment; whether there is more to move.
@@ -170,7 +173,8 @@ impl Actor<'_> {
 
     /// Notes what was moved; whether there is more.
     fn note_segment_moved(&mut self, one: &PendingSegment, moved: Moved) -> bool {
-        let Moved { account, short, error, .. } = moved;
+        let Moved { account, totals, short, error, .. } = moved;
+        self.totals.add_moved(MoveSubject::Segment, &totals);
         let bytes = account.moved * self.machine.page_bytes();
         self.bucket.spend(bytes);
         self.journals.add(JournalOrder::subject_of(&one.order), &account);

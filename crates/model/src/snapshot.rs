@@ -133,6 +133,19 @@ pub enum AffinityOutcome {
     Gone,
 }
 
+impl AffinityOutcome {
+    /// Returns its name in output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::NotAllowed => "not-allowed",
+            Self::Asleep => "asleep",
+            Self::Changed => "changed",
+            Self::Gone => "gone",
+        }
+    }
+}
+
 /// The actions of the kernel's NUMA balancing on a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NumaActivity {

@@ -15,4 +15,5 @@ mod segments;
 mod stage;
 mod takeover;
 mod thread_starts;
+mod totals;
 mod wide;

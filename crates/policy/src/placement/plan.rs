@@ -172,6 +172,18 @@ pub enum Verdict {
     Moves,
 }
 
+impl Verdict {
+    /// Returns its name in output and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Left => "left",
+            Self::Settles => "settles",
+            Self::Stays => "stays",
+            Self::Moves => "moves",
+        }
+    }
+}
+
 /// The numbers behind a decision about an entity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Numbers {
