@@ -12,7 +12,7 @@ use nodeward_machine::{
     NumaBalancingSwitch, Process, ProcessWatch, Result, ThreadRecords, WorkerRegistry,
 };
 use nodeward_model::{
-    CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, Pid, ProcessFilter, Topology,
+    CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, PageListSum, Pid, ProcessFilter, Topology,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
@@ -110,6 +110,10 @@ impl Machine for Linux {
 
     fn headroom(&self) -> Result<BTreeMap<NodeId, NodeHeadroom>> {
         zoneinfo::headroom(Path::new("/"))
+    }
+
+    fn page_lists(&self) -> Result<Vec<PageListSum>> {
+        zoneinfo::page_lists(Path::new("/"))
     }
 
     fn free_huge_pages(&self, node: NodeId, bytes: u64) -> Option<u64> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use nodeward_model::{
     AffinityOutcome, CpuId, Cpumask, MachineSnapshot, Mapping, MemoryPolicies, NodeHeadroom,
-    NodeId, NumaActivity, OtherBalancer, Page, PageLocation, Pid, ProcessFilter, ProcessIdentity,
-    ProcessTraits, Range, Topology,
+    NodeId, NumaActivity, OtherBalancer, Page, PageListSum, PageLocation, Pid, ProcessFilter,
+    ProcessIdentity, ProcessTraits, Range, Topology,
 };
 use serde::Serialize;
 
@@ -44,6 +44,12 @@ pub trait Machine: WorkerRegistry + Send + Sync {
     /// Returns the present headroom of each node; a node that is missing has no limit. Cost: one
     /// file, whose size grows with the number of CPUs.
     fn headroom(&self) -> Result<BTreeMap<NodeId, NodeHeadroom>>;
+
+    /// Returns the page lists of each zone, as sums over all CPUs; none where the machine does not
+    /// tell them. Cost: one file, whose size grows with the number of CPUs.
+    fn page_lists(&self) -> Result<Vec<PageListSum>> {
+        Ok(Vec::new())
+    }
 
     /// Returns the number of free huge pages of `bytes` bytes that a node has for migration; `None`
     /// where the machine does not report it. Cost: a few files.

@@ -1,18 +1,24 @@
-//! Reads /proc/zoneinfo: the free memory of each node, and the kernel's reserve of it.
+//! Reads /proc/zoneinfo: the free memory of each node, the kernel's reserve of it, and page lists.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use nodeward_machine::{Error, Result};
-use nodeward_model::{NodeHeadroom, NodeId};
+use nodeward_model::{NodeHeadroom, NodeId, PageListSum};
 
 /// Returns the headroom of every node with memory.
 pub fn headroom(root: &Path) -> Result<BTreeMap<NodeId, NodeHeadroom>> {
+    read(root).map(|text| parse(&text))
+}
+
+/// Returns the page lists of every zone that has some, as sums over all CPUs.
+pub fn page_lists(root: &Path) -> Result<Vec<PageListSum>> {
+    read(root).map(|text| parse_page_lists(&text))
+}
+
+fn read(root: &Path) -> Result<String> {
     let path = root.join("proc/zoneinfo");
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Ok(parse(&text)),
-        Err(source) => Err(Error::Read { path, source }),
-    }
+    std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source })
 }
 
 /// Parses the file. A zone has `pages free N` first, then the watermarks below which the kernel
@@ -44,6 +50,34 @@ fn parse(text: &str) -> BTreeMap<NodeId, NodeHeadroom> {
     headroom
 }
 
+/// Parses the lists of a zone: `cpu: N` behind `pagesets`, and for each `count: N`, `high: N` and
+/// others. (A zone's watermark is `high N`, without the colon.)
+fn parse_page_lists(text: &str) -> Vec<PageListSum> {
+    let mut lists: Vec<PageListSum> = Vec::new();
+    let mut zone = (NodeId(0), "");
+    for line in text.lines() {
+        if let Some((node, name)) =
+            line.strip_prefix("Node ").and_then(|it| it.split_once(", zone"))
+        {
+            zone = (NodeId(node.parse().unwrap_or(0)), name.trim());
+            continue;
+        }
+        let mut words = line.split_ascii_whitespace();
+        match (words.next(), words.next(), lists.last_mut()) {
+            (Some("pagesets"), None, _) => lists.push(PageListSum {
+                node: zone.0,
+                zone: zone.1.to_owned(),
+                pages: 0,
+                high_pages: 0,
+            }),
+            (Some("count:"), Some(pages), Some(list)) => list.pages += number(pages),
+            (Some("high:"), Some(pages), Some(list)) => list.high_pages += number(pages),
+            _ => {}
+        }
+    }
+    lists
+}
+
 /// Parses a number with punctuation around it; 0 if there is none.
 fn number(word: &str) -> u64 {
     word.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0)
@@ -73,6 +107,9 @@ Node 0, zone      DMA
               count:    0
               high:     14
               high_min: 14
+    cpu: 1
+              count:    5
+              high:     20
 Node 0, zone    DMA32
   pages free     236420
         high     18085
@@ -97,8 +134,20 @@ Node 1, zone    DMA32
         assert_eq!(headroom[&NodeId(1)], NodeHeadroom { free_pages: 0, inactive_file_pages: 20 });
     }
 
+    /// Goal: the lists of a zone are summed over its CPUs, 0 + 5 and 14 + 20, and watermarks are no
+    /// part of them; zones without lists are left out.
+    #[test]
+    fn page_lists_are_summed() {
+        let expected =
+            PageListSum { node: NodeId(0), zone: "DMA".to_owned(), pages: 5, high_pages: 34 };
+        assert_eq!(parse_page_lists(TEXT), [expected]);
+        assert_eq!(parse_page_lists("count: 1\npagesets\nNode x\nhigh:\n").len(), 1);
+    }
+
     #[test]
     fn this_kernel_writes_it_so() {
+        let lists = page_lists(Path::new("/")).unwrap();
+        assert!(lists.iter().any(|list| list.high_pages > 0), "{lists:?}");
         let headroom = headroom(Path::new("/")).unwrap();
         assert!(
             headroom.values().any(|room| room.free_pages + room.inactive_file_pages > 0),

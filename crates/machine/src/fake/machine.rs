@@ -5,8 +5,8 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 
 use nodeward_model::{
-    AccessSample, CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, Pid, ProcessFilter,
-    Synthetic, Topology,
+    AccessSample, CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, PageListSum, Pid,
+    ProcessFilter, Synthetic, Topology,
 };
 
 use super::access_source::{FakeAccessSource, WaitingAccesses};
@@ -40,6 +40,7 @@ pub struct FakeMachine {
     pub(super) counters: Arc<Mutex<FakeCounters>>,
     pub(super) accesses: Arc<Mutex<WaitingAccesses>>,
     pub(super) thread_log: Arc<Mutex<FakeThreadLog>>,
+    pub(super) page_lists: Vec<PageListSum>,
 }
 
 impl FakeMachine {
@@ -65,6 +66,11 @@ impl FakeMachine {
     /// Takes away the list of populated ranges, as on a kernel before 6.7.
     pub fn without_pagemap_scan(self) -> Self {
         Self { lacks_pagemap_scan: true, ..self }
+    }
+
+    /// Gives it page lists.
+    pub fn with_page_lists(self, page_lists: Vec<PageListSum>) -> Self {
+        Self { page_lists, ..self }
     }
 
     /// Makes one of the processes the caller.
@@ -137,6 +143,10 @@ impl Machine for FakeMachine {
             rooms.extend(lock(process).free_pages.iter().map(|(&node, pages)| (node, room(pages))));
         }
         Ok(rooms)
+    }
+
+    fn page_lists(&self) -> Result<Vec<PageListSum>> {
+        Ok(self.page_lists.clone())
     }
 
     /// Huge pages are made of free pages.
