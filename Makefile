@@ -62,8 +62,10 @@ install: install-library ## Install command, service, manual, completions and li
 	install -D -m 755 "$(TARGET_DIR)/release/nodeward" "$(DESTDIR)$(PREFIX)/bin/nodeward"
 	"$(TARGET_DIR)/release/nodeward" man "$(DESTDIR)$(PREFIX)/share/man/man1"
 	mkdir -p "$(DESTDIR)$(PREFIX)/lib/systemd/system"
-	sed -e 's|/usr/local/bin|$(PREFIX)/bin|' packaging/nodeward-balance.service \
-	    >"$(DESTDIR)$(PREFIX)/lib/systemd/system/nodeward-balance.service"
+	for unit in nodeward-balance nodeward-export; do \
+	    sed -e 's|/usr/local/bin|$(PREFIX)/bin|' packaging/$$unit.service \
+	        >"$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit.service" || exit 1; \
+	done
 	install -m 644 packaging/nodeward-balance.socket "$(DESTDIR)$(PREFIX)/lib/systemd/system"
 	for to in bash:bash-completion/completions/nodeward zsh:zsh/site-functions/_nodeward \
 	    fish:fish/vendor_completions.d/nodeward.fish; do \

@@ -12,8 +12,10 @@ use crate::caller::AgentIdentity;
 use crate::groups::Groups;
 use crate::hooks::{Explainer, Journal};
 use crate::limits::MoveLimits;
+use crate::metrics::AgentTotals;
 use crate::moves::Moves;
 use crate::placement::Published;
+use crate::request_counts::RequestCounts;
 use crate::server::{Server, Waker};
 use crate::service::Service;
 
@@ -30,8 +32,7 @@ pub struct AgentOptions {
 
 /// A running agent. Dropping it ends the agent.
 pub struct Agent {
-    published: Arc<Published>,
-    moves: Arc<Moves>,
+    service: Arc<Service>,
     waker: Arc<Waker>,
     thread: Option<JoinHandle<()>>,
 }
@@ -48,35 +49,40 @@ impl Agent {
         options: AgentOptions,
     ) -> io::Result<Self> {
         let AgentOptions { limits, explainer, journal } = options;
-        let published = Arc::new(Published::default());
         let moves = Arc::new(Moves::new(Arc::clone(&machine), limits, journal));
         let groups = Groups { called: groups, page_bytes: machine.page_bytes() };
-        let service = Service {
+        let service = Arc::new(Service {
             machine,
-            moves: Arc::clone(&moves),
+            moves,
             groups,
-            published: Arc::clone(&published),
+            published: Published::default(),
             limits,
             explainer,
-        };
+            requests: RequestCounts::default(),
+        });
         let identity = AgentIdentity::read().map_err(io::Error::other)?;
-        let server = Server::new(listener, Arc::new(service), identity)?;
+        let server = Server::new(listener, Arc::clone(&service), identity)?;
         let waker = server.waker();
         let work = move || server.run();
         let thread = thread::Builder::new().name("nodeward-agent".to_owned()).spawn(work)?;
-        Ok(Self { published, moves, waker, thread: Some(thread) })
+        Ok(Self { service, waker, thread: Some(thread) })
     }
 
     /// Makes this round the one by which requests are answered.
     pub fn publish(&self, report: &RoundReport) {
-        self.published.replace(report);
+        self.service.published.replace(report);
+    }
+
+    /// Returns what it did since it started.
+    pub fn totals(&self) -> AgentTotals {
+        self.service.totals()
     }
 }
 
 impl Drop for Agent {
     /// Ends moves between two batches, so that none is half done.
     fn drop(&mut self) {
-        self.moves.end_all();
+        self.service.moves.end_all();
         self.waker.end();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -63,9 +63,25 @@ impl Client {
     /// # Errors
     /// If nobody listens there, or we may not connect.
     pub fn connect(path: &Path) -> Result<Self, ClientError> {
-        let connection = ServiceConnection::open(path, TIMEOUT)
+        Self::connect_for(path, TIMEOUT)
+    }
+
+    /// Connects; each reply must come within this time.
+    ///
+    /// # Errors
+    /// Those of [`Client::connect`].
+    pub fn connect_for(path: &Path, timeout: Duration) -> Result<Self, ClientError> {
+        let connection = ServiceConnection::open(path, timeout)
             .map_err(|error| ClientError::new(error, path))?;
         Ok(Self { path: path.to_owned(), connection })
+    }
+
+    /// Returns all metrics, as Prometheus' text.
+    ///
+    /// # Errors
+    /// Those of the request.
+    pub fn metrics(&mut self) -> Result<String, ClientError> {
+        read(self.call("io.nodeward.Metrics.Read", json!({}))?["text"].take())
     }
 
     /// Returns what an order would do.

@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 use crate::errors::CallError;
 
 /// Name and text of each interface.
-pub const INTERFACES: [(&str, &str); 6] = [
+pub const INTERFACES: [(&str, &str); 7] = [
     ("org.varlink.service", include_str!("interfaces/org.varlink.service.varlink")),
     ("io.nodeward.Agent", include_str!("interfaces/io.nodeward.Agent.varlink")),
     ("io.nodeward.Groups", include_str!("interfaces/io.nodeward.Groups.varlink")),
+    ("io.nodeward.Metrics", include_str!("interfaces/io.nodeward.Metrics.varlink")),
     ("io.nodeward.Moves", include_str!("interfaces/io.nodeward.Moves.varlink")),
     ("io.nodeward.Placement", include_str!("interfaces/io.nodeward.Placement.varlink")),
     ("io.nodeward.Residency", include_str!("interfaces/io.nodeward.Residency.varlink")),

@@ -18,7 +18,11 @@
 //! hooks       what the program around it does for it
 //! wire, errors, interfaces
 //!             types of the protocol
+//! metrics     what was done, as Prometheus reads it
+//! request_counts
+//!             how many requests came
 //! client      the other end, for the command
+//! exporter    hands out metrics over HTTP, in a process of its own
 //! socket      makes the socket
 //! ```
 //!
@@ -33,6 +37,7 @@ mod caller;
 pub mod client;
 mod connection;
 mod errors;
+pub mod exporter;
 mod gate;
 mod groups;
 mod hooks;
@@ -40,9 +45,11 @@ mod interfaces;
 mod lane;
 pub mod limits;
 mod looks;
+pub mod metrics;
 mod moves;
 mod placement;
 mod request;
+mod request_counts;
 mod server;
 mod service;
 pub mod socket;

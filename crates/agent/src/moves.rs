@@ -8,7 +8,8 @@ use std::time::Instant;
 use nodeward_machine::{Machine, Process};
 use nodeward_model::{MappingKind, NodeId, NodePairs, Nodemask, Pid, Range};
 use nodeward_mover::{
-    Jobs, MoveControl, MoveOrder, MoveRequest, Selection, SharedLedger, migrate, plan,
+    Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, MoveSums, Selection, SharedLedger,
+    migrate, plan,
 };
 use nodeward_policy::workers;
 
@@ -27,6 +28,7 @@ pub struct Moves {
     limits: MoveLimits,
     journal: Journal,
     table: Mutex<Table>,
+    totals: Mutex<MoveSums>,
 }
 
 #[derive(Default)]
@@ -82,7 +84,7 @@ impl OrderedMove {
 impl Moves {
     /// Creates the table, without moves.
     pub fn new(machine: Arc<dyn Machine>, limits: MoveLimits, journal: Journal) -> Self {
-        Self { machine, limits, journal, table: Mutex::default() }
+        Self { machine, limits, journal, table: Mutex::default(), totals: Mutex::default() }
     }
 
     /// Returns what an order would do.
@@ -226,6 +228,7 @@ impl Moves {
         let moved = migrate(machine, processes, request, &record.control, ledger.as_ref());
         let end = match moved {
             Ok(report) => {
+                self.count(&report);
                 let ended = ledger.map(|ledger| (self.journal.end)(ledger, &report));
                 let ledger = ended.map(|ended| ended.id.number());
                 Ok(WireReport::new(&report, shown, machine.page_bytes(), ledger))
@@ -239,6 +242,17 @@ impl Moves {
         };
         let _ = record.end.set((Instant::now(), end));
         self.lock().threads.remove(&number);
+    }
+
+    /// Returns what all moves that have ended did.
+    pub fn totals(&self) -> MoveSums {
+        self.totals.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn count(&self, report: &MoveReport) {
+        let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
+        totals.add(report);
+        totals.ended += 1;
     }
 
     /// If a process is gone, the move itself will report that.

@@ -1,6 +1,6 @@
 //! io.nodeward.Placement: decisions of the balancer's last round, as they were published.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nodeward_balancer::{ProcessRow, RoundReport, Undecided};
 use nodeward_model::Pid;
@@ -14,25 +14,46 @@ use crate::hooks::{Explained, Explainer};
 /// Rounds that a balancer needs before it can decide.
 const ROUNDS_TO_DECIDE: u64 = 2;
 
-/// The last round, which requests read and the balancer replaces. Neither waits for the other: the
+/// The last rounds, which requests read and the balancer replaces. Neither waits for the other: the
 /// lock is held for the copy of a pointer.
 #[derive(Default)]
-pub struct Published(Mutex<Arc<RoundReport>>);
+pub struct Published(Mutex<LastRounds>);
+
+#[derive(Clone, Default)]
+struct LastRounds {
+    /// The last full round.
+    last: Arc<RoundReport>,
+    /// The last one that decided: a round without rows, as one that only stands back, leaves what
+    /// was decided before.
+    decided: Arc<RoundReport>,
+}
 
 impl Published {
-    /// Replaces the published round. A round without rows, such as one that only stands back,
-    /// leaves the earlier decisions in place.
+    /// Replaces them, unless the round was a fast one.
     pub fn replace(&self, report: &RoundReport) {
-        if report.fast || (report.processes.is_empty() && !self.get().processes.is_empty()) {
+        if report.fast {
             return;
         }
-        let report = Arc::new(report.clone());
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = report;
+        let last = Arc::new(report.clone());
+        let mut rounds = self.lock();
+        if !report.processes.is_empty() || rounds.decided.processes.is_empty() {
+            rounds.decided = Arc::clone(&last);
+        }
+        rounds.last = last;
     }
 
-    /// Returns the published round.
+    /// Returns the last round that decided.
     pub fn get(&self) -> Arc<RoundReport> {
-        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.lock().decided)
+    }
+
+    /// Returns the last full round.
+    pub fn last(&self) -> Arc<RoundReport> {
+        Arc::clone(&self.lock().last)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LastRounds> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the decisions about all processes of a caller. Cost: some 30 us a process.

@@ -35,6 +35,7 @@ pub enum Call {
     Show(ShowParameters),
     Homes,
     Explain { pid: Option<Pid> },
+    ReadMetrics,
     CreateGroup(GroupParameters),
     SetGroupHome(GroupHomeParameters),
     AddGroupThreads(GroupThreads),
@@ -228,6 +229,7 @@ impl Call {
                 let PidParameter { pid } = parameters(given)?;
                 Self::Explain { pid }
             }
+            "io.nodeward.Metrics.Read" => none(given).map(|()| Self::ReadMetrics)?,
             "io.nodeward.Groups.Create" => Self::CreateGroup(parameters(given)?),
             "io.nodeward.Groups.SetHome" => Self::SetGroupHome(parameters(given)?),
             "io.nodeward.Groups.AddThreads" => Self::AddGroupThreads(threads(given)?),

@@ -17,12 +17,14 @@ use crate::limits::{
     MoveLimits, PROCESSES_MAX,
 };
 use crate::looks;
+use crate::metrics::{self, AgentTotals};
 use crate::moves::{Moves, OrderedMove};
 use crate::placement::Published;
 use crate::request::{
     Call, ClientRequest, GroupHomeParameters, GroupList, GroupMemory, GroupParameters,
     GroupThreads, ThreadParameters,
 };
+use crate::request_counts::RequestCounts;
 
 /// Everything that requests need.
 pub struct Service {
@@ -33,11 +35,13 @@ pub struct Service {
     /// The groups that programs make.
     pub groups: Groups,
     /// The last round of the balancer.
-    pub published: Arc<Published>,
+    pub published: Published,
     /// Limits of the moves of each user.
     pub limits: MoveLimits,
     /// Puts decisions into words.
     pub explainer: Explainer,
+    /// The requests so far.
+    pub requests: RequestCounts,
 }
 
 /// The answer to a request.
@@ -53,7 +57,8 @@ pub enum Answer {
 pub enum Place {
     /// By the thread of the server: it takes less than a millisecond.
     AtOnce,
-    /// By the lane of orders: it holds processes, and surveys their memory for a plan.
+    /// By the lane of what takes milliseconds: an order holds processes, and metrics are in files
+    /// of the machine.
     Orders,
     /// By the lane of looks.
     Looks,
@@ -63,7 +68,7 @@ impl Service {
     /// Returns where a request is served.
     pub fn place(request: &ClientRequest) -> Place {
         match &request.call {
-            Ok(Call::Start(_)) => Place::Orders,
+            Ok(Call::Start(_) | Call::ReadMetrics) => Place::Orders,
             Ok(Call::Plan(_) | Call::Show(_) | Call::Homes | Call::ListGroups) => Place::Looks,
             Ok(Call::AddGroupThreads(_) | Call::AddGroupMemory(_) | Call::GroupOf(_)) => {
                 Place::Looks
@@ -74,16 +79,29 @@ impl Service {
 
     /// Serves a request.
     pub fn serve(&self, caller: &Caller, request: &ClientRequest) -> Answer {
-        match &request.call {
+        self.requests.add(&request.call);
+        let served = match &request.call {
             Ok(Call::Progress { number }) if request.more => {
-                match self.moves.find(caller, *number) {
-                    Ok(record) => Answer::Watch(record),
-                    Err(error) => Answer::Reply(error.reply()),
-                }
+                self.moves.find(caller, *number).map(Answer::Watch)
             }
-            Ok(call) => Answer::Reply(reply(self.call(caller, call))),
-            Err(error) => Answer::Reply(error.reply()),
-        }
+            Ok(call) => self.call(caller, call).map(reply),
+            Err(error) => Err(error.clone()),
+        };
+        served.unwrap_or_else(|error| {
+            self.requests.add_refusal();
+            Answer::Reply(error.reply())
+        })
+    }
+
+    /// Returns what the agent did since it started.
+    pub fn totals(&self) -> AgentTotals {
+        let (requests, refusals) = self.requests.get();
+        AgentTotals { requests, refusals, moves: self.moves.totals() }
+    }
+
+    fn metrics(&self) -> Value {
+        let (report, totals) = (self.published.last(), self.totals());
+        json!({ "text": metrics::text(&report, Some(&totals), &*self.machine) })
     }
 
     fn call(&self, caller: &Caller, call: &Call) -> Result<Value, CallError> {
@@ -109,6 +127,7 @@ impl Service {
             Call::Show(wanted) => looks::show(&*self.machine, caller, wanted),
             Call::Homes => Ok(self.published.homes(caller)),
             Call::Explain { pid } => self.published.explain(caller, *pid, self.explainer),
+            Call::ReadMetrics => Ok(self.metrics()),
             call => self.group_call(caller, call),
         }
     }
@@ -164,11 +183,8 @@ impl Service {
     }
 }
 
-fn reply(result: Result<Value, CallError>) -> Reply {
-    match result {
-        Ok(value) => Reply::parameters(Some(value)),
-        Err(error) => error.reply(),
-    }
+fn reply(value: Value) -> Answer {
+    Answer::Reply(Reply::parameters(Some(value)))
 }
 
 fn named(name: &str, value: &impl Serialize) -> Value {

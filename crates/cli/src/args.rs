@@ -11,6 +11,7 @@ mod deprecated;
 mod evacuate;
 mod examples;
 mod explain;
+mod export;
 mod group;
 mod ledger;
 mod machine;
@@ -39,6 +40,7 @@ pub use config::{ConfigArgs, ConfigVerb, PrintArgs};
 pub use deprecated::report_old_options;
 pub use evacuate::EvacuateArgs;
 pub use explain::{ExplainArgs, ExplainSubject};
+pub use export::ExportArgs;
 pub use group::{
     GroupAddArgs, GroupArgs, GroupCreateArgs, GroupListArgs, GroupProposeArgs, GroupVerb,
 };

@@ -13,5 +13,5 @@ mod make;
 mod open;
 
 pub use file_kind::{NotRegularFile, is_not_regular_file};
-pub use make::{Visibility, check_place, create, create_new, make_directory, write};
+pub use make::{Visibility, check_place, create, create_new, make_directory, replace, write};
 pub use open::{open, open_or_create, read};

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// The readers of a new file. Only its owner may write it; a umask may remove more rights.
@@ -59,12 +59,35 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>, visibility: Visibility) -> 
     }
     // A link goes on to lead to the file.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let new = beside(&path);
+    put(&path, content.as_ref(), |new| create_new(new, visibility))
+}
+
+/// Writes a whole file in a directory where others may write, too: it takes the place of whatever
+/// has that name, also of a link or a pipe, and is neither led elsewhere by the one nor waits for
+/// the other. Its mode is as given, whatever the umask is.
+///
+/// # Errors
+/// Those of open(2), write(2) and rename(2).
+pub fn replace(path: &Path, content: impl AsRef<[u8]>, visibility: Visibility) -> io::Result<()> {
+    put(path, content.as_ref(), |new| {
+        let file = create_new(new, visibility)?;
+        file.set_permissions(Permissions::from_mode(visibility.file_mode()))?;
+        Ok(file)
+    })
+}
+
+/// Makes a file beside another, and puts it in its place when it is complete.
+fn put(
+    path: &Path,
+    content: &[u8],
+    make: impl FnOnce(&Path) -> io::Result<File>,
+) -> io::Result<()> {
+    let new = beside(path);
     // One is left there by a process of the same number that was killed.
     let _ = fs::remove_file(&new);
-    let written = create_new(&new, visibility)
-        .and_then(|mut file| file.write_all(content.as_ref()))
-        .and_then(|()| fs::rename(&new, &path));
+    let written = make(&new)
+        .and_then(|mut file| file.write_all(content))
+        .and_then(|()| fs::rename(&new, path));
     written.inspect_err(|_| drop(fs::remove_file(&new)))
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use nodeward_files::{
     Visibility, check_place, create, create_new, is_not_regular_file, make_directory, open,
-    open_or_create, read, write,
+    open_or_create, read, replace, write,
 };
 
 /// A longer wait counts as endless.
@@ -30,9 +30,16 @@ fn fifo(path: &Path) {
 fn error_in_time<T: Send + 'static>(
     attempt: impl FnOnce() -> std::io::Result<T> + Send + 'static,
 ) -> std::io::Error {
+    in_time(attempt).err().expect("an error")
+}
+
+/// Returns the outcome of an attempt, which must not wait.
+fn in_time<T: Send + 'static>(
+    attempt: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> std::io::Result<T> {
     let (tell, heard) = mpsc::channel();
-    thread::spawn(move || tell.send(attempt().err()));
-    heard.recv_timeout(TIMEOUT).expect("it waits").expect("an error")
+    thread::spawn(move || tell.send(attempt()));
+    heard.recv_timeout(TIMEOUT).expect("it waits")
 }
 
 /// Goal: an object that is no regular file is refused without a wait, with its kind, by each way to
@@ -108,6 +115,28 @@ fn a_file_is_replaced_as_a_whole() {
     let mut seen = String::new();
     reader.read_to_string(&mut seen).unwrap();
     assert_eq!(seen, "text");
+}
+
+/// Goal: in a directory of others a new file takes the place of a link, without touching what that
+/// leads to, and of a pipe, without waiting for its reader; nothing is left if it cannot.
+#[test]
+fn a_name_of_others_is_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let [precious, link, pipe, directory] =
+        ["precious", "link", "pipe", "directory"].map(|name| dir.path().join(name));
+    fs::write(&precious, "of others").unwrap();
+    symlink(&precious, &link).unwrap();
+    fifo(&pipe);
+    fs::create_dir(&directory).unwrap();
+    for path in [link, pipe] {
+        let place = path.clone();
+        in_time(move || replace(&place, "new", Visibility::Everyone)).unwrap();
+        assert!(fs::symlink_metadata(&path).unwrap().is_file(), "{}", path.display());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+    }
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "of others");
+    replace(&directory, "new", Visibility::Everyone).unwrap_err();
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4);
 }
 
 /// Marks the run of a test with a umask of 0, which applies to the whole process.

@@ -2,7 +2,11 @@
 
 mod authority;
 mod bounds;
+mod exporter;
 mod groups;
+mod metrics;
+mod metrics_files;
 mod moves;
 mod protocol;
 mod stage;
+mod text_format;

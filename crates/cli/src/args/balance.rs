@@ -45,7 +45,7 @@ pub struct BalanceArgs {
     /// The machine.
     #[command(flatten)]
     pub machine_args: MachineArgs,
-    /// Seed of the simulated run; the same seed gives the same run [default: 0]
+    /// Seed of the run; the same seed gives the same run [default: 0]
     #[arg(help_heading = SIMULATED, long, value_name = "N", requires = "machine")]
     pub seed: Option<u64>,
 }

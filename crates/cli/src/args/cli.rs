@@ -14,6 +14,7 @@ use super::config::ConfigArgs;
 use super::evacuate::EvacuateArgs;
 use super::examples;
 use super::explain::ExplainArgs;
+use super::export::ExportArgs;
 use super::group::GroupArgs;
 use super::ledger::{LedgerArgs, UndoArgs};
 use super::moves::MoveArgs;
@@ -98,6 +99,13 @@ pub enum Verb {
     /// and prints it as a table. Defaults hold where no settings file says otherwise.
     #[command(after_long_help = examples::BALANCE)]
     Balance(BalanceArgs),
+    /// Hand out metrics of the balancer to Prometheus, over HTTP.
+    ///
+    /// Asks the agent of nodeward balance, at its socket, each time that Prometheus asks. If no
+    /// balancer answers, the metric nodeward_up is 0, and the exporter goes on. It needs no
+    /// privileges. Without a network: nodeward balance --textfile.
+    #[command(after_long_help = examples::EXPORT)]
+    Export(ExportArgs),
     /// Place threads and memory as one: groups of parts of programs, by their owners.
     ///
     /// A group is threads of one or several processes and the memory that they use; the balancer

@@ -251,3 +251,13 @@ Examples:
 
   What the balancer would do with process 154, and why:
     $ nodeward explain 154";
+
+/// Examples of `export`.
+pub const EXPORT: &str = "\
+Examples:
+  Beside a balancer that serves an agent:
+    $ nodeward export --listen 127.0.0.1:9917 &
+    $ curl http://127.0.0.1:9917/metrics
+
+  As a service:
+    $ systemctl enable --now nodeward-export";

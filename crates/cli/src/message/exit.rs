@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use nodeward_agent::authority::Refusal;
 use nodeward_agent::client::ClientError;
+use nodeward_agent::exporter::ExporterError;
 use nodeward_agent::socket::SocketError;
 use nodeward_agent::{CallError, FailureKind};
 use nodeward_machine::Error;
@@ -183,7 +184,14 @@ fn of_agent(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
             SocketError::Failed { .. } => Exit::Failed,
         })
     };
-    refused.or_else(connection).or_else(socket)
+    let exporter = || {
+        cause.downcast_ref::<ExporterError>().map(|error| match error {
+            ExporterError::InUse(_) => Exit::NothingDone,
+            ExporterError::NotPermitted(_) => Exit::NoPermission,
+            ExporterError::Failed { .. } => Exit::BadInput,
+        })
+    };
+    refused.or_else(connection).or_else(socket).or_else(exporter)
 }
 
 fn of_refusal(refusal: &CallError) -> Exit {

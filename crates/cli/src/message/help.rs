@@ -15,8 +15,8 @@ pub const STAYS: &str = "Which memory stays";
 pub const PACE: &str = "Speed and limits";
 /// Options of decisions.
 pub const DECIDED: &str = "Decisions";
-/// Options of the agent.
-pub const AGENT: &str = "Agent";
+/// Options of the agent, and of metrics.
+pub const AGENT: &str = "Agent and metrics";
 /// Options that select another machine than this one.
 pub const ELSEWHERE: &str = "Instead of this machine";
 /// Options of sampling pages.

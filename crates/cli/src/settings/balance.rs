@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::values::{
     AccessSourceChoice, GroupChoice, ModeChoice, MovesChoice, NameList, NodesChoice, RateChoice,
-    RivalsChoice, SocketChoice, StallChoice, Switch, TimeChoice, name_parser,
+    RivalsChoice, SocketChoice, StallChoice, Switch, TextfileChoice, TimeChoice, name_parser,
 };
 use crate::message::help::{AGENT, DECIDED, EXCEPT, PACE, PROCESSES};
 
@@ -102,6 +102,10 @@ pub struct BalanceLayer {
     #[arg(help_heading = AGENT, long, value_name = "RATE")]
     pub socket_budget: Option<RateChoice>,
 
+    /// Write metrics to this textfile (.prom), or off [default: off]
+    #[arg(help_heading = AGENT, long, value_name = "PATH|off")]
+    pub textfile: Option<TextfileChoice>,
+
     /// Balance processes of these names. A process is balanced if any of the three lists names it;
     /// if all are empty, every process is. On the command line: --name.
     #[arg(skip)]
@@ -170,6 +174,7 @@ impl BalanceLayer {
             socket_group: self.socket_group.or(below.socket_group),
             socket_moves: self.socket_moves.or(below.socket_moves),
             socket_budget: self.socket_budget.or(below.socket_budget),
+            textfile: self.textfile.or(below.textfile),
             names: self.names.or(below.names),
             users: self.users.or(below.users),
             cgroups: self.cgroups.or(below.cgroups),

@@ -51,6 +51,10 @@ pub struct AccessSourceChoice(pub Access);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SocketChoice(pub Option<PathBuf>);
 
+/// An absolute path that ends in `.prom`, or `off`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TextfileChoice(pub Option<PathBuf>);
+
 /// The mode of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModeChoice(pub u32);
@@ -180,6 +184,21 @@ impl FromStr for SocketChoice {
     }
 }
 
+impl FromStr for TextfileChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            OFF => Ok(Self(None)),
+            _ if text.starts_with('/') && text.ends_with(".prom") => Ok(Self(Some(text.into()))),
+            _ => Err(format!(
+                "'{}' is neither {OFF} nor an absolute path that ends in .prom, as node_exporter \
+                 wants it",
+                text.escaped()
+            )),
+        }
+    }
+}
+
 impl FromStr for ModeChoice {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
@@ -297,6 +316,7 @@ deserialize_as_typed! {
     AccessSourceChoice: "\"auto\", a source of accesses, or \"off\"",
     RivalsChoice: "\"stand-back\", \"cooperate\" or \"take-over\"",
     SocketChoice: "an absolute path, or \"off\"",
+    TextfileChoice: "an absolute path that ends in .prom, or \"off\"",
     ModeChoice: "a mode such as \"0660\"",
     GroupChoice: "a group by name or number, or \"none\"",
     MovesChoice: "a number of moves"
@@ -359,6 +379,8 @@ mod tests {
         assert_eq!("soft-dirty".parse(), Ok(only));
         assert_eq!("off".parse(), Ok(SocketChoice(None)));
         assert_eq!("/run/x".parse(), Ok(SocketChoice(Some("/run/x".into()))));
+        assert_eq!("off".parse(), Ok(TextfileChoice(None)));
+        assert_eq!("/m/a.prom".parse(), Ok(TextfileChoice(Some("/m/a.prom".into()))));
         assert_eq!("0660".parse(), Ok(ModeChoice(0o660)));
         assert_eq!("none".parse(), Ok(GroupChoice(None)));
         assert_eq!("16".parse(), Ok(MovesChoice(16)));
@@ -375,6 +397,10 @@ mod tests {
         assert_eq!(rivals, "'fight' is none of stand-back, cooperate and take-over");
         let socket = "agent.sock".parse::<SocketChoice>().unwrap_err();
         assert_eq!(socket, "'agent.sock' is neither an absolute path nor off");
+        for wrong in ["", "m.prom", "/m/metrics", "/m/\u{1b}[2J"] {
+            let error = wrong.parse::<TextfileChoice>().unwrap_err();
+            assert!(error.contains("ends in .prom") && !error.contains('\u{1b}'), "{error}");
+        }
         for error in ["999", "01777", "-1", "x"].map(|word| word.parse::<ModeChoice>()) {
             assert!(error.unwrap_err().ends_with("such as 0660"));
         }

@@ -9,6 +9,7 @@ mod request;
 mod samples;
 mod sd_notify;
 mod signals;
+mod textfile;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use once::Once;
 use persistent_state::PersistentState;
 use request::{BalanceRequest, check};
 use signals::SignalFlags;
+use textfile::MetricsTextfile;
 
 /// Default time to balance a simulated machine, in virtual nanoseconds.
 const SIMULATED_NS: u64 = 10_000_000_000;
@@ -60,10 +62,15 @@ pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
     if (args.once || args.dry_run) && args.for_ns.is_none() {
         return Once::new(&asked, &live).run(&mut balancer);
     }
-    let agent = match simulated || args.dry_run {
-        true => BalancerAgent::default(),
-        false => BalancerAgent::start(&asked.read_agent()?, &machine, balancer.called_groups())?,
+    let (agent, textfile) = match simulated || args.dry_run {
+        true => (BalancerAgent::default(), None),
+        false => {
+            let (agent, textfile) = asked.read_for_others()?;
+            let agent = BalancerAgent::start(&agent, &machine, balancer.called_groups())?;
+            (agent, textfile.map(MetricsTextfile::new))
+        }
     };
     let for_ns = args.for_ns.or_else(|| simulated.then_some(SIMULATED_NS));
-    Daemon::new(&asked, &machine, &signals, takeover, agent, for_ns).run(&mut balancer, &live)
+    Daemon::new(&asked, &machine, &signals, takeover, (agent, textfile), for_ns)
+        .run(&mut balancer, &live)
 }

@@ -8,6 +8,7 @@ pub mod config;
 pub mod doctor;
 pub mod evacuate;
 pub mod explain;
+pub mod export;
 pub mod group;
 pub mod ledger;
 pub mod manual;

@@ -39,7 +39,8 @@ impl Place {
         daemon
     }
 
-    fn socket(&self) -> PathBuf {
+    /// Returns the path of its socket.
+    pub fn socket(&self) -> PathBuf {
         self.folder.path().join("agent.sock")
     }
 

@@ -85,6 +85,11 @@ impl DaemonProcess {
         }
     }
 
+    /// Returns its pid.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();

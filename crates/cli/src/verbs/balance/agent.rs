@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
+use nodeward_agent::metrics::AgentTotals;
 use nodeward_agent::socket::{SocketFile, handed_over, listen};
 use nodeward_agent::{Agent, AgentOptions, Explained, Journal, JournalRequest};
 use nodeward_balancer::{ProcessRow, RoundReport, SharedGroups, Undecided};
@@ -61,6 +62,11 @@ impl BalancerAgent {
         if let Some(agent) = &self.agent {
             agent.publish(report);
         }
+    }
+
+    /// Returns what the agent did, if there is one.
+    pub fn totals(&self) -> Option<AgentTotals> {
+        self.agent.as_ref().map(Agent::totals)
     }
 }
 

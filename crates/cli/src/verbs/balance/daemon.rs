@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use nodeward_agent::metrics;
 use nodeward_balancer::{Balancer, Event, GroupRow, Host, ProcessRow, RoundReport, SegmentRow};
 use nodeward_machine::Machine;
 use nodeward_mover::MoveControl;
@@ -12,6 +13,7 @@ use super::kernel_takeover::KernelTakeover;
 use super::request::{BalanceRequest, check};
 use super::sd_notify::SystemdNotifier;
 use super::signals::SignalFlags;
+use super::textfile::MetricsTextfile;
 use crate::message::exit::Exit;
 use crate::output::balance as words;
 
@@ -22,6 +24,7 @@ pub struct Daemon<'a> {
     signals: &'a SignalFlags,
     takeover: KernelTakeover,
     agent: BalancerAgent,
+    textfile: Option<MetricsTextfile>,
     limiter: words::LineLimiter,
     notify: SystemdNotifier,
     /// End time by the machine's clock, in nanoseconds.
@@ -37,7 +40,7 @@ impl<'a> Daemon<'a> {
         machine: &'a Arc<dyn Machine>,
         signals: &'a SignalFlags,
         takeover: KernelTakeover,
-        agent: BalancerAgent,
+        (agent, textfile): (BalancerAgent, Option<MetricsTextfile>),
         for_ns: Option<u64>,
     ) -> Self {
         Self {
@@ -46,6 +49,7 @@ impl<'a> Daemon<'a> {
             signals,
             takeover,
             agent,
+            textfile,
             limiter: words::LineLimiter::default(),
             notify: SystemdNotifier::from_environment(),
             end_ns: for_ns.map(|ns| machine.now_ns().saturating_add(ns)),
@@ -83,6 +87,14 @@ impl<'a> Daemon<'a> {
         read.inspect(|_| say!("nodeward: the settings were read again"))
             .inspect_err(|error| say!("nodeward: the settings stay as they were: {error:#}"))
             .ok()
+    }
+
+    fn write_metrics(&mut self, report: &RoundReport) {
+        let Some(textfile) = self.textfile.as_mut().filter(|_| !report.fast) else { return };
+        let machine = &**self.machine;
+        textfile.write_if_due(machine.now_ns(), || {
+            metrics::text(report, self.agent.totals().as_ref(), machine)
+        });
     }
 
     fn tell(&mut self, report: &RoundReport) -> Result<()> {
@@ -139,6 +151,7 @@ impl Host for Daemon<'_> {
 
     fn round(&mut self, report: &RoundReport) {
         self.agent.publish(report);
+        self.write_metrics(report);
         if !report.fast {
             self.notify.status(&words::status(report));
         }

@@ -1,5 +1,7 @@
 //! The arguments of `balance`, and how the command reports what the balancer did.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use nodeward_balancer::{BalanceSettings, RoundReport};
 use nodeward_machine::Machine;
@@ -38,10 +40,11 @@ impl BalanceRequest<'_> {
         Ok((wanted, layer.balance_settings(!self.args.dry_run)?))
     }
 
-    /// Reads the settings of the agent.
-    pub fn read_agent(&self) -> Result<AgentSettings> {
+    /// Reads what is there for others: the settings of the agent, and the path of the textfile.
+    pub fn read_for_others(&self) -> Result<(AgentSettings, Option<PathBuf>)> {
         let layer = self.args.layer.clone().over(self.places.read_layer()?.balance);
-        AgentSettings::resolve(&layer)
+        let agent = AgentSettings::resolve(&layer)?;
+        Ok((agent, layer.textfile.unwrap_or_default().0))
     }
 
     /// Prints a round: as JSON, or as a table for people.
