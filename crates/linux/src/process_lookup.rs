@@ -34,6 +34,12 @@ pub fn by_name(root: &Path, name: &Name) -> Result<Vec<Pid>> {
     Ok(found)
 }
 
+/// Returns the name of a process, which all may read; `None` if it is gone. Cost: one file.
+pub fn name_of(root: &Path, pid: Pid) -> Option<Name> {
+    let comm = fs::read(root.join(format!("proc/{pid}/comm"))).ok()?;
+    Some(comm.strip_suffix(b"\n").unwrap_or(&comm).into())
+}
+
 /// Truncates a name as the kernel does: to its first 15 bytes.
 pub(crate) fn to_comm(name: &Name) -> Name {
     let bytes = name.as_bytes();
@@ -143,6 +149,9 @@ mod tests {
             "15 bytes, in the middle of a letter"
         );
         assert_eq!(found(b"nobody"), []);
+        let name = |pid| name_of(root.path(), Pid::new(pid).unwrap());
+        assert_eq!(name(13), Some(b"p\xff\x1b\n"[..].into()));
+        assert_eq!(name(6), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! twice. Files that hardware threads or neighbouring CPUs share are read for one of them only,
 //! each file costs one open and one read, and two threads read machines with many CPUs.
 
+mod allocations;
 mod capture;
 mod cpus;
 mod files;
@@ -17,6 +18,7 @@ use std::path::Path;
 use nodeward_machine::Result;
 use nodeward_model::{Cpumask, NodeId, Topology};
 
+pub use allocations::{NodeAllocations, node_allocations};
 pub use capture::{CaptureError, capture, unpack};
 pub use node_memory::{NodeMemoryUse, node_memory};
 pub use synthetic_capture::as_capture;

@@ -30,9 +30,8 @@ fn parse(text: &str) -> BTreeMap<NodeId, NodeHeadroom> {
     let mut room = &mut NodeHeadroom::default();
     let (mut free, mut high) = (0, 0);
     for line in text.lines() {
-        if let Some(rest) = line.strip_prefix("Node ") {
-            let node = rest.split(',').next().and_then(|node| node.parse().ok());
-            room = headroom.entry(NodeId(node.unwrap_or(0))).or_default();
+        if let Some(node) = node_of(line) {
+            room = headroom.entry(node).or_default();
             continue;
         }
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -56,10 +55,9 @@ fn parse_page_lists(text: &str) -> Vec<PageListSum> {
     let mut lists: Vec<PageListSum> = Vec::new();
     let mut zone = (NodeId(0), "");
     for line in text.lines() {
-        if let Some((node, name)) =
-            line.strip_prefix("Node ").and_then(|it| it.split_once(", zone"))
-        {
-            zone = (NodeId(node.parse().unwrap_or(0)), name.trim());
+        if let Some(node) = node_of(line) {
+            let name = line.split_once("zone").map_or("", |(_, name)| name);
+            zone = (node, name.trim());
             continue;
         }
         let mut words = line.split_ascii_whitespace();
@@ -76,6 +74,12 @@ fn parse_page_lists(text: &str) -> Vec<PageListSum> {
         }
     }
     lists
+}
+
+/// Returns the node of the first line of a zone.
+fn node_of(line: &str) -> Option<NodeId> {
+    let node = line.strip_prefix("Node ")?.split(',').next()?.parse();
+    Some(NodeId(node.unwrap_or(0)))
 }
 
 /// Parses a number with punctuation around it; 0 if there is none.
