@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::errors::CallError;
-use crate::wire::{Order, WireGroups, WirePlan, WireProgress, WireReport, WireSegment};
+use crate::wire::{Order, WireGroups, WireHomes, WirePlan, WireProgress, WireReport, WireSegment};
 
 /// Time for a reply. The longest look takes five seconds, and others may be before us.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -148,6 +148,14 @@ impl Client {
         let mut reply = self.call("io.nodeward.Residency.Show", parameters)?;
         let segments = read(reply["segments"].take())?;
         Ok((read(reply)?, segments))
+    }
+
+    /// Returns the decisions of the balancer's last round about all processes of the caller.
+    ///
+    /// # Errors
+    /// Those of the request.
+    pub fn homes(&mut self) -> Result<WireHomes, ClientError> {
+        self.call("io.nodeward.Placement.Homes", json!({})).and_then(read)
     }
 
     /// Returns the balancer's decision about a process, for programs and for people.

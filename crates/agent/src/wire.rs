@@ -156,6 +156,30 @@ pub struct WireGroup {
     pub pages: PageCounts,
 }
 
+/// `Decision` of the interface of placement.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[allow(missing_docs, reason = "the interface file documents the fields")]
+pub struct WireDecision {
+    pub pid: Pid,
+    pub name: String,
+    pub verdict: String,
+    pub reason: String,
+    pub threads_reason: Option<String>,
+    pub memory_reason: Option<String>,
+    pub home: Option<Vec<NodeId>>,
+    pub threads: BTreeMap<NodeId, u32>,
+    pub pages: PageCounts,
+}
+
+/// What `Homes` of the interface of placement returns.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[allow(missing_docs, reason = "the interface file documents the fields")]
+pub struct WireHomes {
+    pub round: u64,
+    pub stands_back: bool,
+    pub decisions: Vec<WireDecision>,
+}
+
 /// `Flow` of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the interface file documents the fields")]
