@@ -108,7 +108,7 @@ fn order(args: &MoveArgs, settings: &MoveSettings) -> Result<Order> {
 }
 
 /// Begins a move, follows it to its end, and cancels it if it is to stop; returns its account.
-fn carry_out(
+pub(super) fn carry_out(
     mut client: Client,
     order: &Order,
     live: &AgentProgress,
@@ -126,20 +126,20 @@ fn carry_out(
 }
 
 /// Puts in why we ended the move. The agent knows that somebody did.
-fn with_reason(report: MoveReport, live: &AgentProgress) -> MoveReport {
+pub(super) fn with_reason(report: MoveReport, live: &AgentProgress) -> MoveReport {
     let stopped = report.stopped.map(|told| live.stop_reason().unwrap_or(told));
     MoveReport { stopped, ..report }
 }
 
 /// The ledger is the agent's: to tell how a move is undone helps root only.
-fn ledger(number: u64) -> Option<LedgerReport> {
+pub(super) fn ledger(number: u64) -> Option<LedgerReport> {
     let id = number.to_string().parse().ok()?;
     let is_root = rustix::process::geteuid().is_root();
     is_root.then_some(LedgerReport { id, writing_ns: 0, error: None })
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::os::unix::net::UnixListener;
     use std::sync::Arc;
 
@@ -161,7 +161,7 @@ mod tests {
     }
 
     /// Does something with an agent of a machine on which this process has 3000 pages on node 0.
-    fn with_agent(act: impl FnOnce(&Path)) {
+    pub fn with_agent(act: impl FnOnce(&Path)) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agent.sock");
         let machine = FakeMachine::new(true);

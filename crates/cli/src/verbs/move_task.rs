@@ -9,8 +9,8 @@ use nodeward_machine::{Error, Liveness, Machine, Process};
 use nodeward_model::{Name, ProcessIdentity, Topology};
 use nodeward_mover::address_list::ListCounts;
 use nodeward_mover::{
-    MoveControl, MoveOrder, MoveReport, ProcessPlan, Selection, SharedLedger, StopReason, migrate,
-    plan,
+    LedgerReport, MoveControl, MoveOrder, MoveReport, PlanReport, ProcessPlan, Selection,
+    SharedLedger, StopReason, migrate, plan,
 };
 use nodeward_records::ledger::{Header, LedgerStore, OperationId};
 
@@ -52,6 +52,18 @@ pub struct MoveTask {
     pub placement: Option<RestoreReport>,
     /// Named pages of segments that no process maps.
     pub segment_rest: Option<SegmentRestMove>,
+    /// The command that the ledger names, if it is not this program's command line.
+    pub command: Option<Vec<Name>>,
+}
+
+/// What a task did.
+pub struct CarriedOut {
+    /// Of the pages of processes.
+    pub report: MoveReport,
+    /// Of memory that they share.
+    pub shared: Option<SharedMemoryReport>,
+    /// Its ledger, if there is one.
+    pub ledger: Option<LedgerReport>,
 }
 
 /// Options of a task.
@@ -97,6 +109,7 @@ impl MoveTask {
             spread: None,
             placement: None,
             segment_rest: None,
+            command: None,
         }
     }
 
@@ -108,41 +121,69 @@ impl MoveTask {
         how: &MoveTaskOptions,
         live: &MoveControl,
     ) -> Result<Exit> {
-        let (orders, selection) = (self.orders.clone(), self.selection.clone());
-        let request = how.settings.request(machine, topology, orders, selection)?;
         if how.dry_run {
-            let report = plan(machine, &self.processes, &request, live)?;
-            let segments = self.plan_segments(&how.settings, live)?;
+            let (report, segments) = self.plan(machine, topology, &how.settings, live)?;
             let named = self.selection();
             moves::print_plan(&report, named, segments.as_ref(), machine.page_bytes(), how.json)?;
             return Ok(Exit::Done);
         }
-        let journal = how.writes_ledger.then(|| self.begin_journal(machine)).flatten();
-        let work = || {
-            let before = self.count(live);
-            let mut report = migrate(machine, &self.processes, &request, live, journal.as_ref())?;
-            let is_shared = self.shared_memory.is_some() || self.segment_rest.is_some();
-            let shared = is_shared.then(|| {
-                let segments = self.move_segments(&how.settings, live, &mut report);
-                let nodes = before.zip(self.count(live));
-                SharedMemoryReport { segments, pages_before_and_after: nodes }
-            });
-            let end = |journal: SharedLedger| {
-                journal.end(report.account(), report.stopped.is_some(), now_unix_ms())
-            };
-            let ledger = journal.map(end);
-            Ok::<_, Error>((report, shared, ledger))
-        };
-        let (report, shared, ledger) = progress::run_with_progress(live, how.progress, work)??;
+        let work = || self.carry_out(machine, topology, (&how.settings, how.writes_ledger), live);
+        let done = progress::run_with_progress(live, how.progress, work)??;
         let told = MoveOutput {
-            report: &report,
+            report: &done.report,
             page_bytes: machine.page_bytes(),
             selection: self.selection(),
-            ledger: ledger.as_ref(),
-            shared_memory: shared.as_ref(),
+            ledger: done.ledger.as_ref(),
+            shared_memory: done.shared.as_ref(),
         };
         moves::print_report(&told, how.json)?;
-        Ok(exit(&report, shared.as_ref(), &self.unmoved()))
+        Ok(exit(&done.report, done.shared.as_ref(), &self.unmoved()))
+    }
+
+    /// Returns what it would do, and what with the rest of shared segments.
+    ///
+    /// # Errors
+    /// If a process cannot be read.
+    pub fn plan(
+        &self,
+        machine: &dyn Machine,
+        topology: &Topology,
+        settings: &MoveSettings,
+        live: &MoveControl,
+    ) -> Result<(PlanReport, Option<ProcessPlan>)> {
+        let (orders, selection) = (self.orders.clone(), self.selection.clone());
+        let request = settings.request(machine, topology, orders, selection)?;
+        let report = plan(machine, &self.processes, &request, live)?;
+        Ok((report, self.plan_segments(settings, live)?))
+    }
+
+    /// Moves. The settings come with whether there is to be a ledger.
+    ///
+    /// # Errors
+    /// If nothing could be attempted.
+    pub fn carry_out(
+        &self,
+        machine: &dyn Machine,
+        topology: &Topology,
+        (settings, writes_ledger): (&MoveSettings, bool),
+        live: &MoveControl,
+    ) -> Result<CarriedOut, Error> {
+        let (orders, selection) = (self.orders.clone(), self.selection.clone());
+        let request = settings.request(machine, topology, orders, selection)?;
+        let journal = writes_ledger.then(|| self.begin_journal(machine)).flatten();
+        let before = self.count(live);
+        let mut report = migrate(machine, &self.processes, &request, live, journal.as_ref())?;
+        let is_shared = self.shared_memory.is_some() || self.segment_rest.is_some();
+        let shared = is_shared.then(|| {
+            let segments = self.move_segments(settings, live, &mut report);
+            let nodes = before.zip(self.count(live));
+            SharedMemoryReport { segments, pages_before_and_after: nodes }
+        });
+        let end = |journal: SharedLedger| {
+            journal.end(report.account(), report.stopped.is_some(), now_unix_ms())
+        };
+        let ledger = journal.map(end);
+        Ok(CarriedOut { report, shared, ledger })
     }
 
     fn count(&self, live: &MoveControl) -> Option<NodePageCounts> {
@@ -206,7 +247,10 @@ impl MoveTask {
         let identities = identities.collect::<Result<Vec<_>, _>>();
         match identities {
             Err(error) if error.is_gone() => None,
-            identities => begin_journal(machine, identities, self.undoes),
+            identities => match self.command.clone() {
+                Some(command) => begin_journal_of(machine, identities, self.undoes, command),
+                None => begin_journal(machine, identities, self.undoes),
+            },
         }
     }
 }

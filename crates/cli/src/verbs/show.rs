@@ -104,7 +104,7 @@ fn machine(args: &ShowArgs) -> Result<Exit> {
     output::print(&match args.output.json {
         true => both_json(&topology, "ranking", &output::ranking::json(&ranking))?,
         false => {
-            let machine = topology::text(&topology, charset());
+            let machine = topology::text(&topology, Charset::of_locale());
             format!("{machine}\n{}", output::ranking::text(&ranking, LINES))
         }
     })?;
@@ -115,7 +115,7 @@ fn without_processes(args: &ShowArgs, topology: &Topology) -> Result<Exit> {
     output::print(&match (args.hardware, args.output.json) {
         (true, _) => topology::hardware(topology),
         (false, true) => topology::json(topology),
-        (false, false) => topology::text(topology, charset()),
+        (false, false) => topology::text(topology, Charset::of_locale()),
     })?;
     Ok(Exit::Done)
 }
@@ -130,7 +130,7 @@ fn simulated(args: &ShowArgs, sim: &SimMachine) -> Result<Exit> {
     output::print(&match args.output.json {
         true => both_json(&topology, "processes", &output::simulated::json(&processes))?,
         false => {
-            let machine = topology::text(&topology, charset());
+            let machine = topology::text(&topology, Charset::of_locale());
             let lines = output::simulated::text(&processes, topology.page_bytes, LINES);
             format!("{machine}\n{lines}")
         }
@@ -149,14 +149,6 @@ fn topology_of(args: &ShowArgs) -> Result<Topology> {
         return hwloc::parse(&text).with_context(|| format!("{} is not a machine", path.escaped()));
     }
     Ok(sysfs::read_topology(args.root.as_deref().unwrap_or(Path::new("/")))?)
-}
-
-/// Returns shades if the locale is UTF-8.
-fn charset() -> Charset {
-    let value = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(value).unwrap_or_default();
-    let is_utf8 = locale.to_ascii_lowercase().replace('-', "").ends_with("utf8");
-    if is_utf8 { Charset::Unicode } else { Charset::Ascii }
 }
 
 fn both_json(topology: &Topology, name: &str, what: &Value) -> Result<String> {

@@ -7,7 +7,7 @@ use nodeward_linux::Linux;
 use nodeward_machine::{Error, Machine, Process};
 use nodeward_model::{ProcessIdentity, Range};
 use nodeward_mover::{MoveControl, MoveDeadline, MoveOrder, undo};
-use nodeward_records::ledger::{MovedPages, Operation, OperationState};
+use nodeward_records::ledger::{MovedPages, Operation, OperationId, OperationState};
 
 use crate::args::UndoArgs;
 use crate::message::exit::Exit;
@@ -18,14 +18,9 @@ use crate::verbs::move_task::{MoveTask, MoveTaskOptions};
 /// Undoes an operation.
 pub fn run(args: &UndoArgs, settings: MoveSettings) -> Result<Exit> {
     let live = MoveControl::until(args.until.deadline.map(MoveDeadline::in_real_time));
-    let operation = state_dir::ledgers()?.read(args.id)?;
-    if operation.state == OperationState::Running {
-        bail!("operation {} is still running; stop it (Ctrl-C), or wait for its end", args.id);
-    }
-    warn(&operation);
     let machine = Linux::open();
+    let task = task_of(args.id, &machine)?;
     let topology = machine.topology()?;
-    let task = task(&operation, &machine)?;
     let how = MoveTaskOptions {
         settings,
         dry_run: args.dry_run,
@@ -34,6 +29,19 @@ pub fn run(args: &UndoArgs, settings: MoveSettings) -> Result<Exit> {
         writes_ledger: true,
     };
     task.execute(&machine, &topology, &how, &live)
+}
+
+/// Returns the task that takes an operation back, and reports gaps in its ledger.
+///
+/// # Errors
+/// If it is not there, still running, or its processes are gone.
+pub(super) fn task_of(id: OperationId, machine: &Linux) -> Result<MoveTask> {
+    let operation = state_dir::ledgers()?.read(id)?;
+    if operation.state == OperationState::Running {
+        bail!("operation {id} is still running; stop it (Ctrl-C), or wait for its end");
+    }
+    warn(&operation);
+    task(&operation, machine)
 }
 
 /// Reports gaps in the ledger.
