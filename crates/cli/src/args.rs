@@ -28,6 +28,7 @@ mod skip;
 mod spread;
 mod swarm;
 mod sweep;
+mod top;
 
 pub use balance::BalanceArgs;
 pub use bench::{
@@ -57,3 +58,4 @@ pub use sim::{SimArgs, SimVerb};
 pub use spread::SpreadArgs;
 pub use swarm::{SwarmArgs, bug_name};
 pub use sweep::SweepArgs;
+pub use top::{SortColumn, TopArgs};

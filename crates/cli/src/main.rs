@@ -6,6 +6,7 @@
 //! ```text
 //! main      chooses the verb and runs it
 //! verbs     a verb calls the crates below, prints, and returns an exit code
+//! top       the screen of `top`: its state, keys and picture
 //! output    formats results as text, JSON and pictures
 //! machines  what verbs ask of machines, simulated ones included
 //! results   results of verbs, as data
@@ -30,6 +31,7 @@ mod progress;
 mod results;
 mod settings;
 mod stop_signals;
+mod top;
 mod verbs;
 
 use std::ffi::OsString;
@@ -118,6 +120,7 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         Verb::Undo(args) => verbs::undo::run(args, settings(cli, args.layer)?),
         Verb::Ledger(args) => verbs::ledger::run(args),
         Verb::Show(args) => verbs::show::run(args),
+        Verb::Top(args) => verbs::top::run(args, cli.config.as_deref()),
         Verb::Capture => verbs::show::capture(),
         Verb::Explain(args) => verbs::explain::run(args, cli.config.as_deref()),
         Verb::Man { directory } => verbs::manual::pages(directory),

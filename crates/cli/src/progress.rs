@@ -111,6 +111,11 @@ impl AgentProgress {
         self.stop.stop_reason()
     }
 
+    /// Returns the bytes moved.
+    pub fn moved_bytes(&self) -> u64 {
+        self.now().moved_bytes
+    }
+
     fn now(&self) -> WireProgress {
         *self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }

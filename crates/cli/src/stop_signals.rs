@@ -34,6 +34,14 @@ static WORK: Mutex<Work> = Mutex::new(Work::Nothing);
 /// True if the signals are caught, as they are until the program ends.
 static IS_INSTALLED: Mutex<bool> = Mutex::new(false);
 
+/// What is done before a signal ends this program.
+static LAST_ACTION: Mutex<Option<fn()>> = Mutex::new(None);
+
+/// Does something before a signal ends this program, from now on: it has changed what outlives it.
+pub fn do_before_end(action: fn()) {
+    *LAST_ACTION.lock().unwrap_or_else(PoisonError::into_inner) = Some(action);
+}
+
 /// The time for which work may go on after a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grace {
@@ -171,6 +179,8 @@ fn is_ending() -> bool {
 
 /// Ends the program as the signal does where nobody catches it.
 fn end_by(signal: i32) {
+    let last = *LAST_ACTION.lock().unwrap_or_else(PoisonError::into_inner);
+    last.into_iter().for_each(|act| act());
     // It can be refused only for signals other than these.
     let _ = emulate_default_handler(signal);
 }

@@ -369,6 +369,7 @@ fn ledger_undo_and_names() {
         "ledger_of_two_at_once",
         "name_of_any_bytes_moves",
         "name_of_any_bytes_comes_home",
+        "top_moves_and_undoes",
     ]);
 }
 

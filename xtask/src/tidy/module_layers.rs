@@ -21,7 +21,7 @@ const LAYERED_CRATES: [LayeredCrate; 3] = [
     LayeredCrate {
         root: "crates/cli/src/main.rs",
         order: "message < stop_signals < figures progress settings < args < results < machines < \
-                output < verbs",
+                output < top < verbs",
     },
     LayeredCrate {
         root: "crates/sim/src/lib.rs",

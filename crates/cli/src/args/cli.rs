@@ -25,6 +25,7 @@ use super::run::RunArgs;
 use super::show::ShowArgs;
 use super::sim::SimArgs;
 use super::spread::SpreadArgs;
+use super::top::TopArgs;
 use crate::message::exit::Exit;
 use crate::message::help::compact;
 
@@ -148,6 +149,15 @@ pub enum Verb {
     /// known within 2 percentage points (95 % intervals), which takes a few milliseconds for a
     /// process of any size.
     Show(ShowArgs),
+    /// Watch nodes, processes and groups on a screen; look closer, move memory, take moves back.
+    ///
+    /// Shows where memory and threads of processes are, where their homes are and why, and what
+    /// moves now. Homes are those of the agent with --agent, else those that nodeward balance would
+    /// give. Memory is sampled for 0.3 % of a CPU, first that of processes on the screen; each row
+    /// says how old its figures are. ? shows the keys. With --batch each refresh is printed as
+    /// text, or as JSON.
+    #[command(after_long_help = examples::TOP)]
+    Top(TopArgs),
     /// Print this machine's topology files as one text, for a bug report or a test
     Capture,
     /// Check which features of this machine nodeward can use; print what is missing and how to fix

@@ -261,3 +261,18 @@ Examples:
 
   As a service:
     $ systemctl enable --now nodeward-export";
+
+/// Examples of `top`.
+pub const TOP: &str = "\
+Examples:
+  Watch this machine; ? shows the keys:
+    $ nodeward top
+
+  The processes of a name, as the balancer sees and moves them:
+    $ nodeward top --agent --filter postgres
+
+  Ten refreshes for a script, one JSON object each:
+    $ nodeward top --batch --json --iterations 10 --interval 5s
+
+  Watch a simulated machine:
+    $ nodeward top --machine sim:home-2012";

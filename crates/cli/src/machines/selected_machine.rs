@@ -62,6 +62,14 @@ impl SelectedMachine {
         }))
     }
 
+    /// Returns a further handle of it, for another thread.
+    pub fn another(&self) -> Arc<dyn Machine> {
+        match self {
+            Self::Local(_) => Arc::new(Linux::open()),
+            Self::Simulated(machine) => Arc::new(machine.clone()),
+        }
+    }
+
     /// Returns the same, owned.
     pub fn into_shared(self) -> Arc<dyn Machine> {
         match self {

@@ -14,7 +14,7 @@ use nodeward_model::units::{format_bytes, format_ns};
 use nodeward_policy::placement::{NodeSum, Reason, Verdict};
 use serde_json::{Value, json};
 
-pub use decision_text::{by_node, change_line, cpus, group_change_line, home, reasons};
+pub use decision_text::{by_node, change_line, cpus, decision, group_change_line, home, reasons};
 pub use line_limiter::{LineLimiter, LineSubject};
 pub use segment_text::change_line as segment_change_line;
 
@@ -71,7 +71,7 @@ fn cells(row: &ProcessRow, report: &RoundReport) -> [String; 9] {
         row.home.as_ref().map_or_else(|| "-".to_owned(), home),
         by_node(&row.threads, ToString::to_string),
         by_node(&row.pages, |&pages| format_bytes(pages * report.page_bytes)),
-        decision_text::decision(row.into(), report),
+        decision(row.into(), report),
         reasons(&row.decision),
         time(row.decision.numbers.gain_ns),
         time(row.decision.numbers.cost_ns),
@@ -100,7 +100,7 @@ fn group_lines(report: &RoundReport) -> String {
         let at = row.home.as_ref().map_or_else(|| "no node".to_owned(), home);
         let threads = by_node(&row.threads, ToString::to_string);
         let memory = by_node(&row.residency, |&pages| format_bytes(pages * report.page_bytes));
-        let decision = decision_text::decision(row.into(), report);
+        let decision = decision(row.into(), report);
         let reasons = reasons(&row.decision);
         format!(
             "group {} of {} processes: home {at}; threads on nodes {threads}; memory on nodes \

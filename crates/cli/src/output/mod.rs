@@ -26,6 +26,7 @@ pub mod sim;
 pub mod simulated;
 pub mod spread;
 pub mod swarm;
+pub mod top;
 pub mod topology;
 
 use nodeward_model::Name;

@@ -8,6 +8,7 @@ mod proposed_groups;
 mod shown_memory;
 pub mod simulation;
 pub mod sweep;
+pub mod top;
 
 pub use explanation::ProcessExplanation;
 pub use moved_nodes::MovedNodes;

@@ -25,4 +25,5 @@ pub mod run;
 pub mod show;
 pub mod sim;
 pub mod spread;
+pub mod top;
 pub mod undo;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::balance_daemon::{DaemonProcess, command};
 use crate::outcome::NODEWARD;
+use crate::terminal::TestTerminal;
 
 /// A user who owns nothing here.
 const USER: u32 = 54_321;
@@ -103,6 +104,26 @@ fn shows_and_explains() {
     let explained: Value = serde_json::from_slice(&explained).unwrap();
     assert_eq!(explained["schema"], "nodeward.explain/1");
     assert_eq!(explained["processes"][0]["pid"], json!(std::process::id()));
+}
+
+/// Goal: `top` has the homes and reasons of the agent, and says so. When the agent is gone it says
+/// that, and goes on.
+#[test]
+fn is_watched() {
+    let place = Place::start();
+    place.daemon.round_with(|round| round["round"].as_u64() >= Some(2));
+    let words = ["top", "--batch", "--json", "--iterations", "1", "--interval", "100ms"];
+    let refresh = place.run(&words);
+    assert!(refresh.status.success(), "{refresh:?}");
+    let refresh: Value = serde_json::from_slice(&refresh.stdout).unwrap();
+    assert_eq!((&refresh["decided_by"], &refresh["notices"]), (&json!("agent"), &json!([])));
+    let agent = format!("--agent={}", place.socket().display());
+    let mut terminal = TestTerminal::start(&["top", "--interval", "200ms", &agent], 100, 24);
+    terminal.shows("homes of the agent");
+    place.daemon.signal(Signal::KILL);
+    terminal.shows("homes of the agent; ");
+    terminal.keys("q");
+    assert_eq!(terminal.end().code(), Some(0));
 }
 
 /// Goal: whoever asks for what is not there, or not his, is told what to do; each has its code.

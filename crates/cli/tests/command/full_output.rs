@@ -12,7 +12,7 @@ const FAILED: i32 = 6;
 const MOVE: &str = "move --machine sim:two-socket 1000 1 0 --quiet";
 
 /// A command for each verb that answers on standard output, and soon.
-pub const QUESTIONS: [&str; 33] = [
+pub const QUESTIONS: [&str; 34] = [
     "--help",
     "--version",
     "move --help",
@@ -46,6 +46,7 @@ pub const QUESTIONS: [&str; 33] = [
     "group propose 1000 --machine sim:balance-grouped",
     "explain pinned",
     "completions bash",
+    "top --batch --machine sim:two-socket --iterations 1",
 ];
 /// Verbs that print nothing on standard output themselves.
 const SILENT: [&str; 4] = ["undo", "run", "man", "help"];

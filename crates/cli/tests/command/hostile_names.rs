@@ -13,6 +13,7 @@ use nodeward_model::{Escape as _, Name, Pid, ProcessIdentity};
 use nodeward_records::ledger::{Header, LedgerStore, OperationCause, StoreLimits};
 
 use crate::outcome::NODEWARD;
+use crate::terminal::TestTerminal;
 
 /// Set for the process that the tests examine.
 const PART: &str = "NODEWARD_TEST_PART";
@@ -176,6 +177,47 @@ fn acting() {
         assert_eq!(code, Some(0), "{text}");
         assert!(text.contains(&format!("process {pid}")), "{text}");
     }
+}
+
+/// Goal: a screen shows such a name escaped, in the list and in a closer look, and obeys none of
+/// it: what is drawn before and behind it stays where it is.
+#[test]
+fn a_screen() {
+    let hostile = HostileProcess::start('s');
+    let (_, shown) = hostile.name();
+    let pid = hostile.pid();
+    let mut terminal = TestTerminal::start(
+        &["top", "--interval", "200ms", "--sort", "pid", "--filter", &pid],
+        120,
+        24,
+    );
+    terminal.shows(&format!("{pid:>7} {}", &shown[..15]));
+    terminal.shows("nodeward top, ");
+    terminal.keys("\r");
+    terminal.shows(&format!("process {pid} {shown}"));
+    terminal.shows(&format!("process {pid} ({shown})"));
+    terminal.shows("memory by part");
+    assert!(terminal.text().contains(SHOWN.trim_end()), "its file: {}", terminal.text());
+    terminal.keys("q");
+    assert_eq!(terminal.end().code(), Some(0));
+    let words = [
+        "top",
+        "--batch",
+        "--iterations",
+        "1",
+        "--interval",
+        "100ms",
+        "--sort",
+        "pid",
+        "--filter",
+        &pid,
+    ];
+    let (text, code) = hostile.run(&words);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains(&shown), "{text}");
+    let (json, _) = hostile.run(&[&words[..], &["--json"]].concat());
+    let refresh: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(refresh["processes"][0]["name_bytes"], serde_json::json!(hostile.name().0));
 }
 
 /// Goal: an invalid typed word is named, whatever it is.

@@ -34,4 +34,6 @@ mod spread;
 mod stopped;
 mod swarm;
 mod sweep;
+mod terminal;
 mod textfile;
+mod top;

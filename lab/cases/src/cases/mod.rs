@@ -39,11 +39,12 @@ mod shapes;
 mod spread;
 mod spread_postgres;
 mod target_exits;
+mod top;
 mod torture;
 
 use crate::case_outcome::CaseFn;
 
-const ALL: [&[(&str, CaseFn)]; 40] = [
+const ALL: [&[(&str, CaseFn)]; 41] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -83,6 +84,7 @@ const ALL: [&[(&str, CaseFn)]; 40] = [
     &agent::CASES,
     &balance_churn::CASES,
     &balance_postgres::CASES,
+    &top::CASES,
     &torture::CASES,
 ];
 

@@ -1,0 +1,113 @@
+//! Arguments of `top`.
+
+use clap::{Args, ValueEnum};
+use nodeward_model::units;
+
+use super::agent::AgentArgs;
+use super::machine::MachineArgs;
+use crate::message::help::{OUTPUT, PROCESSES, SIMULATED};
+use crate::settings::MoveLayer;
+
+/// The time between two refreshes is at least this.
+const INTERVAL_NS_MIN: u64 = 100_000_000;
+/// And at most this: an hour.
+const INTERVAL_NS_MAX: u64 = 3_600_000_000_000;
+
+/// Arguments of `top`.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Print each refresh as text, instead of a screen
+    #[arg(help_heading = OUTPUT, long)]
+    pub batch: bool,
+    /// End after so many refreshes
+    #[arg(help_heading = OUTPUT, long, value_name = "N", requires = "batch",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub iterations: Option<u64>,
+    /// Print one JSON object for each refresh
+    #[arg(help_heading = OUTPUT, long, requires = "batch")]
+    pub json: bool,
+    /// Time between two refreshes, 100ms to 3600s
+    #[arg(help_heading = OUTPUT, long, value_name = "TIME", default_value = "1s",
+          value_parser = parse_interval)]
+    pub interval: u64,
+    /// What the processes are sorted by
+    #[arg(help_heading = PROCESSES, long, value_enum, value_name = "COLUMN",
+          default_value_t = SortColumn::Cpu)]
+    pub sort: SortColumn,
+    /// Show only processes whose pid, name or home has this text
+    #[arg(help_heading = PROCESSES, long, value_name = "TEXT", default_value = "",
+          hide_default_value = true)]
+    pub filter: String,
+    /// Workers and limits of moves.
+    #[command(flatten)]
+    pub layer: MoveLayer,
+    /// The agent.
+    #[command(flatten)]
+    pub by: AgentArgs,
+    /// The machine.
+    #[command(flatten)]
+    pub machine_args: MachineArgs,
+    /// Seed of the simulated run; the same seed gives the same run [default: 0]
+    #[arg(help_heading = SIMULATED, long, value_name = "N", requires = "machine")]
+    pub seed: Option<u64>,
+}
+
+/// What rows are sorted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SortColumn {
+    /// CPU time
+    #[default]
+    Cpu,
+    /// Memory
+    Memory,
+    /// Memory away from home
+    Away,
+    /// Threads away from home
+    Astray,
+    /// Pid
+    Pid,
+    /// Name
+    Name,
+}
+
+impl SortColumn {
+    /// Returns the next one, in turns.
+    pub fn next(self) -> Self {
+        let all = Self::value_variants();
+        let at = all.iter().position(|one| *one == self).unwrap_or(0);
+        all[(at + 1) % all.len()]
+    }
+}
+
+fn parse_interval(text: &str) -> Result<u64, String> {
+    let ns = units::parse_duration_ns(text).map_err(|error| error.to_string())?;
+    match ns {
+        INTERVAL_NS_MIN..=INTERVAL_NS_MAX => Ok(ns),
+        _ => Err("give 100ms to 3600s".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: an interval that would load the machine, or never come, is refused.
+    #[test]
+    fn intervals_are_bounded() {
+        assert_eq!(parse_interval("100ms"), Ok(100_000_000));
+        assert_eq!(parse_interval("3600s"), Ok(3_600_000_000_000));
+        for text in ["99ms", "0s", "3601s", "soon", ""] {
+            assert!(parse_interval(text).is_err(), "{text}");
+        }
+    }
+
+    /// Goal: each column is reached, and the first one again.
+    #[test]
+    fn columns_come_in_turns() {
+        let mut column = SortColumn::default();
+        for _ in SortColumn::value_variants() {
+            column = column.next();
+        }
+        assert_eq!(column, SortColumn::default());
+    }
+}

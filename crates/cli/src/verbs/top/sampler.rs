@@ -1,0 +1,208 @@
+//! Samples where the memory of processes is: of those that are seen, or large, within a budget of
+//! CPU time. What did not run keeps its sample.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use nodeward_balancer::ProcessKey;
+use nodeward_machine::{Machine, Result};
+use nodeward_model::{MachineSnapshot, NodeId, Pid, ProcessSnapshot};
+use nodeward_mover::residency::{self, Options};
+
+use crate::results::top::SampledResidency;
+
+/// Of the processes that nobody sees, so many of the largest are sampled, too.
+const LARGEST: usize = 16;
+/// Half-width limit of the interval of a share, in ppm, as for the ranking of `show`.
+const HALF_WIDTH_PPM: u64 = 50_000;
+/// Limits of one sample, in nanoseconds.
+const SAMPLE_CPU_NS_MAX: u64 = 5_000_000;
+const SAMPLE_NS_MAX: u64 = 50_000_000;
+/// CPU time for samples, in millionths of the time that passes: 0.3 %.
+const BUDGET_PPM: u64 = 3_000;
+/// So much of it is saved up: the first refresh has all of that.
+const SAVED_NS_MAX: i64 = 50_000_000;
+/// A process that ran is sampled again after this time ...
+const CHANGED_NS: u64 = 2_000_000_000;
+/// ... any other after this one, and one that could not be.
+const UNCHANGED_NS: u64 = 60_000_000_000;
+
+/// The last sample of a process, and what tells that the next would differ.
+struct MemorySample {
+    at_ns: u64,
+    cpu_time_ns: u64,
+    migrated_pages: Option<u64>,
+    /// `None` if it could not be taken.
+    bytes: Option<BTreeMap<NodeId, u64>>,
+}
+
+/// Samples of processes.
+#[derive(Default)]
+pub struct MemorySampler {
+    samples: BTreeMap<ProcessKey, MemorySample>,
+    left_ns: i64,
+    at_ns: Option<u64>,
+}
+
+impl MemorySampler {
+    /// Samples as many processes as the budget allows: first those that are seen.
+    pub fn refresh(&mut self, machine: &dyn Machine, snapshot: &MachineSnapshot, seen: &[Pid]) {
+        self.grant(snapshot.at_ns);
+        let alive: BTreeSet<ProcessKey> = snapshot.processes.iter().map(key).collect();
+        self.samples.retain(|key, _| alive.contains(key));
+        for process in self.due(snapshot, seen) {
+            if self.left_ns <= 0 {
+                break;
+            }
+            let before_ns = machine.own_cpu_time_ns();
+            let sample = MemorySample {
+                at_ns: machine.now_ns(),
+                cpu_time_ns: process.cpu_time_ns,
+                migrated_pages: snapshot.migrated_pages,
+                bytes: bytes_by_node(machine, process).ok(),
+            };
+            self.samples.insert(key(process), sample);
+            let took_ns = machine.own_cpu_time_ns().saturating_sub(before_ns);
+            self.left_ns = self.left_ns.saturating_sub_unsigned(took_ns);
+        }
+    }
+
+    /// Returns where the memory of a process is, if that was sampled.
+    pub fn residency(&self, process: &ProcessSnapshot) -> Option<SampledResidency> {
+        let sample = self.samples.get(&key(process))?;
+        Some(SampledResidency { bytes: sample.bytes.clone()?, at_ns: Some(sample.at_ns) })
+    }
+
+    fn grant(&mut self, at_ns: u64) {
+        let granted_ns = match self.at_ns.replace(at_ns) {
+            None => SAVED_NS_MAX.unsigned_abs(),
+            Some(before_ns) => at_ns.saturating_sub(before_ns) / 1_000_000 * BUDGET_PPM,
+        };
+        self.left_ns = self.left_ns.saturating_add_unsigned(granted_ns).min(SAVED_NS_MAX);
+    }
+
+    /// Returns the processes that are to be sampled: those that never were, then by the age of
+    /// their sample; among equals the largest.
+    fn due<'a>(&self, snapshot: &'a MachineSnapshot, seen: &[Pid]) -> Vec<&'a ProcessSnapshot> {
+        let mut processes: Vec<_> = snapshot.processes.iter().collect();
+        processes.sort_by_key(|process| Reverse(process.non_file_bytes));
+        let seen: BTreeSet<Pid> = seen.iter().copied().collect();
+        let is_wanted = |&(rank, process): &(usize, &ProcessSnapshot)| {
+            (rank < LARGEST || seen.contains(&process.pid)) && self.is_due(process, snapshot)
+        };
+        let mut due: Vec<_> = processes.into_iter().enumerate().filter(is_wanted).collect();
+        due.sort_by_key(|(rank, process)| {
+            let sampled_ns = self.samples.get(&key(process)).map(|sample| sample.at_ns);
+            (!seen.contains(&process.pid), sampled_ns, *rank)
+        });
+        due.into_iter().map(|(_, process)| process).collect()
+    }
+
+    fn is_due(&self, process: &ProcessSnapshot, snapshot: &MachineSnapshot) -> bool {
+        let Some(sample) = self.samples.get(&key(process)) else { return true };
+        let age_ns = snapshot.at_ns.saturating_sub(sample.at_ns);
+        let may_differ = sample.cpu_time_ns != process.cpu_time_ns
+            || sample.migrated_pages != snapshot.migrated_pages;
+        age_ns >= if may_differ && sample.bytes.is_some() { CHANGED_NS } else { UNCHANGED_NS }
+    }
+}
+
+fn key(process: &ProcessSnapshot) -> ProcessKey {
+    (process.pid, process.started_ticks)
+}
+
+fn bytes_by_node(machine: &dyn Machine, seen: &ProcessSnapshot) -> Result<BTreeMap<NodeId, u64>> {
+    let options = Options {
+        files: false,
+        half_width_ppm: HALF_WIDTH_PPM,
+        time_ns_max: Some(SAMPLE_NS_MAX),
+        cpu_ns_max: Some(SAMPLE_CPU_NS_MAX),
+        ..Options::default()
+    };
+    let process = machine.open_process(seen.pid)?;
+    let total = residency::measure(machine, &*process, &options)?.total();
+    let page_bytes = machine.page_bytes();
+    Ok(total.nodes.iter().map(|(&node, share)| (node, share.pages * page_bytes)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_machine::fake::{FakeMachine, FakeProcess};
+    use nodeward_model::Page;
+
+    use super::*;
+
+    fn pid(number: u32) -> Pid {
+        Pid::new(number).unwrap()
+    }
+
+    fn process(number: u32, non_file_bytes: u64, cpu_time_ns: u64) -> ProcessSnapshot {
+        ProcessSnapshot {
+            pid: pid(number),
+            name: "worker".into(),
+            started_ticks: 1,
+            cpu_time_ns,
+            children_cpu_time_ns: 0,
+            non_file_bytes,
+            memory_nodes: "0-1".parse().unwrap(),
+            frozen: false,
+            threads: Vec::new(),
+        }
+    }
+
+    fn at(at_s: u64, processes: Vec<ProcessSnapshot>) -> MachineSnapshot {
+        let at_ns = at_s * 1_000_000_000;
+        MachineSnapshot { at_ns, processes, migrated_pages: Some(0), ..MachineSnapshot::default() }
+    }
+
+    fn pids(due: &[&ProcessSnapshot]) -> Vec<u32> {
+        due.iter().map(|process| process.pid.number()).collect()
+    }
+
+    /// Goal: of 40 processes the 16 largest are sampled, and the smallest one, because it is seen:
+    /// that one first.
+    #[test]
+    fn the_seen_and_the_large_are_sampled() {
+        let all = (1..=40).map(|number| process(number, u64::from(number), 0)).collect();
+        let due = pids(&MemorySampler::default().due(&at(0, all), &[pid(1)]));
+        let expected: Vec<u32> = std::iter::once(1).chain((25..=40).rev()).collect();
+        assert_eq!(due, expected);
+    }
+
+    /// Goal: a process that sleeps is not sampled again within a minute; one that ran is after two
+    /// seconds, and so are all when somebody migrates pages. One that is gone has no figures.
+    #[test]
+    fn what_cannot_differ_is_not_sampled_again() {
+        let fake = FakeMachine::new(true);
+        let pages: Vec<_> = (0..4).map(|page| Page::on(NodeId(u32::from(page == 3)))).collect();
+        fake.spawn(pid(1), FakeProcess::with_pages(&pages));
+        let mut sampler = MemorySampler::default();
+        let (asleep, gone) = (process(1, 5, 7), process(2, 4, 7));
+        sampler.refresh(&fake, &at(0, vec![asleep.clone(), gone.clone()]), &[]);
+        let expected = [(NodeId(0), 3 * 4096), (NodeId(1), 4096)].into();
+        assert_eq!(sampler.residency(&asleep).unwrap().bytes, expected);
+        assert_eq!(sampler.residency(&gone), None);
+        let due = |at_s, cpu_time_ns, migrated| {
+            let all = vec![process(1, 5, cpu_time_ns), process(2, 4, 7)];
+            let snapshot = MachineSnapshot { migrated_pages: Some(migrated), ..at(at_s, all) };
+            pids(&sampler.due(&snapshot, &[]))
+        };
+        assert_eq!(due(59, 7, 0), [0; 0]);
+        assert_eq!((due(1, 8, 0), due(3, 8, 0)), (vec![], vec![1]));
+        assert_eq!((due(3, 7, 1), due(61, 7, 0)), (vec![1], vec![1, 2]));
+    }
+
+    /// Goal: in the long run samples take 0.3 % of a CPU: 3 ms a second; what is unused is saved
+    /// up, but not without end.
+    #[test]
+    fn samples_are_paid_for() {
+        let mut sampler = MemorySampler::default();
+        sampler.grant(0);
+        assert_eq!(sampler.left_ns, 50_000_000);
+        sampler.left_ns = -1_000_000;
+        sampler.grant(1_000_000_000);
+        assert_eq!(sampler.left_ns, 2_000_000);
+        sampler.grant(3_600_000_000_000);
+        assert_eq!(sampler.left_ns, SAVED_NS_MAX);
+    }
+}
