@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
 use nodeward_model::Synthetic;
-use nodeward_model::units::parse_bytes;
+use nodeward_model::units::{parse_bytes, parse_duration_ns};
 
 /// Measures whole commands against those that people use today, in one run.
 ///
@@ -48,6 +48,9 @@ pub enum Measurement {
     /// Run as a process at which `look` looks
     #[command(hide = true)]
     Crowd(CrowdOptions),
+    /// Measure the share of a CPU that `nodeward top` takes beside processes that sleep, in
+    /// percent, or the time from a key to its answer, in ms
+    Top(TopOptions),
     /// Measure the slowdown of a program that is sampled by registers, or the cost of the sampler,
     /// in percent
     Sampling(SamplingOptions),
@@ -300,6 +303,35 @@ pub struct LookOptions {
     /// The time between two looks, in milliseconds; what they cost counts as if it were a second
     #[arg(long, default_value_t = 1000)]
     pub pause_ms: u64,
+}
+
+/// Options of `top`.
+#[derive(Clone, Debug, Group)]
+pub struct TopOptions {
+    /// The value to print as `measured`
+    #[arg(long, value_enum)]
+    pub figure: TopFigure,
+    /// The `nodeward` to measure
+    #[arg(long, value_name = "PATH", default_value = "nodeward")]
+    pub program: PathBuf,
+    /// Processes that sleep
+    #[arg(long, default_value_t = 500)]
+    pub processes: u32,
+    /// For how long CPU time is measured
+    #[arg(long, default_value = "30s", value_name = "TIME", value_parser = parse_duration_ns)]
+    pub time: u64,
+    /// How often each of three keys is pressed
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    pub keys: u32,
+}
+
+/// The value that `top` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TopFigure {
+    /// Its share of a CPU
+    Cpu,
+    /// The time from a key to the picture that answers it: 99 of 100 take no longer
+    Key,
 }
 
 /// Options of `crowd`.

@@ -22,6 +22,7 @@ mod speed;
 mod stall;
 mod start;
 mod target;
+mod top;
 mod topology;
 
 use std::process::ExitCode;
@@ -58,6 +59,7 @@ fn run(what: &Measurement) -> Result<Option<Value>> {
         Measurement::Ledger(options) => ledger::measure(options),
         Measurement::Look(options) => snapshot_cost::measure(options),
         Measurement::Crowd(options) => snapshot_cost::run_crowd_process(options),
+        Measurement::Top(options) => top::measure(options),
         Measurement::Sampling(options) => sampling::measure(options),
         Measurement::Walk(options) => sampling::walk(options),
         Measurement::Costs(options) => machine_costs::measure(options),
