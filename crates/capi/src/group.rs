@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nodeward::{
     Error, FollowFailure, FollowOptions, GroupAgent, GroupFailure, GroupHome, HomeFollower,
-    MoveTime,
+    MoveTime, managed_regions,
 };
 use rustix::io::Errno;
 
-use crate::managed_regions;
 use crate::pointers;
 use crate::status::set_last_error;
 
@@ -138,7 +137,7 @@ impl BindFailure {
                 GroupFailure::NoAgent { .. } => Errno::CONNREFUSED,
                 GroupFailure::NoAccess { .. } => Errno::ACCESS,
                 GroupFailure::Lost(_) => Errno::CONNRESET,
-                GroupFailure::Strange(_) => Errno::PROTO,
+                GroupFailure::Failed(_) | GroupFailure::Strange(_) => Errno::PROTO,
             },
         }
     }

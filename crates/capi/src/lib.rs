@@ -14,7 +14,6 @@
 mod cancel;
 mod group;
 mod machine;
-mod managed_regions;
 mod options;
 mod pager;
 mod pointers;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use nodeward::{
     Error, Migration, MigrationReport, NodeId, PinGuard, RangeStatus, RangeTarget, Region,
+    managed_regions,
 };
 
-use crate::managed_regions;
 use crate::options::{self, NodewardMigration};
 use crate::report::{NodewardReport, NodewardSkip};
 use crate::status::{CallFailure, NodewardStatus, status_of};

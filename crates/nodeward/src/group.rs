@@ -19,7 +19,7 @@ use crate::Region;
 const SOCKET_VARIABLE: &str = "NODEWARD_SOCKET";
 /// Time for an answer. The agent does nothing here that takes a second, but others may be before
 /// us.
-const TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 /// Time before a busy agent is asked again, at first and at most.
 const BUSY_WAIT_MIN: Duration = Duration::from_millis(1);
 const BUSY_WAIT_MAX: Duration = Duration::from_millis(64);
@@ -107,6 +107,9 @@ pub enum GroupFailure {
     /// The agent has had too many requests of this user for 30 seconds.
     #[error("{0}")]
     Busy(String),
+    /// The machine failed, or cannot do it; the words say which.
+    #[error("{0}")]
+    Failed(String),
     /// Another refusal, or an answer that this version does not understand.
     #[error("the agent answered '{}'; it may be of another version", .0.escaped())]
     Strange(String),
@@ -168,13 +171,22 @@ impl GroupAgent {
         Ok(reply["groups"].as_array().into_iter().flatten().filter_map(group).collect())
     }
 
+    /// Where it is.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     fn call(&self, method: &str, parameters: &Value) -> Result<Value, GroupFailure> {
-        let method = format!("io.nodeward.Groups.{method}");
+        self.request(&format!("io.nodeward.Groups.{method}"), parameters)
+    }
+
+    /// Calls a method of any interface.
+    pub(crate) fn request(&self, method: &str, parameters: &Value) -> Result<Value, GroupFailure> {
         let until = Instant::now() + TIMEOUT;
         let mut wait = BUSY_WAIT_MIN;
         loop {
             let reply = ServiceConnection::open(&self.socket, TIMEOUT)
-                .and_then(|mut connection| connection.call(&method, parameters.clone()));
+                .and_then(|mut connection| connection.call(method, parameters.clone()));
             match reply.map_err(|error| self.told(error)) {
                 // All threads of a program may call at once, but few requests of a user may wait.
                 Err(GroupFailure::Busy(_)) if Instant::now() < until => thread::sleep(wait),
@@ -184,7 +196,8 @@ impl GroupAgent {
         }
     }
 
-    fn told(&self, error: ConnectionError) -> GroupFailure {
+    /// Returns what a failure of a call means.
+    pub(crate) fn told(&self, error: ConnectionError) -> GroupFailure {
         let socket = self.socket.clone();
         match error {
             ConnectionError::NobodyAnswers(source) => GroupFailure::NoAgent { socket, source },
@@ -347,6 +360,9 @@ impl From<ErrorReply> for GroupFailure {
             }
             "io.nodeward.Agent.NotAllowed" => Self::NotAllowed(in_words()),
             "io.nodeward.Groups.LimitReached" => Self::LimitReached(in_words()),
+            "io.nodeward.Agent.Failed" | "io.nodeward.Moves.NothingMoved" => {
+                Self::Failed(in_words())
+            }
             "io.nodeward.Agent.Busy" | "io.nodeward.Agent.TooMany" => Self::Busy(in_words()),
             _ => Self::Strange(in_words()),
         }

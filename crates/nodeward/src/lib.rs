@@ -267,18 +267,25 @@ mod follow_step;
 mod group;
 mod home_follower;
 mod machine;
+pub mod managed_regions;
+mod own_moves;
 
 pub use follow_step::MoveTime;
 pub use group::{Group, GroupAgent, GroupFailure};
 pub use home_follower::{FollowFailure, FollowOptions, FollowedRange, HomeFollower};
-pub use machine::{nodes, topology};
+pub use machine::{DeviceFailure, near, nodes, page_bytes, topology};
+pub use nodeward_linux::device_nodes::{Device, DeviceError};
 pub use nodeward_model::topology::{Cache, CacheKind, Core, Distances, HugePool, Node};
+pub use nodeward_model::units::{self, UnitError};
 pub use nodeward_model::{
-    Account, CpuId, Cpumask, GroupError, GroupHome, Id, NodeId, Nodemask, SkipReason, Topology,
+    Account, CpuId, Cpumask, GroupError, GroupHome, Id, KindResidency, MappingKind, NodeId,
+    NodeShare, Nodemask, Range as AddressRange, SkipReason, Topology,
 };
 pub use nodeward_pager::{
     Backend, Budget, Cancel, Copier, Error, ForkRule, ListStats, Memcpy, Migration,
-    MigrationReport, Mode, PagePool, PageRun, PageSize, Pager, PagerOptions, PinGuard, Placement,
-    PoolError, PoolOptions, PoolStats, Progress, RangeListReport, RangeStatus, RangeTarget, Region,
-    RegionOptions, Result, RunRequest, StepTimes, Supply, TunerKind,
+    MigrationReport, Mode, OwnMemory, PagePool, PageRun, PageSize, Pager, PagerOptions, PinGuard,
+    Placement, PoolError, PoolOptions, PoolStats, Progress, RangeListReport, RangeStatus,
+    RangeTarget, Region, RegionOptions, Result, RunRequest, Selection, StepTimes, Supply,
+    TunerKind,
 };
+pub use own_moves::{Mover, OwnMoveFailure, migrate_own};

@@ -9,7 +9,7 @@
 //!
 //! | directory | what it holds |
 //! |---|---|
-//! | `handles` | what a program holds: pager, region, pinned pages, page pool; fork(2) |
+//! | `handles` | what a program holds: pager, region, pinned pages, page pool, own memory; fork(2) |
 //! | `backend` | the two backends, userfaultfd and the kernel; the probe that chooses one |
 //! | `fault` | the thread that serves page faults, and the thread that allocates for it |
 //! | `migration` | jobs, lanes, the batches of a chunk, destination pages, retries, reports |
@@ -51,9 +51,11 @@ pub use chunk::PageSize;
 pub use copier::{Copier, Memcpy, all as copiers};
 pub use error::{Error, Result};
 pub use handles::{
-    PagePool, Pager, PagerOptions, PinGuard, RangeListReport, RangeStatus, RangeTarget, Region,
+    OwnMemory, PagePool, Pager, PagerOptions, PinGuard, RangeListReport, RangeStatus, RangeTarget,
+    Region,
 };
 pub use migration::{Budget, Cancel, Migration, MigrationReport, Progress, StepTimes, Supply};
+pub use nodeward_mover::Selection;
 pub use nodeward_policy::pcp::TunerKind;
 pub use pager_thread::spawn_without_signals;
 pub use pool::{ListStats, PageRun, PoolError, PoolOptions, PoolStats, RunRequest};

@@ -40,8 +40,19 @@ impl KernelBackend<'_> {
         to: NodeId,
         how: &Migration<'_>,
     ) -> Result<MigrationReport> {
+        self.migrate_selected(Selection { ranges: vec![range], ..Selection::default() }, to, how)
+    }
+
+    /// Moves selected memory to a node. Pages that are not in memory are counted where ranges are
+    /// selected.
+    pub fn migrate_selected(
+        &self,
+        selection: Selection,
+        to: NodeId,
+        how: &Migration<'_>,
+    ) -> Result<MigrationReport> {
         let order = MoveOrder { pairs: self.pairs(to), pages: None };
-        self.run(vec![order], vec![range], how)
+        self.run(vec![order], selection, how)
     }
 
     /// Moves two ranges of whole pages, each to its node, alternately: pages that leave a node make
@@ -57,23 +68,24 @@ impl KernelBackend<'_> {
             pages.insert_range(range);
             MoveOrder { pairs: self.pairs(to), pages: Some(pages) }
         };
-        self.run(vec![order(one), order(other)], vec![one.0, other.0], how)
+        let selection = Selection { ranges: vec![one.0, other.0], ..Selection::default() };
+        self.run(vec![order(one), order(other)], selection, how)
     }
 
     fn run(
         &self,
         orders: Vec<MoveOrder>,
-        ranges: Vec<Range>,
+        selection: Selection,
         how: &Migration<'_>,
     ) -> Result<MigrationReport> {
         check_supported(how)?;
         let to = orders.iter().flat_map(|order| order.pairs.iter()).map(|(_, to)| to).collect();
         self.check_nodes(&to)?;
-        let bytes = ranges.iter().map(|range| range.bytes()).sum();
+        let bytes = selection.ranges.iter().map(|range| range.bytes()).sum();
         let ns = |stall: Duration| u64::try_from(stall.as_nanos()).unwrap_or(u64::MAX);
         let request = MoveRequest {
             orders: vec![orders.into()],
-            selection: Selection { ranges, ..Selection::default() },
+            selection,
             jobs: how.lanes.map_or(Jobs::Auto, Jobs::Fixed),
             cpus: workers::worker_cpus(self.topology, &to, &self.machine.usable_cpus()?),
             rate_bytes_per_s: how.budget.bytes_per_s,
@@ -202,12 +214,14 @@ fn forward_cancel(how: &Migration<'_>, live: &MoveControl) {
     }
 }
 
-/// Reports progress. Parts that hold no pages count as done as soon as the others are known.
-fn report_progress(how: &Migration<'_>, live: &MoveControl, total_bytes: u64) {
+/// Reports progress of a move of ranges, or of all memory. Parts that hold no pages count as done as
+/// soon as the others are known.
+fn report_progress(how: &Migration<'_>, live: &MoveControl, range_bytes: u64) {
     let Some(progress) = how.progress else { return };
+    let total_bytes = range_bytes.max(live.total_bytes());
     let empty_bytes = match live.total_bytes() {
         0 => 0,
-        known => total_bytes.saturating_sub(known),
+        known => total_bytes - known,
     };
     let examined_bytes = total_bytes.min(empty_bytes + live.examined_bytes());
     progress(Progress { examined_bytes, total_bytes });

@@ -1,4 +1,5 @@
-//! The regions that C has, by their addresses: some calls name memory and no region.
+//! Regions of this process by their addresses, for callers that name memory and no region, as C and
+//! Python do.
 //!
 //! They are those of the first process that had any. A child of fork(2) may find the lock taken for
 //! ever, so it does not ask for it.
@@ -10,7 +11,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use nodeward::Region;
+use crate::Region;
 
 /// Regions by their first address. What has ended is dropped when another region is entered.
 static REGIONS: Mutex<BTreeMap<usize, Weak<Region>>> = Mutex::new(BTreeMap::new());
@@ -33,9 +34,9 @@ pub fn holding(address: usize, bytes: usize) -> Option<(Arc<Region>, Range<usize
     let regions = lock()?;
     let (&start, region) = regions.range(..=address).next_back()?;
     let region = region.upgrade()?;
-    let first = address - start;
-    let end = first.checked_add(bytes)?.checked_next_multiple_of(region.page_bytes())?;
-    (end <= region.bytes()).then_some((region, first..end))
+    let (from, page_bytes) = (address - start, region.page_bytes());
+    let end = from.checked_add(bytes)?.checked_next_multiple_of(page_bytes)?;
+    (end <= region.bytes()).then_some((region, from / page_bytes * page_bytes..end))
 }
 
 /// Locks the regions; `None` in a child of the process that has them.
