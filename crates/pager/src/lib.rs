@@ -9,7 +9,7 @@
 //!
 //! | directory | what it holds |
 //! |---|---|
-//! | `handles` | what a program holds: pager, region, pinned pages, page pool, own memory; fork(2) |
+//! | `handles` | what a program holds: pager, region, pins, page pool, own memory; fork(2) |
 //! | `backend` | the two backends, userfaultfd and the kernel; the probe that chooses one |
 //! | `fault` | the thread that serves page faults, and the thread that allocates for it |
 //! | `migration` | jobs, lanes, the batches of a chunk, destination pages, retries, reports |

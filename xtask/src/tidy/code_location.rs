@@ -10,6 +10,7 @@ const UNSAFE_DIRS: &[&str] = &[
     "crates/linux/src/sys.rs",
     "crates/pager/src/sys",
     "crates/capi/src",
+    "python/src",
     "crates/proof/src/peers/sys.rs",
     "lab/counter/src/sys",
     "lab/counts/src/sys",
@@ -85,8 +86,9 @@ fn check_unsafe(source: &RustSource) -> Vec<Violation> {
     }
     let lines = source.layers.code.lines().enumerate();
     let found = lines.filter(|(_, line)| has_word(line, "unsafe"));
-    let advice = "unsafe code stands only in crates/capi, in src/sys of crates/{linux,pager} and \
-                  lab/{counter,counts}, and in peers/sys.rs of crates/proof; put it there";
+    let advice = "unsafe code stands only in python and crates/capi, in src/sys of \
+                  crates/{linux,pager} and lab/{counter,counts}, and in peers/sys.rs of \
+                  crates/proof; put it there";
     found.map(|(index, _)| source.violation(index + 1, advice)).collect()
 }
 

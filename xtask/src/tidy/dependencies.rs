@@ -86,6 +86,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ),
     ("nodeward", &["nodeward-model", "nodeward-call", "nodeward-linux", "nodeward-pager"]),
     ("nodeward-capi", &["nodeward"]),
+    ("nodeward-python", &["nodeward"]),
     (
         "nodeward-proof",
         &[

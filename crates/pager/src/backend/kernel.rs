@@ -214,8 +214,8 @@ fn forward_cancel(how: &Migration<'_>, live: &MoveControl) {
     }
 }
 
-/// Reports progress of a move of ranges, or of all memory. Parts that hold no pages count as done as
-/// soon as the others are known.
+/// Reports progress of a move of ranges, or of all memory. Parts that hold no pages count as done
+/// as soon as the others are known.
 fn report_progress(how: &Migration<'_>, live: &MoveControl, range_bytes: u64) {
     let Some(progress) = how.progress else { return };
     let total_bytes = range_bytes.max(live.total_bytes());
