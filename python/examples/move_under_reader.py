@@ -29,7 +29,8 @@ def main(size: int) -> int:
     array = nodeward.empty(size // 8, "int64", node=nodes[0])
     view = np.asarray(array)
     view[:] = np.arange(view.size)
-    stop, found = threading.Event(), []
+    stop = threading.Event()
+    found: list[int] = []
     reader = threading.Thread(target=read_until, args=(stop, view, found))
     reader.start()
     moved = 0

@@ -1,5 +1,11 @@
+import sys
 from types import TracebackType
 from typing import Any, final
+
+__all__ = [
+    "__version__", "Array", "Group", "PageRun", "Pool", "empty", "near", "nodes", "pager", "topology",
+    "advice", "migrate", "rehome", "residency",
+]
 
 __version__: str
 
@@ -28,7 +34,8 @@ class Array:
     ) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
     def __len__(self) -> int: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
+    if sys.version_info >= (3, 12):
+        def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
 class PageRun:
@@ -43,8 +50,9 @@ class PageRun:
         trace: TracebackType | None,
         /,
     ) -> None: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
-    def __release_buffer__(self, buffer: memoryview, /) -> None: ...
+    if sys.version_info >= (3, 12):
+        def __buffer__(self, flags: int, /) -> memoryview: ...
+        def __release_buffer__(self, buffer: memoryview, /) -> None: ...
 
 @final
 class Group:

@@ -40,8 +40,11 @@ impl PyPageRun {
     }
 
     fn free_now(&self) -> Result<(), PoolError> {
-        let start = std::ptr::with_exposed_provenance_mut(self.address.swap(FREED, Relaxed));
-        NonNull::new(start).map_or(Ok(()), |start| self.pool.free(start, self.order))
+        let start = std::ptr::with_exposed_provenance_mut(self.address.load(Relaxed));
+        let Some(start) = NonNull::new(start) else { return Ok(()) };
+        self.pool.free(start, self.order)?;
+        self.address.store(FREED, Relaxed);
+        Ok(())
     }
 }
 

@@ -52,7 +52,8 @@ pub unsafe fn fill(
         len: elements * item_bytes,
         itemsize: item_bytes,
         readonly: 0,
-        ndim: layout.shape.len() as c_int,
+        // Without a shape it is a row of bytes.
+        ndim: if wants(ffi::PyBUF_ND) { layout.shape.len() as c_int } else { 1 },
         format: match wants(ffi::PyBUF_FORMAT) {
             true => layout.format.as_ptr().cast_mut(),
             false => ptr::null_mut(),
