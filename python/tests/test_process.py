@@ -35,6 +35,32 @@ def test_a_child_is_told(home):
     assert nodeward.migrate(array, home).mover == "pager"
 
 
+def test_children_are_made_while_pages_move():
+    """Goal: fork(2) waits for the pages in flight while it holds the GIL, and the moves, of an array
+    by the lanes and of a small one by its thread, end without it: ten children are made meanwhile."""
+    stop, rounds = threading.Event(), []
+
+    def work(array):
+        view, turns = memoryview(array), 0
+        to = "touch" if nodeward.pager()[0] == "move" else nodeward.nodes()[-1]
+        while not stop.is_set():
+            nodeward.migrate(array, to)
+            view[:] = bytes(len(view))
+            turns += 1
+        rounds.append(turns)
+
+    arrays = [nodeward.empty(bytes, "uint8", huge=False) for bytes in (8 * MIB, 65536)]
+    threads = [threading.Thread(target=work, args=(array,)) for array in arrays]
+    for thread in threads:
+        thread.start()
+    for child in range(10):
+        assert in_child(lambda: f"child {child}") == f"child {child}"
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert len(rounds) == 2
+
+
 def test_python_ends_while_pages_move(program):
     """Goal: a program ends at once, with its own code, while daemon threads move an array and a
     buffer at a rate at which that takes minutes."""
