@@ -21,7 +21,7 @@ BUILT ?= $(TARGET_DIR)/release
 SONAME = libnodeward.so.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo shell test test-long lab bench spec reproduce soak install install-library install-migratepages install-numad setup
+.PHONY: help demo shell test test-long lab bench spec reproduce soak install install-library install-migratepages install-numad wheel setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +94,9 @@ install-migratepages install-numad:
 	    echo "$$at is somebody else's; choose another PREFIX" >&2; exit 1; \
 	fi; \
 	ln -sfn nodeward "$$at" && echo "$$at is nodeward"
+
+wheel: ## Build the package for Python, for x86-64 and Arm (target/wheels)
+	$(XTASK) wheel
 
 setup: ## Install the programs that the checks start, where that is allowed
 	@$(XTASK) setup

@@ -18,7 +18,7 @@ use clap::ValueEnum;
 use crate::check_extent::CheckExtent;
 use crate::ci::PartOutcome;
 use crate::process;
-use target::TARGET;
+pub use target::TARGET;
 
 /// Crates with code for an architecture, or that others call through an ABI; their dependencies,
 /// all crates with system calls among them, are checked as well. These are checked as one of each
@@ -67,6 +67,15 @@ pub fn part(run: impl FnOnce(&mut Command) -> Result<()>) -> Result<PartOutcome>
     match any() {
         Ok(compiler) => run(&mut check(&compiler)).map(|()| PartOutcome::Done),
         Err(why) => Ok(PartOutcome::Skipped(format!("{why:#}"))),
+    }
+}
+
+/// Returns the compiler that is to be used in place of the installed one; `None` if that has the
+/// target.
+pub fn compiler() -> Result<Option<PathBuf>> {
+    match any()? {
+        Compiler::Installed => Ok(None),
+        Compiler::Other(rustc) => Ok(Some(rustc)),
     }
 }
 

@@ -16,6 +16,7 @@ mod script;
 mod setup;
 mod spec;
 mod tidy;
+mod wheel;
 mod workspace;
 
 use std::process::ExitCode;
@@ -50,6 +51,8 @@ enum Chore {
     Bench(script::Args),
     /// Check the style rules and print the figures of the source
     Tidy,
+    /// Build the wheels of the package for Python and print their paths
+    Wheel,
     /// Type-check the workspace for aarch64
     Aarch64(aarch64::Args),
 }
@@ -75,6 +78,7 @@ fn run(chore: Chore) -> Result<ExitCode> {
         Chore::Demo(args) => return script::run("demo/run", &args),
         Chore::Bench(args) => return script::run("bench/run", &args),
         Chore::Tidy => tidy::run(),
+        Chore::Wheel => wheel::run(),
         Chore::Aarch64(args) => aarch64::run(&args),
     }
     .map(|()| ExitCode::SUCCESS)
