@@ -1,5 +1,7 @@
 //! The buffer of a Python object, held: as long as it is, nobody frees or resizes it.
 
+use std::ffi::c_char;
+
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -42,7 +44,7 @@ impl HeldBuffer {
     /// Returns whether its elements follow each other without gaps, in rows or in columns.
     pub fn is_contiguous(&self) -> bool {
         // SAFETY: the view is held.
-        unsafe { ffi::PyBuffer_IsContiguous(&raw const *self.0, b'A'.cast_signed()) != 0 }
+        unsafe { ffi::PyBuffer_IsContiguous(&raw const *self.0, b'A' as c_char) != 0 }
     }
 }
 
