@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nodeward_model::name::in_json;
-use nodeward_model::{Name, NodeId, Nodemask, PageLists, Pid};
+use nodeward_model::{Name, NodeId, Nodemask, PageListSum, Pid};
 use serde::Serialize;
 
 /// The figures of one refresh.
@@ -62,6 +62,29 @@ pub struct NodeFigures {
     pub traffic_bytes_per_s: Option<u64>,
     /// The per-CPU page lists of its zones; `None` where the machine does not tell.
     pub page_lists: Option<PageLists>,
+}
+
+/// The per-CPU page lists of a node's zones, all together: free pages that CPUs keep for
+/// themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PageLists {
+    /// Base pages in them.
+    pub pages: u64,
+    /// Base pages beyond which CPUs give some back.
+    pub high_pages: u64,
+}
+
+impl PageLists {
+    /// Returns the sums of the zones of each node.
+    pub fn by_node(zones: &[PageListSum]) -> BTreeMap<NodeId, Self> {
+        let mut nodes = BTreeMap::<NodeId, Self>::new();
+        for zone in zones {
+            let lists = nodes.entry(zone.node).or_default();
+            lists.pages += zone.pages;
+            lists.high_pages += zone.high_pages;
+        }
+        nodes
+    }
 }
 
 impl NodeFigures {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_model::{Name, NodeId, PageLists, Pid};
+use nodeward_model::{Name, NodeId, Pid};
 
 use super::{
-    DecidedBy, DecisionFigures, GroupFigures, NodeFigures, ProcessFigures, SampledResidency,
-    TopSample,
+    DecidedBy, DecisionFigures, GroupFigures, NodeFigures, PageLists, ProcessFigures,
+    SampledResidency, TopSample,
 };
 
 const MIB: u64 = 1 << 20;

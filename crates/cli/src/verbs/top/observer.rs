@@ -10,14 +10,14 @@ use nodeward_linux::procfs::zoneinfo;
 use nodeward_linux::sysfs::{self, NodeAllocations};
 use nodeward_machine::{Machine, ProcessWatch};
 use nodeward_model::{
-    MachineSnapshot, Name, NodeId, NodeSnapshot, PageLists, Pid, ProcessFilter, ProcessSnapshot,
+    MachineSnapshot, Name, NodeId, NodeSnapshot, Pid, ProcessFilter, ProcessSnapshot,
     Topology,
 };
 
 use super::decisions::{Decided, DecisionSource, ProcessDecision};
 use super::details;
 use super::sampler::MemorySampler;
-use crate::results::top::{NodeFigures, ProcessDetail, ProcessFigures, TopSample};
+use crate::results::top::{NodeFigures, PageLists, ProcessDetail, ProcessFigures, TopSample};
 
 /// What changes slowly, and what costs more on machines with many CPUs, is read once in so many
 /// refreshes: the lengths of page lists, and the names of processes of others.
@@ -138,7 +138,8 @@ impl MachineObserver {
         let is_due = self.refreshes.is_multiple_of(SELDOM);
         if is_due {
             // Kernels without the file show no page lists.
-            self.page_lists = zoneinfo::page_lists(Path::new("/")).unwrap_or_default();
+            let zones = zoneinfo::page_lists(Path::new("/")).unwrap_or_default();
+            self.page_lists = PageLists::by_node(&zones);
         }
         let mut known = std::mem::take(&mut self.names);
         for (pid, _) in &snapshot.denied {
