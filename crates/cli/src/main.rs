@@ -84,7 +84,9 @@ fn run_by_name() -> Option<ExitCode> {
     let program = words.next()?;
     let name = Path::new(&program).file_name()?;
     match name.to_str()? {
-        migratepages::NAME => Some(migratepages::run(&program, &words.collect::<Vec<_>>())),
+        name if migratepages::NAMES.contains(&name) => {
+            Some(migratepages::run(&program, &words.collect::<Vec<_>>()))
+        }
         numad::NAME => Some(numad::run(&words.collect::<Vec<_>>())),
         _ => None,
     }

@@ -23,8 +23,9 @@ use crate::settings::{MoveSettings, SettingsPaths};
 use args::MigratepagesArgs;
 use error::{INVALID, MigratepagesError, NO_PROCESS, NOT_PERMITTED};
 
-/// The name of a link to nodeward that makes it act as that program.
-pub const NAME: &str = "migratepages";
+/// The names of a link to nodeward that make it act as that program: the second stands beside
+/// numactl's in the Debian package.
+pub const NAMES: [&str; 2] = ["migratepages", "nodeward-migratepages"];
 
 /// Runs as `program` with the arguments after it.
 pub fn run(program: &str, arguments: &[String]) -> ExitCode {
