@@ -8,6 +8,7 @@ mod balance_documents;
 mod balance_takeover;
 mod bench_pager;
 mod bench_pool;
+mod cluster;
 mod compare;
 mod config;
 mod deadline;
