@@ -15,13 +15,14 @@ CARGO ?= cargo
 # built once. (`cargo xtask` works in any directory, and builds them for itself.)
 XTASK = $(CARGO) run --quiet --bin xtask --
 TARGET_DIR = $${CARGO_TARGET_DIR:-target}
-# Where the library was built; the tests name another place.
+# Where command and library were built; tests and packages name another place.
 BUILT ?= $(TARGET_DIR)/release
 # As in crates/capi/build.rs.
 SONAME = libnodeward.so.0
 
 .DEFAULT_GOAL := help
 .PHONY: help demo shell test test-long lab bench spec reproduce soak install install-library install-migratepages install-numad wheel setup
+.PHONY: help demo shell test test-long lab bench spec reproduce soak install install-library install-migratepages install-numad deb image release setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,8 +60,8 @@ soak: setup ## Check 10000 simulated machines (SWARM=N), balance 1000 (STATIC=N)
 
 install: install-library ## Install command, service, manual, completions and library below PREFIX (/usr/local)
 	$(CARGO) build --release --package nodeward-cli
-	install -D -m 755 "$(TARGET_DIR)/release/nodeward" "$(DESTDIR)$(PREFIX)/bin/nodeward"
-	"$(TARGET_DIR)/release/nodeward" man "$(DESTDIR)$(PREFIX)/share/man/man1"
+	install -D -m 755 "$(BUILT)/nodeward" "$(DESTDIR)$(PREFIX)/bin/nodeward"
+	"$(BUILT)/nodeward" man "$(DESTDIR)$(PREFIX)/share/man/man1"
 	mkdir -p "$(DESTDIR)$(PREFIX)/lib/systemd/system"
 	for unit in nodeward-balance nodeward-export; do \
 	    sed -e 's|/usr/local/bin|$(PREFIX)/bin|' packaging/$$unit.service \
@@ -70,7 +71,7 @@ install: install-library ## Install command, service, manual, completions and li
 	for to in bash:bash-completion/completions/nodeward zsh:zsh/site-functions/_nodeward \
 	    fish:fish/vendor_completions.d/nodeward.fish; do \
 	    file="$(DESTDIR)$(PREFIX)/share/$${to#*:}" && mkdir -p "$${file%/*}" && \
-	    "$(TARGET_DIR)/release/nodeward" completions "$${to%%:*}" >"$$file" || exit 1; \
+	    "$(BUILT)/nodeward" completions "$${to%%:*}" >"$$file" || exit 1; \
 	done
 
 install-library: ## Install only libnodeward, shared and static, its header and pkg-config file
@@ -97,6 +98,14 @@ install-migratepages install-numad:
 
 wheel: ## Build the package for Python, for x86-64 and Arm (target/wheels)
 	$(XTASK) wheel
+deb: ## Build the Debian package
+	$(XTASK) deb
+
+image: ## Build the container image, an OCI image layout
+	$(XTASK) image
+
+release: ## Build sources, programs, Debian package and image of the last commit, with checksums and SBOM
+	$(XTASK) release
 
 setup: ## Install the programs that the checks start, where that is allowed
 	@$(XTASK) setup

@@ -14,7 +14,11 @@ use crate::process;
 use crate::profile::Profile;
 use crate::workspace::Workspace;
 
-const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// The target of static programs.
+pub const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Flags of the compiler for programs that need no shared library.
+pub const STATIC_FLAGS: [&str; 2] = ["-Ctarget-feature=+crt-static", "-Crelocation-model=static"];
 
 /// Programs that no guest starts.
 const HOST_ONLY: [&str; 3] = ["xtask", "nodeward-lab", "nodeward-compare"];
@@ -74,7 +78,5 @@ fn programs(workspace: &Workspace) -> Vec<(&str, &str)> {
 
 fn static_flags() -> String {
     let given = env::var("RUSTFLAGS").unwrap_or_default();
-    format!("{given} -C target-feature=+crt-static -C relocation-model=static")
-        .trim_start()
-        .to_owned()
+    format!("{given} {}", STATIC_FLAGS.join(" ")).trim_start().to_owned()
 }

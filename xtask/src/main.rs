@@ -9,6 +9,7 @@ mod ci;
 mod guest;
 mod header;
 mod lab;
+mod packages;
 mod process;
 mod profile;
 mod repository;
@@ -49,6 +50,12 @@ enum Chore {
     Demo(script::Args),
     /// Build everything and run bench/run
     Bench(script::Args),
+    /// Build the Debian package, below target/package
+    Deb(packages::ProgramsArgs),
+    /// Build the container image, below target/package
+    Image(packages::ProgramsArgs),
+    /// Build all files of a release, below target/package
+    Release(packages::Args),
     /// Check the style rules and print the figures of the source
     Tidy,
     /// Build the wheels of the package for Python and print their paths
@@ -77,6 +84,9 @@ fn run(chore: Chore) -> Result<ExitCode> {
         Chore::Lab(args) => return lab::run(&args),
         Chore::Demo(args) => return script::run("demo/run", &args),
         Chore::Bench(args) => return script::run("bench/run", &args),
+        Chore::Deb(args) => packages::build_deb(&args),
+        Chore::Image(args) => packages::build_image(&args),
+        Chore::Release(args) => packages::build_release(&args),
         Chore::Tidy => tidy::run(),
         Chore::Wheel => wheel::run(),
         Chore::Aarch64(args) => aarch64::run(&args),

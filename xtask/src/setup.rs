@@ -26,6 +26,7 @@ const REQUIRED_PROGRAMS: &[RequiredProgram] = &[
     RequiredProgram { program: "mkfs.xfs", package: "xfsprogs" },
     RequiredProgram { program: "c++", package: "g++" },
     RequiredProgram { program: "pkg-config", package: "pkg-config" },
+    RequiredProgram { program: "mmdebstrap", package: "mmdebstrap" },
 ];
 
 /// The way in which this user becomes root.
