@@ -35,7 +35,7 @@ fn installed_started_upgraded_and_purged() {
     for name in ["in-guest", "check", "check.service"] {
         run.files.push(GuestFile::new(Path::new(STEPS).join(name)));
     }
-    run.timeout = Duration::from_secs(840);
+    run.timeout = Duration::from_secs(3600);
     let finished = lab.run(&run).unwrap();
     let told = String::from_utf8_lossy(&[finished.stdout, finished.stderr].concat()).into_owned();
     assert_eq!(finished.code, 0, "{told}");
