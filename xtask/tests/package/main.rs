@@ -48,8 +48,8 @@ fn group_names(root: &DebianRoot) -> String {
 /// The programs run there, and the library is found.
 fn used(root: &DebianRoot) {
     assert!(root.text("nodeward show $$").contains("addresses sampled"));
-    // Something may be missing here; it says so and names no failure of its own.
-    assert!(matches!(root.run("nodeward doctor").status.code(), Some(0 | 1)));
+    // 3: this machine has one node, so pages cannot be moved; it says so.
+    assert!(matches!(root.run("nodeward doctor").status.code(), Some(0 | 3)));
     assert!(root.text("/sbin/ldconfig -p").contains("libnodeward.so.0"));
     assert!(root.text("getent group nodeward").starts_with("nodeward:"));
     assert!(root.text("nodeward config print").contains("/etc/nodeward.toml"));
