@@ -122,7 +122,9 @@ pub fn newer(deb: &Path, dir: &Path) -> PathBuf {
     let version = fields.lines().find(|line| line.starts_with("Version: ")).unwrap();
     fs::write(&control, fields.replace(version, &format!("{version}+newer"))).unwrap();
     let to = dir.join("nodeward_newer.deb");
-    text(Command::new("dpkg-deb").args(["--root-owner-group", "--build"]).arg(&tree).arg(&to));
+    let mut pack = Command::new("dpkg-deb");
+    // It is unpacked once, so it is not worth much compression.
+    text(pack.args(["--root-owner-group", "-Zgzip", "-z1", "--build"]).arg(&tree).arg(&to));
     to
 }
 
