@@ -1,9 +1,10 @@
 //! The sources that are packaged: where they are, their version, and their time.
 
 use std::env;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 
@@ -23,6 +24,8 @@ pub struct Checkout {
     pub version: String,
     /// Seconds since 1970 of the last commit, or what the environment gives.
     pub epoch_s: u64,
+    /// Held while this is used, so that one process at a time writes below `out`.
+    _alone: Arc<File>,
 }
 
 impl Checkout {
@@ -36,7 +39,8 @@ impl Checkout {
         fs::create_dir_all(out).with_context(|| format!("creating {}", out.display()))?;
         let (root, out) = (root.to_owned(), out.to_owned());
         let (version, epoch_s) = (version(&root)?, epoch_s(&root)?);
-        Ok(Self { root, out, version, epoch_s })
+        let _alone = Arc::new(lock(&out)?);
+        Ok(Self { root, out, version, epoch_s, _alone })
     }
 
     /// Returns a command that runs in the root and knows the time.
@@ -62,6 +66,17 @@ impl Checkout {
         fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
         Ok(dir)
     }
+}
+
+/// Waits until no other process packages in this directory, as cargo does with its own.
+fn lock(out: &Path) -> Result<File> {
+    let path = out.join("lock");
+    let file = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
+    if file.try_lock().is_err() {
+        eprintln!("waiting for another process, which packages in {}", out.display());
+        file.lock().with_context(|| format!("locking {}", path.display()))?;
+    }
+    Ok(file)
 }
 
 /// Reads the version that all members share.

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::checkout::Checkout;
 use super::programs::{InstallPlaces, ReleasePrograms};
@@ -26,9 +26,12 @@ pub fn build(checkout: &Checkout, programs: &ReleasePrograms) -> Result<PathBuf>
     fs::create_dir_all(&tree)?;
     programs.install(checkout, &PLACES, &tree)?;
     symlink("nodeward", tree.join("usr/bin/nodeward-migratepages"))?;
-    let deb = target.join(format!("nodeward_{}-1_amd64.deb", checkout.version));
+    let made = target.join("nodeward.deb");
     let mut cargo_deb = checkout.command(CARGO_DEB.path()?);
     cargo_deb.args(["--no-build", "--no-strip", "--package", "nodeward-cli", "--output"]);
-    process::run(cargo_deb.arg(&deb).env("CARGO_TARGET_DIR", &target))?;
+    process::run(cargo_deb.arg(&made).env("CARGO_TARGET_DIR", &target))?;
+    // Whoever reads an earlier one goes on reading it.
+    let deb = checkout.out.join(format!("nodeward_{}-1_amd64.deb", checkout.version));
+    fs::rename(&made, &deb).with_context(|| format!("writing {}", deb.display()))?;
     Ok(deb)
 }

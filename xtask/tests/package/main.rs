@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::slice;
 
 use debian_root::{DebianRoot, download, may_make_roots, newer, package, text};
 
@@ -21,7 +22,7 @@ fn installed_upgraded_and_purged() {
     let scratch = tempfile::tempdir().unwrap();
     let (before, groups) = (root.files(), group_names(&root));
     let deb = package();
-    root.install(&[deb.clone()]);
+    root.install(slice::from_ref(&deb));
     used(&root);
     beside_numactl(&root, scratch.path());
     upgraded(&root, &newer(&deb, scratch.path()));

@@ -134,7 +134,7 @@ fn the_released_image_starts_alone() {
     }
     let (checkout, programs) = released();
     let dir = tempfile::tempdir().unwrap();
-    let checkout = Checkout { out: dir.path().to_owned(), ..checkout.clone() };
+    let checkout = Checkout::at(&checkout.root, dir.path()).unwrap();
     let layout = Layout(image::build(&checkout, programs).unwrap());
     check(&layout, &checkout);
     let root = dir.path().join("image-tree");
