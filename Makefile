@@ -21,8 +21,7 @@ BUILT ?= $(TARGET_DIR)/release
 SONAME = libnodeward.so.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo shell test test-long lab bench spec reproduce soak install install-library install-migratepages install-numad wheel setup
-.PHONY: help demo shell test test-long lab bench spec reproduce soak install install-library install-migratepages install-numad deb image release setup
+.PHONY: help demo shell test test-long lab bench spec reproduce soak install install-library install-migratepages install-numad wheel deb image release setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
