@@ -47,6 +47,9 @@ pub struct MachineSnapshot {
     /// Base pages that the machine has migrated so far, by whomever and for whatever reason, also
     /// within a node; `None` where it does not count them.
     pub migrated_pages: Option<u64>,
+    /// Those of them that the NUMA balancing of the kernel has migrated; `None` where it does not
+    /// count them.
+    pub balancing_pages: Option<u64>,
 }
 
 /// The state of a process at one moment.

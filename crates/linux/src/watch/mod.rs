@@ -218,6 +218,7 @@ impl ProcessWatch for LinuxWatch {
         let vmstat = self.vmstat.read(&mut self.context);
         snapshot.pressure_stall_ns = self.stalls.read_ns(&vmstat, &mut self.context);
         snapshot.migrated_pages = vmstat::migrated_pages(&vmstat);
+        snapshot.balancing_pages = vmstat::balancing_pages(&vmstat);
         let nodes = snapshot.nodes.keys().copied().collect();
         let mut known = BTreeMap::new();
         for pid in self.selection.candidates(&self.context.root)? {

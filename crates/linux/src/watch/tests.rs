@@ -323,7 +323,10 @@ fn migrated_pages() {
     let mut watch = made.watch(&ProcessFilter::default());
     assert_eq!(watch.snapshot().unwrap().migrated_pages, None);
     made.write("proc/vmstat", "pgmigrate_fail 1\npgmigrate_success 512\n");
-    assert_eq!(watch.snapshot().unwrap().migrated_pages, Some(512));
+    let seen = watch.snapshot().unwrap();
+    assert_eq!((seen.migrated_pages, seen.balancing_pages), (Some(512), None));
+    made.write("proc/vmstat", "pgmigrate_success 512\nnuma_pages_migrated 500\n");
+    assert_eq!(watch.snapshot().unwrap().balancing_pages, Some(500));
 }
 
 /// Goal: the stall time is the sum of its growth between samples; if only a group is selected, that

@@ -6,6 +6,8 @@ use super::files::CachedFile;
 /// The pages that the kernel has migrated: by calls of any process, for its own balancing, demotion
 /// and compaction, and from memory that goes offline. In base pages.
 const MIGRATED: &str = "pgmigrate_success ";
+/// Those of them that its NUMA balancing migrated.
+const BALANCED: &str = "numa_pages_migrated ";
 
 /// The file.
 #[derive(Debug, Default)]
@@ -22,5 +24,15 @@ impl Vmstat {
 
 /// Returns the migrated pages; `None` if the kernel does not count them (`CONFIG_MIGRATION`).
 pub fn migrated_pages(lines: &str) -> Option<u64> {
-    lines.lines().find_map(|line| line.strip_prefix(MIGRATED)?.parse().ok())
+    count(lines, MIGRATED)
+}
+
+/// Returns the pages that the kernel's NUMA balancing migrated; `None` if the kernel does not count
+/// them (`CONFIG_NUMA_BALANCING`).
+pub fn balancing_pages(lines: &str) -> Option<u64> {
+    count(lines, BALANCED)
+}
+
+fn count(lines: &str, name: &str) -> Option<u64> {
+    lines.lines().find_map(|line| line.strip_prefix(name)?.parse().ok())
 }

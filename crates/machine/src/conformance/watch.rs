@@ -234,6 +234,7 @@ fn counters_never_shrink(fixture: &WatchFixture<'_>) {
         told
     };
     values(|look| look.migrated_pages);
+    values(|look| look.balancing_pages);
     let told = values(|look| look.pressure_stall_ns);
     // The kernel updates its sums late, by up to 2 s.
     let elapsed_ns = fixture.machine.now_ns() - looks[0].at_ns + 2_000_000_000;

@@ -224,6 +224,7 @@ impl ProcessWatch for FakeWatch {
             nodes,
             pressure_stall_ns: counters.pressure_stall_ns,
             migrated_pages: counters.migrated_pages,
+            balancing_pages: counters.balancing_pages,
         })
     }
 }

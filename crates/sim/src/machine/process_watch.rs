@@ -97,6 +97,7 @@ impl ProcessWatch for SimWatch {
             // No process waits for memory here: one that finds none is killed.
             pressure_stall_ns: None,
             migrated_pages: Some(world.counters.migrated_pages),
+            balancing_pages: Some(world.counters.lazy_pages),
         };
         self.cpu_time_ns = ran_ns;
         let params = &world.machine.params;
