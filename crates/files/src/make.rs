@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Permissions};
-use std::io::{self, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -96,8 +96,10 @@ fn put(
 /// # Errors
 /// Those of open(2).
 pub fn check_place(path: &Path, visibility: Visibility) -> io::Result<()> {
-    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        return Ok(());
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => return Err(ErrorKind::IsADirectory.into()),
+        Ok(found) if !found.is_file() => return Ok(()),
+        Ok(_) | Err(_) => {}
     }
     let new = beside(&fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
     let _ = fs::remove_file(&new);

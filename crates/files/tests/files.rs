@@ -107,6 +107,8 @@ fn a_file_is_replaced_as_a_whole() {
     {
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::NotFound);
     }
+    let refused = check_place(dir.path(), Visibility::Everyone).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::IsADirectory);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     let (mut reader, writer) = std::io::pipe().unwrap();
     let pipe = format!("/proc/self/fd/{}", writer.as_raw_fd());
