@@ -20,6 +20,7 @@ use super::ledger::{LedgerArgs, UndoArgs};
 use super::moves::MoveArgs;
 use super::output::OutputArgs;
 use super::placement::PlacementArgs;
+use super::report::ReportArgs;
 use super::reproduce::ReproduceArgs;
 use super::run::RunArgs;
 use super::show::ShowArgs;
@@ -158,6 +159,14 @@ pub enum Verb {
     /// text, or as JSON.
     #[command(after_long_help = examples::TOP)]
     Top(TopArgs),
+    /// Watch a process, or all, for a time, and write what was seen as a page to send to others.
+    ///
+    /// The page has where memory and threads were, what moved and why, stalls, what it would gain,
+    /// and what could not be seen. It is one HTML file with all its pictures, without scripts, and
+    /// loads nothing. Ctrl-C ends the watch early and writes what was seen until then. Nothing is
+    /// moved.
+    #[command(after_long_help = examples::REPORT)]
+    Report(ReportArgs),
     /// Print this machine's topology files as one text, for a bug report or a test
     Capture,
     /// Check which features of this machine nodeward can use; print what is missing and how to fix

@@ -103,6 +103,21 @@ Examples:
       moved: node 0 -> node 1: 3811 pages (14.9 MiB) in 8 runs
       may have moved: node 0 -> node 1: 27136 pages (106 MiB) in 1 run";
 
+/// Examples of `report`.
+pub const REPORT: &str = "\
+Examples:
+  A process for half a minute:
+    $ nodeward report 154 --for 30s -o report.html
+
+  The whole machine for an hour, while nodeward balance runs:
+    $ nodeward report --system --for 1h -o report.html
+
+  The same as data:
+    $ nodeward report --system --for 1h --json -o report.json
+
+  A simulated machine, in virtual time:
+    $ nodeward report --system --machine sim:home-2012 --for 20s -o report.html";
+
 /// Examples of `bench pager`.
 pub const BENCH_PAGER: &str = "\
 Examples:

@@ -131,7 +131,8 @@ fn requester(outline: &OperationOutline) -> String {
     format!("{by}: {reason}: {}", processes.join(", "))
 }
 
-fn command(header: &Header) -> String {
+/// Formats the words of the command line.
+pub fn command(header: &Header) -> String {
     let words: Vec<_> = header.command.iter().map(ToString::to_string).collect();
     words.join(" ")
 }
@@ -166,7 +167,8 @@ fn header_json(header: &Header) -> Value {
     told
 }
 
-fn state_name(state: &OperationState) -> &'static str {
+/// Returns the state in a word.
+pub fn state_name(state: &OperationState) -> &'static str {
     match state {
         OperationState::Running => "running",
         OperationState::Ended(end) if end.interrupted => "stopped",
@@ -194,7 +196,7 @@ fn state_json(state: &OperationState) -> Value {
 }
 
 /// Returns the pages and runs by pair of nodes.
-fn by_pair(runs: &MovedRuns) -> BTreeMap<(NodeId, NodeId), (u64, u64)> {
+pub fn by_pair(runs: &MovedRuns) -> BTreeMap<(NodeId, NodeId), (u64, u64)> {
     let mut pairs = BTreeMap::new();
     for run in runs.iter() {
         let (pages, count): &mut (u64, u64) = pairs.entry((run.from, run.to)).or_default();
@@ -245,7 +247,7 @@ fn end_of(run: &MovedRun, page_bytes: u64) -> u64 {
 }
 
 /// Formats a UTC time, such as 2026-11-21T19:52:20Z.
-fn time(unix_ms: u64) -> String {
+pub fn time(unix_ms: u64) -> String {
     let seconds = i64::try_from(unix_ms / 1000).unwrap_or(i64::MAX);
     jiff::Timestamp::from_second(seconds)
         .map_or_else(|_| "an odd time".to_owned(), |time| time.to_string())

@@ -18,6 +18,7 @@ mod paragraph;
 pub mod placement;
 mod plot;
 pub mod ranking;
+pub mod report;
 pub mod reproduce;
 pub mod residency;
 mod result_file;

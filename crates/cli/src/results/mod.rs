@@ -4,6 +4,7 @@
 mod explanation;
 mod moved_nodes;
 mod node_page_counts;
+pub mod observation;
 mod proposed_groups;
 mod shown_memory;
 pub mod simulation;

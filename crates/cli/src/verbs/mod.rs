@@ -20,6 +20,7 @@ mod move_task;
 pub mod numad;
 pub mod placement;
 mod process_selection;
+pub mod report;
 pub mod reproduce;
 pub mod run;
 pub mod show;

@@ -44,6 +44,7 @@ pub const QUESTIONS: [&str; 34] = [
     "reproduce --help",
     "show --devices",
     "group propose 1000 --machine sim:balance-grouped",
+    "report --system --machine sim:two-socket --for 1s -o -",
     "explain pinned",
     "completions bash",
     "top --batch --machine sim:two-socket --iterations 1",

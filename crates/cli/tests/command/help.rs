@@ -34,6 +34,7 @@ fn helps_are_short_and_end_with_the_simulator() {
         &["undo"],
         &["evacuate"],
         &["show"],
+        &["report"],
         &["balance"],
         &["explain"],
         &["run"],

@@ -149,6 +149,24 @@ fn looking() {
     hostile.run(&["doctor"]);
 }
 
+/// Goal: a page about it is a page: its name is text there.
+#[test]
+fn reporting() {
+    let hostile = HostileProcess::start('d');
+    let file = hostile.folder.path().join("report.html");
+    let file = file.to_str().unwrap();
+    for words in [&["report", &hostile.pid()][..], &["report", "--system"]] {
+        let words = [words, &["--for", "100ms", "--quiet", "-o", file]].concat();
+        let (text, code) = hostile.run(&words);
+        assert_eq!(code, Some(0), "{text}");
+        let page = std::fs::read_to_string(file).unwrap();
+        assert!(!page.contains(is_obeyed), "{page:?}");
+        let (_, shown) = hostile.name();
+        let shown = shown.replace('<', "&lt;").replace('>', "&gt;");
+        assert!(page.contains(&shown), "{shown} is missing in {page}");
+    }
+}
+
 /// Goal: it is balanced and moved like any other, by its pid and by its name.
 #[test]
 fn acting() {

@@ -26,6 +26,8 @@ mod modes;
 mod numad;
 mod outcome;
 mod placement;
+mod report;
+mod report_browser;
 mod reproduce;
 mod run;
 mod segments;

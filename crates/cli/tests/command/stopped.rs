@@ -248,6 +248,24 @@ fn while_it_watches() {
     }
 }
 
+/// Goal: a watch that is to last for hours ends with the page of what it saw, and says so.
+#[test]
+fn while_it_watches_for_a_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.html");
+    for signal in [Signal::INT, Signal::TERM] {
+        let words = "report --system --for 600s --quiet -o";
+        let mut running = RunningCommand::start(command(words).arg(&file).stdout(Stdio::piped()));
+        running.wait_for_work();
+        let told = running.ends_in_order(signal);
+        assert!(told.contains(", stopped early: "), "{told}");
+        let page = text(&file);
+        assert!(page.contains("it was to last 10 min") && page.ends_with("</html>\n"), "{page}");
+        std::fs::remove_file(&file).unwrap();
+    }
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+}
+
 /// Goal: a daemon ends between two rounds, and in the middle of them.
 #[test]
 fn while_it_balances() {

@@ -14,7 +14,8 @@ pub struct FakeCounters {
     pub stall_permille: u64,
     /// Base pages migrated by others than the caller; `None` if the machine does not count them.
     pub migrated_pages: Option<u64>,
-    /// Base pages migrated by the kernel's NUMA balancing; `None` if the machine does not count them.
+    /// Base pages migrated by the kernel's NUMA balancing; `None` if the machine does not count
+    /// them.
     pub balancing_pages: Option<u64>,
     /// Pages that were meant for each node and were allocated elsewhere.
     pub foreign_pages: BTreeMap<NodeId, u64>,

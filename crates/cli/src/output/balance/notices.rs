@@ -71,7 +71,8 @@ fn processes(pids: &[Pid]) -> String {
     format!("process{plural} {}", names.join(", "))
 }
 
-fn balancer_name(rival: &OtherBalancer) -> String {
+/// Returns the name of another balancer.
+pub fn balancer_name(rival: &OtherBalancer) -> String {
     match rival {
         OtherBalancer::Kernel { mode } => format!("the kernel (kernel.numa_balancing={mode})"),
         OtherBalancer::Numad { pid } => format!("numad (process {pid})"),
