@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::dlpack;
-use crate::element::Element;
+use crate::element::ElementType;
 use crate::errors::{Failure, invalid};
 use crate::options;
 use crate::process_state;
@@ -25,7 +25,7 @@ const HUGE_FROM_BYTES: usize = 2 << 20;
 pub struct Array {
     region: Arc<Region>,
     placement: Placement,
-    element: Element,
+    element: ElementType,
     bytes: usize,
     shape: Vec<isize>,
     strides: Vec<isize>,
@@ -162,7 +162,7 @@ pub fn empty(
     node: Option<&Bound<'_, PyAny>>,
     huge: bool,
 ) -> PyResult<Array> {
-    let element = Element::of(dtype)?;
+    let element = ElementType::of(dtype)?;
     let shape = dimensions(shape)?;
     let (strides, bytes) = rows(&shape, element.bytes)?;
     let pager = process_state::pager(py).map_err(Failure::from)?;

@@ -9,7 +9,7 @@ use nodeward::Region;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::element::Element;
+use crate::element::ElementType;
 use crate::errors::{invalid, not_contiguous};
 
 /// The names of capsules that nobody has taken yet.
@@ -86,7 +86,7 @@ pub struct GivenArray<'a> {
     /// Its memory.
     pub region: &'a Arc<Region>,
     /// The type of its elements.
-    pub element: Element,
+    pub element: ElementType,
     /// Elements in each dimension.
     pub shape: &'a [isize],
     /// Bytes from one to the next.

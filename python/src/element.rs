@@ -10,7 +10,7 @@ use crate::errors::invalid;
 
 /// A type of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Element {
+pub struct ElementType {
     /// As numpy and torch call it.
     pub name: &'static str,
     /// In `__array_interface__` and `numpy.dtype.str`, without the order of bytes.
@@ -29,8 +29,8 @@ const fn element(
     format: &'static CStr,
     dlpack_code: u8,
     bytes: usize,
-) -> Element {
-    Element { name, code, format, dlpack_code, bytes }
+) -> ElementType {
+    ElementType { name, code, format, dlpack_code, bytes }
 }
 
 const SIGNED: u8 = 0;
@@ -39,7 +39,7 @@ const FLOAT: u8 = 2;
 const COMPLEX: u8 = 5;
 const BOOL: u8 = 6;
 
-const ELEMENTS: [Element; 14] = [
+const ELEMENTS: [ElementType; 14] = [
     element("bool", "b1", c"?", BOOL, 1),
     element("int8", "i1", c"b", SIGNED, 1),
     element("int16", "i2", c"h", SIGNED, 2),
@@ -56,7 +56,7 @@ const ELEMENTS: [Element; 14] = [
     element("complex128", "c16", c"Zd", COMPLEX, 16),
 ];
 
-impl Element {
+impl ElementType {
     /// Returns the type that a name, a class of Python or numpy, or a dtype of numpy or torch
     /// stands for.
     pub fn of(dtype: &Bound<'_, PyAny>) -> PyResult<Self> {

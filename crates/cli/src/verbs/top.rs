@@ -27,7 +27,7 @@ use nodeward_model::{Escape as _, Pid};
 use self::decisions::DecisionSource;
 use self::inbox::Inbox;
 use self::move_thread::MoveThread;
-use self::mover::Mover;
+use self::mover::TopMover;
 use self::observer::MachineObserver;
 use self::reader::ReaderHandle;
 use self::screen::Screen;
@@ -64,7 +64,7 @@ pub fn run(args: &TopArgs, flag: Option<&Path>) -> Result<Exit> {
     let (inbox, inbox_reader) = Inbox::open()?;
     let interval = Duration::from_nanos(args.interval);
     let agent = args.by.agent.clone();
-    let mover = Mover { machine: chosen, settings, agent, exclusive: Arc::clone(&exclusive) };
+    let mover = TopMover { machine: chosen, settings, agent, exclusive: Arc::clone(&exclusive) };
     let mover = MoveThread::new(mover, inbox.clone());
     let model = Model::new(setup(args), args.sort, args.filter.clone());
     let reader = ReaderHandle::start(observer, interval, exclusive, inbox.clone())?;

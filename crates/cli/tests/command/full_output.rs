@@ -12,7 +12,7 @@ const FAILED: i32 = 6;
 const MOVE: &str = "move --machine sim:two-socket 1000 1 0 --quiet";
 
 /// A command for each verb that answers on standard output, and soon.
-pub const QUESTIONS: [&str; 34] = [
+pub const QUESTIONS: [&str; 35] = [
     "--help",
     "--version",
     "move --help",

@@ -58,7 +58,7 @@ fn table_text(table: &TableResult, picture: &str) -> String {
     let _ = writeln!(text, "\n![figures and additions]({picture})\n\nRuns:\n");
     for run in &table.runs {
         let driven = if run.driven { ", driven by the table" } else { "" };
-        text += &command_item(&run.name, &run.command, driven);
+        text += &command_item(run.name, &run.command, driven);
     }
     text
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nodeward_mover::MoveControl;
 
 use super::inbox::Inbox;
-use super::mover::{LastMove, MoveProgress, Mover, PlannedMove};
+use super::mover::{LastMove, MoveProgress, PlannedMove, TopMover};
 use crate::top::{MoveStatus, Proposal, ScreenEvent, ScreenRequest};
 
 /// Time between two looks at a move that is to end.
@@ -25,7 +25,7 @@ pub struct MoveThread {
 
 /// What the threads share.
 struct MoveShared {
-    mover: Mover,
+    mover: TopMover,
     /// The number of the last plan that was asked for; what others give is of no use any more.
     number: AtomicU64,
     planned: Mutex<Option<(u64, PlannedMove)>>,
@@ -43,7 +43,7 @@ struct ActiveMove {
 
 impl MoveThread {
     /// Creates it; nothing moves yet.
-    pub fn new(mover: Mover, inbox: Inbox) -> Self {
+    pub fn new(mover: TopMover, inbox: Inbox) -> Self {
         let shared = MoveShared {
             mover,
             number: AtomicU64::new(0),
@@ -122,7 +122,7 @@ impl MoveThread {
 
     fn plan(
         &mut self,
-        make: impl FnOnce(&Mover, &MoveControl) -> anyhow::Result<PlannedMove> + Send + 'static,
+        make: impl FnOnce(&TopMover, &MoveControl) -> anyhow::Result<PlannedMove> + Send + 'static,
     ) {
         self.forget();
         self.planning = Arc::default();
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn an_agent_moves() {
         with_agent(|path| {
-            let mover = Mover {
+            let mover = TopMover {
                 machine: Arc::new(SelectedMachine::Local(Linux::open())),
                 settings: MoveSettings::resolve(MoveLayer::default()),
                 agent: Some(path.to_owned()),
@@ -247,7 +247,7 @@ mod tests {
     /// Goal: a plan that is made after somebody left is not told, and cannot be carried out.
     #[test]
     fn a_plan_that_is_given_up() {
-        let mover = Mover {
+        let mover = TopMover {
             machine: Arc::new(SelectedMachine::Local(Linux::open())),
             settings: MoveSettings::resolve(MoveLayer::default()),
             agent: None,

@@ -21,7 +21,7 @@ use crate::verbs::move_task::{CarriedOut, MoveTask};
 use crate::verbs::{by_agent, undo};
 
 /// Moves memory of processes of a machine.
-pub struct Mover {
+pub struct TopMover {
     /// The machine.
     pub machine: Arc<SelectedMachine>,
     /// Workers and limits.
@@ -100,7 +100,7 @@ impl PlannedMove {
     }
 }
 
-impl Mover {
+impl TopMover {
     /// Plans a move, and changes nothing.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ impl Mover {
     /// Plans to take a move back.
     ///
     /// # Errors
-    /// As [`Mover::plan`].
+    /// As [`TopMover::plan`].
     pub fn plan_undo(&self, last: LastMove, live: &MoveControl) -> Result<PlannedMove> {
         let machine = self.machine.local("ledger of moves")?;
         let command = ["nodeward", "undo", &last.id.to_string()].map(Name::from).to_vec();
@@ -212,7 +212,7 @@ impl Mover {
 /// Plans a move that an agent makes.
 ///
 /// # Errors
-/// As [`Mover::plan`].
+/// As [`TopMover::plan`].
 pub fn plan_by_agent(client: &mut Client, pid: Pid, pairs: &NodePairs) -> Result<PlannedMove> {
     let pairs = pairs.iter().map(|(from, to)| WirePair { from, to }).collect();
     let order = Order { pids: Some(vec![pid]), pairs, ..Order::default() };

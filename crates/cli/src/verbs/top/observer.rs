@@ -10,8 +10,7 @@ use nodeward_linux::procfs::zoneinfo;
 use nodeward_linux::sysfs::{self, NodeAllocations};
 use nodeward_machine::{Machine, ProcessWatch};
 use nodeward_model::{
-    MachineSnapshot, Name, NodeId, NodeSnapshot, Pid, ProcessFilter, ProcessSnapshot,
-    Topology,
+    MachineSnapshot, Name, NodeId, NodeSnapshot, Pid, ProcessFilter, ProcessSnapshot, Topology,
 };
 
 use super::decisions::{Decided, DecisionSource, ProcessDecision};
