@@ -97,6 +97,7 @@ install-migratepages install-numad:
 
 wheel: ## Build the package for Python, for x86-64 and Arm (target/wheels)
 	$(XTASK) wheel
+
 deb: ## Build the Debian package
 	$(XTASK) deb
 
