@@ -12,7 +12,7 @@ const FAILED: i32 = 6;
 const MOVE: &str = "move --machine sim:two-socket 1000 1 0 --quiet";
 
 /// A command for each verb that answers on standard output, and soon.
-pub const QUESTIONS: [&str; 35] = [
+pub const QUESTIONS: [&str; 36] = [
     "--help",
     "--version",
     "move --help",
@@ -46,6 +46,7 @@ pub const QUESTIONS: [&str; 35] = [
     "group propose 1000 --machine sim:balance-grouped",
     "report --system --machine sim:two-socket --for 1s -o -",
     "explain pinned",
+    "export --help",
     "completions bash",
     "top --batch --machine sim:two-socket --iterations 1",
 ];

@@ -334,6 +334,24 @@ mod tests {
         assert_eq!(feedback.objection(), None);
     }
 
+    /// Goal: by default memory is given up after five moves that brought nothing, with waits of a
+    /// minute in all: 2 + 4 + 8 + 16 + 32 s.
+    #[test]
+    fn moves_for_nothing_end_after_a_minute() {
+        let (mut feedback, rules) = (MoveFeedback::default(), Rules::default());
+        let mut waits_s = Vec::new();
+        for measured_ns in 1.. {
+            feedback.judge(sampled(measured_ns, 1000, 0), &rules);
+            if feedback.objection() == Some(Reason::GivenUp) {
+                break;
+            }
+            feedback.plan(sampled(measured_ns, 1000, 0), [], &rules);
+            waits_s.push(feedback.wait_ns() / SECOND);
+            feedback.pass(feedback.wait_ns(), &rules);
+        }
+        assert_eq!(waits_s, [2, 4, 8, 16, 32]);
+    }
+
     /// Goal: what comes back again and again is moved ever more rarely.
     #[test]
     fn what_comes_back_waits_longer() {

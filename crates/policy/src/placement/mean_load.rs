@@ -130,6 +130,14 @@ mod tests {
         assert!(load.ppm() > 1_900_000, "{load:?}");
     }
 
+    /// Goal: one round tells little of how much a load varies: a sixteenth of what it was off by.
+    #[test]
+    fn one_round_is_no_deviation() {
+        let mut load = MeanLoad::new(CPU);
+        load.take(2 * CPU);
+        assert_eq!(load.deviation_ppm, CPU / 16);
+    }
+
     /// Goal: a tenth of a CPU that becomes 4 % of a CPU more has not changed, though that is more
     /// than a quarter of it; one that becomes 6 % more has.
     #[test]

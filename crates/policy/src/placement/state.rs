@@ -187,3 +187,18 @@ impl EntityState {
         self.memory.pass(ns, rules);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: an hour for which a machine was suspended counts as a minute, and a clock that went
+    /// back as nothing.
+    #[test]
+    fn a_long_pause_is_a_minute() {
+        let (mut homes, rules) = (Homes::default(), Rules::default());
+        let times_ns = [0, 3_600_000_000_000, 1];
+        let passed_ns = times_ns.map(|at_ns| homes.pass(at_ns, &mut [], &rules));
+        assert_eq!(passed_ns, [0, 60_000_000_000, 0]);
+    }
+}

@@ -113,6 +113,19 @@ fn even_memory_is_even() {
     }
 }
 
+/// Goal: memory is even while no node has more than its part and an eighth: of 64,000 / 2 pages
+/// 4,000. One page more, and all whole huge pages of 512 among what is too much move: 7.
+#[test]
+fn memory_is_even_to_an_eighth() {
+    for (more, moved) in [(4_000, 0), (4_001, 3_584)] {
+        let mut world = World::new(&[(4, 1 << 20); 2]);
+        let id = world.start(CPU, &[0, 1], &[32_000 + more, 32_000 - more]);
+        target(&mut world, id, Target::Even(mask("0-1")));
+        let plan = world.round(&Rules::default());
+        assert_eq!(plan.moves.iter().map(|it| it.pages_max).sum::<u64>(), moved, "{more}");
+    }
+}
+
 /// Goal: a process whose threads are in groups is spread over the homes that these get in the same
 /// round, with no load of its own, and its pages are to be placed by those who use them, also if
 /// all are on one node; while its groups have no home it is left alone.

@@ -10,11 +10,20 @@ const TURN: u64 = 2;
 /// Makes rounds in which even processes work in even turns and odd ones in odd turns. Returns the
 /// homes that changed.
 fn rounds(world: &mut World, rounds: std::ops::Range<u64>) -> Vec<(u64, EntityId, Reason)> {
+    rounds_of(CPU, world, rounds)
+}
+
+/// The same of threads that want this much of a CPU while they work.
+fn rounds_of(
+    wants: u64,
+    world: &mut World,
+    rounds: std::ops::Range<u64>,
+) -> Vec<(u64, EntityId, Reason)> {
     let mut changes = Vec::new();
     for round in rounds {
         for (number, process) in world.processes.iter_mut().enumerate() {
             let works = number as u64 % 2 == round / TURN % 2;
-            let wants = if works { CPU } else { CPU / 1000 };
+            let wants = if works { wants } else { CPU / 1000 };
             process.tasks.iter_mut().for_each(|task| task.wants = wants);
         }
         let plan = world.round(&Rules::default());
@@ -44,6 +53,20 @@ fn a_program_is_as_large_as_its_work() {
     let narrow = world.start(CPU, &[0], &[40_000, 0]);
     assert_eq!(rounds(&mut world, 0..600), []);
     assert_eq!(world.homes.home(narrow), Some(&on(0)));
+}
+
+/// Goal: a thread works if it wants nine tenths of a CPU. Two such threads of a program are larger
+/// than a node of one CPU while they work; two that want less rest in between, and are as large as
+/// their mean, which fits.
+#[test]
+fn a_thread_works_for_nine_tenths_of_the_time() {
+    for (wants, is_spread) in [(CPU / 10 * 9, true), (CPU / 10 * 9 - 1, false)] {
+        let mut world = World::new(&[(1, 1 << 20), (1, 1 << 20)]);
+        let id = world.start(wants, &[0, 0], &[40_000, 0]);
+        rounds_of(wants, &mut world, 0..100);
+        let home = world.homes.home(id);
+        assert_eq!(matches!(home, Some(Home::Spread(_))), is_spread, "{wants}: {home:?}");
+    }
 }
 
 /// Goal: ten programs of a node of eight CPUs work at the same time, and ten of the other in the
