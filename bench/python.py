@@ -135,38 +135,76 @@ class CLibrary:
             self.call("nodeward_region_migrate", *whole, ctypes.c_uint32(node), None, None)
 
 
+def mover(name, smoke, built):
+    """Moves a GiB of base pages whenever it is asked, by the package or by the C library, and prints
+    how long that took and how long CPUs worked. Each has a process of its own, as for users: two
+    pagers in one process would take each other's threads for the load of others."""
+    import nodeward
+
+    bytes = 16 * MIB if smoke else GIB
+    if name == "ours":
+        array = nodeward.empty(bytes, "uint8", huge=False)
+        view, move = memoryview(array), lambda node: nodeward.migrate(array, node)
+    else:
+        region = CLibrary(built / "libnodeward.so", bytes)
+        view, move = region.view, region.migrate
+    fill(view)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        node = line.strip()
+        cpu = time.process_time()
+        took = timed(lambda: move(node if node == "touch" else int(node)))
+        print(took, time.process_time() - cpu, flush=True)
+        fill(view)
+        print("ready", flush=True)
+
+
+class Mover:
+    """A process that moves, and waits until it is asked again."""
+
+    def __init__(self, name, folder, smoke, built):
+        command = [sys.executable, __file__, "--built", str(built), "--figure", f"mover-{name}"]
+        environment = {**os.environ, "PYTHONPATH": str(folder)}
+        self.process = subprocess.Popen(command + ["--smoke"] * smoke, env=environment, text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.wait()
+
+    def wait(self):
+        """Waits until its memory is touched."""
+        assert self.process.stdout.readline() == "ready\n", "a mover ended"
+
+    def move(self, node):
+        """Returns the seconds that a move took, and the seconds of CPUs."""
+        self.process.stdin.write(f"{node}\n")
+        self.process.stdin.flush()
+        took = [float(word) for word in self.process.stdout.readline().split()]
+        self.wait()
+        return took
+
+
 def migrate(folder, smoke, built):
     """The speed of migrate() as a part of that of the C library, in turns: of an array of base pages
     to another node, or, on one node, out of sight until it is touched. On a busy host the time on
     CPUs, of all threads, tells how much is ours."""
     import nodeward
 
-    bytes = 16 * MIB if smoke else GIB
     if nodeward.pager()[0] != "move" and len(nodeward.nodes()) == 1:
         print("one node, and userfaultfd moves nothing here", file=sys.stderr)
         sys.exit(77)
-    array = nodeward.empty(bytes, "uint8", huge=False)
-    ours, theirs = memoryview(array), CLibrary(built / "libnodeward.so", bytes)
     nodes = nodeward.nodes() if len(nodeward.nodes()) > 1 else ["touch"]
-    ratios, cpu_ratios, seconds = [], [], []
-    fill(ours)
-    fill(theirs.view)
+    movers = [Mover(name, folder, smoke, built) for name in ("ours", "theirs")]
+    turns = []
     for turn in range(2 if smoke else 24):
-        node = nodes[turn % len(nodes)]
-        in_turn = [lambda: nodeward.migrate(array, node), lambda: theirs.migrate(node)]
-        took, cpu = [0.0, 0.0], [0.0, 0.0]
+        took = [None, None]
         # Who is first changes from turn to turn.
         for which in (0, 1) if turn % 2 else (1, 0):
-            before = time.process_time()
-            took[which] = timed(in_turn[which])
-            cpu[which] = time.process_time() - before
-            fill(ours if which == 0 else theirs.view)
-        seconds.append(took)
-        ratios.append(took[1] / took[0])
-        cpu_ratios.append(cpu[1] / cpu[0])
-    return {"measured": round(statistics.median(ratios), 3),
-            "cpu": round(statistics.median(cpu_ratios), 3), "to": nodes, "bytes": bytes,
-            "seconds": seconds}
+            took[which] = movers[which].move(nodes[turn % len(nodes)])
+        turns.append(took)
+    for it in movers:
+        it.process.communicate()
+    wall, cpu = (statistics.median(theirs[it] / ours[it] for ours, theirs in turns) for it in (0, 1))
+    return {"measured": round(wall, 3), "cpu": round(cpu, 3), "to": nodes,
+            "bytes": 16 * MIB if smoke else GIB, "turns": turns}
 
 
 def main():
@@ -175,6 +213,9 @@ def main():
     words.add_argument("--figure", required=True)
     words.add_argument("--smoke", action="store_true")
     given = words.parse_args()
+    if given.figure.startswith("mover-"):
+        mover(given.figure.removeprefix("mover-"), given.smoke, given.built)
+        return
     with tempfile.TemporaryDirectory() as folder:
         stage(given.built, Path(folder))
         sys.path.insert(0, folder)
