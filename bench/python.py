@@ -104,14 +104,14 @@ class CLibrary:
     """A region of libnodeward, by ctypes."""
 
     def __init__(self, path, bytes):
-        self.library, self.bytes = ctypes.CDLL(str(path)), bytes
+        self.functions, self.bytes = ctypes.CDLL(str(path)), bytes
         self.pager, self.region = ctypes.c_void_p(), ctypes.c_void_p()
         self.call("nodeward_pager_open", None, ctypes.byref(self.pager))
         size = ctypes.sizeof(self.Options)
         options = self.Options(size=size, page=0)
         at = [self.pager, ctypes.c_size_t(bytes), ctypes.byref(options), ctypes.byref(self.region)]
         self.call("nodeward_region_reserve", *at)
-        address = self.library.nodeward_region_address
+        address = self.functions.nodeward_region_address
         address.restype = ctypes.c_void_p
         self.view = memoryview((ctypes.c_char * bytes).from_address(address(self.region))).cast("B")
 
@@ -124,7 +124,7 @@ class CLibrary:
                     ("node_count", ctypes.c_size_t)]
 
     def call(self, name, *arguments):
-        status = getattr(self.library, name)(*arguments)
+        status = getattr(self.functions, name)(*arguments)
         assert status == 0, f"{name} returned {status}"
 
     def migrate(self, node):

@@ -83,8 +83,8 @@ pub fn residency<'py>(
     let found = py.detach(|| own.residency(pages, exact)).map_err(Failure::from)?;
     let page_bytes = nodeward::page_bytes() as u64;
     let by_node = PyDict::new(py);
-    for (node, share) in &found.nodes {
-        by_node.set_item(node.0, share.pages * page_bytes)?;
+    for (node, bytes) in found.bytes(page_bytes) {
+        by_node.set_item(node.0, bytes)?;
     }
     let error_bytes = found.pages * page_bytes / 1_000_000 * found.half_width_ppm();
     Ok((by_node, found.exact, error_bytes))

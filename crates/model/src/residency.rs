@@ -63,6 +63,11 @@ impl KindResidency {
         self.nodes.get(&node).map_or(0, |share| share.pages)
     }
 
+    /// Returns the bytes on each node, of pages of this size.
+    pub fn bytes(&self, page_bytes: u64) -> BTreeMap<NodeId, u64> {
+        self.nodes.iter().map(|(&node, share)| (node, share.pages * page_bytes)).collect()
+    }
+
     /// Returns the widest interval of a share, in ppm, as [`NodeShare::half_width_ppm`].
     pub fn half_width_ppm(&self) -> u64 {
         self.nodes.values().map(NodeShare::half_width_ppm).max().unwrap_or(0)

@@ -9,9 +9,8 @@ use nodeward_model::{Escape as _, Pid, SkipReason};
 use nodeward_policy::placement;
 
 use super::agent::AgentArgs;
-use super::machine::MachineArgs;
+use super::machine::SimulatedArgs;
 use super::output::OutputArgs;
-use crate::message::help::SIMULATED;
 
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
@@ -26,12 +25,9 @@ pub struct ExplainArgs {
     /// The agent.
     #[command(flatten)]
     pub by: AgentArgs,
-    /// The machine.
+    /// The simulated machine.
     #[command(flatten)]
-    pub machine_args: MachineArgs,
-    /// Seed of the simulated run; the same seed gives the same run [default: 0]
-    #[arg(help_heading = SIMULATED, long, value_name = "N", requires = "machine")]
-    pub seed: Option<u64>,
+    pub simulated: SimulatedArgs,
 }
 
 /// A subject to explain.

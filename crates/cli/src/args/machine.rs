@@ -23,6 +23,18 @@ pub struct MachineArgs {
     pub set: Vec<(String, String)>,
 }
 
+/// A simulated machine in place of this one, and the seed of its run.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = SIMULATED)]
+pub struct SimulatedArgs {
+    /// The machine.
+    #[command(flatten)]
+    pub machine_args: MachineArgs,
+    /// Seed of the simulated run; the same seed gives the same run [default: 0]
+    #[arg(long, value_name = "N", requires = "machine")]
+    pub seed: Option<u64>,
+}
+
 fn parse_machine(text: &str) -> Result<String, String> {
     let scenario = text.strip_prefix("sim:").filter(|name| !name.is_empty());
     let expected = "expected sim:SCENARIO, such as sim:two-socket";

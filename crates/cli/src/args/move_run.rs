@@ -3,9 +3,9 @@
 use clap::Args;
 
 use super::deadline::DeadlineArgs;
-use super::machine::MachineArgs;
+use super::machine::SimulatedArgs;
 use super::output::{OutputArgs, ProgressArgs};
-use crate::message::help::{OUTPUT, SIMULATED};
+use crate::message::help::OUTPUT;
 use crate::settings::MoveLayer;
 
 /// How memory is moved, and where.
@@ -29,10 +29,7 @@ pub struct MoveRunArgs {
     /// How to print the result.
     #[command(flatten)]
     pub output: OutputArgs,
-    /// The machine.
+    /// The simulated machine.
     #[command(flatten)]
-    pub machine_args: MachineArgs,
-    /// Seed of the simulated run; the same seed gives the same run [default: 0]
-    #[arg(help_heading = SIMULATED, long, value_name = "N", requires = "machine")]
-    pub seed: Option<u64>,
+    pub simulated: SimulatedArgs,
 }

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use nodeward_model::{MappingKind, Name};
 
-use super::machine::MachineArgs;
+use super::machine::SimulatedArgs;
 use super::move_run::MoveRunArgs;
 use super::output::OutputArgs;
 use super::parsers::choice_parser;
-use crate::message::help::{MEMORY, OUTPUT, PROCESSES, SIMULATED};
+use crate::message::help::{MEMORY, OUTPUT, PROCESSES};
 use crate::settings::name_parser;
 
 /// Arguments of `placement`.
@@ -62,12 +62,9 @@ pub struct PlacementSaveArgs {
     /// How to print the result.
     #[command(flatten)]
     pub output: OutputArgs,
-    /// The machine.
+    /// The simulated machine.
     #[command(flatten)]
-    pub machine_args: MachineArgs,
-    /// Seed of the simulated run; the same seed gives the same run [default: 0]
-    #[arg(help_heading = SIMULATED, long, value_name = "N", requires = "machine")]
-    pub seed: Option<u64>,
+    pub simulated: SimulatedArgs,
 }
 
 /// Arguments of `placement restore`.

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use nodeward_model::{Pid, units};
 
-use super::machine::MachineArgs;
+use super::machine::SimulatedArgs;
 use super::output::ProgressArgs;
-use crate::message::help::{OUTPUT, PROCESSES, SIMULATED};
+use crate::message::help::{OUTPUT, PROCESSES};
 
 /// Arguments of `report`.
 #[derive(Debug, Args)]
@@ -33,10 +33,7 @@ pub struct ReportArgs {
     /// When to show progress.
     #[command(flatten)]
     pub progress: ProgressArgs,
-    /// The machine.
+    /// The simulated machine.
     #[command(flatten)]
-    pub machine_args: MachineArgs,
-    /// Seed of the simulated run; the same seed gives the same run [default: 0]
-    #[arg(help_heading = SIMULATED, long, value_name = "N", requires = "machine")]
-    pub seed: Option<u64>,
+    pub simulated: SimulatedArgs,
 }

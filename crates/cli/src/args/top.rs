@@ -4,8 +4,8 @@ use clap::{Args, ValueEnum};
 use nodeward_model::units;
 
 use super::agent::AgentArgs;
-use super::machine::MachineArgs;
-use crate::message::help::{OUTPUT, PROCESSES, SIMULATED};
+use super::machine::SimulatedArgs;
+use crate::message::help::{OUTPUT, PROCESSES};
 use crate::settings::MoveLayer;
 
 /// The time between two refreshes is at least this.
@@ -44,12 +44,9 @@ pub struct TopArgs {
     /// The agent.
     #[command(flatten)]
     pub by: AgentArgs,
-    /// The machine.
+    /// The simulated machine.
     #[command(flatten)]
-    pub machine_args: MachineArgs,
-    /// Seed of the simulated run; the same seed gives the same run [default: 0]
-    #[arg(help_heading = SIMULATED, long, value_name = "N", requires = "machine")]
-    pub seed: Option<u64>,
+    pub simulated: SimulatedArgs,
 }
 
 /// What rows are sorted by.

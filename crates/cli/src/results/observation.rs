@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use nodeward_agent::wire::WireDecision;
 use nodeward_balancer::{RoundReport, Undecided};
 use nodeward_machine::AccessSourceStatus;
 use nodeward_model::name::in_json;
 use nodeward_model::{MappingKind, Name, NodeId, Pid, Topology};
 use nodeward_policy::rank::RankedProcess;
 use nodeward_records::ledger::Operation;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Memory, or time, by node.
 pub type ByNode = BTreeMap<NodeId, u64>;
@@ -158,7 +159,7 @@ pub struct DecisionChange {
 }
 
 /// A decision of a running balancer, as its agent tells it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AgentDecision {
     /// The process.
     pub pid: Pid,
@@ -169,14 +170,19 @@ pub struct AgentDecision {
     /// Why.
     pub reason: String,
     /// Why threads stay away.
-    #[serde(default)]
     pub threads_reason: Option<String>,
     /// Why memory moves or stays.
-    #[serde(default)]
     pub memory_reason: Option<String>,
     /// Where its threads belong.
-    #[serde(default)]
     pub home: Option<Vec<NodeId>>,
+}
+
+impl From<WireDecision> for AgentDecision {
+    fn from(wire: WireDecision) -> Self {
+        let WireDecision { pid, name, verdict, reason, .. } = wire;
+        let WireDecision { threads_reason, memory_reason, home, .. } = wire;
+        Self { pid, name, verdict, reason, threads_reason, memory_reason, home }
+    }
 }
 
 /// Something that could not be seen.

@@ -34,7 +34,7 @@ pub fn run(args: &EvacuateArgs, settings: &MoveSettings) -> Result<Exit> {
     if args.files || !args.file.is_empty() {
         check_kernel()?;
     }
-    let chosen = SelectedMachine::open(&args.run.machine_args, args.run.seed)?;
+    let chosen = SelectedMachine::open(&args.run.simulated.machine_args, args.run.simulated.seed)?;
     let live = chosen.control(args.run.until.deadline);
     let (machine, topology) = (chosen.machine(), chosen.machine().topology()?);
     let names = chosen.node_names(&topology)?;

@@ -32,7 +32,7 @@ pub fn run(args: &ExplainArgs, flag: Option<&Path>) -> Result<Exit> {
     if args.subjects.is_empty() {
         (skipped, homes) = (SkipReason::ALL.to_vec(), Reason::ALL.to_vec());
     }
-    let elsewhere = args.machine_args.machine.is_some() || args.by.agent.is_some();
+    let elsewhere = args.simulated.machine_args.machine.is_some() || args.by.agent.is_some();
     if elsewhere && pids.is_empty() {
         bail!("--machine and --agent are for the processes that are explained: name a PID");
     }
@@ -54,7 +54,7 @@ fn processes(args: &ExplainArgs, flag: Option<&Path>, pids: &[Pid]) -> Result<Ve
     }
     let mut settings =
         SettingsPaths::from_environment(flag).read_layer()?.balance_settings(false)?;
-    let chosen = SelectedMachine::open(&args.machine_args, args.seed)?;
+    let chosen = SelectedMachine::open(&args.simulated.machine_args, args.simulated.seed)?;
     settings.groups.extend(chosen.groups());
     let machine = chosen.into_shared();
     let one = |&pid: &Pid| Ok(explain::process(&explain_process(&machine, &settings, pid)?));

@@ -25,7 +25,7 @@ pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
     if let Some(socket) = &args.by.agent {
         return by_agent::move_processes(args, settings, socket);
     }
-    let chosen = SelectedMachine::open(&args.run.machine_args, args.run.seed)?;
+    let chosen = SelectedMachine::open(&args.run.simulated.machine_args, args.run.simulated.seed)?;
     let live = chosen.control(args.run.until.deadline);
     let machine = chosen.machine();
     let topology = machine.topology()?;

@@ -19,7 +19,7 @@ use crate::settings::{AgentSettings, SettingsPaths, state_dir};
 pub fn run(args: &ReportArgs, flag: Option<&Path>) -> Result<Exit> {
     let layer = SettingsPaths::from_environment(flag).read_layer()?;
     let mut settings = layer.balance_settings(false)?;
-    let chosen = SelectedMachine::open(&args.machine_args, args.seed)?;
+    let chosen = SelectedMachine::open(&args.simulated.machine_args, args.simulated.seed)?;
     settings.groups.extend(chosen.groups());
     let is_stdout = args.output == Path::new("-");
     if !is_stdout {
@@ -36,7 +36,7 @@ pub fn run(args: &ReportArgs, flag: Option<&Path>) -> Result<Exit> {
     let live = WatchProgress::new(args.for_ns);
     let work = || observe(&machine, request, &live);
     let mut seen = run_with_progress(&live, args.progress.mode(), work)??;
-    seen.scenario = args.machine_args.machine.clone();
+    seen.scenario = args.simulated.machine_args.machine.clone();
     if let Some(here) = here {
         here.end(&mut seen);
     }

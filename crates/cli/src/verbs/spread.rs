@@ -28,7 +28,7 @@ const BLOCK_BYTES_MAX: u64 = 64 << 30;
 
 /// Spreads memory, or reports what that would do.
 pub fn run(args: &SpreadArgs, settings: &MoveSettings) -> Result<Exit> {
-    let chosen = SelectedMachine::open(&args.run.machine_args, args.run.seed)?;
+    let chosen = SelectedMachine::open(&args.run.simulated.machine_args, args.run.simulated.seed)?;
     let live = chosen.control(args.run.until.deadline);
     let machine = chosen.machine();
     let topology = machine.topology()?;

@@ -45,7 +45,7 @@ pub fn run(args: &TopArgs, flag: Option<&Path>) -> Result<Exit> {
         terminal::check()?;
     }
     let layer = SettingsPaths::from_environment(flag).read_layer()?;
-    let chosen = SelectedMachine::open(&args.machine_args, args.seed)?;
+    let chosen = SelectedMachine::open(&args.simulated.machine_args, args.simulated.seed)?;
     let mut settings = layer.balance_settings(false)?;
     settings.groups.extend(chosen.groups());
     let is_local = matches!(chosen, SelectedMachine::Local(_));
@@ -94,7 +94,8 @@ fn batch(args: &TopArgs, mut observer: MachineObserver) -> Result<Exit> {
 }
 
 fn setup(args: &TopArgs) -> Setup {
-    let machine = args.machine_args.machine.as_ref().map(|name| format!(" of sim:{name}"));
+    let machine =
+        args.simulated.machine_args.machine.as_ref().map(|name| format!(" of sim:{name}"));
     let agent = args.by.agent.as_ref().map(|path| format!(" by {}", path.escaped()));
     let no_colour = std::env::var_os("NO_COLOR").unwrap_or_default();
     Setup {

@@ -10,10 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nodeward_agent::client::{Client, ClientError};
+use nodeward_agent::client::Client;
+use nodeward_agent::wire::WireHomes;
 use nodeward_model::Pid;
-use serde::Deserialize;
-use serde_json::json;
 
 use crate::results::observation::{AgentDecision, DecisionChange, SeenDecisions};
 
@@ -32,21 +31,6 @@ const CHANGES_MAX: usize = 1000;
 pub struct AgentWatch {
     seen: Arc<Mutex<SeenDecisions>>,
     ended: Arc<AtomicBool>,
-}
-
-/// The reply to `io.nodeward.Placement.Homes`.
-#[derive(Deserialize)]
-struct HomesReply {
-    stands_back: bool,
-    decisions: Vec<AgentDecision>,
-}
-
-impl HomesReply {
-    /// Returns what it says of one process; of all, if none is named.
-    fn about(mut self, subject: Option<Pid>) -> Self {
-        self.decisions.retain(|decision| subject.is_none_or(|pid| decision.pid == pid));
-        self
-    }
 }
 
 impl AgentWatch {
@@ -88,10 +72,10 @@ fn ask(socket: &Path, subject: Option<Pid>, seen: &Mutex<SeenDecisions>, ended: 
     let mut known: Option<BTreeMap<Pid, AgentDecision>> = None;
     while !ended.load(Ordering::Relaxed) {
         let asked = Instant::now();
-        match homes(socket) {
-            Ok(reply) => {
+        match Client::connect(socket).and_then(|mut client| client.homes()) {
+            Ok(mut reply) => {
+                reply.decisions.retain(|decision| subject.is_none_or(|pid| decision.pid == pid));
                 let at_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                let reply = reply.about(subject);
                 known = Some(take_in(&mut locked(seen), at_ns, known.as_ref(), reply));
             }
             Err(error) => locked(seen).obstacle = Some(error.to_string()),
@@ -107,22 +91,17 @@ fn pause(time: Duration, ended: &AtomicBool) {
     }
 }
 
-fn homes(socket: &Path) -> Result<HomesReply, ClientError> {
-    let reply = Client::connect(socket)?.call("io.nodeward.Placement.Homes", json!({}))?;
-    serde_json::from_value(reply).map_err(|error| ClientError::Strange(error.to_string()))
-}
-
 /// Takes in an answer; returns the decisions to compare the next one with. What was decided before
 /// the watch is no change.
 fn take_in(
     seen: &mut SeenDecisions,
     at_ns: u64,
     known: Option<&BTreeMap<Pid, AgentDecision>>,
-    reply: HomesReply,
+    reply: WireHomes,
 ) -> BTreeMap<Pid, AgentDecision> {
     (seen.obstacle, seen.stands_back) = (None, reply.stands_back);
     let now: BTreeMap<Pid, AgentDecision> =
-        reply.decisions.into_iter().map(|decision| (decision.pid, decision)).collect();
+        reply.decisions.into_iter().map(|decision| (decision.pid, decision.into())).collect();
     for (pid, decision) in &now {
         let Some(known) = known else { break };
         let before = known.get(pid);
@@ -145,13 +124,14 @@ fn take_in(
 mod tests {
     use std::os::unix::net::UnixListener;
 
+    use nodeward_agent::wire::WireDecision;
     use nodeward_linux::test_wait::wait_until;
     use nodeward_model::NodeId;
 
     use super::*;
 
-    fn decision(pid: u32, home: Option<u32>, reason: &str) -> AgentDecision {
-        AgentDecision {
+    fn decision(pid: u32, home: Option<u32>, reason: &str) -> WireDecision {
+        WireDecision {
             pid: Pid::new(pid).unwrap(),
             name: "db".to_owned(),
             verdict: "stays".to_owned(),
@@ -159,6 +139,8 @@ mod tests {
             threads_reason: None,
             memory_reason: None,
             home: home.map(|node| vec![NodeId(node)]),
+            threads: BTreeMap::new(),
+            pages: BTreeMap::new(),
         }
     }
 
@@ -166,7 +148,7 @@ mod tests {
     /// none, and what is beyond the limit is counted.
     #[test]
     fn changes_are_kept() {
-        let reply = |decisions| HomesReply { stands_back: false, decisions };
+        let reply = |decisions| WireHomes { round: 2, stands_back: false, decisions };
         let mut seen = SeenDecisions::default();
         let first =
             reply(vec![decision(7, Some(0), "memory-there"), decision(8, None, "launcher")]);
@@ -174,7 +156,7 @@ mod tests {
         assert_eq!((seen.changes.len(), seen.last.len()), (0, 1));
         let second = [decision(7, Some(1), "busiest"), decision(8, None, "too-young")];
         let known = take_in(&mut seen, 5, Some(&known), reply(second.to_vec()));
-        assert_eq!(seen.changes, [DecisionChange { at_ns: 5, decision: second[0].clone() }]);
+        assert_eq!(seen.changes, [DecisionChange { at_ns: 5, decision: second[0].clone().into() }]);
         take_in(&mut seen, 6, Some(&known), reply(second.to_vec()));
         assert_eq!(seen.changes.len(), 1, "nothing changed");
         let many = (1..=2000).map(|pid| decision(pid, Some(0), "runs-there")).collect();

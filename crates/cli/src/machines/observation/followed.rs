@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use nodeward_balancer::ProcessKey;
 use nodeward_machine::Machine;
-use nodeward_model::{CpuId, MachineSnapshot, NodeId, Pid, ProcessSnapshot, Residency, Topology};
+use nodeward_model::{KindResidency, MachineSnapshot, Pid, ProcessSnapshot, Residency, Topology};
 use nodeward_mover::MoveControl;
 use nodeward_mover::residency::{self, Options};
 use nodeward_policy::rank::{self, Candidate};
@@ -38,9 +39,6 @@ const HALF_WIDTH_PPM: u64 = 50_000;
 /// Of the CPU time by node of the last moments, how many parts of eight count at the next.
 const KEPT_EIGHTHS: u64 = 7;
 
-/// The nodes of CPUs.
-pub struct CpuNodes(BTreeMap<CpuId, NodeId>);
-
 /// What the watched processes did since the last moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuActivity {
@@ -53,7 +51,7 @@ pub struct CpuActivity {
 /// The processes of a watch.
 pub struct FollowedProcesses {
     subject: Option<Pid>,
-    records: BTreeMap<ProcessStart, FollowedRecord>,
+    records: BTreeMap<ProcessKey, FollowedRecord>,
     /// CPU time of each thread at the last snapshot.
     times_ns: BTreeMap<(Pid, u32), u64>,
     unfollowed: UnfollowedProcesses,
@@ -72,9 +70,6 @@ pub struct LookingCost {
     pub is_edge: bool,
 }
 
-/// A pid with a start time, which tell a process from others.
-type ProcessStart = (Pid, u64);
-
 struct FollowedRecord {
     process: FollowedProcess,
     /// CPU time since the last moment, and of the last moments: older ones count less.
@@ -85,16 +80,6 @@ struct FollowedRecord {
     /// multiple of the first one's.
     looked_at_ns: Option<u64>,
     look_factor: u64,
-}
-
-impl CpuNodes {
-    /// Returns the nodes of all CPUs of a machine.
-    pub fn new(topology: &Topology) -> Self {
-        let cpus = |(&id, node): (&NodeId, &nodeward_model::topology::Node)| {
-            node.cpus.iter().map(|cpu| (cpu, id)).collect::<Vec<_>>()
-        };
-        Self(topology.nodes.iter().flat_map(cpus).collect())
-    }
 }
 
 impl FollowedProcesses {
@@ -117,7 +102,12 @@ impl FollowedProcesses {
     }
 
     /// Takes in a snapshot; returns what all its processes did.
-    pub fn see(&mut self, at_ns: u64, snapshot: &MachineSnapshot, nodes: &CpuNodes) -> CpuActivity {
+    pub fn see(
+        &mut self,
+        at_ns: u64,
+        snapshot: &MachineSnapshot,
+        topology: &Topology,
+    ) -> CpuActivity {
         let mut all = CpuActivity::default();
         let mut times_ns = BTreeMap::new();
         self.unfollowed = UnfollowedProcesses::default();
@@ -129,7 +119,7 @@ impl FollowedProcesses {
             record.begin_moment();
         }
         for seen in &snapshot.processes {
-            let one = self.activity(seen, nodes, &mut times_ns);
+            let one = self.activity(seen, topology, &mut times_ns);
             add(&mut all.cpu_ns, &one.cpu_ns);
             add(&mut all.threads, &one.threads);
             self.record(at_ns, seen, one);
@@ -143,7 +133,7 @@ impl FollowedProcesses {
     fn activity(
         &self,
         seen: &ProcessSnapshot,
-        nodes: &CpuNodes,
+        topology: &Topology,
         times_ns: &mut BTreeMap<(Pid, u32), u64>,
     ) -> CpuActivity {
         let mut activity = CpuActivity::default();
@@ -153,7 +143,7 @@ impl FollowedProcesses {
             let unknown = if self.is_first { thread.cpu_time_ns } else { 0 };
             let before = self.times_ns.get(&key).copied().unwrap_or(unknown);
             times_ns.insert(key, thread.cpu_time_ns);
-            if let Some(&node) = nodes.0.get(&thread.cpu) {
+            if let Some(node) = topology.node_of_cpu(thread.cpu) {
                 let ran_ns = thread.cpu_time_ns.saturating_sub(before);
                 *activity.cpu_ns.entry(node).or_default() += ran_ns;
                 *activity.threads.entry(node).or_default() += 1;
@@ -364,10 +354,7 @@ fn options(is_alone: bool, factor: u64, control: &MoveControl) -> Options<'_> {
 }
 
 fn memory_look(at_ns: u64, residency: &Residency, with_kinds: bool) -> MemoryLook {
-    let bytes = |kind: &nodeward_model::KindResidency| -> ByNode {
-        let nodes = kind.nodes.iter();
-        nodes.map(|(&node, share)| (node, share.pages * residency.page_bytes)).collect()
-    };
+    let bytes = |kind: &KindResidency| kind.bytes(residency.page_bytes);
     let kinds = residency.kinds.iter().filter(|_| with_kinds);
     MemoryLook {
         at_ns,
@@ -387,7 +374,7 @@ fn add(sum: &mut ByNode, other: &ByNode) {
 mod tests {
     use std::sync::Arc;
 
-    use nodeward_model::{Cpumask, Synthetic, ThreadSnapshot};
+    use nodeward_model::{CpuId, Cpumask, NodeId, Synthetic, ThreadSnapshot};
 
     use super::*;
 
@@ -421,7 +408,7 @@ mod tests {
     /// a thread that came later counts from its start.
     #[test]
     fn time_counts_where_it_was_spent() {
-        let (mut followed, nodes) = (FollowedProcesses::new(None), CpuNodes::new(&topology()));
+        let (mut followed, nodes) = (FollowedProcesses::new(None), topology());
         let first = followed.see(0, &snapshot(vec![process(7, 0, 1_000)]), &nodes);
         assert_eq!(first.cpu_ns, [(NodeId(0), 0)].into());
         let later = snapshot(vec![process(7, 1, 1_500), process(8, 0, 30)]);
@@ -447,7 +434,7 @@ mod tests {
     /// is no longer there has an end.
     #[test]
     fn many_processes_are_bounded() {
-        let (mut followed, nodes) = (FollowedProcesses::new(None), CpuNodes::new(&topology()));
+        let (mut followed, nodes) = (FollowedProcesses::new(None), topology());
         let many = (1..=10_000).map(|pid| process(pid, 0, 1)).collect();
         followed.see(0, &snapshot(many), &nodes);
         assert_eq!(followed.len(), FOLLOWED_MAX);

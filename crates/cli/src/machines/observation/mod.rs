@@ -21,7 +21,7 @@ use nodeward_model::{MachineSnapshot, Pid, ProcessFilter, Topology};
 
 use crate::results::observation::{WatchEnd, WatchReport};
 use balancer_rounds::BalancerRounds;
-use followed::{CpuNodes, FollowedProcesses, LookingCost};
+use followed::{FollowedProcesses, LookingCost};
 use moments::Moments;
 
 pub use agent_watch::AgentWatch;
@@ -74,7 +74,6 @@ struct WatchRun {
     subject: Option<Arc<dyn Process>>,
     topology: Topology,
     watch: Box<dyn ProcessWatch>,
-    cpu_nodes: CpuNodes,
     moments: Moments,
     followed: FollowedProcesses,
     rounds: BalancerRounds,
@@ -91,7 +90,6 @@ impl WatchRun {
         let held = subject.map(|pid| machine.open_process(pid)).transpose()?;
         let watch = machine.watch(&ProcessFilter { pids, ..ProcessFilter::default() })?;
         Ok(Self {
-            cpu_nodes: CpuNodes::new(&topology),
             moments: Moments::new(machine.page_bytes()),
             followed: FollowedProcesses::new(subject),
             rounds: BalancerRounds::new(machine, settings, subject),
@@ -129,7 +127,7 @@ impl WatchRun {
     fn look(&mut self, at_ns: u64, is_last: bool, live: &WatchProgress) -> Result<bool> {
         let snapshot = self.watch.snapshot()?;
         self.check_permission(&snapshot)?;
-        let activity = self.followed.see(at_ns, &snapshot, &self.cpu_nodes);
+        let activity = self.followed.see(at_ns, &snapshot, &self.topology);
         let is_edge = is_last || self.moments.is_empty();
         let cost = LookingCost { interval_ns: self.interval_ns, is_edge };
         self.followed.look(&*self.machine, at_ns, cost, live.control());

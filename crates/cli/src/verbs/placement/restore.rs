@@ -20,7 +20,7 @@ use crate::verbs::move_task::{MoveTask, MoveTaskOptions, stopped_before};
 
 /// Restores, or reports what that would do.
 pub fn run(args: &PlacementRestoreArgs, settings: &MoveSettings) -> Result<Exit> {
-    let chosen = SelectedMachine::open(&args.run.machine_args, args.run.seed)?;
+    let chosen = SelectedMachine::open(&args.run.simulated.machine_args, args.run.simulated.seed)?;
     let live = chosen.control(args.run.until.deadline);
     let machine = chosen.machine();
     let topology = machine.topology()?;

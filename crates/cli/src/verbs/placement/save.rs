@@ -18,7 +18,7 @@ use crate::settings::state_dir::now_unix_ms;
 
 /// Saves, and prints what was saved.
 pub fn run(args: &PlacementSaveArgs) -> Result<Exit> {
-    let chosen = SelectedMachine::open(&args.machine_args, args.seed)?;
+    let chosen = SelectedMachine::open(&args.simulated.machine_args, args.simulated.seed)?;
     let topology = chosen.machine().topology()?;
     let placed = Placed::new(&args.placed, chosen.machine())?;
     let live = MoveControl::default();

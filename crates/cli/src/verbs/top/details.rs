@@ -42,14 +42,10 @@ pub fn mappings(machine: &dyn Machine, pid: Pid) -> Result<MemoryParts> {
 
 /// Returns the memory of a process by kind, the largest first.
 pub fn kinds(residency: &Residency) -> MemoryParts {
-    let part = |(kind, found): (&_, &nodeward_model::KindResidency)| {
-        let bytes = found.nodes.iter();
-        let bytes = bytes.map(|(&node, share)| (node, share.pages * residency.page_bytes));
-        MemoryPart {
-            what: nodeward_model::MappingKind::name(*kind).to_owned(),
-            path: "".into(),
-            bytes: bytes.collect(),
-        }
+    let part = |(kind, found): (&_, &nodeward_model::KindResidency)| MemoryPart {
+        what: nodeward_model::MappingKind::name(*kind).to_owned(),
+        path: "".into(),
+        bytes: found.bytes(residency.page_bytes),
     };
     (in_order(residency.kinds.iter().map(part).collect()), 0)
 }
@@ -79,9 +75,7 @@ fn sampled_parts(
     let look = ResidencyLook::new(machine, process, &options);
     let sampled = mappings.into_iter().map(|mapping| {
         let total = look.measure(vec![mapping.clone()])?.total();
-        let page_bytes = machine.page_bytes();
-        let bytes = total.nodes.iter().map(|(&node, share)| (node, share.pages * page_bytes));
-        Ok(part(&mapping, bytes.collect()))
+        Ok(part(&mapping, total.bytes(machine.page_bytes())))
     });
     Ok((sampled.collect::<Result<_>>()?, left))
 }

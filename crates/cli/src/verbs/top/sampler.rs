@@ -121,8 +121,7 @@ fn bytes_by_node(machine: &dyn Machine, seen: &ProcessSnapshot) -> Result<BTreeM
     };
     let process = machine.open_process(seen.pid)?;
     let total = residency::measure(machine, &*process, &options)?.total();
-    let page_bytes = machine.page_bytes();
-    Ok(total.nodes.iter().map(|(&node, share)| (node, share.pages * page_bytes)).collect())
+    Ok(total.bytes(machine.page_bytes()))
 }
 
 #[cfg(test)]
