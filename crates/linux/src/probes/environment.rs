@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nodeward_model::units::format_bytes;
-use nodeward_model::{NodeId, Nodemask};
+use nodeward_model::{Escape as _, NodeId, Nodemask};
 
 use super::check_result::{CheckResult, CheckState, Role};
 use crate::confinement::Confinement;
@@ -21,6 +21,8 @@ pub fn check_environment(root: &Path, situation: &Confinement) -> Vec<CheckResul
         around("free-memory", "moves end where a node is full", machine.free_memory()),
         around("numa-balancing", "the kernel may move pages back", machine.numa_balancing()),
         around("other-movers", "two movers undo each other's work", machine.other_movers()),
+        around("scheduler", "threads run where it puts them", machine.scheduler()),
+        around("cache-aware", "it gathers threads, not memory", machine.cache_aware_scheduling()),
         around("zone-reclaim", "a full node stalls", machine.zone_reclaim()),
         around("huge-pages", "huge pages move whole", machine.huge_pages()),
         around("swap", "pages in swap have no node", machine.swap()),
@@ -139,6 +141,35 @@ impl SystemFiles<'_> {
         let schemes = contexts.flat_map(|folder| entries(&folder.join("schemes")));
         let mut actions = schemes.map(|folder| text(folder.join("action")));
         actions.find(|action| action.starts_with("migrate_"))
+    }
+
+    /// Tells which scheduler places threads. A kernel with sched_ext has a state also while none is
+    /// loaded.
+    fn scheduler(&self) -> CheckState {
+        let name = || fs::read(self.root.join("sys/kernel/sched_ext/root/ops")).ok();
+        match self.read("sys/kernel/sched_ext/state").as_deref() {
+            None => CheckState::works("the kernel's own; it has no sched_ext"),
+            Some("disabled") => CheckState::works("the kernel's own; sched_ext can load another"),
+            Some(state) => CheckState::hinders(
+                format!(
+                    "'{}' of sched_ext ({}): it decides where threads run",
+                    name().unwrap_or_default().trim_ascii().escaped(),
+                    state.escaped()
+                ),
+                "stop the program that loaded it, if threads do not stay at home",
+            ),
+        }
+    }
+
+    /// Tells whether the kernel gathers the threads of a process around one cache (SCHED_CACHE).
+    fn cache_aware_scheduling(&self) -> CheckState {
+        let switch = "sys/kernel/debug/sched/llc_balancing/enabled";
+        match (self.read(switch).as_deref(), self.root.join("sys/kernel/debug/sched").is_dir()) {
+            (Some("0"), _) => CheckState::works("off"),
+            (Some(_), _) => CheckState::works("on: it gathers threads of a process at one cache"),
+            (None, true) => CheckState::works("not in this kernel"),
+            (None, false) => CheckState::unknown("only root sees it, where debugfs is mounted"),
+        }
     }
 
     fn zone_reclaim(&self) -> CheckState {
@@ -294,6 +325,32 @@ mod tests {
         check(&seen, "other-movers", "hinders", "a DAMON scheme does migrate_hot");
         let off: Vec<_> = without_numad.into_iter().filter(|(_, text)| *text != "on\n").collect();
         assert_eq!(states(&off, "0,2")[4].1.name(), "ok");
+    }
+
+    /// Goal: a scheduler of sched_ext is named, its name escaped; without one, the kernel's own is
+    /// told, and whether another could be loaded.
+    #[test]
+    fn schedulers_of_sched_ext_are_named() {
+        let (state, ops) = ("sys/kernel/sched_ext/state", "sys/kernel/sched_ext/root/ops");
+        let seen = |files: &[_], name, seen| check(&states(files, "0"), "scheduler", name, seen);
+        seen(&[], "ok", "the kernel's own; it has no sched_ext");
+        seen(&[(state, "disabled\n")], "ok", "the kernel's own; sched_ext can load another");
+        let loaded = [(state, "enabled\n"), (ops, "a\u{1b}b_1.0\n")];
+        let named = "'a\\x1bb_1.0' of sched_ext (enabled): it decides where threads run";
+        seen(&loaded, "hinders", named);
+        let leaving = "'' of sched_ext (disabling): it decides where threads run";
+        seen(&[(state, "disabling\n")], "hinders", leaving);
+    }
+
+    /// Goal: cache-aware scheduling is on, off, absent, or, without debugfs, not known.
+    #[test]
+    fn cache_aware_scheduling_is_named() {
+        let switch = "sys/kernel/debug/sched/llc_balancing/enabled";
+        let seen = |files: &[_], name, seen| check(&states(files, "0"), "cache-aware", name, seen);
+        seen(&[(switch, "1\n")], "ok", "on: it gathers threads of a process at one cache");
+        seen(&[(switch, "0\n")], "ok", "off");
+        seen(&[("sys/kernel/debug/sched/preempt", "full\n")], "ok", "not in this kernel");
+        seen(&[], "unknown", "only root sees it, where debugfs is mounted");
     }
 
     /// Goal: a kernel that shows no files at all gives unknown or missing states, without guesses.
