@@ -7,7 +7,7 @@ use nodeward_balancer::{
     CalledGroup, CalledGroups, CalledPart, GroupCallError, GroupNumber, GroupRow, LockedGroups,
     ProcessKey, RoundReport, SharedGroups, ThreadSet,
 };
-use nodeward_model::{GroupHome, GroupName, MemorySelector, Pid, Range};
+use nodeward_model::{GroupHome, GroupName, MemorySelector, Pid};
 use serde_json::{Value, json};
 
 use crate::caller::Caller;
@@ -249,8 +249,7 @@ fn check_pieces(groups: &CalledGroups, user: u32, more: usize) -> Result<(), Cal
 
 fn whole_pages(memory: &MemorySelector, page_bytes: u64) -> MemorySelector {
     let MemorySelector::Range(range) = memory else { return memory.clone() };
-    let end = range.end.checked_next_multiple_of(page_bytes).unwrap_or(range.end);
-    MemorySelector::Range(Range::new(range.start / page_bytes * page_bytes, end))
+    MemorySelector::Range(range.whole_pages(page_bytes))
 }
 
 fn may_change(caller: &Caller, group: &CalledGroup) -> bool {

@@ -59,6 +59,7 @@ pub fn home_of_launch(machine: &dyn Machine, launch: &Launch<'_>) -> Result<Opti
         groups,
         kernel_balances,
         keep_empty: &Nodemask::new(),
+        groups_only: false,
     };
     let snapshot = tables.snapshot(when, &is_it);
     Ok(place(launch, may_hold, &nodes, snapshot, EntityId(processes.next())))

@@ -329,6 +329,7 @@ impl Balancer {
             groups: &self.groups,
             kernel_balances: self.cooperates(),
             keep_empty: &self.settings.keep_empty,
+            groups_only: self.settings.groups_only,
         }
     }
 

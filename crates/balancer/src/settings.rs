@@ -84,6 +84,8 @@ pub struct BalanceSettings {
     pub except: ProcessFilter,
     /// The groups of threads and memory, those that come first in the order of the settings first.
     pub groups: Vec<GroupSpec>,
+    /// True if groups alone are placed. What is in none stays where it is.
+    pub groups_only: bool,
     /// The rules of decisions.
     pub rules: Rules,
     /// A process is sampled again when its own memory has grown or shrunk by this part, in ppm.
@@ -110,6 +112,7 @@ impl Default for BalanceSettings {
             keep_empty: Nodemask::new(),
             except: ProcessFilter::default(),
             groups: Vec::new(),
+            groups_only: false,
             rules: Rules::default(),
             grown_ppm: 100_000,
             steady_ppm: 3_000,

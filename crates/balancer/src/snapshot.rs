@@ -28,6 +28,8 @@ pub struct Tables<'a> {
     pub kernel_balances: bool,
     /// The nodes that are kept empty.
     pub keep_empty: &'a Nodemask,
+    /// Whether what is in no group is left alone.
+    pub groups_only: bool,
 }
 
 /// Processes that are not balanced for a reason outside of themselves.
@@ -58,7 +60,7 @@ impl Tables<'_> {
                     let group = of_groups.entry(part.group).or_insert_with(Vec::new);
                     group.push(Entity { exclusion, ..entity });
                 }
-                let exclusion = exclusion.or_else(|| Self::is_grouped(process));
+                let exclusion = exclusion.or_else(|| self.in_groups_only(process));
                 entities.push(Entity { exclusion, ..self.entity(process, seen, &mut affinities) });
             } else {
                 others_ppm += process.wanted_ppm();
@@ -128,6 +130,12 @@ impl Tables<'_> {
         let mut whole = all.into_iter().reduce(join).unwrap_or_default();
         (whole.id, whole.target) = (group, target);
         whole
+    }
+
+    /// Returns an exclusion for what of a process is in no group.
+    fn in_groups_only(&self, process: &ProcessState) -> Option<Exclusion> {
+        let left_out = self.groups_only.then_some(Exclusion::Excluded);
+        left_out.or_else(|| Self::is_grouped(process))
     }
 
     /// Returns an exclusion for a process all of whose threads belong to groups; `None` if some
@@ -240,6 +248,7 @@ impl Tables<'_> {
         let mut denied = self.mappers_of(state).map(|process| process.denied.is_some());
         let exclusions = [
             (!self.segments.moves_shared, SegmentExclusion::NoRight),
+            (self.groups_only, SegmentExclusion::Excluded),
             (excluded.any(|is_so| is_so), SegmentExclusion::Excluded),
             (denied.any(|is_so| is_so), SegmentExclusion::Denied),
             (state.is_bound, SegmentExclusion::ExplicitPolicy),

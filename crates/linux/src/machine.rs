@@ -49,6 +49,8 @@ pub struct Linux {
     pagemap_scan: bool,
     nudge_journal: Arc<NudgeJournal>,
     access_queue: Option<Arc<AccessQueue>>,
+    /// Whether the caller is a library in a program of others.
+    in_program: bool,
     started: Instant,
 }
 
@@ -63,8 +65,16 @@ impl Linux {
             pagemap_scan: populated::is_available(Path::new("/")),
             nudge_journal: Arc::default(),
             access_queue: None,
+            in_program: false,
             started: Instant::now(),
         }
+    }
+
+    /// As [`Linux::open`], for a library in a program. This process is one to be looked after like
+    /// any other: the costs that are told are those of the calling thread alone, no pid is told as
+    /// the caller's own, and limits of the process stay as they are.
+    pub fn open_in_program() -> Self {
+        Self { in_program: true, ..Self::open() }
     }
 
     /// Uses the accesses that are entered in the returned buffer, from now on, as those that the
@@ -182,7 +192,7 @@ impl Machine for Linux {
     /// Beyond the contract: this process itself is among those that are seen. The limit on open
     /// files is raised to its hard limit, because samples are cheaper with more files kept open.
     fn watch(&self, wanted: &ProcessFilter) -> Result<Box<dyn ProcessWatch>> {
-        Ok(Box::new(LinuxWatch::begin(wanted, self.started)?))
+        Ok(Box::new(LinuxWatch::begin(wanted, self.started, !self.in_program)?))
     }
 
     fn other_balancers(&self) -> Result<Vec<OtherBalancer>> {
@@ -218,12 +228,15 @@ impl Machine for Linux {
     }
 
     fn own_cpu_time_ns(&self) -> u64 {
-        let time = clock_gettime(ClockId::ProcessCPUTime);
+        let time = clock_gettime(match self.in_program {
+            true => ClockId::ThreadCPUTime,
+            false => ClockId::ProcessCPUTime,
+        });
         let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
         seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
     }
 
     fn own_pid(&self) -> Option<Pid> {
-        Pid::new(std::process::id()).ok()
+        Pid::new(std::process::id()).ok().filter(|_| !self.in_program)
     }
 }

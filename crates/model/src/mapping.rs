@@ -37,6 +37,12 @@ impl Range {
         (!both.is_empty()).then_some(both)
     }
 
+    /// Returns the range widened to whole pages.
+    pub fn whole_pages(self, page_bytes: u64) -> Self {
+        let end = self.end.checked_next_multiple_of(page_bytes).unwrap_or(self.end);
+        Self::new(self.start / page_bytes * page_bytes, end)
+    }
+
     /// Splits the range at every multiple of `step_bytes`, so that no piece crosses one.
     pub fn aligned_pieces(self, step_bytes: u64) -> impl Iterator<Item = Self> {
         let mut at = self.start;

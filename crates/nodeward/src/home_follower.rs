@@ -332,7 +332,7 @@ impl Shared {
             self.lock().entries.iter().filter(of_agent).map(|entry| entry.told.group).collect();
         groups.sort_unstable();
         groups.dedup();
-        let answer = agent.memory_nodes_of(&groups);
+        let answer = agent.nodes_of(&groups);
         let failure = answer.as_ref().err().map(ToString::to_string);
         let homes = answer.unwrap_or_default();
         let mut due = Vec::new();
@@ -342,7 +342,7 @@ impl Shared {
             }
             entry.unanswered.clone_from(&failure);
             let home = homes.get(&entry.told.group);
-            due.extend(home.and_then(|home| self.due(entry, home.as_ref()?)));
+            due.extend(home.and_then(|home| self.due(entry, home.memory.as_ref()?)));
             home.is_some() || failure.is_some()
         });
         due.into_iter().for_each(|due| self.bring(&due));

@@ -262,24 +262,29 @@
 
 #![forbid(unsafe_code)]
 
+mod agent_socket;
 mod follow_plan;
 mod follow_step;
 mod group;
+mod group_failure;
+mod group_service;
 mod home_follower;
 mod machine;
 pub mod managed_regions;
 mod own_moves;
 
 pub use follow_step::MoveTime;
-pub use group::{Group, GroupAgent, GroupFailure};
+pub use group::{Group, GroupAgent};
+pub use group_failure::GroupFailure;
+pub use group_service::{GroupNodes, GroupService, Threads};
 pub use home_follower::{FollowFailure, FollowOptions, FollowedRange, HomeFollower};
 pub use machine::{DeviceFailure, near, nodes, page_bytes, topology};
 pub use nodeward_linux::device_nodes::{Device, DeviceError};
 pub use nodeward_model::topology::{Cache, CacheKind, Core, Distances, HugePool, Node};
 pub use nodeward_model::units::{self, UnitError};
 pub use nodeward_model::{
-    Account, CpuId, Cpumask, GroupError, GroupHome, Id, KindResidency, MappingKind, NodeId,
-    NodeShare, Nodemask, Range as AddressRange, SkipReason, Topology,
+    Account, CpuId, Cpumask, GroupError, GroupHome, GroupName, Id, KindResidency, MappingKind,
+    NodeId, NodeShare, Nodemask, Range as AddressRange, SkipReason, Topology,
 };
 pub use nodeward_pager::{
     Backend, Budget, Cancel, Copier, Error, ForkRule, ListStats, Memcpy, Migration,

@@ -6,7 +6,8 @@ use nodeward_model::{Account, MappingKind, NodeId, Nodemask};
 use nodeward_pager::{Cancel, Error, Migration, MigrationReport, OwnMemory, Progress, Selection};
 use serde_json::{Value, json};
 
-use crate::group::{GroupAgent, GroupFailure, TIMEOUT};
+use crate::GroupFailure;
+use crate::agent_socket::{AgentSocket, TIMEOUT};
 
 /// Who moved pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub enum OwnMoveFailure {
 }
 
 /// Moves selected memory of this process to a node. Where the kernel forbids it to this process,
-/// the agent is asked, at the socket of [`GroupAgent::default`].
+/// the agent is asked, at the socket of [`GroupAgent::default`](crate::GroupAgent::default).
 ///
 /// # Errors
 /// For an invalid node or option, in a child of fork(2), and if neither of them can move pages.
@@ -42,7 +43,7 @@ pub fn migrate_own(
     match own.migrate(selection, to, how) {
         Err(Error::Machine(denied)) if denied.is_permission() && may_ask(own, selection, to) => {
             let sources = own.sources_to(to);
-            match GroupAgent::default().move_own(&sources, selection, to, how) {
+            match AgentSocket::default().move_own(&sources, selection, to, how) {
                 Err(GroupFailure::NoAgent { .. }) => Err(Error::Machine(denied).into()),
                 moved => Ok((moved?, Mover::Agent)),
             }
@@ -57,7 +58,7 @@ fn may_ask(own: &OwnMemory, selection: &Selection, to: NodeId) -> bool {
     !selection.skip_pinned && !own.sources_to(to).is_empty()
 }
 
-impl GroupAgent {
+impl AgentSocket {
     fn move_own(
         &self,
         sources: &Nodemask,
@@ -79,7 +80,7 @@ impl GroupAgent {
     fn follow(&self, number: u64, how: &Migration<'_>) -> Result<(), GroupFailure> {
         let asked = json!({ "move": number });
         let told = |error: ConnectionError| self.told(error);
-        let mut watch = ServiceConnection::open(self.socket(), TIMEOUT).map_err(told)?;
+        let mut watch = ServiceConnection::open(&self.0, TIMEOUT).map_err(told)?;
         watch.send("io.nodeward.Moves.Progress", asked.clone(), true).map_err(told)?;
         let mut is_cancelled = false;
         loop {
@@ -153,7 +154,7 @@ mod tests {
     use super::*;
 
     /// An agent that hears one message on each connection and answers what is next.
-    fn agent(replies: Vec<String>) -> (tempfile::TempDir, GroupAgent, JoinHandle<Vec<Value>>) {
+    fn agent(replies: Vec<String>) -> (tempfile::TempDir, AgentSocket, JoinHandle<Vec<Value>>) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let listener = UnixListener::bind(&path).unwrap();
@@ -165,7 +166,7 @@ mod tests {
             serde_json::from_slice(&heard[..heard.len() - 1]).unwrap()
         };
         let serve = move || replies.into_iter().map(answer).collect();
-        (folder, GroupAgent::at(&path), thread::spawn(serve))
+        (folder, AgentSocket(path), thread::spawn(serve))
     }
 
     fn told(reply: &Value) -> String {

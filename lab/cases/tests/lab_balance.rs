@@ -92,7 +92,7 @@ fn changes_of_targets() {
 fn groups() {
     on_two_nodes(
         &GuestKernel::V6_12,
-        &["groups_by_calls", "groups_by_rules", "groups_of_a_region"],
+        &["groups_by_calls", "groups_by_rules", "groups_of_a_region", "groups_without_an_agent"],
     );
 }
 

@@ -85,6 +85,18 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         ],
     ),
     ("nodeward", &["nodeward-model", "nodeward-call", "nodeward-linux", "nodeward-pager"]),
+    (
+        "nodeward-own-balancer",
+        &[
+            "nodeward-model",
+            "nodeward-machine",
+            "nodeward-linux",
+            "nodeward-balancer",
+            "nodeward-mover",
+            "nodeward-pager",
+            "nodeward",
+        ],
+    ),
     ("nodeward-capi", &["nodeward"]),
     ("nodeward-python", &["nodeward"]),
     (
@@ -130,6 +142,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "nodeward-linux",
             "nodeward-pager",
             "nodeward",
+            "nodeward-own-balancer",
         ],
     ),
     (

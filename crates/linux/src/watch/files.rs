@@ -33,6 +33,11 @@ impl OpenFileBudget {
         let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
         // If that is refused, fewer files stay open: slower, never wrong.
         setrlimit(Resource::Nofile, raised).ok();
+        Self::within_rlimit()
+    }
+
+    /// Returns the limit of this process as it is, less other uses.
+    pub fn within_rlimit() -> Arc<Self> {
         let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         Self::new(most.saturating_sub(RESERVED_DESCRIPTORS).min(OPEN_FILES_MAX) as usize)
     }

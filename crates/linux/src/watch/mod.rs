@@ -89,14 +89,14 @@ impl LinuxWatch {
     ///
     /// # Errors
     /// If a named control group does not exist.
-    pub fn begin(wanted: &ProcessFilter, started: Instant) -> Result<Self> {
+    pub fn begin(wanted: &ProcessFilter, started: Instant, raises_limit: bool) -> Result<Self> {
         let root = Path::new("/");
         let rights = WatchPermissions::detect(root);
-        Self::with(
-            WatchContext::new(root, Box::new(RealCalls), OpenFileBudget::from_rlimit(), rights),
-            wanted,
-            started,
-        )
+        let files = match raises_limit {
+            true => OpenFileBudget::from_rlimit(),
+            false => OpenFileBudget::within_rlimit(),
+        };
+        Self::with(WatchContext::new(root, Box::new(RealCalls), files, rights), wanted, started)
     }
 
     fn with(context: WatchContext, wanted: &ProcessFilter, started: Instant) -> Result<Self> {

@@ -1,7 +1,8 @@
-//! Groups of threads and memory on a real kernel: by calls at the agent, and by rules of the
-//! settings.
+//! Groups of threads and memory on a real kernel: by calls at the agent, by rules of the
+//! settings, and by a balancer in the program.
 
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -12,6 +13,8 @@ use nodeward::{
     Region,
 };
 use nodeward_linux::interference::TestThread;
+use nodeward_linux::test_wait::wait_until;
+use nodeward_own_balancer::{OwnBalancer, OwnOptions};
 use serde_json::Value;
 
 use super::pager::{MIB, NODES, assert_filled, on_node, pager, pages, pages_by_node, region};
@@ -22,10 +25,11 @@ use crate::guest::{UNPRIVILEGED_USER, last_cpu, write};
 use crate::load::LoadProcess;
 use crate::nodeward::{nodeward_as, run_command};
 
-pub const CASES: [(&str, CaseFn); 3] = [
+pub const CASES: [(&str, CaseFn); 4] = [
     ("groups_by_calls", by_calls),
     ("groups_by_rules", by_rules),
     ("groups_of_a_region", of_a_region),
+    ("groups_without_an_agent", without_an_agent),
 ];
 
 /// Goal: two processes of a user without privileges are one group by its calls: memory of both, and
@@ -157,6 +161,45 @@ fn of_a_region() -> CaseOutcome {
     let moved = place.ledger();
     let moved = moved.iter().flat_map(|operation| place.moved_addresses(operation));
     assert_eq!(moved.filter(|address| addresses.contains(address)).count(), 0);
+    Ok(())
+}
+
+/// Goal: a program without an agent and without another process balances its own groups: memory of
+/// a region goes to each home by the balancer's moves, a part of it by the pager when threads there
+/// touch it; a busy thread of the group goes there, too; no word is lost.
+fn without_an_agent() -> CaseOutcome {
+    disable_numa_balancing()?;
+    let pager = pager(0)?;
+    let region = Arc::new(region(&pager, BYTES, PageSize::Base, NODES[0]));
+    let interval = Duration::from_millis(100);
+    let agent = GroupAgent::at(Path::new("/tmp/no-agent.sock"));
+    let balancer = OwnBalancer::start(&OwnOptions { interval, agent, ..OwnOptions::default() });
+    let balancer = balancer.expect("it starts");
+    let group = balancer.agent().make("own", &home_on(NODES[1])).expect("a group");
+    let worker = TestThread::start(true).expect("a thread starts");
+    group.add_thread(worker.tid).expect("it joins");
+    group.add_memory(region.as_ptr(), AT_ONCE.end).expect("it joins");
+    let options = FollowOptions { interval, ..FollowOptions::default() };
+    let follower = HomeFollower::start(options).expect("a thread starts");
+    follower.add(&group, &region, ON_TOUCH, MoveTime::OnTouch).expect("it is followed");
+    for (turn, node) in [(1, NODES[1]), (2, NODES[0])] {
+        group.set_home(&home_on(node)).expect("the group is there");
+        let half = [(node.0, pages(BYTES / 2))].into();
+        wait_until("the memory is there", || pages_by_node(&region, AT_ONCE) == half);
+        wait_until("the rest waits for threads", || {
+            follower.ranges()[0].lazy_pages == turn * pages(BYTES / 2)
+        });
+        on_node(node, || touch(&region));
+        assert_eq!(pages_by_node(&region, ON_TOUCH), half);
+        let worker = worker.tid.to_string();
+        wait_until("the thread is there", || last_cpu(&worker) == u64::from(node.0));
+    }
+    let status = balancer.status();
+    println!("{status:?}");
+    assert_eq!((status.moved_pages, status.ended), (2 * pages(BYTES / 2), None));
+    assert_filled(&region);
+    drop((follower, group, balancer));
+    assert_filled(&region);
     Ok(())
 }
 
