@@ -81,7 +81,7 @@ impl UffdBackend {
         if !self.run_task_here(region, work, &task, (report, &mut |found| skips = *found)) {
             region.register()?;
             let order = JobSpec::on_one_lane(region, JobKind::Migrate, *options, vec![task]);
-            let (by_lane, found) = self.lanes.run_one_task(LaneJob::new(order));
+            let (by_lane, found) = self.lanes.run_one_task(LaneJob::new(order, None));
             report.add(&by_lane);
             skips = found;
         }
@@ -103,7 +103,7 @@ impl UffdBackend {
         tasks.drain(..done);
         if !tasks.is_empty() {
             let order = JobSpec::on_one_lane(region, kind, options, tasks);
-            self.lanes.run(LaneJob::new(order), None, None);
+            self.lanes.run(LaneJob::new(order, None), None);
         }
     }
 

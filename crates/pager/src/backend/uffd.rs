@@ -115,11 +115,8 @@ impl UffdBackend {
         };
         let run = |kind, pages| {
             let tasks = vec![ChunkTask { chunk: 0, pages, to: node }];
-            self.lanes.run(
-                LaneJob::new(JobSpec::on_one_lane(&region, kind, options, tasks)),
-                None,
-                None,
-            )
+            let order = JobSpec::on_one_lane(&region, kind, options, tasks);
+            self.lanes.run(LaneJob::new(order, None), None)
         };
         run(JobKind::Commit(Placement::Node(node)), pages);
         // Write to each page: with the shared zero page there would be less to do.
@@ -179,7 +176,7 @@ impl UffdBackend {
         let options = MoveOptions::default();
         let tasks = chunks.into_iter().map(task).collect();
         let order = JobSpec::on_one_lane(region, JobKind::ReturnLazy, options, tasks);
-        self.lanes.run(LaneJob::new(order), None, None);
+        self.lanes.run(LaneJob::new(order, None), None);
     }
 
     /// Stops taking pages out of sight, and brings back those that are out.

@@ -412,7 +412,7 @@ impl Region {
             cpus: near.map_or_else(Vec::new, |node| backend.lane_cpus(node)),
             tasks,
         };
-        let report = backend.lanes.run(LaneJob::new(order), how.progress, how.cancel);
+        let report = backend.lanes.run(LaneJob::new(order, how.cancel), how.progress);
         if lanes > 1 {
             backend.busy_cpus.restart();
         }

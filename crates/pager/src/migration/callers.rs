@@ -7,7 +7,7 @@
 //! is left to a lane.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 
 use nodeward_linux::mempolicy;
 
@@ -18,7 +18,7 @@ use super::lane_slots::restore_policy;
 use super::options::MoveOptions;
 use super::page_skips::PageSkips;
 use super::report::MigrationReport;
-use super::task::{ChunkTask, TaskControl};
+use super::task::{ChunkTask, EndRequest, TaskControl};
 use crate::context::PagerContext;
 use crate::pager_thread::CallerAtWork;
 use crate::region::{ChunkState, Claim, RegionShared, RegionTable};
@@ -142,7 +142,7 @@ impl CallerBuffers {
         if kind.reports() {
             self.report.clear();
         }
-        let (stop, examined_bytes) = (AtomicBool::new(false), AtomicU64::new(0));
+        let (stop, examined_bytes) = (EndRequest::default(), AtomicU64::new(0));
         let control = TaskControl::new(&stop, &examined_bytes, 0);
         let work = ClaimedChunk { runner: &mut self.runner, region, claim };
         let claim = work.run(kind, task, options, (&control, &mut None), &mut self.report);

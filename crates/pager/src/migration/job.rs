@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use nodeward_model::{CpuId, SkipReason};
@@ -13,15 +13,14 @@ use nodeward_policy::stragglers::StragglerDetector;
 use super::options::{Cancel, MoveOptions, Progress};
 use super::page_skips::PageSkips;
 use super::report::{MigrationReport, elapsed_ns};
-use super::task::{ChunkTask, TaskControl};
+use super::task::{ChunkTask, EndRequest, TaskControl};
 use crate::region::{Placement, RegionShared};
 use crate::sync::{Condvar, Mutex, lock};
 
 /// Interval at which a lane that is not needed checks whether it is.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_micros(500);
-/// Interval of progress reports, and of checks for cancellation.
+/// Interval of progress reports, and of checks for cancellation while a rate is used up.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
-const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The operation that is applied to each chunk.
 pub enum JobKind {
@@ -95,7 +94,7 @@ impl JobSpec {
 /// A job that lanes work on.
 pub struct LaneJob {
     pub spec: JobSpec,
-    pub stop: AtomicBool,
+    pub stop: EndRequest,
     /// Why pages stayed, of the task that ended last.
     pub last_skips: Mutex<PageSkips>,
     began: Instant,
@@ -122,8 +121,8 @@ struct FinishedLanes {
 }
 
 impl LaneJob {
-    /// A job that no lane has begun.
-    pub fn new(order: JobSpec) -> Self {
+    /// A job that no lane has begun. Its lanes end it when the caller cancels it.
+    pub fn new(order: JobSpec, cancel: Option<&Cancel>) -> Self {
         let ramp = match order.all_lanes {
             true => Ramp::fixed(order.lanes),
             false => Ramp::up_to(order.lanes),
@@ -138,7 +137,7 @@ impl LaneJob {
         };
         Self {
             spec: order,
-            stop: AtomicBool::new(false),
+            stop: EndRequest { caller: cancel.cloned().unwrap_or_default(), ..Default::default() },
             last_skips: Mutex::default(),
             began: Instant::now(),
             examined_bytes: AtomicU64::new(0),
@@ -206,26 +205,18 @@ impl LaneJob {
         self.finished.notify_all();
     }
 
-    /// Waits for the end and returns the outcome. Meanwhile reports progress and checks for
-    /// cancellation.
-    pub fn wait(
-        &self,
-        progress: Option<&dyn Fn(Progress)>,
-        cancel: Option<&Cancel>,
-    ) -> MigrationReport {
+    /// Waits for the end and returns the outcome. Meanwhile reports progress. Between reports the
+    /// thread sleeps: on a machine without an idle CPU, each time that it woke would stop a lane.
+    pub fn wait(&self, progress: Option<&dyn Fn(Progress)>) -> MigrationReport {
         let total_bytes = self.spec.tasks.iter().map(|task| self.bytes(task)).sum();
         let tell = || {
             let examined_bytes = self.examined_bytes.load(Ordering::Relaxed);
             progress.inspect(|progress| progress(Progress { examined_bytes, total_bytes }));
         };
-        let pause = if cancel.is_some() { CANCEL_POLL_INTERVAL } else { PROGRESS_INTERVAL };
         let mut told = Instant::now();
         let mut done = lock(&self.done);
         while done.lanes < self.spec.lanes {
-            done = self.finished.wait_timeout(done, pause).expect("not poisoned").0;
-            if cancel.is_some_and(Cancel::is_cancelled) {
-                self.stop.store(true, Ordering::Relaxed);
-            }
+            done = self.finished.wait_timeout(done, PROGRESS_INTERVAL).expect("not poisoned").0;
             if told.elapsed() >= PROGRESS_INTERVAL {
                 told = Instant::now();
                 drop(done);
@@ -253,7 +244,7 @@ impl LaneJob {
     }
 
     fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.stop.is_made()
     }
 
     fn bytes(&self, task: &ChunkTask) -> u64 {

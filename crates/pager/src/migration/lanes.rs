@@ -16,7 +16,7 @@ use nodeward_policy::pacing::StallBudget;
 use super::batch_runner::BatchRunner;
 use super::claimed_chunk::ClaimedChunk;
 use super::job::LaneJob;
-use super::options::{Cancel, Progress};
+use super::options::Progress;
 use super::page_skips::PageSkips;
 use super::report::{MigrationReport, elapsed_ns};
 use super::task::ChunkTask;
@@ -65,21 +65,14 @@ impl Lanes {
     }
 
     /// Runs a job and returns its outcome.
-    pub fn run(
-        &self,
-        job: LaneJob,
-        progress: Option<&dyn Fn(Progress)>,
-        cancel: Option<&Cancel>,
-    ) -> MigrationReport {
-        let wanted = !cancel.is_some_and(Cancel::is_cancelled);
-        job.stop.store(!wanted, Ordering::Relaxed);
-        self.run_shared(&Arc::new(job), progress, cancel)
+    pub fn run(&self, job: LaneJob, progress: Option<&dyn Fn(Progress)>) -> MigrationReport {
+        self.run_shared(&Arc::new(job), progress)
     }
 
     /// Runs a job of one task. Returns its outcome, and why single pages stayed.
     pub fn run_one_task(&self, job: LaneJob) -> (MigrationReport, PageSkips) {
         let job = Arc::new(job);
-        let report = self.run_shared(&job, None, None);
+        let report = self.run_shared(&job, None);
         let skips = *lock(&job.last_skips);
         (report, skips)
     }
@@ -88,7 +81,6 @@ impl Lanes {
         &self,
         job: &Arc<LaneJob>,
         progress: Option<&dyn Fn(Progress)>,
-        cancel: Option<&Cancel>,
     ) -> MigrationReport {
         let lanes = match job.spec.kind.unmaps_nothing() {
             true => vec![&self.return_lane],
@@ -97,7 +89,7 @@ impl Lanes {
         for (number, lane) in lanes[..job.spec.lanes as usize].iter().enumerate() {
             lane.assign(job, number);
         }
-        job.wait(progress, cancel)
+        job.wait(progress)
     }
 
     /// Returns all lanes, those with the fewest jobs first: callers do not queue behind each other
@@ -183,7 +175,7 @@ fn run_task(
         false => region.claims.claim(task.chunk),
     };
     let Ok(claim) = claim else {
-        return job.stop.store(true, Ordering::Relaxed);
+        return job.stop.pager.store(true, Ordering::Relaxed);
     };
     let work = ClaimedChunk { runner: &mut *runner, region, claim };
     let claim = work.run(&job.spec.kind, task, &job.spec.options, (&control, stall), report);

@@ -1,6 +1,7 @@
 //! Options of a migration, its progress, and the request to end it.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -120,14 +121,15 @@ pub struct Progress {
     pub total_bytes: u64,
 }
 
-/// A request to end a migration. Any thread, or a signal handler, may make it.
-#[derive(Debug, Default)]
-pub struct Cancel(AtomicBool);
+/// A request to end a migration. Any thread, or a signal handler, may make it. Clones are the same
+/// request.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
     /// A request that is not made yet.
-    pub const fn new() -> Self {
-        Self(AtomicBool::new(false))
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Requests the end of the migration.
