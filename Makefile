@@ -104,7 +104,7 @@ deb: ## Build the Debian package
 image: ## Build the container image, an OCI image layout
 	$(XTASK) image
 
-release: ## Build sources, programs, Debian package and image of the last commit, with checksums and SBOM
+release: ## Build sources, programs, Debian package, image and wheels of the last commit, with checksums and SBOM
 	$(XTASK) release
 
 setup: ## Install the programs that the checks start, where that is allowed

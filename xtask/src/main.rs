@@ -17,7 +17,6 @@ mod script;
 mod setup;
 mod spec;
 mod tidy;
-mod wheel;
 mod workspace;
 
 use std::process::ExitCode;
@@ -88,7 +87,7 @@ fn run(chore: Chore) -> Result<ExitCode> {
         Chore::Image(args) => packages::build_image(&args),
         Chore::Release(args) => packages::build_release(&args),
         Chore::Tidy => tidy::run(),
-        Chore::Wheel => wheel::run(),
+        Chore::Wheel => packages::build_wheels(),
         Chore::Aarch64(args) => aarch64::run(&args),
     }
     .map(|()| ExitCode::SUCCESS)

@@ -1,6 +1,8 @@
-//! What people install: the Debian package, the container image, and all files of a release.
+//! What people install: the Debian package, the container image, the wheels for Python, and all
+//! files of a release.
 //!
-//! All of them are made of one set of programs, so what is tested of one holds for the others.
+//! All but the wheels are made of one set of programs, so what is tested of one holds for the
+//! others.
 //! Names, order, owners, modes and times of what they contain come from the sources alone: built in
 //! two directories, they are equal.
 
@@ -16,17 +18,22 @@ mod sbom;
 mod tests;
 mod tools;
 mod twice;
+mod wheel;
 
-use anyhow::Result;
+use std::fs;
+
+use anyhow::{Context, Result};
 
 use checkout::Checkout;
 pub use programs::ProgramsArgs;
+
+use crate::workspace::Workspace;
 
 /// How to make the files of a release.
 #[derive(clap::Args)]
 pub struct Args {
     /// Make all files twice, of copies of the last commit in two directories, and print how many
-    /// differ, as a figure of SPEC.md. With --programs: all but the Debian package
+    /// differ, as a figure of SPEC.md. With --programs: all but the Debian package and the wheels
     #[arg(long)]
     twice: bool,
     #[command(flatten)]
@@ -45,6 +52,21 @@ pub fn build_image(args: &ProgramsArgs) -> Result<()> {
     let checkout = Checkout::here()?;
     println!("{}", image::build(&checkout, &args.of(&checkout)?)?.display());
     Ok(())
+}
+
+/// Builds the wheels for Python and prints their paths.
+pub fn build_wheels() -> Result<()> {
+    let checkout = Checkout::here()?;
+    let out = Workspace::load()?.target_directory.join("wheels");
+    // Wheels of other versions.
+    if out.exists() {
+        fs::remove_dir_all(&out).with_context(|| format!("clearing {}", out.display()))?;
+    }
+    let built = wheel::build_all(&checkout, &out);
+    for file in fs::read_dir(&out).into_iter().flatten().flatten() {
+        println!("{}", file.path().display());
+    }
+    built
 }
 
 /// Builds all files of a release and prints their directory, or compares two builds.

@@ -96,14 +96,11 @@ fn build(
     files: &[&str],
     into: &Path,
 ) -> Result<()> {
-    // Each set of flags has its own directory, because cargo builds all anew when they change.
-    let target = checkout.out.join("build").join(what[1]);
+    let target = target_dir(checkout, what[1]);
     let mut cargo = checkout.command(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--release", "--locked", "--no-default-features"]);
     cargo.args(["--target", guest::TARGET]).args(what).env("CARGO_TARGET_DIR", &target);
-    let flags = flags.iter().map(OsString::from).chain(short_paths(checkout));
-    let flags = flags.collect::<Vec<_>>().join(FLAG_SEPARATOR.as_ref());
-    process::run(cargo.env("CARGO_ENCODED_RUSTFLAGS", flags))?;
+    process::run(cargo.env(FLAGS, self::flags(checkout, flags)))?;
     let built = target.join(guest::TARGET).join("release");
     for file in files {
         let from = built.join(file);
@@ -112,7 +109,23 @@ fn build(
     Ok(())
 }
 
-/// Separates flags in `CARGO_ENCODED_RUSTFLAGS`, so that paths may have blanks.
+/// Returns where cargo builds a package: each has a directory of its own, because cargo builds all
+/// anew when flags change.
+pub fn target_dir(checkout: &Checkout, package: &str) -> PathBuf {
+    checkout.out.join("build").join(package)
+}
+
+/// The variable with the flags for the compiler.
+pub const FLAGS: &str = "CARGO_ENCODED_RUSTFLAGS";
+
+/// Returns the value of [`FLAGS`]: these, and those with which a build does not depend on where it
+/// is.
+pub fn flags(checkout: &Checkout, more: &[&str]) -> OsString {
+    let flags = more.iter().map(OsString::from).chain(short_paths(checkout));
+    flags.collect::<Vec<_>>().join(FLAG_SEPARATOR.as_ref())
+}
+
+/// Separates them, so that paths may have blanks.
 const FLAG_SEPARATOR: &str = "\x1f";
 
 /// Names the directories of this machine in the compiler's messages alike everywhere: those texts

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use super::checkout::Checkout;
 use super::checksum::sha256;
 use super::programs::{InstallPlaces, ReleasePrograms};
-use super::{archive, deb, image, sbom};
+use super::{archive, deb, image, sbom, wheel};
 use crate::process;
 
 /// Of the archive of programs, which is unpacked below any prefix.
@@ -18,15 +18,16 @@ const PLACES: InstallPlaces = InstallPlaces { prefix: "/usr/local", libraries: "
 /// Makes all files and returns their directory.
 pub fn build(checkout: &Checkout, programs: &ReleasePrograms) -> Result<PathBuf> {
     check_committed(checkout)?;
-    let dir = without_deb(checkout, programs)?;
+    let dir = of_programs(checkout, programs)?;
+    wheel::build_all(checkout, &dir)?;
     let deb = deb::build(checkout, programs)?;
     fs::copy(&deb, dir.join(deb.file_name().unwrap_or_default()))?;
     write_sums(&dir)?;
     Ok(dir)
 }
 
-/// Makes all files that need no further program of cargo.
-pub fn without_deb(checkout: &Checkout, programs: &ReleasePrograms) -> Result<PathBuf> {
+/// Makes the files that need neither further programs nor another build.
+pub fn of_programs(checkout: &Checkout, programs: &ReleasePrograms) -> Result<PathBuf> {
     let dir = checkout.empty_dir("release")?;
     let name = format!("nodeward-{}", checkout.version);
     sources(checkout, &name, &dir)?;

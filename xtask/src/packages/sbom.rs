@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use super::checkout::Checkout;
 use crate::{guest, process};
 
-/// The members whose programs are packaged.
-const SHIPPED: [&str; 2] = ["nodeward-cli", "nodeward-capi"];
+/// The members whose programs and libraries are packaged.
+const SHIPPED: [&str; 3] = ["nodeward-cli", "nodeward-capi", "nodeward-python"];
 
 /// The output of `cargo metadata`, as far as we use it.
 #[derive(Deserialize)]

@@ -44,7 +44,7 @@ fn copy(here: &Checkout, dir: &Path) -> Result<Checkout> {
 fn sums(copy: &Checkout, programs: &ProgramsArgs) -> Result<BTreeSet<String>> {
     let dir = match programs.given()? {
         None => release::build(copy, &ReleasePrograms::build(copy)?)?,
-        Some(programs) => release::without_deb(copy, &programs)?,
+        Some(programs) => release::of_programs(copy, &programs)?,
     };
     Ok(fs::read_to_string(dir.join(SUMS))?.lines().map(str::to_owned).collect())
 }

@@ -12,34 +12,28 @@ use std::process::Command;
 
 use anyhow::{Context, Result, anyhow, bail};
 
+use super::checkout::Checkout;
+use super::programs;
 use crate::aarch64;
+use crate::guest;
 use crate::process;
-use crate::workspace::{self, Workspace};
+use crate::workspace::Workspace;
 
-/// What builds, as pip names it.
-const TOOLS: [&str; 2] = ["maturin>=1.9,<2", "ziglang"];
+/// What builds, as pip names it: of a fixed version, because wheels of another one may differ.
+const TOOLS: [&str; 2] = ["maturin==1.16.0", "ziglang==0.17.1"];
 /// The oldest C library.
 const COMPATIBILITY: &str = "manylinux_2_28";
-const X86_64: &str = "x86_64-unknown-linux-gnu";
+const TARGETS: [&str; 2] = [guest::TARGET, aarch64::TARGET];
 
-/// Builds the wheels and prints their paths. If one cannot be built, the other is.
-pub fn run() -> Result<()> {
-    let workspace = Workspace::load()?;
-    let out = workspace.target_directory.join("wheels");
-    let tools = tools(&workspace.target_directory.join("wheel-tools"))?;
-    // Wheels of other versions.
-    if out.exists() {
-        fs::remove_dir_all(&out).with_context(|| format!("clearing {}", out.display()))?;
-    }
+/// Builds the wheels into a directory. If one cannot be built, the other is.
+pub fn build_all(checkout: &Checkout, out: &Path) -> Result<()> {
+    let tools = tools()?;
     let mut failures = Vec::new();
-    for target in [X86_64, aarch64::TARGET] {
-        if let Err(error) = build(&tools, target, &out) {
+    for target in TARGETS {
+        if let Err(error) = build(checkout, &tools, target, out) {
             eprintln!("error: no wheel for {target}: {error:#}");
             failures.push(target);
         }
-    }
-    for file in fs::read_dir(&out).into_iter().flatten().flatten() {
-        println!("{}", file.path().display());
     }
     match failures.is_empty() {
         true => Ok(()),
@@ -48,14 +42,16 @@ pub fn run() -> Result<()> {
 }
 
 /// Returns the directory of the programs that build, which are installed when first needed.
-fn tools(environment: &Path) -> Result<PathBuf> {
+fn tools() -> Result<PathBuf> {
+    let name = TOOLS.join("-").replace("==", "-");
+    let environment = Workspace::load()?.target_directory.join("tools").join(name);
     let (programs, complete) = (environment.join("bin"), environment.join("complete"));
     if complete.exists() {
         return Ok(programs);
     }
     let missing = "python3 with the module venv is needed (Debian: apt install python3-venv)";
     let mut make = Command::new("python3");
-    process::run(make.args(["-m", "venv", "--clear"]).arg(environment)).context(missing)?;
+    process::run(make.args(["-m", "venv", "--clear"]).arg(&environment)).context(missing)?;
     let mut pip = Command::new(programs.join("python"));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(TOOLS);
     process::run(&mut pip).context("Python's package index must be reachable, once")?;
@@ -63,11 +59,12 @@ fn tools(environment: &Path) -> Result<PathBuf> {
     Ok(programs)
 }
 
-fn build(tools: &Path, target: &str, out: &Path) -> Result<()> {
-    let mut maturin = Command::new(tools.join("maturin"));
+fn build(checkout: &Checkout, tools: &Path, target: &str, out: &Path) -> Result<()> {
+    let mut maturin = checkout.command(tools.join("maturin"));
     maturin.args(["build", "--release", "--locked", "--zig", "--compatibility", COMPATIBILITY]);
     maturin.args(["--target", target, "--manifest-path", "python/Cargo.toml", "--out"]).arg(out);
-    maturin.current_dir(workspace::root()).env("PATH", path(tools)?);
+    maturin.env("CARGO_TARGET_DIR", programs::target_dir(checkout, "nodeward-python"));
+    maturin.env(programs::FLAGS, programs::flags(checkout, &[])).env("PATH", path(tools)?);
     if target == aarch64::TARGET
         && let Some(rustc) = aarch64::compiler()?
     {
