@@ -86,8 +86,14 @@ pub fn residency<'py>(
     for (node, bytes) in found.bytes(page_bytes) {
         by_node.set_item(node.0, bytes)?;
     }
-    let error_bytes = found.pages * page_bytes / 1_000_000 * found.half_width_ppm();
+    let error_bytes = error_bytes(found.pages * page_bytes, found.half_width_ppm());
     Ok((by_node, found.exact, error_bytes))
+}
+
+/// Returns by how many bytes an estimate may be wrong, rounded up.
+fn error_bytes(bytes: u64, half_width_ppm: u64) -> u64 {
+    let error = (u128::from(bytes) * u128::from(half_width_ppm)).div_ceil(1_000_000);
+    u64::try_from(error).unwrap_or(bytes)
 }
 
 /// Returns one line about a reason: its meaning and what to do.
@@ -188,4 +194,19 @@ fn report<'py>(
     fields.set_item("seconds", report.took_ns as f64 / 1e9)?;
     fields.set_item("longest_hold", report.longest_hold_ns as f64 / 1e9)?;
     Ok(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the error of an estimate is not rounded to 0 for little memory, is not too small, and
+    /// does not overflow. 3 % of 409,600 bytes are 12,288; 1 ppm of 1,500,000 is 1.5, so 2.
+    #[test]
+    fn the_error_of_an_estimate_is_rounded_up() {
+        assert_eq!(error_bytes(409_600, 30_000), 12_288);
+        assert_eq!(error_bytes(1_500_000, 1), 2);
+        assert_eq!(error_bytes(0, 30_000), 0);
+        assert_eq!(error_bytes(1 << 60, 1_000_000), 1 << 60);
+    }
 }
