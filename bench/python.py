@@ -182,29 +182,40 @@ class Mover:
         return took
 
 
+def one_pair(order, nodes, arguments):
+    """Starts a mover of each kind in an order, and asks them in turns. Returns the medians of the
+    seconds of each kind, and of its CPUs."""
+    movers = {name: Mover(name, *arguments) for name in order}
+    took = {name: [] for name in order}
+    for turn in range(3):
+        for name in order:
+            took[name].append(movers[name].move(nodes[turn % len(nodes)]))
+    for it in movers.values():
+        it.process.communicate()
+    return {name: [statistics.median(column) for column in zip(*took[name])] for name in order}
+
+
 def migrate(folder, smoke, built):
-    """The speed of migrate() as a part of that of the C library, in turns: of an array of base pages
-    to another node, or, on one node, out of sight until it is touched. On a busy host the time on
-    CPUs, of all threads, tells how much is ours."""
+    """The speed of migrate() as a part of that of the C library: of an array of base pages to another
+    node, or, on one node, out of sight until it is touched. How fast pages move depends on where in
+    memory a process was given them, by up to a factor of two, and on who was first: so each pair has
+    new processes, a double pair has them in both orders, and its figure is the geometric mean. On a
+    busy host the time on CPUs, of all threads, tells how much is ours."""
     import nodeward
 
     if nodeward.pager()[0] != "move" and len(nodeward.nodes()) == 1:
         print("one node, and userfaultfd moves nothing here", file=sys.stderr)
         sys.exit(77)
     nodes = nodeward.nodes() if len(nodeward.nodes()) > 1 else ["touch"]
-    movers = [Mover(name, folder, smoke, built) for name in ("ours", "theirs")]
-    turns = []
-    for turn in range(2 if smoke else 24):
-        took = [None, None]
-        # Who is first changes from turn to turn.
-        for which in (0, 1) if turn % 2 else (1, 0):
-            took[which] = movers[which].move(nodes[turn % len(nodes)])
-        turns.append(took)
-    for it in movers:
-        it.process.communicate()
-    wall, cpu = (statistics.median(theirs[it] / ours[it] for ours, theirs in turns) for it in (0, 1))
-    return {"measured": round(wall, 3), "cpu": round(cpu, 3), "to": nodes,
-            "bytes": 16 * MIB if smoke else GIB, "turns": turns}
+    orders = [("ours", "theirs"), ("theirs", "ours")]
+    ratios = []
+    for _ in range(1 if smoke else 9):
+        pairs = [one_pair(order, nodes, (folder, smoke, built)) for order in orders]
+        ratios.append([statistics.geometric_mean(pair["theirs"][it] / pair["ours"][it]
+                                                 for pair in pairs) for it in (0, 1)])
+    wall, cpu = (round(statistics.median(column), 3) for column in zip(*ratios))
+    return {"measured": wall, "cpu": cpu, "to": nodes, "bytes": 16 * MIB if smoke else GIB,
+            "double_pairs": [[round(it, 3) for it in pair] for pair in ratios]}
 
 
 def main():
