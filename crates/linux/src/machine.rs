@@ -28,7 +28,7 @@ use crate::process::{LinuxProcess, open_file, refuse_kernel_thread};
 use crate::procfs::privileges::Privileges;
 use crate::procfs::{swaps, zoneinfo};
 use crate::thread_records::PerfThreadRecords;
-use crate::watch::LinuxWatch;
+use crate::watch::{LinuxWatch, OpenFileBudget};
 use crate::{access, numa_balancing, other_balancers, sys, sysfs};
 
 /// The source of accesses that are entered from outside.
@@ -192,7 +192,11 @@ impl Machine for Linux {
     /// Beyond the contract: this process itself is among those that are seen. The limit on open
     /// files is raised to its hard limit, because samples are cheaper with more files kept open.
     fn watch(&self, wanted: &ProcessFilter) -> Result<Box<dyn ProcessWatch>> {
-        Ok(Box::new(LinuxWatch::begin(wanted, self.started, !self.in_program)?))
+        let files = match self.in_program {
+            true => OpenFileBudget::within_rlimit(),
+            false => OpenFileBudget::from_rlimit(),
+        };
+        Ok(Box::new(LinuxWatch::begin(wanted, self.started, files)?))
     }
 
     fn other_balancers(&self) -> Result<Vec<OtherBalancer>> {
@@ -237,6 +241,6 @@ impl Machine for Linux {
     }
 
     fn own_pid(&self) -> Option<Pid> {
-        Pid::new(std::process::id()).ok().filter(|_| !self.in_program)
+        (!self.in_program).then(Pid::of_this_process)
     }
 }

@@ -59,13 +59,8 @@ impl Selection {
 /// Widens ranges to whole pages of a mapping and clips them to it; no page is in two of them.
 pub(crate) fn whole_pages(ranges: &[Range], mapping: &Mapping, page_bytes: u64) -> Vec<Range> {
     let step = mapping.huge_page_bytes.unwrap_or(page_bytes);
-    let whole = |range: &Range| {
-        let end = range.end.checked_next_multiple_of(step).unwrap_or(range.end);
-        Range::new(range.start / step * step, end)
-    };
-    merge_overlapping(
-        ranges.iter().filter_map(|range| mapping.range.intersection(whole(range))).collect(),
-    )
+    let part = |range: &Range| mapping.range.intersection(range.whole_pages(step));
+    merge_overlapping(ranges.iter().filter_map(part).collect())
 }
 
 /// Sorts ranges, and merges those that touch or overlap.

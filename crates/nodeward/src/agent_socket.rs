@@ -163,29 +163,12 @@ fn process_of(tid: u32) -> Result<Pid, GroupFailure> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read as _, Write as _};
-    use std::os::unix::net::UnixListener;
-
     use super::*;
-
-    /// An agent that says one thing to one caller; returns what that asked.
-    fn agent(reply: &'static str) -> (tempfile::TempDir, AgentSocket, thread::JoinHandle<String>) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("socket");
-        let listener = UnixListener::bind(&path).unwrap();
-        let serve = move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut heard = [0; 4096];
-            let length = stream.read(&mut heard).unwrap();
-            stream.write_all(reply.as_bytes()).unwrap();
-            String::from_utf8_lossy(&heard[..length]).into_owned()
-        };
-        (folder, AgentSocket(path), thread::spawn(serve))
-    }
+    use crate::test_agent;
 
     fn answered(reply: &'static str) -> GroupFailure {
-        let (_folder, agent, server) = agent(reply);
-        let failure = agent.set_home(7, &GroupHome::Auto).unwrap_err();
+        let (_folder, socket, server) = test_agent::start(vec![reply.to_owned()]);
+        let failure = AgentSocket(socket).set_home(7, &GroupHome::Auto).unwrap_err();
         server.join().unwrap();
         failure
     }

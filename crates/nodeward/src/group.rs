@@ -254,35 +254,18 @@ fn addresses(start: usize, bytes: usize) -> Result<Range, GroupFailure> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read as _, Write as _};
-    use std::os::unix::net::UnixListener;
-    use std::thread;
-
     use super::*;
-
-    /// An agent that says one thing to one caller; returns what that asked.
-    fn agent(reply: &'static str) -> (tempfile::TempDir, GroupAgent, thread::JoinHandle<String>) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("socket");
-        let listener = UnixListener::bind(&path).unwrap();
-        let serve = move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut heard = [0; 4096];
-            let length = stream.read(&mut heard).unwrap();
-            stream.write_all(reply.as_bytes()).unwrap();
-            String::from_utf8_lossy(&heard[..length]).into_owned()
-        };
-        (folder, GroupAgent::at(&path), thread::spawn(serve))
-    }
+    use crate::test_agent;
 
     /// Goal: only the process that made a group deletes it; a child's copy asks nobody.
     #[test]
     fn a_copy_in_a_child_deletes_nothing() {
-        let (_folder, agent, server) = agent("{}\0");
+        let (_folder, socket, server) = test_agent::start(vec!["{}\0".to_owned()]);
+        let agent = GroupAgent::at(&socket);
         drop(Group { agent: agent.clone(), id: 1, owner: Some(process::id() + 1) });
         drop(agent.open(2));
         drop(Group { agent, id: 3, owner: Some(process::id()) });
-        let heard = server.join().unwrap();
+        let heard = server.join().unwrap()[0].to_string();
         assert!(heard.contains("Groups.Delete") && heard.contains("\"group\":3"), "{heard}");
     }
 }

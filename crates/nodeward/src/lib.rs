@@ -272,6 +272,8 @@ mod home_follower;
 mod machine;
 pub mod managed_regions;
 mod own_moves;
+#[cfg(test)]
+mod test_agent;
 
 pub use follow_step::MoveTime;
 pub use group::{Group, GroupAgent};

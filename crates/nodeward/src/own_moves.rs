@@ -143,30 +143,19 @@ fn report(told: &Value) -> Option<MigrationReport> {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
-    use std::io::{BufRead as _, BufReader, Write as _};
-    use std::os::unix::net::UnixListener;
-    use std::thread::{self, JoinHandle};
+    use std::thread::JoinHandle;
     use std::time::Duration;
 
     use nodeward_model::{Range, SkipReason};
     use nodeward_pager::Budget;
+    use tempfile::TempDir;
 
     use super::*;
+    use crate::test_agent;
 
-    /// An agent that hears one message on each connection and answers what is next.
-    fn agent(replies: Vec<String>) -> (tempfile::TempDir, AgentSocket, JoinHandle<Vec<Value>>) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("socket");
-        let listener = UnixListener::bind(&path).unwrap();
-        let answer = move |reply: String| {
-            let mut stream = BufReader::new(listener.accept().unwrap().0);
-            let mut heard = Vec::new();
-            stream.read_until(0, &mut heard).unwrap();
-            stream.get_mut().write_all(reply.as_bytes()).unwrap();
-            serde_json::from_slice(&heard[..heard.len() - 1]).unwrap()
-        };
-        let serve = move || replies.into_iter().map(answer).collect();
-        (folder, AgentSocket(path), thread::spawn(serve))
+    fn agent(replies: Vec<String>) -> (TempDir, AgentSocket, JoinHandle<Vec<Value>>) {
+        let (folder, socket, server) = test_agent::start(replies);
+        (folder, AgentSocket(socket), server)
     }
 
     fn told(reply: &Value) -> String {

@@ -1,6 +1,5 @@
 //! Starts and ends the balancer of this process.
 
-use std::process;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -94,7 +93,7 @@ impl OwnBalancer {
         if answers(&options.agent) {
             return Err(StartFailure::AgentAnswers);
         }
-        let pid = Pid::new(process::id()).expect("a process has a number");
+        let pid = Pid::of_this_process();
         let key = (pid, machine.open_process(pid)?.identity()?.started_ticks);
         let wanted = ProcessFilter { pids: vec![pid], ..ProcessFilter::default() };
         let page_bytes = machine.page_bytes();

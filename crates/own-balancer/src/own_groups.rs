@@ -17,7 +17,7 @@ pub struct OwnGroups(pub Arc<OwnShared>);
 
 impl fmt::Debug for OwnGroups {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("OwnGroups").field("owner", &self.0.owner).finish_non_exhaustive()
+        out.debug_struct("OwnGroups").field("process", &self.0.key.0).finish_non_exhaustive()
     }
 }
 

@@ -79,7 +79,8 @@ mod tests {
     fn a_panic_is_told() {
         let machine = Arc::new(FakeMachine::new(true));
         let called = Arc::new(SharedGroups::new(machine, CalledGroups::default()));
-        let shared = Arc::new(OwnShared::new((Pid::new(1).unwrap(), 0), 4096, called));
+        let own = Pid::of_this_process();
+        let shared = Arc::new(OwnShared::new((own, 0), 4096, called));
         assert!(shared.check().is_ok());
         let work = Arc::clone(&shared);
         let round = move || {

@@ -1,12 +1,11 @@
 //! What the thread of the balancer and the callers share.
 
 use std::collections::BTreeMap;
-use std::process;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use nodeward::{GroupFailure, GroupNodes};
 use nodeward_balancer::{ProcessKey, RoundReport, SharedGroups};
-use nodeward_model::OtherBalancer;
+use nodeward_model::{OtherBalancer, Pid};
 use nodeward_mover::MoveControl;
 
 /// What a balancer in this process has done so far.
@@ -28,9 +27,7 @@ pub struct OwnStatus {
 
 /// What the thread and the callers share.
 pub struct OwnShared {
-    /// The process that has the thread.
-    pub owner: u32,
-    /// The process as groups know it.
+    /// The process that has the thread, as groups know it.
     pub key: ProcessKey,
     /// Bytes of a base page.
     pub page_bytes: u64,
@@ -60,7 +57,6 @@ impl OwnShared {
     /// Shares groups of this process.
     pub fn new(key: ProcessKey, page_bytes: u64, called: Arc<SharedGroups>) -> Self {
         Self {
-            owner: process::id(),
             key,
             page_bytes,
             called,
@@ -73,7 +69,7 @@ impl OwnShared {
     /// Returns whether this is the process that has the thread, and not a child of it, which may
     /// find locks taken for ever.
     pub fn is_here(&self) -> bool {
-        self.owner == process::id()
+        self.key.0 == Pid::of_this_process()
     }
 
     /// Locks the state, in the process that has the thread.

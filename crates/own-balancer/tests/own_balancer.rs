@@ -74,7 +74,7 @@ impl Scene {
 }
 
 fn own_pid() -> Pid {
-    Pid::new(std::process::id()).unwrap()
+    Pid::of_this_process()
 }
 
 fn own_tid() -> u32 {

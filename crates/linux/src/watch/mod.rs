@@ -23,13 +23,15 @@ mod vmstat;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use nodeward_machine::{ProcessWatch, Result};
 use nodeward_model::{MachineSnapshot, Nodemask, Pid, ProcessFilter, ProcessSnapshot};
 
+pub use self::files::OpenFileBudget;
+
 use self::context::{RealCalls, WatchContext};
-use self::files::OpenFileBudget;
 use self::groups::CgroupStates;
 use self::nodes::NodeCounters;
 use self::permissions::WatchPermissions;
@@ -89,13 +91,13 @@ impl LinuxWatch {
     ///
     /// # Errors
     /// If a named control group does not exist.
-    pub fn begin(wanted: &ProcessFilter, started: Instant, raises_limit: bool) -> Result<Self> {
+    pub fn begin(
+        wanted: &ProcessFilter,
+        started: Instant,
+        files: Arc<OpenFileBudget>,
+    ) -> Result<Self> {
         let root = Path::new("/");
         let rights = WatchPermissions::detect(root);
-        let files = match raises_limit {
-            true => OpenFileBudget::from_rlimit(),
-            false => OpenFileBudget::within_rlimit(),
-        };
         Self::with(WatchContext::new(root, Box::new(RealCalls), files, rights), wanted, started)
     }
 

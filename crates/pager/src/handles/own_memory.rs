@@ -105,11 +105,8 @@ impl OwnMemory {
     /// Widens ranges to whole pages, and leaves empty ones out.
     fn whole_pages(&self, ranges: &[Range]) -> Vec<Range> {
         let page_bytes = self.machine.page_bytes();
-        let widened = |range: &Range| {
-            let end = range.end.checked_next_multiple_of(page_bytes).unwrap_or(range.end);
-            Range::new(range.start / page_bytes * page_bytes, end)
-        };
-        ranges.iter().filter(|range| !range.is_empty()).map(widened).collect()
+        let whole = |range: &Range| range.whole_pages(page_bytes);
+        ranges.iter().filter(|range| !range.is_empty()).map(whole).collect()
     }
 
     fn check_process(&self) -> Result<()> {

@@ -294,11 +294,9 @@ fn written_kinds() -> CaseOutcome {
     for kind in ["shared", "file", "page-cache", "mlocked", "thp"] {
         let load = LoadProcess::start(&format!("--node 0 --size 8MiB --hot 2MiB --kind {kind}"));
         println!("{kind}, {:?} bytes in huge pages", load.ready.huge_bytes);
-        let (hot, huge_bytes) = (load.hot(), 2 << 20);
+        let hot = Range::new(load.hot().start, load.hot().end);
         // 2 MiB in the middle of 8 MiB touch two huge pages.
-        let whole =
-            Range::new(hot.start / huge_bytes * huge_bytes, hot.end.next_multiple_of(huge_bytes));
-        let hot = Range::new(hot.start, hot.end);
+        let whole = hot.whole_pages(2 << 20);
         let expected = match (kind, load.ready.huge_bytes) {
             ("thp", Some(bytes)) if bytes >= 8 << 20 => vec![whole],
             ("thp", _) => vec![whole, hot], // huge pages may come later
