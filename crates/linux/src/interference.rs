@@ -70,15 +70,25 @@ impl TestThread {
     /// # Errors
     /// If there is no room for another thread.
     pub fn start(busy: bool) -> io::Result<Self> {
+        Self::start_with(move || {
+            if !busy {
+                thread::park();
+            }
+        })
+    }
+
+    /// Starts one that does some work again and again.
+    ///
+    /// # Errors
+    /// As [`TestThread::start`].
+    pub fn start_with(mut work: impl FnMut() + Send + 'static) -> io::Result<Self> {
         let end = Arc::new(AtomicBool::new(false));
         let (tell, told) = mpsc::channel();
         let seen = Arc::clone(&end);
         let thread = thread::Builder::new().spawn(move || {
             tell.send(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()).ok();
             while !seen.load(Ordering::Relaxed) {
-                if !busy {
-                    thread::park();
-                }
+                work();
             }
         })?;
         let tid = told.recv().map_err(io::Error::other)?;

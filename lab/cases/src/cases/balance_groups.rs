@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nodeward::{
     FollowOptions, FollowedRange, GroupAgent, GroupHome, HomeFollower, MoveTime, NodeId, PageSize,
@@ -166,33 +166,31 @@ fn of_a_region() -> CaseOutcome {
 
 /// Goal: a program without an agent and without another process balances its own groups: memory of
 /// a region goes to each home by the balancer's moves, a part of it by the pager when threads there
-/// touch it; a busy thread of the group goes there, too; no word is lost.
+/// touch it; a thread of the group goes there, too; no word is lost.
 fn without_an_agent() -> CaseOutcome {
     disable_numa_balancing()?;
     let pager = pager(0)?;
     let region = Arc::new(region(&pager, BYTES, PageSize::Base, NODES[0]));
-    let interval = Duration::from_millis(100);
     let agent = GroupAgent::at(Path::new("/tmp/no-agent.sock"));
-    let balancer = OwnBalancer::start(&OwnOptions { interval, agent, ..OwnOptions::default() });
+    let balancer = OwnBalancer::start(&OwnOptions { agent, ..OwnOptions::default() });
     let balancer = balancer.expect("it starts");
     let group = balancer.agent().make("own", &home_on(NODES[1])).expect("a group");
-    let worker = TestThread::start(true).expect("a thread starts");
+    let worker = TestThread::start_with(half_busy).expect("a thread starts");
     group.add_thread(worker.tid).expect("it joins");
     group.add_memory(region.as_ptr(), AT_ONCE.end).expect("it joins");
-    let options = FollowOptions { interval, ..FollowOptions::default() };
-    let follower = HomeFollower::start(options).expect("a thread starts");
+    let follower = HomeFollower::start(FollowOptions::default()).expect("a thread starts");
     follower.add(&group, &region, ON_TOUCH, MoveTime::OnTouch).expect("it is followed");
     for (turn, node) in [(1, NODES[1]), (2, NODES[0])] {
         group.set_home(&home_on(node)).expect("the group is there");
         let half = [(node.0, pages(BYTES / 2))].into();
-        wait_until("the memory is there", || pages_by_node(&region, AT_ONCE) == half);
-        wait_until("the rest waits for threads", || {
+        wait_for_rounds("the memory is there", || pages_by_node(&region, AT_ONCE) == half);
+        wait_for_rounds("the rest waits for threads", || {
             follower.ranges()[0].lazy_pages == turn * pages(BYTES / 2)
         });
         on_node(node, || touch(&region));
         assert_eq!(pages_by_node(&region, ON_TOUCH), half);
         let worker = worker.tid.to_string();
-        wait_until("the thread is there", || last_cpu(&worker) == u64::from(node.0));
+        wait_for_rounds("the thread is there", || last_cpu(&worker) == u64::from(node.0));
     }
     let status = balancer.status();
     println!("{status:?}");
@@ -201,6 +199,24 @@ fn without_an_agent() -> CaseOutcome {
     drop((follower, group, balancer));
     assert_filled(&region);
     Ok(())
+}
+
+/// Uses a CPU half of the time: a node has one, and the balancer's thread needs a few hundredths of
+/// it. A thread that wants all of it stays away (home-busy).
+fn half_busy() {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(5) {}
+    thread::sleep(Duration::from_millis(5));
+}
+
+/// Waits for what rounds do, and looks as rarely as they are made: no thread is brought to a node
+/// that this thread keeps busy.
+fn wait_for_rounds(what: &str, mut is_so: impl FnMut() -> bool) {
+    let interval = OwnOptions::default().interval;
+    wait_until(what, || {
+        thread::sleep(interval);
+        is_so()
+    });
 }
 
 fn home_on(node: NodeId) -> GroupHome {
