@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use nodeward_linux::signal_mask::block_signals_in_scope;
 use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -135,11 +136,18 @@ fn work() -> MutexGuard<'static, Work> {
     WORK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Registers what catches signals. Those that come meanwhile wait until it is done: signal-hook
+/// drops one that comes between the system call and its own entry of the action.
+pub fn register<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let _held = block_signals_in_scope();
+    act()
+}
+
 /// Catches the signals, by a thread that ends with the program.
 fn install() -> io::Result<()> {
     let mut is_installed = IS_INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
     if !*is_installed {
-        let signals = Signals::new([SIGINT, SIGTERM])?;
+        let signals = register(|| Signals::new([SIGINT, SIGTERM]))?;
         let serve = move || serve(signals);
         thread::Builder::new().name("nodeward-signals".to_owned()).spawn(serve)?;
         *is_installed = true;
@@ -194,6 +202,12 @@ fn cpu_time() -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use signal_hook::consts::SIGUSR2;
+    use signal_hook::flag;
+    use signal_hook::low_level::raise;
+
     use super::*;
 
     fn stop(grace: Grace, began_ago: Duration, idle_for: Duration) -> StopRequest {
@@ -212,6 +226,18 @@ mod tests {
         assert!(!stop(Grace::Account, seconds(20), seconds(0)).is_overdue());
         assert!(stop(Grace::Account, seconds(1), seconds(1)).is_overdue(), "it is blocked");
         assert!(stop(Grace::Account, seconds(30), seconds(0)).is_overdue());
+    }
+
+    /// Goal: a signal that comes while something is registered for it is taken afterwards.
+    #[test]
+    fn signals_wait_for_what_is_registered() {
+        let taken = Arc::<AtomicBool>::default();
+        flag::register(SIGUSR2, Arc::clone(&taken)).unwrap();
+        let before = register(|| {
+            raise(SIGUSR2)?;
+            Ok(taken.load(Ordering::SeqCst))
+        });
+        assert_eq!((before.unwrap(), taken.load(Ordering::SeqCst)), (false, true));
     }
 
     /// Goal: who uses CPU time is not blocked, however long that took.

@@ -51,3 +51,4 @@ mod watch;
 pub use held_pid::{Credentials, HeldPid, NamespaceId, own_credentials};
 pub use machine::Linux;
 pub use nudge::journal::RestoredThread;
+pub use sys::signal_mask;

@@ -41,13 +41,14 @@ pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
     let (wanted, mut settings) = asked.read()?;
     let mut chosen = SelectedMachine::open(&args.machine_args, args.seed)?;
     settings.groups.extend(chosen.groups());
+    // Before other threads begin: signals are held back from this one while that is done.
+    let live = Arc::new(MoveControl::default());
+    let signals = SignalFlags::install(&live)?;
     if let (Some(path), SelectedMachine::Local(machine)) = (&args.samples, &mut chosen) {
         samples::start_reader(path, machine.access_queue())?;
     }
     check(chosen.machine(), &wanted, &settings)?;
     let simulated = matches!(chosen, SelectedMachine::Simulated(_));
-    let live = Arc::new(MoveControl::default());
-    let signals = SignalFlags::install(&live)?;
     // The state of a simulated machine is not saved, because the machine does not outlive this
     // command.
     let kept = (!simulated && !args.dry_run).then(|| PersistentState::open(&chosen)).transpose()?;

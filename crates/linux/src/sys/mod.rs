@@ -13,6 +13,7 @@ mod pin;
 mod probes;
 mod scan;
 mod sched;
+pub mod signal_mask;
 mod thread;
 mod view;
 

@@ -1,49 +1,6 @@
-//! Threads that run no signal handler, and threads of the program that nothing may interrupt.
+//! Threads of the program that nothing may interrupt.
 
-use std::io;
-use std::marker::PhantomData;
-use std::mem::MaybeUninit;
-
-/// Blocks all signals for the calling thread, because a handler of the program could touch a page
-/// that only this thread brings back.
-pub fn block_signals() -> io::Result<()> {
-    let mut all = MaybeUninit::<libc::sigset_t>::zeroed();
-    // SAFETY: writes one sigset_t into the place we own.
-    unsafe { libc::sigfillset(all.as_mut_ptr()) };
-    // SAFETY: reads the set that was filled in; with a null pointer the old one is not stored.
-    let error =
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), std::ptr::null_mut()) };
-    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
-}
-
-/// Blocks the signals of this thread until it is dropped.
-#[must_use = "signals are let in at once"]
-pub struct BlockedSignals {
-    before: libc::sigset_t,
-    /// Neither `Send` nor `Sync`.
-    not_send: PhantomData<*const ()>,
-}
-
-/// Blocks the signals of the calling thread while it holds a lock that the thread behind page
-/// faults takes: a handler that interrupts it may touch a page that is out of sight.
-pub fn block_signals_in_scope() -> BlockedSignals {
-    let (mut all, mut before) =
-        (MaybeUninit::<libc::sigset_t>::zeroed(), MaybeUninit::<libc::sigset_t>::zeroed());
-    // SAFETY: writes one sigset_t into the place we own.
-    unsafe { libc::sigfillset(all.as_mut_ptr()) };
-    // SAFETY: reads the set that was filled in, and writes the old one into the place we own.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
-    // SAFETY: every bit pattern is a signal set; zeros are the empty one.
-    let before = unsafe { before.assume_init() };
-    BlockedSignals { before, not_send: PhantomData }
-}
-
-impl Drop for BlockedSignals {
-    fn drop(&mut self) {
-        // SAFETY: reads the set that we own; with a null pointer the old one is not stored.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
-    }
-}
+use nodeward_linux::signal_mask::{BlockedSignals, block_signals_in_scope};
 
 /// A state of pthread_setcancelstate(3), of glibc and of musl; the crate libc does not have it.
 const CANCEL_DISABLE: libc::c_int = 1;

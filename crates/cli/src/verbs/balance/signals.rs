@@ -8,7 +8,7 @@ use nodeward_mover::MoveControl;
 use signal_hook::consts::SIGHUP;
 use signal_hook::flag;
 
-use crate::stop_signals::{Grace, StopSignals};
+use crate::stop_signals::{Grace, StopSignals, register};
 
 /// Requests by signals so far.
 pub struct SignalFlags {
@@ -24,7 +24,7 @@ impl SignalFlags {
     /// If they cannot be caught.
     pub fn install(live: &Arc<MoveControl>) -> Result<Self> {
         let reload = Arc::<AtomicBool>::default();
-        flag::register(SIGHUP, Arc::clone(&reload)).context("cannot catch SIGHUP")?;
+        register(|| flag::register(SIGHUP, Arc::clone(&reload))).context("cannot catch SIGHUP")?;
         let live = Arc::clone(live);
         let stop = StopSignals::catch(Grace::Account, move || live.stop())?;
         Ok(Self { reload, stop })

@@ -21,7 +21,7 @@ use super::observer::Interest;
 use super::reader::ReaderHandle;
 use super::terminal::{self, TerminalGuard};
 use crate::message::exit::Exit;
-use crate::stop_signals::{Grace, StopSignals};
+use crate::stop_signals::{Grace, StopSignals, register};
 use crate::top::{KeyParser, Look, Model, ScreenEvent, ScreenRequest, draw, seen, update};
 
 /// Bytes of a key come together, unless the machine is very busy.
@@ -75,7 +75,7 @@ impl Signals {
     fn catch(inbox: &Inbox) -> Result<Self> {
         let (hangup, waker) = (Arc::<AtomicBool>::default(), inbox.clone());
         let stop = StopSignals::catch(Grace::Account, move || waker.wake())?;
-        flag::register(SIGHUP, Arc::clone(&hangup)).context("cannot catch SIGHUP")?;
+        register(|| flag::register(SIGHUP, Arc::clone(&hangup))).context("cannot catch SIGHUP")?;
         for signal in [SIGHUP, SIGWINCH] {
             low_level::pipe::register(signal, inbox.waker()?).context("cannot catch signals")?;
         }
