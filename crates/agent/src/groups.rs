@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nodeward_balancer::{
-    CalledGroup, CalledGroups, CalledPart, GroupCallError, GroupNumber, GroupRow, LockedGroups,
-    ProcessKey, RoundReport, SharedGroups, ThreadSet,
+    CalledGroup, CalledGroups, CalledPart, GroupCallError, GroupChange, GroupNumber, GroupRow,
+    LockedGroups, ProcessKey, RoundReport, SharedGroups, ThreadSet,
 };
 use nodeward_model::{GroupHome, GroupName, MemorySelector, Pid};
 use serde_json::{Value, json};
@@ -56,7 +56,9 @@ impl Groups {
         home: GroupHome,
     ) -> Result<(), CallError> {
         let mut groups = self.lock_for(caller, number)?;
-        groups.set_home(number, home).map_err(|error| told(error, number))
+        groups
+            .change(GroupChange::SetHome { group: number, home })
+            .map_err(|error| told(error, number))
     }
 
     /// Deletes a group.
@@ -65,7 +67,7 @@ impl Groups {
     /// If there is no such group of the caller.
     pub fn delete(&self, caller: &Caller, number: GroupNumber) -> Result<(), CallError> {
         let mut groups = self.lock_for(caller, number)?;
-        groups.delete(number).map(|_| ()).map_err(|error| told(error, number))
+        groups.change(GroupChange::Delete { group: number }).map_err(|error| told(error, number))
     }
 
     /// Puts threads of a process into a group; all if `threads` is `None`.
@@ -85,9 +87,12 @@ impl Groups {
         let ours = threads.map(|threads| gate::threads(caller, &held, threads)).transpose()?;
         let mut groups = self.lock_for(caller, number)?;
         groups.see_program(key, program);
+        let group = number;
         let added = match ours {
-            None => groups.add_all_threads(number, key),
-            Some(tids) => tids.into_iter().try_for_each(|tid| groups.add_thread(number, key, tid)),
+            None => groups.change(GroupChange::AddAllThreads { group, key }),
+            Some(tids) => tids
+                .into_iter()
+                .try_for_each(|tid| groups.change(GroupChange::AddThread { group, key, tid })),
         };
         added.map_err(|error| told(error, number))
     }
@@ -120,9 +125,14 @@ impl Groups {
             check_pieces(&groups, caller.user(), memory.len())?;
         }
         let mut memory = memory.iter().map(|one| whole_pages(one, self.page_bytes));
-        let added = memory.try_for_each(|one| match one {
-            MemorySelector::Range(range) if self_moved => groups.add_self_moved(number, key, range),
-            one => groups.add_memory(number, key, one),
+        let group = number;
+        let added = memory.try_for_each(|one| {
+            groups.change(match one {
+                MemorySelector::Range(range) if self_moved => {
+                    GroupChange::AddSelfMoved { group, key, range }
+                }
+                memory => GroupChange::AddMemory { group, key, memory },
+            })
         });
         added.map_err(|error| told(error, number))
     }
@@ -179,7 +189,7 @@ impl Groups {
             report.groups.iter().map(|row| (row.called, row)).filter(|it| it.0.is_some()).collect();
         let (groups, starts_unseen) = {
             let locked = self.lock();
-            (locked.clone(), starts_unseen(&locked))
+            (CalledGroups::clone(&locked), starts_unseen(&locked))
         };
         let own = groups.iter().filter(|(_, group)| may_change(caller, group));
         let own = own.map(|(number, group)| {

@@ -1,6 +1,6 @@
 //! Groups that programs make by calls: who is in which, and where it is to be.
 //!
-//! The agent changes them while the balancer runs, and the balancer saves them with its state. A
+//! The agent changes them while the balancer runs; each change is saved before it is answered. A
 //! thread and an address are in one group: the last call wins. A thread that is started belongs to
 //! the group of the thread that started it. A group ends when the last of its threads and of its
 //! memory has left it.
@@ -259,6 +259,11 @@ impl CalledGroups {
         }
     }
 
+    /// Returns a checksum of the program that a process ran when it was seen last.
+    pub fn program(&self, key: ProcessKey) -> Option<u32> {
+        self.programs.get(&key).copied()
+    }
+
     /// Enters the program of a process like [`Self::see_program`], if the process is known here.
     pub fn see_program_again(&mut self, key: ProcessKey, program: u32) {
         if self.programs.contains_key(&key) {
@@ -372,6 +377,11 @@ impl CalledGroups {
     /// Deletes the groups of `before`; their numbers are not used again.
     pub fn forget(&mut self, before: &Self) {
         self.groups.retain(|&number, _| number > before.last);
+    }
+
+    /// Returns the number of the group that was made last.
+    pub fn last(&self) -> GroupNumber {
+        self.last
     }
 
     /// Returns the group with this number.

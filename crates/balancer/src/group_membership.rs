@@ -41,9 +41,10 @@ impl Balancer {
         let gone = self.gone(doubtful);
         let mut called = self.called.lock();
         called
+            .groups_mut()
             .keep(|key| !gone.contains(&(key, None)), |key, tid| !gone.contains(&(key, Some(tid))));
         state.notices.extend(called.notices());
-        called.clone()
+        CalledGroups::clone(&called)
     }
 
     /// The members that the snapshot does not have: processes, and threads of those that it has.

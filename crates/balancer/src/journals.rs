@@ -14,6 +14,7 @@ use nodeward_model::{Account, Name, NodeId, ProcessIdentity, SegmentId};
 use nodeward_mover::SharedLedger;
 use nodeward_policy::placement::{EntityId, MemoryMove, Reason, SegmentMove};
 use nodeward_records::ledger::{Header, OperationCause};
+use nodeward_records::state::StateLog;
 
 use super::report::Notice;
 use super::saved_state::{SavedState, Storage};
@@ -174,16 +175,18 @@ impl Journals {
         open.into_iter().for_each(|subject| self.end(subject, interrupted));
     }
 
-    /// Saves the state, unless the file has it already.
-    pub fn save(&mut self, state: &SavedState) {
+    /// Saves the state, unless the file has it already without changes, and sets where later
+    /// changes of groups go.
+    pub fn save(&mut self, state: &SavedState, log: &mut Option<StateLog>) {
         let Some(file) = self.storage.as_ref().and_then(|storage| storage.state.as_ref()) else {
             return;
         };
-        if self.saved.as_ref() == Some(state) {
+        if self.saved.as_ref() == Some(state) && log.as_ref().is_some_and(StateLog::is_empty) {
             return;
         }
-        match file.write(state) {
-            Ok(()) => {
+        match file.begin(state) {
+            Ok(begun) => {
+                *log = Some(begun);
                 self.state_fails = false;
                 self.saved = Some(state.clone());
             }

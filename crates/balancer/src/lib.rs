@@ -40,6 +40,7 @@ mod called_groups;
 mod cpu_budget;
 mod events;
 mod fast_rounds;
+mod group_change;
 mod group_key;
 mod group_membership;
 mod group_part;
@@ -100,6 +101,7 @@ pub use called_groups::{
     CalledGroup, CalledGroups, CalledPart, GroupCallError, GroupNumber, ThreadSet,
 };
 pub use events::{Event, Host};
+pub use group_change::GroupChange;
 pub use group_key::GroupKey;
 pub use launch::{Launch, home_of_launch};
 pub use mapped_segments::{MappedSegment, mapped_segments};
@@ -108,7 +110,7 @@ pub use process_key::ProcessKey;
 pub use report::{
     Cost, Done, GroupRow, Notice, Outcome, ProcessRow, RoundReport, SegmentRow, Short, Undecided,
 };
-pub use saved_state::{STATE_VERSION, SavedProcess, SavedState, Storage, state_file};
+pub use saved_state::{STATE_VERSION, SavedProcess, SavedState, Storage, read_state, state_file};
 pub use settings::{AccessChoice, BalanceSettings, RivalMode};
 pub use shared_groups::{LockedGroups, SharedGroups};
 pub use takeover::{Begun, Ended, Takeover, TakeoverError, takeover_file};
@@ -242,6 +244,17 @@ impl Balancer {
     /// Sets where state and moves are written from now on.
     pub fn write_to(&mut self, storage: Storage) {
         self.journals.write_to(storage);
+        let machine = Arc::clone(&self.machine);
+        self.recall(&*machine, machine.own_pid());
+        self.save();
+    }
+
+    /// Saves the state. No call changes groups meanwhile: later changes go behind this state.
+    fn save(&mut self) {
+        let called = Arc::clone(&self.called);
+        let mut groups = called.lock();
+        let state = self.state_with(&groups);
+        self.journals.save(&state, groups.log_mut());
     }
 
     /// Changes the wanted processes and the settings. What is known of processes that stay wanted
@@ -293,8 +306,12 @@ impl Balancer {
 
     /// Returns the state from which a later balancer can continue.
     pub fn saved_state(&self) -> SavedState {
+        self.state_with(&self.called.lock())
+    }
+
+    fn state_with(&self, called: &CalledGroups) -> SavedState {
         if let Some(recalled) = &self.recalled {
-            return recalled.clone();
+            return SavedState { called: called.clone(), ..recalled.clone() };
         }
         let is_saved = |process: &ProcessState| {
             self.homes.home(process.entity).is_some()
@@ -315,7 +332,7 @@ impl Balancer {
             processes: processes.collect(),
             homes: self.homes.clone(),
             groups: self.groups.numbers().clone(),
-            called: self.called.lock().clone(),
+            called: called.clone(),
         }
     }
 

@@ -85,7 +85,7 @@ impl Balancer {
             && self.write_rounds.round_ends_ns().is_none()
             && self.segment_moves.is_empty();
         self.journals.end_idle(self.rounds);
-        self.journals.save(&self.saved_state());
+        self.save();
         state.notices.extend(self.journals.notices());
         self.meter.lap(&*machine, Activity::Deciding);
         let report = self.report(&*machine, began_ns, plan, state);
@@ -124,7 +124,7 @@ impl Balancer {
         self.excluded.own = machine.own_pid();
         state.notices.extend(self.nodes.see(machine, &machine_snapshot)?);
         state.notices.extend(self.denials(&machine_snapshot));
-        self.recall(machine, &machine_snapshot);
+        self.recall(machine, machine_snapshot.processes.iter().map(|process| process.pid));
         let (elapsed_ns, gone) =
             self.processes.see(machine_snapshot, self.settings.interval_ns / 2);
         gone.into_iter().for_each(|entity| self.journals.end(Subject::Process(entity), false));
@@ -160,16 +160,13 @@ impl Balancer {
     }
 
     /// Continues from the state that an earlier balancer saved, if that is of this boot. A held
-    /// process tells the boot id.
-    fn recall(&mut self, machine: &dyn Machine, machine_snapshot: &MachineSnapshot) {
+    /// process tells the boot id: the first of `pids` that can be held.
+    pub(super) fn recall(&mut self, machine: &dyn Machine, pids: impl IntoIterator<Item = Pid>) {
         if !self.boot.is_empty() {
             return;
         }
         let boot = |pid| Some(machine.open_process(pid).ok()?.identity().ok()?.boot_id);
-        let Some(boot) = machine_snapshot.processes.iter().find_map(|process| boot(process.pid))
-        else {
-            return;
-        };
+        let Some(boot) = pids.into_iter().find_map(boot) else { return };
         match self.recalled.take() {
             Some(saved) if saved.boot == boot => {
                 self.processes.recall(&saved.processes);
@@ -178,7 +175,7 @@ impl Balancer {
                 self.groups.recall(saved.groups);
             }
             Some(saved) => {
-                self.called.lock().forget(&saved.called);
+                self.called.lock().groups_mut().forget(&saved.called);
             }
             None => {}
         }
@@ -226,7 +223,7 @@ impl Balancer {
         match (sampled, &process.sample) {
             (Err(error), _) => state.notices.extend(process.went_wrong(key, error)),
             (Ok(()), Some(sample)) if before != Some(sample.at_ns) => {
-                self.called.lock().see_program_again(key, sample.program);
+                self.called.lock().groups_mut().see_program_again(key, sample.program);
             }
             (Ok(()), _) => {}
         }

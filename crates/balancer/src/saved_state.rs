@@ -7,16 +7,17 @@ use std::path::PathBuf;
 use nodeward_model::{Name, Pid};
 use nodeward_policy::placement::{EntityId, Homes};
 use nodeward_records::ledger::LedgerStore;
-use nodeward_records::state::StateFile;
+use nodeward_records::state::{StateError, StateFile};
 use serde::{Deserialize, Serialize};
 
 use super::called_groups::CalledGroups;
+use super::group_change::GroupChange;
 use super::group_key::GroupKey;
 use super::pins::Pin;
 
 /// The version of the saved state. It is raised whenever the fields of [`SavedState`] or [`Homes`]
-/// change; their names are not in the file.
-pub const STATE_VERSION: u32 = 11;
+/// change, or those of [`GroupChange`]; their names are not in the file.
+pub const STATE_VERSION: u32 = 12;
 
 /// The state that a balancer saves, so that a later one continues.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,4 +70,21 @@ pub struct Storage {
 /// Returns the state file at a path.
 pub fn state_file(path: PathBuf) -> StateFile {
     StateFile::new(path, STATE_VERSION)
+}
+
+/// Reads what a balancer saved, with the changes of groups by calls since its last round; `None` if
+/// there is no such file.
+///
+/// # Errors
+/// Those of [`StateFile::read_with_changes`].
+pub fn read_state(file: &StateFile) -> Result<Option<SavedState>, StateError> {
+    let read = file.read_with_changes::<SavedState, Vec<GroupChange>>()?;
+    Ok(read.map(|(mut saved, changes)| {
+        for change in changes.iter().flatten() {
+            // Only what was changed is saved. What threads did meanwhile is not, so that a group
+            // may be gone that a change names.
+            let _ = saved.called.apply(change);
+        }
+        saved
+    }))
 }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 const OFF: u32 = 0;
 /// The version of the record. It is raised whenever its fields change.
-const RECORD_VERSION: u32 = 1;
+const RECORD_VERSION: u32 = 2;
 
 /// The record of a takeover: the mode that is to be restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nodeward::{GroupFailure, GroupHome, GroupName, GroupNodes, GroupService, Threads};
-use nodeward_balancer::{CalledGroups, GroupCallError};
+use nodeward_balancer::{GroupCallError, GroupChange, LockedGroups};
 use nodeward_linux::process_lookup;
 use nodeward_model::{MemorySelector, Pid, Range};
 
@@ -23,10 +23,14 @@ impl fmt::Debug for OwnGroups {
 
 impl OwnGroups {
     /// Changes the groups; the next round goes by that.
-    fn change<T>(
+    fn change(&self, group: u32, change: GroupChange) -> Result<(), GroupFailure> {
+        self.change_with(group, |groups| groups.change(change))
+    }
+
+    fn change_with<T>(
         &self,
         group: u32,
-        change: impl FnOnce(&mut CalledGroups) -> Result<T, GroupCallError>,
+        change: impl FnOnce(&mut LockedGroups<'_>) -> Result<T, GroupCallError>,
     ) -> Result<T, GroupFailure> {
         self.0.check()?;
         let changed = change(&mut self.0.called.lock());
@@ -56,29 +60,30 @@ impl OwnGroups {
 impl GroupService for OwnGroups {
     fn make_group(&self, name: GroupName, home: &GroupHome) -> Result<u32, GroupFailure> {
         let user = rustix::process::geteuid().as_raw();
-        self.change(0, |groups| groups.add_group(name, user, home.clone()))
+        self.change_with(0, |groups| groups.add_group(name, user, home.clone()))
     }
 
     fn set_home(&self, group: u32, home: &GroupHome) -> Result<(), GroupFailure> {
-        self.change(group, |groups| groups.set_home(group, home.clone()))
+        self.change(group, GroupChange::SetHome { group, home: home.clone() })
     }
 
     fn add_threads(&self, group: u32, threads: Threads) -> Result<(), GroupFailure> {
         let key = self.0.key;
         let tid = match threads {
-            Threads::All => return self.change(group, |it| it.add_all_threads(group, key)),
+            Threads::All => return self.change(group, GroupChange::AddAllThreads { group, key }),
             Threads::Current => rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned(),
             Threads::One(tid) => self.own(tid)?,
         };
-        self.change(group, |groups| groups.add_thread(group, key, tid))
+        self.change(group, GroupChange::AddThread { group, key, tid })
     }
 
     fn add_memory(&self, group: u32, memory: Range, self_moved: bool) -> Result<(), GroupFailure> {
-        let (key, pages) = (self.0.key, memory.whole_pages(self.0.page_bytes));
-        self.change(group, |groups| match self_moved {
-            true => groups.add_self_moved(group, key, pages),
-            false => groups.add_memory(group, key, MemorySelector::Range(pages)),
-        })
+        let (key, range) = (self.0.key, memory.whole_pages(self.0.page_bytes));
+        let change = match self_moved {
+            true => GroupChange::AddSelfMoved { group, key, range },
+            false => GroupChange::AddMemory { group, key, memory: MemorySelector::Range(range) },
+        };
+        self.change(group, change)
     }
 
     fn group_of(&self, tid: u32) -> Result<Option<u32>, GroupFailure> {
@@ -99,7 +104,7 @@ impl GroupService for OwnGroups {
     }
 
     fn delete(&self, group: u32) -> Result<(), GroupFailure> {
-        self.change(group, |groups| groups.delete(group)).map(drop)
+        self.change(group, GroupChange::Delete { group })
     }
 }
 

@@ -1,16 +1,14 @@
 //! The ledger of moves: one file per operation, from which a move can be listed, shown and undone.
 //!
 //! ```text
-//! 12.ledger = "nwledger", version u32, then records
-//! record    = payload length u32, crc32 of the payload u32, crc32 of these 8 bytes u32, payload
-//! payload   = the kind of the record (one byte) and its content, encoded by postcard
+//! 12.ledger = "nwledger", version u32, then records (`frame.rs`)
+//! payload   = the kind of the record (one byte) and its content
 //! ```
 //!
-//! Numbers of fixed size are little-endian. The first record is the header. Then come intents
-//! (written before pages are moved) and settlements (the pages that really moved), in any order
-//! that keeps each intent before its settlement; then the end. An operation that no user typed has
-//! a second record after the header, with its origin and reason (version 2). The head of a record
-//! has a checksum of its own, so that a damaged length is told from a truncated record.
+//! The first record is the header. Then come intents (written before pages are moved) and
+//! settlements (the pages that really moved), in any order that keeps each intent before its
+//! settlement; then the end. An operation that no user typed has a second record after the header,
+//! with its origin and reason (version 2).
 //!
 //! - A record is one write, so a killed command leaves whole records and at most one truncated
 //!   record at the end. That one is dropped; the records before it are valid.
@@ -30,10 +28,12 @@ mod record_log;
 mod store;
 mod writer;
 
-pub use error::{Damage, LedgerError};
+pub use error::LedgerError;
 pub use moved_runs::{MovedRun, MovedRuns};
 pub use operation_id::{OperationId, OperationIdError};
 pub use reader::{MovedPages, Operation, OperationState};
 pub use record::{Header, OperationCause, OperationEnd, VERSION};
 pub use store::{LedgerStore, OperationOutline, OperationSummary, StoreLimits};
 pub use writer::{LedgerWriter, OpenIntent};
+
+pub use crate::frame::Damage;

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod advice;
+mod frame;
 pub mod ledger;
 pub mod placement;
 pub mod state;

@@ -1,31 +1,33 @@
-//! The state from which a killed program continues: one value in a file that is replaced as a
-//! whole, and a lock that only one program holds.
+//! The state from which a killed program continues: a value in a file that is replaced as a whole,
+//! changes of it that are appended, and a lock that only one program holds.
 //!
 //! ```text
-//! balance.state = "nwstate ", version u32, crc32 of the bytes after it u32, the value
+//! balance.state = "nwstate ", version u32, a record with the value, then records with the changes
 //! ```
 //!
-//! Numbers are little-endian, the value is encoded by postcard. The file is written under another
-//! name and then renamed, so a reader sees the old value or the new one. As for the ledger, nothing
-//! is flushed to the disk: after a power failure its processes are gone too.
+//! Records are those of `frame.rs`. The file is written under another name and then renamed, so a
+//! reader sees the old value with its changes or the new one. A program that is killed while it
+//! appends leaves a truncated change, which is dropped. As for the ledger, nothing is flushed to
+//! the disk: after a power failure its processes are gone too.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nodeward_files::{
-    Visibility, is_not_regular_file, make_directory, open_or_create, read, write,
+    Visibility, is_not_regular_file, make_directory, open, open_or_create, read, write,
 };
 use nodeward_model::Escape as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::advice;
+use crate::frame::{Damage, FrameReader, framed_value, number};
 
 const MAGIC: &[u8; 8] = b"nwstate ";
-const HEAD_BYTES: usize = 16;
+const PREAMBLE_BYTES: u64 = 12;
 /// A larger file was not written by nodeward.
 const BYTES_MAX: u64 = 64 << 20;
 
@@ -58,7 +60,7 @@ pub enum StateError {
         /// The file.
         path: PathBuf,
         /// The damage.
-        description: &'static str,
+        description: String,
     },
     /// The file was written by another version of nodeward.
     #[error(
@@ -92,34 +94,71 @@ pub enum StateError {
     },
 }
 
-/// A file with one value of one version.
+/// A file with one value of one version, and the changes of it since it was written.
 #[derive(Clone, Debug)]
 pub struct StateFile {
     path: PathBuf,
     version: u32,
 }
 
+/// The end of a state file, to which changes of its value are appended.
+#[derive(Debug)]
+pub struct StateLog {
+    file: File,
+    path: PathBuf,
+    /// The size of the file.
+    bytes: u64,
+    is_empty: bool,
+}
+
 impl StateFile {
-    /// Returns the file at a path, which need not exist yet. A change of the value's type must
-    /// raise the version.
+    /// Returns the file at a path, which need not exist yet. A change of the type of the value or
+    /// of its changes must raise the version.
     pub fn new(path: PathBuf, version: u32) -> Self {
         Self { path, version }
     }
 
-    /// Replaces the value.
+    /// Replaces the value, and drops its changes.
     ///
     /// # Errors
-    /// `Write`.
+    /// `Write`; the old value is still there.
     pub fn write<T: Serialize>(&self, value: &T) -> Result<(), StateError> {
-        self.replace(&self.encode(value))
-            .map_err(|source| StateError::Write { path: self.path.clone(), source: source.into() })
+        self.replace(&self.encode(value)).map_err(|source| self.write_error(source))
     }
 
-    /// Reads the value; `None` if there is no such file.
+    /// Replaces the value, and returns the end of the file.
+    ///
+    /// # Errors
+    /// `Write`; the old value is still there, or the new one without changes.
+    pub fn begin<T: Serialize>(&self, value: &T) -> Result<StateLog, StateError> {
+        let bytes = self.encode(value);
+        self.replace(&bytes)
+            .and_then(|()| open(File::options().append(true), &self.path))
+            .map(|file| StateLog {
+                file,
+                path: self.path.clone(),
+                bytes: bytes.len() as u64,
+                is_empty: true,
+            })
+            .map_err(|source| self.write_error(source))
+    }
+
+    /// Reads a value that has no changes; `None` if there is no such file.
     ///
     /// # Errors
     /// `Read`, `Damaged`, `OtherVersion`.
     pub fn read<T: DeserializeOwned>(&self) -> Result<Option<T>, StateError> {
+        Ok(self.read_with_changes::<T, ()>()?.map(|(value, _)| value))
+    }
+
+    /// Reads a value and its changes, in the order in which they were appended; `None` if there is
+    /// no such file.
+    ///
+    /// # Errors
+    /// `Read`, `Damaged`, `OtherVersion`.
+    pub fn read_with_changes<T: DeserializeOwned, C: DeserializeOwned>(
+        &self,
+    ) -> Result<Option<(T, Vec<C>)>, StateError> {
         match read(&self.path, BYTES_MAX) {
             Ok(bytes) => self.decode(&bytes).map(Some),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -133,46 +172,79 @@ impl StateFile {
     /// `Write`.
     pub fn remove(&self) -> Result<(), StateError> {
         match fs::remove_file(&self.path) {
-            Err(source) if source.kind() != ErrorKind::NotFound => {
-                Err(StateError::Write { path: self.path.clone(), source: source.into() })
-            }
+            Err(source) if source.kind() != ErrorKind::NotFound => Err(self.write_error(source)),
             Ok(()) | Err(_) => Ok(()),
         }
     }
 
-    fn decode<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, StateError> {
-        let damaged = |what| StateError::Damaged { path: self.path.clone(), description: what };
-        let head = bytes.get(..HEAD_BYTES).ok_or_else(|| damaged("it is cut short"))?;
-        if !head.starts_with(MAGIC) {
-            return Err(damaged("it is not a state of nodeward"));
+    fn write_error(&self, source: io::Error) -> StateError {
+        StateError::Write { path: self.path.clone(), source: source.into() }
+    }
+
+    fn damaged(&self, description: String) -> StateError {
+        StateError::Damaged { path: self.path.clone(), description }
+    }
+
+    fn decode<T: DeserializeOwned, C: DeserializeOwned>(
+        &self,
+        bytes: &[u8],
+    ) -> Result<(T, Vec<C>), StateError> {
+        let cut = || self.damaged("it is cut short".to_owned());
+        let mut records = FrameReader::new(bytes);
+        let preamble = records.raw(PREAMBLE_BYTES).unwrap_or_default();
+        if preamble.len() as u64 != PREAMBLE_BYTES {
+            return Err(cut());
         }
-        let found = number(&head[8..12]);
+        if !preamble.starts_with(MAGIC) {
+            return Err(self.damaged("it is not a state of nodeward".to_owned()));
+        }
+        let found = number(&preamble[MAGIC.len()..]);
         if found != self.version {
             let (path, known) = (self.path.clone(), self.version);
             return Err(StateError::OtherVersion { path, found, known });
         }
-        let value = &bytes[HEAD_BYTES..];
-        if crc32fast::hash(value) != number(&head[12..]) {
-            return Err(damaged("its checksum is wrong"));
+        let damaged = |damage: Damage| self.damaged(damage.to_string());
+        let (_, value) = records.next().map_err(damaged)?.ok_or_else(cut)?;
+        let mut changes = Vec::new();
+        while let Some((_, change)) = records.next().map_err(damaged)? {
+            changes.push(change);
         }
-        match postcard::take_from_bytes(value) {
-            Ok((value, [])) => Ok(value),
-            Ok(_) | Err(_) => Err(damaged("it says nothing that we know")),
-        }
+        Ok((value, changes))
     }
 
     fn encode<T: Serialize>(&self, value: &T) -> Vec<u8> {
-        let value = postcard::to_allocvec(value).expect("a state has nothing that cannot be told");
         let mut bytes = MAGIC.to_vec();
         bytes.extend(self.version.to_le_bytes());
-        bytes.extend(crc32fast::hash(&value).to_le_bytes());
-        bytes.extend(value);
+        bytes.extend(framed_value(value));
         bytes
     }
 
     fn replace(&self, bytes: &[u8]) -> io::Result<()> {
         create_parent_directory(&self.path)?;
         write(&self.path, bytes, Visibility::Owner)
+    }
+}
+
+impl StateLog {
+    /// Returns whether nothing has been appended.
+    pub fn is_empty(&self) -> bool {
+        self.is_empty
+    }
+
+    /// Appends a change.
+    ///
+    /// # Errors
+    /// `Write`: the change is not in the file, and nothing may be appended any more.
+    pub fn append<C: Serialize>(&mut self, change: &C) -> Result<(), StateError> {
+        let framed = framed_value(change);
+        self.bytes = self.bytes.saturating_add(framed.len() as u64);
+        let written = match self.bytes <= BYTES_MAX {
+            true => self.file.write_all(&framed),
+            false => Err(ErrorKind::FileTooLarge.into()),
+        };
+        self.is_empty = false;
+        written
+            .map_err(|source| StateError::Write { path: self.path.clone(), source: source.into() })
     }
 }
 
@@ -223,11 +295,6 @@ fn create_parent_directory(path: &Path) -> io::Result<()> {
     dir.map_or(Ok(()), |dir| make_directory(dir, Visibility::Owner))
 }
 
-/// Decodes a little-endian number of four bytes.
-fn number(bytes: &[u8]) -> u32 {
-    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u32::from(byte))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,17 +326,60 @@ mod tests {
         let (_dir, file) = file();
         let bytes = file.encode(&vec![7_u64, 9]);
         for length in 0..bytes.len() {
-            let error = file.decode::<Vec<u64>>(&bytes[..length]).unwrap_err();
+            let error = file.decode::<Vec<u64>, ()>(&bytes[..length]).unwrap_err();
             assert!(matches!(error, StateError::Damaged { .. }), "{length}: {error}");
         }
         for bit in 0..bytes.len() * 8 {
             let mut bytes = bytes.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(file.decode::<Vec<u64>>(&bytes).is_err(), "bit {bit}");
+            assert!(file.decode::<Vec<u64>, ()>(&bytes).is_err(), "bit {bit}");
         }
         let newer = StateFile { version: 4, ..file };
-        let error = newer.decode::<Vec<u64>>(&bytes).unwrap_err().to_string();
+        let error = newer.decode::<Vec<u64>, ()>(&bytes).unwrap_err().to_string();
         assert!(error.contains("has version 3 and this nodeward reads version 4"), "{error}");
+    }
+
+    /// Goal: changes come back in their order, up to the last whole one wherever the file is
+    /// truncated behind its value; a damaged one is told, and a new value has none.
+    #[test]
+    fn changes_follow_their_value() {
+        let (_dir, file) = file();
+        let read = || file.read_with_changes::<u64, Vec<u32>>().unwrap().unwrap();
+        let mut log = file.begin(&7_u64).unwrap();
+        assert!(log.is_empty());
+        let value = fs::metadata(&file.path).unwrap().len() as usize;
+        log.append(&vec![1_u32]).unwrap();
+        let first = fs::metadata(&file.path).unwrap().len() as usize;
+        log.append(&vec![2_u32, 300]).unwrap();
+        assert!(!log.is_empty());
+        assert_eq!(read(), (7, vec![vec![1], vec![2, 300]]));
+        let bytes = fs::read(&file.path).unwrap();
+        for length in value..bytes.len() {
+            let (_, changes) = file.decode::<u64, Vec<u32>>(&bytes[..length]).unwrap();
+            assert_eq!(changes, vec![vec![1]; usize::from(length >= first)], "{length}");
+        }
+        for bit in value * 8..bytes.len() * 8 {
+            let mut bytes = bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let error = file.decode::<u64, Vec<u32>>(&bytes).unwrap_err();
+            assert!(matches!(error, StateError::Damaged { .. }), "bit {bit}: {error}");
+        }
+        file.write(&8_u64).unwrap();
+        log.append(&vec![4_u32]).unwrap();
+        assert_eq!(read(), (8, vec![]), "they go to the file of their value");
+    }
+
+    /// Goal: a change for which there is no room is refused, and so is one that would make the file
+    /// larger than is read.
+    #[test]
+    fn a_change_without_room_is_refused() {
+        let (_dir, file) = file();
+        let full = File::options().append(true).open("/dev/full").unwrap();
+        let mut log = StateLog { file: full, ..file.begin(&7_u64).unwrap() };
+        assert!(matches!(log.append(&1_u32), Err(StateError::Write { .. })));
+        let mut log = StateLog { bytes: BYTES_MAX, ..file.begin(&7_u64).unwrap() };
+        assert!(matches!(log.append(&1_u32), Err(StateError::Write { .. })));
+        assert_eq!(file.read::<u64>().unwrap(), Some(7));
     }
 
     /// Goal: if the new value cannot be written, the old one stays.

@@ -21,7 +21,7 @@ fn on_node(text: &str) -> GroupHome {
 /// Puts these pages of process 7 into a new group that is to be on node 1.
 fn group_of_pages(balancer: &Balancer, pages: std::ops::Range<u64>) {
     call(balancer, |groups| {
-        let number = groups.add_group("x".parse().unwrap(), 0, on_node("1")).unwrap();
+        let number = groups.add_group("x", on_node("1")).unwrap();
         groups.add_memory(number, key(7), range(pages)).unwrap();
     });
 }
@@ -75,7 +75,7 @@ fn a_number_that_comes_back_is_another_thread() {
     fake.update_process(pid(7), |process| _ = process.threads.insert(2, thread));
     rounds(&fake, &mut balancer, 6);
     assert_eq!(node_of(&fake, 7, 2), 0);
-    let left = call(&balancer, |groups| groups.get(1).unwrap().parts[&key(7)].threads.clone());
+    let left = call(&balancer, |groups| groups.0.get(1).unwrap().parts[&key(7)].threads.clone());
     assert_eq!(left, ThreadSet::default());
 }
 

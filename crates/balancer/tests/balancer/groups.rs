@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use nodeward_balancer::{BalanceSettings, Balancer, CalledGroups, GroupRow, RoundReport};
+use nodeward_balancer::{
+    BalanceSettings, Balancer, GroupCallError, GroupChange, GroupRow, LockedGroups, ProcessKey,
+    RoundReport,
+};
 use nodeward_machine::Machine as _;
 use nodeward_machine::fake::{FakeMachine, FakeProcess, FakeThread};
 use nodeward_model::{
@@ -58,8 +61,43 @@ pub fn group<'a>(report: &'a RoundReport, name: &str) -> &'a GroupRow {
     report.groups.iter().find(|row| row.name.as_str() == name).unwrap()
 }
 
-pub fn call<T>(balancer: &Balancer, call: impl FnOnce(&mut CalledGroups) -> T) -> T {
-    call(&mut balancer.called_groups().lock())
+pub fn call<T>(balancer: &Balancer, call: impl FnOnce(&mut GroupCalls<'_>) -> T) -> T {
+    call(&mut GroupCalls(balancer.called_groups().lock()))
+}
+
+/// Calls as programs make them.
+pub struct GroupCalls<'a>(pub LockedGroups<'a>);
+
+type Called = Result<(), GroupCallError>;
+
+impl GroupCalls<'_> {
+    pub fn add_group(&mut self, name: &str, home: GroupHome) -> Result<u32, GroupCallError> {
+        self.0.add_group(name.parse().unwrap(), 0, home)
+    }
+
+    pub fn set_home(&mut self, group: u32, home: GroupHome) -> Called {
+        self.0.change(GroupChange::SetHome { group, home })
+    }
+
+    pub fn delete(&mut self, group: u32) -> Called {
+        self.0.change(GroupChange::Delete { group })
+    }
+
+    pub fn add_thread(&mut self, group: u32, key: ProcessKey, tid: u32) -> Called {
+        self.0.change(GroupChange::AddThread { group, key, tid })
+    }
+
+    pub fn add_all_threads(&mut self, group: u32, key: ProcessKey) -> Called {
+        self.0.change(GroupChange::AddAllThreads { group, key })
+    }
+
+    pub fn add_memory(&mut self, group: u32, key: ProcessKey, memory: MemorySelector) -> Called {
+        self.0.change(GroupChange::AddMemory { group, key, memory })
+    }
+
+    pub fn add_self_moved(&mut self, group: u32, key: ProcessKey, range: Range) -> Called {
+        self.0.change(GroupChange::AddSelfMoved { group, key, range })
+    }
 }
 
 pub fn key(number: u32) -> (Pid, u64) {
@@ -139,8 +177,7 @@ fn a_group_of_two_processes() {
     fake.spawn(pid(8), named(&[(8, "b", 1)]));
     let mut balancer = balancer(&fake, settings(Vec::new()));
     call(&balancer, |groups| {
-        let one =
-            groups.add_group("kv".parse().unwrap(), 0, GroupHome::Nodes("1".parse().unwrap()));
+        let one = groups.add_group("kv", GroupHome::Nodes("1".parse().unwrap()));
         groups.add_thread(one.unwrap(), key(7), 7).unwrap();
         groups.add_memory(1, key(7), range(0..PAGES)).unwrap();
         groups.add_memory(1, key(8), range(0..100)).unwrap();
@@ -156,7 +193,7 @@ fn a_group_of_two_processes() {
     fake.kill(pid(8));
     let reports = rounds(&fake, &mut balancer, 3);
     assert_eq!(reports.last().unwrap().groups.len(), 0);
-    assert_eq!(call(&balancer, |groups| groups.iter().count()), 0);
+    assert_eq!(call(&balancer, |groups| groups.0.iter().count()), 0);
 }
 
 /// Goal: a home that is set anew is taken at once, and a group that is deleted gives its memory and
@@ -167,7 +204,7 @@ fn homes_are_set_and_groups_deleted() {
     let mut balancer = balancer(&fake, settings(Vec::new()));
     let node = |text: &str| GroupHome::Nodes(text.parse().unwrap());
     call(&balancer, |groups| {
-        groups.add_group("x".parse().unwrap(), 0, node("1")).unwrap();
+        groups.add_group("x", node("1")).unwrap();
         groups.add_thread(1, key(7), 2).unwrap();
         groups.add_memory(1, key(7), range(0..100)).unwrap();
     });
@@ -193,7 +230,7 @@ fn what_a_process_moves_itself_is_left_to_it() {
     let mut balancer = balancer(&fake, settings(Vec::new()));
     let MemorySelector::Range(own) = range(0..100) else { unreachable!("it is a range") };
     call(&balancer, |groups| {
-        groups.add_group("x".parse().unwrap(), 0, GroupHome::Nodes("1".parse().unwrap())).unwrap();
+        groups.add_group("x", GroupHome::Nodes("1".parse().unwrap())).unwrap();
         groups.add_thread(1, key(7), 2).unwrap();
         groups.add_self_moved(1, key(7), own).unwrap();
         groups.add_memory(1, key(7), range(100..200)).unwrap();
@@ -217,12 +254,12 @@ fn exec_is_seen_in_samples() {
         let fake = with(named(&[(1, "a", 0)]));
         let mut balancer = balancer(&fake, settings(Vec::new()));
         call(&balancer, |groups| {
-            groups.add_group("x".parse().unwrap(), 0, GroupHome::Auto).unwrap();
-            groups.see_program(key(7), program);
+            groups.add_group("x", GroupHome::Auto).unwrap();
+            groups.0.see_program(key(7), program);
             groups.add_memory(1, key(7), range(0..100)).unwrap();
         });
         rounds(&fake, &mut balancer, 4);
-        assert_eq!(call(&balancer, |groups| groups.iter().count()), stays);
+        assert_eq!(call(&balancer, |groups| groups.0.iter().count()), stays);
     }
 }
 
@@ -233,7 +270,7 @@ fn a_group_is_spread_evenly() {
     let fake = with(named(&[(1, "a", 0)]));
     let mut balancer = balancer(&fake, settings(Vec::new()));
     call(&balancer, |groups| {
-        groups.add_group("x".parse().unwrap(), 0, "spread:0-1".parse().unwrap()).unwrap();
+        groups.add_group("x", "spread:0-1".parse().unwrap()).unwrap();
         groups.add_memory(1, key(7), range(0..PAGES)).unwrap();
     });
     let reports = rounds(&fake, &mut balancer, 10);
@@ -310,9 +347,8 @@ fn groups_go_on_after_a_kill() {
     let rules = vec![rule("a", "thread:a", &[range(0..100)], "auto")];
     let mut first = balancer(&fake, settings(rules.clone()));
     call(&first, |groups| {
-        groups
-            .add_group("b".parse().unwrap(), 1000, GroupHome::Nodes("1".parse().unwrap()))
-            .unwrap();
+        let home = GroupHome::Nodes("1".parse().unwrap());
+        groups.0.add_group("b".parse().unwrap(), 1000, home).unwrap();
         groups.add_thread(1, key(7), 2).unwrap();
         groups.add_memory(1, key(7), range(100..200)).unwrap();
     });
@@ -329,7 +365,7 @@ fn groups_go_on_after_a_kill() {
         assert_eq!(before.residency, after.residency);
     }
     assert_eq!(moved(&after), 0);
-    let owner = call(&second, |groups| groups.get(1).map(|group| group.owner));
+    let owner = call(&second, |groups| groups.0.get(1).map(|group| group.owner));
     assert_eq!(owner, Some(1000));
     fake.sleep_ns(1);
 }

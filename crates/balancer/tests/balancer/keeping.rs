@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use nodeward_balancer::{
     BalanceSettings, Balancer, Notice, Pin, RoundReport, STATE_VERSION, SavedState, Storage,
-    state_file,
+    read_state, state_file,
 };
 use nodeward_machine::fake::{FakeMachine, FakeProcess};
-use nodeward_model::{Name, NodeId, Page, ProcessFilter};
+use nodeward_model::{GroupHome, Name, NodeId, Page, ProcessFilter};
 use nodeward_policy::placement::Home;
 use nodeward_records::ledger::{LedgerStore, OperationState, StoreLimits};
 use nodeward_records::state::StateFile;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::groups::{GroupCalls, call, key, part_of, range};
 use crate::stage::*;
 
 /// The files of a balancer in a directory.
@@ -46,7 +47,7 @@ impl Place {
 
     /// Creates a balancer that continues from these files.
     fn start(&self, fake: &Arc<FakeMachine>, settings: BalanceSettings) -> Balancer {
-        let saved: Option<SavedState> = self.state().read().unwrap();
+        let saved = read_state(&self.state()).unwrap();
         let machine = machine(fake);
         let mut balancer =
             Balancer::new(machine, &ProcessFilter::default(), settings, saved).unwrap();
@@ -221,7 +222,7 @@ fn a_version_has_one_shape() {
     });
     let known =
         json!([{ "entity": null, "parts": [], "pid": null, "pins": [], "started_ticks": null }]);
-    let version_11 = json!({
+    let version_12 = json!({
         "boot": null,
         "called": { "groups": {}, "last": null, "programs": {} },
         "groups": {},
@@ -230,7 +231,7 @@ fn a_version_has_one_shape() {
         "processes": known,
     });
     let saved = serde_json::to_value(balancer.saved_state()).unwrap();
-    assert_eq!((STATE_VERSION, shape(&saved)), (11, version_11), "raise the version");
+    assert_eq!((STATE_VERSION, shape(&saved)), (12, version_12), "raise the version");
 }
 
 /// Goal: homes on several nodes and pinned threads, which hold masks, are read as they were
@@ -269,9 +270,61 @@ fn the_state_is_written_when_it_changed() {
     let (fake, place) = (with(fake_process([PAGES, 0], 0, "0-7")), Place::new());
     let mut balancer = place.start(&fake, BalanceSettings::default());
     rounds(&fake, &mut balancer, 5);
-    let saved: SavedState = place.state().read().unwrap().unwrap();
+    let saved = read_state(&place.state()).unwrap().unwrap();
     assert_eq!(saved, balancer.saved_state());
     assert_eq!(saved.processes.len(), 1);
+}
+
+/// Goal: a call about groups is saved before it is answered: killed after any of them, before the
+/// first round or between rounds, the next balancer knows what they asked for, and asks for it.
+#[test]
+fn calls_outlive_a_kill() {
+    let home = GroupHome::Nodes("1".parse().unwrap());
+    let calls: [fn(&mut GroupCalls<'_>, GroupHome); 5] = [
+        |groups, home| _ = groups.add_group("x", home).unwrap(),
+        |groups, _| groups.add_memory(1, key(7), range(0..100)).unwrap(),
+        |groups, _| _ = groups.add_group("y", GroupHome::Auto).unwrap(),
+        |groups, _| groups.add_thread(2, key(7), 1).unwrap(),
+        |groups, _| groups.delete(2).unwrap(),
+    ];
+    for (rounds_before, made) in (0..3).flat_map(|rounds| (1..=5).map(move |made| (rounds, made))) {
+        // Process 9 is the balancer, which tells the boot before the first round.
+        let (fake, place) = (
+            Arc::new(FakeMachine::with_topology(true, "2n 4c 1t 4GiB").with_own_pid(pid(9))),
+            Place::new(),
+        );
+        fake.spawn(pid(7), fake_process([PAGES, 0], 0, "0-3"));
+        fake.spawn(pid(9), FakeProcess::default());
+        let mut first = place.start(&fake, BalanceSettings::default());
+        for made in &calls[..made] {
+            rounds(&fake, &mut first, rounds_before);
+            call(&first, |groups| made(groups, home.clone()));
+        }
+        let known = first.saved_state().called;
+        drop(first); // which saves nothing
+        let mut second = place.start(&fake, BalanceSettings::default());
+        let told = (rounds_before, made);
+        assert_eq!(second.saved_state().called, known, "{told:?}");
+        rounds(&fake, &mut second, 8);
+        let expected = if made > 1 { [0, 100] } else { [100, 0] };
+        assert_eq!(part_of(&fake, 7, 0..100), expected, "{told:?}");
+    }
+}
+
+/// Goal: changes that went to a file that was removed are saved whole by the next round, and calls
+/// after it at once again.
+#[test]
+fn a_removed_file_is_written_anew() {
+    let (fake, place) = (with(fake_process([PAGES, 0], 0, "0-3")), Place::new());
+    let mut balancer = place.start(&fake, BalanceSettings::default());
+    let saved = || read_state(&place.state()).unwrap().unwrap().called.iter().count();
+    place.state().remove().unwrap();
+    call(&balancer, |groups| groups.add_group("x", GroupHome::Auto).unwrap());
+    assert!(read_state(&place.state()).unwrap().is_none());
+    rounds(&fake, &mut balancer, 1);
+    assert_eq!(saved(), 1);
+    call(&balancer, |groups| groups.add_group("y", GroupHome::Auto).unwrap());
+    assert_eq!(saved(), 2);
 }
 
 /// Goal: on a full disk memory still comes home; each failure gives one notice.

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nodeward_balancer::{BalanceSettings, Balancer, CalledGroups, Notice, RoundReport};
+use nodeward_balancer::{
+    BalanceSettings, Balancer, CalledGroups, GroupChange, Notice, RoundReport,
+};
 use nodeward_machine::fake::{FakeMachine, FakeProcess, FakeThread};
 use nodeward_machine::{Machine as _, ThreadRecord};
 use nodeward_model::{CpuId, GroupHome, Pid, ProcessFilter};
 use proptest::prelude::*;
 
+use crate::groups::{GroupCalls, call};
 use crate::stage::*;
 
 /// Returns the key of process 7 in groups.
@@ -33,7 +36,7 @@ fn grouped() -> (Arc<FakeMachine>, Balancer) {
     for name in ["a", "b"] {
         groups.add_group(name.parse().unwrap(), 0, GroupHome::Auto).unwrap();
     }
-    groups.add_thread(1, key(), 7).unwrap();
+    groups.change(GroupChange::AddThread { group: 1, key: key(), tid: 7 }).unwrap();
     drop(groups);
     (fake, balancer)
 }
@@ -62,7 +65,7 @@ fn started_threads_join() {
     fake.start_thread(pid(7), 9, 10);
     assert_eq!(group_of(&balancer, &[7, 8, 9, 10]), [Some(1), None, Some(1), Some(1)]);
     let home = GroupHome::Nodes("1".parse().unwrap());
-    balancer.called_groups().lock().set_home(1, home).unwrap();
+    call(&balancer, |groups| groups.set_home(1, home)).unwrap();
     rounds(&fake, &mut balancer, 6);
     let nodes: Vec<u32> =
         fake.process(pid(7)).unwrap().threads.values().map(|thread| thread.cpu.0 / 4).collect();
@@ -76,16 +79,17 @@ fn started_threads_join() {
 fn calls_and_starts_take_turns() {
     let (fake, balancer) = grouped();
     let called = balancer.called_groups();
+    let calls = || GroupCalls(called.lock());
     fake.start_thread(pid(7), 7, 8);
     fake.start_thread(pid(7), 7, 9);
-    called.lock().add_thread(2, key(), 9).unwrap();
-    called.lock().add_thread(2, key(), 7).unwrap();
+    calls().add_thread(2, key(), 9).unwrap();
+    calls().add_thread(2, key(), 7).unwrap();
     fake.start_thread(pid(7), 7, 10);
     fake.start_thread(pid(7), 8, 11);
     assert_eq!(group_of(&balancer, &[8, 9, 10, 11]), [Some(1), Some(2), Some(2), Some(1)]);
-    called.lock().delete(2).unwrap();
+    calls().delete(2).unwrap();
     fake.start_thread(pid(7), 7, 12);
-    called.lock().add_thread(1, key(), 7).unwrap();
+    calls().add_thread(1, key(), 7).unwrap();
     assert_eq!(group_of(&balancer, &[12, 7]), [None, Some(1)]);
 }
 
@@ -95,15 +99,16 @@ fn calls_and_starts_take_turns() {
 fn numbers_are_used_again() {
     let (fake, balancer) = grouped();
     let called = balancer.called_groups();
+    let calls = || GroupCalls(called.lock());
     fake.start_thread(pid(7), 7, 8);
     fake.start_thread(pid(7), 7, 9);
-    called.lock().add_thread(2, key(), 9).unwrap();
+    calls().add_thread(2, key(), 9).unwrap();
     fake.end_thread(pid(7), 8);
     fake.end_thread(pid(7), 9);
     fake.start_thread(pid(7), 7, 9);
     assert_eq!(group_of(&balancer, &[8, 9]), [None, Some(1)]);
     let later = (pid(7), 1000);
-    called.lock().add_thread(2, later, 7).unwrap();
+    calls().add_thread(2, later, 7).unwrap();
     fake.start_thread(pid(7), 7, 10);
     let groups = called.lock();
     assert_eq!([key(), later].map(|key| groups.group_of(key, 10)), [None, Some(2)]);
@@ -118,16 +123,17 @@ fn it_is_followed_while_it_matters() {
     rounds(&fake, &mut balancer, 3);
     assert_eq!(fake.thread_records_opened(), (true, 1));
     let called = balancer.called_groups();
-    called.lock().add_all_threads(1, key()).unwrap();
+    let calls = || GroupCalls(called.lock());
+    calls().add_all_threads(1, key()).unwrap();
     assert_eq!(fake.thread_records_opened(), (false, 1));
     fake.start_thread(pid(7), 7, 8);
     assert_eq!(group_of(&balancer, &[8]), [Some(1)]);
-    called.lock().add_thread(2, key(), 8).unwrap();
+    calls().add_thread(2, key(), 8).unwrap();
     fake.start_thread(pid(7), 8, 9);
     fake.start_thread(pid(7), 7, 10);
     assert_eq!(group_of(&balancer, &[8, 9, 10]), [Some(2), Some(2), Some(1)]);
     let saved = balancer.saved_state();
-    called.lock().delete(2).unwrap();
+    calls().delete(2).unwrap();
     drop(balancer);
     assert_eq!(fake.thread_records_opened(), (false, 2));
     let all = ProcessFilter::default();
@@ -147,9 +153,10 @@ fn what_is_forbidden_is_told() {
     fake.deny_thread_records(Some("run as root"));
     let mut balancer = balancer(&fake, BalanceSettings::default());
     let called = balancer.called_groups();
+    let calls = || GroupCalls(called.lock());
     called.lock().add_group("a".parse().unwrap(), 0, GroupHome::Auto).unwrap();
     assert_eq!(called.lock().starts_refusal(), None, "nobody needs it");
-    called.lock().add_thread(1, key(), 7).unwrap();
+    calls().add_thread(1, key(), 7).unwrap();
     fake.start_thread(pid(7), 7, 8);
     let reports = rounds(&fake, &mut balancer, 10);
     assert_eq!(news(&reports), [Notice::StartsUnseen { remedy: "run as root".to_owned() }]);

@@ -8,6 +8,7 @@ use nodeward_model::Escape as _;
 
 use super::OperationId;
 use crate::advice;
+use crate::frame::Damage;
 
 /// The reason why a ledger could not be written, listed or read. Copies of one error share their
 /// source.
@@ -112,16 +113,6 @@ impl LedgerError {
     pub(super) fn read(path: &Path, source: io::Error) -> Self {
         Self::Read { path: path.to_owned(), source: source.into() }
     }
-}
-
-/// Bytes that cannot be read, with all bytes after them. The records before them are valid.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{description} at byte {at_byte}")]
-pub struct Damage {
-    /// The start of the first record that cannot be read.
-    pub at_byte: u64,
-    /// The kind of the damage.
-    pub description: String,
 }
 
 fn choice(present: &str) -> String {

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::moved_runs::PackedRuns;
-use super::record::{Record, RecordReader, damage};
+use super::record::{Record, RecordReader};
 use super::{Damage, Header, LedgerError, MovedRuns, OperationCause, OperationEnd, OperationId};
 
 /// The content of an operation's ledger.
@@ -99,11 +99,13 @@ impl OperationBuilder {
     fn from_header(first: Option<(u64, Record)>) -> Result<Self, Damage> {
         let (at, header) = match first {
             Some((at, Record::Header(header))) => (at, header),
-            Some((at, _)) => return Err(damage(at, "another record stands before the header")),
-            None => return Err(damage(0, "it is cut short in its header")),
+            Some((at, _)) => {
+                return Err(Damage::new(at, "another record stands before the header"));
+            }
+            None => return Err(Damage::new(0, "it is cut short in its header")),
         };
         if !header.page_bytes.is_power_of_two() {
-            return Err(damage(at, "the header has an impossible size of pages"));
+            return Err(Damage::new(at, "the header has an impossible size of pages"));
         }
         let moved = vec![MovedRuns::new(header.page_bytes); header.processes.len()];
         let open = BTreeMap::new();
@@ -112,7 +114,7 @@ impl OperationBuilder {
 
     fn read_records(&mut self, records: &mut RecordReader<impl Read>) -> Result<(), Damage> {
         while let Some((at, record)) = records.next()? {
-            self.apply(record).map_err(|what| damage(at, what))?;
+            self.apply(record).map_err(|what| Damage::new(at, what))?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! identity of a process determines the bytes: a change of it must raise [`VERSION`]. A test checks
 //! them.
 
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::Path;
 
 use nodeward_model::{Account, Name, ProcessIdentity, SkipReason};
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::moved_runs::PackedRuns;
 use super::{Damage, LedgerError, OperationId};
+use crate::frame::{FrameReader, RECORD_HEADER_BYTES, framed_value, number};
 
 /// The latest version of the format. Each file is written in the first version that supports its
 /// content, so that an older nodeward reads it if it can. There is no version 3: a single flipped
@@ -23,7 +24,6 @@ const VERSION_FIRST: u32 = 1;
 
 const MAGIC: &[u8; 8] = b"nwledger";
 const PREAMBLE_BYTES: u64 = 12;
-const RECORD_HEADER_BYTES: u64 = 12;
 
 /// Room for the largest record of each kind that must still fit into a full ledger: the head, the
 /// kind, then up to 10 bytes for each u64 and 1 for each flag, reason or short count.
@@ -93,21 +93,8 @@ pub(super) enum Record {
 impl Record {
     /// Returns the record as it is in the file.
     pub(super) fn framed(&self) -> Vec<u8> {
-        let payload = postcard::to_allocvec(self);
-        framed(&payload.expect("a record has nothing that cannot be told"))
+        framed_value(self)
     }
-}
-
-/// Returns a payload after its head. A length of 4 GiB or more does not fit its field, but exceeds
-/// every limit, so such a record is refused before it is written.
-fn framed(payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-    let mut frame = Vec::with_capacity(payload.len() + RECORD_HEADER_BYTES as usize);
-    frame.extend(length.to_le_bytes());
-    frame.extend(crc32fast::hash(payload).to_le_bytes());
-    frame.extend(crc32fast::hash(&frame).to_le_bytes());
-    frame.extend(payload);
-    frame
 }
 
 /// Returns the first bytes of a file, up to and including its header and its reason.
@@ -129,80 +116,40 @@ fn version_for(header: &Header, why: Option<&OperationCause>) -> u32 {
     }
 }
 
-/// Reads records one after the other. The bytes that the input has bound the memory used, never a
-/// length that it claims.
-pub(super) struct RecordReader<R> {
-    input: R,
-    at_byte: u64,
-    buffer: Vec<u8>,
-}
+/// Reads the records of a ledger.
+pub(super) struct RecordReader<R>(FrameReader<R>);
 
 impl<R: Read> RecordReader<R> {
     /// Checks the magic and the version.
     pub(super) fn open(input: R, path: &Path) -> Result<Self, LedgerError> {
-        let mut records = Self { input, at_byte: 0, buffer: Vec::new() };
-        let whole = records.fill(PREAMBLE_BYTES).map_err(|error| LedgerError::read(path, error))?;
-        let (magic, version) = records.buffer.split_at(records.buffer.len().min(MAGIC.len()));
+        let mut records = FrameReader::new(input);
+        let preamble =
+            records.raw(PREAMBLE_BYTES).map_err(|error| LedgerError::read(path, error))?;
+        let (magic, version) = preamble.split_at(preamble.len().min(MAGIC.len()));
         if !MAGIC.starts_with(magic) {
             return Err(LedgerError::NotALedger { path: path.to_owned() });
         }
-        if !whole {
-            let damage = damage(0, "it is cut short");
+        if preamble.len() as u64 != PREAMBLE_BYTES {
+            let damage = Damage::new(0, "it is cut short");
             return Err(LedgerError::NoHeader { path: path.to_owned(), damage });
         }
         let found = number(version);
         if ![VERSION_FIRST, VERSION_WITH_CAUSE, VERSION].contains(&found) {
             return Err(LedgerError::OtherVersion { path: path.to_owned(), found, known: VERSION });
         }
-        records.at_byte = PREAMBLE_BYTES;
-        Ok(records)
+        Ok(Self(records))
     }
 
     /// Returns the next record and its start; `None` at the end, and where a record is truncated.
     pub(super) fn next(&mut self) -> Result<Option<(u64, Record)>, Damage> {
-        let at = self.at_byte;
-        let unreadable = |error: io::Error| damage(at, &format!("the disk fails ({error})"));
-        if !self.fill(RECORD_HEADER_BYTES).map_err(unreadable)? {
-            return Ok(None);
-        }
-        let head: Vec<u32> = self.buffer.chunks(4).map(number).collect();
-        let [length, checksum, own] = head[..] else { return Ok(None) };
-        if crc32fast::hash(&self.buffer[..8]) != own {
-            return Err(damage(at, "the head of a record is damaged"));
-        }
-        if !self.fill(length.into()).map_err(unreadable)? {
-            return Ok(None);
-        }
-        if crc32fast::hash(&self.buffer) != checksum {
-            return Err(damage(at, "a record is damaged"));
-        }
-        self.at_byte = at + RECORD_HEADER_BYTES + u64::from(length);
-        match postcard::take_from_bytes(&self.buffer) {
-            Ok((record, [])) => Ok(Some((at, record))),
-            Ok(_) | Err(_) => Err(damage(at, "a record says nothing that we know")),
-        }
+        self.0.next()
     }
-
-    /// Reads `bytes` bytes into the buffer; returns false if there were fewer.
-    fn fill(&mut self, bytes: u64) -> io::Result<bool> {
-        self.buffer.clear();
-        let read = self.input.by_ref().take(bytes).read_to_end(&mut self.buffer)?;
-        Ok(read as u64 == bytes)
-    }
-}
-
-pub(super) fn damage(at_byte: u64, what: &str) -> Damage {
-    Damage { at_byte, description: what.to_owned() }
-}
-
-/// Decodes a little-endian number; missing bytes are zero.
-fn number(bytes: &[u8]) -> u32 {
-    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u32::from(byte))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::framed;
 
     /// Goal: the reserved room is exactly enough for the largest records.
     #[test]

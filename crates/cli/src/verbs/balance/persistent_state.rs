@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use nodeward_balancer::{SavedState, Storage, takeover_file};
+use nodeward_balancer::{SavedState, Storage, read_state, takeover_file};
 use nodeward_linux::Linux;
 use nodeward_model::{Escape as _, Name};
 use nodeward_records::state::{InstanceLock, StateError, StateFile};
@@ -69,7 +69,7 @@ impl PersistentState {
             open_nudge_journal(machine, &dir.join("balance.notes"));
         }
         let file = nodeward_balancer::state_file(dir.join("balance.state"));
-        let saved = file.read().unwrap_or_else(|error| {
+        let saved = read_state(&file).unwrap_or_else(|error| {
             if !has_no_place {
                 say!("nodeward: the balancer begins anew: {:#}", anyhow::Error::new(error));
             }
