@@ -60,6 +60,13 @@ pub enum CallError {
         #[serde(rename = "move")]
         move_id: u64,
     },
+    /// Nothing of this user can be taken back by this number.
+    #[error(
+        "there is no operation {undo} that you can take back: it is not in the ledger, has not \
+         ended, or none of its processes is there and yours"
+    )]
+    #[serde(rename = "io.nodeward.Moves.NoSuchOperation")]
+    NoSuchOperation { undo: u64 },
     /// The move has not ended.
     #[error("move {move_id} has not ended yet")]
     #[serde(rename = "io.nodeward.Moves.StillRunning")]

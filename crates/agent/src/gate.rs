@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use nodeward_linux::{HeldPid, pid_namespace};
 use nodeward_machine::{Error, Machine, Process};
-use nodeward_model::Pid;
+use nodeward_model::{Pid, ProcessIdentity};
 
 use crate::authority::Refusal;
 use crate::caller::Caller;
@@ -63,6 +63,17 @@ pub fn admit(
     // held.
     may_touch(caller, held, shown)?;
     Ok(Admitted { process, shown })
+}
+
+/// Admits the process that this identity is of; `None` if it is gone, or not the caller's.
+pub fn admit_same(
+    machine: &dyn Machine,
+    caller: &Caller,
+    identity: &ProcessIdentity,
+) -> Option<Admitted> {
+    let shown = shown_to(caller, identity.pid)?;
+    let admitted = admit(machine, caller, Some(shown)).ok()?;
+    admitted.process.identity().ok()?.is_same(identity).then_some(admitted)
 }
 
 /// Checks that the caller may touch a process, and holds it; the caller's own if `pid` is `None`.

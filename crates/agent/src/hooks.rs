@@ -6,6 +6,7 @@ use nodeward_balancer::{ProcessRow, RoundReport, Undecided};
 use nodeward_machine::Machine;
 use nodeward_model::{Pid, ProcessIdentity};
 use nodeward_mover::{LedgerReport, MoveReport, SharedLedger};
+use nodeward_records::ledger::{Operation, OperationId};
 use serde_json::Value;
 
 /// A decision for programs and for people.
@@ -28,13 +29,17 @@ pub struct JournalRequest<'a> {
     pub processes: Vec<ProcessIdentity>,
     /// The command for the ledger: who ordered which move.
     pub command: Vec<String>,
+    /// The operation that the move takes back.
+    pub undoes: Option<OperationId>,
 }
 
-/// Functions that enter moves into the ledger.
+/// Functions that enter moves into the ledger, and read them.
 #[derive(Clone, Copy)]
 pub struct Journal {
     /// Begins a ledger; `None` if that fails. The move is made all the same.
     pub begin: fn(JournalRequest<'_>) -> Option<SharedLedger>,
     /// Ends the ledger of a move, and returns what it says.
     pub end: fn(SharedLedger, &MoveReport) -> LedgerReport,
+    /// Returns what an operation moved; `None` if that cannot be read.
+    pub read: fn(OperationId) -> Option<Operation>,
 }

@@ -46,6 +46,7 @@ mod lane;
 pub mod limits;
 mod looks;
 pub mod metrics;
+mod move_work;
 mod moves;
 mod placement;
 mod request;

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use nodeward_machine::{Machine, Process};
-use nodeward_model::{MappingKind, NodeId, NodePairs, Nodemask, Pid, Range};
+use nodeward_machine::{Error, Machine, Process};
+use nodeward_model::{MappingKind, NodeId, Nodemask, Pid, Range};
 use nodeward_mover::{
-    Jobs, MoveControl, MoveOrder, MoveReport, MoveRequest, MoveSums, Selection, SharedLedger,
-    migrate, plan,
+    Jobs, MoveControl, MoveReport, MoveRequest, MoveSums, Selection, SharedLedger, migrate, plan,
 };
 use nodeward_policy::workers;
+use nodeward_records::ledger::{OperationId, OperationState};
 
 use crate::caller::Caller;
 use crate::errors::CallError;
@@ -20,6 +20,7 @@ use crate::hooks::{Journal, JournalRequest};
 use crate::limits::{
     ACCOUNT_KEPT, ACCOUNTS_OF_USER_MAX, MOVES_MAX, MoveLimits, WORKERS_OF_USER_MAX,
 };
+use crate::move_work::MoveWork;
 use crate::wire::{AddressRange, Order, WirePair, WirePlan, WireProgress, WireReport};
 
 /// The moves of all users.
@@ -50,9 +51,19 @@ pub struct OrderedMove {
 struct Prepared {
     processes: Vec<Arc<dyn Process>>,
     shown: Vec<Pid>,
-    request: MoveRequest,
+    work: MoveWork,
+    selection: Selection,
+    jobs: Jobs,
+    rate_bytes_per_s: Option<u64>,
+    stall_ns: Option<u64>,
+    /// The number of CPUs that its workers may use.
+    cpus_max: usize,
     /// The command of the move, for the ledger.
     command: Vec<String>,
+    /// The operation that it takes back.
+    undoes: Option<OperationId>,
+    /// Whether more had moved than the ledger of that operation holds.
+    lacks_moves: bool,
 }
 
 impl OrderedMove {
@@ -92,10 +103,14 @@ impl Moves {
     /// # Errors
     /// If a process is not admitted, or the machine fails.
     pub fn plan(&self, caller: &Caller, order: &Order) -> Result<WirePlan, CallError> {
-        let Prepared { processes, shown, request, .. } = self.prepare(caller, order)?;
-        let planned = plan(&*self.machine, &processes, &request, &MoveControl::default());
+        let (prepared, control) = (self.prepare(caller, order)?, MoveControl::default());
+        let planned = self
+            .request(&prepared, &control)
+            .and_then(|request| plan(&*self.machine, &prepared.processes, &request, &control));
+        let shown = &prepared.shown;
         let failed = |error| CallError::failed(&error, shown[0]);
-        Ok(WirePlan::new(&planned.map_err(failed)?, &shown, self.machine.page_bytes()))
+        let told = WirePlan::new(&planned.map_err(failed)?, shown, self.machine.page_bytes());
+        Ok(WirePlan { lacks_moves: prepared.lacks_moves, ..told })
     }
 
     /// Begins a move, and returns its number.
@@ -182,31 +197,74 @@ impl Moves {
     }
 
     fn prepare(&self, caller: &Caller, order: &Order) -> Result<Prepared, CallError> {
-        let admitted = self.admit_all(caller, order.pids.as_deref().unwrap_or_default())?;
-        let machine = &*self.machine;
-        let failed = |error| CallError::failed(&error, caller.own_pid());
-        let topology = machine.topology().map_err(failed)?;
-        let pairs = node_pairs(&order.pairs, &topology.nodes_with_memory(), &topology.node_ids())?;
-        let to: Nodemask = pairs.iter().map(|(_, to)| to).collect();
-        let usable = machine.usable_cpus().map_err(failed)?;
-        let mut cpus = workers::worker_cpus(&topology, &to, &usable);
+        let (admitted, work, lacks_moves) = match order.undo {
+            Some(number) => self.admit_undone(caller, number)?,
+            None => {
+                let admitted = self.admit_all(caller, order.pids.as_deref().unwrap_or_default())?;
+                let failed = |error| CallError::failed(&error, caller.own_pid());
+                let topology = self.machine.topology().map_err(failed)?;
+                let work = MoveWork::of_order(order, &topology, self.machine.page_bytes())?;
+                (admitted, work, false)
+            }
+        };
         let everything = caller.rights.everything;
-        if !everything {
-            cpus.truncate(WORKERS_OF_USER_MAX);
-        }
-        let orders: Arc<[MoveOrder]> = [MoveOrder { pairs, pages: None }].into();
         let limit = self.limits.rate_of_move().filter(|_| !everything);
-        let request = MoveRequest {
-            orders: vec![orders; admitted.len()],
+        let (processes, shown): (Vec<_>, Vec<_>) =
+            admitted.into_iter().map(|Admitted { process, shown }| (process, shown)).unzip();
+        let command = command(caller, order, &shown);
+        Ok(Prepared {
+            processes,
+            shown,
+            work,
             selection: selection(order, everything),
             jobs: jobs(order, everything),
-            cpus,
             rate_bytes_per_s: [order.rate, limit].into_iter().flatten().min(),
             stall_ns: order.stall,
+            cpus_max: if everything { usize::MAX } else { WORKERS_OF_USER_MAX },
+            command,
+            undoes: order.undo.and_then(operation_id),
+            lacks_moves,
+        })
+    }
+
+    /// Returns the request to the mover. Looks where pages are, if that is needed.
+    fn request(&self, prepared: &Prepared, control: &MoveControl) -> Result<MoveRequest, Error> {
+        let (machine, selection) = (&*self.machine, &prepared.selection);
+        let orders = prepared.work.orders(machine, &prepared.processes, selection, control)?;
+        let pairs = orders.iter().flat_map(|orders| orders.iter()).flat_map(|it| it.pairs.iter());
+        let to: Nodemask = pairs.map(|(_, to)| to).collect();
+        let mut cpus = workers::worker_cpus(&machine.topology()?, &to, &machine.usable_cpus()?);
+        cpus.truncate(prepared.cpus_max);
+        Ok(MoveRequest {
+            orders,
+            selection: selection.clone(),
+            jobs: prepared.jobs,
+            cpus,
+            rate_bytes_per_s: prepared.rate_bytes_per_s,
+            stall_ns: prepared.stall_ns,
+        })
+    }
+
+    /// Admits the processes of an operation that the caller may touch, with what moved of them, and
+    /// returns whether more had moved than its ledger holds. Whoever may touch none learns nothing.
+    fn admit_undone(
+        &self,
+        caller: &Caller,
+        number: u64,
+    ) -> Result<(Vec<Admitted>, MoveWork, bool), CallError> {
+        let unknown = || CallError::NoSuchOperation { undo: number };
+        let id = operation_id(number).ok_or_else(unknown)?;
+        let operation = (self.journal.read)(id).ok_or_else(unknown)?;
+        let own = |(identity, moved)| {
+            gate::admit_same(&*self.machine, caller, identity).map(|admitted| (admitted, moved))
         };
-        let (processes, shown) =
-            admitted.into_iter().map(|Admitted { process, shown }| (process, shown)).unzip();
-        Ok(Prepared { processes, shown, request, command: command(caller, order) })
+        let processes = operation.header.processes.iter().zip(operation.processes);
+        let (admitted, moved): (Vec<_>, Vec<_>) = processes.filter_map(own).unzip();
+        if admitted.is_empty() || operation.state == OperationState::Running {
+            return Err(unknown());
+        }
+        let lacks_moves = !operation.is_complete || operation.damage.is_some();
+        Ok((admitted, MoveWork::Undo(moved), lacks_moves))
     }
 
     fn admit_all(&self, caller: &Caller, pids: &[Pid]) -> Result<Vec<Admitted>, CallError> {
@@ -222,26 +280,38 @@ impl Moves {
     }
 
     fn carry_out(&self, number: u64, record: &OrderedMove, prepared: &Prepared) {
-        let Prepared { processes, shown, request, command } = prepared;
-        let machine = &*self.machine;
-        let ledger = self.begin_ledger(processes, command);
-        let moved = migrate(machine, processes, request, &record.control, ledger.as_ref());
-        let end = match moved {
-            Ok(report) => {
+        let (machine, shown) = (&*self.machine, &prepared.shown);
+        let end = match self.migrate(prepared, &record.control) {
+            Ok((report, ledger)) => {
                 self.count(&report);
-                let ended = ledger.map(|ledger| (self.journal.end)(ledger, &report));
-                let ledger = ended.map(|ended| ended.id.number());
-                Ok(WireReport::new(&report, shown, machine.page_bytes(), ledger))
+                let ledger = ledger.map(|ledger| (self.journal.end)(ledger, &report));
+                let ledger = ledger.map(|ended| ended.id.number());
+                let told = WireReport::new(&report, shown, machine.page_bytes());
+                Ok(WireReport { ledger, lacks_moves: prepared.lacks_moves, ..told })
             }
+            Err(error) => Err(CallError::nothing_moved(&error, shown[0])),
+        };
+        let _ = record.end.set((Instant::now(), end));
+        self.lock().threads.remove(&number);
+    }
+
+    fn migrate(
+        &self,
+        prepared: &Prepared,
+        control: &MoveControl,
+    ) -> Result<(MoveReport, Option<SharedLedger>), Error> {
+        let (machine, processes) = (&*self.machine, &prepared.processes);
+        let request = self.request(prepared, control)?;
+        let ledger = self.begin_ledger(prepared);
+        match migrate(machine, processes, &request, control, ledger.as_ref()) {
+            Ok(report) => Ok((report, ledger)),
             Err(error) => {
                 if let Some(ledger) = ledger {
                     ledger.discard();
                 }
-                Err(CallError::nothing_moved(&error, shown[0]))
+                Err(error)
             }
-        };
-        let _ = record.end.set((Instant::now(), end));
-        self.lock().threads.remove(&number);
+        }
     }
 
     /// Returns what all moves that have ended did.
@@ -256,15 +326,11 @@ impl Moves {
     }
 
     /// If a process is gone, the move itself will report that.
-    fn begin_ledger(
-        &self,
-        processes: &[Arc<dyn Process>],
-        command: &[String],
-    ) -> Option<SharedLedger> {
-        let identities = processes.iter().map(|process| process.identity());
+    fn begin_ledger(&self, prepared: &Prepared) -> Option<SharedLedger> {
+        let identities = prepared.processes.iter().map(|process| process.identity());
         let processes = identities.collect::<Result<Vec<_>, _>>().ok()?;
-        let machine = &*self.machine;
-        (self.journal.begin)(JournalRequest { machine, processes, command: command.to_vec() })
+        let (command, undoes) = (prepared.command.clone(), prepared.undoes);
+        (self.journal.begin)(JournalRequest { machine: &*self.machine, processes, command, undoes })
     }
 }
 
@@ -300,34 +366,30 @@ fn jobs(order: &Order, everything: bool) -> Jobs {
     order.jobs.map_or(Jobs::Auto, |jobs| Jobs::Fixed(jobs.min(most)))
 }
 
-fn node_pairs(
-    pairs: &[WirePair],
-    with_memory: &Nodemask,
-    all: &Nodemask,
-) -> Result<NodePairs, CallError> {
-    let mut from: Vec<NodeId> = Vec::new();
-    let mut to = Vec::new();
-    for pair in pairs {
-        if !all.contains(pair.from) || !with_memory.contains(pair.to) {
-            let words = "pairs: a node does not exist, or has no memory";
-            return Err(CallError::invalid(format!("{words}; {with_memory} have")));
-        }
-        if from.contains(&pair.from) {
-            return Err(CallError::invalid(format!("pairs: node {} gives twice", pair.from)));
-        }
-        from.push(pair.from);
-        to.push(pair.to);
-    }
-    Ok(NodePairs::from_lists(&from, &to))
+fn operation_id(number: u64) -> Option<OperationId> {
+    number.to_string().parse().ok()
 }
 
 /// Returns what the ledger shows as the command: who ordered what.
-fn command(caller: &Caller, order: &Order) -> Vec<String> {
-    let pids = order.pids.clone().unwrap_or_else(|| vec![caller.own_pid()]);
-    let nodes = |node: fn(&WirePair) -> NodeId| {
-        order.pairs.iter().map(|pair| node(pair).to_string()).collect::<Vec<_>>().join(",")
+fn command(caller: &Caller, order: &Order, shown: &[Pid]) -> Vec<String> {
+    let by = ["agent", "--user", &caller.user().to_string()].map(str::to_owned);
+    let pids = || shown.iter().map(ToString::to_string);
+    let list = |nodes: Vec<String>| nodes.join(",");
+    let words: Vec<String> = match (&order.spread, order.undo) {
+        (_, Some(number)) => vec!["undo".to_owned(), number.to_string()],
+        (Some(spread), None) => {
+            let nodes = spread.nodes.iter().map(|share| share.node.to_string()).collect();
+            let weights = spread.nodes.iter().map(|share| share.weight.to_string()).collect();
+            let options = [list(nodes), "--weights".to_owned(), list(weights)];
+            ["spread".to_owned()].into_iter().chain(pids()).chain(options).collect()
+        }
+        (None, None) => {
+            let nodes = |node: fn(&WirePair) -> NodeId| {
+                list(order.pairs.iter().map(|pair| node(pair).to_string()).collect())
+            };
+            let nodes = [nodes(|pair| pair.from), nodes(|pair| pair.to)];
+            ["move".to_owned()].into_iter().chain(pids()).chain(nodes).collect()
+        }
     };
-    let words = ["agent", "--user", &caller.user().to_string(), "move"].map(str::to_owned);
-    let pids = pids.iter().map(ToString::to_string);
-    words.into_iter().chain(pids).chain([nodes(|pair| pair.from), nodes(|pair| pair.to)]).collect()
+    by.into_iter().chain(words).collect()
 }

@@ -286,8 +286,16 @@ fn check(order: Order) -> Result<Order, CallError> {
     let ranges = order.ranges.as_deref().unwrap_or_default();
     let kinds = order.kinds.as_deref().unwrap_or_default();
     let known = |name: &String| MappingKind::ALL.iter().any(|kind| kind.name() == name);
-    let problem = if order.pairs.is_empty() {
-        Some("pairs: there are none".to_owned())
+    let undo_names = order.undo.is_some() && (pids, ranges.len(), kinds.len()) != (0, 0, 0);
+    let works = usize::from(!order.pairs.is_empty())
+        + usize::from(order.spread.is_some())
+        + usize::from(order.undo.is_some());
+    let problem = if works != 1 {
+        Some("pairs, spread, undo: one of them is wanted".to_owned())
+    } else if undo_names {
+        Some("undo: pids, kinds and ranges are those of the operation".to_owned())
+    } else if order.spread.as_ref().is_some_and(|spread| spread.nodes.len() < 2) {
+        Some("spread: two nodes at least".to_owned())
     } else if order.pairs.iter().any(|pair| pair.from == pair.to) {
         Some("pairs: a node is paired with itself".to_owned())
     } else if pids > PROCESSES_MAX {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use nodeward_balancer::MappedSegment;
 use nodeward_machine::{Error, Liveness};
-use nodeward_model::{Account, MappingKind, Name, NodeId, Pid, SegmentId};
+use nodeward_model::{Account, MappingKind, Name, NodeId, NodePairs, Pid, SegmentId};
 use nodeward_mover::{MoveReport, PlanReport, ProcessPlan, ProcessReport, Residue, StopReason};
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,27 @@ pub struct WirePair {
     pub from: NodeId,
     /// The node that takes.
     pub to: NodeId,
+}
+
+/// `Spread` of the interface.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WireSpread {
+    /// The nodes with their shares.
+    pub nodes: Vec<WireShare>,
+    /// How much memory stays together, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<u64>,
+}
+
+/// `Share` of the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WireShare {
+    /// The node.
+    pub node: NodeId,
+    /// Its share, as a ratio to those of the others.
+    pub weight: u32,
 }
 
 /// `Range` of the interface.
@@ -39,8 +60,14 @@ pub struct Order {
     /// Processes; the caller if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pids: Option<Vec<Pid>>,
-    /// Sources and destinations.
+    /// Sources and destinations; none if the memory is to be evened out or taken back.
     pub pairs: Vec<WirePair>,
+    /// How to even the memory out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<WireSpread>,
+    /// The operation to take back, by its number in the ledger of the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo: Option<u64>,
     /// Kinds of memory, by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kinds: Option<Vec<String>>,
@@ -56,6 +83,14 @@ pub struct Order {
     /// Longest stall that the move may cause, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall: Option<u64>,
+}
+
+impl Order {
+    /// Returns the order that moves memory of the caller between nodes.
+    pub fn between(pairs: &NodePairs) -> Self {
+        let pairs = pairs.iter().map(|(from, to)| WirePair { from, to }).collect();
+        Self { pairs, ..Self::default() }
+    }
 }
 
 /// `Progress` of the interface.
@@ -109,6 +144,8 @@ pub struct WireReport {
     pub interrupted: bool,
     pub error: Option<String>,
     pub ledger: Option<u64>,
+    #[serde(default)]
+    pub lacks_moves: bool,
 }
 
 /// `Member` of the interface of groups.
@@ -215,6 +252,8 @@ pub struct WireProcessPlan {
 pub struct WirePlan {
     pub page_bytes: u64,
     pub processes: Vec<WireProcessPlan>,
+    #[serde(default)]
+    pub lacks_moves: bool,
 }
 
 /// `Segment` of the interface.
@@ -286,7 +325,7 @@ impl From<WireProcessReport> for ProcessReport {
 
 impl WireReport {
     /// Returns a report in which processes have the pids that the caller knows, in their order.
-    pub fn new(report: &MoveReport, pids: &[Pid], page_bytes: u64, ledger: Option<u64>) -> Self {
+    pub fn new(report: &MoveReport, pids: &[Pid], page_bytes: u64) -> Self {
         let both = report.processes.iter().zip(pids);
         Self {
             page_bytes,
@@ -302,7 +341,8 @@ impl WireReport {
                 Error::Gone(_) => "a process is gone".to_owned(),
                 _ => "the agent could not move some pages; its log says why".to_owned(),
             }),
-            ledger,
+            ledger: None,
+            lacks_moves: false,
         }
     }
 }
@@ -359,7 +399,7 @@ impl WirePlan {
     pub fn new(report: &PlanReport, pids: &[Pid], page_bytes: u64) -> Self {
         let both = report.processes.iter().zip(pids);
         let processes = both.map(|((_, plan), &pid)| WireProcessPlan::new(plan, pid)).collect();
-        Self { page_bytes, processes }
+        Self { page_bytes, processes, lacks_moves: false }
     }
 }
 

@@ -39,6 +39,7 @@ pub use bench::{
 pub use cli::{Cli, Verb, with_escaped_arguments};
 pub use compare::CompareArgs;
 pub use config::{ConfigArgs, ConfigVerb, PrintArgs};
+pub use deadline::DeadlineArgs;
 pub use deprecated::report_old_options;
 pub use evacuate::EvacuateArgs;
 pub use explain::{ExplainArgs, ExplainSubject};

@@ -3,10 +3,26 @@
 //! cannot be told apart.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use nodeward_machine::{Process, Result};
 use nodeward_model::{NodeId, NodePairs, Nodemask, PageSet, Range};
 use nodeward_policy::folio_plan::MoveOrder;
-use nodeward_records::ledger::MovedRun;
+use nodeward_records::ledger::{MovedPages, MovedRun};
+
+/// Returns the orders that bring back pages of a process that moved, or may have.
+///
+/// # Errors
+/// If the process is gone.
+pub fn orders_of_process(
+    process: &dyn Process,
+    moved: &MovedPages,
+    page_bytes: u64,
+) -> Result<Arc<[MoveOrder]>> {
+    let mapped: Vec<Range> = process.mappings()?.iter().map(|mapping| mapping.range).collect();
+    let runs = moved.moved.iter().chain(moved.open.iter());
+    Ok(orders(runs, &mapped, page_bytes).into())
+}
 
 /// Returns the orders that move runs back, one for each pair of nodes. Only pages that are still
 /// within a mapping are named; `mapped` are the mappings, ascending.

@@ -146,7 +146,7 @@ fn the_table() {
 }
 
 /// Waits until the moves of a speaker have ended, so that its budget is free.
-fn wait_for_moves(speaker: &mut Speaker) {
+pub fn wait_for_moves(speaker: &mut Speaker) {
     wait_until("all moves have ended", || {
         (1..20).all(|number| {
             let reply = speaker.call("io.nodeward.Moves.Progress", &json!({ "move": number }));

@@ -6,6 +6,7 @@ mod exporter;
 mod groups;
 mod metrics;
 mod metrics_files;
+mod move_work;
 mod moves;
 mod protocol;
 mod stage;

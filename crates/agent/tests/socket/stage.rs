@@ -22,6 +22,10 @@ pub const USER: u32 = 54_321;
 /// A second user and group that own nothing here.
 pub const OTHER: u32 = 54_322;
 
+/// Moves without a ledger.
+const NO_JOURNAL: Journal =
+    Journal { begin: |_| None, end: |_, _| unreachable!("none was begun"), read: |_| None };
+
 /// An agent, its machine, and the folder of its socket.
 pub struct Stage {
     pub agent: Agent,
@@ -37,6 +41,10 @@ impl Stage {
     }
 
     pub fn with(limits: MoveLimits) -> Self {
+        Self::with_journal(limits, NO_JOURNAL)
+    }
+
+    pub fn with_journal(limits: MoveLimits, journal: Journal) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let machine = Arc::new(FakeMachine::new(true));
         let path = folder.path().join("agent.sock");
@@ -51,7 +59,7 @@ impl Stage {
                 document: json!({ "pid": pid, "round": report.round, "row": row.is_ok() }),
                 text: format!("process {pid}\n"),
             },
-            journal: Journal { begin: |_| None, end: |_, _| unreachable!("none was begun") },
+            journal,
         };
         let groups = Arc::new(SharedGroups::new(machine.clone(), CalledGroups::default()));
         let agent = Agent::start(listener, machine.clone(), Arc::clone(&groups), options).unwrap();

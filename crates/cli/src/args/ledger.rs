@@ -1,6 +1,9 @@
 //! Arguments of `ledger` and `undo`, which name past moves.
 
+use std::path::PathBuf;
+
 use clap::Args;
+use nodeward_agent::socket::DEFAULT_PATH;
 use nodeward_records::ledger::OperationId;
 
 use super::deadline::DeadlineArgs;
@@ -25,9 +28,14 @@ pub struct LedgerArgs {
 /// Arguments of `undo`.
 #[derive(Debug, Args)]
 pub struct UndoArgs {
-    /// The number of the move to take back, as nodeward ledger lists it
+    /// The number of the move to take back, as nodeward ledger lists it; with --agent, as the move
+    /// told it
     #[arg(value_name = "ID")]
     pub id: OperationId,
+    /// Let the agent (nodeward balance) take back what it moved; that needs no privileges
+    #[arg(help_heading = OUTPUT, long, value_name = "SOCKET", num_args = 0..=1,
+          require_equals = true, default_missing_value = DEFAULT_PATH)]
+    pub agent: Option<PathBuf>,
     /// Workers and limits of the move.
     #[command(flatten)]
     pub layer: MoveLayer,

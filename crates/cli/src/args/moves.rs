@@ -24,11 +24,10 @@ pub struct MoveArgs {
     pub operands: Vec<String>,
     /// Move processes of this name (column COMMAND of ps); may be repeated
     #[arg(help_heading = PROCESSES, long, value_name = "NAME",
-          conflicts_with_all = ["machine", "agent"], value_parser = name_parser())]
+          conflicts_with = "machine", value_parser = name_parser())]
     pub name: Vec<Name>,
     /// Move processes of this control group and of those below it; may be repeated
-    #[arg(help_heading = PROCESSES, long, value_name = "GROUP",
-          conflicts_with_all = ["machine", "agent"])]
+    #[arg(help_heading = PROCESSES, long, value_name = "GROUP", conflicts_with = "machine")]
     pub cgroup: Vec<PathBuf>,
     /// Instead of processes: move the page cache of this file, or of all files below this
     /// directory; may be repeated

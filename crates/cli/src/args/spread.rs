@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use nodeward_model::{MappingKind, Name, units};
 
+use super::agent::AgentArgs;
 use super::move_run::MoveRunArgs;
 use super::parsers::choice_parser;
 use crate::message::help::{MEMORY, PROCESSES};
@@ -40,4 +41,7 @@ pub struct SpreadArgs {
     /// Limits, output, and the machine.
     #[command(flatten)]
     pub run: MoveRunArgs,
+    /// The agent.
+    #[command(flatten)]
+    pub by: AgentArgs,
 }

@@ -207,6 +207,7 @@ fn of_refusal(refusal: &CallError) -> Exit {
             FailureKind::KernelThread | FailureKind::Unsupported => Exit::NothingDone,
             FailureKind::Failed => Exit::Failed,
         },
+        CallError::NoSuchOperation { .. } => Exit::Gone,
         CallError::InvalidParameter { .. } => Exit::BadInput,
         _ => Exit::Failed,
     }

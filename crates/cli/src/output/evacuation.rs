@@ -86,6 +86,7 @@ impl EvacuationReport<'_> {
             page_bytes: self.page_bytes,
             selection: SelectionReport::default(),
             ledger: self.ledger.as_ref(),
+            by_agent: false,
             shared_memory: self.shared.as_ref(),
         }
     }

@@ -48,6 +48,8 @@ pub struct MoveOutput<'a> {
     pub selection: SelectionReport<'a>,
     /// Its ledger, if there is one.
     pub ledger: Option<&'a LedgerReport>,
+    /// Whether the ledger is that of the agent.
+    pub by_agent: bool,
     /// Memory that its processes share, if that was requested.
     pub shared_memory: Option<&'a SharedMemoryReport>,
 }
@@ -173,7 +175,8 @@ pub fn ledger_text(told: &MoveOutput<'_>) -> String {
                 (false, true) => ", but for these",
                 (false, false) => "",
             };
-            format!("nodeward undo {id} takes this back{but}\n")
+            let agent = if told.by_agent { " --agent" } else { "" };
+            format!("nodeward undo {id}{agent} takes this back{but}\n")
         }
         Some(_) | None => String::new(),
     }
@@ -339,6 +342,7 @@ mod tests {
             page_bytes: 4096,
             selection: SelectionReport::default(),
             ledger: None,
+            by_agent: false,
             shared_memory: None,
         }
     }
@@ -393,6 +397,7 @@ mod tests {
         let told = MoveOutput {
             shared_memory: Some(&shared),
             ledger: Some(&ledger),
+            by_agent: false,
             ..output_of(&report)
         };
         insta::assert_snapshot!(report_text(&told));

@@ -1,42 +1,102 @@
-//! `move`, `show` and `explain` with `--agent`: the agent does it, and the result is printed as
-//! without it.
+//! Verbs with `--agent`: the agent does it, and the result is printed as without it.
 
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use nodeward_agent::Explained;
+use nodeward_agent::authority::Refusal;
 use nodeward_agent::client::{Client, ClientError};
-use nodeward_agent::wire::{AddressRange, Order, WirePair, WireReport};
+use nodeward_agent::wire::{AddressRange, Order, WireReport, WireShare, WireSpread};
+use nodeward_agent::{CallError, Explained};
 use nodeward_linux::Linux;
 use nodeward_model::{MappingKind, Pid};
 use nodeward_mover::{Jobs, LedgerReport, MoveControl, MoveDeadline, MoveReport, PlanReport};
 
-use crate::args::{MoveArgs, ShowArgs};
+use crate::args::{DeadlineArgs, MoveArgs, MoveRunArgs, ShowArgs, SpreadArgs, UndoArgs};
 use crate::machines::{SelectedMachine, node_pairs};
 use crate::message::exit::Exit;
 use crate::output;
 use crate::output::moves::{self, MoveOutput, SelectionReport};
-use crate::progress::{AgentProgress, run_with_progress};
+use crate::progress::{AgentProgress, ProgressMode, run_with_progress};
 use crate::results::ShownMemory;
 use crate::settings::MoveSettings;
 use crate::verbs::move_operands::{Operands, kinds};
 use crate::verbs::move_task;
+use crate::verbs::process_selection::select_processes;
+use crate::verbs::spread_operands::SpreadOperands;
 
 /// Moves, or reports what a move would do.
 pub fn move_processes(args: &MoveArgs, settings: &MoveSettings, socket: &Path) -> Result<Exit> {
-    let order = order(args, settings)?;
-    let mut client = Client::connect(socket)?;
-    if args.run.dry_run {
-        let plan = client.plan(&order)?;
+    let (order, named) = order(args, settings)?;
+    carry_out_or_plan(order, &named, &AgentRun::new(&args.run, socket)?)
+}
+
+/// Spreads memory, or reports what that would do.
+pub fn spread(args: &SpreadArgs, settings: &MoveSettings, socket: &Path) -> Result<Exit> {
+    let chosen = SelectedMachine::Local(Linux::open());
+    let topology = chosen.machine().topology()?;
+    let SpreadOperands { pids: named, shares, kinds } =
+        SpreadOperands::parse(args, &chosen, &topology)?;
+    let nodes = shares.into_iter().map(|(node, weight)| WireShare { node, weight }).collect();
+    let pids = select_processes(&args.name, &args.cgroup, named.clone())?;
+    let order = Order {
+        pids: Some(pids),
+        spread: Some(WireSpread { nodes, block: Some(args.block) }),
+        kinds: Some(kinds.iter().map(|kind| kind.name().to_owned()).collect()),
+        ..limits(settings)
+    };
+    carry_out_or_plan(order, &named, &AgentRun::new(&args.run, socket)?)
+}
+
+/// Takes a move of the agent back, or reports what that would do.
+pub fn undo(args: &UndoArgs, settings: &MoveSettings, socket: &Path) -> Result<Exit> {
+    let order = Order { undo: Some(args.id.number()), ..limits(settings) };
+    let run = AgentRun {
+        socket,
+        dry_run: args.dry_run,
+        until: args.until,
+        progress: args.progress.mode(),
+        json: args.output.json,
+    };
+    carry_out_or_plan(order, &[], &run)
+}
+
+/// How an order is carried out.
+struct AgentRun<'a> {
+    socket: &'a Path,
+    dry_run: bool,
+    until: DeadlineArgs,
+    progress: ProgressMode,
+    json: bool,
+}
+
+impl<'a> AgentRun<'a> {
+    fn new(args: &MoveRunArgs, socket: &'a Path) -> Result<Self> {
+        if args.no_ledger {
+            bail!("the agent keeps a ledger of all that it moves; leave out --no-ledger");
+        }
+        let (progress, json) = (args.progress.mode(), args.output.json);
+        Ok(Self { socket, dry_run: args.dry_run, until: args.until, progress, json })
+    }
+}
+
+fn carry_out_or_plan(mut order: Order, named: &[Pid], run: &AgentRun<'_>) -> Result<Exit> {
+    let mut client = Client::connect(run.socket)?;
+    if run.dry_run {
+        let plan = without_ended(&mut order, named, |order| client.plan(order))?;
+        tell_of_gaps(&order, plan.lacks_moves);
         let page_bytes = plan.page_bytes;
-        let (plan, json) = (PlanReport::from(plan), args.run.output.json);
-        moves::print_plan(&plan, SelectionReport::default(), None, page_bytes, json)?;
+        let plan = PlanReport::from(plan);
+        moves::print_plan(&plan, SelectionReport::default(), None, page_bytes, run.json)?;
         return Ok(Exit::Done);
     }
-    let deadline = args.run.until.deadline.map(MoveDeadline::in_real_time);
+    let deadline = run.until.deadline.map(MoveDeadline::in_real_time);
     let live = AgentProgress::new(MoveControl::until(deadline));
-    let work = || carry_out(client, &order, &live);
-    let report = run_with_progress(&live, args.run.progress.mode(), work)??;
+    let work = || {
+        let number = without_ended(&mut order, named, |order| client.start(order))?;
+        follow(client, number, &live)
+    };
+    let report = run_with_progress(&live, run.progress, work)??;
+    tell_of_gaps(&order, report.lacks_moves);
     let ledger = report.ledger.and_then(ledger);
     let page_bytes = report.page_bytes;
     let report = with_reason(report.into(), &live);
@@ -45,10 +105,42 @@ pub fn move_processes(args: &MoveArgs, settings: &MoveSettings, socket: &Path) -
         page_bytes,
         selection: SelectionReport::default(),
         ledger: ledger.as_ref(),
+        by_agent: true,
         shared_memory: None,
     };
-    moves::print_report(&told, args.run.output.json)?;
+    moves::print_report(&told, run.json)?;
     Ok(move_task::exit(&report, None, &move_task::Unmoved::default()))
+}
+
+/// Asks without those processes that have ended since a name or a group told them, unless all have.
+fn without_ended<T>(
+    order: &mut Order,
+    named: &[Pid],
+    mut ask: impl FnMut(&Order) -> Result<T, ClientError>,
+) -> Result<T, ClientError> {
+    loop {
+        let answer = ask(order);
+        let ended = match &answer {
+            Err(ClientError::Refused(CallError::NotAllowed {
+                pid,
+                reason: Refusal::NoSuchProcess,
+                ..
+            })) => *pid,
+            _ => return answer,
+        };
+        let Some(pids) = order.pids.as_mut().filter(|pids| pids.len() > 1) else { return answer };
+        let before = pids.len();
+        pids.retain(|pid| pid.number() != ended || named.contains(pid));
+        if pids.len() == before {
+            return answer;
+        }
+    }
+}
+
+fn tell_of_gaps(order: &Order, lacks_moves: bool) {
+    if let (Some(number), true) = (order.undo, lacks_moves) {
+        say!("nodeward: operation {number} moved more than its ledger holds; the rest stays");
+    }
 }
 
 /// Shows where the memory of processes is.
@@ -77,15 +169,29 @@ pub fn explain(socket: &Path, pids: &[Pid]) -> Result<Vec<Explained>> {
     pids.iter().map(&mut one).collect()
 }
 
-/// Nodes are those that this process may name: the agent knows nothing of our cpuset.
-fn order(args: &MoveArgs, settings: &MoveSettings) -> Result<Order> {
+/// Returns an order with the limits of these settings, and nothing to do.
+fn limits(settings: &MoveSettings) -> Order {
+    Order {
+        jobs: match settings.jobs {
+            Jobs::Auto => None,
+            Jobs::Fixed(jobs) => Some(jobs),
+        },
+        rate: settings.rate_bytes_per_s,
+        stall: settings.stall_ns,
+        ..Order::default()
+    }
+}
+
+/// Returns the order, and the processes that were named by pid. Nodes are those that this process
+/// may name: the agent knows nothing of our cpuset.
+fn order(args: &MoveArgs, settings: &MoveSettings) -> Result<(Order, Vec<Pid>)> {
     if args.skip.skip_shared_above.is_some() || args.skip.skip_pinned {
         bail!(
             "the agent has no --skip-shared-above and --skip-pinned; select memory by --only, \
              --exclude or --range instead"
         );
     }
-    let Operands { pids, from, to } = Operands::parse(args)?;
+    let Operands { pids: named, from, to } = Operands::parse(args)?;
     let chosen = SelectedMachine::Local(Linux::open());
     let topology = chosen.machine().topology()?;
     let pairs = node_pairs::parse_pairs(from, to, &topology, &chosen.node_names(&topology)?)?;
@@ -93,27 +199,32 @@ fn order(args: &MoveArgs, settings: &MoveSettings) -> Result<Order> {
     let all = kinds.len() == MappingKind::ALL.len();
     let names = || kinds.iter().map(|kind| kind.name().to_owned()).collect();
     let range = |range: &nodeward_model::Range| AddressRange { start: range.start, end: range.end };
-    Ok(Order {
-        pids: Some(pids),
-        pairs: pairs.iter().map(|(from, to)| WirePair { from, to }).collect(),
+    let order = Order {
+        pids: Some(select_processes(&args.name, &args.cgroup, named.clone())?),
+        pairs: Order::between(&pairs).pairs,
         kinds: (!all).then(names),
         ranges: (!args.range.is_empty()).then(|| args.range.iter().map(range).collect()),
-        jobs: match settings.jobs {
-            Jobs::Auto => None,
-            Jobs::Fixed(jobs) => Some(jobs),
-        },
-        rate: settings.rate_bytes_per_s,
-        stall: settings.stall_ns,
-    })
+        ..limits(settings)
+    };
+    Ok((order, named))
 }
 
-/// Begins a move, follows it to its end, and cancels it if it is to stop; returns its account.
+/// Begins a move, and follows it to its end; returns its account.
 pub(super) fn carry_out(
     mut client: Client,
     order: &Order,
     live: &AgentProgress,
 ) -> Result<WireReport, ClientError> {
     let number = client.start(order)?;
+    follow(client, number, live)
+}
+
+/// Follows a move to its end, and cancels it if it is to stop; returns its account.
+fn follow(
+    mut client: Client,
+    number: u64,
+    live: &AgentProgress,
+) -> Result<WireReport, ClientError> {
     let mut watch = client.watch(number)?;
     let mut is_cancelled = false;
     while live.update(watch.wait_for_next()?) {
@@ -131,11 +242,10 @@ pub(super) fn with_reason(report: MoveReport, live: &AgentProgress) -> MoveRepor
     MoveReport { stopped, ..report }
 }
 
-/// The ledger is the agent's: to tell how a move is undone helps root only.
+/// Returns what is told of a ledger of the agent.
 pub(super) fn ledger(number: u64) -> Option<LedgerReport> {
     let id = number.to_string().parse().ok()?;
-    let is_root = rustix::process::geteuid().is_root();
-    is_root.then_some(LedgerReport { id, writing_ns: 0, error: None })
+    Some(LedgerReport { id, writing_ns: 0, error: None })
 }
 
 #[cfg(test)]
@@ -144,6 +254,7 @@ pub(super) mod tests {
     use std::sync::Arc;
 
     use nodeward_agent::limits::MoveLimits;
+    use nodeward_agent::wire::WirePair;
     use nodeward_agent::{Agent, AgentOptions, Journal};
     use nodeward_balancer::{CalledGroups, SharedGroups};
     use nodeward_machine::Machine;
@@ -170,7 +281,11 @@ pub(super) mod tests {
         let options = AgentOptions {
             limits: LIMITS,
             explainer: |_, _, _| unreachable!("nothing is explained"),
-            journal: Journal { begin: |_| None, end: |_, _| unreachable!("none was begun") },
+            journal: Journal {
+                begin: |_| None,
+                end: |_, _| unreachable!("none was begun"),
+                read: |_| None,
+            },
         };
         let listener = UnixListener::bind(&path).unwrap();
         let machine: Arc<dyn Machine> = Arc::new(machine);
@@ -195,6 +310,7 @@ pub(super) mod tests {
                 page_bytes: 4096,
                 selection: SelectionReport::default(),
                 ledger: None,
+                by_agent: true,
                 shared_memory: None,
             };
             let json = moves::report_json(&told);
@@ -214,6 +330,25 @@ pub(super) mod tests {
             let report = MoveReport::from(carry_out(client, &order(), &live).unwrap());
             let unexamined = report.processes[0].unexamined_bytes / 4096;
             assert_eq!(report.account().selected() + unexamined, 3000);
+        });
+    }
+
+    /// Goal: of processes that a name or a group told, those that have ended since are left out;
+    /// one that was named by its pid is missed, and so is the last one.
+    #[test]
+    fn who_has_ended_is_left_out() {
+        with_agent(|path| {
+            let mut client = Client::connect(path).unwrap();
+            let (us, gone) = (Pid::of_this_process(), Pid::new(4_194_303).unwrap());
+            let mut plan = |pids: &[Pid], named: &[Pid]| {
+                let mut order = Order { pids: Some(pids.to_vec()), ..order() };
+                let plan = without_ended(&mut order, named, |order| client.plan(order)).ok()?;
+                Some(plan.processes.iter().map(|process| process.pid).collect::<Vec<_>>())
+            };
+            assert_eq!(plan(&[gone, us], &[]), Some(vec![us]));
+            assert_eq!(plan(&[gone, us], &[us]), Some(vec![us]));
+            assert_eq!(plan(&[gone, us], &[gone]), None);
+            assert_eq!(plan(&[gone], &[]), None);
         });
     }
 

@@ -26,5 +26,6 @@ pub mod run;
 pub mod show;
 pub mod sim;
 pub mod spread;
+mod spread_operands;
 pub mod top;
 pub mod undo;

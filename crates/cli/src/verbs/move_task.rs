@@ -134,6 +134,7 @@ impl MoveTask {
             page_bytes: machine.page_bytes(),
             selection: self.selection(),
             ledger: done.ledger.as_ref(),
+            by_agent: false,
             shared_memory: done.shared.as_ref(),
         };
         moves::print_report(&told, how.json)?;

@@ -5,18 +5,22 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use nodeward_linux::Linux;
 use nodeward_machine::{Error, Machine, Process};
-use nodeward_model::{ProcessIdentity, Range};
-use nodeward_mover::{MoveControl, MoveDeadline, MoveOrder, undo};
-use nodeward_records::ledger::{MovedPages, Operation, OperationId, OperationState};
+use nodeward_model::ProcessIdentity;
+use nodeward_mover::{MoveControl, MoveDeadline, undo};
+use nodeward_records::ledger::{Operation, OperationId, OperationState};
 
 use crate::args::UndoArgs;
 use crate::message::exit::Exit;
 use crate::settings::MoveSettings;
 use crate::settings::state_dir;
+use crate::verbs::by_agent;
 use crate::verbs::move_task::{MoveTask, MoveTaskOptions};
 
 /// Undoes an operation.
 pub fn run(args: &UndoArgs, settings: MoveSettings) -> Result<Exit> {
+    if let Some(socket) = &args.agent {
+        return by_agent::undo(args, &settings, socket);
+    }
     let live = MoveControl::until(args.until.deadline.map(MoveDeadline::in_real_time));
     let machine = Linux::open();
     let task = task_of(args.id, &machine)?;
@@ -64,7 +68,7 @@ fn task(operation: &Operation, machine: &Linux) -> Result<MoveTask> {
     for (identity, moved) in operation.header.processes.iter().zip(&operation.processes) {
         match open_same_process(machine, identity) {
             Ok(process) => {
-                orders.push(undo_orders(&*process, moved, machine.page_bytes())?);
+                orders.push(undo::orders_of_process(&*process, moved, machine.page_bytes())?);
                 processes.push(process);
             }
             Err(error) if error.is_gone() => {
@@ -92,15 +96,4 @@ fn open_same_process(
         true => Ok(process),
         false => Err(Error::Gone(identity.pid)),
     }
-}
-
-/// Returns the orders that bring back pages that moved, or may have.
-fn undo_orders(
-    process: &dyn Process,
-    moved: &MovedPages,
-    page_bytes: u64,
-) -> Result<Arc<[MoveOrder]>> {
-    let mapped: Vec<Range> = process.mappings()?.iter().map(|mapping| mapping.range).collect();
-    let runs = moved.moved.iter().chain(moved.open.iter());
-    Ok(undo::orders(runs, &mapped, page_bytes).into())
 }

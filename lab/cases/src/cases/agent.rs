@@ -7,6 +7,7 @@ use nodeward_model::{NodeId, PageLocation};
 use rustix::process::Signal;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
+use super::ledger::id;
 use crate::balancer::{StateDir, disable_numa_balancing, start_load_away};
 use crate::case_outcome::{CaseFn, CaseOutcome};
 use crate::guest::UNPRIVILEGED_USER;
@@ -48,8 +49,9 @@ fn pages_on(load: &LoadProcess, node: u32) -> u64 {
 
 /// Goal: a process of a user without capabilities, whose move_pages(2) is forbidden, moves its own
 /// memory by the socket, each page of 8 MiB, with the output and the code of any move; it sees
-/// where its memory is; processes of others it can neither move nor see; its move is in the ledger
-/// of the agent, with the user.
+/// where its memory is, takes the move back, and has it evened out (8 MiB in blocks of 2);
+/// processes of others it can neither move nor see; its move is in the ledger of the agent, with
+/// the user.
 fn for_a_container() -> CaseOutcome {
     disable_numa_balancing()?;
     let place = StateDir::new("agent");
@@ -75,6 +77,21 @@ fn for_a_container() -> CaseOutcome {
     assert_eq!(report.account.moved, own.ready.pages, "{moved:?}");
     assert_eq!(report.processes[0].after(), &[(1, own.ready.pages)].into());
     assert_eq!(pages_on(&own, 1), own.ready.pages);
+
+    let nodeward = |words: &str| {
+        behind_seccomp(|| nodeward_as(UNPRIVILEGED_USER, &format!("{words} {socket}")))
+    };
+    let number = id(&moved);
+    assert_eq!(nodeward(&format!("undo {number} --dry-run")).code, 0);
+    let undone = nodeward(&format!("undo {number} --json --quiet"));
+    assert_eq!(undone.report_after_exit(0).account.moved, own.ready.pages, "{undone:?}");
+    assert_eq!(pages_on(&own, 0), own.ready.pages);
+    nodeward("undo 999").assert_refused(5, &["no operation 999 that you can take back"]);
+    let spread = nodeward(&format!("spread {} 0,1 --json --quiet", own.pid()));
+    assert!(spread.code == 0, "{spread:?}");
+    let [here, there] = [0, 1].map(|node| pages_on(&own, node));
+    assert!(here + there == own.ready.pages && here.abs_diff(there) <= 512, "{here} {there}");
+    nodeward("move --name nodeward-load 0 1").assert_refused(4, &["not yours", "another user"]);
 
     let foreign = as_user(&others, &format!("0 1 {socket}"));
     foreign.assert_refused(4, &["not yours", "another user"]);

@@ -13,11 +13,12 @@ use nodeward_linux::peer;
 use nodeward_machine::Machine;
 use nodeward_model::{Name, Pid};
 use nodeward_mover::{LedgerReport, MoveReport, SharedLedger};
+use nodeward_records::ledger::{Operation, OperationId};
 
 use crate::output::explain;
 use crate::results::ProcessExplanation;
 use crate::settings::AgentSettings;
-use crate::settings::state_dir::now_unix_ms;
+use crate::settings::state_dir::{self, now_unix_ms};
 use crate::verbs::move_task::begin_journal_of;
 
 /// An agent that runs, if one was asked for.
@@ -50,7 +51,7 @@ impl BalancerAgent {
         let options = AgentOptions {
             limits: settings.limits,
             explainer,
-            journal: Journal { begin: begin_ledger, end: end_ledger },
+            journal: Journal { begin: begin_ledger, end: end_ledger, read: read_ledger },
         };
         let agent = Agent::start(listener, Arc::clone(machine), groups, options);
         let agent = agent.context("the agent cannot be started")?;
@@ -79,9 +80,13 @@ fn explainer(pid: Pid, report: Arc<RoundReport>, row: Result<ProcessRow, Undecid
 }
 
 fn begin_ledger(request: JournalRequest<'_>) -> Option<SharedLedger> {
-    let JournalRequest { machine, processes, command } = request;
+    let JournalRequest { machine, processes, command, undoes } = request;
     let command = command.into_iter().map(Name::from).collect();
-    begin_journal_of(machine, Ok(processes), None, command)
+    begin_journal_of(machine, Ok(processes), undoes, command)
+}
+
+fn read_ledger(id: OperationId) -> Option<Operation> {
+    state_dir::ledgers().and_then(|store| Ok(store.read(id)?)).ok()
 }
 
 fn end_ledger(ledger: SharedLedger, report: &MoveReport) -> LedgerReport {

@@ -99,7 +99,11 @@ fn ask_agent(time: Duration) -> Result<(PacedRequests, u64)> {
     let options = AgentOptions {
         limits: MoveLimits::default(),
         explainer: |pid, report, row| explain::process(&ProcessExplanation { pid, report, row }),
-        journal: Journal { begin: |_| None, end: |_, _| unreachable!("nothing is moved") },
+        journal: Journal {
+            begin: |_| None,
+            end: |_, _| unreachable!("nothing is moved"),
+            read: |_| None,
+        },
     };
     let groups = SharedGroups::new(Arc::clone(&machine), CalledGroups::default());
     let agent = Agent::start(listener, Arc::clone(&machine), Arc::new(groups), options)?;

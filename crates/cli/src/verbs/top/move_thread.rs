@@ -198,6 +198,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use nodeward_agent::client::Client;
+    use nodeward_agent::wire::Order;
     use nodeward_linux::Linux;
     use nodeward_linux::test_wait::wait_for;
     use nodeward_model::{NodeId, NodePairs, Pid};
@@ -230,7 +231,7 @@ mod tests {
             let (agent, us) = (path.to_owned(), Pid::of_this_process());
             thread.plan(move |_, _| {
                 let pairs = NodePairs::from_lists(&[NodeId(0)], &[NodeId(1)]);
-                plan_by_agent(&mut Client::connect(&agent)?, us, &pairs)
+                plan_by_agent(&mut Client::connect(&agent)?, us, Order::between(&pairs))
             });
             let ScreenEvent::Planned(Ok(plan)) = next(&mut told) else { panic!("no plan") };
             assert_eq!(plan.lines[0], format!("Move 11.7 MiB of process {us}?"));

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Result, bail, ensure};
 use nodeward_agent::client::Client;
-use nodeward_agent::wire::{Order, WirePair};
+use nodeward_agent::wire::Order;
 use nodeward_machine::Machine as _;
 use nodeward_model::{Name, NodePairs, Pid, Topology};
 use nodeward_mover::{MoveControl, MoveOrder, PlanReport, Selection};
@@ -113,7 +113,11 @@ impl TopMover {
         let names = self.machine.node_names(&topology)?;
         let pairs = node_pairs::parse_pairs(from, to, &topology, &names)?;
         match &self.agent {
-            Some(path) => plan_by_agent(&mut Client::connect(path)?, order.pid, &pairs),
+            Some(path) => {
+                let pid = order.pid;
+                let order = Order { pids: Some(vec![pid]), ..Order::between(&pairs) };
+                plan_by_agent(&mut Client::connect(path)?, pid, order)
+            }
             None => {
                 let command = ["nodeward", "move", &order.pid.to_string(), from, to];
                 self.plan_here(order.pid, pairs, (&topology, &command.map(Name::from)), live)
@@ -126,6 +130,10 @@ impl TopMover {
     /// # Errors
     /// As [`TopMover::plan`].
     pub fn plan_undo(&self, last: LastMove, live: &MoveControl) -> Result<PlannedMove> {
+        if let Some(path) = &self.agent {
+            let order = Order { undo: Some(last.id.number()), ..Order::default() };
+            return plan_by_agent(&mut Client::connect(path)?, last.pid, order);
+        }
         let machine = self.machine.local("ledger of moves")?;
         let command = ["nodeward", "undo", &last.id.to_string()].map(Name::from).to_vec();
         let task = MoveTask { command: Some(command), ..undo::task_of(last.id, machine)? };
@@ -213,16 +221,13 @@ impl TopMover {
 ///
 /// # Errors
 /// As [`TopMover::plan`].
-pub fn plan_by_agent(client: &mut Client, pid: Pid, pairs: &NodePairs) -> Result<PlannedMove> {
-    let pairs = pairs.iter().map(|(from, to)| WirePair { from, to }).collect();
-    let order = Order { pids: Some(vec![pid]), pairs, ..Order::default() };
+pub fn plan_by_agent(client: &mut Client, pid: Pid, order: Order) -> Result<PlannedMove> {
     let plan = client.plan(&order)?;
     let page_bytes = plan.page_bytes;
     let report = PlanReport::from(plan);
     let whose = format!("process {pid}");
-    let is_root = rustix::process::geteuid().is_root();
     let plans = report.processes.iter().map(|(_, plan)| plan);
-    let lines = move_words::plan(&whose, plans, page_bytes, is_root)?;
+    let lines = move_words::plan(&whose, plans, page_bytes, true)?;
     Ok(PlannedMove { pid, whose, lines, how: MoveBy::ByAgent(order) })
 }
 
