@@ -71,7 +71,7 @@ families! {
         "Memory of processes, groups and segments, where their last samples saw it.";
     MISPLACED = Gauge "nodeward_misplaced_bytes" ["node", "home"]
         "Memory that is on a node and belongs on another; home is several if it belongs on any \
-         of several.";
+         of several; other is the sum of smaller pairs.";
     DECISIONS = Gauge "nodeward_decisions" ["about", "reason"]
         "Decisions of the last full round about homes, threads that are away, memory, and \
          segments, by reason.";
@@ -86,7 +86,8 @@ families! {
     MOVED = Counter "nodeward_moved_bytes_total" ["mover"]
         "Memory that arrived on the node where it was moved to, by mover.";
     FLOW = Counter "nodeward_flow_bytes_total" ["from", "to"]
-        "Memory that arrived on the node where it was moved to, by nodes.";
+        "Memory that arrived on the node where it was moved to, by nodes; from is any once there \
+         are more than 12 pairs.";
     STAYED = Counter "nodeward_stayed_bytes_total" ["reason"]
         "Memory that was to move and stayed; what is tried again counts again.";
     MOVES_SHORT = Counter "nodeward_moves_short_total" ["why"]

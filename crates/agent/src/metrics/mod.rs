@@ -3,6 +3,7 @@
 //! ```text
 //! mod          all of them, as text
 //! round        those of the balancer, from the report of a round
+//! node_pairs   memory by pairs of nodes, in a bounded number of series
 //! host         page lists, and what the process itself costs
 //! agent_totals what the agent did
 //! exposition   the text format
@@ -17,6 +18,7 @@ mod agent_totals;
 mod exposition;
 mod families;
 mod host;
+mod node_pairs;
 mod round;
 
 use nodeward_balancer::RoundReport;

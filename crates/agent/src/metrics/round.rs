@@ -12,6 +12,7 @@ use nodeward_policy::placement::{Decision, Home, Reason};
 use super::agent_totals::AgentTotals;
 use super::exposition::{Exposition, counts, seconds};
 use super::families;
+use super::node_pairs::{self, MisplacedPages};
 
 /// The label of memory that belongs on any of several nodes.
 const SEVERAL: &str = "several";
@@ -67,10 +68,8 @@ fn add_placement(out: &mut Exposition, report: &RoundReport) {
     let bytes = |pages: u64| (pages * report.page_bytes) as f64;
     out.add(&families::HOMES, counts(&homes));
     out.add(&families::MEMORY, pages.iter().map(|(&node, &pages)| ([node], bytes(pages))));
-    let pairs = misplaced.iter();
-    let pairs =
-        pairs.map(|((node, home), &pages)| ([node.to_string(), home.clone()], bytes(pages)));
-    out.add(&families::MISPLACED, pairs);
+    let pairs = node_pairs::largest(&misplaced);
+    out.add(&families::MISPLACED, pairs.into_iter().map(|(pair, pages)| (pair, bytes(pages))));
 }
 
 /// Sums over processes, groups and segments.
@@ -79,7 +78,7 @@ struct PlacementSums {
     /// Base pages by node.
     pages: BTreeMap<NodeId, u64>,
     /// Base pages that are elsewhere than they belong, by node and home.
-    misplaced: BTreeMap<(NodeId, String), u64>,
+    misplaced: MisplacedPages,
 }
 
 impl PlacementSums {
@@ -155,7 +154,8 @@ pub fn add_moves(
     let bytes = |pages: u64| (pages * page_bytes) as f64;
     out.add(&families::MOVES, movers().map(|(mover, moves)| ([mover], moves.ended as f64)));
     out.add(&families::MOVED, movers().map(|(mover, it)| ([mover], bytes(it.moved_pages()))));
-    out.add(&families::FLOW, all.flows.iter().map(|(&(from, to), &it)| ([from, to], bytes(it))));
+    let flows = node_pairs::flows(&all.flows);
+    out.add(&families::FLOW, flows.into_iter().map(|(pair, pages)| (pair, bytes(pages))));
     out.add(&families::STAYED, all.stayed.iter().map(|(&reason, &it)| ([reason], bytes(it))));
     out.add(&families::MOVES_SHORT, counts(&totals.short));
     out.add_holds(&families::HOLD, &all.holds);

@@ -7,6 +7,7 @@ mod groups;
 mod metrics;
 mod metrics_files;
 mod move_work;
+mod metrics_series;
 mod moves;
 mod protocol;
 mod stage;
