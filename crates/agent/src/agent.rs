@@ -28,6 +28,8 @@ pub struct AgentOptions {
     pub explainer: Explainer,
     /// Enters moves into the ledger.
     pub journal: Journal,
+    /// Processes that metrics name at most.
+    pub metrics_processes: usize,
 }
 
 /// A running agent. Dropping it ends the agent.
@@ -48,7 +50,7 @@ impl Agent {
         groups: Arc<SharedGroups>,
         options: AgentOptions,
     ) -> io::Result<Self> {
-        let AgentOptions { limits, explainer, journal } = options;
+        let AgentOptions { limits, explainer, journal, metrics_processes } = options;
         let moves = Arc::new(Moves::new(Arc::clone(&machine), limits, journal));
         let groups = Groups { called: groups, page_bytes: machine.page_bytes() };
         let service = Arc::new(Service {
@@ -58,6 +60,7 @@ impl Agent {
             published: Published::default(),
             limits,
             explainer,
+            metrics_processes,
             requests: RequestCounts::default(),
         });
         let identity = AgentIdentity::read().map_err(io::Error::other)?;

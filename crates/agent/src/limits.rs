@@ -41,6 +41,8 @@ pub const MEMBERS_MAX: usize = 4096;
 pub const ACCOUNT_KEPT: Duration = Duration::from_secs(600);
 /// Latest accounts that are kept for one user.
 pub const ACCOUNTS_OF_USER_MAX: usize = 32;
+/// Processes that metrics may name: each has a series for each node with memory of it, and two.
+pub const METRICS_PROCESSES_MAX: usize = 100;
 /// Time between two reports of progress.
 pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 

@@ -9,6 +9,7 @@ use varlink::Reply;
 
 use crate::caller::Caller;
 use crate::errors::CallError;
+use crate::gate;
 use crate::groups::Groups;
 use crate::hooks::Explainer;
 use crate::interfaces;
@@ -40,6 +41,8 @@ pub struct Service {
     pub limits: MoveLimits,
     /// Puts decisions into words.
     pub explainer: Explainer,
+    /// Processes that metrics name at most.
+    pub metrics_processes: usize,
     /// The requests so far.
     pub requests: RequestCounts,
 }
@@ -99,9 +102,14 @@ impl Service {
         AgentTotals { requests, refusals, moves: self.moves.totals() }
     }
 
-    fn metrics(&self) -> Value {
+    /// Returns the metrics. Of the processes that they may name they name those that the caller may
+    /// touch.
+    fn metrics(&self, caller: &Caller) -> Value {
         let (report, totals) = (self.published.last(), self.totals());
-        json!({ "text": metrics::text(&report, Some(&totals), &*self.machine) })
+        let rows = metrics::most_misplaced(&report, self.metrics_processes).into_iter();
+        let named: Vec<_> =
+            rows.filter_map(|row| Some((gate::shown_to(caller, row.pid)?, row))).collect();
+        json!({ "text": metrics::text(&report, Some(&totals), &*self.machine, &named) })
     }
 
     fn call(&self, caller: &Caller, call: &Call) -> Result<Value, CallError> {
@@ -127,7 +135,7 @@ impl Service {
             Call::Show(wanted) => looks::show(&*self.machine, caller, wanted),
             Call::Homes => Ok(self.published.homes(caller)),
             Call::Explain { pid } => self.published.explain(caller, *pid, self.explainer),
-            Call::ReadMetrics => Ok(self.metrics()),
+            Call::ReadMetrics => Ok(self.metrics(caller)),
             call => self.group_call(caller, call),
         }
     }

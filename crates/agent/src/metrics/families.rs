@@ -80,6 +80,14 @@ families! {
     NUDGES = Counter "nodeward_nudges_total" ["outcome"]
         "Threads that were to be brought to a node, by what came of it.";
 
+    PID_HOME = Gauge "nodeward_pid_home" ["pid", "name", "home"]
+        "A process that has a home, with the nodes where its threads belong as a label of a \
+         constant 1.";
+    PID_MEMORY = Gauge "nodeward_pid_memory_bytes" ["pid", "name", "node"]
+        "Memory of a process, where its last sample saw it.";
+    PID_MISPLACED = Gauge "nodeward_pid_misplaced_bytes" ["pid", "name"]
+        "Memory of a process that is on other nodes than it belongs.";
+
     MOVES = Counter "nodeward_moves_total" ["mover"]
         "Moves of memory that have ended: of the balancer by what was moved, and of users by \
          the agent.";

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use nodeward_model::NodeId;
+use nodeward_model::{NodeId, Nodemask};
 use nodeward_mover::PageFlows;
 
 /// Base pages that are elsewhere than they belong, by node and home.
@@ -22,6 +22,16 @@ const MISPLACED_MAX: usize = 4 * 4;
 const ANY: &str = "any";
 /// The node and the home of all other pairs.
 const OTHER: &str = "other";
+
+/// Returns base pages by node, of nodes that are not those where they belong; none if they belong
+/// anywhere, as `belongs` is empty then.
+pub fn away<'a>(
+    belongs: &'a Nodemask,
+    pages: &'a BTreeMap<NodeId, u64>,
+) -> impl Iterator<Item = (NodeId, u64)> + 'a {
+    let all = pages.iter().map(|(&node, &pages)| (node, pages));
+    all.filter(|&(node, pages)| pages > 0 && !belongs.is_empty() && !belongs.contains(node))
+}
 
 /// Returns flows by pair of nodes, or by destination once there are too many pairs. They only grow,
 /// and so does their number: no counter falls, and what was summed up once stays so.

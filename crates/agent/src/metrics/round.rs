@@ -112,9 +112,9 @@ impl PlacementSums {
         };
         for (&node, &pages) in pages {
             *self.pages.entry(node).or_default() += pages;
-            if pages > 0 && !belongs.is_empty() && !belongs.contains(node) {
-                *self.misplaced.entry((node, home.clone())).or_default() += pages;
-            }
+        }
+        for (node, pages) in node_pairs::away(belongs, pages) {
+            *self.misplaced.entry((node, home.clone())).or_default() += pages;
         }
     }
 }

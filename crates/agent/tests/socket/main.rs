@@ -6,6 +6,7 @@ mod exporter;
 mod groups;
 mod metrics;
 mod metrics_files;
+mod metrics_processes;
 mod move_work;
 mod metrics_series;
 mod moves;

@@ -70,7 +70,7 @@ pub fn balanced(machine: &Arc<FakeMachine>, rounds: usize) -> RoundReport {
 fn nodes_are_told_as_the_round_saw_them() {
     let machine = machine_with(60);
     let report = balanced(&machine, 40);
-    let metrics = Metrics::read(&text(&report, None, &*machine));
+    let metrics = Metrics::read(&text(&report, None, &*machine, &[]));
     let on = |name: &str, node: &str| metrics.value(name, &[("node", node)]);
     assert_eq!(metrics.sum("nodeward_memory_bytes"), f64::from(60 * 16 * 4096));
     assert!(on("nodeward_memory_bytes", "3").is_some() && on("nodeward_homes", "3").is_some());
@@ -101,7 +101,7 @@ fn nodes_are_told_as_the_round_saw_them() {
 #[test]
 fn metrics_are_those_of_the_list() {
     let machine = machine_with(60);
-    let written = text(&balanced(&machine, 10), Some(&Default::default()), &*machine);
+    let written = text(&balanced(&machine, 10), Some(&Default::default()), &*machine, &[]);
     let metrics = Metrics::read(&written);
     for (name, kind) in &metrics.types {
         let family = FAMILIES.iter().find(|family| family.name == name);
@@ -124,7 +124,7 @@ fn metrics_are_those_of_the_list() {
 #[test]
 fn before_the_first_round() {
     let machine = machine_with(1);
-    let metrics = Metrics::read(&text(&RoundReport::default(), None, &*machine));
+    let metrics = Metrics::read(&text(&RoundReport::default(), None, &*machine, &[]));
     assert!(!metrics.types.contains_key("nodeward_memory_bytes"));
     assert!(!metrics.types.contains_key("nodeward_last_round_timestamp_seconds"));
     assert!(metrics.types.contains_key("nodeward_build_info"));

@@ -105,7 +105,7 @@ fn alerts_know_our_metrics_and_are_tested() {
 }
 
 /// Runs promtool; `None` if it is not installed.
-fn promtool(words: &[&str], input: &str) -> Option<(bool, String)> {
+pub fn promtool(words: &[&str], input: &str) -> Option<(bool, String)> {
     let mut command = Command::new("promtool");
     command.args(words).current_dir(packaging());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -144,7 +144,7 @@ fn some_text() -> String {
         machine.sleep_ns(report.interval_ns);
     }
     let report = balancer.round(&MoveControl::default()).unwrap();
-    up(true) + &text(&report, Some(&Default::default()), &*machine)
+    up(true) + &text(&report, Some(&Default::default()), &*machine, &[])
 }
 
 /// Goal: promtool, Prometheus' own checker, finds nothing to say about the metrics.

@@ -71,7 +71,7 @@ fn ten_thousand_processes_are_two_hundred_series() {
     let mut report = balanced(&machine, 3);
     has_seen_much(&mut report);
     let away = scatter(&mut report);
-    let metrics = Metrics::read(&text(&report, Some(&AgentTotals::default()), &*machine));
+    let metrics = Metrics::read(&text(&report, Some(&AgentTotals::default()), &*machine, &[]));
     assert_eq!(metrics.value("nodeward_entities", &[("kind", "process")]), Some(10_000.0));
     assert!(metrics.samples.len() <= SERIES_MAX, "{} series", metrics.samples.len());
     assert_eq!(metrics.sum("nodeward_misplaced_bytes"), away as f64 * PAGE);
@@ -98,7 +98,7 @@ fn counters_never_go_backwards() {
         };
         *moves.flows.entry(pair).or_default() += pages;
         expected += pages as f64 * PAGE;
-        let metrics = Metrics::read(&text(&report, Some(&agent), &machine));
+        let metrics = Metrics::read(&text(&report, Some(&agent), &machine, &[]));
         assert_eq!(metrics.sum("nodeward_flow_bytes_total"), expected);
         let counters = metrics.samples.iter().filter(|sample| sample.name.ends_with("_total"));
         let series =

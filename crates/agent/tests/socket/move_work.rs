@@ -3,7 +3,6 @@
 use std::sync::OnceLock;
 
 use nodeward_agent::client::{Client, ClientError};
-use nodeward_agent::limits::MoveLimits;
 use nodeward_agent::wire::{Order, WireReport, WireShare, WireSpread};
 use nodeward_agent::{CallError, Journal};
 use nodeward_model::{Name, NodeId, Pid};
@@ -61,7 +60,7 @@ fn carry_out(client: &mut Client, order: &Order) -> WireReport {
 /// number: of 4096 pages on node 0 a quarter goes to node 1, in blocks of 512, and returns.
 #[test]
 fn memory_is_evened_out_and_taken_back() {
-    let stage = Stage::with_journal(MoveLimits::default(), JOURNAL);
+    let stage = Stage::with_journal(JOURNAL);
     let us = Pid::of_this_process();
     stage.give_memory(us, 4096);
     let mut client = Client::connect(&stage.path()).unwrap();
@@ -84,7 +83,7 @@ fn memory_is_evened_out_and_taken_back() {
 /// Goal: an order is one thing that can be done; nothing is done otherwise.
 #[test]
 fn orders_that_cannot_be() {
-    let stage = Stage::with_journal(MoveLimits::default(), JOURNAL);
+    let stage = Stage::with_journal(JOURNAL);
     stage.give_memory(Pid::of_this_process(), 10);
     let mut client = Client::connect(&stage.path()).unwrap();
     let both = Order { pairs: order(&[]).pairs, ..spread(&[(0, 1), (1, 1)], None) };
@@ -122,7 +121,7 @@ fn whose_memory_it_is_takes_it_back() {
     if !is_root() {
         return;
     }
-    let stage = Stage::with_journal(MoveLimits::default(), JOURNAL);
+    let stage = Stage::with_journal(JOURNAL);
     let Some(mut owner) = Speaker::of(&stage, USER, USER) else { return };
     let mut other = Speaker::of(&stage, OTHER, OTHER).unwrap();
     let pid = owner.0.pid();

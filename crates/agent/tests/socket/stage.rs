@@ -41,10 +41,20 @@ impl Stage {
     }
 
     pub fn with(limits: MoveLimits) -> Self {
-        Self::with_journal(limits, NO_JOURNAL)
+        Self::start(limits, NO_JOURNAL, 0)
     }
 
-    pub fn with_journal(limits: MoveLimits, journal: Journal) -> Self {
+    /// A stage whose metrics name this many processes at most.
+    pub fn naming(metrics_processes: usize) -> Self {
+        Self::start(MoveLimits::default(), NO_JOURNAL, metrics_processes)
+    }
+
+    /// A stage whose moves have a ledger.
+    pub fn with_journal(journal: Journal) -> Self {
+        Self::start(MoveLimits::default(), journal, 0)
+    }
+
+    fn start(limits: MoveLimits, journal: Journal, metrics_processes: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let machine = Arc::new(FakeMachine::new(true));
         let path = folder.path().join("agent.sock");
@@ -60,6 +70,7 @@ impl Stage {
                 text: format!("process {pid}\n"),
             },
             journal,
+            metrics_processes,
         };
         let groups = Arc::new(SharedGroups::new(machine.clone(), CalledGroups::default()));
         let agent = Agent::start(listener, machine.clone(), Arc::clone(&groups), options).unwrap();

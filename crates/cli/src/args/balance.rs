@@ -22,8 +22,7 @@ pub struct BalanceArgs {
     /// is a pipe with the output of perf record or perf script; - is standard input
     #[arg(help_heading = DECIDED, long, value_name = "FILE", conflicts_with = "machine")]
     pub samples: Option<PathBuf>,
-    /// Print what the balancer would do, and why; change nothing. Makes one round, unless --for
-    /// asks for more
+    /// Print what it would do, and why; change nothing. One round, or --for a time
     #[arg(help_heading = OUTPUT, long)]
     pub dry_run: bool,
     /// Make one round, print all its decisions, and end

@@ -23,6 +23,8 @@ pub struct AgentSettings {
     pub access: SocketAccess,
     /// What moves may cost.
     pub limits: MoveLimits,
+    /// Processes that metrics name at most, here and in the textfile.
+    pub metrics_processes: usize,
 }
 
 impl AgentSettings {
@@ -43,6 +45,7 @@ impl AgentSettings {
                 moves_of_user: layer.socket_moves.map_or(usual.moves_of_user, moves),
                 rate_of_user: layer.socket_budget.map_or(usual.rate_of_user, |rate| rate.0),
             },
+            metrics_processes: layer.metrics_processes.unwrap_or_default().0.into(),
         })
     }
 }

@@ -12,8 +12,9 @@ use nodeward_policy::placement::Rules;
 use serde::Deserialize;
 
 use super::values::{
-    AccessSourceChoice, GroupChoice, ModeChoice, MovesChoice, NameList, NodesChoice, RateChoice,
-    RivalsChoice, SocketChoice, StallChoice, Switch, TextfileChoice, TimeChoice, name_parser,
+    AccessSourceChoice, GroupChoice, MetricsProcessesChoice, ModeChoice, MovesChoice, NameList,
+    NodesChoice, RateChoice, RivalsChoice, SocketChoice, StallChoice, Switch, TextfileChoice,
+    TimeChoice, name_parser,
 };
 use crate::message::help::{AGENT, DECIDED, EXCEPT, PACE, PROCESSES};
 
@@ -106,6 +107,10 @@ pub struct BalanceLayer {
     #[arg(help_heading = AGENT, long, value_name = "PATH|off")]
     pub textfile: Option<TextfileChoice>,
 
+    /// Name this many processes in metrics, 0 to 100 [default: 0]
+    #[arg(help_heading = AGENT, long, value_name = "N")]
+    pub metrics_processes: Option<MetricsProcessesChoice>,
+
     /// Balance processes of these names. A process is balanced if any of the three lists names it;
     /// if all are empty, every process is. On the command line: --name.
     #[arg(skip)]
@@ -175,6 +180,7 @@ impl BalanceLayer {
             socket_moves: self.socket_moves.or(below.socket_moves),
             socket_budget: self.socket_budget.or(below.socket_budget),
             textfile: self.textfile.or(below.textfile),
+            metrics_processes: self.metrics_processes.or(below.metrics_processes),
             names: self.names.or(below.names),
             users: self.users.or(below.users),
             cgroups: self.cgroups.or(below.cgroups),

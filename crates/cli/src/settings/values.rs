@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use nodeward_agent::limits::MOVES_MAX;
+use nodeward_agent::limits::{METRICS_PROCESSES_MAX, MOVES_MAX};
 use nodeward_balancer::{AccessChoice as Access, RivalMode};
 use nodeward_machine::AccessSourceKind;
 use nodeward_model::units::{parse_duration_ns, parse_rate};
@@ -66,6 +66,10 @@ pub struct GroupChoice(pub Option<String>);
 /// A number of moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MovesChoice(pub usize);
+
+/// A number of processes that metrics name, which may be 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MetricsProcessesChoice(pub u8);
 
 /// A word of a list: a name, or the number of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,6 +226,15 @@ impl FromStr for MovesChoice {
     }
 }
 
+impl FromStr for MetricsProcessesChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let count = text.parse().ok().filter(|&count| usize::from(count) <= METRICS_PROCESSES_MAX);
+        let wrong = || format!("'{text}' is not a number from 0 to {METRICS_PROCESSES_MAX}");
+        count.map(Self).ok_or_else(wrong)
+    }
+}
+
 /// The sources that tell which thread uses which page.
 const ACCESS_SOURCES: [AccessSourceKind; 4] = [
     AccessSourceKind::Registers,
@@ -319,7 +332,8 @@ deserialize_as_typed! {
     TextfileChoice: "an absolute path that ends in .prom, or \"off\"",
     ModeChoice: "a mode such as \"0660\"",
     GroupChoice: "a group by name or number, or \"none\"",
-    MovesChoice: "a number of moves"
+    MovesChoice: "a number of moves",
+    MetricsProcessesChoice: "a number of processes"
 }
 
 struct ListVisitor;
@@ -384,6 +398,8 @@ mod tests {
         assert_eq!("0660".parse(), Ok(ModeChoice(0o660)));
         assert_eq!("none".parse(), Ok(GroupChoice(None)));
         assert_eq!("16".parse(), Ok(MovesChoice(16)));
+        assert_eq!("0".parse(), Ok(MetricsProcessesChoice(0)));
+        assert_eq!("100".parse(), Ok(MetricsProcessesChoice(100)));
         let damon = "damon".parse::<AccessSourceChoice>().unwrap_err(); // it knows no threads
         assert_eq!(damon, "'damon' is none of auto, registers, soft-dirty, faults, perf, off");
         assert_eq!("a, b,,".parse(), Ok(NameList(vec!["a".into(), "b".into()])));
@@ -405,6 +421,10 @@ mod tests {
             assert!(error.unwrap_err().ends_with("such as 0660"));
         }
         assert!("17".parse::<MovesChoice>().unwrap_err().contains("1 to 16"));
+        for wrong in ["101", "-1", "all", ""] {
+            let error = wrong.parse::<MetricsProcessesChoice>().unwrap_err();
+            assert_eq!(error, format!("'{wrong}' is not a number from 0 to 100"));
+        }
         assert!("1".parse::<TimeChoice>().unwrap_err().contains("a time such as"));
     }
 

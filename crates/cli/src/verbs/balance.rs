@@ -66,9 +66,11 @@ pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
     let (agent, textfile) = match simulated || args.dry_run {
         true => (BalancerAgent::default(), None),
         false => {
-            let (agent, textfile) = asked.read_for_others()?;
-            let agent = BalancerAgent::start(&agent, &machine, balancer.called_groups())?;
-            (agent, textfile.map(MetricsTextfile::new))
+            let (settings, textfile) = asked.read_for_others()?;
+            let agent = BalancerAgent::start(&settings, &machine, balancer.called_groups())?;
+            let textfile =
+                textfile.map(|path| MetricsTextfile::new(path, settings.metrics_processes));
+            (agent, textfile)
         }
     };
     let for_ns = args.for_ns.or_else(|| simulated.then_some(SIMULATED_NS));

@@ -286,6 +286,7 @@ pub(super) mod tests {
                 end: |_, _| unreachable!("none was begun"),
                 read: |_| None,
             },
+            metrics_processes: 0,
         };
         let listener = UnixListener::bind(&path).unwrap();
         let machine: Arc<dyn Machine> = Arc::new(machine);

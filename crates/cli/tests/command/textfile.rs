@@ -41,6 +41,32 @@ fn a_daemon_writes_its_metrics() {
     assert_eq!(metrics.read_dir().unwrap().count(), 0);
 }
 
+/// Goal: whoever asks for processes has the one that is balanced, this one, by its pid; whoever
+/// does not ask has none.
+#[test]
+fn processes_are_named_if_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("nodeward.prom");
+    let decided = "\nnodeward_entities{kind=\"process\"} 1\n";
+    let told = |words: &[&str]| {
+        let mut balance = command(dir.path());
+        balance.arg("--textfile").arg(&path).args(words);
+        let daemon = DaemonProcess::start(balance);
+        let read = || std::fs::read_to_string(&path).unwrap_or_default();
+        wait_until("this process is decided about", || read().contains(decided));
+        let told = read();
+        daemon.signal(Signal::TERM);
+        assert_eq!(daemon.end().0, Some(0));
+        told
+    };
+    let named = told(&["--metrics-processes=3"]);
+    let away = format!("\nnodeward_pid_misplaced_bytes{{pid=\"{}\",name=\"", std::process::id());
+    assert_eq!(named.matches("\nnodeward_pid_misplaced_bytes{").count(), 1, "{named}");
+    assert!(named.contains(&away), "{named}");
+    let unnamed = told(&[]);
+    assert!(!unnamed.contains("nodeward_pid_"), "{unnamed}");
+}
+
 /// Goal: a directory without room is told in one line, and leaves no half of a file; when there is
 /// room, the metrics come, and that is told. Balancing goes on all the time.
 #[test]

@@ -52,6 +52,7 @@ impl BalancerAgent {
             limits: settings.limits,
             explainer,
             journal: Journal { begin: begin_ledger, end: end_ledger, read: read_ledger },
+            metrics_processes: settings.metrics_processes,
         };
         let agent = Agent::start(listener, Arc::clone(machine), groups, options);
         let agent = agent.context("the agent cannot be started")?;

@@ -91,9 +91,11 @@ impl<'a> Daemon<'a> {
 
     fn write_metrics(&mut self, report: &RoundReport) {
         let Some(textfile) = self.textfile.as_mut().filter(|_| !report.fast) else { return };
-        let machine = &**self.machine;
+        let (machine, processes) = (&**self.machine, textfile.processes);
         textfile.write_if_due(machine.now_ns(), || {
-            metrics::text(report, self.agent.totals().as_ref(), machine)
+            let rows = metrics::most_misplaced(report, processes).into_iter();
+            let named: Vec<_> = rows.map(|row| (row.pid, row)).collect();
+            metrics::text(report, self.agent.totals().as_ref(), machine, &named)
         });
     }
 

@@ -11,6 +11,8 @@ const INTERVAL_NS: u64 = 5_000_000_000;
 /// The file, which is removed at the end: what it says no longer holds then.
 pub struct MetricsTextfile {
     path: PathBuf,
+    /// Processes that it names at most.
+    pub processes: usize,
     /// When it was written or tried last, by the machine's clock.
     tried_ns: Option<u64>,
     /// Why it could not be written then.
@@ -21,8 +23,8 @@ pub struct MetricsTextfile {
 
 impl MetricsTextfile {
     /// Plans it; writes nothing yet.
-    pub fn new(path: PathBuf) -> Self {
-        Self { path, tried_ns: None, problem: None, is_there: false }
+    pub fn new(path: PathBuf, processes: usize) -> Self {
+        Self { path, processes, tried_ns: None, problem: None, is_there: false }
     }
 
     /// Writes it if it is time. A problem is told once, and that it is over.
@@ -77,7 +79,7 @@ mod tests {
     fn a_missing_directory_is_told_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics/nodeward.prom");
-        let mut textfile = MetricsTextfile::new(path.clone());
+        let mut textfile = MetricsTextfile::new(path.clone(), 0);
         textfile.write_if_due(0, || "a 1\n".to_owned());
         assert!(textfile.problem.clone().unwrap().contains("No such file"));
         assert_eq!(textfile.note(textfile.problem.clone()), None, "told before");
@@ -98,9 +100,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("nodeward.prom");
         std::fs::write(&path, "of others").unwrap();
-        drop(MetricsTextfile::new(path.clone()));
+        drop(MetricsTextfile::new(path.clone(), 0));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "of others");
-        let mut textfile = MetricsTextfile::new(path.clone());
+        let mut textfile = MetricsTextfile::new(path.clone(), 0);
         textfile.write_if_due(7 * S, || "first".to_owned());
         textfile.write_if_due(11 * S, || unreachable!("not due"));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "first");

@@ -104,6 +104,7 @@ fn ask_agent(time: Duration) -> Result<(PacedRequests, u64)> {
             end: |_, _| unreachable!("nothing is moved"),
             read: |_| None,
         },
+        metrics_processes: 0,
     };
     let groups = SharedGroups::new(Arc::clone(&machine), CalledGroups::default());
     let agent = Agent::start(listener, Arc::clone(&machine), Arc::new(groups), options)?;
