@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::caller::Caller;
 use crate::errors::CallError;
 use crate::gate::{self, Held};
+use crate::homes::home_pages;
 use crate::limits::{GROUPS_OF_USER_MAX, MEMBERS_MAX, PIECES_OF_USER_MAX};
 
 /// The groups that programs make.
@@ -319,5 +320,6 @@ fn add_row(value: &mut Value, row: Option<&GroupRow>) {
     }
     if let Some(home) = &row.home {
         value["nodes"] = json!(home.thread_nodes().iter().collect::<Vec<_>>());
+        value["home_pages"] = json!(home_pages(home, &row.residency));
     }
 }

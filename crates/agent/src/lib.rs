@@ -16,6 +16,7 @@
 //! connection  bytes of one connection, within bounds
 //! request     what was asked, checked as far as that needs no machine
 //! hooks       what the program around it does for it
+//! homes       homes, from and to the types of the protocol
 //! wire, errors, interfaces
 //!             types of the protocol
 //! metrics     what was done, as Prometheus reads it
@@ -40,6 +41,7 @@ mod errors;
 pub mod exporter;
 mod gate;
 mod groups;
+mod homes;
 mod hooks;
 mod interfaces;
 mod lane;

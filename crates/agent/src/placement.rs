@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::caller::Caller;
 use crate::errors::CallError;
 use crate::gate;
+use crate::homes::home_pages;
 use crate::hooks::{Explained, Explainer};
 
 /// Rounds that a balancer needs before it can decide.
@@ -59,7 +60,8 @@ impl Published {
     /// Returns the decisions about all processes of a caller. Cost: some 30 us a process.
     pub fn homes(&self, caller: &Caller) -> Value {
         let report = self.get();
-        let one = |row: &ProcessRow| Some(decision(row, gate::shown_to(caller, row.pid)?));
+        let one =
+            |row: &ProcessRow| Some(decision(row, gate::shown_to(caller, row.pid)?, report.acted));
         json!({
             "round": report.round,
             "stands_back": report.stands_back,
@@ -93,22 +95,24 @@ impl Published {
     }
 }
 
-fn decision(row: &ProcessRow, shown: Pid) -> Value {
+fn decision(row: &ProcessRow, shown: Pid, acted: bool) -> Value {
+    let (threads_brought, pages_brought) = row.done.brought(&row.decision, acted);
     let mut value = json!({
         "pid": shown,
         "name": String::from_utf8_lossy(row.name.as_bytes()),
         "verdict": row.decision.verdict,
         "reason": row.decision.reason,
+        "threads_brought": threads_brought,
+        "pages_brought": pages_brought,
         "threads": row.threads,
         "pages": row.pages,
     });
+    let home = row.home.as_ref();
     let optional = [
         ("threads_reason", json!(row.decision.threads)),
         ("memory_reason", json!(row.decision.memory)),
-        (
-            "home",
-            json!(row.home.as_ref().map(|home| home.thread_nodes().iter().collect::<Vec<_>>())),
-        ),
+        ("home", json!(home.map(|home| home.thread_nodes().iter().collect::<Vec<_>>()))),
+        ("home_pages", json!(home.map(|home| home_pages(home, &row.pages)))),
     ];
     for (name, field) in optional.into_iter().filter(|(_, field)| !field.is_null()) {
         value[name] = field;

@@ -10,7 +10,7 @@ use nodeward_mover::{MoveReport, PlanReport, ProcessPlan, ProcessReport, Residue
 use serde::{Deserialize, Serialize};
 
 /// Base pages by node.
-type PageCounts = BTreeMap<NodeId, u64>;
+pub type PageCounts = BTreeMap<NodeId, u64>;
 
 /// `Pair` of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,6 +186,8 @@ pub struct WireGroup {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Vec<NodeId>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub home_pages: Option<PageCounts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_reason: Option<String>,
@@ -204,6 +206,9 @@ pub struct WireDecision {
     pub threads_reason: Option<String>,
     pub memory_reason: Option<String>,
     pub home: Option<Vec<NodeId>>,
+    pub home_pages: Option<PageCounts>,
+    pub threads_brought: Option<u32>,
+    pub pages_brought: Option<u64>,
     pub threads: BTreeMap<NodeId, u32>,
     pub pages: PageCounts,
 }

@@ -199,6 +199,17 @@ pub struct Done {
     pub outcome: Option<Outcome>,
 }
 
+impl Done {
+    /// Returns the threads and base pages that a round brought home. If it did not act, those that
+    /// it would, by the decision.
+    pub fn brought(&self, decision: &Decision, acted: bool) -> (u32, u64) {
+        match acted {
+            true => (self.threads_placed, self.pages_moved),
+            false => (decision.numbers.threads_nudged, decision.numbers.pages_planned),
+        }
+    }
+}
+
 /// The result of a memory move, over all rounds that it took.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Outcome {

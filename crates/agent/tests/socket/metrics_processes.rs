@@ -19,7 +19,7 @@ fn pid(number: u32) -> Pid {
 }
 
 /// A process with pages on nodes 0 and 1.
-fn row(pid: Pid, name: impl Into<Name>, home: Option<u32>, pages: [u64; 2]) -> ProcessRow {
+pub fn row(pid: Pid, name: impl Into<Name>, home: Option<u32>, pages: [u64; 2]) -> ProcessRow {
     ProcessRow {
         pid,
         name: name.into(),

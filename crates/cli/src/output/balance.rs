@@ -14,7 +14,9 @@ use nodeward_model::units::{format_bytes, format_ns};
 use nodeward_policy::placement::{NodeSum, Reason, Verdict};
 use serde_json::{Value, json};
 
-pub use decision_text::{by_node, change_line, cpus, decision, group_change_line, home, reasons};
+pub use decision_text::{
+    action, by_node, change_line, cpus, decision, group_change_line, home, reasons,
+};
 pub use line_limiter::{LineLimiter, LineSubject};
 pub use segment_text::change_line as segment_change_line;
 

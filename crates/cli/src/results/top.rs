@@ -151,6 +151,8 @@ pub struct DecisionFigures {
     pub home: Option<String>,
     /// The nodes where its threads belong; empty if it has no home.
     pub home_nodes: Nodemask,
+    /// The nodes where its memory belongs; empty if it has no home.
+    pub memory_nodes: Nodemask,
     /// What moves now, in words.
     pub action: String,
     /// Why, as `nodeward explain` has it; first the reason for the home.
@@ -166,7 +168,7 @@ impl DecisionFigures {
 
     /// Returns how many of these bytes are away from home; `None` without a home.
     pub fn bytes_away(&self, residency: &SampledResidency) -> Option<u64> {
-        let away = residency.bytes.iter().filter(|(node, _)| !self.home_nodes.contains(**node));
+        let away = residency.bytes.iter().filter(|(node, _)| !self.memory_nodes.contains(**node));
         self.home.as_ref().map(|_| away.map(|(_, bytes)| bytes).sum())
     }
 }

@@ -272,7 +272,7 @@ pub(super) mod tests {
     }
 
     /// Does something with an agent of a machine on which this process has 3000 pages on node 0.
-    pub fn with_agent(act: impl FnOnce(&Path)) {
+    pub fn with_agent(act: impl FnOnce(&Path, &Agent)) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agent.sock");
         let machine = FakeMachine::new(true);
@@ -291,15 +291,15 @@ pub(super) mod tests {
         let listener = UnixListener::bind(&path).unwrap();
         let machine: Arc<dyn Machine> = Arc::new(machine);
         let groups = SharedGroups::new(Arc::clone(&machine), CalledGroups::default());
-        let _agent = Agent::start(listener, machine, Arc::new(groups), options).unwrap();
-        act(&path);
+        let agent = Agent::start(listener, machine, Arc::new(groups), options).unwrap();
+        act(&path, &agent);
     }
 
     /// Goal: the account of the agent is what a move without it would have: 3000 pages, each once,
     /// in the words of any move; the progress ends with all of them.
     #[test]
     fn a_move_is_told_as_without_the_agent() {
-        with_agent(|path| {
+        with_agent(|path, _| {
             let live = AgentProgress::default();
             let client = Client::connect(path).unwrap();
             let report = MoveReport::from(carry_out(client, &order(), &live).unwrap());
@@ -324,7 +324,7 @@ pub(super) mod tests {
     /// because of it. (How far the move comes depends on the machine.)
     #[test]
     fn an_interrupted_move_is_accounted_for() {
-        with_agent(|path| {
+        with_agent(|path, _| {
             let live = AgentProgress::default();
             live.stop();
             let client = Client::connect(path).unwrap();
@@ -338,7 +338,7 @@ pub(super) mod tests {
     /// one that was named by its pid is missed, and so is the last one.
     #[test]
     fn who_has_ended_is_left_out() {
-        with_agent(|path| {
+        with_agent(|path, _| {
             let mut client = Client::connect(path).unwrap();
             let (us, gone) = (Pid::of_this_process(), Pid::new(4_194_303).unwrap());
             let mut plan = |pids: &[Pid], named: &[Pid]| {
@@ -356,7 +356,7 @@ pub(super) mod tests {
     /// Goal: a plan comes over whole: one flow of 3000 pages, of one page each.
     #[test]
     fn a_plan_is_told_as_without_the_agent() {
-        with_agent(|path| {
+        with_agent(|path, _| {
             let plan = Client::connect(path).unwrap().plan(&order()).unwrap();
             let plan = PlanReport::from(plan);
             let (pid, planned) = &plan.processes[0];

@@ -26,6 +26,17 @@ pub enum Home {
 }
 
 impl Home {
+    /// Returns the home of these nodes; `None` if threads have none. The inverse of the two methods
+    /// below, but that one node is never spread over.
+    pub fn of_nodes(threads: &Nodemask, memory: &Nodemask) -> Option<Self> {
+        let first = threads.first()?;
+        Some(match threads.len() {
+            1 if memory != threads => Self::Interleave { threads: first, memory: memory.clone() },
+            1 => Self::Node(first),
+            _ => Self::Spread(threads.clone()),
+        })
+    }
+
     /// Returns the nodes where threads belong.
     pub fn thread_nodes(&self) -> Nodemask {
         match self {
@@ -87,5 +98,26 @@ impl HomePlacement {
         memory.sort_unstable();
         memory.dedup();
         memory
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a home that only its nodes are known of is the same home: one node, several, and one
+    /// for threads with several for memory. Without nodes of threads there is none.
+    #[test]
+    fn nodes_tell_the_home() {
+        let mask = |text: &str| text.parse::<Nodemask>().unwrap();
+        for home in [
+            Home::Node(NodeId(1)),
+            Home::Spread(mask("0,2-3")),
+            Home::Interleave { threads: NodeId(1), memory: mask("0-3") },
+        ] {
+            let (threads, memory) = (home.thread_nodes(), home.memory_nodes());
+            assert_eq!(Home::of_nodes(&threads, &memory), Some(home));
+        }
+        assert_eq!(Home::of_nodes(&Nodemask::new(), &mask("0")), None);
     }
 }

@@ -139,6 +139,9 @@ mod tests {
             threads_reason: None,
             memory_reason: None,
             home: home.map(|node| vec![NodeId(node)]),
+            home_pages: None,
+            threads_brought: None,
+            pages_brought: None,
             threads: BTreeMap::new(),
             pages: BTreeMap::new(),
         }

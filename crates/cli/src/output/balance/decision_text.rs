@@ -67,29 +67,22 @@ pub fn reasons(decision: &Decision) -> String {
 
 /// Formats the decision about a process or a group, for a table.
 pub fn decision(row: ReportedSubject<'_>, report: &RoundReport) -> String {
-    let verdict = match row.decision.verdict {
-        Verdict::Left => "left alone",
-        Verdict::Settles => "settles",
-        Verdict::Stays => "stays",
-        Verdict::Moves => "moves",
-    };
-    let (does, nudged, pages) = match report.acted {
-        true => ("brought", row.done.threads_placed, row.done.pages_moved),
-        false => {
-            ("brings", row.decision.numbers.threads_nudged, row.decision.numbers.pages_planned)
-        }
-    };
-    let mut brought = Vec::new();
-    if nudged > 0 {
-        brought.push(threads(nudged));
+    let (count, pages) = row.done.brought(row.decision, report.acted);
+    action(row.decision.verdict.name(), report.acted, (count, pages * report.page_bytes))
+}
+
+/// Formats a verdict by its name, with the threads and bytes that were brought home, or would be if
+/// the round did not act.
+pub fn action(verdict: &str, acted: bool, (count, bytes): (u32, u64)) -> String {
+    let verdict = if verdict == Verdict::Left.name() { "left alone" } else { verdict };
+    let does = if acted { "brought" } else { "brings" };
+    let nudged = (count > 0).then(|| threads(count));
+    let moved = (bytes > 0).then(|| format_bytes(bytes));
+    let brought: Vec<String> = nudged.into_iter().chain(moved).collect();
+    match brought.is_empty() {
+        true => verdict.to_owned(),
+        false => format!("{verdict}, {does} {}", brought.join(", ")),
     }
-    if pages > 0 {
-        brought.push(format_bytes(pages * report.page_bytes));
-    }
-    if brought.is_empty() {
-        return verdict.to_owned();
-    }
-    format!("{verdict}, {does} {}", brought.join(", "))
 }
 
 pub(super) fn threads(count: u32) -> String {

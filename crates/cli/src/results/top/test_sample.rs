@@ -99,6 +99,7 @@ fn decision(home: &str, action: &str, reasons: &[&str]) -> DecisionFigures {
     DecisionFigures {
         home: Some(home.to_owned()),
         home_nodes: home.parse().unwrap(),
+        memory_nodes: home.parse().unwrap(),
         action: action.to_owned(),
         reasons: reasons.iter().map(|&reason| reason.to_owned()).collect(),
     }

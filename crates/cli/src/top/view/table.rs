@@ -9,7 +9,9 @@ use super::nodes::right;
 use super::painter::{Painter, TextStyle};
 use crate::output::top::figures::{self, UNKNOWN};
 use crate::output::top::{reasons, why};
-use crate::results::top::{GroupFigures, ProcessFigures, SampledResidency, TopSample};
+use crate::results::top::{
+    DecisionFigures, GroupFigures, ProcessFigures, SampledResidency, TopSample,
+};
 use crate::top::model::Model;
 
 /// Cells of the bar of a node, on narrow and on wide terminals.
@@ -136,19 +138,24 @@ fn process_cells(
     painter: &Painter<'_>,
     width: u16,
 ) -> Vec<String> {
-    let home = process.decision.as_ref().and_then(|decision| decision.home.clone());
     let mut cells = vec![
         process.pid.to_string(),
         process.name.to_string(),
         figures::percent(process.cpu_ppm),
         figures::bytes(process.memory_bytes),
-        home.unwrap_or_else(|| "-".to_owned()),
+        home_cell(process.decision.as_ref()),
         figures::astray(process.threads_astray(), &process.threads),
     ];
     cells.extend(memory_cells(process.residency.as_ref(), sample, painter, width));
     let at_ns = process.residency.as_ref().and_then(|residency| residency.at_ns);
     cells.push(figures::age(sample.at_ns, at_ns));
     cells
+}
+
+/// The nodes of the home: there is no room for its kind.
+fn home_cell(decision: Option<&DecisionFigures>) -> String {
+    let nodes = decision.map(|decision| &decision.home_nodes).filter(|nodes| !nodes.is_empty());
+    nodes.map_or_else(|| "-".to_owned(), ToString::to_string)
 }
 
 fn group_cells(
@@ -164,7 +171,7 @@ fn group_cells(
         group.name.clone(),
         String::new(),
         figures::bytes(Some(bytes)),
-        group.decision.home.clone().unwrap_or_else(|| "-".to_owned()),
+        home_cell(Some(&group.decision)),
         figures::astray(astray, &group.threads),
     ];
     cells.extend(memory_cells(Some(&group.residency), sample, painter, width));

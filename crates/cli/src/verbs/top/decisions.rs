@@ -44,6 +44,7 @@ pub struct Decided {
 }
 
 /// What was decided about a process, and what that was decided from.
+#[derive(Debug, PartialEq, Eq)]
 pub struct ProcessDecision {
     /// The decision.
     pub figures: DecisionFigures,
@@ -181,7 +182,7 @@ impl AgentSource {
             }
         };
         let WireHomes { stands_back, decisions, .. } = homes;
-        let of_process = |one: WireDecision| (one.pid, of_decision(one, page_bytes));
+        let of_process = |one: WireDecision| (one.pid, of_decision(one, !stands_back, page_bytes));
         let of_group = |group: WireGroup| of_wire_group(group, page_bytes);
         Decided {
             by: if stands_back { DecidedBy::AgentStandingBack } else { DecidedBy::Agent },
@@ -212,7 +213,8 @@ fn of_row(row: &ProcessRow, report: &RoundReport) -> ProcessDecision {
     ProcessDecision {
         figures: DecisionFigures {
             action: balance::decision(row.into(), report),
-            ..of_home(row.home.as_ref(), &row.decision)
+            reasons: reasons(&row.decision),
+            ..of_home(row.home.as_ref())
         },
         threads: row.threads.clone(),
         residency: in_bytes(&row.pages, report.page_bytes, row.pages_at_ns),
@@ -227,28 +229,36 @@ fn of_group(row: &GroupRow, report: &RoundReport) -> GroupFigures {
         residency: in_bytes(&row.residency, report.page_bytes, None),
         decision: DecisionFigures {
             action: balance::decision(row.into(), report),
-            ..of_home(row.home.as_ref(), &row.decision)
+            reasons: reasons(&row.decision),
+            ..of_home(row.home.as_ref())
         },
     }
 }
 
-fn of_home(home: Option<&Home>, decision: &Decision) -> DecisionFigures {
-    let reasons = [Some(decision.reason), decision.threads, decision.memory];
+fn of_home(home: Option<&Home>) -> DecisionFigures {
     DecisionFigures {
         home: home.map(balance::home),
         home_nodes: home.map(Home::thread_nodes).unwrap_or_default(),
-        action: String::new(),
-        reasons: reasons.into_iter().flatten().map(|reason| reason.name().to_owned()).collect(),
+        memory_nodes: home.map(Home::memory_nodes).unwrap_or_default(),
+        ..DecisionFigures::default()
     }
 }
 
-fn of_decision(wire: WireDecision, page_bytes: u64) -> ProcessDecision {
+fn reasons(decision: &Decision) -> Vec<String> {
+    let reasons = [Some(decision.reason), decision.threads, decision.memory];
+    reasons.into_iter().flatten().map(|reason| reason.name().to_owned()).collect()
+}
+
+fn of_decision(wire: WireDecision, acted: bool, page_bytes: u64) -> ProcessDecision {
+    let home = wire.decided_home();
+    let bytes = wire.pages_brought.unwrap_or_default().saturating_mul(page_bytes);
+    let brought = (wire.threads_brought.unwrap_or_default(), bytes);
     let reasons = [Some(wire.reason), wire.threads_reason, wire.memory_reason];
     ProcessDecision {
         figures: DecisionFigures {
-            action: wire.verdict,
+            action: balance::action(&wire.verdict, acted, brought),
             reasons: reasons.into_iter().flatten().collect(),
-            ..of_nodes(wire.home)
+            ..of_home(home.as_ref())
         },
         threads: wire.threads,
         residency: in_bytes(&wire.pages, page_bytes, None),
@@ -256,20 +266,15 @@ fn of_decision(wire: WireDecision, page_bytes: u64) -> ProcessDecision {
 }
 
 fn of_wire_group(wire: WireGroup, page_bytes: u64) -> GroupFigures {
+    let home = wire.decided_home();
     let reasons = wire.reason.into_iter().chain(wire.memory_reason);
     GroupFigures {
         name: wire.name,
         processes: wire.members.iter().map(|member| member.pid).collect(),
         threads: wire.threads,
         residency: in_bytes(&wire.pages, page_bytes, None),
-        decision: DecisionFigures { reasons: reasons.collect(), ..of_nodes(wire.nodes) },
+        decision: DecisionFigures { reasons: reasons.collect(), ..of_home(home.as_ref()) },
     }
-}
-
-fn of_nodes(home: Option<Vec<NodeId>>) -> DecisionFigures {
-    let home_nodes = home.iter().flatten().copied().collect();
-    let home = home.map(|_| format!("{home_nodes}"));
-    DecisionFigures { home, home_nodes, ..DecisionFigures::default() }
 }
 
 fn in_bytes(
@@ -279,4 +284,120 @@ fn in_bytes(
 ) -> SampledResidency {
     let bytes = pages.iter().map(|(&node, pages)| (node, pages * page_bytes)).collect();
     SampledResidency { bytes, at_ns }
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_balancer::Done;
+    use nodeward_model::GroupHome;
+    use nodeward_policy::placement::{EntityId, Numbers, Reason, Verdict};
+
+    use super::*;
+    use crate::verbs::by_agent::tests::with_agent;
+
+    /// Homes of each kind, and none.
+    fn homes() -> [Option<Home>; 4] {
+        let memory = "0-2".parse().unwrap();
+        let spread = Home::Spread("0,2".parse().unwrap());
+        let interleave = Home::Interleave { threads: NodeId(1), memory };
+        [None, Some(Home::Node(NodeId(1))), Some(spread), Some(interleave)]
+    }
+
+    /// A decision about a process that brings 3 threads and 5 pages, of which 2 and 4 came.
+    fn decided(home: Option<&Home>) -> (Decision, Done) {
+        let verdict = if home.is_some() { Verdict::Moves } else { Verdict::Left };
+        let numbers = Numbers { threads_nudged: 3, pages_planned: 5, ..Numbers::default() };
+        let memory = home.map(|_| Reason::Pays);
+        let decision = Decision::new(EntityId(1), verdict, Reason::Bottleneck);
+        let done = Done { threads_placed: 2, pages_moved: 4, ..Done::default() };
+        (Decision { memory, numbers, ..decision }, done)
+    }
+
+    /// This process, with 7 pages on node 0 and 2 on node 2.
+    fn process(home: Option<Home>) -> ProcessRow {
+        let (decision, done) = decided(home.as_ref());
+        ProcessRow {
+            pid: Pid::of_this_process(),
+            name: "top".into(),
+            home,
+            decision,
+            counted_pages: None,
+            changed: false,
+            threads: [(NodeId(2), 3)].into(),
+            pages: [(NodeId(0), 7), (NodeId(2), 2)].into(),
+            pages_at_ns: None,
+            segments: Vec::new(),
+            done,
+        }
+    }
+
+    /// Goal: what the agent tells of a process is what `top` shows without it: the home with its
+    /// kind, where threads and memory belong, what was brought there or would be, and why.
+    #[test]
+    fn the_agent_tells_what_a_dry_run_would() {
+        with_agent(|path, agent| {
+            let mut source = DecisionSource::agent(path, 4096).unwrap();
+            for (home, acted) in
+                homes().into_iter().flat_map(|home| [(home.clone(), true), (home, false)])
+            {
+                let report = RoundReport {
+                    round: 9,
+                    acted,
+                    stands_back: !acted,
+                    page_bytes: 4096,
+                    processes: vec![process(home)],
+                    ..RoundReport::default()
+                };
+                agent.publish(&report);
+                let told = source.refresh().unwrap().processes;
+                let expected = of_row(&report.processes[0], &report);
+                assert_eq!(told[&Pid::of_this_process()], expected);
+            }
+        });
+    }
+
+    /// Goal: memory of a home with several nodes is away only where none of these is: of 7 pages on
+    /// node 0 and 2 on node 2 none with memory on 0-2, though threads belong on 1, and all 9 with
+    /// everything on 1.
+    #[test]
+    fn memory_belongs_where_the_home_has_it() {
+        let away = |home: &Option<Home>| {
+            let row = of_row(
+                &process(home.clone()),
+                &RoundReport { page_bytes: 1, ..RoundReport::default() },
+            );
+            row.figures.bytes_away(&row.residency)
+        };
+        assert_eq!(homes().each_ref().map(away), [None, Some(9), Some(0), Some(0)]);
+    }
+
+    /// Goal: groups, too, have their homes with the kind and the nodes of memory by the agent.
+    #[test]
+    fn groups_have_homes_as_without_the_agent() {
+        with_agent(|path, agent| {
+            let mut client = Client::connect(path).unwrap();
+            let name: nodeward_model::GroupName = "kv".parse().unwrap();
+            let number = client.create_group(&name, &GroupHome::Auto).unwrap();
+            let mut source = DecisionSource::agent(path, 4096).unwrap();
+            for home in homes() {
+                let (decision, done) = decided(home.as_ref());
+                let row = GroupRow {
+                    name: name.clone(),
+                    called: Some(number),
+                    home,
+                    decision,
+                    changed: false,
+                    processes: Vec::new(),
+                    threads: BTreeMap::new(),
+                    residency: [(NodeId(0), 7)].into(),
+                    done,
+                };
+                let report = RoundReport { round: 9, groups: vec![row], ..RoundReport::default() };
+                agent.publish(&report);
+                let told = source.refresh().unwrap().groups.remove(0).decision;
+                let expected = of_group(&report.groups[0], &report).decision;
+                assert_eq!(told, DecisionFigures { action: String::new(), ..expected });
+            }
+        });
+    }
 }

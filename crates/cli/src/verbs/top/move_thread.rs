@@ -219,7 +219,7 @@ mod tests {
     /// be taken back.
     #[test]
     fn an_agent_moves() {
-        with_agent(|path| {
+        with_agent(|path, _| {
             let mover = TopMover {
                 machine: Arc::new(SelectedMachine::Local(Linux::open())),
                 settings: MoveSettings::resolve(MoveLayer::default()),
