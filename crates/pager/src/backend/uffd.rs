@@ -34,7 +34,7 @@ const MEASURED_FROM_PAGES: u64 = 8192;
 pub struct UffdBackend {
     pub context: Arc<PagerContext>,
     pub lanes: Lanes,
-    pub busy_cpus: BusyCpus,
+    pub busy_cpus: &'static BusyCpus,
     /// What threads of the program work with.
     pub callers: Callers,
     regions: Arc<RegionTable>,
@@ -54,7 +54,7 @@ impl UffdBackend {
             context,
             lanes,
             callers,
-            busy_cpus: BusyCpus::default(),
+            busy_cpus: BusyCpus::of_this_process(),
             regions,
             fault_handler: handler,
             break_even: OnceLock::new(),

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::pager_shared::PagerShared;
 use crate::error::{Result, system};
+use crate::migration::HeldBusyCpus;
 use crate::sync::lock;
 use crate::sys::on_fork;
 
@@ -43,14 +44,17 @@ struct PendingFork {
     paused: Vec<Arc<PagerShared>>,
     /// The lock of the list, held by the forking thread. If another thread held it when the child
     /// is made, it would stay locked in the child for ever.
-    _list: MutexGuard<'static, PagerList>,
+    list: MutexGuard<'static, PagerList>,
+    /// Likewise.
+    busy_cpus: HeldBusyCpus,
 }
 
 extern "C" fn prepare() {
     let list = lock(&PAGERS);
     let waiting: Vec<Arc<PagerShared>> = list.all.iter().filter_map(Weak::upgrade).collect();
     waiting.iter().for_each(|pager| pager.pause());
-    FORK.set(Some(ManuallyDrop::new(PendingFork { paused: waiting, _list: list })));
+    let busy_cpus = HeldBusyCpus::hold();
+    FORK.set(Some(ManuallyDrop::new(PendingFork { paused: waiting, list, busy_cpus })));
 }
 
 fn take_pending() -> Option<PendingFork> {
@@ -58,13 +62,16 @@ fn take_pending() -> Option<PendingFork> {
 }
 
 extern "C" fn parent() {
-    let Some(PendingFork { paused: waiting, _list: list }) = take_pending() else { return };
+    let Some(PendingFork { paused: waiting, list, busy_cpus }) = take_pending() else { return };
+    drop(busy_cpus);
     waiting.iter().for_each(|pager| pager.resume());
     drop(list); // unlocked first: ours may be the last handle of a pager, and its end may take long
 }
 
 extern "C" fn child() {
-    let Some(PendingFork { paused: waiting, .. }) = take_pending() else { return };
+    let Some(PendingFork { paused: waiting, busy_cpus, list }) = take_pending() else { return };
+    drop(list);
+    busy_cpus.reset();
     // Dropping the handles in the child must not end what belongs to the parent. A handle that is
     // dropped late does nothing (see `PagerShared::is_owner_process`), so these may be forgotten.
     waiting.into_iter().for_each(std::mem::forget);

@@ -412,11 +412,8 @@ impl Region {
             cpus: near.map_or_else(Vec::new, |node| backend.lane_cpus(node)),
             tasks,
         };
-        let report = backend.lanes.run(LaneJob::new(order, how.cancel), how.progress);
-        if lanes > 1 {
-            backend.busy_cpus.restart();
-        }
-        Ok(report)
+        let _work = (lanes > 1).then(|| backend.busy_cpus.begin_job());
+        Ok(backend.lanes.run(LaneJob::new(order, how.cancel), how.progress))
     }
 
     /// Returns the node that most pages of a range are on.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use nodeward_linux::procfs::cpu_time::{self, CpuTime};
@@ -18,9 +18,30 @@ use crate::sync::lock;
 /// The shortest time between two reads of the same file.
 const READ_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Measures CPU use between jobs, so that the lanes' own work is not counted.
+/// The lanes of one pager are no load of others for another one.
+static OF_THIS_PROCESS: LazyLock<BusyCpus> = LazyLock::new(BusyCpus::default);
+
+/// Measures CPU use between jobs, so that the work of lanes is not counted.
 #[derive(Default)]
 pub struct BusyCpus(Mutex<CpuSample>);
+
+/// A job of several lanes under way.
+pub struct LaneWork<'a>(&'a BusyCpus);
+
+/// The measurement of this process, which nobody else uses meanwhile: during a fork.
+pub struct HeldBusyCpus(MutexGuard<'static, CpuSample>);
+
+impl HeldBusyCpus {
+    /// Takes hold of it.
+    pub fn hold() -> Self {
+        Self(lock(&OF_THIS_PROCESS.0))
+    }
+
+    /// Begins anew: the child of a fork has no lanes of its parent.
+    pub fn reset(mut self) {
+        *self.0 = CpuSample::default();
+    }
+}
 
 #[derive(Default)]
 struct CpuSample {
@@ -31,6 +52,8 @@ struct CpuSample {
     read_at: Option<Instant>,
     /// Lanes have worked since the beginning of the interval.
     is_tainted: bool,
+    /// Number of jobs under way.
+    jobs: u32,
 }
 
 impl BusyCpus {
@@ -45,12 +68,27 @@ impl BusyCpus {
         (sample.usable.clone(), sample.busy.clone())
     }
 
-    /// Starts a new interval. Called after each job of several lanes.
-    pub fn restart(&self) {
+    /// Returns those of all pagers.
+    pub fn of_this_process() -> &'static Self {
+        &OF_THIS_PROCESS
+    }
+
+    /// Begins a job of several lanes. When it has ended, a new interval begins.
+    pub fn begin_job(&self) -> LaneWork<'_> {
         let mut sample = lock(&self.0);
-        match sample.is_due() {
-            true => sample.restart(read_times()),
-            false => sample.is_tainted = true,
+        sample.jobs += 1;
+        sample.is_tainted = true;
+        LaneWork(self)
+    }
+}
+
+impl Drop for LaneWork<'_> {
+    fn drop(&mut self) {
+        let mut sample = lock(&self.0.0);
+        // In the child of a fork the job is not known.
+        sample.jobs = sample.jobs.saturating_sub(1);
+        if sample.is_due() {
+            sample.restart(read_times());
         }
     }
 }
@@ -71,7 +109,7 @@ impl CpuSample {
 
     fn restart(&mut self, now: BTreeMap<CpuId, CpuTime>) {
         self.baseline = now;
-        self.is_tainted = false;
+        self.is_tainted = self.jobs > 0;
         self.read_at = Some(Instant::now());
     }
 
@@ -111,10 +149,26 @@ mod tests {
         sample.judge(&times(100, 1000));
         assert!(!sample.busy.contains(CpuId(0)), "100 of 1100 ticks");
         let busy = BusyCpus(Mutex::new(CpuSample { read_at: Some(Instant::now()), ..sample }));
-        busy.restart();
+        drop(busy.begin_job());
         let mut sample = busy.0.into_inner().unwrap();
         assert!(sample.is_tainted && !sample.is_due(), "nothing is read again so soon");
         sample.read();
         assert!(!sample.is_tainted && !sample.busy.contains(CpuId(0)));
+    }
+
+    /// Goal: while a job of another pager goes on, nothing is judged: its lanes are no load of
+    /// others. When it has ended, what was is judged anew.
+    #[test]
+    fn jobs_of_other_pagers_do_not_count() {
+        let busy = BusyCpus::default();
+        let jobs = [busy.begin_job(), busy.begin_job()];
+        lock(&busy.0).read();
+        assert!(lock(&busy.0).is_tainted, "two jobs go on");
+        let [first, second] = jobs;
+        drop(first);
+        assert!(lock(&busy.0).is_tainted, "one goes on");
+        lock(&busy.0).read_at = None;
+        drop(second);
+        assert!(!lock(&busy.0).is_tainted);
     }
 }

@@ -30,7 +30,7 @@ mod verify_node;
 mod zero_fill;
 
 pub use batch_runner::{BatchRunner, folio_indices};
-pub use busy_cpus::BusyCpus;
+pub use busy_cpus::{BusyCpus, HeldBusyCpus};
 pub use callers::Callers;
 pub use chunk_move::ChunkMove;
 pub use job::{JobKind, JobSpec, LaneJob};
