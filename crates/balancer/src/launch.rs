@@ -28,10 +28,12 @@ pub struct Launch<'a> {
     pub node: Option<NodeId>,
     /// The CPUs that the program may use.
     pub usable: &'a Cpumask,
+    /// Nodes that are kept empty: the home is on none of them.
+    pub keep_empty: &'a Nodemask,
 }
 
-/// Returns the home of a process with one busy thread; `None` if no node has CPUs and memory that
-/// the process may use. Takes a fiftieth of a second.
+/// Returns the home of a process with one busy thread; `None` if no node that is not kept empty has
+/// CPUs and memory that the process may use. Takes a fiftieth of a second.
 ///
 /// # Errors
 /// If processes cannot be watched.
@@ -58,7 +60,7 @@ pub fn home_of_launch(machine: &dyn Machine, launch: &Launch<'_>) -> Result<Opti
         segments,
         groups,
         kernel_balances,
-        keep_empty: &Nodemask::new(),
+        keep_empty: launch.keep_empty,
         groups_only: false,
     };
     let snapshot = tables.snapshot(when, &is_it);
@@ -77,8 +79,9 @@ fn place(
     let may_hold = may_hold.unwrap_or_else(|| snapshot.nodes.keys().copied().collect());
     let reached = nodes.affinity(launch.usable);
     let can_be_home = |node: &NodeId| {
-        let has_both = snapshot.nodes.get(node).is_some_and(|it| it.cpus > 0 && it.pages > 0);
-        has_both && may_hold.contains(*node) && reached.cpus(*node) > 0
+        let state = snapshot.nodes.get(node);
+        let is_open = state.is_some_and(|it| it.cpus > 0 && it.pages > 0 && !it.keep_empty);
+        is_open && may_hold.contains(*node) && reached.cpus(*node) > 0
     };
     let fallback = launch.node.filter(can_be_home);
     let fallback = fallback.or_else(|| snapshot.nodes.keys().copied().find(can_be_home));

@@ -117,7 +117,7 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         Verb::Balance(args) => verbs::balance::run(args, cli.config.as_deref()),
         Verb::Export(args) => verbs::export::run(args),
         Verb::Group(args) => verbs::group::run(args),
-        Verb::Run(args) => verbs::run::run(args),
+        Verb::Run(args) => verbs::run::run(args, cli.config.as_deref()),
         Verb::Config(args) => verbs::config::run(args, cli.config.as_deref()),
         Verb::Undo(args) => verbs::undo::run(args, settings(cli, args.layer)?),
         Verb::Ledger(args) => verbs::ledger::run(args),

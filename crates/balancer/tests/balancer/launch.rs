@@ -3,7 +3,7 @@
 use nodeward_balancer::{Launch, home_of_launch};
 use nodeward_machine::Machine as _;
 use nodeward_machine::fake::{FakeMachine, FakeProcess};
-use nodeward_model::NodeId;
+use nodeward_model::{NodeId, Nodemask};
 
 use crate::stage::*;
 
@@ -19,11 +19,23 @@ fn home(nodes: u32, busy: &[u32], usable: &str) -> Option<NodeId> {
 }
 
 fn home_beside(fake: &FakeMachine, nodes: u32, busy: &[u32], usable: &str) -> Option<NodeId> {
+    home_outside(fake, nodes, busy, usable, "")
+}
+
+/// As `home_beside`, while the nodes `kept` are kept empty.
+fn home_outside(
+    fake: &FakeMachine,
+    nodes: u32,
+    busy: &[u32],
+    usable: &str,
+    kept: &str,
+) -> Option<NodeId> {
     for (&cpu, number) in busy.iter().zip(10..) {
         fake.spawn(pid(number), fake_process([0, 0], cpu, &format!("0-{}", nodes * 4 - 1)));
     }
     let usable = cpus(usable);
-    let us = Launch { pid: pid(7), node: Some(NodeId(0)), usable: &usable };
+    let keep_empty: &Nodemask = &kept.parse().unwrap();
+    let us = Launch { pid: pid(7), node: Some(NodeId(0)), usable: &usable, keep_empty };
     home_of_launch(fake, &us).unwrap()
 }
 
@@ -43,6 +55,23 @@ fn it_goes_where_it_may() {
     assert_eq!(home(2, &[], "4-7"), Some(NodeId(1)));
     assert_eq!(home(1, &[0, 1], "0-3"), Some(NodeId(0)));
     assert_eq!(home(2, &[], "8-9"), None, "no such CPU");
+}
+
+/// Goal: no program starts on a node that is kept empty, however idle that is, also if it starts
+/// there otherwise, and if one other node is left; and not at all if it may use no other.
+#[test]
+fn it_leaves_nodes_empty() {
+    let home = |nodes: u32, busy: &[u32], usable: &str, kept: &str| {
+        let fake = FakeMachine::with_topology(true, &format!("{nodes}n 4c 1t 1GiB"));
+        home_outside(&fake, nodes, busy, usable, kept)
+    };
+    let full = [0, 1, 2, 3, 0]; // five threads on the four CPUs of node 0
+    assert_eq!(home(3, &full, "0-11", "1"), Some(NodeId(2)));
+    assert_eq!(home(2, &full, "0-7", "1"), Some(NodeId(0)), "no other node is left");
+    assert_eq!(home(2, &[], "0-7", "0"), Some(NodeId(1)), "it is on node 0");
+    assert_eq!(home(3, &[], "0-11", "0,2"), Some(NodeId(1)));
+    assert_eq!(home(2, &[], "0-3", "0"), None, "it may use node 0 only");
+    assert_eq!(home(3, &[], "0-3,8-11", "0,2"), None, "it may use nodes 0 and 2 only");
 }
 
 /// Goal: its cpuset is obeyed, and the program that has its pid now is no load.

@@ -1,7 +1,29 @@
-//! Checks the nodes that are to be kept empty against the machine.
+//! The nodes that are to be kept empty, checked against the machine.
+
+use std::path::Path;
 
 use anyhow::{Result, bail};
 use nodeward_model::{Nodemask, Topology};
+
+use crate::settings::SettingsPaths;
+
+/// Returns the nodes that the settings keep empty; `flag` is the file of `--config`.
+///
+/// # Errors
+/// If the settings cannot be read, or by [`check`].
+pub fn by_settings(topology: &Topology, flag: Option<&Path>) -> Result<Nodemask> {
+    let kept = SettingsPaths::from_environment(flag).read_layer()?.balance.kept_empty();
+    check(topology, &kept)?;
+    Ok(kept)
+}
+
+/// Returns the subject of an error: no node, or none but those that are kept empty.
+pub fn no_node_outside(kept: &Nodemask) -> String {
+    match kept.is_empty() {
+        true => "no node".to_owned(),
+        false => format!("no node outside {kept} (balance.keep-empty)"),
+    }
+}
 
 /// Checks that the nodes are here, and that threads and memory can be on others.
 ///

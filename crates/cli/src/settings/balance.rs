@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use nodeward_balancer::BalanceSettings;
 use nodeward_linux::users;
-use nodeward_model::{Escape as _, Name, Pid, ProcessFilter};
+use nodeward_model::{Escape as _, Name, Nodemask, Pid, ProcessFilter};
 use nodeward_policy::placement::Rules;
 use serde::Deserialize;
 
@@ -217,7 +217,7 @@ impl BalanceLayer {
             act,
             rivals: self.rivals.map_or(usual.rivals, RivalsChoice::mode),
             access: self.access.map_or(usual.access, |AccessSourceChoice(choice)| choice),
-            keep_empty: self.keep_empty.clone().map_or(usual.keep_empty, |NodesChoice(it)| it),
+            keep_empty: self.kept_empty(),
             except: ProcessFilter {
                 pids: Vec::new(),
                 names: names(self.except_names.as_ref()),
@@ -240,6 +240,11 @@ impl BalanceLayer {
             bail!("balance.interval is below 100ms, where looking costs more than it brings");
         }
         Ok(settings)
+    }
+
+    /// Returns the nodes that are to be kept empty.
+    pub fn kept_empty(&self) -> Nodemask {
+        self.keep_empty.clone().map_or_else(Nodemask::new, |NodesChoice(nodes)| nodes)
     }
 
     /// Returns the processes to balance: those named on the command line, or, if there are none,

@@ -14,6 +14,7 @@ use nodeward_machine::Machine;
 use nodeward_model::{CpuId, MachineSnapshot, NodeId, Nodemask, ProcessFilter, Topology};
 use nodeward_policy::advice::{NodeOffer, nodes_for};
 
+use crate::machines::kept_empty;
 use crate::output;
 use args::{NumadCall, NumadQuery};
 
@@ -45,13 +46,20 @@ pub fn run(arguments: &[String]) -> ExitCode {
 /// Advises on this machine.
 fn here(query: &NumadQuery) -> Result<Nodemask> {
     let machine = Linux::open();
-    let names = nodes::nodestring_context(Path::new("/"), &machine.topology()?)?;
-    advise(&machine, query, &names.allowed)
+    let topology = machine.topology()?;
+    let kept = kept_empty::by_settings(&topology, None)?;
+    let names = nodes::nodestring_context(Path::new("/"), &topology)?;
+    advise(&machine, query, &names.allowed, &kept)
 }
 
-/// Returns the nodes for a program, of those that this process may have memory on. Takes a fifth of
-/// a second.
-fn advise(machine: &dyn Machine, query: &NumadQuery, allowed: &Nodemask) -> Result<Nodemask> {
+/// Returns the nodes for a program, of those that this process may have memory on and that are not
+/// kept empty: these are never advised, also if the others have no room. Takes a fifth of a second.
+fn advise(
+    machine: &dyn Machine,
+    query: &NumadQuery,
+    allowed: &Nodemask,
+    kept: &Nodemask,
+) -> Result<Nodemask> {
     let mut watch = machine.watch(&ProcessFilter::default())?;
     let first = watch.snapshot()?;
     machine.sleep_ns(WINDOW_NS);
@@ -60,7 +68,8 @@ fn advise(machine: &dyn Machine, query: &NumadQuery, allowed: &Nodemask) -> Resu
     let usable = machine.usable_cpus()?.without(&query.reserved);
     let busy_ppm = busy_ppm(&first, &second, &topology);
     let mut offers = BTreeMap::new();
-    for node in topology.nodes_with_cpus().and(&topology.nodes_with_memory()).and(allowed).iter() {
+    let with_both = topology.nodes_with_cpus().and(&topology.nodes_with_memory());
+    for node in with_both.and(allowed).without(kept).iter() {
         let cpus = topology.nodes[&node].cpus.and(&usable).len();
         let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
         let busy = busy_ppm.get(&node).copied().unwrap_or(0);
@@ -70,7 +79,8 @@ fn advise(machine: &dyn Machine, query: &NumadQuery, allowed: &Nodemask) -> Resu
     }
     offers.retain(|_, offer| offer.cpus > 0);
     if offers.is_empty() {
-        bail!("no node has CPUs and memory that this process may use (cpuset, taskset)");
+        let none = kept_empty::no_node_outside(kept);
+        bail!("{none} has CPUs and memory that this process may use (cpuset, taskset)");
     }
     Ok(nodes_for(query.need, &offers, &topology))
 }
@@ -132,9 +142,16 @@ mod tests {
     }
 
     fn advised(words: &[&str], process: FakeProcess) -> String {
+        advised_outside("", words, process).unwrap()
+    }
+
+    /// Returns the advice, or why there is none, while the nodes `kept` are kept empty.
+    fn advised_outside(kept: &str, words: &[&str], process: FakeProcess) -> Result<String, String> {
         let machine = FakeMachine::with_topology(true, "2n 4c 1t 4GiB");
         machine.spawn(Pid::new(7).unwrap(), process);
-        advise(&machine, &query(words), &"0-1".parse().unwrap()).unwrap().to_string()
+        let (allowed, kept) = ("0-1".parse().unwrap(), kept.parse().unwrap());
+        let told = advise(&machine, &query(words), &allowed, &kept);
+        told.map(|nodes| nodes.to_string()).map_err(|error| error.to_string())
     }
 
     /// Goal: the node with idle CPUs is advised; both, if one has not enough.
@@ -151,10 +168,25 @@ mod tests {
         assert_eq!(advised(&["-R", "0-3", "-w", "2"], busy(&[4, 5, 6])), "1");
     }
 
+    /// Goal: a node that is kept empty is not advised: not if the other is busier, has too little
+    /// memory (4 GiB) or too few CPUs (4), and not if all CPUs of the other are reserved.
+    #[test]
+    fn kept_empty_nodes_are_left_out() {
+        let node_0 = Ok("0".to_owned());
+        let without_1 = |words: &[&str]| advised_outside("1", words, busy(&[0, 1]));
+        assert_eq!(without_1(&["-w", "3"]), node_0);
+        assert_eq!(without_1(&["-w", "1:6000"]), node_0);
+        assert_eq!(without_1(&["-w", "6"]), node_0);
+        let none = without_1(&["-R", "0-3", "-w", "1"]).unwrap_err();
+        assert!(none.starts_with("no node outside 1 (balance.keep-empty) has CPUs"), "{none}");
+    }
+
     /// Goal: a process that may use no node is told so.
     #[test]
     fn without_a_node_it_fails() {
         let machine = FakeMachine::new(true);
-        assert!(advise(&machine, &query(&["-w", "1"]), &Nodemask::new()).is_err());
+        let none = Nodemask::new();
+        let told = advise(&machine, &query(&["-w", "1"]), &none, &none).unwrap_err().to_string();
+        assert!(told.starts_with("no node has CPUs"), "{told}");
     }
 }

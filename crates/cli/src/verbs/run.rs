@@ -17,10 +17,10 @@ use crate::args::{HomeChoice, RunArgs};
 use crate::message::exit::Exit;
 
 /// Replaces this process with the program. Returns only on failure.
-pub fn run(args: &RunArgs) -> Result<Exit> {
+pub fn run(args: &RunArgs, flag: Option<&Path>) -> Result<Exit> {
     // The exit codes of the program must not be confused with ours.
     let placed = match args.home() {
-        Some(home) => place_self(home, args.pin),
+        Some(home) => place_self(home, args.pin, flag),
         None => keep_kernel_away(),
     };
     if let Err(error) = placed {
@@ -38,14 +38,14 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
 
 /// Moves this process home: this thread, which the program continues on, and the memory that it
 /// will touch first. The policy for that keeps the kernel's NUMA balancing away from it, too.
-fn place_self(home: HomeChoice, pin: bool) -> Result<()> {
+fn place_self(home: HomeChoice, pin: bool, flag: Option<&Path>) -> Result<()> {
     let machine = Linux::open();
     let topology = machine.topology()?;
     let usable = machine.usable_cpus()?;
     let home = match home {
         HomeChoice::Node(node) => node,
         HomeChoice::Near(device) => device_nodes::near(Path::new("/"), &device, &topology)?,
-        HomeChoice::Auto => auto::pick_home(&machine, &topology, &usable)?,
+        HomeChoice::Auto => auto::pick_home(&machine, &topology, &usable, flag)?,
     };
     let cpus = cpus(&topology, home, &usable)?;
     set_affinity(&machine, home, &cpus, pin)?;

@@ -62,6 +62,7 @@ fn simulate(scenario: &Scenario, args: &SimArgs) -> Result<Exit> {
         true => Some(setup::nodeward(args.settings.as_deref())?),
         false => None,
     };
+    setup.as_ref().map(|setup| setup::check(setup, scenario)).transpose()?;
     args.plot.as_deref().map(output::check_result).transpose()?;
     let trace = args.trace.as_deref().map(|path| trace(path, scenario, args)).transpose()?;
     let live = SimulationProgress::new(scenario.time_ns);

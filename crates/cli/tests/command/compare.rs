@@ -230,7 +230,8 @@ fn a_load_of_ones_own() {
 }
 
 /// Goal: nodeward decides by the settings of a file, and by those alone: with threads only it moves
-/// no page, for processes of another name it does nothing, and a mistake in the file is told.
+/// no page, for processes of another name it does nothing, and a mistake in the file, or a node
+/// that the load does not have, is told.
 #[test]
 fn settings_of_ones_own() {
     let directory = tempfile::tempdir().unwrap();
@@ -257,6 +258,10 @@ fn settings_of_ones_own() {
     for (text, expected) in [
         ("[balance]\nintervals = '1s'\n", "line 2 (balance.intervals)"),
         ("[balance]\ninterval = '1ms'\n", "balance.interval is below 100ms"),
+        (
+            "[balance]\nkeep-empty = '7'\n",
+            "balance.keep-empty names node 7; the nodes here are 0-1",
+        ),
     ] {
         let output = run(&[&load, "--settings", &path("wrong.toml", text)]);
         let stderr = String::from_utf8(output.stderr).unwrap();

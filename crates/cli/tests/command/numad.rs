@@ -28,6 +28,20 @@ fn the_answer_is_a_list_of_nodes() {
     }
 }
 
+/// Goal: settings that keep nodes empty are read and checked against the machine, in one line.
+#[test]
+fn nodes_that_are_kept_empty_are_checked() {
+    let keeping = |nodes| {
+        let mut command = Command::new(NODEWARD);
+        command.arg0("/usr/bin/numad").args(["-w", "1"]);
+        command.env("NODEWARD_BALANCE_KEEP_EMPTY", nodes).output().unwrap()
+    };
+    let refused = "numad: balance.keep-empty names node 1000; the nodes here are";
+    let told = assert_failure(["-w", "1"], &keeping("1000"), 1, &[refused]);
+    assert_eq!(told.lines().count(), 1, "{told}");
+    success("-w 1", keeping("none"));
+}
+
 /// Goal: a running balancer does not take it for the daemon: called by a link of that name, it has
 /// another name before it answers. (A full pipe keeps it from answering until its name was read.)
 #[test]

@@ -42,6 +42,26 @@ fn exit_codes() {
     assert_eq!(run(&["sh", "-c", "kill -9 $$"]).status.code(), None, "signals are its own");
 }
 
+/// Goal: settings that keep nodes empty hold for a home that nodeward chooses, and are checked
+/// against the machine first, in one line; a home that is named is the person's own choice.
+#[test]
+fn nodes_that_are_kept_empty() {
+    let run = |nodes: &str, words: &[&str]| {
+        let mut command = Command::new(NODEWARD);
+        command.arg("run").args(words).env("NODEWARD_BALANCE_KEEP_EMPTY", nodes);
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for words in [&["true"][..], &["--home", "auto", "true"]] {
+        let (code, told) = run("1000", words);
+        assert_eq!((code, told.lines().count()), (Some(125), 1), "{told}");
+        let refused = "nodeward: balance.keep-empty names node 1000; the nodes here are";
+        assert!(told.starts_with(refused), "{told}");
+    }
+    assert_eq!(run("1000", &["--home", &home(), "true"]), (Some(0), String::new()));
+    assert_eq!(run("none", &["true"]), (Some(0), String::new()));
+}
+
 /// Goal: an option that `run` does not have is not taken for the program's name; a program whose
 /// name looks like one follows `--`.
 #[test]

@@ -118,6 +118,33 @@ fn an_endless_run_ends() {
     assert!(text_of(&[&path, "--limit", "86400s", "--limit-wall", "1ns"]).contains("--limit-wall"));
 }
 
+/// Goal: a node that the settings keep empty loses what is on it, half of which nodeward would
+/// leave there otherwise: 2 processes of 4 MiB are 2048 pages. A node that the scenario has not,
+/// and all that it has, are refused in one line before anything is written.
+#[test]
+fn a_node_is_kept_empty() {
+    let load = SMALL.split_once("[[action]]").unwrap().0;
+    let load = load.replace("nodes = \"0\"", "populated = true").replace("bind:1", "left:1");
+    let (directory, path) = small(&load);
+    let [trace, settings] = ["t.json", "s.toml"].map(|name| file_in(directory.path(), name));
+    let balanced = [&path, "--limit", "6s", "--balance", "--settings", &settings];
+    let pages = |kept: &str| {
+        std::fs::write(&settings, format!("[balance]\nkeep-empty = '{kept}'\n")).unwrap();
+        let memory = json_of(&balanced)["report"]["memory"].take();
+        memory.as_array().unwrap().last().unwrap()["pages"].clone()
+    };
+    assert_eq!(pages("none"), serde_json::json!([1024, 1024]), "one process on each node");
+    assert_eq!(pages("1"), serde_json::json!([2048, 0]));
+    for (kept, told) in [
+        ("7", "balance.keep-empty names node 7; the nodes here are 0-1"),
+        ("0-1", "balance.keep-empty leaves no node with CPUs (0-1); name fewer nodes"),
+    ] {
+        std::fs::write(&settings, format!("[balance]\nkeep-empty = '{kept}'\n")).unwrap();
+        assert_refused(&[&balanced[..], &["--trace", &trace]].concat(), &[told]);
+        assert!(!Path::new(&trace).exists(), "{kept}");
+    }
+}
+
 /// Goal: with nodeward at work on it, the report tells its rounds and the reasons of the last one,
 /// by the settings that are named; the same seed gives the same run, and a trace is written.
 #[test]

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use nodeward_experiments::compare::steady::{self, SteadyOutcome};
 use nodeward_experiments::compare::{
-    BalancerKind, CaseTable, CompareCase, Outcomes, RunOptions, SEED, evaluate_case, run_with,
+    BalancerKind, CaseTable, CompareCase, NodewardSetup, Outcomes, RunOptions, SEED, evaluate_case,
+    run_with,
 };
 use nodeward_experiments::parallel::{ParallelProgress, parallel_map};
 use nodeward_model::Escape as _;
@@ -92,8 +93,8 @@ fn tables(args: &CompareArgs) -> Result<Vec<CaseTable>> {
     let sets: Vec<_> = args.set.iter().map(|(key, value)| (&key[..], &value[..])).collect();
     let loads = loads::named(args, &sets)?;
     let cases: Vec<_> = loads.iter().map(NamedLoad::case).collect();
-    check(args, &cases)?;
     let setup = setup::nodeward(args.settings.as_deref())?;
+    check(args, &cases, &setup)?;
     let mut runs = Vec::new();
     for case in &cases {
         for by in balancers(args, case) {
@@ -113,10 +114,11 @@ fn tables(args: &CompareArgs) -> Result<Vec<CaseTable>> {
 }
 
 /// Reads every scenario as each balancer has it, so that a mistake is told before anything runs.
-fn check(args: &CompareArgs, cases: &[CompareCase]) -> Result<()> {
+fn check(args: &CompareArgs, cases: &[CompareCase], setup: &NodewardSetup) -> Result<()> {
     for case in cases {
         for by in balancers(args, case) {
-            Scenario::find_with(case.scenario, &case.overrides_under(by))?;
+            let scenario = Scenario::find_with(case.scenario, &case.overrides_under(by))?;
+            setup::check(setup, &scenario).with_context(|| case.name.escaped().to_string())?;
         }
     }
     Ok(())
