@@ -434,7 +434,8 @@ int nodeward_tbind(int tid, int group, unsigned int flags);
 // Puts memory of this process into a group: `len` bytes from `addr`, which must be the first of a
 // page; the last page is all of it. `group` is a number that nodeward_tbind() returned. The
 // addresses leave the group in which they were, and stay in this one, whatever is mapped there
-// later.
+// later. Pages are base pages. A huge page of hugetlb is in one group as a whole: in that which
+// has the lowest address in it.
 //
 // Memory that lies in one region of a pager is moved by that pager to where the group is: a thread
 // of the library, one for all, asks the agent once a second where that is. That ends with the

@@ -76,13 +76,13 @@ impl GroupPart {
         self.memory.iter().any(is_its)
     }
 
-    /// Takes the part's memory out of mappings, and returns it.
-    pub fn take(&self, mappings: &mut Vec<Mapping>) -> Vec<Mapping> {
+    /// Takes the part's memory out of mappings, and returns it. `ranges` are those of all parts.
+    fn take(&self, mappings: &mut Vec<Mapping>, ranges: &SortedRanges) -> Vec<Mapping> {
         let mut taken = Vec::new();
         for selector in &self.memory {
             let mut rest = Vec::new();
             for mapping in std::mem::take(mappings) {
-                match selector.part_of(&mapping) {
+                match ranges.part_of(selector, &mapping) {
                     None => rest.push(mapping),
                     Some(part) => {
                         taken.push(mapping.part(part));
@@ -105,19 +105,60 @@ fn around(mapping: &Mapping, part: Range) -> impl Iterator<Item = Mapping> {
     rest.map(|range| mapping.part(range)).collect::<Vec<_>>().into_iter()
 }
 
+/// The starts of the ranges of all parts of a process in ascending order, each with the highest end
+/// up to there. They decide about huge pages that several ranges touch: such a page belongs to the
+/// range with the lowest address in it. Of ranges by calls no two have that address.
+struct SortedRanges(Vec<(u64, u64)>);
+
+impl SortedRanges {
+    fn of(parts: &[GroupPart]) -> Self {
+        let selectors = parts.iter().flat_map(|part| &part.memory);
+        let range = |selector: &MemorySelector| match selector {
+            MemorySelector::Range(range) => Some((range.start, range.end)),
+            _ => None,
+        };
+        let mut starts: Vec<_> = selectors.filter_map(range).collect();
+        starts.sort_unstable();
+        let mut reach = 0;
+        for (_, end) in &mut starts {
+            reach = reach.max(*end);
+            *end = reach;
+        }
+        Self(starts)
+    }
+
+    /// Returns the part of a mapping that a selector has. A range has not the huge page in which it
+    /// begins if that belongs to another range.
+    fn part_of(&self, selector: &MemorySelector, mapping: &Mapping) -> Option<Range> {
+        let (MemorySelector::Range(range), Some(bytes)) = (selector, mapping.huge_page_bytes)
+        else {
+            return selector.part_of(mapping);
+        };
+        let before = self.0.partition_point(|(start, _)| *start < range.start);
+        let reach = before.checked_sub(1).map_or(0, |last| self.0[last].1);
+        let start = match reach > range.start / bytes * bytes {
+            true => range.start.checked_next_multiple_of(bytes)?,
+            false => range.start,
+        };
+        MemorySelector::Range(Range::new(start, range.end)).part_of(mapping)
+    }
+}
+
 /// Divides mappings among the parts of a process. Returns those of each part, and the rest, which
 /// is the process's own.
 pub fn divide(
     mut mappings: Vec<Mapping>,
     parts: &[GroupPart],
 ) -> (Vec<(EntityId, Vec<Mapping>)>, Vec<Mapping>) {
-    let of_parts = parts.iter().map(|part| (part.entity, part.take(&mut mappings))).collect();
-    (of_parts, mappings)
+    let ranges = SortedRanges::of(parts);
+    let take = |part: &GroupPart| (part.entity, part.take(&mut mappings, &ranges));
+    (parts.iter().map(take).collect(), mappings)
 }
 
 #[cfg(test)]
 mod tests {
     use nodeward_model::{MappingKind, MappingOrigin};
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -158,6 +199,67 @@ mod tests {
         assert_eq!(ranges(&of_parts[0].1), [(0x180, 0x280), (0x600, 0x700)]);
         assert_eq!(ranges(&of_parts[1].1), [(0x0, 0x100), (0x280, 0x500)]);
         assert_eq!(ranges(&own), [(0x100, 0x180), (0x700, 0x800)]);
+    }
+
+    const HUGE: u64 = 2 << 20;
+
+    /// Divides four huge pages from address 0. Returns the numbers of those of each part, and of
+    /// the rest.
+    fn huge_pages_of(memory: &[&[&str]]) -> Vec<Vec<u64>> {
+        let huge = mapping(0, 4 * HUGE, MappingKind::Huge, "");
+        let mappings = vec![Mapping { huge_page_bytes: Some(HUGE), ..huge }];
+        let parts: Vec<_> =
+            (1..).zip(memory).map(|(number, memory)| part(number, memory)).collect();
+        let (of_parts, own) = divide(mappings, &parts);
+        let all = of_parts.into_iter().map(|(_, taken)| taken).chain([own]);
+        all.map(|taken| taken.iter().flat_map(whole_huge_pages).collect()).collect()
+    }
+
+    /// The numbers of the huge pages of a mapping.
+    fn whole_huge_pages(mapping: &Mapping) -> std::ops::Range<u64> {
+        let Range { start, end } = mapping.range;
+        assert!(start % HUGE == 0 && end % HUGE == 0, "{start:x}-{end:x} is not of huge pages");
+        start / HUGE..end / HUGE
+    }
+
+    /// Goal: a range has the huge pages in which it begins and ends. Of a page that ranges of two
+    /// groups touch, that group has it that has the lowest address in it, whichever is first in
+    /// the list. The last list is of no group.
+    #[test]
+    fn a_huge_page_is_in_one_group() {
+        assert_eq!(huge_pages_of(&[&["201000-202000"]]), [vec![1], vec![0, 2, 3]]);
+        assert_eq!(huge_pages_of(&[&["1ff000-401000"]]), [vec![0, 1, 2], vec![3]]);
+        let (low, high) = (&["200000-500000"][..], &["500000-501000", "501000-800000"][..]);
+        assert_eq!(huge_pages_of(&[low, high]), [vec![1, 2], vec![3], vec![0]]);
+        assert_eq!(huge_pages_of(&[high, low]), [vec![3], vec![1, 2], vec![0]]);
+        let (inner, outer) = (&["301000-302000"][..], &["200000-301000", "302000-800000"][..]);
+        assert_eq!(huge_pages_of(&[inner, outer]), [vec![], vec![1, 2, 3], vec![0]]);
+        assert_eq!(huge_pages_of(&[inner, &["huge"]]), [vec![1], vec![0, 2, 3], vec![]]);
+    }
+
+    proptest! {
+        /// Goal: however calls cut the addresses of four huge pages among two groups and none (at
+        /// steps of an eighth of a page), each page is with the owner of the lowest address in it
+        /// that a group has, as a whole; and pages without such an address are the process's own.
+        #[test]
+        fn huge_pages_are_never_divided(owners in proptest::collection::vec(0_usize..3, 32)) {
+            let step = HUGE / 8;
+            let mut memory = [Vec::new(), Vec::new()];
+            for (owner, start) in owners.iter().zip((0..).map(|at: u64| at * step)) {
+                if let Some(list) = memory.get_mut(*owner) {
+                    list.push(format!("{start:x}-{:x}", start + step));
+                }
+            }
+            let words = memory.each_ref().map(|list| list.iter().map(String::as_str).collect());
+            let [one, two]: [Vec<&str>; 2] = words;
+            let mut told = huge_pages_of(&[&one, &two]);
+            told.iter_mut().for_each(|pages| pages.sort_unstable());
+            let owner = |page: &[usize]| page.iter().copied().find(|&owner| owner < 2).unwrap_or(2);
+            let of: Vec<usize> = owners.chunks(8).map(owner).collect();
+            let pages = |owner| (0..4).filter(|&page| of[page as usize] == owner).collect();
+            let expected: Vec<Vec<u64>> = (0..3).map(pages).collect();
+            prop_assert_eq!(told, expected);
+        }
     }
 
     /// Goal: what a process said holds for half a minute, and for the same threads only.

@@ -54,7 +54,8 @@ pub extern "C" fn nodeward_tbind(tid: c_int, group: c_int, flags: c_uint) -> c_i
 /// Puts memory of this process into a group: `len` bytes from `addr`, which must be the first of a
 /// page; the last page is all of it. `group` is a number that nodeward_tbind() returned. The
 /// addresses leave the group in which they were, and stay in this one, whatever is mapped there
-/// later.
+/// later. Pages are base pages. A huge page of hugetlb is in one group as a whole: in that which
+/// has the lowest address in it.
 ///
 /// Memory that lies in one region of a pager is moved by that pager to where the group is: a thread
 /// of the library, one for all, asks the agent once a second where that is. That ends with the

@@ -309,7 +309,8 @@ impl fmt::Display for MemorySelector {
 }
 
 impl MemorySelector {
-    /// Returns the part of a mapping that is selected.
+    /// Returns the part of a mapping that is selected. In a mapping of huge pages a range is
+    /// widened to these: the kernel moves none in pieces.
     pub fn part_of(&self, mapping: &Mapping) -> Option<Range> {
         match self {
             Self::Kind(kind) => (mapping.kind == *kind).then_some(mapping.range),
@@ -317,7 +318,10 @@ impl MemorySelector {
                 let is_it = !mapping.path.is_empty() && pattern.matches(&mapping.path);
                 is_it.then_some(mapping.range)
             }
-            Self::Range(range) => range.intersection(mapping.range),
+            Self::Range(range) => {
+                let widened = mapping.huge_page_bytes.map(|bytes| range.whole_pages(bytes));
+                widened.unwrap_or(*range).intersection(mapping.range)
+            }
             Self::Touched => None,
         }
     }
