@@ -52,7 +52,7 @@ impl Agent {
     ) -> io::Result<Self> {
         let AgentOptions { limits, explainer, journal, metrics_processes } = options;
         let moves = Arc::new(Moves::new(Arc::clone(&machine), limits, journal));
-        let groups = Groups { called: groups, page_bytes: machine.page_bytes() };
+        let groups = Groups { called: groups, machine: Arc::clone(&machine) };
         let service = Arc::new(Service {
             machine,
             moves,

@@ -7,6 +7,7 @@ use nodeward_balancer::{
     CalledGroup, CalledGroups, CalledPart, GroupCallError, GroupChange, GroupNumber, GroupRow,
     LockedGroups, ProcessKey, RoundReport, SharedGroups, ThreadSet,
 };
+use nodeward_machine::Machine;
 use nodeward_model::{GroupHome, GroupName, MemorySelector, Pid};
 use serde_json::{Value, json};
 
@@ -20,21 +21,22 @@ use crate::limits::{GROUPS_OF_USER_MAX, MEMBERS_MAX, PIECES_OF_USER_MAX};
 pub struct Groups {
     /// The groups, which the balancer reads at the beginning of each round.
     pub called: Arc<SharedGroups>,
-    /// Bytes of a base page.
-    pub page_bytes: u64,
+    /// The machine on which the groups are.
+    pub machine: Arc<dyn Machine>,
 }
 
 impl Groups {
     /// Makes a group.
     ///
     /// # Errors
-    /// If the user has too many.
+    /// If the user has too many, or the home does not exist.
     pub fn add_group(
         &self,
         caller: &Caller,
         name: GroupName,
         home: GroupHome,
     ) -> Result<GroupNumber, CallError> {
+        self.check_home(caller, &home)?;
         let mut groups = self.lock();
         let is_own = |group: &CalledGroup| group.owner == caller.user();
         let own = groups.iter().filter(|(_, group)| is_own(group)).count();
@@ -49,13 +51,14 @@ impl Groups {
     /// Says where a group is to be.
     ///
     /// # Errors
-    /// If there is no such group of the caller.
+    /// If there is no such group of the caller, or the home does not exist.
     pub fn set_home(
         &self,
         caller: &Caller,
         number: GroupNumber,
         home: GroupHome,
     ) -> Result<(), CallError> {
+        self.check_home(caller, &home)?;
         let mut groups = self.lock_for(caller, number)?;
         groups
             .change(GroupChange::SetHome { group: number, home })
@@ -125,7 +128,7 @@ impl Groups {
         if !caller.rights.everything {
             check_pieces(&groups, caller.user(), memory.len())?;
         }
-        let mut memory = memory.iter().map(|one| whole_pages(one, self.page_bytes));
+        let mut memory = memory.iter().map(|one| whole_pages(one, self.machine.page_bytes()));
         let group = number;
         let added = memory.try_for_each(|one| {
             groups.change(match one {
@@ -207,6 +210,19 @@ impl Groups {
             value["starts_unseen"] = json!(why);
         }
         value
+    }
+
+    /// Checks that the nodes of a home exist.
+    fn check_home(&self, caller: &Caller, home: &GroupHome) -> Result<(), CallError> {
+        let (GroupHome::Nodes(nodes) | GroupHome::Spread(nodes)) = home else { return Ok(()) };
+        let topology = self.machine.topology();
+        let all = topology.map_err(|error| CallError::failed(&error, caller.own_pid()))?.node_ids();
+        match nodes.without(&all) {
+            missing if missing.is_empty() => Ok(()),
+            missing => Err(CallError::invalid(format!(
+                "home: there is no node {missing}; there are {all}"
+            ))),
+        }
     }
 
     fn lock(&self) -> LockedGroups<'_> {

@@ -199,7 +199,7 @@ impl Confinement {
         }
         if held {
             return format!(
-                "{name} is held, so a security module (SELinux, AppArmor) said no; see its log"
+                "{name} is held; perhaps a security module (SELinux, AppArmor) said no: see its log"
             );
         }
         match self.container {

@@ -72,7 +72,7 @@ pub enum NodestringError {
         sign: char,
     },
     /// No machine with this kernel can have the node.
-    #[error("node {node} is beyond {highest}, the highest of this kernel; nodes here are {valid}")]
+    #[error("there is no node {node}; nodes here are {valid}")]
     AboveHighestNode {
         /// The requested node.
         node: u64,

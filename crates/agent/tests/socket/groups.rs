@@ -455,6 +455,28 @@ fn groups_belong_to_nodes() {
     }
 }
 
+/// Goal: a home that does not exist is refused, with the nodes that do; nothing changes.
+#[test]
+fn homes_that_do_not_exist() {
+    let stage = Stage::new();
+    let mut asks = stage.connect();
+    let mut refused = |method: &str, parameters: Value| {
+        let reply = asks.call(&format!("io.nodeward.Groups.{method}"), &parameters);
+        (reply["error"].clone(), reply["parameters"]["parameter"].clone())
+    };
+    let invalid = json!("org.varlink.service.InvalidParameter");
+    for home in ["9", "0,9", "spread:0,9"] {
+        let told = json!("home: there is no node 9; there are 0-1");
+        let made = refused("Create", json!({ "name": "kv", "home": home }));
+        assert_eq!(made, (invalid.clone(), told));
+    }
+    refused("Create", json!({ "name": "kv", "home": "1" }));
+    let set = refused("SetHome", json!({ "group": 1, "home": "7" }));
+    assert_eq!(set, (invalid, json!("home: there is no node 7; there are 0-1")));
+    let listed = asks.call("io.nodeward.Groups.List", &json!({}));
+    assert_eq!(listed["parameters"]["groups"][0]["home"], "1");
+}
+
 /// A row of a round about a group.
 fn row(name: &str, called: Option<u32>) -> GroupRow {
     GroupRow {

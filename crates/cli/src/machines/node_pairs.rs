@@ -55,7 +55,12 @@ pub fn parse_evacuation(
         bail!("node {both} cannot be emptied and take memory; leave it out of NODES or of TO");
     }
     if to.is_none() && topology.nodes_with_memory().without(&from).is_empty() {
-        bail!("no node but {from} has memory, so nothing can go elsewhere; name fewer nodes");
+        match topology.nodes_with_memory().len() {
+            1 => bail!("node {from} alone has memory here, so nothing can go elsewhere"),
+            _ => bail!(
+                "no node but {from} has memory, so nothing can go elsewhere; name fewer nodes"
+            ),
+        }
     }
     Ok((from, to))
 }

@@ -28,7 +28,7 @@ use daemon::Daemon;
 use kernel_takeover::KernelTakeover;
 use once::Once;
 use persistent_state::PersistentState;
-use request::{BalanceRequest, check};
+use request::{BalanceRequest, check, check_pids};
 use signals::SignalFlags;
 use textfile::MetricsTextfile;
 
@@ -46,6 +46,9 @@ pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
     let signals = SignalFlags::install(&live)?;
     if let (Some(path), SelectedMachine::Local(machine)) = (&args.samples, &mut chosen) {
         samples::start_reader(path, machine.access_queue())?;
+    }
+    if let SelectedMachine::Local(machine) = &chosen {
+        check_pids(machine, &wanted.pids)?;
     }
     check(chosen.machine(), &wanted, &settings)?;
     let simulated = matches!(chosen, SelectedMachine::Simulated(_));

@@ -320,3 +320,19 @@ fn little_is_permitted() {
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.end().0, Some(0));
 }
+
+/// Goal: a process that is named by pid and does not exist is told, with its code, before anything
+/// is balanced or written.
+#[test]
+fn a_process_that_does_not_exist() {
+    let folder = tempfile::tempdir().unwrap();
+    for words in ["--dry-run", "--once", "--for 1s"] {
+        let mut command = Command::new(NODEWARD);
+        command.args(["balance", "--pid", "4194303"]).args(words.split(' '));
+        let output = command.env("NODEWARD_STATE_DIR", folder.path()).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), told.lines().count()), (Some(5), 1), "{words}: {told}");
+        assert!(told.contains("4194303"), "{told}");
+    }
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+}

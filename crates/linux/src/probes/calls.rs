@@ -148,7 +148,7 @@ fn other_users(situation: &Confinement) -> CheckState {
     match sys::query_pages(1, &[], &mut []) {
         Ok(()) => CheckState::works("process 1 may be looked at"),
         Err(error) if is_refusal(&error) => {
-            let why = "process 1 may not be looked at, so others may neither";
+            let why = "process 1 may not be looked at, so those of other users probably neither";
             CheckState::missing(why, situation.remedy(PrivilegedAction::Pages))
         }
         Err(error) => CheckState::unknown(format!("asking about process 1 failed: {error}")),

@@ -96,7 +96,7 @@ fn errors_say_which_part_and_what_is_valid() {
     };
     check("7", "node 7 does not exist; nodes here are 0-1");
     check("0,2", "node 2 is outside cpuset.mems or has no memory; allowed here are 0-1");
-    check("64", "node 64 is beyond 63, the highest of this kernel; nodes here are 0-1");
+    check("64", "there is no node 64; nodes here are 0-1");
     check("+2", "+2 is beyond the allowed nodes; positions run from 0 to 1");
     check("0,!1", "'!' may only stand in front of the whole list, as in !0-1; move it there");
     check("0-", "a node is missing behind '0-'; nodes here are 0-1");

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use nodeward_balancer::{BalanceSettings, RoundReport};
-use nodeward_machine::Machine;
-use nodeward_model::ProcessFilter;
+use nodeward_machine::{Error, Machine};
+use nodeward_model::{Pid, ProcessFilter};
 
 use crate::args::BalanceArgs;
 use crate::machines::{cgroups, kept_empty};
@@ -21,6 +21,13 @@ pub fn check(
     cgroups::check(machine, &wanted.cgroups)?;
     cgroups::check(machine, &settings.except.cgroups)?;
     kept_empty::check(&machine.topology()?, &settings.keep_empty)
+}
+
+/// Checks that the processes exist that are named by pid.
+pub fn check_pids(machine: &dyn Machine, pids: &[Pid]) -> Result<(), Error> {
+    let errors = pids.iter().filter_map(|&pid| machine.open_process(pid).err());
+    // One that may not be held now may be balanced later.
+    errors.filter(Error::is_gone).map(Err).next().unwrap_or(Ok(()))
 }
 
 /// The arguments, and the places of the settings files.
