@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nodeward_machine::{Error, Machine, Process};
 use nodeward_model::{NodeId, NodePairs, Nodemask, Topology};
-use nodeward_mover::spread::SpreadSurvey;
+use nodeward_mover::spread::{BLOCK_BYTES_MAX, SpreadSurvey};
 use nodeward_mover::{MemoryView, MoveControl, MoveOrder, Selection, undo};
 use nodeward_policy::spread::Weights;
 use nodeward_records::ledger::MovedPages;
@@ -14,8 +14,6 @@ use crate::wire::{Order, WirePair, WireSpread};
 
 /// Memory that stays together where an order does not say how much, in bytes.
 const BLOCK_BYTES: u64 = 2 << 20;
-/// Larger blocks are refused, in bytes: four times the largest huge page of any architecture.
-const BLOCK_BYTES_MAX: u64 = 64 << 30;
 
 /// What is to be done.
 pub enum MoveWork {
@@ -94,10 +92,7 @@ impl MoveWork {
                 if control.is_stopped() {
                     return Ok(vec![[].into(); processes.len()]);
                 }
-                // Without knowledge of the room, the kernel refuses what finds none.
-                let room = machine.headroom().unwrap_or_default();
-                let room = room.into_iter().map(|(node, room)| (node, room.free_pages)).collect();
-                Ok(survey.orders(weights, &room).orders)
+                Ok(survey.orders_for_room(machine, weights).orders)
             }
             Self::Undo(moved) => {
                 let both = processes.iter().zip(moved);

@@ -222,7 +222,7 @@ impl Moves {
             stall_ns: order.stall,
             cpus_max: if everything { usize::MAX } else { WORKERS_OF_USER_MAX },
             command,
-            undoes: order.undo.and_then(operation_id),
+            undoes: order.undo.and_then(OperationId::of_number),
             lacks_moves,
         })
     }
@@ -253,7 +253,7 @@ impl Moves {
         number: u64,
     ) -> Result<(Vec<Admitted>, MoveWork, bool), CallError> {
         let unknown = || CallError::NoSuchOperation { undo: number };
-        let id = operation_id(number).ok_or_else(unknown)?;
+        let id = OperationId::of_number(number).ok_or_else(unknown)?;
         let operation = (self.journal.read)(id).ok_or_else(unknown)?;
         let own = |(identity, moved)| {
             gate::admit_same(&*self.machine, caller, identity).map(|admitted| (admitted, moved))
@@ -364,10 +364,6 @@ fn selection(order: &Order, everything: bool) -> Selection {
 fn jobs(order: &Order, everything: bool) -> Jobs {
     let most = if everything { u32::MAX } else { WORKERS_OF_USER_MAX as u32 };
     order.jobs.map_or(Jobs::Auto, |jobs| Jobs::Fixed(jobs.min(most)))
-}
-
-fn operation_id(number: u64) -> Option<OperationId> {
-    number.to_string().parse().ok()
 }
 
 /// Returns what the ledger shows as the command: who ordered what.

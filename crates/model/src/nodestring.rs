@@ -76,8 +76,6 @@ pub enum NodestringError {
     AboveHighestNode {
         /// The requested node.
         node: u64,
-        /// The highest id that the kernel could use.
-        highest: NodeId,
         /// The nodes that may be named.
         valid: Nodemask,
     },
@@ -189,7 +187,7 @@ impl NodestringParser<'_> {
         let highest = self.context.highest_possible;
         let node = match u32::try_from(number).map(NodeId) {
             Ok(node) if node <= highest => node,
-            _ => return Err(NodestringError::AboveHighestNode { node: number, highest, valid }),
+            _ => return Err(NodestringError::AboveHighestNode { node: number, valid }),
         };
         match self.context.allowed.contains(node) {
             true => Ok(node),

@@ -14,6 +14,9 @@ use crate::memory_walk::{FoundFolio, MemoryView, MemoryVisitor, ShownMapping, wa
 use crate::outcomes::add_counts;
 use crate::page_orders::PageOrders;
 
+/// Larger blocks are refused, in bytes: four times the largest huge page of any architecture.
+pub const BLOCK_BYTES_MAX: u64 = 64 << 30;
+
 /// The pages that were found in all views. A view is the memory of one process as its mappings show
 /// it.
 #[derive(Debug)]
@@ -65,6 +68,14 @@ impl SpreadSurvey {
         };
         walk_memory(machine, views, control, &mut survey)?;
         Ok(survey)
+    }
+
+    /// Decides which pages go where, as far as the nodes have room now.
+    pub fn orders_for_room(&self, machine: &dyn Machine, weights: &Weights) -> SpreadOrders {
+        // Without knowledge of the room, the kernel refuses what finds none.
+        let room = machine.headroom().unwrap_or_default();
+        let room = room.into_iter().map(|(node, room)| (node, room.free_pages)).collect();
+        self.orders(weights, &room)
     }
 
     /// Decides which pages go where. `room` is the number of pages that each node can take; a node

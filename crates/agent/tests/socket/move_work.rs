@@ -7,7 +7,7 @@ use nodeward_agent::wire::{Order, WireReport, WireShare, WireSpread};
 use nodeward_agent::{CallError, Journal};
 use nodeward_model::{Name, NodeId, Pid};
 use nodeward_mover::SharedLedger;
-use nodeward_records::ledger::{Header, LedgerStore, StoreLimits};
+use nodeward_records::ledger::{Header, LedgerStore, OperationId, StoreLimits};
 use serde_json::json;
 
 use crate::authority::{Speaker, wait_for_moves};
@@ -73,7 +73,7 @@ fn memory_is_evened_out_and_taken_back() {
     let back = carry_out(&mut client, &undo(number));
     assert_eq!((back.processes[0].account.moved, stage.pages_on_one(us)), (1024, 0));
     assert!(!back.lacks_moves);
-    let id = |number: u64| number.to_string().parse().unwrap();
+    let id = |number: u64| OperationId::of_number(number).unwrap();
     let of_undo = store().read(id(back.ledger.unwrap())).unwrap();
     assert_eq!(of_undo.header.undoes, Some(id(number)));
     let words: Vec<String> = of_undo.header.command.iter().map(ToString::to_string).collect();

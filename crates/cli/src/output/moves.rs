@@ -397,7 +397,6 @@ mod tests {
         let told = MoveOutput {
             shared_memory: Some(&shared),
             ledger: Some(&ledger),
-            by_agent: false,
             ..output_of(&report)
         };
         insta::assert_snapshot!(report_text(&told));

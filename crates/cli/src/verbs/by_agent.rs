@@ -10,6 +10,7 @@ use nodeward_agent::{CallError, Explained};
 use nodeward_linux::Linux;
 use nodeward_model::{MappingKind, Pid};
 use nodeward_mover::{Jobs, LedgerReport, MoveControl, MoveDeadline, MoveReport, PlanReport};
+use nodeward_records::ledger::OperationId;
 
 use crate::args::{DeadlineArgs, MoveArgs, MoveRunArgs, ShowArgs, SpreadArgs, UndoArgs};
 use crate::machines::{SelectedMachine, node_pairs};
@@ -244,7 +245,7 @@ pub(super) fn with_reason(report: MoveReport, live: &AgentProgress) -> MoveRepor
 
 /// Returns what is told of a ledger of the agent.
 pub(super) fn ledger(number: u64) -> Option<LedgerReport> {
-    let id = number.to_string().parse().ok()?;
+    let id = OperationId::of_number(number)?;
     Some(LedgerReport { id, writing_ns: 0, error: None })
 }
 

@@ -72,10 +72,7 @@ impl SpreadJob<'_> {
         if live.is_stopped() {
             return Ok(None);
         }
-        // Without knowledge of the room, the kernel refuses what finds none.
-        let room = machine.headroom().unwrap_or_default();
-        let room = room.into_iter().map(|(node, room)| (node, room.free_pages)).collect();
-        Ok(Some(self.task_of(survey.orders(&self.weights, &room), rest)))
+        Ok(Some(self.task_of(survey.orders_for_room(machine, &self.weights), rest)))
     }
 
     fn task_of(&self, mut found: SpreadOrders, rest: Option<SegmentRest>) -> MoveTask {

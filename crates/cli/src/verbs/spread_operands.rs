@@ -5,13 +5,11 @@ use std::collections::BTreeSet;
 use anyhow::{Result, bail};
 use nodeward_model::units::format_bytes;
 use nodeward_model::{MappingKind, NodeId, Nodemask, Pid, Topology};
+use nodeward_mover::spread::BLOCK_BYTES_MAX;
 use nodeward_policy::spread::Weights;
 
 use crate::args::SpreadArgs;
 use crate::machines::{SelectedMachine, node_pairs};
-
-/// Larger blocks are refused, in bytes: four times the largest huge page of any architecture.
-const BLOCK_BYTES_MAX: u64 = 64 << 30;
 
 /// The operands `PID... NODES`, with the options that say how much of what goes where.
 pub struct SpreadOperands {

@@ -23,6 +23,11 @@ pub struct OperationIdError(String);
 impl OperationId {
     pub(super) const FIRST: Self = Self(1);
 
+    /// Returns the operation with this number; `None` for 0, which none has.
+    pub fn of_number(number: u64) -> Option<Self> {
+        (number > 0).then_some(Self(number))
+    }
+
     /// Returns the number.
     pub fn number(self) -> u64 {
         self.0
@@ -50,8 +55,8 @@ impl FromStr for OperationId {
 
     fn from_str(text: &str) -> Result<Self, OperationIdError> {
         let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-        let number = text.parse().ok().filter(|&number| digits && number > 0);
-        number.map(Self).ok_or_else(|| OperationIdError(text.to_owned()))
+        let number = text.parse().ok().filter(|_| digits);
+        number.and_then(Self::of_number).ok_or_else(|| OperationIdError(text.to_owned()))
     }
 }
 

@@ -25,9 +25,9 @@ pub fn check(
 
 /// Checks that the processes exist that are named by pid.
 pub fn check_pids(machine: &dyn Machine, pids: &[Pid]) -> Result<(), Error> {
-    let errors = pids.iter().filter_map(|&pid| machine.open_process(pid).err());
+    let mut errors = pids.iter().filter_map(|&pid| machine.open_process(pid).err());
     // One that may not be held now may be balanced later.
-    errors.filter(Error::is_gone).map(Err).next().unwrap_or(Ok(()))
+    errors.find(Error::is_gone).map_or(Ok(()), Err)
 }
 
 /// The arguments, and the places of the settings files.
