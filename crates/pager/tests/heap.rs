@@ -110,6 +110,14 @@ fn thread_named(name: &str) -> i32 {
     }
 }
 
+/// The standard library allocates in a new thread, also after it took its name. A thread that has
+/// served a fault is past that.
+fn serve_first_fault(pager: &Pager) {
+    let region = filled_region(pager, CHUNK, PageSize::Base);
+    region.migrate_lazily(0..CHUNK, &even_if_there(Supply::OneWay)).unwrap();
+    touch(&region);
+}
+
 /// Goal: the thread behind faults neither allocates nor frees, whatever it serves: pages that were
 /// left out and move on, to recycled pages and to fresh ones, or come home to where they were;
 /// pages that were never there, also in an untouched part of a region; discarded pages; while pages
@@ -118,6 +126,7 @@ fn thread_named(name: &str) -> i32 {
 fn faults_are_served_without_the_heap() {
     let _alone = ONE_AT_A_TIME.lock();
     let Some(pager) = pager() else { return };
+    serve_first_fault(&pager);
     FORBIDDEN.store(thread_named("nodeward-faults"), Relaxed);
     for page in [PageSize::Base, PageSize::Huge] {
         let region = filled_region(&pager, 4 * CHUNK, page);
