@@ -7,7 +7,7 @@ use crate::effect::{ControlTransfer, Effect, InstructionPlace};
 use crate::instruction_set::InstructionSet;
 
 /// Instructions that are looked at before the pointer.
-const BEHIND: usize = 8;
+pub const BEHIND: usize = 8;
 /// Instructions that are looked at from the pointer on.
 const AHEAD: usize = 16;
 /// Jumps, and branches back, that are followed ahead.
@@ -28,7 +28,8 @@ impl CodeBlock {
     pub fn decode(set: &mut InstructionSet, code: &mut dyn CodeReader, pc: u64) -> Self {
         let window = CodeWindow::around(code, pc);
         let digest = window.digest();
-        let behind = telling(effects_behind(set, &window, pc));
+        // Those without memory, too: they compute addresses.
+        let behind = effects_behind(set, &window, pc).into_boxed_slice();
         let ahead = telling(effects_ahead(set, code, window, pc));
         Self { behind, ahead, digest }
     }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::block_cache::BlockCache;
-use crate::code_block::CodeBlock;
+use crate::code_block::{BEHIND, CodeBlock};
 use crate::effect::Effect;
 use crate::instruction_set::InstructionSet;
 use crate::known_registers::KnownRegisters;
@@ -68,25 +68,22 @@ struct Visit<'a> {
 impl Visit<'_> {
     fn block(&mut self, block: &CodeBlock, registers: &Registers) -> ControlFlow<()> {
         let known = KnownRegisters::all(&registers.general);
-        let mut earlier = known;
-        let (last, before) = block.behind.split_at(block.behind.len().min(1));
-        self.behind(&mut earlier, last, -1)?;
+        let earlier = earlier(known, &block.behind);
+        let mut behind = earlier.iter().zip(&*block.behind).zip((i8::MIN..=-1).rev());
+        self.behind(behind.by_ref().take(1))?;
         let (next, after) = block.ahead.split_at(block.ahead.len().min(1));
         let mut later = known;
         self.ahead(&mut later, next, 0)?;
-        self.behind(&mut earlier, before, -2)?;
+        self.behind(behind)?;
         self.ahead(&mut later, after, 1)
     }
 
-    /// Goes back over effects, the first of which has this position.
-    fn behind(
+    /// Visits the operands of effects, each with the registers before it and its position.
+    fn behind<'b>(
         &mut self,
-        known: &mut KnownRegisters,
-        effects: &[Effect],
-        first: i8,
+        effects: impl Iterator<Item = ((&'b KnownRegisters, &'b Effect), i8)>,
     ) -> ControlFlow<()> {
-        for (effect, position) in effects.iter().zip((i8::MIN..=first).rev()) {
-            known.undo(effect);
+        for ((known, effect), position) in effects {
             self.operands(known, effect, position)?;
         }
         ControlFlow::Continue(())
@@ -121,6 +118,25 @@ impl Visit<'_> {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Returns the registers before each effect, the nearest first; `known` are those after all.
+///
+/// What is known follows from the registers afterwards, by undoing. That may be enough to compute a
+/// register that was overwritten: the index of a load that went into the index.
+fn earlier(known: KnownRegisters, behind: &[Effect]) -> [KnownRegisters; BEHIND] {
+    let mut before = [known; BEHIND];
+    let mut undone = known;
+    for (effect, before) in behind.iter().zip(&mut before) {
+        undone.undo(effect);
+        *before = undone;
+    }
+    for at in (1..behind.len().min(BEHIND)).rev() {
+        let mut after = before[at];
+        after.run(&behind[at]);
+        before[at - 1].learn(&after);
+    }
+    before
 }
 
 #[cfg(test)]
@@ -174,6 +190,21 @@ mod tests {
             if visits < 2 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         assert_eq!(visits, 2);
+    }
+
+    /// Goal: a load that overwrote its own index is told if the index was computed just before from
+    /// what is still there: rax >> 20 is 1, so the load was at rcx + 1.
+    #[test]
+    fn an_index_is_computed_again() {
+        // mov rdx, rax; shr rdx, 20; movsx rdx, byte ptr [rcx+rdx]
+        let indexed = [0x48, 0x89, 0xc2, 0x48, 0xc1, 0xea, 20, 0x48, 0xf, 0xbe, 0x14, 0x11];
+        assert_eq!(told_once(&indexed, 12), [(-1, 0x20_0001)]);
+        // The same with an add to rax behind it, which is undone: (rax - 0x100000) >> 20 is 0.
+        let added = [&indexed[..], &[0x48, 5, 0, 0, 0x10, 0]].concat();
+        assert_eq!(told_once(&added, 18), [(-2, 0x20_0000)]);
+        // Not if rax was loaded behind it: mov rax, [rbx] at rbx.
+        let lost = [&indexed[..], &[0x48, 0x8b, 3]].concat();
+        assert_eq!(told_once(&lost, 15), [(-1, 0x40_0000)]);
     }
 
     /// Goal: behind a load that overwrote its own pointer, as in a list, the node before is not

@@ -52,6 +52,15 @@ impl KnownRegisters {
         }
     }
 
+    /// Takes over registers that are known there and not here.
+    pub fn learn(&mut self, other: &Self) {
+        let new = other.known & !self.known;
+        let values = self.values.iter_mut().zip(&other.values).enumerate();
+        let learnt = values.filter(|(number, _)| new & 1 << number != 0);
+        learnt.for_each(|(_, (value, other))| *value = *other);
+        self.known |= new;
+    }
+
     /// Returns the set of known registers that have other values than these.
     #[cfg(test)]
     pub fn differences(&self, values: &[u64; 32]) -> u32 {
