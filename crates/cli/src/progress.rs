@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use nodeward_agent::wire::WireProgress;
 use nodeward_model::units::format_bytes;
 use nodeward_mover::{MoveControl, StopReason, run_watched};
@@ -238,7 +238,8 @@ impl ProgressDisplay {
             Self::Bar(bar) => {
                 bar.set_length(total);
                 bar.set_position(now);
-                bar.set_message(format!("{}, left", live.message(bar.elapsed())));
+                let words = live.message(bar.elapsed());
+                bar.set_message(words + &time_left(bar.elapsed(), now, total));
             }
             Self::Lines { tenths, began } => {
                 let done = now.saturating_mul(10) / total.max(1);
@@ -259,8 +260,19 @@ impl ProgressDisplay {
 }
 
 fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{wide_bar:.cyan/dim} {percent:>3}% {msg} {eta}");
+    let style = ProgressStyle::with_template("{wide_bar:.cyan/dim} {percent:>3}% {msg}");
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// Tells how long the rest takes at the speed so far, once there is one.
+fn time_left(elapsed: Duration, now: u64, total: u64) -> String {
+    if now == 0 {
+        return String::new();
+    }
+    let rest = total.saturating_sub(now) as f64 / now as f64;
+    // A first step of a long way may be days; more is no time that anybody waits for.
+    let left = elapsed.as_secs_f64() * rest;
+    format!(", {:#} left", HumanDuration(Duration::from_secs(left.min(1e9) as u64)))
 }
 
 /// The bar as plain text.
@@ -283,6 +295,15 @@ fn amount(bytes: u64, what_was_done: &str, elapsed: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Goal: the rest takes as long for each byte as what is done: 3 of 4 parts in 30 s leave 10 s.
+    #[test]
+    fn time_left_is_at_the_speed_so_far() {
+        assert_eq!(time_left(Duration::from_secs(30), 3, 4), ", 10s left");
+        assert_eq!(time_left(Duration::from_secs(30), 0, 4), "");
+        assert_eq!(time_left(Duration::from_secs(1), 4, 4), ", 0s left");
+        assert!(time_left(Duration::from_secs(9), 1, u64::MAX).ends_with(" left"));
+    }
 
     /// Goal: progress that was requested is shown without a terminal too; otherwise it is not.
     #[test]

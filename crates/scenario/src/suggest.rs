@@ -12,14 +12,26 @@ pub(crate) fn expected_one_of(word: &str, words: &[&str]) -> String {
     if let [only] = words {
         return format!("'{only}'");
     }
-    let mut nearest: Vec<(f64, &str)> =
-        words.iter().map(|each| (strsim::jaro_winkler(word, each), *each)).collect();
-    nearest.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let meant = nearest.first().filter(|(alike, _)| *alike >= SIMILARITY_MIN);
-    let meant = meant.map(|(_, each)| format!(" (did you mean '{each}'?)")).unwrap_or_default();
+    let meant = similar_word(word, words);
+    let meant = meant.map(|each| format!(" (did you mean '{each}'?)")).unwrap_or_default();
     if words.len() <= LISTED_MAX {
         return format!("one of {}{meant}", words.join(", "));
     }
-    let some: Vec<_> = nearest.iter().take(SUGGESTED_MAX).map(|(_, each)| *each).collect();
+    let some: Vec<_> =
+        by_similarity(word, words).into_iter().take(SUGGESTED_MAX).map(|(_, each)| each).collect();
     format!("one of {} and {} others{meant}", some.join(", "), words.len() - some.len())
+}
+
+/// Returns the word that was likely meant by another one, if there is such.
+pub fn similar_word<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
+    let (similarity, nearest) = by_similarity(word, words).into_iter().next()?;
+    (similarity >= SIMILARITY_MIN).then_some(nearest)
+}
+
+/// Returns the words with their similarity, the most similar first.
+fn by_similarity<'a>(word: &str, words: &[&'a str]) -> Vec<(f64, &'a str)> {
+    let mut all: Vec<_> =
+        words.iter().map(|each| (strsim::jaro_winkler(word, each), *each)).collect();
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    all
 }

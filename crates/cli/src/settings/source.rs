@@ -1,6 +1,6 @@
 //! One source of settings: a file, the environment, or the command line; each value with its place.
 
-use std::ffi::OsString;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use toml::Table;
 use toml::de::DeTable;
 
 use super::error::SettingsError;
-use super::key::SettingKey;
+use super::key::{SettingKey, Variables};
 use super::layer::SettingsLayer;
 
 /// The packaged settings file. Every value in it is the default.
@@ -101,19 +101,21 @@ impl SettingsSource {
     /// Reads the variables of the keys.
     ///
     /// # Errors
-    /// If one has an invalid value.
+    /// If one has an invalid value, or is named as those of a table and sets no key.
     pub fn from_environment(
-        keys: impl IntoIterator<Item = SettingKey>,
-        variable: impl Fn(&str) -> Option<OsString>,
+        keys: &[SettingKey],
+        variables: &Variables,
     ) -> Result<Self, SettingsError> {
+        check_names(keys, variables)?;
         let mut all = Self::default();
         for key in keys {
-            let Some((name, words)) = key.read_variable(&variable) else { continue };
-            let words = words.into_string().map_err(|words| SettingsError::Value {
+            let Some((name, words)) = key.read_variable(variables) else { continue };
+            let words = words.to_str().ok_or_else(|| SettingsError::Value {
                 name: name.clone(),
                 message: format!("'{}' is not UTF-8", words.escaped()),
             })?;
-            all.add(key, words, SettingOrigin::Environment(name.clone()), &name)?;
+            let origin = SettingOrigin::Environment(name.clone());
+            all.add(key.clone(), words.to_owned(), origin, &name)?;
         }
         Ok(all)
     }
@@ -157,6 +159,25 @@ impl SettingsSource {
         self.values.retain(|said| said.key != key);
         self.values.push(SettingValue { key, value, origin });
         Ok(())
+    }
+}
+
+/// Refuses the first variable that is named as those of a table and sets no key.
+fn check_names(keys: &[SettingKey], variables: &Variables) -> Result<(), SettingsError> {
+    let of_tables: BTreeSet<String> = keys.iter().map(SettingKey::variables_of_table).collect();
+    let sets_nothing = |name: &&str| {
+        of_tables.iter().any(|table| name.starts_with(table))
+            && !keys.iter().any(|key| key.is_set_by(name))
+    };
+    let set = variables.iter().filter(|(_, words)| !words.is_empty());
+    match set.filter_map(|(name, _)| name.to_str()).find(sets_nothing) {
+        None => Ok(()),
+        Some(name) => Err(SettingsError::Value {
+            name: name.to_owned(),
+            message: "no setting has this variable (nodeward config print --effective lists the \
+                      settings)"
+                .to_owned(),
+        }),
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use nodeward_files::read;
 
 use super::error::SettingsError;
+use super::key::Variables;
 use super::layer::SettingsLayer;
 use super::source::{SettingOrigin, SettingValue, SettingsSource};
 
@@ -94,7 +95,7 @@ impl SettingsPaths {
     /// # Errors
     /// As [`SettingsPaths::read`].
     pub fn read_layer(&self) -> Result<SettingsLayer, SettingsError> {
-        Ok(self.read(&[], |name| std::env::var_os(name))?.merged_layer())
+        Ok(self.read(&[], &std::env::vars_os().collect())?.merged_layer())
     }
 
     /// Returns the settings of one file alone, which must exist.
@@ -113,13 +114,14 @@ impl SettingsPaths {
     pub fn read(
         &self,
         words: &[(String, String)],
-        variable: impl Fn(&str) -> Option<OsString>,
+        variables: &Variables,
     ) -> Result<SettingsStack, SettingsError> {
-        let keys = SettingsSource::defaults().values.into_iter().map(|said| said.key);
+        let defaults = SettingsSource::defaults().values;
+        let keys: Vec<_> = defaults.into_iter().map(|said| said.key).collect();
         let mut stack = SettingsStack {
             sources: vec![
                 SettingsSource::from_arguments(words)?,
-                SettingsSource::from_environment(keys, variable)?,
+                SettingsSource::from_environment(&keys, variables)?,
             ],
             files: Vec::new(),
         };
@@ -237,9 +239,9 @@ mod tests {
         let system =
             write("system", "# x\n[move]\njobs = 3\n[balance]\nhorizon = '5s'\npin = true");
         let places = SettingsPaths { user: Some((user, true)), system };
-        let variable = |name: &str| (name == "NODEWARD_BALANCE_PIN").then(|| "false".into());
+        let variables = variables(&[("NODEWARD_BALANCE_PIN", "false")]);
         let typed = [("balance.interval".to_owned(), "2s".to_owned())];
-        let stack = places.read(&typed, variable).unwrap();
+        let stack = places.read(&typed, &variables).unwrap();
         let shown: Vec<_> = stack.effective(false).into_iter().map(shown).collect();
         assert_eq!(
             shown.join("\n").replace(folder.path().to_str().unwrap(), ""),
@@ -255,6 +257,10 @@ mod tests {
         assert_eq!(stack.effective(true).len(), SettingsSource::defaults().values.len());
     }
 
+    fn variables(set: &[(&str, &str)]) -> Variables {
+        set.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
     fn shown(SettingValue { key, value, origin }: SettingValue) -> String {
         format!("{key} = {value} ({origin})")
     }
@@ -267,14 +273,10 @@ mod tests {
         let file = folder.path().join("file");
         std::fs::write(&file, "[balance]\nlooking = '5ms'\n").unwrap();
         let places = SettingsPaths { user: Some((file, true)), system: "/nonexistent".into() };
-        let stack = |typed: &[&str], variables: &[(&str, &str)]| {
+        let stack = |typed: &[&str], set: &[(&str, &str)]| {
             let typed: Vec<_> =
                 typed.iter().map(|name| ((*name).to_owned(), "6ms".to_owned())).collect();
-            let variable = |name: &str| {
-                let found = variables.iter().find(|(known, _)| *known == name);
-                found.map(|(_, value)| OsString::from(value))
-            };
-            let stack = places.read(&typed, variable).unwrap();
+            let stack = places.read(&typed, &variables(set)).unwrap();
             let shown: Vec<_> = stack.effective(false).into_iter().map(shown).collect();
             (shown.join(", "), stack.merged_layer().balance.resolve(true).unwrap().steady_ppm)
         };
@@ -293,21 +295,24 @@ mod tests {
         assert_eq!(stack(&[], &both).1, 8_000);
     }
 
-    /// Goal: an invalid variable or word is named.
+    /// Goal: an invalid variable or word is named, and so is a variable that sets nothing; what is
+    /// empty, or not a setting's, is not looked at.
     #[test]
     fn wrong_variables_and_words_are_named() {
         let places = SettingsPaths { user: None, system: "/nonexistent".into() };
-        let variable = |name: &str| (name == "NODEWARD_MOVE_JOBS").then(|| "many".into());
-        let error = places.read(&[], variable).unwrap_err().to_string();
-        assert!(
-            error.starts_with("NODEWARD_MOVE_JOBS is wrong: 'many' is not a number"),
-            "{error}"
-        );
+        for (name, value, words) in [
+            ("NODEWARD_MOVE_JOBS", "many", "'many' is not a number"),
+            ("NODEWARD_BALANCE_INTERVALL", "3s", "no setting has this variable"),
+        ] {
+            let set = variables(&[("NODEWARD_BALANCE_X", ""), ("NODEWARD_X", "1"), (name, value)]);
+            let error = places.read(&[], &set).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{name} is wrong: {words}")), "{error}");
+        }
         for (key, words) in
             [("balance.pinn", "unknown field `pinn`"), ("pin", "unknown field `pin`")]
         {
             let typed = [(key.to_owned(), "true".to_owned())];
-            let error = places.read(&typed, |_| None).unwrap_err().to_string();
+            let error = places.read(&typed, &Variables::new()).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
     }
@@ -390,7 +395,7 @@ mod tests {
                 user: Some((nowhere.clone(), must_exist)),
                 system: nowhere.clone(),
             };
-            places.read(&[], |_| None).map(|stack| stack.merged_layer())
+            places.read(&[], &Variables::new()).map(|stack| stack.merged_layer())
         };
         assert_eq!(read(false).unwrap(), SettingsLayer::default());
         assert!(read(true).unwrap_err().to_string().ends_with("by --config"));

@@ -102,6 +102,8 @@ impl NameList {
 const OLD_RIVALS_WORD: &str = "ignore";
 
 const JOBS_MAX: u32 = 1024;
+/// The smallest page of any kernel: a smaller rate was meant to have a unit.
+const RATE_MIN: u64 = 4096;
 const UNLIMITED: &str = "unlimited";
 const OFF: &str = "off";
 const NONE: &str = "none";
@@ -126,7 +128,14 @@ impl FromStr for JobsChoice {
 impl FromStr for RateChoice {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        limit(text, |text| parse_rate(text).map_err(|error| error.to_string())).map(Self)
+        limit(text, |text| match parse_rate(text) {
+            Ok(rate @ 0..RATE_MIN) => Err(format!(
+                "'{text}' is {rate} bytes a second, less than a page; a rate has a unit, such as \
+                 500MB/s"
+            )),
+            rate => rate.map_err(|error| error.to_string()),
+        })
+        .map(Self)
     }
 }
 
@@ -426,6 +435,8 @@ mod tests {
             assert_eq!(error, format!("'{wrong}' is not a number from 0 to 100"));
         }
         assert!("1".parse::<TimeChoice>().unwrap_err().contains("a time such as"));
+        assert!("4095".parse::<RateChoice>().unwrap_err().contains("less than a page"));
+        assert_eq!("4096".parse(), Ok(RateChoice(Some(4096))));
     }
 
     /// Goal: an error ends with a valid value.

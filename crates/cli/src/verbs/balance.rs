@@ -28,7 +28,7 @@ use daemon::Daemon;
 use kernel_takeover::KernelTakeover;
 use once::Once;
 use persistent_state::PersistentState;
-use request::{BalanceRequest, check, check_pids};
+use request::{BalanceRequest, check, check_pids, report_absent};
 use signals::SignalFlags;
 use textfile::MetricsTextfile;
 
@@ -49,6 +49,7 @@ pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
     }
     if let SelectedMachine::Local(machine) = &chosen {
         check_pids(machine, &wanted.pids)?;
+        report_absent(&args.processes.name)?;
     }
     check(chosen.machine(), &wanted, &settings)?;
     let simulated = matches!(chosen, SelectedMachine::Simulated(_));

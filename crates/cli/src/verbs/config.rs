@@ -18,8 +18,8 @@ pub fn run(args: &ConfigArgs, flag: Option<&Path>) -> Result<Exit> {
 
 /// Prints settings with their origins.
 fn settings(args: &PrintArgs, flag: Option<&Path>) -> Result<Exit> {
-    let stack = SettingsPaths::from_environment(flag)
-        .read(&args.overrides, |name| std::env::var_os(name))?;
+    let variables = std::env::vars_os().collect();
+    let stack = SettingsPaths::from_environment(flag).read(&args.overrides, &variables)?;
     // Values that are refused on use are refused here, too.
     stack.merged_layer().balance_settings(true)?;
     let said = stack.effective(args.effective);

@@ -115,12 +115,23 @@ fn a_process_is_explained() {
     assert!(both.contains("process 1004 (stream)") && both.contains("\npinned\n"), "{both}");
 }
 
+/// Goal: a name that no process has is told, as it may be misspelled; the round is made.
+#[test]
+fn an_absent_name_is_told() {
+    let words = "balance --dry-run --interval 100ms --name no-such-name";
+    let output = run(words);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("no process is called 'no-such-name' now"), "{told}");
+    assert!(success(words, output).contains("0 processes looked into"));
+}
+
 /// Goal: missing subjects and contradictory options are refused with their codes.
 #[test]
 fn what_cannot_be_balanced() {
     for (words, code, told) in [
         ("explain 7 --machine sim:home-2012", 5, "process 7 is gone"),
         ("explain nonsense", 2, "'nonsense' is neither a process id nor a reason"),
+        ("explain pined", 2, "(did you mean 'pinned'?)"),
         ("explain pinned --machine sim:home-2012", 2, "name a PID"),
         ("explain 4194304", 5, "process 4194304 is gone"),
         ("balance --machine sim:nope", 2, "no such scenario"),

@@ -1,11 +1,12 @@
 //! The arguments of `balance`, and how the command reports what the balancer did.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use nodeward_balancer::{BalanceSettings, RoundReport};
+use nodeward_linux::process_lookup;
 use nodeward_machine::{Error, Machine};
-use nodeward_model::{Pid, ProcessFilter};
+use nodeward_model::{Name, Pid, ProcessFilter};
 
 use crate::args::BalanceArgs;
 use crate::machines::{cgroups, kept_empty};
@@ -28,6 +29,16 @@ pub fn check_pids(machine: &dyn Machine, pids: &[Pid]) -> Result<(), Error> {
     let mut errors = pids.iter().filter_map(|&pid| machine.open_process(pid).err());
     // One that may not be held now may be balanced later.
     errors.find(Error::is_gone).map_or(Ok(()), Err)
+}
+
+/// Reports typed names that no running process has: they may be misspelled.
+pub fn report_absent(names: &[Name]) -> Result<()> {
+    for name in names {
+        if process_lookup::by_name(Path::new("/"), name)?.is_empty() {
+            say!("nodeward: no process is called '{name}' now; it is balanced once it is there");
+        }
+    }
+    Ok(())
 }
 
 /// The arguments, and the places of the settings files.
