@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use nodeward_agent::socket::DEFAULT_PATH;
-use nodeward_model::{GroupName, MemorySelector, Pid};
+use nodeward_model::{GroupName, MemorySelector, Pid, units};
 
 use super::machine::MachineArgs;
-use super::output::OutputArgs;
+use super::output::{OutputArgs, ProgressArgs};
 use crate::message::help::OUTPUT;
 use crate::settings::GroupHomeChoice;
 
@@ -132,6 +132,13 @@ pub struct GroupProposeArgs {
     /// The process
     #[arg(value_name = "PID")]
     pub pid: Pid,
+    /// Observe its accesses for this long, such as 2s, and say which group touches which memory
+    #[arg(long = "for", id = "for_time", value_name = "TIME",
+          value_parser = units::parse_duration_ns)]
+    pub for_ns: Option<u64>,
+    /// When to show progress.
+    #[command(flatten)]
+    pub progress: ProgressArgs,
     /// How to print them.
     #[command(flatten)]
     pub output: OutputArgs,

@@ -8,7 +8,10 @@ use nodeward_model::{Escape as _, GroupName};
 use serde_json::{Value, json};
 
 use super::balance::by_node;
-use crate::results::{ProposedGroup, ProposedGroups};
+use crate::results::{ObservedTouches, ProposedGroup, ProposedGroups};
+
+/// Groups whose memory one group touches, at most so many of them are told.
+const SHARES_MAX: usize = 3;
 
 /// Formats groups, with a line for each of their members.
 pub fn text(list: &WireGroups, page_bytes: u64) -> String {
@@ -44,15 +47,17 @@ pub fn created_json(number: u32, name: &GroupName) -> Value {
 pub fn proposed_text(proposed: &ProposedGroups) -> String {
     let mut text = format!(
         "# Proposed for process {} by the names of its threads; put what you want into a settings \
-         file.\n",
-        proposed.pid
+         file.\n{}",
+        proposed.pid,
+        proposed.touches.as_ref().map_or_else(String::new, observed_text)
     );
-    for group in &proposed.groups {
+    for (number, group) in proposed.groups.iter().enumerate() {
         let _ = write!(
             text,
-            "\n# {} thread{}\n[group.{}]\nmatch = [{:?}]\nmemory = [\"touched\"]\n",
+            "\n# {} thread{}{}\n[group.{}]\nmatch = [{:?}]\nmemory = [\"touched\"]\n",
             group.threads,
             if group.threads == 1 { "" } else { "s" },
+            touches_text(proposed, number),
             group.name,
             term(proposed, group),
         );
@@ -60,18 +65,61 @@ pub fn proposed_text(proposed: &ProposedGroups) -> String {
     text
 }
 
+fn observed_text(touches: &ObservedTouches) -> String {
+    let ObservedTouches { source, blind_to, touched } = touches;
+    let block = format_bytes(touched.block_bytes);
+    format!(
+        "# Their accesses were observed by {source}, in blocks of {block}; not seen: {blind_to}.\n"
+    )
+}
+
+/// Says whose memory a group touches, the most first.
+fn touches_text(proposed: &ProposedGroups, number: usize) -> String {
+    let Some(touches) = &proposed.touches else { return String::new() };
+    let of_group = &touches.touched.groups[number];
+    let Some(shares) = of_group.shares_ppm() else {
+        return format!("; {} samples do not tell whose memory they touch", of_group.samples);
+    };
+    let share = |(owner, ppm): (usize, u64)| {
+        let percent = ppm / 10_000;
+        match owner == number {
+            true => format!("{percent} % is touched most by them"),
+            false => format!("{percent} % by {}", proposed.groups[owner].name),
+        }
+    };
+    let shares: Vec<String> = shares.into_iter().take(SHARES_MAX).map(share).collect();
+    let samples = of_group.samples;
+    format!("; of the memory that they touch {} ({samples} samples)", shares.join(", "))
+}
+
 /// Formats proposals for programs.
 pub fn proposed_json(proposed: &ProposedGroups) -> Value {
-    let group = |group: &ProposedGroup| {
-        json!({
+    let groups = proposed.groups.iter().enumerate().map(|(number, group)| {
+        let mut value = json!({
             "name": group.name,
             "match": [term(proposed, group)],
             "memory": ["touched"],
             "threads": group.threads,
-        })
-    };
-    let groups: Vec<Value> = proposed.groups.iter().map(group).collect();
-    json!({ "schema": "nodeward.proposed-groups/1", "pid": proposed.pid, "groups": groups })
+        });
+        if let Some(touches) = &proposed.touches {
+            let of_group = &touches.touched.groups[number];
+            value["samples"] = json!(of_group.samples);
+            value["touches_ppm"] = of_group.shares_ppm().map_or(Value::Null, |shares| {
+                let named =
+                    |(owner, ppm): (usize, u64)| (proposed.groups[owner].name.clone(), json!(ppm));
+                shares.into_iter().map(named).collect()
+            });
+        }
+        value
+    });
+    let groups: Vec<Value> = groups.collect();
+    let mut value =
+        json!({ "schema": "nodeward.proposed-groups/1", "pid": proposed.pid, "groups": groups });
+    if let Some(touches) = &proposed.touches {
+        value["source"] = json!(touches.source.name());
+        value["block_bytes"] = json!(touches.touched.block_bytes);
+    }
+    value
 }
 
 fn term(proposed: &ProposedGroups, group: &ProposedGroup) -> String {
@@ -118,9 +166,11 @@ fn member_text(member: &WireMember) -> String {
 
 #[cfg(test)]
 mod tests {
+    use nodeward_machine::AccessSourceKind;
     use nodeward_model::{NodeId, Pid};
 
     use super::*;
+    use crate::results::touched_memory::{GroupTouches, TouchedMemory};
 
     fn example() -> WireGroups {
         let member = |pid, threads: &[u32], memory: &[&str]| WireMember {
@@ -181,18 +231,35 @@ mod tests {
         insta::assert_snapshot!(serde_json::to_string_pretty(&json(&example(), 4096)).unwrap());
     }
 
-    #[test]
-    fn proposals_are_a_settings_file() {
+    fn proposed(touches: Option<ObservedTouches>) -> ProposedGroups {
         let group = |name: &str, thread: &str, threads| ProposedGroup {
             name: name.into(),
             thread: thread.into(),
             threads,
         };
-        let proposed = ProposedGroups {
+        ProposedGroups {
             pid: Pid::new(7).unwrap(),
             command: "java".into(),
             groups: vec![group("gc-thread", "GC?Thread#*", 8), group("vm", "VM*", 1)],
-        };
+            touches,
+        }
+    }
+
+    #[test]
+    fn proposals_are_a_settings_file() {
+        insta::assert_snapshot!(proposed_text(&proposed(None)));
+        insta::assert_snapshot!(proposed_json(&proposed(None)).to_string());
+    }
+
+    /// Goal: what was observed is told of each group, the owner of most memory first, or that it
+    /// does not tell: of 3 blocks that the collector touches it owns 2, 66 %.
+    #[test]
+    fn proposals_tell_what_was_observed() {
+        let collector = GroupTouches { samples: 80, owners: [(0, 2), (1, 1)].into() };
+        let few = GroupTouches { samples: 3, owners: [(1, 1)].into() };
+        let touched = TouchedMemory { block_bytes: 4 << 20, groups: vec![collector, few] };
+        let source = AccessSourceKind::Registers;
+        let proposed = proposed(Some(ObservedTouches { source, blind_to: "much", touched }));
         insta::assert_snapshot!(proposed_text(&proposed));
         insta::assert_snapshot!(proposed_json(&proposed).to_string());
     }

@@ -10,9 +10,10 @@ mod shown_memory;
 pub mod simulation;
 pub mod sweep;
 pub mod top;
+pub mod touched_memory;
 
 pub use explanation::ProcessExplanation;
 pub use moved_nodes::MovedNodes;
 pub use node_page_counts::NodePageCounts;
-pub use proposed_groups::{ProposedGroup, ProposedGroups};
+pub use proposed_groups::{ObservedTouches, ProposedGroup, ProposedGroups};
 pub use shown_memory::ShownMemory;

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use nodeward_machine::AccessSourceKind;
 use nodeward_model::{Name, Pid, ProcessTraits};
+
+use super::touched_memory::TouchedMemory;
 
 /// Groups at most: what has more kinds of threads is told apart by hand.
 const GROUPS_MAX: usize = 64;
@@ -16,6 +19,19 @@ pub struct ProposedGroups {
     pub command: String,
     /// Those with most threads first.
     pub groups: Vec<ProposedGroup>,
+    /// Which of them touches which memory, if that was observed.
+    pub touches: Option<ObservedTouches>,
+}
+
+/// What groups touch, and how that was observed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedTouches {
+    /// The source of the samples.
+    pub source: AccessSourceKind,
+    /// What it cannot see, in a line.
+    pub blind_to: &'static str,
+    /// What each group touches, in the order of the groups.
+    pub touched: TouchedMemory,
 }
 
 /// A group of threads whose names differ in their numbers only.
@@ -44,7 +60,17 @@ impl ProposedGroups {
             let name = unused_name(&thread, &groups);
             groups.push(ProposedGroup { name, thread, threads });
         }
-        Self { pid, command: pattern(name, false), groups }
+        Self { pid, command: pattern(name, false), groups, touches: None }
+    }
+
+    /// Returns the number of the group of each thread that is in one.
+    pub fn of_threads(&self, traits: &ProcessTraits) -> BTreeMap<u32, usize> {
+        let group_of = |name: &Name| {
+            let thread = pattern(name, true);
+            self.groups.iter().position(|group| group.thread == thread)
+        };
+        let all = traits.threads.iter();
+        all.filter_map(|(tid, name)| Some((*tid, group_of(name)?))).collect()
     }
 }
 

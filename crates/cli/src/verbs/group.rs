@@ -1,19 +1,25 @@
 //! `nodeward group`: groups of threads and memory that the agent has, and proposals.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Result, bail};
 use nodeward_agent::client::Client;
 use nodeward_agent::wire::WireGroup;
 use nodeward_linux::Linux;
-use nodeward_machine::Machine as _;
-use nodeward_model::{Escape as _, MappingKind, MemorySelector};
+use nodeward_machine::{Machine as _, Process};
+use nodeward_model::{AccessSample, Escape as _, MappingKind, MemorySelector};
 
 use crate::args::{
     GroupAddArgs, GroupArgs, GroupCreateArgs, GroupListArgs, GroupProposeArgs, GroupVerb,
 };
 use crate::machines::SelectedMachine;
+use crate::machines::hot::ObservedSource;
+use crate::machines::observation::WatchProgress;
 use crate::message::exit::Exit;
 use crate::output::{group, print};
-use crate::results::ProposedGroups;
+use crate::progress::run_with_progress;
+use crate::results::touched_memory::TouchSamples;
+use crate::results::{ObservedTouches, ProposedGroups};
 
 /// Carries out its verb.
 pub fn run(args: &GroupArgs) -> Result<Exit> {
@@ -96,9 +102,43 @@ fn propose(args: &GroupProposeArgs) -> Result<()> {
     let machine = SelectedMachine::open(&args.machine_args, None)?;
     let process = machine.machine().open_process(args.pid)?;
     let (identity, traits) = (process.identity()?, process.traits()?);
-    let proposed = ProposedGroups::of(args.pid, &identity.name, &traits);
+    let mut proposed = ProposedGroups::of(args.pid, &identity.name, &traits);
+    if let Some(ns) = args.for_ns {
+        let of_threads = proposed.of_threads(&traits);
+        let source = ObservedSource::open(machine.another(), None, ns)?;
+        let watch =
+            GroupWatch { source, process: &*process, of_threads, groups: proposed.groups.len() };
+        let live = WatchProgress::new(ns);
+        let observed = run_with_progress(&live, args.progress.mode(), || watch.observe(&live))??;
+        proposed.touches = Some(observed);
+    }
     print(&match args.output.json {
         true => format!("{}\n", group::proposed_json(&proposed)),
         false => group::proposed_text(&proposed),
     })
+}
+
+/// Observes which groups of threads touch which memory.
+struct GroupWatch<'a> {
+    source: ObservedSource,
+    process: &'a dyn Process,
+    of_threads: BTreeMap<u32, usize>,
+    groups: usize,
+}
+
+impl GroupWatch<'_> {
+    fn observe(mut self, live: &WatchProgress) -> Result<ObservedTouches> {
+        let mut samples = TouchSamples::default();
+        let mut see = |sample: &AccessSample| {
+            let group = sample.tid.and_then(|tid| self.of_threads.get(&tid));
+            group.into_iter().for_each(|group| samples.add(*group, sample.access.address));
+        };
+        let look = |watched_ns| {
+            live.update(watched_ns, 1);
+            live.is_stopped()
+        };
+        self.source.watch(self.process, &look, &mut |_, sample| see(sample))?;
+        let (source, blind_to) = (self.source.kind(), self.source.blind_to());
+        Ok(ObservedTouches { source, blind_to, touched: samples.by_group(self.groups) })
+    }
 }

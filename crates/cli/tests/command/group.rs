@@ -128,3 +128,21 @@ fn a_proposal_is_a_settings_file() {
         .unwrap();
     assert!(text(&shown).contains("thread:pools-*"), "{shown:?}");
 }
+
+/// Goal: with `--for` a proposal tells whose memory the threads touch, by samples: the only group
+/// touches its own. It still is a settings file, and JSON has the same.
+#[test]
+fn a_proposal_tells_who_touches_what() {
+    let words = "group propose 1000 --machine sim:balance-grouped --for 2s";
+    let run =
+        |words: &str| std::process::Command::new(NODEWARD).args(words.split(' ')).output().unwrap();
+    let proposed = text(&run(words));
+    assert!(proposed.contains("# Their accesses were observed by registers, in"), "{proposed}");
+    let own = "; of the memory that they touch 100 % is touched most by them (";
+    assert!(proposed.contains(own), "{proposed}");
+    assert!(proposed.parse::<toml::Table>().is_ok(), "{proposed}");
+    let json: Value = serde_json::from_str(&text(&run(&format!("{words} --json")))).unwrap();
+    assert_eq!(json["source"], "registers");
+    assert_eq!(json["groups"][0]["touches_ppm"], json!({ "pools": 1_000_000 }));
+    assert!(json["groups"][0]["samples"].as_u64() > Some(1_000), "{json}");
+}

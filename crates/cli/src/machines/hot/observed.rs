@@ -1,48 +1,95 @@
 //! Sources of the machine that tell which thread uses which page.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use nodeward_linux::Linux;
 use nodeward_machine::{
     AccessBatch, AccessSampling, AccessSource, AccessSourceKind, AccessSourceStatus, Liveness,
     Machine, Process,
 };
-use nodeward_model::Access;
 use nodeward_model::units::format_ns;
+use nodeward_model::{Access, AccessSample};
 
 use super::source::{AccessUnit, Half, HotSource};
 
 /// Samples a second of each CPU: what a program does not feel for seconds.
 const RATE_HZ: u32 = 1_000;
-/// The time between two looks into the source, so that its buffers do not fill.
-const TAKE_INTERVAL: Duration = Duration::from_millis(100);
+/// The time between two looks into the source, in nanoseconds, so that its buffers do not fill.
+const TAKE_INTERVAL_NS: u64 = 100_000_000;
 
 /// A source that observes for a time in nanoseconds.
 pub struct ObservedSource {
+    machine: Arc<dyn Machine>,
     source: Box<dyn AccessSource>,
     blind_to: &'static str,
     watch_ns: u64,
 }
 
 impl ObservedSource {
-    /// Opens a source of this machine, or with no kind the first one that works.
+    /// Opens a source of a machine, or with no kind the first one that works.
     ///
     /// # Errors
     /// If none works, with what keeps each from it.
-    pub fn open(machine: &Linux, kind: Option<AccessSourceKind>, watch_ns: u64) -> Result<Self> {
+    pub fn open(
+        machine: Arc<dyn Machine>,
+        kind: Option<AccessSourceKind>,
+        watch_ns: u64,
+    ) -> Result<Self> {
         let mut obstacles = Vec::new();
         for status in machine.access_sources().into_iter().filter(|it| is_meant(it, kind)) {
             match status.obstacle {
                 None => {
                     let source = machine.open_access_source(status.kind)?;
-                    return Ok(Self { source, blind_to: status.blind_to, watch_ns });
+                    return Ok(Self { machine, source, blind_to: status.blind_to, watch_ns });
                 }
                 Some(obstacle) => obstacles.push(format!("{}: {obstacle}", status.kind)),
             }
         }
         bail!("no source of accesses works here; {}", obstacles.join("; "))
+    }
+
+    /// Returns its kind.
+    pub fn kind(&self) -> AccessSourceKind {
+        self.source.kind()
+    }
+
+    /// Returns what it cannot see, in a line.
+    pub fn blind_to(&self) -> &'static str {
+        self.blind_to
+    }
+
+    /// Passes each sample of a process to `see`, until the time is over or `stop` says so, which is
+    /// told how many nanoseconds are.
+    ///
+    /// # Errors
+    /// If the process cannot be observed.
+    pub fn watch(
+        &mut self,
+        process: &dyn Process,
+        stop: &dyn Fn(u64) -> bool,
+        see: &mut dyn FnMut(Half, &AccessSample),
+    ) -> Result<AccessUnit> {
+        let began_ns = self.machine.now_ns();
+        let sampling = AccessSampling { pids: vec![process.pid()], rate_hz: RATE_HZ };
+        self.source.observe(&sampling)?;
+        let mut missed = Missed::default();
+        let mut unit = AccessUnit::Counts;
+        loop {
+            let left_ns = self.watch_ns.saturating_sub(self.machine.now_ns() - began_ns);
+            self.machine.sleep_ns(left_ns.min(TAKE_INTERVAL_NS));
+            let batch = self.source.take()?;
+            missed.add(&batch);
+            unit = batch.sample_ns.map_or(unit, AccessUnit::Ticks);
+            let is_late = batch.sample_ns.is_some() && left_ns < self.watch_ns / 2;
+            let half = if is_late { Half::Second } else { Half::First };
+            batch.samples.iter().for_each(|sample| see(half, sample));
+            let is_stopped = stop(self.watch_ns - left_ns);
+            if left_ns == 0 || is_stopped || process.liveness() != Liveness::Running {
+                break;
+            }
+        }
+        missed.report();
+        Ok(unit)
     }
 }
 
@@ -67,26 +114,7 @@ impl HotSource for ObservedSource {
         stop: &dyn Fn() -> bool,
         see: &mut dyn FnMut(Half, Access),
     ) -> Result<AccessUnit> {
-        let (start, time) = (Instant::now(), Duration::from_nanos(self.watch_ns));
-        let sampling = AccessSampling { pids: vec![process.pid()], rate_hz: RATE_HZ };
-        self.source.observe(&sampling)?;
-        let mut missed = Missed::default();
-        let mut unit = AccessUnit::Counts;
-        loop {
-            let left = time.saturating_sub(start.elapsed());
-            thread::sleep(left.min(TAKE_INTERVAL));
-            let batch = self.source.take()?;
-            missed.add(&batch);
-            unit = batch.sample_ns.map_or(unit, AccessUnit::Ticks);
-            let is_late = batch.sample_ns.is_some() && left < time / 2;
-            let half = if is_late { Half::Second } else { Half::First };
-            batch.samples.iter().for_each(|sample| see(half, sample.access));
-            if left.is_zero() || stop() || process.liveness() != Liveness::Running {
-                break;
-            }
-        }
-        missed.report();
-        Ok(unit)
+        self.watch(process, &|_| stop(), &mut |half, sample| see(half, sample.access))
     }
 }
 

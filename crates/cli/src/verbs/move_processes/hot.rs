@@ -41,7 +41,7 @@ pub fn task(
         bail!("--hot takes one process and finds the nodes: nodeward move PID --hot SOURCE");
     };
     let process = machine.open_process(pid.parse()?)?;
-    let source = open_source(name, machine)?;
+    let source = open_source(name)?;
     say!("nodeward: {}", source.describe());
     let misses_per_count = args.hot_pages.misses_per_count.unwrap_or(source.misses_per_count());
     let Some(seen) = observe(source, machine, &*process, topology, live)? else { return Ok(None) };
