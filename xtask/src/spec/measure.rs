@@ -13,8 +13,8 @@ use super::table::Promise;
 const EXIT_SKIPPED: i32 = 77;
 /// Exit code of `timeout` when it had to stop the command.
 const EXIT_STOPPED: i32 = 124;
-/// Maximum time of a command.
-const SECONDS_MAX: u32 = 900;
+/// Maximum time of a command: to make a release twice takes 45 minutes beside other work.
+const SECONDS_MAX: u32 = 7_200;
 
 /// The effort of a command. `Smoke` sets `NODEWARD_SPEC_SMOKE=1` and judges no number.
 #[derive(Clone, Copy, Debug, PartialEq)]
