@@ -121,3 +121,23 @@ def test_columns_are_refused():
         ask(table, view, in_columns)
     assert ask(nodeward.empty(12, "uint8"), view, in_columns) == 0
     ctypes.pythonapi.PyBuffer_Release(view)
+
+
+def test_numpy_is_not_needed(program):
+    """Goal: without numpy arrays are made, filled, counted and moved through a memoryview."""
+    told = program(
+        """
+        import sys
+        sys.modules["numpy"] = None  # an import of it fails
+
+        import nodeward
+
+        array = nodeward.empty((2, 1 << 19), "uint8")
+        memoryview(array)[1, 7] = 5
+        report = nodeward.migrate(array, nodeward.nodes()[-1])
+        told = report.moved + report.already_there + sum(report.skipped.values())
+        assert told == array.nbytes, report
+        print(memoryview(array)[1, 7], sum(nodeward.residency(array, exact=True).values()) > 0)
+        """
+    )
+    assert told == "5 True\n"

@@ -99,6 +99,7 @@ fn lab(runner: &mut Runner) -> Result<PartOutcome> {
     guest::set_environment(&mut cargo, &workspace, Profile::Dev);
     let built = workspace.target_directory.join(Profile::Dev.folder());
     cargo.env("NODEWARD_LAB_COUNTER", built.join("libnodeward_lab_counter.so"));
+    cargo.env("NODEWARD_LIBRARY_DIR", built);
     cargo.env("NODEWARD_LAB_REQUIRED", "1");
     runner.run(&mut cargo).map(|()| PartOutcome::Done)
 }
