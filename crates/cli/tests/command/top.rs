@@ -53,6 +53,9 @@ fn keys() {
     terminal.hides("KEYS");
     terminal.keys("\x1b");
     terminal.shows("1001 ");
+    terminal.shows("by cpu");
+    terminal.keys("s");
+    terminal.hides("by cpu");
     terminal.keys("g");
     terminal.shows("no groups");
     terminal.keys("q");
