@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use nodeward::{
     Account, Budget, Cancel, MappingKind, Migration, MigrationReport, Mover, NodeId, Progress,
-    Selection, SkipReason, migrate_own,
+    Selection, SkipReason, migrate_own, residency_own,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -80,7 +80,7 @@ pub fn residency<'py>(
     let memory = Memory::of(buffer)?;
     let own = process_state::own_memory(py).map_err(Failure::from)?;
     let pages = range(memory.pages());
-    let found = py.detach(|| own.residency(pages, exact)).map_err(Failure::from)?;
+    let found = py.detach(|| residency_own(&own, pages, exact)).map_err(Failure::from)?;
     let page_bytes = nodeward::page_bytes() as u64;
     let by_node = PyDict::new(py);
     for (node, bytes) in found.bytes(page_bytes) {

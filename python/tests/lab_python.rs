@@ -69,7 +69,7 @@ fn files(python: &Path) -> Vec<GuestFile> {
 }
 
 /// Goal: on two nodes all tests in Python pass, the example moves what it says and loses nothing,
-/// and where the kernel forbids a move the agent makes it.
+/// and where the kernel forbids a user to move and to look, the agent does it.
 #[test]
 fn python_on_two_nodes() {
     if !all_is_tested() {

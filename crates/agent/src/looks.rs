@@ -2,7 +2,9 @@
 
 use nodeward_balancer::mapped_segments;
 use nodeward_machine::Machine;
-use nodeward_mover::residency::{Options, measure};
+use nodeward_model::{Mapping, Range};
+use nodeward_mover::Selection;
+use nodeward_mover::residency::{Options, measure_mappings};
 use serde_json::{Value, json};
 
 use crate::caller::Caller;
@@ -10,7 +12,7 @@ use crate::errors::CallError;
 use crate::gate::{self, Admitted};
 use crate::limits::LOOK_NS_MAX;
 use crate::request::ShowParameters;
-use crate::wire::WireSegment;
+use crate::wire::{AddressRange, WireSegment};
 
 /// Pages of each kind that a caller may ask to sample at least.
 const SAMPLES_MAX: u64 = 1_000_000;
@@ -33,8 +35,10 @@ pub fn show(
         ..Options::default()
     };
     let failed = |error| CallError::failed(&error, shown);
-    let residency = measure(machine, &*process, &options).map_err(failed)?;
-    let segments = mapped_segments(&process.mappings().map_err(failed)?, &[]);
+    let mappings = process.mappings().map_err(failed)?;
+    let mappings = selected(&mappings, wanted.ranges.as_deref(), machine.page_bytes());
+    let segments = mapped_segments(&mappings, &[]);
+    let residency = measure_mappings(machine, &*process, mappings, &options).map_err(failed)?;
     Ok(json!({
         "pid": shown,
         "page_bytes": residency.page_bytes,
@@ -42,4 +46,21 @@ pub fn show(
         "capped": residency.capped,
         "segments": segments.iter().map(WireSegment::from).collect::<Vec<_>>(),
     }))
+}
+
+/// Returns the parts of mappings that are on whole pages in these ranges, each once; all of them
+/// without ranges.
+fn selected(
+    mappings: &[Mapping],
+    ranges: Option<&[AddressRange]>,
+    page_bytes: u64,
+) -> Vec<Mapping> {
+    let range = |range: &AddressRange| Range::new(range.start, range.end);
+    let ranges = ranges.unwrap_or_default().iter().map(range).collect();
+    let selection = Selection { ranges, ..Selection::default() };
+    let parts = |mapping: &Mapping| {
+        let part = |range| Mapping { range, ..mapping.clone() };
+        selection.parts(mapping, page_bytes).into_iter().map(part).collect::<Vec<_>>()
+    };
+    mappings.iter().flat_map(parts).collect()
 }

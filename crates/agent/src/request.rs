@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::errors::CallError;
 use crate::limits::{MEMBERS_MAX, PROCESSES_MAX, RANGES_MAX, WORKERS_MAX};
-use crate::wire::Order;
+use crate::wire::{AddressRange, Order};
 
 /// A request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,6 +154,8 @@ pub struct ShowParameters {
     pub samples_min: Option<u64>,
     #[serde(default)]
     pub seed: Option<u64>,
+    #[serde(default)]
+    pub ranges: Option<Vec<AddressRange>>,
 }
 
 #[derive(Deserialize)]
@@ -223,7 +225,7 @@ impl Call {
             "io.nodeward.Moves.Progress" => Self::Progress { number: number(given)? },
             "io.nodeward.Moves.Cancel" => Self::Cancel { number: number(given)? },
             "io.nodeward.Moves.Account" => Self::Account { number: number(given)? },
-            "io.nodeward.Residency.Show" => Self::Show(parameters(given)?),
+            "io.nodeward.Residency.Show" => Self::Show(look(given)?),
             "io.nodeward.Placement.Homes" => none(given).map(|()| Self::Homes)?,
             "io.nodeward.Placement.Explain" => {
                 let PidParameter { pid } = parameters(given)?;
@@ -248,6 +250,22 @@ impl Call {
 
 fn parameters<T: DeserializeOwned>(given: Value) -> Result<T, CallError> {
     serde_json::from_value(given).map_err(|error| CallError::invalid(error.to_string()))
+}
+
+fn look(given: Value) -> Result<ShowParameters, CallError> {
+    let look: ShowParameters = parameters(given)?;
+    match problem_of_ranges(look.ranges.as_deref().unwrap_or_default()) {
+        Some(problem) => Err(CallError::invalid(problem)),
+        None => Ok(look),
+    }
+}
+
+fn problem_of_ranges(ranges: &[AddressRange]) -> Option<String> {
+    if ranges.len() > RANGES_MAX {
+        return Some(format!("ranges: {RANGES_MAX} at most"));
+    }
+    let is_wrong = ranges.iter().any(|range| range.start >= range.end);
+    is_wrong.then(|| "ranges: one ends before it begins".to_owned())
 }
 
 fn threads(given: Value) -> Result<GroupThreads, CallError> {
@@ -300,10 +318,8 @@ fn check(order: Order) -> Result<Order, CallError> {
         Some("pairs: a node is paired with itself".to_owned())
     } else if pids > PROCESSES_MAX {
         Some(format!("pids: {PROCESSES_MAX} at most"))
-    } else if ranges.len() > RANGES_MAX {
-        Some(format!("ranges: {RANGES_MAX} at most"))
-    } else if ranges.iter().any(|range| range.start >= range.end) {
-        Some("ranges: one ends before it begins".to_owned())
+    } else if let Some(problem) = problem_of_ranges(ranges) {
+        Some(problem)
     } else if !kinds.iter().all(known) {
         Some(format!("kinds: known are {}", MappingKind::ALL.map(MappingKind::name).join(", ")))
     } else if order.jobs.is_some_and(|jobs| !(1..=WORKERS_MAX).contains(&jobs)) {

@@ -295,4 +295,4 @@ pub use nodeward_pager::{
     RangeTarget, Region, RegionOptions, Result, RunRequest, Selection, StepTimes, Supply,
     TunerKind,
 };
-pub use own_moves::{Mover, OwnMoveFailure, migrate_own};
+pub use own_moves::{Mover, OwnMoveFailure, migrate_own, residency_own};

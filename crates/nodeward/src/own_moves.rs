@@ -1,8 +1,8 @@
-//! Moves of memory of this process that no region has: by the kernel, or by the agent where the
-//! kernel forbids it, as in many containers.
+//! Memory of this process that no region has: it is moved and looked at by the kernel, or by the
+//! agent where the kernel forbids it, as in many containers.
 
 use nodeward_call::{ConnectionError, ServiceConnection};
-use nodeward_model::{Account, MappingKind, NodeId, Nodemask};
+use nodeward_model::{Account, KindResidency, MappingKind, NodeId, Nodemask, Range, Residency};
 use nodeward_pager::{Cancel, Error, Migration, MigrationReport, OwnMemory, Progress, Selection};
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ pub enum Mover {
     Agent,
 }
 
-/// Why nothing was moved.
+/// Why nothing was moved, or seen.
 #[derive(Debug, thiserror::Error)]
 pub enum OwnMoveFailure {
     /// The kernel forbids it and no agent answers, or what was asked makes no sense.
@@ -52,6 +52,27 @@ pub fn migrate_own(
     }
 }
 
+/// Finds the pages of a range of this process by node, as [`OwnMemory::residency`] does. Where the
+/// kernel forbids that to this process, the agent is asked, likewise, for five seconds at most.
+///
+/// # Errors
+/// In a child of fork(2), and if neither of them can tell.
+pub fn residency_own(
+    own: &OwnMemory,
+    range: Range,
+    exact: bool,
+) -> Result<KindResidency, OwnMoveFailure> {
+    match own.residency(range, exact) {
+        Err(Error::Machine(denied)) if denied.is_permission() => {
+            match AgentSocket::default().residency_own(range, exact) {
+                Err(GroupFailure::NoAgent { .. }) => Err(Error::Machine(denied).into()),
+                found => Ok(found?),
+            }
+        }
+        found => Ok(found?),
+    }
+}
+
 /// Returns whether the agent could do it. It does not leave out what is pinned, and on a machine
 /// of one node it has nowhere to move from.
 fn may_ask(own: &OwnMemory, selection: &Selection, to: NodeId) -> bool {
@@ -59,6 +80,15 @@ fn may_ask(own: &OwnMemory, selection: &Selection, to: NodeId) -> bool {
 }
 
 impl AgentSocket {
+    fn residency_own(&self, range: Range, exact: bool) -> Result<KindResidency, GroupFailure> {
+        let ranges = [json!({ "start": range.start, "end": range.end })];
+        let asked = json!({ "exact": exact, "ranges": ranges });
+        let reply = self.request("io.nodeward.Residency.Show", &asked)?;
+        let strange = || GroupFailure::Strange(reply.to_string());
+        let found: Residency = serde_json::from_value(reply.clone()).map_err(|_| strange())?;
+        Ok(found.total())
+    }
+
     fn move_own(
         &self,
         sources: &Nodemask,
@@ -108,7 +138,7 @@ fn order(sources: &Nodemask, selection: &Selection, to: NodeId, how: &Migration<
     let pairs: Vec<Value> = pairs.collect();
     let mut order = json!({ "pairs": pairs });
     if !selection.ranges.is_empty() {
-        let range = |it: &nodeward_model::Range| json!({ "start": it.start, "end": it.end });
+        let range = |it: &Range| json!({ "start": it.start, "end": it.end });
         order["ranges"] = selection.ranges.iter().map(range).collect();
     }
     if selection.kinds.len() < MappingKind::ALL.len() {
@@ -146,7 +176,7 @@ mod tests {
     use std::thread::JoinHandle;
     use std::time::Duration;
 
-    use nodeward_model::{Range, SkipReason};
+    use nodeward_model::SkipReason;
     use nodeward_pager::Budget;
     use tempfile::TempDir;
 
@@ -219,6 +249,41 @@ mod tests {
         let expected = ["Start", "Progress", "Cancel", "Account"]
             .map(|method| format!("io.nodeward.Moves.{method}"));
         assert_eq!(methods, expected);
+    }
+
+    /// Goal: the agent is asked for the range, and its kinds are told together: 3 of 4 pages are on
+    /// node 1. What is no residency is an error.
+    #[test]
+    fn the_agent_looks_in_our_place() {
+        let share = |pages: u64, ppm: u64| {
+            json!({
+                "pages": pages, "share_ppm": ppm, "share_ppm_low": ppm, "share_ppm_high": ppm
+            })
+        };
+        let kind = |nodes: Value, pages: u64| {
+            json!({
+                "nodes": nodes, "pages": pages, "swapped": 0, "fixed": 0, "exact": true,
+                "probes": pages
+            })
+        };
+        let kinds = json!({
+            "heap": kind(json!({ "0": share(1, 500_000), "1": share(1, 500_000) }), 2),
+            "anonymous": kind(json!({ "1": share(2, 1_000_000) }), 2),
+        });
+        let reply = json!({
+            "pid": 7, "page_bytes": 4096, "kinds": kinds, "capped": false, "segments": []
+        });
+        let (_folder, at, server) = agent(vec![told(&reply)]);
+        let found = at.residency_own(Range::new(4096, 20480), true).unwrap();
+        assert_eq!((found.pages_on(NodeId(0)), found.pages_on(NodeId(1))), (1, 3));
+        assert!(found.exact);
+        let heard = server.join().unwrap();
+        let ranges = json!([{ "start": 4096, "end": 20480 }]);
+        assert_eq!(heard[0]["parameters"], json!({ "exact": true, "ranges": ranges }));
+        let (_folder, at, server) = agent(vec![told(&json!({ "kinds": 5 }))]);
+        let failure = at.residency_own(Range::new(0, 1), false).unwrap_err();
+        assert!(matches!(failure, GroupFailure::Strange(_)), "{failure}");
+        server.join().unwrap();
     }
 
     /// Goal: a refusal of the agent, and what is no account, are errors in its words.

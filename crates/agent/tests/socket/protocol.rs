@@ -50,7 +50,7 @@ fn messages_by_hand() {
 }
 
 /// Goal: residency has the kinds and nodes of the machine: 3 pages, all on node 0; without a pid it
-/// is the caller's.
+/// is the caller's, and with ranges what is in these, once.
 #[test]
 fn residency_is_told() {
     let stage = Stage::new();
@@ -63,6 +63,14 @@ fn residency_is_told() {
     assert!(segments.is_empty());
     let own = client.call("io.nodeward.Residency.Show", json!({})).unwrap();
     assert_eq!((&own["pid"], &own["kinds"]["anonymous"]["pages"]), (&json!(us), &json!(3)));
+    let mut look = |ranges| client.call("io.nodeward.Residency.Show", json!({ "ranges": ranges }));
+    let nothing = look(json!([{ "start": 0, "end": 4096 }])).unwrap();
+    assert_eq!(nothing["kinds"], json!({}));
+    let twice = [0, 1].map(|start| json!({ "start": start, "end": u64::MAX }));
+    let all = look(json!(twice)).unwrap();
+    assert_eq!(all["kinds"]["anonymous"]["pages"], 3);
+    let wrong = look(json!([{ "start": 5, "end": 5 }])).unwrap_err().to_string();
+    assert!(wrong.contains("ranges: one ends before it begins"), "{wrong}");
 }
 
 /// Goal: what the balancer publishes is what the next request is answered by; before that nothing
