@@ -197,12 +197,12 @@ impl Groups {
         };
         let own = groups.iter().filter(|(_, group)| may_change(caller, group));
         let own = own.map(|(number, group)| {
-            shown(caller, (number, group), rows.get(&Some(number)).copied())
+            shown(caller, (number, group), rows.get(&Some(number)).copied(), report.acted)
         });
         let rules = report.groups.iter().filter(|row| row.called.is_none());
         let rules = rules.filter(|_| caller.rights.everything).map(|row| {
             let mut value = json!({ "name": row.name, "members": [] });
-            add_row(&mut value, Some(row));
+            add_row(&mut value, Some(row), report.acted);
             value
         });
         let mut value = json!({ "groups": own.chain(rules).collect::<Vec<_>>() });
@@ -298,6 +298,7 @@ fn shown(
     caller: &Caller,
     (number, group): (GroupNumber, &CalledGroup),
     row: Option<&GroupRow>,
+    acted: bool,
 ) -> Value {
     let member = |(key, part): (&ProcessKey, &CalledPart)| {
         let pid = gate::shown_to(caller, key.0)?;
@@ -322,15 +323,22 @@ fn shown(
         "home": group.home.to_string(),
         "members": group.parts.iter().filter_map(member).collect::<Vec<_>>(),
     });
-    add_row(&mut value, row);
+    add_row(&mut value, row, acted);
     value
 }
 
-fn add_row(value: &mut Value, row: Option<&GroupRow>) {
+fn add_row(value: &mut Value, row: Option<&GroupRow>, acted: bool) {
     value["threads"] = json!(row.map(|row| &row.threads).cloned().unwrap_or_default());
     value["pages"] = json!(row.map(|row| &row.residency).cloned().unwrap_or_default());
     let Some(row) = row else { return };
+    let (threads_brought, pages_brought) = row.done.brought(&row.decision, acted);
+    value["verdict"] = json!(row.decision.verdict);
     value["reason"] = json!(row.decision.reason);
+    value["threads_brought"] = json!(threads_brought);
+    value["pages_brought"] = json!(pages_brought);
+    if let Some(reason) = row.decision.threads {
+        value["threads_reason"] = json!(reason);
+    }
     if let Some(reason) = row.decision.memory {
         value["memory_reason"] = json!(reason);
     }

@@ -188,9 +188,17 @@ pub struct WireGroup {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub home_pages: Option<PageCounts>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads_reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads_brought: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pages_brought: Option<u64>,
     pub threads: BTreeMap<NodeId, u32>,
     pub pages: PageCounts,
 }

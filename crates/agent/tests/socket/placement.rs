@@ -112,7 +112,7 @@ fn groups_have_the_fields_of_the_interface() {
         name,
         called: Some(number),
         home: Some(interleaved()),
-        decision: Decision { memory: Some(Reason::Pays), ..decision },
+        decision: Decision { threads: Some(Reason::Pays), memory: Some(Reason::Pays), ..decision },
         changed: false,
         processes: Vec::new(),
         threads: BTreeMap::new(),

@@ -183,7 +183,7 @@ impl AgentSource {
         };
         let WireHomes { stands_back, decisions, .. } = homes;
         let of_process = |one: WireDecision| (one.pid, of_decision(one, !stands_back, page_bytes));
-        let of_group = |group: WireGroup| of_wire_group(group, page_bytes);
+        let of_group = |group: WireGroup| of_wire_group(group, !stands_back, page_bytes);
         Decided {
             by: if stands_back { DecidedBy::AgentStandingBack } else { DecidedBy::Agent },
             processes: decisions.into_iter().map(of_process).collect(),
@@ -265,15 +265,22 @@ fn of_decision(wire: WireDecision, acted: bool, page_bytes: u64) -> ProcessDecis
     }
 }
 
-fn of_wire_group(wire: WireGroup, page_bytes: u64) -> GroupFigures {
+fn of_wire_group(wire: WireGroup, acted: bool, page_bytes: u64) -> GroupFigures {
     let home = wire.decided_home();
-    let reasons = wire.reason.into_iter().chain(wire.memory_reason);
+    let bytes = wire.pages_brought.unwrap_or_default().saturating_mul(page_bytes);
+    let brought = (wire.threads_brought.unwrap_or_default(), bytes);
+    let action = wire.verdict.map(|verdict| balance::action(&verdict, acted, brought));
+    let reasons = [wire.reason, wire.threads_reason, wire.memory_reason];
     GroupFigures {
         name: wire.name,
         processes: wire.members.iter().map(|member| member.pid).collect(),
         threads: wire.threads,
         residency: in_bytes(&wire.pages, page_bytes, None),
-        decision: DecisionFigures { reasons: reasons.collect(), ..of_home(home.as_ref()) },
+        decision: DecisionFigures {
+            action: action.unwrap_or_default(),
+            reasons: reasons.into_iter().flatten().collect(),
+            ..of_home(home.as_ref())
+        },
     }
 }
 
@@ -371,7 +378,8 @@ mod tests {
         assert_eq!(homes().each_ref().map(away), [None, Some(9), Some(0), Some(0)]);
     }
 
-    /// Goal: groups, too, have their homes with the kind and the nodes of memory by the agent.
+    /// Goal: groups, too, have their homes with the kind and the nodes of memory by the agent, with
+    /// what was brought there or would be, and why.
     #[test]
     fn groups_have_homes_as_without_the_agent() {
         with_agent(|path, agent| {
@@ -379,7 +387,9 @@ mod tests {
             let name: nodeward_model::GroupName = "kv".parse().unwrap();
             let number = client.create_group(&name, &GroupHome::Auto).unwrap();
             let mut source = DecisionSource::agent(path, 4096).unwrap();
-            for home in homes() {
+            for (home, acted) in
+                homes().into_iter().flat_map(|home| [(home.clone(), true), (home, false)])
+            {
                 let (decision, done) = decided(home.as_ref());
                 let row = GroupRow {
                     name: name.clone(),
@@ -392,11 +402,17 @@ mod tests {
                     residency: [(NodeId(0), 7)].into(),
                     done,
                 };
-                let report = RoundReport { round: 9, groups: vec![row], ..RoundReport::default() };
+                let report = RoundReport {
+                    round: 9,
+                    acted,
+                    stands_back: !acted,
+                    page_bytes: 4096,
+                    groups: vec![row],
+                    ..RoundReport::default()
+                };
                 agent.publish(&report);
                 let told = source.refresh().unwrap().groups.remove(0).decision;
-                let expected = of_group(&report.groups[0], &report).decision;
-                assert_eq!(told, DecisionFigures { action: String::new(), ..expected });
+                assert_eq!(told, of_group(&report.groups[0], &report).decision);
             }
         });
     }
