@@ -130,7 +130,7 @@ impl FromStr for RateChoice {
     fn from_str(text: &str) -> Result<Self, String> {
         limit(text, |text| match parse_rate(text) {
             Ok(rate @ 0..RATE_MIN) => Err(format!(
-                "'{text}' is {rate} bytes a second, less than a page; a rate has a unit, such as \
+                "'{text}', {rate} bytes a second, is less than a page; it is not a rate such as \
                  500MB/s"
             )),
             rate => rate.map_err(|error| error.to_string()),

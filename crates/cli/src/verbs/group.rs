@@ -35,7 +35,7 @@ pub fn run(args: &GroupArgs) -> Result<Exit> {
             let (mut client, number) = find(&args.by.agent, &args.group)?;
             client.delete_group(number)?;
         }
-        GroupVerb::Propose(args) => propose(args)?,
+        GroupVerb::Propose(args) => return propose(args),
     }
     Ok(Exit::Done)
 }
@@ -98,11 +98,13 @@ fn find(socket: &std::path::Path, wanted: &str) -> Result<(Client, u32)> {
     }
 }
 
-fn propose(args: &GroupProposeArgs) -> Result<()> {
+/// What was seen until Ctrl-C is told.
+fn propose(args: &GroupProposeArgs) -> Result<Exit> {
     let machine = SelectedMachine::open(&args.machine_args, None)?;
     let process = machine.machine().open_process(args.pid)?;
     let (identity, traits) = (process.identity()?, process.traits()?);
     let mut proposed = ProposedGroups::of(args.pid, &identity.name, &traits);
+    let mut exit = Exit::Done;
     if let Some(ns) = args.for_ns {
         let of_threads = proposed.of_threads(&traits);
         let source = ObservedSource::open(machine.another(), None, ns)?;
@@ -111,11 +113,13 @@ fn propose(args: &GroupProposeArgs) -> Result<()> {
         let live = WatchProgress::new(ns);
         let observed = run_with_progress(&live, args.progress.mode(), || watch.observe(&live))??;
         proposed.touches = Some(observed);
+        exit = if live.is_stopped() { Exit::Interrupted } else { Exit::Done };
     }
     print(&match args.output.json {
         true => format!("{}\n", group::proposed_json(&proposed)),
         false => group::proposed_text(&proposed),
-    })
+    })?;
+    Ok(exit)
 }
 
 /// Observes which groups of threads touch which memory.
