@@ -42,9 +42,9 @@ export NODEWARD_STATE_DIR=/tmp/state
 /srv/python3 -P -m pytest --quiet -rs -p no:cacheprovider tests
 /srv/python3 -P examples/move_under_reader.py 16MiB
 export NODEWARD_SOCKET=/tmp/agent.sock
-nodeward balance --quiet --socket $NODEWARD_SOCKET &
+nodeward balance --quiet --name nobody --socket $NODEWARD_SOCKET &
 trap 'kill $!' EXIT
-until [ -S $NODEWARD_SOCKET ]; do sleep 0.1; done
+until [ -S $NODEWARD_SOCKET ]; do kill -0 $!; sleep 0.1; done
 /srv/python3 -P tests/lab/by_agent.py
 ";
 

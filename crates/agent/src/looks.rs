@@ -32,11 +32,13 @@ pub fn show(
         samples_min: wanted.samples_min.unwrap_or(0).min(SAMPLES_MAX),
         seed: wanted.seed.unwrap_or_else(|| machine.now_ns()),
         time_ns_max: Some(LOOK_NS_MAX),
+        parts: wanted.ranges.is_some(),
         ..Options::default()
     };
     let failed = |error| CallError::failed(&error, shown);
     let mappings = process.mappings().map_err(failed)?;
-    let mappings = selected(&mappings, wanted.ranges.as_deref(), machine.page_bytes());
+    let ranges = wanted.ranges.as_deref().unwrap_or_default();
+    let mappings = selected(mappings, ranges, machine.page_bytes());
     let segments = mapped_segments(&mappings, &[]);
     let residency = measure_mappings(machine, &*process, mappings, &options).map_err(failed)?;
     Ok(json!({
@@ -48,19 +50,73 @@ pub fn show(
     }))
 }
 
-/// Returns the parts of mappings that are on whole pages in these ranges, each once; all of them
-/// without ranges.
-fn selected(
-    mappings: &[Mapping],
-    ranges: Option<&[AddressRange]>,
-    page_bytes: u64,
-) -> Vec<Mapping> {
-    let range = |range: &AddressRange| Range::new(range.start, range.end);
-    let ranges = ranges.unwrap_or_default().iter().map(range).collect();
-    let selection = Selection { ranges, ..Selection::default() };
-    let parts = |mapping: &Mapping| {
-        let part = |range| Mapping { range, ..mapping.clone() };
-        selection.parts(mapping, page_bytes).into_iter().map(part).collect::<Vec<_>>()
+/// Returns the parts of mappings with pages that one of the ranges touches, each once; all without
+/// ranges. In mappings of huge pages (hugetlb) these are whole huge pages.
+fn selected(mappings: Vec<Mapping>, ranges: &[AddressRange], page_bytes: u64) -> Vec<Mapping> {
+    if ranges.is_empty() {
+        return mappings;
+    }
+    let ranges = disjoint(ranges);
+    let parts = |mapping: Mapping| {
+        let first = ranges.partition_point(|range| range.end <= mapping.range.start);
+        let those = ranges[first..].iter().take_while(|range| range.start < mapping.range.end);
+        let selection = Selection { ranges: those.copied().collect(), ..Selection::default() };
+        let parts = match selection.ranges.is_empty() {
+            true => Vec::new(),
+            false => selection.parts(&mapping, page_bytes),
+        };
+        let part = move |range| Mapping { range, ..mapping.clone() };
+        parts.into_iter().map(part).collect::<Vec<_>>()
     };
-    mappings.iter().flat_map(parts).collect()
+    mappings.into_iter().flat_map(parts).collect()
+}
+
+/// Returns the ranges in ascending order, those that overlap as one.
+fn disjoint(ranges: &[AddressRange]) -> Vec<Range> {
+    let mut all: Vec<Range> =
+        ranges.iter().map(|range| Range::new(range.start, range.end)).collect();
+    all.sort_unstable();
+    all.dedup_by(|next, last| {
+        let joins = next.start <= last.end;
+        last.end = if joins { last.end.max(next.end) } else { last.end };
+        joins
+    });
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_model::{MappingKind, MappingOrigin, Name};
+
+    use super::*;
+
+    fn found(mappings: &[(u64, u64)], ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
+        let mapping = |&(start, end): &(u64, u64)| Mapping {
+            range: Range::new(start, end),
+            kind: MappingKind::Anonymous,
+            shared: false,
+            huge_page_bytes: None,
+            path: Name::default(),
+            segment: None,
+            origin: MappingOrigin::default(),
+        };
+        let mappings = mappings.iter().map(mapping).collect();
+        let ranges: Vec<_> =
+            ranges.iter().map(|&(start, end)| AddressRange { start, end }).collect();
+        let parts = selected(mappings, &ranges, 10);
+        parts.iter().map(|part| (part.range.start, part.range.end)).collect()
+    }
+
+    /// Goal: what is selected is of whole pages (of 10 bytes here), in one mapping, and there once,
+    /// in whatever order ranges come; no range at all selects everything.
+    #[test]
+    fn pages_are_selected_once() {
+        let mappings = [(0, 20), (20, 50), (90, 100)];
+        assert_eq!(found(&mappings, &[(15, 31)]), [(10, 20), (20, 40)]);
+        assert_eq!(found(&mappings, &[(30, 40), (0, 35), (2, 3)]), [(0, 20), (20, 40)]);
+        assert_eq!(found(&mappings, &[(22, 23), (24, 25), (41, 42)]), [(20, 30), (40, 50)]);
+        assert_eq!(found(&mappings, &[(50, 90)]), []);
+        assert_eq!(found(&mappings, &[(0, 1000), (95, 96)]), mappings);
+        assert_eq!(found(&mappings, &[]), mappings);
+    }
 }

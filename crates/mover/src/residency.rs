@@ -15,9 +15,9 @@ use nodeward_policy::sampling::{
 };
 
 use crate::MoveControl;
-use crate::outcomes::add_counts;
+use crate::outcomes::{NodeCounts, add_counts};
 use crate::populated::populated;
-use crate::sparse::counted_in;
+use crate::sparse::{counted_in, counted_within};
 
 /// Pages queried at once: about a millisecond, after which the clock is checked.
 const PAGES_PER_CALL: usize = 4096;
@@ -38,6 +38,9 @@ pub struct Options<'a> {
     pub exact: bool,
     /// Include private mappings of files: mostly page cache that many processes share.
     pub files: bool,
+    /// What is measured may be parts of mappings. (What the kernel counts of a mapping holds for
+    /// the whole.)
+    pub parts: bool,
     /// Half-width limit of the interval of a share, in ppm (20000 = 2 points).
     pub half_width_ppm: u64,
     /// Minimum number of sampled pages of each kind (fewer where the kind has fewer).
@@ -58,6 +61,7 @@ impl Default for Options<'_> {
         Self {
             exact: false,
             files: true,
+            parts: false,
             half_width_ppm: 20_000,
             samples_min: 0,
             seed: 0,
@@ -192,10 +196,15 @@ impl ResidencyMeasurement<'_> {
         }
         let walked = self.counted.get().and_then(Option::as_ref);
         let has = |walked: &&PagesByMapping| {
-            let unknown = mappings.iter().filter(|it| counted_in(walked, it.range).is_none());
+            let unknown = mappings.iter().filter(|it| self.counted(walked, it.range).is_none());
             unknown.map(|it| it.range.bytes()).sum::<u64>() <= UNKNOWN_BYTES_MAX
         };
         Ok(walked.filter(has))
+    }
+
+    fn counted(&self, walked: &PagesByMapping, range: Range) -> Option<NodeCounts> {
+        let counted = if self.options.parts { counted_within } else { counted_in };
+        counted(walked, range)
     }
 
     /// Counts the pages of mappings, but those that were found by a walk; returns false if time ran
@@ -208,7 +217,7 @@ impl ResidencyMeasurement<'_> {
         let mut tally = LocationCounts::default();
         let mut ranges = Vec::new();
         for &Mapping { range, .. } in mappings {
-            match walked.and_then(|walked| counted_in(walked, range)) {
+            match walked.and_then(|walked| self.counted(walked, range)) {
                 Some(found) => add_counts(&mut tally.nodes, &found),
                 None => ranges.push(range),
             }
@@ -444,6 +453,28 @@ mod tests {
         let kind = &seen.kinds[&MappingKind::Anonymous];
         let counts: BTreeMap<_, _> = kind.nodes.iter().map(|(&n, s)| (n, s.pages)).collect();
         assert_eq!((counts, kind.probes), (truth, 16));
+    }
+
+    /// Goal: what the kernel counted of a mapping is not told of a part of it: of a million pages
+    /// the first 50 are there, so the second half has none, and the first 100 have all.
+    #[test]
+    fn a_part_of_a_mapping_has_its_own_pages() {
+        let fake = FakeMachine::new(true).without_pagemap_scan();
+        let pid = Pid::new(7).unwrap();
+        let mut process = FakeProcess::with_pages(&layout(100)[..50]);
+        let start = process.mappings[0].range.start;
+        process.mappings[0].range.end = start + 1_000_000 * 4096;
+        let whole = process.mappings[0].clone();
+        fake.spawn(pid, process);
+        let process = fake.open_process(pid).unwrap();
+        let options = Options { exact: true, parts: true, ..Options::default() };
+        let pages = |first: u64, last: u64| {
+            let range = Range::new(start + first * 4096, start + last * 4096);
+            let part = Mapping { range, ..whole.clone() };
+            measure_mappings(&fake, &*process, vec![part], &options).unwrap().total().pages
+        };
+        assert_eq!((pages(500_000, 800_000), pages(0, 100)), (0, 50));
+        assert_eq!(pages(0, 1_000_000), 50);
     }
 
     #[test]

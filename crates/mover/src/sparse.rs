@@ -67,13 +67,28 @@ pub fn counted_in(counted: &PagesByMapping, mapping: Range) -> Option<NodeCounts
     if let Some(pages) = counted.get(&mapping) {
         return Some(pages.clone());
     }
-    let before_its_end = counted.range(..Range::new(mapping.end, mapping.end));
-    let mut there =
-        before_its_end.rev().take_while(|(range, _)| range.end > mapping.start).peekable();
+    let mut there = overlapping(counted, mapping).peekable();
     there.peek()?;
     let mut pages = NodeCounts::new();
     there.for_each(|(_, more)| add_counts(&mut pages, more));
     Some(pages)
+}
+
+/// Returns the same of a part of mappings; `None` also if a mapping that the kernel counted is only
+/// partly in it.
+pub fn counted_within(counted: &PagesByMapping, part: Range) -> Option<NodeCounts> {
+    let is_within = |(range, _): (&Range, _)| part.start <= range.start && range.end <= part.end;
+    let all_are = overlapping(counted, part).all(is_within);
+    all_are.then(|| counted_in(counted, part)).flatten()
+}
+
+/// Returns the counted mappings that overlap a range, the last first.
+fn overlapping(
+    counted: &PagesByMapping,
+    with: Range,
+) -> impl Iterator<Item = (&Range, &NodeCounts)> {
+    let before_its_end = counted.range(..Range::new(with.end, with.end));
+    before_its_end.rev().take_while(move |(range, _)| range.end > with.start)
 }
 
 /// Returns the pieces that are too empty to be looked at, with their pages.

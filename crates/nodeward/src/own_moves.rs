@@ -53,7 +53,9 @@ pub fn migrate_own(
 }
 
 /// Finds the pages of a range of this process by node, as [`OwnMemory::residency`] does. Where the
-/// kernel forbids that to this process, the agent is asked, likewise, for five seconds at most.
+/// kernel forbids that to this process, the agent is asked. It looks for five seconds at most: if
+/// they do not suffice, what is not seen is missing, and nothing is exact. Of hugetlb it tells
+/// whole huge pages.
 ///
 /// # Errors
 /// In a child of fork(2), and if neither of them can tell.
@@ -86,7 +88,8 @@ impl AgentSocket {
         let reply = self.request("io.nodeward.Residency.Show", &asked)?;
         let strange = || GroupFailure::Strange(reply.to_string());
         let found: Residency = serde_json::from_value(reply.clone()).map_err(|_| strange())?;
-        Ok(found.total())
+        let total = found.total();
+        Ok(KindResidency { exact: total.exact && !found.capped, ..total })
     }
 
     fn move_own(
@@ -280,6 +283,10 @@ mod tests {
         let heard = server.join().unwrap();
         let ranges = json!([{ "start": 4096, "end": 20480 }]);
         assert_eq!(heard[0]["parameters"], json!({ "exact": true, "ranges": ranges }));
+        let capped = json!({ "pid": 7, "page_bytes": 4096, "kinds": {}, "capped": true });
+        let (_folder, at, server) = agent(vec![told(&capped)]);
+        assert!(!at.residency_own(Range::new(4096, 20480), true).unwrap().exact);
+        server.join().unwrap();
         let (_folder, at, server) = agent(vec![told(&json!({ "kinds": 5 }))]);
         let failure = at.residency_own(Range::new(0, 1), false).unwrap_err();
         assert!(matches!(failure, GroupFailure::Strange(_)), "{failure}");

@@ -81,15 +81,12 @@ fn touches_text(proposed: &ProposedGroups, number: usize) -> String {
         return format!("; {} samples do not tell whose memory they touch", of_group.samples);
     };
     let share = |(owner, ppm): (usize, u64)| {
-        let percent = ppm / 10_000;
-        match owner == number {
-            true => format!("{percent} % is touched most by them"),
-            false => format!("{percent} % by {}", proposed.groups[owner].name),
-        }
+        let name = if owner == number { "themselves" } else { &proposed.groups[owner].name };
+        format!("{name} {} %", ppm / 10_000)
     };
     let shares: Vec<String> = shares.into_iter().take(SHARES_MAX).map(share).collect();
     let samples = of_group.samples;
-    format!("; of the memory that they touch {} ({samples} samples)", shares.join(", "))
+    format!("; who touches their memory most: {} ({samples} samples)", shares.join(", "))
 }
 
 /// Formats proposals for programs.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Samples at most, of 16 bytes each. Later ones are not taken.
+/// Samples that are kept at most, of 16 bytes each. Of more, every second is, then every fourth.
 const SAMPLES_MAX: usize = 1 << 20;
 /// The smallest block that belongs to one group, in bytes: a huge page.
 const BLOCK_BYTES_MIN: u64 = 2 << 20;
@@ -13,9 +13,16 @@ const SAMPLES_PER_BLOCK: usize = 8;
 /// Samples of a group that tell whose memory it touches.
 const SAMPLES_MIN: u64 = 16;
 
-/// Samples in the order of their time: the number of a group, and an address.
+/// Samples in the order of their time.
 #[derive(Clone, Debug, Default)]
-pub struct TouchSamples(Vec<(usize, u64)>);
+pub struct TouchSamples {
+    /// The number of a group, and an address.
+    kept: Vec<(usize, u64)>,
+    /// One in so many samples is kept: 2 to the power of this.
+    thinned: u32,
+    /// Samples that are left out before the next one is kept.
+    skipped: u64,
+}
 
 /// What groups touch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,28 +38,39 @@ pub struct TouchedMemory {
 pub struct GroupTouches {
     /// Its samples.
     pub samples: u64,
-    /// The blocks that it touched in either half of the time and that have an owner, by the number
-    /// of the owner: the group that touched the block most in the other half. What matters is how
-    /// much memory that is, not how often it is touched: a few lines that all threads read, such as
-    /// settings, have most samples.
+    /// The blocks that it touched in either half of the samples and that have an owner, by the
+    /// number of the owner: the group that touched the block most in the other half. What matters
+    /// is how much memory that is, not how often it is touched: a few lines that all threads read,
+    /// such as settings, have most samples.
     pub owners: BTreeMap<usize, u64>,
 }
 
 impl TouchSamples {
     /// Adds a sample of a group.
     pub fn add(&mut self, group: usize, address: u64) {
-        if self.0.len() < SAMPLES_MAX {
-            self.0.push((group, address));
+        if self.skipped > 0 {
+            self.skipped -= 1;
+            return;
         }
+        if self.kept.len() == SAMPLES_MAX {
+            let mut keeps = false;
+            self.kept.retain(|_| {
+                keeps = !keeps;
+                keeps
+            });
+            self.thinned += 1;
+        }
+        self.kept.push((group, address));
+        self.skipped = (1 << self.thinned) - 1;
     }
 
-    /// Finds out what each of so many groups touches. One half of the time tells whose a block is,
-    /// and the other half who touches it: with one alone each block of a single sample would have
-    /// an owner who is always right.
+    /// Finds out what each of so many groups touches. One half of the samples, by their time, tells
+    /// whose a block is, and the other half who touches it: with one alone each block of a single
+    /// sample would have an owner who is always right.
     pub fn by_group(&self, groups: usize) -> TouchedMemory {
         let block_bytes = self.block_bytes();
         let mut found = vec![GroupTouches::default(); groups];
-        let (first, second) = self.0.split_at(self.0.len() / 2);
+        let (first, second) = self.kept.split_at(self.kept.len() / 2);
         for (choose, judge) in [(first, second), (second, first)] {
             let owners = owners(choose, block_bytes);
             judge.iter().for_each(|(group, _)| found[*group].samples += 1);
@@ -70,14 +88,14 @@ impl TouchSamples {
     /// Returns the size of blocks with enough samples.
     fn block_bytes(&self) -> u64 {
         let mut bytes = BLOCK_BYTES_MIN;
-        while bytes < BLOCK_BYTES_MAX && self.blocks(bytes) * SAMPLES_PER_BLOCK > self.0.len() {
+        while bytes < BLOCK_BYTES_MAX && self.blocks(bytes) * SAMPLES_PER_BLOCK > self.kept.len() {
             bytes *= 2;
         }
         bytes
     }
 
     fn blocks(&self, block_bytes: u64) -> usize {
-        self.0.iter().map(|(_, address)| address / block_bytes).collect::<BTreeSet<_>>().len()
+        self.kept.iter().map(|(_, address)| address / block_bytes).collect::<BTreeSet<_>>().len()
     }
 }
 
@@ -159,12 +177,13 @@ mod tests {
         }
     }
 
-    /// Goal: no samples, and more than are kept, are no fault.
+    /// Goal: no samples are no fault; of more than are kept some are, over all of the time.
     #[test]
     fn few_and_many_samples() {
         let none = TouchSamples::default().by_group(1);
         assert_eq!(none.groups, [GroupTouches::default()]);
+        // The next one beyond all halves them, and of 9 more every second is kept: 5.
         let many = samples((0..SAMPLES_MAX + 9).map(|_| (0, 0))).by_group(1);
-        assert_eq!(many.groups[0].samples, SAMPLES_MAX as u64);
+        assert_eq!(many.groups[0].samples, SAMPLES_MAX as u64 / 2 + 5);
     }
 }

@@ -102,7 +102,7 @@ impl NameList {
 const OLD_RIVALS_WORD: &str = "ignore";
 
 const JOBS_MAX: u32 = 1024;
-/// The smallest page of any kernel: a smaller rate was meant to have a unit.
+/// The smallest page of any kernel: a smaller number was meant to have a unit.
 const RATE_MIN: u64 = 4096;
 const UNLIMITED: &str = "unlimited";
 const OFF: &str = "off";
@@ -128,9 +128,11 @@ impl FromStr for JobsChoice {
 impl FromStr for RateChoice {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
+        let has_no_unit =
+            |text: &str| text.trim_end_matches("/s").ends_with(|c: char| c.is_ascii_digit());
         limit(text, |text| match parse_rate(text) {
-            Ok(rate @ 0..RATE_MIN) => Err(format!(
-                "'{text}', {rate} bytes a second, is less than a page; it is not a rate such as \
+            Ok(0..RATE_MIN) if has_no_unit(text) => Err(format!(
+                "'{text}' is less than a page a second, and has no unit; it is not a rate such as \
                  500MB/s"
             )),
             rate => rate.map_err(|error| error.to_string()),
@@ -437,6 +439,7 @@ mod tests {
         assert!("1".parse::<TimeChoice>().unwrap_err().contains("a time such as"));
         assert!("4095".parse::<RateChoice>().unwrap_err().contains("less than a page"));
         assert_eq!("4096".parse(), Ok(RateChoice(Some(4096))));
+        assert_eq!("1KiB/s".parse(), Ok(RateChoice(Some(1024))));
     }
 
     /// Goal: an error ends with a valid value.

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use nodeward_agent::client::Client;
 use nodeward_agent::wire::WireGroup;
 use nodeward_linux::Linux;
-use nodeward_machine::{Machine as _, Process};
+use nodeward_machine::{AccessSourceKind, Machine as _, Process};
 use nodeward_model::{AccessSample, Escape as _, MappingKind, MemorySelector};
 
 use crate::args::{
@@ -107,7 +107,10 @@ fn propose(args: &GroupProposeArgs) -> Result<Exit> {
     let mut exit = Exit::Done;
     if let Some(ns) = args.for_ns {
         let of_threads = proposed.of_threads(&traits);
-        let source = ObservedSource::open(machine.another(), None, ns)?;
+        // Others may not know which thread it was.
+        let registers = Some(AccessSourceKind::Registers);
+        let source = ObservedSource::open(machine.another(), registers, ns)
+            .or_else(|_| ObservedSource::open(machine.another(), None, ns))?;
         let watch =
             GroupWatch { source, process: &*process, of_threads, groups: proposed.groups.len() };
         let live = WatchProgress::new(ns);

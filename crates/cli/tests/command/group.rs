@@ -138,7 +138,7 @@ fn a_proposal_tells_who_touches_what() {
         |words: &str| std::process::Command::new(NODEWARD).args(words.split(' ')).output().unwrap();
     let proposed = text(&run(words));
     assert!(proposed.contains("# Their accesses were observed by registers, in"), "{proposed}");
-    let own = "; of the memory that they touch 100 % is touched most by them (";
+    let own = "; who touches their memory most: themselves 100 % (";
     assert!(proposed.contains(own), "{proposed}");
     assert!(proposed.parse::<toml::Table>().is_ok(), "{proposed}");
     let json: Value = serde_json::from_str(&text(&run(&format!("{words} --json")))).unwrap();

@@ -95,7 +95,8 @@ impl OwnMemory {
             segment: None,
             origin: MappingOrigin::default(),
         };
-        let options = residency::Options { exact, time_ns_max: None, ..Default::default() };
+        let options =
+            residency::Options { exact, parts: true, time_ns_max: None, ..Default::default() };
         let mappings = if range.is_empty() { Vec::new() } else { vec![mapping] };
         let found = residency::measure_mappings(&self.machine, &*self.myself, mappings, &options)?;
         let nothing = KindResidency { exact: true, ..KindResidency::default() };
