@@ -55,7 +55,10 @@ fn the_wheel_is_installed() {
     let root = source().parent().unwrap();
     let mut wheel = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let built = attempt(wheel.args(["xtask", "wheel"]).current_dir(root)).unwrap();
-    let file = built.lines().find(|line| line.contains(env::consts::ARCH)).expect("a wheel");
+    // maturin tells its steps on the same output.
+    let is_wheel = |line: &&str| line.ends_with(".whl") && !line.contains(' ');
+    let mut wheels = built.lines().filter(is_wheel);
+    let file = wheels.find(|line| line.contains(env::consts::ARCH)).expect("a wheel");
     let clean = scratch("clean");
     _ = fs::remove_dir_all(&clean);
     let python = environment("clean", &["numpy", file]).unwrap();
