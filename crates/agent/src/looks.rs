@@ -3,8 +3,8 @@
 use nodeward_balancer::mapped_segments;
 use nodeward_machine::Machine;
 use nodeward_model::{Mapping, Range};
-use nodeward_mover::Selection;
 use nodeward_mover::residency::{Options, measure_mappings};
+use nodeward_mover::{Selection, merge_overlapping};
 use serde_json::{Value, json};
 
 use crate::caller::Caller;
@@ -56,7 +56,8 @@ fn selected(mappings: Vec<Mapping>, ranges: &[AddressRange], page_bytes: u64) ->
     if ranges.is_empty() {
         return mappings;
     }
-    let ranges = disjoint(ranges);
+    let range = |range: &AddressRange| Range::new(range.start, range.end);
+    let ranges = merge_overlapping(ranges.iter().map(range).collect());
     let parts = |mapping: Mapping| {
         let first = ranges.partition_point(|range| range.end <= mapping.range.start);
         let those = ranges[first..].iter().take_while(|range| range.start < mapping.range.end);
@@ -69,19 +70,6 @@ fn selected(mappings: Vec<Mapping>, ranges: &[AddressRange], page_bytes: u64) ->
         parts.into_iter().map(part).collect::<Vec<_>>()
     };
     mappings.into_iter().flat_map(parts).collect()
-}
-
-/// Returns the ranges in ascending order, those that overlap as one.
-fn disjoint(ranges: &[AddressRange]) -> Vec<Range> {
-    let mut all: Vec<Range> =
-        ranges.iter().map(|range| Range::new(range.start, range.end)).collect();
-    all.sort_unstable();
-    all.dedup_by(|next, last| {
-        let joins = next.start <= last.end;
-        last.end = if joins { last.end.max(next.end) } else { last.end };
-        joins
-    });
-    all
 }
 
 #[cfg(test)]

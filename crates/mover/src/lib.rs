@@ -60,7 +60,7 @@ pub use nodeward_policy::folio_plan::MoveOrder;
 pub use outcomes::PageFlows;
 pub use passes::{may_fit_elsewhere, migrate_in_passes};
 pub use report::{MoveReport, PlanReport, ProcessPlan, ProcessReport, Residue};
-pub use request::{Jobs, MoveRequest, Selection};
+pub use request::{Jobs, MoveRequest, Selection, merge_overlapping};
 pub use shared_ledger::{LedgerReport, SharedLedger};
 pub use time_samples::{MemoryUsers, TimePlan, plan_by_time, sample_period};
 pub use watched::run_watched;

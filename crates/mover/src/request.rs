@@ -64,7 +64,7 @@ pub(crate) fn whole_pages(ranges: &[Range], mapping: &Mapping, page_bytes: u64) 
 }
 
 /// Sorts ranges, and merges those that touch or overlap.
-fn merge_overlapping(mut ranges: Vec<Range>) -> Vec<Range> {
+pub fn merge_overlapping(mut ranges: Vec<Range>) -> Vec<Range> {
     ranges.sort_unstable();
     let mut joined: Vec<Range> = Vec::new();
     for range in ranges {

@@ -40,16 +40,12 @@ pub fn migrate_own(
     to: NodeId,
     how: &Migration<'_>,
 ) -> Result<(MigrationReport, Mover), OwnMoveFailure> {
-    match own.migrate(selection, to, how) {
-        Err(Error::Machine(denied)) if denied.is_permission() && may_ask(own, selection, to) => {
-            let sources = own.sources_to(to);
-            match AgentSocket::default().move_own(&sources, selection, to, how) {
-                Err(GroupFailure::NoAgent { .. }) => Err(Error::Machine(denied).into()),
-                moved => Ok((moved?, Mover::Agent)),
-            }
-        }
-        moved => Ok((moved?, Mover::Kernel)),
-    }
+    let moved = own.migrate(selection, to, how);
+    or_by_agent(
+        moved,
+        || may_ask(own, selection, to),
+        |agent| agent.move_own(&own.sources_to(to), selection, to, how),
+    )
 }
 
 /// Finds the pages of a range of this process by node, as [`OwnMemory::residency`] does. Where the
@@ -64,14 +60,25 @@ pub fn residency_own(
     range: Range,
     exact: bool,
 ) -> Result<KindResidency, OwnMoveFailure> {
-    match own.residency(range, exact) {
-        Err(Error::Machine(denied)) if denied.is_permission() => {
-            match AgentSocket::default().residency_own(range, exact) {
+    let found = own.residency(range, exact);
+    Ok(or_by_agent(found, || true, |agent| agent.residency_own(range, exact))?.0)
+}
+
+/// Returns what was done, or what the agent does where the kernel forbade it and it may be asked.
+/// If no agent answers, the kernel's word stands.
+fn or_by_agent<T>(
+    done: Result<T, Error>,
+    may_ask: impl FnOnce() -> bool,
+    ask: impl FnOnce(AgentSocket) -> Result<T, GroupFailure>,
+) -> Result<(T, Mover), OwnMoveFailure> {
+    match done {
+        Err(Error::Machine(denied)) if denied.is_permission() && may_ask() => {
+            match ask(AgentSocket::default()) {
                 Err(GroupFailure::NoAgent { .. }) => Err(Error::Machine(denied).into()),
-                found => Ok(found?),
+                done => Ok((done?, Mover::Agent)),
             }
         }
-        found => Ok(found?),
+        done => Ok((done?, Mover::Kernel)),
     }
 }
 

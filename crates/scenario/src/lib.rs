@@ -31,7 +31,7 @@ pub use grid::{Axis, Grid, GridError, GridPoint, POINTS_MAX, Seeds, Shard};
 pub use machine::{LOCAL_DISTANCE, LinkSpec, MachineSpec, NodeSpec};
 pub use params::{ParamInfo, ParamUnit, Params};
 pub use scenario::{REPORT, Scenario};
-pub use suggest::similar_word;
+pub use suggest::did_you_mean;
 pub use workload::{
     AccessPattern, DutyCycle, InitialHome, MemoryPlacement, Workload, WorkloadKind,
 };

@@ -12,8 +12,7 @@ pub(crate) fn expected_one_of(word: &str, words: &[&str]) -> String {
     if let [only] = words {
         return format!("'{only}'");
     }
-    let meant = similar_word(word, words);
-    let meant = meant.map(|each| format!(" (did you mean '{each}'?)")).unwrap_or_default();
+    let meant = did_you_mean(word, words);
     if words.len() <= LISTED_MAX {
         return format!("one of {}{meant}", words.join(", "));
     }
@@ -22,10 +21,12 @@ pub(crate) fn expected_one_of(word: &str, words: &[&str]) -> String {
     format!("one of {} and {} others{meant}", some.join(", "), words.len() - some.len())
 }
 
-/// Returns the word that was likely meant by another one, if there is such.
-pub fn similar_word<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
-    let (similarity, nearest) = by_similarity(word, words).into_iter().next()?;
-    (similarity >= SIMILARITY_MIN).then_some(nearest)
+/// Returns ` (did you mean 'WORD'?)` with the word that was likely meant by another one; nothing if
+/// there is none.
+pub fn did_you_mean(word: &str, words: &[&str]) -> String {
+    let nearest = by_similarity(word, words).into_iter().next();
+    let meant = nearest.filter(|(similarity, _)| *similarity >= SIMILARITY_MIN);
+    meant.map(|(_, each)| format!(" (did you mean '{each}'?)")).unwrap_or_default()
 }
 
 /// Returns the words with their similarity, the most similar first.

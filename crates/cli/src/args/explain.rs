@@ -7,7 +7,7 @@ use clap::error::{Error, ErrorKind};
 use clap::{Arg, Args, Command};
 use nodeward_model::{Escape as _, Pid, SkipReason};
 use nodeward_policy::placement;
-use nodeward_scenario::similar_word;
+use nodeward_scenario::did_you_mean;
 
 use super::agent::AgentArgs;
 use super::machine::SimulatedArgs;
@@ -58,8 +58,7 @@ impl TypedValueParser for SubjectParser {
         // Unprintable text is escaped for all verbs.
         let text = value.to_str().map_or_else(|| value.escaped().to_string(), str::to_owned);
         parse_subject(&text).ok_or_else(|| {
-            let meant = similar_word(&text, &names().collect::<Vec<_>>());
-            let meant = meant.map(|name| format!(" (did you mean '{name}'?)")).unwrap_or_default();
+            let meant = did_you_mean(&text, &names().collect::<Vec<_>>());
             let words = format!(
                 "'{text}' is neither a process id nor a reason{meant}; nodeward explain without \
                  arguments lists all reasons\n"
