@@ -361,7 +361,7 @@ fn hog_node(node: NodeId, orders: Receiver<()>, taken: &AtomicUsize, given: &Sen
     for () in orders {
         let mut block: Vec<u8> = Vec::with_capacity(BYTES);
         while block.len() < BYTES {
-            block.resize(block.len() + MIB, 1);
+            block.extend_from_slice(&[1; MIB]);
             taken.store(block.len(), Release);
         }
         drop(block);
