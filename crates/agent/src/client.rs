@@ -1,11 +1,15 @@
 //! A client of the agent, which waits for each reply.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nodeward_call::{ConnectionError, ErrorReply, ServiceConnection};
-use nodeward_model::{Escape as _, GroupHome, GroupName, MemorySelector, Pid, Residency};
+use nodeward_model::{
+    Escape as _, GroupHome, GroupName, MappingKind, MemorySelector, Pid, Residency,
+};
+use nodeward_mover::placement::SavedMemory;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -148,6 +152,22 @@ impl Client {
         let mut reply = self.call("io.nodeward.Residency.Show", parameters)?;
         let segments = read(reply["segments"].take())?;
         Ok((read(reply)?, segments))
+    }
+
+    /// Returns where the memory of processes is, as a placement keeps it.
+    ///
+    /// # Errors
+    /// Those of the request.
+    pub fn saved_memory(
+        &mut self,
+        pids: &[Pid],
+        kinds: &BTreeSet<MappingKind>,
+    ) -> Result<SavedMemory, ClientError> {
+        let kinds: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+        let parameters = json!({ "pids": pids, "kinds": kinds });
+        let mut reply = self.call("io.nodeward.Placement.Save", parameters)?;
+        let mappings = read(reply["mappings"].take())?;
+        Ok(SavedMemory { mappings, segments: read(reply["segments"].take())? })
     }
 
     /// Returns the decisions of the balancer's last round about all processes of the caller.

@@ -65,6 +65,23 @@ pub fn admit(
     Ok(Admitted { process, shown })
 }
 
+/// Admits processes of a machine, each once; the caller's own if none is named.
+///
+/// # Errors
+/// As [`admit`].
+pub fn admit_all(
+    machine: &dyn Machine,
+    caller: &Caller,
+    pids: &[Pid],
+) -> Result<Vec<Admitted>, CallError> {
+    if pids.is_empty() {
+        return Ok(vec![admit(machine, caller, None)?]);
+    }
+    let mut seen = BTreeSet::new();
+    let once = pids.iter().filter(|&&pid| seen.insert(pid));
+    once.map(|&pid| admit(machine, caller, Some(pid))).collect()
+}
+
 /// Admits the process that this identity is of; `None` if it is gone, or not the caller's.
 pub fn admit_same(
     machine: &dyn Machine,

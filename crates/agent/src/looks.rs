@@ -1,17 +1,18 @@
-//! io.nodeward.Residency: where the memory of a process is.
+//! io.nodeward.Residency, and Placement.Save: where the memory of processes is.
 
 use nodeward_balancer::mapped_segments;
 use nodeward_machine::Machine;
 use nodeward_model::{Mapping, Range};
+use nodeward_mover::placement::{SavedMemory, saved_memory};
 use nodeward_mover::residency::{Options, measure_mappings};
-use nodeward_mover::{Selection, merge_overlapping};
+use nodeward_mover::{MemoryView, MoveControl, Selection, merge_overlapping};
 use serde_json::{Value, json};
 
 use crate::caller::Caller;
 use crate::errors::CallError;
 use crate::gate::{self, Admitted};
 use crate::limits::LOOK_NS_MAX;
-use crate::request::ShowParameters;
+use crate::request::{SaveParameters, ShowParameters, named_kinds};
 use crate::wire::{AddressRange, WireSegment};
 
 /// Pages of each kind that a caller may ask to sample at least.
@@ -48,6 +49,29 @@ pub fn show(
         "capped": residency.capped,
         "segments": segments.iter().map(WireSegment::from).collect::<Vec<_>>(),
     }))
+}
+
+/// Returns where the memory of processes is, by mapping, as a placement keeps it.
+///
+/// # Errors
+/// If one is not admitted, or the machine fails.
+pub fn save_placement(
+    machine: &dyn Machine,
+    caller: &Caller,
+    wanted: &SaveParameters,
+) -> Result<Value, CallError> {
+    let pids = wanted.pids.as_deref().unwrap_or_default();
+    let admitted = gate::admit_all(machine, caller, pids)?;
+    let kinds = named_kinds(wanted.kinds.as_deref());
+    let selection = Selection { kinds, ..Selection::default() };
+    let views: Vec<MemoryView<'_>> = admitted
+        .iter()
+        .map(|it| MemoryView { process: &it.process, selection: &selection })
+        .collect();
+    let found = saved_memory(machine, &views, views.len(), &MoveControl::default());
+    let SavedMemory { mappings, segments } =
+        found.map_err(|error| CallError::failed(&error, admitted[0].shown))?;
+    Ok(json!({ "mappings": mappings, "segments": segments }))
 }
 
 /// Returns the parts of mappings with pages that one of the ranges touches, each once; all without

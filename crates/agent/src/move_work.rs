@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use nodeward_machine::{Error, Machine, Process};
 use nodeward_model::{NodeId, NodePairs, Nodemask, Topology};
+use nodeward_mover::placement::{FoundPlacement, RestoreOrders, restore_orders};
 use nodeward_mover::spread::{BLOCK_BYTES_MAX, SpreadSurvey};
 use nodeward_mover::{MemoryView, MoveControl, MoveOrder, Selection, undo};
 use nodeward_policy::spread::Weights;
 use nodeward_records::ledger::MovedPages;
+use nodeward_records::placement::SavedPlacement;
+use serde_json::Value;
 
 use crate::errors::CallError;
 use crate::wire::{Order, WirePair, WireSpread};
@@ -26,25 +29,54 @@ pub enum MoveWork {
         /// How much memory stays together.
         block_bytes: u64,
     },
+    /// Pages go to where they were when a placement was saved.
+    Restore {
+        /// The placement, of as many processes.
+        saved: Box<SavedPlacement>,
+        /// The nodes that have memory.
+        nodes: Nodemask,
+    },
     /// Pages of each process go back.
     Undo(Vec<MovedPages>),
 }
 
+/// The orders of a work.
+pub struct WorkOrders {
+    /// The orders for each process.
+    pub orders: Vec<Arc<[MoveOrder]>>,
+    /// What of a placement is here, if one is restored.
+    pub found: Option<FoundPlacement>,
+}
+
 impl MoveWork {
-    /// Returns what an order says that takes nothing back.
+    /// Returns what an order says, for so many processes, that takes nothing back.
     ///
     /// # Errors
-    /// If a node does not exist, or cannot take pages, or a size is out of range.
+    /// If a node does not exist, or cannot take pages, or a size is out of range, or a placement is
+    /// none, or of more or fewer processes.
     pub fn of_order(
         order: &Order,
+        processes: usize,
         topology: &Topology,
         page_bytes: u64,
     ) -> Result<Self, CallError> {
-        let with_memory = topology.nodes_with_memory();
-        match &order.spread {
-            Some(spread) => Self::spread(spread, &with_memory, page_bytes),
-            None => node_pairs(&order.pairs, &with_memory, &topology.node_ids()).map(Self::Move),
+        let nodes = topology.nodes_with_memory();
+        match (&order.spread, &order.placement) {
+            (Some(spread), _) => Self::spread(spread, &nodes, page_bytes),
+            (None, Some(document)) => Self::restore(document, processes, nodes),
+            (None, None) => node_pairs(&order.pairs, &nodes, &topology.node_ids()).map(Self::Move),
         }
+    }
+
+    fn restore(document: &Value, processes: usize, nodes: Nodemask) -> Result<Self, CallError> {
+        let saved = SavedPlacement::parse(document.to_string().as_bytes(), "placement".as_ref());
+        let saved = saved.map_err(|error| CallError::invalid(error.to_string()))?;
+        let then = saved.processes.len();
+        if then != processes {
+            let words = format!("placement: it is of {then} processes, and pids has {processes}");
+            return Err(CallError::invalid(words));
+        }
+        Ok(Self::Restore { saved: Box::new(saved), nodes })
     }
 
     fn spread(
@@ -78,30 +110,40 @@ impl MoveWork {
         processes: &[Arc<dyn Process>],
         selection: &Selection,
         control: &MoveControl,
-    ) -> Result<Vec<Arc<[MoveOrder]>>, Error> {
-        match self {
+    ) -> Result<WorkOrders, Error> {
+        let view = |process| MemoryView { process, selection };
+        let views = || processes.iter().map(view).collect::<Vec<MemoryView<'_>>>();
+        let orders = match self {
             Self::Move(pairs) => {
                 let order: Arc<[MoveOrder]> =
                     [MoveOrder { pairs: pairs.clone(), pages: None }].into();
-                Ok(vec![order; processes.len()])
+                vec![order; processes.len()]
             }
             Self::Spread { weights, block_bytes } => {
-                let view = |process| MemoryView { process, selection };
-                let views: Vec<MemoryView<'_>> = processes.iter().map(view).collect();
-                let survey = SpreadSurvey::new(machine, &views, *block_bytes, control)?;
-                if control.is_stopped() {
-                    return Ok(vec![[].into(); processes.len()]);
+                let survey = SpreadSurvey::new(machine, &views(), *block_bytes, control)?;
+                match control.is_stopped() {
+                    true => vec![[].into(); processes.len()],
+                    false => survey.orders_for_room(machine, weights).orders,
                 }
-                Ok(survey.orders_for_room(machine, weights).orders)
+            }
+            Self::Restore { saved, nodes } => {
+                let RestoreOrders { orders, found } =
+                    restore_orders(machine, &views(), saved, nodes, control)?;
+                let orders = match control.is_stopped() {
+                    true => vec![[].into(); processes.len()],
+                    false => orders,
+                };
+                return Ok(WorkOrders { orders, found: Some(found) });
             }
             Self::Undo(moved) => {
                 let both = processes.iter().zip(moved);
                 both.map(|(process, moved)| {
                     undo::orders_of_process(&**process, moved, machine.page_bytes())
                 })
-                .collect()
+                .collect::<Result<_, _>>()?
             }
-        }
+        };
+        Ok(WorkOrders { orders, found: None })
     }
 }
 

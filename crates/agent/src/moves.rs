@@ -1,12 +1,13 @@
 //! io.nodeward.Moves: moves that users ordered, under way and ended.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use nodeward_machine::{Error, Machine, Process};
-use nodeward_model::{MappingKind, NodeId, Nodemask, Pid, Range};
+use nodeward_model::{NodeId, Nodemask, Pid, Range};
+use nodeward_mover::placement::FoundPlacement;
 use nodeward_mover::{
     Jobs, MoveControl, MoveReport, MoveRequest, MoveSums, Selection, SharedLedger, migrate, plan,
 };
@@ -20,7 +21,8 @@ use crate::hooks::{Journal, JournalRequest};
 use crate::limits::{
     ACCOUNT_KEPT, ACCOUNTS_OF_USER_MAX, MOVES_MAX, MoveLimits, WORKERS_OF_USER_MAX,
 };
-use crate::move_work::MoveWork;
+use crate::move_work::{MoveWork, WorkOrders};
+use crate::request::named_kinds;
 use crate::wire::{AddressRange, Order, WirePair, WirePlan, WireProgress, WireReport};
 
 /// The moves of all users.
@@ -66,6 +68,14 @@ struct Prepared {
     lacks_moves: bool,
 }
 
+/// A move that was carried out.
+struct Migrated {
+    report: MoveReport,
+    ledger: Option<SharedLedger>,
+    /// What of a placement was here, if one was restored.
+    found: Option<FoundPlacement>,
+}
+
 impl OrderedMove {
     /// Returns the progress of the move.
     pub fn progress(&self) -> WireProgress {
@@ -104,13 +114,12 @@ impl Moves {
     /// If a process is not admitted, or the machine fails.
     pub fn plan(&self, caller: &Caller, order: &Order) -> Result<WirePlan, CallError> {
         let (prepared, control) = (self.prepare(caller, order)?, MoveControl::default());
-        let planned = self
-            .request(&prepared, &control)
-            .and_then(|request| plan(&*self.machine, &prepared.processes, &request, &control));
         let shown = &prepared.shown;
         let failed = |error| CallError::failed(&error, shown[0]);
+        let (request, found) = self.request(&prepared, &control).map_err(failed)?;
+        let planned = plan(&*self.machine, &prepared.processes, &request, &control);
         let told = WirePlan::new(&planned.map_err(failed)?, shown, self.machine.page_bytes());
-        Ok(WirePlan { lacks_moves: prepared.lacks_moves, ..told })
+        Ok(WirePlan { lacks_moves: prepared.lacks_moves, found, ..told })
     }
 
     /// Begins a move, and returns its number.
@@ -200,10 +209,12 @@ impl Moves {
         let (admitted, work, lacks_moves) = match order.undo {
             Some(number) => self.admit_undone(caller, number)?,
             None => {
-                let admitted = self.admit_all(caller, order.pids.as_deref().unwrap_or_default())?;
+                let pids = order.pids.as_deref().unwrap_or_default();
+                let admitted = gate::admit_all(&*self.machine, caller, pids)?;
                 let failed = |error| CallError::failed(&error, caller.own_pid());
                 let topology = self.machine.topology().map_err(failed)?;
-                let work = MoveWork::of_order(order, &topology, self.machine.page_bytes())?;
+                let page_bytes = self.machine.page_bytes();
+                let work = MoveWork::of_order(order, admitted.len(), &topology, page_bytes)?;
                 (admitted, work, false)
             }
         };
@@ -227,22 +238,29 @@ impl Moves {
         })
     }
 
-    /// Returns the request to the mover. Looks where pages are, if that is needed.
-    fn request(&self, prepared: &Prepared, control: &MoveControl) -> Result<MoveRequest, Error> {
+    /// Returns the request to the mover, and what of a placement is here if one is restored. Looks
+    /// where pages are, if that is needed.
+    fn request(
+        &self,
+        prepared: &Prepared,
+        control: &MoveControl,
+    ) -> Result<(MoveRequest, Option<FoundPlacement>), Error> {
         let (machine, selection) = (&*self.machine, &prepared.selection);
-        let orders = prepared.work.orders(machine, &prepared.processes, selection, control)?;
+        let WorkOrders { orders, found } =
+            prepared.work.orders(machine, &prepared.processes, selection, control)?;
         let pairs = orders.iter().flat_map(|orders| orders.iter()).flat_map(|it| it.pairs.iter());
         let to: Nodemask = pairs.map(|(_, to)| to).collect();
         let mut cpus = workers::worker_cpus(&machine.topology()?, &to, &machine.usable_cpus()?);
         cpus.truncate(prepared.cpus_max);
-        Ok(MoveRequest {
+        let request = MoveRequest {
             orders,
             selection: selection.clone(),
             jobs: prepared.jobs,
             cpus,
             rate_bytes_per_s: prepared.rate_bytes_per_s,
             stall_ns: prepared.stall_ns,
-        })
+        };
+        Ok((request, found))
     }
 
     /// Admits the processes of an operation that the caller may touch, with what moved of them, and
@@ -267,27 +285,15 @@ impl Moves {
         Ok((admitted, MoveWork::Undo(moved), lacks_moves))
     }
 
-    fn admit_all(&self, caller: &Caller, pids: &[Pid]) -> Result<Vec<Admitted>, CallError> {
-        let mut seen = BTreeSet::new();
-        let once = pids.iter().filter(|&&pid| seen.insert(pid));
-        let mut admitted = once
-            .map(|&pid| gate::admit(&*self.machine, caller, Some(pid)))
-            .collect::<Result<Vec<_>, _>>()?;
-        if admitted.is_empty() {
-            admitted.push(gate::admit(&*self.machine, caller, None)?);
-        }
-        Ok(admitted)
-    }
-
     fn carry_out(&self, number: u64, record: &OrderedMove, prepared: &Prepared) {
         let (machine, shown) = (&*self.machine, &prepared.shown);
         let end = match self.migrate(prepared, &record.control) {
-            Ok((report, ledger)) => {
+            Ok(Migrated { report, ledger, found }) => {
                 self.count(&report);
                 let ledger = ledger.map(|ledger| (self.journal.end)(ledger, &report));
                 let ledger = ledger.map(|ended| ended.id.number());
                 let told = WireReport::new(&report, shown, machine.page_bytes());
-                Ok(WireReport { ledger, lacks_moves: prepared.lacks_moves, ..told })
+                Ok(WireReport { ledger, lacks_moves: prepared.lacks_moves, found, ..told })
             }
             Err(error) => Err(CallError::nothing_moved(&error, shown[0])),
         };
@@ -295,16 +301,12 @@ impl Moves {
         self.lock().threads.remove(&number);
     }
 
-    fn migrate(
-        &self,
-        prepared: &Prepared,
-        control: &MoveControl,
-    ) -> Result<(MoveReport, Option<SharedLedger>), Error> {
+    fn migrate(&self, prepared: &Prepared, control: &MoveControl) -> Result<Migrated, Error> {
         let (machine, processes) = (&*self.machine, &prepared.processes);
-        let request = self.request(prepared, control)?;
+        let (request, found) = self.request(prepared, control)?;
         let ledger = self.begin_ledger(prepared);
         match migrate(machine, processes, &request, control, ledger.as_ref()) {
-            Ok(report) => Ok((report, ledger)),
+            Ok(report) => Ok(Migrated { report, ledger, found }),
             Err(error) => {
                 if let Some(ledger) = ledger {
                     ledger.discard();
@@ -351,11 +353,7 @@ impl Table {
 /// Selects the memory of an order. Pages that other processes map are moved for root alone: nobody
 /// moves memory of others.
 fn selection(order: &Order, everything: bool) -> Selection {
-    let named = |name: &String| MappingKind::ALL.into_iter().find(|kind| kind.name() == name);
-    let kinds: BTreeSet<MappingKind> = match &order.kinds {
-        Some(names) if !names.is_empty() => names.iter().filter_map(named).collect(),
-        _ => MappingKind::ALL.into(),
-    };
+    let kinds = named_kinds(order.kinds.as_deref());
     let range = |range: &AddressRange| Range::new(range.start, range.end);
     let ranges = order.ranges.iter().flatten().map(range).collect();
     Selection { kinds, ranges, move_shared: everything, ..Selection::default() }
@@ -373,6 +371,9 @@ fn command(caller: &Caller, order: &Order, shown: &[Pid]) -> Vec<String> {
     let list = |nodes: Vec<String>| nodes.join(",");
     let words: Vec<String> = match (&order.spread, order.undo) {
         (_, Some(number)) => vec!["undo".to_owned(), number.to_string()],
+        (None, None) if order.placement.is_some() => {
+            ["placement", "restore"].map(str::to_owned).into_iter().chain(pids()).collect()
+        }
         (Some(spread), None) => {
             let nodes = spread.nodes.iter().map(|share| share.node.to_string()).collect();
             let weights = spread.nodes.iter().map(|share| share.weight.to_string()).collect();

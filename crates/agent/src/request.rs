@@ -1,5 +1,7 @@
 //! The request of a client, checked as far as the check needs no machine.
 
+use std::collections::BTreeSet;
+
 use nodeward_model::{GroupError, GroupHome, GroupName, MappingKind, MemorySelector, Pid};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -33,6 +35,7 @@ pub enum Call {
     Cancel { number: u64 },
     Account { number: u64 },
     Show(ShowParameters),
+    SavePlacement(SaveParameters),
     Homes,
     Explain { pid: Option<Pid> },
     ReadMetrics,
@@ -158,6 +161,17 @@ pub struct ShowParameters {
     pub ranges: Option<Vec<AddressRange>>,
 }
 
+/// Parameters of io.nodeward.Placement.Save.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the interface file documents them")]
+pub struct SaveParameters {
+    #[serde(default)]
+    pub pids: Option<Vec<Pid>>,
+    #[serde(default)]
+    pub kinds: Option<Vec<String>>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NoParameters {}
@@ -226,6 +240,7 @@ impl Call {
             "io.nodeward.Moves.Cancel" => Self::Cancel { number: number(given)? },
             "io.nodeward.Moves.Account" => Self::Account { number: number(given)? },
             "io.nodeward.Residency.Show" => Self::Show(look(given)?),
+            "io.nodeward.Placement.Save" => Self::SavePlacement(save(given)?),
             "io.nodeward.Placement.Homes" => none(given).map(|()| Self::Homes)?,
             "io.nodeward.Placement.Explain" => {
                 let PidParameter { pid } = parameters(given)?;
@@ -258,6 +273,35 @@ fn look(given: Value) -> Result<ShowParameters, CallError> {
         Some(problem) => Err(CallError::invalid(problem)),
         None => Ok(look),
     }
+}
+
+fn save(given: Value) -> Result<SaveParameters, CallError> {
+    let save: SaveParameters = parameters(given)?;
+    let (pids, kinds) = (save.pids.as_deref(), save.kinds.as_deref());
+    let problem = problem_of_pids(pids.unwrap_or_default());
+    match problem.or_else(|| problem_of_kinds(kinds.unwrap_or_default())) {
+        Some(problem) => Err(CallError::invalid(problem)),
+        None => Ok(save),
+    }
+}
+
+/// Returns the kinds of these names; all if there are none.
+pub fn named_kinds(names: Option<&[String]>) -> BTreeSet<MappingKind> {
+    let named = |name: &String| MappingKind::ALL.into_iter().find(|kind| kind.name() == name);
+    match names {
+        Some(names) if !names.is_empty() => names.iter().filter_map(named).collect(),
+        _ => MappingKind::ALL.into(),
+    }
+}
+
+fn problem_of_pids(pids: &[Pid]) -> Option<String> {
+    (pids.len() > PROCESSES_MAX).then(|| format!("pids: {PROCESSES_MAX} at most"))
+}
+
+fn problem_of_kinds(kinds: &[String]) -> Option<String> {
+    let known = |name: &String| MappingKind::ALL.iter().any(|kind| kind.name() == name);
+    let names = || MappingKind::ALL.map(MappingKind::name).join(", ");
+    (!kinds.iter().all(known)).then(|| format!("kinds: known are {}", names()))
 }
 
 fn problem_of_ranges(ranges: &[AddressRange]) -> Option<String> {
@@ -300,28 +344,28 @@ fn check_members(name: &str, count: usize) -> Result<(), CallError> {
 
 /// Checks the bounds of an order, and the words in the order.
 fn check(order: Order) -> Result<Order, CallError> {
-    let pids = order.pids.as_ref().map_or(0, Vec::len);
+    let pids = order.pids.as_deref().unwrap_or_default();
     let ranges = order.ranges.as_deref().unwrap_or_default();
     let kinds = order.kinds.as_deref().unwrap_or_default();
-    let known = |name: &String| MappingKind::ALL.iter().any(|kind| kind.name() == name);
-    let undo_names = order.undo.is_some() && (pids, ranges.len(), kinds.len()) != (0, 0, 0);
+    let undo_names = order.undo.is_some() && (pids.len(), ranges.len(), kinds.len()) != (0, 0, 0);
     let works = usize::from(!order.pairs.is_empty())
         + usize::from(order.spread.is_some())
+        + usize::from(order.placement.is_some())
         + usize::from(order.undo.is_some());
     let problem = if works != 1 {
-        Some("pairs, spread, undo: one of them is wanted".to_owned())
+        Some("pairs, spread, placement, undo: one of them is wanted".to_owned())
     } else if undo_names {
         Some("undo: pids, kinds and ranges are those of the operation".to_owned())
     } else if order.spread.as_ref().is_some_and(|spread| spread.nodes.len() < 2) {
         Some("spread: two nodes at least".to_owned())
     } else if order.pairs.iter().any(|pair| pair.from == pair.to) {
         Some("pairs: a node is paired with itself".to_owned())
-    } else if pids > PROCESSES_MAX {
-        Some(format!("pids: {PROCESSES_MAX} at most"))
+    } else if let Some(problem) = problem_of_pids(pids) {
+        Some(problem)
     } else if let Some(problem) = problem_of_ranges(ranges) {
         Some(problem)
-    } else if !kinds.iter().all(known) {
-        Some(format!("kinds: known are {}", MappingKind::ALL.map(MappingKind::name).join(", ")))
+    } else if let Some(problem) = problem_of_kinds(kinds) {
+        Some(problem)
     } else if order.jobs.is_some_and(|jobs| !(1..=WORKERS_MAX).contains(&jobs)) {
         Some(format!("jobs: 1 to {WORKERS_MAX}"))
     } else if order.rate == Some(0) || order.stall == Some(0) {

@@ -47,7 +47,7 @@ fn interface(call: &Call) -> &'static str {
         | Call::Cancel { .. }
         | Call::Account { .. } => "moves",
         Call::Show(_) => "residency",
-        Call::Homes | Call::Explain { .. } => "placement",
+        Call::SavePlacement(_) | Call::Homes | Call::Explain { .. } => "placement",
         Call::ReadMetrics => "metrics",
         Call::CreateGroup(_)
         | Call::SetGroupHome(_)

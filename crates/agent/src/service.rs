@@ -72,10 +72,11 @@ impl Service {
     pub fn place(request: &ClientRequest) -> Place {
         match &request.call {
             Ok(Call::Start(_) | Call::ReadMetrics) => Place::Orders,
-            Ok(Call::Plan(_) | Call::Show(_) | Call::Homes | Call::ListGroups) => Place::Looks,
-            Ok(Call::AddGroupThreads(_) | Call::AddGroupMemory(_) | Call::GroupOf(_)) => {
+            Ok(Call::Plan(_) | Call::Show(_) | Call::SavePlacement(_) | Call::Homes) => {
                 Place::Looks
             }
+            Ok(Call::AddGroupThreads(_) | Call::AddGroupMemory(_)) => Place::Looks,
+            Ok(Call::GroupOf(_) | Call::ListGroups) => Place::Looks,
             _ => Place::AtOnce,
         }
     }
@@ -133,6 +134,7 @@ impl Service {
                 self.moves.account(caller, *number).map(|report| named("report", &report))
             }
             Call::Show(wanted) => looks::show(&*self.machine, caller, wanted),
+            Call::SavePlacement(wanted) => looks::save_placement(&*self.machine, caller, wanted),
             Call::Homes => Ok(self.published.homes(caller)),
             Call::Explain { pid } => self.published.explain(caller, *pid, self.explainer),
             Call::ReadMetrics => Ok(self.metrics(caller)),

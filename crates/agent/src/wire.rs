@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use nodeward_balancer::MappedSegment;
 use nodeward_machine::{Error, Liveness};
 use nodeward_model::{Account, MappingKind, Name, NodeId, NodePairs, Pid, SegmentId};
+use nodeward_mover::placement::FoundPlacement;
 use nodeward_mover::{MoveReport, PlanReport, ProcessPlan, ProcessReport, Residue, StopReason};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Base pages by node.
 pub type PageCounts = BTreeMap<NodeId, u64>;
@@ -60,11 +62,14 @@ pub struct Order {
     /// Processes; the caller if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pids: Option<Vec<Pid>>,
-    /// Sources and destinations; none if the memory is to be evened out or taken back.
+    /// Sources and destinations; none for `spread`, `placement` and `undo`.
     pub pairs: Vec<WirePair>,
     /// How to even the memory out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread: Option<WireSpread>,
+    /// The saved placement to restore, as a document.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Value>,
     /// The operation to take back, by its number in the ledger of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<u64>,
@@ -146,6 +151,8 @@ pub struct WireReport {
     pub ledger: Option<u64>,
     #[serde(default)]
     pub lacks_moves: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<FoundPlacement>,
 }
 
 /// `Member` of the interface of groups.
@@ -267,6 +274,8 @@ pub struct WirePlan {
     pub processes: Vec<WireProcessPlan>,
     #[serde(default)]
     pub lacks_moves: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<FoundPlacement>,
 }
 
 /// `Segment` of the interface.
@@ -356,6 +365,7 @@ impl WireReport {
             }),
             ledger: None,
             lacks_moves: false,
+            found: None,
         }
     }
 }
@@ -412,7 +422,7 @@ impl WirePlan {
     pub fn new(report: &PlanReport, pids: &[Pid], page_bytes: u64) -> Self {
         let both = report.processes.iter().zip(pids);
         let processes = both.map(|((_, plan), &pid)| WireProcessPlan::new(plan, pid)).collect();
-        Self { page_bytes, processes, lacks_moves: false }
+        Self { page_bytes, processes, lacks_moves: false, found: None }
     }
 }
 

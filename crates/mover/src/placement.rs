@@ -8,7 +8,7 @@ mod survey;
 mod threads;
 
 pub use matching::Unmatched;
-pub use restore::{RestoreOrders, UnmatchedMapping, restore_orders};
+pub use restore::{FoundPlacement, RestoreOrders, UnmatchedMapping, restore_orders};
 pub use survey::{SavedMemory, saved_memory};
 pub use threads::{PresentThread, ThreadMode, ThreadOutcome, present_threads, restore_threads};
 

@@ -131,6 +131,8 @@ fn the_table() {
         }
         let explained = speaker.call("io.nodeward.Placement.Explain", &json!({ "pid": pid }));
         assert_eq!(verdict(&explained), expected, "{what}");
+        let saved = speaker.call("io.nodeward.Placement.Save", &json!({ "pids": [pid] }));
+        assert_eq!(verdict(&saved), expected, "{what}");
         if expected != "allowed" {
             assert_eq!(stage.pages_on_one(pid), 0, "{what}");
         }

@@ -5,10 +5,12 @@ use std::sync::OnceLock;
 use nodeward_agent::client::{Client, ClientError};
 use nodeward_agent::wire::{Order, WireReport, WireShare, WireSpread};
 use nodeward_agent::{CallError, Journal};
-use nodeward_model::{Name, NodeId, Pid};
+use nodeward_model::{MappingKind, Name, NodeId, Pid};
 use nodeward_mover::SharedLedger;
+use nodeward_mover::placement::SavedMemory;
 use nodeward_records::ledger::{Header, LedgerStore, OperationId, StoreLimits};
-use serde_json::json;
+use nodeward_records::placement::{EscapedName, PlacedProcess, SavedPlacement};
+use serde_json::{Value, json};
 
 use crate::authority::{Speaker, wait_for_moves};
 use crate::stage::{OTHER, Stage, USER, is_root, order};
@@ -43,6 +45,28 @@ fn spread(nodes: &[(u32, u32)], block: Option<u64>) -> Order {
     let share = |&(node, weight): &(u32, u32)| WireShare { node: NodeId(node), weight };
     let spread = WireSpread { nodes: nodes.iter().map(share).collect(), block };
     Order { spread: Some(spread), ..Order::default() }
+}
+
+/// Restores memory of this process.
+fn restore(placement: Value) -> Order {
+    let pids = Some(vec![Pid::of_this_process()]);
+    Order { pids, placement: Some(placement), ..Order::default() }
+}
+
+/// Saves this process, so many times over.
+fn saved(client: &mut Client, times: usize) -> Value {
+    let pid = Pid::of_this_process();
+    let SavedMemory { mappings, segments } =
+        client.saved_memory(&[pid], &MappingKind::ALL.into()).unwrap();
+    let name = EscapedName::new("us");
+    let us = PlacedProcess {
+        pid,
+        name,
+        executable: None,
+        threads: Vec::new(),
+        mappings: mappings.into_iter().next().unwrap(),
+    };
+    json!(SavedPlacement::new(0, vec![us; times], segments))
 }
 
 fn undo(number: u64) -> Order {
@@ -80,6 +104,30 @@ fn memory_is_evened_out_and_taken_back() {
     assert_eq!(words[3..], ["undo".to_owned(), number.to_string()]);
 }
 
+/// Goal: memory comes back to where it was when its placement was saved: of 4096 pages on node 0
+/// all go to node 1 and come back. Plan and account tell what of the placement is here, and the
+/// ledger what was done.
+#[test]
+fn a_placement_is_restored() {
+    let stage = Stage::with_journal(JOURNAL);
+    let us = Pid::of_this_process();
+    stage.give_memory(us, 4096);
+    let mut client = Client::connect(&stage.path()).unwrap();
+    let order_back = restore(saved(&mut client, 1));
+    assert_eq!(carry_out(&mut client, &order(&[us])).processes[0].account.moved, 4096);
+    let planned = client.plan(&order_back).unwrap();
+    assert_eq!(planned.processes[0].flows[0].pages, 4096);
+    let report = carry_out(&mut client, &order_back);
+    assert_eq!((report.processes[0].account.moved, stage.pages_on_one(us)), (4096, 0));
+    let found = report.found.unwrap();
+    assert_eq!((&found.arriving, &found.unmatched), (&[(NodeId(0), 4096)].into(), &vec![]));
+    assert_eq!(planned.found, Some(found));
+    let id = OperationId::of_number(report.ledger.unwrap()).unwrap();
+    let command = store().read(id).unwrap().header.command;
+    let words: Vec<String> = command.iter().map(ToString::to_string).collect();
+    assert_eq!(words[3..], ["placement", "restore", &us.to_string()].map(str::to_owned));
+}
+
 /// Goal: an order is one thing that can be done; nothing is done otherwise.
 #[test]
 fn orders_that_cannot_be() {
@@ -89,8 +137,10 @@ fn orders_that_cannot_be() {
     let both = Order { pairs: order(&[]).pairs, ..spread(&[(0, 1), (1, 1)], None) };
     let named = Order { pids: Some(vec![Pid::of_this_process()]), ..undo(1) };
     for (order, told) in [
-        (Order::default(), "pairs, spread, undo: one of them is wanted"),
-        (both, "pairs, spread, undo: one of them is wanted"),
+        (Order::default(), "pairs, spread, placement, undo: one of them is wanted"),
+        (both, "pairs, spread, placement, undo: one of them is wanted"),
+        (restore(json!({})), "placement is no placement"),
+        (restore(saved(&mut client, 2)), "it is of 2 processes, and pids has 1"),
         (named, "undo: pids, kinds and ranges are those of the operation"),
         (spread(&[(0, 1)], None), "spread: two nodes at least"),
         (spread(&[(0, 1), (7, 1)], None), "node 7 does not exist, or has no memory; 0-1 have"),

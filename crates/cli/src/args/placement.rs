@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use nodeward_model::{MappingKind, Name};
 
+use super::agent::AgentArgs;
 use super::machine::SimulatedArgs;
 use super::move_run::MoveRunArgs;
 use super::output::OutputArgs;
@@ -50,6 +51,9 @@ pub struct PlacedArgs {
     #[arg(help_heading = MEMORY, long, value_delimiter = ',', value_name = "KIND",
           value_parser = choice_parser(MappingKind::ALL, MappingKind::name))]
     pub only: Vec<MappingKind>,
+    /// The agent.
+    #[command(flatten)]
+    pub by: AgentArgs,
 }
 
 /// Arguments of `placement save`.

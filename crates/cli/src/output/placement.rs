@@ -124,6 +124,7 @@ pub struct RestoreReport {
 }
 
 /// A thread of a placement.
+#[derive(Clone)]
 pub struct ThreadRow {
     /// Its process.
     pub pid: Pid,

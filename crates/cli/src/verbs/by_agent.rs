@@ -5,10 +5,11 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use nodeward_agent::authority::Refusal;
 use nodeward_agent::client::{Client, ClientError};
-use nodeward_agent::wire::{AddressRange, Order, WireReport, WireShare, WireSpread};
+use nodeward_agent::wire::{AddressRange, Order, WirePlan, WireReport, WireShare, WireSpread};
 use nodeward_agent::{CallError, Explained};
 use nodeward_linux::Linux;
 use nodeward_model::{MappingKind, Pid};
+use nodeward_mover::placement::FoundPlacement;
 use nodeward_mover::{Jobs, LedgerReport, MoveControl, MoveDeadline, MoveReport, PlanReport};
 use nodeward_records::ledger::OperationId;
 
@@ -17,6 +18,7 @@ use crate::machines::{SelectedMachine, node_pairs};
 use crate::message::exit::Exit;
 use crate::output;
 use crate::output::moves::{self, MoveOutput, SelectionReport};
+use crate::output::placement::RestoreReport;
 use crate::progress::{AgentProgress, ProgressMode, run_with_progress};
 use crate::results::ShownMemory;
 use crate::settings::MoveSettings;
@@ -57,37 +59,55 @@ pub fn undo(args: &UndoArgs, settings: &MoveSettings, socket: &Path) -> Result<E
         until: args.until,
         progress: args.progress.mode(),
         json: args.output.json,
+        restored: None,
     };
     carry_out_or_plan(order, &[], &run)
 }
 
 /// How an order is carried out.
-struct AgentRun<'a> {
+pub(super) struct AgentRun<'a> {
     socket: &'a Path,
     dry_run: bool,
     until: DeadlineArgs,
     progress: ProgressMode,
     json: bool,
+    /// Completes the report about a placement that is restored, if that is ordered.
+    restored: Option<&'a dyn Fn(FoundPlacement) -> RestoreReport>,
 }
 
 impl<'a> AgentRun<'a> {
-    fn new(args: &MoveRunArgs, socket: &'a Path) -> Result<Self> {
+    pub fn new(args: &MoveRunArgs, socket: &'a Path) -> Result<Self> {
         if args.no_ledger {
             bail!("the agent keeps a ledger of all that it moves; leave out --no-ledger");
         }
         let (progress, json) = (args.progress.mode(), args.output.json);
-        Ok(Self { socket, dry_run: args.dry_run, until: args.until, progress, json })
+        let (dry_run, until) = (args.dry_run, args.until);
+        Ok(Self { socket, dry_run, until, progress, json, restored: None })
+    }
+
+    /// The same for a placement that is restored.
+    pub fn of_placement(self, report: &'a dyn Fn(FoundPlacement) -> RestoreReport) -> Self {
+        Self { restored: Some(report), ..self }
+    }
+
+    fn report(&self, found: Option<FoundPlacement>) -> Option<RestoreReport> {
+        self.restored.zip(found).map(|(report, found)| report(found))
     }
 }
 
-fn carry_out_or_plan(mut order: Order, named: &[Pid], run: &AgentRun<'_>) -> Result<Exit> {
+/// Carries an order out, or reports what it would do. `named` are the processes that must be there.
+pub(super) fn carry_out_or_plan(
+    mut order: Order,
+    named: &[Pid],
+    run: &AgentRun<'_>,
+) -> Result<Exit> {
     let mut client = Client::connect(run.socket)?;
     if run.dry_run {
         let plan = without_ended(&mut order, named, |order| client.plan(order))?;
         tell_of_gaps(&order, plan.lacks_moves);
-        let page_bytes = plan.page_bytes;
+        let (page_bytes, placement) = (plan.page_bytes, run.report(plan.found.clone()));
         let plan = PlanReport::from(plan);
-        moves::print_plan(&plan, SelectionReport::default(), None, page_bytes, run.json)?;
+        moves::print_plan(&plan, restored(placement.as_ref()), None, page_bytes, run.json)?;
         return Ok(Exit::Done);
     }
     let deadline = run.until.deadline.map(MoveDeadline::in_real_time);
@@ -99,18 +119,27 @@ fn carry_out_or_plan(mut order: Order, named: &[Pid], run: &AgentRun<'_>) -> Res
     let report = run_with_progress(&live, run.progress, work)??;
     tell_of_gaps(&order, report.lacks_moves);
     let ledger = report.ledger.and_then(ledger);
-    let page_bytes = report.page_bytes;
+    let (page_bytes, placement) = (report.page_bytes, run.report(report.found.clone()));
     let report = with_reason(report.into(), &live);
     let told = MoveOutput {
         report: &report,
         page_bytes,
-        selection: SelectionReport::default(),
+        selection: restored(placement.as_ref()),
         ledger: ledger.as_ref(),
         by_agent: true,
         shared_memory: None,
     };
     moves::print_report(&told, run.json)?;
-    Ok(move_task::exit(&report, None, &move_task::Unmoved::default()))
+    Ok(move_task::exit(&report, None, &move_task::Unmoved::by(placement.as_ref(), 0)))
+}
+
+fn restored(placement: Option<&RestoreReport>) -> SelectionReport<'_> {
+    SelectionReport { placement, ..SelectionReport::default() }
+}
+
+/// Returns what an order would do.
+pub(super) fn plan(order: &Order, socket: &Path) -> Result<WirePlan> {
+    Ok(Client::connect(socket)?.plan(order)?)
 }
 
 /// Asks without those processes that have ended since a name or a group told them, unless all have.
@@ -171,7 +200,7 @@ pub fn explain(socket: &Path, pids: &[Pid]) -> Result<Vec<Explained>> {
 }
 
 /// Returns an order with the limits of these settings, and nothing to do.
-fn limits(settings: &MoveSettings) -> Order {
+pub(super) fn limits(settings: &MoveSettings) -> Order {
     Order {
         jobs: match settings.jobs {
             Jobs::Auto => None,

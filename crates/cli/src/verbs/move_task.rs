@@ -202,12 +202,7 @@ impl MoveTask {
 
     /// Returns an account of what was requested and is in no order.
     fn unmoved(&self) -> Unmoved {
-        let placement = self.placement.as_ref();
-        let outside = self.list.map_or(0, |list| list.outside);
-        Unmoved {
-            left: outside + placement.map_or(0, RestoreReport::left),
-            in_place: placement.map_or(0, RestoreReport::in_place),
-        }
+        Unmoved::by(self.placement.as_ref(), self.list.map_or(0, |list| list.outside))
     }
 
     fn plan_segments(
@@ -339,6 +334,16 @@ pub struct Unmoved {
     pub left: u64,
     /// Pages that were found where they belong.
     pub in_place: u64,
+}
+
+impl Unmoved {
+    /// Counts what a placement and a list named without success.
+    pub fn by(placement: Option<&RestoreReport>, outside_list: u64) -> Self {
+        Self {
+            left: outside_list + placement.map_or(0, RestoreReport::left),
+            in_place: placement.map_or(0, RestoreReport::in_place),
+        }
+    }
 }
 
 /// Returns the exit code of a move.

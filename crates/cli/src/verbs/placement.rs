@@ -1,5 +1,6 @@
 //! `nodeward placement`: saves where memory and threads are, and brings them there again.
 
+mod by_agent;
 mod restore;
 mod save;
 
@@ -24,6 +25,8 @@ struct Placed {
     processes: Vec<Arc<dyn Process>>,
     selection: Selection,
     file: PathBuf,
+    /// The socket of the agent that is to do it.
+    agent: Option<PathBuf>,
 }
 
 impl Placed {
@@ -38,7 +41,8 @@ impl Placed {
         let selected = select_processes(&args.name, &args.cgroup, pids.clone())?;
         let processes = hold(machine, &selected, &pids)?;
         let selection = Selection { kinds: kinds(&args.only), ..Selection::default() };
-        Ok(Self { processes, selection, file: file.into() })
+        let agent = args.by.agent.clone();
+        Ok(Self { processes, selection, file: file.into(), agent })
     }
 }
 

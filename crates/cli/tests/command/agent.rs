@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::balance_daemon::{DaemonProcess, command};
 use crate::outcome::NODEWARD;
+use crate::placement::Sleeper;
 use crate::terminal::TestTerminal;
 
 /// A user who owns nothing here.
@@ -124,6 +125,45 @@ fn is_watched() {
     terminal.shows("homes of the agent; ");
     terminal.keys("q");
     assert_eq!(terminal.end().code(), Some(0));
+}
+
+/// Goal: a placement that the agent looked for is that which is saved without it, but for its time;
+/// it is restored by the agent, which has nothing to move then. One of too many runs for a request
+/// is refused with what to do.
+#[test]
+fn keeps_placements() {
+    let place = Place::start();
+    let sleeper = Sleeper::start();
+    let pid = sleeper.pid().to_string();
+    let file = |name: &str| place.folder.path().join(name).display().to_string();
+    let [by_agent, direct] = [file("by-agent"), file("direct")];
+    let save = ["placement", "save", &pid];
+    assert!(place.run(&[&save[..], &[&by_agent]].concat()).status.success());
+    let without = Command::new(NODEWARD).args(save).arg(&direct).output().unwrap();
+    assert!(without.status.success(), "{without:?}");
+    let [mut told, mut expected] = [&by_agent, &direct]
+        .map(|path| -> Value { serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap() });
+    assert!(!told["processes"][0]["mappings"].as_array().unwrap().is_empty());
+    for document in [&mut told, &mut expected] {
+        document["saved_unix_ms"] = json!(0);
+    }
+    assert_eq!(told, expected);
+    let restore = ["placement", "restore", &pid, &by_agent, "--threads", "--json", "--quiet"];
+    let restored = place.run(&restore);
+    assert_eq!(restored.status.code(), Some(0), "{restored:?}");
+    let report: Value = serde_json::from_slice(&restored.stdout).unwrap();
+    assert_eq!(report["account"]["moved"], 0);
+    let kept = report["placement"]["before_pages"].as_object().unwrap();
+    assert!(kept.values().filter_map(Value::as_u64).sum::<u64>() > 0, "{report}");
+    assert_eq!(report["placement"]["threads"][0]["outcome"], "on-its-node");
+    // 10,000 runs of a page, on nodes by turns, take 14 bytes each at least.
+    let run = |at: usize| json!([at * 4096, 4096, at % 2]);
+    let mappings = expected["processes"][0]["mappings"].as_array_mut().unwrap();
+    mappings.last_mut().unwrap()["kind"] = json!("heap");
+    mappings.last_mut().unwrap()["runs"] = (0..10_000).map(run).collect();
+    std::fs::write(&direct, expected.to_string()).unwrap();
+    let refused = place.run(&["placement", "restore", &pid, &direct, "--dry-run"]);
+    assert_refused(&refused, 2, &["direct", "the agent takes 128 KiB", "--only", "as root"]);
 }
 
 /// Goal: whoever asks for what is not there, or not his, is told what to do; each has its code.

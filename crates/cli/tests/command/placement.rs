@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Output, Stdio};
 
+use nodeward_linux::test_wait::wait_until;
 use serde_json::{Value, json};
 
 use crate::outcome::{NODEWARD, assert_failure, success};
@@ -114,15 +115,18 @@ fn threads_on_request() {
 }
 
 /// A process of this machine that ends with the test.
-struct Sleeper(Child);
+pub struct Sleeper(Child);
 
 impl Sleeper {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let mut child = Command::new("cat");
-        Self(child.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap())
+        let child = child.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let comm = format!("/proc/{}/comm", child.id());
+        wait_until("it is no copy of this program", || fs::read(&comm).unwrap() == b"cat\n");
+        Self(child)
     }
 
-    fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.0.id()
     }
 }
@@ -141,10 +145,6 @@ impl Drop for Sleeper {
 fn a_program_of_this_machine() {
     let stage = Stage::new();
     let first = Sleeper::start();
-    // Until it reads, it may still be this program.
-    while !fs::read(format!("/proc/{}/comm", first.pid())).unwrap().starts_with(b"cat") {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
     stage.text(&format!("save {} p", first.pid()));
     let mode = fs::metadata(stage.0.path().join("p")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);

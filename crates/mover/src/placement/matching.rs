@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use nodeward_model::MappingKind;
 use nodeward_records::placement::SavedMapping;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The beginnings of names that the kernel gives to memory that has no file of its own.
 const NAMES_OF_NO_FILE: [&str; 4] = ["/dev/zero", "/SYSV", "/memfd:", "/anon_hugepage"];
 
 /// The reason why something that was saved has no counterpart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unmatched {
     /// Nothing is like it.

@@ -9,6 +9,7 @@ use nodeward_policy::folio_plan::MoveOrder;
 use nodeward_records::placement::{
     EscapedName, PlacedProcess, SavedMapping, SavedPlacement, SavedRun, bytes_of, overlapping,
 };
+use serde::{Deserialize, Serialize};
 
 use super::matching::{MappingKey, Unmatched, pair};
 use super::survey::described;
@@ -16,11 +17,18 @@ use crate::MoveControl;
 use crate::memory_walk::{FoundFolio, MemoryView, MemoryVisitor, ShownMapping, walk_memory};
 use crate::page_orders::PageOrders;
 
-/// The moves that restore a placement, in base pages.
+/// The moves that restore a placement.
 #[derive(Clone, Debug, Default)]
 pub struct RestoreOrders {
     /// The orders for each view.
     pub orders: Vec<Arc<[MoveOrder]>>,
+    /// What of the placement is here.
+    pub found: FoundPlacement,
+}
+
+/// What of a saved placement is here, in base pages.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundPlacement {
     /// Pages in memory whose node was saved, by node as they are.
     pub before: BTreeMap<NodeId, u64>,
     /// Those of them that are to move away, by node.
@@ -38,7 +46,7 @@ pub struct RestoreOrders {
 }
 
 /// A mapping that was saved and is not here.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnmatchedMapping {
     /// The index of its process.
     pub process: usize,
@@ -81,14 +89,13 @@ pub fn restore_orders(
         current: (0, None),
         orders: PageOrders::new(views.len(), page_bytes),
         covered: 0,
-        found: RestoreOrders::default(),
+        found: FoundPlacement::default(),
     };
     walk_memory(machine, views, control, &mut survey)?;
-    let mut found = survey.found;
-    found.orders = survey.orders.finish();
+    let (mut found, orders) = (survey.found, survey.orders.finish());
     found.not_in_memory = bytes_of(targets.runs(saved)).saturating_sub(survey.covered) / page_bytes;
     found.unmatched = targets.unmatched(saved, page_bytes);
-    Ok(found)
+    Ok(RestoreOrders { orders, found })
 }
 
 /// The saved memory of present mappings and segments.
@@ -183,7 +190,7 @@ struct RestoreSurvey<'a> {
     orders: PageOrders,
     /// Bytes of saved memory that were found.
     covered: u64,
-    found: RestoreOrders,
+    found: FoundPlacement,
 }
 
 impl MemoryVisitor for RestoreSurvey<'_> {

@@ -89,10 +89,10 @@ fn orders(machine: &FakeMachine, pids: &[u32], saved: &SavedPlacement) -> Restor
 }
 
 /// Restores memory, and returns what was decided and how many pages moved.
-fn restore(machine: &FakeMachine, pids: &[u32], saved: &SavedPlacement) -> (RestoreOrders, u64) {
-    let found = orders(machine, pids, saved);
+fn restore(machine: &FakeMachine, pids: &[u32], saved: &SavedPlacement) -> (FoundPlacement, u64) {
+    let RestoreOrders { orders, found } = orders(machine, pids, saved);
     let request = MoveRequest {
-        orders: found.orders.clone(),
+        orders,
         selection: Selection::default(),
         jobs: Jobs::Fixed(1),
         cpus: Vec::new(),
@@ -250,7 +250,7 @@ fn a_segment_that_is_gone_is_told_once() {
     let heap = (mapping(MappingKind::Heap, "[heap]", 16, 1), vec![Some(0)]);
     machine.spawn(pid(7), process(std::slice::from_ref(&heap)));
     machine.spawn(pid(8), process(&[heap]));
-    let found = orders(&machine, &[7, 8], &saved);
+    let RestoreOrders { found, .. } = orders(&machine, &[7, 8], &saved);
     let told: Vec<_> = found.unmatched.iter().map(|it| (it.pages, it.why.name())).collect();
     assert_eq!(told, [(2, "none-alike")]);
 }

@@ -49,7 +49,8 @@ fn pages_on(load: &LoadProcess, node: u32) -> u64 {
 
 /// Goal: a process of a user without capabilities, whose move_pages(2) is forbidden, moves its own
 /// memory by the socket, each page of 8 MiB, with the output and the code of any move; it sees
-/// where its memory is, takes the move back, and has it evened out (8 MiB in blocks of 2);
+/// where its memory is, takes the move back, has it evened out (8 MiB in blocks of 2), and, after
+/// another move, brings each page to where a placement says that it was;
 /// processes of others it can neither move nor see; its move is in the ledger of the agent, with
 /// the user.
 fn for_a_container() -> CaseOutcome {
@@ -91,6 +92,13 @@ fn for_a_container() -> CaseOutcome {
     assert!(spread.code == 0, "{spread:?}");
     let [here, there] = [0, 1].map(|node| pages_on(&own, node));
     assert!(here + there == own.ready.pages && here.abs_diff(there) <= 512, "{here} {there}");
+    let before = own.page_locations();
+    let placed = format!("{} /tmp/agent.placement", own.pid());
+    assert_eq!(nodeward(&format!("placement save {placed}")).code, 0);
+    assert_eq!(as_user(&own, &format!("1 0 {range} {socket}")).code, 0);
+    let restored = nodeward(&format!("placement restore {placed} --json --quiet"));
+    assert_eq!(restored.report_after_exit(0).account.moved, there, "{restored:?}");
+    assert_eq!(own.page_locations(), before);
     nodeward("move --name nodeward-load 0 1").assert_refused(4, &["not yours", "another user"]);
 
     let foreign = as_user(&others, &format!("0 1 {socket}"));

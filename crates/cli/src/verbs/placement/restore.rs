@@ -3,11 +3,13 @@
 use anyhow::{Result, bail};
 use nodeward_machine::Process;
 use nodeward_model::Topology;
-use nodeward_mover::placement::{RestoreOrders, ThreadMode, restore_orders, restore_threads};
+use nodeward_mover::placement::{
+    FoundPlacement, RestoreOrders, ThreadMode, restore_orders, restore_threads,
+};
 use nodeward_mover::{MemoryView, MoveControl};
 use nodeward_records::placement::{EscapedName, PlacedProcess, SavedPlacement};
 
-use super::{Placed, threads_of};
+use super::{Placed, by_agent, threads_of};
 use crate::args::PlacementRestoreArgs;
 use crate::machines::SelectedMachine;
 use crate::machines::segment_rest::{SegmentRest, SegmentRestMove};
@@ -29,6 +31,11 @@ pub fn run(args: &PlacementRestoreArgs, settings: &MoveSettings) -> Result<Exit>
     check_count(&saved, &placed)?;
     for (process, of) in placed.processes.iter().zip(&saved.processes) {
         check_program(&**process, of, args.force)?;
+    }
+    if let Some(socket) = &placed.agent {
+        let threads = || threads(args, &chosen, &topology, &placed, &saved);
+        let report = |found, threads| report(&placed, &saved, found, threads);
+        return by_agent::restore(args, settings, (&placed, &saved, socket), threads, report);
     }
     let look = || task(&placed, &saved, &chosen, &topology, &live);
     let task = progress::run_with_progress(&live, ProgressMode::Never, look)??;
@@ -108,21 +115,25 @@ fn task(
     let mut views: Vec<MemoryView<'_>> = processes.iter().map(view).collect();
     views.extend(rest.as_ref().map(SegmentRest::view));
     let nodes = topology.nodes_with_memory();
-    let mut found = restore_orders(machine, &views, saved, &nodes, live)?;
+    let RestoreOrders { mut orders, found } = restore_orders(machine, &views, saved, &nodes, live)?;
     drop(views);
     if live.is_stopped() {
         return Ok(None);
     }
-    let of_rest = found.orders.split_off(processes.len()).into_iter().next();
-    let orders = std::mem::take(&mut found.orders);
+    let of_rest = orders.split_off(processes.len()).into_iter().next();
     let task = MoveTask {
         segment_rest: SegmentRestMove::new(rest, of_rest, topology),
         ..MoveTask::new(processes.clone(), orders)
     };
-    Ok(Some((task, report(placed, saved, found))))
+    Ok(Some((task, report(placed, saved, found, None))))
 }
 
-fn report(placed: &Placed, saved: &SavedPlacement, found: RestoreOrders) -> RestoreReport {
+fn report(
+    placed: &Placed,
+    saved: &SavedPlacement,
+    found: FoundPlacement,
+    threads: Option<Vec<ThreadRow>>,
+) -> RestoreReport {
     let pid = |index: usize| placed.processes[index].pid();
     RestoreReport {
         file: placed.file.clone(),
@@ -132,6 +143,6 @@ fn report(placed: &Placed, saved: &SavedPlacement, found: RestoreOrders) -> Rest
         not_in_memory: found.not_in_memory,
         not_saved: found.not_saved,
         unmatched: found.unmatched.into_iter().map(|it| (pid(it.process), it)).collect(),
-        threads: None,
+        threads,
     }
 }

@@ -7,7 +7,7 @@ use nodeward_mover::placement::{PresentThread, SavedMemory, saved_memory};
 use nodeward_mover::{MemoryView, MoveControl};
 use nodeward_records::placement::{EscapedName, PlacedProcess, SavedMapping, SavedPlacement};
 
-use super::{Placed, threads_of};
+use super::{Placed, by_agent, threads_of};
 use crate::args::PlacementSaveArgs;
 use crate::machines::SelectedMachine;
 use crate::machines::segment_rest::SegmentRest;
@@ -41,18 +41,30 @@ fn placement(
 ) -> Result<Option<SavedPlacement>> {
     let (machine, processes) = (chosen.machine(), &placed.processes);
     let threads = threads_of(machine, topology, processes)?;
-    let rest = SegmentRest::map_selected(chosen, processes, &placed.selection, live)?;
-    let view = |process| MemoryView { process, selection: &placed.selection };
-    let mut views: Vec<MemoryView<'_>> = processes.iter().map(view).collect();
-    views.extend(rest.as_ref().map(SegmentRest::view));
-    let SavedMemory { mappings, segments } = saved_memory(machine, &views, processes.len(), live)?;
-    if live.is_stopped() {
-        return Ok(None);
-    }
+    let Some(memory) = memory(placed, chosen, live)? else { return Ok(None) };
+    let SavedMemory { mappings, segments } = memory;
     let parts = processes.iter().zip(threads).zip(mappings);
     let saved = parts.map(|((process, threads), mappings)| saved(&**process, threads, mappings));
     let saved = saved.collect::<Result<_, _>>()?;
     Ok(Some(SavedPlacement::new(now_unix_ms(), saved, segments)))
+}
+
+/// Looks where the memory is, or lets the agent look. `None` if stopped.
+fn memory(
+    placed: &Placed,
+    chosen: &SelectedMachine,
+    live: &MoveControl,
+) -> Result<Option<SavedMemory>> {
+    if let Some(socket) = &placed.agent {
+        return by_agent::saved_memory(placed, socket).map(Some);
+    }
+    let (machine, processes) = (chosen.machine(), &placed.processes);
+    let rest = SegmentRest::map_selected(chosen, processes, &placed.selection, live)?;
+    let view = |process| MemoryView { process, selection: &placed.selection };
+    let mut views: Vec<MemoryView<'_>> = processes.iter().map(view).collect();
+    views.extend(rest.as_ref().map(SegmentRest::view));
+    let found = saved_memory(machine, &views, processes.len(), live)?;
+    Ok((!live.is_stopped()).then_some(found))
 }
 
 /// A process that ended meanwhile has nothing to keep.

@@ -45,7 +45,7 @@ pub struct PlannedMove {
 
 enum MoveBy {
     Here(Box<MoveTask>),
-    ByAgent(Order),
+    ByAgent(Box<Order>),
 }
 
 /// What came of a move.
@@ -228,7 +228,7 @@ pub fn plan_by_agent(client: &mut Client, pid: Pid, order: Order) -> Result<Plan
     let whose = format!("process {pid}");
     let plans = report.processes.iter().map(|(_, plan)| plan);
     let lines = move_words::plan(&whose, plans, page_bytes, true)?;
-    Ok(PlannedMove { pid, whose, lines, how: MoveBy::ByAgent(order) })
+    Ok(PlannedMove { pid, whose, lines, how: MoveBy::ByAgent(Box::new(order)) })
 }
 
 fn outcome(plan: &PlannedMove, done: &CarriedOut, page_bytes: u64) -> MoveOutcome {
