@@ -57,11 +57,14 @@ impl Published {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the decisions about all processes of a caller. Cost: some 30 us a process.
-    pub fn homes(&self, caller: &Caller) -> Value {
+    /// Returns the decisions about all processes of a caller, at a time of the machine's clock.
+    /// Cost: some 30 us a process.
+    pub fn homes(&self, caller: &Caller, now_ns: u64) -> Value {
         let report = self.get();
-        let one =
-            |row: &ProcessRow| Some(decision(row, gate::shown_to(caller, row.pid)?, report.acted));
+        let one = |row: &ProcessRow| {
+            let shown = gate::shown_to(caller, row.pid)?;
+            Some(decision(row, shown, report.acted, now_ns))
+        };
         json!({
             "round": report.round,
             "stands_back": report.stands_back,
@@ -95,7 +98,7 @@ impl Published {
     }
 }
 
-fn decision(row: &ProcessRow, shown: Pid, acted: bool) -> Value {
+fn decision(row: &ProcessRow, shown: Pid, acted: bool, now_ns: u64) -> Value {
     let (threads_brought, pages_brought) = row.done.brought(&row.decision, acted);
     let mut value = json!({
         "pid": shown,
@@ -112,6 +115,7 @@ fn decision(row: &ProcessRow, shown: Pid, acted: bool) -> Value {
         ("threads_reason", json!(row.decision.threads)),
         ("memory_reason", json!(row.decision.memory)),
         ("home", json!(home.map(|home| home.thread_nodes().iter().collect::<Vec<_>>()))),
+        ("pages_age_ns", json!(row.pages_at_ns.map(|at_ns| now_ns.saturating_sub(at_ns)))),
         ("home_pages", json!(home.map(|home| home_pages(home, &row.pages)))),
     ];
     for (name, field) in optional.into_iter().filter(|(_, field)| !field.is_null()) {

@@ -135,7 +135,7 @@ impl Service {
             }
             Call::Show(wanted) => looks::show(&*self.machine, caller, wanted),
             Call::SavePlacement(wanted) => looks::save_placement(&*self.machine, caller, wanted),
-            Call::Homes => Ok(self.published.homes(caller)),
+            Call::Homes => Ok(self.published.homes(caller, self.machine.now_ns())),
             Call::Explain { pid } => self.published.explain(caller, *pid, self.explainer),
             Call::ReadMetrics => Ok(self.metrics(caller)),
             call => self.group_call(caller, call),

@@ -226,6 +226,7 @@ pub struct WireDecision {
     pub pages_brought: Option<u64>,
     pub threads: BTreeMap<NodeId, u32>,
     pub pages: PageCounts,
+    pub pages_age_ns: Option<u64>,
 }
 
 /// What `Homes` of the interface of placement returns.

@@ -44,6 +44,7 @@ fn own_row() -> ProcessRow {
     let mut row = row(Pid::of_this_process(), "x", None, [7, 0]);
     row.home = Some(interleaved());
     row.pages = [(NodeId(0), 7), (NodeId(3), 2)].into();
+    row.pages_at_ns = Some(0);
     (row.decision.threads, row.decision.memory) = (Some(Reason::HomeBusy), Some(Reason::Pays));
     row.done = Done { threads_placed: 2, pages_moved: 4, ..Done::default() };
     (row.decision.numbers.threads_nudged, row.decision.numbers.pages_planned) = (3, 5);

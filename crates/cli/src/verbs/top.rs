@@ -52,7 +52,7 @@ pub fn run(args: &TopArgs, flag: Option<&Path>) -> Result<Exit> {
     let chosen = Arc::new(chosen);
     let machine: Arc<dyn Machine> = chosen.another();
     let decisions = match &args.by.agent {
-        Some(path) => DecisionSource::agent(path, machine.page_bytes())?,
+        Some(path) => DecisionSource::agent(path, Arc::clone(&machine))?,
         None => DecisionSource::dry_run(Arc::clone(&machine), settings)?,
     };
     let observer = MachineObserver::new(machine, is_local, decisions)?;

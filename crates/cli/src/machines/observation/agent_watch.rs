@@ -132,6 +132,7 @@ mod tests {
 
     fn decision(pid: u32, home: Option<u32>, reason: &str) -> WireDecision {
         WireDecision {
+            pages_age_ns: None,
             pid: Pid::new(pid).unwrap(),
             name: "db".to_owned(),
             verdict: "stays".to_owned(),

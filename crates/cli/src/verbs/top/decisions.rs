@@ -75,7 +75,7 @@ pub struct AgentSource {
     path: PathBuf,
     /// `None` after a failure, until the next request.
     client: Option<Client>,
-    page_bytes: u64,
+    machine: Arc<dyn Machine>,
 }
 
 impl DecisionSource {
@@ -100,9 +100,9 @@ impl DecisionSource {
     ///
     /// # Errors
     /// If nobody answers there.
-    pub fn agent(path: &Path, page_bytes: u64) -> Result<Self> {
+    pub fn agent(path: &Path, machine: Arc<dyn Machine>) -> Result<Self> {
         let client = Some(Client::connect(path)?);
-        Ok(Self::Agent(Box::new(AgentSource { path: path.to_owned(), client, page_bytes })))
+        Ok(Self::Agent(Box::new(AgentSource { path: path.to_owned(), client, machine })))
     }
 
     /// Returns what is decided now.
@@ -172,7 +172,7 @@ impl DryRun {
 
 impl AgentSource {
     fn refresh(&mut self) -> Decided {
-        let page_bytes = self.page_bytes;
+        let (page_bytes, now_ns) = (self.machine.page_bytes(), self.machine.now_ns());
         let asked = self.ask(|client| Ok((client.homes()?, client.groups()?)));
         let (homes, groups) = match asked {
             Ok(answers) => answers,
@@ -182,7 +182,8 @@ impl AgentSource {
             }
         };
         let WireHomes { stands_back, decisions, .. } = homes;
-        let of_process = |one: WireDecision| (one.pid, of_decision(one, !stands_back, page_bytes));
+        let of_process =
+            |one: WireDecision| (one.pid, of_decision(one, !stands_back, page_bytes, now_ns));
         let of_group = |group: WireGroup| of_wire_group(group, !stands_back, page_bytes);
         Decided {
             by: if stands_back { DecidedBy::AgentStandingBack } else { DecidedBy::Agent },
@@ -249,11 +250,12 @@ fn reasons(decision: &Decision) -> Vec<String> {
     reasons.into_iter().flatten().map(|reason| reason.name().to_owned()).collect()
 }
 
-fn of_decision(wire: WireDecision, acted: bool, page_bytes: u64) -> ProcessDecision {
+fn of_decision(wire: WireDecision, acted: bool, page_bytes: u64, now_ns: u64) -> ProcessDecision {
     let home = wire.decided_home();
     let bytes = wire.pages_brought.unwrap_or_default().saturating_mul(page_bytes);
     let brought = (wire.threads_brought.unwrap_or_default(), bytes);
     let reasons = [Some(wire.reason), wire.threads_reason, wire.memory_reason];
+    let pages_at_ns = wire.pages_age_ns.map(|age_ns| now_ns.saturating_sub(age_ns));
     ProcessDecision {
         figures: DecisionFigures {
             action: balance::action(&wire.verdict, acted, brought),
@@ -261,7 +263,7 @@ fn of_decision(wire: WireDecision, acted: bool, page_bytes: u64) -> ProcessDecis
             ..of_home(home.as_ref())
         },
         threads: wire.threads,
-        residency: in_bytes(&wire.pages, page_bytes, None),
+        residency: in_bytes(&wire.pages, page_bytes, pages_at_ns),
     }
 }
 
@@ -296,11 +298,18 @@ fn in_bytes(
 #[cfg(test)]
 mod tests {
     use nodeward_balancer::Done;
+    use nodeward_machine::fake::FakeMachine;
     use nodeward_model::GroupHome;
     use nodeward_policy::placement::{EntityId, Numbers, Reason, Verdict};
 
     use super::*;
     use crate::verbs::by_agent::tests::with_agent;
+
+    fn machine_at(ns: u64) -> Arc<dyn Machine> {
+        let machine = FakeMachine::new(true);
+        machine.sleep_ns(ns);
+        Arc::new(machine)
+    }
 
     /// Homes of each kind, and none.
     fn homes() -> [Option<Home>; 4] {
@@ -332,18 +341,19 @@ mod tests {
             changed: false,
             threads: [(NodeId(2), 3)].into(),
             pages: [(NodeId(0), 7), (NodeId(2), 2)].into(),
-            pages_at_ns: None,
+            pages_at_ns: Some(0),
             segments: Vec::new(),
             done,
         }
     }
 
     /// Goal: what the agent tells of a process is what `top` shows without it: the home with its
-    /// kind, where threads and memory belong, what was brought there or would be, and why.
+    /// kind, where threads and memory belong, what was brought there or would be, and why. Its
+    /// clock is at 0, when the memory was sampled, and ours at 7.
     #[test]
     fn the_agent_tells_what_a_dry_run_would() {
         with_agent(|path, agent| {
-            let mut source = DecisionSource::agent(path, 4096).unwrap();
+            let mut source = DecisionSource::agent(path, machine_at(7)).unwrap();
             for (home, acted) in
                 homes().into_iter().flat_map(|home| [(home.clone(), true), (home, false)])
             {
@@ -357,7 +367,8 @@ mod tests {
                 };
                 agent.publish(&report);
                 let told = source.refresh().unwrap().processes;
-                let expected = of_row(&report.processes[0], &report);
+                let mut expected = of_row(&report.processes[0], &report);
+                expected.residency.at_ns = Some(7);
                 assert_eq!(told[&Pid::of_this_process()], expected);
             }
         });
@@ -386,7 +397,7 @@ mod tests {
             let mut client = Client::connect(path).unwrap();
             let name: nodeward_model::GroupName = "kv".parse().unwrap();
             let number = client.create_group(&name, &GroupHome::Auto).unwrap();
-            let mut source = DecisionSource::agent(path, 4096).unwrap();
+            let mut source = DecisionSource::agent(path, machine_at(7)).unwrap();
             for (home, acted) in
                 homes().into_iter().flat_map(|home| [(home.clone(), true), (home, false)])
             {
