@@ -21,7 +21,7 @@ BUILT ?= $(TARGET_DIR)/release
 SONAME = libnodeward.so.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo shell test test-long lab bench spec reproduce soak install install-library install-migratepages install-numad wheel deb image release setup
+.PHONY: help bpf demo shell test test-long lab bench spec reproduce soak install install-library install-migratepages install-numad wheel deb image release setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +94,9 @@ install-migratepages install-numad:
 	    echo "$$at is somebody else's; choose another PREFIX" >&2; exit 1; \
 	fi; \
 	ln -sfn nodeward "$$at" && echo "$$at is nodeward"
+
+bpf: ## Compile the programs that run inside the kernel, after a change of them (needs clang-19, llvm-19)
+	$(XTASK) bpf
 
 wheel: ## Build the package for Python, for x86-64 and Arm (target/wheels)
 	$(XTASK) wheel

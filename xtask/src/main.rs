@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod aarch64;
+mod bpf;
 mod check_extent;
 mod ci;
 mod guest;
@@ -41,6 +42,8 @@ enum Chore {
     Guest,
     /// Write include/nodeward.h from crates/capi
     Header,
+    /// Compile the programs of crates/bpf that run inside the kernel (needs clang-19, llvm-19)
+    Bpf,
     /// Measure the promises of SPEC.md
     Spec(spec::Args),
     /// Run the lab: everything after `lab` goes to nodeward-lab
@@ -79,6 +82,7 @@ fn run(chore: Chore) -> Result<ExitCode> {
         Chore::Setup => setup::run(),
         Chore::Guest => guest::run(),
         Chore::Header => header::run(),
+        Chore::Bpf => bpf::run(),
         Chore::Spec(args) => return spec::run(&args),
         Chore::Lab(args) => return lab::run(&args),
         Chore::Demo(args) => return script::run("demo/run", &args),

@@ -9,6 +9,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::check_extent::CheckExtent;
 use crate::process;
 
 /// A program that the checks start, and its Debian package.
@@ -27,6 +28,12 @@ const REQUIRED_PROGRAMS: &[RequiredProgram] = &[
     RequiredProgram { program: "c++", package: "g++" },
     RequiredProgram { program: "pkg-config", package: "pkg-config" },
     RequiredProgram { program: "mmdebstrap", package: "mmdebstrap" },
+];
+
+/// Programs that only `NODEWARD_TESTS=long` needs.
+const REQUIRED_WHERE_ALL_IS_TESTED: &[RequiredProgram] = &[
+    RequiredProgram { program: "clang-19", package: "clang-19" },
+    RequiredProgram { program: "llvm-strip-19", package: "llvm-19" },
 ];
 
 /// The way in which this user becomes root.
@@ -59,7 +66,12 @@ pub fn run() -> Result<()> {
 }
 
 fn missing() -> Vec<&'static str> {
-    let absent = REQUIRED_PROGRAMS.iter().filter(|need| process::find(need.program).is_none());
+    let long = match CheckExtent::from_environment() {
+        CheckExtent::OneOfEach => &[],
+        CheckExtent::All => REQUIRED_WHERE_ALL_IS_TESTED,
+    };
+    let required = REQUIRED_PROGRAMS.iter().chain(long);
+    let absent = required.filter(|need| process::find(need.program).is_none());
     absent.map(|need| need.package).collect()
 }
 

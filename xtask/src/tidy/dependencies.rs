@@ -11,6 +11,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("nodeward-model", &[]),
     ("nodeward-files", &[]),
     ("nodeward-call", &[]),
+    ("nodeward-bpf", &[]),
     ("nodeward-lab-counts", &[]),
     ("nodeward-policy", &["nodeward-model"]),
     ("nodeward-batch", &["nodeward-model"]),

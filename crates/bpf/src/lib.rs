@@ -1,0 +1,17 @@
+//! Programs that run inside the kernel (BPF): their compiled objects, and what loads them.
+//!
+//! The programs are C files in `programs`; `make bpf` compiles them to `objects`, which are
+//! committed, so that a build needs no clang. An object fits every kernel: places of fields and
+//! values of enumerators are looked up in the type information of the running kernel (BTF). What a
+//! kernel lacks disables what depends on it, and is named.
+
+#![forbid(unsafe_code)]
+
+mod capabilities;
+pub mod migrations;
+mod program_set;
+mod unavailable;
+
+pub use capabilities::drop_capabilities;
+pub use program_set::{Absence, Absent, Attachment, Probe, ProgramSet};
+pub use unavailable::Unavailable;

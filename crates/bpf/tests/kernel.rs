@@ -1,0 +1,58 @@
+//! Loads programs into the kernel of this machine, where that is permitted.
+
+use std::path::Path;
+
+use nodeward_bpf::migrations::MigrationCounter;
+use nodeward_bpf::{Absence, Attachment, Probe, ProgramSet, Unavailable};
+
+const FAULTS: &[u8] = aya::include_bytes_aligned!("../objects/faults.o");
+
+const NOWHERE: Probe = Probe {
+    program: "nowhere",
+    at: Attachment::Tracepoint("nodeward_nowhere"),
+    tells: "what no kernel tells",
+};
+const OUTSIDE: Probe = Probe {
+    program: "outside",
+    at: Attachment::Tracepoint("mm_migrate_pages"),
+    tells: "what may not be read",
+};
+static PROBES: [Probe; 2] = [NOWHERE, OUTSIDE];
+
+/// Returns what was loaded; says why where this machine lets nobody load programs.
+fn loaded<T>(result: Result<T, Unavailable>) -> Option<T> {
+    match result {
+        Err(error @ Unavailable::Refused(_)) => panic!("{error}: {error:?}"),
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        Ok(loaded) => Some(loaded),
+    }
+}
+
+/// Goal: a tracepoint that the kernel lacks and a program that it refuses disable themselves only,
+/// each with its own reason, and the refusal keeps what the verifier said.
+#[test]
+fn what_the_kernel_lacks_or_refuses_is_named() {
+    let Some(programs) = loaded(ProgramSet::load(FAULTS, &PROBES, &[], Path::new("/"))) else {
+        return;
+    };
+    let [nowhere, outside] = programs.absent() else { panic!("{:?}", programs.absent()) };
+    assert_eq!(nowhere.probe, &NOWHERE);
+    assert!(matches!(nowhere.why, Absence::Unknown), "{nowhere:?}");
+    assert_eq!(outside.probe, &OUTSIDE);
+    let Absence::Refused { log, .. } = &outside.why else { panic!("{outside:?}") };
+    assert!(log.contains("invalid mem access"), "{log}");
+}
+
+/// Goal: this kernel has the tracepoints of migrations and accepts the programs, and their maps can
+/// be read.
+#[test]
+fn the_programs_of_migrations_run_on_this_kernel() {
+    let Some(counter) = loaded(MigrationCounter::start(Path::new("/"))) else { return };
+    let absent = counter.absent().iter().map(|absent| absent.probe.program);
+    // Only x86 and Arm of late have the tracepoint of flushes.
+    assert!(absent.into_iter().all(|program| program == "flush"), "{:?}", counter.absent());
+    assert_eq!(counter.read().unwrap().lost_calls, 0);
+}
