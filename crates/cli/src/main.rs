@@ -123,6 +123,7 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         Verb::Ledger(args) => verbs::ledger::run(args),
         Verb::Show(args) => verbs::show::run(args),
         Verb::Top(args) => verbs::top::run(args, cli.config.as_deref()),
+        Verb::Pcp(args) => verbs::pcp::run(args),
         Verb::Report(args) => verbs::report::run(args, cli.config.as_deref()),
         Verb::Capture => verbs::show::capture(),
         Verb::Explain(args) => verbs::explain::run(args, cli.config.as_deref()),

@@ -26,6 +26,7 @@ mod nudge;
 mod numa_balancing;
 pub mod other_balancers;
 pub mod own_process;
+pub mod page_lists;
 mod page_tables;
 mod pagemap;
 pub mod peer;

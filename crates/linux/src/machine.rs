@@ -12,7 +12,7 @@ use nodeward_machine::{
     NumaBalancingSwitch, Process, ProcessWatch, Result, ThreadRecords, WorkerRegistry,
 };
 use nodeward_model::{
-    CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, PageListSum, Pid, ProcessFilter, Topology,
+    CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, Pid, ProcessFilter, Topology, ZoneLists,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
@@ -26,7 +26,7 @@ use crate::pidfd::{has_exited, open_pidfd};
 use crate::populated;
 use crate::process::{LinuxProcess, open_file, refuse_kernel_thread};
 use crate::procfs::privileges::Privileges;
-use crate::procfs::{swaps, zoneinfo};
+use crate::procfs::{page_lists, swaps, zoneinfo};
 use crate::thread_records::PerfThreadRecords;
 use crate::watch::{LinuxWatch, OpenFileBudget};
 use crate::{access, numa_balancing, other_balancers, sys, sysfs};
@@ -122,8 +122,8 @@ impl Machine for Linux {
         zoneinfo::headroom(Path::new("/"))
     }
 
-    fn page_lists(&self) -> Result<Vec<PageListSum>> {
-        zoneinfo::page_lists(Path::new("/"))
+    fn page_lists(&self) -> Result<Vec<ZoneLists>> {
+        page_lists::zones(Path::new("/"))
     }
 
     fn free_huge_pages(&self, node: NodeId, bytes: u64) -> Option<u64> {

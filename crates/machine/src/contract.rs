@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use nodeward_model::{
     AffinityOutcome, CpuId, Cpumask, MachineSnapshot, Mapping, MemoryPolicies, NodeHeadroom,
-    NodeId, NumaActivity, OtherBalancer, Page, PageListSum, PageLocation, Pid, ProcessFilter,
-    ProcessIdentity, ProcessTraits, Range, Topology,
+    NodeId, NumaActivity, OtherBalancer, Page, PageLocation, Pid, ProcessFilter, ProcessIdentity,
+    ProcessTraits, Range, Topology, ZoneLists,
 };
 use serde::Serialize;
 
@@ -45,9 +45,9 @@ pub trait Machine: WorkerRegistry + Send + Sync {
     /// file, whose size grows with the number of CPUs.
     fn headroom(&self) -> Result<BTreeMap<NodeId, NodeHeadroom>>;
 
-    /// Returns the page lists of each zone, as sums over all CPUs; none where the machine does not
-    /// tell them. Cost: one file, whose size grows with the number of CPUs.
-    fn page_lists(&self) -> Result<Vec<PageListSum>> {
+    /// Returns the zones that have page lists; none where the machine does not tell them. Cost: one
+    /// file, whose size grows with the number of CPUs.
+    fn page_lists(&self) -> Result<Vec<ZoneLists>> {
         Ok(Vec::new())
     }
 

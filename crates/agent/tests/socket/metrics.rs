@@ -8,7 +8,7 @@ use nodeward_balancer::{BalanceSettings, Balancer, RoundReport};
 use nodeward_linux::test_wait::wait_until;
 use nodeward_machine::Machine;
 use nodeward_machine::fake::{FakeMachine, FakeProcess, FakeThread};
-use nodeward_model::{CpuId, NodeId, Page, PageListSum, Pid, ProcessFilter};
+use nodeward_model::{CpuId, NodeId, Page, PageList, Pid, ProcessFilter, ZoneLists};
 use nodeward_mover::MoveControl;
 use serde_json::json;
 
@@ -26,11 +26,21 @@ fn machine_with(processes: u32) -> Arc<FakeMachine> {
 /// A machine of nodes with eight CPUs each, and page lists of each node's zones. Each process has a
 /// thread and 16 pages, on the node of the thread or on another.
 pub fn machine_of(nodes: u32, processes: u32) -> Arc<FakeMachine> {
-    let list = |node: u32, zone: &str| PageListSum {
+    let of_cpu = |cpu| PageList {
+        cpu: CpuId(cpu),
+        count_pages: 50,
+        high_pages: 150,
+        batch_pages: 63,
+        high_min_pages: None,
+        high_max_pages: None,
+    };
+    let list = |node: u32, zone: &str| ZoneLists {
         node: NodeId(node),
         zone: zone.to_owned(),
-        pages: 100,
-        high_pages: 300,
+        managed_pages: 1000,
+        free_pages: 500,
+        high_watermark_pages: 100,
+        lists: vec![of_cpu(0), of_cpu(1)],
     };
     let low = [list(0, "DMA"), list(0, "DMA32")];
     let lists = low.into_iter().chain((0..nodes).map(|node| list(node, "Normal")));

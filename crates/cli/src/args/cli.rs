@@ -19,6 +19,7 @@ use super::group::GroupArgs;
 use super::ledger::{LedgerArgs, UndoArgs};
 use super::moves::MoveArgs;
 use super::output::OutputArgs;
+use super::pcp::PcpArgs;
 use super::placement::PlacementArgs;
 use super::report::ReportArgs;
 use super::reproduce::ReproduceArgs;
@@ -159,6 +160,12 @@ pub enum Verb {
     /// text, or as JSON.
     #[command(after_long_help = examples::TOP)]
     Top(TopArgs),
+    /// Show and watch page lists: the free pages that each CPU keeps of each zone.
+    ///
+    /// A CPU that finds its list empty, or full, visits the zone and waits for its lock. Long lists
+    /// save visits; what is in them is of no use to others.
+    #[command(after_long_help = examples::PCP)]
+    Pcp(PcpArgs),
     /// Watch a process, or all, for a time, and write what was seen as a page to send to others.
     ///
     /// The page has where memory and threads were, what moved and why, stalls, what it would gain,

@@ -291,3 +291,12 @@ Examples:
 
   Watch a simulated machine:
     $ nodeward top --machine sim:home-2012";
+
+/// Examples of `pcp`.
+pub const PCP: &str = "\
+Examples:
+  The page lists of all CPUs, and who sets their length:
+    $ nodeward pcp show
+
+  How those of node 0 change, ten times:
+    $ nodeward pcp watch --node 0 --rounds 10";

@@ -4,6 +4,11 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use nodeward_model::units;
 use nodeward_scenario::limits;
 
+/// The time between two looks is at least this.
+const INTERVAL_NS_MIN: u64 = 100_000_000;
+/// And at most this: an hour.
+const INTERVAL_NS_MAX: u64 = 3_600_000_000_000;
+
 /// Creates a parser of one of `all` by its name; `--help` lists the names.
 pub fn choice_parser<T: Copy + Send + Sync + 'static, const N: usize>(
     all: [T; N],
@@ -32,5 +37,29 @@ pub fn virtual_ns(text: &str) -> Result<u64, String> {
     match ns <= limits::TIME_NS_MAX {
         true => Ok(ns),
         false => Err(format!("expected {} s or less", limits::TIME_NS_MAX / 1_000_000_000)),
+    }
+}
+
+/// Parses the time between two looks at a machine, in nanoseconds.
+pub fn interval_ns(text: &str) -> Result<u64, String> {
+    let ns = units::parse_duration_ns(text).map_err(|error| error.to_string())?;
+    match ns {
+        INTERVAL_NS_MIN..=INTERVAL_NS_MAX => Ok(ns),
+        _ => Err("give 100ms to 3600s".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: an interval that would load the machine, or never come, is refused.
+    #[test]
+    fn intervals_are_bounded() {
+        assert_eq!(interval_ns("100ms"), Ok(100_000_000));
+        assert_eq!(interval_ns("3600s"), Ok(3_600_000_000_000));
+        for text in ["99ms", "0s", "3601s", "soon", ""] {
+            assert!(interval_ns(text).is_err(), "{text}");
+        }
     }
 }

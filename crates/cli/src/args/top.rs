@@ -1,17 +1,12 @@
 //! Arguments of `top`.
 
 use clap::{Args, ValueEnum};
-use nodeward_model::units;
 
 use super::agent::AgentArgs;
 use super::machine::SimulatedArgs;
+use super::parsers::interval_ns;
 use crate::message::help::{OUTPUT, PROCESSES};
 use crate::settings::MoveLayer;
-
-/// The time between two refreshes is at least this.
-const INTERVAL_NS_MIN: u64 = 100_000_000;
-/// And at most this: an hour.
-const INTERVAL_NS_MAX: u64 = 3_600_000_000_000;
 
 /// Arguments of `top`.
 #[derive(Debug, Args)]
@@ -28,7 +23,7 @@ pub struct TopArgs {
     pub json: bool,
     /// Time between two refreshes, 100ms to 3600s
     #[arg(help_heading = OUTPUT, long, value_name = "TIME", default_value = "1s",
-          value_parser = parse_interval)]
+          value_parser = interval_ns)]
     pub interval: u64,
     /// What the processes are sorted by
     #[arg(help_heading = PROCESSES, long, value_enum, value_name = "COLUMN",
@@ -76,27 +71,9 @@ impl SortColumn {
     }
 }
 
-fn parse_interval(text: &str) -> Result<u64, String> {
-    let ns = units::parse_duration_ns(text).map_err(|error| error.to_string())?;
-    match ns {
-        INTERVAL_NS_MIN..=INTERVAL_NS_MAX => Ok(ns),
-        _ => Err("give 100ms to 3600s".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Goal: an interval that would load the machine, or never come, is refused.
-    #[test]
-    fn intervals_are_bounded() {
-        assert_eq!(parse_interval("100ms"), Ok(100_000_000));
-        assert_eq!(parse_interval("3600s"), Ok(3_600_000_000_000));
-        for text in ["99ms", "0s", "3601s", "soon", ""] {
-            assert!(parse_interval(text).is_err(), "{text}");
-        }
-    }
 
     /// Goal: each column is reached, and the first one again.
     #[test]

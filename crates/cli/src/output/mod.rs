@@ -15,6 +15,7 @@ pub mod hot;
 pub mod ledger;
 pub mod moves;
 mod paragraph;
+pub mod pcp;
 pub mod placement;
 mod plot;
 pub mod ranking;

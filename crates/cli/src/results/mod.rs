@@ -5,6 +5,7 @@ mod explanation;
 mod moved_nodes;
 mod node_page_counts;
 pub mod observation;
+mod page_lists;
 mod proposed_groups;
 mod shown_memory;
 pub mod simulation;
@@ -15,5 +16,8 @@ pub mod touched_memory;
 pub use explanation::ProcessExplanation;
 pub use moved_nodes::MovedNodes;
 pub use node_page_counts::NodePageCounts;
+#[cfg(test)]
+pub use page_lists::test_lists;
+pub use page_lists::{ListChange, ListChanges, ListLook};
 pub use proposed_groups::{ObservedTouches, ProposedGroup, ProposedGroups};
 pub use shown_memory::ShownMemory;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nodeward_model::name::in_json;
-use nodeward_model::{Name, NodeId, Nodemask, PageListSum, Pid};
+use nodeward_model::{Name, NodeId, Nodemask, Pid, ZoneLists};
 use serde::Serialize;
 
 /// The figures of one refresh.
@@ -76,12 +76,12 @@ pub struct PageLists {
 
 impl PageLists {
     /// Returns the sums of the zones of each node.
-    pub fn by_node(zones: &[PageListSum]) -> BTreeMap<NodeId, Self> {
+    pub fn by_node(zones: &[ZoneLists]) -> BTreeMap<NodeId, Self> {
         let mut nodes = BTreeMap::<NodeId, Self>::new();
         for zone in zones {
             let lists = nodes.entry(zone.node).or_default();
-            lists.pages += zone.pages;
-            lists.high_pages += zone.high_pages;
+            lists.pages += zone.count_pages();
+            lists.high_pages += zone.high_pages();
         }
         nodes
     }

@@ -18,6 +18,7 @@ mod move_operands;
 pub mod move_processes;
 mod move_task;
 pub mod numad;
+pub mod pcp;
 pub mod placement;
 mod process_selection;
 pub mod report;

@@ -12,7 +12,7 @@ const FAILED: i32 = 6;
 const MOVE: &str = "move --machine sim:two-socket 1000 1 0 --quiet";
 
 /// A command for each verb that answers on standard output, and soon.
-pub const QUESTIONS: [&str; 36] = [
+pub const QUESTIONS: [&str; 38] = [
     "--help",
     "--version",
     "move --help",
@@ -47,6 +47,8 @@ pub const QUESTIONS: [&str; 36] = [
     "report --system --machine sim:two-socket --for 1s -o -",
     "explain pinned",
     "export --help",
+    "pcp show",
+    "pcp watch --rounds 1 --interval 100ms",
     "completions bash",
     "top --batch --machine sim:two-socket --iterations 1",
 ];

@@ -25,6 +25,7 @@ mod migratepages;
 mod modes;
 mod numad;
 mod outcome;
+mod pcp;
 mod placement;
 mod report;
 mod report_browser;

@@ -2,12 +2,14 @@
 //! be read. Names in these files are bytes that other programs chose, so the files are read as
 //! bytes.
 
+pub mod allocations;
 pub mod boot_id;
 pub mod cpu_time;
 pub mod credentials;
 pub mod identity;
 pub mod maps;
 pub mod numa_maps;
+pub mod page_lists;
 pub mod privileges;
 pub mod sched;
 pub mod smaps;

@@ -1,23 +1,23 @@
-//! Reads /proc/zoneinfo: the free memory of each node, the kernel's reserve of it, and page lists.
+//! Reads /proc/zoneinfo: the free memory of each node, and the kernel's reserve of it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nodeward_machine::{Error, Result};
-use nodeward_model::{NodeHeadroom, NodeId, PageListSum};
+use nodeward_model::{NodeHeadroom, NodeId};
 
 /// Returns the headroom of every node with memory.
 pub fn headroom(root: &Path) -> Result<BTreeMap<NodeId, NodeHeadroom>> {
     read(root).map(|text| parse(&text))
 }
 
-/// Returns the page lists of every zone that has some, as sums over all CPUs.
-pub fn page_lists(root: &Path) -> Result<Vec<PageListSum>> {
-    read(root).map(|text| parse_page_lists(&text))
+/// Returns the path of the file under `root`.
+pub(super) fn path(root: &Path) -> PathBuf {
+    root.join("proc/zoneinfo")
 }
 
-fn read(root: &Path) -> Result<String> {
-    let path = root.join("proc/zoneinfo");
+pub(super) fn read(root: &Path) -> Result<String> {
+    let path = path(root);
     std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source })
 }
 
@@ -47,33 +47,6 @@ fn parse(text: &str) -> BTreeMap<NodeId, NodeHeadroom> {
         }
     }
     headroom
-}
-
-/// Parses the lists of a zone: `cpu: N` behind `pagesets`, and for each `count: N`, `high: N` and
-/// others. (A zone's watermark is `high N`, without the colon.)
-fn parse_page_lists(text: &str) -> Vec<PageListSum> {
-    let mut lists: Vec<PageListSum> = Vec::new();
-    let mut zone = (NodeId(0), "");
-    for line in text.lines() {
-        if let Some(node) = node_of(line) {
-            let name = line.split_once("zone").map_or("", |(_, name)| name);
-            zone = (node, name.trim());
-            continue;
-        }
-        let mut words = line.split_ascii_whitespace();
-        match (words.next(), words.next(), lists.last_mut()) {
-            (Some("pagesets"), None, _) => lists.push(PageListSum {
-                node: zone.0,
-                zone: zone.1.to_owned(),
-                pages: 0,
-                high_pages: 0,
-            }),
-            (Some("count:"), Some(pages), Some(list)) => list.pages += number(pages),
-            (Some("high:"), Some(pages), Some(list)) => list.high_pages += number(pages),
-            _ => {}
-        }
-    }
-    lists
 }
 
 /// Returns the node of the first line of a zone.
@@ -110,10 +83,6 @@ Node 0, zone      DMA
     cpu: 0
               count:    0
               high:     14
-              high_min: 14
-    cpu: 1
-              count:    5
-              high:     20
 Node 0, zone    DMA32
   pages free     236420
         high     18085
@@ -138,20 +107,8 @@ Node 1, zone    DMA32
         assert_eq!(headroom[&NodeId(1)], NodeHeadroom { free_pages: 0, inactive_file_pages: 20 });
     }
 
-    /// Goal: the lists of a zone are summed over its CPUs, 0 + 5 and 14 + 20, and watermarks are no
-    /// part of them; zones without lists are left out.
-    #[test]
-    fn page_lists_are_summed() {
-        let expected =
-            PageListSum { node: NodeId(0), zone: "DMA".to_owned(), pages: 5, high_pages: 34 };
-        assert_eq!(parse_page_lists(TEXT), [expected]);
-        assert_eq!(parse_page_lists("count: 1\npagesets\nNode x\nhigh:\n").len(), 1);
-    }
-
     #[test]
     fn this_kernel_writes_it_so() {
-        let lists = page_lists(Path::new("/")).unwrap();
-        assert!(lists.iter().any(|list| list.high_pages > 0), "{lists:?}");
         let headroom = headroom(Path::new("/")).unwrap();
         assert!(
             headroom.values().any(|room| room.free_pages + room.inactive_file_pages > 0),

@@ -5,8 +5,8 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 
 use nodeward_model::{
-    AccessSample, CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, PageListSum, Pid,
-    ProcessFilter, Synthetic, Topology,
+    AccessSample, CpuId, Cpumask, NodeHeadroom, NodeId, OtherBalancer, Pid, ProcessFilter,
+    Synthetic, Topology, ZoneLists,
 };
 
 use super::access_source::{FakeAccessSource, WaitingAccesses};
@@ -40,7 +40,7 @@ pub struct FakeMachine {
     pub(super) counters: Arc<Mutex<FakeCounters>>,
     pub(super) accesses: Arc<Mutex<WaitingAccesses>>,
     pub(super) thread_log: Arc<Mutex<FakeThreadLog>>,
-    pub(super) page_lists: Vec<PageListSum>,
+    pub(super) page_lists: Vec<ZoneLists>,
 }
 
 impl FakeMachine {
@@ -69,7 +69,7 @@ impl FakeMachine {
     }
 
     /// Gives it page lists.
-    pub fn with_page_lists(self, page_lists: Vec<PageListSum>) -> Self {
+    pub fn with_page_lists(self, page_lists: Vec<ZoneLists>) -> Self {
         Self { page_lists, ..self }
     }
 
@@ -145,7 +145,7 @@ impl Machine for FakeMachine {
         Ok(rooms)
     }
 
-    fn page_lists(&self) -> Result<Vec<PageListSum>> {
+    fn page_lists(&self) -> Result<Vec<ZoneLists>> {
         Ok(self.page_lists.clone())
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use nodeward_linux::process_lookup;
-use nodeward_linux::procfs::zoneinfo;
+use nodeward_linux::procfs::page_lists;
 use nodeward_linux::sysfs::{self, NodeAllocations};
 use nodeward_machine::{Machine, ProcessWatch};
 use nodeward_model::{
@@ -137,7 +137,7 @@ impl MachineObserver {
         let is_due = self.refreshes.is_multiple_of(SELDOM);
         if is_due {
             // Kernels without the file show no page lists.
-            let zones = zoneinfo::page_lists(Path::new("/")).unwrap_or_default();
+            let zones = page_lists::zones(Path::new("/")).unwrap_or_default();
             self.page_lists = PageLists::by_node(&zones);
         }
         let mut known = std::mem::take(&mut self.names);
