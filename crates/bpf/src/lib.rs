@@ -9,6 +9,7 @@
 
 mod capabilities;
 pub mod migrations;
+pub mod page_lists;
 mod program_set;
 mod unavailable;
 

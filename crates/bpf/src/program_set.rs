@@ -103,6 +103,11 @@ impl ProgramSet {
         self.ebpf.map(name).expect("the object has the map")
     }
 
+    /// As [`ProgramSet::map`], to be written.
+    pub fn map_mut(&mut self, name: &str) -> &mut Map {
+        self.ebpf.map_mut(name).expect("the object has the map")
+    }
+
     /// Attaches one program, or notes why it does not run.
     fn add(&mut self, probe: &'static Probe, types: &Btf, root: &Path) -> Result<(), Unavailable> {
         let program = self.ebpf.program_mut(probe.program).expect("the object has the program");

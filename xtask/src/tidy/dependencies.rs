@@ -115,6 +115,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         &[
             "nodeward-model",
             "nodeward-files",
+            "nodeward-bpf",
             "nodeward-policy",
             "nodeward-machine",
             "nodeward-samples",

@@ -1,6 +1,7 @@
 //! The tuner of the RFC of 2023: `pcp_high` follows the depth to which a CPU allocates and frees in
 //! turn.
 
+use super::depth_period::{DepthAverages, DepthPeriod};
 use super::fixed::{self, FreeBatch};
 use super::limits::{ListLimits, excess_when_short};
 use super::tuner::Tuner;
@@ -20,36 +21,10 @@ pub const PERIOD_MS: u64 = 1000;
 #[derive(Clone, Debug)]
 pub struct DepthTuner {
     free_batch: FreeBatch,
-    period: Period,
-    average_alloc_depth: i64,
-    average_free_depth: i64,
+    period: DepthPeriod,
+    averages: DepthAverages,
     since_ms: u64,
     high: u32,
-}
-
-/// Counts since the start of the period.
-#[derive(Clone, Copy, Debug, Default)]
-struct Period {
-    /// Allocated pages minus freed pages.
-    balance: i64,
-    highest: i64,
-    lowest: i64,
-    alloc_depth: i64,
-    free_depth: i64,
-}
-
-impl Period {
-    fn allocated(&mut self, pages: u32) {
-        self.balance += i64::from(pages);
-        self.highest = self.highest.max(self.balance);
-        self.alloc_depth = self.alloc_depth.max(self.balance - self.lowest);
-    }
-
-    fn freed(&mut self, pages: u32) {
-        self.balance -= i64::from(pages);
-        self.lowest = self.lowest.min(self.balance);
-        self.free_depth = self.free_depth.max(self.highest - self.balance);
-    }
 }
 
 impl DepthTuner {
@@ -57,9 +32,8 @@ impl DepthTuner {
     pub fn new(limits: &ListLimits) -> Self {
         Self {
             free_batch: FreeBatch::default(),
-            period: Period::default(),
-            average_alloc_depth: 0,
-            average_free_depth: 0,
+            period: DepthPeriod::default(),
+            averages: DepthAverages::default(),
             since_ms: 0,
             high: limits.high_default,
         }
@@ -71,17 +45,14 @@ impl DepthTuner {
             return;
         }
         if self.is_overdue(now_ms) {
-            self.average_alloc_depth = 0;
-            self.average_free_depth = 0;
+            self.averages = DepthAverages::default();
             self.high = limits.high_default;
         } else {
-            self.average_alloc_depth = (self.average_alloc_depth + self.period.alloc_depth) / 2;
-            self.average_free_depth = (self.average_free_depth + self.period.free_depth) / 2;
-            let depth = self.average_alloc_depth.min(self.average_free_depth);
-            self.high = limits.clamp(u32::try_from(depth).unwrap_or(u32::MAX));
+            self.averages.add(self.period.alloc_depth, self.period.free_depth);
+            self.high = self.averages.high(limits);
         }
         self.since_ms = now_ms;
-        self.period = Period::default();
+        self.period = DepthPeriod::default();
     }
 
     /// Returns true if nothing was freed for so long that old depths are meaningless.

@@ -11,6 +11,9 @@
 //! | [`DepthTuner`] | the depth to which the CPU allocates and frees in turn | RFC of July 2023 |
 //! | [`EventsTuner`] | the pages that had to be taken from the zone | Linux 6.7 |
 //!
+//! A kernel that does not tune has one setting for all lists: [`FractionTuner`] chooses it from the
+//! depths of all CPUs.
+//!
 //! Everything is counted in base pages: a run of order 9 is 512. Where a result is no whole number
 //! of runs, round it up, and give back runs of the order that came before others, as the kernel
 //! does (`free_pcppages_bulk`).
@@ -19,16 +22,22 @@
 //! fragment its zone: [`Tuner::drain_count`]. A caller that accepts fragmentation leaves it out.
 
 mod depth;
+mod depth_period;
 mod events;
 mod fixed;
+mod fraction;
 mod limits;
 #[cfg(test)]
 mod tests;
 mod tuner;
 
 pub use depth::{DepthTuner, PERIOD_MS};
+pub use depth_period::{DepthAverages, DepthPeriod};
 pub use events::EventsTuner;
 pub use fixed::FixedTuner;
+pub use fraction::{
+    FractionBounds, FractionTuner, KERNEL_FRACTION_MIN, ListDemand, SplitZone, fraction_for,
+};
 pub use limits::ListLimits;
 pub use tuner::Tuner;
 
