@@ -53,7 +53,10 @@ pub use machine::MachineArgs;
 pub use move_run::MoveRunArgs;
 pub use moves::MoveArgs;
 pub use output::OutputArgs;
-pub use pcp::{ListSelectionArgs, PcpArgs, PcpShowArgs, PcpVerb, PcpWatchArgs};
+pub use pcp::{
+    ListSelectionArgs, PcpAdviseArgs, PcpArgs, PcpShowArgs, PcpTuneArgs, PcpVerb, PcpWatchArgs,
+    TuningBoundsArgs,
+};
 pub use placement::{PlacedArgs, PlacementRestoreArgs, PlacementSaveArgs, PlacementVerb};
 pub use report::ReportArgs;
 pub use reproduce::ReproduceArgs;

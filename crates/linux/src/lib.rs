@@ -40,6 +40,7 @@ pub mod process_lookup;
 pub mod procfs;
 mod routes;
 pub mod segments;
+pub mod sysctl;
 pub mod sysfs;
 pub mod test_wait;
 mod thread_ids;

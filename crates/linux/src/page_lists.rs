@@ -1,19 +1,27 @@
 //! The page lists of this kernel: what is in them, how long they may be, and who decides that.
 
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nodeward_machine::{Error, Result};
 use nodeward_model::ZoneLists;
 
 use crate::procfs::{page_lists, parse_trimmed};
+use crate::sysctl::Sysctl;
 
 /// The sysctl that sets the length of all lists. Linux 5.14 and newer have it; the setting that
 /// older kernels have has another meaning.
-pub const HIGH_FRACTION: &str = "vm.percpu_pagelist_high_fraction";
+pub const HIGH_FRACTION: Sysctl = Sysctl {
+    name: "vm.percpu_pagelist_high_fraction",
+    action: "setting the length of page lists",
+    missing: "this kernel has no vm.percpu_pagelist_high_fraction (Linux 5.14 and newer have it)",
+};
 
 /// From this version on the kernel tunes its page lists.
 const TUNES_SINCE: (u32, u32) = (6, 7);
+/// From this version on lists have blocks of several pages.
+const LISTS_OF_BLOCKS_SINCE: (u32, u32) = (5, 13);
+/// PAGE_ALLOC_COSTLY_ORDER of the kernel.
+const LARGEST_LIST_ORDER: u32 = 3;
 
 /// Whether the kernel tunes the length of its page lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +57,21 @@ pub struct PageListState {
     pub self_tuning: SelfTuning,
 }
 
+/// Returns which blocks of pages go through lists: the largest order, and that of huge pages. Before
+/// Linux 5.13 single pages alone do.
+///
+/// # Errors
+/// If the version of the kernel cannot be read.
+pub fn list_orders(root: &Path, page_bytes: u64) -> Result<(u32, Option<u32>)> {
+    if version(root)? < LISTS_OF_BLOCKS_SINCE {
+        return Ok((0, None));
+    }
+    let text = std::fs::read(root.join("sys/kernel/mm/transparent_hugepage/hpage_pmd_size"));
+    let bytes = text.ok().and_then(|text| parse_trimmed::<u64>(&text));
+    let pages = bytes.and_then(|bytes| bytes.checked_div(page_bytes)).filter(|&pages| pages > 0);
+    Ok((LARGEST_LIST_ORDER, pages.map(u64::ilog2)))
+}
+
 impl PageListState {
     /// Reads the state. `root` is `/` on a live machine.
     ///
@@ -56,7 +79,7 @@ impl PageListState {
     /// If a file cannot be read, or a line of it cannot be understood.
     pub fn read(root: &Path) -> Result<Self> {
         let zones = page_lists::zones(root)?;
-        let high_fraction = high_fraction(root)?;
+        let high_fraction = HIGH_FRACTION.read(root)?;
         let has_bounds = |zone: &ZoneLists| zone.lists.iter().any(|l| l.high_min_pages.is_some());
         let has_tuner = zones.iter().any(has_bounds) || version(root)? >= TUNES_SINCE;
         let self_tuning = match (has_tuner, high_fraction) {
@@ -66,24 +89,6 @@ impl PageListState {
         };
         Ok(Self { zones, high_fraction, self_tuning })
     }
-}
-
-fn sysctl(root: &Path) -> PathBuf {
-    root.join("proc/sys").join(HIGH_FRACTION.replace('.', "/"))
-}
-
-fn high_fraction(root: &Path) -> Result<Option<u32>> {
-    let path = sysctl(root);
-    match std::fs::read(&path) {
-        Ok(bytes) => number(path, &bytes).map(Some),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Error::Read { path, source }),
-    }
-}
-
-fn number(path: PathBuf, bytes: &[u8]) -> Result<u32> {
-    let expected = "a number".to_owned();
-    parse_trimmed(bytes).ok_or(Error::Parse { path, line: 1, expected })
 }
 
 /// Returns the first two numbers of the kernel's version.
@@ -161,6 +166,22 @@ mod tests {
         assert!(told.ends_with("percpu_pagelist_high_fraction:1: expected a number"), "{told}");
         let told = odd(&machine("six\n", "", Some("0\n")));
         assert!(told.contains("osrelease:1: expected a version"), "{told}");
+    }
+
+    /// Goal: lists have blocks from 5.13 on; the order of huge pages is that of this machine, 2 MiB
+    /// of 4 KiB or 512 MiB of 64 KiB.
+    #[test]
+    fn which_blocks_go_through_lists() {
+        let old = machine("5.10.0\n", "", None);
+        assert_eq!(list_orders(old.path(), 4096).unwrap(), (0, None));
+        let new = machine("6.1.0\n", "", None);
+        assert_eq!(list_orders(new.path(), 4096).unwrap(), (3, None));
+        let folder = new.path().join("sys/kernel/mm/transparent_hugepage");
+        fs::create_dir_all(&folder).unwrap();
+        for (bytes, page_bytes, order) in [("2097152\n", 4096, 9), ("536870912\n", 65_536, 13)] {
+            fs::write(folder.join("hpage_pmd_size"), bytes).unwrap();
+            assert_eq!(list_orders(new.path(), page_bytes).unwrap(), (3, Some(order)));
+        }
     }
 
     #[test]

@@ -56,7 +56,19 @@ impl PressureMonitor {
     /// # Errors
     /// If a file cannot be read or parsed. Unknown pressure is not an error.
     pub fn watch(root: &Path) -> Result<Self> {
-        let folder = MemoryGroups::find(root)?.folder_v2()?;
+        Self::watch_in(root, MemoryGroups::find(root)?.folder_v2()?)
+    }
+
+    /// Starts monitoring the whole machine, whatever the group of this process is, likewise.
+    ///
+    /// # Errors
+    /// As [`PressureMonitor::watch`].
+    pub fn watch_machine(root: &Path) -> Result<Self> {
+        Self::watch_in(root, None)
+    }
+
+    /// Monitors a group, or the machine where the group's pressure is not known.
+    fn watch_in(root: &Path, folder: Option<PathBuf>) -> Result<Self> {
         let in_folder = |name| folder.as_ref().map(|folder| folder.join(name));
         let counters = in_folder("memory.stat").into_iter().chain([root.join("proc/vmstat")]);
         let mut watched = Self { counters: counters.collect(), ..Self::unknown() };

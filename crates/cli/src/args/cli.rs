@@ -160,7 +160,7 @@ pub enum Verb {
     /// text, or as JSON.
     #[command(after_long_help = examples::TOP)]
     Top(TopArgs),
-    /// Show and watch page lists: the free pages that each CPU keeps of each zone.
+    /// Show, watch and tune page lists: the free pages that each CPU keeps of each zone.
     ///
     /// A CPU that finds its list empty, or full, visits the zone and waits for its lock. Long lists
     /// save visits; what is in them is of no use to others.

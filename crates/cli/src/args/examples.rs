@@ -299,4 +299,10 @@ Examples:
     $ nodeward pcp show
 
   How those of node 0 change, ten times:
-    $ nodeward pcp watch --node 0 --rounds 10";
+    $ nodeward pcp watch --node 0 --rounds 10
+
+  What longer lists would save, and cost:
+    $ nodeward pcp advise --for 10s
+
+  Set that for ten minutes, on Linux 5.14 to 6.6:
+    $ nodeward pcp tune --for 10min";

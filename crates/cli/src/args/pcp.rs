@@ -1,7 +1,8 @@
 //! Arguments of `pcp`.
 
 use clap::{Args, Subcommand};
-use nodeward_model::NodeId;
+use nodeward_model::{NodeId, units};
+use nodeward_policy::pcp::KERNEL_FRACTION_MIN;
 
 use super::output::OutputArgs;
 use super::parsers::interval_ns;
@@ -27,6 +28,20 @@ pub enum PcpVerb {
     /// Each round shows the lists that changed, until Ctrl-C. Needs no privileges. No kernel counts
     /// how often CPUs take pages from zones; it counts pages.
     Watch(PcpWatchArgs),
+    /// Set the length of page lists to what CPUs allocate and free in turn, until Ctrl-C.
+    ///
+    /// Counts by BPF how far each CPU's allocations run ahead of its frees and back, as the tuner
+    /// of 2023 does, and sets vm.percpu_pagelist_high_fraction so that lists hold as much. While
+    /// memory is short, and at the end, the value is what it was before; after a kill the next
+    /// start or pcp restore sets it. Who sets it meanwhile has the last word. On a kernel that
+    /// tunes lists itself (6.7 and newer) it only tells what it would do.
+    Tune(PcpTuneArgs),
+    /// Tell what a tuner would choose for each CPU, and for the one setting of all.
+    ///
+    /// Counts for a time and changes nothing. Needs the privilege to load BPF programs.
+    Advise(PcpAdviseArgs),
+    /// Set the length of page lists back, after pcp tune was killed
+    Restore,
 }
 
 /// Which lists.
@@ -66,6 +81,58 @@ pub struct PcpWatchArgs {
     #[command(flatten)]
     pub selection: ListSelectionArgs,
     /// How to print them.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Which fractions may be set.
+#[derive(Debug, Args)]
+pub struct TuningBoundsArgs {
+    /// The smallest fraction: lists hold 1/N of a zone for each of its CPUs together at most
+    #[arg(long, value_name = "N", default_value_t = 32,
+          value_parser = clap::value_parser!(u32).range(i64::from(KERNEL_FRACTION_MIN)..))]
+    pub min_fraction: u32,
+    /// The largest fraction
+    #[arg(long, value_name = "N", default_value_t = 1000,
+          value_parser = clap::value_parser!(u32).range(i64::from(KERNEL_FRACTION_MIN)..))]
+    pub max_fraction: u32,
+}
+
+/// Arguments of `pcp tune`.
+#[derive(Debug, Args)]
+pub struct PcpTuneArgs {
+    /// Which fractions may be set.
+    #[command(flatten)]
+    pub bounds: TuningBoundsArgs,
+    /// The period in which depths are measured, 100ms to 3600s
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval_ns)]
+    pub interval: u64,
+    /// End after this time
+    #[arg(help_heading = OUTPUT, long = "for", value_name = "TIME",
+          value_parser = units::parse_duration_ns)]
+    pub for_ns: Option<u64>,
+    /// Only tell what would be set
+    #[arg(help_heading = OUTPUT, long)]
+    pub dry_run: bool,
+    /// Set it also on a kernel that tunes its lists itself, which stops that
+    #[arg(help_heading = OUTPUT, long, conflicts_with = "dry_run")]
+    pub anyway: bool,
+    /// How to print each period.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Arguments of `pcp advise`.
+#[derive(Debug, Args)]
+pub struct PcpAdviseArgs {
+    /// Which fractions may be advised.
+    #[command(flatten)]
+    pub bounds: TuningBoundsArgs,
+    /// Count for this long, in periods of a second
+    #[arg(help_heading = OUTPUT, long = "for", value_name = "TIME", default_value = "10s",
+          value_parser = interval_ns)]
+    pub for_ns: u64,
+    /// How to print it.
     #[command(flatten)]
     pub output: OutputArgs,
 }

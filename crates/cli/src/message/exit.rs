@@ -9,6 +9,7 @@ use nodeward_agent::client::ClientError;
 use nodeward_agent::exporter::ExporterError;
 use nodeward_agent::socket::SocketError;
 use nodeward_agent::{CallError, FailureKind};
+use nodeward_bpf::Unavailable;
 use nodeward_machine::Error;
 use nodeward_records::{ledger, state};
 use {nodeward_pager as pager, nodeward_proof as proof};
@@ -136,7 +137,8 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     let machine = cause.downcast_ref::<Error>().map(of_machine);
     let state = || cause.downcast_ref::<state::StateError>().map(of_state);
     let known = machine.or_else(|| of_ledger(cause)).or_else(state).or_else(|| of_proof(cause));
-    known.or_else(|| of_agent(cause)).or_else(|| of_writing(cause))
+    let known = known.or_else(|| of_agent(cause)).or_else(|| of_writing(cause));
+    known.or_else(|| cause.downcast_ref::<Unavailable>().map(of_bpf))
 }
 
 /// Returns the code for output that cannot be written: a failure of the machine, not of the command
@@ -219,6 +221,14 @@ fn of_machine(error: &Error) -> Exit {
         error if error.is_permission() => Exit::NoPermission,
         Error::KernelThread(_) | Error::Unsupported { .. } => Exit::NothingDone,
         _ => Exit::Failed,
+    }
+}
+
+fn of_bpf(error: &Unavailable) -> Exit {
+    match error {
+        Unavailable::NotPermitted => Exit::NoPermission,
+        Unavailable::Refused(_) => Exit::Failed,
+        _ => Exit::NothingDone,
     }
 }
 

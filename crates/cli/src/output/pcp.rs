@@ -1,13 +1,19 @@
 //! Output of `nodeward pcp`.
 
+mod tuning;
+
 use std::fmt::Write as _;
 
-use nodeward_linux::page_lists::{HIGH_FRACTION, PageListState, SelfTuning};
+use nodeward_linux::page_lists::{self, PageListState, SelfTuning};
 use nodeward_model::units::{format_bytes, format_ns};
 use nodeward_model::{PageList, ZoneLists};
 use serde_json::{Value, json};
 
 use crate::results::{ListChange, ListChanges};
+
+pub use tuning::{advice_json, advice_text, round_json, round_line, setting_end};
+
+const HIGH_FRACTION: &str = page_lists::HIGH_FRACTION.name;
 
 /// Formats the lists for programs.
 pub fn json(state: &PageListState, page_bytes: u64) -> Value {

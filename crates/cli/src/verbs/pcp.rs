@@ -1,7 +1,12 @@
-//! `nodeward pcp`: page lists of CPUs, shown and watched.
+//! `nodeward pcp`: page lists of CPUs, shown, watched and tuned.
 
+mod advise;
+mod depths;
+mod restore;
 mod selection;
+mod setting;
 mod show;
+mod tune;
 mod watch;
 
 use anyhow::Result;
@@ -14,5 +19,8 @@ pub fn run(args: &PcpArgs) -> Result<Exit> {
     match &args.verb {
         PcpVerb::Show(args) => show::run(args),
         PcpVerb::Watch(args) => watch::run(args),
+        PcpVerb::Tune(args) => tune::run(args),
+        PcpVerb::Advise(args) => advise::run(args),
+        PcpVerb::Restore => restore::run(),
     }
 }

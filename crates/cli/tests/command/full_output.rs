@@ -12,7 +12,7 @@ const FAILED: i32 = 6;
 const MOVE: &str = "move --machine sim:two-socket 1000 1 0 --quiet";
 
 /// A command for each verb that answers on standard output, and soon.
-pub const QUESTIONS: [&str; 38] = [
+pub const QUESTIONS: [&str; 39] = [
     "--help",
     "--version",
     "move --help",
@@ -49,6 +49,7 @@ pub const QUESTIONS: [&str; 38] = [
     "export --help",
     "pcp show",
     "pcp watch --rounds 1 --interval 100ms",
+    "pcp restore",
     "completions bash",
     "top --batch --machine sim:two-socket --iterations 1",
 ];

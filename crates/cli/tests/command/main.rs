@@ -26,6 +26,7 @@ mod modes;
 mod numad;
 mod outcome;
 mod pcp;
+mod pcp_tune;
 mod placement;
 mod report;
 mod report_browser;

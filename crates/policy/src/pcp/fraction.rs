@@ -70,6 +70,14 @@ pub fn fraction_for(demands: &[ListDemand], bounds: FractionBounds) -> Option<u3
     demands.iter().filter_map(for_one).min()
 }
 
+/// Estimates how many of a CPU's visits a list of `high` pages in place of one of `now` saves: each
+/// swing of this depth has as many fewer pages to fetch and to give back as the list is longer.
+pub fn saved_visits(visits: u64, depth: u64, now: u64, high: u64) -> u64 {
+    let (longer, lacking) = (high.saturating_sub(now), depth.saturating_sub(now));
+    let saved = u128::from(visits) * u128::from(longer.min(lacking)) / u128::from(lacking.max(1));
+    u64::try_from(saved).unwrap_or(u64::MAX)
+}
+
 /// Decides when to change the setting: small changes of the demand change nothing, and while memory
 /// is short the default holds.
 #[derive(Clone, Debug, Default)]
@@ -150,6 +158,17 @@ mod tests {
         assert_eq!(ZONE.high(64), 3_839);
         assert_eq!(fraction_for(&[demand(16_384, 6852)], narrow), None);
         assert_eq!(fraction_for(&[demand(16_384, 378)], narrow), Some(64));
+    }
+
+    /// Goal: a list as long as the depth saves all visits, half the way half of them, and one that
+    /// is long enough already none.
+    #[test]
+    fn visits_are_saved_as_far_as_the_list_is_longer() {
+        assert_eq!(saved_visits(1000, 16_384, 6852, 16_384), 1000);
+        assert_eq!(saved_visits(1000, 16_384, 6852, 11_618), 500); // 4766 of 9532 pages
+        assert_eq!(saved_visits(1000, 16_384, 6852, 6852), 0);
+        assert_eq!(saved_visits(1000, 5_000, 6852, 16_384), 0);
+        assert_eq!(saved_visits(u64::MAX, u64::MAX, 0, u64::MAX), u64::MAX);
     }
 
     /// Goal: a quarter of a change is no change; more is one, at once in both directions.

@@ -37,6 +37,7 @@ pub use events::EventsTuner;
 pub use fixed::FixedTuner;
 pub use fraction::{
     FractionBounds, FractionTuner, KERNEL_FRACTION_MIN, ListDemand, SplitZone, fraction_for,
+    saved_visits,
 };
 pub use limits::ListLimits;
 pub use tuner::Tuner;

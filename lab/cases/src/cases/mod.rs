@@ -27,6 +27,7 @@ mod ledger;
 mod lists;
 mod migratepages;
 mod names;
+mod page_lists;
 mod pager;
 mod pager_interference;
 mod pager_methods;
@@ -44,7 +45,7 @@ mod torture;
 
 use crate::case_outcome::CaseFn;
 
-const ALL: [&[(&str, CaseFn)]; 41] = [
+const ALL: [&[(&str, CaseFn)]; 42] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -64,6 +65,7 @@ const ALL: [&[(&str, CaseFn)]; 41] = [
     &files_special::CASES,
     &migratepages::CASES,
     &lists::CASES,
+    &page_lists::CASES,
     &evacuation::CASES,
     &exchange::CASES,
     &ledger::CASES,

@@ -1,0 +1,189 @@
+//! `nodeward pcp tune`.
+
+use std::io::{self, PipeReader};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use nodeward_linux::Linux;
+use nodeward_linux::page_lists::{HIGH_FRACTION, PageListState, SelfTuning};
+use nodeward_linux::pressure::PressureMonitor;
+use nodeward_linux::procfs::page_lists;
+use nodeward_machine::{Error, Machine as _};
+use nodeward_model::ZoneLists;
+use nodeward_policy::pcp::{FractionBounds, FractionTuner, fraction_for};
+
+use super::depths::DepthWatch;
+use super::setting::{HeldSetting, Kept};
+use crate::args::{PcpTuneArgs, TuningBoundsArgs};
+use crate::message::exit::Exit;
+use crate::output::{pcp, print};
+use crate::results::TuningRound;
+use crate::stop_signals::{Grace, StopSignals};
+
+/// Tunes until it is ended.
+pub fn run(args: &PcpTuneArgs) -> Result<Exit> {
+    let bounds = fraction_bounds(&args.bounds)?;
+    let (waker, wake) = io::pipe().context("cannot make a pipe")?;
+    let signals = StopSignals::catch(Grace::Account, move || drop(wake))?;
+    let mut tuning = Tuning::begin(args, bounds, waker)?;
+    let end = args.for_ns.map(|ns| Instant::now() + Duration::from_nanos(ns));
+    let done = tuning.run(&signals, end);
+    let ended = tuning.setting.take().map(HeldSetting::end).transpose();
+    ended?.flatten().into_iter().for_each(|ended| say!("nodeward: {}", pcp::setting_end(ended)));
+    done?;
+    let is_early = end.is_some_and(|end| Instant::now() < end) && signals.is_stopped_by_user();
+    Ok(if is_early { Exit::Interrupted } else { Exit::Done })
+}
+
+/// Returns the bounds that were typed.
+///
+/// # Errors
+/// If nothing is between them.
+pub fn fraction_bounds(args: &TuningBoundsArgs) -> Result<FractionBounds> {
+    let (min, max) = (args.min_fraction, args.max_fraction);
+    anyhow::ensure!(
+        min <= max,
+        "--min-fraction {min} is more than --max-fraction {max}; give a smaller one"
+    );
+    Ok(FractionBounds { min, max })
+}
+
+/// A tuner that runs.
+struct Tuning<'a> {
+    args: &'a PcpTuneArgs,
+    bounds: FractionBounds,
+    /// The setting; `None` if it is only told what would be set.
+    setting: Option<HeldSetting>,
+    depths: DepthWatch,
+    pressure: PressureMonitor,
+    waker: PipeReader,
+    tuner: FractionTuner,
+    original: u32,
+    chosen: u32,
+    page_bytes: u64,
+    round: u64,
+}
+
+impl<'a> Tuning<'a> {
+    fn begin(args: &'a PcpTuneArgs, bounds: FractionBounds, waker: PipeReader) -> Result<Self> {
+        let root = Path::new("/");
+        let state = PageListState::read(root)?;
+        if state.high_fraction.is_none() {
+            let (action, reason) = (HIGH_FRACTION.action, HIGH_FRACTION.missing.to_owned());
+            return Err(Error::Unsupported { action, reason }.into());
+        }
+        let tunes_itself = state.self_tuning != SelfTuning::Absent;
+        if tunes_itself && !args.anyway {
+            say!("nodeward: {} Nothing is set; --anyway sets it.", pcp::tuning_line(&state));
+        }
+        let acts = !args.dry_run && (!tunes_itself || args.anyway);
+        let setting = acts.then(|| HeldSetting::hold(root)).transpose()?;
+        let setting = setting.map(|(setting, left)| {
+            left.into_iter().for_each(|left| {
+                say!("nodeward: a tuner that was killed left it set; {}", pcp::setting_end(left));
+            });
+            setting
+        });
+        // After that: what was left by another is no default.
+        let state = PageListState::read(root)?;
+        let pressure = PressureMonitor::watch_machine(root)?;
+        let mut depths = DepthWatch::start(&state)?;
+        depths.drop_capabilities()?;
+        let read = state.high_fraction.unwrap_or(0);
+        let original = setting.as_ref().map_or(read, HeldSetting::original);
+        Ok(Self {
+            args,
+            bounds,
+            setting,
+            depths,
+            pressure,
+            waker,
+            tuner: FractionTuner::default(),
+            original,
+            chosen: original,
+            page_bytes: Linux::open().page_bytes(),
+            round: 0,
+        })
+    }
+
+    fn run(&mut self, signals: &StopSignals, end: Option<Instant>) -> Result<()> {
+        // What was counted while nobody waited is no period.
+        self.depths.end_period(&page_lists::zones(Path::new("/"))?)?;
+        while !signals.is_stopped() && end.is_none_or(|end| Instant::now() < end) {
+            let began = Instant::now();
+            let is_stalled = self.wait_period(signals, end)?;
+            if signals.is_stopped() {
+                break;
+            }
+            let (round, kept) = self.choose(is_stalled, began.elapsed())?;
+            self.tell(&round)?;
+            if let Kept::Theirs(_) = kept {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of the period, or until memory is short. Returns whether it is.
+    fn wait_period(&mut self, signals: &StopSignals, end: Option<Instant>) -> Result<bool> {
+        let period_end = Instant::now() + Duration::from_nanos(self.args.interval);
+        let until = end.map_or(period_end, |end| end.min(period_end));
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || signals.is_stopped() {
+                return Ok(false);
+            }
+            if self.pressure.wait(left, &self.waker)? {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn choose(&mut self, is_stalled: bool, elapsed: Duration) -> Result<(TuningRound, Kept)> {
+        let zones = page_lists::zones(Path::new("/"))?;
+        let found = self.depths.end_period(&zones)?;
+        let is_memory_short = is_stalled || zones.iter().any(is_short);
+        let demands: Vec<_> = found.cpus.iter().map(|cpu| cpu.demand()).collect();
+        let wanted = fraction_for(&demands, self.bounds);
+        let chosen = self.tuner.choose(wanted, is_memory_short);
+        let kept = match &mut self.setting {
+            Some(setting) => setting.choose(chosen)?,
+            None => Kept::Ours,
+        };
+        self.round += 1;
+        let before_fraction = self.chosen;
+        if kept == Kept::Ours {
+            self.chosen = chosen.unwrap_or(self.original);
+        }
+        let stranded = |fraction| self.depths.stranded_pages(fraction, &zones);
+        let round = TuningRound {
+            round: self.round,
+            elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
+            acts: self.setting.is_some(),
+            original_fraction: self.original,
+            before_fraction,
+            chosen_fraction: self.chosen,
+            is_memory_short,
+            stranded_pages: if self.chosen == self.original { 0 } else { stranded(self.chosen) },
+            missed_events: found.missed_events,
+            cpus: found.cpus,
+        };
+        Ok((round, kept))
+    }
+
+    fn tell(&self, round: &TuningRound) -> Result<()> {
+        if self.args.output.json {
+            return print(&format!("{}\n", pcp::round_json(round, self.page_bytes)));
+        }
+        match round.before_fraction == round.chosen_fraction {
+            true => Ok(()),
+            false => print(&pcp::round_line(round, self.page_bytes)),
+        }
+    }
+}
+
+/// Returns whether a zone has so few free pages that the kernel reclaims.
+fn is_short(zone: &ZoneLists) -> bool {
+    zone.free_pages <= zone.high_watermark_pages
+}
