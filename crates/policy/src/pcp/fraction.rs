@@ -78,8 +78,8 @@ pub fn saved_visits(visits: u64, depth: u64, now: u64, high: u64) -> u64 {
     u64::try_from(saved).unwrap_or(u64::MAX)
 }
 
-/// Decides when to change the setting: small changes of the demand change nothing, and while memory
-/// is short the default holds.
+/// Decides when to change the setting: lists become longer as soon as that is wanted, and shorter
+/// when they are too long by more than a quarter. While memory is short the default holds.
 #[derive(Clone, Debug, Default)]
 pub struct FractionTuner {
     chosen: Option<u32>,
@@ -96,16 +96,16 @@ impl FractionTuner {
         };
         self.chosen = match (self.chosen, wanted) {
             _ if self.periods_short > 0 => None,
-            (Some(chosen), Some(wanted)) if is_near(chosen, wanted) => Some(chosen),
+            (Some(chosen), Some(wanted)) if is_enough(chosen, wanted) => Some(chosen),
             (_, wanted) => wanted,
         };
         self.chosen
     }
 }
 
-/// Returns whether two fractions differ by no more than a quarter of the first.
-fn is_near(chosen: u32, wanted: u32) -> bool {
-    u64::from(chosen.abs_diff(wanted)) * 4 <= u64::from(chosen)
+/// Returns whether lists are as long as they are wanted, and by no more than a quarter too long.
+fn is_enough(chosen: u32, wanted: u32) -> bool {
+    wanted.checked_sub(chosen).is_some_and(|less| u64::from(less) * 4 <= u64::from(chosen))
 }
 
 #[cfg(test)]
@@ -171,14 +171,14 @@ mod tests {
         assert_eq!(saved_visits(u64::MAX, u64::MAX, 0, u64::MAX), u64::MAX);
     }
 
-    /// Goal: a quarter of a change is no change; more is one, at once in both directions.
+    /// Goal: lists that are too long by a quarter stay; longer lists come at once.
     #[test]
-    fn small_changes_change_nothing() {
+    fn lists_are_shortened_late() {
         let mut tuner = FractionTuner::default();
-        let wishes = [None, Some(100), Some(125), Some(75), Some(126), Some(94), None, Some(94)];
+        let wishes = [None, Some(100), Some(125), Some(99), Some(124), Some(123), None, Some(94)];
         let chosen = wishes.map(|wanted| tuner.choose(wanted, false));
-        // From 100 a quarter reaches 75 and 125; from 126 it is 31.5, and reaches 94.5.
-        let expected = [None, Some(100), Some(100), Some(100), Some(126), Some(94), None, Some(94)];
+        // From 100 a quarter reaches 125; from 99 it is 24.75, and reaches 123.
+        let expected = [None, Some(100), Some(100), Some(99), Some(124), Some(123), None, Some(94)];
         assert_eq!(chosen, expected);
     }
 

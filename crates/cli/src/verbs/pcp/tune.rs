@@ -112,10 +112,7 @@ impl<'a> Tuning<'a> {
         self.depths.end_period(&page_lists::zones(Path::new("/"))?)?;
         while !signals.is_stopped() && end.is_none_or(|end| Instant::now() < end) {
             let began = Instant::now();
-            let is_stalled = self.wait_period(signals, end)?;
-            if signals.is_stopped() {
-                break;
-            }
+            let Some(is_stalled) = self.wait_period(signals, end)? else { break };
             let (round, kept) = self.choose(is_stalled, began.elapsed())?;
             self.tell(&round)?;
             if let Kept::Theirs(_) = kept {
@@ -125,19 +122,19 @@ impl<'a> Tuning<'a> {
         Ok(())
     }
 
-    /// Waits for the end of the period, or until memory is short. Returns whether it is.
-    fn wait_period(&mut self, signals: &StopSignals, end: Option<Instant>) -> Result<bool> {
+    /// Waits for the end of the period, or until memory is short. Returns whether it is; `None` if
+    /// the tuner is to end before.
+    fn wait_period(&mut self, signals: &StopSignals, end: Option<Instant>) -> Result<Option<bool>> {
         let period_end = Instant::now() + Duration::from_nanos(self.args.interval);
         let until = end.map_or(period_end, |end| end.min(period_end));
-        loop {
+        while Instant::now() < until && !signals.is_stopped() {
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || signals.is_stopped() {
-                return Ok(false);
-            }
             if self.pressure.wait(left, &self.waker)? {
-                return Ok(true);
+                return Ok(Some(true));
             }
         }
+        let is_over = signals.is_stopped() || until < period_end;
+        Ok((!is_over).then_some(false))
     }
 
     fn choose(&mut self, is_stalled: bool, elapsed: Duration) -> Result<(TuningRound, Kept)> {
