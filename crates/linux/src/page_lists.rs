@@ -57,8 +57,8 @@ pub struct PageListState {
     pub self_tuning: SelfTuning,
 }
 
-/// Returns which blocks of pages go through lists: the largest order, and that of huge pages. Before
-/// Linux 5.13 single pages alone do.
+/// Returns which blocks of pages go through lists: the largest order, and that of huge pages.
+/// Before Linux 5.13 single pages alone do.
 ///
 /// # Errors
 /// If the version of the kernel cannot be read.

@@ -56,7 +56,7 @@ impl PressureMonitor {
     /// # Errors
     /// If a file cannot be read or parsed. Unknown pressure is not an error.
     pub fn watch(root: &Path) -> Result<Self> {
-        Self::watch_in(root, MemoryGroups::find(root)?.folder_v2()?)
+        Self::watch_in(root, MemoryGroups::find(root)?.folder_v2()?.as_deref())
     }
 
     /// Starts monitoring the whole machine, whatever the group of this process is, likewise.
@@ -68,8 +68,8 @@ impl PressureMonitor {
     }
 
     /// Monitors a group, or the machine where the group's pressure is not known.
-    fn watch_in(root: &Path, folder: Option<PathBuf>) -> Result<Self> {
-        let in_folder = |name| folder.as_ref().map(|folder| folder.join(name));
+    fn watch_in(root: &Path, folder: Option<&Path>) -> Result<Self> {
+        let in_folder = |name| folder.map(|folder| folder.join(name));
         let counters = in_folder("memory.stat").into_iter().chain([root.join("proc/vmstat")]);
         let mut watched = Self { counters: counters.collect(), ..Self::unknown() };
         watched.counts = watched.count();

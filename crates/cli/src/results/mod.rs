@@ -18,7 +18,7 @@ pub mod touched_memory;
 pub use explanation::ProcessExplanation;
 pub use moved_nodes::MovedNodes;
 pub use node_page_counts::NodePageCounts;
-pub use page_demands::{CpuDemand, PageDemands};
+pub use page_demands::{CpuListUse, PageDemands};
 #[cfg(test)]
 pub use page_lists::test_lists;
 pub use page_lists::{ListChange, ListChanges, ListLook};

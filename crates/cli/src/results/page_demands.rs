@@ -11,7 +11,7 @@ use serde::Serialize;
 
 /// What a CPU did in a period, and what follows from that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct CpuDemand {
+pub struct CpuListUse {
     /// The CPU.
     pub cpu: CpuId,
     /// Base pages that it allocated by way of its lists in the period.
@@ -37,7 +37,7 @@ pub struct CpuDemand {
     pub zone: SplitZone,
 }
 
-impl CpuDemand {
+impl CpuListUse {
     /// Returns what the choice of a setting needs of it.
     pub fn demand(&self) -> ListDemand {
         ListDemand {
@@ -94,7 +94,7 @@ impl PageDemands {
         counted: &CountedPeriod,
         zones: &[ZoneLists],
         nodes: &BTreeMap<CpuId, NodeId>,
-    ) -> Vec<CpuDemand> {
+    ) -> Vec<CpuListUse> {
         self.averages.retain(|cpu, _| nodes.contains_key(cpu));
         let demand = |(&cpu, &node): (&CpuId, &NodeId)| {
             let counts = counted.cpus.get(cpu.0 as usize).copied().unwrap_or_default();
@@ -137,14 +137,14 @@ fn cpu_demand(
     averages: &DepthAverages,
     zone: SplitZone,
     default_high: u64,
-) -> CpuDemand {
+) -> CpuListUse {
     let small = |pages: u64| u32::try_from(pages).unwrap_or(u32::MAX);
     let limits = ListLimits {
         batch: small(zone.batch_pages),
         high_default: small(default_high),
         high_max: small(zone.high(KERNEL_FRACTION_MIN)),
     };
-    CpuDemand {
+    CpuListUse {
         cpu,
         allocated_pages: counts.allocated,
         freed_pages: counts.freed,
@@ -225,7 +225,7 @@ mod tests {
         let of = |demands: &mut PageDemands| demands.take(&busy, &zones(), &nodes());
         let first = of(&mut demands);
         let wanted =
-            |all: &[CpuDemand]| all.iter().map(|c| c.wanted_high_pages).collect::<Vec<_>>();
+            |all: &[CpuListUse]| all.iter().map(|c| c.wanted_high_pages).collect::<Vec<_>>();
         assert_eq!(wanted(&first), [8_000, 378]); // (0 + 16000) / 2
         assert_eq!(first[0].zone.managed_pages, 262_144);
         assert_eq!(wanted(&of(&mut demands)), [12_000, 378]); // (8000 + 16000) / 2

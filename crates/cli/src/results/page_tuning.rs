@@ -3,7 +3,7 @@
 use nodeward_linux::page_lists::SelfTuning;
 use serde::Serialize;
 
-use super::CpuDemand;
+use super::CpuListUse;
 
 /// The end of a change of the setting of all page lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,14 +38,14 @@ pub struct TuningRound {
     /// Events since the start that were not counted.
     pub missed_events: u64,
     /// What each CPU did and could use.
-    pub cpus: Vec<CpuDemand>,
+    pub cpus: Vec<CpuListUse>,
 }
 
 impl TuningRound {
     /// Returns the CPU whose list is asked to be the longest, if one is to be longer than by
     /// default.
-    pub fn deepest(&self) -> Option<&CpuDemand> {
-        let longer = |cpu: &&CpuDemand| cpu.wanted_high_pages > cpu.default_high_pages;
+    pub fn deepest(&self) -> Option<&CpuListUse> {
+        let longer = |cpu: &&CpuListUse| cpu.wanted_high_pages > cpu.default_high_pages;
         self.cpus.iter().filter(longer).max_by_key(|cpu| cpu.wanted_high_pages)
     }
 }
@@ -60,7 +60,7 @@ pub struct TuningAdvice {
     /// The time that was watched.
     pub watched_ns: u64,
     /// What each CPU did in it, and the longest list that it asked for.
-    pub cpus: Vec<CpuDemand>,
+    pub cpus: Vec<CpuListUse>,
     /// The one setting for all that does for them; `None` if the default does.
     pub advised_fraction: Option<u32>,
     /// How many pages more than by default all lists together may then hold.
@@ -71,13 +71,13 @@ pub struct TuningAdvice {
 
 impl TuningAdvice {
     /// Returns the length of a CPU's list with the advised setting.
-    pub fn advised_high(&self, cpu: &CpuDemand) -> u64 {
+    pub fn advised_high(&self, cpu: &CpuListUse) -> u64 {
         let high = self.advised_fraction.map_or(0, |fraction| cpu.zone.high(fraction));
         high.max(cpu.default_high_pages)
     }
 
     /// Estimates how many of a CPU's visits the advised setting would have saved.
-    pub fn saved_visits(&self, cpu: &CpuDemand) -> u64 {
+    pub fn saved_visits(&self, cpu: &CpuListUse) -> u64 {
         cpu.saved_visits(self.advised_high(cpu))
     }
 }

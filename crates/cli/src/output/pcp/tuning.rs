@@ -6,7 +6,7 @@ use nodeward_model::units::{format_bytes, format_ns};
 use serde_json::{Value, json};
 
 use super::HIGH_FRACTION;
-use crate::results::{CpuDemand, SettingEnd, TuningAdvice, TuningRound};
+use crate::results::{CpuListUse, SettingEnd, TuningAdvice, TuningRound};
 
 /// Says how a change of the setting ended.
 pub fn setting_end(ended: SettingEnd) -> String {
@@ -33,14 +33,13 @@ pub fn round_json(round: &TuningRound, page_bytes: u64) -> Value {
 pub fn round_line(round: &TuningRound, page_bytes: u64) -> String {
     let TuningRound { before_fraction, chosen_fraction, .. } = round;
     let verb = if round.acts { "set" } else { "would set" };
-    let mut line = format!("{verb} {HIGH_FRACTION} from {before_fraction} to {chosen_fraction}: ");
+    let mut line = format!("{verb} high_fraction from {before_fraction} to {chosen_fraction}: ");
     match (round.is_memory_short, round.deepest()) {
         (true, _) => line += "memory is short",
         (false, Some(cpu)) => {
             let _ = write!(
                 line,
-                "CPU {} allocates and frees {} pages in turn; all lists may hold {} more than by \
-                 default",
+                "CPU {} allocates and frees {} pages in turn; lists may hold {} more",
                 cpu.cpu,
                 cpu.depth_pages,
                 format_bytes(round.stranded_pages.saturating_mul(page_bytes))
@@ -53,7 +52,7 @@ pub fn round_line(round: &TuningRound, page_bytes: u64) -> String {
 
 /// Formats advice for programs.
 pub fn advice_json(advice: &TuningAdvice, page_bytes: u64) -> Value {
-    let cpu = |cpu: &CpuDemand| {
+    let cpu = |cpu: &CpuListUse| {
         let mut value = json!(cpu);
         value["advised_high_pages"] = json!(advice.advised_high(cpu));
         value["saved_visits"] = json!(advice.saved_visits(cpu));
@@ -99,11 +98,11 @@ fn advised(advice: &TuningAdvice, page_bytes: u64) -> String {
         return "\nNo CPU needs longer lists than it has by default.\n".to_owned();
     };
     let sum =
-        |of: &dyn Fn(&CpuDemand) -> u64| advice.cpus.iter().map(of).fold(0, u64::saturating_add);
-    let visits = sum(&CpuDemand::visits);
+        |of: &dyn Fn(&CpuListUse) -> u64| advice.cpus.iter().map(of).fold(0, u64::saturating_add);
+    let visits = sum(&CpuListUse::visits);
     let saved = sum(&|cpu| advice.saved_visits(cpu));
     format!(
-        "\n{HIGH_FRACTION}={fraction} would save about {saved} of {visits} visits; all lists may \
+        "\n{HIGH_FRACTION}={fraction} would save about {saved} of {visits} visits.\nAll lists may \
          then hold {} more than by default.\n",
         format_bytes(advice.stranded_pages.saturating_mul(page_bytes))
     )
@@ -124,8 +123,8 @@ mod tests {
 
     use super::*;
 
-    fn cpu(cpu: u32, depth: u32) -> CpuDemand {
-        CpuDemand {
+    fn cpu(cpu: u32, depth: u32) -> CpuListUse {
+        CpuListUse {
             cpu: CpuId(cpu),
             allocated_pages: 655_360,
             freed_pages: 655_000,

@@ -16,7 +16,7 @@ use super::tune::fraction_bounds;
 use crate::args::PcpAdviseArgs;
 use crate::message::exit::Exit;
 use crate::output::{pcp, print};
-use crate::results::{CpuDemand, TuningAdvice};
+use crate::results::{CpuListUse, TuningAdvice};
 
 /// The period of the tuner of 2023.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ fn watch(
 ) -> Result<TuningAdvice> {
     let began = Instant::now();
     depths.end_period(&state.zones)?;
-    let mut cpus: Vec<CpuDemand> = Vec::new();
+    let mut cpus: Vec<CpuListUse> = Vec::new();
     let mut missed_events = 0;
     let mut zones = Vec::new();
     while let Some(left) = time.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) {
@@ -54,7 +54,7 @@ fn watch(
         missed_events = found.missed_events;
         add_period(&mut cpus, found.cpus);
     }
-    let demands: Vec<_> = cpus.iter().map(CpuDemand::demand).collect();
+    let demands: Vec<_> = cpus.iter().map(CpuListUse::demand).collect();
     let advised_fraction = fraction_for(&demands, bounds);
     let stranded = advised_fraction.map(|fraction| depths.stranded_pages(fraction, &zones));
     Ok(TuningAdvice {
@@ -69,7 +69,7 @@ fn watch(
 }
 
 /// Adds a period to what is known of each CPU. One that came meanwhile begins with it.
-fn add_period(cpus: &mut Vec<CpuDemand>, period: Vec<CpuDemand>) {
+fn add_period(cpus: &mut Vec<CpuListUse>, period: Vec<CpuListUse>) {
     for now in period {
         match cpus.iter_mut().find(|known| known.cpu == now.cpu) {
             Some(known) => known.add(&now),

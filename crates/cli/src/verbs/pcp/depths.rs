@@ -11,12 +11,12 @@ use nodeward_linux::page_lists::{PageListState, list_orders};
 use nodeward_machine::{Error, Machine as _};
 use nodeward_model::{CpuId, NodeId, ZoneLists};
 
-use crate::results::{CpuDemand, PageDemands};
+use crate::results::{CpuListUse, PageDemands};
 
 /// What was found in a period.
 pub struct PeriodDemands {
     /// What each CPU did and could use.
-    pub cpus: Vec<CpuDemand>,
+    pub cpus: Vec<CpuListUse>,
     /// Events since the start that were not counted.
     pub missed_events: u64,
 }

@@ -7,7 +7,7 @@
 //! A kill anywhere leaves a record of what is to be restored, or nothing to restore. Whoever sets
 //! another value meanwhile has the last word.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use nodeward_linux::page_lists::HIGH_FRACTION;
@@ -43,10 +43,10 @@ pub struct HeldSetting {
     is_recorded: bool,
 }
 
-/// The result of setting a value.
+/// Whose the value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
-    /// The value is ours.
+pub enum SettingOwner {
+    /// Nobody else set one.
     Ours,
     /// Another program set this value; nothing was done.
     Theirs(u32),
@@ -74,10 +74,10 @@ impl HeldSetting {
     ///
     /// # Errors
     /// If the record cannot be written, or the value cannot be set.
-    pub fn choose(&mut self, fraction: Option<u32>) -> Result<Kept> {
+    pub fn choose(&mut self, fraction: Option<u32>) -> Result<SettingOwner> {
         let now = self.sysctl.value()?;
         if now != self.ours {
-            return Ok(Kept::Theirs(now));
+            return Ok(SettingOwner::Theirs(now));
         }
         let wanted = fraction.unwrap_or(self.original);
         if wanted != now {
@@ -90,7 +90,7 @@ impl HeldSetting {
             self.sysctl.set(wanted)?;
             self.ours = wanted;
         }
-        Ok(Kept::Ours)
+        Ok(SettingOwner::Ours)
     }
 
     /// Restores the value, unless another program set one meanwhile; `None` if nobody set any.
@@ -173,10 +173,10 @@ fn hold(root: &Path) -> Result<HeldSysctl> {
 
 fn record() -> Result<StateFile> {
     let dir = state_dir::dir().context("there is no place for a record of what to restore")?;
-    Ok(record_in(dir))
+    Ok(record_in(&dir))
 }
 
-fn record_in(dir: PathBuf) -> StateFile {
+fn record_in(dir: &Path) -> StateFile {
     StateFile::new(dir.join("pcp.takeover"), RECORD_VERSION)
 }
 
@@ -210,7 +210,7 @@ mod tests {
     }
 
     fn record(root: &TempDir) -> StateFile {
-        record_in(root.path().join("state"))
+        record_in(&root.path().join("state"))
     }
 
     fn held(root: &TempDir) -> HeldSetting {
@@ -231,7 +231,7 @@ mod tests {
             let root = root(original);
             let mut held = held(&root);
             for (fraction, expected) in [(Some(14), "14"), (Some(8), "8"), (None, original)] {
-                assert_eq!(held.choose(fraction).unwrap(), Kept::Ours);
+                assert_eq!(held.choose(fraction).unwrap(), SettingOwner::Ours);
                 assert_eq!(value(&root), expected);
             }
             held.choose(Some(20)).unwrap();
@@ -277,8 +277,8 @@ mod tests {
         let mut held = held(&root);
         held.choose(Some(14)).unwrap();
         set(&root, "100");
-        assert_eq!(held.choose(Some(8)).unwrap(), Kept::Theirs(100));
-        assert_eq!(held.choose(None).unwrap(), Kept::Theirs(100));
+        assert_eq!(held.choose(Some(8)).unwrap(), SettingOwner::Theirs(100));
+        assert_eq!(held.choose(None).unwrap(), SettingOwner::Theirs(100));
         assert_eq!(held.end().unwrap(), Some(SettingEnd::Changed(100)));
         assert_eq!(value(&root), "100");
         let record = record(&root);

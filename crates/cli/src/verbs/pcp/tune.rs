@@ -14,7 +14,7 @@ use nodeward_model::ZoneLists;
 use nodeward_policy::pcp::{FractionBounds, FractionTuner, fraction_for};
 
 use super::depths::DepthWatch;
-use super::setting::{HeldSetting, Kept};
+use super::setting::{HeldSetting, SettingOwner};
 use crate::args::{PcpTuneArgs, TuningBoundsArgs};
 use crate::message::exit::Exit;
 use crate::output::{pcp, print};
@@ -115,7 +115,7 @@ impl<'a> Tuning<'a> {
             let Some(is_stalled) = self.wait_period(signals, end)? else { break };
             let (round, kept) = self.choose(is_stalled, began.elapsed())?;
             self.tell(&round)?;
-            if let Kept::Theirs(_) = kept {
+            if let SettingOwner::Theirs(_) = kept {
                 break;
             }
         }
@@ -137,7 +137,11 @@ impl<'a> Tuning<'a> {
         Ok((!is_over).then_some(false))
     }
 
-    fn choose(&mut self, is_stalled: bool, elapsed: Duration) -> Result<(TuningRound, Kept)> {
+    fn choose(
+        &mut self,
+        is_stalled: bool,
+        elapsed: Duration,
+    ) -> Result<(TuningRound, SettingOwner)> {
         let zones = page_lists::zones(Path::new("/"))?;
         let found = self.depths.end_period(&zones)?;
         let is_memory_short = is_stalled || zones.iter().any(is_short);
@@ -146,11 +150,11 @@ impl<'a> Tuning<'a> {
         let chosen = self.tuner.choose(wanted, is_memory_short);
         let kept = match &mut self.setting {
             Some(setting) => setting.choose(chosen)?,
-            None => Kept::Ours,
+            None => SettingOwner::Ours,
         };
         self.round += 1;
         let before_fraction = self.chosen;
-        if kept == Kept::Ours {
+        if kept == SettingOwner::Ours {
             self.chosen = chosen.unwrap_or(self.original);
         }
         let stranded = |fraction| self.depths.stranded_pages(fraction, &zones);
