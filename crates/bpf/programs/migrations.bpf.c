@@ -1,63 +1,87 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Counts calls of the kernel's migrate_pages(), by their reason and the task that makes them. The
- * time of a call is from mm_migrate_pages_start to mm_migrate_pages, in one task. */
+/* Counts calls of the kernel's migrate_pages() by reason and by the task that makes them, and the
+ * time for which a page table has a migration entry in place of a page. All of a call, from
+ * mm_migrate_pages_start to mm_migrate_pages, happens in one task.
+ *
+ * Counts are added atomically: in newer kernels a task can be preempted inside a program. */
 
 #include "kernel.h"
 
 struct trace_event_raw_mm_migrate_pages {
+    unsigned long thp_succeeded;
     unsigned long large_folio_split;
 } CORE;
 
-enum migrate_reason {
-    MR_COMPACTION,
-    MR_MEMORY_FAILURE,
-    MR_MEMORY_HOTPLUG,
-    MR_SYSCALL,
-    MR_MEMPOLICY_MBIND,
-    MR_NUMA_MISPLACED,
-    MR_CONTIG_RANGE,
-    MR_LONGTERM_PIN,
-    MR_DEMOTION,
-    MR_DAMON,
-};
+/* Numbers of enum migrate_reason; the last stands for all from there on. */
+#define REASONS 16
 
-enum tlb_flush_reason {
-    TLB_REMOTE_SEND_IPI = 4,
-};
-
-/* Who moves, whatever numbers the kernel has; as MigrationReason in src/migrations.rs. */
-enum reason { OTHER, COMPACTION, FAILURE, HOTPLUG, SYSCALL, MBIND, NUMA, RANGE, PIN, DEMOTION, DAMON };
-
-struct mover {
-    u32 reason;
-    u32 tgid;
-    u64 comm[2];
-};
+/* Times below 16 ns have a bucket each, longer ones 8 for each power of two; 2^36 ns is a minute.
+ * As TimeHistogram in src/time_histogram.rs. */
+#define BUCKETS 272
+#define EXPONENT_MAX 35
 
 /* As MigrationCounts in src/migrations.rs. */
 struct counts {
     u64 calls;
     u64 succeeded;
     u64 failed;
-    u64 ns;
-    u64 ns_max;
-    u64 flushes;
-    u64 timed;
+    u64 thp_succeeded;
+    u64 thp_failed;
+    u64 thp_split;
+    u64 large_folio_split;
+    u64 call_ns;
+    u64 hold_ns_max;
+    u64 holds[BUCKETS];
+};
+
+struct caller {
+    u32 reason;
+    u32 tgid;
+    u64 comm[2];
+};
+
+/* As CallerCounts in src/migrations.rs. */
+struct caller_counts {
+    u64 calls;
+    u64 succeeded;
+    u64 failed;
 };
 
 /* A call that is under way, of one task. */
 struct call {
     u64 start_ns;
-    u64 flushes;
+    u32 reason;
+    u32 unused;
 };
+
+/* A migration entry, of the call that set it. */
+struct entry {
+    u32 task;
+    u32 unused;
+    u64 address;
+};
+
+struct hold {
+    u64 since_ns;
+    u64 call_start_ns;
+    /* Page tables of several processes may have the page at one address. */
+    u64 mappings;
+};
+
+struct {
+    NUMBER(type, PERCPU_ARRAY);
+    NUMBER(max_entries, REASONS);
+    TYPE(key, u32);
+    TYPE(value, struct counts);
+} reasons SEC(".maps");
 
 struct {
     NUMBER(type, PERCPU_HASH);
     NUMBER(max_entries, 1024);
     NUMBER(map_flags, NO_PREALLOC);
-    TYPE(key, struct mover);
-    TYPE(value, struct counts);
-} movers SEC(".maps");
+    TYPE(key, struct caller);
+    TYPE(value, struct caller_counts);
+} callers SEC(".maps");
 
 struct {
     NUMBER(type, HASH);
@@ -66,107 +90,217 @@ struct {
     TYPE(value, struct call);
 } calls SEC(".maps");
 
-/* Calls that found no room in `movers`, and in `calls`. */
+/* Entries that a process unmaps meanwhile are never removed; new ones take their places. */
+struct {
+    NUMBER(type, LRU_HASH);
+    NUMBER(max_entries, 16384);
+    TYPE(key, struct entry);
+    TYPE(value, struct hold);
+} held SEC(".maps");
+
+/* Processes whose calls are counted, if not those of all. */
+struct {
+    NUMBER(type, HASH);
+    NUMBER(max_entries, 1024);
+    TYPE(key, u32);
+    TYPE(value, u32);
+} watched SEC(".maps");
+
+const volatile u32 only_watched = 0;
+
+/* What found no room, or no beginning: as LostEvents in src/migrations.rs. */
+enum lost_event { LOST_CALLER, LOST_START, LOST_HOLD };
+
 struct {
     NUMBER(type, PERCPU_ARRAY);
-    NUMBER(max_entries, 2);
+    NUMBER(max_entries, 3);
     TYPE(key, u32);
     TYPE(value, u64);
 } lost SEC(".maps");
 
-INLINE void lose(u32 map)
+#define ADD(to, number) __sync_fetch_and_add(&(to), number)
+
+INLINE void lose(u32 event)
 {
-    u64 *count = map_lookup(&lost, &map);
+    u64 *count = map_lookup(&lost, &event);
     if (count)
-        *count += 1;
+        ADD(*count, 1);
 }
 
-#define IS(name, number) (HAS_VALUE(migrate_reason, name) && number == VALUE(migrate_reason, name))
-
-INLINE u32 reason_of(u64 number)
+INLINE u32 slot_of(u64 reason)
 {
-    if (IS(MR_NUMA_MISPLACED, number))
-        return NUMA;
-    if (IS(MR_SYSCALL, number))
-        return SYSCALL;
-    if (IS(MR_COMPACTION, number))
-        return COMPACTION;
-    if (IS(MR_DEMOTION, number))
-        return DEMOTION;
-    if (IS(MR_MEMPOLICY_MBIND, number))
-        return MBIND;
-    if (IS(MR_DAMON, number))
-        return DAMON;
-    if (IS(MR_MEMORY_HOTPLUG, number))
-        return HOTPLUG;
-    if (IS(MR_CONTIG_RANGE, number))
-        return RANGE;
-    if (IS(MR_LONGTERM_PIN, number))
-        return PIN;
-    if (IS(MR_MEMORY_FAILURE, number))
-        return FAILURE;
-    return OTHER;
+    return (u32)reason < REASONS ? (u32)reason : REASONS - 1;
+}
+
+INLINE int is_counted(u32 tgid)
+{
+    return !only_watched || map_lookup(&watched, &tgid);
+}
+
+INLINE u32 exponent_of(u64 number)
+{
+    u32 exponent = 0;
+    for (u32 bits = 32; bits > 0; bits /= 2) {
+        if (number >> bits) {
+            number >>= bits;
+            exponent += bits;
+        }
+    }
+    return exponent;
+}
+
+INLINE u32 bucket_of(u64 ns)
+{
+    if (ns < 16)
+        return ns;
+    u32 exponent = exponent_of(ns);
+    if (exponent > EXPONENT_MAX)
+        return BUCKETS - 1;
+    return (exponent - 2) * 8 + ((ns >> (exponent - 3)) & 7);
 }
 
 SEC("raw_tp/mm_migrate_pages_start")
 int migrate_start(u64 *args)
 {
-    u32 task = current_pid_tgid();
-    struct call call = {.start_ns = now_ns()};
-    if (map_update(&calls, &task, &call, 0))
-        lose(1);
+    u64 task = current_pid_tgid();
+    if (!is_counted(task >> 32))
+        return 0;
+    u32 tid = task;
+    struct call call = {.start_ns = now_ns(), .reason = slot_of(ARGUMENT(args, 1))};
+    if (map_update(&calls, &tid, &call, 0))
+        lose(LOST_START);
     return 0;
 }
 
-/* Flushes of other CPUs are a migration's if the task that sends the interrupts is in a call. */
-SEC("raw_tp/tlb_flush")
-int flush(u64 *args)
+/* Entries are also set to split a huge page: those outside of calls are not counted. */
+INLINE int hold_begins(u64 address)
 {
-    if ((u32)args[0] != VALUE(tlb_flush_reason, TLB_REMOTE_SEND_IPI))
+    struct entry entry = {.task = current_pid_tgid(), .address = address};
+    struct call *call = map_lookup(&calls, &entry.task);
+    if (!call)
         return 0;
-    u32 task = current_pid_tgid();
-    struct call *call = map_lookup(&calls, &task);
-    if (call)
-        call->flushes += 1;
+    struct hold *known = map_lookup(&held, &entry);
+    if (known && known->call_start_ns == call->start_ns) {
+        known->mappings += 1;
+        return 0;
+    }
+    struct hold hold = {.since_ns = now_ns(), .call_start_ns = call->start_ns, .mappings = 1};
+    map_update(&held, &entry, &hold, 0);
     return 0;
+}
+
+INLINE int hold_ends(u64 address)
+{
+    struct entry entry = {.task = current_pid_tgid(), .address = address};
+    struct call *call = map_lookup(&calls, &entry.task);
+    if (!call)
+        return 0;
+    struct hold *hold = map_lookup(&held, &entry);
+    if (!hold || hold->call_start_ns != call->start_ns) {
+        lose(LOST_HOLD);
+        return 0;
+    }
+    if (hold->mappings > 1) {
+        hold->mappings -= 1;
+        return 0;
+    }
+    u64 ns = now_ns() - hold->since_ns;
+    map_delete(&held, &entry);
+    struct counts *counts = map_lookup(&reasons, &call->reason);
+    if (!counts)
+        return 0;
+    if (ns > counts->hold_ns_max)
+        counts->hold_ns_max = ns;
+    u32 bucket = bucket_of(ns);
+    /* The compiler knows that it is in bounds; the verifier wants to see it. */
+    asm volatile("" : "+r"(bucket));
+    if (bucket < BUCKETS)
+        ADD(counts->holds[bucket], 1);
+    return 0;
+}
+
+SEC("raw_tp/set_migration_pte")
+int hold_pte(u64 *args)
+{
+    return hold_begins(args[0]);
+}
+
+SEC("raw_tp/remove_migration_pte")
+int release_pte(u64 *args)
+{
+    return hold_ends(args[0]);
+}
+
+SEC("raw_tp/set_migration_pmd")
+int hold_pmd(u64 *args)
+{
+    return hold_begins(args[0]);
+}
+
+SEC("raw_tp/remove_migration_pmd")
+int release_pmd(u64 *args)
+{
+    return hold_ends(args[0]);
+}
+
+INLINE void count_caller(u64 *args, u32 reason, u32 tgid)
+{
+    struct caller caller = {.reason = reason, .tgid = tgid};
+    current_comm(caller.comm, sizeof(caller.comm));
+    struct caller_counts *counts = map_lookup(&callers, &caller);
+    if (!counts) {
+        struct caller_counts none = {};
+        map_update(&callers, &caller, &none, NOEXIST);
+        counts = map_lookup(&callers, &caller);
+    }
+    if (!counts) {
+        lose(LOST_CALLER);
+        return;
+    }
+    ADD(counts->calls, 1);
+    ADD(counts->succeeded, args[0]);
+    ADD(counts->failed, args[1]);
+}
+
+INLINE void count_call(struct counts *counts, u32 tid)
+{
+    struct call *call = map_lookup(&calls, &tid);
+    if (!call)
+        return;
+    ADD(counts->call_ns, now_ns() - call->start_ns);
+    map_delete(&calls, &tid);
 }
 
 SEC("raw_tp/mm_migrate_pages")
 int migrate_end(u64 *args)
 {
-    /* succeeded, failed, three of huge pages, in newer kernels one of large folios, mode, reason */
+    u64 task = current_pid_tgid();
+    if (!is_counted(task >> 32))
+        return 0;
+    /* succeeded, failed, then (since 5.9) three of huge pages, then (since 6.7) one of large
+     * folios, then mode and reason */
     u64 number;
     if (HAS(struct trace_event_raw_mm_migrate_pages, large_folio_split))
         number = ARGUMENT(args, 7);
-    else
+    else if (HAS(struct trace_event_raw_mm_migrate_pages, thp_succeeded))
         number = ARGUMENT(args, 6);
-    u64 task = current_pid_tgid();
-    u32 tid = task;
-    struct mover mover = {.reason = reason_of((u32)number), .tgid = task >> 32};
-    current_comm(mover.comm, sizeof(mover.comm));
-    struct counts *counts = map_lookup(&movers, &mover);
-    if (!counts) {
-        struct counts none = {};
-        map_update(&movers, &mover, &none, NOEXIST);
-        counts = map_lookup(&movers, &mover);
-        if (!counts) {
-            lose(0);
-            map_delete(&calls, &tid);
-            return 0;
-        }
-    }
-    counts->calls += 1;
-    counts->succeeded += args[0];
-    counts->failed += args[1];
-    struct call *call = map_lookup(&calls, &tid);
-    if (!call)
+    else
+        number = ARGUMENT(args, 3);
+    u32 reason = slot_of(number);
+    struct counts *counts = map_lookup(&reasons, &reason);
+    if (!counts)
         return 0;
-    u64 ns = now_ns() - call->start_ns;
-    counts->timed += 1;
-    counts->ns += ns;
-    if (ns > counts->ns_max)
-        counts->ns_max = ns;
-    counts->flushes += call->flushes;
-    map_delete(&calls, &tid);
+    ADD(counts->calls, 1);
+    ADD(counts->succeeded, args[0]);
+    ADD(counts->failed, args[1]);
+    if (HAS(struct trace_event_raw_mm_migrate_pages, thp_succeeded)) {
+        ADD(counts->thp_succeeded, ARGUMENT(args, 2));
+        ADD(counts->thp_failed, ARGUMENT(args, 3));
+        ADD(counts->thp_split, ARGUMENT(args, 4));
+    }
+    if (HAS(struct trace_event_raw_mm_migrate_pages, large_folio_split))
+        ADD(counts->large_folio_split, ARGUMENT(args, 5));
+    count_caller(args, reason, task >> 32);
+    count_call(counts, task);
     return 0;
 }

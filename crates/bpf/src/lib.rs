@@ -8,11 +8,16 @@
 #![forbid(unsafe_code)]
 
 mod capabilities;
+mod kernel_types;
 pub mod migrations;
 pub mod page_lists;
+mod probe;
 mod program_set;
+mod time_histogram;
 mod unavailable;
 
 pub use capabilities::drop_capabilities;
-pub use program_set::{Absence, Absent, Attachment, Probe, ProgramSet};
+pub use probe::{Absence, Absent, Attachment, Probe};
+pub use program_set::ProgramSet;
+pub use time_histogram::TimeHistogram;
 pub use unavailable::Unavailable;

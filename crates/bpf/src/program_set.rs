@@ -1,6 +1,8 @@
 //! Loads an object: creates its maps, and attaches each of its programs that this kernel can run.
 
+use std::fs;
 use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::Path;
 
 use aya::maps::Map;
@@ -8,50 +10,8 @@ use aya::programs::{FEntry, Program, ProgramError, RawTracePoint};
 use aya::{Btf, BtfError, Ebpf, EbpfLoader};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
+pub use crate::probe::{Absence, Absent, Attachment, Probe};
 use crate::unavailable::{Unavailable, is_locked_down, kernel_types};
-
-/// Where a program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attachment {
-    /// At a tracepoint, by its name without the group.
-    Tracepoint(&'static str),
-    /// At the start of a function of the kernel.
-    Function(&'static str),
-}
-
-/// A program of an object.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Probe {
-    /// The name of its C function.
-    pub program: &'static str,
-    /// Where it runs.
-    pub at: Attachment,
-    /// What cannot be told without it, as a noun: "time that a page was held".
-    pub tells: &'static str,
-}
-
-/// Why a program does not run.
-#[derive(Debug)]
-pub enum Absence {
-    /// This kernel has no such tracepoint or function.
-    Unknown,
-    /// The kernel refused the program.
-    Refused {
-        /// What it answered.
-        error: io::Error,
-        /// What its verifier said.
-        log: String,
-    },
-}
-
-/// A program that does not run.
-#[derive(Debug)]
-pub struct Absent {
-    /// Which one.
-    pub probe: &'static Probe,
-    /// Why.
-    pub why: Absence,
-}
 
 /// A loaded object. Its programs end when it is dropped, or with the process.
 pub struct ProgramSet {
@@ -103,9 +63,32 @@ impl ProgramSet {
         self.ebpf.map(name).expect("the object has the map")
     }
 
-    /// As [`ProgramSet::map`], to be written.
+    /// As [`ProgramSet::map`], to write to.
     pub fn map_mut(&mut self, name: &str) -> &mut Map {
         self.ebpf.map_mut(name).expect("the object has the map")
+    }
+
+    /// Checks that a program runs.
+    ///
+    /// # Errors
+    ///
+    /// It does not.
+    pub fn require(&mut self, program: &str) -> Result<(), Unavailable> {
+        match self.absent.iter().position(|absent| absent.probe.program == program) {
+            Some(at) => Err(Unavailable::Lacking(self.absent.swap_remove(at))),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns how often the kernel left a run of a program out, because the program was already
+    /// under way on the CPU; 0 before Linux 5.12, which does not count that.
+    pub fn missed_runs(&self) -> u64 {
+        let loaded = self.ebpf.programs().filter_map(|(_, program)| program.fd().ok());
+        let info = loaded.filter_map(|fd| {
+            let number = fd.as_fd().as_raw_fd();
+            fs::read_to_string(format!("/proc/self/fdinfo/{number}")).ok()
+        });
+        info.filter_map(|info| count_of_misses(&info)).sum()
     }
 
     /// Attaches one program, or notes why it does not run.
@@ -122,6 +105,11 @@ impl ProgramSet {
         self.absent.push(Absent { probe, why });
         Ok(())
     }
+}
+
+/// Returns the count in the description of a program's file.
+fn count_of_misses(info: &str) -> Option<u64> {
+    info.lines().find_map(|line| line.strip_prefix("recursion_misses:")?.trim().parse().ok())
 }
 
 fn attach(program: &mut Program, at: Attachment, types: &Btf) -> Result<(), ProgramError> {
@@ -158,4 +146,17 @@ fn absence(error: ProgramError) -> Absence {
 
 fn is_permission(error: &io::Error) -> bool {
     error.kind() == ErrorKind::PermissionDenied
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: runs that were left out are found in what the kernel says of a program, if it does.
+    #[test]
+    fn missed_runs_are_read() {
+        let info = "pos:\t0\nrun_cnt:\t9\nrecursion_misses:\t3\n";
+        assert_eq!(count_of_misses(info), Some(3));
+        assert_eq!(count_of_misses("pos:\t0\n"), None);
+    }
 }

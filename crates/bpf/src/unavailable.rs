@@ -9,8 +9,10 @@ use aya::programs::ProgramError;
 use aya::{Btf, BtfError, EbpfError, Endianness};
 use rustix::thread::CapabilitySet;
 
+use crate::probe::Absent;
+
 /// The kernel's description of its types.
-const BTF: &str = "sys/kernel/btf/vmlinux";
+pub(crate) const BTF: &str = "sys/kernel/btf/vmlinux";
 
 /// The reasons for which this kernel runs no program of ours.
 #[derive(Debug, thiserror::Error)]
@@ -42,9 +44,31 @@ pub enum Unavailable {
     /// The kernel refused a map or an object.
     #[error("the kernel refused the BPF object; please report it with the kernel's version")]
     Refused(#[source] EbpfError),
+    /// The one program without which nothing can be told does not run.
+    #[error("{0}")]
+    Lacking(Absent),
+}
+
+impl From<MapError> for Unavailable {
+    fn from(error: MapError) -> Self {
+        Self::Refused(EbpfError::MapError(error))
+    }
 }
 
 impl Unavailable {
+    /// Returns whether a privilege is missing.
+    pub fn is_permission(&self) -> bool {
+        matches!(self, Self::NotPermitted | Self::Forbidden)
+    }
+
+    /// Returns what the kernel's verifier said, if the kernel refused a program.
+    pub fn log(&self) -> Option<&str> {
+        match self {
+            Self::Lacking(absent) => absent.log(),
+            _ => None,
+        }
+    }
+
     /// Explains an error of the first load on the machine whose files are below `root`.
     pub(crate) fn explain(error: EbpfError, root: &Path) -> Self {
         match errno(&error) {

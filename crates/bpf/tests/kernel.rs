@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nodeward_bpf::migrations::MigrationCounter;
-use nodeward_bpf::{Absence, Attachment, Probe, ProgramSet, Unavailable};
+use nodeward_bpf::{Absence, Absent, Attachment, Probe, ProgramSet, Unavailable};
 
 const FAULTS: &[u8] = aya::include_bytes_aligned!("../objects/faults.o");
 
@@ -50,9 +50,9 @@ fn what_the_kernel_lacks_or_refuses_is_named() {
 /// be read.
 #[test]
 fn the_programs_of_migrations_run_on_this_kernel() {
-    let Some(counter) = loaded(MigrationCounter::start(Path::new("/"))) else { return };
-    let absent = counter.absent().iter().map(|absent| absent.probe.program);
-    // Only x86 and Arm of late have the tracepoint of flushes.
-    assert!(absent.into_iter().all(|program| program == "flush"), "{:?}", counter.absent());
-    assert_eq!(counter.read().unwrap().lost_calls, 0);
+    let Some(counter) = loaded(MigrationCounter::start(Path::new("/"), &[])) else { return };
+    // Linux 5.10 does not tell for how long pages are held.
+    let is_unknown = |absent: &Absent| matches!(absent.why, Absence::Unknown);
+    assert!(counter.absent().iter().all(is_unknown), "{:?}", counter.absent());
+    assert_eq!(counter.read().unwrap().lost.callers, 0);
 }
