@@ -31,6 +31,7 @@ mod spread;
 mod swarm;
 mod sweep;
 mod top;
+mod watch;
 
 pub use balance::BalanceArgs;
 pub use bench::{
@@ -67,3 +68,4 @@ pub use spread::SpreadArgs;
 pub use swarm::{SwarmArgs, bug_name};
 pub use sweep::SweepArgs;
 pub use top::{SortColumn, TopArgs};
+pub use watch::WatchArgs;

@@ -124,6 +124,7 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         Verb::Show(args) => verbs::show::run(args),
         Verb::Top(args) => verbs::top::run(args, cli.config.as_deref()),
         Verb::Pcp(args) => verbs::pcp::run(args),
+        Verb::Watch(args) => verbs::watch::run(args),
         Verb::Report(args) => verbs::report::run(args, cli.config.as_deref()),
         Verb::Capture => verbs::show::capture(),
         Verb::Explain(args) => verbs::explain::run(args, cli.config.as_deref()),

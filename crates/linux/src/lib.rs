@@ -20,6 +20,7 @@ mod machine;
 mod mapping_pages;
 mod memory_policies;
 pub mod mempolicy;
+pub mod migration_counters;
 mod move_pages;
 pub mod nodes;
 mod nudge;

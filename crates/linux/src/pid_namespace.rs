@@ -13,6 +13,17 @@ use crate::held_pid::{Credentials, HeldPid, NamespaceId};
 use crate::procfs::{credentials, parse_trimmed};
 use crate::sys;
 
+/// The inode of the first pid namespace, in every kernel.
+const FIRST_NAMESPACE: u64 = 0xefff_fffc;
+
+/// Returns whether our pids are those of the first pid namespace, which the kernel itself uses.
+///
+/// # Errors
+/// If /proc is not mounted.
+pub fn is_first() -> io::Result<bool> {
+    Ok(fs::metadata("/proc/self/ns/pid")?.ino() == FIRST_NAMESPACE)
+}
+
 /// Returns our number of the process that `owner`, in its own pid namespace, knows as `pid`; `None`
 /// if there is none. `owner` must be alive afterwards, else the answer means nothing.
 ///

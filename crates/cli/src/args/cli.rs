@@ -28,6 +28,7 @@ use super::show::ShowArgs;
 use super::sim::SimArgs;
 use super::spread::SpreadArgs;
 use super::top::TopArgs;
+use super::watch::WatchArgs;
 use crate::message::exit::Exit;
 use crate::message::help::compact;
 
@@ -166,6 +167,23 @@ pub enum Verb {
     /// save visits; what is in them is of no use to others.
     #[command(after_long_help = examples::PCP)]
     Pcp(PcpArgs),
+    /// Count who has the kernel migrate pages: for which reason, how many, how fast, how long held.
+    ///
+    /// A line for each reason of the kernel: syscall (move_pages, migrate_pages, cpusets),
+    /// mempolicy_mbind, numa_misplaced (NUMA balancing), compaction, demotion (reclaim),
+    /// contig_range, longterm_pin, memory_hotplug, memory_failure, damon. MOVED and FAILED are base
+    /// pages; THP has huge pages moved/failed/split; HELD is the time for which page tables had a
+    /// migration entry in place of a page; BY has those who called, by name and pid. Programs
+    /// inside the kernel count (BPF; needs root, or CAP_BPF and CAP_PERFMON); they end with the
+    /// command, however it ends. Where that cannot be, /proc/vmstat tells how many pages moved, but
+    /// not by whom.
+    ///
+    /// With PIDs only calls in their own context count. A process that calls move_pages(2) is
+    /// counted, not the one whose memory it moves. NUMA balancing works in the process that touches
+    /// the page; direct compaction and demotion in the one that needs memory; kcompactd, kswapd and
+    /// kdamond are processes of their own.
+    #[command(after_long_help = examples::WATCH)]
+    Watch(WatchArgs),
     /// Watch a process, or all, for a time, and write what was seen as a page to send to others.
     ///
     /// The page has where memory and threads were, what moved and why, stalls, what it would gain,

@@ -306,3 +306,15 @@ Examples:
 
   Set that for ten minutes, on Linux 5.14 to 6.6:
     $ nodeward pcp tune --for 10min";
+
+/// Examples of `watch`.
+pub const WATCH: &str = "\
+Examples:
+  Who moves pages here?
+    $ nodeward watch
+
+  Ten seconds in one round, for a script:
+    $ nodeward watch --for 10s --interval 10s --json
+
+  What NUMA balancing and mbind(2) move in one process:
+    $ nodeward watch 4711";

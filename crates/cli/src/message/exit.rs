@@ -137,8 +137,8 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     let machine = cause.downcast_ref::<Error>().map(of_machine);
     let state = || cause.downcast_ref::<state::StateError>().map(of_state);
     let known = machine.or_else(|| of_ledger(cause)).or_else(state).or_else(|| of_proof(cause));
-    let known = known.or_else(|| of_agent(cause)).or_else(|| of_writing(cause));
-    known.or_else(|| cause.downcast_ref::<Unavailable>().map(of_bpf))
+    let known = known.or_else(|| cause.downcast_ref::<Unavailable>().map(of_programs));
+    known.or_else(|| of_agent(cause)).or_else(|| of_writing(cause))
 }
 
 /// Returns the code for output that cannot be written: a failure of the machine, not of the command
@@ -224,9 +224,9 @@ fn of_machine(error: &Error) -> Exit {
     }
 }
 
-fn of_bpf(error: &Unavailable) -> Exit {
+fn of_programs(error: &Unavailable) -> Exit {
     match error {
-        Unavailable::NotPermitted => Exit::NoPermission,
+        error if error.is_permission() => Exit::NoPermission,
         Unavailable::Refused(_) => Exit::Failed,
         _ => Exit::NothingDone,
     }
@@ -305,6 +305,15 @@ mod tests {
             assert_eq!(code(errno), Exit::Failed, "{errno}");
         }
         assert_eq!(code(Errno::NOENT), Exit::BadInput);
+    }
+
+    /// Goal: programs that the kernel does not run are a missing privilege, or cannot be run here.
+    #[test]
+    fn errors_of_programs_tell_their_code() {
+        let code = |error: Unavailable| Exit::of(&error.into());
+        assert_eq!(code(Unavailable::NotPermitted), Exit::NoPermission);
+        assert_eq!(code(Unavailable::Forbidden), Exit::NoPermission);
+        assert_eq!(code(Unavailable::LockedDown), Exit::NothingDone);
     }
 
     /// Goal: errors of the pager and its proof end with the code of their cause.

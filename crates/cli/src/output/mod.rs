@@ -30,6 +30,7 @@ pub mod spread;
 pub mod swarm;
 pub mod top;
 pub mod topology;
+pub mod watch;
 
 use nodeward_model::Name;
 use serde_json::{Value, json};

@@ -7,6 +7,7 @@ mod node_page_counts;
 pub mod observation;
 mod page_demands;
 mod page_lists;
+pub mod page_movers;
 mod page_tuning;
 mod proposed_groups;
 mod shown_memory;

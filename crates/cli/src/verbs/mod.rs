@@ -30,3 +30,4 @@ pub mod spread;
 mod spread_operands;
 pub mod top;
 pub mod undo;
+pub mod watch;

@@ -12,7 +12,7 @@ const FAILED: i32 = 6;
 const MOVE: &str = "move --machine sim:two-socket 1000 1 0 --quiet";
 
 /// A command for each verb that answers on standard output, and soon.
-pub const QUESTIONS: [&str; 39] = [
+pub const QUESTIONS: [&str; 40] = [
     "--help",
     "--version",
     "move --help",
@@ -52,6 +52,7 @@ pub const QUESTIONS: [&str; 39] = [
     "pcp restore",
     "completions bash",
     "top --batch --machine sim:two-socket --iterations 1",
+    "watch --rounds 1 --interval 100ms",
 ];
 /// Verbs that print nothing on standard output themselves.
 const SILENT: [&str; 4] = ["undo", "run", "man", "help"];

@@ -35,6 +35,7 @@ fn helps_are_short_and_end_with_the_simulator() {
         &["evacuate"],
         &["show"],
         &["report"],
+        &["watch"],
         &["balance"],
         &["explain"],
         &["run"],

@@ -42,3 +42,4 @@ mod sweep;
 mod terminal;
 mod textfile;
 mod top;
+mod watch;

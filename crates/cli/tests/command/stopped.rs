@@ -66,15 +66,20 @@ impl RunningCommand {
         });
     }
 
-    /// Waits until it catches Ctrl-C and SIGTERM (bits 1 and 14), and works.
+    /// Waits until it catches signals, and works.
     fn wait_for_work(&mut self) {
+        self.wait_for_signals();
+        self.wait_for_cpu_time();
+    }
+
+    /// Waits until it catches Ctrl-C and SIGTERM (bits 1 and 14).
+    fn wait_for_signals(&mut self) {
         self.wait_until("it catches signals", |proc| {
             let status = text(&proc.join("status"));
             let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
             let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
             caught.is_some_and(|mask| mask & 0x4002 == 0x4002)
         });
-        self.wait_for_cpu_time();
     }
 
     /// Waits until it has used 50 ms more of CPU time: fields 14 and 15, in hundredths of a second.
@@ -264,6 +269,18 @@ fn while_it_watches_for_a_report() {
         std::fs::remove_file(&file).unwrap();
     }
     assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+}
+
+/// Goal: a watch over who moves pages ends at once, in the middle of a round, with what it counted.
+#[test]
+fn while_it_watches_who_moves() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut running = RunningCommand::piped("watch --interval 3600s --json");
+        running.wait_for_signals();
+        let told = running.ends_in_order(signal);
+        assert!(told.contains(r#""ended":"stopped""#), "{told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+    }
 }
 
 /// Goal: a daemon ends between two rounds, and in the middle of them.
