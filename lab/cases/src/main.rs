@@ -9,6 +9,7 @@
 mod balancer;
 mod case_outcome;
 mod cases;
+mod confined;
 mod disk;
 mod guest;
 mod load;

@@ -153,11 +153,20 @@ impl RunningMove {
 
     /// Returns whether it takes Ctrl-C and SIGTERM, bits 1 and 14 of the signals that it catches.
     pub fn takes_signals(&self) -> bool {
+        let caught = self.status_mask("SigCgt:");
+        caught >> 1 & 1 == 1 && caught >> 14 & 1 == 1
+    }
+
+    /// Returns its effective capabilities, a bit for each.
+    pub fn capabilities(&self) -> u64 {
+        self.status_mask("CapEff:")
+    }
+
+    fn status_mask(&self, field: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id()));
         let status = status.unwrap_or_default();
-        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-        caught >> 1 & 1 == 1 && caught >> 14 & 1 == 1
+        let mask = status.lines().find_map(|line| line.strip_prefix(field));
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
     }
 
     /// Sends it a signal.

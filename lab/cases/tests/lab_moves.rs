@@ -122,9 +122,10 @@ fn hot_on_6_12() {
     on_another_kernel(&GuestKernel::V6_12, &HOT);
 }
 
+/// One of [`WATCH`] runs here: a guest of its own takes seconds.
 #[test]
 fn hot_on_the_newest_kernel() {
-    cases(&GuestKernel::Newest, scenario("two-nodes"), &HOT);
+    cases(&GuestKernel::Newest, scenario("two-nodes"), &[&HOT[..], &WATCH[..1]].concat());
 }
 
 /// Before Linux 6.7 populated memory is found in another way.
@@ -182,6 +183,37 @@ fn kinds_of_memory() {
         "anonymous_without_privilege",
         "zero_pages",
     ]);
+}
+
+/// Kernels differ in what their tracepoints tell.
+const WATCH: [&str; 7] = [
+    "watch_counts_what_moves",
+    "watch_counts_huge_pages",
+    "watch_counts_numa_balancing",
+    "watch_of_a_process",
+    "watch_with_too_many_callers",
+    "watch_leaves_nothing",
+    "watch_without_programs",
+];
+
+#[test]
+fn watch_on_5_10() {
+    on_another_kernel(&GuestKernel::V5_10, &["watch_tells_what_is_missing"]);
+}
+
+#[test]
+fn watch_on_6_1() {
+    on_another_kernel(&GuestKernel::V6_1, &WATCH);
+}
+
+#[test]
+fn watch_on_6_12() {
+    on_another_kernel(&GuestKernel::V6_12, &WATCH);
+}
+
+#[test]
+fn watch_on_the_newest_kernel() {
+    on_another_kernel(&GuestKernel::Newest, &WATCH[1..]);
 }
 
 /// Each in a guest of its own, because its children stay.

@@ -1,15 +1,13 @@
 //! Moves of programs that may move nothing themselves, by the agent of a balancer.
 
-use std::collections::BTreeMap;
-
 use nodeward_linux::test_wait::wait_until;
 use nodeward_model::{NodeId, PageLocation};
 use rustix::process::Signal;
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
 use super::ledger::id;
 use crate::balancer::{StateDir, disable_numa_balancing, start_load_away};
 use crate::case_outcome::{CaseFn, CaseOutcome};
+use crate::confined::without_calls;
 use crate::guest::UNPRIVILEGED_USER;
 use crate::load::LoadProcess;
 use crate::nodeward::{RunningMove, move_load, move_load_as, nodeward_as, run_command};
@@ -17,29 +15,12 @@ use crate::nodeward::{RunningMove, move_load, move_load_as, nodeward_as, run_com
 pub const CASES: [(&str, CaseFn); 2] =
     [("agent_moves_for_a_container", for_a_container), ("agent_interrupted", interrupted)];
 
-/// The numbers of move_pages(2), migrate_pages(2) and mbind(2).
+/// The numbers of move_pages(2), migrate_pages(2) and mbind(2), which the default lists of Docker
+/// and podman forbid.
 #[cfg(target_arch = "x86_64")]
 const MOVING_CALLS: [i64; 3] = [279, 256, 237];
 #[cfg(target_arch = "aarch64")]
 const MOVING_CALLS: [i64; 3] = [239, 238, 235];
-
-/// Does something on a thread whose calls that move memory fail with EPERM, and so do those of the
-/// programs that it starts, as in a container with the default list of Docker or podman.
-fn behind_seccomp<T: Send>(act: impl FnOnce() -> T + Send) -> T {
-    const EPERM: u32 = 1;
-    let calls: BTreeMap<_, _> = MOVING_CALLS.map(|call| (call, Vec::new())).into();
-    let architecture = std::env::consts::ARCH.try_into().expect("an architecture with seccomp");
-    let (allow, refuse) = (SeccompAction::Allow, SeccompAction::Errno(EPERM));
-    let filter = SeccompFilter::new(calls, allow, refuse, architecture).expect("a filter");
-    let program: BpfProgram = filter.try_into().expect("a program of the filter");
-    std::thread::scope(|scope| {
-        let confined = scope.spawn(move || {
-            seccompiler::apply_filter(&program).expect("a filter can be set");
-            act()
-        });
-        confined.join().expect("what runs behind the filter ends")
-    })
-}
 
 /// Returns the pages of a load's memory on a node.
 fn pages_on(load: &LoadProcess, node: u32) -> u64 {
@@ -64,7 +45,7 @@ fn for_a_container() -> CaseOutcome {
     balance.next_round();
     let range = format!("--range {}", own.ready.range);
     let as_user = |load: &LoadProcess, words: &str| {
-        behind_seccomp(|| move_load_as(UNPRIVILEGED_USER, load, words))
+        without_calls(&MOVING_CALLS, || move_load_as(UNPRIVILEGED_USER, load, words))
     };
 
     let direct = as_user(&own, &format!("0 1 {range}"));
@@ -80,7 +61,9 @@ fn for_a_container() -> CaseOutcome {
     assert_eq!(pages_on(&own, 1), own.ready.pages);
 
     let nodeward = |words: &str| {
-        behind_seccomp(|| nodeward_as(UNPRIVILEGED_USER, &format!("{words} {socket}")))
+        without_calls(&MOVING_CALLS, || {
+            nodeward_as(UNPRIVILEGED_USER, &format!("{words} {socket}"))
+        })
     };
     let number = id(&moved);
     assert_eq!(nodeward(&format!("undo {number} --dry-run")).code, 0);
@@ -105,7 +88,7 @@ fn for_a_container() -> CaseOutcome {
     foreign.assert_refused(4, &["not yours", "another user"]);
     let show = |load: &LoadProcess| {
         let words = format!("show {} --exact {socket}", load.pid());
-        behind_seccomp(|| nodeward_as(UNPRIVILEGED_USER, &words))
+        without_calls(&MOVING_CALLS, || nodeward_as(UNPRIVILEGED_USER, &words))
     };
     let shown = show(&own);
     assert!(shown.code == 0 && shown.stdout.contains("node 1"), "{shown:?}");

@@ -42,10 +42,11 @@ mod spread_postgres;
 mod target_exits;
 mod top;
 mod torture;
+mod watch;
 
 use crate::case_outcome::CaseFn;
 
-const ALL: [&[(&str, CaseFn)]; 42] = [
+const ALL: [&[(&str, CaseFn)]; 43] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -88,6 +89,7 @@ const ALL: [&[(&str, CaseFn)]; 42] = [
     &balance_postgres::CASES,
     &top::CASES,
     &torture::CASES,
+    &watch::CASES,
 ];
 
 /// Returns the case of a name.
