@@ -20,7 +20,6 @@ typedef long long s64;
 #define ARRAY 2
 #define PERCPU_HASH 5
 #define PERCPU_ARRAY 6
-#define LRU_HASH 9
 #define RINGBUF 27
 
 /* Entries are allocated as they come. */

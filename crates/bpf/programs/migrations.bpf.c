@@ -54,18 +54,14 @@ struct call {
     u32 unused;
 };
 
-/* A migration entry, of the call that set it. */
-struct entry {
-    u32 task;
-    u32 unused;
-    u64 address;
-};
-
+/* A migration entry that a call of a task has set. */
 struct hold {
+    u32 task;
+    /* Page tables of several processes may have the page at one address; 0: it is removed. */
+    u32 mappings;
+    u64 address;
     u64 since_ns;
     u64 call_start_ns;
-    /* Page tables of several processes may have the page at one address. */
-    u64 mappings;
 };
 
 struct {
@@ -90,11 +86,15 @@ struct {
     TYPE(value, struct call);
 } calls SEC(".maps");
 
-/* Entries that a process unmaps meanwhile are never removed; new ones take their places. */
+/* An entry is in one of two slots. Hash maps cost several times as much. What a process unmaps
+ * meanwhile is never removed, and only its slot is lost, until another entry takes it. Two tasks
+ * that take one slot within the same nanoseconds may mix their times. */
+#define HOLDS 65536
+
 struct {
-    NUMBER(type, LRU_HASH);
-    NUMBER(max_entries, 16384);
-    TYPE(key, struct entry);
+    NUMBER(type, ARRAY);
+    NUMBER(max_entries, HOLDS);
+    TYPE(key, u32);
     TYPE(value, struct hold);
 } held SEC(".maps");
 
@@ -172,43 +172,56 @@ int migrate_start(u64 *args)
     return 0;
 }
 
+/* Neighbours in memory have neighbour slots. */
+INLINE struct hold *first_slot(u32 task, u64 address)
+{
+    u32 slot = ((u32)(address >> 12) + task * 2654435761u) % HOLDS;
+    return map_lookup(&held, &slot);
+}
+
+INLINE struct hold *second_slot(u32 task, u64 address)
+{
+    u32 slot = (((address >> 12) + task) * 0x9e3779b97f4a7c15ull >> 40) % HOLDS;
+    return map_lookup(&held, &slot);
+}
+
+INLINE int is_taken(struct hold *hold, u32 task, struct call *call)
+{
+    return hold->mappings && hold->task == task && hold->call_start_ns == call->start_ns;
+}
+
+INLINE int is_of(struct hold *hold, u32 task, struct call *call, u64 address)
+{
+    return hold->address == address && is_taken(hold, task, call);
+}
+
 /* Entries are also set to split a huge page: those outside of calls are not counted. */
 INLINE int hold_begins(u64 address)
 {
-    struct entry entry = {.task = current_pid_tgid(), .address = address};
-    struct call *call = map_lookup(&calls, &entry.task);
-    if (!call)
+    u32 task = current_pid_tgid();
+    struct call *call = map_lookup(&calls, &task);
+    struct hold *hold = first_slot(task, address), *second = second_slot(task, address);
+    if (!call || !hold || !second)
         return 0;
-    struct hold *known = map_lookup(&held, &entry);
-    if (known && known->call_start_ns == call->start_ns) {
-        known->mappings += 1;
+    if (is_taken(hold, task, call) && hold->address != address)
+        hold = second;
+    if (is_of(hold, task, call, address)) {
+        hold->mappings += 1;
         return 0;
     }
-    struct hold hold = {.since_ns = now_ns(), .call_start_ns = call->start_ns, .mappings = 1};
-    map_update(&held, &entry, &hold, 0);
+    hold->mappings = 1;
+    hold->task = task;
+    hold->address = address;
+    hold->call_start_ns = call->start_ns;
+    hold->since_ns = now_ns();
     return 0;
 }
 
-INLINE int hold_ends(u64 address)
+INLINE void count_hold(u32 reason, u64 ns)
 {
-    struct entry entry = {.task = current_pid_tgid(), .address = address};
-    struct call *call = map_lookup(&calls, &entry.task);
-    if (!call)
-        return 0;
-    struct hold *hold = map_lookup(&held, &entry);
-    if (!hold || hold->call_start_ns != call->start_ns) {
-        lose(LOST_HOLD);
-        return 0;
-    }
-    if (hold->mappings > 1) {
-        hold->mappings -= 1;
-        return 0;
-    }
-    u64 ns = now_ns() - hold->since_ns;
-    map_delete(&held, &entry);
-    struct counts *counts = map_lookup(&reasons, &call->reason);
+    struct counts *counts = map_lookup(&reasons, &reason);
     if (!counts)
-        return 0;
+        return;
     if (ns > counts->hold_ns_max)
         counts->hold_ns_max = ns;
     u32 bucket = bucket_of(ns);
@@ -216,6 +229,23 @@ INLINE int hold_ends(u64 address)
     asm volatile("" : "+r"(bucket));
     if (bucket < BUCKETS)
         ADD(counts->holds[bucket], 1);
+}
+
+INLINE int hold_ends(u64 address)
+{
+    u32 task = current_pid_tgid();
+    struct call *call = map_lookup(&calls, &task);
+    struct hold *first = first_slot(task, address), *second = second_slot(task, address);
+    if (!call || !first || !second)
+        return 0;
+    struct hold *hold = is_of(first, task, call, address) ? first : second;
+    if (!is_of(hold, task, call, address)) {
+        lose(LOST_HOLD);
+        return 0;
+    }
+    hold->mappings -= 1;
+    if (!hold->mappings)
+        count_hold(call->reason, now_ns() - hold->since_ns);
     return 0;
 }
 
