@@ -31,6 +31,7 @@ fn on_6_1() {
         &[
             "page_lists_shown",
             "page_lists_tuned",
+            "page_lists_short_memory",
             "page_lists_killed",
             "page_lists_changed",
             "page_lists_of_two",

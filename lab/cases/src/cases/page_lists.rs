@@ -11,13 +11,14 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::case_outcome::{CaseFn, CaseOutcome, CaseSkipped};
-use crate::guest::{UNPRIVILEGED_USER, pin_this_thread, read, wait_until, write};
+use crate::guest::{UNPRIVILEGED_USER, kib, pin_this_thread, read, wait_until, write};
 use crate::nodeward::{RunningMove, nodeward, nodeward_as};
 
-pub const CASES: [(&str, CaseFn); 7] = [
+pub const CASES: [(&str, CaseFn); 8] = [
     ("page_lists_shown", shown),
     ("page_lists_tuned", tuned),
     ("page_lists_left_alone", left_alone),
+    ("page_lists_short_memory", short_memory),
     ("page_lists_killed", killed),
     ("page_lists_changed", changed),
     ("page_lists_of_two", of_two),
@@ -25,6 +26,7 @@ pub const CASES: [(&str, CaseFn); 7] = [
 ];
 
 const FRACTION: &str = "/proc/sys/vm/percpu_pagelist_high_fraction";
+const MIN_FREE: &str = "/proc/sys/vm/min_free_kbytes";
 const RECORD: &str = "/var/lib/nodeward/pcp.takeover";
 /// What each CPU allocates and frees in turn: 64 MiB, 16,384 pages.
 const SWING_BYTES: usize = 64 << 20;
@@ -173,6 +175,28 @@ fn left_alone() -> CaseOutcome {
     assert_eq!((told.code, fraction()), (0, 0), "{told:?}");
     assert!(told.stderr.contains("tunes its page lists itself"), "{told:?}");
     assert!(!Path::new(RECORD).exists(), "{told:?}");
+    Ok(())
+}
+
+/// Goal: when zones have no more free pages than their high watermark, the default comes back while
+/// the load goes on. Watermarks are raised instead of filling memory: the high one is half above
+/// the lowest, so 3/4 of the memory as the lowest puts the high one above all of it, and nothing
+/// fails.
+fn short_memory() -> CaseOutcome {
+    only_without_tuner()?;
+    let swings = Swings::start();
+    let tuner = start_tuner();
+    let before = read(MIN_FREE);
+    let total = kib("/proc/meminfo", "MemTotal");
+    write(MIN_FREE, &(total * 3 / 4).to_string());
+    wait_until("the default is back", || fraction() == 0);
+    write(MIN_FREE, before.trim());
+    wait_until("long lists are back", || fraction() != 0);
+    drop(swings);
+    tuner.signal(Signal::TERM);
+    let ended = tuner.finish();
+    assert_eq!((ended.code, fraction()), (0, 0), "{ended:?}");
+    assert!(ended.stdout.contains("\"is_memory_short\":true"), "{ended:?}");
     Ok(())
 }
 
