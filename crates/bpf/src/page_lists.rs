@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use aya::maps::{Array, MapError, PerCpuArray};
+use aya::programs::ProgramError;
 
 use crate::program_set::{Absent, Attachment, Probe, ProgramSet};
 use crate::unavailable::Unavailable;
@@ -173,10 +174,29 @@ impl DepthCounter {
         counted(&self.programs, ended)
     }
 
-    /// Returns whether the maps can be read and written by this thread.
+    /// Counts nothing until [`DepthCounter::resume`].
+    ///
+    /// # Errors
+    ///
+    /// A program stays attached.
+    pub fn rest(&mut self) -> Result<(), ProgramError> {
+        self.programs.detach()
+    }
+
+    /// Counts again, if it rested. A period begins.
+    ///
+    /// # Errors
+    ///
+    /// A program cannot be attached, or a map not be written.
+    pub fn resume(&mut self) -> Result<(), Unavailable> {
+        self.period += 1;
+        begin_period(&mut self.programs, self.period)?;
+        Ok(self.programs.attach_again()?)
+    }
+
+    /// Returns whether this thread can do all that. Otherwise the counter may be at rest.
     pub fn is_usable(&mut self) -> bool {
-        begin_period(&mut self.programs, self.period).is_ok()
-            && counted(&self.programs, self.period).is_ok()
+        self.rest().is_ok() && self.resume().is_ok() && self.end_period().is_ok()
     }
 }
 

@@ -6,6 +6,8 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::Path;
 
 use aya::maps::Map;
+use aya::programs::fentry::FEntryLinkId;
+use aya::programs::raw_trace_point::RawTracePointLinkId;
 use aya::programs::{FEntry, Program, ProgramError, RawTracePoint};
 use aya::{Btf, BtfError, Ebpf, EbpfLoader};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -17,6 +19,15 @@ use crate::unavailable::{Unavailable, is_locked_down, kernel_types};
 pub struct ProgramSet {
     ebpf: Ebpf,
     absent: Vec<Absent>,
+    attached: Vec<(&'static Probe, ProgramLink)>,
+    /// Programs that are detached for a time.
+    detached: Vec<&'static Probe>,
+}
+
+/// An attachment of a program.
+enum ProgramLink {
+    Tracepoint(RawTracePointLinkId),
+    Function(FEntryLinkId),
 }
 
 impl ProgramSet {
@@ -46,7 +57,8 @@ impl ProgramSet {
             loader.override_global(name, value, true);
         }
         let ebpf = loader.load(object).map_err(|error| Unavailable::explain(error, root))?;
-        let mut programs = Self { ebpf, absent: Vec::new() };
+        let mut programs =
+            Self { ebpf, absent: Vec::new(), attached: Vec::new(), detached: Vec::new() };
         for probe in probes {
             programs.add(probe, &types, root)?;
         }
@@ -91,11 +103,46 @@ impl ProgramSet {
         info.filter_map(|info| count_of_misses(&info)).sum()
     }
 
+    /// Detaches all programs until [`ProgramSet::attach_again`]. They cost nothing then; maps keep
+    /// what is in them.
+    ///
+    /// # Errors
+    ///
+    /// The kernel keeps one of them attached.
+    pub fn detach(&mut self) -> Result<(), ProgramError> {
+        while let Some((probe, link)) = self.attached.pop() {
+            detach(self.program(probe), link)?;
+            self.detached.push(probe);
+        }
+        Ok(())
+    }
+
+    /// Attaches what was detached, in the order of the beginning.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses one of them.
+    pub fn attach_again(&mut self) -> Result<(), ProgramError> {
+        while let Some(probe) = self.detached.last().copied() {
+            let link = attach(self.program(probe), probe.at)?;
+            self.attached.push((probe, link));
+            self.detached.pop();
+        }
+        Ok(())
+    }
+
+    fn program(&mut self, probe: &Probe) -> &mut Program {
+        self.ebpf.program_mut(probe.program).expect("the object has the program")
+    }
+
     /// Attaches one program, or notes why it does not run.
     fn add(&mut self, probe: &'static Probe, types: &Btf, root: &Path) -> Result<(), Unavailable> {
         let program = self.ebpf.program_mut(probe.program).expect("the object has the program");
-        let why = match attach(program, probe.at, types) {
-            Ok(()) => return Ok(()),
+        let why = match load(program, probe.at, types).and_then(|()| attach(program, probe.at)) {
+            Ok(link) => {
+                self.attached.push((probe, link));
+                return Ok(());
+            }
             Err(error) => absence(error),
         };
         if matches!(&why, Absence::Refused { error, log } if is_permission(error) && log.is_empty())
@@ -112,18 +159,29 @@ fn count_of_misses(info: &str) -> Option<u64> {
     info.lines().find_map(|line| line.strip_prefix("recursion_misses:")?.trim().parse().ok())
 }
 
-fn attach(program: &mut Program, at: Attachment, types: &Btf) -> Result<(), ProgramError> {
+fn load(program: &mut Program, at: Attachment, types: &Btf) -> Result<(), ProgramError> {
+    match at {
+        Attachment::Tracepoint(_) => <&mut RawTracePoint>::try_from(program)?.load(),
+        Attachment::Function(name) => <&mut FEntry>::try_from(program)?.load(name, types),
+    }
+}
+
+fn attach(program: &mut Program, at: Attachment) -> Result<ProgramLink, ProgramError> {
     match at {
         Attachment::Tracepoint(name) => {
             let program: &mut RawTracePoint = program.try_into()?;
-            program.load()?;
-            program.attach(name).map(drop)
+            program.attach(name).map(ProgramLink::Tracepoint)
         }
-        Attachment::Function(name) => {
-            let program: &mut FEntry = program.try_into()?;
-            program.load(name, types)?;
-            program.attach().map(drop)
+        Attachment::Function(_) => {
+            <&mut FEntry>::try_from(program)?.attach().map(ProgramLink::Function)
         }
+    }
+}
+
+fn detach(program: &mut Program, link: ProgramLink) -> Result<(), ProgramError> {
+    match link {
+        ProgramLink::Tracepoint(link) => <&mut RawTracePoint>::try_from(program)?.detach(link),
+        ProgramLink::Function(link) => <&mut FEntry>::try_from(program)?.detach(link),
     }
 }
 

@@ -55,6 +55,12 @@ impl From<MapError> for Unavailable {
     }
 }
 
+impl From<ProgramError> for Unavailable {
+    fn from(error: ProgramError) -> Self {
+        Self::Refused(EbpfError::ProgramError(error))
+    }
+}
+
 impl Unavailable {
     /// Returns whether a privilege is missing.
     pub fn is_permission(&self) -> bool {

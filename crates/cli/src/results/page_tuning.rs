@@ -37,11 +37,24 @@ pub struct TuningRound {
     pub stranded_pages: u64,
     /// Events since the start that were not counted.
     pub missed_events: u64,
-    /// What each CPU did and could use.
+    /// Whether it was counted, or at rest.
+    pub is_counted: bool,
+    /// What each CPU did and could use; none at rest.
     pub cpus: Vec<CpuListUse>,
 }
 
+/// A depth below this part of a list's default length is as good as none.
+const SHALLOW_PARTS: u64 = 4;
+
 impl TuningRound {
+    /// Returns the largest average depth of a CPU; 0 if all are far below what lists hold anyway.
+    pub fn depth_pages(&self) -> u64 {
+        let is_deep =
+            |cpu: &&CpuListUse| u64::from(cpu.depth_pages) * SHALLOW_PARTS > cpu.default_high_pages;
+        let deep = self.cpus.iter().filter(is_deep);
+        deep.map(|cpu| u64::from(cpu.depth_pages)).max().unwrap_or(0)
+    }
+
     /// Returns the CPU whose list is asked to be the longest, if one is to be longer than by
     /// default.
     pub fn deepest(&self) -> Option<&CpuListUse> {

@@ -96,6 +96,7 @@ fn a_tuner_ends_in_order() {
             "chosen_fraction",
             "cpus",
             "elapsed_ns",
+            "is_counted",
             "is_memory_short",
             "missed_events",
             "original_fraction",

@@ -101,6 +101,11 @@ impl FractionTuner {
         };
         self.chosen
     }
+
+    /// Returns whether the default holds because memory was short lately.
+    pub fn is_held_back(&self) -> bool {
+        self.periods_short > 0
+    }
 }
 
 /// Returns whether lists are as long as they are wanted, and by no more than a quarter too long.
@@ -188,8 +193,9 @@ mod tests {
         let mut tuner = FractionTuner::default();
         assert_eq!(tuner.choose(Some(14), false), Some(14));
         assert_eq!(tuner.choose(Some(14), true), None);
-        let after = [(); 5].map(|()| tuner.choose(Some(14), false));
-        assert_eq!(after, [None, None, None, None, Some(14)]);
+        let after = [(); 4].map(|()| (tuner.choose(Some(14), false), tuner.is_held_back()));
+        assert_eq!(after, [(None, true); 4]);
+        assert_eq!((tuner.choose(Some(14), false), tuner.is_held_back()), (Some(14), false));
     }
 
     proptest! {

@@ -21,6 +21,7 @@
 //! The kernel empties a list when runs of order 1 to 3 are freed one after another, because they
 //! fragment its zone: [`Tuner::drain_count`]. A caller that accepts fragmentation leaves it out.
 
+mod counting;
 mod depth;
 mod depth_period;
 mod events;
@@ -31,6 +32,7 @@ mod limits;
 mod tests;
 mod tuner;
 
+pub use counting::CountingTurns;
 pub use depth::{DepthTuner, PERIOD_MS};
 pub use depth_period::{DepthAverages, DepthPeriod};
 pub use events::EventsTuner;

@@ -150,6 +150,7 @@ mod tests {
             is_memory_short: false,
             stranded_pages: 20_000,
             missed_events: 0,
+            is_counted: true,
             cpus: vec![cpu(0, 90), cpu(1, depth)],
         }
     }

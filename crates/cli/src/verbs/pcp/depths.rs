@@ -56,7 +56,23 @@ impl DepthWatch {
     pub fn drop_capabilities(&mut self) -> Result<()> {
         let dropped = drop_capabilities(|| self.counter.is_usable());
         dropped.context("cannot give up the capabilities of loading")?;
-        Ok(())
+        self.resume()
+    }
+
+    /// Counts nothing until [`DepthWatch::resume`].
+    ///
+    /// # Errors
+    /// If the kernel refuses that.
+    pub fn rest(&mut self) -> Result<()> {
+        self.counter.rest().context("the programs that count depths cannot be detached")
+    }
+
+    /// Counts again, from now on.
+    ///
+    /// # Errors
+    /// If the kernel refuses that.
+    pub fn resume(&mut self) -> Result<()> {
+        self.counter.resume().context("the depths of page lists cannot be counted any more")
     }
 
     /// Ends the period; `zones` are the lists as they are now.

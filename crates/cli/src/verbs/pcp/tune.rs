@@ -8,17 +8,18 @@ use anyhow::{Context as _, Result};
 use nodeward_linux::Linux;
 use nodeward_linux::page_lists::{HIGH_FRACTION, PageListState, SelfTuning};
 use nodeward_linux::pressure::PressureMonitor;
+use nodeward_linux::procfs::allocations::{self, AllocationCounts};
 use nodeward_linux::procfs::page_lists;
 use nodeward_machine::{Error, Machine as _};
 use nodeward_model::ZoneLists;
-use nodeward_policy::pcp::{FractionBounds, FractionTuner, fraction_for};
+use nodeward_policy::pcp::{CountingTurns, FractionBounds, FractionTuner, fraction_for};
 
 use super::depths::DepthWatch;
 use super::setting::{HeldSetting, SettingOwner};
 use crate::args::{PcpTuneArgs, TuningBoundsArgs};
 use crate::message::exit::Exit;
 use crate::output::{pcp, print};
-use crate::results::TuningRound;
+use crate::results::{CpuListUse, TuningRound};
 use crate::stop_signals::{Grace, StopSignals};
 
 /// Tunes until it is ended.
@@ -59,6 +60,11 @@ struct Tuning<'a> {
     pressure: PressureMonitor,
     waker: PipeReader,
     tuner: FractionTuner,
+    turns: CountingTurns,
+    /// What the last period that was counted asked for.
+    wanted: Option<u32>,
+    allocations: AllocationCounts,
+    missed_events: u64,
     original: u32,
     chosen: u32,
     page_bytes: u64,
@@ -100,6 +106,10 @@ impl<'a> Tuning<'a> {
             pressure,
             waker,
             tuner: FractionTuner::default(),
+            turns: CountingTurns::default(),
+            wanted: None,
+            allocations: allocations::read(root)?,
+            missed_events: 0,
             original,
             chosen: original,
             page_bytes: Linux::open().page_bytes(),
@@ -108,13 +118,12 @@ impl<'a> Tuning<'a> {
     }
 
     fn run(&mut self, signals: &StopSignals, end: Option<Instant>) -> Result<()> {
-        // What was counted while nobody waited is no period.
-        self.depths.end_period(&page_lists::zones(Path::new("/"))?)?;
         while !signals.is_stopped() && end.is_none_or(|end| Instant::now() < end) {
             let began = Instant::now();
             let Some(is_stalled) = self.wait_period(signals, end)? else { break };
             let (round, kept) = self.choose(is_stalled, began.elapsed())?;
             self.tell(&round)?;
+            self.take_turn(&round)?;
             if let SettingOwner::Theirs(_) = kept {
                 break;
             }
@@ -143,11 +152,10 @@ impl<'a> Tuning<'a> {
         elapsed: Duration,
     ) -> Result<(TuningRound, SettingOwner)> {
         let zones = page_lists::zones(Path::new("/"))?;
-        let found = self.depths.end_period(&zones)?;
+        let is_counted = self.turns.counts();
+        let cpus = if is_counted { self.count(&zones)? } else { Vec::new() };
         let is_memory_short = is_stalled || zones.iter().any(is_short);
-        let demands: Vec<_> = found.cpus.iter().map(|cpu| cpu.demand()).collect();
-        let wanted = fraction_for(&demands, self.bounds);
-        let chosen = self.tuner.choose(wanted, is_memory_short);
+        let chosen = self.tuner.choose(self.wanted, is_memory_short);
         let kept = match &mut self.setting {
             Some(setting) => setting.choose(chosen)?,
             None => SettingOwner::Ours,
@@ -167,10 +175,38 @@ impl<'a> Tuning<'a> {
             chosen_fraction: self.chosen,
             is_memory_short,
             stranded_pages: if self.chosen == self.original { 0 } else { stranded(self.chosen) },
-            missed_events: found.missed_events,
-            cpus: found.cpus,
+            missed_events: self.missed_events,
+            is_counted,
+            cpus,
         };
         Ok((round, kept))
+    }
+
+    /// Ends a period that was counted.
+    fn count(&mut self, zones: &[ZoneLists]) -> Result<Vec<CpuListUse>> {
+        let found = self.depths.end_period(zones)?;
+        let demands: Vec<_> = found.cpus.iter().map(CpuListUse::demand).collect();
+        self.wanted = fraction_for(&demands, self.bounds);
+        self.missed_events = found.missed_events;
+        Ok(found.cpus)
+    }
+
+    /// Decides whether the next period is counted.
+    fn take_turn(&mut self, round: &TuningRound) -> Result<()> {
+        let allocations = allocations::read(Path::new("/"))?;
+        let allocated =
+            allocations.allocated_pages.saturating_sub(self.allocations.allocated_pages);
+        self.allocations = allocations;
+        let is_changed = round.before_fraction != round.chosen_fraction;
+        match round.is_counted {
+            true => self.turns.counted(round.depth_pages(), self.tuner.is_held_back()),
+            false => self.turns.rested(allocated, is_changed),
+        }
+        match (round.is_counted, self.turns.counts()) {
+            (true, false) => self.depths.rest(),
+            (false, true) => self.depths.resume(),
+            _ => Ok(()),
+        }
     }
 
     fn tell(&self, round: &TuningRound) -> Result<()> {
