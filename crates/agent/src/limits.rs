@@ -21,6 +21,8 @@ pub const WAITING_OF_USER_MAX: usize = 8;
 pub const LOOKERS: usize = 2;
 /// Time of one look at the memory of a process, in nanoseconds.
 pub const LOOK_NS_MAX: u64 = 5_000_000_000;
+/// Mappings and runs of pages of a placement that is saved; some 200 bytes each for a moment.
+pub const PIECES_MAX: usize = 50_000;
 /// Moves under way, of all users. Each has a thread of its own, and workers.
 pub const MOVES_MAX: usize = 16;
 /// Workers of a move of a user other than root.

@@ -5,13 +5,13 @@ use nodeward_machine::Machine;
 use nodeward_model::{Mapping, Range};
 use nodeward_mover::placement::{SavedMemory, saved_memory};
 use nodeward_mover::residency::{Options, measure_mappings};
-use nodeward_mover::{MemoryView, MoveControl, Selection, merge_overlapping};
+use nodeward_mover::{MemoryView, MoveControl, MoveDeadline, Selection, merge_overlapping};
 use serde_json::{Value, json};
 
 use crate::caller::Caller;
 use crate::errors::CallError;
 use crate::gate::{self, Admitted};
-use crate::limits::LOOK_NS_MAX;
+use crate::limits::{LOOK_NS_MAX, PIECES_MAX};
 use crate::request::{SaveParameters, ShowParameters, named_kinds};
 use crate::wire::{AddressRange, WireSegment};
 
@@ -68,9 +68,17 @@ pub fn save_placement(
         .iter()
         .map(|it| MemoryView { process: &it.process, selection: &selection })
         .collect();
-    let found = saved_memory(machine, &views, views.len(), &MoveControl::default());
+    let control = MoveControl::until(Some(MoveDeadline::in_real_time(LOOK_NS_MAX)));
+    let found = saved_memory(machine, &views, views.len(), PIECES_MAX, &control);
     let SavedMemory { mappings, segments } =
         found.map_err(|error| CallError::failed(&error, admitted[0].shown))?;
+    if control.is_stopped() {
+        let words = format!(
+            "pids: their memory is in more than {PIECES_MAX} pieces, or a look takes longer than 5 \
+             s; name fewer processes or kinds, or save as root without the agent"
+        );
+        return Err(CallError::invalid(words));
+    }
     Ok(json!({ "mappings": mappings, "segments": segments }))
 }
 

@@ -149,7 +149,8 @@ impl PageMover {
 
     fn did_anything(&self) -> bool {
         let counts = [self.calls, self.moved_pages, self.failed_pages, self.scanned_pages];
-        counts.into_iter().flatten().any(|count| count > 0)
+        let holds = self.holds.as_ref().map(|held| held.entries);
+        counts.into_iter().chain([holds]).flatten().any(|count| count > 0)
     }
 }
 

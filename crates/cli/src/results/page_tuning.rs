@@ -1,6 +1,7 @@
 //! Results of tuning page lists.
 
 use nodeward_linux::page_lists::SelfTuning;
+use nodeward_model::CpuId;
 use serde::Serialize;
 
 use super::CpuListUse;
@@ -39,6 +40,8 @@ pub struct TuningRound {
     pub missed_events: u64,
     /// Whether it was counted, or at rest.
     pub is_counted: bool,
+    /// The CPU that asked for the smallest fraction, if one asked for any.
+    pub decided_by: Option<CpuId>,
     /// What each CPU did and could use; none at rest.
     pub cpus: Vec<CpuListUse>,
 }
@@ -55,11 +58,9 @@ impl TuningRound {
         deep.map(|cpu| u64::from(cpu.depth_pages)).max().unwrap_or(0)
     }
 
-    /// Returns the CPU whose list is asked to be the longest, if one is to be longer than by
-    /// default.
-    pub fn deepest(&self) -> Option<&CpuListUse> {
-        let longer = |cpu: &&CpuListUse| cpu.wanted_high_pages > cpu.default_high_pages;
-        self.cpus.iter().filter(longer).max_by_key(|cpu| cpu.wanted_high_pages)
+    /// Returns what the CPU did that decided, if one did.
+    pub fn decider(&self) -> Option<&CpuListUse> {
+        self.cpus.iter().find(|cpu| Some(cpu.cpu) == self.decided_by)
     }
 }
 

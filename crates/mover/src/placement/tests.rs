@@ -69,7 +69,7 @@ fn save(machine: &FakeMachine, pids: &[u32]) -> SavedPlacement {
     let (processes, selection) = (held(machine, pids), Selection::default());
     let views = views(&processes, &selection);
     let SavedMemory { mappings, segments } =
-        saved_memory(machine, &views, views.len(), &MoveControl::default()).unwrap();
+        saved_memory(machine, &views, views.len(), usize::MAX, &MoveControl::default()).unwrap();
     let saved = mappings.into_iter().zip(pids).map(|(mappings, &number)| PlacedProcess {
         pid: pid(number),
         name: EscapedName::new("paper"),
@@ -192,6 +192,22 @@ fn what_does_not_match_is_told() {
     assert_eq!(found.missing_nodes, [(node(3), 1)].into());
     // Not in memory: the last page of the heap. Not saved: three mappings of 5 pages.
     assert_eq!((found.not_in_memory, found.not_saved, moved), (1, 15, 2 + 7));
+}
+
+/// Goal: a look that finds more pieces than are wanted ends: of five mappings with a run each, 10
+/// pieces, all are there with 10, and the control is stopped with 9.
+#[test]
+fn a_look_at_too_many_pieces_ends() {
+    let machine = FakeMachine::new(true);
+    let of = |first| (mapping(MappingKind::Anonymous, "", first, 2), vec![Some(0); 2]);
+    machine.spawn(pid(7), process(&[10, 20, 30, 40, 50].map(of)));
+    let (processes, selection) = (held(&machine, &[7]), Selection::default());
+    let views = views(&processes, &selection);
+    for (pieces_max, is_stopped) in [(10, false), (9, true)] {
+        let control = MoveControl::default();
+        saved_memory(&machine, &views, 1, pieces_max, &control).unwrap();
+        assert_eq!(control.is_stopped(), is_stopped);
+    }
 }
 
 /// Goal: a folio that is larger than what was there goes whole to where most of it was.

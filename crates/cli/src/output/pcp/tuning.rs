@@ -34,7 +34,7 @@ pub fn round_line(round: &TuningRound, page_bytes: u64) -> String {
     let TuningRound { before_fraction, chosen_fraction, .. } = round;
     let verb = if round.acts { "set" } else { "would set" };
     let mut line = format!("{verb} high_fraction from {before_fraction} to {chosen_fraction}: ");
-    match (round.is_memory_short, round.deepest()) {
+    match (round.is_memory_short, round.decider()) {
         (true, _) => line += "memory is short",
         (false, Some(cpu)) => {
             let _ = write!(
@@ -151,6 +151,7 @@ mod tests {
             stranded_pages: 20_000,
             missed_events: 0,
             is_counted: true,
+            decided_by: (depth > 6852).then_some(CpuId(1)),
             cpus: vec![cpu(0, 90), cpu(1, depth)],
         }
     }

@@ -2,6 +2,7 @@
 
 use std::io::{self, PipeReader};
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -11,7 +12,7 @@ use nodeward_linux::pressure::PressureMonitor;
 use nodeward_linux::procfs::allocations::{self, AllocationCounts};
 use nodeward_linux::procfs::page_lists;
 use nodeward_machine::{Error, Machine as _};
-use nodeward_model::ZoneLists;
+use nodeward_model::{CpuId, ZoneLists};
 use nodeward_policy::pcp::{CountingTurns, FractionBounds, FractionTuner, fraction_for};
 
 use super::depths::DepthWatch;
@@ -20,17 +21,21 @@ use crate::args::{PcpTuneArgs, TuningBoundsArgs};
 use crate::message::exit::Exit;
 use crate::output::{pcp, print};
 use crate::results::{CpuListUse, TuningRound};
-use crate::stop_signals::{Grace, StopSignals};
+use crate::stop_signals::{Grace, StopSignals, do_before_end};
 
 /// Tunes until it is ended.
 pub fn run(args: &PcpTuneArgs) -> Result<Exit> {
     let bounds = fraction_bounds(&args.bounds)?;
     let (waker, wake) = io::pipe().context("cannot make a pipe")?;
-    let signals = StopSignals::catch(Grace::Account, move || drop(wake))?;
+    let _restored = RestoredAtEnd;
     let mut tuning = Tuning::begin(args, bounds, waker)?;
+    // Behind it, so that the thread of signals has no capabilities of loading either.
+    let signals = StopSignals::catch(Grace::Account, move || drop(wake))?;
+    // A command that its output blocks is ended by a signal, without another word.
+    do_before_end(|| drop(held().take()));
     let end = args.for_ns.map(|ns| Instant::now() + Duration::from_nanos(ns));
     let done = tuning.run(&signals, end);
-    let ended = tuning.setting.take().map(HeldSetting::end).transpose();
+    let ended = held().take().map(HeldSetting::end).transpose();
     ended?.flatten().into_iter().for_each(|ended| say!("nodeward: {}", pcp::setting_end(ended)));
     done?;
     let is_early = end.is_some_and(|end| Instant::now() < end) && signals.is_stopped_by_user();
@@ -50,12 +55,28 @@ pub fn fraction_bounds(args: &TuningBoundsArgs) -> Result<FractionBounds> {
     Ok(FractionBounds { min, max })
 }
 
+/// The setting, while it is held. It is not locked while something is printed.
+static HELD: Mutex<Option<HeldSetting>> = Mutex::new(None);
+
+fn held() -> MutexGuard<'static, Option<HeldSetting>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Restores the setting when this is dropped, by an error or a panic, too.
+struct RestoredAtEnd;
+
+impl Drop for RestoredAtEnd {
+    fn drop(&mut self) {
+        drop(held().take());
+    }
+}
+
 /// A tuner that runs.
 struct Tuning<'a> {
     args: &'a PcpTuneArgs,
     bounds: FractionBounds,
-    /// The setting; `None` if it is only told what would be set.
-    setting: Option<HeldSetting>,
+    /// Whether the setting is changed, not only told.
+    acts: bool,
     depths: DepthWatch,
     pressure: PressureMonitor,
     waker: PipeReader,
@@ -63,6 +84,7 @@ struct Tuning<'a> {
     turns: CountingTurns,
     /// What the last period that was counted asked for.
     wanted: Option<u32>,
+    decided_by: Option<CpuId>,
     allocations: AllocationCounts,
     missed_events: u64,
     original: u32,
@@ -98,16 +120,18 @@ impl<'a> Tuning<'a> {
         depths.drop_capabilities()?;
         let read = state.high_fraction.unwrap_or(0);
         let original = setting.as_ref().map_or(read, HeldSetting::original);
+        *held() = setting;
         Ok(Self {
             args,
             bounds,
-            setting,
+            acts,
             depths,
             pressure,
             waker,
             tuner: FractionTuner::default(),
             turns: CountingTurns::default(),
             wanted: None,
+            decided_by: None,
             allocations: allocations::read(root)?,
             missed_events: 0,
             original,
@@ -156,7 +180,7 @@ impl<'a> Tuning<'a> {
         let cpus = if is_counted { self.count(&zones)? } else { Vec::new() };
         let is_memory_short = is_stalled || zones.iter().any(is_short);
         let chosen = self.tuner.choose(self.wanted, is_memory_short);
-        let kept = match &mut self.setting {
+        let kept = match &mut *held() {
             Some(setting) => setting.choose(chosen)?,
             None => SettingOwner::Ours,
         };
@@ -169,7 +193,7 @@ impl<'a> Tuning<'a> {
         let round = TuningRound {
             round: self.round,
             elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
-            acts: self.setting.is_some(),
+            acts: self.acts,
             original_fraction: self.original,
             before_fraction,
             chosen_fraction: self.chosen,
@@ -177,6 +201,7 @@ impl<'a> Tuning<'a> {
             stranded_pages: if self.chosen == self.original { 0 } else { stranded(self.chosen) },
             missed_events: self.missed_events,
             is_counted,
+            decided_by: self.decided_by.filter(|_| is_counted),
             cpus,
         };
         Ok((round, kept))
@@ -185,8 +210,9 @@ impl<'a> Tuning<'a> {
     /// Ends a period that was counted.
     fn count(&mut self, zones: &[ZoneLists]) -> Result<Vec<CpuListUse>> {
         let found = self.depths.end_period(zones)?;
-        let demands: Vec<_> = found.cpus.iter().map(CpuListUse::demand).collect();
-        self.wanted = fraction_for(&demands, self.bounds);
+        let wish = |cpu: &CpuListUse| Some((fraction_for(&[cpu.demand()], self.bounds)?, cpu.cpu));
+        let decision = found.cpus.iter().filter_map(wish).min();
+        (self.wanted, self.decided_by) = decision.unzip();
         self.missed_events = found.missed_events;
         Ok(found.cpus)
     }

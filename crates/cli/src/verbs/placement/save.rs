@@ -63,7 +63,7 @@ fn memory(
     let view = |process| MemoryView { process, selection: &placed.selection };
     let mut views: Vec<MemoryView<'_>> = processes.iter().map(view).collect();
     views.extend(rest.as_ref().map(SegmentRest::view));
-    let found = saved_memory(machine, &views, processes.len(), live)?;
+    let found = saved_memory(machine, &views, processes.len(), usize::MAX, live)?;
     Ok((!live.is_stopped()).then_some(found))
 }
 
