@@ -116,9 +116,12 @@ impl HeldSysctl {
     }
 }
 
+/// Parses the first line: where a file stands in for the sysctl, the end of a longer number may be
+/// behind it.
 fn number(path: PathBuf, bytes: &[u8]) -> Result<u32> {
     let expected = "a number".to_owned();
-    parse_trimmed(bytes).ok_or(Error::Parse { path, line: 1, expected })
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    parse_trimmed(line).ok_or(Error::Parse { path, line: 1, expected })
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::balance_daemon::DaemonProcess;
 use crate::outcome::{NODEWARD, assert_failure};
 
 const SYSCTL: &str = "/proc/sys/vm/percpu_pagelist_high_fraction";
-/// Without time for a choice that a busy machine could ask for: periods of 2 s.
+/// Periods of 2 s: on a busy machine it may choose something, and restores it.
 const TUNE: &str = "pcp tune --anyway --json --interval 2s";
 
 /// A file in place of the sysctl, and a directory for state.
@@ -47,8 +47,10 @@ impl Place {
         self.dir.path().join("sysctl")
     }
 
+    /// Returns the first line: the file keeps the end of a longer number, which a sysctl does not.
     fn value(&self) -> String {
-        std::fs::read_to_string(self.sysctl()).unwrap().trim().to_owned()
+        let text = std::fs::read_to_string(self.sysctl()).unwrap();
+        text.lines().next().unwrap_or_default().to_owned()
     }
 
     fn record(&self) -> PathBuf {
