@@ -169,7 +169,8 @@ fn what_is_missing_is_named() {
 }
 
 /// Goal: a kernel that tunes its lists itself is left alone unless somebody insists, and says so;
-/// advice is of each CPU, with its documented fields.
+/// advice is of each CPU, with its documented fields. A length that somebody set is no default, and
+/// that is said.
 #[test]
 fn telling_changes_nothing() {
     let Some(place) = Place::new("0") else { return };
@@ -181,6 +182,9 @@ fn telling_changes_nothing() {
         assert_eq!(told.status.code(), Some(0), "{stderr}");
         assert!(stderr.contains("tunes its page lists itself"), "{stderr}");
     }
+    let chosen = Place::new("300").unwrap().command("pcp advise --for 100ms").output().unwrap();
+    let said = String::from_utf8(chosen.stderr).unwrap();
+    assert!(said.contains("is 300: the lengths that it gives count as the default"), "{said}");
     let advice = place.command("pcp advise --json --for 200ms").output().unwrap();
     let advice: Value = serde_json::from_slice(&advice.stdout).unwrap();
     assert_eq!(advice["schema"], "nodeward.pcp-advice/1");

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use nodeward_bpf::page_lists::{DepthCounter, ListOrders};
 use nodeward_bpf::{Absence, Absent, drop_capabilities};
 use nodeward_linux::Linux;
-use nodeward_linux::page_lists::{PageListState, list_orders};
+use nodeward_linux::page_lists::{HIGH_FRACTION, PageListState, list_orders};
 use nodeward_machine::{Error, Machine as _};
 use nodeward_model::{CpuId, NodeId, ZoneLists};
 
@@ -30,7 +30,8 @@ pub struct DepthWatch {
 }
 
 impl DepthWatch {
-    /// Starts to count. The lists are those of a time at which nobody has chosen their length.
+    /// Starts to count. The lengths of the lists as they are then count as the default, which is
+    /// said if somebody has chosen them.
     ///
     /// # Errors
     /// If the kernel counts no depths for us, with what is missing.
@@ -44,6 +45,10 @@ impl DepthWatch {
         }
         for absent in counter.absent() {
             say!("nodeward: not told here: {} ({})", absent.probe.tells, why(absent));
+        }
+        if let Some(chosen @ 1..) = state.high_fraction {
+            let name = HIGH_FRACTION.name;
+            say!("nodeward: {name} is {chosen}: the lengths that it gives count as the default");
         }
         let demands = PageDemands::new(&state.zones);
         Ok(Self { machine, counter, demands, nodes: BTreeMap::new() })
