@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -30,20 +31,19 @@ const MIN_FREE: &str = "/proc/sys/vm/min_free_kbytes";
 const RECORD: &str = "/var/lib/nodeward/pcp.takeover";
 /// What each CPU allocates and frees in turn: 64 MiB, 16,384 pages.
 const SWING_BYTES: usize = 64 << 20;
-/// In the lab a list has up to 14,078 pages by default (1/15 of a zone of 1 GiB has 16,381).
-const TUNE: &str = "pcp tune --json --min-fraction 8";
 
 /// CPUs that allocate and free memory in turn, until this is dropped.
 struct Swings {
     ends: Arc<AtomicBool>,
+    done: Arc<AtomicUsize>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Swings {
     fn start() -> Self {
-        let ends = Arc::<AtomicBool>::default();
+        let (ends, done) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
         let swing = |cpu: usize| {
-            let ends = Arc::clone(&ends);
+            let (ends, done) = (Arc::clone(&ends), Arc::clone(&done));
             thread::spawn(move || {
                 pin_this_thread(&[cpu]);
                 let block = vec![1; 1 << 20];
@@ -52,11 +52,20 @@ impl Swings {
                     (0..SWING_BYTES / block.len())
                         .for_each(|_| file.write_all(&block).expect("memory for a file"));
                     file.set_len(0).expect("a file can be cut");
+                    done.fetch_add(1, Ordering::Relaxed);
                 }
             })
         };
         let threads = (0..2).map(swing).collect();
-        Self { ends, threads }
+        Self { ends, done, threads }
+    }
+
+    /// Returns a time in which each CPU makes a whole swing, however slow the host is.
+    fn period() -> Duration {
+        let began = Instant::now();
+        let swings = Self::start();
+        wait_until("each CPU made two swings", || swings.done.load(Ordering::Relaxed) >= 4);
+        began.elapsed().max(Duration::from_secs(1))
     }
 }
 
@@ -84,9 +93,15 @@ fn only_without_tuner() -> CaseOutcome {
     }
 }
 
+/// Returns the command of a tuner. In the lab a list has up to 14,078 pages by default (1/15 of a
+/// zone of 1 GiB has 16,381).
+fn tune(period: Duration) -> String {
+    format!("pcp tune --json --min-fraction 8 --interval {}ms", period.as_millis())
+}
+
 /// Starts a tuner, and waits until it has set a fraction.
 fn start_tuner() -> RunningMove {
-    let tuner = RunningMove::of_verb(TUNE);
+    let tuner = RunningMove::of_verb(&tune(Swings::period()));
     wait_until("a fraction is set", || fraction() != 0);
     tuner
 }
@@ -130,13 +145,14 @@ fn visits_per_million(rounds: &[Value], is_wanted: impl Fn(&Value) -> bool) -> f
 /// often; when they end the default comes back, and at SIGTERM there is nothing left.
 fn tuned() -> CaseOutcome {
     only_without_tuner()?;
-    let tuner = RunningMove::of_verb(TUNE);
+    let period = Swings::period();
+    let tuner = RunningMove::of_verb(&tune(period));
     wait_until("it counts", || tuner.takes_signals());
     let swings = Swings::start();
     wait_until("a fraction is set", || fraction() != 0);
     let set = fraction();
     // A list needs a swing to fill; then some periods of long lists follow.
-    thread::sleep(std::time::Duration::from_secs(20));
+    thread::sleep(20 * period);
     drop(swings);
     wait_until("the default is back", || fraction() == 0);
     tuner.signal(Signal::TERM);
