@@ -3,7 +3,11 @@
 use std::path::Path;
 
 use nodeward_bpf::migrations::MigrationCounter;
-use nodeward_bpf::{Absence, Absent, Attachment, Probe, ProgramSet, Unavailable};
+use nodeward_bpf::{Absence, Absent, Attachment, Probe, ProgramSet};
+
+use permission::loaded;
+
+mod permission;
 
 const FAULTS: &[u8] = aya::include_bytes_aligned!("../objects/faults.o");
 
@@ -18,18 +22,6 @@ const OUTSIDE: Probe = Probe {
     tells: "what may not be read",
 };
 static PROBES: [Probe; 2] = [NOWHERE, OUTSIDE];
-
-/// Returns what was loaded; says why where this machine lets nobody load programs.
-fn loaded<T>(result: Result<T, Unavailable>) -> Option<T> {
-    match result {
-        Err(error @ Unavailable::Refused(_)) => panic!("{error}: {error:?}"),
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-        Ok(loaded) => Some(loaded),
-    }
-}
 
 /// Goal: a tracepoint that the kernel lacks and a program that it refuses disable themselves only,
 /// each with its own reason, and the refusal keeps what the verifier said.

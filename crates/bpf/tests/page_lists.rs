@@ -8,27 +8,19 @@ use std::thread;
 use std::time::Duration;
 
 use aya::maps::{PerCpuArray, RingBuf};
+use nodeward_bpf::ProgramSet;
 use nodeward_bpf::page_lists::{
     DepthCounter, ListOrders, PROBES, PeriodCounts, begin_period, counted,
 };
-use nodeward_bpf::{ProgramSet, Unavailable};
 use nodeward_policy::pcp::DepthPeriod;
+
+use permission::loaded;
+
+mod permission;
 
 const RECORDED: &[u8] = aya::include_bytes_aligned!("../objects/page_lists_recorded.o");
 const ORDERS: ListOrders = ListOrders { largest: 3, huge: Some(9) };
 const BYTES: usize = 4 << 20;
-
-/// Returns what was loaded; says why where this machine lets nobody load programs.
-fn loaded<T>(result: Result<T, Unavailable>) -> Option<T> {
-    match result {
-        Err(error @ Unavailable::Refused(_)) => panic!("{error}: {error:?}"),
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-        Ok(loaded) => Some(loaded),
-    }
-}
 
 /// Has the kernel allocate pages, one by one, and free all of them: those of a file in memory.
 fn swing(bytes: usize) {

@@ -4,14 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use nodeward_bpf::drop_capabilities;
 use nodeward_bpf::page_lists::{DepthCounter, ListOrders};
-use nodeward_bpf::{Absence, Absent, drop_capabilities};
 use nodeward_linux::Linux;
 use nodeward_linux::page_lists::{HIGH_FRACTION, PageListState, list_orders};
 use nodeward_machine::{Error, Machine as _};
 use nodeward_model::{CpuId, NodeId, ZoneLists};
 
 use crate::results::{CpuListUse, PageDemands};
+
+/// What cannot be done without the two programs of depths.
+const COUNTING: &str = "counting the depths of page lists";
 
 /// What was found in a period.
 pub struct PeriodDemands {
@@ -41,10 +44,11 @@ impl DepthWatch {
         let counter = DepthCounter::start(root, ListOrders { largest, huge });
         let counter = counter.context("the depths of page lists cannot be counted")?;
         if let Some(absent) = counter.missing() {
-            return Err(unavailable(absent).into());
+            let reason = absent.to_string();
+            return Err(Error::Unsupported { action: COUNTING, reason }.into());
         }
         for absent in counter.absent() {
-            say!("nodeward: not told here: {} ({})", absent.probe.tells, why(absent));
+            say!("nodeward: not told: {absent}");
         }
         if let Some(chosen @ 1..) = state.high_fraction {
             let name = HIGH_FRACTION.name;
@@ -106,29 +110,5 @@ impl DepthWatch {
             self.nodes = online.iter().map(|cpu| (*cpu, node(cpu))).collect();
         }
         Ok(())
-    }
-}
-
-fn unavailable(absent: &Absent) -> Error {
-    let reason = format!("{} are not told ({})", absent.probe.tells, why(absent));
-    Error::Unsupported { action: "counting the depths of page lists", reason }
-}
-
-/// Says why a program does not run. Of what the verifier said the end has the reason.
-fn why(absent: &Absent) -> String {
-    let nodeward_bpf::Probe { program, at, .. } = absent.probe;
-    match &absent.why {
-        Absence::Unknown => match at {
-            nodeward_bpf::Attachment::Tracepoint(name) => {
-                format!("this kernel has no tracepoint {name}")
-            }
-            nodeward_bpf::Attachment::Function(name) => {
-                format!("this kernel has no function {name}")
-            }
-        },
-        Absence::Refused { error, log } => {
-            let last = log.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no reason");
-            format!("the kernel refused the program {program}: {error}; it said: {last}")
-        }
     }
 }
