@@ -2,7 +2,6 @@
 //! kills a process instead of refusing an allocation.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -11,6 +10,7 @@ use bstr::ByteSlice as _;
 use nodeward_machine::{Error, Result};
 use nodeward_model::Escape as _;
 
+use crate::kernel_file;
 use crate::procfs::{lines, parse_trimmed};
 
 /// The mounted control group hierarchies of both versions that limit memory.
@@ -199,7 +199,7 @@ fn number(path: &Path, text: &[u8]) -> Result<u64> {
 
 /// Returns the contents of a file; `None` if it does not exist.
 fn read(path: PathBuf) -> Result<Option<Vec<u8>>> {
-    match fs::read(&path) {
+    match kernel_file::read(&path) {
         Ok(bytes) => Ok(Some(bytes)),
         // ENODEV: the group was removed during the read.
         Err(error) if error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(19) => {
@@ -211,6 +211,8 @@ fn read(path: PathBuf) -> Result<Option<Vec<u8>>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const MIB: u64 = 1 << 20;

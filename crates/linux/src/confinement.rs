@@ -2,13 +2,13 @@
 //! namespace, or a security module. All of them end in EPERM, so the cause is found by trying.
 
 use std::fmt;
-use std::fs;
 use std::io;
 use std::path::Path;
 
 use bstr::ByteSlice as _;
 use nodeward_machine::Error;
 
+use crate::kernel_file;
 use crate::procfs::privileges::{Capability, Privileges};
 use crate::sys;
 
@@ -227,7 +227,7 @@ fn or_lower(remedy: String, name: &str, value: Option<i32>, highest: i32) -> Str
 
 /// Reads a setting of the kernel; `None` where there is no such setting.
 fn setting(root: &Path, name: &str) -> Option<i32> {
-    let text = fs::read_to_string(root.join("proc/sys/kernel").join(name)).ok()?;
+    let text = kernel_file::read_to_string(root.join("proc/sys/kernel").join(name)).ok()?;
     text.trim().parse().ok()
 }
 
@@ -245,12 +245,12 @@ fn set_mempolicy_is_filtered() -> bool {
 
 /// Only the initial namespace maps every user id to itself.
 fn in_user_namespace(root: &Path) -> bool {
-    let map = fs::read_to_string(root.join("proc/self/uid_map"));
+    let map = kernel_file::read_to_string(root.join("proc/self/uid_map"));
     map.is_ok_and(|map| !map.split_whitespace().eq(["0", "0", "4294967295"]))
 }
 
 fn container(root: &Path) -> Option<Container> {
-    let groups = fs::read(root.join("proc/self/cgroup")).unwrap_or_default();
+    let groups = kernel_file::read(root.join("proc/self/cgroup")).unwrap_or_default();
     let tells = |name: &str| groups.contains_str(name);
     let there = |path: &str| root.join(path).exists();
     if tells("kubepods") || there("var/run/secrets/kubernetes.io") {
@@ -267,6 +267,8 @@ fn container(root: &Path) -> Option<Container> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn check(situation: &Confinement, attempt: PrivilegedAction, words: &str) {

@@ -17,6 +17,7 @@ use std::str::FromStr;
 use nodeward_model::{Escape as _, NodeId, Nodemask, Topology};
 use thiserror::Error;
 
+use crate::kernel_file;
 use crate::routes;
 
 /// PCI classes of displays and of processing accelerators, as `class` begins.
@@ -178,7 +179,8 @@ fn folder(root: &Path, device: &Device) -> Option<PathBuf> {
 fn gpus(root: &Path) -> Vec<PathBuf> {
     let devices = root.join("sys/bus/pci/devices");
     let is_gpu = |name: &String| {
-        let class = fs::read_to_string(devices.join(name).join("class")).unwrap_or_default();
+        let class =
+            kernel_file::read_to_string(devices.join(name).join("class")).unwrap_or_default();
         GPU_CLASSES.iter().any(|begin| class.starts_with(begin))
     };
     names(&devices).into_iter().filter(is_gpu).map(|name| devices.join(name)).collect()
@@ -213,7 +215,7 @@ fn parts(folder: &Path) -> Vec<PathBuf> {
 fn node_of(root: &Path, folder: &Path) -> Option<NodeId> {
     let (sys, real) = (root.join("sys").canonicalize().ok()?, folder.canonicalize().ok()?);
     let above = real.ancestors().take(ABOVE_MAX).take_while(|path| path.starts_with(&sys));
-    let here = |path: &Path| fs::read_to_string(path.join("numa_node")).ok();
+    let here = |path: &Path| kernel_file::read_to_string(path.join("numa_node")).ok();
     let text = above.filter_map(here).find(|text| text.trim() != "-1")?;
     text.trim().parse().ok().map(NodeId)
 }

@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 
 use nodeward_model::NodeId;
 
+use crate::kernel_file;
 use crate::pagemap::{self, PAGE_TABLE_PAGES};
 use crate::sys::{AreaAdvice, AreaBacking, MappedArea};
 
@@ -53,7 +54,8 @@ impl FrameMap {
         let [one, other] = zero_page_frames(page_bytes)?;
         let zero_frame = (one == other).then_some(one);
         let system = root.join("sys/devices/system");
-        let block_bytes = fs::read_to_string(system.join("memory/block_size_bytes")).ok()?;
+        let block_bytes =
+            kernel_file::read_to_string(system.join("memory/block_size_bytes")).ok()?;
         let block_bytes = u64::from_str_radix(block_bytes.trim(), 16).ok()?;
         let blocks = blocks(&system.join("node")).ok()?;
         let flags = File::open(root.join("proc/kpageflags")).ok();

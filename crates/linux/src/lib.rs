@@ -15,6 +15,7 @@ mod frames;
 mod held_pid;
 pub mod hot;
 pub mod interference;
+mod kernel_file;
 pub mod load;
 mod machine;
 mod mapping_pages;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use nodeward_machine::{Error, Result};
 use nodeward_model::{Pid, ProcessLoad, ThreadCpuTime};
 
+use crate::kernel_file;
 use crate::procfs::{stat, status};
 use crate::sys;
 
@@ -72,7 +73,7 @@ pub fn pids(root: &Path) -> Result<BTreeSet<Pid>> {
 
 /// Reads a process without its threads; `None` if it is gone or has no memory.
 fn process(root: &Path, pid: Pid) -> Option<ProcessLoad> {
-    let status = status::parse(&fs::read(folder(root, pid).join("status")).ok()?);
+    let status = status::parse(&kernel_file::read(folder(root, pid).join("status")).ok()?);
     let own_bytes = status.non_file_bytes();
     status.has_memory().then_some(ProcessLoad {
         pid,
@@ -99,8 +100,8 @@ pub fn threads(root: &Path, pid: Pid) -> Vec<ThreadCpuTime> {
 
 fn thread(tasks: &Path, tid: Pid) -> Option<ThreadCpuTime> {
     let folder = tasks.join(tid.to_string());
-    let stat = stat::parse(&fs::read(folder.join("stat")).ok()?)?;
-    let precise = fs::read_to_string(folder.join("schedstat")).ok();
+    let stat = stat::parse(&kernel_file::read(folder.join("stat")).ok()?)?;
+    let precise = kernel_file::read_to_string(folder.join("schedstat")).ok();
     let cpu_time_ns = precise
         .and_then(|text| Some(stat::parse_schedstat(&text)?.0))
         .unwrap_or_else(|| stat.cpu_time_ticks.saturating_mul(ns_per_tick()));

@@ -1,12 +1,12 @@
 //! The pages of each mapping of a process by node, from one walk inside the kernel.
 
-use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use nodeward_machine::PagesByMapping;
 use nodeward_model::{Mapping, MappingKind};
 
+use crate::kernel_file;
 use crate::procfs::{numa_maps, status};
 
 /// Returns the pages of the mappings that the kernel lists now, from the files in a folder of
@@ -19,7 +19,7 @@ pub fn read(
     mappings: Vec<Mapping>,
     page_bytes: u64,
 ) -> io::Result<Option<PagesByMapping>> {
-    let text = match fs::read(folder.join("numa_maps")) {
+    let text = match kernel_file::read(folder.join("numa_maps")) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         text => text?,
     };
@@ -31,7 +31,7 @@ pub fn read(
 /// Returns those mappings of which no page can be in swap, on a machine that has some; numa_maps
 /// does not count such pages. Of private memory the kernel tells whether there are any.
 pub fn without_swapped(folder: &Path, mut mappings: Vec<Mapping>) -> Vec<Mapping> {
-    let status = fs::read(folder.join("status")).unwrap_or_default();
+    let status = kernel_file::read(folder.join("status")).unwrap_or_default();
     let has_swapped = status::parse(&status).swap_bytes.is_none_or(|bytes| bytes > 0);
     mappings.retain(|mapping| match mapping.shared {
         true => mapping.kind == MappingKind::File,

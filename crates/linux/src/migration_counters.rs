@@ -1,10 +1,11 @@
 //! What the kernel itself counts of migrations, in /proc/vmstat: everybody may read it, and it has
 //! no callers and no times.
 
-use std::fs;
 use std::path::Path;
 
 use nodeward_machine::{Error, Result};
+
+use crate::kernel_file;
 
 /// Counts since the boot. What the kernel does not count is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +36,7 @@ impl MigrationCounters {
     /// `Read`; `Unsupported` if the kernel migrates no pages.
     pub fn read(root: &Path) -> Result<Self> {
         let path = root.join("proc/vmstat");
-        let counters = match fs::read(&path) {
+        let counters = match kernel_file::read(&path) {
             Ok(text) => Self::parse(&String::from_utf8_lossy(&text)),
             Err(source) => return Err(Error::Read { path, source }),
         };
@@ -86,6 +87,8 @@ impl MigrationCounters {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn read(text: &str) -> Result<MigrationCounters> {

@@ -1,12 +1,12 @@
 //! The nodes that may be named on this machine.
 
-use std::fs;
 use std::path::Path;
 
 use nodeward_machine::Result;
 use nodeward_model::nodestring::NodestringContext;
 use nodeward_model::{NodeId, Nodemask, Topology};
 
+use crate::kernel_file;
 use crate::procfs::privileges::Privileges;
 
 /// Returns the nodes against which node strings are resolved: those of the machine, and those that
@@ -14,7 +14,7 @@ use crate::procfs::privileges::Privileges;
 pub fn nodestring_context(root: &Path, topology: &Topology) -> Result<NodestringContext> {
     let existing = topology.node_ids();
     let allowed = Privileges::of_this_thread(root)?.memory_nodes;
-    let possible = fs::read_to_string(root.join("sys/devices/system/node/possible"));
+    let possible = kernel_file::read_to_string(root.join("sys/devices/system/node/possible"));
     let possible: Option<Nodemask> = possible.ok().and_then(|text| text.parse().ok());
     Ok(NodestringContext {
         allowed: allowed.unwrap_or_else(|| existing.clone()).and(&existing),

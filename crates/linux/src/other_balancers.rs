@@ -1,12 +1,12 @@
 //! Finds other balancers that move memory or threads between nodes: the kernel's NUMA balancing,
 //! numad, schemes of DAMON.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use nodeward_machine::Result;
 use nodeward_model::OtherBalancer;
 
+use crate::kernel_file;
 use crate::{numa_balancing, process_lookup};
 
 const KDAMONDS: &str = "sys/kernel/mm/damon/admin/kdamonds";
@@ -48,11 +48,13 @@ fn numbered(list: &Path) -> Vec<PathBuf> {
 }
 
 fn read(path: &Path) -> Option<String> {
-    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+    kernel_file::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use nodeward_model::Pid;
 
     use super::*;

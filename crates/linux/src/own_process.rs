@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicU64;
 use nodeward_model::{CpuId, Pid};
 use rustix::fs::{Mode, OFlags};
 
+use crate::kernel_file;
 use crate::pagemap::{self, PagemapEntry, PagemapWindow};
 use crate::procfs::{lines, stat};
 use crate::sys::{self, PageCategory, PageRegion};
@@ -135,7 +136,7 @@ pub fn current_cpu() -> CpuId {
 /// Returns the reason why this process gets no transparent huge pages where it asks for them;
 /// `None` if it does.
 pub fn huge_pages_unavailable() -> Option<String> {
-    let modes = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    let modes = kernel_file::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
     match modes {
         Err(_) => Some("this kernel has none (CONFIG_TRANSPARENT_HUGEPAGE)".to_owned()),
         Ok(modes) if modes.contains("[never]") => Some(
@@ -171,7 +172,7 @@ pub struct OwnMapping {
 /// If /proc/self/maps cannot be read.
 pub fn mappings_within(range: Range<u64>) -> io::Result<Vec<OwnMapping>> {
     // The names of files in it need not be UTF-8.
-    let text = std::fs::read("/proc/self/maps")?;
+    let text = kernel_file::read("/proc/self/maps")?;
     let lines = text.split(|byte| *byte == b'\n');
     let all = lines.filter_map(|line| own_mapping(&String::from_utf8_lossy(line)));
     let clip = |mapping: OwnMapping| {
@@ -190,7 +191,7 @@ fn own_mapping(line: &str) -> Option<OwnMapping> {
 
 /// Returns the number of mappings of this process.
 pub fn mappings() -> io::Result<usize> {
-    Ok(lines(&std::fs::read("/proc/self/maps")?).count())
+    Ok(lines(&kernel_file::read("/proc/self/maps")?).count())
 }
 
 /// Disables transparent huge pages for this process and for programs that it starts.

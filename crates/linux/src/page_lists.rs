@@ -5,6 +5,7 @@ use std::path::Path;
 use nodeward_machine::{Error, Result};
 use nodeward_model::ZoneLists;
 
+use crate::kernel_file;
 use crate::procfs::{page_lists, parse_trimmed};
 use crate::sysctl::Sysctl;
 
@@ -66,7 +67,7 @@ pub fn list_orders(root: &Path, page_bytes: u64) -> Result<(u32, Option<u32>)> {
     if version(root)? < LISTS_OF_BLOCKS_SINCE {
         return Ok((0, None));
     }
-    let text = std::fs::read(root.join("sys/kernel/mm/transparent_hugepage/hpage_pmd_size"));
+    let text = kernel_file::read(root.join("sys/kernel/mm/transparent_hugepage/hpage_pmd_size"));
     let bytes = text.ok().and_then(|text| parse_trimmed::<u64>(&text));
     let pages = bytes.and_then(|bytes| bytes.checked_div(page_bytes)).filter(|&pages| pages > 0);
     Ok((LARGEST_LIST_ORDER, pages.map(u64::ilog2)))
@@ -94,7 +95,7 @@ impl PageListState {
 /// Returns the first two numbers of the kernel's version.
 fn version(root: &Path) -> Result<(u32, u32)> {
     let path = root.join("proc/sys/kernel/osrelease");
-    let text = match std::fs::read_to_string(&path) {
+    let text = match kernel_file::read_to_string(&path) {
         Ok(text) => text,
         Err(source) => return Err(Error::Read { path, source }),
     };

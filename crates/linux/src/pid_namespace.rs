@@ -10,6 +10,7 @@ use nodeward_model::Pid;
 use rustix::io::Errno;
 
 use crate::held_pid::{Credentials, HeldPid, NamespaceId};
+use crate::kernel_file;
 use crate::procfs::{credentials, parse_trimmed};
 use crate::sys;
 
@@ -76,7 +77,7 @@ fn search(
 /// Returns whether a process, by its directory in /proc, has this pid in a namespace that the last
 /// `levels` of its namespaces end with.
 fn is_known_as(folder: &Path, levels: usize, namespace: NamespaceId, pid: Pid) -> bool {
-    let status = fs::read(folder.join("status")).unwrap_or_default();
+    let status = kernel_file::read(folder.join("status")).unwrap_or_default();
     let Ok(status) = credentials::parse(&status, folder) else { return false };
     status.pids.len() == levels
         && status.pids.last() == Some(&pid.number())

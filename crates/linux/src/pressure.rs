@@ -13,6 +13,7 @@ use rustix::fs::fstatfs;
 use rustix::io::Errno;
 
 use crate::cgroup::MemoryGroups;
+use crate::kernel_file;
 
 /// Memory is short when some task was stalled for this long within [`WINDOW`].
 const STALL_THRESHOLD: Duration = Duration::from_millis(200);
@@ -113,7 +114,7 @@ impl PressureMonitor {
     }
 
     fn count(&self) -> ReclaimCounts {
-        let texts = self.counters.iter().filter_map(|path| std::fs::read_to_string(path).ok());
+        let texts = self.counters.iter().filter_map(|path| kernel_file::read_to_string(path).ok());
         texts.fold(ReclaimCounts::default(), |counts, text| counts.with(&text))
     }
 
@@ -211,7 +212,7 @@ fn poll_for(files: &mut [PollFd<'_>], timeout: Duration) -> Result<()> {
 /// Returns the time for which some task was stalled for lack of memory, since the group was made or
 /// the machine booted; `None` where that is not known.
 fn read_stall_total(path: &Path) -> Result<Option<Duration>> {
-    match std::fs::read_to_string(path) {
+    match kernel_file::read_to_string(path) {
         Ok(text) => parse_stall_total(&text, path).map(Some),
         Err(error) if is_unavailable(&error) => Ok(None),
         Err(source) => Err(Error::Read { path: path.to_owned(), source }),

@@ -4,7 +4,7 @@
 //! under the pid then.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek};
+use std::io::{self, Seek};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +19,7 @@ use nodeward_model::{
 
 use crate::confinement::{Confinement, PrivilegedAction};
 use crate::file_error::file_error;
+use crate::kernel_file;
 use crate::mapping_pages;
 use crate::nudge::journal::NudgeJournal;
 use crate::nudge::{self, KernelAffinity};
@@ -82,14 +83,15 @@ impl Process for LinuxProcess {
 
     fn resident_bytes(&self) -> Result<u64> {
         let path = self.folder.join("statm");
-        let text = std::fs::read_to_string(&path).map_err(|source| self.failed(path, source))?;
+        let text =
+            kernel_file::read_to_string(&path).map_err(|source| self.failed(path, source))?;
         let pages = text.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse().ok());
         Ok(pages.unwrap_or(0_u64).saturating_mul(self.page_bytes))
     }
 
     fn pinned_bytes(&self) -> Result<u64> {
         let path = self.folder.join("status");
-        let text = std::fs::read(&path).map_err(|source| self.failed(path, source))?;
+        let text = kernel_file::read(&path).map_err(|source| self.failed(path, source))?;
         Ok(status::parse(&text).pinned_bytes.unwrap_or(0))
     }
 
@@ -163,7 +165,7 @@ impl Process for LinuxProcess {
     /// another page table walk for each thread.
     fn memory_policies(&self) -> Result<MemoryPolicies> {
         let path = self.folder.join("numa_maps");
-        let text = match std::fs::read(&path) {
+        let text = match kernel_file::read(&path) {
             Ok(text) => text,
             // A kernel without NUMA support has no policies (CONFIG_NUMA).
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -187,7 +189,7 @@ impl Process for LinuxProcess {
 
     fn numa_activity(&self, tid: u32) -> Result<Option<NumaActivity>> {
         let thread = self.folder.join(format!("task/{tid}"));
-        let text = std::fs::read(thread.join("sched")).unwrap_or_default();
+        let text = kernel_file::read(thread.join("sched")).unwrap_or_default();
         self.check_running()?;
         match sched::numa_activity(&text) {
             None if !thread.exists() => Err(Error::Gone(self.pid)),
@@ -200,7 +202,7 @@ impl LinuxProcess {
     /// The memory that was held is gone: by exec, or because the process is exiting, which takes
     /// long if there is much memory to free.
     fn liveness_without_memory(&self) -> Liveness {
-        let stat = std::fs::read(self.folder.join("stat")).unwrap_or_default();
+        let stat = kernel_file::read(self.folder.join("stat")).unwrap_or_default();
         match TaskFlags::parse(&stat) {
             Some(flags) if !flags.is_exiting() && !has_exited(&self.pidfd) => Liveness::Replaced,
             _ => Liveness::Exited,
@@ -240,14 +242,12 @@ impl LinuxProcess {
     fn read_maps(&self) -> io::Result<Vec<u8>> {
         let mut file = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
         file.rewind()?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok(bytes)
+        kernel_file::read_rest(&file)
     }
 
     /// Marks the mappings of hugetlb pages, which maps does not tell from others.
     fn mark_huge(&self, mappings: &mut [Mapping]) {
-        let read = |name| std::fs::read(self.folder.join(name)).unwrap_or_default();
+        let read = |name| kernel_file::read(self.folder.join(name)).unwrap_or_default();
         if !smaps::uses_hugetlb(&read("status")) {
             return;
         }
@@ -282,7 +282,7 @@ pub(crate) fn open_file(
 
 /// Checks that a process is no kernel thread. `folder` is its directory in /proc.
 pub(crate) fn refuse_kernel_thread(pid: Pid, folder: &Path) -> Result<()> {
-    let stat = std::fs::read(folder.join("stat")).map_err(|_| Error::Gone(pid))?;
+    let stat = kernel_file::read(folder.join("stat")).map_err(|_| Error::Gone(pid))?;
     match TaskFlags::parse(&stat) {
         Some(flags) if flags.is_kernel_thread() => Err(Error::KernelThread(pid)),
         Some(_) => Ok(()),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use nodeward_machine::{Error, Result};
 use nodeward_model::{Name, Pid};
 
+use crate::kernel_file;
 use crate::procfs::{lines, parse_trimmed};
 
 /// The bytes of a name that the kernel keeps.
@@ -26,7 +27,7 @@ pub fn by_name(root: &Path, name: &Name) -> Result<Vec<Pid>> {
         .filter_map(|entry| {
             let entry = entry.ok()?;
             let pid: Pid = entry.file_name().to_str()?.parse().ok()?;
-            let comm = fs::read(entry.path().join("comm")).ok()?;
+            let comm = kernel_file::read(entry.path().join("comm")).ok()?;
             (comm.strip_suffix(b"\n")? == wanted.as_bytes()).then_some(pid)
         })
         .collect();
@@ -36,7 +37,7 @@ pub fn by_name(root: &Path, name: &Name) -> Result<Vec<Pid>> {
 
 /// Returns the name of a process, which all may read; `None` if it is gone. Cost: one file.
 pub fn name_of(root: &Path, pid: Pid) -> Option<Name> {
-    let comm = fs::read(root.join(format!("proc/{pid}/comm"))).ok()?;
+    let comm = kernel_file::read(root.join(format!("proc/{pid}/comm"))).ok()?;
     Some(comm.strip_suffix(b"\n").unwrap_or(&comm).into())
 }
 
@@ -48,7 +49,7 @@ pub(crate) fn to_comm(name: &Name) -> Name {
 
 /// Returns the process that a thread belongs to; `None` if there is no such thread.
 pub fn by_thread(root: &Path, thread: Pid) -> Option<Pid> {
-    let status = fs::read(root.join(format!("proc/{thread}/status"))).ok()?;
+    let status = kernel_file::read(root.join(format!("proc/{thread}/status"))).ok()?;
     parse_trimmed(lines(&status).find_map(|line| line.strip_prefix(b"Tgid:"))?)
 }
 
@@ -57,7 +58,7 @@ pub fn by_thread(root: &Path, thread: Pid) -> Option<Pid> {
 /// it is no zombie.
 pub fn zombie_is_accessible(root: &Path, pid: Pid) -> Option<bool> {
     let folder = root.join(format!("proc/{pid}"));
-    let stat = stat::parse(&fs::read(folder.join("stat")).ok()?)?;
+    let stat = stat::parse(&kernel_file::read(folder.join("stat")).ok()?)?;
     let user = fs::metadata(&folder).ok()?.uid();
     let may_look = || {
         let held = Privileges::of_this_thread(root).unwrap_or_default();
@@ -89,7 +90,7 @@ fn collect_pids(
     found: &mut Vec<Pid>,
 ) -> std::result::Result<(), (PathBuf, io::Error)> {
     let path = group.join("cgroup.procs");
-    let text = fs::read_to_string(&path).map_err(|error| (path, error))?;
+    let text = kernel_file::read_to_string(&path).map_err(|error| (path, error))?;
     found.extend(text.lines().filter_map(|line| line.parse::<Pid>().ok()));
     let folders = fs::read_dir(group).map_err(|error| (group.to_owned(), error))?;
     for folder in folders.filter_map(io::Result::ok).filter(|entry| entry.path().is_dir()) {

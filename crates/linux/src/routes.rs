@@ -4,9 +4,10 @@
 //! interface are left out: it has no node.
 
 use std::cmp::Reverse;
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
+
+use crate::kernel_file;
 
 /// Flags of a route, RTF_UP and RTF_REJECT of `linux/route.h`.
 const UP: u32 = 0x0001;
@@ -19,7 +20,7 @@ pub fn interface(root: &Path, address: IpAddr) -> Option<String> {
         IpAddr::V4(_) => ("proc/net/route", v4),
         IpAddr::V6(_) => ("proc/net/ipv6_route", v6),
     };
-    let table = fs::read_to_string(root.join(file)).ok()?;
+    let table = kernel_file::read_to_string(root.join(file)).ok()?;
     let routes = table.lines().filter_map(parse).filter(|route| route.reaches(address));
     let best = routes.min_by_key(|route| (Reverse(route.prefix_bits), route.metric))?;
     (best.flags & REJECT == 0).then(|| best.interface.to_owned())
@@ -87,6 +88,8 @@ fn hex(text: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// As the kernel would print two interfaces and an unreachable network, where the least

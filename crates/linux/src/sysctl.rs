@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use nodeward_machine::{Error, Result};
 
 use crate::confinement::{Confinement, PrivilegedAction};
+use crate::kernel_file;
 use crate::procfs::{boot_id, parse_trimmed};
 
 /// More than a number has.
@@ -37,7 +38,7 @@ impl Sysctl {
     /// If the file cannot be read, or has no number.
     pub(crate) fn read(&self, root: &Path) -> Result<Option<u32>> {
         let path = self.path(root);
-        match std::fs::read(&path) {
+        match kernel_file::read(&path) {
             Ok(bytes) => number(path, &bytes).map(Some),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(source) => Err(Error::Read { path, source }),

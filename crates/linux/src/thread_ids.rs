@@ -7,6 +7,7 @@ use nodeward_machine::Result;
 use nodeward_model::ProcessIdentity;
 
 use crate::held_pid::HeldPid;
+use crate::kernel_file;
 use crate::procfs::{credentials, identity, parse_trimmed};
 
 impl HeldPid {
@@ -34,7 +35,7 @@ impl HeldPid {
             1 => Some((tid, tid)),
             _ => {
                 let path = folder.join(format!("{tid}/status"));
-                let status = credentials::parse(&fs::read(&path).ok()?, &path).ok()?;
+                let status = credentials::parse(&kernel_file::read(&path).ok()?, &path).ok()?;
                 Some((tid, *status.pids.get(levels.checked_sub(1)?)?))
             }
         };

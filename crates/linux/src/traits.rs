@@ -10,12 +10,13 @@ use bstr::ByteSlice as _;
 use nodeward_model::{Name, ProcessTraits};
 
 use crate::cgroup;
+use crate::kernel_file;
 use crate::procfs::status;
 
 /// Reads them from a process's folder in /proc. What cannot be read is unknown, and a thread that
 /// ends meanwhile is left out.
 pub fn read(folder: &Path) -> ProcessTraits {
-    let file = |name: &str| fs::read(folder.join(name)).ok();
+    let file = |name: &str| kernel_file::read(folder.join(name)).ok();
     let threads = fs::read_dir(folder.join("task")).into_iter().flatten().flatten();
     let mut threads: Vec<(u32, Name)> =
         threads.filter_map(|thread| thread_name(&thread.path())).collect();
@@ -36,7 +37,7 @@ fn without_deleted(path: &Path) -> PathBuf {
 
 fn thread_name(folder: &Path) -> Option<(u32, Name)> {
     let tid = folder.file_name()?.to_str()?.parse().ok()?;
-    let bytes = fs::read(folder.join("comm")).ok()?;
+    let bytes = kernel_file::read(folder.join("comm")).ok()?;
     Some((tid, Name::from(bytes.strip_suffix(b"\n").unwrap_or(&bytes).as_bytes())))
 }
 

@@ -1,10 +1,11 @@
 //! Maps names of users and groups to ids.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use nodeward_machine::{Error, Result};
+
+use crate::kernel_file;
 
 /// Returns the id of a user, who may also be given by id; `None` if /etc/passwd has no such name.
 /// Users that only a directory service knows are not found.
@@ -31,7 +32,7 @@ pub fn gid(name: &str) -> Result<Option<u32>> {
 
 /// In both files the first field is the name, and the third the id.
 fn id_in_file(path: &Path, name: &str) -> Result<Option<u32>> {
-    let text = match fs::read(path) {
+    let text = match kernel_file::read(path) {
         Ok(text) => String::from_utf8_lossy(&text).into_owned(),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(Error::Read { path: PathBuf::from(path), source }),
@@ -46,6 +47,8 @@ fn id_in_file(path: &Path, name: &str) -> Result<Option<u32>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// Goal: names are read from the first field, ids from the third.

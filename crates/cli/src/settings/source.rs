@@ -16,6 +16,9 @@ use super::layer::SettingsLayer;
 /// The packaged settings file. Every value in it is the default.
 const DEFAULTS_FILE: &str = include_str!("../../../../packaging/nodeward.toml");
 
+/// How the name of each variable of a setting begins.
+const OUR_VARIABLES: &[u8] = b"NODEWARD_";
+
 /// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingOrigin {
@@ -98,16 +101,18 @@ impl SettingsSource {
         Ok(Self { layer, values: said.collect() })
     }
 
-    /// Reads the variables of the keys.
+    /// Reads the variables of the settings. Most commands have none, and then the names of all
+    /// settings are not looked up.
     ///
     /// # Errors
     /// If one has an invalid value, or is named as those of a table and sets no key.
-    pub fn from_environment(
-        keys: &[SettingKey],
-        variables: &Variables,
-    ) -> Result<Self, SettingsError> {
-        check_names(keys, variables)?;
+    pub fn from_environment(variables: &Variables) -> Result<Self, SettingsError> {
         let mut all = Self::default();
+        if !variables.keys().any(|name| name.as_encoded_bytes().starts_with(OUR_VARIABLES)) {
+            return Ok(all);
+        }
+        let keys = Self::default_keys();
+        check_names(&keys, variables)?;
         for key in keys {
             let Some((name, words)) = key.read_variable(variables) else { continue };
             let words = words.to_str().ok_or_else(|| SettingsError::Value {
@@ -115,7 +120,7 @@ impl SettingsSource {
                 message: format!("'{}' is not UTF-8", words.escaped()),
             })?;
             let origin = SettingOrigin::Environment(name.clone());
-            all.add(key.clone(), words.to_owned(), origin, &name)?;
+            all.add(key, words.to_owned(), origin, &name)?;
         }
         Ok(all)
     }
@@ -139,6 +144,11 @@ impl SettingsSource {
     pub fn defaults() -> Self {
         Self::from_file(DEFAULTS_FILE, Path::new(""), |_, _| SettingOrigin::Default)
             .unwrap_or_default()
+    }
+
+    /// Returns the keys of the packaged settings file, in its order.
+    pub fn default_keys() -> Vec<SettingKey> {
+        keys(DEFAULTS_FILE).into_iter().map(|(key, _)| key).collect()
     }
 
     fn add(

@@ -116,12 +116,10 @@ impl SettingsPaths {
         words: &[(String, String)],
         variables: &Variables,
     ) -> Result<SettingsStack, SettingsError> {
-        let defaults = SettingsSource::defaults().values;
-        let keys: Vec<_> = defaults.into_iter().map(|said| said.key).collect();
         let mut stack = SettingsStack {
             sources: vec![
                 SettingsSource::from_arguments(words)?,
-                SettingsSource::from_environment(&keys, variables)?,
+                SettingsSource::from_environment(variables)?,
             ],
             files: Vec::new(),
         };

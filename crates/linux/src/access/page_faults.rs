@@ -1,7 +1,6 @@
 //! Page faults with their addresses; and the source `faults`: while the kernel's NUMA balancing is
 //! on, it takes pages out of sight to see who uses them next, and each such use is a page fault.
 
-use std::fs;
 use std::path::Path;
 
 use nodeward_machine::{Error, Result};
@@ -11,6 +10,7 @@ use super::observed::ObservedProcess;
 use super::probe;
 use super::records::Sample;
 use super::source::{EventSetup, SampleReader};
+use crate::kernel_file;
 use crate::sys::{PerfCounter, PerfEvent};
 
 /// All rings together, in bytes, and one of them at most. A fault takes 40 bytes: 100,000 fit into
@@ -45,7 +45,7 @@ impl SampleReader for FaultReader {
 /// # Errors
 /// `Unsupported` while the kernel's balancing is off; those of perf.
 pub fn probe_hint_faults(root: &Path) -> Result<()> {
-    let mode = fs::read_to_string(root.join("proc/sys/kernel/numa_balancing")).ok();
+    let mode = kernel_file::read_to_string(root.join("proc/sys/kernel/numa_balancing")).ok();
     let is_on = |mode: &str| mode.trim().parse::<u32>().is_ok_and(|bits| bits & 1 == 1);
     match mode.as_deref() {
         Some(mode) if is_on(mode) => probe::try_event(FaultReader::setup().event),
@@ -60,6 +60,8 @@ fn unsupported(reason: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// Goal: hint faults exist only while bit 0 of the setting is set (2 is memory tiering alone).

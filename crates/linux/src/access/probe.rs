@@ -1,6 +1,5 @@
 //! Tries whether events of perf may be opened, and says why not.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -9,6 +8,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::ring::{Ring, RingError};
 use crate::confinement::{Confinement, PrivilegedAction};
+use crate::kernel_file;
 use crate::sys::{PerfEvent, PerfScope};
 
 /// What events are for, as errors put it.
@@ -84,7 +84,8 @@ fn error_in(error: RingError, of: &PerfUse, situation: &Confinement) -> Error {
 /// Returns the bytes that rings of a user without privileges may have: `perf_event_mlock_kb` for
 /// each CPU, and beyond that what the process may lock (RLIMIT_MEMLOCK).
 pub fn locked_bytes_max() -> u64 {
-    let text = fs::read_to_string("/proc/sys/kernel/perf_event_mlock_kb").unwrap_or_default();
+    let text =
+        kernel_file::read_to_string("/proc/sys/kernel/perf_event_mlock_kb").unwrap_or_default();
     let kib: u64 = text.trim().parse().unwrap_or(0);
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let of_user = (kib << 10).saturating_mul(cpus as u64);

@@ -7,7 +7,7 @@
 //! from swap, counts as written too.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -23,6 +23,7 @@ use super::source::{PerfSource, thread_cpu_ns};
 use super::stall_budget;
 use crate::confinement::PrivilegedAction;
 use crate::hot::soft_dirty::CLEAR_SOFT_DIRTY;
+use crate::kernel_file;
 use crate::pagemap::{PAGE_TABLE_PAGES, PagemapWindow, entry};
 use crate::process::open_file;
 use crate::procfs::maps;
@@ -138,7 +139,7 @@ impl ClearedProcess {
         let (owner, files) = (PrivilegedAction::OwnerFile, PrivilegedAction::Files);
         let clear_refs = open_file(pid, path("clear_refs"), File::options().write(true), owner)?;
         let pagemap = open_file(pid, path("pagemap"), File::options().read(true), files)?;
-        let text = fs::read(path("maps")).map_err(|_| Error::Gone(pid))?;
+        let text = kernel_file::read(path("maps")).map_err(|_| Error::Gone(pid))?;
         let mappings = maps::parse(&text, &path("maps"))?;
         if held.memory_is_gone() {
             return Err(Error::Gone(pid));

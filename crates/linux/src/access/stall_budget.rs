@@ -3,12 +3,12 @@
 //! Meanwhile it can neither map memory nor, for the most part, handle page faults. The time grows
 //! with its page table entries, and there is no way to clear a part.
 
-use std::fs;
 use std::path::Path;
 
 use nodeward_machine::{CLEAR_ENTRY_NS, CLEAR_STALL_NS_MAX, Error, Result};
 use nodeward_model::Pid;
 
+use crate::kernel_file;
 use crate::procfs::{lines, parse_trimmed, status};
 
 /// The least that one entry of a huge page maps, in any kernel with these bits (s390; 2 MiB on
@@ -22,7 +22,7 @@ const HUGE_ENTRY_BYTES: u64 = 1 << 20;
 /// # Errors
 /// `Unsupported` if it has too many entries; `Gone`.
 pub fn check(root: &Path, pid: Pid, page_bytes: u64) -> Result<()> {
-    let read = |name: &str| fs::read(root.join(format!("proc/{pid}")).join(name));
+    let read = |name: &str| kernel_file::read(root.join(format!("proc/{pid}")).join(name));
     let resident = resident_pages(&read("statm").map_err(|_| Error::Gone(pid))?);
     if stall_ns(resident) <= CLEAR_STALL_NS_MAX {
         return Ok(());
@@ -66,6 +66,8 @@ fn entries(rollup: &[u8], page_bytes: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const GIB: u64 = 1 << 30;

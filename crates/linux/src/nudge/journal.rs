@@ -4,7 +4,7 @@
 //! The note need not reach the disk: a kill leaves it in the page cache, and a machine that reboots
 //! has no such thread.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use nodeward_model::Pid;
 
 use super::record::{NudgeRecord, widen};
 use super::thread_affinity::{KernelAffinity, ThreadAffinity};
+use crate::kernel_file;
 use crate::procfs::{boot_id, stat};
 
 /// The start of every note; the number is the format version.
@@ -119,6 +120,6 @@ fn restore(root: &Path, started: u64, note: &NudgeRecord) -> Option<RestoredThre
 }
 
 fn started_ticks(root: &Path, pid: Pid) -> Option<u64> {
-    let text = fs::read(root.join(format!("proc/{pid}/stat"))).ok()?;
+    let text = kernel_file::read(root.join(format!("proc/{pid}/stat"))).ok()?;
     Some(stat::parse(&text)?.started_ticks)
 }

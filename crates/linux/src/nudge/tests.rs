@@ -12,6 +12,7 @@ use super::*;
 use crate::Linux;
 use crate::affinity;
 use crate::interference::{ChildExit, TestThread, run_in_child};
+use crate::kernel_file;
 use crate::procfs::stat;
 use crate::test_wait::wait_until;
 
@@ -318,7 +319,7 @@ fn a_kill_in_a_nudge_is_undone() {
     assert_eq!(Linux::open().open_nudge_journal(&path).unwrap(), None);
     // A nudge that completes leaves no note.
     machine.open_process(us()).unwrap().nudge(worker.tid, &two[1]).unwrap();
-    assert_eq!(fs::read_to_string(&path).unwrap(), "");
+    assert_eq!(kernel_file::read_to_string(&path).unwrap(), "");
 }
 
 /// Returns the process of a directory in /proc, also when a child of it reads the directory.
@@ -334,8 +335,8 @@ fn stale_notes_do_no_harm() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nudge");
     let worker = TestThread::start(false).unwrap();
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    let stat = fs::read("/proc/self/stat").unwrap();
+    let boot = kernel_file::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let stat = kernel_file::read("/proc/self/stat").unwrap();
     let started = stat::parse(&stat).unwrap().started_ticks;
     let note = NudgeRecord {
         pid: us(),

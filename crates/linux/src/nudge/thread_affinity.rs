@@ -1,6 +1,5 @@
 //! The affinity of threads, as this kernel reads and sets it.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,6 +8,7 @@ use nodeward_model::{AffinityOutcome, CpuId, Cpumask};
 
 use crate::affinity;
 use crate::cgroup::{self, MemoryGroups};
+use crate::kernel_file;
 use crate::procfs::stat;
 
 /// The time between two looks at a sleeping thread.
@@ -58,13 +58,14 @@ impl ThreadAffinity for KernelAffinity<'_> {
     }
 
     fn cpu(&self, tid: u32) -> io::Result<CpuId> {
-        let text = fs::read(self.folder.join(format!("task/{tid}/stat")))?;
+        let text = kernel_file::read(self.folder.join(format!("task/{tid}/stat")))?;
         stat::parse(&text).map(|stat| stat.cpu).ok_or(io::ErrorKind::InvalidData.into())
     }
 
     fn is_unrestricted(&self, tid: u32, cpus: &Cpumask) -> bool {
         let is = |path: PathBuf| {
-            let listed = fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
+            let listed =
+                kernel_file::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
             listed.is_some_and(|listed: Cpumask| listed == *cpus)
         };
         is(self.root.join("sys/devices/system/cpu/online")) || self.cpuset(tid).is_some_and(is)
@@ -79,7 +80,7 @@ impl KernelAffinity<'_> {
     /// Returns the file with the CPUs of a thread's control group (version 2), or of its nearest
     /// ancestor that has the cpuset controller.
     fn cpuset(&self, tid: u32) -> Option<PathBuf> {
-        let text = fs::read(self.folder.join(format!("task/{tid}/cgroup"))).ok()?;
+        let text = kernel_file::read(self.folder.join(format!("task/{tid}/cgroup"))).ok()?;
         let group = cgroup::group_path_v2(&text)?;
         let folder = MemoryGroups::find(self.root).ok()?.folder_v2_of(&group)?;
         let file =

@@ -8,6 +8,7 @@ use nodeward_model::{Escape as _, NodeId, Nodemask};
 
 use super::check_result::{CheckResult, CheckState, Role};
 use crate::confinement::Confinement;
+use crate::kernel_file;
 
 /// Reads all files under `root`.
 pub fn check_environment(root: &Path, situation: &Confinement) -> Vec<CheckResult> {
@@ -36,7 +37,7 @@ struct SystemFiles<'a> {
 
 impl SystemFiles<'_> {
     fn read(&self, path: &str) -> Option<String> {
-        fs::read_to_string(self.root.join(path)).ok().map(|text| text.trim().to_owned())
+        kernel_file::read_to_string(self.root.join(path)).ok().map(|text| text.trim().to_owned())
     }
 
     fn memory_nodes(&self) -> Option<Nodemask> {
@@ -125,7 +126,7 @@ impl SystemFiles<'_> {
 
     fn running_daemon(&self) -> Option<&'static str> {
         let known = ["numad", "memtierd"];
-        let name = |folder: &PathBuf| fs::read(folder.join("comm")).ok();
+        let name = |folder: &PathBuf| kernel_file::read(folder.join("comm")).ok();
         let names = entries(&self.root.join("proc"));
         names.iter().filter_map(name).find_map(|name| {
             known.into_iter().find(|known| name.strip_suffix(b"\n") == Some(known.as_bytes()))
@@ -134,7 +135,8 @@ impl SystemFiles<'_> {
 
     /// Returns the action of a running scheme that moves pages between nodes.
     fn damon_scheme(&self) -> Option<String> {
-        let text = |path: PathBuf| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        let text =
+            |path: PathBuf| kernel_file::read_to_string(path).unwrap_or_default().trim().to_owned();
         let daemons = entries(&self.root.join("sys/kernel/mm/damon/admin/kdamonds"));
         let running = daemons.iter().filter(|folder| text(folder.join("state")) == "on");
         let contexts = running.flat_map(|folder| entries(&folder.join("contexts")));
@@ -146,7 +148,7 @@ impl SystemFiles<'_> {
     /// Tells which scheduler places threads. A kernel with sched_ext has a state also while none is
     /// loaded.
     fn scheduler(&self) -> CheckState {
-        let name = || fs::read(self.root.join("sys/kernel/sched_ext/root/ops")).ok();
+        let name = || kernel_file::read(self.root.join("sys/kernel/sched_ext/root/ops")).ok();
         match self.read("sys/kernel/sched_ext/state").as_deref() {
             None => CheckState::works("the kernel's own; it has no sched_ext"),
             Some("disabled") => CheckState::works("the kernel's own; sched_ext can load another"),
@@ -236,7 +238,8 @@ impl NodeMemory {
 fn show_pool(folder: &Path) -> Option<String> {
     let name = folder.file_name()?.to_str()?;
     let size_kib: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
-    let count = |file| fs::read_to_string(folder.join(file)).ok()?.trim().parse::<u64>().ok();
+    let count =
+        |file| kernel_file::read_to_string(folder.join(file)).ok()?.trim().parse::<u64>().ok();
     let (pages, free) = (count("nr_hugepages")?, count("free_hugepages")?);
     (pages > 0).then(|| format!("{pages} of {} ({free} free)", format_bytes(size_kib << 10)))
 }

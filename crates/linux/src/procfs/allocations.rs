@@ -4,6 +4,8 @@ use std::path::Path;
 
 use nodeward_machine::Error;
 
+use crate::kernel_file;
+
 /// Base pages that the kernel's page allocator handed out and took back since the boot. Visits of
 /// CPUs to zones are not counted by any kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub struct AllocationCounts {
 /// If the file cannot be read, or a line of it cannot be understood.
 pub fn read(root: &Path) -> nodeward_machine::Result<AllocationCounts> {
     let path = root.join("proc/vmstat");
-    match std::fs::read_to_string(&path) {
+    match kernel_file::read_to_string(&path) {
         Ok(text) => parse(&text).map_err(|line| Error::Parse {
             path,
             line,

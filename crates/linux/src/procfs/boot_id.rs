@@ -1,8 +1,9 @@
 //! Reads the number that the kernel draws at each boot.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use crate::kernel_file;
 
 /// Returns the path of the file under `root`.
 pub fn path(root: &Path) -> PathBuf {
@@ -14,5 +15,5 @@ pub fn path(root: &Path) -> PathBuf {
 /// # Errors
 /// If the file cannot be read.
 pub fn read(root: &Path) -> io::Result<String> {
-    fs::read_to_string(path(root)).map(|text| text.trim().to_owned())
+    kernel_file::read_to_string(path(root)).map(|text| text.trim().to_owned())
 }

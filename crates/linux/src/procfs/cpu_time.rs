@@ -6,6 +6,8 @@ use std::path::Path;
 use nodeward_machine::{Error, Result};
 use nodeward_model::CpuId;
 
+use crate::kernel_file;
+
 /// Time of a CPU since the boot, in clock ticks (usually of 10 ms).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
@@ -19,7 +21,7 @@ pub struct CpuTime {
 /// of interrupts.
 pub fn read(root: &Path) -> Result<BTreeMap<CpuId, CpuTime>> {
     let path = root.join("proc/stat");
-    match std::fs::read_to_string(&path) {
+    match kernel_file::read_to_string(&path) {
         Ok(text) => Ok(parse(&text)),
         Err(source) => Err(Error::Read { path, source }),
     }

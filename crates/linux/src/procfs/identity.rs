@@ -1,12 +1,12 @@
 //! Reads the identity of a process: its start time, and the values that its program got at exec.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use nodeward_machine::{Error, Result};
 use nodeward_model::{Pid, ProcessIdentity};
 
 use super::{boot_id, stat};
+use crate::kernel_file;
 
 /// Reads the identity of the process that has a pid now, under `root`.
 ///
@@ -16,7 +16,7 @@ pub fn read(root: &Path, pid: Pid) -> Result<ProcessIdentity> {
     let folder = root.join("proc").join(pid.to_string());
     let file = |name: &str| {
         let path = folder.join(name);
-        fs::read(&path).map_err(|source| file_error(pid, path, source))
+        kernel_file::read(&path).map_err(|source| file_error(pid, path, source))
     };
     let comm = file("comm")?;
     let started_ticks = stat::parse_start(&file("stat")?).ok_or_else(|| Error::Parse {

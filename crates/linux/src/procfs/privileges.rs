@@ -1,6 +1,5 @@
 //! Reads the privileges of a process in /proc/PID/status.
 
-use std::fs;
 use std::path::Path;
 
 use bstr::ByteSlice as _;
@@ -8,6 +7,7 @@ use nodeward_machine::{Error, Result};
 use nodeward_model::{Cpumask, Nodemask};
 
 use super::lines;
+use crate::kernel_file;
 
 /// A privilege, by its bit in the kernel's masks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Privileges {
     /// Reads the privileges of the calling thread.
     pub fn of_this_thread(root: &Path) -> Result<Self> {
         let path = root.join("proc/thread-self/status");
-        match fs::read(&path) {
+        match kernel_file::read(&path) {
             Ok(text) => parse(&text, &path),
             Err(source) => Err(Error::Read { path, source }),
         }

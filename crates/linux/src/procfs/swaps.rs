@@ -1,17 +1,19 @@
 //! Reads /proc/swaps: whether the machine has swap.
 
-use std::fs;
 use std::path::Path;
 
 use super::lines;
+use crate::kernel_file;
 
 /// Returns true if there is a swap area, or if the file cannot be read.
 pub fn has_areas(root: &Path) -> bool {
-    fs::read(root.join("proc/swaps")).map_or(true, |bytes| lines(&bytes).count() > 1)
+    kernel_file::read(root.join("proc/swaps")).map_or(true, |bytes| lines(&bytes).count() > 1)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

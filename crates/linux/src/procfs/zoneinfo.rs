@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use nodeward_machine::{Error, Result};
 use nodeward_model::{NodeHeadroom, NodeId};
 
+use crate::kernel_file;
+
 /// Returns the headroom of every node with memory.
 pub fn headroom(root: &Path) -> Result<BTreeMap<NodeId, NodeHeadroom>> {
     read(root).map(|text| parse(&text))
@@ -18,7 +20,7 @@ pub(super) fn path(root: &Path) -> PathBuf {
 
 pub(super) fn read(root: &Path) -> Result<String> {
     let path = path(root);
-    std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source })
+    kernel_file::read_to_string(&path).map_err(|source| Error::Read { path, source })
 }
 
 /// Parses the file. A zone has `pages free N` first, then the watermarks below which the kernel

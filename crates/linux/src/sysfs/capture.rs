@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use nodeward_files::{Visibility, make_directory, write};
 
 use super::{CPU_DIR, NODE_DIR};
+use crate::kernel_file;
 
 /// The captured files: directories below the root, and the names in them.
 const NODE_FILES: [&str; 4] = ["cpulist", "cpumap", "meminfo", "distance"];
@@ -65,7 +66,7 @@ pub fn capture(root: &Path) -> String {
 }
 
 fn add(text: &mut String, root: &Path, path: &str) {
-    if let Ok(content) = fs::read_to_string(root.join(path)) {
+    if let Ok(content) = kernel_file::read_to_string(root.join(path)) {
         add_file(text, path, &content);
     }
 }

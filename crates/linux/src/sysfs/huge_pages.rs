@@ -1,9 +1,10 @@
 //! The pools of huge pages.
 
-use std::fs;
 use std::path::Path;
 
 use nodeward_model::NodeId;
+
+use crate::kernel_file;
 
 /// Returns the pages of `bytes` bytes that a node's pool could give to a move: its free pages,
 /// limited by the unreserved ones, which the kernel counts for all nodes together. `None` if there
@@ -13,7 +14,7 @@ pub fn available(root: &Path, node: NodeId, bytes: u64) -> Option<u64> {
     let of_node = root.join(format!("sys/devices/system/node/node{node}")).join(&pool);
     let of_all = root.join("sys/kernel/mm").join(&pool);
     let count = |folder: &Path, name| -> Option<u64> {
-        fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok()
+        kernel_file::read_to_string(folder.join(name)).ok()?.trim().parse().ok()
     };
     let free = count(&of_node, "free_hugepages")?;
     let reserved = count(&of_all, "resv_hugepages").unwrap_or(0);
@@ -23,6 +24,8 @@ pub fn available(root: &Path, node: NodeId, bytes: u64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// Goal: reserved pages are not available to a move, and a pool that does not exist gives

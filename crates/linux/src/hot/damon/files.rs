@@ -12,6 +12,7 @@ use nodeward_model::Escape as _;
 use super::Unavailability;
 use super::names::{ACTION, NR_KDAMONDS};
 use crate::confinement::{Confinement, PrivilegedAction};
+use crate::kernel_file;
 
 /// Their directory, below the root.
 const KDAMONDS: &str = "sys/kernel/mm/damon/admin/kdamonds";
@@ -105,7 +106,7 @@ impl DamonSysfs {
 
 impl DamonFiles for DamonSysfs {
     fn read(&self, name: &str) -> io::Result<String> {
-        Ok(fs::read_to_string(self.path(name))?.trim().to_owned())
+        Ok(kernel_file::read_to_string(self.path(name))?.trim().to_owned())
     }
 
     fn write(&self, name: &str, text: &str) -> io::Result<()> {

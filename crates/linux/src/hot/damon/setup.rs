@@ -10,6 +10,7 @@ use nodeward_model::{Escape as _, Pid};
 use super::Unavailability;
 use super::files::{DamonFiles, number};
 use super::names::{ACTION, CONTEXT, NR_KDAMONDS, SCHEME, STATE};
+use crate::kernel_file;
 
 /// Marks a configuration as nodeward's, also after nodeward was killed. It is stored in an interval
 /// that the kernel does not use, because no watermark is checked (`metric` is none).
@@ -37,7 +38,7 @@ pub fn check_kernel_modules(root: &Path) -> std::result::Result<(), Unavailabili
     for module in modules {
         let name = module.file_name().escaped().to_string();
         let switch = module.path().join("parameters/enabled");
-        let is_on = || fs::read_to_string(&switch).is_ok_and(|text| text.trim() == "Y");
+        let is_on = || kernel_file::read_to_string(&switch).is_ok_and(|text| text.trim() == "Y");
         if name.starts_with("damon_") && is_on() {
             return Err(Unavailability::missing(
                 format!("the kernel uses it for {name}, which admits nobody else"),
