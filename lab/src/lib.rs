@@ -47,4 +47,4 @@ pub use lab::{Lab, open_for_counting_test, open_for_test, scenario};
 pub use payload::GuestFile;
 pub use run::{GuestRun, RunExit, RunOutput, Sinks, TIMED_OUT};
 pub use scenario::LabMachine;
-pub use test_kernels::is_every_kernel_wanted;
+pub use test_kernels::{is_every_case_wanted, is_every_kernel_wanted};

@@ -8,10 +8,15 @@ const VARIABLES: [(&str, &str); 2] = [("NODEWARD_LAB_KERNELS", "all"), ("NODEWAR
 /// Returns whether a test runs on all kernels that it may depend on; otherwise prints `skipped:
 /// why`.
 pub fn is_every_kernel_wanted() -> bool {
-    let is_set = |(name, all): (&str, &str)| std::env::var_os(name).is_some_and(|v| v == all);
-    let wanted = VARIABLES.into_iter().any(is_set);
+    let wanted = is_every_case_wanted();
     if !wanted {
         println!("skipped: another kernel runs this; `make lab` runs it on every kernel");
     }
     wanted
+}
+
+/// Returns whether those tests run, too, that take long and have a shorter one of the same subject.
+pub fn is_every_case_wanted() -> bool {
+    let is_set = |(name, all): (&str, &str)| std::env::var_os(name).is_some_and(|v| v == all);
+    VARIABLES.into_iter().any(is_set)
 }

@@ -2,9 +2,30 @@
 
 use std::time::Duration;
 
-use nodeward_lab::{GuestFile, GuestKernel, GuestRun, LabMachine, RunOutput, open_for_test};
+use nodeward_lab::{
+    GuestFile, GuestKernel, GuestRun, LabMachine, RunOutput, is_every_case_wanted, open_for_test,
+};
 
 use crate::programs;
+
+/// Cases that run where all are wanted only. They take the longest, and a shorter case, which is
+/// beside each, has the same subject and always runs.
+const LONG: [(&str, &str); 13] = [
+    ("many_mappings", "reserved_addresses"),
+    ("stopped_while_looking", "stopped_before_moving"),
+    ("pager_destination_fills_up", "pager_destination_full"),
+    ("list_without_end", "list_that_is_wrong"),
+    ("exchange_of_unequals", "exchange_full_nodes"),
+    ("undo_by_a_deadline", "undo_a_move"),
+    ("undo_of_a_running_move", "undo_after_kill"),
+    ("hot_by_damon", "damon_finds_what_is_hot"),
+    ("file_over_cold_cache", "file_clean"),
+    ("file_tree_changes", "file_tree"),
+    ("file_xfs", "file_tmpfs"),
+    // `bench/run spread.` has the same server, and `make test` runs that.
+    ("balance_postgres", "balance_brings_memory_home"),
+    ("groups_without_an_agent", "groups_by_calls"),
+];
 
 /// A guest for some cases.
 #[derive(Clone, Debug)]
@@ -31,13 +52,18 @@ impl CaseGuest {
         Self { kernel, scenario, append, env, files, timeout, parallel }
     }
 
-    /// Runs cases, prints their output, and fails if one of them did.
+    /// Runs cases, prints their output, and fails if one of them did. Without those that are too
+    /// long where not all are wanted.
     pub fn run(self, names: &[&str]) {
+        let names = wanted(names);
+        if names.is_empty() {
+            return;
+        }
         let Self { kernel, scenario, append, env, files: more, timeout, parallel } = self;
         let Some(lab) = open_for_test(&kernel) else { return };
         let Some(programs) = programs::find(&lab, &kernel) else { return };
         let mut command = vec!["nodeward-cases"];
-        command.extend(names);
+        command.extend(&names);
         let files = [programs.files(), more].concat();
         let run = GuestRun {
             kernel,
@@ -52,12 +78,24 @@ impl CaseGuest {
         let kernel = &run.kernel;
         print!("on {kernel}:\n{}", text(&finished.stdout));
         assert_eq!(finished.code, 0, "on {kernel}: {}", told(&finished));
-        for name in names {
+        for name in &names {
             let ended = ["ok", "skipped"].map(|how| format!("{how} {name}:"));
             let is_so = |line: &str| ended.iter().any(|start| line.starts_with(start));
             assert!(text(&finished.stdout).lines().any(is_so), "{name} did not end");
         }
     }
+}
+
+/// Returns the cases to run; names those that are left out.
+fn wanted<'a>(names: &[&'a str]) -> Vec<&'a str> {
+    let is_long = |name: &str| LONG.iter().any(|(long, _)| *long == name);
+    let (long, mut wanted): (Vec<&str>, Vec<&str>) = names.iter().partition(|name| is_long(name));
+    if !long.is_empty() && is_every_case_wanted() {
+        wanted = names.to_vec();
+    } else if !long.is_empty() {
+        println!("skipped: {}; `make test-long` runs them", long.join(", "));
+    }
+    wanted
 }
 
 fn text(bytes: &[u8]) -> String {
