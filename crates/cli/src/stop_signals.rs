@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: the one place that catches them.
+//! Ctrl-C, SIGTERM, and for some work a closed terminal (SIGHUP): the one place that catches them.
 //!
 //! They are caught only while work goes on that has something to tell at its end. At any other time
 //! they end the program at once. The first one during such work asks it to end, the second ends the
@@ -13,10 +13,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use nodeward_linux::signal_mask::block_signals_in_scope;
+use nodeward_linux::signal_mask::{block_signals_in_scope, is_hangup_ignored};
 use rustix::time::{ClockId, clock_gettime};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::{Handle, Signals};
 use signal_hook::low_level::emulate_default_handler;
 
 /// Interval between two looks at work that is to end.
@@ -32,8 +32,8 @@ const ACCOUNT_MAX: Duration = Duration::from_secs(30);
 
 /// The state of the one work of this program.
 static WORK: Mutex<Work> = Mutex::new(Work::Nothing);
-/// True if the signals are caught, as they are until the program ends.
-static IS_INSTALLED: Mutex<bool> = Mutex::new(false);
+/// What catches the signals, as it does until the program ends.
+static CAUGHT: Mutex<Option<Handle>> = Mutex::new(None);
 
 /// What is done before a signal ends this program.
 static LAST_ACTION: Mutex<Option<fn()>> = Mutex::new(None);
@@ -74,6 +74,16 @@ impl StopSignals {
         let caught = Self { stopped_by };
         install().context("cannot catch Ctrl-C")?;
         Ok(caught)
+    }
+
+    /// Lets a closed terminal end the work in order, too, unless this program ignores that.
+    ///
+    /// # Errors
+    /// If SIGHUP cannot be caught.
+    pub fn catch_hangup(&self) -> Result<()> {
+        let caught = CAUGHT.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(handle) = caught.as_ref().filter(|_| !is_hangup_ignored()) else { return Ok(()) };
+        register(|| handle.add_signal(SIGHUP)).context("cannot catch SIGHUP")
     }
 
     /// Returns whether one of them asked the work to end.
@@ -145,12 +155,13 @@ pub fn register<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
 
 /// Catches the signals, by a thread that ends with the program.
 fn install() -> io::Result<()> {
-    let mut is_installed = IS_INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
-    if !*is_installed {
+    let mut caught = CAUGHT.lock().unwrap_or_else(PoisonError::into_inner);
+    if caught.is_none() {
         let signals = register(|| Signals::new([SIGINT, SIGTERM]))?;
+        let handle = signals.handle();
         let serve = move || serve(signals);
         thread::Builder::new().name("nodeward-signals".to_owned()).spawn(serve)?;
-        *is_installed = true;
+        *caught = Some(handle);
     }
     Ok(())
 }

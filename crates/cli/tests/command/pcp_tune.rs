@@ -78,11 +78,11 @@ impl Place {
     }
 }
 
-/// Goal: a period has the documented fields, of each CPU, too; at SIGTERM and at Ctrl-C the value
-/// is what it was, with no record left, whatever was chosen.
+/// Goal: a period has the documented fields, of each CPU, too; at SIGTERM, at Ctrl-C and when the
+/// terminal is closed the value is what it was, with no record left, whatever was chosen.
 #[test]
 fn a_tuner_ends_in_order() {
-    for (value, signal) in [("0", Signal::TERM), ("300", Signal::INT)] {
+    for (value, signal) in [("0", Signal::TERM), ("300", Signal::INT), ("8", Signal::HUP)] {
         let Some(place) = Place::new(value) else { return };
         let tuner = DaemonProcess::start(place.command(TUNE));
         let round = tuner.round();

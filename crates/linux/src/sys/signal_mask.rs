@@ -1,4 +1,5 @@
-//! Signals that are held back from the calling thread, by pthread_sigmask(3).
+//! Signals that are held back from the calling thread, by pthread_sigmask(3), and one that all
+//! threads may ignore.
 
 use std::io;
 use std::marker::PhantomData;
@@ -16,6 +17,15 @@ pub fn block_signals() -> io::Result<()> {
     let error =
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), std::ptr::null_mut()) };
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
+}
+
+/// Returns whether this process ignores SIGHUP, as nohup(1) starts it.
+pub fn is_hangup_ignored() -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: with a null pointer nothing is set; writes the present action into the place we own.
+    let error = unsafe { libc::sigaction(libc::SIGHUP, std::ptr::null(), action.as_mut_ptr()) };
+    // SAFETY: zeros are a valid action, and so is what the kernel wrote.
+    error == 0 && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
 /// Blocks the signals of this thread until it is dropped. Those that came meanwhile are taken then.

@@ -31,6 +31,7 @@ pub fn run(args: &PcpTuneArgs) -> Result<Exit> {
     let mut tuning = Tuning::begin(args, bounds, waker)?;
     // Behind it, so that the thread of signals has no capabilities of loading either.
     let signals = StopSignals::catch(Grace::Account, move || drop(wake))?;
+    signals.catch_hangup()?;
     // A command that its output blocks is ended by a signal, without another word.
     do_before_end(|| drop(held().take()));
     let end = args.for_ns.map(|ns| Instant::now() + Duration::from_nanos(ns));
