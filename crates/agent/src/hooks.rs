@@ -7,19 +7,21 @@ use nodeward_machine::Machine;
 use nodeward_model::{Pid, ProcessIdentity};
 use nodeward_mover::{LedgerReport, MoveReport, SharedLedger};
 use nodeward_records::ledger::{Operation, OperationId};
+use serde::Serialize;
 use serde_json::Value;
 
-/// A decision for programs and for people.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Explained {
+/// A decision for programs and for people: the reply of io.nodeward.Placement.Explain.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Explained<Document = Value> {
     /// The decision as `nodeward explain --json` prints it.
-    pub document: Value,
+    pub document: Document,
     /// The decision as `nodeward explain` prints it.
     pub text: String,
 }
 
-/// Puts the decision about a process into words. Its pid is as the caller knows it.
-pub type Explainer = fn(Pid, Arc<RoundReport>, Result<ProcessRow, Undecided>) -> Explained;
+/// Appends the decision about a process in words: [`Explained`], as JSON, since a tree of values
+/// would cost a request more than all else. Its pid is as the caller knows it.
+pub type Explainer = fn(Pid, Arc<RoundReport>, Result<ProcessRow, Undecided>, &mut Vec<u8>);
 
 /// The facts with which a ledger is begun.
 pub struct JournalRequest<'a> {

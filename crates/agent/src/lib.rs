@@ -17,6 +17,7 @@
 //! request     what was asked, checked as far as that needs no machine
 //! hooks       what the program around it does for it
 //! homes       homes, from and to the types of the protocol
+//! reply       replies as they are sent
 //! wire, errors, interfaces
 //!             types of the protocol
 //! metrics     what was done, as Prometheus reads it
@@ -51,6 +52,7 @@ pub mod metrics;
 mod move_work;
 mod moves;
 mod placement;
+mod reply;
 mod request;
 mod request_counts;
 mod server;

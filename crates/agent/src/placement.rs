@@ -10,7 +10,7 @@ use crate::caller::Caller;
 use crate::errors::CallError;
 use crate::gate;
 use crate::homes::home_pages;
-use crate::hooks::{Explained, Explainer};
+use crate::hooks::Explainer;
 
 /// Rounds that a balancer needs before it can decide.
 const ROUNDS_TO_DECIDE: u64 = 2;
@@ -72,7 +72,7 @@ impl Published {
         })
     }
 
-    /// Returns the decision about a process, with all its numbers.
+    /// Appends the decision about a process, with all its numbers, as JSON.
     ///
     /// # Errors
     /// If the caller may not touch it.
@@ -81,7 +81,8 @@ impl Published {
         caller: &Caller,
         pid: Option<Pid>,
         explainer: Explainer,
-    ) -> Result<Value, CallError> {
+        json: &mut Vec<u8>,
+    ) -> Result<(), CallError> {
         let held = gate::check(caller, pid)?;
         let shown = pid.unwrap_or_else(|| caller.own_pid());
         let report = self.get();
@@ -91,10 +92,8 @@ impl Published {
             0..ROUNDS_TO_DECIDE => Undecided::NoLoad,
             _ => Undecided::NotLookedInto,
         });
-        let Explained { document, text } = explainer(shown, report, row);
-        // (`json!` would copy the document.)
-        let fields = [("document", document), ("text", Value::String(text))];
-        Ok(fields.map(|(name, value)| (name.to_owned(), value)).into_iter().collect())
+        explainer(shown, report, row, json);
+        Ok(())
     }
 }
 

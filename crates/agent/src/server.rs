@@ -27,6 +27,7 @@ use crate::limits::{
     PROGRESS_INTERVAL, WAITING_OF_USER_MAX,
 };
 use crate::moves::OrderedMove;
+use crate::reply::encode;
 use crate::request::ClientRequest;
 use crate::service::{Answer, Place, Service};
 
@@ -84,6 +85,8 @@ pub struct Server {
     ready: BTreeSet<u64>,
     last: u64,
     next_tick: Instant,
+    /// Where reads go, so that none clears memory first.
+    room: Vec<u8>,
 }
 
 /// A connection with the state of its request.
@@ -142,6 +145,7 @@ impl Server {
             ready: BTreeSet::new(),
             last: WAKER,
             next_tick: Instant::now(),
+            room: vec![0; READ_BYTES],
         })
     }
 
@@ -268,7 +272,7 @@ impl Server {
                 Ok(Some(request)) => self.begin(number, connection, request),
                 Ok(None) if may_read => {
                     may_read = false;
-                    if !connection.read() {
+                    if !connection.read(&mut self.room) {
                         return false;
                     }
                 }
@@ -310,7 +314,7 @@ impl Server {
         connection.state = State::Waiting { oneway };
         if waiting >= WAITING_OF_USER_MAX || !lane.give(Box::new(task)) {
             let busy = CallError::busy("too many requests wait; try again later");
-            connection.answer(Answer::Reply(busy.reply()), oneway);
+            connection.answer(Answer::Reply(encode(&busy.reply())), oneway);
         }
     }
 
@@ -390,13 +394,12 @@ impl Connection {
         waits && self.since.elapsed() >= CLIENT_TIMEOUT
     }
 
-    /// Reads once; returns false at the end of the connection.
-    fn read(&mut self) -> bool {
+    /// Reads once, as far as there is room; returns false at the end of the connection.
+    fn read(&mut self, room: &mut [u8]) -> bool {
         let was_partial = self.input.is_partial();
-        let mut bytes = [0; READ_BYTES];
-        match (&self.stream).read(&mut bytes) {
+        match (&self.stream).read(room) {
             Ok(0) => return false,
-            Ok(read) => self.input.push(&bytes[..read]),
+            Ok(read) => self.input.push(&room[..read]),
             Err(error) => {
                 return [ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&error.kind());
             }
@@ -415,7 +418,7 @@ impl Connection {
         self.state = match answer {
             Answer::Reply(reply) => {
                 if !oneway {
-                    self.send(&reply);
+                    self.send(reply);
                 }
                 State::Receiving
             }
@@ -424,15 +427,17 @@ impl Connection {
     }
 
     fn refuse(&mut self, error: &CallError) {
-        self.send(&error.reply());
+        self.send(encode(&error.reply()));
         self.state = State::Closing;
     }
 
-    fn send(&mut self, reply: &Reply) {
+    fn send(&mut self, reply: Vec<u8>) {
         if self.output.is_empty() {
             self.since = Instant::now();
+            self.output = reply;
+        } else {
+            self.output.extend(reply);
         }
-        self.output.extend(encode(reply));
     }
 
     /// Tells how far a move is; what was not read yet is not added to. Returns false if so.
@@ -445,7 +450,7 @@ impl Connection {
         }
         let mut reply = Reply::parameters(Some(json!({ "progress": progress })));
         reply.continues = Some(progress.running);
-        self.send(&reply);
+        self.send(encode(&reply));
         if !progress.running {
             self.state = State::Receiving;
         }
@@ -473,8 +478,4 @@ impl Connection {
         }
         Ok(())
     }
-}
-
-fn encode(reply: &Reply) -> Vec<u8> {
-    varlink::sansio::serialize_reply(reply).unwrap_or_default()
 }

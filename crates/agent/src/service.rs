@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use nodeward_machine::Machine;
+use nodeward_model::Pid;
 use serde::Serialize;
 use serde_json::{Value, json};
-use varlink::Reply;
 
 use crate::caller::Caller;
 use crate::errors::CallError;
@@ -21,6 +21,7 @@ use crate::looks;
 use crate::metrics::{self, AgentTotals};
 use crate::moves::{Moves, OrderedMove};
 use crate::placement::Published;
+use crate::reply;
 use crate::request::{
     Call, ClientRequest, GroupHomeParameters, GroupList, GroupMemory, GroupParameters,
     GroupThreads, ThreadParameters,
@@ -47,10 +48,32 @@ pub struct Service {
     pub requests: RequestCounts,
 }
 
+/// The reply of io.nodeward.Agent.Describe, by the names of the interface file.
+#[derive(Serialize)]
+struct Description {
+    pid: Pid,
+    uid: u32,
+    gid: u32,
+    everything: bool,
+    limits: DescribedLimits,
+}
+
+#[derive(Serialize)]
+struct DescribedLimits {
+    message_bytes: usize,
+    connections: usize,
+    connections_of_user: usize,
+    moves: usize,
+    moves_of_user: usize,
+    rate_of_user: Option<u64>,
+    processes: usize,
+    patience_ms: u64,
+}
+
 /// The answer to a request.
 pub enum Answer {
-    /// One reply, which ends the request.
-    Reply(Reply),
+    /// One reply, which ends the request, as it is sent.
+    Reply(Vec<u8>),
     /// Progress replies about a move, until the move has ended.
     Watch(Arc<OrderedMove>),
 }
@@ -88,12 +111,12 @@ impl Service {
             Ok(Call::Progress { number }) if request.more => {
                 self.moves.find(caller, *number).map(Answer::Watch)
             }
-            Ok(call) => self.call(caller, call).map(reply),
+            Ok(call) => self.call(caller, call).map(Answer::Reply),
             Err(error) => Err(error.clone()),
         };
         served.unwrap_or_else(|error| {
             self.requests.add_refusal();
-            Answer::Reply(error.reply())
+            Answer::Reply(reply::encode(&error.reply()))
         })
     }
 
@@ -113,11 +136,21 @@ impl Service {
         json!({ "text": metrics::text(&report, Some(&totals), &*self.machine, &named) })
     }
 
-    fn call(&self, caller: &Caller, call: &Call) -> Result<Value, CallError> {
+    fn call(&self, caller: &Caller, call: &Call) -> Result<Vec<u8>, CallError> {
+        match call {
+            Call::Describe => Ok(reply::encode_parameters(&self.describe(caller))),
+            Call::Explain { pid } => reply::encode_with(|json| {
+                self.published.explain(caller, *pid, self.explainer, json)
+            }),
+            call => Ok(reply::encode_parameters(&self.value_of(caller, call)?)),
+        }
+    }
+
+    /// Returns what a call returns that is not asked often.
+    fn value_of(&self, caller: &Caller, call: &Call) -> Result<Value, CallError> {
         match call {
             Call::GetInfo => Ok(interfaces::info()),
             Call::GetInterfaceDescription { interface } => interfaces::description(interface),
-            Call::Describe => Ok(self.describe(caller)),
             Call::Plan(order) => self.moves.plan(caller, order).map(|plan| json!(plan)),
             Call::Start(order) => {
                 self.moves.start(caller, order).map(|number| json!({ "move": number }))
@@ -136,7 +169,6 @@ impl Service {
             Call::Show(wanted) => looks::show(&*self.machine, caller, wanted),
             Call::SavePlacement(wanted) => looks::save_placement(&*self.machine, caller, wanted),
             Call::Homes => Ok(self.published.homes(caller, self.machine.now_ns())),
-            Call::Explain { pid } => self.published.explain(caller, *pid, self.explainer),
             Call::ReadMetrics => Ok(self.metrics(caller)),
             call => self.group_call(caller, call),
         }
@@ -173,28 +205,24 @@ impl Service {
         Ok(json!({}))
     }
 
-    fn describe(&self, caller: &Caller) -> Value {
-        json!({
-            "pid": caller.own_pid(),
-            "uid": caller.user(),
-            "gid": caller.rights.group,
-            "everything": caller.rights.everything,
-            "limits": {
-                "message_bytes": MESSAGE_BYTES_MAX,
-                "connections": CONNECTIONS_MAX,
-                "connections_of_user": CONNECTIONS_OF_USER_MAX,
-                "moves": MOVES_MAX,
-                "moves_of_user": self.limits.moves_of_user,
-                "rate_of_user": self.limits.rate_of_user,
-                "processes": PROCESSES_MAX,
-                "patience_ms": u64::try_from(CLIENT_TIMEOUT.as_millis()).unwrap_or(u64::MAX),
+    fn describe(&self, caller: &Caller) -> Description {
+        Description {
+            pid: caller.own_pid(),
+            uid: caller.user(),
+            gid: caller.rights.group,
+            everything: caller.rights.everything,
+            limits: DescribedLimits {
+                message_bytes: MESSAGE_BYTES_MAX,
+                connections: CONNECTIONS_MAX,
+                connections_of_user: CONNECTIONS_OF_USER_MAX,
+                moves: MOVES_MAX,
+                moves_of_user: self.limits.moves_of_user,
+                rate_of_user: self.limits.rate_of_user,
+                processes: PROCESSES_MAX,
+                patience_ms: u64::try_from(CLIENT_TIMEOUT.as_millis()).unwrap_or(u64::MAX),
             },
-        })
+        }
     }
-}
-
-fn reply(value: Value) -> Answer {
-    Answer::Reply(Reply::parameters(Some(value)))
 }
 
 fn named(name: &str, value: &impl Serialize) -> Value {

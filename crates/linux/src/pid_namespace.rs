@@ -9,7 +9,7 @@ use std::path::Path;
 use nodeward_model::Pid;
 use rustix::io::Errno;
 
-use crate::held_pid::{Credentials, HeldPid, NamespaceId};
+use crate::held_pid::{self, Credentials, HeldPid, NamespaceId};
 use crate::kernel_file;
 use crate::procfs::{credentials, parse_trimmed};
 use crate::sys;
@@ -81,8 +81,7 @@ fn is_known_as(folder: &Path, levels: usize, namespace: NamespaceId, pid: Pid) -
     let Ok(status) = credentials::parse(&status, folder) else { return false };
     status.pids.len() == levels
         && status.pids.last() == Some(&pid.number())
-        && fs::metadata(folder.join("ns/pid"))
-            .is_ok_and(|file| namespace == NamespaceId::new(file.dev(), file.ino()))
+        && held_pid::namespace(folder, "pid") == Some(namespace)
 }
 
 #[cfg(test)]

@@ -355,7 +355,7 @@ fn the_rule() {
         (with(|it| it.status.users[2] = 0), Refusal::OtherUser),
         (with(|it| it.status.groups[2] = 0), Refusal::OtherGroup),
         (with(|it| it.dumpable = false), Refusal::NotDumpable),
-        (with(|it| it.user_namespace = Some(NamespaceId::new(0, 0))), Refusal::OtherUserNamespace),
+        (with(|it| it.user_namespace = Some(NamespaceId::new(0))), Refusal::OtherUserNamespace),
         (with(|it| it.user_namespace = None), Refusal::MorePrivileges),
         (with(|it| it.status.permitted = 1), Refusal::MorePrivileges),
     ] {

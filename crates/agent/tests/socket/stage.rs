@@ -65,9 +65,10 @@ impl Stage {
         }
         let options = AgentOptions {
             limits,
-            explainer: |pid, report, row| Explained {
-                document: json!({ "pid": pid, "round": report.round, "row": row.is_ok() }),
-                text: format!("process {pid}\n"),
+            explainer: |pid, report, row, json| {
+                let document = json!({ "pid": pid, "round": report.round, "row": row.is_ok() });
+                let explained = Explained { document, text: format!("process {pid}\n") };
+                serde_json::to_writer(json, &explained).unwrap();
             },
             journal,
             metrics_processes,

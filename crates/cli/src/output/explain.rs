@@ -29,7 +29,14 @@ pub fn text(skipped: &[SkipReason], homes: &[Reason], processes: &[Explained]) -
 
 /// Formats the decision about a process, for programs and for people.
 pub fn process(would: &ProcessExplanation) -> Explained {
-    Explained { document: explanation::json(would), text: explanation::text(would) }
+    Explained { document: json!(explanation::document(would)), text: explanation::text(would) }
+}
+
+/// Appends the same, as the agent replies it.
+pub fn append_process(would: &ProcessExplanation, json: &mut Vec<u8>) {
+    let document = explanation::document(would);
+    let explained = Explained { document, text: explanation::text(would) };
+    serde_json::to_writer(json, &explained).expect("keys are text or numbers");
 }
 
 fn paragraph(name: &str, means: &str, why: &str, what_to_do: &str) -> String {

@@ -310,7 +310,7 @@ pub(super) mod tests {
         machine.spawn(Pid::of_this_process(), FakeProcess::with_pages(&pages));
         let options = AgentOptions {
             limits: LIMITS,
-            explainer: |_, _, _| unreachable!("nothing is explained"),
+            explainer: |_, _, _, _| unreachable!("nothing is explained"),
             journal: Journal {
                 begin: |_| None,
                 end: |_, _| unreachable!("none was begun"),

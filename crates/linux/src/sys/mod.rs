@@ -22,7 +22,7 @@ pub use cachestat::count_cached;
 pub use calls::{TransferCall, futex_wait, futex_wake, merge_equal_pages, transfer};
 pub use memory_change::{MemoryChange, change_memory};
 pub use pages::{migrate_pages, move_pages, query_pages};
-pub use peer::{duplicate, peer_ids, peer_pidfd, pid_from_namespace};
+pub use peer::{duplicate, peer_ids, peer_pidfd, pid_from_namespace, pidfd_ids};
 pub use perf_event::{
     PerfAttributes, PerfCounter, PerfEvent, PerfScope, RING_HEAD_WORD, RING_TAIL_WORD,
     open_perf_event, perf_event_with_unknown_flag,

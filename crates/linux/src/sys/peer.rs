@@ -1,4 +1,4 @@
-//! The other end of a Unix socket, process ids of other namespaces, inherited descriptors:
+//! The other end of a Unix socket, ids of processes, inherited descriptors:
 //! getsockopt(2), ioctl(2), fcntl(2).
 
 use std::io;
@@ -62,4 +62,25 @@ pub fn pid_from_namespace(namespace: BorrowedFd<'_>, pid: u32) -> io::Result<u32
     // SAFETY: the argument is a number, not an address.
     let ours = unsafe { libc::ioctl(fd, libc::NS_GET_PID_FROM_PIDNS, pid) };
     u32::try_from(ours).map_err(|_| io::Error::last_os_error())
+}
+
+/// Returns the real, effective and saved user ids, and group ids, of the process of a pidfd, in our
+/// user namespace (Linux 6.13).
+///
+/// # Errors
+/// `ESRCH` if it is gone; `ENOTTY` or `EINVAL` on older kernels.
+pub fn pidfd_ids(pidfd: BorrowedFd<'_>) -> io::Result<([u32; 3], [u32; 3])> {
+    // SAFETY: all of its fields are numbers, for which zero is a value.
+    let mut info: libc::pidfd_info = unsafe { std::mem::zeroed() };
+    info.mask = u64::from(libc::PIDFD_INFO_CREDS);
+    let into = &raw mut info;
+    // SAFETY: the kernel reads and writes one `pidfd_info`, whose size is part of the number.
+    let result = unsafe { libc::ioctl(pidfd.as_raw_fd(), libc::PIDFD_GET_INFO, into) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if info.mask & u64::from(libc::PIDFD_INFO_CREDS) == 0 {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    Ok(([info.ruid, info.euid, info.suid], [info.rgid, info.egid, info.sgid]))
 }

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use nodeward_balancer::{ProcessRow, RoundReport, SegmentRow, Undecided};
 use nodeward_model::units::{format_bytes, format_ns};
+use nodeward_model::{OtherBalancer, Pid};
 use nodeward_policy::placement::{Reason, Verdict};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::{by_node, cpus, decision_text, home, notices, segment_text};
 use crate::results::ProcessExplanation;
@@ -18,20 +19,38 @@ pub fn text(would: &ProcessExplanation) -> String {
     }
 }
 
-/// Formats it for programs.
-pub fn json(would: &ProcessExplanation) -> Value {
+/// The decision for programs.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub enum DecisionDocument<'a> {
+    /// The process's row, and what it needs of the round.
+    Decided {
+        #[serde(flatten)]
+        row: &'a ProcessRow,
+        page_bytes: u64,
+        stands_back: bool,
+        rivals: &'a [OtherBalancer],
+        mapped_segments: Vec<&'a SegmentRow>,
+    },
+    /// Why there is no decision.
+    Undecided { pid: Pid, undecided: Undecided },
+}
+
+/// Returns it for programs.
+pub fn document(would: &ProcessExplanation) -> DecisionDocument<'_> {
+    let report = &would.report;
     match &would.row {
         Ok(row) => {
-            let mut value = json!(row);
-            value["page_bytes"] = json!(would.report.page_bytes);
-            value["stands_back"] = json!(would.report.stands_back);
-            value["rivals"] = json!(would.report.rivals);
             let is_mapped = |one: &&SegmentRow| row.segments.contains(&one.decision.segment);
-            let mapped: Vec<_> = would.report.segments.iter().filter(is_mapped).collect();
-            value["mapped_segments"] = json!(mapped);
-            value
+            DecisionDocument::Decided {
+                row,
+                page_bytes: report.page_bytes,
+                stands_back: report.stands_back,
+                rivals: &report.rivals,
+                mapped_segments: report.segments.iter().filter(is_mapped).collect(),
+            }
         }
-        Err(why) => json!({ "pid": would.pid, "undecided": why }),
+        Err(why) => DecisionDocument::Undecided { pid: would.pid, undecided: *why },
     }
 }
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use nodeward_agent::metrics::AgentTotals;
 use nodeward_agent::socket::{SocketFile, handed_over, listen};
-use nodeward_agent::{Agent, AgentOptions, Explained, Journal, JournalRequest};
-use nodeward_balancer::{ProcessRow, RoundReport, SharedGroups, Undecided};
+use nodeward_agent::{Agent, AgentOptions, Journal, JournalRequest};
+use nodeward_balancer::{RoundReport, SharedGroups};
 use nodeward_linux::peer;
 use nodeward_machine::Machine;
-use nodeward_model::{Name, Pid};
+use nodeward_model::Name;
 use nodeward_mover::{LedgerReport, MoveReport, SharedLedger};
 use nodeward_records::ledger::{Operation, OperationId};
 
@@ -50,7 +50,9 @@ impl BalancerAgent {
         };
         let options = AgentOptions {
             limits: settings.limits,
-            explainer,
+            explainer: |pid, report, row, json| {
+                explain::append_process(&ProcessExplanation { pid, report, row }, json);
+            },
             journal: Journal { begin: begin_ledger, end: end_ledger, read: read_ledger },
             metrics_processes: settings.metrics_processes,
         };
@@ -74,10 +76,6 @@ impl BalancerAgent {
 
 fn take_descriptor(number: i32) -> io::Result<OwnedFd> {
     peer::inherited(number)
-}
-
-fn explainer(pid: Pid, report: Arc<RoundReport>, row: Result<ProcessRow, Undecided>) -> Explained {
-    explain::process(&ProcessExplanation { pid, report, row })
 }
 
 fn begin_ledger(request: JournalRequest<'_>) -> Option<SharedLedger> {

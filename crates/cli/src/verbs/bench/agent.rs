@@ -98,7 +98,9 @@ fn ask_agent(time: Duration) -> Result<(PacedRequests, u64)> {
     let machine: Arc<dyn Machine> = Arc::new(Linux::open());
     let options = AgentOptions {
         limits: MoveLimits::default(),
-        explainer: |pid, report, row| explain::process(&ProcessExplanation { pid, report, row }),
+        explainer: |pid, report, row, json| {
+            explain::append_process(&ProcessExplanation { pid, report, row }, json);
+        },
         journal: Journal {
             begin: |_| None,
             end: |_, _| unreachable!("nothing is moved"),
