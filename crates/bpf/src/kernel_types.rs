@@ -1,5 +1,6 @@
-//! What the running kernel calls things: enumerators and fields, as its BTF has them.
+//! What the running kernel calls things: enumerators, structs and functions, as its BTF has them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::iter;
 use std::path::Path;
@@ -12,6 +13,7 @@ const TYPE_BYTES: usize = 12;
 const STRUCT: u32 = 4;
 const STRUCT_PART_BYTES: usize = 12;
 const ENUM: u32 = 6;
+const FUNCTION: u32 = 12;
 const ENUM_PART_BYTES: usize = 8;
 
 /// The types of a kernel.
@@ -20,10 +22,31 @@ pub(crate) struct KernelTypes {
     strings: Vec<u8>,
 }
 
-/// A type that has a name.
-struct NamedType<'a> {
+/// A struct of the kernel.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct KernelStruct {
+    /// Its number in the kernel's BTF.
+    pub id: u32,
+    pub bytes: usize,
+    /// Names and places of its fields, in bytes from its start.
+    pub fields: Vec<(String, usize)>,
+}
+
+impl KernelStruct {
+    /// Returns the number of a field among the fields, and its place in bytes.
+    pub fn field(&self, name: &str) -> Option<(u32, usize)> {
+        let at = self.fields.iter().position(|(field, _)| field == name)?;
+        Some((u32::try_from(at).ok()?, self.fields[at].1))
+    }
+}
+
+/// A type.
+struct KernelType<'a> {
     kind: u32,
-    name: &'a [u8],
+    /// The place of its name among the strings.
+    name: u32,
+    /// The size of a struct; of some other kinds the number of another type.
+    bytes: u32,
     parts: &'a [u8],
 }
 
@@ -38,7 +61,7 @@ impl KernelTypes {
         Ok(Self::parse(&bytes).unwrap_or(Self { types: Vec::new(), strings: Vec::new() }))
     }
 
-    fn parse(bytes: &[u8]) -> Option<Self> {
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
         let magic = u16::from_ne_bytes(*bytes.first_chunk()?);
         let body = bytes.get(usize::try_from(number(bytes, 4)?).ok()?..)?;
         let section = |at: usize| {
@@ -61,26 +84,51 @@ impl KernelTypes {
 
     /// Returns whether a struct has a field.
     pub fn has_field(&self, structure: &str, field: &str) -> bool {
-        let mut parts = self.parts(STRUCT, structure).chunks_exact(STRUCT_PART_BYTES);
-        let name = |part| self.string(number(part, 0)?);
-        parts.any(|part| name(part) == Some(field.as_bytes()))
+        self.structure(structure).is_some_and(|found| found.field(field).is_some())
+    }
+
+    /// Returns a struct, if the kernel has it.
+    pub fn structure(&self, name: &str) -> Option<KernelStruct> {
+        let (id, found) = self.find(STRUCT, name)?;
+        let field = |part: &[u8]| {
+            let name = String::from_utf8_lossy(self.string(number(part, 0)?)?).into_owned();
+            // Where a struct has bit fields the highest byte is the number of bits.
+            let bits = number(part, 8)? & 0xff_ffff;
+            Some((name, usize::try_from(bits / 8).ok()?))
+        };
+        let fields = found.parts.chunks_exact(STRUCT_PART_BYTES).filter_map(field).collect();
+        Some(KernelStruct { id, bytes: usize::try_from(found.bytes).ok()?, fields })
+    }
+
+    /// Returns the numbers of those of these functions that the kernel tells of.
+    pub fn functions<'a>(&self, names: &BTreeSet<&'a str>) -> BTreeMap<&'a str, u32> {
+        let functions = (1..).zip(self.types()).filter(|(_, it)| it.kind == FUNCTION);
+        let wanted = functions.filter_map(|(id, it)| {
+            let name = str::from_utf8(self.string(it.name)?).ok()?;
+            Some((*names.get(name)?, id))
+        });
+        wanted.collect()
     }
 
     fn parts(&self, kind: u32, name: &str) -> &[u8] {
-        let mut types = self.named_types();
-        let found = types.find(|it| it.kind == kind && it.name == name.as_bytes());
-        found.map_or(&[], |found| found.parts)
+        self.find(kind, name).map_or(&[], |(_, found)| found.parts)
     }
 
-    fn named_types(&self) -> impl Iterator<Item = NamedType<'_>> {
+    /// Returns a type with its number.
+    fn find(&self, kind: u32, name: &str) -> Option<(u32, KernelType<'_>)> {
+        let mut types = (1..).zip(self.types());
+        types.find(|(_, it)| it.kind == kind && self.string(it.name) == Some(name.as_bytes()))
+    }
+
+    fn types(&self) -> impl Iterator<Item = KernelType<'_>> {
         let mut rest = &self.types[..];
         iter::from_fn(move || {
-            let (name, info) = (number(rest, 0)?, number(rest, 4)?);
+            let (name, info, bytes) = (number(rest, 0)?, number(rest, 4)?, number(rest, 8)?);
             let kind = info >> 24 & 0x1f;
             let parts = rest.get(TYPE_BYTES..)?;
             let parts = parts.get(..bytes_of_parts(kind, info & 0xffff)?)?;
             rest = &rest[TYPE_BYTES + parts.len()..];
-            Some(NamedType { kind, name: self.string(name)?, parts })
+            Some(KernelType { kind, name, bytes, parts })
         })
     }
 
@@ -116,13 +164,15 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// An int; a struct `s` with the fields `a` and `b`; an enum `e` with `ONE` = 1, `NINE` = 9.
+    /// An int; a struct `s` with the fields `a` and `b`; an enum `e` with `ONE` = 1, `NINE` = 9; a
+    /// function `f`.
     fn example() -> Vec<u8> {
-        let strings = b"\0int\0s\0a\0b\0e\0ONE\0NINE\0";
+        let strings = b"\0int\0s\0a\0b\0e\0ONE\0NINE\0f\0";
         let types: &[&[u32]] = &[
             &[1, 1 << 24, 4, 32],
             &[5, 4 << 24 | 2, 8, /* a */ 7, 1, 0, /* b */ 9, 1, 32],
             &[11, 6 << 24 | 2, 4, /* ONE */ 13, 1, /* NINE */ 17, 9],
+            &[22, 12 << 24, 1],
         ];
         let types: Vec<u8> =
             types.iter().flat_map(|it| it.iter()).flat_map(|word| word.to_ne_bytes()).collect();
@@ -146,6 +196,26 @@ mod tests {
         assert_eq!(types.enumerators("s"), []);
         assert!(types.has_field("s", "b") && !types.has_field("s", "c"));
         assert!(!types.has_field("e", "ONE"));
+    }
+
+    /// Goal: a struct has its number in the order of all types from 1, its size, and its fields
+    /// with their order and places in bytes.
+    #[test]
+    fn a_struct_is_laid_out() {
+        let types = KernelTypes::parse(&example()).unwrap();
+        let found = types.structure("s").unwrap();
+        assert_eq!((found.id, found.bytes), (2, 8));
+        // b begins at bit 32.
+        assert_eq!((found.field("a"), found.field("b")), (Some((0, 0)), Some((1, 4))));
+        assert_eq!((found.field("c"), types.structure("e")), (None, None));
+    }
+
+    /// Goal: functions have their numbers, which other kinds of the same name have not.
+    #[test]
+    fn functions_have_numbers() {
+        let types = KernelTypes::parse(&example()).unwrap();
+        let found = types.functions(&["f", "s", "g"].into());
+        assert_eq!(found, [("f", 4)].into());
     }
 
     /// Goal: bytes that end anywhere, and bytes that are not BTF, are never a panic.

@@ -5,14 +5,17 @@
 //! values of enumerators are looked up in the type information of the running kernel (BTF). What a
 //! kernel lacks disables what depends on it, and is named.
 
-#![forbid(unsafe_code)]
-
 mod capabilities;
+pub mod homes;
+mod kernel_calls;
 mod kernel_types;
 pub mod migrations;
 pub mod page_lists;
 mod probe;
 mod program_set;
+mod struct_ops;
+#[allow(unsafe_code, reason = "the room for calls of bpf(2) that no safe library has")]
+mod sys;
 mod time_histogram;
 mod unavailable;
 

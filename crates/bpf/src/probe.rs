@@ -10,6 +10,8 @@ pub enum Attachment {
     Tracepoint(&'static str),
     /// At the start of a function of the kernel.
     Function(&'static str),
+    /// Where the kernel calls an operation of a scheduler (sched_ext).
+    Operation(&'static str),
 }
 
 /// A program of an object.
@@ -26,8 +28,10 @@ pub struct Probe {
 /// Why a program does not run.
 #[derive(Debug)]
 pub enum Absence {
-    /// This kernel has no such tracepoint or function.
+    /// This kernel has no such tracepoint, function or operation.
     Unknown,
+    /// The program calls a function that this kernel does not have.
+    Calls(String),
     /// The kernel refused the program.
     Refused {
         /// What it answered.
@@ -35,6 +39,14 @@ pub enum Absence {
         /// What its verifier said.
         log: String,
     },
+}
+
+impl Absence {
+    /// Returns whether a privilege is missing: the kernel refused the program unseen.
+    pub(crate) fn is_permission(&self) -> bool {
+        matches!(self, Self::Refused { error, log }
+            if error.kind() == io::ErrorKind::PermissionDenied && log.is_empty())
+    }
 }
 
 /// A program that does not run.
@@ -50,7 +62,7 @@ impl Absent {
     /// Returns what the kernel's verifier said, if the kernel refused the program.
     pub fn log(&self) -> Option<&str> {
         match &self.why {
-            Absence::Unknown => None,
+            Absence::Unknown | Absence::Calls(_) => None,
             Absence::Refused { log, .. } => Some(log),
         }
     }
@@ -61,6 +73,7 @@ impl fmt::Display for Absent {
         let Probe { program, at, tells } = self.probe;
         match &self.why {
             Absence::Unknown => write!(f, "{tells}: this kernel has no {at}"),
+            Absence::Calls(name) => write!(f, "{tells}: this kernel has no function {name}"),
             Absence::Refused { error, log } => {
                 write!(f, "{tells}: the kernel refused the program {program} ({error}")?;
                 // The last line of a log only counts instructions.
@@ -77,6 +90,7 @@ impl fmt::Display for Attachment {
         match self {
             Self::Tracepoint(name) => write!(f, "tracepoint {name}"),
             Self::Function(name) => write!(f, "function {name}"),
+            Self::Operation(name) => write!(f, "operation {name} of sched_ext"),
         }
     }
 }

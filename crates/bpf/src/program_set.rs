@@ -145,8 +145,7 @@ impl ProgramSet {
             }
             Err(error) => absence(error),
         };
-        if matches!(&why, Absence::Refused { error, log } if is_permission(error) && log.is_empty())
-        {
+        if why.is_permission() {
             return Err(Unavailable::not_permitted(root));
         }
         self.absent.push(Absent { probe, why });
@@ -163,6 +162,7 @@ fn load(program: &mut Program, at: Attachment, types: &Btf) -> Result<(), Progra
     match at {
         Attachment::Tracepoint(_) => <&mut RawTracePoint>::try_from(program)?.load(),
         Attachment::Function(name) => <&mut FEntry>::try_from(program)?.load(name, types),
+        Attachment::Operation(_) => Err(ProgramError::UnexpectedProgramType),
     }
 }
 
@@ -175,6 +175,7 @@ fn attach(program: &mut Program, at: Attachment) -> Result<ProgramLink, ProgramE
         Attachment::Function(_) => {
             <&mut FEntry>::try_from(program)?.attach().map(ProgramLink::Function)
         }
+        Attachment::Operation(_) => Err(ProgramError::UnexpectedProgramType),
     }
 }
 
@@ -200,10 +201,6 @@ fn absence(error: ProgramError) -> Absence {
         ProgramError::Btf(BtfError::UnknownBtfTypeName { .. }) => Absence::Unknown,
         error => Absence::Refused { error: io::Error::other(error), log: String::new() },
     }
-}
-
-fn is_permission(error: &io::Error) -> bool {
-    error.kind() == ErrorKind::PermissionDenied
 }
 
 #[cfg(test)]

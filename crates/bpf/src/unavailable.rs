@@ -44,6 +44,14 @@ pub enum Unavailable {
     /// The kernel refused a map or an object.
     #[error("the kernel refused the BPF object; please report it with the kernel's version")]
     Refused(#[source] EbpfError),
+    /// The kernel has no schedulers of sched_ext.
+    #[error(
+        "this kernel has no sched_ext (Linux 6.12 or newer with CONFIG_SCHED_CLASS_EXT has it)"
+    )]
+    NoSchedExt,
+    /// The kernel took the programs, but not the scheduler.
+    #[error("sched_ext does not take the scheduler: {0}")]
+    NotTaken(io::Error),
     /// The one program without which nothing can be told does not run.
     #[error("{0}")]
     Lacking(Absent),

@@ -6,6 +6,7 @@ use super::violation::Violation;
 
 /// The only places for unsafe code.
 const UNSAFE_DIRS: &[&str] = &[
+    "crates/bpf/src/sys.rs",
     "crates/linux/src/sys",
     "crates/linux/src/sys.rs",
     "crates/pager/src/sys",
@@ -87,7 +88,7 @@ fn check_unsafe(source: &RustSource) -> Vec<Violation> {
     let lines = source.layers.code.lines().enumerate();
     let found = lines.filter(|(_, line)| has_word(line, "unsafe"));
     let advice = "unsafe code stands only in python and crates/capi, in src/sys of \
-                  crates/{linux,pager} and lab/{counter,counts}, and in peers/sys.rs of \
+                  crates/{bpf,linux,pager} and lab/{counter,counts}, and in peers/sys.rs of \
                   crates/proof; put it there";
     found.map(|(index, _)| source.violation(index + 1, advice)).collect()
 }
