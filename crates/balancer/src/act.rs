@@ -34,6 +34,8 @@ pub struct Actor<'a> {
     pub settings: &'a BalanceSettings,
     /// True if the round acts; otherwise it only reports what it would do.
     pub acts: bool,
+    /// True if a scheduler places threads.
+    pub is_scheduled: bool,
     pub live: &'a MoveControl,
     pub processes: &'a mut ProcessTable,
     pub journals: &'a mut Journals,
@@ -68,7 +70,8 @@ impl Actor<'_> {
         }
         let before: BTreeSet<_> = self.pending.iter().map(PendingMove::entity).collect();
         self.enqueue(plan);
-        for nudge in &plan.nudges {
+        let nudges = if self.is_scheduled { &[] } else { &plan.nudges[..] };
+        for nudge in nudges {
             self.attempt(nudge.entity, |actor, key| actor.nudge(key, nudge));
         }
         if !self.pending.is_empty() {
@@ -353,6 +356,7 @@ impl Balancer {
             nodes: &self.nodes,
             settings,
             acts,
+            is_scheduled: self.schedule.is_used(),
             live,
             processes: &mut self.processes,
             journals: &mut self.journals,

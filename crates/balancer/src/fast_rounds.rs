@@ -21,6 +21,9 @@ impl Balancer {
     /// Returns whether the next look is a fast round, because the next full round is not due yet.
     pub(super) fn is_fast_round_due(&self, now_ns: u64) -> bool {
         let interval_ns = self.timing.interval_ns;
+        if self.schedule.is_used() {
+            return false;
+        }
         let left_ns = self.timing.due_ns.saturating_sub(now_ns);
         // If the clock went back, full rounds must not become fast rounds.
         self.timing.fast.are_on() && left_ns > interval_ns / 16 && left_ns <= interval_ns

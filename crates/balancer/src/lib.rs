@@ -47,6 +47,7 @@ mod group_part;
 mod group_plan;
 mod group_rows;
 mod group_table;
+mod home_schedule;
 mod journals;
 mod kernel_look;
 mod launch;
@@ -93,7 +94,7 @@ mod written_pages;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use nodeward_machine::{Machine, ProcessWatch, Result};
+use nodeward_machine::{HomeScheduler, Machine, ProcessWatch, Result};
 use nodeward_model::{Pid, ProcessFilter};
 use nodeward_policy::placement::{Homes, Rules};
 
@@ -120,6 +121,7 @@ use access_counts::AccessCounts;
 use access_observer::AccessObserver;
 use cpu_budget::{CpuBudget, CpuMeter};
 use group_table::GroupTable;
+use home_schedule::HomeSchedule;
 use journals::Journals;
 use nodes::Nodes;
 use page_cost::PageCost;
@@ -153,6 +155,7 @@ pub struct Balancer {
     first: Option<Pid>,
 
     homes: Homes,
+    schedule: HomeSchedule,
     observer: AccessObserver,
     counts: AccessCounts,
     write_rounds: WriteRounds,
@@ -222,6 +225,7 @@ impl Balancer {
             denied: BTreeSet::new(),
             first: None,
             homes: Homes::default(),
+            schedule: HomeSchedule::default(),
             observer: AccessObserver::default(),
             counts: AccessCounts::default(),
             write_rounds: WriteRounds::default(),
@@ -269,6 +273,11 @@ impl Balancer {
         self.denied.clear();
         self.processes.iter_mut().for_each(|(_, process)| process.denied = None);
         Ok(())
+    }
+
+    /// Has a scheduler place threads from the next round on; none is nudged as long as it runs.
+    pub fn use_scheduler(&mut self, scheduler: Box<dyn HomeScheduler>) {
+        self.schedule = HomeSchedule::by(scheduler);
     }
 
     /// Returns the row of a process in the last round: what was seen, decided and done, and why.

@@ -366,6 +366,16 @@ pub enum Notice {
         /// Factor by which the time between two rounds is longer now.
         factor: u32,
     },
+    /// The scheduler that placed threads no longer runs. From now on they are nudged.
+    SchedulerEnded {
+        /// Why.
+        reason: String,
+    },
+    /// Homes of threads found no room in the scheduler: it treats them as threads without one.
+    SchedulerFull {
+        /// How many.
+        threads: u64,
+    },
 }
 
 impl Notice {
@@ -384,6 +394,8 @@ impl Notice {
             Self::StartsUnseen { .. } => "starts-unseen",
             Self::StartsLost { .. } => "starts-lost",
             Self::LookingSlowed { .. } => "looking-slowed",
+            Self::SchedulerEnded { .. } => "scheduler-ended",
+            Self::SchedulerFull { .. } => "scheduler-full",
         }
     }
 }

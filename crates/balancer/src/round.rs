@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nodeward_machine::{Machine, Result};
-use nodeward_model::{MachineSnapshot, Pid};
+use nodeward_model::{MachineSnapshot, Nodemask, Pid};
 use nodeward_mover::MoveControl;
 use nodeward_policy::placement::Plan;
 
@@ -64,6 +64,7 @@ impl Balancer {
         let notices = self.rivals.look(&*machine);
         let mut state = RoundState { notices, ..RoundState::default() };
         if self.settings.act && !self.may_look() {
+            state.notices.extend(self.schedule(&BTreeMap::new()));
             return Ok(self.stand_back(&*machine, began_ns, state));
         }
         let elapsed_ns = self.take_snapshot(&*machine, &mut state)?;
@@ -74,6 +75,8 @@ impl Balancer {
         let plan = elapsed_ns.map(|_| self.decide(&*machine, began_ns, &mut state));
         let plan = plan.unwrap_or_default();
         self.place_pages(&*machine, &plan, &mut state);
+        let thread_homes = std::mem::take(&mut state.thread_homes);
+        state.notices.extend(elapsed_ns.and_then(|_| self.schedule(&thread_homes)));
         self.act(&*machine, &plan, live, elapsed_ns.unwrap_or(0), &mut state);
         self.verify(&*machine, live, &plan, &mut state);
         self.verify_segments(&*machine, live, &mut state);
@@ -105,6 +108,15 @@ impl Balancer {
         self.journals.end_all(false);
         self.timing.fast = FastRounds::default();
         self.rivals.is_survey()
+    }
+
+    /// Gives the scheduler, if there is one, the homes of threads. While the balancer does not act
+    /// no thread has one.
+    fn schedule(&mut self, homes: &BTreeMap<u32, Nodemask>) -> Option<Notice> {
+        match self.acts() {
+            true => self.schedule.set(homes, &self.settings.keep_empty),
+            false => self.schedule.set(&BTreeMap::new(), &Nodemask::new()),
+        }
     }
 
     /// Takes the snapshot of all processes and nodes. Returns the time since the last one.
@@ -247,6 +259,9 @@ impl Balancer {
         let has_moves = !plan.moves.is_empty() || !plan.segment_moves.is_empty();
         if self.acts() || !has_moves {
             self.homes = homes;
+        }
+        if self.schedule.is_used() {
+            state.thread_homes = self.homes.thread_homes(&snapshot, rules);
         }
         self.meter.lap(machine, Activity::Deciding);
         plan

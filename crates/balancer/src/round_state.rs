@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nodeward_model::SegmentId;
+use nodeward_model::{Nodemask, SegmentId};
 use nodeward_policy::placement::{Decision, EntityId};
 
 use super::report::{Done, Notice};
@@ -13,6 +13,8 @@ pub struct RoundState {
     pub notices: Vec<Notice>,
     pub sampled: u64,
     pub sample_later: u64,
+    /// Where threads are at home, if a scheduler is to know it.
+    pub thread_homes: BTreeMap<u32, Nodemask>,
     pub done: BTreeMap<EntityId, Done>,
     /// The decisions about groups, in the order of the groups' numbers.
     pub groups: Vec<Decision>,

@@ -25,4 +25,4 @@ pub use home_choice::GroupHomeChoice;
 pub use moves::{MoveLayer, MoveSettings};
 pub use source::{SettingOrigin, SettingValue};
 pub use stack::SettingsPaths;
-pub use values::name_parser;
+pub use values::{SchedulerChoice, name_parser};

@@ -41,6 +41,7 @@ mod process;
 pub mod process_lookup;
 pub mod procfs;
 mod routes;
+pub mod sched_ext;
 pub mod segments;
 pub mod sysctl;
 pub mod sysfs;

@@ -12,6 +12,7 @@ pub mod conformance;
 mod contract;
 mod error;
 pub mod fake;
+mod home_scheduler;
 mod move_pages;
 mod numa_balancing;
 mod thread_records;
@@ -23,6 +24,7 @@ pub use access_source::{
 pub use clear_schedule::{CLEAR_ENTRY_NS, CLEAR_STALL_NS_MAX, ClearSchedule};
 pub use contract::{Capabilities, Liveness, Machine, PagesByMapping, Process, ProcessWatch};
 pub use error::{Error, Result};
+pub use home_scheduler::HomeScheduler;
 pub use move_pages::{
     CallEnd, EntryRefusal, EntryStatus, MovePagesCall, MovePagesOutcome, SEPARATOR,
 };

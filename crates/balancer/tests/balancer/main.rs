@@ -11,6 +11,7 @@ mod kept_empty;
 mod launch;
 mod looking;
 mod sampled;
+mod scheduling;
 mod segments;
 mod stage;
 mod takeover;

@@ -13,8 +13,8 @@ use serde::Deserialize;
 
 use super::values::{
     AccessSourceChoice, GroupChoice, MetricsProcessesChoice, ModeChoice, MovesChoice, NameList,
-    NodesChoice, RateChoice, RivalsChoice, SocketChoice, StallChoice, Switch, TextfileChoice,
-    TimeChoice, name_parser,
+    NodesChoice, RateChoice, RivalsChoice, SchedulerChoice, SocketChoice, StallChoice, Switch,
+    TextfileChoice, TimeChoice, name_parser,
 };
 use crate::message::help::{AGENT, DECIDED, EXCEPT, PACE, PROCESSES};
 
@@ -59,7 +59,7 @@ pub struct BalanceLayer {
     #[arg(help_heading = DECIDED, long, value_name = "TIME")]
     pub run_time_min: Option<TimeChoice>,
 
-    /// Whether the balancer moves memory; with false it only moves threads [default: true]
+    /// Move memory, too; with false only threads [default: true]
     #[arg(help_heading = DECIDED, long, value_name = "true|false")]
     pub move_memory: Option<Switch>,
 
@@ -68,6 +68,10 @@ pub struct BalanceLayer {
     #[arg(help_heading = DECIDED, long, num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "true|false")]
     pub pin: Option<Switch>,
+
+    /// Bring threads home by nudge or bpf (sched_ext) [default: nudge]
+    #[arg(help_heading = DECIDED, long, value_name = "nudge|bpf")]
+    pub scheduler: Option<SchedulerChoice>,
 
     /// Beside the kernel's NUMA balancing: stand-back (do nothing), cooperate (what it decided
     /// stands) or take-over (switch it off while this runs) [default: stand-back]
@@ -171,6 +175,7 @@ impl BalanceLayer {
             run_time_min: self.run_time_min.or(below.run_time_min),
             move_memory: self.move_memory.or(below.move_memory),
             pin: self.pin.or(below.pin),
+            scheduler: self.scheduler.or(below.scheduler),
             rivals: self.rivals.or(below.rivals),
             keep_empty: self.keep_empty.or(below.keep_empty),
             access: self.access.or(below.access),
@@ -236,6 +241,11 @@ impl BalanceLayer {
             converging_ppm: usual.converging_ppm * steady_ppm / usual.steady_ppm,
             ..usual
         };
+        if settings.pin && self.scheduler == Some(SchedulerChoice::Bpf) {
+            bail!(
+                "balance.pin binds threads, which leaves balance.scheduler = bpf no choice; set one"
+            );
+        }
         if settings.interval_ns < INTERVAL_NS_MIN {
             bail!("balance.interval is below 100ms, where looking costs more than it brings");
         }

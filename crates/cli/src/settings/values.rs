@@ -79,6 +79,16 @@ struct ListItem(String);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameList(pub Vec<Name>);
 
+/// What brings threads home.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SchedulerChoice {
+    /// Nudges: the scheduler of the kernel places threads, and strays are brought back.
+    #[default]
+    Nudge,
+    /// A scheduler of sched_ext that knows the homes.
+    Bpf,
+}
+
 impl RivalsChoice {
     /// Returns the choice. An old word is reported once.
     pub fn mode(self) -> RivalMode {
@@ -254,6 +264,17 @@ const ACCESS_SOURCES: [AccessSourceKind; 4] = [
     AccessSourceKind::Perf,
 ];
 
+impl FromStr for SchedulerChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "nudge" => Ok(Self::Nudge),
+            "bpf" => Ok(Self::Bpf),
+            _ => Err(format!("'{text}' is neither nudge nor bpf")),
+        }
+    }
+}
+
 impl FromStr for AccessSourceChoice {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
@@ -339,6 +360,7 @@ deserialize_as_typed! {
     ListItem: "a name, or the number of a user",
     AccessSourceChoice: "\"auto\", a source of accesses, or \"off\"",
     RivalsChoice: "\"stand-back\", \"cooperate\" or \"take-over\"",
+    SchedulerChoice: "\"nudge\" or \"bpf\"",
     SocketChoice: "an absolute path, or \"off\"",
     TextfileChoice: "an absolute path that ends in .prom, or \"off\"",
     ModeChoice: "a mode such as \"0660\"",
@@ -402,6 +424,8 @@ mod tests {
         assert_eq!("off".parse(), Ok(AccessSourceChoice(Access::Off)));
         let only = AccessSourceChoice(Access::Only(AccessSourceKind::SoftDirty));
         assert_eq!("soft-dirty".parse(), Ok(only));
+        assert_eq!("nudge".parse(), Ok(SchedulerChoice::Nudge));
+        assert_eq!("bpf".parse(), Ok(SchedulerChoice::Bpf));
         assert_eq!("off".parse(), Ok(SocketChoice(None)));
         assert_eq!("/run/x".parse(), Ok(SocketChoice(Some("/run/x".into()))));
         assert_eq!("off".parse(), Ok(TextfileChoice(None)));

@@ -7,6 +7,7 @@ mod once;
 mod persistent_state;
 mod request;
 mod samples;
+mod scheduler;
 mod sd_notify;
 mod signals;
 mod textfile;
@@ -21,7 +22,7 @@ use nodeward_mover::MoveControl;
 use crate::args::BalanceArgs;
 use crate::machines::SelectedMachine;
 use crate::message::exit::Exit;
-use crate::settings::SettingsPaths;
+use crate::settings::{SchedulerChoice, SettingsPaths};
 
 use agent::BalancerAgent;
 use daemon::Daemon;
@@ -66,6 +67,9 @@ pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
     }
     if (args.once || args.dry_run) && args.for_ns.is_none() {
         return Once::new(&asked, &live).run(&mut balancer);
+    }
+    if !args.dry_run && asked.read_scheduler()? == SchedulerChoice::Bpf {
+        scheduler::use_bpf(&mut balancer, &*machine, simulated);
     }
     let (agent, textfile) = match simulated || args.dry_run {
         true => (BalancerAgent::default(), None),

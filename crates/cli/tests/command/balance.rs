@@ -138,6 +138,8 @@ fn what_cannot_be_balanced() {
         ("balance --once --for 1s", 2, "--for"),
         ("balance --seed 1", 2, "--machine"),
         ("balance --rivals fight", 2, "stand-back"),
+        ("balance --scheduler cfs", 2, "neither nudge nor bpf"),
+        ("balance --pin --scheduler bpf --once", 2, "balance.scheduler = bpf"),
         ("balance --interval 1ms", 2, "balance.interval"),
         ("balance --user nobody-of-this-name", 2, "is no user"),
         ("balance --cgroup /no/such/group", 2, "no/such/group"),

@@ -9,6 +9,7 @@ use nodeward_model::{Escape as _, NodeId, Nodemask};
 use super::check_result::{CheckResult, CheckState, Role};
 use crate::confinement::Confinement;
 use crate::kernel_file;
+use crate::sched_ext::{OWN_SCHEDULER, SchedExtState};
 
 /// Reads all files under `root`.
 pub fn check_environment(root: &Path, situation: &Confinement) -> Vec<CheckResult> {
@@ -148,14 +149,18 @@ impl SystemFiles<'_> {
     /// Tells which scheduler places threads. A kernel with sched_ext has a state also while none is
     /// loaded.
     fn scheduler(&self) -> CheckState {
-        let name = || kernel_file::read(self.root.join("sys/kernel/sched_ext/root/ops")).ok();
-        match self.read("sys/kernel/sched_ext/state").as_deref() {
-            None => CheckState::works("the kernel's own; it has no sched_ext"),
-            Some("disabled") => CheckState::works("the kernel's own; sched_ext can load another"),
-            Some(state) => CheckState::hinders(
+        match SchedExtState::read(self.root) {
+            SchedExtState::Absent => CheckState::works("the kernel's own; it has no sched_ext"),
+            SchedExtState::Disabled => {
+                CheckState::works("the kernel's own; sched_ext can load another")
+            }
+            SchedExtState::Loaded { name, .. } if name == OWN_SCHEDULER.as_bytes() => {
+                CheckState::works("that of nodeward balance, which runs threads at home")
+            }
+            SchedExtState::Loaded { state, name } => CheckState::hinders(
                 format!(
                     "'{}' of sched_ext ({}): it decides where threads run",
-                    name().unwrap_or_default().trim_ascii().escaped(),
+                    name.escaped(),
                     state.escaped()
                 ),
                 "stop the program that loaded it, if threads do not stay at home",
@@ -343,6 +348,8 @@ mod tests {
         seen(&loaded, "hinders", named);
         let leaving = "'' of sched_ext (disabling): it decides where threads run";
         seen(&[(state, "disabling\n")], "hinders", leaving);
+        let own = [(state, "enabled\n"), (ops, "nodeward_homes\n")];
+        seen(&own, "ok", "that of nodeward balance, which runs threads at home");
     }
 
     /// Goal: cache-aware scheduling is on, off, absent, or, without debugfs, not known.

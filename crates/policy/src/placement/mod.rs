@@ -220,6 +220,10 @@ mod state;
 mod thread_moves;
 mod with_groups;
 
+use std::collections::BTreeMap;
+
+use nodeward_model::Nodemask;
+
 pub use home::Home;
 pub use plan::{
     Decision, MemoryMove, NodeSum, Nudge, Numbers, Plan, SegmentDecision, SegmentMove, Verdict,
@@ -273,6 +277,20 @@ impl Homes {
     /// nothing is learnt: the plan has homes and nudges only.
     pub fn thread_moves(&self, snapshot: &Snapshot, rules: &Rules) -> Plan {
         let nodes = &NodeTable::new(snapshot, rules);
+        let mut entities = self.at_home(snapshot, nodes);
+        let nudges = thread_moves::plan(nodes, &mut entities);
+        Plan { homes: report::homes_of(&entities, nodes), nudges, ..Plan::default() }
+    }
+
+    /// Returns the nodes where each thread belongs, by the kernel's number of the thread: of
+    /// entities with a home, wherever their threads are now, and however little they run.
+    pub fn thread_homes(&self, snapshot: &Snapshot, rules: &Rules) -> BTreeMap<u32, Nodemask> {
+        let nodes = &NodeTable::new(snapshot, rules);
+        thread_moves::homes(nodes, &self.at_home(snapshot, nodes))
+    }
+
+    /// Returns the entities, with the homes that they have.
+    fn at_home<'a>(&self, snapshot: &'a Snapshot, nodes: &NodeTable<'_>) -> Vec<EntityRound<'a>> {
         let mut entities = EntityRound::all(snapshot, nodes);
         for entity in &mut entities {
             (entity.load_ppm, entity.working_ppm) = (entity.wanted_ppm, entity.wanted_ppm);
@@ -282,7 +300,6 @@ impl Homes {
             let home = self.home(entity.id()).filter(|_| keep::is_eligible(entity, true));
             entity.placement = home.and_then(|home| entity.placement_of(home, nodes));
         }
-        let nudges = thread_moves::plan(nodes, &mut entities);
-        Plan { homes: report::homes_of(&entities, nodes), nudges, ..Plan::default() }
+        entities
     }
 }

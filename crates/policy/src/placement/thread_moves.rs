@@ -6,6 +6,10 @@
 //! are busy, and more than now. Then the lightest threads stay away: none waits at home while a CPU
 //! elsewhere is idle.
 
+use std::collections::BTreeMap;
+
+use nodeward_model::Nodemask;
+
 use super::entity::EntityRound;
 use super::home::HomePlacement;
 use super::node_table::{NodeIndex, NodeTable};
@@ -24,6 +28,24 @@ pub(super) fn plan(nodes: &NodeTable, entities: &mut [EntityRound]) -> Vec<Nudge
     }
     demand.keep_away(&mut misplaced, entities);
     misplaced.iter().map(|it| it.nudge(&mut entities[it.index], nodes)).collect()
+}
+
+/// Returns the nodes where threads belong, except those that the kernel's balancing places.
+pub(super) fn homes(nodes: &NodeTable, entities: &[EntityRound]) -> BTreeMap<u32, Nodemask> {
+    let of_entity = |entity: &EntityRound| {
+        let is_kernels = nodes.kernel_balances() && entity.uses_segments_most();
+        let placement = entity.placement.as_ref().filter(|_| !is_kernels);
+        let home = |placement, thread: &Thread| {
+            let homes = homes_of(thread, placement, nodes);
+            let free = !nodes.kernel_prefers_other(thread, homes);
+            free.then(|| (thread.tid, homes.iter().map(|&home| nodes.id(home)).collect()))
+        };
+        let threads = placement.into_iter().flat_map(|placement| {
+            entity.seen.threads.iter().filter_map(move |thread| home(placement, thread))
+        });
+        threads.collect::<Vec<_>>()
+    };
+    entities.iter().flat_map(of_entity).collect()
 }
 
 /// A thread that is away from home.

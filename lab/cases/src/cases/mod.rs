@@ -35,6 +35,7 @@ mod placement;
 mod pool;
 mod races;
 mod real_programs;
+mod scheduler;
 mod segments;
 mod shapes;
 mod spread;
@@ -46,7 +47,8 @@ mod watch;
 
 use crate::case_outcome::CaseFn;
 
-const ALL: [&[(&str, CaseFn)]; 43] = [
+const ALL: [&[(&str, CaseFn)]; 44] = [
+    &scheduler::CASES,
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,

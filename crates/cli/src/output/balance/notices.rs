@@ -40,6 +40,15 @@ pub fn lines(news: &[Notice], mode: RivalMode) -> Vec<String> {
                  --thread TID adds them"
             )),
             Notice::Failed { pid, error } => lines.push(format!("process {pid}: {error}")),
+            Notice::SchedulerEnded { reason } => lines.push(format!(
+                "the scheduler that ran threads at home has ended ({}); threads are nudged from \
+                 now on",
+                reason.escaped()
+            )),
+            Notice::SchedulerFull { threads } => lines.push(format!(
+                "{threads} threads found no room in the scheduler, which treats them as threads \
+                 without a home"
+            )),
             Notice::LookingSlowed { factor } => lines.push(format!(
                 "looking costs more than it may, so the time between rounds is {factor} times as \
                  long"

@@ -11,7 +11,7 @@ use nodeward_model::{Name, Pid, ProcessFilter};
 use crate::args::BalanceArgs;
 use crate::machines::{cgroups, kept_empty};
 use crate::output;
-use crate::settings::{AgentSettings, SettingsPaths};
+use crate::settings::{AgentSettings, SchedulerChoice, SettingsPaths};
 
 /// Checks what only the machine itself can tell.
 pub fn check(
@@ -63,6 +63,12 @@ impl BalanceRequest<'_> {
         let layer = self.args.layer.clone().over(self.places.read_layer()?.balance);
         let agent = AgentSettings::resolve(&layer)?;
         Ok((agent, layer.textfile.unwrap_or_default().0))
+    }
+
+    /// Reads what brings threads home.
+    pub fn read_scheduler(&self) -> Result<SchedulerChoice> {
+        let layer = self.args.layer.clone().over(self.places.read_layer()?.balance);
+        Ok(layer.scheduler.unwrap_or_default())
     }
 
     /// Prints a round: as JSON, or as a table for people.
