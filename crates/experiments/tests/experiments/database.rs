@@ -115,7 +115,7 @@ fn beside_nothing(name: &str) -> [CompareOutcome; 2] {
 /// Goal: a segment that is wider than a node, used from both nodes, stays where it is.
 #[test]
 fn a_segment_wider_than_a_node_stays() {
-    let (moves, _, reason) = follow(&[], 100);
+    let (moves, _, reason) = follow(&[], 60);
     assert_eq!((moves, reason), (0, Reason::UsersApart));
 }
 

@@ -10,7 +10,7 @@ use crate::programs;
 
 /// Cases that run where all are wanted only. They take the longest, and a shorter case, which is
 /// beside each, has the same subject and always runs.
-const LONG: [(&str, &str); 13] = [
+const LONG: [(&str, &str); 18] = [
     ("many_mappings", "reserved_addresses"),
     ("stopped_while_looking", "stopped_before_moving"),
     ("pager_destination_fills_up", "pager_destination_full"),
@@ -25,6 +25,13 @@ const LONG: [(&str, &str); 13] = [
     // `bench/run spread.` has the same server, and `make test` runs that.
     ("balance_postgres", "balance_brings_memory_home"),
     ("groups_without_an_agent", "groups_by_calls"),
+    ("pager_exchange_full_nodes", "exchange_full_nodes"),
+    ("file_dax", "file_tmpfs"),
+    ("killed_between_calls", "killed_at_any_time"),
+    // `bench/run spread.` spreads a segment, too.
+    ("spread_segment", "spread_hugetlb"),
+    // The host's tests sample by registers.
+    ("balance_parts", "balance_brings_memory_home"),
 ];
 
 /// A guest for some cases.
