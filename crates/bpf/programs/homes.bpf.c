@@ -262,30 +262,38 @@ INLINE s32 next_node(struct bpf_iter_num *nodes) {
     return node ? *node & (NODES_MAX - 1) : -1;
 }
 
-/* An idle CPU on these nodes that the affinity allows; -1 if there is none. */
-INLINE s32 idle_cpu_within(struct task_struct *p, u64 within) {
+/* Finds a CPU for a thread on a node; -1 if there is none. */
+typedef s32 (*find_cpu)(struct task_struct *p, s32 node);
+
+INLINE s32 idle_cpu_at(struct task_struct *p, s32 node) {
+    return scx_bpf_pick_idle_cpu_node(p->cpus_ptr, node, PICK_IDLE_IN_NODE);
+}
+
+INLINE s32 any_cpu_at(struct task_struct *p, s32 node) {
+    return scx_bpf_pick_any_cpu_node(p->cpus_ptr, node, PICK_IDLE_IN_NODE);
+}
+
+/* The CPU that is found on the first of these nodes that has one; -1 if none has. */
+INLINE s32 cpu_within(struct task_struct *p, u64 within, find_cpu find) {
     struct bpf_iter_num each;
     s32 node, cpu = -1;
 
     begin_nodes(&each);
     while (cpu < 0 && (node = next_node(&each)) >= 0)
         if (within >> node & 1)
-            cpu = scx_bpf_pick_idle_cpu_node(p->cpus_ptr, node, PICK_IDLE_IN_NODE);
+            cpu = find(p, node);
     bpf_iter_num_destroy(&each);
     return cpu;
 }
 
+/* An idle CPU on these nodes that the affinity allows; -1 if there is none. */
+INLINE s32 idle_cpu_within(struct task_struct *p, u64 within) {
+    return cpu_within(p, within, idle_cpu_at);
+}
+
 /* A CPU on these nodes that the affinity allows; -1 if there is none. */
 INLINE s32 any_cpu_within(struct task_struct *p, u64 within) {
-    struct bpf_iter_num each;
-    s32 node, cpu = -1;
-
-    begin_nodes(&each);
-    while (cpu < 0 && (node = next_node(&each)) >= 0)
-        if (within >> node & 1)
-            cpu = scx_bpf_pick_any_cpu_node(p->cpus_ptr, node, PICK_IDLE_IN_NODE);
-    bpf_iter_num_destroy(&each);
-    return cpu;
+    return cpu_within(p, within, any_cpu_at);
 }
 
 /* An idle CPU, at home first, and never on an avoided node; -1 if there is none. */
@@ -355,7 +363,7 @@ INLINE void preempt(s32 at, struct thread *t) {
 
 /* A CPU of a node that runs a thread which is not at home there, and that the affinity of another
  * one allows; -1 if there is none known. It is told once. */
-INLINE s32 guest_cpu_at(struct task_struct *p, u32 node) {
+INLINE s32 guest_cpu_at(struct task_struct *p, s32 node) {
     struct node *at = node_at(node);
     s32 found = at ? (s32)at->guest_cpu - 1 : -1;
     struct cpu *cpu = found >= 0 ? cpu_at(found) : 0;
@@ -367,24 +375,12 @@ INLINE s32 guest_cpu_at(struct task_struct *p, u32 node) {
     return found;
 }
 
-INLINE s32 guest_cpu_within(struct task_struct *p, u64 within) {
-    struct bpf_iter_num each;
-    s32 node, cpu = -1;
-
-    begin_nodes(&each);
-    while (cpu < 0 && (node = next_node(&each)) >= 0)
-        if (within >> node & 1)
-            cpu = guest_cpu_at(p, node);
-    bpf_iter_num_destroy(&each);
-    return cpu;
-}
-
 /* Sends a thread home from elsewhere, if there is a CPU for it. */
 INLINE bool go_home(struct task_struct *p, u64 home, u64 flags) {
     s32 cpu = idle_cpu_within(p, home);
 
     if (cpu < 0) {
-        cpu = guest_cpu_within(p, home);
+        cpu = cpu_within(p, home, guest_cpu_at);
         if (cpu < 0)
             return 0;
         flags |= ENQ_PREEMPT;

@@ -22,6 +22,7 @@ pub use agent::AgentSettings;
 pub use balance::{BalanceLayer, ProcessArgs};
 pub use error::SettingsError;
 pub use home_choice::GroupHomeChoice;
+pub use layer::SettingsLayer;
 pub use moves::{MoveLayer, MoveSettings};
 pub use source::{SettingOrigin, SettingValue};
 pub use stack::SettingsPaths;

@@ -10,6 +10,9 @@ use crate::message::deprecated::report_deprecated;
 /// The table of a setting, its old name, and its present name. The layers have the same aliases.
 const OLD_NAMES: [(&str, &str, &str); 1] = [("balance", "looking", "cpu-budget")];
 
+/// How the name of each variable of a setting begins.
+const PREFIX: &str = "NODEWARD_";
+
 /// Environment variables by their names.
 pub type Variables = BTreeMap<OsString, OsString>;
 
@@ -76,6 +79,11 @@ impl SettingKey {
 
     /// Returns how the variables of its table begin: NODEWARD_BALANCE_.
     pub fn variables_of_table(&self) -> String {
-        format!("NODEWARD_{}_", self.table.to_ascii_uppercase())
+        format!("{PREFIX}{}_", self.table.to_ascii_uppercase())
     }
+}
+
+/// Says whether a variable has a name as those of settings do.
+pub fn may_set(variable: &OsStr) -> bool {
+    variable.as_encoded_bytes().starts_with(PREFIX.as_bytes())
 }

@@ -10,14 +10,11 @@ use toml::Table;
 use toml::de::DeTable;
 
 use super::error::SettingsError;
-use super::key::{SettingKey, Variables};
+use super::key::{SettingKey, Variables, may_set};
 use super::layer::SettingsLayer;
 
 /// The packaged settings file. Every value in it is the default.
 const DEFAULTS_FILE: &str = include_str!("../../../../packaging/nodeward.toml");
-
-/// How the name of each variable of a setting begins.
-const OUR_VARIABLES: &[u8] = b"NODEWARD_";
 
 /// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,7 +105,7 @@ impl SettingsSource {
     /// If one has an invalid value, or is named as those of a table and sets no key.
     pub fn from_environment(variables: &Variables) -> Result<Self, SettingsError> {
         let mut all = Self::default();
-        if !variables.keys().any(|name| name.as_encoded_bytes().starts_with(OUR_VARIABLES)) {
+        if !variables.keys().any(|name| may_set(name)) {
             return Ok(all);
         }
         let keys = Self::default_keys();

@@ -11,7 +11,7 @@ use nodeward_model::{Name, Pid, ProcessFilter};
 use crate::args::BalanceArgs;
 use crate::machines::{cgroups, kept_empty};
 use crate::output;
-use crate::settings::{AgentSettings, SchedulerChoice, SettingsPaths};
+use crate::settings::{AgentSettings, SchedulerChoice, SettingsLayer, SettingsPaths};
 
 /// Checks what only the machine itself can tell.
 pub fn check(
@@ -52,23 +52,28 @@ pub struct BalanceRequest<'a> {
 impl BalanceRequest<'_> {
     /// Reads the settings, also repeatedly.
     pub fn read(&self) -> Result<(ProcessFilter, BalanceSettings)> {
-        let mut layer = self.places.read_layer()?;
-        layer.balance = self.args.layer.clone().over(layer.balance);
+        let layer = self.read_layer()?;
         let wanted = layer.balance.process_filter(&self.args.processes)?;
         Ok((wanted, layer.balance_settings(!self.args.dry_run)?))
     }
 
     /// Reads what is there for others: the settings of the agent, and the path of the textfile.
     pub fn read_for_others(&self) -> Result<(AgentSettings, Option<PathBuf>)> {
-        let layer = self.args.layer.clone().over(self.places.read_layer()?.balance);
+        let layer = self.read_layer()?.balance;
         let agent = AgentSettings::resolve(&layer)?;
         Ok((agent, layer.textfile.unwrap_or_default().0))
     }
 
     /// Reads what brings threads home.
     pub fn read_scheduler(&self) -> Result<SchedulerChoice> {
-        let layer = self.args.layer.clone().over(self.places.read_layer()?.balance);
-        Ok(layer.scheduler.unwrap_or_default())
+        Ok(self.read_layer()?.balance.scheduler.unwrap_or_default())
+    }
+
+    /// Reads the settings below what was typed, and lays that over them.
+    fn read_layer(&self) -> Result<SettingsLayer> {
+        let mut layer = self.places.read_layer()?;
+        layer.balance = self.args.layer.clone().over(layer.balance);
+        Ok(layer)
     }
 
     /// Prints a round: as JSON, or as a table for people.
