@@ -91,7 +91,9 @@ mod tests {
         let held = HeldPid::open(first).unwrap();
         let levels = held.credentials().unwrap().status.pids.len();
         assert_eq!(held.threads(levels).unwrap(), [(first.number(), 1)]);
-        child.kill().unwrap();
+        // Not `unshare`, which may not have told its child yet to die with it.
+        let raw = rustix::process::Pid::from_raw(first.number().cast_signed());
+        rustix::process::kill_process(raw.unwrap(), rustix::process::Signal::KILL).unwrap();
         child.wait().unwrap();
         let is_gone = wait_for("it ended", || held.threads(levels).is_err().then_some(true));
         assert!(is_gone);
