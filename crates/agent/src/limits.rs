@@ -55,11 +55,13 @@ pub struct MoveLimits {
     pub moves_of_user: usize,
     /// Bytes a second that the moves of one user move together; no limit if `None`.
     pub rate_of_user: Option<u64>,
+    /// Time that a plan may take, in nanoseconds.
+    pub look_ns: u64,
 }
 
 impl Default for MoveLimits {
     fn default() -> Self {
-        Self { moves_of_user: 2, rate_of_user: Some(1 << 30) }
+        Self { moves_of_user: 2, rate_of_user: Some(1 << 30), look_ns: LOOK_NS_MAX }
     }
 }
 

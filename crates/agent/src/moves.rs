@@ -6,10 +6,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use nodeward_machine::{Error, Machine, Process};
+use nodeward_model::units::format_ns;
 use nodeward_model::{NodeId, Nodemask, Pid, Range};
 use nodeward_mover::placement::FoundPlacement;
 use nodeward_mover::{
-    Jobs, MoveControl, MoveReport, MoveRequest, MoveSums, Selection, SharedLedger, migrate, plan,
+    Jobs, MoveControl, MoveDeadline, MoveReport, MoveRequest, MoveSums, Selection, SharedLedger,
+    migrate, plan,
 };
 use nodeward_policy::workers;
 use nodeward_records::ledger::{OperationId, OperationState};
@@ -111,14 +113,24 @@ impl Moves {
     /// Returns what an order would do.
     ///
     /// # Errors
-    /// If a process is not admitted, or the machine fails.
+    /// If a process is not admitted, the look at its memory takes too long, or the machine fails.
     pub fn plan(&self, caller: &Caller, order: &Order) -> Result<WirePlan, CallError> {
-        let (prepared, control) = (self.prepare(caller, order)?, MoveControl::default());
+        let prepared = self.prepare(caller, order)?;
+        let deadline = MoveDeadline::in_real_time(self.limits.look_ns);
+        let control = MoveControl::until(Some(deadline));
         let shown = &prepared.shown;
         let failed = |error| CallError::failed(&error, shown[0]);
         let (request, found) = self.request(&prepared, &control).map_err(failed)?;
         let planned = plan(&*self.machine, &prepared.processes, &request, &control);
-        let told = WirePlan::new(&planned.map_err(failed)?, shown, self.machine.page_bytes());
+        let planned = planned.map_err(failed)?;
+        if control.is_stopped() {
+            return Err(CallError::invalid(format!(
+                "pids: a look at their memory takes longer than {}; name fewer processes or kinds, \
+                 or some ranges, or start the move without a plan",
+                format_ns(self.limits.look_ns)
+            )));
+        }
+        let told = WirePlan::new(&planned, shown, self.machine.page_bytes());
         Ok(WirePlan { lacks_moves: prepared.lacks_moves, found, ..told })
     }
 

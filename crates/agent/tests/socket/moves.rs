@@ -2,7 +2,7 @@
 
 use nodeward_agent::CallError;
 use nodeward_agent::client::{Client, ClientError};
-use nodeward_agent::limits::MoveLimits;
+use nodeward_agent::limits::{LOOK_NS_MAX, MoveLimits};
 use nodeward_model::{NodeId, Pid};
 use serde_json::json;
 
@@ -57,7 +57,8 @@ fn what_is_not_there_is_refused() {
 /// is so low that it cannot end by itself before: 4 bytes a second for 2000 pages.
 #[test]
 fn a_move_can_be_cancelled() {
-    let stage = Stage::with(MoveLimits { moves_of_user: 1, rate_of_user: None });
+    let stage =
+        Stage::with(MoveLimits { moves_of_user: 1, rate_of_user: None, look_ns: LOOK_NS_MAX });
     let us = Pid::of_this_process();
     stage.give_memory(us, 2000);
     let mut client = Client::connect(&stage.path()).unwrap();
@@ -72,6 +73,23 @@ fn a_move_can_be_cancelled() {
     let moved = stage.pages_on_one(us);
     assert_eq!(process.account.moved, moved, "{report:?}");
     assert!(moved < 2000 || !report.interrupted, "{report:?}");
+}
+
+/// Goal: a plan whose look takes longer than it may is refused, with what to do, and moves nothing;
+/// the same order can be carried out.
+#[test]
+fn a_plan_ends_in_time() {
+    let stage = Stage::with(MoveLimits { look_ns: 0, ..MoveLimits::default() });
+    let us = Pid::of_this_process();
+    stage.give_memory(us, 500);
+    let mut client = Client::connect(&stage.path()).unwrap();
+    let refused = client.plan(&order(&[us])).unwrap_err().to_string();
+    assert!(refused.contains("start the move without a plan"), "{refused}");
+    assert_eq!(stage.pages_on_one(us), 0);
+    let number = client.start(&order(&[us])).unwrap();
+    let mut progress = client.watch(number).unwrap();
+    while progress.wait_for_next().unwrap().running {}
+    assert_eq!(client.account(number).unwrap().processes[0].account.moved, 500);
 }
 
 /// Goal: when the agent ends, its socket is closed, and who waits is told.

@@ -44,6 +44,7 @@ impl AgentSettings {
             limits: MoveLimits {
                 moves_of_user: layer.socket_moves.map_or(usual.moves_of_user, moves),
                 rate_of_user: layer.socket_budget.map_or(usual.rate_of_user, |rate| rate.0),
+                ..usual
             },
             metrics_processes: layer.metrics_processes.unwrap_or_default().0.into(),
         })

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use nodeward_agent::authority::Refusal;
 use nodeward_agent::client::{Client, ClientError};
-use nodeward_agent::wire::{AddressRange, Order, WirePlan, WireReport, WireShare, WireSpread};
+use nodeward_agent::wire::{AddressRange, Order, WireReport, WireShare, WireSpread};
 use nodeward_agent::{CallError, Explained};
 use nodeward_linux::Linux;
 use nodeward_model::{MappingKind, Pid};
@@ -71,9 +71,11 @@ pub(super) struct AgentRun<'a> {
     until: DeadlineArgs,
     progress: ProgressMode,
     json: bool,
-    /// Completes the report about a placement that is restored, if that is ordered.
-    restored: Option<&'a dyn Fn(FoundPlacement) -> RestoreReport>,
+    restored: Option<&'a RestoreEnd<'a>>,
 }
+
+/// Restores what of a placement is not memory, unless the move was stopped, and reports all of it.
+type RestoreEnd<'a> = dyn Fn(FoundPlacement, bool) -> Result<RestoreReport> + 'a;
 
 impl<'a> AgentRun<'a> {
     pub fn new(args: &MoveRunArgs, socket: &'a Path) -> Result<Self> {
@@ -86,12 +88,16 @@ impl<'a> AgentRun<'a> {
     }
 
     /// The same for a placement that is restored.
-    pub fn of_placement(self, report: &'a dyn Fn(FoundPlacement) -> RestoreReport) -> Self {
-        Self { restored: Some(report), ..self }
+    pub fn of_placement(self, end: &'a RestoreEnd<'a>) -> Self {
+        Self { restored: Some(end), ..self }
     }
 
-    fn report(&self, found: Option<FoundPlacement>) -> Option<RestoreReport> {
-        self.restored.zip(found).map(|(report, found)| report(found))
+    fn end(
+        &self,
+        found: Option<FoundPlacement>,
+        is_stopped: bool,
+    ) -> Result<Option<RestoreReport>> {
+        self.restored.zip(found).map(|(end, found)| end(found, is_stopped)).transpose()
     }
 }
 
@@ -105,7 +111,7 @@ pub(super) fn carry_out_or_plan(
     if run.dry_run {
         let plan = without_ended(&mut order, named, |order| client.plan(order))?;
         tell_of_gaps(&order, plan.lacks_moves);
-        let (page_bytes, placement) = (plan.page_bytes, run.report(plan.found.clone()));
+        let (page_bytes, placement) = (plan.page_bytes, run.end(plan.found.clone(), false)?);
         let plan = PlanReport::from(plan);
         moves::print_plan(&plan, restored(placement.as_ref()), None, page_bytes, run.json)?;
         return Ok(Exit::Done);
@@ -119,8 +125,9 @@ pub(super) fn carry_out_or_plan(
     let report = run_with_progress(&live, run.progress, work)??;
     tell_of_gaps(&order, report.lacks_moves);
     let ledger = report.ledger.and_then(ledger);
-    let (page_bytes, placement) = (report.page_bytes, run.report(report.found.clone()));
+    let (page_bytes, found) = (report.page_bytes, report.found.clone());
     let report = with_reason(report.into(), &live);
+    let placement = run.end(found, report.stopped.is_some())?;
     let told = MoveOutput {
         report: &report,
         page_bytes,
@@ -135,11 +142,6 @@ pub(super) fn carry_out_or_plan(
 
 fn restored(placement: Option<&RestoreReport>) -> SelectionReport<'_> {
     SelectionReport { placement, ..SelectionReport::default() }
-}
-
-/// Returns what an order would do.
-pub(super) fn plan(order: &Order, socket: &Path) -> Result<WirePlan> {
-    Ok(Client::connect(socket)?.plan(order)?)
 }
 
 /// Asks without those processes that have ended since a name or a group told them, unless all have.
@@ -283,18 +285,20 @@ pub(super) mod tests {
     use std::os::unix::net::UnixListener;
     use std::sync::Arc;
 
-    use nodeward_agent::limits::MoveLimits;
+    use nodeward_agent::limits::{LOOK_NS_MAX, MoveLimits};
     use nodeward_agent::wire::WirePair;
     use nodeward_agent::{Agent, AgentOptions, Journal};
     use nodeward_balancer::{CalledGroups, SharedGroups};
     use nodeward_machine::Machine;
     use nodeward_machine::fake::{FakeMachine, FakeProcess};
     use nodeward_model::{NodeId, Page};
+    use serde_json::Value;
 
     use super::*;
     use crate::progress::{ProgressSource as _, StoppableWork as _};
 
-    const LIMITS: MoveLimits = MoveLimits { moves_of_user: 1, rate_of_user: None };
+    const LIMITS: MoveLimits =
+        MoveLimits { moves_of_user: 1, rate_of_user: None, look_ns: LOOK_NS_MAX };
 
     fn order() -> Order {
         let pairs = vec![WirePair { from: NodeId(0), to: NodeId(1) }];
@@ -380,6 +384,25 @@ pub(super) mod tests {
             assert_eq!(plan(&[gone, us], &[us]), Some(vec![us]));
             assert_eq!(plan(&[gone, us], &[gone]), None);
             assert_eq!(plan(&[gone], &[]), None);
+        });
+    }
+
+    /// Goal: threads of a placement are brought only after the agent has moved the memory: one that
+    /// it refuses leaves them where they are.
+    #[test]
+    fn a_refused_placement_brings_no_threads() {
+        with_agent(|path, _| {
+            let run = AgentRun {
+                socket: path,
+                dry_run: false,
+                until: DeadlineArgs { deadline: None },
+                progress: ProgressMode::Never,
+                json: true,
+                restored: Some(&|_, _| unreachable!("nothing has moved")),
+            };
+            let order = Order { placement: Some(Value::Null), ..Order::default() };
+            let refused = carry_out_or_plan(order, &[], &run).unwrap_err().to_string();
+            assert!(refused.contains("placement"), "{refused}");
         });
     }
 

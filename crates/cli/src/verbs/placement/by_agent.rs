@@ -17,7 +17,7 @@ use crate::args::PlacementRestoreArgs;
 use crate::message::exit::Exit;
 use crate::output::placement::{RestoreReport, ThreadRow};
 use crate::settings::MoveSettings;
-use crate::verbs::by_agent::{AgentRun, carry_out_or_plan, limits, plan};
+use crate::verbs::by_agent::{AgentRun, carry_out_or_plan, limits};
 
 /// Bytes of a request beside its order.
 const ENVELOPE_BYTES: usize = 1 << 10;
@@ -30,22 +30,22 @@ pub fn saved_memory(placed: &Placed, socket: &Path) -> Result<SavedMemory> {
     Ok(found)
 }
 
-/// Restores memory, or reports what that would do. `threads` places the threads; it is called when
-/// the agent has looked at all memory. `report` says what of the placement was found.
+/// Restores memory, or reports what that would do. `threads` places the threads; it is called once
+/// the agent has moved the memory, so that a refused or stopped move leaves them where they are.
+/// `report` says what of the placement was found.
 pub fn restore(
     args: &PlacementRestoreArgs,
     settings: &MoveSettings,
     (placed, saved, socket): (&Placed, &SavedPlacement, &Path),
-    threads: impl FnOnce() -> Result<Vec<ThreadRow>>,
+    threads: impl Fn() -> Result<Vec<ThreadRow>>,
     report: impl Fn(FoundPlacement, Option<Vec<ThreadRow>>) -> RestoreReport,
 ) -> Result<Exit> {
     let run = AgentRun::new(&args.run, socket)?;
     let order = order(settings, placed, saved)?;
-    let threads = match args.threads {
-        true => plan(&order, socket).and_then(|_| threads()).map(Some)?,
-        false => None,
+    let report = |found, is_stopped: bool| {
+        let are_wanted = args.threads && !is_stopped;
+        Ok(report(found, are_wanted.then(&threads).transpose()?))
     };
-    let report = |found| report(found, threads.clone());
     carry_out_or_plan(order, &pids(placed), &run.of_placement(&report))
 }
 
