@@ -13,14 +13,14 @@ mod guests;
 mod programs;
 
 /// For each kernel a few seconds, and until every thread has made a step.
-const MOMENTS: &str = "6s";
+const MOMENTS: &str = "3s";
 
 /// Maximum time that a thread may stall, in time in which others made progress, unless
 /// `TORTURE_PATIENCE` is set: 4 s were seen on a host with five times as much to do as it has
 /// processors. `make soak` allows 10 s.
 const HANG_TIMEOUT: &str = "60s";
 
-/// A guest ends after that and twice the time. (A clean run of 6 s takes 30 s beside other load.)
+/// A guest ends after that and twice the time. (A clean run of 6 s took 30 s beside other load.)
 const SLOWEST: Duration = Duration::from_secs(600);
 
 fn set(name: &str) -> Option<String> {

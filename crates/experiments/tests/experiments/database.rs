@@ -115,7 +115,7 @@ fn beside_nothing(name: &str) -> [CompareOutcome; 2] {
 /// Goal: a segment that is wider than a node, used from both nodes, stays where it is.
 #[test]
 fn a_segment_wider_than_a_node_stays() {
-    let (moves, _, reason) = follow(&[], 60);
+    let (moves, _, reason) = follow(&[], 30);
     assert_eq!((moves, reason), (0, Reason::UsersApart));
 }
 
@@ -123,7 +123,7 @@ fn a_segment_wider_than_a_node_stays() {
 /// moves, within an eighth, and no page twice.
 #[test]
 fn a_segment_that_saturates_its_node_is_spread_once() {
-    let (moves, on, reason) = follow(case("database-fits").overrides, 150);
+    let (moves, on, reason) = follow(case("database-fits").overrides, 90);
     println!("{moves} moves, {on:?}, {reason}");
     assert!((PAGES * 7 / 16..=PAGES * 9 / 16).contains(&moves), "{moves}");
     assert_eq!(on.iter().sum::<u64>(), PAGES);

@@ -7,6 +7,7 @@ use nodeward_policy::placement::*;
 use proptest::prelude::*;
 
 use crate::properties::machine;
+use crate::quarter_or_all;
 use crate::world::*;
 
 /// Where a thread may run; `None` if that is anywhere.
@@ -248,7 +249,7 @@ fn bound_machine(seed: u64) -> World {
 /// thread is called in the end. What a plan may do `world::check` holds in each round.
 #[test]
 fn machines_with_bound_threads_come_to_rest() {
-    for seed in 0..300 {
+    for seed in 0..quarter_or_all(300).into() {
         let mut world = bound_machine(seed);
         let last = world.settle(&Rules::default(), 60, 200);
         assert!(last.is_some_and(|last| last <= 100), "machine {seed}: {last:?}");
@@ -259,7 +260,7 @@ fn machines_with_bound_threads_come_to_rest() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(quarter_or_all(24)))]
 
     /// Goal: however threads are bound anew and freed, in each second by chance, no page moves more
     /// often than homes change, and these changes are the fewer the more there were. Those that

@@ -7,6 +7,7 @@ use nodeward_model::NodeId;
 use nodeward_policy::placement::*;
 use proptest::prelude::*;
 
+use crate::quarter_or_all;
 use crate::world::*;
 
 /// Returns a random machine with a constant load.
@@ -96,7 +97,7 @@ fn start(world: &mut World, nodes: &[(u32, u64)]) {
 #[test]
 fn a_thousand_machines_come_to_rest() {
     let mut latest = 0;
-    for seed in 0..1000 {
+    for seed in 0..quarter_or_all(1000).into() {
         let mut world = machine(seed);
         let last = world.settle(&Rules::default(), 60, 200);
         let last = last.unwrap_or_else(|| panic!("machine {seed} moves memory for ever"));
@@ -175,7 +176,7 @@ fn what_is_busier_together_does_not_go_from_pair_to_pair() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(quarter_or_all(24)))]
 
     /// Goal: memory moves end under a constant load even if plans are carried out in part or not at
     /// all. At worst a move takes a sixteenth of what is away: 60,000 pages are fewer than 8 after

@@ -10,7 +10,7 @@ use crate::programs;
 
 /// Cases that run where all are wanted only. They take the longest, and a shorter case, which is
 /// beside each, has the same subject and always runs.
-const LONG: [(&str, &str); 18] = [
+const LONG: [(&str, &str); 25] = [
     ("many_mappings", "reserved_addresses"),
     ("stopped_while_looking", "stopped_before_moving"),
     ("pager_destination_fills_up", "pager_destination_full"),
@@ -32,6 +32,13 @@ const LONG: [(&str, &str); 18] = [
     ("spread_segment", "spread_hugetlb"),
     // The host's tests sample by registers.
     ("balance_parts", "balance_brings_memory_home"),
+    ("balance_targets_fork", "balance_pid_comes_back"),
+    ("balance_lets_stand", "balance_brings_threads_home"),
+    ("balance_run_unscanned", "balance_cooperates"),
+    ("balance_take_over_changed", "balance_take_over_killed"),
+    ("agent_interrupted", "agent_moves_for_a_container"),
+    ("segment_excluded", "segment_whole"),
+    ("file_tmpfs_swapped", "swapped"),
 ];
 
 /// A guest for some cases.
