@@ -28,6 +28,9 @@ pub struct GroupPart {
     pub memory: Vec<MemorySelector>,
     /// The addresses in `memory` whose pages the process moves itself.
     pub self_moved: Vec<Range>,
+    /// Whether segments in `memory` belong to the group, so that its home decides about them,
+    /// whoever else maps them: in groups of the settings and of root.
+    pub may_own_segments: bool,
     /// Pages that could not be moved.
     pub stuck: StuckPages,
 }
@@ -65,7 +68,7 @@ impl GroupPart {
         self.memory.contains(&MemorySelector::Touched)
     }
 
-    /// Returns whether a segment that the process maps is in the part.
+    /// Returns whether a segment that the process maps belongs to the part.
     pub fn has_segment(&self, segment: &MappedSegment) -> bool {
         let is_its = |selector: &MemorySelector| match selector {
             MemorySelector::Kind(kind) => segment.kind == *kind,
@@ -73,7 +76,7 @@ impl GroupPart {
             MemorySelector::Range(range) => segment.lies_in(*range),
             MemorySelector::Touched => false,
         };
-        self.memory.iter().any(is_its)
+        self.may_own_segments && self.memory.iter().any(is_its)
     }
 
     /// Takes the part's memory out of mappings, and returns it. `ranges` are those of all parts.

@@ -13,6 +13,9 @@ use super::process_key::ProcessKey;
 use super::process_table::ProcessState;
 use super::reported_decision::ReportedDecision;
 
+/// The user whose groups may decide about memory that others map.
+const ROOT: u32 = 0;
+
 /// A group, made by calls or by a rule.
 pub struct GroupState {
     pub name: GroupName,
@@ -98,12 +101,11 @@ impl GroupTable {
     pub fn parts_of(&self, key: ProcessKey, process: &ProcessState) -> Vec<GroupPart> {
         let threads = process.seen.iter().flat_map(|seen| &seen.threads);
         let mut free: BTreeSet<u32> = threads.map(|thread| thread.tid).collect();
-        let called = self
-            .called
-            .iter()
-            .filter_map(|(it, group)| Some((GroupKey::Called(it), group.parts.get(&key)?)));
+        let called = self.called.iter().filter_map(|(it, group)| {
+            Some((GroupKey::Called(it), group.owner == ROOT, group.parts.get(&key)?))
+        });
         let (mut all, named): (Vec<_>, Vec<_>) =
-            called.partition(|(_, part)| part.threads.contains(u32::MAX));
+            called.partition(|(_, _, part)| part.threads.contains(u32::MAX));
         let mut parts = Vec::new();
         let mut take = |key: GroupKey, wants: &dyn Fn(u32) -> bool, part: GroupPart| {
             let threads: BTreeSet<u32> = free.iter().copied().filter(|&tid| wants(tid)).collect();
@@ -113,13 +115,14 @@ impl GroupTable {
         };
         // Threads that a call named are not among all that another call took.
         let in_order = named.into_iter().chain(all.drain(..));
-        for (group, CalledPart { threads, memory, self_moved }) in in_order {
+        for (group, may_own_segments, CalledPart { threads, memory, self_moved }) in in_order {
             let (memory, self_moved) = (memory.clone(), self_moved.clone());
-            let part = GroupPart { memory, self_moved, ..GroupPart::default() };
+            let part = GroupPart { memory, self_moved, may_own_segments, ..GroupPart::default() };
             take(group, &|tid| threads.contains(tid), part);
         }
         for (rule, threads) in self.wanted_by_rules(process) {
-            let part = GroupPart { memory: rule.memory.clone(), ..GroupPart::default() };
+            let memory = rule.memory.clone();
+            let part = GroupPart { memory, may_own_segments: true, ..GroupPart::default() };
             take(GroupKey::Rule(rule.name.clone()), &|tid| threads.contains(&tid), part);
         }
         parts

@@ -300,6 +300,35 @@ fn a_segment_of_a_group_goes_home_with_it() {
     assert_eq!((&told.residency, told.mappers), (&[(NodeId(1), PAGES)].into(), 3));
 }
 
+/// Goal: a segment that several processes map does not go to the home of a group that a user made
+/// who is not root, as its calls say nothing about memory of others: it stays with most of its
+/// users. The same group of root takes it along.
+#[test]
+fn a_user_cannot_take_a_segment_of_others() {
+    const ID: SegmentId = SegmentId { major: 0, minor: 1, inode: 7 };
+    let pages_after = |owner: u32| {
+        let fake = fake();
+        for (number, cpu) in [(7, 0), (8, 1), (9, 4)] {
+            let mut process = named(&[(number, "backend", cpu)]);
+            let page = |_| if number == 7 { Page::on(NodeId(0)) } else { Page::ABSENT };
+            let pages: Vec<Page> = (0..PAGES).map(page).collect();
+            process.map_segment(ID, "/dev/shm/kv", 1 << 20, &pages);
+            fake.spawn(pid(number), process);
+        }
+        let mut balancer = balancer(&fake, settings(Vec::new()));
+        call(&balancer, |groups| {
+            let home = "1".parse().unwrap();
+            let group = groups.0.add_group("kv".parse().unwrap(), owner, home).unwrap();
+            groups.add_all_threads(group, key(9)).unwrap();
+            groups.add_memory(group, key(9), "file:/dev/shm/*".parse().unwrap()).unwrap();
+        });
+        let reports = rounds(&fake, &mut balancer, 80);
+        reports.last().unwrap().segments[0].residency.clone()
+    };
+    assert_eq!(pages_after(1000), [(NodeId(0), PAGES)].into());
+    assert_eq!(pages_after(0), [(NodeId(1), PAGES)].into());
+}
+
 /// Goal: a process with a memory policy of its own, or one that the settings leave out, is no part
 /// of a group, and the others of the group are placed.
 #[test]
