@@ -282,7 +282,8 @@ pub(crate) fn open_file(
 
 /// Checks that a process is no kernel thread. `folder` is its directory in /proc.
 pub(crate) fn refuse_kernel_thread(pid: Pid, folder: &Path) -> Result<()> {
-    let stat = kernel_file::read(folder.join("stat")).map_err(|_| Error::Gone(pid))?;
+    let path = folder.join("stat");
+    let stat = kernel_file::read(&path).map_err(|source| file_error(pid, path, source))?;
     match TaskFlags::parse(&stat) {
         Some(flags) if flags.is_kernel_thread() => Err(Error::KernelThread(pid)),
         Some(_) => Ok(()),

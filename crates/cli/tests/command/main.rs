@@ -43,3 +43,4 @@ mod terminal;
 mod textfile;
 mod top;
 mod watch;
+mod without_proc;

@@ -1,11 +1,12 @@
 //! Reads the identity of a process: its start time, and the values that its program got at exec.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nodeward_machine::{Error, Result};
 use nodeward_model::{Pid, ProcessIdentity};
 
 use super::{boot_id, stat};
+use crate::file_error::file_error;
 use crate::kernel_file;
 
 /// Reads the identity of the process that has a pid now, under `root`.
@@ -34,13 +35,6 @@ pub fn read(root: &Path, pid: Pid) -> Result<ProcessIdentity> {
         // Addresses of the stack, the program and the vdso, which each exec draws anew.
         auxv_checksum: crc32fast::hash(&file("auxv")?),
     })
-}
-
-fn file_error(pid: Pid, path: PathBuf, source: std::io::Error) -> Error {
-    match source.raw_os_error() {
-        Some(libc::ENOENT | libc::ESRCH) => Error::Gone(pid),
-        _ => Error::Read { path, source },
-    }
 }
 
 #[cfg(test)]
