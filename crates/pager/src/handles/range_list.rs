@@ -55,6 +55,9 @@ pub struct RangeListReport {
     pub total: MigrationReport,
 }
 
+/// Time between two looks for a cancellation, while the rate makes a list wait.
+const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
+
 /// The part of a range that lies in one chunk.
 #[derive(Clone, Copy)]
 struct ListPart {
@@ -298,15 +301,20 @@ impl<'a> Pace<'a> {
         Self { rate, cancel: how.cancel, began, was_cancelled: false }
     }
 
-    /// Returns whether a group of `bytes` bytes may be moved; sleeps as long as the rate wants.
+    /// Returns whether a group of `bytes` bytes may be moved; sleeps as long as the rate wants, or
+    /// until the list is cancelled.
     fn may_go_on(&mut self, bytes: usize) -> bool {
         let now = elapsed_ns(self.began);
         let wait_ns = self.rate.as_mut().map_or(0, |rate| rate.reserve(now, bytes as u64));
-        if wait_ns > 0 {
-            std::thread::sleep(Duration::from_nanos(wait_ns));
+        let until = Instant::now() + Duration::from_nanos(wait_ns);
+        loop {
+            self.was_cancelled |= self.cancel.is_some_and(Cancel::is_cancelled);
+            let wait = until.saturating_duration_since(Instant::now());
+            if self.was_cancelled || wait.is_zero() {
+                return !self.was_cancelled;
+            }
+            std::thread::sleep(wait.min(CANCEL_POLL_INTERVAL));
         }
-        self.was_cancelled |= self.cancel.is_some_and(Cancel::is_cancelled);
-        !self.was_cancelled
     }
 
     fn is_cancelled(&self) -> bool {

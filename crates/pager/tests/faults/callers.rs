@@ -8,7 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use nodeward_linux::interference::{ChildExit, on_signal, run_in_child, send_signal};
 use nodeward_pager::{
-    Copier, Error, Memcpy, PageSize, PagerOptions, Placement, Region, RegionOptions, Supply,
+    Copier, Error, Memcpy, PageSize, PagerOptions, Placement, RangeTarget, Region, RegionOptions,
+    Supply,
 };
 use proptest::prelude::Rng;
 use rustix::process::Signal;
@@ -45,12 +46,17 @@ fn call(random: &mut impl Rng, region: &Region) {
     let range = small_range(random, &(0..BYTES));
     let supply = [Supply::Any, Supply::OneWay][random.next_u32() as usize % 2];
     let how = even_if_there(supply);
-    match random.next_u32() % 8 {
+    match random.next_u32() % 9 {
         0 | 1 => drop(region.pin(range).unwrap()),
         2 => region.discard(small_range(random, &DISCARDED)).unwrap(),
         3 => region.commit(range, &Placement::Node(HERE)).unwrap(),
         4 => drop(region.residency(range).unwrap()),
         5 => {
+            let list = [range, small_range(random, &(0..BYTES))];
+            let list = list.map(|range| RangeTarget { range, to: HERE });
+            drop(region.migrate_list(&list, &how).unwrap());
+        }
+        6 => {
             let half = BYTES / 2;
             let one = small_range(random, &(0..half));
             let other = one.start + half..one.end + half;
@@ -278,10 +284,15 @@ impl Copier for CallingCopier {
     fn copy(&self, to: &mut [u8], from: &[u8]) {
         if let Some(region) = self.region.get() {
             let page = page_bytes();
+            let how = even_if_there(Supply::Any);
+            let list = [RangeTarget { range: 0..page, to: HERE }];
             let errors = [
                 region.pin(0..page).map(drop),
                 region.discard(0..page),
-                region.migrate(0..page, HERE, &even_if_there(Supply::Any)).map(drop),
+                region.migrate(0..page, HERE, &how).map(drop),
+                region.migrate_list(&list, &how).map(drop),
+                region.migrate_lazily(0..page, &how).map(drop),
+                region.exchange(0..page, page..2 * page, &how).map(drop),
                 region.commit(0..page, &Placement::Local),
                 region.residency(0..page).map(drop),
             ];
@@ -332,7 +343,7 @@ fn small_calls_open_no_file() {
         let Some(pager) = pager() else { return };
         let region = filled_region(&pager, BYTES, PageSize::Base);
         region.residency(0..page_bytes()).unwrap(); // waits for what is read once, after the start
-        let rules = [libc::SYS_openat].map(|call| (call, Vec::new()));
+        let rules = [libc::SYS_openat, libc::SYS_openat2].map(|call| (call, Vec::new()));
         let machine = std::env::consts::ARCH.try_into().unwrap();
         let filter = SeccompFilter::new(
             BTreeMap::from(rules),

@@ -1,11 +1,12 @@
 //! Lists of ranges.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use nodeward_model::{NodeId, SkipReason};
 use nodeward_pager::{
-    Cancel, Error, Migration, Mode, PageSize, Pager, PagerOptions, RangeStatus, RangeTarget,
-    Region, RegionOptions, Supply,
+    Budget, Cancel, Error, Migration, Mode, PageSize, Pager, PagerOptions, RangeStatus,
+    RangeTarget, Region, RegionOptions, Supply,
 };
 
 use crate::common::{
@@ -185,6 +186,27 @@ fn a_cancelled_list_says_so() {
         matches!(status, RangeStatus::Stayed { reason: SkipReason::Interrupted, .. })
     };
     assert!(told.ranges.iter().all(interrupted), "{told:?}");
+}
+
+/// Goal: a list that waits for its rate ends when it is cancelled: at a byte a second the second
+/// chunk would wait for two hours.
+#[test]
+fn a_waiting_list_can_be_cancelled() {
+    let Some(pager) = pager() else { return };
+    let region = filled_region(&pager, BYTES, PageSize::Base);
+    let cancel = Cancel::new();
+    let budget = Budget { bytes_per_s: Some(1), stall: None };
+    let how = Migration { cancel: Some(&cancel), budget, ..even_if_there(Supply::Any) };
+    let told = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(20));
+            cancel.cancel();
+        });
+        region.migrate_list(&[entry(0, 2), entry(600, 1)], &how).unwrap()
+    });
+    assert!(told.total.cancelled, "{told:?}");
+    assert!(told.total.account.skipped_for(SkipReason::Interrupted) >= 1, "{told:?}");
+    assert_filled(&region, 0..BYTES);
 }
 
 /// Goal: where the kernel moves the pages, lists have the same statuses: of two pages one is there.
