@@ -100,7 +100,8 @@ pub struct BenchCallsArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub samples: Option<u32>,
     /// Measure one figure, as a row of SPEC.md names it, and print it as one line of JSON; one of
-    /// migrate-4k, migrate-64k, there, exchange, pin, discard, commit, list, p99, threads, open
+    /// migrate-4k, migrate-64k, there, exchange, pin, discard, commit, list, p99, threads,
+    /// threads-there, open
     #[arg(long, value_name = "NAME", conflicts_with_all = ["only", "json"])]
     pub figure: Option<CallsFigure>,
     /// Measure as briefly as possible, about a second in all

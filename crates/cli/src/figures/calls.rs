@@ -15,8 +15,8 @@ pub enum CallsFigure {
     /// The largest 99th percentile of a call for a page, but not of a pin or a list, relative to
     /// its median: alone, among many regions, and beside a migration.
     P99,
-    /// Migrations of a page that two threads make, relative to one.
-    Threads,
+    /// Calls for a page that two threads make, relative to one.
+    Threads(RegionCall),
     /// The time of opening and closing a pager, in ms.
     Open,
 }
@@ -37,11 +37,12 @@ impl FromStr for CallsFigure {
             "commit" => Self::Ratio(RegionCall::Commit, PAGE),
             "list" => Self::Ratio(RegionCall::List, PAGE),
             "p99" => Self::P99,
-            "threads" => Self::Threads,
+            "threads" => Self::Threads(RegionCall::OneWay),
+            "threads-there" => Self::Threads(RegionCall::There),
             "open" => Self::Open,
             _ => {
                 return Err("expected one of migrate-4k, migrate-64k, there, exchange, pin, \
-                            discard, commit, list, p99, threads, open");
+                            discard, commit, list, p99, threads, threads-there, open");
             }
         })
     }
@@ -58,13 +59,13 @@ impl CallsFigure {
                     |call: &&RegionCall| !matches!(call, RegionCall::List | RegionCall::Pin);
                 (plan.calls.iter().filter(is_longer).copied().collect(), vec![PAGE])
             }
-            Self::Threads => (vec![RegionCall::OneWay], vec![PAGE]),
+            Self::Threads(call) => (vec![call], vec![PAGE]),
             Self::Open => (Vec::new(), Vec::new()),
         };
         let wanted = |setting: &&CallSetting| match self {
             Self::Ratio(..) => setting.threads == 1,
             Self::P99 => setting.threads == 1,
-            Self::Threads => setting.threads <= 2 && setting.regions <= 2,
+            Self::Threads(_) => setting.threads <= 2 && setting.regions <= 2,
             Self::Open => false,
         };
         let settings = plan.settings.iter().filter(wanted);
@@ -79,7 +80,7 @@ impl CallsFigure {
         let number = match self {
             Self::Ratio(..) => report.cells.first()?.ratio,
             Self::P99 => report.cells.iter().map(|cell| cell.p99_ratio).max_by(f64::total_cmp),
-            Self::Threads => threads_ratio(&report.cells),
+            Self::Threads(_) => threads_ratio(&report.cells),
             Self::Open => report.opening.map(|opening| opening.median_ns as f64 / 1e6),
         }?;
         let number = rounded(number);
@@ -141,10 +142,11 @@ mod tests {
             figure.value(&report).unwrap()["measured"].as_f64().unwrap()
         };
         assert_eq!(measured("threads"), 1.9);
+        assert_eq!(measured("threads-there"), 1.9);
         assert_eq!(measured("p99"), 4.0);
         assert_eq!(measured("migrate-64k"), 2.5);
         assert_eq!(measured("open"), 1.5);
-        assert_eq!(CallsFigure::Threads.value(&CallsReport::default()), None);
+        assert_eq!(CallsFigure::Threads(RegionCall::OneWay).value(&CallsReport::default()), None);
         assert!("migrate".parse::<CallsFigure>().unwrap_err().contains("migrate-4k"));
     }
 }
