@@ -87,18 +87,21 @@ fn run_parts(parts: &[CiPart], output: Output) -> Summary {
 }
 
 fn run_lab_with(others: Vec<CiPart>, output: Output) -> Vec<(CiPart, PartResult)> {
-    let (tests, lints): (Vec<_>, _) = others.into_iter().partition(|part| *part == CiPart::Test);
+    let (tests, others): (Vec<_>, Vec<_>) =
+        others.into_iter().partition(|part| *part == CiPart::Test);
+    let (compiled, others) = others.into_iter().partition::<Vec<_>, _>(CiPart::is_compiled);
     thread::scope(|scope| {
-        let tests = scope.spawn(|| run_beside_lab(&tests));
-        let lints = scope.spawn(|| {
-            // Cargo compiles one thing at a time in a directory. The lab and the tests are compiled
-            // already; if they start later than this, they wait for a lint.
-            thread::sleep(START_OF_TESTS);
-            run_beside_lab(&lints)
+        let rows = [(tests, Duration::ZERO), (compiled, START_OF_TESTS), (others, START_OF_TESTS)];
+        let rows = rows.map(|(row, start)| {
+            scope.spawn(move || {
+                // Cargo compiles one thing at a time in a directory. The lab and the tests are
+                // compiled already; if they start later than this, they wait for a lint.
+                thread::sleep(start);
+                run_beside_lab(&row)
+            })
         });
         let mut results = vec![(CiPart::Lab, timed(CiPart::Lab, output))];
-        results.extend(tests.join().expect("no part panics"));
-        results.extend(lints.join().expect("no part panics"));
+        results.extend(rows.into_iter().flat_map(|row| row.join().expect("no part panics")));
         results
     })
 }
