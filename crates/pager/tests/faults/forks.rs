@@ -101,13 +101,18 @@ fn a_child_unmaps_nothing_of_others() {
             let there = start..start + 4 * MIB as u64;
             let mut region = Some(region);
             let maps_there_and_drops = || {
-                let area = || MappedArea::map(4 * MIB, AreaBacking::Anonymous).unwrap();
-                let areas: Vec<MappedArea> = std::iter::repeat_with(area).take(300).collect();
-                let overlaps = |area: &&MappedArea| {
+                // Smaller than a huge page: the kernel would align larger ones to that.
+                let area = || MappedArea::map(MIB, AreaBacking::Anonymous).unwrap();
+                let overlaps = |area: &MappedArea| {
                     let end = area.address() + area.bytes() as u64;
                     area.address() < there.end && there.start < end
                 };
-                let Some(area) = areas.iter().find(overlaps) else { return 3 };
+                // Holes above it are filled first: up to 48 GiB of addresses.
+                let mut areas: Vec<MappedArea> = Vec::new();
+                while areas.len() < 50_000 && !areas.last().is_some_and(overlaps) {
+                    areas.push(area());
+                }
+                let Some(area) = areas.last().filter(|last| overlaps(last)) else { return 3 };
                 area.words().iter().for_each(|word| word.store(7, Relaxed));
                 drop(region.take());
                 u8::from(area.words().iter().any(|word| word.load(Relaxed) != 7))
