@@ -16,6 +16,9 @@ use guests::CaseGuest;
 mod guests;
 mod programs;
 
+/// Each node has room for a segment of 1 GiB, the file's cache, and what the server needs.
+const LARGE_NODE_BYTES: u64 = 4 << 30;
+
 const TIMEOUT: Duration = Duration::from_secs(600);
 /// Below these directories Debian's packages have one for each version.
 const PROGRAMS: &str = "/usr/lib/postgresql";
@@ -100,7 +103,11 @@ fn spread_postgres_on_6_12() {
         println!("skipped: NODEWARD_TESTS=long runs it, and bench/run spread.even");
         return;
     }
-    let Some((mut guest, _folder)) = guest_with_postgres(scenario("two-nodes")) else { return };
+    let mut machine = scenario("two-nodes");
+    if set("SPREAD_MIB").is_some() {
+        machine.nodes.iter_mut().for_each(|node| node.memory_bytes = LARGE_NODE_BYTES);
+    }
+    let Some((mut guest, _folder)) = guest_with_postgres(machine) else { return };
     guest.env = sizes;
     // Where CPUs take turns, each waits for the other.
     guest.parallel = !guest.env.is_empty();
