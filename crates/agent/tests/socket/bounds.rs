@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use nodeward_agent::client::Client;
 use nodeward_agent::limits::{
-    CLIENT_TIMEOUT, CONNECTIONS_MAX, CONNECTIONS_OF_USER_MAX, LOOK_NS_MAX, MESSAGE_BYTES_MAX,
-    MoveLimits,
+    CLIENT_TIMEOUT, CONNECTIONS_MAX, CONNECTIONS_OF_USER_MAX, MESSAGE_BYTES_MAX, MoveLimits,
 };
 use nodeward_model::Pid;
 use serde_json::json;
@@ -189,14 +188,14 @@ fn half_closed_connections_are_answered() {
 /// has no such limits.
 #[test]
 fn budgets_of_users() {
-    let limits = MoveLimits { moves_of_user: 4, rate_of_user: Some(1000), look_ns: LOOK_NS_MAX };
+    let limits = MoveLimits { moves_of_user: 4, rate_of_user: Some(1000), ..MoveLimits::default() };
     assert_eq!(limits.rate_of_move(), Some(250), "1000 / 4");
-    let unlimited = MoveLimits { moves_of_user: 4, rate_of_user: None, look_ns: LOOK_NS_MAX };
+    let unlimited = MoveLimits { moves_of_user: 4, rate_of_user: None, ..MoveLimits::default() };
     assert_eq!(unlimited.rate_of_move(), None);
     if !is_root() {
         return;
     }
-    let none = MoveLimits { moves_of_user: 0, rate_of_user: None, look_ns: LOOK_NS_MAX };
+    let none = MoveLimits { moves_of_user: 0, rate_of_user: None, ..MoveLimits::default() };
     let stage = Stage::with(none);
     let target = Target::of(USER, USER);
     stage.give_memory(target.pid(), 3);

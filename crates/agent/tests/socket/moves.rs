@@ -2,7 +2,7 @@
 
 use nodeward_agent::CallError;
 use nodeward_agent::client::{Client, ClientError};
-use nodeward_agent::limits::{LOOK_NS_MAX, MoveLimits};
+use nodeward_agent::limits::MoveLimits;
 use nodeward_model::{NodeId, Pid};
 use serde_json::json;
 
@@ -58,7 +58,7 @@ fn what_is_not_there_is_refused() {
 #[test]
 fn a_move_can_be_cancelled() {
     let stage =
-        Stage::with(MoveLimits { moves_of_user: 1, rate_of_user: None, look_ns: LOOK_NS_MAX });
+        Stage::with(MoveLimits { moves_of_user: 1, rate_of_user: None, ..MoveLimits::default() });
     let us = Pid::of_this_process();
     stage.give_memory(us, 2000);
     let mut client = Client::connect(&stage.path()).unwrap();

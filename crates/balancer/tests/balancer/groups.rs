@@ -280,9 +280,9 @@ fn a_group_is_spread_evenly() {
     assert_eq!(moved(&reports), far, "nothing goes to and fro");
 }
 
-/// Goal: a segment that a group has goes to the home of the group, though others use it more.
-#[test]
-fn a_segment_of_a_group_goes_home_with_it() {
+/// Returns a machine with three processes that map one segment, which lies on node 0: 7 and 8 run
+/// there, 9 on node 1.
+fn backends_of_a_segment() -> Arc<FakeMachine> {
     const ID: SegmentId = SegmentId { major: 0, minor: 1, inode: 7 };
     let fake = fake();
     for (number, cpu) in [(7, 0), (8, 1), (9, 4)] {
@@ -292,6 +292,13 @@ fn a_segment_of_a_group_goes_home_with_it() {
         process.map_segment(ID, "/dev/shm/kv", 1 << 20, &pages);
         fake.spawn(pid(number), process);
     }
+    fake
+}
+
+/// Goal: a segment that a group has goes to the home of the group, though others use it more.
+#[test]
+fn a_segment_of_a_group_goes_home_with_it() {
+    let fake = backends_of_a_segment();
     let selector = "file:/dev/shm/*".parse().unwrap();
     let rules = vec![rule("kv", "pid:9", &[selector], "1")];
     let mut balancer = balancer(&fake, settings(rules));
@@ -305,16 +312,8 @@ fn a_segment_of_a_group_goes_home_with_it() {
 /// users. The same group of root takes it along.
 #[test]
 fn a_user_cannot_take_a_segment_of_others() {
-    const ID: SegmentId = SegmentId { major: 0, minor: 1, inode: 7 };
     let pages_after = |owner: u32| {
-        let fake = fake();
-        for (number, cpu) in [(7, 0), (8, 1), (9, 4)] {
-            let mut process = named(&[(number, "backend", cpu)]);
-            let page = |_| if number == 7 { Page::on(NodeId(0)) } else { Page::ABSENT };
-            let pages: Vec<Page> = (0..PAGES).map(page).collect();
-            process.map_segment(ID, "/dev/shm/kv", 1 << 20, &pages);
-            fake.spawn(pid(number), process);
-        }
+        let fake = backends_of_a_segment();
         let mut balancer = balancer(&fake, settings(Vec::new()));
         call(&balancer, |groups| {
             let home = "1".parse().unwrap();
