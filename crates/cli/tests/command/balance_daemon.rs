@@ -102,8 +102,16 @@ impl DaemonProcess {
     }
 
     /// Waits for its end. Returns its exit code, and what it still had to say.
-    pub fn end(mut self) -> (Option<i32>, String) {
-        let ended = wait_for("the daemon ends", || self.child.try_wait().unwrap());
+    pub fn end(self) -> (Option<i32>, String) {
+        self.end_while(|| ())
+    }
+
+    /// Does something again and again until it ends, likewise.
+    pub fn end_while(mut self, again: impl Fn()) -> (Option<i32>, String) {
+        let ended = wait_for("the daemon ends", || {
+            again();
+            self.child.try_wait().unwrap()
+        });
         (ended.code(), self.stderr.iter().collect::<Vec<_>>().join("\n"))
     }
 }

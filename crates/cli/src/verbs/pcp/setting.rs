@@ -1,11 +1,12 @@
 //! The setting of all page lists, changed for a time.
 //!
 //! ```text
-//! hold the sysctl -> (write the record -> set a value) ... restore -> remove the record
+//! hold the sysctl -> (write the record -> look again -> set a value) ... restore -> remove the record
 //! ```
 //!
 //! A kill anywhere leaves a record of what is to be restored, or nothing to restore. Whoever sets
-//! another value meanwhile has the last word.
+//! another value meanwhile has the last word. A sysctl cannot be compared and set at once: a value
+//! that comes between the last look and the write behind it is lost.
 
 use std::path::Path;
 
@@ -75,22 +76,33 @@ impl HeldSetting {
     /// # Errors
     /// If the record cannot be written, or the value cannot be set.
     pub fn choose(&mut self, fraction: Option<u32>) -> Result<SettingOwner> {
-        let now = self.sysctl.value()?;
-        if now != self.ours {
-            return Ok(SettingOwner::Theirs(now));
-        }
         let wanted = fraction.unwrap_or(self.original);
-        if wanted != now {
-            self.record.write(&SettingRecord {
-                boot: self.sysctl.boot_id().to_owned(),
-                original: self.original,
-                ours: [now, wanted],
-            })?;
-            self.is_recorded = true;
-            self.sysctl.set(wanted)?;
-            self.ours = wanted;
+        let mut owner = self.owner()?;
+        if owner == SettingOwner::Ours && wanted != self.ours {
+            self.write_record(wanted)?;
+            // The disk may have taken long.
+            owner = self.owner()?;
+            if owner == SettingOwner::Ours {
+                self.sysctl.set(wanted)?;
+                self.ours = wanted;
+            }
         }
-        Ok(SettingOwner::Ours)
+        Ok(owner)
+    }
+
+    fn owner(&self) -> Result<SettingOwner> {
+        let now = self.sysctl.value()?;
+        Ok(if now == self.ours { SettingOwner::Ours } else { SettingOwner::Theirs(now) })
+    }
+
+    fn write_record(&mut self, wanted: u32) -> Result<()> {
+        self.record.write(&SettingRecord {
+            boot: self.sysctl.boot_id().to_owned(),
+            original: self.original,
+            ours: [self.ours, wanted],
+        })?;
+        self.is_recorded = true;
+        Ok(())
     }
 
     /// Restores the value, unless another program set one meanwhile; `None` if nobody set any.
