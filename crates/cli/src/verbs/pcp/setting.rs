@@ -1,7 +1,7 @@
 //! The setting of all page lists, changed for a time.
 //!
 //! ```text
-//! hold the sysctl -> (write the record -> look again -> set a value) ... restore -> remove the record
+//! hold the sysctl -> (write the record -> look again -> set) ... restore -> remove the record
 //! ```
 //!
 //! A kill anywhere leaves a record of what is to be restored, or nothing to restore. Whoever sets
