@@ -119,6 +119,8 @@ fn remove_stale(path: &Path) -> Result<(), SocketError> {
         }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Ok(_) => Err(SocketError::InUse(path.to_owned())),
+        // Nobody knows whether it is served.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(failed(error)),
         // A datagram socket, for example, is somebody's all the same.
         Err(_) => Err(SocketError::InUse(path.to_owned())),
     }

@@ -26,6 +26,7 @@ use super::segment_table::SegmentTable;
 use super::settings::BalanceSettings;
 use super::token_bucket::TokenBucket;
 use super::totals::{MoveSubject, Totals};
+use super::user_buckets::UserBuckets;
 
 /// The state of the balancer and the machine that the stage uses.
 pub struct Actor<'a> {
@@ -42,6 +43,7 @@ pub struct Actor<'a> {
     pub totals: &'a mut Totals,
     /// The budget of all processes together.
     pub bucket: &'a mut TokenBucket,
+    pub user_buckets: &'a mut UserBuckets,
     /// Pending moves, the oldest first.
     pub pending: &'a mut Vec<PendingMove>,
     pub segments: &'a mut SegmentTable,
@@ -213,7 +215,8 @@ impl Actor<'_> {
             return Ok(false);
         }
         let Some(process) = self.processes.get_mut(key) else { return Ok(false) };
-        let bytes = self.bucket.bytes().min(process.bucket.bytes());
+        let of_user = self.user_buckets.bytes(process.user_of(entity));
+        let bytes = self.bucket.bytes().min(process.bucket.bytes()).min(of_user);
         let may_pages = bytes / self.machine.page_bytes();
         if let Some(short) = self.must_wait(may_pages) {
             self.done_of(entity).short = Some(short);
@@ -300,6 +303,7 @@ impl Actor<'_> {
         self.totals.add_moved(self.subject_of(one), &totals);
         if let Some(process) = self.processes.get_mut(key) {
             process.bucket.spend(bytes);
+            self.user_buckets.spend(process.user_of(one.entity()), bytes);
             let sample = process.sample.as_ref();
             let pages = sample.map(|sample| sample.pages_of(one.entity()).clone());
             let stuck_pages = process.stuck_mut(one.entity());
@@ -348,6 +352,8 @@ impl Balancer {
         for (_, process) in self.processes.iter_mut() {
             process.bucket.fill(settings.process_budget_bytes_per_s, elapsed_ns, interval_ns);
         }
+        let (users, rate) = (self.groups.users(), settings.user_budget_bytes_per_s);
+        self.user_buckets.fill(users, rate, elapsed_ns, interval_ns);
         for (_, segment) in self.segments.iter_mut() {
             segment.bucket.fill(settings.process_budget_bytes_per_s, elapsed_ns, interval_ns);
         }
@@ -362,6 +368,7 @@ impl Balancer {
             journals: &mut self.journals,
             totals: &mut self.totals,
             bucket: &mut self.bucket,
+            user_buckets: &mut self.user_buckets,
             pending: &mut self.pending,
             segments: &mut self.segments,
             segment_moves: &mut self.segment_moves,

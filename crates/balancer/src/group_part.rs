@@ -28,9 +28,8 @@ pub struct GroupPart {
     pub memory: Vec<MemorySelector>,
     /// The addresses in `memory` whose pages the process moves itself.
     pub self_moved: Vec<Range>,
-    /// Whether segments in `memory` belong to the group, so that its home decides about them,
-    /// whoever else maps them: in groups of the settings and of root.
-    pub may_own_segments: bool,
+    /// The user who made the group by calls; none for root and the settings.
+    pub user: Option<u32>,
     /// Pages that could not be moved.
     pub stuck: StuckPages,
 }
@@ -68,7 +67,13 @@ impl GroupPart {
         self.memory.contains(&MemorySelector::Touched)
     }
 
-    /// Returns whether a segment that the process maps belongs to the part.
+    /// Returns whether the part has memory by its addresses.
+    pub fn has_addresses(&self) -> bool {
+        self.memory.iter().any(|memory| matches!(memory, MemorySelector::Range(_)))
+    }
+
+    /// Returns whether a segment that the process maps belongs to the part, so that the home of the
+    /// group decides about it, whoever else maps it: only in groups of root and of the settings.
     pub fn has_segment(&self, segment: &MappedSegment) -> bool {
         let is_its = |selector: &MemorySelector| match selector {
             MemorySelector::Kind(kind) => segment.kind == *kind,
@@ -76,7 +81,7 @@ impl GroupPart {
             MemorySelector::Range(range) => segment.lies_in(*range),
             MemorySelector::Touched => false,
         };
-        self.may_own_segments && self.memory.iter().any(is_its)
+        self.user.is_none() && self.memory.iter().any(is_its)
     }
 
     /// Takes the part's memory out of mappings, and returns it. `ranges` are those of all parts.

@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use nodeward_model::{GroupHome, GroupName, GroupSpec};
 use nodeward_policy::placement::{EntityId, Target};
 
-use super::called_groups::{CalledGroups, CalledPart, GroupNumber};
+use super::called_groups::{CalledGroup, CalledGroups, CalledPart, GroupNumber};
 use super::group_key::GroupKey;
 use super::group_part::GroupPart;
 use super::process_key::ProcessKey;
 use super::process_table::ProcessState;
 use super::reported_decision::ReportedDecision;
 
-/// The user whose groups may decide about memory that others map.
+/// The user whose groups have no budget of their own, and decide about memory that others map.
 const ROOT: u32 = 0;
 
 /// A group, made by calls or by a rule.
@@ -96,13 +96,18 @@ impl GroupTable {
         self.groups.get(&entity)
     }
 
+    /// Returns the users other than root who made groups, some of them repeatedly.
+    pub fn users(&self) -> impl Iterator<Item = u32> {
+        self.called.iter().filter_map(|(_, group)| user(group))
+    }
+
     /// Returns the parts of a process that belong to groups, without numbers: each of its threads
     /// in the first group that wants it.
     pub fn parts_of(&self, key: ProcessKey, process: &ProcessState) -> Vec<GroupPart> {
         let threads = process.seen.iter().flat_map(|seen| &seen.threads);
         let mut free: BTreeSet<u32> = threads.map(|thread| thread.tid).collect();
         let called = self.called.iter().filter_map(|(it, group)| {
-            Some((GroupKey::Called(it), group.owner == ROOT, group.parts.get(&key)?))
+            Some((GroupKey::Called(it), user(group), group.parts.get(&key)?))
         });
         let (mut all, named): (Vec<_>, Vec<_>) =
             called.partition(|(_, _, part)| part.threads.contains(u32::MAX));
@@ -115,14 +120,14 @@ impl GroupTable {
         };
         // Threads that a call named are not among all that another call took.
         let in_order = named.into_iter().chain(all.drain(..));
-        for (group, may_own_segments, CalledPart { threads, memory, self_moved }) in in_order {
+        for (group, user, CalledPart { threads, memory, self_moved }) in in_order {
             let (memory, self_moved) = (memory.clone(), self_moved.clone());
-            let part = GroupPart { memory, self_moved, may_own_segments, ..GroupPart::default() };
+            let part = GroupPart { memory, self_moved, user, ..GroupPart::default() };
             take(group, &|tid| threads.contains(tid), part);
         }
         for (rule, threads) in self.wanted_by_rules(process) {
             let memory = rule.memory.clone();
-            let part = GroupPart { memory, may_own_segments: true, ..GroupPart::default() };
+            let part = GroupPart { memory, ..GroupPart::default() };
             take(GroupKey::Rule(rule.name.clone()), &|tid| threads.contains(&tid), part);
         }
         parts
@@ -135,6 +140,11 @@ impl GroupTable {
         let all = self.rules.iter().map(|rule| (rule, wanted(rule).into_iter().collect()));
         all.filter(|(_, threads): &(_, BTreeSet<u32>)| !threads.is_empty()).collect()
     }
+}
+
+/// Returns the user who made a group, unless that is root.
+fn user(group: &CalledGroup) -> Option<u32> {
+    Some(group.owner).filter(|&owner| owner != ROOT)
 }
 
 impl GroupState {

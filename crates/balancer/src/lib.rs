@@ -88,6 +88,7 @@ mod thread_starts;
 mod timing;
 mod token_bucket;
 mod totals;
+mod user_buckets;
 mod write_rounds;
 mod written_pages;
 
@@ -133,6 +134,7 @@ use segment_table::SegmentTable;
 use snapshot::{Excluded, Tables};
 use timing::Timing;
 use token_bucket::TokenBucket;
+use user_buckets::UserBuckets;
 use write_rounds::WriteRounds;
 
 /// A balancer, with its state between rounds.
@@ -162,6 +164,7 @@ pub struct Balancer {
     pending: Vec<PendingMove>,
     segment_moves: Vec<PendingSegment>,
     bucket: TokenBucket,
+    user_buckets: UserBuckets,
     page_cost: PageCost,
 
     meter: CpuMeter,
@@ -232,6 +235,7 @@ impl Balancer {
             pending: Vec::new(),
             segment_moves: Vec::new(),
             bucket: TokenBucket::default(),
+            user_buckets: UserBuckets::default(),
             page_cost: PageCost::default(),
             meter: CpuMeter::default(),
             budget: CpuBudget::default(),

@@ -311,6 +311,11 @@ impl ProcessState {
         tied
     }
 
+    /// Returns the user other than root to whose group a part of it belongs.
+    pub fn user_of(&self, entity: EntityId) -> Option<u32> {
+        self.part(entity)?.user
+    }
+
     /// Returns the pages of it, or of a part of it, that could not be moved.
     pub fn stuck_mut(&mut self, entity: EntityId) -> &mut StuckPages {
         let part = self.parts.iter_mut().find(|part| part.entity == entity);

@@ -10,7 +10,7 @@ use nodeward_mover::MoveControl;
 use nodeward_mover::residency::{Options, ResidencyLook};
 
 use super::cpu_budget;
-use super::group_part;
+use super::group_part::{self, GroupPart};
 use super::mapped_segments::{MappedSegment, is_memory, mapped_segments};
 use super::nodes::Nodes;
 use super::process_key::ProcessKey;
@@ -32,6 +32,8 @@ pub const RETRY_NS: [u64; 2] = [1_000_000_000, 60_000_000_000];
 const PAID_NS_MAX: u64 = 10_000_000_000;
 /// Time for which the policies of existing memory are taken to be unchanged, in nanoseconds.
 const BOUND_NS: u64 = 60_000_000_000;
+/// Age of a sample at which memory in groups by its addresses is looked for again, in nanoseconds.
+const ADDRESSED_NS: u64 = 60_000_000_000;
 /// Growth by fewer bytes than this is ignored.
 const GROWN_BYTES: u64 = 1 << 20;
 /// Fewer migrated pages than this are ignored.
@@ -50,6 +52,9 @@ pub enum SampleCause {
     Placed,
     /// The process has memory policies. It may have removed them since; no counter shows that.
     Bound,
+    /// Groups have addresses of the process. Other memory may be mapped there since, or none; no
+    /// counter shows that.
+    Addressed,
     /// Others migrated pages on the machine, which may be the process's.
     Migrated,
 }
@@ -80,6 +85,12 @@ pub fn cause(
         (true, false, true) => Some(SampleCause::Placed),
         (true, false, false) if sample.bound != MemoryPolicies::default() => {
             Some(SampleCause::Bound)
+        }
+        (true, false, false)
+            if now_ns.saturating_sub(sample.at_ns) >= ADDRESSED_NS
+                && process.parts.iter().any(GroupPart::has_addresses) =>
+        {
+            Some(SampleCause::Addressed)
         }
         (true, false, false) => {
             let pages = nodes.pages_migrated_by_others().saturating_sub(sample.others_pages);
@@ -125,7 +136,9 @@ pub fn sample(
             let before = process.sample.as_ref();
             let in_vain = before.is_some_and(|before| before.says_the_same(&sample));
             *sampling = Sampling { is_due: false, time_ns: 0, ..*sampling };
-            sampling.retry.start(now_ns, in_vain, retry_ns(took_ns, settings));
+            // A change of groups must not wait because addresses were looked at in vain.
+            let is_retry = in_vain && cause != SampleCause::Addressed;
+            sampling.retry.start(now_ns, is_retry, retry_ns(took_ns, settings));
             let is_other = before.is_none_or(|before| before.program != sample.program);
             if is_other || (cause == SampleCause::Changed && !in_vain) {
                 process.stuck.by_node.clear();

@@ -66,6 +66,9 @@ pub struct BalanceSettings {
     pub budget_bytes_per_s: u64,
     /// Maximum number of bytes moved per second, for each process.
     pub process_budget_bytes_per_s: u64,
+    /// Maximum number of bytes moved per second for the groups that a user other than root made by
+    /// calls.
+    pub user_budget_bytes_per_s: u64,
     /// Maximum time for which the kernel holds pages while it moves them, in nanoseconds; unlimited
     /// if `None`.
     pub stall_ns: Option<u64>,
@@ -104,6 +107,7 @@ impl Default for BalanceSettings {
             interval_ns: 1_000_000_000,
             budget_bytes_per_s: 4 << 30,
             process_budget_bytes_per_s: 2 << 30,
+            user_budget_bytes_per_s: 1 << 30,
             stall_ns: Some(1_000_000),
             pin: false,
             act: true,

@@ -146,6 +146,7 @@ fn settings(options: &OwnOptions) -> BalanceSettings {
         interval_ns,
         budget_bytes_per_s: options.budget_bytes_per_s,
         process_budget_bytes_per_s: options.budget_bytes_per_s,
+        user_budget_bytes_per_s: options.budget_bytes_per_s,
         rivals: options.rivals,
         access: AccessChoice::Off,
         groups_only: true,

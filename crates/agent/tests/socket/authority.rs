@@ -1,15 +1,23 @@
 //! The processes that a caller may touch. Each line of the table is a real process with real
 //! credentials; the rule itself is checked as a pure function below.
 
+use std::collections::BTreeSet;
+use std::fs::Permissions;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nodeward_agent::authority::{Refusal, Rights};
-use nodeward_linux::test_wait::wait_until;
+use nodeward_agent::client::Client;
+use nodeward_agent::wire::Order;
+use nodeward_linux::test_wait::{wait_for, wait_until};
 use nodeward_linux::{Credentials, NamespaceId, own_credentials};
 use nodeward_model::Pid;
 use serde_json::{Value, json};
 
+use crate::move_work::{saved, spread};
 use crate::stage::{OTHER, Stage, Target, USER, is_root, order};
 
 /// The program that speaks for another user: it connects, sends the lines that it reads, and prints
@@ -67,7 +75,6 @@ impl Speaker {
     }
 
     pub fn call(&mut self, method: &str, parameters: &Value) -> Value {
-        use std::io::{BufRead as _, BufReader, Write as _};
         let text = json!({ "method": method, "parameters": parameters });
         writeln!(self.0.0.stdin.as_mut().unwrap(), "{text}").unwrap();
         let mut line = String::new();
@@ -122,21 +129,24 @@ fn the_table() {
         ("nobody", Pid::new(Pid::LIMIT).unwrap(), "no-such-process"),
         ("init", Pid::new(1).unwrap(), "other-user"),
     ];
+    stage.give_memory(Pid::of_this_process(), 10);
+    let placement = saved(&mut Client::connect(&stage.path()).unwrap(), 1);
+    let made = speaker.call("io.nodeward.Groups.Create", &json!({ "name": "a" }));
+    let group = &made["parameters"]["group"];
     for (what, pid, expected) in table {
         stage.give_memory(pid, 10);
-        assert_eq!(speaker.asks_about(pid), expected, "{what}");
-        let order = json!({ "order": order(&[pid]) });
-        for method in ["io.nodeward.Moves.Plan", "io.nodeward.Moves.Start"] {
-            assert_eq!(verdict(&speaker.call(method, &order)), expected, "{what}: {method}");
+        for (method, parameters) in requests(pid, group, &placement) {
+            let reply = speaker.call(&format!("io.nodeward.{method}"), &parameters);
+            assert_eq!(verdict(&reply), expected, "{what}: {method} {parameters}");
+            // A user has two moves at a time.
+            wait_for_moves(&mut speaker);
         }
-        let explained = speaker.call("io.nodeward.Placement.Explain", &json!({ "pid": pid }));
-        assert_eq!(verdict(&explained), expected, "{what}");
-        let saved = speaker.call("io.nodeward.Placement.Save", &json!({ "pids": [pid] }));
-        assert_eq!(verdict(&saved), expected, "{what}");
         if expected != "allowed" {
             assert_eq!(stage.pages_on_one(pid), 0, "{what}");
+            let group = u32::try_from(group.as_u64().unwrap()).unwrap();
+            let groups = stage.groups.lock();
+            assert!(!groups.get(group).unwrap().parts.keys().any(|key| key.0 == pid), "{what}");
         }
-        wait_for_moves(&mut speaker);
     }
     // Root, with all capabilities in our user namespace, may touch all of them.
     let mut root = stage.connect();
@@ -145,6 +155,29 @@ fn the_table() {
         let shown = root.call("io.nodeward.Residency.Show", &json!({ "pid": pid }));
         assert_eq!(verdict(&shown), "allowed", "{what}: {expected} for users");
     }
+}
+
+/// Every request that names a process.
+fn requests(pid: Pid, group: &Value, placement: &Value) -> Vec<(&'static str, Value)> {
+    let orders = [
+        order(&[pid]),
+        Order { pids: Some(vec![pid]), ..spread(&[(0, 1), (1, 1)], None) },
+        Order { pids: Some(vec![pid]), placement: Some(placement.clone()), ..Order::default() },
+    ];
+    let moves = ["Moves.Plan", "Moves.Start"].into_iter();
+    let moves = moves
+        .flat_map(|method| orders.iter().map(move |order| (method, json!({ "order": order }))));
+    let memory = json!({ "group": group, "pid": pid, "memory": ["anonymous"] });
+    let others = [
+        ("Residency.Show", json!({ "pid": pid })),
+        ("Placement.Explain", json!({ "pid": pid })),
+        ("Placement.Save", json!({ "pids": [pid] })),
+        ("Groups.AddThreads", json!({ "group": group, "pid": pid })),
+        ("Groups.AddThreads", json!({ "group": group, "pid": pid, "threads": [pid] })),
+        ("Groups.AddMemory", memory),
+        ("Groups.GroupOf", json!({ "pid": pid })),
+    ];
+    moves.chain(others).collect()
 }
 
 /// Waits until the moves of a speaker have ended, so that its budget is free.
@@ -170,10 +203,9 @@ fn capable(user: u32) -> Target {
 /// A process of a user that may read its program but not itself: the kernel makes those that
 /// execute what they cannot read not dumpable.
 fn secret(user: u32) -> Target {
-    use std::os::unix::fs::PermissionsExt as _;
     let folder = std::env::temp_dir().join(format!("nodeward-secret-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
     let program = folder.join("dash");
     // A descriptor of ours that may write it would be inherited by programs of other tests.
     let installed = Command::new("install").args(["-m", "711", "/bin/sh"]).arg(&program).status();
@@ -183,6 +215,44 @@ fn secret(user: u32) -> Target {
     let target = Target::start(&mut command);
     std::fs::remove_dir_all(&folder).unwrap();
     target
+}
+
+/// Goal: a process of the caller that executes a program of root with the set-user-ID bit is root's
+/// from then on: it is refused, and nothing is done to it any more; requests that are under way
+/// meanwhile do not get hold of it either.
+#[test]
+fn a_program_that_makes_root_is_of_root() {
+    if !is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let program = folder.path().join("sh");
+    let installed = Command::new("install").args(["-m", "4755", "/bin/sh"]).arg(&program).status();
+    assert!(installed.unwrap().success());
+    let stage = Stage::new();
+    let Some(mut speaker) = Speaker::of(&stage, USER, USER) else { return };
+    let mut command = Command::new("sh");
+    let script = "echo ready; read x; exec \"$0\" -p -c 'id -u; read x'";
+    command.args(["-c", script]).arg(&program).uid(USER).gid(USER);
+    let mut target = Target::start(&mut command);
+    let pid = target.pid();
+    stage.give_memory(pid, 10);
+    assert_eq!(speaker.asks_about(pid), "allowed");
+    writeln!(target.0.stdin.as_mut().unwrap(), "go").unwrap();
+    let refused = wait_for("it is another program", || {
+        Some(speaker.asks_about(pid)).filter(|told| told != "allowed")
+    });
+    let mut user = String::new();
+    BufReader::new(target.0.stdout.as_mut().unwrap()).read_line(&mut user).unwrap();
+    if user.trim() != "0" {
+        eprintln!("skipped: the file system of {} has no set-user-ID", folder.path().display());
+        return;
+    }
+    assert_eq!(refused, "other-user");
+    let start = json!({ "order": order(&[pid]) });
+    assert_eq!(verdict(&speaker.call("io.nodeward.Moves.Start", &start)), "other-user");
+    assert_eq!(stage.pages_on_one(pid), 0);
 }
 
 /// Goal: the moves of one user are nobody else's: not to be watched, cancelled, or read.
@@ -277,27 +347,29 @@ fn root_without_capabilities_is_a_user() {
 
 /// Goal: a process that ended is never taken for the next with its number. A hundred processes of a
 /// user end, each while requests name it, and get their numbers back as processes of root: not one
-/// of those is admitted.
+/// of those is admitted, and no request, whenever it comes, is told of its 20 pages.
 #[test]
 fn a_pid_that_comes_back_is_another_process() {
     if !is_root() {
         return;
     }
     let stage = Stage::new();
-    let last_pid = "/proc/sys/kernel/ns_last_pid";
     let Some(mut speaker) = Speaker::of(&stage, USER, USER) else { return };
     let mut reused = 0;
     for _ in 0..100 {
         let theirs = Target::of(USER, USER);
         let pid = theirs.pid();
         stage.give_memory(pid, 10);
-        assert_eq!(speaker.asks_about(pid), "allowed");
-        drop(theirs);
-        if std::fs::write(last_pid, (pid.number() - 1).to_string()).is_err() {
-            eprintln!("skipped: {last_pid} cannot be written, so that no number comes back");
-            return;
-        }
-        let next = Target::of(0, 0);
+        let is_over = AtomicBool::new(false);
+        let next = std::thread::scope(|scope| {
+            let asks = scope.spawn(|| asked_until(&mut speaker, pid, &is_over));
+            let next = next_with_number(&stage, theirs);
+            is_over.store(true, Ordering::Relaxed);
+            let told = asks.join().unwrap();
+            assert!(!told.contains(&20), "pages of another process: {told:?}");
+            next
+        });
+        let Some(next) = next else { return };
         // Otherwise another test beside this one has taken the number.
         if next.pid() == pid {
             assert_eq!(speaker.asks_about(pid), "other-user");
@@ -305,6 +377,35 @@ fn a_pid_that_comes_back_is_another_process() {
         }
     }
     assert!(reused > 0, "no number came back in 100 attempts");
+}
+
+/// Asks for the memory of a process again and again, at least once. Returns the numbers of pages
+/// that it heard.
+fn asked_until(speaker: &mut Speaker, pid: Pid, is_over: &AtomicBool) -> BTreeSet<u64> {
+    let mut told = BTreeSet::new();
+    loop {
+        let reply = speaker.call("io.nodeward.Residency.Show", &json!({ "pid": pid }));
+        told.extend(reply["parameters"]["kinds"]["anonymous"]["pages"].as_u64());
+        if is_over.load(Ordering::Relaxed) {
+            return told;
+        }
+    }
+}
+
+/// Ends a process, and starts one of root, which gets its number if nobody is faster, and 20 pages.
+fn next_with_number(stage: &Stage, ended: Target) -> Option<Target> {
+    let last_pid = "/proc/sys/kernel/ns_last_pid";
+    let pid = ended.pid();
+    drop(ended);
+    if std::fs::write(last_pid, (pid.number() - 1).to_string()).is_err() {
+        eprintln!("skipped: {last_pid} cannot be written, so that no number comes back");
+        return None;
+    }
+    let next = Target::of(0, 0);
+    if next.pid() == pid {
+        stage.give_memory(pid, 20);
+    }
+    Some(next)
 }
 
 /// Goal: a caller that has ended, but whose socket somebody else holds, may do nothing.
@@ -388,16 +489,12 @@ fn refusals_have_names() {
         assert_eq!(serde_json::to_value(reason).unwrap(), json!(reason.name()));
         assert!(!reason.advice().is_empty());
     }
-    let names: std::collections::BTreeSet<_> = Refusal::ALL.map(Refusal::name).into();
+    let names: BTreeSet<_> = Refusal::ALL.map(Refusal::name).into();
     assert_eq!(names.len(), Refusal::ALL.len());
 }
 
 /// Asks as [`USER`], with an order; `None` where no program can speak for him.
-pub fn ask_as_user(
-    stage: &Stage,
-    method: &str,
-    order: &nodeward_agent::wire::Order,
-) -> Option<Value> {
+pub fn ask_as_user(stage: &Stage, method: &str, order: &Order) -> Option<Value> {
     let mut speaker = Speaker::of(stage, USER, USER)?;
     Some(speaker.call(method, &json!({ "order": order })))
 }

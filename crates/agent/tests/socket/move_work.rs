@@ -41,7 +41,7 @@ const JOURNAL: Journal = Journal {
     read: |id| store().read(id).ok(),
 };
 
-fn spread(nodes: &[(u32, u32)], block: Option<u64>) -> Order {
+pub fn spread(nodes: &[(u32, u32)], block: Option<u64>) -> Order {
     let share = |&(node, weight): &(u32, u32)| WireShare { node: NodeId(node), weight };
     let spread = WireSpread { nodes: nodes.iter().map(share).collect(), block };
     Order { spread: Some(spread), ..Order::default() }
@@ -54,7 +54,7 @@ fn restore(placement: Value) -> Order {
 }
 
 /// Saves this process, so many times over.
-fn saved(client: &mut Client, times: usize) -> Value {
+pub fn saved(client: &mut Client, times: usize) -> Value {
     let pid = Pid::of_this_process();
     let SavedMemory { mappings, segments } =
         client.saved_memory(&[pid], &MappingKind::ALL.into()).unwrap();

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use nodeward_balancer::{Balancer, CalledGroups, RoundReport, ThreadSet};
+use nodeward_balancer::{BalanceSettings, Balancer, CalledGroups, RoundReport, ThreadSet};
 use nodeward_machine::fake::FakeMachine;
 use nodeward_model::{GroupHome, MemorySelector, NodeId, Page, ProcessFilter, Range};
 use nodeward_policy::placement::{Home, Reason};
@@ -151,32 +151,71 @@ fn the_node_of_a_group_goes_offline() {
     assert_eq!(moved(&with_it), 100);
 }
 
-/// Goal: after whatever round a balancer is killed, the next one ends where one that lives on ends:
-/// each page of the group moves once, to its home, and no other page moves.
+/// Goal: after whatever round a balancer is killed, and in whatever round after it has acted and
+/// before it has saved that, the next one ends where one that lives on ends: each page of the group
+/// moves once, to its home, and no other page moves.
 #[test]
 fn killed_at_any_point() {
-    for after in 1..8 {
+    for (after, unsaved) in (1..8).flat_map(|after| [(after, 0), (after, 1)]) {
         let fake = with(named(&[(1, "a", 0), (2, "b", 1)]));
         // 2 MiB a second: 512 pages, so that the move of 2048 takes some rounds.
-        let settings = || nodeward_balancer::BalanceSettings {
-            budget_bytes_per_s: 2 << 20,
-            ..settings(Vec::new())
-        };
+        let settings = || BalanceSettings { budget_bytes_per_s: 2 << 20, ..settings(Vec::new()) };
         let mut first = balancer(&fake, settings());
         group_of_pages(&first, 0..PAGES / 2);
         call(&first, |groups| groups.add_thread(1, key(7), 2).unwrap());
-        let before = rounds(&fake, &mut first, after);
+        let mut before = rounds(&fake, &mut first, after);
         let saved = first.saved_state();
+        before.extend(rounds(&fake, &mut first, unsaved));
         drop(first);
         let all = ProcessFilter::default();
         let mut second = Balancer::new(machine(&fake), &all, settings(), Some(saved)).unwrap();
         let after_it = rounds(&fake, &mut second, 20);
-        assert_eq!(part_of(&fake, 7, 0..PAGES / 2), [0, PAGES / 2], "after {after} rounds");
-        assert_eq!(part_of(&fake, 7, PAGES / 2..PAGES), [PAGES / 2, 0], "after {after} rounds");
+        assert_eq!(
+            part_of(&fake, 7, 0..PAGES / 2),
+            [0, PAGES / 2],
+            "after {after} rounds and {unsaved}"
+        );
+        assert_eq!(
+            part_of(&fake, 7, PAGES / 2..PAGES),
+            [PAGES / 2, 0],
+            "after {after} rounds and {unsaved}"
+        );
         assert_eq!(node_of(&fake, 7, 2), 1);
         let of_both: Vec<RoundReport> = before.into_iter().chain(after_it).collect();
-        assert_eq!(moved(&of_both), PAGES / 2, "after {after} rounds");
+        assert_eq!(moved(&of_both), PAGES / 2, "after {after} rounds and {unsaved}");
     }
+}
+
+/// Goal: what is moved for the groups of a user, however many those are, stays within the user's
+/// budget; root has none, and all comes home in the end.
+#[test]
+fn users_have_a_budget() {
+    let fake = fake();
+    for number in [7, 8, 9] {
+        fake.spawn(pid(number), named(&[(number, "a", 0)]));
+    }
+    // 1 MiB a second: 256 pages.
+    let settings = BalanceSettings { user_budget_bytes_per_s: 1 << 20, ..settings(Vec::new()) };
+    let mut balancer = balancer(&fake, settings);
+    call(&balancer, |groups| {
+        for (number, user) in [(7, 1000), (8, 1000), (9, 0)] {
+            let group = groups.0.add_group("x".parse().unwrap(), user, on_node("1")).unwrap();
+            groups.add_memory(group, key(number), range(0..PAGES)).unwrap();
+        }
+    });
+    let at_home = |number| part_of(&fake, number, 0..PAGES)[1];
+    let of_user = || at_home(7) + at_home(8);
+    let mut may_pages = 256; // of the first interval
+    for _ in 0..10 {
+        let report = round(&fake, &mut balancer);
+        // A call that was begun is finished: 256 pages more at most, which the next interval pays.
+        assert!(of_user() <= may_pages + 256, "{} of {may_pages}", of_user());
+        may_pages += 256 * report.interval_ns / S;
+    }
+    assert!(of_user() > 0);
+    assert_eq!(at_home(9), PAGES);
+    rounds(&fake, &mut balancer, 30); // 2 x 4096 / 256 = 32 s
+    assert_eq!([7, 8].map(at_home), [PAGES; 2]);
 }
 
 /// A call about groups that a program may make.

@@ -328,6 +328,46 @@ fn a_user_cannot_take_a_segment_of_others() {
     assert_eq!(pages_after(0), [(NodeId(1), PAGES)].into());
 }
 
+/// Goal: a segment that two groups have is placed for both: while they use it alike and are at home
+/// on different nodes, it stays where it is, and nothing goes to and fro.
+#[test]
+fn two_groups_share_a_segment() {
+    let fake = backends_of_a_segment();
+    let selector: MemorySelector = "file:/dev/shm/*".parse().unwrap();
+    let rules = [("a", "pid:7", "0"), ("b", "pid:9", "1")]
+        .map(|(name, member, home)| rule(name, member, std::slice::from_ref(&selector), home));
+    let mut balancer = balancer(&fake, settings(rules.into()));
+    let reports = rounds(&fake, &mut balancer, 80);
+    let told = &reports.last().unwrap().segments[0];
+    assert_eq!(told.residency, [(NodeId(0), PAGES)].into());
+    assert_eq!(moved(&reports), 0);
+}
+
+/// Goal: addresses of a group that a process maps elsewhere (mremap) leave the group with the old
+/// ones; what is mapped there later is in it.
+#[test]
+fn memory_that_is_remapped_leaves_its_group() {
+    let fake = with(named(&[(1, "a", 0)]));
+    let mut balancer = balancer(&fake, settings(Vec::new()));
+    call(&balancer, |groups| {
+        let number = groups.add_group("x", GroupHome::Nodes("1".parse().unwrap())).unwrap();
+        groups.add_memory(number, key(7), range(0..PAGES)).unwrap();
+    });
+    rounds(&fake, &mut balancer, 6);
+    assert_eq!(part_of(&fake, 7, 0..PAGES), [0, PAGES]);
+    let at = |first: u64| Range::new((FIRST + first) * 4096, (FIRST + first + PAGES) * 4096);
+    fake.update_process(pid(7), |process| {
+        process.mappings[0].range = at(2 * PAGES);
+        let moved = std::mem::take(&mut process.pages).into_iter();
+        process.pages = moved.map(|(number, page)| (number + 2 * PAGES, page)).collect();
+    });
+    let reports = rounds(&fake, &mut balancer, 400);
+    let told = group(reports.last().unwrap(), "x");
+    assert!(told.residency.values().all(|&pages| pages == 0), "{:?}", told.residency);
+    let own: u64 = row(reports.last().unwrap(), 7).pages.values().sum();
+    assert_eq!(own, PAGES);
+}
+
 /// Goal: a process with a memory policy of its own, or one that the settings leave out, is no part
 /// of a group, and the others of the group are placed.
 #[test]

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use nodeward_agent::socket::DEFAULT_PATH;
-use nodeward_model::{GroupName, MemorySelector, Pid, units};
+use nodeward_model::{GroupName, MemorySelector, Name, Pid, units};
 
 use super::machine::MachineArgs;
 use super::output::{OutputArgs, ProgressArgs};
-use crate::message::help::OUTPUT;
-use crate::settings::GroupHomeChoice;
+use crate::message::help::{OUTPUT, PROCESSES};
+use crate::settings::{GroupHomeChoice, name_parser};
 
 /// Arguments of `group`.
 #[derive(Debug, Args)]
@@ -26,10 +26,11 @@ pub enum GroupVerb {
     List(GroupListArgs),
     /// Make a group without members, and print its number. It ends with its last member.
     Create(GroupCreateArgs),
-    /// Put threads and memory of a process into a group.
+    /// Put threads and memory of processes into a group.
     ///
-    /// Without --thread and --memory: all threads, also those that the process will start, and all
+    /// Without --thread and --memory: all threads, also those that a process will start, and all
     /// memory that is not a file's. What is put into a group leaves the one in which it was.
+    /// Processes that start later are in none; [group.NAME] in the settings takes them, too.
     Add(GroupAddArgs),
     /// Say where a group is to be.
     SetHome(GroupSetHomeArgs),
@@ -86,11 +87,17 @@ pub struct GroupAddArgs {
     /// The group, by its number or its name
     #[arg(value_name = "GROUP")]
     pub group: String,
-    /// The process
-    #[arg(value_name = "PID")]
-    pub pid: Pid,
-    /// Only this thread; may be repeated
-    #[arg(long, value_name = "TID")]
+    /// Process ids (none with --name or --cgroup)
+    #[arg(value_name = "PID", required_unless_present_any = ["name", "cgroup"])]
+    pub pids: Vec<Pid>,
+    /// Processes of this name (column COMMAND of ps); may be repeated
+    #[arg(help_heading = PROCESSES, long, value_name = "NAME", value_parser = name_parser())]
+    pub name: Vec<Name>,
+    /// Processes of this control group and of those below it; may be repeated
+    #[arg(help_heading = PROCESSES, long, value_name = "GROUP")]
+    pub cgroup: Vec<PathBuf>,
+    /// Only this thread, of the only process; may be repeated
+    #[arg(long, value_name = "TID", conflicts_with_all = ["name", "cgroup"])]
     pub thread: Vec<u32>,
     /// Only this memory: heap, stack, anonymous, shared, huge, touched (what its threads access
     /// most), file:PATTERN, or addresses START-END in hexadecimal; may be repeated

@@ -1,5 +1,7 @@
 //! Arguments of `watch`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use nodeward_model::{Pid, units};
 
@@ -27,6 +29,9 @@ pub struct WatchArgs {
     #[arg(help_heading = OUTPUT, long, value_name = "N", conflicts_with = "for_time",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub rounds: Option<u64>,
+    /// Also write rounds as counters into this file, which ui.perfetto.dev opens
+    #[arg(help_heading = OUTPUT, long, value_name = "FILE")]
+    pub perfetto: Option<PathBuf>,
     /// Print one JSON object for each round
     #[arg(help_heading = OUTPUT, long)]
     pub json: bool,

@@ -31,6 +31,7 @@ pub mod swarm;
 pub mod top;
 pub mod topology;
 pub mod watch;
+pub mod watch_trace;
 
 use nodeward_model::Name;
 use serde_json::{Value, json};

@@ -217,6 +217,7 @@ impl BalanceLayer {
                 self.budget_per_process,
                 usual.process_budget_bytes_per_s,
             ),
+            user_budget_bytes_per_s: rate(self.socket_budget, usual.user_budget_bytes_per_s),
             stall_ns: self.stall.map_or(usual.stall_ns, |StallChoice(ns)| ns),
             pin: switch(self.pin, usual.pin),
             act,

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, bail};
-use nodeward_agent::client::Client;
+use anyhow::{Result, bail, ensure};
+use nodeward_agent::CallError;
+use nodeward_agent::authority::Refusal;
+use nodeward_agent::client::{Client, ClientError};
 use nodeward_agent::wire::WireGroup;
 use nodeward_linux::Linux;
 use nodeward_machine::{AccessSourceKind, Machine as _, Process};
-use nodeward_model::{AccessSample, Escape as _, MappingKind, MemorySelector};
+use nodeward_model::{AccessSample, Escape as _, MappingKind, MemorySelector, Pid};
 
 use crate::args::{
     GroupAddArgs, GroupArgs, GroupCreateArgs, GroupListArgs, GroupProposeArgs, GroupVerb,
@@ -20,6 +22,7 @@ use crate::output::{group, print};
 use crate::progress::run_with_progress;
 use crate::results::touched_memory::TouchSamples;
 use crate::results::{ObservedTouches, ProposedGroups};
+use crate::verbs::process_selection::select_processes;
 
 /// Carries out its verb.
 pub fn run(args: &GroupArgs) -> Result<Exit> {
@@ -58,20 +61,52 @@ fn create(args: &GroupCreateArgs) -> Result<()> {
     })
 }
 
-/// Memory first: if that is refused, no thread is placed without it.
+/// Those that were found by a name or a control group may have ended since: they are left out,
+/// unless all have.
 fn add(args: &GroupAddArgs) -> Result<()> {
+    ensure!(
+        args.thread.is_empty() || args.pids.len() == 1,
+        "--thread is about one process, and {} are named; add the others without it",
+        args.pids.len()
+    );
     let (mut client, number) = find(&args.by.agent, &args.group)?;
+    let (mut ended, mut added) = (None, 0);
+    for pid in select_processes(&args.name, &args.cgroup, args.pids.clone())? {
+        match add_process(&mut client, number, pid, args) {
+            Ok(()) => added += 1,
+            Err(error) if is_gone(&error) && !args.pids.contains(&pid) => ended = Some(error),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    match ended {
+        Some(error) if added == 0 => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Memory first: if that is refused, no thread is placed without it.
+fn add_process(
+    client: &mut Client,
+    number: u32,
+    pid: Pid,
+    args: &GroupAddArgs,
+) -> Result<(), ClientError> {
     let is_whole = args.thread.is_empty() && args.memory.is_empty();
     let memory = if is_whole { all_memory() } else { args.memory.clone() };
     if !memory.is_empty() {
-        client.add_memory(number, args.pid, &memory)?;
+        client.add_memory(number, pid, &memory)?;
     }
     if is_whole {
-        client.add_threads(number, args.pid, None)?;
+        client.add_threads(number, pid, None)?;
     } else if !args.thread.is_empty() {
-        client.add_threads(number, args.pid, Some(&args.thread))?;
+        client.add_threads(number, pid, Some(&args.thread))?;
     }
     Ok(())
+}
+
+fn is_gone(error: &ClientError) -> bool {
+    let ClientError::Refused(CallError::NotAllowed { reason, .. }) = error else { return false };
+    *reason == Refusal::NoSuchProcess
 }
 
 /// All memory of a process that is not a file's.

@@ -10,6 +10,7 @@ use nodeward_linux::HeldPid;
 use crate::args::WatchArgs;
 use crate::machines::page_movers::MoverCounter;
 use crate::message::exit::Exit;
+use crate::output::watch_trace::WatchTrace;
 use crate::output::{print, watch};
 use crate::results::observation::WatchEnd;
 use crate::results::page_movers::WatchRound;
@@ -19,11 +20,13 @@ use crate::stop_signals::{Grace, StopSignals};
 /// Watches until its time is over, Ctrl-C, or the end of all watched processes.
 pub fn run(args: &WatchArgs) -> Result<Exit> {
     let held = args.pids.iter().map(|pid| HeldPid::open(*pid)).collect::<Result<Vec<_>, _>>()?;
+    let trace = args.perfetto.as_deref().map(WatchTrace::create).transpose()?;
     let counter = MoverCounter::start(Path::new("/"), &args.pids)?;
     counter.not_told().iter().for_each(|not_told| say!("nodeward: not told: {}", not_told.why));
     let (sender, stop) = mpsc::channel();
     let _signals = StopSignals::catch(Grace::Account, move || drop(sender))?;
-    let end = MoverWatch { args, held, counter, stop, began: Instant::now() }.rounds()?;
+    let began = Instant::now();
+    let end = MoverWatch { args, held, counter, trace, stop, began }.rounds()?;
     Ok(if end == WatchEnd::Stopped { Exit::Interrupted } else { Exit::Done })
 }
 
@@ -31,6 +34,7 @@ struct MoverWatch<'a> {
     args: &'a WatchArgs,
     held: Vec<HeldPid>,
     counter: MoverCounter,
+    trace: Option<WatchTrace>,
     /// It is closed by a signal.
     stop: Receiver<()>,
     began: Instant,
@@ -54,6 +58,7 @@ impl MoverWatch<'_> {
                 true => format!("{}\n", watch::json(&round, &self.counter_facts())),
                 false => watch::text(&round),
             })?;
+            self.trace.iter_mut().try_for_each(|trace| trace.add(&round))?;
             if let Some(end) = end {
                 return Ok(end);
             }

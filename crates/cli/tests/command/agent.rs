@@ -1,10 +1,12 @@
 //! The agent of a daemon on this machine, and the verbs that go through it. Moves between nodes are
 //! in the lab: this machine may have one.
 
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use nodeward_linux::test_wait::wait_until;
 use rustix::process::Signal;
@@ -59,7 +61,6 @@ impl Place {
 }
 
 fn open_to_all(path: &Path) {
-    use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
@@ -251,4 +252,73 @@ fn other_files_are_left_alone() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "x");
     let relative = command(folder.path()).args(["--socket", "x"]).output().unwrap();
     assert_refused(&relative, 2, &["absolute path"]);
+}
+
+/// Goal: a socket that another program puts in the place of ours while we run stays when we end.
+#[test]
+fn another_socket_in_our_place_stays() {
+    let place = Place::start();
+    std::fs::remove_file(place.socket()).unwrap();
+    let _theirs = UnixListener::bind(place.socket()).unwrap();
+    place.daemon.signal(Signal::TERM);
+    let (code, told) = place.daemon.end();
+    assert_eq!(code, Some(0), "{told}");
+    assert!(place.folder.path().join("agent.sock").exists());
+}
+
+/// Goal: a user who may neither make a socket there nor connect to the one that is there is told
+/// that, and that one stays.
+#[test]
+fn a_place_of_others_is_left_alone() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: another user needs root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    open_to_all(folder.path());
+    let program = folder.path().join("nodeward");
+    assert!(Command::new("cp").arg(NODEWARD).arg(&program).status().unwrap().success());
+    let left = folder.path().join("left.sock");
+    drop(UnixListener::bind(&left).unwrap());
+    std::fs::set_permissions(&left, std::fs::Permissions::from_mode(0o600)).unwrap();
+    for socket in [folder.path().join("new.sock"), left.clone()] {
+        let mut command = Command::new(&program);
+        command.args(["balance", "--pid", &own_pid(), "--config", "/dev/null", "--socket"]);
+        let refused = command.arg(&socket).uid(USER).gid(USER).output().unwrap();
+        let words = ["cannot listen at", socket.to_str().unwrap(), "Permission denied"];
+        assert_refused(&refused, 6, &words);
+    }
+    assert!(left.exists());
+}
+
+/// Goal: the socket that a service manager hands over is served, whatever the settings name, and
+/// its file stays at the end; what is no socket is refused.
+#[test]
+fn a_socket_is_handed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("manager.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let unused = folder.path().join("unused.sock");
+    let with_descriptor = |descriptor: Stdio| {
+        let daemon = command(folder.path());
+        // As sd_listen_fds(3) has it: the descriptor is 3, and the pid is the program's own.
+        let script = "exec 3<&0 </dev/null; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$0\" \"$@\"";
+        let mut handing = Command::new("sh");
+        handing.args(["-c", script]).arg(daemon.get_program()).args(daemon.get_args());
+        handing.arg("--socket").arg(&unused).stdin(descriptor);
+        handing.env("NODEWARD_STATE_DIR", folder.path().join("state"));
+        handing.stdout(Stdio::piped()).stderr(Stdio::piped());
+        handing
+    };
+    let no_socket = with_descriptor(Stdio::null()).output().unwrap();
+    let words = ["the socket of the service manager cannot be used"];
+    assert_refused(&no_socket, 2, &words);
+    let daemon = DaemonProcess::start(with_descriptor(OwnedFd::from(listener).into()));
+    daemon.round();
+    let shown = run(&["show", &own_pid()], &path);
+    assert!(shown.status.success(), "{shown:?}");
+    daemon.signal(Signal::TERM);
+    let (code, told) = daemon.end();
+    assert_eq!(code, Some(0), "{told}");
+    assert_eq!((path.exists(), unused.exists()), (true, false));
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::agent::Place;
 use crate::outcome::NODEWARD;
+use crate::placement::Sleeper;
 
 fn text(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
@@ -52,6 +53,28 @@ fn a_group_from_its_beginning_to_its_end() {
     assert!(groups(&place).is_empty());
 }
 
+/// Goal: all processes that have a name, and all of a list, are put into a group by one command.
+#[test]
+fn several_processes_are_added() {
+    let place = Place::start();
+    let sleepers = [Sleeper::start(), Sleeper::start()];
+    let pids = sleepers.each_ref().map(|sleeper| sleeper.pid().to_string());
+    text(&place.run(&["group", "create", "kv"]));
+    let members = || -> Vec<String> {
+        let groups = groups(&place);
+        let members = groups[0]["members"].as_array().unwrap();
+        members.iter().map(|member| member["pid"].to_string()).collect()
+    };
+    text(&place.run(&["group", "add", "kv", &pids[0], &pids[1], "--memory", "heap"]));
+    let mut expected = pids.to_vec();
+    expected.sort_by_key(|pid| pid.parse::<u32>().unwrap());
+    assert_eq!(members(), expected);
+    let name = std::fs::read_to_string(format!("/proc/{}/comm", pids[0])).unwrap();
+    text(&place.run(&["group", "add", "kv", "--name", name.trim()]));
+    let found = members();
+    assert!(pids.iter().all(|pid| found.contains(pid)), "{found:?}");
+}
+
 /// Goal: what is wrong is named, with what to do, and changes nothing.
 #[test]
 fn mistakes_are_named() {
@@ -69,6 +92,10 @@ fn mistakes_are_named() {
         (&["group", "delete", "twice"], 2, "2 groups are called 'twice': give the number"),
         (&["group", "add", "kv", &pid, "--thread", "1"], 5, "no such process"),
         (&["group", "add", "kv", "4194304"], 5, "no such process"),
+        (&["group", "add", "kv", &pid, "1", "--thread", &pid], 2, "--thread is about one process"),
+        (&["group", "add", "kv", "--name", "no-such-name"], 2, "no process is called"),
+        (&["group", "add", "kv", "--cgroup", "/no/such/group"], 2, "is not a control group here"),
+        (&["group", "add", "kv"], 2, "pid"),
     ] {
         let output = place.run(words);
         assert_eq!(output.status.code(), Some(code), "{words:?}: {output:?}");

@@ -44,6 +44,26 @@ fn each_round_is_an_object() {
     assert!(ns("total") >= ns("interval") + 100_000_000, "{last}");
 }
 
+/// Goal: a trace is a list of events, complete at the end; where it cannot be written, nothing
+/// begins.
+#[test]
+fn rounds_as_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("movers.json");
+    let words = format!("{TWO_ROUNDS} --perfetto {}", file.display());
+    success(&words, run(&words));
+    let events: Vec<Value> = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!(events[0]["args"]["name"], "nodeward watch");
+    assert!(
+        events[1..].iter().all(|event| event["ph"] == "C" && event["ts"].is_u64()),
+        "{events:?}"
+    );
+    let words = format!("{TWO_ROUNDS} --perfetto {}/none/movers.json", folder.path().display());
+    let refused = run(&words);
+    assert_failure(&words, &refused, 2, &["cannot write", "none/movers.json"]);
+    assert_eq!(refused.stdout, b"", "{words}");
+}
+
 /// Goal: text has a heading, a line for each interval, and the sum.
 #[test]
 fn rounds_as_text() {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use nodeward_machine::fake::{FakeMachine, FakeProcess};
 use nodeward_machine::{Liveness, MovePagesCall, Process};
-use nodeward_model::{Page, Pid, SegmentPart};
+use nodeward_model::{Account, Page, Pid, SegmentPart, SkipReason};
 
 use super::*;
 use crate::{Jobs, MoveRequest, Selection, migrate};
@@ -33,6 +33,23 @@ fn survey(machine: &FakeMachine, processes: &[Arc<dyn Process>], block_pages: u6
     SpreadSurvey::new(machine, &views, block_pages * PAGE, &MoveControl::default()).unwrap()
 }
 
+/// Carries orders out, by one worker.
+fn carried_out(
+    machine: &FakeMachine,
+    processes: &[Arc<dyn Process>],
+    found: SpreadOrders,
+) -> Account {
+    let request = MoveRequest {
+        orders: found.orders,
+        selection: Selection::default(),
+        jobs: Jobs::Fixed(1),
+        cpus: Vec::new(),
+        rate_bytes_per_s: None,
+        stall_ns: None,
+    };
+    migrate(machine, processes, &request, &MoveControl::default(), None).unwrap().account()
+}
+
 /// Returns the numbers of the named pages of each order, with its destination.
 fn named(orders: &[MoveOrder]) -> Vec<(u32, Vec<u64>)> {
     let pages = |order: &MoveOrder| {
@@ -55,16 +72,7 @@ fn every_other_block_goes() {
     assert_eq!((found.stretches, found.uneven), (1, 1));
     assert_eq!(found.before, [(NodeId(0), 16)].into());
     assert_eq!(found.leaving, [(NodeId(0), 8)].into());
-    let request = MoveRequest {
-        orders: found.orders,
-        selection: Selection::default(),
-        jobs: Jobs::Fixed(1),
-        cpus: Vec::new(),
-        rate_bytes_per_s: None,
-        stall_ns: None,
-    };
-    let report = migrate(&machine, &processes, &request, &MoveControl::default(), None).unwrap();
-    assert_eq!(report.account().moved, 8);
+    assert_eq!(carried_out(&machine, &processes, found).moved, 8);
     assert_eq!(
         machine.process(pid(7)).unwrap().residency(),
         [(NodeId(0), 8), (NodeId(1), 8)].into()
@@ -163,6 +171,21 @@ fn room_is_taken_once() {
     let processes = held(&machine, &[9]);
     let found = survey(&machine, &processes, 1).orders(&equal(2), &[(NodeId(1), 0)].into());
     assert_eq!(named(&found.orders[0]), vec![(1, vec![18, 19, 22, 23])]);
+}
+
+/// Goal: a node that goes offline between the decision and the move takes nothing: what was to go
+/// there stays, with its reason, and what was to go elsewhere goes.
+#[test]
+fn a_node_that_went_offline_takes_nothing() {
+    let machine = FakeMachine::new(true);
+    machine.spawn(pid(7), FakeProcess::with_pages(&[Page::on(NodeId(0)); 12]));
+    let processes = held(&machine, &[7]);
+    let found = survey(&machine, &processes, 1).orders(&equal(3), &BTreeMap::new());
+    machine.set_offline(NodeId(2), true);
+    let account = carried_out(&machine, &processes, found);
+    assert_eq!((account.moved, account.skipped), (4, [(SkipReason::NotAllowed, 4)].into()));
+    let stays = [(NodeId(0), 8), (NodeId(1), 4)].into();
+    assert_eq!(machine.process(pid(7)).unwrap().residency(), stays);
 }
 
 /// Goal: a process that ended has no pages; the others are evened.

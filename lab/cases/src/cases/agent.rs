@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use super::ledger::id;
 use crate::balancer::{StateDir, disable_numa_balancing, start_load_away};
 use crate::case_outcome::{CaseFn, CaseOutcome};
-use crate::confined::without_calls;
+use crate::confined::in_container;
 use crate::guest::UNPRIVILEGED_USER;
 use crate::load::LoadProcess;
 use crate::nodeward::{RunningMove, move_load, move_load_as, nodeward_as, run_command};
@@ -15,20 +15,13 @@ use crate::nodeward::{RunningMove, move_load, move_load_as, nodeward_as, run_com
 pub const CASES: [(&str, CaseFn); 2] =
     [("agent_moves_for_a_container", for_a_container), ("agent_interrupted", interrupted)];
 
-/// The numbers of move_pages(2), migrate_pages(2) and mbind(2), which the default lists of Docker
-/// and podman forbid.
-#[cfg(target_arch = "x86_64")]
-const MOVING_CALLS: [i64; 3] = [279, 256, 237];
-#[cfg(target_arch = "aarch64")]
-const MOVING_CALLS: [i64; 3] = [239, 238, 235];
-
 /// Returns the pages of a load's memory on a node.
 fn pages_on(load: &LoadProcess, node: u32) -> u64 {
     let is_there = |place: &PageLocation| *place == PageLocation::On(NodeId(node));
     load.page_locations().iter().filter(|place| is_there(place)).count() as u64
 }
 
-/// Goal: a process of a user without capabilities, whose move_pages(2) is forbidden, moves its own
+/// Goal: a process of a user without capabilities, behind the default list of Docker, moves its own
 /// memory by the socket, each page of 8 MiB, with the output and the code of any move; it sees
 /// where its memory is, takes the move back, has it evened out (8 MiB in blocks of 2), and, after
 /// another move, brings each page to where a placement says that it was;
@@ -45,7 +38,7 @@ fn for_a_container() -> CaseOutcome {
     balance.next_round();
     let range = format!("--range {}", own.ready.range);
     let as_user = |load: &LoadProcess, words: &str| {
-        without_calls(&MOVING_CALLS, || move_load_as(UNPRIVILEGED_USER, load, words))
+        in_container(|| move_load_as(UNPRIVILEGED_USER, load, words))
     };
 
     let direct = as_user(&own, &format!("0 1 {range}"));
@@ -60,11 +53,8 @@ fn for_a_container() -> CaseOutcome {
     assert_eq!(report.processes[0].after(), &[(1, own.ready.pages)].into());
     assert_eq!(pages_on(&own, 1), own.ready.pages);
 
-    let nodeward = |words: &str| {
-        without_calls(&MOVING_CALLS, || {
-            nodeward_as(UNPRIVILEGED_USER, &format!("{words} {socket}"))
-        })
-    };
+    let nodeward =
+        |words: &str| in_container(|| nodeward_as(UNPRIVILEGED_USER, &format!("{words} {socket}")));
     let number = id(&moved);
     assert_eq!(nodeward(&format!("undo {number} --dry-run")).code, 0);
     let undone = nodeward(&format!("undo {number} --json --quiet"));
@@ -88,7 +78,7 @@ fn for_a_container() -> CaseOutcome {
     foreign.assert_refused(4, &["not yours", "another user"]);
     let show = |load: &LoadProcess| {
         let words = format!("show {} --exact {socket}", load.pid());
-        without_calls(&MOVING_CALLS, || nodeward_as(UNPRIVILEGED_USER, &words))
+        in_container(|| nodeward_as(UNPRIVILEGED_USER, &words))
     };
     let shown = show(&own);
     assert!(shown.code == 0 && shown.stdout.contains("node 1"), "{shown:?}");
