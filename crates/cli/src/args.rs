@@ -36,7 +36,7 @@ mod watch;
 pub use balance::BalanceArgs;
 pub use bench::{
     BenchAgentArgs, BenchArgs, BenchBalanceArgs, BenchCallsArgs, BenchLimitsArgs, BenchPagerArgs,
-    BenchPoolArgs, Benchmark,
+    BenchPoolArgs, BenchReportArgs, Benchmark, BenchmarkLine, ReportedBenchmark,
 };
 pub use cli::{Cli, Verb, with_escaped_arguments};
 pub use compare::CompareArgs;

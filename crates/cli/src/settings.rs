@@ -26,4 +26,4 @@ pub use layer::SettingsLayer;
 pub use moves::{MoveLayer, MoveSettings};
 pub use source::{SettingOrigin, SettingValue};
 pub use stack::SettingsPaths;
-pub use values::{SchedulerChoice, name_parser};
+pub use values::{PageListsChoice, SchedulerChoice, name_parser};

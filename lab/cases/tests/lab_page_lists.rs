@@ -40,6 +40,7 @@ fn on_6_1() {
             "page_lists_killed",
             "page_lists_changed",
             "page_lists_of_two",
+            "page_lists_tuned_by_balance",
             "page_lists_advice",
         ],
     );

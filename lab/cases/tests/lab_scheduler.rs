@@ -29,6 +29,15 @@ fn on_the_newest_kernel() {
     }
 }
 
+/// `bench/run scheduler.` reads what this prints.
+#[test]
+fn beside_nudges_on_the_newest_kernel() {
+    if is_every_kernel_wanted() {
+        CaseGuest::new(&GuestKernel::Newest, scenario("two-nodes"))
+            .run(&["scheduler_beside_nudges"]);
+    }
+}
+
 #[test]
 fn with_four_cpus_on_the_newest_kernel() {
     if is_every_kernel_wanted() {

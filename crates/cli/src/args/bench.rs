@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use nodeward_model::{NodeId, units};
 use nodeward_proof::{PoolContender, RegionCall};
 
@@ -15,6 +15,14 @@ use crate::figures::{
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
+    /// What to measure.
+    #[command(subcommand)]
+    pub benchmark: Benchmark,
+}
+
+/// A command line of a benchmark by itself.
+#[derive(Debug, Parser)]
+pub struct BenchmarkLine {
     /// What to measure.
     #[command(subcommand)]
     pub benchmark: Benchmark,
@@ -58,11 +66,64 @@ pub enum Benchmark {
     /// Needs userfaultfd with UFFDIO_MOVE.
     #[command(after_long_help = examples::BENCH_LIMITS)]
     Limits(BenchLimitsArgs),
+    /// Run benchmarks one after the other, and write one file with all results, to send to others.
+    ///
+    /// The file is JSON: the results of each with --json, what nodeward doctor says, and the
+    /// machine's kernel, processor and nodes. It takes some minutes. Ctrl-C writes nothing.
+    Report(BenchReportArgs),
     /// Measure the CPU time of one decision of the balancer, on generated machines of 1,024 CPUs
     Balance(BenchBalanceArgs),
     /// Measure how soon the agent answers while the balancer looks at all processes of this
     /// machine, and what that costs. Nothing is moved
     Agent(BenchAgentArgs),
+}
+
+/// Arguments of `bench report`.
+#[derive(Debug, Args)]
+pub struct BenchReportArgs {
+    /// The file; - is standard output
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Run only these benchmarks
+    #[arg(long, value_delimiter = ',', value_name = "BENCHMARKS",
+          default_values = ["limits", "calls", "pager", "pool"])]
+    pub only: Vec<ReportedBenchmark>,
+    /// Measure as briefly as possible, some seconds in all; what is measured so means little
+    #[arg(long)]
+    pub smoke: bool,
+}
+
+/// A benchmark that is part of a report, in the order in which they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+#[allow(missing_docs, reason = "they have the names of the commands")]
+pub enum ReportedBenchmark {
+    Limits,
+    Calls,
+    Pager,
+    Pool,
+}
+
+impl ReportedBenchmark {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Limits, Self::Calls, Self::Pager, Self::Pool];
+
+    /// Returns the name of its command.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Limits => "limits",
+            Self::Calls => "calls",
+            Self::Pager => "pager",
+            Self::Pool => "pool",
+        }
+    }
+
+    /// Returns the options with which it is brief.
+    pub fn brief(self) -> &'static [&'static str] {
+        match self {
+            Self::Limits => &["--size", "4MiB", "--rounds", "1"],
+            Self::Calls | Self::Pager | Self::Pool => &["--smoke"],
+        }
+    }
 }
 
 /// Arguments of `bench agent`.

@@ -13,8 +13,8 @@ use serde::Deserialize;
 
 use super::values::{
     AccessSourceChoice, GroupChoice, MetricsProcessesChoice, ModeChoice, MovesChoice, NameList,
-    NodesChoice, RateChoice, RivalsChoice, SchedulerChoice, SocketChoice, StallChoice, Switch,
-    TextfileChoice, TimeChoice, name_parser,
+    NodesChoice, PageListsChoice, RateChoice, RivalsChoice, SchedulerChoice, SocketChoice,
+    StallChoice, Switch, TextfileChoice, TimeChoice, name_parser,
 };
 use crate::message::help::{AGENT, DECIDED, EXCEPT, PACE, PROCESSES};
 
@@ -63,8 +63,7 @@ pub struct BalanceLayer {
     #[arg(help_heading = DECIDED, long, value_name = "true|false")]
     pub move_memory: Option<Switch>,
 
-    /// Whether threads stay bound to the CPUs of their home; with false only until they are there
-    /// [default: false]
+    /// Keep threads bound to the CPUs of their home [default: false]
     #[arg(help_heading = DECIDED, long, num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "true|false")]
     pub pin: Option<Switch>,
@@ -72,6 +71,10 @@ pub struct BalanceLayer {
     /// Bring threads home by nudge or bpf (sched_ext) [default: nudge]
     #[arg(help_heading = DECIDED, long, value_name = "nudge|bpf")]
     pub scheduler: Option<SchedulerChoice>,
+
+    /// Tune page lists of CPUs, as pcp tune does [default: off]
+    #[arg(help_heading = DECIDED, long, value_name = "tune|off")]
+    pub page_lists: Option<PageListsChoice>,
 
     /// Beside the kernel's NUMA balancing: stand-back (do nothing), cooperate (what it decided
     /// stands) or take-over (switch it off while this runs) [default: stand-back]
@@ -176,6 +179,7 @@ impl BalanceLayer {
             move_memory: self.move_memory.or(below.move_memory),
             pin: self.pin.or(below.pin),
             scheduler: self.scheduler.or(below.scheduler),
+            page_lists: self.page_lists.or(below.page_lists),
             rivals: self.rivals.or(below.rivals),
             keep_empty: self.keep_empty.or(below.keep_empty),
             access: self.access.or(below.access),

@@ -89,6 +89,16 @@ pub enum SchedulerChoice {
     Bpf,
 }
 
+/// Whether page lists are tuned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PageListsChoice {
+    /// They are left as they are.
+    #[default]
+    Off,
+    /// Lists hold what their CPUs allocate and free in turn.
+    Tune,
+}
+
 impl RivalsChoice {
     /// Returns the choice. An old word is reported once.
     pub fn mode(self) -> RivalMode {
@@ -275,6 +285,17 @@ impl FromStr for SchedulerChoice {
     }
 }
 
+impl FromStr for PageListsChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            OFF => Ok(Self::Off),
+            "tune" => Ok(Self::Tune),
+            _ => Err(format!("'{text}' is neither tune nor off")),
+        }
+    }
+}
+
 impl FromStr for AccessSourceChoice {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
@@ -361,6 +382,7 @@ deserialize_as_typed! {
     AccessSourceChoice: "\"auto\", a source of accesses, or \"off\"",
     RivalsChoice: "\"stand-back\", \"cooperate\" or \"take-over\"",
     SchedulerChoice: "\"nudge\" or \"bpf\"",
+    PageListsChoice: "\"tune\" or \"off\"",
     SocketChoice: "an absolute path, or \"off\"",
     TextfileChoice: "an absolute path that ends in .prom, or \"off\"",
     ModeChoice: "a mode such as \"0660\"",
@@ -426,6 +448,8 @@ mod tests {
         assert_eq!("soft-dirty".parse(), Ok(only));
         assert_eq!("nudge".parse(), Ok(SchedulerChoice::Nudge));
         assert_eq!("bpf".parse(), Ok(SchedulerChoice::Bpf));
+        assert_eq!("tune".parse(), Ok(PageListsChoice::Tune));
+        assert_eq!("off".parse(), Ok(PageListsChoice::Off));
         assert_eq!("off".parse(), Ok(SocketChoice(None)));
         assert_eq!("/run/x".parse(), Ok(SocketChoice(Some("/run/x".into()))));
         assert_eq!("off".parse(), Ok(TextfileChoice(None)));

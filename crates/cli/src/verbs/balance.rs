@@ -23,6 +23,7 @@ use crate::args::BalanceArgs;
 use crate::machines::SelectedMachine;
 use crate::message::exit::Exit;
 use crate::settings::{SchedulerChoice, SettingsPaths};
+use crate::verbs::pcp::beside::BesideTuner;
 
 use agent::BalancerAgent;
 use daemon::Daemon;
@@ -71,6 +72,9 @@ pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
     if !args.dry_run && asked.read_scheduler()? == SchedulerChoice::Bpf {
         scheduler::use_bpf(&mut balancer, &*machine, simulated);
     }
+    let acts_here = !simulated && !args.dry_run;
+    let tuner = acts_here.then(|| BesideTuner::start(asked.read_page_lists()?)).transpose()?;
+    let _tuner = tuner.flatten();
     let (agent, textfile) = match simulated || args.dry_run {
         true => (BalancerAgent::default(), None),
         false => {

@@ -8,6 +8,7 @@ mod limits;
 mod move_calls;
 mod pager;
 mod pool;
+mod report;
 
 use anyhow::Result;
 
@@ -21,6 +22,7 @@ pub fn run(args: &BenchArgs) -> Result<Exit> {
         Benchmark::Pool(args) => pool::run(args),
         Benchmark::Calls(args) => calls::run(args),
         Benchmark::Limits(args) => limits::run(args),
+        Benchmark::Report(args) => report::run(args),
         Benchmark::Balance(args) => balance::run(args),
         Benchmark::Agent(args) => agent::run(args),
     }

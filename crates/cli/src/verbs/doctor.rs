@@ -20,14 +20,19 @@ pub fn run(args: OutputArgs) -> anyhow::Result<Exit> {
 }
 
 fn verdict(args: OutputArgs) -> anyhow::Result<(String, Exit)> {
-    let mut checks = check_all(Path::new("/"));
-    checks.push(pager());
-    let findings = DoctorFindings { checks, access_sources: Linux::open().access_sources() };
+    let findings = findings();
     let text = match args.json {
         true => doctor::json(&findings)? + "\n",
         false => doctor::text(&findings),
     };
     Ok((text, if can_move(&findings.checks) { Exit::Done } else { Exit::NothingDone }))
+}
+
+/// Examines this machine.
+pub fn findings() -> DoctorFindings {
+    let mut checks = check_all(Path::new("/"));
+    checks.push(pager());
+    DoctorFindings { checks, access_sources: Linux::open().access_sources() }
 }
 
 /// Returns the finding on how the pager moves managed memory of programs.

@@ -1,12 +1,14 @@
 //! `nodeward pcp`: page lists of CPUs, shown, watched and tuned.
 
 mod advise;
+pub mod beside;
 mod depths;
 mod restore;
 mod selection;
 mod setting;
 mod show;
 mod tune;
+mod tuning;
 mod watch;
 
 use anyhow::Result;

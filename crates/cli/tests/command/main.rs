@@ -8,6 +8,7 @@ mod balance_documents;
 mod balance_takeover;
 mod bench_pager;
 mod bench_pool;
+mod bench_report;
 mod cluster;
 mod compare;
 mod config;

@@ -49,6 +49,12 @@ pub fn check_calls(root: &Path, situation: &Confinement) -> Vec<CheckResult> {
         ),
         finding("pagemap-scan", Role::Helps, "sparse address spaces are looked at quickly", scan()),
         finding(
+            "populate",
+            Role::Helps,
+            "files in memory can be moved, and shared segments whole",
+            populate(),
+        ),
+        finding(
             "damon",
             Role::Helps,
             "memory that a process accesses can be found",
@@ -67,6 +73,18 @@ pub fn check_calls(root: &Path, situation: &Confinement) -> Vec<CheckResult> {
             thread_starts(thread_records::probe()),
         ),
     ]
+}
+
+/// Returns whether pages can be mapped without an access. Regions touch their pages instead where
+/// that is missing.
+fn populate() -> CheckState {
+    match sys::knows_populate() {
+        true => CheckState::works("madvise maps pages without an access"),
+        false => {
+            let fix = "boot Linux 5.14 or later";
+            CheckState::missing("this kernel does not have MADV_POPULATE_READ", fix)
+        }
+    }
 }
 
 /// Returns the state of a source of hot pages.

@@ -5,6 +5,7 @@
 pub mod allocations;
 pub mod boot_id;
 pub mod cpu_time;
+pub mod cpuinfo;
 pub mod credentials;
 pub mod identity;
 pub mod maps;

@@ -15,7 +15,7 @@ use crate::case_outcome::{CaseFn, CaseOutcome, CaseSkipped};
 use crate::guest::{UNPRIVILEGED_USER, kib, pin_this_thread, read, wait_until, write};
 use crate::nodeward::{RunningMove, nodeward, nodeward_as};
 
-pub const CASES: [(&str, CaseFn); 8] = [
+pub const CASES: [(&str, CaseFn); 9] = [
     ("page_lists_shown", shown),
     ("page_lists_tuned", tuned),
     ("page_lists_left_alone", left_alone),
@@ -23,6 +23,7 @@ pub const CASES: [(&str, CaseFn); 8] = [
     ("page_lists_killed", killed),
     ("page_lists_changed", changed),
     ("page_lists_of_two", of_two),
+    ("page_lists_tuned_by_balance", tuned_by_balance),
     ("page_lists_advice", advice),
 ];
 
@@ -265,6 +266,34 @@ fn of_two() -> CaseOutcome {
     let ended = first.finish();
     drop(swings);
     assert_eq!((ended.code, fraction()), (0, 0), "{ended:?}");
+    Ok(())
+}
+
+/// Goal: a balancer that was told so tunes, too, and the default is back when it ends, and after a
+/// kill at the start of the next one, which does not tune.
+fn tuned_by_balance() -> CaseOutcome {
+    only_without_tuner()?;
+    let swings = Swings::start();
+    let start = || {
+        let balancer = RunningMove::of_verb("balance --page-lists tune --name nobody");
+        wait_until("a fraction is set", || fraction() != 0);
+        balancer
+    };
+    let first = start();
+    first.signal(Signal::TERM);
+    let ended = first.finish();
+    assert_eq!((ended.code, fraction()), (0, 0), "{ended:?}");
+    for words in ["set high_fraction from 0 to ", "percpu_pagelist_high_fraction is 0 again"] {
+        assert!(ended.stderr.contains(words), "{ended:?}");
+    }
+    let second = start();
+    second.signal(Signal::KILL);
+    second.finish();
+    drop(swings);
+    assert!(fraction() != 0 && Path::new(RECORD).exists());
+    let next = nodeward("balance --for 1s --name nobody");
+    assert_eq!((next.code, fraction(), Path::new(RECORD).exists()), (0, 0, false), "{next:?}");
+    assert!(next.stderr.contains("is 0 again"), "{next:?}");
     Ok(())
 }
 

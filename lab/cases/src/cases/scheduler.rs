@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::process::Signal;
 
@@ -14,8 +15,9 @@ use crate::guest::{
 };
 use crate::load::LoadProcess;
 
-pub const CASES: [(&str, CaseFn); 5] = [
+pub const CASES: [(&str, CaseFn); 6] = [
     ("scheduler_runs_threads_at_home", runs_threads_at_home),
+    ("scheduler_beside_nudges", beside_nudges),
     ("scheduler_uses_idle_cpus", uses_idle_cpus),
     ("scheduler_is_ejected", is_ejected),
     ("scheduler_of_two", of_two),
@@ -89,6 +91,72 @@ fn cpu_times() -> (u64, u64) {
     let all = text.lines().next().expect("a line for all CPUs");
     let times: Vec<u64> = all.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     (times.iter().take(8).sum(), times[3] + times[4])
+}
+
+/// What two crossed tasks did beside a third one, which has no home.
+struct Observed {
+    /// Moments at which a task of the two was at home, per thousand.
+    home_permille: u64,
+    /// Writes of all three for each hundredth of a second of all CPUs.
+    work: f64,
+    /// Time in which a CPU was idle, per thousand.
+    idle_permille: u64,
+}
+
+/// Moments at which it is looked where tasks are, each with a pause, and thus 20 s.
+const LOOKS: u64 = 1000;
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Observes them, under a balancer with these words if there are any.
+fn observe(words: Option<&str>) -> Observed {
+    let place = StateDir::new("scheduler-beside");
+    let loads = crossed_loads();
+    let third = LoadProcess::start("--node 0 --unbind --size 4MiB");
+    let balance = words.map(|words| {
+        let words = format!("{words} {}", pid_options(&loads.each_ref()));
+        let mut balance = place.start(&words);
+        balance.wait_for_round("both have a home", |round| {
+            (0..).zip(&loads).all(|(node, load)| round.home(load.pid()) == Some(node))
+        });
+        balance
+    });
+    let tids = loads.each_ref().map(LoadProcess::other_thread);
+    let (mut at_home, (all, idle)) = (0, cpu_times());
+    for _ in 0..LOOKS {
+        std::thread::sleep(LOOK_PAUSE);
+        at_home += (0..).zip(&tids).filter(|(node, tid)| last_cpu(tid) == *node).count() as u64;
+    }
+    let (all, idle) = (cpu_times().0 - all, cpu_times().1 - idle);
+    let writes: u64 = loads.into_iter().chain([third]).map(|load| load.end().writes).sum();
+    balance.into_iter().for_each(|balance| _ = balance.stop().assert_success());
+    Observed {
+        home_permille: at_home * 1000 / (2 * LOOKS),
+        work: writes as f64 / all as f64,
+        idle_permille: idle * 1000 / all,
+    }
+}
+
+/// Goal: where three busy tasks share two CPUs, those that have a home are there at least as much
+/// of the time as with nudges, and no CPU idles more than under the kernel's own scheduler, within
+/// 2 points. What all three write is told, as a part of that under the kernel's own.
+fn beside_nudges() -> CaseOutcome {
+    disable_numa_balancing()?;
+    let stock = observe(None);
+    let nudged = observe(Some("--scheduler nudge"));
+    let scheduled = observe(Some("--scheduler bpf"));
+    for (figure, measured) in [
+        ("home-stock", stock.home_permille as f64 / 10.0),
+        ("home-nudged", nudged.home_permille as f64 / 10.0),
+        ("home", scheduled.home_permille as f64 / 10.0),
+        ("work-nudged", nudged.work / stock.work),
+        ("work", scheduled.work / stock.work),
+        ("idle", (scheduled.idle_permille as f64 - stock.idle_permille as f64) / 10.0),
+    ] {
+        println!("scheduler.{figure} {{\"measured\": {measured}}}");
+    }
+    assert!(scheduled.home_permille + 20 >= nudged.home_permille);
+    assert!(scheduled.idle_permille <= stock.idle_permille + 20);
+    Ok(())
 }
 
 /// Goal: four busy threads whose home is a node of two CPUs use the two CPUs of the other node,

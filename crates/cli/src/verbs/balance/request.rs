@@ -11,7 +11,9 @@ use nodeward_model::{Name, Pid, ProcessFilter};
 use crate::args::BalanceArgs;
 use crate::machines::{cgroups, kept_empty};
 use crate::output;
-use crate::settings::{AgentSettings, SchedulerChoice, SettingsLayer, SettingsPaths};
+use crate::settings::{
+    AgentSettings, PageListsChoice, SchedulerChoice, SettingsLayer, SettingsPaths,
+};
 
 /// Checks what only the machine itself can tell.
 pub fn check(
@@ -67,6 +69,11 @@ impl BalanceRequest<'_> {
     /// Reads what brings threads home.
     pub fn read_scheduler(&self) -> Result<SchedulerChoice> {
         Ok(self.read_layer()?.balance.scheduler.unwrap_or_default())
+    }
+
+    /// Reads whether page lists are tuned.
+    pub fn read_page_lists(&self) -> Result<PageListsChoice> {
+        Ok(self.read_layer()?.balance.page_lists.unwrap_or_default())
     }
 
     /// Reads the settings below what was typed, and lays that over them.

@@ -7,6 +7,7 @@ use nodeward_model::Topology;
 use nodeward_proof::{
     BenchProgress, CallSetting, CallsPlan, CallsReport, RegionCall, measure_calls,
 };
+use serde_json::Value;
 
 use super::defaults::first_nodes;
 use super::move_calls;
@@ -45,6 +46,16 @@ pub fn run(args: &BenchCallsArgs) -> Result<Exit> {
         Some(figure) => print_figure(args, figure, &figure.plan(&plan)),
         None => table(args, &plan),
     }
+}
+
+/// Measures, and returns the document that `--json` prints; none where nothing can be measured.
+pub fn document(args: &BenchCallsArgs) -> Result<(Option<Value>, Exit)> {
+    if !move_calls::are_there() {
+        return Ok((None, Exit::NothingDone));
+    }
+    let plan = plan(args, &Linux::open().topology()?);
+    let (report, exit) = measured(args, &plan)?;
+    Ok((Some(bench::json(&plan, &report)), exit))
 }
 
 fn table(args: &BenchCallsArgs, plan: &CallsPlan) -> Result<Exit> {

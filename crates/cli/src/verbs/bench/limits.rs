@@ -3,7 +3,8 @@
 use anyhow::Result;
 use nodeward_linux::Linux;
 use nodeward_machine::Machine;
-use nodeward_proof::{BenchProgress, LimitsPlan, measure_limits};
+use nodeward_proof::{BenchProgress, LimitCell, LimitsPlan, measure_limits};
+use serde_json::Value;
 
 use super::defaults::{doublings, first_nodes};
 use super::move_calls;
@@ -19,14 +20,30 @@ pub fn run(args: &BenchLimitsArgs) -> Result<Exit> {
         return Ok(Exit::NothingDone);
     }
     let plan = plan(args)?;
-    let live = BenchProgress::default();
-    let cells =
-        progress::run_with_progress(&live, args.progress.mode(), || measure_limits(&plan, &live))??;
+    let (cells, exit) = measured(args, &plan)?;
     output::print(&match args.output.json {
         true => format!("{}\n", bench::json(&plan, &cells)),
         false => bench::text(&plan, &cells),
     })?;
-    Ok(if live.cancel().is_cancelled() { Exit::Interrupted } else { Exit::Done })
+    Ok(exit)
+}
+
+/// Measures, and returns the document that `--json` prints; none where nothing can be measured.
+pub fn document(args: &BenchLimitsArgs) -> Result<(Option<Value>, Exit)> {
+    if !move_calls::are_there() {
+        return Ok((None, Exit::NothingDone));
+    }
+    let plan = plan(args)?;
+    let (cells, exit) = measured(args, &plan)?;
+    Ok((Some(bench::json(&plan, &cells)), exit))
+}
+
+fn measured(args: &BenchLimitsArgs, plan: &LimitsPlan) -> Result<(Vec<LimitCell>, Exit)> {
+    let live = BenchProgress::default();
+    let cells =
+        progress::run_with_progress(&live, args.progress.mode(), || measure_limits(plan, &live))??;
+    let exit = if live.cancel().is_cancelled() { Exit::Interrupted } else { Exit::Done };
+    Ok((cells, exit))
 }
 
 fn plan(args: &BenchLimitsArgs) -> Result<LimitsPlan> {

@@ -14,7 +14,7 @@ use nodeward_proof::{
     BenchProgress, BenchRow, Column, Extra, Findings, MeasurePlan, NodeRoute, SoakPlan, measure,
     soak,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::defaults::doublings;
 use crate::args::BenchPagerArgs;
@@ -47,21 +47,20 @@ const COPIES_EACH: u64 = 3;
 
 /// Measures, prints, and reports a loss by the exit code.
 pub fn run(args: &BenchPagerArgs) -> Result<Exit> {
-    let machine = Linux::open();
-    let topology = machine.topology()?;
-    let asked = PagerBench {
-        args,
-        nodes: nodes(args, &topology)?,
-        seed: args.seed.unwrap_or_else(|| machine.now_ns() ^ state_dir::now_unix_ms()),
-        cpus: u32::try_from(machine.usable_cpus()?.len()).unwrap_or(1),
-        headroom: machine.headroom()?,
-        page_bytes: machine.page_bytes(),
-    };
+    let asked = PagerBench::new(args)?;
     match (args.figure, args.soak) {
         (Some(PagerFigure::OfRow(page, what)), _) => asked.figure(page, what),
         (Some(PagerFigure::LostWords), _) | (None, Some(_)) => asked.soak(),
         (None, None) => asked.table(),
     }
+}
+
+/// Measures the table, and returns the document that `--json` prints.
+pub fn document(args: &BenchPagerArgs) -> Result<(Option<Value>, Exit)> {
+    let asked = PagerBench::new(args)?;
+    let plan = asked.table_plan()?;
+    let (rows, exit) = asked.measured(&plan)?;
+    Ok((Some(bench::json(&plan, &rows)), exit))
 }
 
 /// The arguments, with the properties of the machine.
@@ -74,15 +73,32 @@ struct PagerBench<'a> {
     page_bytes: u64,
 }
 
-impl PagerBench<'_> {
-    fn table(&self) -> Result<Exit> {
-        let plan = MeasurePlan {
+impl<'a> PagerBench<'a> {
+    fn new(args: &'a BenchPagerArgs) -> Result<Self> {
+        let machine = Linux::open();
+        let topology = machine.topology()?;
+        Ok(Self {
+            args,
+            nodes: nodes(args, &topology)?,
+            seed: args.seed.unwrap_or_else(|| machine.now_ns() ^ state_dir::now_unix_ms()),
+            cpus: u32::try_from(machine.usable_cpus()?.len()).unwrap_or(1),
+            headroom: machine.headroom()?,
+            page_bytes: machine.page_bytes(),
+        })
+    }
+
+    fn table_plan(&self) -> Result<MeasurePlan> {
+        Ok(MeasurePlan {
             pages: self.args.only.iter().map(|&PageSizeValue(page)| page).collect(),
             columns: vec![Column::OneWay, Column::RecycledWriter, Column::RecycledAlone],
             lanes: self.lanes(),
             extras: vec![Extra::Lanes, Extra::Lazy, Extra::Stall, Extra::Vmas, Extra::Kernel],
             ..self.plan()?
-        };
+        })
+    }
+
+    fn table(&self) -> Result<Exit> {
+        let plan = self.table_plan()?;
         let (rows, exit) = self.measured(&plan)?;
         if let Some(path) = &self.args.svg {
             output::write_result(path, &bench::svg(&rows)?)?;

@@ -8,6 +8,7 @@ use nodeward_linux::Linux;
 use nodeward_machine::Machine;
 use nodeward_model::units::format_bytes;
 use nodeward_proof::{BenchProgress, PoolContender, PoolPlan, PoolReport, measure_pool};
+use serde_json::Value;
 
 use crate::args::BenchPoolArgs;
 use crate::figures::PoolFigure;
@@ -39,6 +40,15 @@ pub fn run(args: &BenchPoolArgs) -> Result<Exit> {
         Some(figure) => print_figure(args, figure, &plan),
         None => table(args, &plan),
     }
+}
+
+/// Measures the table, and returns the document that `--json` prints.
+pub fn document(args: &BenchPoolArgs) -> Result<(Option<Value>, Exit)> {
+    let machine = Linux::open();
+    let plan = plan(args, machine.usable_cpus()?.len())?;
+    check_memory(&machine, &plan)?;
+    let (report, exit) = measured(args, &plan)?;
+    Ok((Some(bench::json(&plan, &report)), exit))
 }
 
 fn table(args: &BenchPoolArgs, plan: &PoolPlan) -> Result<Exit> {

@@ -1,46 +1,50 @@
 //! `nodeward pcp tune`.
 
-use std::io::{self, PipeReader};
-use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::io;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use nodeward_linux::Linux;
-use nodeward_linux::page_lists::{HIGH_FRACTION, PageListState, SelfTuning};
-use nodeward_linux::pressure::PressureMonitor;
-use nodeward_linux::procfs::allocations::{self, AllocationCounts};
-use nodeward_linux::procfs::page_lists;
-use nodeward_machine::{Error, Machine as _};
-use nodeward_model::{CpuId, ZoneLists};
-use nodeward_policy::pcp::{CountingTurns, FractionBounds, FractionTuner, fraction_for};
+use nodeward_policy::pcp::FractionBounds;
 
-use super::depths::DepthWatch;
-use super::setting::{HeldSetting, SettingOwner};
+use super::tuning::{RestoredAtEnd, Tuning, TuningOptions, restore_held};
 use crate::args::{PcpTuneArgs, TuningBoundsArgs};
 use crate::message::exit::Exit;
 use crate::output::{pcp, print};
-use crate::results::{CpuListUse, TuningRound};
+use crate::results::TuningRound;
 use crate::stop_signals::{Grace, StopSignals, do_before_end};
 
 /// Tunes until it is ended.
 pub fn run(args: &PcpTuneArgs) -> Result<Exit> {
-    let bounds = fraction_bounds(&args.bounds)?;
+    let options = TuningOptions {
+        bounds: fraction_bounds(&args.bounds)?,
+        interval_ns: args.interval,
+        dry_run: args.dry_run,
+        anyway: args.anyway,
+    };
     let (waker, wake) = io::pipe().context("cannot make a pipe")?;
     let _restored = RestoredAtEnd;
-    let mut tuning = Tuning::begin(args, bounds, waker)?;
+    let mut tuning = Tuning::begin(options, waker)?;
     // Behind it, so that the thread of signals has no capabilities of loading either.
     let signals = StopSignals::catch(Grace::Account, move || drop(wake))?;
     signals.catch_hangup()?;
     // A command that its output blocks is ended by a signal, without another word.
-    do_before_end(|| drop(held().take()));
+    do_before_end(|| drop(RestoredAtEnd));
     let end = args.for_ns.map(|ns| Instant::now() + Duration::from_nanos(ns));
-    let done = tuning.run(&signals, end);
-    let ended = held().take().map(HeldSetting::end).transpose();
-    ended?.flatten().into_iter().for_each(|ended| say!("nodeward: {}", pcp::setting_end(ended)));
+    let page_bytes = tuning.page_bytes();
+    let tell = |round: &TuningRound| tell(round, page_bytes, args.output.json);
+    let done = tuning.run(&|| signals.is_stopped(), end, &tell);
+    restore_held()?.into_iter().for_each(|ended| say!("nodeward: {}", pcp::setting_end(ended)));
     done?;
     let is_early = end.is_some_and(|end| Instant::now() < end) && signals.is_stopped_by_user();
     Ok(if is_early { Exit::Interrupted } else { Exit::Done })
+}
+
+fn tell(round: &TuningRound, page_bytes: u64, json: bool) -> Result<()> {
+    match (json, round.before_fraction == round.chosen_fraction) {
+        (true, _) => print(&format!("{}\n", pcp::round_json(round, page_bytes))),
+        (false, true) => Ok(()),
+        (false, false) => print(&pcp::round_line(round, page_bytes)),
+    }
 }
 
 /// Returns the bounds that were typed.
@@ -54,200 +58,4 @@ pub fn fraction_bounds(args: &TuningBoundsArgs) -> Result<FractionBounds> {
         "--min-fraction {min} is more than --max-fraction {max}; give a smaller one"
     );
     Ok(FractionBounds { min, max })
-}
-
-/// The setting, while it is held. It is not locked while something is printed.
-static HELD: Mutex<Option<HeldSetting>> = Mutex::new(None);
-
-fn held() -> MutexGuard<'static, Option<HeldSetting>> {
-    HELD.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Restores the setting when this is dropped, by an error or a panic, too.
-struct RestoredAtEnd;
-
-impl Drop for RestoredAtEnd {
-    fn drop(&mut self) {
-        drop(held().take());
-    }
-}
-
-/// A tuner that runs.
-struct Tuning<'a> {
-    args: &'a PcpTuneArgs,
-    bounds: FractionBounds,
-    /// Whether the setting is changed, not only told.
-    acts: bool,
-    depths: DepthWatch,
-    pressure: PressureMonitor,
-    waker: PipeReader,
-    tuner: FractionTuner,
-    turns: CountingTurns,
-    /// What the last period that was counted asked for.
-    wanted: Option<u32>,
-    decided_by: Option<CpuId>,
-    allocations: AllocationCounts,
-    missed_events: u64,
-    original: u32,
-    chosen: u32,
-    page_bytes: u64,
-    round: u64,
-}
-
-impl<'a> Tuning<'a> {
-    fn begin(args: &'a PcpTuneArgs, bounds: FractionBounds, waker: PipeReader) -> Result<Self> {
-        let root = Path::new("/");
-        let state = PageListState::read(root)?;
-        if state.high_fraction.is_none() {
-            let (action, reason) = (HIGH_FRACTION.action, HIGH_FRACTION.missing.to_owned());
-            return Err(Error::Unsupported { action, reason }.into());
-        }
-        let tunes_itself = state.self_tuning != SelfTuning::Absent;
-        if tunes_itself && !args.anyway {
-            say!("nodeward: {} Nothing is set; --anyway sets it.", pcp::tuning_line(&state));
-        }
-        let acts = !args.dry_run && (!tunes_itself || args.anyway);
-        let setting = acts.then(|| HeldSetting::hold(root)).transpose()?;
-        let setting = setting.map(|(setting, left)| {
-            left.into_iter().for_each(|left| {
-                say!("nodeward: a tuner that was killed left it set; {}", pcp::setting_end(left));
-            });
-            setting
-        });
-        // After that: what was left by another is no default.
-        let state = PageListState::read(root)?;
-        let pressure = PressureMonitor::watch_machine(root)?;
-        let mut depths = DepthWatch::start(&state)?;
-        depths.drop_capabilities()?;
-        let read = state.high_fraction.unwrap_or(0);
-        let original = setting.as_ref().map_or(read, HeldSetting::original);
-        *held() = setting;
-        Ok(Self {
-            args,
-            bounds,
-            acts,
-            depths,
-            pressure,
-            waker,
-            tuner: FractionTuner::default(),
-            turns: CountingTurns::default(),
-            wanted: None,
-            decided_by: None,
-            allocations: allocations::read(root)?,
-            missed_events: 0,
-            original,
-            chosen: original,
-            page_bytes: Linux::open().page_bytes(),
-            round: 0,
-        })
-    }
-
-    fn run(&mut self, signals: &StopSignals, end: Option<Instant>) -> Result<()> {
-        while !signals.is_stopped() && end.is_none_or(|end| Instant::now() < end) {
-            let began = Instant::now();
-            let Some(is_stalled) = self.wait_period(signals, end)? else { break };
-            let (round, kept) = self.choose(is_stalled, began.elapsed())?;
-            self.tell(&round)?;
-            self.take_turn(&round)?;
-            if let SettingOwner::Theirs(_) = kept {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits for the end of the period, or until memory is short. Returns whether it is; `None` if
-    /// the tuner is to end before.
-    fn wait_period(&mut self, signals: &StopSignals, end: Option<Instant>) -> Result<Option<bool>> {
-        let period_end = Instant::now() + Duration::from_nanos(self.args.interval);
-        let until = end.map_or(period_end, |end| end.min(period_end));
-        while Instant::now() < until && !signals.is_stopped() {
-            let left = until.saturating_duration_since(Instant::now());
-            if self.pressure.wait(left, &self.waker)? {
-                return Ok(Some(true));
-            }
-        }
-        let is_over = signals.is_stopped() || until < period_end;
-        Ok((!is_over).then_some(false))
-    }
-
-    fn choose(
-        &mut self,
-        is_stalled: bool,
-        elapsed: Duration,
-    ) -> Result<(TuningRound, SettingOwner)> {
-        let zones = page_lists::zones(Path::new("/"))?;
-        let is_counted = self.turns.counts();
-        let cpus = if is_counted { self.count(&zones)? } else { Vec::new() };
-        let is_memory_short = is_stalled || zones.iter().any(is_short);
-        let chosen = self.tuner.choose(self.wanted, is_memory_short);
-        let kept = match &mut *held() {
-            Some(setting) => setting.choose(chosen)?,
-            None => SettingOwner::Ours,
-        };
-        self.round += 1;
-        let before_fraction = self.chosen;
-        if kept == SettingOwner::Ours {
-            self.chosen = chosen.unwrap_or(self.original);
-        }
-        let stranded = |fraction| self.depths.stranded_pages(fraction, &zones);
-        let round = TuningRound {
-            round: self.round,
-            elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
-            acts: self.acts,
-            original_fraction: self.original,
-            before_fraction,
-            chosen_fraction: self.chosen,
-            is_memory_short,
-            stranded_pages: if self.chosen == self.original { 0 } else { stranded(self.chosen) },
-            missed_events: self.missed_events,
-            is_counted,
-            decided_by: self.decided_by.filter(|_| is_counted),
-            cpus,
-        };
-        Ok((round, kept))
-    }
-
-    /// Ends a period that was counted.
-    fn count(&mut self, zones: &[ZoneLists]) -> Result<Vec<CpuListUse>> {
-        let found = self.depths.end_period(zones)?;
-        let wish = |cpu: &CpuListUse| Some((fraction_for(&[cpu.demand()], self.bounds)?, cpu.cpu));
-        let decision = found.cpus.iter().filter_map(wish).min();
-        (self.wanted, self.decided_by) = decision.unzip();
-        self.missed_events = found.missed_events;
-        Ok(found.cpus)
-    }
-
-    /// Decides whether the next period is counted.
-    fn take_turn(&mut self, round: &TuningRound) -> Result<()> {
-        let allocations = allocations::read(Path::new("/"))?;
-        let allocated =
-            allocations.allocated_pages.saturating_sub(self.allocations.allocated_pages);
-        self.allocations = allocations;
-        let is_changed = round.before_fraction != round.chosen_fraction;
-        match round.is_counted {
-            true => self.turns.counted(round.depth_pages(), self.tuner.is_held_back()),
-            false => self.turns.rested(allocated, is_changed),
-        }
-        match (round.is_counted, self.turns.counts()) {
-            (true, false) => self.depths.rest(),
-            (false, true) => self.depths.resume(),
-            _ => Ok(()),
-        }
-    }
-
-    fn tell(&self, round: &TuningRound) -> Result<()> {
-        if self.args.output.json {
-            return print(&format!("{}\n", pcp::round_json(round, self.page_bytes)));
-        }
-        match round.before_fraction == round.chosen_fraction {
-            true => Ok(()),
-            false => print(&pcp::round_line(round, self.page_bytes)),
-        }
-    }
-}
-
-/// Returns whether a zone has so few free pages that the kernel reclaims.
-fn is_short(zone: &ZoneLists) -> bool {
-    zone.free_pages <= zone.high_watermark_pages
 }
