@@ -22,6 +22,8 @@ pub struct Args {
 pub enum Measurement {
     /// Compare the speed of `nodeward move PID 0 1` with that of `migratepages PID 0 1`, as a ratio
     Speed(SpeedOptions),
+    /// Compare the time of a command on a process with that on a process of another shape, as a ratio
+    Growth(GrowthOptions),
     /// Compare the start of a program by `nodeward run` with its start by `numactl`, as a ratio of
     /// times
     Start(StartOptions),
@@ -175,6 +177,39 @@ pub struct SpeedOptions {
     /// Options for `nodeward move`, such as --jobs 2
     #[arg(last = true)]
     pub options: Vec<String>,
+}
+
+/// Options of `growth`.
+#[derive(Clone, Debug, Group)]
+pub struct GrowthOptions {
+    /// The memory of the process.
+    #[command(flatten)]
+    pub memory: MemoryOptions,
+    /// The command that is timed
+    #[arg(long, value_enum)]
+    pub verb: GrowthVerb,
+    /// Size of the memory of the other process, in one mapping [default: the same]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub against_size: Option<u64>,
+    /// Size of the address range over which that is spread [default: its size]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub against_over: Option<u64>,
+    /// Number of pairs of commands that are compared
+    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..))]
+    pub pairs: u32,
+    /// Options for the command, such as --jobs 2
+    #[arg(last = true)]
+    pub options: Vec<String>,
+}
+
+/// The command that `growth` times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GrowthVerb {
+    /// `nodeward move`
+    Move,
+    /// `nodeward show`
+    Show,
 }
 
 /// Options of `stall`.

@@ -11,6 +11,7 @@ mod commands;
 mod counts;
 mod exchange;
 mod frame_lookup;
+mod growth;
 mod ledger;
 mod list;
 mod machine_costs;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
 fn run(what: &Measurement) -> Result<Option<Value>> {
     let record = match what {
         Measurement::Speed(options) => speed::measure(options),
+        Measurement::Growth(options) => growth::measure(options),
         Measurement::Start(options) => start::measure(options),
         Measurement::Stall(options) => stall::measure(options),
         Measurement::Topology(options) => topology::measure(options),
