@@ -1,6 +1,6 @@
 //! The socket of the agent: made by it, or handed over by a service manager.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use nodeward_files::{Visibility, make_directory};
 use nodeward_model::Escape as _;
+use rustix::fs::{Mode, OFlags};
 
 pub use nodeward_call::AGENT_SOCKET as DEFAULT_PATH;
 
@@ -44,16 +45,26 @@ pub struct SocketAccess {
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    identity: FileIdentity,
+    /// Held, so that no other file gets its inode if somebody removes it.
+    file: File,
 }
 
-/// Device, inode and time of the last change (seconds and nanoseconds): a file system may give the
-/// inode of a removed file to the next.
-type FileIdentity = (u64, u64, i64, i64);
+impl SocketFile {
+    fn hold(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Self { path: path.to_owned(), file: file.into() })
+    }
+
+    fn is_there(&self) -> io::Result<bool> {
+        let (held, now) = (self.file.metadata()?, fs::symlink_metadata(&self.path)?);
+        Ok((held.dev(), held.ino()) == (now.dev(), now.ino()))
+    }
+}
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if identity(&self.path).is_ok_and(|now| now == self.identity) {
+        if self.is_there().unwrap_or(false) {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -78,8 +89,8 @@ pub fn listen(
     }
     // Until here the umask has decided. Nobody is admitted by mistake: rights are only added.
     fs::set_permissions(path, fs::Permissions::from_mode(access.mode)).map_err(failed)?;
-    let identity = identity(path).map_err(failed)?;
-    Ok((listener, SocketFile { path: path.to_owned(), identity }))
+    let file = SocketFile::hold(path).map_err(failed)?;
+    Ok((listener, file))
 }
 
 /// Returns the listening socket that a service manager handed over, if any: sd_listen_fds(3), the
@@ -126,11 +137,6 @@ fn remove_stale(path: &Path) -> Result<(), SocketError> {
     }
 }
 
-fn identity(path: &Path) -> io::Result<FileIdentity> {
-    let file = fs::symlink_metadata(path)?;
-    Ok((file.dev(), file.ino(), file.ctime(), file.ctime_nsec()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,6 +158,21 @@ mod tests {
         assert!(path.exists(), "the new file is not the one that the first agent made");
         drop(again);
         assert!(!path.exists());
+    }
+
+    /// Goal: a socket that another program puts there in place of ours at once, so that a file
+    /// system may give it the inode and the time of ours, stays.
+    #[test]
+    fn a_socket_of_others_in_our_place_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agent.sock");
+        for _ in 0..100 {
+            let (_listener, file) = listen(&path, ACCESS).unwrap();
+            fs::remove_file(&path).unwrap();
+            let _theirs = UnixListener::bind(&path).unwrap();
+            drop(file);
+            fs::remove_file(&path).unwrap();
+        }
     }
 
     /// Goal: what is no socket stays, and is named.
