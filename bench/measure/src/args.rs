@@ -22,7 +22,7 @@ pub struct Args {
 pub enum Measurement {
     /// Compare the speed of `nodeward move PID 0 1` with that of `migratepages PID 0 1`, as a ratio
     Speed(SpeedOptions),
-    /// Compare the time of a command on a process with that on a process of another shape, as a ratio
+    /// Compare the time of a command on a process with that on one of another shape, as a ratio
     Growth(GrowthOptions),
     /// Compare the start of a program by `nodeward run` with its start by `numactl`, as a ratio of
     /// times

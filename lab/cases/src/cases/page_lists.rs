@@ -286,9 +286,7 @@ fn tuned_by_balance() -> CaseOutcome {
     for words in ["set high_fraction from 0 to ", "percpu_pagelist_high_fraction is 0 again"] {
         assert!(ended.stderr.contains(words), "{ended:?}");
     }
-    let second = start();
-    second.signal(Signal::KILL);
-    second.finish();
+    start().kill();
     drop(swings);
     assert!(fraction() != 0 && Path::new(RECORD).exists());
     let next = nodeward("balance --for 1s --name nobody");

@@ -97,7 +97,7 @@ fn cpu_times() -> (u64, u64) {
 struct Observed {
     /// Moments at which a task of the two was at home, per thousand.
     home_permille: u64,
-    /// Writes of all three for each hundredth of a second of all CPUs.
+    /// Writes of all three for each hundredth of a second of all CPUs, from their start on.
     work: f64,
     /// Time in which a CPU was idle, per thousand.
     idle_permille: u64,
@@ -110,6 +110,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(20);
 /// Observes them, under a balancer with these words if there are any.
 fn observe(words: Option<&str>) -> Observed {
     let place = StateDir::new("scheduler-beside");
+    let (began, _) = cpu_times();
     let loads = crossed_loads();
     let third = LoadProcess::start("--node 0 --unbind --size 4MiB");
     let balance = words.map(|words| {
@@ -127,11 +128,12 @@ fn observe(words: Option<&str>) -> Observed {
         at_home += (0..).zip(&tids).filter(|(node, tid)| last_cpu(tid) == *node).count() as u64;
     }
     let (all, idle) = (cpu_times().0 - all, cpu_times().1 - idle);
+    let worked = cpu_times().0 - began;
     let writes: u64 = loads.into_iter().chain([third]).map(|load| load.end().writes).sum();
     balance.into_iter().for_each(|balance| _ = balance.stop().assert_success());
     Observed {
         home_permille: at_home * 1000 / (2 * LOOKS),
-        work: writes as f64 / all as f64,
+        work: writes as f64 / worked as f64,
         idle_permille: idle * 1000 / all,
     }
 }
