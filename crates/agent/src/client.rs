@@ -13,6 +13,7 @@ use nodeward_mover::placement::SavedMemory;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::authority::Refusal;
 use crate::errors::CallError;
 use crate::wire::{Order, WireGroups, WireHomes, WirePlan, WireProgress, WireReport, WireSegment};
 
@@ -49,6 +50,18 @@ pub enum ClientError {
     /// The agent said what we do not understand.
     #[error("the agent answered '{}', which this version does not understand", .0.escaped())]
     Strange(String),
+}
+
+impl ClientError {
+    /// Returns the pid of the process that the agent does not find, if that is why.
+    pub fn missing_process(&self) -> Option<u32> {
+        match self {
+            Self::Refused(CallError::NotAllowed {
+                pid, reason: Refusal::NoSuchProcess, ..
+            }) => Some(*pid),
+            _ => None,
+        }
+    }
 }
 
 /// A connection to an agent.

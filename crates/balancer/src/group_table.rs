@@ -126,8 +126,7 @@ impl GroupTable {
             take(group, &|tid| threads.contains(tid), part);
         }
         for (rule, threads) in self.wanted_by_rules(process) {
-            let memory = rule.memory.clone();
-            let part = GroupPart { memory, ..GroupPart::default() };
+            let part = GroupPart { memory: rule.memory.clone(), ..GroupPart::default() };
             take(GroupKey::Rule(rule.name.clone()), &|tid| threads.contains(&tid), part);
         }
         parts

@@ -94,7 +94,7 @@ pub struct BenchReportArgs {
 }
 
 /// A benchmark that is part of a report, in the order in which they run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[allow(missing_docs, reason = "they have the names of the commands")]
 pub enum ReportedBenchmark {
     Limits,
@@ -104,9 +104,6 @@ pub enum ReportedBenchmark {
 }
 
 impl ReportedBenchmark {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Limits, Self::Calls, Self::Pager, Self::Pool];
-
     /// Returns the name of its command.
     pub fn name(self) -> &'static str {
         match self {

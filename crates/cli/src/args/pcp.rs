@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use nodeward_model::{NodeId, units};
-use nodeward_policy::pcp::KERNEL_FRACTION_MIN;
+use nodeward_policy::pcp::{FractionBounds, KERNEL_FRACTION_MIN};
 
 use super::output::OutputArgs;
 use super::parsers::interval_ns;
@@ -89,11 +89,11 @@ pub struct PcpWatchArgs {
 #[derive(Debug, Args)]
 pub struct TuningBoundsArgs {
     /// The smallest fraction: lists hold 1/N of a zone for each of its CPUs together at most
-    #[arg(long, value_name = "N", default_value_t = 32,
+    #[arg(long, value_name = "N", default_value_t = FractionBounds::USUAL.min,
           value_parser = clap::value_parser!(u32).range(i64::from(KERNEL_FRACTION_MIN)..))]
     pub min_fraction: u32,
     /// The largest fraction
-    #[arg(long, value_name = "N", default_value_t = 1000,
+    #[arg(long, value_name = "N", default_value_t = FractionBounds::USUAL.max,
           value_parser = clap::value_parser!(u32).range(i64::from(KERNEL_FRACTION_MIN)..))]
     pub max_fraction: u32,
 }

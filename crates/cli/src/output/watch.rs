@@ -106,8 +106,12 @@ fn by(mover: &PageMover) -> String {
 }
 
 fn bytes_per_s(pages: u64, time_ns: u64) -> u64 {
-    let bytes = u128::from(pages) * rustix::param::page_size() as u128;
-    u64::try_from(bytes * 1_000_000_000 / u128::from(time_ns.max(1))).unwrap_or(u64::MAX)
+    per_second(u128::from(pages) * rustix::param::page_size() as u128, time_ns)
+}
+
+/// Returns how many things a second these are, of a time.
+pub fn per_second(count: u128, time_ns: u64) -> u64 {
+    u64::try_from(count * 1_000_000_000 / u128::from(time_ns.max(1))).unwrap_or(u64::MAX)
 }
 
 fn lost_texts(lost: &LostEvents) -> impl Iterator<Item = String> {

@@ -12,6 +12,7 @@ use nodeward_files::{Visibility, create};
 use nodeward_model::Escape as _;
 use serde_json::json;
 
+use super::watch::per_second;
 use crate::results::page_movers::{MoverPeriod, PageMover, WatchRound};
 
 /// The trace process of all counters.
@@ -87,7 +88,7 @@ fn counters(period: &MoverPeriod) -> BTreeMap<String, Values> {
 
 /// The counters of a mover: what it does, how long it holds pages, and what each caller does.
 fn counters_of(mover: &PageMover, time_ns: u64) -> Vec<(String, Values)> {
-    let rate = |pages: Option<u64>| Some(per_second(pages?, time_ns));
+    let rate = |pages: Option<u64>| Some(per_second(pages?.into(), time_ns));
     let done =
         [("moved pages/s", rate(mover.moved_pages)), ("failed pages/s", rate(mover.failed_pages))];
     let us = |ns: Option<u64>| Some(ns? / 1000);
@@ -107,11 +108,6 @@ fn counters_of(mover: &PageMover, time_ns: u64) -> Vec<(String, Values)> {
 
 fn known<const N: usize>(values: [(&'static str, Option<u64>); N]) -> Values {
     values.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
-}
-
-fn per_second(pages: u64, time_ns: u64) -> u64 {
-    let pages = u128::from(pages) * 1_000_000_000 / u128::from(time_ns.max(1));
-    u64::try_from(pages).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -69,20 +69,19 @@ pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
     if (args.once || args.dry_run) && args.for_ns.is_none() {
         return Once::new(&asked, &live).run(&mut balancer);
     }
-    if !args.dry_run && asked.read_scheduler()? == SchedulerChoice::Bpf {
+    let (threads_by, page_lists) = asked.read_kernel_choices()?;
+    if !args.dry_run && threads_by == SchedulerChoice::Bpf {
         scheduler::use_bpf(&mut balancer, &*machine, simulated);
     }
-    let acts_here = !simulated && !args.dry_run;
-    let tuner = acts_here.then(|| BesideTuner::start(asked.read_page_lists()?)).transpose()?;
-    let _tuner = tuner.flatten();
-    let (agent, textfile) = match simulated || args.dry_run {
-        true => (BalancerAgent::default(), None),
+    let (_tuner, agent, textfile) = match simulated || args.dry_run {
+        true => (None, BalancerAgent::default(), None),
         false => {
+            let tuner = BesideTuner::start(page_lists)?;
             let (settings, textfile) = asked.read_for_others()?;
             let agent = BalancerAgent::start(&settings, &machine, balancer.called_groups())?;
             let textfile =
                 textfile.map(|path| MetricsTextfile::new(path, settings.metrics_processes));
-            (agent, textfile)
+            (tuner, agent, textfile)
         }
     };
     let for_ns = args.for_ns.or_else(|| simulated.then_some(SIMULATED_NS));

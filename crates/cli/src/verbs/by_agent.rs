@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use nodeward_agent::authority::Refusal;
+use nodeward_agent::Explained;
 use nodeward_agent::client::{Client, ClientError};
 use nodeward_agent::wire::{AddressRange, Order, WireReport, WireShare, WireSpread};
-use nodeward_agent::{CallError, Explained};
 use nodeward_linux::Linux;
 use nodeward_model::{MappingKind, Pid};
 use nodeward_mover::placement::FoundPlacement;
@@ -152,14 +151,8 @@ fn without_ended<T>(
 ) -> Result<T, ClientError> {
     loop {
         let answer = ask(order);
-        let ended = match &answer {
-            Err(ClientError::Refused(CallError::NotAllowed {
-                pid,
-                reason: Refusal::NoSuchProcess,
-                ..
-            })) => *pid,
-            _ => return answer,
-        };
+        let missing = answer.as_ref().err().and_then(ClientError::missing_process);
+        let Some(ended) = missing else { return answer };
         let Some(pids) = order.pids.as_mut().filter(|pids| pids.len() > 1) else { return answer };
         let before = pids.len();
         pids.retain(|pid| pid.number() != ended || named.contains(pid));

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail, ensure};
-use nodeward_agent::CallError;
-use nodeward_agent::authority::Refusal;
 use nodeward_agent::client::{Client, ClientError};
 use nodeward_agent::wire::WireGroup;
 use nodeward_linux::Linux;
@@ -74,7 +72,9 @@ fn add(args: &GroupAddArgs) -> Result<()> {
     for pid in select_processes(&args.name, &args.cgroup, args.pids.clone())? {
         match add_process(&mut client, number, pid, args) {
             Ok(()) => added += 1,
-            Err(error) if is_gone(&error) && !args.pids.contains(&pid) => ended = Some(error),
+            Err(error) if error.missing_process().is_some() && !args.pids.contains(&pid) => {
+                ended = Some(error);
+            }
             Err(error) => return Err(error.into()),
         }
     }
@@ -102,11 +102,6 @@ fn add_process(
         client.add_threads(number, pid, Some(&args.thread))?;
     }
     Ok(())
-}
-
-fn is_gone(error: &ClientError) -> bool {
-    let ClientError::Refused(CallError::NotAllowed { reason, .. }) = error else { return false };
-    *reason == Refusal::NoSuchProcess
 }
 
 /// All memory of a process that is not a file's.

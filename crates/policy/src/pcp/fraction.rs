@@ -57,6 +57,11 @@ pub struct FractionBounds {
     pub max: u32,
 }
 
+impl FractionBounds {
+    /// The usual bounds.
+    pub const USUAL: Self = Self { min: 32, max: 1000 };
+}
+
 /// Returns the fraction with which every list is as long as it is wanted, as far as the bounds
 /// allow; `None` if the default does as well.
 pub fn fraction_for(demands: &[ListDemand], bounds: FractionBounds) -> Option<u32> {

@@ -66,14 +66,10 @@ impl BalanceRequest<'_> {
         Ok((agent, layer.textfile.unwrap_or_default().0))
     }
 
-    /// Reads what brings threads home.
-    pub fn read_scheduler(&self) -> Result<SchedulerChoice> {
-        Ok(self.read_layer()?.balance.scheduler.unwrap_or_default())
-    }
-
-    /// Reads whether page lists are tuned.
-    pub fn read_page_lists(&self) -> Result<PageListsChoice> {
-        Ok(self.read_layer()?.balance.page_lists.unwrap_or_default())
+    /// Reads what brings threads home, and whether page lists are tuned.
+    pub fn read_kernel_choices(&self) -> Result<(SchedulerChoice, PageListsChoice)> {
+        let layer = self.read_layer()?.balance;
+        Ok((layer.scheduler.unwrap_or_default(), layer.page_lists.unwrap_or_default()))
     }
 
     /// Reads the settings below what was typed, and lays that over them.

@@ -16,11 +16,7 @@ use crate::progress;
 
 /// Measures and prints.
 pub fn run(args: &BenchLimitsArgs) -> Result<Exit> {
-    if !move_calls::are_there() {
-        return Ok(Exit::NothingDone);
-    }
-    let plan = plan(args)?;
-    let (cells, exit) = measured(args, &plan)?;
+    let (Some((plan, cells)), exit) = measured(args)? else { return Ok(Exit::NothingDone) };
     output::print(&match args.output.json {
         true => format!("{}\n", bench::json(&plan, &cells)),
         false => bench::text(&plan, &cells),
@@ -30,20 +26,22 @@ pub fn run(args: &BenchLimitsArgs) -> Result<Exit> {
 
 /// Measures, and returns the document that `--json` prints; none where nothing can be measured.
 pub fn document(args: &BenchLimitsArgs) -> Result<(Option<Value>, Exit)> {
+    let (found, exit) = measured(args)?;
+    Ok((found.map(|(plan, cells)| bench::json(&plan, &cells)), exit))
+}
+
+/// A plan, and what came of it.
+type Measured = (LimitsPlan, Vec<LimitCell>);
+
+fn measured(args: &BenchLimitsArgs) -> Result<(Option<Measured>, Exit)> {
     if !move_calls::are_there() {
         return Ok((None, Exit::NothingDone));
     }
-    let plan = plan(args)?;
-    let (cells, exit) = measured(args, &plan)?;
-    Ok((Some(bench::json(&plan, &cells)), exit))
-}
-
-fn measured(args: &BenchLimitsArgs, plan: &LimitsPlan) -> Result<(Vec<LimitCell>, Exit)> {
-    let live = BenchProgress::default();
+    let (plan, live) = (plan(args)?, BenchProgress::default());
     let cells =
-        progress::run_with_progress(&live, args.progress.mode(), || measure_limits(plan, &live))??;
+        progress::run_with_progress(&live, args.progress.mode(), || measure_limits(&plan, &live))??;
     let exit = if live.cancel().is_cancelled() { Exit::Interrupted } else { Exit::Done };
-    Ok((cells, exit))
+    Ok((Some((plan, cells)), exit))
 }
 
 fn plan(args: &BenchLimitsArgs) -> Result<LimitsPlan> {

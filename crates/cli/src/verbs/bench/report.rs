@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Result;
-use clap::Parser as _;
+use clap::{Parser as _, ValueEnum as _};
 use nodeward_linux::Linux;
 use nodeward_linux::procfs::cpuinfo::processor;
 use nodeward_machine::Machine as _;
@@ -27,8 +27,8 @@ pub fn run(args: &BenchReportArgs) -> Result<Exit> {
         check_result(&args.file)?;
     }
     let machine = machine()?;
-    let mut results = BTreeMap::new();
-    for benchmark in ReportedBenchmark::ALL.into_iter().filter(|one| args.only.contains(one)) {
+    let (every, mut results) = (ReportedBenchmark::value_variants(), BTreeMap::new());
+    for benchmark in every.iter().copied().filter(|one| args.only.contains(one)) {
         say!("nodeward: bench {}", benchmark.name());
         let began = Instant::now();
         let (result, exit) = measure(benchmark, args.smoke)?;

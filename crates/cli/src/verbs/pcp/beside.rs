@@ -19,7 +19,7 @@ use crate::stop_signals::do_before_end;
 
 /// Those of `pcp tune`.
 const OPTIONS: TuningOptions = TuningOptions {
-    bounds: FractionBounds { min: 32, max: 1000 },
+    bounds: FractionBounds::USUAL,
     interval_ns: 1_000_000_000,
     dry_run: false,
     anyway: false,
