@@ -2,6 +2,7 @@
 //! not go to and fro; of that of ranks which each use a part, each part is placed, and so it is
 //! where groups use them.
 
+use std::mem;
 use std::sync::Arc;
 
 use nodeward_balancer::{BalanceSettings, Balancer, Event, Host, RoundReport};
@@ -28,6 +29,8 @@ struct SegmentFollower<'a> {
     machine: &'a SimMachine,
     workload: &'a str,
     until_ns: u64,
+    /// Pages that have moved so far, of any memory.
+    migrated_pages: u64,
     nodes: Vec<Option<NodeId>>,
     /// When each page moved last.
     moved_ns: Vec<Option<u64>>,
@@ -38,6 +41,10 @@ struct SegmentFollower<'a> {
 impl SegmentFollower<'_> {
     fn look(&mut self) {
         let now_ns = self.machine.now_ns();
+        let migrated_pages = self.machine.inspect(|world| world.counters.migrated_pages);
+        if mem::replace(&mut self.migrated_pages, migrated_pages) == migrated_pages {
+            return;
+        }
         let nodes = self.machine.inspect(|world| world.segment_nodes(self.workload));
         for (page, (node, before)) in nodes.iter().zip(&self.nodes).enumerate() {
             if before.is_some() && node != before {
@@ -87,6 +94,7 @@ fn follow_segment(
         machine: &machine,
         workload,
         until_ns: seconds * S,
+        migrated_pages: 0,
         moved_ns: vec![None; nodes.len()],
         nodes,
         moves: 0,

@@ -273,7 +273,7 @@ impl Region {
     }
 
     /// Returns the shared state, if the pager moves the pages.
-    pub(super) fn managed(&self) -> Option<&Arc<RegionShared>> {
+    pub(crate) fn managed(&self) -> Option<&Arc<RegionShared>> {
         match &self.backing {
             Backing::Managed(region) if !region.kernel_moves.load(Ordering::Relaxed) => {
                 Some(region)

@@ -6,6 +6,7 @@ use nodeward_policy::pacing::StallBudget;
 
 use super::batch_runner::BatchRunner;
 use super::chunk_move::ChunkMove;
+use super::exclusive_pages::{self, exclusive_pages};
 use super::job::JobKind;
 use super::options::MoveOptions;
 use super::page_sources::{SourcePages, group_by_node};
@@ -107,7 +108,7 @@ impl ClaimedChunk<'_> {
         let Self { runner, region, claim } = self;
         let chunk = claim.chunk;
         region.release(claim);
-        unshare_pages(region, chunk, alone);
+        exclusive_pages::unshare(region, chunk, alone);
         let claim = region.claims.claim(chunk).ok()?;
         Some(ClaimedChunk { runner, region, claim })
     }
@@ -196,12 +197,10 @@ impl ClaimedChunk<'_> {
     /// Splits pages that were refused as busy into those that no other process maps, and the
     /// others.
     fn split_by_exclusive(&self, busy: &PageBits) -> (PageBits, PageBits) {
-        let mut alone = PageBits::default();
-        if !busy.is_empty() {
-            let range = self.region.chunk_addresses(self.claim.chunk);
-            // Where it cannot be read, all count as shared.
-            self.region.context.pages.for_each_exclusive(range, |page| alone.insert(page)).ok();
+        if busy.is_empty() {
+            return Default::default();
         }
+        let alone = exclusive_pages(self.region, self.claim.chunk);
         (busy.and(&alone), busy.without(&alone))
     }
 
@@ -291,15 +290,5 @@ impl ClaimedChunk<'_> {
         if let Some(shadow) = huge_page {
             self.region.context.slots.return_slot(NodeSlot { shadow, node: None });
         }
-    }
-}
-
-/// Writes to pages without changing them, so that pages once shared with a child become private
-/// again. The write may fault, so this thread must not have claimed their chunk.
-fn unshare_pages(region: &RegionShared, chunk: usize, pages: &PageBits) {
-    let (page_bytes, start) = (region.context.page_bytes, region.chunk_bytes(chunk).start);
-    for run in pages.runs() {
-        let part = start + run.start * page_bytes..start + run.end * page_bytes;
-        region.mapping.advise(part, Advice::Populate).ok(); // pages left shared are refused again
     }
 }

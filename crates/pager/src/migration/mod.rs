@@ -14,6 +14,7 @@ mod busy_cpus;
 mod callers;
 mod chunk_move;
 mod claimed_chunk;
+mod exclusive_pages;
 mod job;
 mod kernel_batch;
 mod lane_slots;

@@ -52,7 +52,7 @@ fn huge_pages_have_no_room() -> CaseOutcome {
 /// Goal: exactly the pinned pages stay, however many, and all others move; of a mapping that is
 /// pinned as a whole, here 256 pages, only the first 64 are tried if that is wanted.
 fn pinned() -> CaseOutcome {
-    let load = LoadProcess::start("--node 0 --size 64MiB --pin 300");
+    let load = LoadProcess::start("--node 0 --size 16MiB --pin 300");
     assert_eq!(load.ready.pinned, 300);
     let before = load.memory_by_node();
     let report = move_load(&load, "0 1 --only anonymous").report_after_exit(1);

@@ -299,7 +299,7 @@ fn file_shrinks() -> CaseOutcome {
     let seen = Cell::new([0; 3]);
     let was_cut = || seen.get()[1] + seen.get()[2] > 0;
     with_concurrent_changes(stir, || {
-        for round in rounds(16, "it is cut in the middle of a move", was_cut) {
+        for round in rounds(6, "it is cut in the middle of a move", was_cut) {
             let finished = move_file(&path, &(1 - round % 2).to_string());
             let report: FilesReport = finished.json_after_exit(finished.code.min(1));
             let went = report.account.skipped_for(SkipReason::NotPresent);
