@@ -78,6 +78,20 @@ fn what_has_no_room_anywhere_stays() {
     assert_eq!((residue.expected, residue.seen), (1500, 1500));
 }
 
+/// Goal: if the nearest node goes offline after it was chosen, everything goes further; if all go,
+/// everything stays, with the kernel's reason.
+#[test]
+fn destinations_go_offline() {
+    for (offline, after, skipped) in [(&[0][..], 1, None), (&[0, 1], 2, Some(PAGES))] {
+        let (machine, pids) = machine(&[process([9000, 9000])]);
+        offline.iter().for_each(|&node| machine.set_offline(NodeId(node), true));
+        let report = run(&machine, &pids);
+        assert_eq!(report.processes[0].after, [(NodeId(after), PAGES)].into());
+        let told = skipped.map(|pages| (SkipReason::NotAllowed, pages));
+        assert_eq!(report.account().skipped, told.into_iter().collect());
+    }
+}
+
 /// Goal: a process whose cpuset forbids the nearest node goes to the one that it allows; one whose
 /// cpuset has no other node stays whole, with the reason.
 #[test]

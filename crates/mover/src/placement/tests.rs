@@ -6,8 +6,8 @@ use std::sync::Arc;
 use nodeward_machine::fake::{FakeMachine, FakeProcess, FakeThread};
 use nodeward_machine::{Machine, Process};
 use nodeward_model::{
-    CpuId, Mapping, MappingKind, MappingOrigin, NodeId, Nodemask, Page, Permissions, Pid,
-    ProcessFilter, Range, SegmentId, SegmentPart,
+    Account, CpuId, Mapping, MappingKind, MappingOrigin, NodeId, Nodemask, Page, Permissions, Pid,
+    ProcessFilter, Range, SegmentId, SegmentPart, SkipReason,
 };
 use nodeward_records::placement::{EscapedName, PlacedProcess, SavedPlacement, SavedRun};
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ use super::matching::{MappingKey, pair};
 use super::survey::described;
 use super::*;
 use crate::memory_walk::MemoryView;
-use crate::{Jobs, MoveControl, MoveRequest, Selection, migrate};
+use crate::{Jobs, MoveControl, MoveOrder, MoveRequest, Selection, migrate};
 
 const PAGE: u64 = 4096;
 
@@ -91,6 +91,11 @@ fn orders(machine: &FakeMachine, pids: &[u32], saved: &SavedPlacement) -> Restor
 /// Restores memory, and returns what was decided and how many pages moved.
 fn restore(machine: &FakeMachine, pids: &[u32], saved: &SavedPlacement) -> (FoundPlacement, u64) {
     let RestoreOrders { orders, found } = orders(machine, pids, saved);
+    (found, carried_out(machine, pids, orders).moved)
+}
+
+/// Carries orders out.
+fn carried_out(machine: &FakeMachine, pids: &[u32], orders: Vec<Arc<[MoveOrder]>>) -> Account {
     let request = MoveRequest {
         orders,
         selection: Selection::default(),
@@ -100,8 +105,7 @@ fn restore(machine: &FakeMachine, pids: &[u32], saved: &SavedPlacement) -> (Foun
         stall_ns: None,
     };
     let (processes, live) = (held(machine, pids), MoveControl::default());
-    let report = migrate(machine, &processes, &request, &live, None).unwrap();
-    (found, report.account().moved)
+    migrate(machine, &processes, &request, &live, None).unwrap().account()
 }
 
 fn runs(of: &[(u64, u64, u32)]) -> Vec<SavedRun> {
@@ -208,6 +212,22 @@ fn a_look_at_too_many_pieces_ends() {
         saved_memory(&machine, &views, 1, pieces_max, &control).unwrap();
         assert_eq!(control.is_stopped(), is_stopped);
     }
+}
+
+/// Goal: if a node goes offline after it was decided what goes there, that stays, with the kernel's
+/// reason, and the rest comes back: of four pages on the wrong node two.
+#[test]
+fn a_node_that_went_offline_takes_nothing() {
+    let machine = FakeMachine::new(true);
+    let heap = |nodes| process(&[(mapping(MappingKind::Heap, "[heap]", 16, 4), nodes)]);
+    machine.spawn(pid(7), heap([0, 0, 1, 1].map(Some).into()));
+    let saved = save(&machine, &[7]);
+    machine.spawn(pid(8), heap([1, 1, 0, 0].map(Some).into()));
+    let orders = orders(&machine, &[8], &saved);
+    machine.set_offline(node(1), true);
+    let account = carried_out(&machine, &[8], orders.orders);
+    assert_eq!((account.moved, account.skipped), (2, [(SkipReason::NotAllowed, 2)].into()));
+    assert_eq!(nodes_of(&machine, 8, 16, 4), [0; 4].map(Some));
 }
 
 /// Goal: a folio that is larger than what was there goes whole to where most of it was.
