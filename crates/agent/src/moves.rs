@@ -368,7 +368,13 @@ fn selection(order: &Order, everything: bool) -> Selection {
     let kinds = named_kinds(order.kinds.as_deref());
     let range = |range: &AddressRange| Range::new(range.start, range.end);
     let ranges = order.ranges.iter().flatten().map(range).collect();
-    Selection { kinds, ranges, move_shared: everything, ..Selection::default() }
+    Selection {
+        kinds,
+        ranges,
+        move_shared: everything,
+        shared_bytes_max: order.skip_shared_above,
+        skip_pinned: order.skip_pinned.unwrap_or(false),
+    }
 }
 
 fn jobs(order: &Order, everything: bool) -> Jobs {

@@ -79,6 +79,12 @@ pub struct Order {
     /// The addresses of pages to move; `None` for any address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranges: Option<Vec<AddressRange>>,
+    /// Shared mappings and segments of more bytes stay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skip_shared_above: Option<u64>,
+    /// The rest of a mapping stays untried whose first pages are found pinned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skip_pinned: Option<bool>,
     /// Number of workers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<u32>,

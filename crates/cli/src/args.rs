@@ -64,6 +64,7 @@ pub use reproduce::ReproduceArgs;
 pub use run::{HomeChoice, RunArgs};
 pub use show::ShowArgs;
 pub use sim::{SimArgs, SimVerb};
+pub use skip::SkipArgs;
 pub use spread::SpreadArgs;
 pub use swarm::{SwarmArgs, bug_name};
 pub use sweep::SweepArgs;

@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 use nodeward_agent::client::{Client, ClientError};
 use nodeward_agent::wire::{Order, WireReport, WireShare, WireSpread};
 use nodeward_agent::{CallError, Journal};
-use nodeward_model::{MappingKind, Name, NodeId, Pid};
+use nodeward_machine::fake::FakeProcess;
+use nodeward_model::{MappingKind, Name, NodeId, Page, Pid, SkipReason};
 use nodeward_mover::SharedLedger;
 use nodeward_mover::placement::SavedMemory;
 use nodeward_records::ledger::{Header, LedgerStore, OperationId, StoreLimits};
@@ -102,6 +103,25 @@ fn memory_is_evened_out_and_taken_back() {
     assert_eq!(of_undo.header.undoes, Some(id(number)));
     let words: Vec<String> = of_undo.header.command.iter().map(ToString::to_string).collect();
     assert_eq!(words[3..], ["undo".to_owned(), number.to_string()]);
+}
+
+/// Goal: of memory that a device has pinned, here all 4096 pages, only the first 64 are tried if
+/// that is wanted, whatever is done with it.
+#[test]
+fn pinned_memory_is_left_untried() {
+    let stage = Stage::with_journal(JOURNAL);
+    let us = Pid::of_this_process();
+    let process = FakeProcess::with_pages(&vec![Page::on(NodeId(0)); 4096]);
+    let first = process.mappings[0].range.start / 4096;
+    let pinned = (first..first + 4096).collect();
+    stage.machine.spawn(us, FakeProcess { pinned, ..process });
+    let mut client = Client::connect(&stage.path()).unwrap();
+    for (order, named) in [(order(&[us]), 4096), (spread(&[(0, 1), (1, 1)], None), 2048)] {
+        let order = Order { skip_pinned: Some(true), ..order };
+        let account = carry_out(&mut client, &order).processes[0].account.clone();
+        let told = [(SkipReason::Pinned, 64), (SkipReason::PinnedUntried, named - 64)];
+        assert_eq!((account.moved, account.skipped), (0, told.into()));
+    }
 }
 
 /// Goal: memory comes back to where it was when its placement was saved: of 4096 pages on node 0

@@ -8,6 +8,7 @@ use nodeward_records::ledger::OperationId;
 
 use super::deadline::DeadlineArgs;
 use super::output::{OutputArgs, ProgressArgs};
+use super::skip::SkipArgs;
 use crate::message::help::OUTPUT;
 use crate::settings::MoveLayer;
 
@@ -36,6 +37,9 @@ pub struct UndoArgs {
     #[arg(help_heading = OUTPUT, long, value_name = "SOCKET", num_args = 0..=1,
           require_equals = true, default_missing_value = DEFAULT_PATH)]
     pub agent: Option<PathBuf>,
+    /// Memory that stays where it is now.
+    #[command(flatten)]
+    pub skip: SkipArgs,
     /// Workers and limits of the move.
     #[command(flatten)]
     pub layer: MoveLayer,

@@ -10,6 +10,7 @@ use super::machine::SimulatedArgs;
 use super::move_run::MoveRunArgs;
 use super::output::OutputArgs;
 use super::parsers::choice_parser;
+use super::skip::SkipArgs;
 use crate::message::help::{MEMORY, OUTPUT, PROCESSES};
 use crate::settings::name_parser;
 
@@ -85,6 +86,9 @@ pub struct PlacementRestoreArgs {
     /// Restore also if the processes run other programs than those of FILE
     #[arg(help_heading = OUTPUT, long)]
     pub force: bool,
+    /// Memory that stays.
+    #[command(flatten)]
+    pub skip: SkipArgs,
     /// Limits, output, and the machine.
     #[command(flatten)]
     pub run: MoveRunArgs,

@@ -8,6 +8,7 @@ use nodeward_model::{MappingKind, Name, units};
 use super::agent::AgentArgs;
 use super::move_run::MoveRunArgs;
 use super::parsers::choice_parser;
+use super::skip::SkipArgs;
 use crate::message::help::{MEMORY, PROCESSES};
 use crate::settings::name_parser;
 
@@ -38,6 +39,9 @@ pub struct SpreadArgs {
     #[arg(help_heading = MEMORY, long, value_name = "SIZE", default_value = "2MiB",
           value_parser = units::parse_bytes)]
     pub block: u64,
+    /// Memory that stays.
+    #[command(flatten)]
+    pub skip: SkipArgs,
     /// Limits, output, and the machine.
     #[command(flatten)]
     pub run: MoveRunArgs,

@@ -12,7 +12,7 @@ use nodeward_mover::placement::FoundPlacement;
 use nodeward_mover::{Jobs, LedgerReport, MoveControl, MoveDeadline, MoveReport, PlanReport};
 use nodeward_records::ledger::OperationId;
 
-use crate::args::{DeadlineArgs, MoveArgs, MoveRunArgs, ShowArgs, SpreadArgs, UndoArgs};
+use crate::args::{DeadlineArgs, MoveArgs, MoveRunArgs, ShowArgs, SkipArgs, SpreadArgs, UndoArgs};
 use crate::machines::{SelectedMachine, node_pairs};
 use crate::message::exit::Exit;
 use crate::output;
@@ -44,14 +44,14 @@ pub fn spread(args: &SpreadArgs, settings: &MoveSettings, socket: &Path) -> Resu
         pids: Some(pids),
         spread: Some(WireSpread { nodes, block: Some(args.block) }),
         kinds: Some(kinds.iter().map(|kind| kind.name().to_owned()).collect()),
-        ..limits(settings)
+        ..limits(settings, args.skip)
     };
     carry_out_or_plan(order, &named, &AgentRun::new(&args.run, socket)?)
 }
 
 /// Takes a move of the agent back, or reports what that would do.
 pub fn undo(args: &UndoArgs, settings: &MoveSettings, socket: &Path) -> Result<Exit> {
-    let order = Order { undo: Some(args.id.number()), ..limits(settings) };
+    let order = Order { undo: Some(args.id.number()), ..limits(settings, args.skip) };
     let run = AgentRun {
         socket,
         dry_run: args.dry_run,
@@ -194,8 +194,8 @@ pub fn explain(socket: &Path, pids: &[Pid]) -> Result<Vec<Explained>> {
     pids.iter().map(&mut one).collect()
 }
 
-/// Returns an order with the limits of these settings, and nothing to do.
-pub(super) fn limits(settings: &MoveSettings) -> Order {
+/// Returns an order with the limits of these settings, without what stays, and nothing to do.
+pub(super) fn limits(settings: &MoveSettings, skip: SkipArgs) -> Order {
     Order {
         jobs: match settings.jobs {
             Jobs::Auto => None,
@@ -203,6 +203,8 @@ pub(super) fn limits(settings: &MoveSettings) -> Order {
         },
         rate: settings.rate_bytes_per_s,
         stall: settings.stall_ns,
+        skip_shared_above: skip.skip_shared_above,
+        skip_pinned: skip.skip_pinned.then_some(true),
         ..Order::default()
     }
 }
@@ -210,12 +212,6 @@ pub(super) fn limits(settings: &MoveSettings) -> Order {
 /// Returns the order, and the processes that were named by pid. Nodes are those that this process
 /// may name: the agent knows nothing of our cpuset.
 fn order(args: &MoveArgs, settings: &MoveSettings) -> Result<(Order, Vec<Pid>)> {
-    if args.skip.skip_shared_above.is_some() || args.skip.skip_pinned {
-        bail!(
-            "the agent has no --skip-shared-above and --skip-pinned; select memory by --only, \
-             --exclude or --range instead"
-        );
-    }
     let Operands { pids: named, from, to } = Operands::parse(args)?;
     let chosen = SelectedMachine::Local(Linux::open());
     let topology = chosen.machine().topology()?;
@@ -229,7 +225,7 @@ fn order(args: &MoveArgs, settings: &MoveSettings) -> Result<(Order, Vec<Pid>)> 
         pairs: Order::between(&pairs).pairs,
         kinds: (!all).then(names),
         ranges: (!args.range.is_empty()).then(|| args.range.iter().map(range).collect()),
-        ..limits(settings)
+        ..limits(settings, args.skip)
     };
     Ok((order, named))
 }

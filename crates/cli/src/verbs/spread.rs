@@ -37,7 +37,7 @@ pub fn run(args: &SpreadArgs, settings: &MoveSettings) -> Result<Exit> {
         chosen: &chosen,
         topology: &topology,
         processes: hold(machine, &selected, &pids)?,
-        selection: Selection { kinds, ..Selection::default() },
+        selection: Selection { kinds, ..args.skip.selection() },
         weights: Weights::new(shares)?,
         block_bytes: args.block,
     };
@@ -87,6 +87,7 @@ impl SpreadJob<'_> {
         MoveTask {
             spread: Some(spread),
             segment_rest: SegmentRestMove::new(rest, of_rest, self.topology),
+            selection: self.selection.clone(),
             ..MoveTask::new(self.processes.clone(), found.orders)
         }
     }

@@ -23,7 +23,7 @@ pub fn run(args: &UndoArgs, settings: MoveSettings) -> Result<Exit> {
     }
     let live = MoveControl::until(args.until.deadline.map(MoveDeadline::in_real_time));
     let machine = Linux::open();
-    let task = task_of(args.id, &machine)?;
+    let task = MoveTask { selection: args.skip.selection(), ..task_of(args.id, &machine)? };
     let topology = machine.topology()?;
     let how = MoveTaskOptions {
         settings,

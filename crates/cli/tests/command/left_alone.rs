@@ -24,6 +24,15 @@ fn large_segments_stay() {
     assert_eq!(told["account"]["skipped"]["shared-above"], 16 * 262_144, "{told}");
 }
 
+/// Goal: `spread` evens out the 4 MiB of each process, and leaves the half of the segment where it
+/// is that it would have moved.
+#[test]
+fn large_segments_are_not_spread() {
+    let told = json("spread 1001 1002 0,1 --skip-shared-above 1023MiB", 1);
+    assert_eq!(told["account"]["moved"], 2 * 512, "{told}");
+    assert_eq!(told["account"]["skipped"]["shared-above"], 262_144 / 2, "{told}");
+}
+
 /// Goal: where nothing is pinned, nothing is left.
 #[test]
 fn nothing_is_pinned() {
@@ -39,8 +48,8 @@ fn bad_input() {
         (format!("move {pid} 0 0 --skip-shared-above much"), &["'much'", "is not a size"][..]),
         ("move --file /etc/passwd 0 --skip-pinned".to_owned(), &["--file", "--skip-pinned"]),
         ("evacuate 0 --files --skip-shared-above 1GiB".to_owned(), &["--files", "--skip-shared"]),
-        (format!("move {pid} 0 0 --agent --skip-pinned"), &["the agent has no", "--exclude"]),
-        (format!("spread {pid} 0,1 --skip-pinned"), &["--skip-pinned"]),
+        (format!("spread {pid} 0,1 --skip-shared-above -1"), &["--skip-shared-above"]),
+        ("undo 1 --skip-shared-above 1GiB2".to_owned(), &["'1GiB2'", "is not a size"]),
     ] {
         assert_failure(&words, &run(&words), 2, told);
     }

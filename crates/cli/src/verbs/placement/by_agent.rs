@@ -41,7 +41,7 @@ pub fn restore(
     report: impl Fn(FoundPlacement, Option<Vec<ThreadRow>>) -> RestoreReport,
 ) -> Result<Exit> {
     let run = AgentRun::new(&args.run, socket)?;
-    let order = order(settings, placed, saved)?;
+    let order = order(limits(settings, args.skip), placed, saved)?;
     let report = |found, is_stopped: bool| {
         let are_wanted = args.threads && !is_stopped;
         Ok(report(found, are_wanted.then(&threads).transpose()?))
@@ -54,7 +54,7 @@ fn pids(placed: &Placed) -> Vec<Pid> {
 }
 
 /// Returns the order, with what of the placement is about memory that is selected.
-fn order(settings: &MoveSettings, placed: &Placed, saved: &SavedPlacement) -> Result<Order> {
+fn order(limits: Order, placed: &Placed, saved: &SavedPlacement) -> Result<Order> {
     let kinds = &placed.selection.kinds;
     let mut saved = saved.clone();
     for process in &mut saved.processes {
@@ -65,7 +65,7 @@ fn order(settings: &MoveSettings, placed: &Placed, saved: &SavedPlacement) -> Re
         pids: Some(pids(placed)),
         placement: Some(serde_json::to_value(saved)?),
         kinds: Some(kinds.iter().map(|kind| kind.name().to_owned()).collect()),
-        ..limits(settings)
+        ..limits
     };
     let bytes = serde_json::to_vec(&order)?.len();
     ensure!(

@@ -43,7 +43,11 @@ pub fn run(args: &PlacementRestoreArgs, settings: &MoveSettings) -> Result<Exit>
     // After all looks: if one fails, no thread was placed.
     let threads = args.threads.then(|| threads(args, &chosen, &topology, &placed, &saved));
     let threads = threads.transpose()?;
-    let task = MoveTask { placement: Some(RestoreReport { threads, ..report }), ..task };
+    let task = MoveTask {
+        placement: Some(RestoreReport { threads, ..report }),
+        selection: args.skip.selection(),
+        ..task
+    };
     let how = MoveTaskOptions::new(&args.run, settings, &chosen);
     task.execute(machine, &topology, &how, &live)
 }
