@@ -46,39 +46,41 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let all = CiPart::value_variants();
     let chosen = if args.parts.is_empty() { all } else { &args.parts };
     let _load = args.beside_load.then(CpuLoad::start).transpose()?;
+    let yields = !args.beside_load;
     let holds = match args.repeat.or(args.beside_load.then_some(1)) {
         None => once(chosen),
-        Some(times) => again(chosen, times),
+        Some(times) => again(chosen, times, yields),
     };
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn once(parts: &[CiPart]) -> bool {
-    let summary = run_parts(parts, Output::Inherited);
+    let summary = run_parts(parts, Output::Inherited, true);
     eprint!("\n{summary}");
     summary.holds()
 }
 
 /// Repeats the parts. The table is printed after each run, so that an early end loses nothing.
-fn again(parts: &[CiPart], times: u32) -> bool {
+fn again(parts: &[CiPart], times: u32, yields: bool) -> bool {
     let mut runs = Runs::default();
     for run in 1..=times {
         eprintln!("\n==== run {run} of {times}");
-        runs.push(run_parts(parts, Output::Lines));
+        runs.push(run_parts(parts, Output::Lines, yields));
         eprint!("\n{runs}");
     }
     runs.hold()
 }
 
-/// Runs the parts. Beside the lab run the tests, and all else takes what these leave of the CPUs.
-fn run_parts(parts: &[CiPart], output: Output) -> Summary {
+/// Runs the parts. Beside the lab run the tests, and all else takes what these leave of the CPUs if
+/// it `yields`: beside a load, whose loops take all that is left, it has the same priority.
+fn run_parts(parts: &[CiPart], output: Output, yields: bool) -> Summary {
     let lab = parts.contains(&CiPart::Lab);
     let (beside, ahead): (Vec<CiPart>, _) =
         parts.iter().partition(|part| lab && part.priority_beside_lab().is_some());
     let mut results = Vec::new();
     for part in ahead {
         match part {
-            CiPart::Lab => results.extend(run_lab_with(beside.clone(), output)),
+            CiPart::Lab => results.extend(run_lab_with(beside.clone(), output, yields)),
             _ => results.push((part, timed(part, output))),
         }
     }
@@ -86,7 +88,7 @@ fn run_parts(parts: &[CiPart], output: Output) -> Summary {
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-fn run_lab_with(others: Vec<CiPart>, output: Output) -> Vec<(CiPart, PartResult)> {
+fn run_lab_with(others: Vec<CiPart>, output: Output, yields: bool) -> Vec<(CiPart, PartResult)> {
     let (tests, others): (Vec<_>, Vec<_>) =
         others.into_iter().partition(|part| *part == CiPart::Test);
     let (compiled, others) = others.into_iter().partition::<Vec<_>, _>(CiPart::is_compiled);
@@ -97,7 +99,7 @@ fn run_lab_with(others: Vec<CiPart>, output: Output) -> Vec<(CiPart, PartResult)
                 // Cargo compiles one thing at a time in a directory. The lab and the tests are
                 // compiled already; if they start later than this, they wait for a lint.
                 thread::sleep(start);
-                run_beside_lab(&row)
+                run_beside_lab(&row, yields)
             })
         });
         let mut results = vec![(CiPart::Lab, timed(CiPart::Lab, output))];
@@ -106,12 +108,13 @@ fn run_lab_with(others: Vec<CiPart>, output: Output) -> Vec<(CiPart, PartResult)
     })
 }
 
-/// Runs parts on the CPU time that the lab leaves, one after the other.
-fn run_beside_lab(parts: &[CiPart]) -> Vec<(CiPart, PartResult)> {
+/// Runs parts, one after the other; if it `yields`, on the CPU time that the lab leaves.
+fn run_beside_lab(parts: &[CiPart], yields: bool) -> Vec<(CiPart, PartResult)> {
     let run = |part: &CiPart| {
         // For this thread and the processes that it starts. Lowering the priority is always
         // permitted.
-        let _ = setpriority_process(None, part.priority_beside_lab().unwrap_or_default());
+        let priority = part.priority_beside_lab().filter(|_| yields).unwrap_or_default();
+        let _ = setpriority_process(None, priority);
         (*part, timed(*part, Output::AtEnd))
     };
     parts.iter().map(run).collect()
