@@ -17,6 +17,8 @@ pub enum Refusal {
     CallerUnmapped,
     /// The pid namespace of the caller has no such process.
     NoSuchProcess,
+    /// The process has no such thread, as the caller numbers them.
+    NoSuchThread,
     /// A user id of the process (real, effective or saved) is not the caller's.
     OtherUser,
     /// A group id of the process is not the caller's.
@@ -31,10 +33,11 @@ pub enum Refusal {
 
 impl Refusal {
     /// Every reason.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::CallerGone,
         Self::CallerUnmapped,
         Self::NoSuchProcess,
+        Self::NoSuchThread,
         Self::OtherUser,
         Self::OtherGroup,
         Self::OtherUserNamespace,
@@ -48,6 +51,7 @@ impl Refusal {
             Self::CallerGone => "caller-gone",
             Self::CallerUnmapped => "caller-unmapped",
             Self::NoSuchProcess => "no-such-process",
+            Self::NoSuchThread => "no-such-thread",
             Self::OtherUser => "other-user",
             Self::OtherGroup => "other-group",
             Self::OtherUserNamespace => "other-user-namespace",
@@ -65,6 +69,9 @@ impl Refusal {
             }
             Self::NoSuchProcess => {
                 "your pid namespace has no such process; give the pid that ps shows you"
+            }
+            Self::NoSuchThread => {
+                "it is no thread of the process that was named; give one that ps -L shows of it"
             }
             Self::OtherUser => "it belongs to another user; ask as that user, or as root",
             Self::OtherGroup => "it runs with another group; ask with that group, or as root",

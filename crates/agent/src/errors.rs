@@ -103,7 +103,10 @@ pub enum CallError {
 impl CallError {
     /// Returns the refusal of a process that the caller named.
     pub fn not_allowed(pid: Pid, reason: Refusal) -> Self {
-        let message = format!("process {pid} is not yours to move or look at: {}", reason.advice());
+        let message = match reason {
+            Refusal::NoSuchThread => format!("thread {pid}: {}", reason.advice()),
+            _ => format!("process {pid} is not yours to move or look at: {}", reason.advice()),
+        };
         Self::NotAllowed { pid: pid.number(), reason, message }
     }
 

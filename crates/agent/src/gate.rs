@@ -135,7 +135,7 @@ pub fn threads(caller: &Caller, held: &Held<'_>, tids: &[Pid]) -> Result<Vec<u32
     let ours: BTreeMap<u32, u32> = all.into_iter().map(|(ours, shown)| (shown, ours)).collect();
     let find = |tid: &Pid| {
         let found = ours.get(&tid.number()).copied();
-        found.ok_or_else(|| refused(*tid, Refusal::NoSuchProcess))
+        found.ok_or_else(|| refused(*tid, Refusal::NoSuchThread))
     };
     tids.iter().map(find).collect()
 }

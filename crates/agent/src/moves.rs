@@ -302,7 +302,7 @@ impl Moves {
         let end = match self.migrate(prepared, &record.control) {
             Ok(Migrated { report, ledger, found }) => {
                 self.count(&report);
-                let ledger = ledger.map(|ledger| (self.journal.end)(ledger, &report));
+                let ledger = ledger.and_then(|ledger| (self.journal.end)(ledger, &report));
                 let ledger = ledger.map(|ended| ended.id.number());
                 let told = WireReport::new(&report, shown, machine.page_bytes());
                 Ok(WireReport { ledger, lacks_moves: prepared.lacks_moves, found, ..told })

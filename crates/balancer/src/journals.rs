@@ -152,11 +152,8 @@ impl Journals {
     pub fn end(&mut self, subject: Subject, interrupted: bool) {
         let Some(open) = self.open.remove(&subject) else { return };
         let Some(storage) = &self.storage else { return };
-        if open.account.moved == 0 {
-            return open.journal.discard(); // nothing to tell, nor to undo
-        }
         let report = open.journal.end(open.account, interrupted, (storage.unix_ms)());
-        if let Some(error) = report.error {
+        if let Some(error) = report.and_then(|report| report.error) {
             self.ledger_failed(&error.to_string());
         }
     }

@@ -25,5 +25,5 @@ pub use home_choice::GroupHomeChoice;
 pub use layer::SettingsLayer;
 pub use moves::{MoveLayer, MoveSettings};
 pub use source::{SettingOrigin, SettingValue};
-pub use stack::SettingsPaths;
+pub use stack::{FileState, SearchedFile, SettingsPaths};
 pub use values::{PageListsChoice, SchedulerChoice, name_parser};

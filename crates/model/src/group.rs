@@ -27,7 +27,10 @@ pub struct GroupName(String);
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum GroupError {
     /// The text is not the name of a group.
-    #[error("{0:?} is no group name: give 1 to 64 letters, digits, '.', '_', '-'")]
+    #[error(
+        "{0:?} is no group name: give 1 to 64 letters, digits, '.', '_', '-', and not digits \
+         alone, which are the number of a group"
+    )]
     Name(String),
     /// The text is not a pattern.
     #[error("a pattern is 1 to {PATTERN_BYTES_MAX} bytes long")]
@@ -141,6 +144,7 @@ impl FromStr for GroupName {
         let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         let is_name = (1..=NAME_BYTES_MAX).contains(&text.len())
             && !text.starts_with('-')
+            && !text.bytes().all(|byte| byte.is_ascii_digit())
             && text.bytes().all(is_good);
         match is_name {
             true => Ok(Self(text.to_owned())),
@@ -369,7 +373,7 @@ mod tests {
         let long = "x".repeat(64);
         assert!([&long, "kv", "a.b_c-9", ".x"].iter().all(|text| name(text).is_some()));
         let longer = "x".repeat(65);
-        for text in [&longer, "", "-v", "a b", "a/b", "ä", "a\n"] {
+        for text in [&longer, "", "-v", "a b", "a/b", "ä", "a\n", "1", "07"] {
             assert_eq!(name(text), None, "{text:?}");
         }
     }

@@ -48,13 +48,23 @@ impl SharedLedger {
         }
     }
 
-    /// Ends the ledger.
-    pub fn end(self, account: Account, interrupted: bool, ended_unix_ms: u64) -> LedgerReport {
+    /// Ends the ledger. There is none of a move that moved nothing: it would only take the place of
+    /// one that can be undone.
+    pub fn end(
+        self,
+        account: Account,
+        interrupted: bool,
+        ended_unix_ms: u64,
+    ) -> Option<LedgerReport> {
         let LedgerState { writer, error } =
             self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if account.moved == 0 && error.is_none() {
+            writer.discard();
+            return None;
+        }
         let ended = writer.end(&OperationEnd { account, interrupted, ended_unix_ms });
         let error = error.or(ended.err());
-        LedgerReport { id: self.id, writing_ns: self.writing_ns.into_inner(), error }
+        Some(LedgerReport { id: self.id, writing_ns: self.writing_ns.into_inner(), error })
     }
 
     /// Deletes the ledger of a move that did nothing.
@@ -125,8 +135,30 @@ fn runs(folios: &[FolioMove], page_bytes: u64) -> MovedRuns {
 #[cfg(test)]
 mod tests {
     use nodeward_model::NodeId;
+    use nodeward_records::ledger::{Header, LedgerStore, StoreLimits};
 
     use super::*;
+
+    /// Goal: a move that moved nothing leaves no ledger, which would only take the place of one
+    /// that can be undone.
+    #[test]
+    fn a_move_of_nothing_has_no_ledger() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = LedgerStore::new(folder.path().to_owned(), StoreLimits::default());
+        let header = Header {
+            page_bytes: 4096,
+            began_unix_ms: 0,
+            command: Vec::new(),
+            processes: Vec::new(),
+            undoes: None,
+        };
+        for (moved, listed) in [(0, 0), (1, 1)] {
+            let ledger = SharedLedger::new(store.begin(&header).unwrap());
+            let account = Account { moved, ..Account::default() };
+            assert_eq!(ledger.end(account, false, 1).is_some(), moved > 0);
+            assert_eq!(store.list().unwrap().len(), listed);
+        }
+    }
 
     /// Goal: adjacent folios with the same direction form one run.
     #[test]

@@ -133,7 +133,7 @@ impl From<ErrorReply> for GroupFailure {
             "io.nodeward.Groups.NoSuchGroup" => {
                 Self::NoSuchGroup { id: number(&parameters["group"]).unwrap_or_default() }
             }
-            "io.nodeward.Agent.NotAllowed" if parameters["reason"] == "no-such-process" => {
+            "io.nodeward.Agent.NotAllowed" if is_missing(&parameters["reason"]) => {
                 Self::NoSuchThread { tid: number(&parameters["pid"]).unwrap_or_default() }
             }
             "io.nodeward.Agent.NotAllowed" => Self::NotAllowed(in_words()),
@@ -145,6 +145,11 @@ impl From<ErrorReply> for GroupFailure {
             _ => Self::Strange(in_words()),
         }
     }
+}
+
+/// Returns whether this is the reason of a refusal for a process or a thread that is not there.
+fn is_missing(reason: &Value) -> bool {
+    reason == "no-such-process" || reason == "no-such-thread"
 }
 
 fn number(value: &Value) -> Option<u32> {

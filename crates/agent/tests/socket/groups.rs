@@ -160,10 +160,10 @@ fn one_wrong_thread_refuses_the_list() {
     for tid in [other, gone, Pid::LIMIT] {
         let list = json!({ "group": number, "threads": [own_tid(), tid] });
         let refused = ask(&mut talk, "AddThreads", &list);
-        assert_eq!(verdict(&refused), "no-such-process", "{tid}: {refused}");
+        assert_eq!(verdict(&refused), "no-such-thread", "{tid}: {refused}");
         assert_eq!(refused["parameters"]["pid"], tid);
         let asked = ask(&mut talk, "GroupOf", &json!({ "thread": tid }));
-        assert_eq!(verdict(&asked), "no-such-process", "{tid}");
+        assert_eq!(verdict(&asked), "no-such-thread", "{tid}");
     }
     for wrong in [json!(0), json!(-1), json!(Pid::LIMIT + 1), json!("1"), json!(1.5)] {
         let list = json!({ "group": number, "threads": [own_tid(), wrong] });
@@ -408,7 +408,7 @@ fn threads_have_the_numbers_of_the_caller() {
     for threads in [[first.number()], [2]] {
         let ours =
             let_ask(&mut speaker, "AddThreads", &json!({ "group": number, "threads": threads }));
-        assert_eq!(verdict(&ours), "no-such-process", "{threads:?}");
+        assert_eq!(verdict(&ours), "no-such-thread", "{threads:?}");
     }
     let own = json!({ "group": number, "pid": 1, "threads": [1] });
     assert_eq!(error(&let_ask(&mut speaker, "AddThreads", &own)), "");

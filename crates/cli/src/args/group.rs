@@ -66,7 +66,7 @@ pub struct GroupListArgs {
 /// Arguments of `group create`.
 #[derive(Debug, Args)]
 pub struct GroupCreateArgs {
-    /// Its name: 1 to 64 letters, digits, '.', '_', '-'
+    /// Its name: 1 to 64 letters, digits, '.', '_', '-', not digits alone
     #[arg(value_name = "NAME")]
     pub name: GroupName,
     /// Where it is to be: auto, nodes such as 0-1, spread:NODES, which evens out its memory, or

@@ -21,7 +21,8 @@ pub fn choice_parser<T: Copy + Send + Sync + 'static, const N: usize>(
 /// Parses `KEY=VALUE` of a setting or a scenario, without changing either word.
 pub fn parse_override(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
-    let expected = "expected KEY=VALUE, such as machine.latency=100ns";
+    let expected = "expected KEY=VALUE, such as move.rate=500MB/s, or machine.latency=100ns of a \
+                    scenario";
     pair.map(|(key, value)| (key.into(), value.into())).ok_or_else(|| expected.to_owned())
 }
 

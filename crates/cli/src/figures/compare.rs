@@ -77,8 +77,8 @@ impl CompareFigure {
         let ratio = |ours: u64, others: u64| ours as f64 / others.max(1) as f64;
         Some(match self {
             Self::Local => ours.local_milli as f64 / 10.0,
-            Self::Work => ours.work_milli as f64 / 1e3,
-            Self::KernelWork | Self::BesideWork => ratio(ours.work_milli, kernel()?.work_milli),
+            Self::Work => ours.work_milli? as f64 / 1e3,
+            Self::KernelWork | Self::BesideWork => ratio(ours.work_milli?, kernel()?.work_milli?),
             Self::Pages | Self::BesidePages => ratio(ours.pages, kernel()?.pages),
             Self::Static => return None,
         })

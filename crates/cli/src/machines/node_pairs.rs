@@ -20,7 +20,12 @@ pub fn parse_pairs(
         if pairs.is_empty() {
             bail!(moves_nothing_message(&from, &to));
         }
-        say!("nodeward: FROM and TO differ in length; moving {}", described(&pairs));
+        say!(
+            "nodeward: FROM and TO have {} and {} nodes; moving {}",
+            from.len(),
+            to.len(),
+            described(&pairs)
+        );
     }
     Ok(pairs)
 }

@@ -198,7 +198,9 @@ fn of_agent(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
 
 fn of_refusal(refusal: &CallError) -> Exit {
     match refusal {
-        CallError::NotAllowed { reason: Refusal::NoSuchProcess, .. } => Exit::Gone,
+        CallError::NotAllowed {
+            reason: Refusal::NoSuchProcess | Refusal::NoSuchThread, ..
+        } => Exit::Gone,
         CallError::NotAllowed { .. } => Exit::NoPermission,
         CallError::Busy { .. } | CallError::TooMany { .. } | CallError::LimitReached { .. } => {
             Exit::NothingDone
@@ -210,7 +212,7 @@ fn of_refusal(refusal: &CallError) -> Exit {
             FailureKind::Failed => Exit::Failed,
         },
         CallError::NoSuchOperation { .. } => Exit::Gone,
-        CallError::InvalidParameter { .. } => Exit::BadInput,
+        CallError::InvalidParameter { .. } | CallError::NoSuchGroup { .. } => Exit::BadInput,
         _ => Exit::Failed,
     }
 }

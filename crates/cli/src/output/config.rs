@@ -1,22 +1,26 @@
 //! Settings with their origins, as a settings file and as JSON.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nodeward_model::Escape as _;
 use serde_json::{Value, json};
 
 use super::put_name;
-use crate::settings::{SettingOrigin, SettingValue};
+use crate::settings::{FileState, SearchedFile, SettingOrigin, SettingValue};
 
 /// Column of the origins, as far as values leave room.
 const ORIGINS_AT: usize = 36;
 
 /// Formats settings as a settings file, with origins as comments.
-pub fn text(said: &[SettingValue], files: &[(PathBuf, bool)]) -> String {
+pub fn text(said: &[SettingValue], files: &[SearchedFile]) -> String {
     let mut text = String::new();
-    for (path, was_read) in files {
-        let state = if *was_read { "read" } else { "not there" };
+    for SearchedFile { path, state } in files {
+        let state = match state {
+            FileState::Read => "read",
+            FileState::Absent => "not there",
+            FileState::Unreadable => "may not be read",
+        };
         let _ = writeln!(text, "# {}: {state}", path.escaped());
     }
     if said.is_empty() {
@@ -35,10 +39,11 @@ pub fn text(said: &[SettingValue], files: &[(PathBuf, bool)]) -> String {
 }
 
 /// Formats settings for programs.
-pub fn json(said: &[SettingValue], files: &[(PathBuf, bool)]) -> Value {
+pub fn json(said: &[SettingValue], files: &[SearchedFile]) -> Value {
     let settings: Vec<Value> = said.iter().map(setting_json).collect();
-    let file =
-        |(path, was_read): &(PathBuf, bool)| with_path(json!({ "was_read": was_read }), path);
+    let file = |file: &SearchedFile| {
+        with_path(json!({ "was_read": file.state == FileState::Read }), &file.path)
+    };
     let files: Vec<Value> = files.iter().map(file).collect();
     json!({ "schema": "nodeward.config/1", "files": files, "settings": settings })
 }
@@ -77,7 +82,8 @@ mod tests {
     #[test]
     fn the_text_is_a_settings_file() {
         let defaults = SettingsSource::defaults();
-        let text = text(&defaults.values, &[("/etc/nodeward.toml".into(), false)]);
+        let file = SearchedFile { path: "/etc/nodeward.toml".into(), state: FileState::Absent };
+        let text = text(&defaults.values, &[file]);
         let place = |path, line| SettingOrigin::System { path, line };
         let again = SettingsSource::from_file(&text, "x".as_ref(), place).unwrap();
         assert_eq!(again.layer, defaults.layer);
@@ -92,7 +98,7 @@ mod tests {
             (said.value, said.origin) = (value.into(), origin);
             setting_json(&said)
         };
-        let path = || PathBuf::from("/x");
+        let path = || std::path::PathBuf::from("/x");
         let all = [
             SettingOrigin::CommandLine,
             SettingOrigin::Environment("NODEWARD_MOVE_JOBS".to_owned()),

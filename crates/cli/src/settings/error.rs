@@ -39,7 +39,8 @@ pub enum SettingsError {
 
 fn remedy(source: &io::Error) -> &'static str {
     match is_not_regular_file(source) {
-        true => "put a file there, or name another by --config",
-        false => "name another file by --config",
+        true => "put a file there, or name another",
+        false if source.kind() == io::ErrorKind::PermissionDenied => "make it readable for you",
+        false => "name another file",
     }
 }

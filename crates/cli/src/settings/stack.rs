@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use nodeward_files::read;
+use nodeward_model::Escape as _;
 
 use super::error::SettingsError;
 use super::key::Variables;
@@ -24,13 +25,41 @@ const SYSTEM_FILE: &str = "/etc/nodeward.toml";
 #[derive(Clone, Debug)]
 pub struct SettingsStack {
     sources: Vec<SettingsSource>,
-    /// The files that were searched, and whether each exists.
-    pub files: Vec<(PathBuf, bool)>,
+    /// The files that were searched.
+    pub files: Vec<SearchedFile>,
+}
+
+/// A file that was searched for settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SearchedFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// What came of it.
+    pub state: FileState,
+}
+
+/// What came of a file that was searched for settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileState {
+    /// Its settings hold.
+    Read,
+    /// There is none.
+    Absent,
+    /// It is there, and this user may not read it.
+    Unreadable,
 }
 
 impl SettingsStack {
     fn add(&mut self, path: &Path, found: Option<SettingsSource>) {
-        self.files.push((path.to_owned(), found.is_some()));
+        let state = match &found {
+            Some(_) => FileState::Read,
+            None if path.exists() => FileState::Unreadable,
+            None => FileState::Absent,
+        };
+        if state == FileState::Unreadable {
+            say!("nodeward: {} may not be read, so its settings do not hold", path.escaped());
+        }
+        self.files.push(SearchedFile { path: path.to_owned(), state });
         self.sources.extend(found);
     }
 
@@ -396,6 +425,6 @@ mod tests {
             places.read(&[], &Variables::new()).map(|stack| stack.merged_layer())
         };
         assert_eq!(read(false).unwrap(), SettingsLayer::default());
-        assert!(read(true).unwrap_err().to_string().ends_with("by --config"));
+        assert!(read(true).unwrap_err().to_string().ends_with("name another file"));
     }
 }

@@ -106,7 +106,7 @@ impl Evacuation<'_> {
         let end = |journal: nodeward_mover::SharedLedger| {
             journal.end(moves.account(), moves.stopped.is_some(), now_unix_ms())
         };
-        let ledger = journal.map(end);
+        let ledger = journal.and_then(end);
         let with_policies = found.with_policies(live);
         let (page_bytes, memory) = (self.machine.page_bytes(), self.memory());
         let route = &self.route;

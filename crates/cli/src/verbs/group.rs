@@ -124,7 +124,10 @@ fn find(socket: &std::path::Path, wanted: &str) -> Result<(Client, u32)> {
             "no group made by calls is called '{}'; nodeward group list shows yours",
             wanted.escaped()
         ),
-        _ => bail!("{} groups are called '{}': give the number", found.len(), wanted.escaped()),
+        _ => {
+            let numbers = found.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+            bail!("groups {numbers} are called '{}': give the number", wanted.escaped())
+        }
     }
 }
 

@@ -183,7 +183,7 @@ impl MoveTask {
         let end = |journal: SharedLedger| {
             journal.end(report.account(), report.stopped.is_some(), now_unix_ms())
         };
-        let ledger = journal.map(end);
+        let ledger = journal.and_then(end);
         Ok(CarriedOut { report, shared, ledger })
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use nodeward_linux::process_lookup;
-use nodeward_machine::{Machine, Process};
+use nodeward_machine::{Error, Machine, Process};
 use nodeward_model::{Escape as _, Name, Pid};
 
 use crate::machines::cgroups;
@@ -39,14 +39,14 @@ pub fn select_processes(
 }
 
 /// Holds processes. Those that are not named, but were found by a name or a group, may have ended
-/// since: they are left out, unless all have.
+/// since, or be kernel threads: they are left out, unless all are.
 pub fn hold(machine: &dyn Machine, pids: &[Pid], named: &[Pid]) -> Result<Vec<Arc<dyn Process>>> {
     let mut held = Vec::new();
     let mut ended = None;
     for &pid in pids {
         match machine.open_process(pid) {
             Ok(process) => held.push(process),
-            Err(error) if error.is_gone() && !named.contains(&pid) => ended = Some(error),
+            Err(error) if has_no_memory(&error) && !named.contains(&pid) => ended = Some(error),
             Err(error) => return Err(error.into()),
         }
     }
@@ -54,6 +54,10 @@ pub fn hold(machine: &dyn Machine, pids: &[Pid], named: &[Pid]) -> Result<Vec<Ar
         Some(error) if held.is_empty() => Err(error.into()),
         _ => Ok(held),
     }
+}
+
+fn has_no_memory(error: &Error) -> bool {
+    error.is_gone() || matches!(error, Error::KernelThread(_))
 }
 
 #[cfg(test)]
@@ -77,5 +81,6 @@ mod tests {
         assert_eq!(held(&[lives, ended], &[lives]), Some(vec![lives]));
         assert_eq!(held(&[ended, lives], &[ended]), None);
         assert_eq!(held(&[ended, other], &[]), None);
+        assert!(has_no_memory(&Error::KernelThread(ended)), "of a control group");
     }
 }

@@ -38,6 +38,9 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
         return devices(args);
     }
     if let Some(socket) = &args.by.agent {
+        if args.pids.is_empty() {
+            bail!("--agent shows processes: name a PID; the machine is shown without --agent");
+        }
         return by_agent::show(args, socket);
     }
     let chosen = SelectedMachine::open(&args.machine_args, args.seed)?;

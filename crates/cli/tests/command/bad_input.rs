@@ -147,3 +147,16 @@ fn files_that_cannot_be_meant() {
         assert_usage_error(&[&["--file", "/"], &other[..], &["0"]].concat(), "--file");
     }
 }
+
+/// Goal: counts that name a node that is not here are refused, not taken for pages that are at
+/// home.
+#[test]
+fn counts_of_a_node_that_is_not_here() {
+    let folder = tempfile::tempdir().unwrap();
+    let counts = folder.path().join("counts");
+    std::fs::write(&counts, "7f0000000000 1000 12\n").unwrap();
+    let us = std::process::id().to_string();
+    let words = [&us, "--hot", counts.to_str().unwrap(), "--dry-run"];
+    let told = ["as counts\n", "12 accesses are from node 1000", "nodes are "];
+    assert_failure(words, &run(&words), 2, &told);
+}

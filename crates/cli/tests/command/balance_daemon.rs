@@ -207,7 +207,7 @@ fn a_pipe_is_no_settings_file() {
     daemon.signal(Signal::HUP);
     let told = daemon.line("the settings stay as they were");
     assert!(told.contains(config.to_str().unwrap()), "{told}");
-    let words = "put a file there, or name another by --config: it is a pipe (FIFO), and must be";
+    let words = "put a file there, or name another: it is a pipe (FIFO), and must be";
     assert!(told.contains(words), "{told}");
     daemon.round();
     daemon.signal(Signal::TERM);

@@ -217,6 +217,9 @@ fn a_load_of_ones_own() {
     };
     assert_eq!((&nothing["pages"], &nothing["work_milli"]), (&0.into(), &1000.into()));
     assert!(kernel["pages"].as_u64().unwrap() > 0, "the kernel balances: {kernel:#}");
+    // Work is relative to what is done without a balancer, so then it is not known.
+    let alone = json(0, &["--json", file, "--balancers", "kernel"]);
+    assert_eq!(alone["cases"][0]["entries"][0]["work_milli"], Value::Null, "{alone:#}");
     assert!(kernel["command"].as_str().unwrap().ends_with("--set numa-balancing=true"));
     let span = |figure: &str| {
         let at = |end: &str| ours["span"][end][figure].as_u64().unwrap();

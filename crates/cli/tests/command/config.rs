@@ -1,5 +1,7 @@
 //! `config print`, and errors in settings, as users see them.
 
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
 use crate::outcome::NODEWARD;
@@ -68,4 +70,37 @@ fn what_is_wrong_is_told() {
     let told = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(told.contains("'balance.horizon=soon' is wrong"), "{told}");
+}
+
+/// Goal: the settings of a user that he may not read do not count as absent: each command says so,
+/// and `config print` does. (Root reads all files, so here another user asks, if we are root.)
+#[test]
+fn settings_that_may_not_be_read_are_told() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join(".config/nodeward");
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("config.toml");
+    std::fs::write(&file, "[move]\nstall = \"1ms\"\n").unwrap();
+    let mode = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(home.path(), 0o755);
+    mode(&file, 0o000);
+    let mut command = Command::new(NODEWARD);
+    command.args(["config", "print"]).env_clear().env("HOME", home.path());
+    if std::fs::read(&file).is_ok() {
+        command.uid(65534).gid(65534);
+    }
+    let Ok(output) = command.output() else {
+        println!("skipped: another user may not run the program here");
+        return;
+    };
+    let [stdout, stderr] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(stdout.contains("config.toml: may not be read"), "{stdout}");
+    assert!(
+        stderr.contains("config.toml may not be read, so its settings do not hold"),
+        "{stderr}"
+    );
+    assert_eq!((stderr.lines().count(), output.status.code()), (1, Some(0)), "{stderr}");
 }

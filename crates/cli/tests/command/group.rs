@@ -85,12 +85,18 @@ fn mistakes_are_named() {
     text(&place.run(&["group", "create", "twice"]));
     for (words, code, told) in [
         (&["group", "create", "a b"][..], 2, "is no group name"),
+        (&["group", "create", "7"], 2, "is no group name"),
+        (&["show"], 2, "name a pid"),
         (&["group", "create", "x", "--home", "left"], 2, "is no home"),
         (&["group", "add", "kv", &pid, "--memory", "all"], 2, "is no memory"),
         (&["group", "add", "other", &pid], 2, "no group made by calls is called 'other'"),
-        (&["group", "add", "9", &pid], 6, "no group 9 of yours"),
-        (&["group", "delete", "twice"], 2, "2 groups are called 'twice': give the number"),
-        (&["group", "add", "kv", &pid, "--thread", "1"], 5, "no such process"),
+        (&["group", "add", "9", &pid], 2, "no group 9 of yours"),
+        (&["group", "delete", "twice"], 2, "groups 2, 3 are called 'twice': give the number"),
+        (
+            &["group", "add", "kv", &pid, "--thread", "1"],
+            5,
+            "thread 1: it is no thread of the process",
+        ),
         (&["group", "add", "kv", "4194304"], 5, "no such process"),
         (&["group", "add", "kv", &pid, "1", "--thread", &pid], 2, "--thread is about one process"),
         (&["group", "add", "kv", "--name", "no-such-name"], 2, "no process is called"),

@@ -67,8 +67,8 @@ pub struct RunFigures {
     pub pages: u64,
     /// Base pages moved per minute, in the last ten seconds.
     pub pages_per_minute_at_end: u64,
-    /// Work per 1000 of the work without a balancer.
-    pub work_milli: u64,
+    /// Work per 1000 of the work without a balancer; `None` if nothing ran without one.
+    pub work_milli: Option<u64>,
     /// CPU time in the kernel and for samples beyond that without a balancer, in ppm of one CPU.
     pub cpu_ppm: u64,
 }
@@ -180,7 +180,7 @@ impl RunFigures {
             home_ns: outcome.local_since_ns,
             pages: outcome.pages,
             pages_per_minute_at_end: outcome.pages_per_minute_at_end,
-            work_milli: nothing.map_or(1000, |nothing| outcome.work_milli(nothing)),
+            work_milli: nothing.map(|nothing| outcome.work_milli(nothing)),
             cpu_ppm: cpu_ns.saturating_mul(1_000_000) / outcome.time_ns.max(1),
         }
     }
@@ -350,7 +350,7 @@ mod tests {
         assert_eq!(of(|it| it.local_milli), [800, 900, 900]);
         assert_eq!(of(|it| it.pages), [7, 8, 9]);
         // 900 / 600, 900 / 500, 800 / 400.
-        assert_eq!(of(|it| it.work_milli), [1500, 1800, 2000]);
+        assert_eq!(of(|it| it.work_milli.unwrap()), [1500, 1800, 2000]);
         let times = [span.least, entry.median, span.most].map(|it| it.home_ns);
         assert_eq!((times, span.runs), ([Some(4), Some(5), None], 3));
     }

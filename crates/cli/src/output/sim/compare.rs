@@ -72,7 +72,7 @@ fn figures(entry: &RunFigures) -> [String; 6] {
         entry.home_ns.map_or_else(|| "never".to_owned(), seconds),
         entry.pages.to_string(),
         entry.pages_per_minute_at_end.to_string(),
-        factor(entry.work_milli),
+        entry.work_milli.map_or_else(|| "-".to_owned(), factor),
         format!("{:.1} %", entry.cpu_ppm as f64 / 1e4),
     ]
 }

@@ -88,6 +88,6 @@ fn read_ledger(id: OperationId) -> Option<Operation> {
     state_dir::ledgers().and_then(|store| Ok(store.read(id)?)).ok()
 }
 
-fn end_ledger(ledger: SharedLedger, report: &MoveReport) -> LedgerReport {
+fn end_ledger(ledger: SharedLedger, report: &MoveReport) -> Option<LedgerReport> {
     ledger.end(report.account(), report.stopped.is_some(), now_unix_ms())
 }

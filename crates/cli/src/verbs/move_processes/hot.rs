@@ -7,7 +7,9 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use nodeward_linux::Linux;
 use nodeward_machine::{Machine, Process};
-use nodeward_model::{Access, Name, NodeId, NodePairs, PageSet, ProcessLoad, Range, Topology};
+use nodeward_model::{
+    Access, Name, NodeId, NodePairs, Nodemask, PageSet, ProcessLoad, Range, Topology,
+};
 use nodeward_mover::{
     MemoryUsers, MoveControl, MoveOrder, locate_folios, plan_by_time, sample_period,
 };
@@ -139,11 +141,15 @@ fn observe(
 ) -> Result<Option<Observation>> {
     let mut halves = [(); 2].map(|()| PageAccessCounts::new(machine.page_bytes()));
     let mut unattributed: Vec<Access> = Vec::new();
+    let mut unknown: BTreeMap<NodeId, u64> = BTreeMap::new();
     let (before, began_ns) = (load(process), machine.now_ns());
     let unit = progress::run_with_progress(live, ProgressMode::Never, || {
         source.observe(process, &|| live.is_stopped(), &mut |half, access| match topology
             .node_of_accessor(access.accessor)
         {
+            Some(node) if !topology.nodes.contains_key(&node) => {
+                *unknown.entry(node).or_default() += access.count;
+            }
             Some(node) => halves[half as usize].add(access.address, node, access.count),
             None => unattributed.push(access),
         })
@@ -151,6 +157,10 @@ fn observe(
     let half_ns = machine.now_ns().saturating_sub(began_ns) / 2;
     if live.is_stopped() {
         return Ok(None);
+    }
+    if let Some((node, count)) = unknown.first_key_value() {
+        let nodes: Nodemask = topology.nodes.keys().copied().collect();
+        bail!("{count} accesses are from node {node}, and there is none here; nodes are {nodes}");
     }
     let counts = &mut halves[0];
     if !unattributed.is_empty() {
