@@ -6,10 +6,31 @@ use crate::Escape as _;
 
 /// The error of a text that is not the requested quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{}' is not {expected}", text.escaped())]
+#[error("'{}' is {} {expected}", text.escaped(), problem.words())]
 pub struct UnitError {
     text: String,
+    problem: UnitProblem,
     expected: &'static str,
+}
+
+/// What is wrong with a text that is to be a quantity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UnitProblem {
+    /// No number, or no unit that is known.
+    Malformed,
+    Zero,
+    TooLarge,
+}
+
+impl UnitProblem {
+    /// Returns the words before the quantity that is expected.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Malformed => "not",
+            Self::Zero => "zero, not",
+            Self::TooLarge => "too large, not",
+        }
+    }
 }
 
 const SIZE_UNITS: [(&str, u64); 15] = [
@@ -42,53 +63,59 @@ const PICOSECOND_UNITS: [(&str, u64); 4] = [("", 1), ("ps", 1), ("ns", 1_000), (
 
 /// Parses bytes from text such as `64K`, `2MiB` or `1.5GB`.
 pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
-    quantity(text, &SIZE_UNITS).ok_or_else(|| unit_error(text, "a size such as 64K, 2MiB or 1.5GB"))
+    quantity(text, &SIZE_UNITS).map_err(of(text, "a size such as 64K, 2MiB or 1.5GB"))
 }
 
 /// Parses bytes per second from text such as `500MB/s`; the `/s` may be left out; zero is refused.
 pub fn parse_rate(text: &str) -> Result<u64, UnitError> {
     quantity(text.strip_suffix("/s").unwrap_or(text), &SIZE_UNITS)
-        .filter(|&rate| rate > 0)
-        .ok_or_else(|| unit_error(text, "a rate such as 500MB/s or 2GiB/s"))
+        .and_then(above_zero)
+        .map_err(of(text, "a rate such as 500MB/s or 2GiB/s"))
 }
 
 /// Parses nanoseconds from text such as `250us`, `1ms` or `2min`; the unit is required and zero is
 /// refused.
 pub fn parse_duration_ns(text: &str) -> Result<u64, UnitError> {
     quantity(text, &TIME_UNITS)
-        .filter(|&ns| ns > 0)
-        .ok_or_else(|| unit_error(text, "a time such as 250us, 1ms or 2s"))
+        .and_then(above_zero)
+        .map_err(of(text, "a time such as 250us, 1ms or 2s"))
 }
 
 /// Parses picoseconds from text such as `500ps`, `2.5ns` or `500`; zero is allowed.
 pub fn parse_duration_ps(text: &str) -> Result<u64, UnitError> {
-    quantity(text, &PICOSECOND_UNITS)
-        .ok_or_else(|| unit_error(text, "a time such as 500ps or 2.5ns"))
+    quantity(text, &PICOSECOND_UNITS).map_err(of(text, "a time such as 500ps or 2.5ns"))
 }
 
 /// Parses thousandths from a number with at most three decimals, such as `4` or `1.5`.
 pub fn parse_thousandths(text: &str) -> Result<u64, UnitError> {
-    quantity(text, &[("", 1000)]).ok_or_else(|| unit_error(text, "a number such as 4 or 1.5"))
+    quantity(text, &[("", 1000)]).map_err(of(text, "a number such as 4 or 1.5"))
 }
 
-fn unit_error(text: &str, wanted: &'static str) -> UnitError {
-    UnitError { text: text.to_owned(), expected: wanted }
+fn of(text: &str, expected: &'static str) -> impl FnOnce(UnitProblem) -> UnitError {
+    move |problem| UnitError { text: text.to_owned(), problem, expected }
+}
+
+fn above_zero(value: u64) -> Result<u64, UnitProblem> {
+    if value > 0 { Ok(value) } else { Err(UnitProblem::Zero) }
 }
 
 /// Parses digits with at most three decimals, then a unit; exact in integers.
-fn quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+fn quantity(text: &str, units: &[(&str, u64)]) -> Result<u64, UnitProblem> {
     let text = text.trim();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
-    let scale = units.iter().find(|(name, _)| *name == unit.trim_start())?.1;
+    let unit = units.iter().find(|(name, _)| *name == unit.trim_start());
+    let scale = unit.ok_or(UnitProblem::Malformed)?.1;
     let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() || decimals.len() > 3 || number.ends_with('.') {
-        return None;
+        return Err(UnitProblem::Malformed);
     }
-    let thousandths: u64 = format!("{decimals:0<3}").parse().ok()?;
-    let whole = whole.parse::<u64>().ok()?.checked_mul(scale)?;
+    let thousandths: u64 = format!("{decimals:0<3}").parse().map_err(|_| UnitProblem::Malformed)?;
     let part = u128::from(thousandths) * u128::from(scale) / 1000;
-    whole.checked_add(u64::try_from(part).ok()?)
+    // Digits alone: a number that does not fit is too large.
+    let whole = whole.parse::<u64>().ok().and_then(|whole| whole.checked_mul(scale));
+    let sum = whole.and_then(|whole| whole.checked_add(u64::try_from(part).ok()?));
+    sum.ok_or(UnitProblem::TooLarge)
 }
 
 /// Formats bytes in powers of 1024 with three significant digits: `1.50 GiB`.
@@ -158,8 +185,16 @@ mod tests {
         }
         assert!(parse_rate("0/s").is_err());
         assert_eq!(parse_duration_ns("1.5h").unwrap(), 90 * parse_duration_ns("1min").unwrap());
-        for text in ["1", "0ms", "1m", "1d", "ms"] {
-            assert!(parse_duration_ns(text).is_err(), "{text}");
+        for (text, problem) in [
+            ("1", "not"),
+            ("1m", "not"),
+            ("1d", "not"),
+            ("ms", "not"),
+            ("0ms", "zero, not"),
+            ("9999999999h", "too large, not"),
+        ] {
+            let told = format!("'{text}' is {problem} a time such as 250us, 1ms or 2s");
+            assert_eq!(parse_duration_ns(text).unwrap_err().to_string(), told);
         }
     }
 

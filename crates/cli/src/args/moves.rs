@@ -98,7 +98,10 @@ fn parse_range(text: &str) -> Result<Range, String> {
     };
     let (start, end) = text.split_once('-').ok_or_else(wrong)?;
     let (start, end) = (number(start)?, number(end)?);
-    if start < end { Ok(Range::new(start, end)) } else { Err(wrong().to_owned()) }
+    match start < end {
+        true => Ok(Range::new(start, end)),
+        false => Err("END is not above START".to_owned()),
+    }
 }
 
 #[cfg(test)]

@@ -129,7 +129,10 @@ impl SettingsSource {
     pub fn from_arguments(words: &[(String, String)]) -> Result<Self, SettingsError> {
         let mut all = Self::default();
         for (name, value) in words {
-            let (table, name) = name.split_once('.').unwrap_or((name, ""));
+            let (table, name) = name.split_once('.').ok_or_else(|| SettingsError::Value {
+                name: format!("'{name}={value}'"),
+                message: "a key has a table, as in move.rate=500MB/s".to_owned(),
+            })?;
             let key = SettingKey { table: table.to_owned(), name: name.to_owned() }.current();
             let shown = format!("'{key}={value}'");
             all.add(key, value.clone(), SettingOrigin::CommandLine, &shown)?;

@@ -335,8 +335,7 @@ mod tests {
             let error = places.read(&[], &set).unwrap_err().to_string();
             assert!(error.starts_with(&format!("{name} is wrong: {words}")), "{error}");
         }
-        for (key, words) in
-            [("balance.pinn", "unknown field `pinn`"), ("pin", "unknown field `pin`")]
+        for (key, words) in [("balance.pinn", "unknown field `pinn`"), ("pin", "a key has a table")]
         {
             let typed = [(key.to_owned(), "true".to_owned())];
             let error = places.read(&typed, &Variables::new()).unwrap_err().to_string();

@@ -46,7 +46,8 @@ pub fn run(args: &EvacuateArgs, settings: &MoveSettings) -> Result<Exit> {
     if args.run.dry_run {
         let plan = job.plan(&live)?;
         evacuation::print_plan(&plan, args.run.output.json)?;
-        return Ok(Exit::Done);
+        let is_denied = plan.found.denied > 0 && plan.found.opened.is_empty();
+        return Ok(if is_denied { Exit::NoPermission } else { Exit::Done });
     }
     let work = || job.carry_out(&live);
     let report = progress::run_with_progress(&live, args.run.progress.mode(), work)??;

@@ -5,8 +5,9 @@ mod hot;
 
 use std::sync::Arc;
 
-use anyhow::Result;
-use nodeward_model::Topology;
+use anyhow::{Result, bail};
+use nodeward_machine::Process;
+use nodeward_model::{Mapping, Range, Topology};
 use nodeward_mover::{MoveControl, MoveOrder, Selection};
 
 use crate::args::MoveArgs;
@@ -52,6 +53,7 @@ fn between_nodes(
     let processes = hold(chosen.machine(), &selected, &pids)?;
     let (kinds, ranges) = (kinds(args), args.range.clone());
     let selection = Selection { kinds, ranges, ..args.skip.selection() };
+    check_ranges(&processes, &selection, chosen.machine().page_bytes())?;
     let together = match chosen {
         SelectedMachine::Local(_) => {
             SharedMemory::find(&processes, &selection, (topology, &pairs), live)?
@@ -61,4 +63,22 @@ fn between_nodes(
     let orders: Arc<[MoveOrder]> = [MoveOrder { pairs, pages: None }].into();
     let orders = vec![orders; processes.len()];
     Ok(MoveTask { selection, shared_memory: together, ..MoveTask::new(processes, orders) })
+}
+
+/// Refuses ranges in which no process has selected memory: a mistyped one would be a success.
+fn check_ranges(
+    processes: &[Arc<dyn Process>],
+    selection: &Selection,
+    page_bytes: u64,
+) -> Result<()> {
+    let is_in = |mapping: &Mapping| !selection.parts(mapping, page_bytes).is_empty();
+    let has_some = |process: &Arc<dyn Process>| {
+        process.mappings().map_or(true, |mappings| mappings.iter().any(is_in))
+    };
+    if selection.ranges.is_empty() || processes.iter().any(has_some) {
+        return Ok(());
+    }
+    let range = |range: &Range| format!("{:x}-{:x}", range.start, range.end);
+    let ranges = selection.ranges.iter().map(range).collect::<Vec<_>>().join(", ");
+    bail!("no memory that is selected is in {ranges}; /proc/PID/maps lists what is mapped")
 }

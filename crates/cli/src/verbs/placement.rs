@@ -33,6 +33,9 @@ impl Placed {
     /// Parses `PID... FILE`, and holds the processes.
     fn new(args: &PlacedArgs, machine: &dyn Machine) -> Result<Self> {
         let [pids @ .., file] = &args.operands[..] else { bail!("FILE is missing") };
+        if file == "-" {
+            bail!("a placement is kept in a file, not in standard output; give its name");
+        }
         if pids.is_empty() && args.name.is_empty() && args.cgroup.is_empty() {
             let file = file.escaped();
             bail!("no process is named: give a PID, --name or --cgroup before '{file}'");

@@ -160,3 +160,11 @@ fn counts_of_a_node_that_is_not_here() {
     let told = ["as counts\n", "12 accesses are from node 1000", "nodes are "];
     assert_failure(words, &run(&words), 2, &told);
 }
+
+/// Goal: addresses at which nothing is mapped are refused, not moved with success.
+#[test]
+fn a_range_without_memory() {
+    let us = std::process::id().to_string();
+    assert_refused(&[&us, "0", "0", "--range", "1000-2000"], 2, &["in 1000-2000", "/maps"]);
+    assert_usage_error(&[&us, "0", "0", "--range", "2000-1000"], "END is not above START");
+}

@@ -58,7 +58,7 @@ fn bad_input() {
     for verb in ["move 1 0 1", "spread 1 0,1", "evacuate 1", "undo 1"] {
         for time in ["0s", "-1s", "5", "tomorrow", ""] {
             let words = format!("{verb} --deadline={time}");
-            let told = [&format!("'{time}'"), "--deadline", "is not a time such as"];
+            let told = [&format!("'{time}'"), "--deadline", "not a time such as"];
             assert_failure(&words, &run(&words), 2, &told);
         }
         let words = format!("{verb} --dry-run --deadline 1s");
