@@ -85,6 +85,7 @@ pub fn migrate(
         walked_pages,
         flows,
         holds: pace.holds(),
+        stall_ns: request.stall_ns,
         longest_hold_ns: pace.longest_hold_ns(),
         stall_needed_ns: pace.stall_needed_ns(),
         stopped: None,

@@ -215,6 +215,8 @@ pub struct MoveReport {
     pub walked_pages: u64,
     /// Pages that arrived, by source and destination; also those that were freed afterwards.
     pub flows: PageFlows,
+    /// The stall budget, in nanoseconds; `None` without one, and where it is not known.
+    pub stall_ns: Option<u64>,
     /// How long runs of pages were held under a stall budget; empty without one.
     pub holds: HoldTimes,
     /// An estimate of the longest time that a run of pages was held under a stall budget, in
@@ -305,6 +307,7 @@ impl MoveReport {
         self.walked_pages += later.walked_pages;
         add_counts(&mut self.flows, &later.flows);
         self.holds.join(&later.holds);
+        self.stall_ns = self.stall_ns.or(later.stall_ns);
         self.longest_hold_ns = self.longest_hold_ns.max(later.longest_hold_ns);
         self.stall_needed_ns = self.stall_needed_ns.max(later.stall_needed_ns);
         self.stopped = self.stopped.or(later.stopped);

@@ -23,7 +23,11 @@ pub fn ending_text(report: &MoveReport, bytes: u64) -> String {
         format_ns(report.verifying_ns),
     );
     if let Some(ns) = report.longest_hold_ns {
-        let _ = writeln!(text, "pages were held for about {} at most", format_ns(ns));
+        let longer = report.stall_ns.filter(|&stall_ns| ns > stall_ns);
+        let longer =
+            longer.map(|stall_ns| format!(", longer than --stall {}", format_ns(stall_ns)));
+        let (held, longer) = (format_ns(ns), longer.unwrap_or_default());
+        let _ = writeln!(text, "pages were held for about {held} at most{longer}");
     }
     if let Some(ns) = report.stall_needed_ns {
         let _ = writeln!(text, "--stall {} would have been enough for all pages", budget(ns));

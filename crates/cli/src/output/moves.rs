@@ -424,14 +424,15 @@ mod tests {
         insta::assert_snapshot!(serde_json::to_string_pretty(&value).unwrap());
     }
 
-    /// Goal: the budget that would have sufficed is reported; and pages that were on no node at the
-    /// look have their line.
+    /// Goal: the budget that would have sufficed is reported, and one that was exceeded; pages that
+    /// were on no node at the look have their line.
     #[test]
     fn what_would_do_is_said() {
         let mut report = report();
-        report.stall_needed_ns = Some(2_560_001);
+        (report.stall_ns, report.stall_needed_ns) = (Some(250_000), Some(2_560_001));
         report.processes[0].before_in_flight = 512;
         let text = report_text(&output_of(&report));
+        assert!(text.contains("for about 310 us at most, longer than --stall 250 us\n"), "{text}");
         assert!(text.contains("--stall 3ms would have been enough for all pages\n"), "{text}");
         assert!(text.contains("  none      2.00 MiB  (somebody was moving them)\n"), "{text}");
     }

@@ -17,15 +17,15 @@ pub enum SettingsError {
         /// The cause.
         source: io::Error,
     },
-    /// The content of the file is invalid. The source shows the line.
-    #[error("the settings in {} are wrong in {location}; correct it", path.escaped())]
+    /// The content of the file is invalid.
+    #[error("the settings in {} are wrong in {location}: {message}", path.escaped())]
     Parse {
         /// The file.
         path: PathBuf,
         /// The line, and the key if its value is wrong.
         location: String,
-        /// The error, with the line itself.
-        source: Box<toml::de::Error>,
+        /// The error, in a line.
+        message: String,
     },
     /// A variable or an argument is invalid.
     #[error("{name} is wrong: {message}")]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use nodeward_model::{GroupHome, GroupName, GroupSpec, MemberPattern, MemorySelector};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
@@ -53,7 +53,7 @@ impl GroupLayers {
     /// Returns the rules, in the order of their names.
     ///
     /// # Errors
-    /// If a device is not there, or nothing tells where it is.
+    /// If a group matches nothing, a device is not there, or nothing tells where it is.
     pub fn rules(&self) -> Result<Vec<GroupSpec>> {
         let rule = |(name, group): (&GroupName, &GroupLayer)| {
             group.rule(name).with_context(|| format!("group.{name}"))
@@ -64,6 +64,7 @@ impl GroupLayers {
 
 impl GroupLayer {
     fn rule(&self, name: &GroupName) -> Result<GroupSpec> {
+        ensure!(!self.members.is_empty(), "match is empty, so nothing is in it; describe threads");
         let home = self.home.as_ref().map(|Words(home)| home.resolve()).transpose()?;
         Ok(GroupSpec {
             name: name.clone(),
@@ -81,9 +82,8 @@ mod tests {
     fn rules(text: &str) -> Result<Vec<String>, String> {
         let layer: SettingsLayer = toml::from_str(text).map_err(|error| error.to_string())?;
         let words = |list: Vec<String>| list.join(", ");
-        Ok(layer
-            .balance_settings(true)
-            .unwrap()
+        let settings = layer.balance_settings(true).map_err(|error| format!("{error:#}"))?;
+        Ok(settings
             .groups
             .iter()
             .map(|rule| {
@@ -113,6 +113,7 @@ mod tests {
         for (text, words) in [
             ("[group.kv]\n", "missing field `match`"),
             ("[group.'a b']\nmatch = []\n", "no group name"),
+            ("[group.kv]\nmatch = []\n", "group.kv: match is empty"),
             ("[group.kv]\nmatch = ['db']\n", "says nothing of threads"),
             ("[group.kv]\nmatch = ['pid:1']\nmemory = ['all']\n", "is no memory"),
             ("[group.kv]\nmatch = ['pid:1']\nhome = 'x'\n", "is no home"),

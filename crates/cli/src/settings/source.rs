@@ -84,7 +84,7 @@ impl SettingsSource {
         path: &Path,
         place: fn(PathBuf, usize) -> SettingOrigin,
     ) -> Result<Self, SettingsError> {
-        let wrong = |source: toml::de::Error| wrong(text, path, source);
+        let wrong = |source: toml::de::Error| wrong(text, path, &source);
         let layer = toml::from_str(text).map_err(wrong)?;
         let values: Table = toml::from_str(text).map_err(wrong)?;
         let said = keys(text).into_iter().filter_map(|(key, span)| {
@@ -212,13 +212,13 @@ fn line(text: &str, at: usize) -> usize {
 }
 
 /// Creates the error of a file, with its line and key.
-fn wrong(text: &str, path: &Path, source: toml::de::Error) -> SettingsError {
+fn wrong(text: &str, path: &Path, source: &toml::de::Error) -> SettingsError {
     let at = source.span().map_or(0, |span| span.start);
     let key = keys(text).into_iter().find(|(_, span)| span.contains(&at)).map(|(key, _)| key);
     let key = key.map_or_else(String::new, |key| format!(" ({key})"));
     SettingsError::Parse {
         path: path.to_owned(),
         location: format!("line {}{key}", line(text, at)),
-        source: source.into(),
+        message: source.message().escaped().to_string(),
     }
 }

@@ -248,7 +248,7 @@ mod tests {
             ("[balance\n", "line 1", ""),
         ] {
             let shown = told(text);
-            let expected = format!("/nodeward.toml are wrong in {place}; correct it");
+            let expected = format!("/nodeward.toml are wrong in {place}: ");
             assert!(shown.contains(words) && shown.contains(&expected), "{text}: {shown}");
         }
     }

@@ -82,7 +82,7 @@ fn what_cannot_be() {
         (&[NO_SUCH_PID, "--for", "1s"][..], 5, "process 4194304 is gone"),
         (&["0", "--for", "1s"], 2, "is not a process id"),
         (&[&us, "--for", "0"], 2, "'0' is not a time"),
-        (&[&us, "--for", "0s"], 2, "'0s' is not a time"),
+        (&[&us, "--for", "0s"], 2, "'0s' is zero, not a time"),
         (&[&us, "--for", "soon"], 2, "'soon' is not a time"),
         (&[&us, "--for", "-1s"], 2, "--for"),
         (&[&us], 2, "--for <TIME>"),

@@ -245,7 +245,7 @@ fn misuse() {
     let table: [(&[&str], &[&str]); 14] = [
         (&[], &["SCENARIO"]),
         (&["nope"], &["nope: no such scenario", "cpuless"]),
-        (&[&path, "--limit", "0s"], &["is not a time"]),
+        (&[&path, "--limit", "0s"], &["is zero, not a time"]),
         (&[&path, "--limit", "86401s"], &["expected 86400 s or less"]),
         (&[&path, "--limit-wall", "soon"], &["is not a time"]),
         (&[&path, "--set", "time"], &["expected KEY=VALUE"]),
