@@ -34,7 +34,7 @@ struct MemorySample {
     at_ns: u64,
     cpu_time_ns: u64,
     migrated_pages: Option<u64>,
-    bytes: SampleOutcome,
+    outcome: SampleOutcome,
     /// Its limits, as a multiple of those of a first sample.
     limit_factor: u64,
 }
@@ -73,7 +73,7 @@ impl MemorySampler {
                 at_ns: machine.now_ns(),
                 cpu_time_ns: process.cpu_time_ns,
                 migrated_pages: snapshot.migrated_pages,
-                bytes: bytes_by_node(machine, process, limit_factor),
+                outcome: bytes_by_node(machine, process, limit_factor),
                 limit_factor,
             };
             self.samples.insert(key(process), sample);
@@ -85,7 +85,7 @@ impl MemorySampler {
     /// Returns where the memory of a process is, if that was sampled.
     pub fn residency(&self, process: &ProcessSnapshot) -> Option<SampledResidency> {
         let sample = self.samples.get(&key(process))?;
-        match &sample.bytes {
+        match &sample.outcome {
             SampleOutcome::Known(bytes) => {
                 Some(SampledResidency { bytes: bytes.clone(), at_ns: Some(sample.at_ns) })
             }
@@ -97,7 +97,7 @@ impl MemorySampler {
     fn limit_factor(&self, process: &ProcessSnapshot) -> u64 {
         match self.samples.get(&key(process)) {
             None => 1,
-            Some(last) if matches!(last.bytes, SampleOutcome::CutShort) => {
+            Some(last) if matches!(last.outcome, SampleOutcome::CutShort) => {
                 (last.limit_factor * 2).min(LIMIT_FACTOR_MAX)
             }
             Some(last) => last.limit_factor,
@@ -134,7 +134,7 @@ impl MemorySampler {
         let age_ns = snapshot.at_ns.saturating_sub(sample.at_ns);
         let may_differ = sample.cpu_time_ns != process.cpu_time_ns
             || sample.migrated_pages != snapshot.migrated_pages;
-        let is_soon = match sample.bytes {
+        let is_soon = match sample.outcome {
             SampleOutcome::Known(_) => may_differ,
             SampleOutcome::CutShort => true,
             SampleOutcome::Failed => false,
