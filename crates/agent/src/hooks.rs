@@ -40,7 +40,7 @@ pub struct JournalRequest<'a> {
 pub struct Journal {
     /// Begins a ledger; `None` if that fails. The move is made all the same.
     pub begin: fn(JournalRequest<'_>) -> Option<SharedLedger>,
-    /// Ends the ledger of a move, and returns what it says.
+    /// Ends the ledger of a move, and returns what it says; `None` if nothing moved.
     pub end: fn(SharedLedger, &MoveReport) -> Option<LedgerReport>,
     /// Returns what an operation moved; `None` if that cannot be read.
     pub read: fn(OperationId) -> Option<Operation>,

@@ -67,6 +67,11 @@ pub struct EvacuatedProcesses {
 }
 
 impl EvacuatedProcesses {
+    /// Returns whether there are processes, and none of them may be touched.
+    pub fn are_all_denied(&self) -> bool {
+        self.denied > 0 && self.opened.is_empty()
+    }
+
     /// Finds them. Kernel threads and this process are left out. `first_pass` is the request of the
     /// first pass for one process.
     ///

@@ -46,8 +46,7 @@ pub fn run(args: &EvacuateArgs, settings: &MoveSettings) -> Result<Exit> {
     if args.run.dry_run {
         let plan = job.plan(&live)?;
         evacuation::print_plan(&plan, args.run.output.json)?;
-        let is_denied = plan.found.denied > 0 && plan.found.opened.is_empty();
-        return Ok(if is_denied { Exit::NoPermission } else { Exit::Done });
+        return Ok(if plan.found.are_all_denied() { Exit::NoPermission } else { Exit::Done });
     }
     let work = || job.carry_out(&live);
     let report = progress::run_with_progress(&live, args.run.progress.mode(), work)??;
@@ -215,7 +214,7 @@ fn exit(report: &EvacuationReport<'_>) -> Exit {
         Exit::Done
     } else if account.moved > 0 {
         Exit::SomeSkipped
-    } else if stayed == 0 && denied > 0 && report.found.opened.is_empty() {
+    } else if stayed == 0 && report.found.are_all_denied() {
         Exit::NoPermission
     } else if stayed > 0 || stopped.is_some() {
         Exit::NothingDone

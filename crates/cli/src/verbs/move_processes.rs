@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use nodeward_machine::Process;
-use nodeward_model::{Mapping, Range, Topology};
+use nodeward_model::{Mapping, Topology};
 use nodeward_mover::{MoveControl, MoveOrder, Selection};
 
 use crate::args::MoveArgs;
@@ -78,7 +78,6 @@ fn check_ranges(
     if selection.ranges.is_empty() || processes.iter().any(has_some) {
         return Ok(());
     }
-    let range = |range: &Range| format!("{:x}-{:x}", range.start, range.end);
-    let ranges = selection.ranges.iter().map(range).collect::<Vec<_>>().join(", ");
+    let ranges = selection.ranges.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     bail!("no memory that is selected is in {ranges}; /proc/PID/maps lists what is mapped")
 }
