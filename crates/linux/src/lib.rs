@@ -7,6 +7,7 @@ pub mod access;
 pub mod access_queue;
 mod affinity;
 pub mod cgroup;
+mod collapse;
 pub mod confinement;
 pub mod device_nodes;
 pub mod file_cache;

@@ -5,12 +5,13 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nodeward_machine::{
-    CallEnd, Error, Liveness, MovePagesCall, MovePagesOutcome, PagesByMapping, Process, Result,
+    CallEnd, CollapseOutcome, Error, Liveness, MovePagesCall, MovePagesOutcome, PagesByMapping,
+    Process, Result,
 };
 use nodeward_model::{
     AffinityOutcome, Cpumask, Mapping, MappingKind, MemoryPolicies, NodeId, NumaActivity, Page,
@@ -27,7 +28,7 @@ use crate::page_tables::PageTables;
 use crate::pidfd::has_exited;
 use crate::procfs::stat::TaskFlags;
 use crate::procfs::{identity, maps, numa_maps, sched, smaps, status};
-use crate::{memory_policies, move_pages, traits};
+use crate::{collapse, memory_policies, move_pages, traits};
 
 /// A held process.
 #[derive(Debug)]
@@ -159,6 +160,13 @@ impl Process for LinuxProcess {
         }
         let end = move_pages::migrate_pages(self.pid, from, to)?;
         Ok(if self.liveness() == Liveness::Running { end } else { CallEnd::Gone })
+    }
+
+    fn collapse(&self, part: Range) -> Result<CollapseOutcome> {
+        if self.liveness() != Liveness::Running {
+            return Err(Error::Gone(self.pid));
+        }
+        collapse::collapse(self.pid, self.pidfd.as_fd(), part)
     }
 
     /// Policies of threads other than the first are not seen; the only file that shows them costs

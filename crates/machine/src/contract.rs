@@ -11,8 +11,8 @@ use nodeward_model::{
 use serde::Serialize;
 
 use crate::{
-    AccessSource, AccessSourceKind, AccessSourceStatus, CallEnd, Error, MovePagesCall,
-    MovePagesOutcome, NumaBalancingSwitch, Result, ThreadRecords, WorkerRegistry,
+    AccessSource, AccessSourceKind, AccessSourceStatus, CallEnd, CollapseOutcome, Error,
+    MovePagesCall, MovePagesOutcome, NumaBalancingSwitch, Result, ThreadRecords, WorkerRegistry,
 };
 
 /// Optional features of a machine, found by trying them, never by the kernel version.
@@ -255,6 +255,20 @@ pub trait Process: Send + Sync {
         Err(Error::Unsupported {
             action: "moving all pages of a process in one call",
             reason: "this machine has no migrate_pages(2)".to_owned(),
+        })
+    }
+
+    /// Collapses the base pages of a part of private memory into one huge page, on the node that
+    /// has most of them. The part is aligned and has the size of a huge page. The program waits
+    /// where it touches the part or changes its mappings, while the machine copies. An empty range
+    /// only asks whether that can be done.
+    ///
+    /// # Errors
+    /// `Unsupported` where the machine has no such call, `Denied` without CAP_SYS_NICE.
+    fn collapse(&self, _part: Range) -> Result<CollapseOutcome> {
+        Err(Error::Unsupported {
+            action: "collapsing pages into huge pages",
+            reason: "this machine has no MADV_COLLAPSE".to_owned(),
         })
     }
 

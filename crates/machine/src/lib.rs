@@ -8,6 +8,7 @@
 
 mod access_source;
 mod clear_schedule;
+mod collapse;
 pub mod conformance;
 mod contract;
 mod error;
@@ -22,6 +23,7 @@ pub use access_source::{
     AccessBatch, AccessSampling, AccessSource, AccessSourceKind, AccessSourceStatus,
 };
 pub use clear_schedule::{CLEAR_ENTRY_NS, CLEAR_STALL_NS_MAX, ClearSchedule};
+pub use collapse::{CollapseOutcome, CollapseRefusal};
 pub use contract::{Capabilities, Liveness, Machine, PagesByMapping, Process, ProcessWatch};
 pub use error::{Error, Result};
 pub use home_scheduler::HomeScheduler;

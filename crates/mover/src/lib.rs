@@ -4,12 +4,14 @@
 //! by one (`worker_pool`). Each unit is examined, decided about, moved and accounted for
 //! (`move_context`, `folio_mover`, `outcomes`). At the end everything is examined once more
 //! (`verify`). A stop ends both soon (`stop_limit`). When nodes exchange pages, the directions take
-//! turns (`exchange`). The crate `balancer` repeats such moves for all processes.
+//! turns (`exchange`). What arrived can be collapsed into huge pages (`collapse`). The crate
+//! `balancer` repeats such moves for all processes.
 
 #![forbid(unsafe_code)]
 
 pub mod address_list;
 mod cache_move;
+mod collapse;
 mod control;
 mod deadline;
 mod deferred_retries;
@@ -48,6 +50,7 @@ mod watched;
 mod worker_pool;
 
 pub use cache_move::CacheMove;
+pub use collapse::{CollapseReport, check_collapse, collapse};
 pub use control::{MoveControl, StopReason};
 pub use deadline::MoveDeadline;
 pub use distinct_pages::DistinctPages;

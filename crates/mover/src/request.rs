@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use nodeward_machine::Process;
 use nodeward_model::{CpuId, Mapping, MappingKind, Range};
 use nodeward_policy::folio_plan::MoveOrder;
 use nodeward_policy::workers::WORKERS_MAX;
@@ -53,6 +54,16 @@ impl Selection {
             return vec![mapping.range];
         }
         whole_pages(&self.ranges, mapping, page_bytes)
+    }
+
+    /// Returns whether ranges are named and no process has selected memory in any: a mistyped range
+    /// would be a success. A process that cannot be read counts as having some.
+    pub fn names_no_memory(&self, processes: &[Arc<dyn Process>], page_bytes: u64) -> bool {
+        let is_in = |mapping: &Mapping| !self.parts(mapping, page_bytes).is_empty();
+        let has_some = |process: &Arc<dyn Process>| {
+            process.mappings().map_or(true, |mappings| mappings.iter().any(is_in))
+        };
+        !self.ranges.is_empty() && !processes.iter().any(has_some)
     }
 }
 

@@ -9,7 +9,7 @@ use super::agent::AgentArgs;
 use super::move_run::MoveRunArgs;
 use super::parsers::choice_parser;
 use super::skip::SkipArgs;
-use crate::message::help::{MEMORY, PROCESSES};
+use crate::message::help::{MEMORY, OUTPUT, PROCESSES};
 use crate::settings::name_parser;
 
 /// Arguments of `move`.
@@ -50,7 +50,7 @@ pub struct MoveArgs {
     #[arg(help_heading = MEMORY, long, value_parser = parse_range, value_name = "START-END")]
     pub range: Vec<Range>,
     /// Move only the pages that this file lists: a hexadecimal address a line, or 8 bytes each,
-    /// little-endian; - is standard input. FROM may be left out
+    /// little-endian; - is standard input
     #[arg(help_heading = MEMORY, long, value_name = "FILE",
           conflicts_with_all = ["name", "cgroup", "only", "exclude", "range", "agent"])]
     pub addresses: Option<PathBuf>,
@@ -60,6 +60,10 @@ pub struct MoveArgs {
     /// The hot pages to move.
     #[command(flatten)]
     pub hot_pages: HotArgs,
+    /// Then collapse base pages there into huge pages, where 2 MiB are whole
+    #[arg(help_heading = OUTPUT, long,
+          conflicts_with_all = ["file", "addresses", "hot", "machine", "agent"])]
+    pub collapse: bool,
     /// Memory that stays.
     #[command(flatten)]
     pub skip: SkipArgs,
@@ -83,7 +87,7 @@ pub struct HotArgs {
           conflicts_with_all = ["name", "cgroup", "only", "exclude", "range", "addresses",
                                 "machine", "agent"])]
     pub hot: Option<String>,
-    /// Cache misses per counted access [default: 1; damon 64, soft-dirty 1000]
+    /// Cache misses per count [default: 1; damon 64, soft-dirty 1000]
     #[arg(long, value_name = "N", requires = "hot")]
     pub misses_per_count: Option<u64>,
     /// Move at most this much memory, the largest gain first, such as 1GiB

@@ -88,6 +88,7 @@ impl EvacuationReport<'_> {
             ledger: self.ledger.as_ref(),
             by_agent: false,
             shared_memory: self.shared.as_ref(),
+            collapse: None,
         }
     }
 }

@@ -4,6 +4,7 @@
 mod account;
 pub mod balance;
 pub mod bench;
+mod collapse;
 pub mod config;
 pub mod devices;
 pub mod doctor;

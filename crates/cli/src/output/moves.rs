@@ -6,10 +6,13 @@ use anyhow::Result;
 use nodeward_machine::Liveness;
 use nodeward_model::Account;
 use nodeward_mover::address_list::ListCounts;
-use nodeward_mover::{LedgerReport, MoveReport, PlanReport, ProcessPlan, ProcessReport};
+use nodeward_mover::{
+    CollapseReport, LedgerReport, MoveReport, PlanReport, ProcessPlan, ProcessReport,
+};
 use serde_json::{Value, json};
 
 use super::account::{ending_text, moves_json, pages_text, planned_text, with_ending};
+use super::collapse;
 use super::hot::HotReport;
 use super::placement::RestoreReport;
 use super::shared_memory::{self, SharedMemoryReport};
@@ -52,6 +55,8 @@ pub struct MoveOutput<'a> {
     pub by_agent: bool,
     /// Memory that its processes share, if that was requested.
     pub shared_memory: Option<&'a SharedMemoryReport>,
+    /// What was collapsed into huge pages, if that was requested.
+    pub collapse: Option<&'a CollapseReport>,
 }
 
 impl MoveOutput<'_> {
@@ -139,7 +144,8 @@ fn report_text(told: &MoveOutput<'_>) -> String {
         let _ = writeln!(text, "of the list: {} moved, {failed} failed", account.moved);
     }
     text += &ending_text(report, told.moved_pages() * page_bytes);
-    text + &walked_text(report) + &ledger_text(told)
+    text += &walked_text(report);
+    text + &told.collapse.map(collapse::text).unwrap_or_default() + &ledger_text(told)
 }
 
 /// Returns whether one of several processes is worth mentioning.
@@ -242,6 +248,7 @@ pub fn report_json(told: &MoveOutput<'_>) -> Value {
         "list": told.selection.list.map(|list| listed_json(list, &account)),
         "account": account,
         "walked_pages": report.walked_pages,
+        "collapse": told.collapse.map(collapse::json),
         "ledger": told.ledger.map(ledger_json),
         "segments": told.shared_memory.and_then(SharedMemoryReport::segments_json),
         "together": told.shared_memory.and_then(|shared| shared.total_json(told.moved_pages())),
@@ -344,6 +351,7 @@ mod tests {
             ledger: None,
             by_agent: false,
             shared_memory: None,
+            collapse: None,
         }
     }
 

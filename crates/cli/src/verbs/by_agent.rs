@@ -125,7 +125,8 @@ pub(super) fn carry_out_or_plan(
     tell_of_gaps(&order, report.lacks_moves);
     let ledger = report.ledger.and_then(ledger);
     let (page_bytes, found) = (report.page_bytes, report.found.clone());
-    let report = with_reason(report.into(), &live);
+    let stall_ns = order.stall;
+    let report = MoveReport { stall_ns, ..with_reason(report.into(), &live) };
     let placement = run.end(found, report.stopped.is_some())?;
     let told = MoveOutput {
         report: &report,
@@ -134,6 +135,7 @@ pub(super) fn carry_out_or_plan(
         ledger: ledger.as_ref(),
         by_agent: true,
         shared_memory: None,
+        collapse: None,
     };
     moves::print_report(&told, run.json)?;
     Ok(move_task::exit(&report, None, &move_task::Unmoved::by(placement.as_ref(), 0)))
@@ -336,6 +338,7 @@ pub(super) mod tests {
                 ledger: None,
                 by_agent: true,
                 shared_memory: None,
+                collapse: None,
             };
             let json = moves::report_json(&told);
             assert_eq!(json["processes"][0]["after_pages"]["1"], 3000);

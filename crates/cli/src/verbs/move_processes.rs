@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use nodeward_machine::Process;
-use nodeward_model::{Mapping, Topology};
+use nodeward_model::Topology;
 use nodeward_mover::{MoveControl, MoveOrder, Selection};
 
 use crate::args::MoveArgs;
@@ -26,6 +26,12 @@ pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
     if let Some(socket) = &args.by.agent {
         return by_agent::move_processes(args, settings, socket);
     }
+    if args.collapse && settings.stall_ns.is_some() {
+        bail!(
+            "--collapse keeps no --stall: the kernel copies 2 MiB at a time while the program \
+             cannot change its mappings; leave one of them out, or give --stall unlimited"
+        );
+    }
     let chosen = SelectedMachine::open(&args.run.simulated.machine_args, args.run.simulated.seed)?;
     let live = chosen.control(args.run.until.deadline);
     let machine = chosen.machine();
@@ -36,6 +42,7 @@ pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
         (None, None) => Some(between_nodes(args, &chosen, &topology, &live)?),
     };
     let Some(task) = task else { return Ok(stopped_before(&live)) };
+    let task = MoveTask { collapse: args.collapse, ..task };
     let how = MoveTaskOptions::new(&args.run, settings, &chosen);
     task.execute(machine, &topology, &how, &live)
 }
@@ -65,17 +72,12 @@ fn between_nodes(
     Ok(MoveTask { selection, shared_memory: together, ..MoveTask::new(processes, orders) })
 }
 
-/// Refuses ranges in which no process has selected memory: a mistyped one would be a success.
 fn check_ranges(
     processes: &[Arc<dyn Process>],
     selection: &Selection,
     page_bytes: u64,
 ) -> Result<()> {
-    let is_in = |mapping: &Mapping| !selection.parts(mapping, page_bytes).is_empty();
-    let has_some = |process: &Arc<dyn Process>| {
-        process.mappings().map_or(true, |mappings| mappings.iter().any(is_in))
-    };
-    if selection.ranges.is_empty() || processes.iter().any(has_some) {
+    if !selection.names_no_memory(processes, page_bytes) {
         return Ok(());
     }
     let ranges = selection.ranges.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");

@@ -9,8 +9,8 @@ use nodeward_machine::{Error, Liveness, Machine, Process};
 use nodeward_model::{Name, ProcessIdentity, Topology};
 use nodeward_mover::address_list::ListCounts;
 use nodeward_mover::{
-    LedgerReport, MoveControl, MoveOrder, MoveReport, PlanReport, ProcessPlan, Selection,
-    SharedLedger, StopReason, migrate, plan,
+    CollapseReport, LedgerReport, MoveControl, MoveOrder, MoveReport, PlanReport, ProcessPlan,
+    Selection, SharedLedger, StopReason, check_collapse, collapse, migrate, plan,
 };
 use nodeward_records::ledger::{Header, LedgerStore, OperationId};
 
@@ -52,6 +52,8 @@ pub struct MoveTask {
     pub placement: Option<RestoreReport>,
     /// Named pages of segments that no process maps.
     pub segment_rest: Option<SegmentRestMove>,
+    /// Whether what arrived is then collapsed into huge pages.
+    pub collapse: bool,
     /// The command that the ledger names, if it is not this program's command line.
     pub command: Option<Vec<Name>>,
 }
@@ -64,6 +66,8 @@ pub struct CarriedOut {
     pub shared: Option<SharedMemoryReport>,
     /// Its ledger, if there is one.
     pub ledger: Option<LedgerReport>,
+    /// What was collapsed into huge pages, if that was requested.
+    pub collapse: Option<CollapseReport>,
 }
 
 /// Options of a task.
@@ -109,6 +113,7 @@ impl MoveTask {
             spread: None,
             placement: None,
             segment_rest: None,
+            collapse: false,
             command: None,
         }
     }
@@ -136,6 +141,7 @@ impl MoveTask {
             ledger: done.ledger.as_ref(),
             by_agent: false,
             shared_memory: done.shared.as_ref(),
+            collapse: done.collapse.as_ref(),
         };
         moves::print_report(&told, how.json)?;
         Ok(exit(&done.report, done.shared.as_ref(), &self.unmoved()))
@@ -154,6 +160,7 @@ impl MoveTask {
     ) -> Result<(PlanReport, Option<ProcessPlan>)> {
         let (orders, selection) = (self.orders.clone(), self.selection.clone());
         let request = settings.request(machine, topology, orders, selection)?;
+        self.check_collapse()?;
         let report = plan(machine, &self.processes, &request, live)?;
         Ok((report, self.plan_segments(settings, live)?))
     }
@@ -171,6 +178,7 @@ impl MoveTask {
     ) -> Result<CarriedOut, Error> {
         let (orders, selection) = (self.orders.clone(), self.selection.clone());
         let request = settings.request(machine, topology, orders, selection)?;
+        self.check_collapse()?;
         let journal = writes_ledger.then(|| self.begin_journal(machine)).flatten();
         let before = self.count(live);
         let mut report = migrate(machine, &self.processes, &request, live, journal.as_ref())?;
@@ -184,7 +192,16 @@ impl MoveTask {
             journal.end(report.account(), report.stopped.is_some(), now_unix_ms())
         };
         let ledger = journal.and_then(end);
-        Ok(CarriedOut { report, shared, ledger })
+        let collapse = self.collapse.then(|| collapse(machine, &self.processes, &request, live));
+        if collapse.as_ref().is_some_and(|collapse| collapse.interrupted) {
+            report.stopped = live.stop_reason();
+        }
+        Ok(CarriedOut { report, shared, ledger, collapse })
+    }
+
+    /// Checks before anything moves that what arrives can be collapsed.
+    fn check_collapse(&self) -> Result<(), Error> {
+        if self.collapse { check_collapse(&self.processes) } else { Ok(()) }
     }
 
     fn count(&self, live: &MoveControl) -> Option<NodePageCounts> {

@@ -1,6 +1,10 @@
-//! move_pages(2), which moves pages and also reports where they are, and migrate_pages(2).
+//! move_pages(2), which moves pages and also reports where they are, migrate_pages(2), and
+//! process_madvise(2) where it collapses pages.
 
 use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
+
+use nodeward_model::Range;
 
 const MPOL_MF_MOVE: libc::c_int = 1 << 1;
 const MPOL_MF_MOVE_ALL: libc::c_int = 1 << 2;
@@ -72,4 +76,27 @@ pub fn migrate_pages(pid: u32, from: u32, to: u32) -> io::Result<u64> {
         libc::syscall(libc::SYS_migrate_pages, pid as libc::pid_t, bits, from.as_ptr(), to.as_ptr())
     };
     u64::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// Asks the kernel to collapse the base pages of a part of a process into huge pages. Of an empty
+/// part only the right to do so is checked, and whether the kernel knows the call.
+pub fn collapse(pidfd: BorrowedFd<'_>, part: Range) -> io::Result<()> {
+    let parts = [libc::iovec {
+        iov_base: std::ptr::without_provenance_mut(part.start as usize),
+        iov_len: part.bytes() as usize,
+    }];
+    let count = usize::from(part.bytes() > 0);
+    // SAFETY: the kernel reads at most the one entry of `parts`, before the call returns. It never
+    // dereferences the address in this process; memory that it collapses keeps its content.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_process_madvise,
+            pidfd.as_raw_fd(),
+            parts.as_ptr(),
+            count,
+            libc::MADV_COLLAPSE,
+            0_u32,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -10,7 +10,7 @@ use nodeward_model::{
 };
 
 use super::thread::FakeThread;
-use crate::Liveness;
+use crate::{CollapseOutcome, CollapseRefusal, Liveness};
 
 /// Bytes in a base page of the fake machine.
 pub const PAGE_BYTES: u64 = 4096;
@@ -45,6 +45,8 @@ pub struct FakeProcess {
     /// The time until pinned pages are released and pages in flight arrive. Without it pinned pages
     /// stay pinned for ever, and pages in flight arrive at once.
     pub release_after_ns: Option<u64>,
+    /// Parts that are not collapsed into huge pages, by the number of their first page.
+    pub collapse_refusals: BTreeMap<u64, CollapseRefusal>,
     /// The end of the process, and the call before which it happens (counted from 0).
     pub end_at_call: Option<(u64, Liveness)>,
     /// Calls of `move_pages` so far.
@@ -125,6 +127,22 @@ impl FakeProcess {
             *counts.entry(node).or_default() += 1;
         }
         counts
+    }
+
+    /// Makes one folio of the pages of a part, if all are there.
+    pub(super) fn collapse(&mut self, part: Range) -> CollapseOutcome {
+        let numbers = part.start / PAGE_BYTES..part.end / PAGE_BYTES;
+        if let Some(&refusal) = self.collapse_refusals.get(&numbers.start) {
+            return CollapseOutcome::Refused(refusal);
+        }
+        let all = (numbers.end - numbers.start) as usize;
+        if self.pages.range(numbers.clone()).count() < all {
+            return CollapseOutcome::Refused(CollapseRefusal::NotEligible);
+        }
+        for (number, page) in self.pages.range_mut(numbers.clone()) {
+            page.folio_pages = if *number == numbers.start { all as u32 } else { 0 };
+        }
+        CollapseOutcome::Collapsed
     }
 
     pub(super) fn liveness(&self) -> Liveness {

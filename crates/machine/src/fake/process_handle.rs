@@ -14,8 +14,8 @@ use super::process::{FakeProcess, FakeProcesses, PAGE_BYTES};
 use super::segments;
 use super::thread::FakeThread;
 use crate::{
-    CallEnd, EntryStatus, Error, Liveness, MovePagesCall, MovePagesOutcome, PagesByMapping,
-    Process, Result,
+    CallEnd, CollapseOutcome, EntryStatus, Error, Liveness, MovePagesCall, MovePagesOutcome,
+    PagesByMapping, Process, Result,
 };
 
 /// A held process.
@@ -166,6 +166,10 @@ impl Process for FakeProcessHandle {
         let mut process = self.running()?;
         process.walks += 1;
         Ok(process.move_all(from, to))
+    }
+
+    fn collapse(&self, part: Range) -> Result<CollapseOutcome> {
+        Ok(self.running()?.collapse(part))
     }
 
     fn memory_policies(&self) -> Result<MemoryPolicies> {

@@ -1,14 +1,15 @@
 //! Each kind of memory moves whole, and the account agrees with numa_maps.
 
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::case_outcome::{CaseFn, CaseOutcome};
-use crate::guest::{UNPRIVILEGED_USER, kib, vmstat, write_optional};
+use crate::guest::{UNPRIVILEGED_USER, kib, read, vmstat, wait_until, write, write_optional};
 use crate::load::LoadProcess;
 use crate::nodeward::{MoveJson, move_load, move_load_as};
 use crate::numa_maps::PagesByNode;
 
-pub const CASES: [(&str, CaseFn); 10] = [
+pub const CASES: [(&str, CaseFn); 11] = [
     ("heap", || kind("heap")),
     ("anonymous", || kind("anonymous")),
     ("shared", || kind("shared")),
@@ -17,6 +18,7 @@ pub const CASES: [(&str, CaseFn); 10] = [
     ("stack", || kind("stack")),
     ("mlocked", mlocked),
     ("thp", thp),
+    ("collapse", collapse),
     ("anonymous_without_privilege", anonymous_without_privilege),
     ("thp_without_privilege", thp_without_privilege),
 ];
@@ -80,7 +82,7 @@ fn thp() -> CaseOutcome {
     let load = LoadProcess::start("--node 0 --size 16MiB --kind thp");
     assert_eq!(load.ready.huge_bytes, Some(16 << 20));
     let huge = || kib(&format!("/proc/{}/smaps_rollup", load.pid()), "AnonHugePages");
-    let plan: serde_json::Value = move_load(&load, "0 1 --dry-run").json();
+    let plan: Value = move_load(&load, "0 1 --dry-run").json();
     assert_eq!(plan["processes"][0]["folios_by_pages"]["512"], 8, "{plan}");
     let counters =
         || ["thp_migration_success", "thp_migration_fail", "thp_migration_split"].map(vmstat);
@@ -90,6 +92,51 @@ fn thp() -> CaseOutcome {
     assert_eq!(whole - before[0], 24, "eight folios, there and back and there");
     assert_eq!((failed - before[1], split - before[2]), (0, 0));
     assert_eq!(huge(), 16 << 10);
+    load.end();
+    Ok(())
+}
+
+/// Goal: on request base pages that arrive are collapsed into huge pages where they are, and hold
+/// what is written meanwhile. A kernel that cannot do that says so before anything moves; so it is
+/// with a user who may not.
+fn collapse() -> CaseOutcome {
+    const ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+    write_optional(ENABLED, "never")?;
+    let load = LoadProcess::start_as(UNPRIVILEGED_USER, "--node 0 --size 16MiB --kind thp");
+    assert_eq!(load.ready.huge_bytes, Some(0));
+    write(ENABLED, "madvise");
+    let words = format!("0 1 --collapse --range {}", load.ready.range);
+    let before = load.memory_by_node();
+    if read("/proc/sys/kernel/osrelease").starts_with("5.10.") {
+        move_load(&load, &words).assert_refused(3, &["MADV_COLLAPSE", "Linux 6.1"]);
+        assert_eq!(load.memory_by_node(), before);
+        load.end();
+        return Ok(());
+    }
+    move_load(&load, &format!("{words} --stall 1ms")).assert_refused(2, &["--stall unlimited"]);
+    move_load_as(UNPRIVILEGED_USER, &load, &words).assert_refused(4, &["CAP_SYS_NICE"]);
+    wait_until("all eight parts are huge pages", || {
+        let report: Value = move_load(&load, &words).json_after_exit(0);
+        let count = |name: &str| report["collapse"][name].as_u64().unwrap_or_default();
+        let held = report["collapse"]["refused"]["held"].as_u64().unwrap_or_default();
+        let huge = count("collapsed") + count("already_huge");
+        assert_eq!(huge + held, 8, "{report}");
+        huge == 8
+    });
+    assert_eq!(kib(&format!("/proc/{}/smaps_rollup", load.pid()), "AnonHugePages"), 16 << 10);
+    assert_eq!(load.memory_by_node(), [(1, before[&0])].into());
+    load.end();
+    not_collapsed()
+}
+
+/// Goal: a program that does not want huge pages gets none, and the report says so.
+fn not_collapsed() -> CaseOutcome {
+    let load = LoadProcess::start("--node 0 --size 8MiB --kind mlocked");
+    let words = format!("0 1 --collapse --range {}", load.ready.range);
+    let report: Value = move_load(&load, &words).json_after_exit(0);
+    assert_eq!(report["collapse"]["collapsed"], 0, "{report}");
+    let refused = report["collapse"]["refused"]["not-eligible"].as_u64();
+    assert!(refused >= Some(3), "8 MiB hold three whole parts wherever they begin: {report}");
     load.end();
     Ok(())
 }

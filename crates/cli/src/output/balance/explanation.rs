@@ -58,7 +58,9 @@ fn undecided(why: Undecided) -> &'static str {
     match why {
         Undecided::NotThere => "it has no memory of its own, or it has just ended",
         Undecided::NoLoad => "it was seen once, and loads are what happens between two looks",
-        Undecided::NotLookedInto => "where its memory is was not looked at; ask again",
+        Undecided::NotLookedInto => {
+            "where its memory is was not looked at: ask again, or have the balancer balance it"
+        }
         Undecided::Idle => "it did not run while it was watched; who sleeps needs no home",
     }
 }

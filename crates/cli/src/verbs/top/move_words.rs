@@ -137,7 +137,7 @@ mod tests {
             stopped: Some(StopReason::Requested),
             ..MoveReport::default()
         };
-        let done = CarriedOut { report, shared: None, ledger: None };
+        let done = CarriedOut { report, shared: None, ledger: None, collapse: None };
         assert_eq!(
             outcome("process 7 (db)", &done, 4096, true),
             "stopped: moved 2.00 MiB of process 7 (db) in 2.00 ms; stayed: 500 already there, \

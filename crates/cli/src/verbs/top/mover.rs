@@ -202,8 +202,8 @@ impl TopMover {
                 let report = by_agent::carry_out(Client::connect(path)?, order, live)?;
                 let (page_bytes, ledger) = (report.page_bytes, report.ledger);
                 let report = by_agent::with_reason(report.into(), live);
-                let done =
-                    CarriedOut { report, shared: None, ledger: ledger.and_then(by_agent::ledger) };
+                let ledger = ledger.and_then(by_agent::ledger);
+                let done = CarriedOut { report, shared: None, ledger, collapse: None };
                 Ok(outcome(plan, &done, page_bytes))
             }
             _ => bail!("the plan and its progress are of different moves"),
