@@ -214,7 +214,7 @@ impl Groups {
 
     /// Checks that the nodes of a home exist.
     fn check_home(&self, caller: &Caller, home: &GroupHome) -> Result<(), CallError> {
-        let (GroupHome::Nodes(nodes) | GroupHome::Spread(nodes)) = home else { return Ok(()) };
+        let Some(nodes) = home.named_nodes() else { return Ok(()) };
         let topology = self.machine.topology();
         let all = topology.map_err(|error| CallError::failed(&error, caller.own_pid()))?.node_ids();
         match nodes.without(&all) {

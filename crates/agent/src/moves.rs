@@ -234,12 +234,16 @@ impl Moves {
         let limit = self.limits.rate_of_move().filter(|_| !everything);
         let (processes, shown): (Vec<_>, Vec<_>) =
             admitted.into_iter().map(|Admitted { process, shown }| (process, shown)).unzip();
+        let selection = selection(order, everything);
+        if selection.names_no_memory(&processes, self.machine.page_bytes()) {
+            return Err(CallError::invalid("ranges: no memory that is selected is in them"));
+        }
         let command = command(caller, order, &shown);
         Ok(Prepared {
             processes,
             shown,
             work,
-            selection: selection(order, everything),
+            selection,
             jobs: jobs(order, everything),
             rate_bytes_per_s: [order.rate, limit].into_iter().flatten().min(),
             stall_ns: order.stall,

@@ -35,6 +35,9 @@ pub enum GroupError {
     /// The text is not a pattern.
     #[error("a pattern is 1 to {PATTERN_BYTES_MAX} bytes long")]
     Pattern,
+    /// The text is a pattern that matches nothing, because it is malformed.
+    #[error("{0:?} is no pattern: {1}")]
+    Syntax(String, String),
     /// The text is not a kind or a range of memory.
     #[error(
         "{0:?} is no memory: give heap, stack, anonymous, shared, huge, touched, file:PATTERN or \
@@ -191,9 +194,12 @@ impl FromStr for NamePattern {
     type Err = GroupError;
 
     fn from_str(text: &str) -> Result<Self, GroupError> {
-        match (1..=PATTERN_BYTES_MAX).contains(&text.len()) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(GroupError::Pattern),
+        if !(1..=PATTERN_BYTES_MAX).contains(&text.len()) {
+            return Err(GroupError::Pattern);
+        }
+        match fast_glob::validate(text) {
+            Ok(()) => Ok(Self(text.to_owned())),
+            Err(error) => Err(GroupError::Syntax(text.to_owned(), error.to_string())),
         }
     }
 }
@@ -222,6 +228,16 @@ impl FromStr for GroupHome {
             None => nodes(text).map(Self::Nodes),
         };
         home.ok_or_else(|| GroupError::Home(text.to_owned()))
+    }
+}
+
+impl GroupHome {
+    /// Returns the nodes that it names, if it names any.
+    pub fn named_nodes(&self) -> Option<&Nodemask> {
+        match self {
+            Self::Auto => None,
+            Self::Nodes(nodes) | Self::Spread(nodes) => Some(nodes),
+        }
     }
 }
 
@@ -391,6 +407,18 @@ mod tests {
         assert!(!matches("/dev/*", b"/dev/shm/x") && matches("/dev/**", b"/dev/shm/x"));
         assert!(matches("{io,wal}-*", b"io-3") && matches("[0-9]x", b"7x"));
         assert_eq!("".parse::<NamePattern>(), Err(GroupError::Pattern));
+    }
+
+    /// Goal: a pattern that could match nothing is refused, wherever it is a part of.
+    #[test]
+    fn malformed_patterns_are_refused() {
+        for text in ["[ab", "{a,b", "a\\"] {
+            let refused = text.parse::<NamePattern>().unwrap_err().to_string();
+            assert!(refused.contains("is no pattern"), "{text}: {refused}");
+            assert!(format!("command:{text}").parse::<MemberPattern>().is_err(), "{text}");
+            assert!(format!("file:{text}").parse::<MemorySelector>().is_err(), "{text}");
+        }
+        assert!("a\\[b".parse::<NamePattern>().unwrap().matches(&Name::from(&b"a[b"[..])));
     }
 
     /// Goal: the text of a selector parses to the same selector.

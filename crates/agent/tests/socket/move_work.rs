@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use nodeward_agent::client::{Client, ClientError};
-use nodeward_agent::wire::{Order, WireReport, WireShare, WireSpread};
+use nodeward_agent::wire::{AddressRange, Order, WireReport, WireShare, WireSpread};
 use nodeward_agent::{CallError, Journal};
 use nodeward_machine::fake::FakeProcess;
 use nodeward_model::{MappingKind, Name, NodeId, Page, Pid, SkipReason};
@@ -156,7 +156,10 @@ fn orders_that_cannot_be() {
     let mut client = Client::connect(&stage.path()).unwrap();
     let both = Order { pairs: order(&[]).pairs, ..spread(&[(0, 1), (1, 1)], None) };
     let named = Order { pids: Some(vec![Pid::of_this_process()]), ..undo(1) };
+    let hole = AddressRange { start: 1 << 40, end: 2 << 40 };
+    let nothing = Order { ranges: Some(vec![hole]), ..order(&[]) };
     for (order, told) in [
+        (nothing, "ranges: no memory that is selected is in them"),
         (Order::default(), "pairs, spread, placement, undo: one of them is wanted"),
         (both, "pairs, spread, placement, undo: one of them is wanted"),
         (restore(json!({})), "placement is no placement"),

@@ -1,5 +1,6 @@
 //! Arguments of `placement`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -40,7 +41,7 @@ pub enum PlacementVerb {
 pub struct PlacedArgs {
     /// Process ids (none with --name or --cgroup), then the file
     #[arg(required = true, allow_negative_numbers = true, value_name = "PID... FILE")]
-    pub operands: Vec<String>,
+    pub operands: Vec<OsString>,
     /// Processes of this name (column COMMAND of ps), in order of their ids; may be repeated
     #[arg(help_heading = PROCESSES, long, value_name = "NAME", conflicts_with = "machine",
           value_parser = name_parser())]

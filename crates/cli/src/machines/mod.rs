@@ -5,6 +5,7 @@
 mod balanced_simulation;
 pub mod cgroups;
 pub mod evacuation;
+pub mod group_homes;
 pub mod hot;
 pub mod kept_empty;
 mod node_names;

@@ -5,7 +5,8 @@ mod restore;
 mod save;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
@@ -37,10 +38,11 @@ impl Placed {
             bail!("a placement is kept in a file, not in standard output; give its name");
         }
         if pids.is_empty() && args.name.is_empty() && args.cgroup.is_empty() {
-            let file = file.escaped();
+            let file = Path::new(file).escaped();
             bail!("no process is named: give a PID, --name or --cgroup before '{file}'");
         }
-        let pids = pids.iter().map(|pid| Ok(pid.parse()?)).collect::<Result<Vec<Pid>>>()?;
+        let parse = |pid: &OsString| Ok(Path::new(pid).escaped().to_string().parse()?);
+        let pids = pids.iter().map(parse).collect::<Result<Vec<Pid>>>()?;
         let selected = select_processes(&args.name, &args.cgroup, pids.clone())?;
         let processes = hold(machine, &selected, &pids)?;
         let selection = Selection { kinds: kinds(&args.only), ..Selection::default() };

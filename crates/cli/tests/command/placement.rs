@@ -1,6 +1,8 @@
 //! `placement` on simulated machines and on this one, and input that it refuses.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -72,6 +74,19 @@ fn a_process_on_another_machine() {
     assert_eq!(code, Some(0));
     assert_eq!(report["account"]["moved"], 32_768, "{report}");
     assert_eq!(report["placement"]["after_pages"], json!({"0": 32_768, "1": 32_768}));
+}
+
+/// Goal: the name of a file is bytes.
+#[test]
+fn a_file_whose_name_is_no_text() {
+    let stage = Stage::new();
+    for verb in ["save", "restore"] {
+        let mut command = Command::new(NODEWARD);
+        command.args(["placement", verb, "--machine", "sim:two-socket", "1000"]);
+        command.arg(OsStr::from_bytes(b"a\xff")).current_dir(stage.0.path());
+        success(verb, command.output().unwrap());
+    }
+    assert!(stage.0.path().join(OsStr::from_bytes(b"a\xff")).exists());
 }
 
 /// Goal: what does not fit is told with its reason, the rest is restored, and the exit code says

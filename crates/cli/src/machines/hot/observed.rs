@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use nodeward_machine::{
-    AccessBatch, AccessSampling, AccessSource, AccessSourceKind, AccessSourceStatus, Liveness,
-    Machine, Process,
+    AccessBatch, AccessSampling, AccessSource, AccessSourceKind, AccessSourceStatus, Error,
+    Liveness, Machine, Process,
 };
 use nodeward_model::units::format_ns;
 use nodeward_model::{Access, AccessSample};
@@ -14,6 +14,8 @@ use super::source::{AccessUnit, Half, HotSource};
 
 /// Samples a second of each CPU: what a program does not feel for seconds.
 const RATE_HZ: u32 = 1_000;
+/// What was tried, in errors.
+const ACTION: &str = "observing accesses";
 /// The time between two looks into the source, in nanoseconds, so that its buffers do not fill.
 const TAKE_INTERVAL_NS: u64 = 100_000_000;
 
@@ -35,17 +37,16 @@ impl ObservedSource {
         kind: Option<AccessSourceKind>,
         watch_ns: u64,
     ) -> Result<Self> {
-        let mut obstacles = Vec::new();
+        let mut refusals = Vec::new();
         for status in machine.access_sources().into_iter().filter(|it| is_meant(it, kind)) {
-            match status.obstacle {
-                None => {
-                    let source = machine.open_access_source(status.kind)?;
+            match machine.open_access_source(status.kind) {
+                Ok(source) => {
                     return Ok(Self { machine, source, blind_to: status.blind_to, watch_ns });
                 }
-                Some(obstacle) => obstacles.push(format!("{}: {obstacle}", status.kind)),
+                Err(error) => refusals.push((status.kind, error)),
             }
         }
-        bail!("no source of accesses works here; {}", obstacles.join("; "))
+        Err(none_works(&refusals).into())
     }
 
     /// Returns its kind.
@@ -90,6 +91,22 @@ impl ObservedSource {
         }
         missed.report();
         Ok(unit)
+    }
+}
+
+/// Returns the error of sources of which none could be opened: a missing privilege if one of them
+/// lacks it, with what keeps each.
+fn none_works(refusals: &[(AccessSourceKind, Error)]) -> Error {
+    let told = |(kind, error): &(AccessSourceKind, Error)| match error {
+        Error::Denied { remedy: why, .. } | Error::Unsupported { reason: why, .. } => {
+            format!("{kind}: {why}")
+        }
+        error => format!("{kind}: {error}"),
+    };
+    let reason = refusals.iter().map(told).collect::<Vec<_>>().join("; ");
+    match refusals.iter().any(|(_, error)| error.is_permission()) {
+        true => Error::Denied { action: ACTION.to_owned(), remedy: reason },
+        false => Error::Unsupported { action: ACTION, reason },
     }
 }
 
@@ -142,5 +159,29 @@ impl Missed {
                 self.lost
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: if one of several sources lacks only a privilege, that is the error (exit code 4), and
+    /// each source has its reason.
+    #[test]
+    fn a_missing_privilege_is_told_first() {
+        let lacks = |reason: &str| Error::Unsupported { action: ACTION, reason: reason.to_owned() };
+        let denied = Error::Denied { action: ACTION.to_owned(), remedy: "run as root".to_owned() };
+        let dirty = || (AccessSourceKind::SoftDirty, lacks("no such bits"));
+        assert_eq!(
+            none_works(&[dirty()]).to_string(),
+            "observing accesses is not available here: soft-dirty: no such bits"
+        );
+        let both = none_works(&[dirty(), (AccessSourceKind::Registers, denied)]);
+        assert!(both.is_permission());
+        assert_eq!(
+            both.to_string(),
+            "observing accesses is not permitted: soft-dirty: no such bits; registers: run as root"
+        );
     }
 }

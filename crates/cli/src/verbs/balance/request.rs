@@ -9,7 +9,7 @@ use nodeward_machine::{Error, Machine};
 use nodeward_model::{Name, Pid, ProcessFilter};
 
 use crate::args::BalanceArgs;
-use crate::machines::{cgroups, kept_empty};
+use crate::machines::{cgroups, group_homes, kept_empty};
 use crate::output;
 use crate::settings::{
     AgentSettings, PageListsChoice, SchedulerChoice, SettingsLayer, SettingsPaths,
@@ -23,7 +23,9 @@ pub fn check(
 ) -> Result<()> {
     cgroups::check(machine, &wanted.cgroups)?;
     cgroups::check(machine, &settings.except.cgroups)?;
-    kept_empty::check(&machine.topology()?, &settings.keep_empty)
+    let topology = machine.topology()?;
+    group_homes::check(&topology, &settings.groups)?;
+    kept_empty::check(&topology, &settings.keep_empty)
 }
 
 /// Checks that the processes exist that are named by pid.

@@ -8,7 +8,7 @@ use nodeward_machine::Machine as _;
 use nodeward_scenario::Scenario;
 use nodeward_sim::SimMachine;
 
-use crate::machines::kept_empty;
+use crate::machines::{group_homes, kept_empty};
 use crate::settings::{ProcessArgs, SettingsPaths};
 
 /// Returns the set-up by defaults, or by `[balance]` of the file that is named, and by no other: a
@@ -20,14 +20,17 @@ pub fn nodeward(settings: Option<&Path>) -> Result<NodewardSetup> {
     Ok(NodewardSetup { settings: layer.balance_settings(true)?, processes })
 }
 
-/// Checks the nodes that are to be kept empty against the machine of a scenario.
+/// Checks the nodes that are to be kept empty, and the homes of groups, against the machine of a
+/// scenario.
 ///
 /// # Errors
-/// If they are not there, or leave no node with CPUs or with memory.
+/// If they are not there, or what is kept empty leaves no node with CPUs or with memory.
 pub fn check(setup: &NodewardSetup, scenario: &Scenario) -> Result<()> {
-    let kept = &setup.settings.keep_empty;
-    if kept.is_empty() {
+    let NodewardSetup { settings, .. } = setup;
+    if settings.keep_empty.is_empty() && settings.groups.is_empty() {
         return Ok(()); // saves the machine, which takes seconds if it is large
     }
-    kept_empty::check(&SimMachine::new(scenario, 0).topology()?, kept)
+    let topology = SimMachine::new(scenario, 0).topology()?;
+    group_homes::check(&topology, &settings.groups)?;
+    kept_empty::check(&topology, &settings.keep_empty)
 }
