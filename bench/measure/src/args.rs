@@ -53,6 +53,9 @@ pub enum Measurement {
     /// Measure the share of a CPU that `nodeward top` takes beside processes that sleep, in
     /// percent, or the time from a key to its answer, in ms
     Top(TopOptions),
+    /// Measure the share of a CPU that `nodeward balance` takes beside processes that sleep, in
+    /// percent
+    Rest(RestOptions),
     /// Measure the slowdown of a program that is sampled by registers, or the cost of the sampler,
     /// in percent
     Sampling(SamplingOptions),
@@ -358,6 +361,20 @@ pub struct TopOptions {
     /// How often each of three keys is pressed
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     pub keys: u32,
+}
+
+/// Options of `rest`.
+#[derive(Clone, Debug, Group)]
+pub struct RestOptions {
+    /// The `nodeward` to measure
+    #[arg(long, value_name = "PATH", default_value = "nodeward")]
+    pub program: PathBuf,
+    /// Processes that sleep
+    #[arg(long, default_value_t = 500)]
+    pub processes: u32,
+    /// For how long CPU time is measured
+    #[arg(long, default_value = "30s", value_name = "TIME", value_parser = parse_duration_ns)]
+    pub time: u64,
 }
 
 /// The value that `top` prints.

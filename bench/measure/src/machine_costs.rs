@@ -130,8 +130,7 @@ fn look_ns() -> Result<(f64, f64)> {
     let of = |processes: u32, threads: u32| -> Result<f64> {
         let (awake, looks, pause_ms) = (Awake::All, LOOKS, 0);
         let crowd = LookOptions { threads, processes, awake, looks, pause_ms };
-        let _crowd: Vec<CrowdProcess> =
-            (0..processes).map(|_| CrowdProcess::start(&crowd)).collect::<Result<_>>()?;
+        let _crowd = CrowdProcess::start_all(&crowd)?;
         Ok((fastest_look_ns()? - nobody).max(0.0))
     };
     let (processes_ns, threads_ns) = (of(CROWD, CROWD)?, of(1, CROWD)?);

@@ -9,6 +9,7 @@
 mod args;
 mod commands;
 mod counts;
+mod cpu_share;
 mod exchange;
 mod frame_lookup;
 mod growth;
@@ -16,6 +17,7 @@ mod ledger;
 mod list;
 mod machine_costs;
 mod numbers;
+mod rest;
 mod sampling;
 mod shuffle;
 mod snapshot_cost;
@@ -62,6 +64,7 @@ fn run(what: &Measurement) -> Result<Option<Value>> {
         Measurement::Look(options) => snapshot_cost::measure(options),
         Measurement::Crowd(options) => snapshot_cost::run_crowd_process(options),
         Measurement::Top(options) => top::measure(options),
+        Measurement::Rest(options) => rest::measure(options),
         Measurement::Sampling(options) => sampling::measure(options),
         Measurement::Walk(options) => sampling::walk(options),
         Measurement::Costs(options) => machine_costs::measure(options),

@@ -26,8 +26,7 @@ const ONE_AWAKE_WORK: Duration = Duration::from_micros(20);
 
 /// Samples everything that runs on this machine, including the crowd.
 pub fn measure(options: &LookOptions) -> Result<Value> {
-    let crowds =
-        (0..options.processes).map(|_| CrowdProcess::start(options)).collect::<Result<Vec<_>>>()?;
+    let crowds = CrowdProcess::start_all(options)?;
     let machine = Linux::open();
     let mut watch = machine.watch(&ProcessFilter::default())?;
     let mut look = || -> Result<(f64, MachineSnapshot)> {
@@ -83,8 +82,25 @@ fn count_ran(before: &MachineSnapshot, now: &MachineSnapshot) -> usize {
 pub struct CrowdProcess(Child);
 
 impl CrowdProcess {
+    /// Starts processes of one thread each that sleep.
+    pub fn sleeping(processes: u32) -> Result<Vec<Self>> {
+        let options = LookOptions {
+            threads: processes,
+            processes,
+            awake: Awake::None,
+            looks: 0,
+            pause_ms: 0,
+        };
+        Self::start_all(&options)
+    }
+
+    /// Starts a crowd.
+    pub fn start_all(options: &LookOptions) -> Result<Vec<Self>> {
+        (0..options.processes).map(|_| Self::start(options)).collect()
+    }
+
     /// Starts a process of the crowd, and waits until all its threads are there.
-    pub fn start(options: &LookOptions) -> Result<Self> {
+    fn start(options: &LookOptions) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         let threads = (options.threads / options.processes).max(1).to_string();
         command.args(["crowd", "--threads", &threads, "--awake"]);

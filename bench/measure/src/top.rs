@@ -10,13 +10,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use nodeward_linux::load::cpu_time_ns;
-use nodeward_model::Pid;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::{Value, json};
 
-use crate::args::{Awake, LookOptions, TopFigure, TopOptions};
+use crate::args::{TopFigure, TopOptions};
+use crate::cpu_share::cpu_share;
 use crate::numbers::{all_rounded, median, ms, rounded};
 use crate::snapshot_cost::CrowdProcess;
 
@@ -33,38 +32,16 @@ const PAUSE: Duration = Duration::from_millis(37);
 
 /// Measures one figure.
 pub fn measure(options: &TopOptions) -> Result<Value> {
-    let crowd = LookOptions {
-        threads: options.processes,
-        processes: options.processes,
-        awake: Awake::None,
-        looks: 0,
-        pause_ms: 0,
-    };
-    let crowd: Vec<CrowdProcess> =
-        (0..options.processes).map(|_| CrowdProcess::start(&crowd)).collect::<Result<_>>()?;
+    let crowd = CrowdProcess::sleeping(options.processes)?;
     let mut top = ShownTop::start(options)?;
     top.wait_for("NAME")?;
     thread::sleep(WARM_UP);
     let measured = match options.figure {
-        TopFigure::Cpu => cpu(&top, Duration::from_nanos(options.time))?,
+        TopFigure::Cpu => cpu_share(top.child.id(), Duration::from_nanos(options.time))?,
         TopFigure::Key => keys(&mut top, options.keys)?,
     };
     drop((top, crowd));
     Ok(measured)
-}
-
-/// Its share of a CPU, that of all its threads together.
-fn cpu(top: &ShownTop, time: Duration) -> Result<Value> {
-    let pid = Pid::new(top.child.id())?;
-    let (began, before_ns) = (Instant::now(), cpu_time_ns(pid));
-    thread::sleep(time);
-    let (took, used_ns) = (began.elapsed(), cpu_time_ns(pid) - before_ns);
-    Ok(json!({
-        "measured": rounded(used_ns as f64 * 100.0 / took.as_nanos() as f64),
-        "unit": "%",
-        "cpu_ms": rounded(used_ns as f64 / 1e6),
-        "seconds": rounded(took.as_secs_f64()),
-    }))
 }
 
 /// The time from a key to the picture that answers it.
