@@ -55,7 +55,7 @@ pub enum Measurement {
     Top(TopOptions),
     /// Measure the share of a CPU that `nodeward balance` takes beside processes that sleep, in
     /// percent
-    Rest(RestOptions),
+    Rest(SleepersOptions),
     /// Measure the slowdown of a program that is sampled by registers, or the cost of the sampler,
     /// in percent
     Sampling(SamplingOptions),
@@ -349,23 +349,17 @@ pub struct TopOptions {
     /// The value to print as `measured`
     #[arg(long, value_enum)]
     pub figure: TopFigure,
-    /// The `nodeward` to measure
-    #[arg(long, value_name = "PATH", default_value = "nodeward")]
-    pub program: PathBuf,
-    /// Processes that sleep
-    #[arg(long, default_value_t = 500)]
-    pub processes: u32,
-    /// For how long CPU time is measured
-    #[arg(long, default_value = "30s", value_name = "TIME", value_parser = parse_duration_ns)]
-    pub time: u64,
+    /// What is measured.
+    #[command(flatten)]
+    pub beside: SleepersOptions,
     /// How often each of three keys is pressed
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     pub keys: u32,
 }
 
-/// Options of `rest`.
+/// A `nodeward` that is measured beside processes that sleep: options of `rest`, and of `top`.
 #[derive(Clone, Debug, Group)]
-pub struct RestOptions {
+pub struct SleepersOptions {
     /// The `nodeward` to measure
     #[arg(long, value_name = "PATH", default_value = "nodeward")]
     pub program: PathBuf,

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::args::RestOptions;
+use crate::args::SleepersOptions;
 use crate::cpu_share::cpu_share;
 use crate::snapshot_cost::CrowdProcess;
 
@@ -16,7 +16,7 @@ use crate::snapshot_cost::CrowdProcess;
 const WARM_UP: Duration = Duration::from_secs(5);
 
 /// Measures its share of a CPU, with no settings of a user.
-pub fn measure(options: &RestOptions) -> Result<Value> {
+pub fn measure(options: &SleepersOptions) -> Result<Value> {
     let _crowd = CrowdProcess::sleeping(options.processes)?;
     let state = tempfile::tempdir()?;
     let mut command = Command::new(&options.program);

@@ -32,12 +32,12 @@ const PAUSE: Duration = Duration::from_millis(37);
 
 /// Measures one figure.
 pub fn measure(options: &TopOptions) -> Result<Value> {
-    let crowd = CrowdProcess::sleeping(options.processes)?;
+    let crowd = CrowdProcess::sleeping(options.beside.processes)?;
     let mut top = ShownTop::start(options)?;
     top.wait_for("NAME")?;
     thread::sleep(WARM_UP);
     let measured = match options.figure {
-        TopFigure::Cpu => cpu_share(top.child.id(), Duration::from_nanos(options.time))?,
+        TopFigure::Cpu => cpu_share(top.child.id(), Duration::from_nanos(options.beside.time))?,
         TopFigure::Key => keys(&mut top, options.keys)?,
     };
     drop((top, crowd));
@@ -86,7 +86,7 @@ impl ShownTop {
         let path = ptsname(&ours, Vec::new())?.into_string()?;
         let theirs = OwnedFd::from(File::options().read(true).write(true).open(path)?);
         tcsetwinsize(&ours, SIZE)?;
-        let mut command = Command::new(&options.program);
+        let mut command = Command::new(&options.beside.program);
         command.args(["top", "--interval", "1s"]).env("TERM", "xterm");
         command.stdin(theirs.try_clone()?).stdout(theirs.try_clone()?).stderr(theirs);
         let child = command.spawn().context("cannot start nodeward top")?;
