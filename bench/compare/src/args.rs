@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn choices() {
         let all = settings("c").unwrap();
-        assert_eq!((all.workloads.len(), all.balancers.len(), all.repeats), (14, 7, 5));
+        assert_eq!((all.workloads.len(), all.balancers.len(), all.repeats), (14, 8, 5));
         let some = settings("c --workloads split,crossed --balancers numad,hand").unwrap();
         let names: Vec<&str> = some.workloads.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names, ["split", "crossed"]);

@@ -33,7 +33,7 @@ pub fn balancers() -> Vec<BalancerSetup> {
     kernel.balancer.numa_balancing = true;
     let mut hand = setup("hand", "threads pinned and memory bound when the tasks start");
     hand.balancer.is_manual = true;
-    vec![nothing, kernel, numad(), hand, nodeward(), pinning(), hot()]
+    vec![nothing, kernel, numad(), hand, nodeward(), pinning(), cooperating(), hot()]
 }
 
 /// numad. In the first five minutes after boot it moves nothing, because it takes a process that it
@@ -78,6 +78,19 @@ fn pinning() -> BalancerSetup {
     pinning.balancer.name = "nodeward-pin".to_owned();
     pinning.balancer.start_command.extend(words("--pin"));
     pinning
+}
+
+/// nodeward beside the kernel's balancing. The kernel counts the pages of both together, so there
+/// is nothing to hold the ledger against.
+fn cooperating() -> BalancerSetup {
+    let mut cooperating = nodeward();
+    cooperating.about = "kernel.numa_balancing=1, and `nodeward balance --rivals cooperate \
+                         --cpu-budget 60ms --stall 20ms`";
+    cooperating.balancer.name = "cooperate".to_owned();
+    cooperating.balancer.numa_balancing = true;
+    cooperating.balancer.start_command.extend(words("--rivals cooperate"));
+    cooperating.balancer.report_command = Vec::new();
+    cooperating
 }
 
 /// Counts for some seconds, then moves once. Without counts of frames there is nothing to move.

@@ -24,6 +24,7 @@ pub fn kind_of(balancer: &str) -> Option<BalancerKind> {
         "kernel" => Some(BalancerKind::Kernel),
         "hand" => Some(BalancerKind::Hand),
         "nodeward" => Some(BalancerKind::Nodeward),
+        "cooperate" => Some(BalancerKind::Cooperating),
         _ => None,
     }
 }

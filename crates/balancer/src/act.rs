@@ -381,8 +381,13 @@ impl Balancer {
             notices: Vec::new(),
             unvisited: Vec::new(),
         };
+        let moves_any = !(actor.pending.is_empty() && actor.segment_moves.is_empty());
+        let will_move = moves_any || !plan.moves.is_empty() || !plan.segment_moves.is_empty();
+        let nice = settings.nice.filter(|_| acts && will_move);
+        let nice_before = nice.and_then(|nice| machine.renice_current_thread(nice));
         state.ended = actor.carry_out(plan);
         state.segments_ended = actor.move_segments(plan);
+        nice_before.and_then(|nice| machine.renice_current_thread(nice));
         state.notices.append(&mut actor.notices);
         let unvisited = std::mem::take(&mut actor.unvisited);
         state.done = actor.done;

@@ -53,6 +53,7 @@ mod kernel_look;
 mod launch;
 mod mapped_segments;
 mod memory_mover;
+mod niceness;
 mod nodes;
 mod page_cost;
 mod page_placement;
@@ -124,6 +125,7 @@ use cpu_budget::{CpuBudget, CpuMeter};
 use group_table::GroupTable;
 use home_schedule::HomeSchedule;
 use journals::Journals;
+use niceness::Niceness;
 use nodes::Nodes;
 use page_cost::PageCost;
 use pending::PendingMove;
@@ -143,6 +145,7 @@ pub struct Balancer {
     watches: Watches,
     settings: BalanceSettings,
     rivals: Rivals,
+    niceness: Niceness,
 
     processes: ProcessTable,
     segments: SegmentTable,
@@ -220,6 +223,7 @@ impl Balancer {
             watches,
             settings,
             rivals: Rivals::default(),
+            niceness: Niceness::default(),
             processes: ProcessTable::starting_at(saved.as_ref().map_or(0, |saved| saved.next)),
             segments,
             groups: GroupTable::default(),

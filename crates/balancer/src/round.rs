@@ -62,6 +62,8 @@ impl Balancer {
         self.meter.begin(&*machine);
         self.rounds += 1;
         let notices = self.rivals.look(&*machine);
+        let nice = self.settings.nice.filter(|_| self.settings.act);
+        self.niceness.of_looks(&*machine, nice, self.cooperates());
         let mut state = RoundState { notices, ..RoundState::default() };
         if self.settings.act && !self.may_look() {
             state.notices.extend(self.schedule(&BTreeMap::new()));

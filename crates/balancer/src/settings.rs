@@ -72,6 +72,8 @@ pub struct BalanceSettings {
     /// Maximum time for which the kernel holds pages while it moves them, in nanoseconds; unlimited
     /// if `None`.
     pub stall_ns: Option<u64>,
+    /// The nice value of the threads that move memory, while they do; their own if `None`.
+    pub nice: Option<i8>,
     /// True if threads are pinned to their home until another program changes their affinity.
     /// Otherwise they are nudged, and nothing is left to undo.
     pub pin: bool,
@@ -109,6 +111,7 @@ impl Default for BalanceSettings {
             process_budget_bytes_per_s: 2 << 30,
             user_budget_bytes_per_s: 1 << 30,
             stall_ns: Some(1_000_000),
+            nice: None,
             pin: false,
             act: true,
             rivals: RivalMode::StandBack,

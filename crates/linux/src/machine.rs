@@ -152,6 +152,13 @@ impl Machine for Linux {
         sys::ask_for_long_slices().ok();
     }
 
+    fn renice_current_thread(&self, nice: i8) -> Option<i8> {
+        // For the kernel both calls are about one thread.
+        let before = rustix::process::getpriority_process(None).ok()?;
+        rustix::process::setpriority_process(None, i32::from(nice)).ok()?;
+        i8::try_from(before).ok()
+    }
+
     fn pin_current_thread(&self, cpu: CpuId) {
         let number = cpu.0 as usize;
         if number < CpuSet::MAX_CPU {

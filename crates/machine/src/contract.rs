@@ -77,6 +77,10 @@ pub trait Machine: WorkerRegistry + Send + Sync {
     /// thread keeps its share of the CPU.
     fn yield_to_waking_threads(&self);
 
+    /// Gives the calling thread this nice value, from -20 to 19; threads that it starts inherit it.
+    /// Returns the one before; `None` if nothing has changed, as where it is not permitted.
+    fn renice_current_thread(&self, nice: i8) -> Option<i8>;
+
     /// Takes a handle of a process, so that its pid cannot come to mean another process.
     ///
     /// # Errors

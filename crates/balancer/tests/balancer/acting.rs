@@ -498,6 +498,23 @@ fn the_loop_keeps_time_and_obeys() {
     assert!(fake.now_ns() >= 8 * S);
 }
 
+/// Goal: the balancer has the nice value of its settings while it moves memory, and its own (0) in
+/// all other rounds. (Bound to node 0, with all memory on node 1, the process has one move.)
+#[test]
+fn moves_have_a_nice_value_of_their_own() {
+    let values = |settings: BalanceSettings| {
+        let fake = with(fake_process([0, PAGES], 0, "0-3"));
+        let mut balancer = balancer(&fake, settings);
+        rounds(&fake, &mut balancer, 10);
+        fake.nice_values()
+    };
+    let acts = BalanceSettings { nice: Some(-10), ..BalanceSettings::default() };
+    let looks = BalanceSettings { act: false, ..acts.clone() };
+    assert_eq!(values(acts), [-10, 0]);
+    assert!(values(looks).is_empty());
+    assert!(values(BalanceSettings::default()).is_empty());
+}
+
 /// Goal: after a request to stop no new move begins, and the pending move is reported.
 #[test]
 fn a_stopped_round_begins_nothing() {

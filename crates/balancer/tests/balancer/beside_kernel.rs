@@ -105,6 +105,26 @@ fn young_threads_wait_for_the_kernel() {
     assert_eq!(runs_on(&fake), 1);
 }
 
+/// Goal: beside the kernel looks have a nice value of their own, if there is one of moves that
+/// shows that it may be left; without the kernel they have the old one.
+#[test]
+fn looks_have_less_weight() {
+    let values = |nice: Option<i8>, act: bool| {
+        let fake = with(fake_process([PAGES, 0], 0, "0-3")); // nothing is to be moved
+        let kernel = vec![OtherBalancer::Kernel { mode: 1 }];
+        fake.set_other_balancers(kernel);
+        let rivals = RivalMode::Cooperate;
+        let settings = BalanceSettings { rivals, nice, act, ..BalanceSettings::default() };
+        let mut balancer = balancer(&fake, settings);
+        rounds(&fake, &mut balancer, 15);
+        fake.set_other_balancers(Vec::new());
+        rounds(&fake, &mut balancer, 15);
+        fake.nice_values()
+    };
+    assert_eq!(values(Some(-10), true), [-10, 5, 0]);
+    assert!(values(None, true).is_empty() && values(Some(-10), false).is_empty());
+}
+
 /// Goal: memory that is on its way stops as soon as the kernel begins to move it, too.
 #[test]
 fn moves_stop_when_the_kernel_begins() {

@@ -35,6 +35,10 @@ pub struct TimeChoice(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodesChoice(pub Nodemask);
 
+/// A nice value, or `none`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NiceChoice(pub Option<i8>);
+
 /// A boolean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch(pub bool);
@@ -257,6 +261,19 @@ impl FromStr for MovesChoice {
     }
 }
 
+impl FromStr for NiceChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let nice = text.parse().ok().filter(|nice| (-20..=19).contains(nice));
+        match text {
+            NONE => Ok(Self(None)),
+            _ => nice.map(|nice| Self(Some(nice))).ok_or_else(|| {
+                format!("'{}' is neither {NONE} nor a number from -20 to 19", text.escaped())
+            }),
+        }
+    }
+}
+
 impl FromStr for MetricsProcessesChoice {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
@@ -388,6 +405,7 @@ deserialize_as_typed! {
     ModeChoice: "a mode such as \"0660\"",
     GroupChoice: "a group by name or number, or \"none\"",
     MovesChoice: "a number of moves",
+    NiceChoice: "a nice value such as \"-10\", or \"none\"",
     MetricsProcessesChoice: "a number of processes"
 }
 

@@ -253,6 +253,10 @@ impl Machine for CheckedMachine {
         self.sim.yield_to_waking_threads();
     }
 
+    fn renice_current_thread(&self, nice: i8) -> Option<i8> {
+        self.sim.renice_current_thread(nice)
+    }
+
     fn access_sources(&self) -> Vec<AccessSourceStatus> {
         self.sim.access_sources()
     }

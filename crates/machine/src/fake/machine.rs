@@ -41,6 +41,8 @@ pub struct FakeMachine {
     pub(super) accesses: Arc<Mutex<WaitingAccesses>>,
     pub(super) thread_log: Arc<Mutex<FakeThreadLog>>,
     pub(super) page_lists: Vec<ZoneLists>,
+    /// The nice values that the caller gave itself, one after the other.
+    pub(super) nice_values: Mutex<Vec<i8>>,
 }
 
 impl FakeMachine {
@@ -98,6 +100,11 @@ impl FakeMachine {
     pub fn write_faults_waiting(&self) -> usize {
         let waiting = lock(&self.accesses);
         waiting.get(&AccessSourceKind::SoftDirty).map_or(0, |batch| batch.samples.len())
+    }
+
+    /// Returns the nice values that the caller gave itself, one after the other.
+    pub fn nice_values(&self) -> Vec<i8> {
+        lock(&self.nice_values).clone()
     }
 
     /// Returns a copy of the present state of a process.
@@ -176,6 +183,13 @@ impl Machine for FakeMachine {
     fn pin_current_thread(&self, _cpu: CpuId) {}
 
     fn yield_to_waking_threads(&self) {}
+
+    fn renice_current_thread(&self, nice: i8) -> Option<i8> {
+        let mut values = lock(&self.nice_values);
+        let before = values.last().copied().unwrap_or(0);
+        values.push(nice);
+        Some(before)
+    }
 
     fn open_process(&self, pid: Pid) -> Result<Arc<dyn Process>> {
         let process = lock(&self.processes).get(&pid).cloned();

@@ -222,6 +222,10 @@ impl Machine for SimMachine {
 
     fn yield_to_waking_threads(&self) {}
 
+    fn renice_current_thread(&self, _nice: i8) -> Option<i8> {
+        None
+    }
+
     fn open_process(&self, pid: Pid) -> Result<Arc<dyn Process>> {
         let lockstep = self.shared.lock();
         let world = &lockstep.world;

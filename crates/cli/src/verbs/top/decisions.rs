@@ -148,7 +148,7 @@ impl DryRun {
         }
         let report = &self.last;
         let mut notices = Vec::new();
-        if !report.rivals.is_empty() {
+        if report.stands_back {
             notices.push(notices::standing_back(&report.rivals));
         }
         Ok(Decided {
