@@ -14,6 +14,7 @@ use super::cpu_budget::Activity;
 use super::group_part;
 use super::journals::{JournalOrder, Journals, Subject};
 use super::memory_mover::{MemoryMover, Moved, Portion};
+use super::niceness;
 use super::nodes::Nodes;
 use super::pending::{PendingMove, stuck};
 use super::pending_segment::PendingSegment;
@@ -87,6 +88,12 @@ impl Actor<'_> {
         let mut ended = &before | &began;
         self.pending.iter().for_each(|one| _ = ended.remove(&one.entity()));
         ended
+    }
+
+    /// Returns whether there is memory to move: of this plan, or of moves that go on.
+    fn has_moves(&self, plan: &Plan) -> bool {
+        let of_plan = !plan.moves.is_empty() || !plan.segment_moves.is_empty();
+        of_plan || !self.pending.is_empty() || !self.segment_moves.is_empty()
     }
 
     fn only_tell(&mut self, plan: &Plan) {
@@ -381,13 +388,10 @@ impl Balancer {
             notices: Vec::new(),
             unvisited: Vec::new(),
         };
-        let moves_any = !(actor.pending.is_empty() && actor.segment_moves.is_empty());
-        let will_move = moves_any || !plan.moves.is_empty() || !plan.segment_moves.is_empty();
-        let nice = settings.nice.filter(|_| acts && will_move);
-        let nice_before = nice.and_then(|nice| machine.renice_current_thread(nice));
-        state.ended = actor.carry_out(plan);
-        state.segments_ended = actor.move_segments(plan);
-        nice_before.and_then(|nice| machine.renice_current_thread(nice));
+        let nice = settings.nice.filter(|_| acts && actor.has_moves(plan));
+        (state.ended, state.segments_ended) = niceness::of_moves(machine, nice, || {
+            (actor.carry_out(plan), actor.move_segments(plan))
+        });
         state.notices.append(&mut actor.notices);
         let unvisited = std::mem::take(&mut actor.unvisited);
         state.done = actor.done;

@@ -9,7 +9,16 @@ use nodeward_machine::Machine;
 /// and the kernel scanned all their memory once more.
 const BESIDE_KERNEL: i8 = 5;
 
-/// The nice value of the calling thread, as far as it was changed.
+/// Moves with a nice value, if there is one and it is permitted. The calling thread has its own
+/// value again afterwards.
+pub fn of_moves<T>(machine: &dyn Machine, nice: Option<i8>, moves: impl FnOnce() -> T) -> T {
+    let before = nice.and_then(|nice| machine.renice_current_thread(nice));
+    let moved = moves();
+    before.and_then(|nice| machine.renice_current_thread(nice));
+    moved
+}
+
+/// The nice value of looks, as far as it was changed.
 #[derive(Debug, Default)]
 pub struct Niceness {
     /// The value before looks got another one.

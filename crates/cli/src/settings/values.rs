@@ -264,13 +264,13 @@ impl FromStr for MovesChoice {
 impl FromStr for NiceChoice {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let nice = text.parse().ok().filter(|nice| (-20..=19).contains(nice));
-        match text {
-            NONE => Ok(Self(None)),
-            _ => nice.map(|nice| Self(Some(nice))).ok_or_else(|| {
-                format!("'{}' is neither {NONE} nor a number from -20 to 19", text.escaped())
-            }),
+        if text == NONE {
+            return Ok(Self(None));
         }
+        let nice = text.parse().ok().filter(|nice| (-20..=19).contains(nice));
+        let wrong =
+            || format!("'{}' is neither {NONE} nor a number from -20 to 19", text.escaped());
+        nice.map(|nice| Self(Some(nice))).ok_or_else(wrong)
     }
 }
 
@@ -475,6 +475,8 @@ mod tests {
         assert_eq!("0660".parse(), Ok(ModeChoice(0o660)));
         assert_eq!("none".parse(), Ok(GroupChoice(None)));
         assert_eq!("16".parse(), Ok(MovesChoice(16)));
+        let nice = ["-20", "19", "none"].map(str::parse);
+        assert_eq!(nice, [Some(-20), Some(19), None].map(|nice| Ok(NiceChoice(nice))));
         assert_eq!("0".parse(), Ok(MetricsProcessesChoice(0)));
         assert_eq!("100".parse(), Ok(MetricsProcessesChoice(100)));
         let damon = "damon".parse::<AccessSourceChoice>().unwrap_err(); // it knows no threads
@@ -498,6 +500,10 @@ mod tests {
             assert!(error.unwrap_err().ends_with("such as 0660"));
         }
         assert!("17".parse::<MovesChoice>().unwrap_err().contains("1 to 16"));
+        for wrong in ["-21", "20", "-0x1", ""] {
+            let error = wrong.parse::<NiceChoice>().unwrap_err();
+            assert_eq!(error, format!("'{wrong}' is neither none nor a number from -20 to 19"));
+        }
         for wrong in ["101", "-1", "all", ""] {
             let error = wrong.parse::<MetricsProcessesChoice>().unwrap_err();
             assert_eq!(error, format!("'{wrong}' is not a number from 0 to 100"));
