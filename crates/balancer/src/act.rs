@@ -402,7 +402,7 @@ impl Balancer {
         self.nodes.count_own_migrations(state.moved_pages());
         let took_ns = self.meter.lap(machine, Activity::Moving);
         self.page_cost.pass(elapsed_ns);
-        self.page_cost.learn(state.moved_pages(), took_ns);
+        self.page_cost.learn(state.moved_pages(), took_ns, self.settings.rules.page_ns);
     }
 }
 

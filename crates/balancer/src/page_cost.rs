@@ -2,6 +2,8 @@
 
 /// Weight of the assumed cost, in pages, beside the measured ones.
 const ASSUMED_PAGES: u64 = 4 << 10;
+/// Fewer pages say more of what it costs to look for them than of what a page costs.
+const LEARNED_PAGES_MIN: u64 = 1 << 8;
 /// Maximum weight of measurements, in pages; beyond it older ones count less.
 const MEASURED_PAGES_MAX: u64 = 64 << 10;
 /// Half-life of a measurement, in nanoseconds. Without it, a cost so high that nothing moves would
@@ -20,6 +22,8 @@ pub struct PageCost {
     /// Weight, in parts of a page.
     parts: u64,
     cpu_ns: u64,
+    /// The cost of a page in the last measurement.
+    last_ns: u64,
 }
 
 impl PageCost {
@@ -32,11 +36,17 @@ impl PageCost {
         (self.parts, self.cpu_ns) = (left(self.parts), left(self.cpu_ns));
     }
 
-    /// Adds a measurement: `cpu_ns` of CPU time for `pages` pages.
-    pub fn learn(&mut self, pages: u64, cpu_ns: u64) {
-        if pages == 0 {
+    /// Adds a measurement: `cpu_ns` of CPU time for `pages` pages, given the cost to assume without
+    /// measurements. A cost that is higher than before is believed when the next one confirms it:
+    /// time that a hypervisor takes from a virtual CPU looks like the balancer's own, and one such
+    /// moment must not end all moves.
+    pub fn learn(&mut self, pages: u64, cpu_ns: u64, assumed_ns: u64) {
+        if pages < LEARNED_PAGES_MIN {
             return;
         }
+        let most_ns = self.page_ns(assumed_ns).max(self.last_ns);
+        self.last_ns = cpu_ns / pages;
+        let cpu_ns = cpu_ns.min(most_ns.saturating_mul(pages));
         const MOST: u64 = MEASURED_PAGES_MAX * PARTS;
         self.parts = self.parts.saturating_add(pages.saturating_mul(PARTS));
         self.cpu_ns = self.cpu_ns.saturating_add(cpu_ns);
@@ -60,21 +70,35 @@ impl PageCost {
 mod tests {
     use super::*;
 
-    /// Goal: a measurement of few pages changes the cost little, one of many pages determines it;
-    /// of very many pages the last ones count.
+    /// Goal: a measurement of as many pages as are assumed counts as much, one of many pages
+    /// determines the cost; of very many pages the last ones count. The first only tells what the
+    /// second may cost.
     #[test]
     fn what_is_measured_outweighs_what_is_assumed() {
         let mut cost = PageCost::default();
         assert_eq!(cost.page_ns(2_000), 2_000);
-        cost.learn(0, 1_000_000);
-        assert_eq!(cost.page_ns(2_000), 2_000, "a search that found nothing");
-        cost.learn(4096, 4096 * 100_000);
+        cost.learn(4096, 4096 * 100_000, 2_000);
+        assert_eq!(cost.page_ns(2_000), 2_000);
+        cost.learn(8192, 8192 * 100_000, 2_000);
         assert_eq!(cost.page_ns(2_000), 51_000); // as many pages of 2 us as of 100
         for _ in 0..100 {
-            cost.learn(65_536, 65_536 * 10_000);
+            cost.learn(65_536, 65_536 * 10_000, 2_000);
         }
         // 65,536 of 10 us and 4,096 of 2 us: 663,552 / 69,632 = 9.529 us.
         assert_eq!(cost.page_ns(2_000) / 100, 95);
+    }
+
+    /// Goal: neither searches that find few pages nor a moment in which others had the CPU make
+    /// pages too dear.
+    #[test]
+    fn one_stolen_moment_is_no_cost() {
+        let mut cost = PageCost::default();
+        (0..10_000).for_each(|_| cost.learn(7, 20_000_000, 2_000));
+        for _ in 0..100 {
+            cost.learn(1025, 1025 * 700_000, 2_000);
+            cost.learn(1025, 1025 * 2_000, 2_000);
+        }
+        assert_eq!(cost.page_ns(2_000), 2_000);
     }
 
     /// Goal: after four half-lives a measured cost that was too high counts for a sixteenth of its
@@ -82,7 +106,7 @@ mod tests {
     #[test]
     fn what_was_measured_is_forgotten() {
         let mut cost = PageCost::default();
-        cost.learn(65_536, 65_536 * 200_000);
+        (0..10).for_each(|_| cost.learn(65_536, 65_536 * 200_000, 2_000));
         assert!(cost.page_ns(2_000) > 180_000);
         let hours = |cost: &mut PageCost, hours| {
             (0..hours * 3600).for_each(|_| cost.pass(1_000_000_000));
