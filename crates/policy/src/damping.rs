@@ -49,6 +49,11 @@ impl Backoff {
         self.left_ns > 0
     }
 
+    /// Returns whether the action was done once at most, or not again for long.
+    pub fn is_first(&self) -> bool {
+        self.times <= 1
+    }
+
     /// Returns how long the action must still wait, in nanoseconds.
     pub fn left_ns(&self) -> u64 {
         self.left_ns

@@ -91,10 +91,14 @@ impl SampleHistory {
         Self { page_bytes, periods: VecDeque::new() }
     }
 
-    /// Adds the latest period. The oldest ones are dropped when there are more than 16, or when
-    /// all together have more than 65,536 uses.
+    /// Adds the latest period. One without uses only makes the one before it longer: what works in
+    /// turns has rests, and these belong to neither set. The oldest periods are dropped when there
+    /// are more than 16, or when all together have more than 65,536 uses.
     pub fn push(&mut self, period: SamplePeriod) {
-        self.periods.push_front(period);
+        match self.periods.front_mut().filter(|_| period.uses.is_empty()) {
+            Some(latest) => latest.ns = latest.ns.saturating_add(period.ns),
+            None => self.periods.push_front(period),
+        }
         while self.periods.len() > PERIODS_MAX || (self.periods.len() > 2 && self.is_full()) {
             self.periods.pop_back();
         }

@@ -64,6 +64,19 @@ fn parts_of_two_threads_come_home() {
     }
 }
 
+/// Goal: a rest between two periods of work belongs to no set: the second period confirms the
+/// first.
+#[test]
+fn rests_are_no_periods() {
+    let mut draws = Draws::new(1);
+    let mut process = Simulated::new(PAGES, parts(2, &[0, PAGES / 2, PAGES]));
+    let mut history = SampleHistory::new(PAGE);
+    process.run(1, 500, &mut history, &mut draws);
+    process.run(1, 0, &mut history, &mut draws);
+    process.run(1, 500, &mut history, &mut draws);
+    assert!(process.local_ppm() >= 990_000, "{} ppm", process.local_ppm());
+}
+
 /// Goal: 64 threads on four nodes by turns, whose parts begin at no round address.
 #[test]
 fn parts_of_64_threads_come_home() {
