@@ -77,6 +77,8 @@ mod tests {
     fn what_is_measured_outweighs_what_is_assumed() {
         let mut cost = PageCost::default();
         assert_eq!(cost.page_ns(2_000), 2_000);
+        cost.learn(0, 1_000_000, 2_000);
+        assert_eq!(cost.page_ns(2_000), 2_000, "a search that found nothing");
         cost.learn(4096, 4096 * 100_000, 2_000);
         assert_eq!(cost.page_ns(2_000), 2_000);
         cost.learn(8192, 8192 * 100_000, 2_000);

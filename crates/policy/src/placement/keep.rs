@@ -64,21 +64,20 @@ fn may_have_home(entity: &EntityRound, has_home: bool, run_ns_min: u64) -> bool 
 /// Returns the placement of a home if it is still valid.
 fn kept(round: &Round, entity: &EntityRound, state: &EntityState) -> Option<HomePlacement> {
     let placement = entity.placement_of(&state.home, round.nodes)?;
-    let (is_unfit, is_held) = match &placement {
+    let is_unfit = match &placement {
         HomePlacement::Node(node) => {
             let cpus = round.nodes.cpus_ppm(*node);
-            let most = round.rules.with_hysteresis_twice(cpus);
-            let is_larger = entity.is_parallel && entity.working_ppm > most;
-            // It may have rested when it was first seen; and to spread moves no memory by itself.
-            (is_larger, state.hold.waits() && !state.hold.is_first())
+            entity.is_parallel && entity.working_ppm > round.rules.with_hysteresis_twice(cpus)
         }
         HomePlacement::Spread(nodes) => {
             let fits_each = || nodes.iter().all(|&node| would_fit(round, entity, node));
-            let may_gather = state.why == Reason::BoundApart || fits_each();
-            (entity.apart.is_empty() && may_gather, state.hold.waits())
+            entity.apart.is_empty() && (state.why == Reason::BoundApart || fits_each())
         }
-        HomePlacement::Interleave { .. } => (false, true),
+        HomePlacement::Interleave { .. } => false,
     };
+    // It may have rested when it got its first node; and to spread moves no memory by itself.
+    let is_first_node = matches!(placement, HomePlacement::Node(_)) && state.hold.is_first();
+    let is_held = state.hold.waits() && !is_first_node;
     (is_held || !is_unfit).then_some(placement)
 }
 
