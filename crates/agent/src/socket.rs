@@ -84,12 +84,13 @@ pub fn listen(
     }
     remove_stale(path)?;
     let listener = UnixListener::bind(path).map_err(failed)?;
+    // At once: from here on others can see the file, and replace it.
+    let file = SocketFile::hold(path).map_err(failed)?;
     if let Some(group) = access.group {
         std::os::unix::fs::lchown(path, None, Some(group)).map_err(failed)?;
     }
     // Until here the umask has decided. Nobody is admitted by mistake: rights are only added.
     fs::set_permissions(path, fs::Permissions::from_mode(access.mode)).map_err(failed)?;
-    let file = SocketFile::hold(path).map_err(failed)?;
     Ok((listener, file))
 }
 

@@ -9,7 +9,8 @@ use nodeward_linux::interference::{ChildExit, merge_equal_pages, run_in_child};
 use nodeward_pager::{PageSize, Region};
 
 use crate::common::{
-    CHUNK, in_subprocess, move_all, page_bytes, pager, pages, region, unmap_all_lazily,
+    CHUNK, filled_region, in_subprocess, move_all, page_bytes, pager, pages, region,
+    unmap_all_lazily,
 };
 
 const BYTES: usize = 2 * CHUNK;
@@ -126,8 +127,8 @@ fn shadow_memory_is_not_merged() {
             return eprintln!("skipped: KSM: {error}");
         }
         let Some(pager) = pager() else { return };
-        let region = region(&pager, BYTES, PageSize::Base);
-        // Not all of them, if KSM runs for somebody else and has merged some before.
+        // Pages that differ: KSM may run for somebody else, and would have merged equal ones.
+        let region = filled_region(&pager, BYTES, PageSize::Base);
         assert!(unmap_all_lazily(&region).lazy_pages > 0);
         let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
         let flags = |line: &str| -> Vec<String> {
