@@ -248,6 +248,8 @@ struct nodeward_region_options {
     const uint32_t *nodes;
     // The number of `nodes`.
     size_t node_count;
+    // One of enum nodeward_arrive, for migrations that do not say.
+    uint64_t arrive;
 };
 
 // Options of a pool. Zero is the default of every field but `size`.
@@ -323,6 +325,8 @@ struct nodeward_migration {
     void *user;
     // Ends the migration early, or NULL.
     const struct nodeward_cancel *cancel;
+    // One of enum nodeward_arrive.
+    uint64_t arrive;
 };
 
 // The account of a migration. Set `size` before the call; the call writes all other fields. Pages
@@ -363,6 +367,11 @@ struct nodeward_report {
     uint32_t lanes;
     // 1 if it was cancelled, or ended by releasing the region.
     uint32_t cancelled;
+    // Blocks of 2 MiB that left as base pages and arrived as one huge page.
+    uint64_t huge_arrivals;
+    // Blocks of 2 MiB of which base pages arrived as base pages, although huge pages were asked
+    // for (NODEWARD_ARRIVE_HUGE).
+    uint64_t huge_fallbacks;
 };
 
 // An entry of a list: a range of a region, and the node that it is to go to.

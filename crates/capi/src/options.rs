@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use std::time::Duration;
 
 use nodeward::{
-    Budget, Error, ForkRule, Id, Migration, Mode, NodeId, Nodemask, PageSize, PagerOptions,
+    Arrive, Budget, Error, ForkRule, Id, Migration, Mode, NodeId, Nodemask, PageSize, PagerOptions,
     Placement, PoolOptions, Progress, RegionOptions, Supply, TunerKind,
 };
 
@@ -77,6 +77,20 @@ pub enum NodewardSupply {
     OneWay = 2,
 }
 
+/// The size of the pages at the destination of a migration.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub enum NodewardArrive {
+    /// What the region has. For a region: NODEWARD_ARRIVE_AS_THEY_LEAVE.
+    Default = 0,
+    /// Base pages arrive as base pages, and huge pages as huge pages.
+    AsTheyLeave = 1,
+    /// The base pages of each 2 MiB, aligned, arrive together as one huge page where that can be;
+    /// elsewhere as base pages, counted in `huge_fallbacks`. Until the migration ends, nothing else
+    /// may be mapped over a part of its range: what is written there meanwhile may be lost.
+    Huge = 2,
+}
+
 /// The rule that sets the length of a pool's per-CPU lists.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -124,6 +138,8 @@ pub struct NodewardRegionOptions {
     pub nodes: *const u32,
     /// The number of `nodes`.
     pub node_count: usize,
+    /// One of enum nodeward_arrive, for migrations that do not say.
+    pub arrive: u64,
 }
 
 /// Called by a migration on the thread that requested it, every 50 ms and at the end, with the
@@ -156,6 +172,8 @@ pub struct NodewardMigration {
     pub user: *mut c_void,
     /// Ends the migration early, or NULL.
     pub cancel: *const NodewardCancel,
+    /// One of enum nodeward_arrive.
+    pub arrive: u64,
 }
 
 /// Options of a pool. Zero is the default of every field but `size`.
@@ -246,6 +264,7 @@ pub unsafe fn region(from: *const NodewardRegionOptions) -> Result<RegionOptions
         // SAFETY: the caller vouches for the nodes.
         placement: unsafe { placement(theirs.nodes, theirs.node_count) }?,
         mode: mode(theirs.mode)?,
+        arrive: arrive(theirs.arrive)?.unwrap_or_default(),
         fork: fork(theirs.fork)?,
         free_of_dma: theirs.flags & NODEWARD_REGION_FREE_OF_DMA != 0,
     })
@@ -325,6 +344,7 @@ pub unsafe fn with_migration<R>(
         lanes: non_default(theirs.lanes),
         batch_bytes: non_default(theirs.batch_bytes),
         supply: supply(theirs.supply)?,
+        arrive: arrive(theirs.arrive)?,
         even_if_there: theirs.flags & u64::from(NODEWARD_MIGRATION_EVEN_IF_THERE) != 0,
         progress: progress.as_ref().map(|call| call as &dyn Fn(Progress)),
         cancel: cancel.map(|cancel| &cancel.0),
@@ -369,6 +389,16 @@ fn supply(number: u32) -> Result<Supply, CallFailure> {
         (NodewardSupply::OneWay as u32, Supply::OneWay),
     ];
     one_of("supply", number, &all)
+}
+
+/// Returns the size at the destination; `None` for that of the region.
+fn arrive(number: u64) -> Result<Option<Arrive>, CallFailure> {
+    let all = [
+        (NodewardArrive::Default as u32, None),
+        (NodewardArrive::AsTheyLeave as u32, Some(Arrive::AsTheyLeave)),
+        (NodewardArrive::Huge as u32, Some(Arrive::Huge)),
+    ];
+    one_of("arrive", u32::try_from(number).unwrap_or(u32::MAX), &all)
 }
 
 fn one_of<T: Copy>(name: &str, number: u32, all: &[(u32, T)]) -> Result<T, CallFailure> {

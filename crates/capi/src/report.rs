@@ -119,6 +119,11 @@ pub struct NodewardReport {
     pub lanes: u32,
     /// 1 if it was cancelled, or ended by releasing the region.
     pub cancelled: u32,
+    /// Blocks of 2 MiB that left as base pages and arrived as one huge page.
+    pub huge_arrivals: u64,
+    /// Blocks of 2 MiB of which base pages arrived as base pages, although huge pages were asked
+    /// for (NODEWARD_ARRIVE_HUGE).
+    pub huge_fallbacks: u64,
 }
 
 // SAFETY: numbers only, without padding, size first; zeros are valid.
@@ -151,6 +156,8 @@ impl From<&MigrationReport> for NodewardReport {
             longest_hold_ns: report.longest_hold_ns,
             lanes: report.lanes,
             cancelled: report.cancelled.into(),
+            huge_arrivals: report.huge_arrivals,
+            huge_fallbacks: report.huge_fallbacks,
         }
     }
 }

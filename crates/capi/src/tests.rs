@@ -191,12 +191,14 @@ fn every_setting_of_a_migration_arrives() {
         progress: Some(add),
         user: (&raw mut sum).cast(),
         cancel,
+        arrive: NodewardArrive::Huge as u64,
     };
     let run = |how: &nodeward::Migration<'_>| {
         assert_eq!(how.budget.bytes_per_s, Some(1));
         assert_eq!(how.budget.stall.map(|stall| stall.as_nanos()), Some(2));
         assert_eq!((how.batch_bytes, how.lanes), (Some(3), Some(4)));
         assert_eq!((how.supply, how.even_if_there), (nodeward::Supply::OneWay, true));
+        assert_eq!(how.arrive, Some(nodeward::Arrive::Huge));
         how.progress.unwrap()(nodeward::Progress { examined_bytes: 10, total_bytes: 20 });
         // SAFETY: it is freed below.
         unsafe { nodeward_cancel_set(cancel) };

@@ -199,6 +199,11 @@ pub fn disable_huge_pages() -> io::Result<()> {
     sys::disable_huge_pages()
 }
 
+/// Takes back [`disable_huge_pages`], also if a parent called it.
+pub fn allow_huge_pages() -> io::Result<()> {
+    sys::allow_huge_pages()
+}
+
 /// Makes a pipe refer to the pages of `words` until it is closed, so that the kernel cannot move
 /// them. Returns the bytes that the pipe took; it does not wait for room.
 pub fn hold_in_pipe(pipe: BorrowedFd<'_>, words: &[AtomicU64]) -> io::Result<usize> {

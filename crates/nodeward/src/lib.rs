@@ -289,7 +289,7 @@ pub use nodeward_model::{
     NodeId, NodeShare, Nodemask, Range as AddressRange, SkipReason, Topology,
 };
 pub use nodeward_pager::{
-    Backend, Budget, Cancel, Copier, Error, ForkRule, ListStats, Memcpy, Migration,
+    Arrive, Backend, Budget, Cancel, Copier, Error, ForkRule, ListStats, Memcpy, Migration,
     MigrationReport, Mode, OwnMemory, PagePool, PageRun, PageSize, Pager, PagerOptions, PinGuard,
     Placement, PoolError, PoolOptions, PoolStats, Progress, RangeListReport, RangeStatus,
     RangeTarget, Region, RegionOptions, Result, RunRequest, Selection, StepTimes, Supply,

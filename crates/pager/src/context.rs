@@ -1,7 +1,7 @@
 //! The state that the lanes and the fault thread of a pager share: userfaultfd, copiers, slots, and
 //! what they know of the machine.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use nodeward_linux::Linux;
 use nodeward_linux::own_process::OwnPagemap;
@@ -12,7 +12,7 @@ use crate::chunk::{CHUNK_BYTES, PageSize};
 use crate::copier::{self, Copier, CopyTarget};
 use crate::error::{Result, system};
 use crate::pool::{Pool, ShadowSlots};
-use crate::sys::{Slot, TransferMethod, Uffd};
+use crate::sys::{Slot, TransferMethod, Uffd, try_huge_arrival};
 
 /// The shared state of lanes and fault handler.
 pub struct PagerContext {
@@ -31,6 +31,8 @@ pub struct PagerContext {
     pub zeros: Slot,
     pub slots: ShadowSlots,
     nodes: Nodemask,
+    /// Whether huge pages can arrive in the place of base pages, once that is known.
+    huge_arrival: OnceLock<bool>,
     /// The owner of the free pages, which also checks the room for fresh ones.
     pool: Arc<Pool>,
 }
@@ -56,6 +58,7 @@ impl PagerContext {
             page_bytes: machine.page_bytes() as usize,
             zeros: slots.take_unregistered(PageSize::Base)?.slot,
             nodes: pool.topology.nodes_with_memory(),
+            huge_arrival: OnceLock::new(),
             pool: Arc::clone(pool),
             myself: Arc::clone(myself),
             uffd,
@@ -92,6 +95,18 @@ impl PagerContext {
     /// Returns whether a chunk is one huge page; true if the kernel does not tell.
     pub fn is_huge_page(&self, start: u64) -> bool {
         self.pages.is_huge_page(start..start + CHUNK_BYTES as u64).unwrap_or(true)
+    }
+
+    /// Returns whether a huge page can arrive in the place of base pages. Finds out at the first
+    /// call; if there is no huge page to try it with, at a later one.
+    pub fn can_arrive_huge(&self) -> bool {
+        if !self.transfer_method.can_map_slot_pages() {
+            return false;
+        }
+        let is_huge = |start| self.pages.is_huge_page(start..start + CHUNK_BYTES as u64);
+        let try_it = || try_huge_arrival(&self.uffd, |start| is_huge(start).unwrap_or(false));
+        let known = self.huge_arrival.get().copied().or_else(try_it);
+        known.is_some_and(|can| *self.huge_arrival.get_or_init(|| can))
     }
 
     /// Returns whether there is only one node that pages can be on.

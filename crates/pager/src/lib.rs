@@ -59,4 +59,4 @@ pub use nodeward_mover::Selection;
 pub use nodeward_policy::pcp::TunerKind;
 pub use pager_thread::spawn_without_signals;
 pub use pool::{ListStats, PageRun, PoolError, PoolOptions, PoolStats, RunRequest};
-pub use region::{ForkRule, Mode, Placement, RegionOptions};
+pub use region::{Arrive, ForkRule, Mode, Placement, RegionOptions};

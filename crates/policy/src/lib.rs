@@ -10,6 +10,7 @@ pub mod evacuation;
 pub mod exchange;
 pub mod folio_plan;
 pub mod hot;
+pub mod huge_page_pause;
 pub mod kernel_moves;
 pub mod move_method;
 pub mod pacing;

@@ -35,8 +35,9 @@ pub use limits::{BareCall, LimitCell, LimitsPlan, bytes_per_s, measure_limits};
 pub use line_latency::line_latencies;
 pub use load::{LoadControl, LoadReport, LoadSpec, under_load};
 pub use measure::{
-    BareRatio, BenchRow, Column, Extra, KernelCell, LanesCell, LazyCell, MeasurePlan, MemcpyCell,
-    StallCell, StepTimeShares, VmaCount, WriterRate, measure, page_name,
+    ArrivalRatio, BareRatio, BenchRow, Column, Extra, HugeArrivalCell, KernelCell, LanesCell,
+    LazyCell, MeasurePlan, MemcpyCell, StallCell, StepTimeShares, VmaCount, WriterRate, measure,
+    page_name,
 };
 pub use measured_region::{
     Error, MeasuredRegion, MeasuredRegionOptions, MigrationSample, NodeRoute,

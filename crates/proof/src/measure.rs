@@ -5,6 +5,7 @@ mod against_memcpy;
 mod bare_threads;
 mod bench_row;
 mod extras;
+mod huge_arrival;
 mod page_size_bench;
 mod plan;
 
@@ -16,8 +17,8 @@ use nodeward_pager::{Copier, Memcpy, Mode, copiers};
 
 pub(crate) use bare_threads::{BarePass, BareThreads};
 pub use bench_row::{
-    BareRatio, BenchRow, KernelCell, LanesCell, LazyCell, MemcpyCell, StallCell, StepTimeShares,
-    VmaCount, WriterRate, page_name,
+    ArrivalRatio, BareRatio, BenchRow, HugeArrivalCell, KernelCell, LanesCell, LazyCell,
+    MemcpyCell, StallCell, StepTimeShares, VmaCount, WriterRate, page_name,
 };
 pub use plan::{Column, Extra, MeasurePlan};
 
@@ -60,6 +61,7 @@ impl PageSizeBench<'_> {
         if !self.is_cancelled() {
             self.recycled()?;
         }
+        self.huge_arrival()?;
         self.against_kernel()
     }
 

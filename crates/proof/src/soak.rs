@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use nodeward_model::{Account, NodeId};
-use nodeward_pager::{Budget, Migration, MigrationReport, Mode, PageSize, Supply};
+use nodeward_pager::{Arrive, Budget, Migration, MigrationReport, Mode, PageSize, Supply};
 use serde::Serialize;
 
 use crate::measured_region::{MeasuredRegionOptions, system};
@@ -234,6 +234,7 @@ impl Soak<'_> {
                 true => self.random.choose(&[Supply::Any, Supply::Any, Supply::OneWay]),
                 false => Supply::Any,
             },
+            arrive: self.random.choose(&[None, None, Some(Arrive::Huge)]),
             even_if_there: by_us,
             ..Migration::default()
         };

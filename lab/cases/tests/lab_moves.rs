@@ -331,13 +331,14 @@ fn nodes_that_change_places() {
 }
 
 /// The pager on kernels that have UFFDIO_MOVE.
-const PAGER: [&str; 7] = [
+const PAGER: [&str; 8] = [
     "pager_under_a_writer",
     "pager_placement",
     "pager_lazily",
     "pager_few_mappings",
     "pager_in_a_full_group",
     "pager_cheapest_way",
+    "pager_arrive_huge",
     "pager_merged",
 ];
 

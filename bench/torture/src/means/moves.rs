@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use nodeward::{
-    Budget, Cancel, Error, Migration, MigrationReport, Mode, NodeId, Pager, Placement, RangeStatus,
-    RangeTarget, Region, Supply,
+    Arrive, Budget, Cancel, Error, Migration, MigrationReport, Mode, NodeId, Pager, Placement,
+    RangeStatus, RangeTarget, Region, Supply,
 };
 
 use crate::means_thread::{Means, MeansEnv, MeansThreads};
@@ -114,6 +114,7 @@ fn random_options<'a>(
             Supply::OneWay,
             Supply::Recycled,
         ]),
+        arrive: context.random.choose(&[None, Some(Arrive::AsTheyLeave), Some(Arrive::Huge)]),
         even_if_there: context.once_in(2),
         cancel: Some(cancel),
         progress: None,

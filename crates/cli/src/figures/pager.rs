@@ -44,6 +44,10 @@ pub enum RowFigure {
     WriterRate,
     /// Lazy relative to eager.
     Lazy,
+    /// Base pages that arrive as huge pages, relative to base pages.
+    HugeArrival,
+    /// The same where there are no huge pages.
+    HugeFallback,
     /// The 99th percentile of waits under a stall budget, in milliseconds.
     StallP99,
     /// Two lanes relative to one.
@@ -67,8 +71,8 @@ impl FromStr for PagerFigure {
         };
         text.split_once('-').and_then(of).ok_or_else(|| {
             "expected `lost`, or `4k-` or `2m-` and one of one-way-N, recycled-writer-N, \
-             recycled-alone-N, these with -limit, writer-rate, lazy, stall-p99, lanes, vmas, \
-             vs-kernel-recycled, vs-kernel-one-way, vs-kernel-auto"
+             recycled-alone-N, these with -limit, writer-rate, lazy, huge, huge-without, \
+             stall-p99, lanes, vmas, vs-kernel-recycled, vs-kernel-one-way, vs-kernel-auto"
                 .to_owned()
         })
     }
@@ -81,6 +85,8 @@ impl FromStr for RowFigure {
         Ok(match text {
             "writer-rate" => Self::WriterRate,
             "lazy" => Self::Lazy,
+            "huge" => Self::HugeArrival,
+            "huge-without" => Self::HugeFallback,
             "stall-p99" => Self::StallP99,
             "lanes" => Self::Lanes,
             "vmas" => Self::Vmas,
@@ -120,6 +126,7 @@ impl RowFigure {
             }
             Self::WriterRate => (vec![Column::RecycledWriter], vec![1, 2], Vec::new()),
             Self::Lazy => (Vec::new(), vec![1], vec![Extra::Lazy]),
+            Self::HugeArrival | Self::HugeFallback => (Vec::new(), vec![1], vec![Extra::Huge]),
             Self::StallP99 => (Vec::new(), vec![2], vec![Extra::Stall]),
             Self::Lanes => (Vec::new(), vec![2], vec![Extra::Lanes]),
             Self::Vmas => (Vec::new(), vec![2], vec![Extra::Vmas]),
@@ -137,6 +144,8 @@ impl RowFigure {
                 (shares.map(|writer| writer.share).min_by(f64::total_cmp)?, None)
             }
             Self::Lazy => (row.lazy.as_ref()?.ratio, None),
+            Self::HugeArrival => (row.huge_arrival.as_ref()?.kept.of_huge_pages()?, None),
+            Self::HugeFallback => (row.huge_arrival.as_ref()?.without.ratio, None),
             Self::StallP99 => (row.stall.as_ref()?.stalls.waits.p99_ns as f64 / 1e6, Some("ms")),
             Self::Lanes => (row.lanes.as_ref()?.ratio, None),
             Self::Vmas => (row.vmas?.more as f64, None),
@@ -168,6 +177,8 @@ mod tests {
         let ratio = RowFigure::Ratio(Column::OneWay, 16);
         assert_eq!(of("2m-one-way-16"), Ok(PagerFigure::OfRow(PageSize::Huge, ratio)));
         assert_eq!(of("4k-lazy"), Ok(PagerFigure::OfRow(PageSize::Base, RowFigure::Lazy)));
+        let huge = PagerFigure::OfRow(PageSize::Base, RowFigure::HugeArrival);
+        assert_eq!(of("4k-huge"), Ok(huge));
         assert_eq!(of("lost"), Ok(PagerFigure::LostWords));
     }
 

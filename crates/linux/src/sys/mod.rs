@@ -32,7 +32,7 @@ pub use probes::{move_pages_with_unknown_flag, pagemap_scan_without_size};
 pub use scan::{PageCategory, PageRegion, scan_pages};
 pub use sched::{affinity, process_time_ns, set_affinity};
 pub use thread::{
-    ask_for_long_slices, disable_huge_pages, fork_and_run, fork_idle, huge_pages_are_disabled,
-    on_signal, send_signal, thread_usage,
+    allow_huge_pages, ask_for_long_slices, disable_huge_pages, fork_and_run, fork_idle,
+    huge_pages_are_disabled, on_signal, send_signal, thread_usage,
 };
 pub use view::{FileView, knows_populate};

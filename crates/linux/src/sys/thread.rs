@@ -105,6 +105,13 @@ pub fn disable_huge_pages() -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Takes back [`disable_huge_pages`].
+pub fn allow_huge_pages() -> io::Result<()> {
+    // SAFETY: prctl with integers only.
+    let result = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 0, 0, 0, 0) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Returns true if [`disable_huge_pages`] has been called, here or by a parent.
 pub fn huge_pages_are_disabled() -> bool {
     // SAFETY: prctl with integers only.

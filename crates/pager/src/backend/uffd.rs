@@ -86,6 +86,7 @@ impl UffdBackend {
         let region = Arc::new(RegionShared {
             size: options.page,
             placement: options.placement.clone(),
+            arrive: options.arrive,
             kernel_moves: AtomicBool::new(options.mode == Mode::Kernel),
             ..RegionShared::new(&self.context, mapping)
         });

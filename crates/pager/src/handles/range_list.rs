@@ -97,7 +97,8 @@ impl Region {
         how: &Migration<'_>,
     ) -> Result<RangeListReport> {
         self.pager.check_caller()?;
-        let options = how.move_options(self.base_page_bytes())?;
+        let options =
+            how.move_options(self.base_page_bytes(), self.managed().map(|region| &**region))?;
         let began = Instant::now();
         let ranges = list.iter().map(|target| self.status_before(target)).collect();
         let mut report = RangeListReport { ranges, total: MigrationReport::default() };

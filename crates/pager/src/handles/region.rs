@@ -361,7 +361,7 @@ impl Region {
         how: &Migration<'_>,
     ) -> Result<MigrationReport> {
         let backend = self.uffd_backend()?;
-        let options = how.move_options(region.context.page_bytes)?;
+        let options = how.move_options(region.context.page_bytes, Some(region))?;
         let is_here = kind.may_run_on_caller() && how.is_plain() && backend.is_small(&tasks);
         let (mut report, done) = match is_here {
             true => backend.run_here(region, (&kind, &options), &tasks),

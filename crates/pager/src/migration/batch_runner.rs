@@ -9,7 +9,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use nodeward_batch::{Batch, BatchShape, BatchStep, FolioRefusal, RefusedFolio};
+use nodeward_batch::{
+    Batch, BatchShape, BatchStep, CopySlice, FolioRefusal, FolioRun, RefusedFolio,
+};
 use nodeward_model::{Range, SkipReason};
 use nodeward_policy::move_method::MoveMethod;
 use nodeward_policy::pacing::StallBudget;
@@ -83,9 +85,11 @@ impl BatchRunner {
         params: &mut MoveParams<'_>,
         report: &mut MigrationReport,
     ) {
-        if chunk_move.size == PageSize::Huge && !self.is_one_huge_page(chunk_move) {
-            let chunk_move = ChunkMove { size: PageSize::Base, ..*chunk_move };
-            return self.migrate(&chunk_move, pages, params, report);
+        let may_arrive_huge = chunk_move.may_arrive_huge
+            && chunk_move.size == PageSize::Base
+            && pages.len() == self.context.chunk_pages();
+        if may_arrive_huge && self.migrate_to_huge_page(chunk_move, pages, params, report) {
+            return;
         }
         let folio_pages = self.context.folio_pages(chunk_move.size);
         let mut room = [0; PAGES_MAX];
@@ -101,6 +105,11 @@ impl BatchRunner {
                     rest = &rest[tried..];
                     let bytes = tried * folio_pages * self.context.page_bytes;
                     params.control.examined(bytes as u64);
+                }
+                Err(SkipReason::NoHugePage) if params.options.huge_arrival.is_wanted() => {
+                    let as_base =
+                        ChunkMove { size: PageSize::Base, may_arrive_huge: false, ..*chunk_move };
+                    return self.migrate(&as_base, pages, params, report);
                 }
                 Err(why) => {
                     report.account.skip(why, (rest.len() * folio_pages) as u64);
@@ -181,8 +190,8 @@ impl BatchRunner {
         report.longest_hold_ns = report.longest_hold_ns.max(took_ns);
     }
 
-    /// Returns whether the chunk still is one huge page: the kernel may have split it.
-    fn is_one_huge_page(&self, chunk_move: &ChunkMove<'_>) -> bool {
+    /// Returns whether the chunk is one huge page: the kernel may have split it.
+    pub fn is_one_huge_page(&self, chunk_move: &ChunkMove<'_>) -> bool {
         self.context.is_huge_page(chunk_move.region.start() + chunk_move.chunk_offset as u64)
     }
 
@@ -199,7 +208,7 @@ impl BatchRunner {
 
     /// Carries one batch of folios (indices in the chunk). Returns the time that they were out of
     /// sight, in nanoseconds.
-    fn run_batch(
+    pub fn run_batch(
         &mut self,
         chunk_move: &ChunkMove<'_>,
         folios: &[usize],
@@ -355,7 +364,7 @@ impl BatchRunner {
         emptied: &mut ShadowSlot,
         report: &mut MigrationReport,
     ) -> (u64, usize) {
-        let Self { context, batch, refused, folio_slots, busy, .. } = self;
+        let Self { context, batch, refused, folio_slots, busy, slots, .. } = self;
         let folio_bytes = match chunk_move.size {
             PageSize::Base => context.page_bytes,
             PageSize::Huge => CHUNK_BYTES,
@@ -375,18 +384,14 @@ impl BatchRunner {
                 }
                 BatchStep::Flush => {} // UFFDIO_MOVE does not return before it
                 BatchStep::Copy(slices) => {
-                    if let BatchTarget::InSlot { ready, first_folio } = target {
-                        ops.copy(slices, emptied, &mut ready.shadow, *first_folio);
+                    if matches!(target, BatchTarget::HugePage(_)) && !ops.are_whole_chunk(slices) {
+                        slots.keep_all(std::mem::replace(target, BatchTarget::Fresh));
                     }
+                    copy(&ops, slices, emptied, target);
                     report.step_times.copy_ns += elapsed_ns(began);
                 }
                 BatchStep::Map(runs) => {
-                    match target {
-                        BatchTarget::InSlot { ready, first_folio } => {
-                            ops.map(runs, &mut ready.shadow, *first_folio);
-                        }
-                        BatchTarget::Fresh => ops.map_fresh(runs, emptied),
-                    }
+                    map(&mut ops, runs, emptied, target);
                     report.step_times.map_ns += elapsed_ns(began);
                     hold_ns = hold_ns.max(elapsed_ns(out_since));
                 }
@@ -399,9 +404,9 @@ impl BatchRunner {
                     report.batches += 1;
                     report.longest_hold_ns = report.longest_hold_ns.max(hold_ns);
                     let moved = account.moved;
-                    match target {
-                        BatchTarget::InSlot { .. } => report.recycled_pages += moved,
-                        BatchTarget::Fresh => report.one_way_pages += moved,
+                    match target.is_fresh() {
+                        true => report.one_way_pages += moved,
+                        false => report.recycled_pages += moved,
                     }
                     let folio_pages = (folio_bytes / context.page_bytes) as u64;
                     return (hold_ns, (moved / folio_pages) as usize);
@@ -417,6 +422,27 @@ impl BatchRunner {
         let pages = moved.map(|(folio_slot, _)| folio_slot.chunk_index);
         let misplaced_page = |page| skips.set(page, Some(SkipReason::WrongNode));
         verify_node::deduct_wrong_node(context, chunk_move, pages, report, misplaced_page);
+    }
+}
+
+/// Copies what the kernel does not copy when it maps it.
+fn copy(ops: &UffdOps<'_>, slices: &[CopySlice], emptied: &ShadowSlot, target: &mut BatchTarget) {
+    match target {
+        BatchTarget::InSlot { ready, first_folio } => {
+            ops.copy(slices, emptied, &mut ready.shadow, *first_folio);
+        }
+        BatchTarget::HugePage(ready) => ops.copy(slices, emptied, &mut ready.shadow, 0),
+        BatchTarget::Fresh => {}
+    }
+}
+
+fn map(ops: &mut UffdOps<'_>, runs: &[FolioRun], emptied: &ShadowSlot, target: &mut BatchTarget) {
+    match target {
+        BatchTarget::InSlot { ready, first_folio } => {
+            ops.map(runs, &mut ready.shadow, *first_folio);
+        }
+        BatchTarget::HugePage(ready) => ops.map_huge(runs, &mut ready.shadow),
+        BatchTarget::Fresh => ops.map_fresh(runs, emptied),
     }
 }
 
@@ -436,7 +462,7 @@ pub fn folio_indices<'a>(
 }
 
 /// Returns why no further batch may begin, if so.
-fn reason_to_stop(chunk_move: &ChunkMove<'_>, params: &MoveParams<'_>) -> Option<SkipReason> {
+pub fn reason_to_stop(chunk_move: &ChunkMove<'_>, params: &MoveParams<'_>) -> Option<SkipReason> {
     let is_too_large = |stall: &StallBudget| stall.folio_pages_max() < Batch::PAGES_MAX;
     let huge = chunk_move.size == PageSize::Huge;
     if params.control.is_stopped() {
@@ -449,12 +475,12 @@ fn reason_to_stop(chunk_move: &ChunkMove<'_>, params: &MoveParams<'_>) -> Option
 }
 
 /// Returns the most base pages that the next batch may have.
-fn batch_pages_max(params: &MoveParams<'_>) -> usize {
+pub fn batch_pages_max(params: &MoveParams<'_>) -> usize {
     let budget = params.stall.as_ref().map_or(usize::MAX, |stall| stall.run_pages() as usize);
     params.options.batch_pages.min(budget)
 }
 
-fn record_hold(stall: &mut StallBudget, size: PageSize, pages: u64, hold_ns: u64) {
+pub fn record_hold(stall: &mut StallBudget, size: PageSize, pages: u64, hold_ns: u64) {
     match size {
         PageSize::Base => stall.learn(pages, hold_ns),
         PageSize::Huge => stall.learn_huge(pages, hold_ns),

@@ -21,6 +21,8 @@ pub struct ChunkMove<'a> {
     pub to: NodeId,
     /// The kernel may move the pages instead.
     pub may_use_kernel: bool,
+    /// All base pages of the chunk may arrive as one huge page.
+    pub may_arrive_huge: bool,
 }
 
 impl<'a> ChunkMove<'a> {
@@ -33,6 +35,7 @@ impl<'a> ChunkMove<'a> {
             from: region.context.only_node(),
             to,
             may_use_kernel: false,
+            may_arrive_huge: false,
         }
     }
 }

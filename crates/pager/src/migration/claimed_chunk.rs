@@ -4,11 +4,11 @@
 use nodeward_model::{NodeId, Range, SkipReason};
 use nodeward_policy::pacing::StallBudget;
 
-use super::batch_runner::BatchRunner;
+use super::batch_runner::{BatchRunner, batch_pages_max};
 use super::chunk_move::ChunkMove;
 use super::exclusive_pages::{self, exclusive_pages};
 use super::job::JobKind;
-use super::options::MoveOptions;
+use super::options::{HugeArrival, MoveOptions};
 use super::page_sources::{SourcePages, group_by_node};
 use super::report::MigrationReport;
 use super::task::{ChunkTask, MoveParams, TaskControl};
@@ -121,20 +121,48 @@ impl ClaimedChunk<'_> {
     ) {
         let pages = self.movable_pages(pages, report);
         let whole = pages.len() == self.region.context.chunk_pages();
-        let size = if whole { self.region.size } else { PageSize::Base };
-        let before = report.account.skipped_total();
+        let may_arrive_huge = whole && self.may_arrive_huge(params);
+        let size = self.size_of_move(whole, may_arrive_huge);
+        let before = (report.account.skipped_total(), report.account.moved);
         for SourcePages { from, pages } in self.pages_by_source(pages, params, report) {
             let chunk_move = ChunkMove {
                 size,
                 from,
                 may_use_kernel: self.may_use_kernel(params),
+                may_arrive_huge,
                 ..ChunkMove::new(self.region, self.claim.chunk, params.to)
             };
             self.runner.migrate(&chunk_move, &pages, params, report);
         }
-        let all_there = whole && report.account.skipped_total() == before;
+        if params.options.huge_arrival.is_wanted() && report.account.moved > before.1 {
+            let arrived = (may_arrive_huge || size == PageSize::Huge) && self.is_huge_page();
+            report.huge_arrivals += u64::from(arrived && size == PageSize::Base);
+            report.huge_fallbacks += u64::from(!arrived);
+        }
+        let all_there = whole && report.account.skipped_total() == before.0;
         let stays = !whole && self.claim.state.node == Some(params.to);
         self.claim.state.node = (all_there || stays).then_some(params.to);
+    }
+
+    /// Returns whether all base pages of the chunk may arrive as one huge page.
+    fn may_arrive_huge(&self, params: &MoveParams<'_>) -> bool {
+        params.options.huge_arrival == HugeArrival::Possible
+            && batch_pages_max(params) >= self.region.context.chunk_pages()
+    }
+
+    /// Returns the size of the pages that leave. The kernel may have split a huge page, and a
+    /// region of base pages has huge ones where they arrived as such.
+    fn size_of_move(&self, whole: bool, may_arrive_huge: bool) -> PageSize {
+        let may_be_huge = whole && (self.region.size == PageSize::Huge || may_arrive_huge);
+        match may_be_huge && self.is_huge_page() {
+            true => PageSize::Huge,
+            false => PageSize::Base,
+        }
+    }
+
+    fn is_huge_page(&self) -> bool {
+        let start = self.region.chunk_addresses(self.claim.chunk).start;
+        self.region.context.is_huge_page(start)
     }
 
     /// Returns the pages that may be taken out, and skips the others in `report`.

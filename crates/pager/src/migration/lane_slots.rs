@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use nodeward_linux::mempolicy;
 use nodeward_model::{NodeId, SkipReason};
+use nodeward_policy::huge_page_pause::HugePagePause;
 use nodeward_policy::move_method::{AvailableMethods, MethodCosts, MoveMethod};
 
 use super::chunk_move::ChunkMove;
 use super::options::Supply;
 use super::verify_node;
-use crate::chunk::{CHUNK_BYTES, PageSize};
+use crate::chunk::PageSize;
 use crate::context::PagerContext;
 use crate::pool::{NodeSlot, ShadowSlot};
 use crate::sys::Advice;
@@ -20,15 +21,26 @@ pub enum BatchTarget {
     /// Pages of a slot, from this folio on. The batch holds the slot until
     /// [`LaneSlots::keep_rest`] takes it back.
     InSlot { ready: NodeSlot, first_folio: usize },
+    /// A huge page for all base pages of a chunk. If some of them stay, fresh pages take its place.
+    HugePage(NodeSlot),
     /// Fresh pages that the kernel allocates and fills when they are mapped.
     Fresh,
 }
 
 impl BatchTarget {
+    /// Returns whether the pages come fresh from the kernel for this batch.
+    pub fn is_fresh(&self) -> bool {
+        match self {
+            Self::InSlot { .. } => false,
+            Self::HugePage(ready) => ready.shadow.is_fresh(),
+            Self::Fresh => true,
+        }
+    }
+
     /// Returns the method by which a batch with this destination moves pages.
     pub fn method(&self) -> MoveMethod {
         match self {
-            Self::InSlot { .. } => MoveMethod::Recycled,
+            Self::InSlot { .. } | Self::HugePage(_) => MoveMethod::Recycled,
             Self::Fresh => MoveMethod::Fresh,
         }
     }
@@ -49,6 +61,7 @@ pub struct LaneSlots {
     destination: Option<NodeSlot>,
     /// Measured costs of base pages by transfer method.
     pub costs: MethodCosts,
+    huge_page_pause: HugePagePause,
 }
 
 thread_local! {
@@ -59,8 +72,15 @@ thread_local! {
 impl LaneSlots {
     /// A lane without slots.
     pub fn new(context: Arc<PagerContext>, lane: usize) -> Self {
-        let costs = MethodCosts::default();
-        Self { context, lane, checks_room: true, emptied: None, destination: None, costs }
+        Self {
+            context,
+            lane,
+            checks_room: true,
+            emptied: None,
+            destination: None,
+            costs: MethodCosts::default(),
+            huge_page_pause: HugePagePause::default(),
+        }
     }
 
     /// As [`Self::new`], for batches for whose fresh pages there is room for certain.
@@ -128,6 +148,27 @@ impl LaneSlots {
         let folios = ready.shadow.pages / self.folio_pages(ready.shadow.size());
         let most = most.min(folios);
         (BatchTarget::InSlot { ready, first_folio: folios - most }, most)
+    }
+
+    /// Finds a huge page for all base pages of a chunk; a recycled one, if they need not be fresh.
+    pub fn huge_target(
+        &mut self,
+        chunk_move: &ChunkMove<'_>,
+        supply: Supply,
+    ) -> Option<BatchTarget> {
+        if !self.huge_page_pause.may_try() {
+            return None;
+        }
+        let huge = ChunkMove { size: PageSize::Huge, ..*chunk_move };
+        let method = self.choose_method(&huge, supply, 1);
+        let found = self.find_slot(&huge, supply, method).ok().flatten();
+        self.huge_page_pause.record(found.is_some());
+        let ready = found?;
+        if prefer_node(&self.context, chunk_move.to).is_err() {
+            self.destination = Some(ready);
+            return None;
+        }
+        Some(BatchTarget::HugePage(ready))
     }
 
     /// Returns a slot with pages of the right kind, or `None` if fresh base pages are to be used
@@ -200,8 +241,8 @@ impl LaneSlots {
         let slots = &self.context.slots;
         let mut shadow =
             slots.take_unregistered(PageSize::Huge).map_err(|_| SkipReason::NoMemory)?;
-        let whole = 0..CHUNK_BYTES;
-        let populated = shadow.slot.advise(whole, Advice::Populate).is_ok();
+        // The fault of one page brings the whole huge page, or only that page.
+        let populated = shadow.slot.advise(0..self.context.page_bytes, Advice::Populate).is_ok();
         let address = shadow.slot.address(0);
         let astray = node.is_some_and(|node| {
             !self.context.has_one_node()
@@ -248,7 +289,7 @@ impl LaneSlots {
 
     /// Takes back the slot of a batch that did not begin.
     pub fn keep_all(&mut self, target: BatchTarget) {
-        if let BatchTarget::InSlot { ready, .. } = target {
+        if let BatchTarget::InSlot { ready, .. } | BatchTarget::HugePage(ready) = target {
             self.destination = Some(ready);
         }
     }
@@ -256,14 +297,17 @@ impl LaneSlots {
     /// Takes back what a batch left of its slot. If the slot now has a gap, everything from there
     /// on is freed: its pages would have to be counted one by one.
     pub fn keep_rest(&mut self, target: BatchTarget, clean: bool) {
-        if let BatchTarget::InSlot { mut ready, first_folio } = target {
-            let rest = first_folio * self.folio_pages(ready.shadow.size());
-            match clean {
-                true => ready.shadow.pages = rest,
-                false => ready.shadow.truncate(rest, self.context.page_bytes),
-            }
-            self.destination = Some(ready);
+        let (mut ready, first_folio) = match target {
+            BatchTarget::InSlot { ready, first_folio } => (ready, first_folio),
+            BatchTarget::HugePage(ready) => (ready, 0),
+            BatchTarget::Fresh => return,
+        };
+        let rest = first_folio * self.folio_pages(ready.shadow.size());
+        match clean {
+            true => ready.shadow.pages = rest,
+            false => ready.shadow.truncate(rest, self.context.page_bytes),
         }
+        self.destination = Some(ready);
     }
 
     fn folio_pages(&self, size: PageSize) -> usize {

@@ -15,6 +15,7 @@ mod callers;
 mod chunk_move;
 mod claimed_chunk;
 mod exclusive_pages;
+mod huge_arrival;
 mod job;
 mod kernel_batch;
 mod lane_slots;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::chunk::CHUNK_BYTES;
 use crate::error::{Error, Result};
+use crate::region::{Arrive, RegionShared};
 
 /// The source of destination pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub struct Migration<'a> {
     pub batch_bytes: Option<u64>,
     /// Source of destination pages.
     pub supply: Supply,
+    /// Size of the pages at the destination; `None`: as the region has it.
+    pub arrive: Option<Arrive>,
     /// Move pages that are on the destination node already, too. For measurements.
     pub even_if_there: bool,
     /// Called on the calling thread, every 50 ms and at the end.
@@ -58,8 +61,28 @@ impl fmt::Debug for Migration<'_> {
             .field("lanes", &self.lanes)
             .field("batch_bytes", &self.batch_bytes)
             .field("supply", &self.supply)
+            .field("arrive", &self.arrive)
             .field("even_if_there", &self.even_if_there)
             .finish_non_exhaustive()
+    }
+}
+
+/// Whether base pages arrive as huge pages, as [`Arrive::Huge`] has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HugeArrival {
+    /// Nobody asked for it.
+    #[default]
+    NotWanted,
+    /// It was asked for, and does not work with this kernel or these options.
+    Impossible,
+    /// It was asked for, and is tried for each chunk.
+    Possible,
+}
+
+impl HugeArrival {
+    /// Returns whether huge pages were asked for, so that what cannot have one moves without.
+    pub fn is_wanted(self) -> bool {
+        self != Self::NotWanted
     }
 }
 
@@ -71,6 +94,8 @@ pub struct MoveOptions {
     pub budget: Budget,
     /// Destination pages to use.
     pub supply: Supply,
+    /// Whether base pages arrive as huge pages.
+    pub huge_arrival: HugeArrival,
     /// Maximum number of base pages in a batch.
     pub batch_pages: usize,
     /// Move pages that are on the destination already, too.
@@ -87,8 +112,13 @@ impl Migration<'_> {
         !is_paced && self.lanes.is_none() && !is_cancelled
     }
 
-    /// Checks the options. Returns those that batches need.
-    pub(crate) fn move_options(&self, page_bytes: usize) -> Result<MoveOptions> {
+    /// Checks the options. Returns those that batches need. `region` is there if the pager moves
+    /// the pages.
+    pub(crate) fn move_options(
+        &self,
+        page_bytes: usize,
+        region: Option<&RegionShared>,
+    ) -> Result<MoveOptions> {
         let batch_bytes = self.batch_bytes.unwrap_or(CHUNK_BYTES as u64);
         let page_bytes = page_bytes as u64;
         if batch_bytes < page_bytes || batch_bytes > CHUNK_BYTES as u64 {
@@ -106,9 +136,19 @@ impl Migration<'_> {
         Ok(MoveOptions {
             budget: self.budget,
             supply: self.supply,
+            huge_arrival: region.map(|region| self.huge_arrival(region)).unwrap_or_default(),
             batch_pages: (batch_bytes / page_bytes) as usize,
             even_if_there: self.even_if_there,
         })
+    }
+
+    fn huge_arrival(&self, region: &RegionShared) -> HugeArrival {
+        match self.arrive.unwrap_or(region.arrive) {
+            Arrive::AsTheyLeave => HugeArrival::NotWanted,
+            Arrive::Huge if self.supply == Supply::Recycled => HugeArrival::Impossible,
+            Arrive::Huge if region.context.can_arrive_huge() => HugeArrival::Possible,
+            Arrive::Huge => HugeArrival::Impossible,
+        }
     }
 }
 

@@ -16,6 +16,11 @@ pub struct MigrationReport {
     pub one_way_pages: u64,
     /// Base pages among `one_way_pages` that the kernel moved (move_pages(2)).
     pub by_kernel_pages: u64,
+    /// Blocks of 2 MiB that left as base pages and arrived as one huge page.
+    pub huge_arrivals: u64,
+    /// Blocks of 2 MiB of which base pages arrived as base pages, although huge pages were asked
+    /// for ([`crate::Arrive::Huge`]).
+    pub huge_fallbacks: u64,
     /// Base pages that were left out, to be pulled in by the next thread that touches them.
     pub lazy_pages: u64,
     /// Number of batches.
@@ -75,6 +80,8 @@ impl MigrationReport {
         self.recycled_pages += other.recycled_pages;
         self.one_way_pages += other.one_way_pages;
         self.by_kernel_pages += other.by_kernel_pages;
+        self.huge_arrivals += other.huge_arrivals;
+        self.huge_fallbacks += other.huge_fallbacks;
         self.lazy_pages += other.lazy_pages;
         self.batches += other.batches;
         self.step_times.add(other.step_times);

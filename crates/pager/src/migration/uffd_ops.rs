@@ -8,6 +8,7 @@ use nodeward_model::SkipReason;
 use super::chunk_move::ChunkMove;
 use super::put_back_retry::PutBackRetry;
 use super::refusals::{self, transfer_skipping_refused};
+use crate::chunk::CHUNK_BYTES;
 use crate::context::PagerContext;
 use crate::page_bits::PageBits;
 use crate::pool::ShadowSlot;
@@ -82,6 +83,23 @@ impl UffdOps<'_> {
                 (chunk_move.region, at.region_bytes),
             )
         });
+    }
+
+    /// Maps a huge page in the place of all base pages of the chunk. If that is refused, its parts
+    /// are mapped as base pages, one after the other.
+    pub fn map_huge(&mut self, runs: &[FolioRun], ready: &mut ShadowSlot) {
+        let folios: u32 = runs.iter().map(|run| run.folios).sum();
+        if folios as usize == self.folio_slots.len() {
+            // Nothing of the chunk is mapped, so nothing but its empty page table is freed.
+            let start = self.chunk_move.chunk_offset;
+            self.chunk_move.region.advise(start..start + CHUNK_BYTES, Advice::Discard).ok();
+        }
+        self.map(runs, ready, 0);
+    }
+
+    /// Returns whether slices are all pages of the chunk.
+    pub fn are_whole_chunk(&self, slices: &[CopySlice]) -> bool {
+        slices.iter().map(|slice| slice.bytes).sum::<u64>() == CHUNK_BYTES as u64
     }
 
     pub fn map_fresh(&mut self, runs: &[FolioRun], emptied: &ShadowSlot) {

@@ -17,7 +17,7 @@ mod table;
 
 pub use chunk_claims::{Claim, FaultClaim, RegionPin};
 pub use chunk_state::{ChunkState, LazyPages, UnmappedPages};
-pub use options::{ForkRule, Mode, Placement, RegionOptions};
+pub use options::{Arrive, ForkRule, Mode, Placement, RegionOptions};
 pub use residency::count_by_node;
 pub use shared::RegionShared;
 pub use table::RegionTable;

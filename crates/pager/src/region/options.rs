@@ -40,6 +40,24 @@ pub enum Mode {
     Kernel,
 }
 
+/// The size of the pages at the destination.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Arrive {
+    /// Base pages arrive as base pages, and huge pages as huge pages.
+    #[default]
+    AsTheyLeave,
+    /// The base pages of each 2 MiB, aligned, arrive together as one huge page where that can be;
+    /// elsewhere they arrive as base pages, and [`crate::MigrationReport::huge_fallbacks`] counts
+    /// them. It needs: all of them in memory and on one node; a free huge page on the destination;
+    /// batches of 2 MiB and a stall budget that allows them; [`crate::Supply::Any`] or
+    /// [`crate::Supply::OneWay`]; a kernel that frees empty page tables (Linux 6.14 or newer, with
+    /// CONFIG_PT_RECLAIM); and a pager that moves pages itself.
+    ///
+    /// Until such a migration ends, the program must not map other memory over a part of its range:
+    /// what is written there meanwhile may be lost.
+    Huge,
+}
+
 /// The fate of a region in a child of fork(2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ForkRule {
@@ -58,6 +76,8 @@ pub struct RegionOptions {
     pub page: PageSize,
     /// Placement of new pages.
     pub placement: Placement,
+    /// Size of pages that arrive, for migrations that do not say.
+    pub arrive: Arrive,
     /// Method that moves the region's pages.
     pub mode: Mode,
     /// Fate of the region in children.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::chunk_claims::{ChunkClaims, Claim};
 use super::chunk_state::{ChunkState, LazyPages};
-use super::options::Placement;
+use super::options::{Arrive, Placement};
 use super::registration;
 use crate::chunk::{CHUNK_BYTES, PageSize};
 use crate::context::PagerContext;
@@ -21,6 +21,8 @@ pub struct RegionShared {
     pub claims: ChunkClaims<ChunkState>,
     pub size: PageSize,
     pub placement: Placement,
+    /// Size of pages that arrive, for migrations that do not say.
+    pub arrive: Arrive,
     pub context: Arc<PagerContext>,
     /// Set while the kernel moves the region's pages.
     pub kernel_moves: AtomicBool,
@@ -39,6 +41,7 @@ impl RegionShared {
             claims: ChunkClaims::new(chunks),
             size: PageSize::Base,
             placement: Placement::Local,
+            arrive: Arrive::AsTheyLeave,
             context: Arc::clone(context),
             kernel_moves: AtomicBool::new(false),
             unmovable_parts: Mutex::default(),

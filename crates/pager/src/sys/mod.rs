@@ -27,7 +27,7 @@ pub use mmap_slice::MmapSlice;
 pub use rseq::current_cpu;
 pub use thread::{HeldThread, hold_thread};
 pub use transfer::{TransferMethod, copy_from_slot, copy_without_wake, map_from_slot};
-pub use trial::{try_move, try_remap};
+pub use trial::{try_huge_arrival, try_move, try_remap};
 pub use try_lock::{TryLock, TryLockGuard};
 pub use uffd::{FEATURE_MOVE, FEATURE_THREAD_ID};
 pub use uffd::{IncompleteTransfer, TransferResult, Uffd, UffdFault};

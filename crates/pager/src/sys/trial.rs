@@ -8,7 +8,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use nodeward_linux::own_process::{AreaAdvice, AreaBacking, MappedArea};
 use rustix::io::Errno;
 
+use super::mapping::{Advice, AnonMapping};
 use super::uffd::{CAN_COPY, CAN_MOVE, IncompleteTransfer, Uffd};
+use crate::chunk::CHUNK_BYTES;
 
 /// A word for each page, checked afterwards.
 const MARKER_WORDS: [u64; 2] = [0x6e6f_6465, 0x7761_7264];
@@ -44,6 +46,25 @@ pub fn try_remap(uffd: &Uffd) -> Result<(), Errno> {
     unsafe { rustix::mm::munmap(away, bytes) }?;
     copied.map_err(|IncompleteTransfer { errno, .. }| errno)?;
     read_marks(&home)
+}
+
+/// Brings a huge page to where a base page was. Returns whether it arrived as a huge page; `None`
+/// if none could be had to try it with. `is_huge` tells whether the 2 MiB at an address are one.
+pub fn try_huge_arrival(uffd: &Uffd, is_huge: impl Fn(u64) -> bool) -> Option<bool> {
+    let chunk = || AnonMapping::reserve(CHUNK_BYTES, CHUNK_BYTES).ok();
+    let (home, away) = (chunk()?, chunk()?);
+    // The advice is refused by kernels without huge pages; then there is none.
+    home.advise(0..CHUNK_BYTES, Advice::BasePages).ok();
+    away.advise(0..CHUNK_BYTES, Advice::HugePages).ok();
+    for mapping in [&home, &away] {
+        mapping.words()[0].store(MARKER_WORDS[0], Relaxed);
+    }
+    uffd.register(home.start(), CHUNK_BYTES as u64).ok()?;
+    home.advise(0..CHUNK_BYTES, Advice::Discard).ok()?;
+    let had_one = is_huge(away.start());
+    // SAFETY: both mappings are ours alone and are reached through atomics.
+    let moved = unsafe { uffd.move_pages(home.start(), away.start(), CHUNK_BYTES as u64, false) };
+    (had_one && moved.is_ok()).then(|| is_huge(home.start()))
 }
 
 fn two_pages() -> Result<MappedArea, Errno> {

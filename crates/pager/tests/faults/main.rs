@@ -8,6 +8,7 @@ mod common;
 mod forks;
 mod holders;
 mod huge;
+mod huge_arrival;
 mod ksm;
 mod limits;
 mod memory_changes;

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use nodeward_model::SkipReason;
-use nodeward_pager::{Budget, Cancel, Migration, PageSize, Pager, Placement, Region, Supply};
+use nodeward_pager::{
+    Arrive, Budget, Cancel, Migration, PageSize, Pager, Placement, Region, Supply,
+};
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 
@@ -53,6 +55,8 @@ fn random_options<'a>(random: &mut TestRng, cancel: &'a Cancel) -> Migration<'a>
     let batch = u64::from(random.next_u32() % 512 + 1) * page_bytes() as u64;
     Migration {
         supply,
+        arrive: [None, Some(Arrive::AsTheyLeave), Some(Arrive::Huge)]
+            [random.next_u32() as usize % 3],
         budget: Budget { bytes_per_s: None, stall },
         lanes: [None, Some(1), Some(2)][random.next_u32() as usize % 3],
         batch_bytes: random.next_u32().is_multiple_of(2).then_some(batch),

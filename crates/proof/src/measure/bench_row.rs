@@ -29,6 +29,8 @@ pub struct BenchRow {
     pub lanes: Option<LanesCell>,
     /// Number of mappings.
     pub vmas: Option<VmaCount>,
+    /// Base pages that arrive as huge pages.
+    pub huge_arrival: Option<HugeArrivalCell>,
     /// Against the kernel: recycled, one-way, and as the pager chooses.
     pub kernel: Vec<KernelCell>,
     /// Findings of all checks of this row.
@@ -47,6 +49,7 @@ impl BenchRow {
             stall: None,
             lanes: None,
             vmas: None,
+            huge_arrival: None,
             kernel: Vec::new(),
             findings: Findings::default(),
         }
@@ -155,6 +158,41 @@ pub struct LazyCell {
     pub bytes_per_s: u64,
     /// Bytes per second of the eager migrations.
     pub eager_bytes_per_s: u64,
+}
+
+/// Base pages that arrive as huge pages, against the same ones that arrive as fresh base pages.
+#[derive(Clone, Debug, Serialize)]
+pub struct HugeArrivalCell {
+    /// In huge pages that earlier migrations emptied.
+    pub kept: ArrivalRatio,
+    /// In huge pages that are fresh from the kernel.
+    pub fresh: ArrivalRatio,
+    /// Where the process gets no huge pages.
+    pub without: ArrivalRatio,
+}
+
+/// Migrations that ask for huge pages, against those that do not.
+#[derive(Clone, Debug, Serialize)]
+pub struct ArrivalRatio {
+    /// Median ratio of speed.
+    pub ratio: f64,
+    /// The ratio of each round.
+    pub ratios: Vec<f64>,
+    /// Blocks of 2 MiB that arrived as huge pages, in all rounds.
+    pub arrived: u64,
+    /// Blocks of 2 MiB that did not.
+    pub fell_back: u64,
+    /// Median of bytes per second.
+    pub bytes_per_s: u64,
+    /// Bytes per second of those that arrived as base pages.
+    pub one_way_bytes_per_s: u64,
+}
+
+impl ArrivalRatio {
+    /// Returns the median ratio, if all pages arrived as huge pages.
+    pub fn of_huge_pages(&self) -> Option<f64> {
+        (self.arrived > 0 && self.fell_back == 0).then_some(self.ratio)
+    }
 }
 
 /// Migrations with a bound on waits.

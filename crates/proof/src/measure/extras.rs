@@ -51,17 +51,17 @@ impl PageSizeBench<'_> {
         Ok(())
     }
 
-    fn wants(&self, extra: Extra) -> bool {
+    pub(super) fn wants(&self, extra: Extra) -> bool {
         self.plan.wants(extra) && !self.is_cancelled()
     }
 
-    fn how(&self, lanes: u32) -> Migration<'_> {
+    pub(super) fn how(&self, lanes: u32) -> Migration<'_> {
         let cancel = Some(self.progress.cancel());
         Migration { lanes: Some(lanes), cancel, ..Migration::default() }
     }
 
     /// Measures pairs; the two alternate in going first.
-    fn pairs(
+    pub(super) fn pairs(
         &self,
         mut one: impl FnMut() -> Result<MigrationSample, Error>,
         mut other: impl FnMut() -> Result<MigrationSample, Error>,
@@ -213,16 +213,16 @@ pub(super) fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 }
 
 /// Two migrations that are compared.
-struct SamplePair {
-    one: MigrationSample,
-    other: MigrationSample,
+pub(super) struct SamplePair {
+    pub one: MigrationSample,
+    pub other: MigrationSample,
 }
 
-fn ratios(pairs: &[SamplePair]) -> Vec<f64> {
+pub(super) fn ratios(pairs: &[SamplePair]) -> Vec<f64> {
     pairs.iter().map(|pair| pair.one.rate() / pair.other.rate().max(1.0)).collect()
 }
 
-fn rate<'a>(samples: impl Iterator<Item = &'a MigrationSample>) -> u64 {
+pub(super) fn rate<'a>(samples: impl Iterator<Item = &'a MigrationSample>) -> u64 {
     median(&samples.map(MigrationSample::rate).collect::<Vec<_>>()) as u64
 }
 

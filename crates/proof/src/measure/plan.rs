@@ -35,6 +35,8 @@ pub enum Extra {
     Lanes,
     /// Number of additional mappings.
     Vmas,
+    /// Base pages that arrive as huge pages, against base pages.
+    Huge,
     /// Against the kernel's own move_pages(2).
     Kernel,
 }
@@ -96,6 +98,7 @@ impl MeasurePlan {
         let kernel = 3 * usize::from(self.wants(Extra::Kernel) && self.nodes.are_distinct());
         let others = [Extra::Lazy, Extra::Stall, Extra::Lanes].map(|extra| self.wants(extra));
         let others = others.into_iter().filter(|&wanted| wanted).count();
-        self.columns.len() * self.lanes.len() + others + kernel
+        let huge = 3 * usize::from(self.wants(Extra::Huge));
+        self.columns.len() * self.lanes.len() + others + huge + kernel
     }
 }

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use nodeward_model::units::{format_bytes, format_ns};
 use nodeward_proof::{
-    BenchRow, Column, Findings, MeasurePlan, MemcpyCell, SoakReport, StallsReport, StepTimeShares,
-    TimeQuantiles,
+    ArrivalRatio, BenchRow, Column, Findings, HugeArrivalCell, MeasurePlan, MemcpyCell, SoakReport,
+    StallsReport, StepTimeShares, TimeQuantiles,
 };
 use serde_json::{Value, json};
 
@@ -239,6 +239,9 @@ fn extras_text(plan: &MeasurePlan, row: &BenchRow) -> String {
             vmas.before, vmas.peak, vmas.more
         );
     }
+    if let Some(huge) = &row.huge_arrival {
+        text += &huge_arrival_text(huge);
+    }
     for kernel in &row.kernel {
         let _ = writeln!(
             text,
@@ -251,6 +254,26 @@ fn extras_text(plan: &MeasurePlan, row: &BenchRow) -> String {
         );
     }
     text
+}
+
+fn huge_arrival_text(huge: &HugeArrivalCell) -> String {
+    let of = |arrival: &ArrivalRatio| match arrival.of_huge_pages() {
+        Some(ratio) => format!(
+            "{ratio:.2} times as fast ({}/s of {}/s)",
+            format_bytes(arrival.bytes_per_s),
+            format_bytes(arrival.one_way_bytes_per_s)
+        ),
+        None => {
+            format!("{} of {} blocks did", arrival.arrived, arrival.arrived + arrival.fell_back)
+        }
+    };
+    format!(
+        "  arriving as huge pages, one thread, against fresh base pages\n    recycled: {}\n    \
+         fresh: {}\n    where there are none: {:.2} of the speed\n",
+        of(&huge.kept),
+        of(&huge.fresh),
+        huge.without.ratio,
+    )
 }
 
 fn findings_text(findings: &Findings, moved_bytes: u64, seed: u64) -> String {

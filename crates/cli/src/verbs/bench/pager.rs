@@ -92,7 +92,14 @@ impl<'a> PagerBench<'a> {
             pages: self.args.only.iter().map(|&PageSizeValue(page)| page).collect(),
             columns: vec![Column::OneWay, Column::RecycledWriter, Column::RecycledAlone],
             lanes: self.lanes(),
-            extras: vec![Extra::Lanes, Extra::Lazy, Extra::Stall, Extra::Vmas, Extra::Kernel],
+            extras: vec![
+                Extra::Lanes,
+                Extra::Lazy,
+                Extra::Stall,
+                Extra::Vmas,
+                Extra::Huge,
+                Extra::Kernel,
+            ],
             ..self.plan()?
         })
     }

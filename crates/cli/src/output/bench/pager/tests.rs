@@ -5,7 +5,8 @@ use std::time::Duration;
 use nodeward_model::{Account, NodeId, SkipReason};
 use nodeward_pager::PageSize;
 use nodeward_proof::{
-    BareRatio, Extra, KernelCell, LanesCell, LazyCell, NodeRoute, StallCell, VmaCount, WriterRate,
+    ArrivalRatio, BareRatio, Extra, HugeArrivalCell, KernelCell, LanesCell, LazyCell, NodeRoute,
+    StallCell, VmaCount, WriterRate,
 };
 
 use super::*;
@@ -77,6 +78,17 @@ fn cell(column: Column) -> MemcpyCell {
     }
 }
 
+fn arrival(ratio: f64, arrived: u64) -> ArrivalRatio {
+    ArrivalRatio {
+        ratio,
+        ratios: vec![ratio],
+        arrived,
+        fell_back: 512 - arrived,
+        bytes_per_s: 16 * GIB,
+        one_way_bytes_per_s: 10 * GIB,
+    }
+}
+
 fn rows() -> Vec<BenchRow> {
     let base = BenchRow {
         page: "4k",
@@ -100,6 +112,11 @@ fn rows() -> Vec<BenchRow> {
         }),
         lanes: Some(LanesCell { lanes: 2, ratio: 1.5, ratios: vec![1.5] }),
         vmas: Some(VmaCount { before: 40, peak: 43, more: 3 }),
+        huge_arrival: Some(HugeArrivalCell {
+            kept: arrival(2.0, 512),
+            fresh: arrival(1.6, 500),
+            without: arrival(0.99, 0),
+        }),
         kernel: vec![KernelCell {
             supply: "recycled",
             lanes: 2,
@@ -121,6 +138,7 @@ fn rows() -> Vec<BenchRow> {
         stall: None,
         lanes: None,
         vmas: None,
+        huge_arrival: None,
         kernel: Vec::new(),
         ..base.clone()
     };
