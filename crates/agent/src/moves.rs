@@ -275,6 +275,7 @@ impl Moves {
             cpus,
             rate_bytes_per_s: prepared.rate_bytes_per_s,
             stall_ns: prepared.stall_ns,
+            split_huge: false,
         };
         Ok((request, found))
     }

@@ -152,6 +152,8 @@ pub struct WireReport {
     pub workers: u32,
     pub longest_hold_ns: Option<u64>,
     pub stall_needed_ns: Option<u64>,
+    #[serde(default)]
+    pub over_stall_pages: u64,
     pub interrupted: bool,
     pub error: Option<String>,
     pub ledger: Option<u64>,
@@ -364,6 +366,7 @@ impl WireReport {
             workers: report.workers,
             longest_hold_ns: report.longest_hold_ns,
             stall_needed_ns: report.stall_needed_ns,
+            over_stall_pages: report.over_stall_pages,
             interrupted: report.stopped.is_some(),
             // It may name a pid or a path of ours.
             error: report.error.as_ref().map(|error| match error {
@@ -390,6 +393,7 @@ impl From<WireReport> for MoveReport {
             workers: wire.workers,
             longest_hold_ns: wire.longest_hold_ns,
             stall_needed_ns: wire.stall_needed_ns,
+            over_stall_pages: wire.over_stall_pages,
             stopped: wire.interrupted.then_some(StopReason::Requested),
             error: wire.error.map(error),
             ..Self::default()

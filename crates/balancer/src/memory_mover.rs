@@ -193,6 +193,7 @@ impl Run<'_> {
             cpus: Vec::new(),
             rate_bytes_per_s: None,
             stall_ns: self.mover.stall_ns,
+            split_huge: false,
         };
         let process = std::slice::from_ref(portion.process);
         // A control of its own: a move that fails stops the workers of its control.

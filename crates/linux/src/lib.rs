@@ -44,6 +44,7 @@ pub mod procfs;
 mod routes;
 pub mod sched_ext;
 pub mod segments;
+mod split;
 pub mod sysctl;
 pub mod sysfs;
 pub mod test_wait;

@@ -41,6 +41,11 @@ impl PageTables {
         Self { pid, pagemap, frames, has_swap, page_bytes }
     }
 
+    /// Returns the bytes of a base page.
+    pub fn page_bytes(&self) -> u64 {
+        self.page_bytes
+    }
+
     /// Returns whether pages may be in swap.
     pub fn has_swap(&self) -> bool {
         self.has_swap
@@ -81,6 +86,19 @@ impl PageTables {
             }
             Ok(())
         })
+    }
+
+    /// Returns whether a range without hugetlb memory has pages that belong to one folio.
+    pub fn has_folio(&self, range: Range) -> Result<bool> {
+        let mut has_one = false;
+        self.for_each_part(&[range], |_, _, entries| {
+            let page = |_| Page { folio_pages: 1, ..Page::ABSENT };
+            let mut pages: Vec<Page> = entries.iter().map(page).collect();
+            self.mark_folios(entries, &mut pages);
+            has_one |= pages.iter().any(|page| page.folio_pages > 1);
+            Ok(())
+        })?;
+        Ok(has_one)
     }
 
     /// Appends the places of the pages of ranges, which ascend.

@@ -28,7 +28,7 @@ use crate::page_tables::PageTables;
 use crate::pidfd::has_exited;
 use crate::procfs::stat::TaskFlags;
 use crate::procfs::{identity, maps, numa_maps, sched, smaps, status};
-use crate::{collapse, memory_policies, move_pages, traits};
+use crate::{collapse, memory_policies, move_pages, split, traits};
 
 /// A held process.
 #[derive(Debug)]
@@ -167,6 +167,14 @@ impl Process for LinuxProcess {
             return Err(Error::Gone(self.pid));
         }
         collapse::collapse(self.pid, self.pidfd.as_fd(), part)
+    }
+
+    fn split_folio(&self, folio: Range) -> Result<bool> {
+        if self.liveness() != Liveness::Running {
+            return Err(Error::Gone(self.pid));
+        }
+        split::request_split(self.pid, self.pidfd.as_fd(), folio, self.page_tables.page_bytes())?;
+        Ok(!self.page_tables.has_folio(folio)?)
     }
 
     /// Policies of threads other than the first are not seen; the only file that shows them costs

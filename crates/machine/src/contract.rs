@@ -276,6 +276,19 @@ pub trait Process: Send + Sync {
         })
     }
 
+    /// Splits a transparent huge page into base pages, where they are. Returns whether no two of
+    /// its pages belong to one folio afterwards: a page that somebody holds prevents it. An empty
+    /// range only asks whether that can be done.
+    ///
+    /// # Errors
+    /// `Unsupported` where the machine has no such call, `Denied` without CAP_SYS_NICE.
+    fn split_folio(&self, _folio: Range) -> Result<bool> {
+        Err(Error::Unsupported {
+            action: "splitting huge pages",
+            reason: "this machine has no MADV_COLD".to_owned(),
+        })
+    }
+
     /// Returns the memory policies that the program has set. Cost: a walk over its page tables,
     /// some 10 ms for a gibibyte of base pages.
     fn memory_policies(&self) -> Result<MemoryPolicies>;

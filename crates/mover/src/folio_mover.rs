@@ -4,11 +4,13 @@
 //! has no status, and the folios after it are not tried. Some refusals are ambiguous. Every gap is
 //! closed by locating the page again, and retries are bounded.
 
+use std::sync::Arc;
+
 use nodeward_machine::{
     CallEnd, EntryRefusal, EntryStatus, Error, Machine, MovePagesCall, MovePagesOutcome, Process,
     SEPARATOR,
 };
-use nodeward_model::{Account, PageLocation, SkipReason};
+use nodeward_model::{Account, PageLocation, Range, SkipReason};
 use nodeward_policy::folio_plan::FolioMove;
 use nodeward_policy::pacing::run_lengths;
 
@@ -22,6 +24,14 @@ pub const RETRY_PAUSES_NS: [u64; 4] = [1_000_000, 10_000_000, 50_000_000, 250_00
 /// run, the kernel stops isolating pages at the first one that it may not move, so a good page
 /// behind it could be refused with it.
 const SINGLES_MAX: usize = 8;
+
+/// Checks that the huge pages of processes can be split.
+///
+/// # Errors
+/// `Unsupported`, `Denied`, or `Gone`.
+pub fn check_split(processes: &[Arc<dyn Process>]) -> Result<(), Error> {
+    processes.iter().try_for_each(|process| process.split_folio(Range::new(0, 0)).map(drop))
+}
 
 /// The context needed to move folios of one process.
 pub struct FolioMover<'a> {
@@ -138,8 +148,11 @@ impl FolioMover<'_> {
         let mut rest = folios;
         while let Some(first) = rest.first() {
             if self.pacer.is_too_large(first.pages) {
-                outcome.skip(&[*first], SkipReason::StallBudget);
                 rest = &rest[1..];
+                self.attempt_too_large(*first, run_pages_max, outcome, stuck);
+                if outcome.error.is_some() {
+                    return outcome.skip(rest, SkipReason::Refused);
+                }
                 continue;
             }
             let page_bytes = self.machine.page_bytes();
@@ -159,6 +172,35 @@ impl FolioMover<'_> {
             };
             self.record(&attempts, outcome, stuck);
             rest = &rest[tried..];
+        }
+    }
+
+    /// Splits a folio that is too large for the stall budget, if that was requested, and makes an
+    /// attempt at each of its pages. Somebody may hold the folio just now.
+    fn attempt_too_large(
+        &self,
+        folio: FolioMove,
+        run_pages_max: u32,
+        outcome: &mut FolioMoveOutcome,
+        stuck: &mut RetryList,
+    ) {
+        self.pacer.note_too_large(folio.pages);
+        if !self.pacer.splits_huge() || self.hugetlb {
+            return outcome.skip(&[folio], SkipReason::StallBudget);
+        }
+        let page_bytes = self.machine.page_bytes();
+        let end = folio.address + u64::from(folio.pages) * page_bytes;
+        match self.process.split_folio(Range::new(folio.address, end)) {
+            Ok(true) => {
+                self.pacer.record_split();
+                self.attempt(&base_pages(folio, page_bytes), run_pages_max, outcome, stuck);
+            }
+            Ok(false) => stuck.push((folio, SkipReason::StallBudget)),
+            Err(error) if error.is_gone() => outcome.skip(&[folio], SkipReason::Gone),
+            Err(error) => {
+                tracing::debug!(%error, "a huge page is not split");
+                outcome.skip(&[folio], SkipReason::StallBudget);
+            }
         }
     }
 
@@ -222,13 +264,7 @@ impl FolioMover<'_> {
                 told.push((folio, attempt));
                 continue;
             }
-            let page_bytes = self.machine.page_bytes();
-            let page = |page| FolioMove {
-                address: folio.address + u64::from(page) * page_bytes,
-                pages: 1,
-                ..folio
-            };
-            let pages: Vec<FolioMove> = (0..folio.pages).map(page).collect();
+            let pages = base_pages(folio, self.machine.page_bytes());
             let addresses: Vec<u64> = pages.iter().map(|page| page.address).collect();
             let places = self.process.locate(&addresses)?;
             match places.iter().all(|place| *place == places[0]) {
@@ -344,6 +380,16 @@ impl FolioMover<'_> {
 /// Returns the number of base pages of folios.
 pub fn pages_of(folios: &[FolioMove]) -> u64 {
     folios.iter().map(|folio| u64::from(folio.pages)).sum()
+}
+
+/// Returns the pages of a folio.
+fn base_pages(folio: FolioMove, page_bytes: u64) -> Vec<FolioMove> {
+    let page = |page| FolioMove {
+        address: folio.address + u64::from(page) * page_bytes,
+        pages: 1,
+        ..folio
+    };
+    (0..folio.pages).map(page).collect()
 }
 
 /// Returns why a page stays that the kernel refuses with EFAULT: its mapping is of a kind that

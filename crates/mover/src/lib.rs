@@ -54,6 +54,7 @@ pub use collapse::{CollapseReport, check_collapse, collapse};
 pub use control::{MoveControl, StopReason};
 pub use deadline::MoveDeadline;
 pub use distinct_pages::DistinctPages;
+pub use folio_mover::check_split;
 pub use folios::locate_folios;
 pub use hold_times::HoldTimes;
 pub use memory_walk::MemoryView;

@@ -88,9 +88,14 @@ pub fn migrate(
         stall_ns: request.stall_ns,
         longest_hold_ns: pace.longest_hold_ns(),
         stall_needed_ns: pace.stall_needed_ns(),
+        over_stall_pages: pace.over_stall_pages(),
+        split_folios: pace.split_folios(),
         stopped: None,
         error: tallies.error,
     };
+    if report.account().skipped_for(SkipReason::StallBudget) == 0 {
+        report.stall_needed_ns = None; // they were split in the end
+    }
     report.note_stop(live);
     Ok(report)
 }

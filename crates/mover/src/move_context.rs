@@ -6,7 +6,7 @@ use nodeward_machine::{Machine, Process, Result};
 use nodeward_model::{Page, PageSet, Range, SkipReason};
 use nodeward_policy::folio_plan::{FolioMove, FolioPlan, MoveOrder, MoveRules};
 
-use crate::folio_mover::{FolioMoveOutcome, FolioMover, RETRY_PAUSES_NS};
+use crate::folio_mover::{FolioMoveOutcome, FolioMover, RETRY_PAUSES_NS, pages_of};
 use crate::outcomes::UnitOutcome;
 use crate::pacer::MovePacer;
 use crate::pinned_mappings::{NextFolios, PinnedMappings};
@@ -191,7 +191,8 @@ impl MoveContext<'_> {
         };
         let outcome = driver.move_folios(moves);
         if let (Some(journal), Some(ticket)) = (journal, intended) {
-            let all = outcome.moved.len() == moves.len();
+            // Folios may have been split, so their number tells nothing.
+            let all = pages_of(&outcome.moved) == pages_of(moves);
             journal.settle(self.machine, ticket, (!all).then_some(&outcome.moved[..]));
         }
         outcome

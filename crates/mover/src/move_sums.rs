@@ -67,6 +67,7 @@ mod tests {
             cpus: Vec::new(),
             rate_bytes_per_s: None,
             stall_ns,
+            split_huge: false,
         };
         let report = migrate(&machine, &[held], &request, &MoveControl::default(), None).unwrap();
         let mut totals = MoveSums::default();

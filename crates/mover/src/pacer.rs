@@ -22,6 +22,9 @@ pub struct MovePacer {
     longest_hold_ns: AtomicU64,
     holds: Mutex<HoldTimes>,
     too_large_pages: AtomicU32,
+    splits_huge: bool,
+    over_stall_pages: AtomicU64,
+    split_folios: AtomicU64,
 }
 
 impl MovePacer {
@@ -32,6 +35,9 @@ impl MovePacer {
             longest_hold_ns: AtomicU64::new(0),
             holds: Mutex::default(),
             too_large_pages: AtomicU32::new(0),
+            splits_huge: request.split_huge,
+            over_stall_pages: AtomicU64::new(0),
+            split_folios: AtomicU64::new(0),
         }
     }
 
@@ -77,9 +83,13 @@ impl MovePacer {
         let hold_ns = took_ns / pages.max(1) * run_pages;
         self.longest_hold_ns.fetch_max(hold_ns, Ordering::Relaxed);
         lock(&self.holds).add(hold_ns, pages.div_ceil(run_pages));
-        match is_large(*first) {
-            true => lock(stall).learn_huge(pages, took_ns),
-            false => lock(stall).learn(pages, took_ns),
+        let mut stall = lock(stall);
+        if !is_large(*first) {
+            return stall.learn(pages, took_ns);
+        }
+        stall.learn_huge(pages, took_ns);
+        if stall.is_exceeded_by(took_ns) {
+            self.over_stall_pages.fetch_add(pages, Ordering::Relaxed);
         }
     }
 
@@ -94,18 +104,44 @@ impl MovePacer {
         *lock(&self.holds)
     }
 
-    /// Returns the size of the largest folio that may be moved, in base pages.
+    /// Returns the size of the largest folio that may be moved, whole or split, in base pages.
     pub fn folio_pages_max(&self) -> u32 {
-        self.stall.as_ref().map_or(u32::MAX, |stall| lock(stall).folio_pages_max())
+        if self.splits_huge { u32::MAX } else { self.whole_folio_pages_max() }
     }
 
-    /// Returns whether a folio of this many base pages exceeds the stall budget.
+    /// Returns whether a folio of this many base pages may not be moved whole.
     pub fn is_too_large(&self, folio_pages: u32) -> bool {
-        let is_so = folio_pages > self.folio_pages_max();
-        if is_so {
-            self.note_too_large(folio_pages);
-        }
-        is_so
+        folio_pages > self.whole_folio_pages_max()
+    }
+
+    /// Returns the size of the largest folio that may be moved whole, in base pages.
+    fn whole_folio_pages_max(&self) -> u32 {
+        let pages_max = |stall: &Mutex<StallBudget>| match self.splits_huge {
+            true => lock(stall).folio_pages_max(),
+            false => lock(stall).lone_folio_pages_max(),
+        };
+        self.stall.as_ref().map_or(u32::MAX, pages_max)
+    }
+
+    /// Returns whether huge pages that are too large are split.
+    pub fn splits_huge(&self) -> bool {
+        self.splits_huge
+    }
+
+    /// Records that a folio was split.
+    pub fn record_split(&self) {
+        self.split_folios.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the number of folios that were split.
+    pub fn split_folios(&self) -> u64 {
+        self.split_folios.load(Ordering::Relaxed)
+    }
+
+    /// Returns the base pages of huge pages that moved alone and were held for longer than the
+    /// stall budget.
+    pub fn over_stall_pages(&self) -> u64 {
+        self.over_stall_pages.load(Ordering::Relaxed)
     }
 
     /// Records that a folio of this many base pages stayed because of the budget.

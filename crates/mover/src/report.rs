@@ -225,6 +225,11 @@ pub struct MoveReport {
     /// The stall budget with which no page would have stayed because of it, as far as measured, in
     /// nanoseconds; `None` if none did.
     pub stall_needed_ns: Option<u64>,
+    /// Base pages of huge pages that moved alone and were held for longer than the stall budget, at
+    /// most about twice as long.
+    pub over_stall_pages: u64,
+    /// Huge pages that were split to keep the stall budget.
+    pub split_folios: u64,
     /// The reason for which the move ended before all was done, if it was to stop.
     pub stopped: Option<StopReason>,
     /// The first error that ended the work on some pages early.
@@ -310,6 +315,8 @@ impl MoveReport {
         self.stall_ns = self.stall_ns.or(later.stall_ns);
         self.longest_hold_ns = self.longest_hold_ns.max(later.longest_hold_ns);
         self.stall_needed_ns = self.stall_needed_ns.max(later.stall_needed_ns);
+        self.over_stall_pages += later.over_stall_pages;
+        self.split_folios += later.split_folios;
         self.stopped = self.stopped.or(later.stopped);
         self.error = self.error.take().or(later.error);
     }

@@ -102,6 +102,8 @@ pub struct MoveRequest {
     pub rate_bytes_per_s: Option<u64>,
     /// Maximum time that pages are held, in nanoseconds.
     pub stall_ns: Option<u64>,
+    /// Split huge pages that would be held for longer, and move their base pages.
+    pub split_huge: bool,
 }
 
 impl MoveRequest {

@@ -25,6 +25,7 @@ fn request() -> MoveRequest {
         cpus: Vec::new(),
         rate_bytes_per_s: None,
         stall_ns: None,
+        split_huge: false,
     }
 }
 

@@ -37,6 +37,7 @@ fn to(node: u32) -> MoveRequest {
         cpus: Vec::new(),
         rate_bytes_per_s: None,
         stall_ns: None,
+        split_huge: false,
     }
 }
 

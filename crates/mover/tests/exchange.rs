@@ -33,6 +33,7 @@ fn rotate(fake_process: FakeProcess, nodes: &[u32]) -> (MoveReport, FakeProcess)
         cpus: Vec::new(),
         rate_bytes_per_s: None,
         stall_ns: None,
+        split_huge: false,
     };
     let machine = FakeMachine::new(false);
     let pid = Pid::new(7).unwrap();

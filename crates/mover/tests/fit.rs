@@ -36,6 +36,7 @@ fn request(pages: u64, range_pages: u64) -> MoveRequest {
         cpus: Vec::new(),
         rate_bytes_per_s: None,
         stall_ns: None,
+        split_huge: false,
     }
 }
 

@@ -31,6 +31,7 @@ fn request(to: u32, processes: usize) -> MoveRequest {
         cpus: Vec::new(),
         rate_bytes_per_s: None,
         stall_ns: None,
+        split_huge: false,
     }
 }
 

@@ -40,6 +40,7 @@ fn request(from: u32, to: u32) -> MoveRequest {
         cpus: Vec::new(),
         rate_bytes_per_s: None,
         stall_ns: None,
+        split_huge: false,
     }
 }
 

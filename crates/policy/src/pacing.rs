@@ -94,6 +94,17 @@ impl StallBudget {
         pages.map_or(u32::MAX, |pages| u32::try_from(pages).unwrap_or(u32::MAX).max(1))
     }
 
+    /// Returns the largest folio, in base pages, that may be moved alone although it takes up to
+    /// twice the budget: most huge pages stayed otherwise.
+    pub fn lone_folio_pages_max(&self) -> u32 {
+        self.folio_pages_max().saturating_mul(2)
+    }
+
+    /// Returns whether a time is beyond the budget.
+    pub fn is_exceeded_by(&self, hold_ns: u64) -> bool {
+        hold_ns > self.budget_ns
+    }
+
     /// Returns the budget that moves a folio of `folio_pages` base pages: the measured time of its
     /// pages plus a quarter, because times vary. `None` before one was measured.
     pub fn budget_for_ns(&self, folio_pages: u32) -> Option<u64> {
@@ -165,6 +176,12 @@ mod tests {
         let mut enough = StallBudget::new(2_560_000);
         enough.learn_huge(512, 2_048_000);
         assert!(enough.folio_pages_max() >= 512);
+        // 2.048 ms are within twice 1.03 ms, and not within twice 1 ms.
+        let mut half = StallBudget::new(1_030_000);
+        half.learn_huge(512, 2_048_000);
+        assert!(half.folio_pages_max() < 512 && half.lone_folio_pages_max() >= 512);
+        assert!(budget.lone_folio_pages_max() < 512);
+        assert!(half.is_exceeded_by(2_048_000) && !half.is_exceeded_by(1_030_000));
     }
 
     #[test]

@@ -37,7 +37,7 @@ fn on_another_kernel(kernel: &GuestKernel, names: &[&str]) {
 }
 
 /// Cases that may depend on the kernel: its answers, its refusals, the end of processes.
-const ON_EVERY_KERNEL: [&str; 24] = [
+const ON_EVERY_KERNEL: [&str; 25] = [
     "conformance",
     "conformance_without_privilege",
     "conformance_in_every_state",
@@ -61,6 +61,7 @@ const ON_EVERY_KERNEL: [&str; 24] = [
     "exec",
     "race_all",
     "thread_id",
+    "thp_split",
     "collapse",
 ];
 

@@ -9,7 +9,7 @@ use super::agent::AgentArgs;
 use super::move_run::MoveRunArgs;
 use super::parsers::choice_parser;
 use super::skip::SkipArgs;
-use crate::message::help::{MEMORY, OUTPUT, PROCESSES};
+use crate::message::help::{MEMORY, OUTPUT, PACE, PROCESSES};
 use crate::settings::name_parser;
 
 /// Arguments of `move`.
@@ -64,6 +64,9 @@ pub struct MoveArgs {
     #[arg(help_heading = OUTPUT, long,
           conflicts_with_all = ["file", "addresses", "hot", "machine", "agent"])]
     pub collapse: bool,
+    /// Split huge pages that would be held for longer than --stall
+    #[arg(help_heading = PACE, long, conflicts_with_all = ["file", "machine", "agent"])]
+    pub split_huge: bool,
     /// Memory that stays.
     #[command(flatten)]
     pub skip: SkipArgs,

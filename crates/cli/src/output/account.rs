@@ -29,6 +29,16 @@ pub fn ending_text(report: &MoveReport, bytes: u64) -> String {
         let (held, longer) = (format_ns(ns), longer.unwrap_or_default());
         let _ = writeln!(text, "pages were held for about {held} at most{longer}");
     }
+    if report.over_stall_pages > 0 {
+        let pages = report.over_stall_pages;
+        let _ = writeln!(
+            text,
+            "{pages} pages are in huge pages that moved alone and were held for longer than --stall"
+        );
+    }
+    if report.split_folios > 0 {
+        let _ = writeln!(text, "{} huge pages were split to keep --stall", report.split_folios);
+    }
     if let Some(ns) = report.stall_needed_ns {
         let _ = writeln!(text, "--stall {} would have been enough for all pages", budget(ns));
     }
@@ -165,6 +175,8 @@ pub fn with_ending(mut value: Value, report: &MoveReport) -> Value {
     value["workers"] = json!(report.workers);
     value["longest_hold_ns"] = json!(report.longest_hold_ns);
     value["stall_needed_ns"] = json!(report.stall_needed_ns);
+    value["over_stall_pages"] = json!(report.over_stall_pages);
+    value["split_folios"] = json!(report.split_folios);
     value["verified"] = json!(report.is_verified());
     with_stop(&mut value, report.stopped);
     value["error"] = json!(report.error.as_ref().map(ToString::to_string));

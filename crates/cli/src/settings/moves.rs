@@ -83,6 +83,7 @@ impl MoveSettings {
             jobs: self.jobs,
             rate_bytes_per_s: self.rate_bytes_per_s,
             stall_ns: self.stall_ns,
+            split_huge: false,
         })
     }
 }

@@ -32,6 +32,9 @@ pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
              cannot change its mappings; leave one of them out, or give --stall unlimited"
         );
     }
+    if args.split_huge && settings.stall_ns.is_none() {
+        bail!("--split-huge is for moves with --stall; give one, such as --stall 1ms");
+    }
     let chosen = SelectedMachine::open(&args.run.simulated.machine_args, args.run.simulated.seed)?;
     let live = chosen.control(args.run.until.deadline);
     let machine = chosen.machine();
@@ -42,7 +45,7 @@ pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
         (None, None) => Some(between_nodes(args, &chosen, &topology, &live)?),
     };
     let Some(task) = task else { return Ok(stopped_before(&live)) };
-    let task = MoveTask { collapse: args.collapse, ..task };
+    let task = MoveTask { collapse: args.collapse, split_huge: args.split_huge, ..task };
     let how = MoveTaskOptions::new(&args.run, settings, &chosen);
     task.execute(machine, &topology, &how, &live)
 }

@@ -9,8 +9,9 @@ use nodeward_machine::{Error, Liveness, Machine, Process};
 use nodeward_model::{Name, ProcessIdentity, Topology};
 use nodeward_mover::address_list::ListCounts;
 use nodeward_mover::{
-    CollapseReport, LedgerReport, MoveControl, MoveOrder, MoveReport, PlanReport, ProcessPlan,
-    Selection, SharedLedger, StopReason, check_collapse, collapse, migrate, plan,
+    CollapseReport, LedgerReport, MoveControl, MoveOrder, MoveReport, MoveRequest, PlanReport,
+    ProcessPlan, Selection, SharedLedger, StopReason, check_collapse, check_split, collapse,
+    migrate, plan,
 };
 use nodeward_records::ledger::{Header, LedgerStore, OperationId};
 
@@ -52,6 +53,8 @@ pub struct MoveTask {
     pub placement: Option<RestoreReport>,
     /// Named pages of segments that no process maps.
     pub segment_rest: Option<SegmentRestMove>,
+    /// Whether huge pages that would be held for too long are split.
+    pub split_huge: bool,
     /// Whether what arrived is then collapsed into huge pages.
     pub collapse: bool,
     /// The command that the ledger names, if it is not this program's command line.
@@ -113,6 +116,7 @@ impl MoveTask {
             spread: None,
             placement: None,
             segment_rest: None,
+            split_huge: false,
             collapse: false,
             command: None,
         }
@@ -160,7 +164,8 @@ impl MoveTask {
     ) -> Result<(PlanReport, Option<ProcessPlan>)> {
         let (orders, selection) = (self.orders.clone(), self.selection.clone());
         let request = settings.request(machine, topology, orders, selection)?;
-        self.check_collapse()?;
+        self.check_advice()?;
+        let request = MoveRequest { split_huge: self.split_huge, ..request };
         let report = plan(machine, &self.processes, &request, live)?;
         Ok((report, self.plan_segments(settings, live)?))
     }
@@ -178,7 +183,8 @@ impl MoveTask {
     ) -> Result<CarriedOut, Error> {
         let (orders, selection) = (self.orders.clone(), self.selection.clone());
         let request = settings.request(machine, topology, orders, selection)?;
-        self.check_collapse()?;
+        self.check_advice()?;
+        let request = MoveRequest { split_huge: self.split_huge, ..request };
         let journal = writes_ledger.then(|| self.begin_journal(machine)).flatten();
         let before = self.count(live);
         let mut report = migrate(machine, &self.processes, &request, live, journal.as_ref())?;
@@ -199,8 +205,12 @@ impl MoveTask {
         Ok(CarriedOut { report, shared, ledger, collapse })
     }
 
-    /// Checks before anything moves that what arrives can be collapsed.
-    fn check_collapse(&self) -> Result<(), Error> {
+    /// Checks before anything moves that huge pages can be split and what arrives collapsed, as far
+    /// as that was requested.
+    fn check_advice(&self) -> Result<(), Error> {
+        if self.split_huge {
+            check_split(&self.processes)?;
+        }
         if self.collapse { check_collapse(&self.processes) } else { Ok(()) }
     }
 

@@ -151,6 +151,7 @@ fn move_memory(machine: &SimMachine, mut moves: Vec<(ProcessView, Vec<MoveOrder>
         cpus: workers::worker_cpus(&machine.topology()?, &to, &machine.usable_cpus()?),
         rate_bytes_per_s: None,
         stall_ns: None,
+        split_huge: false,
     };
     if !held.is_empty() {
         migrate(machine, &held, &request, &MoveControl::default(), None)?;

@@ -38,6 +38,7 @@ pub fn move_first_process(scenario: &Scenario, jobs: Jobs) -> Result<RunOutcome>
         cpus: workers::worker_cpus(&sim.topology()?, &to, &sim.usable_cpus()?),
         rate_bytes_per_s: None,
         stall_ns: None,
+        split_huge: false,
     };
     let report = migrate(&sim, &[sim.open_process(pid)?], &request, &MoveControl::default(), None)?;
     Ok(RunOutcome::of(sim.report())

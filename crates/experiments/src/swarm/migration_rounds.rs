@@ -164,6 +164,7 @@ impl<'a> MigrationRounds<'a> {
                 cpus,
                 rate_bytes_per_s: self.policy.rate_bytes_per_s,
                 stall_ns: self.policy.stall_ns,
+                split_huge: false,
             };
             migrate(machine, &processes, &request, machine.live(), None)
         });

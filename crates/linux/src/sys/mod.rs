@@ -21,7 +21,7 @@ pub use area::{AreaAdvice, AreaBacking, MappedArea};
 pub use cachestat::count_cached;
 pub use calls::{TransferCall, futex_wait, futex_wake, merge_equal_pages, transfer};
 pub use memory_change::{MemoryChange, change_memory};
-pub use pages::{collapse, migrate_pages, move_pages, query_pages};
+pub use pages::{collapse, deactivate, migrate_pages, move_pages, query_pages};
 pub use peer::{duplicate, peer_ids, peer_pidfd, pid_from_namespace, pidfd_ids};
 pub use perf_event::{
     PerfAttributes, PerfCounter, PerfEvent, PerfScope, RING_HEAD_WORD, RING_TAIL_WORD,

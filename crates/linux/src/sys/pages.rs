@@ -1,5 +1,5 @@
 //! move_pages(2), which moves pages and also reports where they are, migrate_pages(2), and
-//! process_madvise(2) where it collapses pages.
+//! process_madvise(2) where it collapses pages or splits huge ones.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
@@ -81,20 +81,31 @@ pub fn migrate_pages(pid: u32, from: u32, to: u32) -> io::Result<u64> {
 /// Asks the kernel to collapse the base pages of a part of a process into huge pages. Of an empty
 /// part only the right to do so is checked, and whether the kernel knows the call.
 pub fn collapse(pidfd: BorrowedFd<'_>, part: Range) -> io::Result<()> {
+    advise(pidfd, part, libc::MADV_COLLAPSE)
+}
+
+/// Tells the kernel that a part of a process will not be used soon. Of an empty part only the right
+/// to do so is checked, and whether the kernel knows the call.
+pub fn deactivate(pidfd: BorrowedFd<'_>, part: Range) -> io::Result<()> {
+    advise(pidfd, part, libc::MADV_COLD)
+}
+
+/// Gives advice that changes no content.
+fn advise(pidfd: BorrowedFd<'_>, part: Range, advice: libc::c_int) -> io::Result<()> {
     let parts = [libc::iovec {
         iov_base: std::ptr::without_provenance_mut(part.start as usize),
         iov_len: part.bytes() as usize,
     }];
     let count = usize::from(part.bytes() > 0);
     // SAFETY: the kernel reads at most the one entry of `parts`, before the call returns. It never
-    // dereferences the address in this process; memory that it collapses keeps its content.
+    // dereferences the address in this process; memory keeps its content under this advice.
     let result = unsafe {
         libc::syscall(
             libc::SYS_process_madvise,
             pidfd.as_raw_fd(),
             parts.as_ptr(),
             count,
-            libc::MADV_COLLAPSE,
+            advice,
             0_u32,
         )
     };

@@ -145,6 +145,16 @@ impl FakeProcess {
         CollapseOutcome::Collapsed
     }
 
+    /// Makes a folio of each page of a folio that nobody holds.
+    pub(super) fn split_folio(&mut self, folio: Range) -> bool {
+        let numbers = folio.start / PAGE_BYTES..folio.end / PAGE_BYTES;
+        if numbers.clone().any(|number| self.pinned.contains(&number)) {
+            return false;
+        }
+        self.pages.range_mut(numbers).for_each(|(_, page)| page.folio_pages = 1);
+        true
+    }
+
     pub(super) fn liveness(&self) -> Liveness {
         match self.end_at_call {
             Some((calls, life)) if self.calls >= calls => life,

@@ -172,6 +172,10 @@ impl Process for FakeProcessHandle {
         Ok(self.running()?.collapse(part))
     }
 
+    fn split_folio(&self, folio: Range) -> Result<bool> {
+        Ok(self.running()?.split_folio(folio))
+    }
+
     fn memory_policies(&self) -> Result<MemoryPolicies> {
         let mut process = self.running()?;
         process.page_reads += 1;

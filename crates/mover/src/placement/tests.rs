@@ -103,6 +103,7 @@ fn carried_out(machine: &FakeMachine, pids: &[u32], orders: Vec<Arc<[MoveOrder]>
         cpus: Vec::new(),
         rate_bytes_per_s: None,
         stall_ns: None,
+        split_huge: false,
     };
     let (processes, live) = (held(machine, pids), MoveControl::default());
     migrate(machine, &processes, &request, &live, None).unwrap().account()

@@ -46,6 +46,7 @@ fn carried_out(
         cpus: Vec::new(),
         rate_bytes_per_s: None,
         stall_ns: None,
+        split_huge: false,
     };
     migrate(machine, processes, &request, &MoveControl::default(), None).unwrap().account()
 }

@@ -90,6 +90,7 @@ impl KernelBackend<'_> {
             cpus: workers::worker_cpus(self.topology, &to, &self.machine.usable_cpus()?),
             rate_bytes_per_s: how.budget.bytes_per_s,
             stall_ns: how.budget.stall.map(ns),
+            split_huge: false,
         };
         let moved = self.run_with_progress(&request, &MoveControl::default(), bytes, how)?;
         Ok(self.report(&moved, bytes))

@@ -162,6 +162,7 @@ fn moved_by_engine(machine: &SimMachine, pid: Pid) -> Account {
         cpus: (4..8).map(CpuId).collect(), // of node 1
         rate_bytes_per_s: None,
         stall_ns: None,
+        split_huge: false,
     };
     let processes = [machine.open_process(pid).unwrap()];
     migrate(machine, &processes, &request, &MoveControl::default(), None).unwrap().account()

@@ -37,6 +37,7 @@ fn move_from(sim: &SimMachine, pid: Pid, jobs: u32, cpus: Vec<CpuId>) -> MoveRep
         cpus,
         rate_bytes_per_s: None,
         stall_ns: None,
+        split_huge: false,
     };
     migrate(sim, &processes, &request, &MoveControl::default(), None).unwrap()
 }

@@ -9,7 +9,7 @@ use crate::load::LoadProcess;
 use crate::nodeward::{MoveJson, move_load, move_load_as};
 use crate::numa_maps::PagesByNode;
 
-pub const CASES: [(&str, CaseFn); 11] = [
+pub const CASES: [(&str, CaseFn); 12] = [
     ("heap", || kind("heap")),
     ("anonymous", || kind("anonymous")),
     ("shared", || kind("shared")),
@@ -18,6 +18,7 @@ pub const CASES: [(&str, CaseFn); 11] = [
     ("stack", || kind("stack")),
     ("mlocked", mlocked),
     ("thp", thp),
+    ("thp_split", thp_split),
     ("collapse", collapse),
     ("anonymous_without_privilege", anonymous_without_privilege),
     ("thp_without_privilege", thp_without_privilege),
@@ -92,6 +93,32 @@ fn thp() -> CaseOutcome {
     assert_eq!(whole - before[0], 24, "eight folios, there and back and there");
     assert_eq!((failed - before[1], split - before[2]), (0, 0));
     assert_eq!(huge(), 16 << 10);
+    load.end();
+    Ok(())
+}
+
+/// Goal: transparent huge pages that would be held for too long stay, and with `--split-huge` go as
+/// base pages; one is tried whole, as its time is not known. Nothing is split where that is not
+/// allowed.
+fn thp_split() -> CaseOutcome {
+    const SETTING: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs";
+    write_optional(SETTING, "4000000000")?;
+    let load = LoadProcess::start_as(UNPRIVILEGED_USER, "--node 0 --size 16MiB --kind thp");
+    let huge = || kib(&format!("/proc/{}/smaps_rollup", load.pid()), "AnonHugePages");
+    assert_eq!(huge(), 16 << 10);
+    let words = |rest: &str| format!("{rest} --jobs 1 --range {}", load.ready.range);
+    let split = |nodes| words(&format!("{nodes} --split-huge --stall 1us"));
+    move_load(&load, &words("0 1 --split-huge")).assert_refused(2, &["--stall 1ms"]);
+    move_load_as(UNPRIVILEGED_USER, &load, &split("0 1")).assert_refused(4, &["CAP_SYS_NICE"]);
+    let stays: Value = move_load(&load, &words("0 1 --stall 1us")).json_after_exit(1);
+    assert_eq!(stays["account"]["skipped"]["stall-budget"], 7 * 512, "{stays}");
+    assert_eq!((&stays["over_stall_pages"], &stays["split_folios"]), (&512.into(), &0.into()));
+    assert_eq!(huge(), 16 << 10);
+    let splits: Value = move_load(&load, &split("0 1")).json_after_exit(0);
+    assert_eq!(splits["account"]["moved"], 7 * 512, "{splits}");
+    // The first of the seven is tried whole.
+    assert_eq!((&splits["over_stall_pages"], &splits["split_folios"]), (&512.into(), &6.into()));
+    assert_eq!(huge(), 2 * (2 << 10));
     load.end();
     Ok(())
 }
