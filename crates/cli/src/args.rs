@@ -24,6 +24,7 @@ mod placement;
 mod report;
 mod reproduce;
 mod run;
+mod scaling;
 mod show;
 mod sim;
 mod skip;
@@ -62,6 +63,7 @@ pub use placement::{PlacedArgs, PlacementRestoreArgs, PlacementSaveArgs, Placeme
 pub use report::ReportArgs;
 pub use reproduce::ReproduceArgs;
 pub use run::{HomeChoice, RunArgs};
+pub use scaling::ScalingArgs;
 pub use show::ShowArgs;
 pub use sim::{SimArgs, SimVerb};
 pub use skip::SkipArgs;

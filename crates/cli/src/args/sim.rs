@@ -9,6 +9,7 @@ use super::compare::CompareArgs;
 use super::examples;
 use super::output::{OutputArgs, ProgressArgs};
 use super::parsers::{key_value, virtual_ns};
+use super::scaling::ScalingArgs;
 use super::swarm::SwarmArgs;
 use super::sweep::SweepArgs;
 use crate::figures::SimFigure;
@@ -105,4 +106,11 @@ pub enum SimVerb {
     /// a goal.
     #[command(after_long_help = examples::COMPARE)]
     Compare(CompareArgs),
+    /// Move memory with more and more workers on machines of 32 to 128 CPUs, and show what stops
+    /// more of them
+    ///
+    /// For each number of workers: the speed, and the CPU time of a page by step. Waits for locks
+    /// of the kernel are in unmap and map, waits for memory and link in copy. Beside the copying
+    /// threads of one caller stand the speeds that others measured.
+    Scaling(ScalingArgs),
 }

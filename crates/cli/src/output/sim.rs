@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod own_machine;
 mod plot;
+pub mod scaling;
 pub mod sweep;
 mod text;
 

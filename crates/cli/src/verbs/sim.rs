@@ -3,6 +3,7 @@
 mod compare;
 mod figure;
 mod own_machine;
+mod scaling;
 mod setup;
 mod swarm;
 mod sweep;
@@ -35,6 +36,7 @@ pub fn run(args: &SimArgs) -> Result<Exit> {
             SimVerb::Sweep(args) => sweep::run(args),
             SimVerb::Swarm(args) => swarm::run(args),
             SimVerb::Compare(args) => compare::run(args),
+            SimVerb::Scaling(args) => scaling::run(args),
         };
     }
     if args.of_this_machine {

@@ -33,6 +33,7 @@ mod report;
 mod report_browser;
 mod reproduce;
 mod run;
+mod scaling;
 mod segments;
 mod sim;
 mod simulated;

@@ -25,6 +25,7 @@ pub use figure_table::{
     Basis, Better, DocumentTable, Expected, FigureRow, FigureUnit, Fitted, Improvement,
     ImprovementGoal, ImprovementStep, RowKind,
 };
+pub(crate) use mover_runs::move_first_process;
 pub use run_outcome::RunOutcome;
 pub use scenario_runs::{RunOutcomes, ScenarioRun};
 pub use table_runs::run_all;

@@ -58,14 +58,15 @@ impl ScenarioRun {
         };
         let sets: Vec<_> = self.overrides.iter().map(pair).collect();
         let scenario = Scenario::find_with(self.scenario, &sets)?;
-        self.driver.unwrap_or(run_to_end)(&scenario)
+        self.driver.unwrap_or(Self::run)(&scenario)
     }
-}
 
-fn run_to_end(scenario: &Scenario) -> Result<RunOutcome> {
-    let mut world = World::new(scenario, SEED);
-    world.run_until(scenario.time_ns);
-    Ok(RunOutcome::of(world.report()))
+    /// Runs a scenario to its end, without a driver.
+    pub(crate) fn run(scenario: &Scenario) -> Result<RunOutcome> {
+        let mut world = World::new(scenario, SEED);
+        world.run_until(scenario.time_ns);
+        Ok(RunOutcome::of(world.report()))
+    }
 }
 
 /// The outcomes of the runs of a table, by name.
