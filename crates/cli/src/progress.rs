@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use nodeward_agent::wire::WireProgress;
+use nodeward_experiments::parallel::ParallelProgress;
 use nodeward_model::units::format_bytes;
 use nodeward_mover::{MoveControl, StopReason, run_watched};
 
@@ -34,6 +35,31 @@ pub trait ProgressSource: Sync {
 
     /// Returns further information, after an elapsed time.
     fn message(&self, elapsed: Duration) -> String;
+}
+
+/// Progress of simulations in series: how many of all have ended.
+pub struct SeriesProgress {
+    /// Counts those that have ended.
+    pub watch: ParallelProgress,
+    /// All of them.
+    pub total: u64,
+}
+
+impl SeriesProgress {
+    /// Returns the progress of so many simulations, none of which has ended.
+    pub fn new(total: u64) -> Self {
+        Self { watch: ParallelProgress::default(), total }
+    }
+}
+
+impl ProgressSource for SeriesProgress {
+    fn done_of_total(&self) -> (u64, u64) {
+        (self.watch.completed() as u64, self.total)
+    }
+
+    fn message(&self, _elapsed: Duration) -> String {
+        format!("{} of {} simulations", self.watch.completed(), self.total)
+    }
 }
 
 /// Work that can be stopped, and then tells what it did.

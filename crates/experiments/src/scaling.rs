@@ -6,7 +6,7 @@ use anyhow::Result;
 use nodeward_mover::Jobs;
 use nodeward_scenario::Scenario;
 
-use crate::parallel::{ParallelProgress, for_each_in_order};
+use crate::parallel::{ParallelProgress, parallel_map};
 use crate::reproduce::{RunOutcome, ScenarioRun, move_first_process};
 
 /// What grows along a curve.
@@ -38,7 +38,7 @@ pub struct ScalingCurve {
     /// What grows.
     pub by: ScaledBy,
     scenario: &'static str,
-    overrides: &'static [(&'static str, &'static str)],
+    settings: &'static [Settings],
     /// The largest number: that of the destination's CPUs, or of a published curve.
     most: u32,
     /// What memory and link carry of copied pages, in 10^9 bytes per second: the node's bandwidth
@@ -50,23 +50,21 @@ pub struct ScalingCurve {
     pub fitted: &'static [u32],
 }
 
-/// Numbers of workers or threads, if no others are given.
-pub const COUNTS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
+/// Settings of a scenario.
+type Settings = &'static [(&'static str, &'static str)];
 
-/// 2 GiB of base pages, which the action of the scenario would move too late.
-const BASE: [(&str, &str); 4] = [
-    ("machine.batch", "512"),
-    ("workload.folios.memory", "2GiB"),
-    ("action.0.at", "7990ms"),
-    ("time", "8s"),
-];
-const HUGE: [(&str, &str); 3] = [
+/// 2 GiB of base pages.
+const BASE: Settings = &[("machine.batch", "512"), ("workload.folios.memory", "2GiB")];
+/// 4 GiB of huge pages.
+const HUGE: Settings = &[
     ("workload.folios.pages", "huge"),
     ("workload.folios.memory", "4GiB"),
     ("machine.batch", "512"),
 ];
+/// The scenario's own move begins when the workers are done.
+const LATE: Settings = &[("action.0.at", "7990ms"), ("time", "8s")];
 /// As the topology test of 2025 is simulated for docs/reproduce.md.
-const COPIED: [(&str, &str); 5] = [
+const COPIED: Settings = &[
     ("workload.folios.pages", "huge"),
     ("workload.folios.memory", "16GiB"),
     ("action.0.at", "4s"),
@@ -80,7 +78,7 @@ const ZEN3: ScalingCurve = ScalingCurve {
     about: "",
     by: ScaledBy::Workers,
     scenario: "zen3",
-    overrides: &BASE,
+    settings: &[BASE, LATE],
     most: 64,
     carried_gb_per_s: 66.0 / 2.0,
     published: &[],
@@ -93,39 +91,29 @@ pub static CURVES: [ScalingCurve; 8] = [
     ScalingCurve {
         name: "huge",
         about: "the same machine: huge pages",
-        overrides: &[HUGE[0], HUGE[1], HUGE[2], BASE[2], BASE[3]],
+        settings: &[HUGE, LATE],
         ..ZEN3
     },
     ScalingCurve {
         name: "lru-lock",
         about: "base pages, with the locks of the page lists (LRU) held ten times as long",
-        overrides: &[
-            BASE[0],
-            BASE[1],
-            BASE[2],
-            BASE[3],
-            ("machine.lru-hold", "600ns"),
-            ("machine.lru-handoff", "3us"),
-        ],
+        settings: &[BASE, LATE, &[("machine.lru-hold", "600ns"), ("machine.lru-handoff", "3us")]],
         ..ZEN3
     },
     ScalingCurve {
         name: "zone-lock",
         about: "base pages, with the lock of the zone held ten times as long",
-        overrides: &[
-            BASE[0],
-            BASE[1],
-            BASE[2],
-            BASE[3],
-            ("machine.zone-hold", "395ns"),
-            ("machine.zone-handoff", "13us"),
+        settings: &[
+            BASE,
+            LATE,
+            &[("machine.zone-hold", "395ns"), ("machine.zone-handoff", "13us")],
         ],
         ..ZEN3
     },
     ScalingCurve {
         name: "link",
         about: "base pages, over a link with a quarter of the bandwidth",
-        overrides: &[BASE[0], BASE[1], BASE[2], BASE[3], ("machine.link-bandwidth", "24GB/s")],
+        settings: &[BASE, LATE, &[("machine.link-bandwidth", "24GB/s")]],
         carried_gb_per_s: 24.0,
         ..ZEN3
     },
@@ -133,12 +121,12 @@ pub static CURVES: [ScalingCurve; 8] = [
         name: "xeon",
         about: "E5-2650, 2 sockets of 8 cores (2017): base pages over a link of 6.5 GB/s",
         scenario: "page-migration-2017",
-        overrides: &[
+        settings: &[&[
             ("machine.batch", "512"),
             ("workload.base.memory", "2GiB"),
             ("action.0.at", "2900ms"),
             ("action.1.at", "2900ms"),
-        ],
+        ]],
         most: 16,
         carried_gb_per_s: 6.5,
         ..ZEN3
@@ -147,14 +135,7 @@ pub static CURVES: [ScalingCurve; 8] = [
         name: "spread",
         about: "huge pages by one caller, its copying threads spread over core complexes",
         by: ScaledBy::Copiers,
-        overrides: &[
-            COPIED[0],
-            COPIED[1],
-            COPIED[2],
-            COPIED[3],
-            COPIED[4],
-            ("machine.copier-choice", "complexes"),
-        ],
+        settings: &[COPIED, &[("machine.copier-choice", "complexes")]],
         most: 16,
         published: &[(1, 10.6), (2, 17.2), (4, 29.9), (8, 37.1), (16, 36.2)],
         fitted: &[1, 16],
@@ -164,14 +145,7 @@ pub static CURVES: [ScalingCurve; 8] = [
         name: "packed",
         about: "the same, with copying threads on one core complex first",
         by: ScaledBy::Copiers,
-        overrides: &[
-            COPIED[0],
-            COPIED[1],
-            COPIED[2],
-            COPIED[3],
-            COPIED[4],
-            ("machine.copier-choice", "cores"),
-        ],
+        settings: &[COPIED, &[("machine.copier-choice", "cores")]],
         most: 16,
         published: &[(1, 10.4), (2, 10.9), (4, 11.0), (8, 11.1), (16, 17.9)],
         fitted: &[1, 8],
@@ -229,7 +203,7 @@ impl ScalingCurve {
 
     /// Returns the command that simulates a point.
     pub fn command(&self, count: u32) -> String {
-        let sets = self.overrides.iter().map(|(key, value)| format!(" --set {key}={value}"));
+        let sets = self.settings().map(|(key, value)| format!(" --set {key}={value}"));
         let sets: String = sets.collect();
         match self.by {
             ScaledBy::Workers => format!(
@@ -242,11 +216,15 @@ impl ScalingCurve {
         }
     }
 
+    fn settings(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.settings.iter().flat_map(|settings| settings.iter().copied())
+    }
+
     fn simulate(&self, count: u32) -> Result<ScalingPoint> {
         let own = [("machine.copiers", count.to_string())];
         let own = own.iter().filter(|_| self.by == ScaledBy::Copiers);
         let own = own.map(|(key, value)| ((*key).to_owned(), value.clone()));
-        let sets = self.overrides.iter().map(|(key, value)| ((*key).into(), (*value).into()));
+        let sets = self.settings().map(|(key, value)| (key.to_owned(), value.to_owned()));
         let scenario = Scenario::find_with(self.scenario, &sets.chain(own).collect::<Vec<_>>())?;
         let (outcome, ms) = match self.by {
             ScaledBy::Workers => {
@@ -295,13 +273,9 @@ pub fn run_all(
         curve.counts(counts).map(move |count| (curve, count))
     };
     let items: Vec<_> = curves.iter().flat_map(points).collect();
-    let simulate = |(curve, count): &(&'static ScalingCurve, u32)| Some(curve.simulate(*count));
-    let mut points = Vec::with_capacity(items.len());
-    for_each_in_order(&items, jobs, watch, simulate, |point| {
-        points.push(point?);
-        Ok::<(), anyhow::Error>(())
-    })?;
-    let mut points = points.into_iter();
+    let simulate = |(curve, count): &(&ScalingCurve, u32)| curve.simulate(*count);
+    let points = parallel_map(&items, jobs, watch, simulate);
+    let mut points = points.into_iter().collect::<Result<Vec<_>>>()?.into_iter();
     let of_curve = |curve: &&'static ScalingCurve| ScalingResult {
         curve,
         points: points.by_ref().take(curve.counts(counts).count()).collect(),

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 use std::thread::available_parallelism;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Result, bail};
-use nodeward_experiments::parallel::ParallelProgress;
 use nodeward_experiments::reproduce::{DocumentTable, TableResult, documents, run_all};
 
 use crate::args::ReproduceArgs;
@@ -13,7 +12,7 @@ use crate::figures::ReproduceFigure;
 use crate::message::exit::Exit;
 use crate::output;
 use crate::output::reproduce as out;
-use crate::progress::{self, ProgressSource};
+use crate::progress::{self, SeriesProgress};
 
 /// Simulates, prints, and reports by the exit code whether all figures are within their tolerance.
 pub fn run(args: &ReproduceArgs) -> Result<Exit> {
@@ -42,29 +41,13 @@ pub fn run(args: &ReproduceArgs) -> Result<Exit> {
     Ok(if missed_goals(&results).is_empty() { Exit::Done } else { Exit::Mismatch })
 }
 
-/// Progress: how many of all runs have ended.
-struct ReproduceProgress {
-    watch: ParallelProgress,
-    total: u64,
-}
-
-impl ProgressSource for ReproduceProgress {
-    fn done_of_total(&self) -> (u64, u64) {
-        (self.watch.completed() as u64, self.total)
-    }
-
-    fn message(&self, _elapsed: Duration) -> String {
-        format!("{} of {} simulations", self.watch.completed(), self.total)
-    }
-}
-
 fn results(args: &ReproduceArgs) -> Result<Vec<TableResult>> {
     let is_meant = |table: &DocumentTable| {
         args.tables.is_empty() || args.tables.iter().any(|name| name == table.name)
     };
     let tables: Vec<_> = documents::all().into_iter().filter(is_meant).collect();
     let total = tables.iter().map(|table| table.runs.len() as u64).sum();
-    let live = ReproduceProgress { watch: ParallelProgress::default(), total };
+    let live = SeriesProgress::new(total);
     let cpus = available_parallelism().map_or(1, usize::from);
     let jobs = args.jobs.map_or(cpus, |jobs| jobs as usize);
     let runs = progress::show_progress(&live, args.progress.mode(), || {

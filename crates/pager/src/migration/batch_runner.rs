@@ -191,7 +191,7 @@ impl BatchRunner {
     }
 
     /// Returns whether the chunk is one huge page: the kernel may have split it.
-    pub fn is_one_huge_page(&self, chunk_move: &ChunkMove<'_>) -> bool {
+    fn is_one_huge_page(&self, chunk_move: &ChunkMove<'_>) -> bool {
         self.context.is_huge_page(chunk_move.region.start() + chunk_move.chunk_offset as u64)
     }
 

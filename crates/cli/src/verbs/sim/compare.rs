@@ -4,7 +4,7 @@ mod loads;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use nodeward_experiments::compare::steady::{self, SteadyOutcome};
@@ -12,7 +12,7 @@ use nodeward_experiments::compare::{
     BalancerKind, CaseTable, CompareCase, NodewardSetup, Outcomes, RunOptions, SEED, evaluate_case,
     run_with,
 };
-use nodeward_experiments::parallel::{ParallelProgress, parallel_map};
+use nodeward_experiments::parallel::parallel_map;
 use nodeward_model::Escape as _;
 use nodeward_scenario::Scenario;
 use serde_json::json;
@@ -23,7 +23,7 @@ use crate::figures::{CompareFigure, rounded};
 use crate::message::exit::Exit;
 use crate::output;
 use crate::output::sim::compare as out;
-use crate::progress::{self, ProgressSource};
+use crate::progress::{self, SeriesProgress};
 use loads::NamedLoad;
 
 /// The number of drawn machines, unless another is given.
@@ -58,22 +58,6 @@ pub fn run(args: &CompareArgs) -> Result<Exit> {
     Ok(if is_missed { Exit::Mismatch } else { Exit::Done })
 }
 
-/// Progress: how many of all runs have ended.
-struct CompareProgress {
-    watch: ParallelProgress,
-    total: usize,
-}
-
-impl ProgressSource for CompareProgress {
-    fn done_of_total(&self) -> (u64, u64) {
-        (self.watch.completed() as u64, self.total as u64)
-    }
-
-    fn message(&self, _elapsed: Duration) -> String {
-        format!("{} of {} simulations", self.watch.completed(), self.total)
-    }
-}
-
 /// Runs `items` in parallel, as many at a time as requested.
 fn in_parallel<T: Sync, R: Send>(
     args: &CompareArgs,
@@ -82,7 +66,7 @@ fn in_parallel<T: Sync, R: Send>(
 ) -> Result<Vec<R>> {
     let here = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = args.jobs.map_or(here, usize::from);
-    let live = CompareProgress { watch: ParallelProgress::default(), total: items.len() };
+    let live = SeriesProgress::new(items.len() as u64);
     let done = progress::show_progress(&live, args.progress.mode(), || {
         parallel_map(items, jobs, &live.watch, work)
     })?;

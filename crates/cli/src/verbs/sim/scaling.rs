@@ -1,17 +1,15 @@
 //! `nodeward sim scaling`: how moves scale on simulated machines.
 
 use std::thread::available_parallelism;
-use std::time::Duration;
 
 use anyhow::Result;
-use nodeward_experiments::parallel::ParallelProgress;
 use nodeward_experiments::scaling::{CURVES, ScalingCurve, ScalingResult, run_all};
 
 use crate::args::ScalingArgs;
 use crate::message::exit::Exit;
 use crate::output;
 use crate::output::sim::scaling as out;
-use crate::progress::{self, ProgressSource};
+use crate::progress::{self, SeriesProgress};
 
 /// Simulates and prints.
 pub fn run(args: &ScalingArgs) -> Result<Exit> {
@@ -31,22 +29,6 @@ pub fn run(args: &ScalingArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Progress: how many points there are.
-struct ScalingProgress {
-    watch: ParallelProgress,
-    total: u64,
-}
-
-impl ProgressSource for ScalingProgress {
-    fn done_of_total(&self) -> (u64, u64) {
-        (self.watch.completed() as u64, self.total)
-    }
-
-    fn message(&self, _elapsed: Duration) -> String {
-        format!("{} of {} simulations", self.watch.completed(), self.total)
-    }
-}
-
 fn results(args: &ScalingArgs) -> Result<Vec<ScalingResult>> {
     let is_meant = |curve: &&ScalingCurve| {
         args.curves.is_empty() || args.curves.iter().any(|name| name == curve.name)
@@ -56,7 +38,7 @@ fn results(args: &ScalingArgs) -> Result<Vec<ScalingResult>> {
     counts.sort_unstable();
     counts.dedup();
     let points = curves.iter().map(|curve| curve.counts(&counts).count() as u64);
-    let live = ScalingProgress { watch: ParallelProgress::default(), total: points.sum() };
+    let live = SeriesProgress::new(points.sum());
     let cpus = available_parallelism().map_or(1, usize::from);
     let jobs = args.jobs.map_or(cpus, |jobs| jobs as usize);
     progress::show_progress(&live, args.progress.mode(), || {
