@@ -12,10 +12,12 @@ use nodeward_machine::{Machine, Result};
 use nodeward_model::{Access, NodeId, PageSet, Range, SegmentId};
 use nodeward_mover::MemoryUsers;
 use nodeward_policy::damping::Retry;
-use nodeward_policy::hot::{PageAccessCounts, PeriodTimes, SampleHistory, confirmed, plan_moves};
+use nodeward_policy::hot::{
+    HotMove, PageAccessCounts, PeriodTimes, SampleHistory, confirmed, plan_moves,
+};
 use nodeward_policy::placement::EntityId;
 
-use super::range_order::{PageMove, RangeOrder, SpreadMemory, page_moves};
+use super::range_order::{ChosenMemory, PageMove, RangeOrder, SpreadMemory, page_moves};
 use super::sampled_time::{self, SampledTime};
 
 /// Length of a counting period, in nanoseconds: the first value at first; twice as long after each
@@ -208,14 +210,17 @@ impl MemoryCounts {
         let page_bytes = machine.page_bytes();
         let ns = at_ns.saturating_sub(self.since_ns);
         let now = std::mem::replace(&mut self.now, no_counts(page_bytes));
-        let orders = match self.tick_ns {
-            None => self.by_counts(machine, spread, now, ns)?,
+        let chosen = match self.tick_ns {
+            None => {
+                let folios = self.by_counts(machine, spread, now, ns)?;
+                ChosenMemory { folios, ..ChosenMemory::default() }
+            }
             Some(tick_ns) => {
                 let times = PeriodTimes { period_ns: ns, tick_ns };
                 self.sampled.place(machine, spread, &now, times)?
             }
         };
-        let orders = self.accept(orders, at_ns, page_bytes);
+        let orders = self.accept(chosen, at_ns, page_bytes);
         let was_in_vain = self.periods > 0 && orders.is_empty();
         self.is_placing = !was_in_vain;
         let may_rest = match spread.users {
@@ -238,12 +243,12 @@ impl MemoryCounts {
         spread: &SpreadMemory,
         now: PageAccessCounts,
         ns: u64,
-    ) -> Result<Vec<RangeOrder>> {
+    ) -> Result<Vec<HotMove>> {
         let before = self.before.take();
         let moves = match &before {
             Some((before, before_ns)) => {
                 let places = spread.places(machine, before.pages())?;
-                let place_of = |address| places.get(&address).copied();
+                let place_of = |address| places.folio_at(address);
                 let plan = plan_moves(before, place_of, &spread.rules(*before_ns));
                 confirmed(plan.moves, &now, &spread.rules(ns))
             }
@@ -257,7 +262,7 @@ impl MemoryCounts {
             }
             _ => (now, ns),
         });
-        Ok(moves.iter().map(|each| RangeOrder::of_folio(each, machine.page_bytes())).collect())
+        Ok(moves)
     }
 
     /// Returns the samples of time; `None` if accesses are counted instead, or nothing is known.
@@ -270,20 +275,14 @@ impl MemoryCounts {
         self.history().filter(|_| self.sampled.is_mixed())
     }
 
-    /// Removes memory from `orders` that was moved before and has not stayed on its node for long
-    /// enough. Forgets the samples of the rest.
-    pub fn accept(
-        &mut self,
-        orders: Vec<RangeOrder>,
-        at_ns: u64,
-        page_bytes: u64,
-    ) -> Vec<RangeOrder> {
+    /// Orders the moves of chosen memory, without what was moved before and has not stayed on its
+    /// node for long enough. Forgets the samples of the rest.
+    pub fn accept(&mut self, chosen: ChosenMemory, at_ns: u64, page_bytes: u64) -> Vec<RangeOrder> {
         if self.stays.is_over(at_ns) {
             self.stays.start(at_ns, true, STAYS_NS);
             self.placed = PageSet::new(page_bytes);
         }
-        let new = orders.into_iter().filter_map(|order| order.without(&self.placed));
-        let orders: Vec<_> = new.collect();
+        let orders = chosen.without(&self.placed, page_bytes);
         let ranges = orders.iter().flat_map(|order| &order.ranges);
         ranges.for_each(|range| self.placed.insert_range(*range));
         self.sampled.forget(&orders);
@@ -314,7 +313,6 @@ mod tests {
         let pages = |first: u64, end: u64| vec![Range::new(first * PAGE, end * PAGE)];
         let order = |ranges: Vec<Range>| RangeOrder {
             ranges,
-            is_divisible: true,
             pages: 10,
             from: Nodemask::from_iter([NodeId(0)]),
             to: NodeId(1),
@@ -324,7 +322,9 @@ mod tests {
         let mut counts = AccessCounts::default();
         let chosen = |counts: &mut AccessCounts| {
             let of = counts.of(counted, 0, PAGE);
-            let orders = of.accept(vec![order(pages(0, 10))], 0, PAGE);
+            let ranges = vec![order(pages(0, 10))];
+            let chosen = ChosenMemory { ranges, ..ChosenMemory::default() };
+            let orders = of.accept(chosen, 0, PAGE);
             orders.into_iter().flat_map(|order| order.ranges).collect::<Vec<_>>()
         };
         assert_eq!(chosen(&mut counts), pages(0, 10));

@@ -124,15 +124,7 @@ pub fn stuck(skipped: &BTreeMap<SkipReason, u64>) -> u64 {
 /// Joins ranges between which little lies, so that scattered pages are found in few steps. Returns
 /// the joined ranges, and the pages that are meant if not all in them are.
 pub fn joined(ranges: &[Range], page_bytes: u64) -> (Vec<Range>, Option<PageSet>) {
-    let mut joined: Vec<Range> = Vec::new();
-    for range in ranges {
-        match joined.last_mut() {
-            Some(last) if range.start - last.end <= GAP_PAGES_MAX * page_bytes => {
-                last.end = range.end;
-            }
-            _ => joined.push(*range),
-        }
-    }
+    let joined = join(ranges, GAP_PAGES_MAX * page_bytes);
     let bytes = |ranges: &[Range]| ranges.iter().map(|range| range.bytes()).sum::<u64>();
     let pages = (bytes(&joined) > bytes(ranges)).then(|| {
         let mut pages = PageSet::new(page_bytes);
@@ -140,6 +132,18 @@ pub fn joined(ranges: &[Range], page_bytes: u64) -> (Vec<Range>, Option<PageSet>
         pages
     });
     (joined, pages)
+}
+
+/// Joins ascending ranges that have at most so many bytes between them.
+pub fn join(ranges: &[Range], gap_bytes_max: u64) -> Vec<Range> {
+    let mut joined: Vec<Range> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if range.start - last.end <= gap_bytes_max => last.end = range.end,
+            _ => joined.push(*range),
+        }
+    }
+    joined
 }
 
 /// Returns the intersection of two lists of ranges, both ascending and without overlap.

@@ -8,7 +8,7 @@ use nodeward_mover::{TimePlan, plan_by_time, sample_period};
 use nodeward_policy::hot::ranges::RangeMove;
 use nodeward_policy::hot::{PageAccessCounts, PeriodTimes, SampleHistory};
 
-use super::range_order::{RangeOrder, SpreadMemory};
+use super::range_order::{ChosenMemory, RangeOrder, SpreadMemory};
 
 /// Length of a period, in nanoseconds: the first value at first; twice as long after each period in
 /// which nothing was chosen, up to the second value. A change is seen after two periods.
@@ -30,7 +30,7 @@ impl SampledTime {
         Self { history: SampleHistory::new(page_bytes), is_mixed: false }
     }
 
-    /// Adds a period, and returns the moves that it and those before confirm.
+    /// Adds a period, and returns the memory that it and those before say is worth its move.
     ///
     /// # Errors
     /// If the process is gone or cannot be read.
@@ -40,7 +40,7 @@ impl SampledTime {
         spread: &SpreadMemory,
         ticks: &PageAccessCounts,
         times: PeriodTimes,
-    ) -> Result<Vec<RangeOrder>> {
+    ) -> Result<ChosenMemory> {
         self.history.push(sample_period(&*spread.process, ticks, times)?);
         let rules = spread.time_rules();
         let TimePlan { ranges, folios } =
@@ -48,8 +48,7 @@ impl SampledTime {
         self.is_mixed = ranges.remaining.are_mostly_mixed();
         let page_bytes = machine.page_bytes();
         let ranges = ranges.moves.iter().map(|each| range_order(each, spread, page_bytes));
-        let folios = folios.iter().map(|each| RangeOrder::of_folio(each, page_bytes));
-        Ok(ranges.chain(folios).collect())
+        Ok(ChosenMemory { ranges: ranges.collect(), folios })
     }
 
     /// Returns the samples of the last periods.
@@ -76,7 +75,6 @@ fn range_order(each: &RangeMove, spread: &SpreadMemory, page_bytes: u64) -> Rang
     let pages = each.pages.saturating_add(each.pages / UNSEEN_PART);
     RangeOrder {
         ranges: vec![each.range],
-        is_divisible: true,
         pages: pages.min(each.range.bytes() / page_bytes),
         from: spread.nodes.iter().filter(|&node| node != each.to).collect(),
         to: each.to,

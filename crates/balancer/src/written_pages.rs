@@ -11,7 +11,7 @@ use nodeward_policy::placement::{Decision, EntityId, Plan};
 use super::Balancer;
 use super::access_counts::Counted;
 use super::cpu_budget::Activity;
-use super::range_order::{PageMove, RangeOrder, SpreadMemory, page_moves};
+use super::range_order::{ChosenMemory, PageMove, SpreadMemory, page_moves};
 use super::round_state::RoundState;
 use super::settings::AccessChoice;
 
@@ -97,12 +97,11 @@ impl Balancer {
             return Ok(Vec::new());
         };
         let places = spread.places(machine, rounds.writers.addresses())?;
-        let place_of = |address| places.get(&address).copied();
+        let place_of = |address| places.folio_at(address);
         let planned = counts.history().map_or(WrittenPages::Stay, |history| {
             plan_written_pages(history, &rounds.writers, place_of, &spread.time_rules())
         });
         let faults = rounds.writers.addresses().count() as u64;
-        tracing::debug!(faults, folios = planned.folios().len(), "a round of write faults");
         let is_enough = match &planned {
             WrittenPages::Unclear => false,
             WrittenPages::Stay => true,
@@ -110,9 +109,10 @@ impl Balancer {
             WrittenPages::Move(_) => faults >= decision.numbers.pages / 4 * 3,
         };
         let page_bytes = machine.page_bytes();
-        let folios = planned.folios().iter();
-        let orders = folios.map(|each| RangeOrder::of_folio(each, page_bytes)).collect();
-        let orders = counts.accept(orders, at_ns, page_bytes);
+        let folios = planned.into_folios();
+        tracing::debug!(faults, folios = folios.len(), "a round of write faults");
+        let chosen = ChosenMemory { folios, ..ChosenMemory::default() };
+        let orders = counts.accept(chosen, at_ns, page_bytes);
         rounds.note(!orders.is_empty());
         if is_enough || rounds.are_all() {
             counts.begin_period(at_ns, page_bytes);

@@ -1,6 +1,7 @@
 //! A set of pages of one process, by address.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use crate::Range;
 
@@ -45,10 +46,10 @@ impl PageSet {
         for window in first / WINDOW_PAGES..=last / WINDOW_PAGES {
             let words = self.windows.entry(window).or_default();
             let base = window * WINDOW_PAGES;
-            for (index, word) in words.iter_mut().enumerate() {
+            for index in words_within(base, first, last) {
                 let wanted = bits_within(base + index as u64 * 64, first, last);
-                self.pages += u64::from((wanted & !*word).count_ones());
-                *word |= wanted;
+                self.pages += u64::from((wanted & !words[index]).count_ones());
+                words[index] |= wanted;
             }
         }
     }
@@ -209,6 +210,13 @@ fn count(words: &WindowBits, base: u64, first: u64, last: u64) -> u64 {
         u64::from((word & bits_within(base + index as u64 * 64, first, last)).count_ones())
     };
     words.iter().enumerate().map(in_word).sum()
+}
+
+/// Returns the words of a window that have bits for pages from `first` to `last`. Its first bit is
+/// page `base`, and some of its bits are for such pages.
+fn words_within(base: u64, first: u64, last: u64) -> RangeInclusive<usize> {
+    let word = |page: u64| ((page.clamp(base, base + WINDOW_PAGES - 1) - base) / 64) as usize;
+    word(first)..=word(last)
 }
 
 /// Returns the bits of a word that stand for pages from `first` to `last`. Its first bit is page

@@ -1,17 +1,14 @@
 //! Finds the folios, and their nodes, of named pages.
 
-use std::collections::BTreeMap;
-
 use nodeward_machine::{Machine, Process, Result};
 use nodeward_model::{PageLocation, PageSet};
 use nodeward_policy::folio_plan::MoveOrder;
-use nodeward_policy::hot::FolioLocation;
+use nodeward_policy::hot::{FolioLocation, FolioTable};
 
 use crate::Selection;
 use crate::survey::{SurveyMethod, SurveyScope, never, units};
 
-/// Returns the folios that hold the pages of a set, keyed by the address of each of their pages in
-/// the set. Pages that are on no node are left out.
+/// Returns the folios that hold the pages of a set. Those that are on no node are left out.
 ///
 /// # Errors
 /// If the process is gone or cannot be read.
@@ -19,7 +16,7 @@ pub fn locate_folios(
     machine: &dyn Machine,
     process: &dyn Process,
     pages: PageSet,
-) -> Result<BTreeMap<u64, FolioLocation>> {
+) -> Result<FolioTable> {
     let page_bytes = machine.page_bytes();
     let orders = [MoveOrder { pages: Some(pages), ..MoveOrder::default() }].into();
     let scope = SurveyScope {
@@ -32,7 +29,7 @@ pub fn locate_folios(
         method: SurveyMethod::of(machine),
         is_over: &never,
     };
-    let mut folios = BTreeMap::new();
+    let mut folios: Vec<FolioLocation> = Vec::new();
     let mut seen = Vec::new();
     for (mapping, range) in units(&scope)?.iter().flat_map(|unit| &unit.pieces) {
         seen.clear();
@@ -47,13 +44,11 @@ pub fn locate_folios(
                     _ => None,
                 };
             }
-            let is_named = orders[0].pages.as_ref().is_some_and(|set| set.contains(address));
-            if let Some(folio) = head.filter(|_| is_named) {
-                folios.insert(address, folio);
-            }
+            let is_named = || orders[0].pages.as_ref().is_some_and(|set| set.contains(address));
+            folios.extend(head.filter(|_| is_named()));
         }
     }
-    Ok(folios)
+    Ok(FolioTable::from_sorted(page_bytes, folios))
 }
 
 #[cfg(test)]
@@ -85,11 +80,7 @@ mod tests {
             pages,
             node: NodeId(node),
         };
-        let expected = [
-            (16 * PAGE, folio(16, 1, 0)),
-            (19 * PAGE, folio(17, 4, 1)),
-            (20 * PAGE, folio(17, 4, 1)),
-        ];
-        assert_eq!(found, expected.into());
+        let expected = vec![folio(16, 1, 0), folio(17, 4, 1)];
+        assert_eq!(found, FolioTable::from_sorted(PAGE, expected));
     }
 }

@@ -65,7 +65,7 @@ pub fn plan_by_time(
     let mut wanted = PageSet::new(machine.page_bytes());
     again.iter().for_each(|&address| _ = wanted.insert(address));
     let folios = locate_folios(machine, process, wanted)?;
-    let place_of = |address| folios.get(&address).copied();
+    let place_of = |address| folios.folio_at(address);
     let mut moves = plan_sampled_pages(history, &again, place_of, rules);
     let is_within = |folio: &HotMove| {
         let range = folio.range(machine.page_bytes());

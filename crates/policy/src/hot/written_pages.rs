@@ -31,7 +31,7 @@ const OWNED_ONE_IN: i128 = 4;
 /// Pages by the node of their writers, from rounds of write faults: one fault a round at most.
 #[derive(Clone, Debug, Default)]
 pub struct PageWriters {
-    /// In no order: there are as many as pages, so they are sorted once.
+    /// In no order within a round: there are as many as pages, so they are sorted once.
     faults: Vec<(u64, NodeId)>,
     rounds: u64,
 }
@@ -45,10 +45,12 @@ impl PageWriters {
 
     /// Ends a round.
     pub fn end_round(&mut self) {
+        self.faults.sort_unstable();
         self.rounds += 1;
     }
 
-    /// Iterates over the addresses of the written pages.
+    /// Iterates over the addresses of the written pages: those of rounds that ended in ascending
+    /// order.
     pub fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
         self.faults.iter().map(|&(address, _)| address)
     }
@@ -90,8 +92,8 @@ pub enum WrittenPages {
 
 impl WrittenPages {
     /// Returns the folios that go to their writers.
-    pub fn folios(&self) -> &[HotMove] {
-        if let Self::Move(moves) = self { moves } else { &[] }
+    pub fn into_folios(self) -> Vec<HotMove> {
+        if let Self::Move(moves) = self { moves } else { Vec::new() }
     }
 }
 

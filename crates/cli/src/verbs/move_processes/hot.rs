@@ -107,7 +107,7 @@ impl HotChooser<'_> {
             room: self.room.clone(),
         };
         let places = locate_folios(self.machine, self.process, pages)?;
-        let plan = plan_moves(counts, |address| places.get(&address).copied(), &rules);
+        let plan = plan_moves(counts, |address| places.folio_at(address), &rules);
         Ok(HotChoice::ByCounts { misses_per_count: self.misses_per_count, plan })
     }
 
