@@ -26,10 +26,10 @@ use crate::pidfd::{has_exited, open_pidfd};
 use crate::populated;
 use crate::process::{LinuxProcess, open_file, refuse_kernel_thread};
 use crate::procfs::privileges::Privileges;
-use crate::procfs::{page_lists, swaps, zoneinfo};
+use crate::procfs::{cpu_time, page_lists, swaps, zoneinfo};
 use crate::thread_records::PerfThreadRecords;
 use crate::watch::{LinuxWatch, OpenFileBudget};
-use crate::{access, numa_balancing, other_balancers, sys, sysfs};
+use crate::{access, load, numa_balancing, other_balancers, sys, sysfs};
 
 /// The source of accesses that are entered from outside.
 const QUEUE_STATUS: AccessSourceStatus = AccessSourceStatus {
@@ -236,6 +236,12 @@ impl Machine for Linux {
 
     fn open_thread_records(&self) -> Result<Box<dyn ThreadRecords>> {
         Ok(Box::new(PerfThreadRecords::open()?))
+    }
+
+    fn busy_ns(&self, cpus: &[CpuId]) -> Option<u64> {
+        let times = cpu_time::read(Path::new("/")).ok()?;
+        let busy = cpus.iter().filter_map(|cpu| times.get(cpu)).map(|time| time.busy_ticks);
+        Some(busy.sum::<u64>().saturating_mul(load::ns_per_tick()))
     }
 
     fn own_cpu_time_ns(&self) -> u64 {

@@ -77,6 +77,12 @@ pub trait Machine: WorkerRegistry + Send + Sync {
     /// thread keeps its share of the CPU.
     fn yield_to_waking_threads(&self);
 
+    /// Returns the time for which these CPUs have been busy since an arbitrary moment, all
+    /// together, in nanoseconds; `None` where that is not known.
+    fn busy_ns(&self, _cpus: &[CpuId]) -> Option<u64> {
+        None
+    }
+
     /// Gives the calling thread this nice value, from -20 to 19; threads that it starts inherit it.
     /// Returns the one before; `None` if nothing has changed, as where it is not permitted.
     fn renice_current_thread(&self, nice: i8) -> Option<i8>;

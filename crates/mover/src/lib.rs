@@ -20,6 +20,7 @@ mod exchange;
 mod folio_mover;
 mod folios;
 mod hold_times;
+mod idle_cores;
 mod kernel_walk;
 mod memory_walk;
 mod migrate;

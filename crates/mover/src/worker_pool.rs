@@ -7,10 +7,12 @@ use nodeward_machine::Machine;
 use nodeward_model::CpuId;
 use nodeward_policy::ramp::Ramp;
 
+use crate::idle_cores::IdleCores;
 use crate::{Jobs, MoveControl, MoveRequest};
 
-/// Interval at which a worker that is not needed checks whether it is, in nanoseconds.
-const IDLE_POLL_NS: u64 = 500_000;
+/// Interval at which a worker that is not needed checks whether it is, in nanoseconds: at first and
+/// at most.
+const IDLE_POLL_NS: [u64; 2] = [500_000, 2_000_000];
 
 /// A worker pool: its CPUs, and the number of workers at a time.
 pub struct WorkerPool<'a> {
@@ -19,7 +21,26 @@ pub struct WorkerPool<'a> {
     cpus: &'a [CpuId],
     workers_max: u32,
     yields: bool,
-    ramp: Mutex<Ramp>,
+    workers: Mutex<WorkerCount>,
+}
+
+/// The number of workers at a time.
+struct WorkerCount {
+    ramp: Ramp,
+    /// `None` if the number is fixed.
+    idle_cores: Option<IdleCores>,
+}
+
+impl WorkerCount {
+    /// Notes that a worker has finished a unit.
+    fn finished(&mut self, machine: &dyn Machine, bytes: u64) {
+        let now_ns = machine.now_ns();
+        if let Some(idle) = &mut self.idle_cores {
+            idle.sample(machine);
+            self.ramp.limit_to(now_ns, idle.count());
+        }
+        self.ramp.finished(now_ns, bytes);
+    }
 }
 
 impl<'a> WorkerPool<'a> {
@@ -33,9 +54,12 @@ impl<'a> WorkerPool<'a> {
         let cpus = &request.cpus;
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).max(1);
         let workers_max = request.workers_max().min(count(units));
-        let ramp = match request.jobs {
-            Jobs::Fixed(_) => Ramp::fixed(workers_max),
-            Jobs::Auto => Ramp::up_to(workers_max),
+        let workers = match request.jobs {
+            Jobs::Fixed(_) => WorkerCount { ramp: Ramp::fixed(workers_max), idle_cores: None },
+            Jobs::Auto => WorkerCount {
+                ramp: Ramp::up_to(workers_max),
+                idle_cores: Some(IdleCores::among(machine, cpus)),
+            },
         };
         let gives_way = request.stall_ns.is_some();
         Self {
@@ -44,7 +68,7 @@ impl<'a> WorkerPool<'a> {
             cpus,
             workers_max,
             yields: gives_way,
-            ramp: Mutex::new(ramp),
+            workers: Mutex::new(workers),
         }
     }
 
@@ -76,7 +100,7 @@ impl<'a> WorkerPool<'a> {
     ) -> (Vec<R>, u32) {
         let queue = AtomicUsize::new(0);
         let done = Mutex::new(Vec::with_capacity(items.len()));
-        self.ramp().begin(self.machine.now_ns());
+        self.workers().ramp.begin(self.machine.now_ns());
         let shift =
             WorkerPass { pool: self, workers, items, work: &work, queue: &queue, done: &done };
         std::thread::scope(|scope| {
@@ -89,7 +113,7 @@ impl<'a> WorkerPool<'a> {
         let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         done.sort_by_key(|&(index, _)| index);
         let results = done.into_iter().map(|(_, result)| result).collect();
-        (results, self.ramp().workers())
+        (results, self.workers().ramp.workers())
     }
 
     /// Returns the maximum number of workers.
@@ -97,12 +121,23 @@ impl<'a> WorkerPool<'a> {
         self.workers_max
     }
 
-    fn ramp(&self) -> MutexGuard<'_, Ramp> {
-        self.ramp.lock().unwrap_or_else(PoisonError::into_inner)
+    fn workers(&self) -> MutexGuard<'_, WorkerCount> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_needed(&self, worker: u32) -> bool {
-        worker < self.ramp().workers()
+        worker < self.workers().ramp.workers()
+    }
+
+    /// Pins a worker to its CPU, if there are several. Where others need CPUs, the kernel finds one
+    /// that is idle. Returns whether it is pinned.
+    fn pin(&self, worker: u32) -> bool {
+        let is_alone = self.workers().idle_cores.as_ref().is_none_or(IdleCores::are_all);
+        let may_pin = self.workers_max > 1 && is_alone && !self.cpus.is_empty();
+        if may_pin {
+            self.machine.pin_current_thread(self.cpus[worker as usize % self.cpus.len()]);
+        }
+        may_pin
     }
 }
 
@@ -120,26 +155,24 @@ impl<T, R, F: Fn(&T) -> (R, u64)> WorkerPass<'_, T, R, F> {
     fn run(&self, worker: u32) {
         let worker_pool = self.pool;
         let _together = WorkerRegistration::begin(worker_pool.machine, worker, self.workers);
-        if worker_pool.workers_max > 1 && !worker_pool.cpus.is_empty() {
-            worker_pool
-                .machine
-                .pin_current_thread(worker_pool.cpus[worker as usize % worker_pool.cpus.len()]);
-        }
         if worker_pool.yields {
             worker_pool.machine.yield_to_waking_threads();
         }
+        let (mut is_pinned, mut poll_ns) = (worker_pool.pin(worker), IDLE_POLL_NS[0]);
         while self.queue.load(Ordering::Relaxed) < self.items.len() {
             if !worker_pool.is_needed(worker) {
-                worker_pool.machine.sleep_ns(IDLE_POLL_NS);
+                worker_pool.machine.sleep_ns(poll_ns);
+                poll_ns = (poll_ns * 2).min(IDLE_POLL_NS[1]);
                 continue;
             }
+            is_pinned = is_pinned || worker_pool.pin(worker);
             let index = self.queue.fetch_add(1, Ordering::Relaxed);
             let Some(item) = self.items.get(index) else { return };
             let (result, bytes) = (self.work)(item);
             self.done.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
-            let mut ramp = worker_pool.ramp();
-            ramp.finished(worker_pool.machine.now_ns(), bytes);
-            worker_pool.control.set_workers(ramp.workers());
+            let mut workers = worker_pool.workers();
+            workers.finished(worker_pool.machine, bytes);
+            worker_pool.control.set_workers(workers.ramp.workers());
         }
     }
 }
