@@ -28,6 +28,7 @@ const REQUIRED_PROGRAMS: &[RequiredProgram] = &[
     RequiredProgram { program: "c++", package: "g++" },
     RequiredProgram { program: "pkg-config", package: "pkg-config" },
     RequiredProgram { program: "mmdebstrap", package: "mmdebstrap" },
+    RequiredProgram { program: "redis-check-rdb", package: "redis-tools" },
 ];
 
 /// Programs that only `NODEWARD_TESTS=long` needs.

@@ -6,6 +6,8 @@ use clap::{Args as Group, Parser, Subcommand, ValueEnum};
 use nodeward_model::Synthetic;
 use nodeward_model::units::{parse_bytes, parse_duration_ns};
 
+use crate::victim::VictimOptions;
+
 /// Measures whole commands against those that people use today, in one run.
 ///
 /// The last line on standard output is JSON: `measured`, and every sample behind it.
@@ -50,12 +52,15 @@ pub enum Measurement {
     /// Run as a process at which `look` looks
     #[command(hide = true)]
     Crowd(CrowdOptions),
-    /// Measure the share of a CPU that `nodeward top` takes beside processes that sleep, in
-    /// percent, or the time from a key to its answer, in ms
+    /// Measure the CPU time that `nodeward top` takes in a second beside processes that sleep, in
+    /// passes over their stat files, or the time from a key to its answer, in ms
     Top(TopOptions),
-    /// Measure the share of a CPU that `nodeward balance` takes beside processes that sleep, in
-    /// percent
+    /// Measure the CPU time that `nodeward balance` takes in a second beside processes that sleep,
+    /// in passes over their stat files
     Rest(SleepersOptions),
+    /// Compare how late the answers of a server are, or how much of its work is lost, while
+    /// `nodeward move` and `migratepages` move it, as a ratio
+    Victim(VictimOptions),
     /// Measure the slowdown of a program that is sampled by registers, or the cost of the sampler,
     /// in percent
     Sampling(SamplingOptions),
@@ -374,7 +379,7 @@ pub struct SleepersOptions {
 /// The value that `top` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TopFigure {
-    /// Its share of a CPU
+    /// Its CPU time
     Cpu,
     /// The time from a key to the picture that answers it: 99 of 100 take no longer
     Key,

@@ -27,6 +27,7 @@ mod start;
 mod target;
 mod top;
 mod topology;
+mod victim;
 
 use std::process::ExitCode;
 
@@ -56,6 +57,7 @@ fn run(what: &Measurement) -> Result<Option<Value>> {
         Measurement::Growth(options) => growth::measure(options),
         Measurement::Start(options) => start::measure(options),
         Measurement::Stall(options) => stall::measure(options),
+        Measurement::Victim(options) => victim::measure(options),
         Measurement::Topology(options) => topology::measure(options),
         Measurement::Exchange(options) => exchange::measure(options),
         Measurement::List(options) => list::measure(options),
