@@ -76,15 +76,18 @@ impl Ramp {
     /// go on, unless more workers did not pay.
     pub fn limit_to(&mut self, now_ns: u64, workers: u32) {
         self.limit = workers.clamp(1, self.workers_max);
+        let is_free = self.search == SearchState::AtLimit && self.workers < self.limit;
         if self.workers > self.limit {
             self.workers = self.limit;
             self.search = SearchState::AtLimit;
-            self.before = None;
-            self.measure_anew(now_ns);
-        } else if self.search == SearchState::AtLimit && self.workers < self.limit {
+        } else if is_free {
             self.search = SearchState::Going;
-            self.measure_anew(now_ns);
+        } else {
+            return;
         }
+        // Speeds under another limit say nothing about more workers.
+        self.before = None;
+        self.measure_anew(now_ns);
     }
 
     /// Reports that a unit of work was finished.
@@ -181,6 +184,7 @@ mod tests {
             }
             ramp.workers()
         };
+        assert_eq!(after(1, 3), 1);
         assert_eq!(after(2, 100), 2);
         assert_eq!(after(1, 1), 1);
         assert_eq!(after(0, 100), 1, "one works in any case");
