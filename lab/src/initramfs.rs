@@ -15,9 +15,9 @@ use crate::{artifacts, kernel_modules, libraries};
 /// Programs of the tool packages that go to the guest.
 const TOOLS: [&str; 3] = ["numactl", "numastat", "migratepages"];
 /// Version of the archive format; changes when archives of older labs no longer fit.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 /// The guest's users: programs look up whom they are to run as.
-const USERS: &str = "root:x:0:0:root:/root:/bin/sh\n";
+const USERS: &str = "root:x:0:0:root:/:/bin/sh\n";
 /// Library directory of the tool packages.
 const TOOL_LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
