@@ -8,6 +8,7 @@
 
 mod balancers;
 mod json;
+mod measured_costs;
 mod median_range;
 mod miss_timeline;
 mod page;
@@ -25,6 +26,7 @@ mod workloads;
 
 pub use balancers::{BalancerSetup, balancers};
 pub use json::json;
+pub use measured_costs::{measure_costs, with_costs};
 pub use median_range::MedianRange;
 pub use miss_timeline::{MissSample, MissTimeline};
 pub use page::page;

@@ -5,6 +5,7 @@
 
 mod args;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -12,13 +13,16 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use nodeward_compare::{
     BalancerSetup, CompareSettings, CompareTable, GuestPrograms, LabWorkload, RunKey, RunResult,
-    Truth, json, kind_of, page, predict, run_workload, text, truth_page,
+    Truth, json, kind_of, measure_costs, page, predict, run_workload, text, truth_page, with_costs,
 };
 use nodeward_lab::Lab;
+use nodeward_runner::MachineCosts;
 
 use args::{Args, has_old_name};
 
 type KeyedResult = (RunKey, Result<RunResult, String>);
+/// Costs of the machine of each workload, by its name.
+type CostsByWorkload = BTreeMap<String, MachineCosts>;
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -40,13 +44,20 @@ fn run(args: &Args) -> Result<bool> {
     let settings = args.settings()?;
     let (lab, programs) = (Lab::open()?, GuestPrograms::from_environment()?);
     lab.prepare(&settings.kernel)?;
-    let done = all_runs(&lab, &programs, &settings);
+    let mut costs = CostsByWorkload::new();
+    let done = all_runs(&lab, &programs, &settings, |workload| {
+        if args.truth.is_some() {
+            let measured = measure_costs(&lab, &programs, &settings, workload);
+            costs.insert(workload.name.clone(), measured.context("cannot measure the costs")?);
+        }
+        Ok(())
+    })?;
     let table = CompareTable::of(&settings, &done);
     if let Some(path) = &args.page {
         write_page(path, &settings, &table)?;
     }
     if let Some(path) = &args.truth {
-        write_truth(path, &settings, &table)?;
+        write_truth(path, &settings, &table, &costs)?;
     }
     if args.json {
         let outcomes = done.iter().filter_map(|(_, result)| result.as_ref().ok().cloned());
@@ -58,10 +69,16 @@ fn run(args: &Args) -> Result<bool> {
 }
 
 /// Runs all workloads and repeats; balancers take turns. A balancer that failed with a workload is
-/// not tried with it again.
-fn all_runs(lab: &Lab, programs: &GuestPrograms, settings: &CompareSettings) -> Vec<KeyedResult> {
+/// not tried with it again. `begin` is called before the runs of each workload.
+fn all_runs(
+    lab: &Lab,
+    programs: &GuestPrograms,
+    settings: &CompareSettings,
+    mut begin: impl FnMut(&LabWorkload) -> Result<()>,
+) -> Result<Vec<KeyedResult>> {
     let mut done: Vec<KeyedResult> = Vec::new();
     for workload in &settings.workloads {
+        begin(workload)?;
         for repeat in 0..settings.repeats {
             for contender in &settings.balancers {
                 let key = key(workload, contender, repeat);
@@ -75,7 +92,7 @@ fn all_runs(lab: &Lab, programs: &GuestPrograms, settings: &CompareSettings) -> 
             }
         }
     }
-    done
+    Ok(done)
 }
 
 fn key(workload: &LabWorkload, contender: &BalancerSetup, repeat: u32) -> RunKey {
@@ -105,12 +122,21 @@ fn tell(key: &RunKey, run: &Result<RunResult, String>) {
 }
 
 /// Runs everything in the simulator, too, and writes both beside each other.
-fn write_truth(path: &Path, settings: &CompareSettings, measured: &CompareTable) -> Result<()> {
+fn write_truth(
+    path: &Path,
+    settings: &CompareSettings,
+    measured: &CompareTable,
+    costs: &CostsByWorkload,
+) -> Result<()> {
     let mut done: Vec<KeyedResult> = Vec::new();
     for workload in &settings.workloads {
+        let mut priced = workload.clone();
+        if let Some(costs) = costs.get(&workload.name) {
+            priced.scenario = with_costs(&workload.scenario, costs);
+        }
         for contender in &settings.balancers {
             let Some(kind) = kind_of(&contender.balancer.name) else { continue };
-            let run = predict(workload, &contender.balancer.name, kind);
+            let run = predict(&priced, &contender.balancer.name, kind);
             done.push((key(workload, contender, 0), run.map_err(|why| format!("{why:#}"))));
         }
     }
@@ -120,7 +146,8 @@ fn write_truth(path: &Path, settings: &CompareSettings, measured: &CompareTable)
         of_name.map_or(0, LabWorkload::memory_pages)
     };
     let truth = Truth::of(&predicted, measured, memory_pages);
-    write(path, &truth_page(settings, &truth, &command("truth")))
+    let costs: Vec<MachineCosts> = costs.values().copied().collect();
+    write(path, &truth_page(settings, &truth, &costs, &command("truth")))
 }
 
 fn write_page(path: &Path, settings: &CompareSettings, table: &CompareTable) -> Result<()> {

@@ -42,6 +42,17 @@ impl GuestPrograms {
         Ok(files)
     }
 
+    /// Returns the files that measure the costs of a machine.
+    ///
+    /// # Errors
+    /// If one is missing.
+    pub fn of_costs(&self) -> Result<Vec<GuestFile>> {
+        ["nodeward-bench", "nodeward-stream"]
+            .map(|name| self.workspace_program(name))
+            .into_iter()
+            .collect()
+    }
+
     fn workspace_program(&self, name: &str) -> Result<GuestFile> {
         let path = self.dir.join(name);
         let shown = path.display();

@@ -105,7 +105,7 @@ fn memory_nodes(workload: &Workload) -> Result<&Nodemask> {
 
 /// Returns the part of memory that each thread goes through, as `nodeward-stream` calls it.
 fn part(workload: &Workload) -> Result<&'static str> {
-    let WorkloadKind::Triad { access, shared_milli, .. } = workload.kind else {
+    let WorkloadKind::Triad { access, shared, .. } = workload.kind else {
         bail!("`kind`: only a triad has parts");
     };
     let sharers = match workload.one_segment {
@@ -115,11 +115,12 @@ fn part(workload: &Workload) -> Result<&'static str> {
     let others = sharers.saturating_sub(1);
     let all_milli = others * 1000 / (others + 1);
     let some_milli = others * 1000 / (others + FOREIGN_PAGE_STRIDE as u64);
-    Ok(match (workload.scattered, access.writes_milli, u64::from(shared_milli)) {
+    ensure!(shared.random_milli == 0, "`shared`: in the lab threads read in order");
+    Ok(match (workload.scattered, access.writes_milli, u64::from(shared.in_order_milli)) {
         (true, 1000, shared) if shared.abs_diff(some_milli) <= 1 => "scattered",
         (true, ..) => bail!(
             "`scattered`: in the lab each thread also reads one in {FOREIGN_PAGE_STRIDE} of the \
-             others' pages and writes its own: `shared = {some_milli}`, `writes = 1000`"
+             others' pages and writes its own: `shared-in-order = {some_milli}`, `writes = 1000`"
         ),
         (false, 1000, 0) => "share",
         (false, 0, 0) => "read-share",
@@ -131,9 +132,9 @@ fn part(workload: &Workload) -> Result<&'static str> {
             }
         }
         _ => bail!(
-            "`shared` and `writes`: in the lab threads write all lines of their part \
+            "`shared-in-order` and `writes`: in the lab threads write all lines of their part \
              (`writes = 1000`), read them (`writes = 0`), or read those of all \
-             (`shared = {all_milli}`)"
+             (`shared-in-order = {all_milli}`)"
         ),
     })
 }

@@ -5,7 +5,10 @@ use std::fmt::Write as _;
 use comfy_table::Table as Grid;
 use comfy_table::presets::ASCII_MARKDOWN;
 use nodeward_model::units::format_bytes;
+use nodeward_runner::MachineCosts;
 
+use crate::measured_costs;
+use crate::median_range::MedianRange;
 use crate::settings::CompareSettings;
 use crate::text::level;
 use crate::truth::{Both, Truth, TruthRow};
@@ -26,7 +29,12 @@ const HEADS: [&str; 8] = [
 ];
 
 /// Formats the page: the method, the summary, the table, and the command that made it.
-pub fn truth_page(settings: &CompareSettings, truth: &Truth, command: &str) -> String {
+pub fn truth_page(
+    settings: &CompareSettings,
+    truth: &Truth,
+    costs: &[MachineCosts],
+    command: &str,
+) -> String {
     let (all, far) = truth.figures();
     let right = truth.best.iter().filter(|(.., is_right)| *is_right).count();
     let mut page = format!("{HEAD}\n    {command}\n\n");
@@ -51,6 +59,7 @@ pub fn truth_page(settings: &CompareSettings, truth: &Truth, command: &str) -> S
         let _ = writeln!(page, "{}", wrapped(&about));
     }
     let _ = writeln!(page, "\n{}", grid(truth));
+    page += &costs_line(costs);
     for (workload, predicted, measured, is_right) in &truth.best {
         if !is_right {
             let _ = writeln!(
@@ -60,6 +69,24 @@ pub fn truth_page(settings: &CompareSettings, truth: &Truth, command: &str) -> S
         }
     }
     page
+}
+
+/// Formats the costs of the emulated machine; an empty text if none were measured.
+fn costs_line(costs: &[MachineCosts]) -> String {
+    let shown = |(name, MedianRange { median, least, most }): &(&str, MedianRange)| {
+        format!("{name} {median:.0} ({least:.0}-{most:.0})")
+    };
+    let all: Vec<String> = measured_costs::summary(costs).iter().map(shown).collect();
+    if all.is_empty() {
+        return String::new();
+    }
+    let about = format!(
+        "- Costs in ns, medians of {} measurements, one before the runs of each load, with the \
+         least and the most: {}.",
+        costs.len(),
+        all.join("; ")
+    );
+    format!("\n{}\n", wrapped(&about))
 }
 
 /// Breaks a line of a list between words.
@@ -136,6 +163,19 @@ mod tests {
         let truth = Truth::of(&predicted, &measured, |_| 262_144);
         let (_, not_near) = truth.figures();
         assert_eq!(not_near, 1);
-        insta::assert_snapshot!(truth_page(&settings, &truth, "COMMAND").replace(HEAD, ""));
+        let costs = [30.0, 32.0].map(|read_line_near_ns| MachineCosts {
+            read_line_near_ns,
+            read_line_far_ns: 120.0,
+            written_line_near_ns: 42.0,
+            written_line_far_ns: 130.0,
+            fault_ns: 7_000.0,
+            hint_fault_ns: 3_000.0,
+            move_call_ns: 400_000.0,
+            move_page_ns: 9_000.0,
+            look_process_ns: 50_000.0,
+            look_thread_ns: 15_000.0,
+        });
+        let page = truth_page(&settings, &truth, &costs, "COMMAND");
+        insta::assert_snapshot!(page.replace(HEAD, ""));
     }
 }

@@ -46,8 +46,9 @@ pub enum Measurement {
     /// Measure the part of a CPU that a look at all processes takes once a second, for 1,000
     /// threads, in percent
     Look(LookOptions),
-    /// Measure the costs of this machine for a scenario, each alone, in ns: lines near and far,
-    /// faults, moved pages, and looks. Needs nodes 0 and 1, and `nodeward-stream`
+    /// Measure the costs of this machine for a scenario, each alone, in ns: lines read and
+    /// written, near and far, faults, hint faults, moved pages, and looks. Needs nodes 0 and 1, and
+    /// `nodeward-stream`
     Costs(CostsOptions),
     /// Run as a process at which `look` looks
     #[command(hide = true)]
@@ -81,8 +82,8 @@ pub struct CostsOptions {
     #[arg(long, default_value = "64MiB", value_parser = parse_bytes)]
     pub size: u64,
 
-    /// Number of passes; the fastest pass counts
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Number of passes; the median pass counts
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     pub passes: u32,
 }
 

@@ -1,29 +1,26 @@
 //! The costs of a machine that a scenario names, each measured alone: a line near and far, a fault,
 //! a page moved, a look. For the lab, whose costs are its emulator's.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use nodeward_linux::own_process::{self, AreaBacking, MappedArea};
 use nodeward_linux::{Linux, mempolicy};
 use nodeward_machine::{Machine, MovePagesCall, Process};
 use nodeward_model::{NodeId, Nodemask, Pid, ProcessFilter};
+use nodeward_runner::MachineCosts;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::{Value, json};
 
 use crate::args::{Awake, CostsOptions, LookOptions};
-use crate::numbers::rounded;
+use crate::hint_faults::hint_fault_ns;
 use crate::snapshot_cost::CrowdProcess;
+use crate::stream_costs::Streams;
 
-const LINE_BYTES: u64 = 64;
 /// Pages of a call that moves a few.
 const FEW_PAGES: usize = 16;
-/// Slot in which the lab's counter counts, and for which it delays far lines.
-const SLOT: u8 = 1;
 /// Number of processes, and of threads of one process, at which a look looks.
 const CROWD: u32 = 32;
 /// Looks of which the fastest counts, and the time between two.
@@ -33,19 +30,28 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Measures the costs on nodes 0 and 1, from a CPU of node 0.
 pub fn measure(options: &CostsOptions) -> Result<Value> {
     own_process::disable_huge_pages()?;
-    let (process_ns, thread_ns) = look_ns()?;
-    let (near_ns, far_ns) = (line_ns(options, 0)?, line_ns(options, 1)?);
+    let (look_process_ns, look_thread_ns) = look_ns()?;
+    let line_ns = |part, are_far| {
+        Streams { bytes: options.size, passes: options.passes, part, are_far }.line_ns()
+    };
+    let [read_line_near_ns, read_line_far_ns] =
+        [line_ns("read-share", false)?, line_ns("read-share", true)?];
+    let [written_line_near_ns, written_line_far_ns] =
+        [line_ns("share", false)?, line_ns("share", true)?];
     stay_on_first_cpu()?;
     let (far, fault_ns) = populated(usize::try_from(options.size)?, NodeId(1))?;
-    let (call_ns, page_ns) = move_ns(&far)?;
-    Ok(json!({
-        "line_near_ns": rounded(near_ns),
-        "line_far_ns": rounded(far_ns),
-        "fault_ns": rounded(fault_ns),
-        "move_call_ns": rounded(call_ns),
-        "move_page_ns": rounded(page_ns),
-        "look_process_ns": rounded(process_ns),
-        "look_thread_ns": rounded(thread_ns),
+    let (move_call_ns, move_page_ns) = move_ns(&far)?;
+    Ok(json!(MachineCosts {
+        read_line_near_ns,
+        read_line_far_ns,
+        written_line_near_ns,
+        written_line_far_ns,
+        fault_ns,
+        hint_fault_ns: hint_fault_ns(&far)?,
+        move_call_ns,
+        move_page_ns,
+        look_process_ns,
+        look_thread_ns,
     }))
 }
 
@@ -69,32 +75,6 @@ fn populated(bytes: usize, node: NodeId) -> Result<(MappedArea, f64)> {
 
 fn area_pages(bytes: usize) -> usize {
     bytes / rustix::param::page_size()
-}
-
-/// Returns the time of a line of this node's memory, read and written by a thread on node 0, as
-/// `nodeward-stream` does: that of its fastest pass, since the emulator translates code in the
-/// first.
-fn line_ns(options: &CostsOptions, node: u32) -> Result<f64> {
-    let line = format!(
-        "--size {} --passes {} --nodes {node} --stay 0 --slot {SLOT}",
-        options.size, options.passes
-    );
-    let mut stream = Command::new("nodeward-stream")
-        .args(line.split(' '))
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("nodeward-stream cannot be started; bring it beside this program")?;
-    let out = stream.stdout.take().context("no standard output")?;
-    let mut before = Instant::now();
-    let mut least = Duration::MAX;
-    for line in BufReader::new(out).lines() {
-        if line?.contains("\"pass\"") {
-            least = least.min(before.elapsed());
-        }
-        before = Instant::now();
-    }
-    ensure!(stream.wait()?.success(), "nodeward-stream failed");
-    Ok(least.as_nanos() as f64 / (options.size / LINE_BYTES) as f64)
 }
 
 /// Returns the time of a call that moves pages, beside the pages, and of each page.

@@ -7,7 +7,9 @@
 
 pub mod affinity;
 mod event;
+mod machine_costs;
 mod run_spec;
 
 pub use event::{CounterSample, RunEnd, RunEvent, RunOverhead};
+pub use machine_costs::MachineCosts;
 pub use run_spec::{BalancerSpec, FOREIGN_PAGE_STRIDE, RunSpec, TaskSpec};

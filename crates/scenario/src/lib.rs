@@ -33,5 +33,5 @@ pub use params::{ParamInfo, ParamUnit, Params};
 pub use scenario::{REPORT, Scenario};
 pub use suggest::did_you_mean;
 pub use workload::{
-    AccessPattern, DutyCycle, InitialHome, MemoryPlacement, Workload, WorkloadKind,
+    AccessPattern, DutyCycle, InitialHome, MemoryPlacement, SharedLines, Workload, WorkloadKind,
 };

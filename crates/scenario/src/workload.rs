@@ -146,6 +146,23 @@ pub struct AccessPattern {
     pub writes_milli: u32,
 }
 
+/// What a thread reads after each pass through its own part, in lines per 1000. In one segment,
+/// both are in the parts of its pool's threads only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SharedLines {
+    /// Lines of any thread's part, at random.
+    pub random_milli: u32,
+    /// Lines of the other threads' parts, from end to end.
+    pub in_order_milli: u32,
+}
+
+impl SharedLines {
+    /// Returns the sum of both.
+    pub fn all_milli(self) -> u32 {
+        self.random_milli.saturating_add(self.in_order_milli)
+    }
+}
+
 /// The program of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkloadKind {
@@ -153,9 +170,8 @@ pub enum WorkloadKind {
     Triad {
         /// The accesses.
         access: AccessPattern,
-        /// Lines of any thread's part, in one segment of its pool's only, per 1000: at random,
-        /// after each pass.
-        shared_milli: u32,
+        /// Lines that are not of its own part alone.
+        shared: SharedLines,
         /// Passes after which a thread ends; 0 for no end.
         passes: u64,
     },

@@ -12,7 +12,7 @@ use std::time::Instant;
 use nodeward_model::{CpuId, NodeId, Nodemask};
 use nodeward_scenario::{
     AccessPattern, InitialHome, MachineSpec, MemoryPlacement, NodeSpec, Params, Scenario,
-    SchedulerKind, Workload, WorkloadKind,
+    SchedulerKind, SharedLines, Workload, WorkloadKind,
 };
 use nodeward_sim::World;
 
@@ -112,7 +112,7 @@ pub fn scenario(size: MachineSize) -> Scenario {
         machine: machine(size.nodes, size.cpus),
         workloads: vec![
             workload(
-                WorkloadKind::Triad { access: streams, shared_milli: 0, passes: 0 },
+                WorkloadKind::Triad { access: streams, shared: SharedLines::default(), passes: 0 },
                 "triad",
                 size,
                 size.mib,

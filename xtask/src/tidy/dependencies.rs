@@ -155,6 +155,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "nodeward-machine",
             "nodeward-linux",
             "nodeward-proof",
+            "nodeward-runner",
         ],
     ),
     ("nodeward-torture", &["nodeward", "nodeward-model", "nodeward-linux", "nodeward-proof"]),

@@ -27,8 +27,6 @@ use crate::shuffle::shuffled;
 
 /// The time without a move before and after each.
 const REST: Duration = Duration::from_millis(500);
-/// Requests of an open loop, as a part of those that a closed loop makes, in percent.
-const LOAD_PERCENT: u32 = 50;
 /// A server that takes longer to answer what came late does not keep up with its requests.
 const CATCHES_UP_WITHIN: Duration = Duration::from_secs(120);
 
@@ -47,6 +45,9 @@ pub struct VictimOptions {
     /// Number of pairs of moves that are compared
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub pairs: u32,
+    /// Requests per second of --figure worst [default: half of those that a closed loop makes]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rate: Option<u32>,
     /// Options for `nodeward move`, such as --stall 1ms
     #[arg(last = true)]
     pub options: Vec<String>,
@@ -115,8 +116,10 @@ impl ComparedMoves {
 
 /// The longest latency during each move, and until what came late was answered.
 fn worst(moves: &ComparedMoves, client: CheckingClient, options: &VictimOptions) -> Result<Value> {
-    let (client, rate) = closed_rate(client)?;
-    let requests_per_s = rate * f64::from(LOAD_PERCENT) / 100.0;
+    let (client, requests_per_s) = match options.rate {
+        Some(rate) => (client, f64::from(rate)),
+        None => half_of_closed_rate(client)?,
+    };
     let interval = Duration::from_secs_f64(1.0 / requests_per_s);
     let open = RequestLoop::begin(client, Some(interval));
     let windows = moves.each(|run| {
@@ -156,11 +159,11 @@ struct Felt {
     felt: f64,
 }
 
-/// Returns the answers per second of a closed loop, and its client.
-fn closed_rate(client: CheckingClient) -> Result<(CheckingClient, f64)> {
+/// Returns half of the answers per second of a closed loop, and its client.
+fn half_of_closed_rate(client: CheckingClient) -> Result<(CheckingClient, f64)> {
     let closed = RequestLoop::begin(client, None);
     let rate = rate_of(&closed);
-    Ok((closed.end()?.0, rate.max(1.0)))
+    Ok((closed.end()?.0, rate.max(1.0) / 2.0))
 }
 
 /// Returns the answers per second while nothing moves.

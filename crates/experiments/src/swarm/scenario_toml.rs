@@ -236,9 +236,10 @@ impl TomlWriter {
     fn kind(&mut self, kind: &WorkloadKind) {
         self.word("kind", kind_name(kind));
         match kind {
-            WorkloadKind::Triad { access, shared_milli, passes } => {
+            WorkloadKind::Triad { access, shared, passes } => {
                 self.access(access);
-                self.number("shared", *shared_milli);
+                self.number("shared", shared.random_milli);
+                self.number("shared-in-order", shared.in_order_milli);
                 if *passes > 0 {
                     self.number("passes", *passes);
                 }

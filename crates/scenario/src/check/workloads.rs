@@ -216,10 +216,11 @@ impl WorkloadCheck<'_> {
             self.period("rests", rests_ns)?;
         }
         match &self.workload.kind {
-            &WorkloadKind::Triad { access, shared_milli, .. } => {
+            &WorkloadKind::Triad { access, shared, .. } => {
                 self.access(access)?;
-                let what = || format!("{shared_milli} thousandths of lines are not its own");
-                self.ensure(shared_milli < 1000, "shared", what, "0 to 999 thousandths")
+                let milli = shared.all_milli();
+                let what = || format!("{milli} thousandths of lines are not its own");
+                self.ensure(milli < 1000, "shared", what, "0 to 999 thousandths")
             }
             &WorkloadKind::Random { access, hot_touches_milli, hot_bytes_milli } => {
                 self.access(access)?;

@@ -8,7 +8,9 @@ use crate::error::SourceError;
 use crate::suggest;
 use crate::toml_tree::{TomlItem, TomlTable};
 use crate::workload::WINDOW_SHARE;
-use crate::{AccessPattern, DutyCycle, InitialHome, MemoryPlacement, Workload, WorkloadKind};
+use crate::{
+    AccessPattern, DutyCycle, InitialHome, MemoryPlacement, SharedLines, Workload, WorkloadKind,
+};
 
 /// The keys of every workload.
 pub(crate) const KEYS: &[&str] = &[
@@ -37,6 +39,7 @@ const KINDS: &[(&str, &[&str])] = &[
             "compute",
             "writes",
             "shared",
+            "shared-in-order",
             "passes",
             "populated",
             "works",
@@ -212,7 +215,10 @@ fn kind(
         // a[i] = b[i] + s * c[i]: of three lines one is written, and all are fetched ahead.
         "triad" => WorkloadKind::Triad {
             access: access(10_000, 500, 333)?,
-            shared_milli: milli(table, "shared")?.unwrap_or(0),
+            shared: SharedLines {
+                random_milli: milli(table, "shared")?.unwrap_or(0),
+                in_order_milli: milli(table, "shared-in-order")?.unwrap_or(0),
+            },
             passes: table
                 .optional("passes", |item| item.number("how many, 0 for no end"))?
                 .unwrap_or(0),

@@ -114,10 +114,11 @@ fn the_defaults_of_kinds_are_those_of_the_code() {
     }
     // Three of access in six kinds, two of `random`, three of `compile`, `shared` of `triad` and
     // `phases`, one of `moving-set`, two of `ping-pong`, five of `stream`, three of `database`;
-    // `populated` in five, `bound` in four, `scattered` in two, `passes` and `one-segment` in one.
+    // `populated` in five, `bound` in four, `scattered` in two, `passes`, `one-segment` and
+    // `shared-in-order` in one.
     assert_eq!(
         kinds.iter().map(|(_, settings)| settings.len()).sum::<usize>(),
-        3 * 6 + 2 + 3 + 2 + 1 + 2 + 5 + 3 + 5 + 4 + 2 + 2
+        3 * 6 + 2 + 3 + 2 + 1 + 2 + 5 + 3 + 5 + 4 + 2 + 3
     );
 }
 

@@ -267,8 +267,8 @@ fn overrides_that_name_nothing_or_make_no_sense() {
             "2",
             "no key 'workload.stream.threats'; expected one of name, kind, processes, \
                 threads, pools, memory, pages, place, nodes, begins, home, start, groups, \
-                cpuset, parallel, compute, writes, shared, passes, populated, works, \
-                rests, bound, scattered, one-segment (did you mean 'threads'?)",
+                cpuset, parallel, compute, writes, shared, shared-in-order, passes, populated, \
+                works, rests, bound, scattered, one-segment (did you mean 'threads'?)",
         ),
         (
             "workload.stream.memory",

@@ -93,9 +93,9 @@ fn program(
 ) -> Option<Box<dyn TaskProgram>> {
     let place = (thread, workload.threads);
     let program: Box<dyn TaskProgram> = match workload.kind {
-        WorkloadKind::Triad { access, shared_milli, passes } => {
+        WorkloadKind::Triad { access, shared, passes } => {
             let (memory, parts) = parts_of_thread(world, workload, (slot, space), thread);
-            Box::new(Triad::new(world, memory, parts, access, (shared_milli, passes)))
+            Box::new(Triad::new(world, memory, parts, access, (shared, passes)))
         }
         WorkloadKind::PageFault => Box::new(PageFault::new(world, space, place)),
         WorkloadKind::Hog => Box::new(Hog::new(world, space, place)),

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use nodeward_machine::conformance::accesses::{ALL, AccessFixture};
 use nodeward_machine::{AccessBatch, AccessSampling, AccessSourceKind, Machine};
 use nodeward_model::{AccessKind, AccessSample, Accessor, NodeId};
-use nodeward_scenario::{AccessPattern, MemoryPlacement, Scenario, Workload, WorkloadKind};
+use nodeward_scenario::{
+    AccessPattern, MemoryPlacement, Scenario, SharedLines, Workload, WorkloadKind,
+};
 use nodeward_sim::SimMachine;
 
 use crate::common::{machine, scenario, triad};
@@ -94,7 +96,7 @@ fn registers_see_where_time_goes() {
     let access = AccessPattern { parallel_milli: 1000, compute_ps: 0, writes_milli: 0 };
     let both: nodeward_model::Nodemask = "0-1".parse().unwrap();
     let program = Workload {
-        kind: WorkloadKind::Triad { access, shared_milli: 0, passes: 0 },
+        kind: WorkloadKind::Triad { access, shared: SharedLines::default(), passes: 0 },
         placement: MemoryPlacement::Interleave(both),
         nodes: Some([NodeId(0)].into_iter().collect()),
         populated: true,
@@ -169,7 +171,7 @@ fn write_faults_show_each_page_once_a_round() {
 #[test]
 fn write_faults_have_blind_spots() {
     let access = AccessPattern { parallel_milli: 4000, compute_ps: 2000, writes_milli: 0 };
-    let kind = WorkloadKind::Triad { access, shared_milli: 0, passes: 0 };
+    let kind = WorkloadKind::Triad { access, shared: SharedLines::default(), passes: 0 };
     let reader = Workload { kind, populated: true, ..triad(1, 64) };
     let sim = SimMachine::new(&scenario(machine(2, 2, 1), reader), 1);
     assert_eq!(observed(&sim, AccessSourceKind::SoftDirty, 0, S).samples, []);

@@ -2,7 +2,9 @@
 
 use crate::common::{machine, scenario, workload};
 use nodeward_model::{NodeId, Nodemask};
-use nodeward_scenario::{AccessPattern, MemoryPlacement, Scenario, Workload, WorkloadKind};
+use nodeward_scenario::{
+    AccessPattern, MemoryPlacement, Scenario, SharedLines, Workload, WorkloadKind,
+};
 use nodeward_sim::World;
 use proptest::prelude::*;
 
@@ -13,7 +15,7 @@ fn some_workload() -> impl Strategy<Value = Workload> {
     let kind = prop_oneof![
         Just(WorkloadKind::PageFault),
         Just(WorkloadKind::Hog),
-        Just(WorkloadKind::Triad { access, shared_milli: 0, passes: 0 }),
+        Just(WorkloadKind::Triad { access, shared: SharedLines::default(), passes: 0 }),
         Just(WorkloadKind::Compile { compute_ns: 3 * MS, access, lives: 0, varies_milli: 0 }),
         Just(WorkloadKind::Stream {
             message_bytes: 100_000,

@@ -4,7 +4,7 @@ use crate::common::{bound, machine, scenario, triad};
 use nodeward_machine::{EntryRefusal, EntryStatus, Machine, MovePagesCall};
 use nodeward_model::NodeId;
 use nodeward_scenario::{
-    AccessPattern, Action, ActionKind, FaultInjection, Scenario, WorkloadKind,
+    AccessPattern, Action, ActionKind, FaultInjection, Scenario, SharedLines, WorkloadKind,
 };
 use nodeward_sim::{SimMachine, World};
 
@@ -22,7 +22,8 @@ fn fork(at_ms: u64, for_ms: u64) -> Action {
 fn forking(writes_milli: u32, actions: Vec<Action>) -> Scenario {
     let mut scenario = scenario(machine(2, 4, 1), bound(triad(1, 64), "0"));
     let access = AccessPattern { parallel_milli: 10_000, compute_ps: 1000, writes_milli };
-    scenario.workloads[0].kind = WorkloadKind::Triad { access, shared_milli: 0, passes: 0 };
+    scenario.workloads[0].kind =
+        WorkloadKind::Triad { access, shared: SharedLines::default(), passes: 0 };
     scenario.workloads[0].populated = true;
     scenario.actions = actions;
     scenario.faults = Some(FaultInjection::default());

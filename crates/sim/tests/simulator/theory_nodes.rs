@@ -3,7 +3,7 @@
 use crate::common::{bound, machine, scenario, triad};
 use nodeward_model::{NodeId, Nodemask, Pid};
 use nodeward_scenario::{
-    AccessPattern, MachineSpec, Scenario, SchedulerKind, Workload, WorkloadKind,
+    AccessPattern, MachineSpec, Scenario, SchedulerKind, SharedLines, Workload, WorkloadKind,
 };
 use nodeward_sim::{CpuTimeKind, SimMachine, World};
 
@@ -14,7 +14,7 @@ fn streams(processes: u32, cpus: u32, memory: &str) -> Workload {
     let access = AccessPattern { parallel_milli: 10_000, compute_ps: 0, writes_milli: 0 };
     let nodes: Nodemask = [NodeId(cpus)].into_iter().collect();
     let name = format!("on-{cpus}-{memory}");
-    let kind = WorkloadKind::Triad { access, shared_milli: 0, passes: 0 };
+    let kind = WorkloadKind::Triad { access, shared: SharedLines::default(), passes: 0 };
     let workload = Workload { name, kind, nodes: Some(nodes), populated: true, ..triad(1, 64) };
     bound(Workload { processes, ..workload }, memory)
 }

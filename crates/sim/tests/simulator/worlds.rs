@@ -3,7 +3,7 @@
 use crate::common::{machine, scenario, triad, workload};
 use nodeward_machine::{Machine, MovePagesCall};
 use nodeward_model::{NodeId, Pid};
-use nodeward_scenario::{AccessPattern, Scenario, Workload, WorkloadKind};
+use nodeward_scenario::{AccessPattern, Scenario, SharedLines, Workload, WorkloadKind};
 use nodeward_sim::{SimMachine, World};
 
 const MS: u64 = 1_000_000;
@@ -84,13 +84,33 @@ fn programs_work() {
     }
 }
 
+/// Goal: what threads read in order are the others' parts, each once in a pass. Four threads stay
+/// on two nodes of two CPUs, with their parts. Each goes through its own part and those of three
+/// others, of which one is on its node: half of the lines are local. (At random, a quarter of the
+/// other lines would be of its own part, too.)
+#[test]
+fn parts_of_others_are_read_in_order() {
+    let shared = SharedLines { in_order_milli: 750, ..SharedLines::default() };
+    let kind = WorkloadKind::Triad { access: ACCESS, shared, passes: 3 };
+    let mut scenario = with(kind, 4, 64);
+    (scenario.workloads[0].populated, scenario.workloads[0].bound) = (true, true);
+    scenario.machine = machine(2, 2, 1);
+    let mut world = World::new(&scenario, 3);
+    world.run_until(2_000 * MS);
+    let [local, remote] = [world.counters.local_lines, world.counters.remote_lines];
+    let all: u64 = 3 * 4 * (64 << 20) / 64; // three passes of four threads
+    assert_eq!(local + remote, all);
+    assert!(local.abs_diff(remote) < all / 1000, "{local} and {remote}");
+}
+
 /// Goal: two processes that share all their memory, each with a thread in two pools, have it once,
 /// first the parts of the first pool. On two nodes of two CPUs the first process begins on node 0,
 /// the other on node 1, so with first touch quarters of it lie on nodes 0, 1, 0 and 1. What the
 /// threads of a pool share is its half: on the nodes of the pools all lines are local.
 #[test]
 fn pools_have_their_parts_of_one_segment() {
-    let kind = WorkloadKind::Triad { access: ACCESS, shared_milli: 500, passes: 0 };
+    let shared = SharedLines { random_milli: 500, ..SharedLines::default() };
+    let kind = WorkloadKind::Triad { access: ACCESS, shared, passes: 0 };
     let mut scenario = with(kind, 2, 64);
     let load = &mut scenario.workloads[0];
     (load.processes, load.pools, load.one_segment, load.populated) = (2, 2, true, true);

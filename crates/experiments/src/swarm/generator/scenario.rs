@@ -3,7 +3,8 @@
 use nodeward_model::{CpuId, Cpumask, NodeId, Nodemask};
 use nodeward_scenario::{
     AccessPattern, Action, ActionKind, BUILT_IN, InitialHome, LinkSpec, MachineSpec,
-    MemoryPlacement, NodeSpec, ParamInfo, Params, Scenario, Workload, WorkloadKind, limits,
+    MemoryPlacement, NodeSpec, ParamInfo, Params, Scenario, SharedLines, Workload, WorkloadKind,
+    limits,
 };
 
 use super::GeneratorProfile;
@@ -231,7 +232,7 @@ fn generate_kind(
     let part = |chance: &mut SeededRng| chance.near_bounds((line.min(memory), memory));
     let period = |chance: &mut SeededRng| chance.near_bounds(style.period_ns);
     match chance.below(9) {
-        0 => WorkloadKind::Triad { access, shared_milli: 0, passes: 0 },
+        0 => WorkloadKind::Triad { access, shared: SharedLines::default(), passes: 0 },
         1 => {
             let [hot_touches_milli, hot_bytes_milli] =
                 chance.pick(&[[0, 0], [1, 1], [1000, 1], [1000, 1000], [900, 100]]);

@@ -5,7 +5,7 @@
 use nodeward_model::{CpuId, NodeId};
 use nodeward_scenario::{
     AccessPattern, InitialHome, MachineSpec, MemoryPlacement, NodeSpec, Params, Scenario,
-    SchedulerKind, Workload, WorkloadKind,
+    SchedulerKind, SharedLines, Workload, WorkloadKind,
 };
 
 /// Creates a number of nodes with `cpus` CPUs and `gib` GiB each, at distance 20.
@@ -33,7 +33,7 @@ pub fn triad(processes: u32, mib: u64) -> Workload {
     let access = AccessPattern { parallel_milli: 10_000, compute_ps: 1000, writes_milli: 333 };
     Workload {
         name: "triad".to_owned(),
-        kind: WorkloadKind::Triad { access, shared_milli: 0, passes: 0 },
+        kind: WorkloadKind::Triad { access, shared: SharedLines::default(), passes: 0 },
         processes,
         threads: 1,
         memory_bytes: mib << 20,
