@@ -55,7 +55,8 @@ pub fn with_costs(scenario: &Scenario, costs: &MachineCosts) -> Scenario {
     let third_ns = costs.move_page_ns / 3.0;
     params.latency_ns = ns(costs.read_line_near_ns);
     (params.fault_ns, params.hint_fault_ns) = (ns(costs.fault_ns), ns(costs.hint_fault_ns));
-    (params.unmap_ns, params.map_ns) = (ns(third_ns), ns(third_ns));
+    params.unmap_page_ns = ns(costs.scan_page_ns);
+    (params.unmap_ns, params.map_ns) = (ns(third_ns - costs.scan_page_ns), ns(third_ns));
     params.copy_bytes_per_s = ns(params.page_bytes as f64 * 1e9 / third_ns.max(1.0));
     params.move_call_ns = ns(costs.move_call_ns);
     params.look_process_ns = ns(costs.look_process_ns);
@@ -78,12 +79,13 @@ pub fn written_line_ns(costs: &MachineCosts) -> f64 {
 
 /// Returns each cost by name, with its median and range over all measurements.
 pub fn summary(all: &[MachineCosts]) -> Vec<(&'static str, MedianRange)> {
-    let costs: [(&str, CostOf); 9] = [
+    let costs: [(&str, CostOf); 10] = [
         ("a line near", |it| it.read_line_near_ns),
         ("a line far", |it| it.read_line_far_ns),
         ("what a written line takes more", written_line_ns),
         ("a fault", |it| it.fault_ns),
         ("a hint fault", |it| it.hint_fault_ns),
+        ("a page marked for one", |it| it.scan_page_ns),
         ("a call that moves", |it| it.move_call_ns),
         ("a page that it moves", |it| it.move_page_ns),
         ("a look at a process", |it| it.look_process_ns),
@@ -108,6 +110,7 @@ mod tests {
             written_line_far_ns: 140.0,
             fault_ns: 7_000.0,
             hint_fault_ns: 3_000.0,
+            scan_page_ns: 400.0,
             move_call_ns: 400_000.0,
             move_page_ns: 9_000.0,
             look_process_ns: 50_000.0,
@@ -117,7 +120,7 @@ mod tests {
             let priced = with_costs(&LabWorkload::find(name).unwrap().scenario, &costs);
             let machine = &priced.machine;
             assert_eq!([machine.latency_ns(0, 0), machine.latency_ns(0, 1)], [30, 120]);
-            assert_eq!((machine.params.hint_fault_ns, machine.params.unmap_ns), (3_000, 3_000));
+            assert_eq!((machine.params.hint_fault_ns, machine.params.unmap_ns), (3_000, 2_600));
             assert_eq!(machine.params.copy_bytes_per_s, 1_365_333_333); // 4096 bytes in 3 us
             let WorkloadKind::Triad { access, .. } = priced.workloads[0].kind else { panic!() };
             assert_eq!(access.compute_ps, compute_ps);

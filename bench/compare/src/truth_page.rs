@@ -170,6 +170,7 @@ mod tests {
             written_line_far_ns: 130.0,
             fault_ns: 7_000.0,
             hint_fault_ns: 3_000.0,
+            scan_page_ns: 400.0,
             move_call_ns: 400_000.0,
             move_page_ns: 9_000.0,
             look_process_ns: 50_000.0,

@@ -1,4 +1,5 @@
-//! What a hint fault of the kernel's NUMA balancing costs that moves nothing.
+//! What a hint fault of the kernel's NUMA balancing costs that moves nothing, and a page that the
+//! kernel marks for one.
 
 use std::fs;
 use std::sync::atomic::AtomicU64;
@@ -14,42 +15,79 @@ use crate::numbers::median;
 
 const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 /// The kernel marks pages of a program that has run for some seconds, then again and again.
-const TOUCHES_FOR: Duration = Duration::from_secs(20);
-/// Faults that are enough.
-const FAULTS: u64 = 8192;
+const TOUCHES_FOR: Duration = Duration::from_secs(30);
+/// Times that all pages are marked.
+const SCANS: u64 = 3;
 /// A touch that takes so many times as long as the median one may have met a fault.
 const LONG: f64 = 3.0;
 
-/// Returns the median time of a touch that meets a hint fault: pages of this area, which must be on
-/// the node of the caller, are touched again and again while the kernel marks them. As many touches
-/// count, the longest ones, as the kernel counted faults.
-pub fn hint_fault_ns(area: &MappedArea) -> Result<f64> {
-    let before = fs::read_to_string(BALANCING).context("no NUMA balancing in this kernel")?;
-    // Of a process of one thread the kernel marks no pages that are on its node.
-    let (end, other) = mpsc::channel::<()>();
-    let other = thread::spawn(move || other.recv());
-    let measured = long_touches(area);
-    fs::write(BALANCING, before)?;
-    drop(end);
-    ensure!(other.join().is_ok(), "a thread panicked");
-    let (mut long_ns, faults) = measured?;
-    ensure!(faults > 0 && !long_ns.is_empty(), "the kernel marked no page");
-    long_ns.sort_by(|a, b| b.total_cmp(a));
-    long_ns.truncate(usize::try_from(faults)?);
-    Ok(median(&long_ns))
+/// What the kernel's balancing costs a program, in nanoseconds.
+pub struct HintCosts {
+    /// A hint fault.
+    pub fault_ns: f64,
+    /// A page that is marked.
+    pub scan_page_ns: f64,
 }
 
-/// Returns the times of all long touches, in nanoseconds, and the number of hint faults meanwhile.
-fn long_touches(area: &MappedArea) -> Result<(Vec<f64>, u64)> {
-    let usual_ns = median(&touch_all(area));
-    let before = hint_faults()?;
-    fs::write(BALANCING, "1")?;
-    let (mut long_ns, mut faults, began) = (Vec::new(), 0, Instant::now());
-    while began.elapsed() < TOUCHES_FOR && faults < FAULTS {
-        long_ns.extend(touch_all(area).into_iter().filter(|&ns| ns > usual_ns * LONG));
-        faults = hint_faults()? - before;
+impl HintCosts {
+    /// Touches pages of this area, which must be on the node of the caller, again and again while
+    /// the kernel marks them, in a pause between two touches. The longest touches waited for that,
+    /// the next ones met a fault: as many as the kernel has counted.
+    pub fn measure(area: &MappedArea) -> Result<Self> {
+        let before = fs::read_to_string(BALANCING).context("no NUMA balancing in this kernel")?;
+        // Of a process of one thread the kernel marks no pages that are on its node.
+        let (end, other) = mpsc::channel::<()>();
+        let other = thread::spawn(move || other.recv());
+        let measured = long_touches(area);
+        fs::write(BALANCING, before)?;
+        drop(end);
+        ensure!(other.join().is_ok(), "a thread panicked");
+        let (mut long_ns, counts) = measured?;
+        let pages = (area.bytes() / rustix::param::page_size()) as u64;
+        let scans = usize::try_from(counts.marked / pages)?;
+        long_ns.sort_by(|a, b| b.total_cmp(a));
+        long_ns.truncate(scans + usize::try_from(counts.faults)?);
+        ensure!(scans > 0 && long_ns.len() > scans, "the kernel did not mark all pages");
+        let (scans_ns, faults_ns) = long_ns.split_at(scans);
+        let scan_page_ns = median(scans_ns) / pages as f64;
+        Ok(Self { fault_ns: median(faults_ns), scan_page_ns })
     }
-    Ok((long_ns, faults))
+}
+
+/// Returns the times of all long touches, in nanoseconds, and what the kernel counted meanwhile.
+fn long_touches(area: &MappedArea) -> Result<(Vec<f64>, HintCounts)> {
+    let usual_ns = median(&touch_all(area));
+    let before = HintCounts::read()?;
+    fs::write(BALANCING, "1")?;
+    let enough = SCANS * (area.bytes() / rustix::param::page_size()) as u64;
+    let (mut long_ns, mut counts, began) = (Vec::new(), HintCounts::default(), Instant::now());
+    while began.elapsed() < TOUCHES_FOR && counts.faults < enough {
+        long_ns.extend(touch_all(area).into_iter().filter(|&ns| ns > usual_ns * LONG));
+        counts = HintCounts::read()?.since(before);
+    }
+    Ok((long_ns, counts))
+}
+
+/// Counts of the kernel's balancing.
+#[derive(Clone, Copy, Debug, Default)]
+struct HintCounts {
+    marked: u64,
+    faults: u64,
+}
+
+impl HintCounts {
+    fn read() -> Result<Self> {
+        let vmstat = fs::read_to_string("/proc/vmstat")?;
+        let count = |name: &str| -> Result<u64> {
+            let line = vmstat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            Ok(line.with_context(|| format!("this kernel does not count {name}"))?.parse()?)
+        };
+        Ok(Self { marked: count("numa_pte_updates")?, faults: count("numa_hint_faults")? })
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self { marked: self.marked - before.marked, faults: self.faults - before.faults }
+    }
 }
 
 /// Touches each page. Returns how long each touch took, in nanoseconds.
@@ -61,10 +99,4 @@ fn touch_all(area: &MappedArea) -> Vec<f64> {
         began.elapsed().as_nanos() as f64
     };
     area.words().iter().step_by(words_each).map(touch).collect()
-}
-
-fn hint_faults() -> Result<u64> {
-    let vmstat = fs::read_to_string("/proc/vmstat")?;
-    let line = vmstat.lines().find_map(|line| line.strip_prefix("numa_hint_faults "));
-    Ok(line.context("this kernel counts no hint faults")?.parse()?)
 }

@@ -15,7 +15,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::{Value, json};
 
 use crate::args::{Awake, CostsOptions, LookOptions};
-use crate::hint_faults::hint_fault_ns;
+use crate::hint_faults::HintCosts;
 use crate::snapshot_cost::CrowdProcess;
 use crate::stream_costs::Streams;
 
@@ -41,13 +41,15 @@ pub fn measure(options: &CostsOptions) -> Result<Value> {
     stay_on_first_cpu()?;
     let (far, fault_ns) = populated(usize::try_from(options.size)?, NodeId(1))?;
     let (move_call_ns, move_page_ns) = move_ns(&far)?;
+    let hint = HintCosts::measure(&far)?;
     Ok(json!(MachineCosts {
         read_line_near_ns,
         read_line_far_ns,
         written_line_near_ns,
         written_line_far_ns,
         fault_ns,
-        hint_fault_ns: hint_fault_ns(&far)?,
+        hint_fault_ns: hint.fault_ns,
+        scan_page_ns: hint.scan_page_ns,
         move_call_ns,
         move_page_ns,
         look_process_ns,

@@ -17,6 +17,8 @@ pub struct MachineCosts {
     pub fault_ns: f64,
     /// A hint fault of the kernel's NUMA balancing that moves nothing.
     pub hint_fault_ns: f64,
+    /// A page that the kernel's balancing marks for a hint fault.
+    pub scan_page_ns: f64,
     /// A call that moves pages, beside the pages.
     pub move_call_ns: f64,
     /// A page that it moves.

@@ -25,6 +25,13 @@ impl Account {
         }
     }
 
+    /// Gives pages that were not moved for one reason another reason.
+    pub fn rename(&mut self, reason: SkipReason, to: SkipReason) {
+        if let Some(pages) = self.skipped.remove(&reason) {
+            self.skip(to, pages);
+        }
+    }
+
     /// Returns the number of pages that were not moved, for any reason.
     pub fn skipped_total(&self) -> u64 {
         self.skipped.values().sum()
@@ -47,5 +54,22 @@ impl Account {
         for (&reason, &pages) in &other.skipped {
             self.skip(reason, pages);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: pages with a new reason join those that had it, and no page is lost.
+    #[test]
+    fn reasons_are_renamed() {
+        let mut account = Account::default();
+        account.skip(SkipReason::NotPresent, 2);
+        account.rename(SkipReason::Unmovable, SkipReason::NotPresent);
+        assert_eq!(account.skipped, [(SkipReason::NotPresent, 2)].into());
+        account.skip(SkipReason::Unmovable, 3);
+        account.rename(SkipReason::Unmovable, SkipReason::NotPresent);
+        assert_eq!(account.skipped, [(SkipReason::NotPresent, 5)].into());
     }
 }

@@ -193,7 +193,11 @@ impl FolioMover<'_> {
         match self.process.split_folio(Range::new(folio.address, end)) {
             Ok(true) => {
                 self.pacer.record_split();
-                self.attempt(&base_pages(folio, page_bytes), run_pages_max, outcome, stuck);
+                let mut pages = FolioMoveOutcome::default();
+                self.attempt(&base_pages(folio, page_bytes), run_pages_max, &mut pages, stuck);
+                // A split frees pages of zeros (Linux 6.12): the zero page is there, which stays.
+                pages.account.rename(SkipReason::Unmovable, SkipReason::NotPresent);
+                outcome.join(pages);
             }
             Ok(false) => stuck.push((folio, SkipReason::StallBudget)),
             Err(error) if error.is_gone() => outcome.skip(&[folio], SkipReason::Gone),

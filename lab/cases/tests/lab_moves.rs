@@ -37,7 +37,7 @@ fn on_another_kernel(kernel: &GuestKernel, names: &[&str]) {
 }
 
 /// Cases that may depend on the kernel: its answers, its refusals, the end of processes.
-const ON_EVERY_KERNEL: [&str; 25] = [
+const ON_EVERY_KERNEL: [&str; 26] = [
     "conformance",
     "conformance_without_privilege",
     "conformance_in_every_state",
@@ -54,6 +54,7 @@ const ON_EVERY_KERNEL: [&str; 25] = [
     "swapped",
     "never_touched",
     "huge_zero_page",
+    "split_zero_pages",
     "pinned",
     "shared_without_privilege",
     "cpuset_forbids",
