@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use nodeward_experiments::compare::BalancerKind;
 
 use super::output::{OutputArgs, ProgressArgs};
-use super::parsers::{key_value, virtual_ns};
+use super::parsers::{key_value, seed, seed_count, virtual_ns};
 use crate::figures::CompareFigure;
 
 /// Arguments of `sim compare`.
@@ -47,10 +47,10 @@ pub struct CompareArgs {
     /// Number of runs of each load under each balancer, each with a seed of its own; the table then
     /// has medians, the least and the most. With --figure static: number of generated machines
     /// [default: 1; with --figure static: 100]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = seed_count())]
     pub seeds: Option<u64>,
     /// The first seed [default: 1; with --figure static: 0]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = seed())]
     pub from: Option<u64>,
     /// With --figure static: print the machines and their loads as scenarios; run nothing
     #[arg(long, requires = "figure", conflicts_with = "jobs")]

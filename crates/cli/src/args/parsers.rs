@@ -1,6 +1,7 @@
 //! Parsers of typed values that several verbs take.
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
+use clap::value_parser;
 use nodeward_model::units;
 use nodeward_scenario::limits;
 
@@ -21,9 +22,19 @@ pub fn choice_parser<T: Copy + Send + Sync + 'static, const N: usize>(
 /// Parses `KEY=VALUE` of a setting or a scenario, without changing either word.
 pub fn parse_override(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
-    let expected = "expected KEY=VALUE, such as move.rate=500MB/s, or machine.latency=100ns of a \
-                    scenario";
+    let expected = "expected KEY=VALUE, such as move.rate=500MB/s for a setting, or \
+                    machine.latency=100ns for a scenario";
     pair.map(|(key, value)| (key.into(), value.into())).ok_or_else(|| expected.to_owned())
+}
+
+/// Parses a seed of a series, to which a number of them can be added.
+pub fn seed() -> RangedU64ValueParser {
+    value_parser!(u64).range(..1 << 63)
+}
+
+/// Parses a number of seeds.
+pub fn seed_count() -> RangedU64ValueParser {
+    value_parser!(u64).range(1..1 << 63)
 }
 
 /// Parses `KEY=VALUE`.

@@ -4,20 +4,20 @@ use clap::Args;
 use nodeward_scenario::Bug;
 
 use super::output::{OutputArgs, ProgressArgs};
-use super::parsers::choice_parser;
+use super::parsers::{choice_parser, seed, seed_count};
 use crate::figures::SwarmFigure;
 
 /// Arguments of `sim swarm`.
 #[derive(Debug, Args)]
 pub struct SwarmArgs {
     /// Number of seeds to run
-    #[arg(long, value_name = "N", default_value_t = 200)]
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = seed_count())]
     pub seeds: u64,
     /// The first seed
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = seed())]
     pub from: u64,
     /// Run only this seed
-    #[arg(long, value_name = "N", conflicts_with_all = ["seeds", "from"])]
+    #[arg(long, value_name = "N", value_parser = seed(), conflicts_with_all = ["seeds", "from"])]
     pub seed: Option<u64>,
     /// Number of simulations that run at the same time [default: one for each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]

@@ -39,7 +39,7 @@ pub fn parse_pairs_from_all_others(
     let to = parse_destinations("TO", to, topology, names)?;
     let from = topology.nodes_with_memory().without(&to.iter().copied().collect());
     if from.is_empty() {
-        bail!("no node but TO has memory, so everything is there; name fewer nodes");
+        bail!("no node but TO has memory, so there is nothing to move");
     }
     Ok(NodePairs::from_lists(&from.iter().collect::<Vec<_>>(), &to))
 }

@@ -338,3 +338,14 @@ fn a_decision_is_measured() {
     assert_eq!((&told["cpus"], &told["nodes"]), (&1024.into(), &16.into()));
     assert!(told["measured"].as_f64().unwrap() > 0.0);
 }
+
+/// Goal: a balancer that is named twice is run once, and a time below a second is told.
+#[test]
+fn a_balancer_is_run_once() {
+    let words = ["home-2012", "--balancers", "nothing,kernel,nothing", "--limit", "20ms"];
+    let output = run(&words);
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(told.lines().next().unwrap().rsplit(", ").next(), Some("20.0 ms"), "{told}");
+    let names: Vec<_> = told.lines().skip(2).filter_map(|line| line.split(' ').nth(2)).collect();
+    assert_eq!(names, ["nothing", "kernel"], "{told}");
+}

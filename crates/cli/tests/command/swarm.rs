@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::outcome::NODEWARD;
+use crate::outcome::{NODEWARD, assert_failure};
 
 /// A bug that is found on one of the first seeds.
 const BUG: &str = "lose-page";
@@ -71,4 +71,15 @@ fn contradictions_are_refused() {
     let output = run(&["swarm", "--seed", "7", "--seeds", "9"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(output).contains("--seeds"));
+}
+
+/// Goal: no check passes that ran nothing: a series of no seeds is refused, and so is one beyond the
+/// largest number.
+#[test]
+fn seeds_that_name_nothing() {
+    const LARGEST: &str = "18446744073709551615";
+    for words in [["--seeds", "0"], ["--seed", LARGEST], ["--from", LARGEST]] {
+        let output = run(&["swarm", words[0], words[1]]);
+        assert_failure(words, &output, 2, &[words[0], "is not in"]);
+    }
 }

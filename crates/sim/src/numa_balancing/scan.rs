@@ -54,7 +54,7 @@ impl World {
         let own = self.spaces[space].regions.len();
         let segments = self.spaces[space].segments.clone();
         let all = own + segments.len();
-        while scan.region < all {
+        while scan.region < all && marked < most {
             let (of, index) = match scan.region.checked_sub(own) {
                 None => (space, scan.region),
                 Some(segment) => (segments[segment].space, 0),
@@ -72,7 +72,9 @@ impl World {
             }
             (scan.region, scan.page) = (scan.region + 1, 0);
         }
-        if scan.region >= all {
+        // A scan that has marked enough stops where it is. If that is the end of memory, the next
+        // scan finds only small mappings behind it, and begins anew.
+        if scan.region >= all && marked < most {
             scan.seq = scan.seq.wrapping_add(1);
             (scan.region, scan.page) = (0, 0);
         }

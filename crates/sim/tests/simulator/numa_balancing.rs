@@ -51,6 +51,22 @@ fn misplaced_memory_comes_home() {
     assert!(sim.work_of("triad") > plain.work_of("triad"));
 }
 
+/// Goal: a scan that ends with the memory leaves its end to the next one, which marks nothing. A
+/// program has as much memory as a scan marks (256 MiB) or half as much: so every second scan marks
+/// all of the larger one, and every scan all of the smaller.
+#[test]
+fn a_scan_that_marks_enough_does_not_begin_anew() {
+    for (mib, scans_each) in [(256, 2), (128, 1)] {
+        let sim = balanced(scenario(machine(2, 4, 1), triad(1, mib)));
+        sim.run_until(10 * S);
+        let (scans, faults) =
+            sim.inspect(|world| (world.counters.numa_scans, world.counters.lazy_faults));
+        let marking = scans.div_ceil(scans_each);
+        let pages = (mib << 20) / 4096;
+        assert!(faults > (marking - 2) * pages && faults <= marking * pages, "{scans}: {faults}");
+    }
+}
+
 /// Goal: a thread that was moved away from its memory returns to it; the memory stays.
 #[test]
 fn threads_follow_their_memory() {

@@ -9,7 +9,7 @@ use anyhow::Result;
 use nodeward_experiments::compare::{
     BalancerFigures, CaseTable, CompareGoal, GoalMeasure, RunFigures,
 };
-use nodeward_model::Escape as _;
+use nodeward_model::{Escape as _, units};
 use serde_json::{Value, json};
 
 use crate::output::plot::{self, ChartLine, LineChart};
@@ -32,7 +32,7 @@ pub fn text(tables: &[CaseTable]) -> String {
 }
 
 fn table(table: &CaseTable) -> String {
-    let mut text = format!("{}, {} s\n", title(table), table.time_ns / 1_000_000_000);
+    let mut text = format!("{}, {}\n", title(table), limit(table.time_ns));
     let columns = ["LOCAL", "TO 90 %", "PAGES", "A MIN, END", "WORK", "CPU"];
     text += &row("", &columns.map(str::to_owned));
     for entry in &table.entries {
@@ -49,6 +49,14 @@ fn table(table: &CaseTable) -> String {
         let _ = writeln!(text, "  {}", goal_text(goal));
     }
     text
+}
+
+/// Formats a simulated time: most are whole seconds.
+fn limit(ns: u64) -> String {
+    match ns.is_multiple_of(1_000_000_000) {
+        true => format!("{} s", ns / 1_000_000_000),
+        false => units::format_ns(ns),
+    }
 }
 
 /// Returns the name of a load, and what it is if it says that.

@@ -112,15 +112,21 @@ fn check(args: &CompareArgs, cases: &[CompareCase], setup: &NodewardSetup) -> Re
 fn balancers(args: &CompareArgs, case: &CompareCase) -> Vec<BalancerKind> {
     match (args.figure, args.balancers.is_empty()) {
         (Some(figure), _) => figure.balancers().to_vec(),
-        (None, false) => args.balancers.clone(),
+        (None, false) => without_repeats(&args.balancers),
         (None, true) => case.balancers().collect(),
     }
+}
+
+/// Returns the balancers in their order, each once.
+fn without_repeats(named: &[BalancerKind]) -> Vec<BalancerKind> {
+    let is_first = |&(index, by): &(usize, &BalancerKind)| !named[..index].contains(by);
+    named.iter().enumerate().filter(is_first).map(|(_, &by)| by).collect()
 }
 
 /// Returns the seeds of the command line.
 fn seeds(args: &CompareArgs, from: u64, count: u64) -> Range<u64> {
     let from = args.from.unwrap_or(from);
-    from..from.saturating_add(args.seeds.unwrap_or(count))
+    from..from + args.seeds.unwrap_or(count)
 }
 
 /// Returns the seeds of drawn machines.

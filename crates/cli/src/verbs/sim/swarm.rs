@@ -21,8 +21,8 @@ use crate::{output, progress};
 /// Runs seeds, or prints their cases.
 pub fn run(args: &SwarmArgs) -> Result<Exit> {
     let seeds = match args.seed {
-        Some(seed) => seed..seed.saturating_add(1),
-        None => args.from..args.from.saturating_add(args.seeds),
+        Some(seed) => seed..seed + 1,
+        None => args.from..args.from + args.seeds,
     };
     match args.figure {
         _ if args.print => print(seeds, args.bug),
