@@ -73,8 +73,8 @@ fn contradictions_are_refused() {
     assert!(stderr(output).contains("--seeds"));
 }
 
-/// Goal: no check passes that ran nothing: a series of no seeds is refused, and so is one beyond the
-/// largest number.
+/// Goal: no check passes that ran nothing: a series of no seeds is refused, and so is one beyond
+/// the largest number.
 #[test]
 fn seeds_that_name_nothing() {
     const LARGEST: &str = "18446744073709551615";
