@@ -147,6 +147,8 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "nodeward-own-balancer",
         ],
     ),
+    ("nodeward-torture", &["nodeward", "nodeward-model", "nodeward-linux", "nodeward-proof"]),
+    ("nodeward-runner", &["nodeward-model", "nodeward-lab-counts", "nodeward-linux"]),
     (
         "nodeward-bench",
         &[
@@ -158,8 +160,6 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "nodeward-runner",
         ],
     ),
-    ("nodeward-torture", &["nodeward", "nodeward-model", "nodeward-linux", "nodeward-proof"]),
-    ("nodeward-runner", &["nodeward-model", "nodeward-lab-counts", "nodeward-linux"]),
     ("nodeward-lab-agent", &[]),
     ("nodeward-lab-counter", &["nodeward-lab-counts"]),
     (
