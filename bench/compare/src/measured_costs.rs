@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use nodeward_lab::{CountOptions, GuestRun, Lab, LabMachine};
+use nodeward_lab::Lab;
 use nodeward_runner::MachineCosts;
 use nodeward_scenario::{Scenario, WorkloadKind};
 
@@ -28,18 +28,7 @@ pub fn measure_costs(
     workload: &LabWorkload,
 ) -> Result<MachineCosts> {
     let command = ["nodeward-bench", "costs"].map(str::to_owned);
-    let run = GuestRun {
-        kernel: settings.kernel.clone(),
-        files: programs.of_costs()?,
-        timeout: TIMEOUT,
-        populate: settings.populate,
-        count: Some(CountOptions {
-            llc_bytes: settings.llc_bytes,
-            miss_delay_ns: settings.miss_delay_ns,
-            ..CountOptions::default()
-        }),
-        ..GuestRun::new(LabMachine::of(workload.scenario.clone())?, command)
-    };
+    let run = settings.guest_run(workload, programs.of_costs()?, TIMEOUT, command)?;
     let output = lab.run(&run)?;
     ensure!(output.code == 0, "{}", String::from_utf8_lossy(&output.stderr).trim());
     serde_json::from_slice(&output.stdout).context("nodeward-bench costs printed something else")
@@ -96,15 +85,14 @@ pub fn summary(all: &[MachineCosts]) -> Vec<(&'static str, MedianRange)> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    /// Goal: measured costs take the place of a scenario's. Written lines take 10 ns more near and
-    /// 20 far, 15 on average; who only reads computes nothing. A page of 9 us is copied in 3.
-    #[test]
-    fn costs_are_those_of_the_host() {
-        let costs = MachineCosts {
-            read_line_near_ns: 30.0,
+    /// Costs of which the first is given. Written lines take 10 ns more near, if that is 30, and 20
+    /// far.
+    pub fn sample(read_line_near_ns: f64) -> MachineCosts {
+        MachineCosts {
+            read_line_near_ns,
             read_line_far_ns: 120.0,
             written_line_near_ns: 40.0,
             written_line_far_ns: 140.0,
@@ -115,7 +103,14 @@ mod tests {
             move_page_ns: 9_000.0,
             look_process_ns: 50_000.0,
             look_thread_ns: 15_000.0,
-        };
+        }
+    }
+
+    /// Goal: measured costs take the place of a scenario's. Written lines take 10 ns more near and
+    /// 20 far, 15 on average; who only reads computes nothing. A page of 9 us is copied in 3.
+    #[test]
+    fn costs_are_those_of_the_host() {
+        let costs = sample(30.0);
         for (name, compute_ps) in [("crossed", 15_000), ("parts-read", 0)] {
             let priced = with_costs(&LabWorkload::find(name).unwrap().scenario, &costs);
             let machine = &priced.machine;

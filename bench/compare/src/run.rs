@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use nodeward_lab::{CountOptions, GuestRun, Lab, LabMachine, Sinks, unless_emulator_crashes};
+use nodeward_lab::{GuestRun, Lab, Sinks, unless_emulator_crashes};
 use nodeward_runner::{BalancerSpec, CounterSample, RunEnd, RunEvent, RunSpec};
 use serde::Serialize;
 
@@ -72,19 +72,9 @@ fn run_in_guest(
     };
     let counts = tempfile::NamedTempFile::new_in(SHARED_MEMORY)?.into_temp_path();
     let command = ["nodeward-runner".to_owned(), serde_json::to_string(&spec)?];
-    let run = GuestRun {
-        kernel: settings.kernel.clone(),
-        files: programs.files(lab, contender)?,
-        timeout: TIMEOUT,
-        populate: settings.populate,
-        count: Some(CountOptions {
-            llc_bytes: settings.llc_bytes,
-            miss_delay_ns: settings.miss_delay_ns,
-            file: Some(counts.to_path_buf()),
-            ..CountOptions::default()
-        }),
-        ..GuestRun::new(LabMachine::of(workload.scenario.clone())?, command)
-    };
+    let files = programs.files(lab, contender)?;
+    let mut run = settings.guest_run(workload, files, TIMEOUT, command)?;
+    run.count.iter_mut().for_each(|count| count.file = Some(counts.to_path_buf()));
     let (heard, readings) = run_and_sample(lab, &run, &counts)?;
     let mut outcome = outcome(&heard, &readings)?;
     outcome.workload.clone_from(&workload.name);

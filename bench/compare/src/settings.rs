@@ -1,6 +1,9 @@
 //! The settings of a comparison.
 
-use nodeward_lab::GuestKernel;
+use std::time::Duration;
+
+use anyhow::Result;
+use nodeward_lab::{CountOptions, GuestFile, GuestKernel, GuestRun, LabMachine};
 
 use crate::balancers::BalancerSetup;
 use crate::workloads::LabWorkload;
@@ -33,6 +36,32 @@ pub struct CompareSettings {
 }
 
 impl CompareSettings {
+    /// Returns a run in a guest that is counted as the settings say.
+    ///
+    /// # Errors
+    /// If the lab has no such machine.
+    pub fn guest_run(
+        &self,
+        workload: &LabWorkload,
+        files: Vec<GuestFile>,
+        timeout: Duration,
+        command: [String; 2],
+    ) -> Result<GuestRun> {
+        let count = CountOptions {
+            llc_bytes: self.llc_bytes,
+            miss_delay_ns: self.miss_delay_ns,
+            ..CountOptions::default()
+        };
+        Ok(GuestRun {
+            kernel: self.kernel.clone(),
+            files,
+            timeout,
+            populate: self.populate,
+            count: Some(count),
+            ..GuestRun::new(LabMachine::of(workload.scenario.clone())?, command)
+        })
+    }
+
     /// Returns the time that a daemon runs before the tasks of a repeat begin, in milliseconds. A
     /// daemon samples periodically, and tasks may begin at any time: the repeats are spread evenly
     /// over the whole time.

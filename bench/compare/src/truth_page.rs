@@ -163,19 +163,7 @@ mod tests {
         let truth = Truth::of(&predicted, &measured, |_| 262_144);
         let (_, not_near) = truth.figures();
         assert_eq!(not_near, 1);
-        let costs = [30.0, 32.0].map(|read_line_near_ns| MachineCosts {
-            read_line_near_ns,
-            read_line_far_ns: 120.0,
-            written_line_near_ns: 42.0,
-            written_line_far_ns: 130.0,
-            fault_ns: 7_000.0,
-            hint_fault_ns: 3_000.0,
-            scan_page_ns: 400.0,
-            move_call_ns: 400_000.0,
-            move_page_ns: 9_000.0,
-            look_process_ns: 50_000.0,
-            look_thread_ns: 15_000.0,
-        });
+        let costs = [30.0, 32.0].map(measured_costs::tests::sample);
         let page = truth_page(&settings, &truth, &costs, "COMMAND");
         insta::assert_snapshot!(page.replace(HEAD, ""));
     }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nodeward_linux::own_process::MappedArea;
+use nodeward_runner::vmstat;
 
 use crate::numbers::median;
 
@@ -38,12 +39,12 @@ impl HintCosts {
         // Of a process of one thread the kernel marks no pages that are on its node.
         let (end, other) = mpsc::channel::<()>();
         let other = thread::spawn(move || other.recv());
-        let measured = long_touches(area);
+        let pages = (area.bytes() / rustix::param::page_size()) as u64;
+        let measured = long_touches(area, SCANS * pages);
         fs::write(BALANCING, before)?;
         drop(end);
         ensure!(other.join().is_ok(), "a thread panicked");
         let (mut long_ns, counts) = measured?;
-        let pages = (area.bytes() / rustix::param::page_size()) as u64;
         let scans = usize::try_from(counts.marked / pages)?;
         long_ns.sort_by(|a, b| b.total_cmp(a));
         long_ns.truncate(scans + usize::try_from(counts.faults)?);
@@ -54,12 +55,12 @@ impl HintCosts {
     }
 }
 
-/// Returns the times of all long touches, in nanoseconds, and what the kernel counted meanwhile.
-fn long_touches(area: &MappedArea) -> Result<(Vec<f64>, HintCounts)> {
+/// Returns the times of all long touches, in nanoseconds, and what the kernel counted until there
+/// were enough faults.
+fn long_touches(area: &MappedArea, enough: u64) -> Result<(Vec<f64>, HintCounts)> {
     let usual_ns = median(&touch_all(area));
     let before = HintCounts::read()?;
     fs::write(BALANCING, "1")?;
-    let enough = SCANS * (area.bytes() / rustix::param::page_size()) as u64;
     let (mut long_ns, mut counts, began) = (Vec::new(), HintCounts::default(), Instant::now());
     while began.elapsed() < TOUCHES_FOR && counts.faults < enough {
         long_ns.extend(touch_all(area).into_iter().filter(|&ns| ns > usual_ns * LONG));
@@ -77,10 +78,10 @@ struct HintCounts {
 
 impl HintCounts {
     fn read() -> Result<Self> {
-        let vmstat = fs::read_to_string("/proc/vmstat")?;
-        let count = |name: &str| -> Result<u64> {
-            let line = vmstat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-            Ok(line.with_context(|| format!("this kernel does not count {name}"))?.parse()?)
+        let counts = fs::read_to_string("/proc/vmstat")?;
+        let count = |name: &str| {
+            let count = vmstat::counter(&counts, name);
+            count.with_context(|| format!("this kernel does not count {name}"))
         };
         Ok(Self { marked: count("numa_pte_updates")?, faults: count("numa_hint_faults")? })
     }

@@ -9,6 +9,7 @@ pub mod affinity;
 mod event;
 mod machine_costs;
 mod run_spec;
+pub mod vmstat;
 
 pub use event::{CounterSample, RunEnd, RunEvent, RunOverhead};
 pub use machine_costs::MachineCosts;

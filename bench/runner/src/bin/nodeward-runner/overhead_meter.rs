@@ -5,7 +5,7 @@ use std::fs;
 use nodeward_linux::load;
 use nodeward_linux::procfs::stat;
 use nodeward_model::Pid;
-use nodeward_runner::RunOverhead;
+use nodeward_runner::{RunOverhead, vmstat};
 
 /// The counters, and their zero points: for pages the start of the balancer, for time the start of
 /// the run.
@@ -45,12 +45,13 @@ impl OverheadMeter {
     }
 
     fn total(&self) -> RunOverhead {
-        let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+        let counts = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+        let counter = |name| vmstat::counter(&counts, name).unwrap_or(0);
         let (user_us, system_us) = self.tasks_us();
         RunOverhead {
-            migrated: counter(&vmstat, "pgmigrate_success"),
-            numa_migrated: counter(&vmstat, "numa_pages_migrated"),
-            hint_faults: counter(&vmstat, "numa_hint_faults"),
+            migrated: counter("pgmigrate_success"),
+            numa_migrated: counter("numa_pages_migrated"),
+            hint_faults: counter("numa_hint_faults"),
             balancer_us: pids_named(&self.balancer_name).map(load::cpu_time_ns).sum::<u64>() / 1000,
             system_us,
             user_us,
@@ -72,12 +73,6 @@ impl OverheadMeter {
     }
 }
 
-/// Returns a counter of /proc/vmstat; zero if the kernel has none of that name.
-fn counter(vmstat: &str, name: &str) -> u64 {
-    let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
-    vmstat.lines().find_map(value).unwrap_or(0)
-}
-
 /// Returns the processes with a name; none if it is empty.
 fn pids_named(name: &str) -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -93,14 +88,6 @@ mod tests {
     use nodeward_linux::test_wait::TestDeadline;
 
     use super::*;
-
-    /// Goal: a counter is found by its whole name.
-    #[test]
-    fn counters_have_whole_names() {
-        let vmstat = "numa_hint_faults_local 7\nnuma_hint_faults 12\npgmigrate_success 3\n";
-        let found = ["numa_hint_faults", "pgmigrate_success", "pgmigrate"];
-        assert_eq!(found.map(|name| counter(vmstat, name)), [12, 3, 0]);
-    }
 
     /// Goal: when the run begins time counts from zero, and pages that moved before still count.
     #[test]
