@@ -57,6 +57,10 @@ class Report:
     """Unmapped, until the next thread touches them and brings them to its node."""
     edge_pages: int
     """Pages that the buffer fills in part. What else is on them moved along."""
+    huge_arrivals: int
+    """Blocks of 2 MiB that left as base pages and arrived as a huge page (`huge=True`)."""
+    huge_fallbacks: int
+    """Blocks of 2 MiB that arrived as base pages although `huge=True`."""
     mover: Literal["pager", "kernel", "agent"]
     """Who moved."""
     workers: int
@@ -169,6 +173,7 @@ def migrate(
     *,
     stall: str | float | None = None,
     rate: str | int | None = None,
+    huge: bool = False,
 ) -> Report:
     """Moves the memory of a buffer to a node, while other threads use it.
 
@@ -176,7 +181,9 @@ def migrate(
     that touches it next. The memory of `empty()` is moved by the pager, all other by the kernel, or
     by the agent where the kernel forbids it; `"touch"` is the pager's. Pages that the buffer fills
     in part move with what else is on them. `stall` limits how long a thread waits for a page, such
-    as `"1ms"`; `rate` how much moves a second, such as `"500MB/s"`.
+    as `"1ms"`; `rate` how much moves a second, such as `"500MB/s"`. With `huge` base pages of
+    `empty()` arrive as huge pages where 2 MiB are whole and the machine has them (Linux 6.14 or
+    newer), else as base pages; until the call returns no other memory may be mapped over them.
 
     Returns when each page has had its turn. A page that stays is no error, but in the report. The
     memory is kept until then, so it may be dropped meanwhile. Ctrl-C ends the move.
@@ -186,7 +193,7 @@ def migrate(
     >>> report.mover in ("kernel", "agent"), report.edge_pages <= 2
     (True, True)
     """
-    return Report(**_native.migrate(buffer, node, stall, rate))
+    return Report(**_native.migrate(buffer, node, stall, rate, huge))
 
 
 def rehome(

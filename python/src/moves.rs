@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use nodeward::{
-    Account, Budget, Cancel, MappingKind, Migration, MigrationReport, Mover, NodeId, Progress,
-    Selection, SkipReason, migrate_own, residency_own,
+    Account, Arrive, Budget, Cancel, MappingKind, Migration, MigrationReport, Mover, NodeId,
+    Progress, Selection, SkipReason, migrate_own, residency_own,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -29,16 +29,23 @@ pub fn migrate<'py>(
     node: &Bound<'py, PyAny>,
     stall: Option<&Bound<'py, PyAny>>,
     rate: Option<&Bound<'py, PyAny>>,
+    huge: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
     let (memory, to) = (Memory::of(buffer)?, options::destination(node)?);
     let budget = options::budget(stall, rate)?;
+    let arrive = huge.then_some(Arrive::Huge);
     let (moved, page_bytes) = match (memory.region(), to) {
         (Some((region, pages)), to) => {
             let run = |how: &Migration<'_>| match to {
                 Destination::Node(node) => Ok((region.migrate(pages, node, how)?, "pager")),
                 Destination::Touch => Ok((region.migrate_lazily(pages, how)?, "pager")),
             };
-            (carry_out(py, budget, run)?, region.page_bytes())
+            (carry_out(py, (budget, arrive), run)?, region.page_bytes())
+        }
+        (None, _) if huge => {
+            return Err(unsupported(
+                "only arrays of nodeward.empty() arrive as huge pages; leave huge out".to_owned(),
+            ));
         }
         (None, Destination::Node(node)) => {
             let selection =
@@ -135,7 +142,7 @@ fn migrate_selected(
     budget: Budget,
 ) -> PyResult<ReportByMover> {
     let own = process_state::own_memory(py).map_err(Failure::from)?;
-    carry_out(py, budget, |how| {
+    carry_out(py, (budget, None), |how| {
         let (report, mover) = migrate_own(&own, selection, to, how)?;
         let mover = match mover {
             Mover::Kernel => "kernel",
@@ -149,7 +156,7 @@ fn migrate_selected(
 /// KeyboardInterrupt): Python is asked every 50 ms.
 fn carry_out(
     py: Python<'_>,
-    budget: Budget,
+    (budget, arrive): (Budget, Option<Arrive>),
     run: impl FnOnce(&Migration<'_>) -> Result<ReportByMover, Failure> + Send,
 ) -> PyResult<ReportByMover> {
     let (moved, raised) = py.detach(|| {
@@ -162,6 +169,7 @@ fn carry_out(
         };
         let how = Migration {
             budget,
+            arrive,
             progress: Some(&look),
             cancel: Some(&cancel),
             ..Migration::default()
@@ -189,6 +197,8 @@ fn report<'py>(
     fields.set_item("skipped", reasons)?;
     fields.set_item("lazy", report.lazy_pages * page_bytes)?;
     fields.set_item("edge_pages", edge_pages)?;
+    fields.set_item("huge_arrivals", report.huge_arrivals)?;
+    fields.set_item("huge_fallbacks", report.huge_fallbacks)?;
     fields.set_item("mover", mover)?;
     fields.set_item("workers", report.lanes)?;
     fields.set_item("seconds", report.took_ns as f64 / 1e9)?;

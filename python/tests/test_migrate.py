@@ -71,6 +71,25 @@ def test_memory_of_others_moves(kind, home):
     assert sum(nodeward.residency(buffer, exact=True).values()) == (last + 1 - first) * PAGE
 
 
+def test_base_pages_arrive_as_huge_pages_or_are_counted(home):
+    """Goal: of 4 MiB of base pages each of the two blocks of 2 MiB that move is counted once, as a
+    huge page or as base pages; what moves nowhere is not, and no content changes. Memory that is not
+    the pager's is refused."""
+    array = nodeward.empty(4 * MIB, "uint8", node=home, huge=False)
+    view = np.asarray(array)
+    view[:] = 7
+    for node in nodeward.nodes() + [home]:
+        report = nodeward.migrate(array, node, huge=True)
+        blocks = report.huge_arrivals + report.huge_fallbacks
+        if report.moved == 4 * MIB:
+            assert blocks == 2, report
+        else:
+            assert blocks <= 2 and (report.moved > 0 or blocks == 0), report
+        assert (view == 7).all()
+    with pytest.raises(UnsupportedError, match="nodeward.empty"):
+        nodeward.migrate(bytearray(4 * MIB), home, huge=True)
+
+
 class OnlyTensor:
     """A tensor as torch has them: without the buffer protocol."""
 

@@ -8,7 +8,7 @@ use nodeward_model::units::{format_bytes, format_ns};
 
 use crate::settings::CompareSettings;
 use crate::table::CompareTable;
-use crate::text::{grid, notes};
+use crate::text::{grid, notes, wrapped};
 
 /// Text above the table.
 const HEAD: &str = include_str!("head.md");
@@ -28,7 +28,8 @@ pub fn page(settings: &CompareSettings, table: &CompareTable, command: &str) -> 
         format_ns(settings.miss_delay_ns),
     );
     for workload in &settings.workloads {
-        let _ = writeln!(page, "- `{}`: {}", workload.name, workload.scenario.about);
+        let about = format!("- `{}`: {}", workload.name, workload.scenario.about);
+        let _ = writeln!(page, "{}", wrapped(&about));
     }
     page += "\n";
     for contender in &settings.balancers {

@@ -21,6 +21,9 @@ const HEADS: [&str; 10] = [
 /// Levels from none to all of the misses.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
+/// Most bytes of a line of a document.
+const LINE_MAX: usize = 118;
+
 /// Formats the table for a terminal, with notes below it.
 pub fn text(table: &CompareTable) -> String {
     let notes = notes(table).iter().map(|note| format!("{note}\n")).collect::<String>();
@@ -38,6 +41,23 @@ pub fn grid(table: &CompareTable, preset: &str) -> Grid {
         grid.add_row(cells_of(row));
     }
     grid
+}
+
+/// Breaks a line of a list between words.
+pub fn wrapped(text: &str) -> String {
+    let (mut lines, mut line) = (String::new(), String::new());
+    for word in text.split(' ') {
+        if !line.is_empty() && line.len() + 1 + word.len() > LINE_MAX {
+            lines += &line;
+            lines += "\n";
+            line = " ".to_owned(); // what goes on in a list is indented by two
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line += word;
+    }
+    lines + &line
 }
 
 /// Returns the notes below the table: invalid runs, and why.

@@ -10,13 +10,11 @@ use nodeward_runner::MachineCosts;
 use crate::measured_costs;
 use crate::median_range::MedianRange;
 use crate::settings::CompareSettings;
-use crate::text::level;
+use crate::text::{level, wrapped};
 use crate::truth::{Both, Truth, TruthRow};
 
 /// Text above the tables.
 const HEAD: &str = include_str!("truth_head.md");
-/// Most bytes of a line of a document.
-const LINE_MAX: usize = 118;
 const HEADS: [&str; 8] = [
     "load",
     "balancer",
@@ -87,23 +85,6 @@ fn costs_line(costs: &[MachineCosts]) -> String {
         all.join("; ")
     );
     format!("\n{}\n", wrapped(&about))
-}
-
-/// Breaks a line of a list between words.
-fn wrapped(text: &str) -> String {
-    let (mut lines, mut line) = (String::new(), String::new());
-    for word in text.split(' ') {
-        if !line.is_empty() && line.len() + 1 + word.len() > LINE_MAX {
-            lines += &line;
-            lines += "\n";
-            line = " ".to_owned(); // what goes on in a list is indented by two
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line += word;
-    }
-    lines + &line
 }
 
 fn grid(truth: &Truth) -> Grid {

@@ -9,6 +9,10 @@ use super::{BalanceSettings, Balancer, RoundReport};
 /// Maximum time between two questions to the host, in nanoseconds.
 const NAP_NS: u64 = 100_000_000;
 
+/// The longest time from one round to the next, in intervals: what needs no CPU time, such as a
+/// changed control group, is seen then.
+const INTERVALS_MAX: u64 = 5;
+
 /// An event that ends the wait between two rounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -67,17 +71,41 @@ impl Balancer {
         }
     }
 
-    /// Sleeps until the next event.
-    fn wait(&self, host: &mut dyn Host, due_ns: u64) -> Event {
+    /// Sleeps until the next event. A round that is due is put off while the machine is idle.
+    fn wait(&mut self, host: &mut dyn Host, mut due_ns: u64) -> Event {
         loop {
             if let Some(event) = host.wish() {
                 return event;
             }
             let left_ns = due_ns.saturating_sub(self.now_ns());
-            if left_ns == 0 {
+            if left_ns > 0 {
+                self.sleep_ns(left_ns.min(NAP_NS));
+            } else if self.puts_off_round() {
+                due_ns = self.now_ns().saturating_add(self.settings.interval_ns);
+            } else {
                 return Event::RoundDue;
             }
-            self.sleep_ns(left_ns.min(NAP_NS));
         }
+    }
+
+    /// Returns whether the round that is due now is put off by an interval: the machine was idle
+    /// since the last one, nothing is left to do, and no program waits for what it called for.
+    fn puts_off_round(&mut self) -> bool {
+        let was_idle = self.idle_machine.was_idle(&*self.machine, self.nodes.cpu_count());
+        let interval_ns = self.settings.interval_ns;
+        let since_ns = self.last.as_ref().map(|round| self.now_ns().saturating_sub(round.at_ns));
+        // Half an interval, because naps are a little longer than they should be.
+        let is_early =
+            since_ns.is_some_and(|ns| ns + interval_ns / 2 < INTERVALS_MAX * interval_ns);
+        let is_at_rest = self.acts() && self.is_calm() && self.first.is_none();
+        let is_put_off = was_idle
+            && is_early
+            && is_at_rest
+            && self.called.lock().iter().next().is_none()
+            && self.rivals.put_off_round();
+        if is_put_off {
+            self.processes.rested_until(self.now_ns());
+        }
+        is_put_off
     }
 }

@@ -48,6 +48,7 @@ mod group_plan;
 mod group_rows;
 mod group_table;
 mod home_schedule;
+mod idle_machine;
 mod journals;
 mod kernel_look;
 mod launch;
@@ -124,6 +125,7 @@ use access_observer::AccessObserver;
 use cpu_budget::{CpuBudget, CpuMeter};
 use group_table::GroupTable;
 use home_schedule::HomeSchedule;
+use idle_machine::IdleMachine;
 use journals::Journals;
 use niceness::Niceness;
 use nodes::Nodes;
@@ -145,6 +147,7 @@ pub struct Balancer {
     watches: Watches,
     settings: BalanceSettings,
     rivals: Rivals,
+    idle_machine: IdleMachine,
     niceness: Niceness,
 
     processes: ProcessTable,
@@ -223,6 +226,7 @@ impl Balancer {
             watches,
             settings,
             rivals: Rivals::default(),
+            idle_machine: IdleMachine::default(),
             niceness: Niceness::default(),
             processes: ProcessTable::starting_at(saved.as_ref().map_or(0, |saved| saved.next)),
             segments,

@@ -124,7 +124,12 @@ impl Nodes {
     /// Returns the number of workers that move memory of processes with this demand for CPU time,
     /// in millionths of a CPU.
     pub fn workers(&self, wanted_ppm: u64) -> u32 {
-        workers(self.cpus.values().map(Cpumask::len).sum(), wanted_ppm)
+        workers(self.cpu_count(), wanted_ppm)
+    }
+
+    /// Returns the number of CPUs of all nodes.
+    pub fn cpu_count(&self) -> usize {
+        self.cpus.values().map(Cpumask::len).sum()
     }
 
     /// Returns whether a node with room for `room_pages` pages is too short of memory to get more.

@@ -144,6 +144,12 @@ impl ProcessTable {
         (elapsed_ns, earlier.into_values().flat_map(|state| state.numbers()).collect())
     }
 
+    /// Enters that the machine was idle until now: what threads run from the last snapshot to the
+    /// next one, they run from now on.
+    pub fn rested_until(&mut self, at_ns: u64) {
+        self.loads_since_ns = self.loads_since_ns.map(|_| at_ns);
+    }
+
     /// Returns a number that was never given.
     pub fn new_number(&mut self) -> EntityId {
         self.next += 1;

@@ -27,6 +27,7 @@ mod run;
 mod scaling;
 mod show;
 mod sim;
+mod simulation_jobs;
 mod skip;
 mod spread;
 mod swarm;

@@ -244,6 +244,10 @@ impl Machine for Linux {
         Some(busy.sum::<u64>().saturating_mul(load::ns_per_tick()))
     }
 
+    fn idle_ns(&self) -> Option<u64> {
+        cpu_time::idle_ns(Path::new("/"))
+    }
+
     fn own_cpu_time_ns(&self) -> u64 {
         let time = clock_gettime(match self.in_program {
             true => ClockId::ThreadCPUTime,

@@ -83,6 +83,12 @@ pub trait Machine: WorkerRegistry + Send + Sync {
         None
     }
 
+    /// Returns the time for which CPUs had nothing to run since an arbitrary moment, all of the
+    /// machine together, in nanoseconds; `None` where that is not known. Cost: a line of a file.
+    fn idle_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// Gives the calling thread this nice value, from -20 to 19; threads that it starts inherit it.
     /// Returns the one before; `None` if nothing has changed, as where it is not permitted.
     fn renice_current_thread(&self, nice: i8) -> Option<i8>;

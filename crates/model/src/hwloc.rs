@@ -26,7 +26,7 @@ const DEFAULT_PAGE_BYTES: u64 = 4096;
 /// Parses hwloc's XML.
 pub fn parse(xml: &str) -> Result<Topology, HwlocError> {
     let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
-    let document = Document::parse_with_options(xml, options)?;
+    let document = Document::parse_with_options(xml, options).map_err(HwlocError::NotXml)?;
     let root = document.root_element();
     if !root.has_tag_name("topology") {
         return Err(HwlocError::NotHwloc { root: root.tag_name().name().to_owned() });

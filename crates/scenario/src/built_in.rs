@@ -84,15 +84,7 @@ impl ScenarioText {
         if let Some((_, text)) = BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
             return Ok(Self { name, text: Cow::Borrowed(text) });
         }
-        let text = read_file(name_or_path).map_err(|error| {
-            let names: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-            let expected = format!(
-                "the path of a file, or {}",
-                suggest::expected_one_of(name_or_path, &names)
-            );
-            SourceError::new(&ErrorLocation::File, format!("no such scenario ({error})"), expected)
-                .in_file(&name)
-        })?;
+        let text = read_file(name_or_path).map_err(|error| unreadable(&error, name_or_path))?;
         Ok(Self { name, text: Cow::Owned(text) })
     }
 
@@ -105,6 +97,19 @@ impl ScenarioText {
     pub fn text(&self) -> &str {
         &self.text
     }
+}
+
+/// Says why the text of a scenario cannot be had: only what does not exist may be a misspelt name.
+fn unreadable(error: &io::Error, name_or_path: &str) -> Error {
+    let (problem, expected) = match error.kind() {
+        io::ErrorKind::NotFound => {
+            let names: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+            let names = suggest::expected_one_of(name_or_path, &names);
+            (format!("no such scenario ({error})"), format!("the path of a file, or {names}"))
+        }
+        _ => (format!("cannot be read ({error})"), "a readable text file".to_owned()),
+    };
+    SourceError::new(&ErrorLocation::File, problem, expected).in_file(name_or_path)
 }
 
 /// Reads a file's text; of an endless one, enough to be refused as too long.

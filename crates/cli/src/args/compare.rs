@@ -8,6 +8,7 @@ use nodeward_experiments::compare::BalancerKind;
 
 use super::output::{OutputArgs, ProgressArgs};
 use super::parsers::{key_value, seed, seed_count, virtual_ns};
+use super::simulation_jobs::SimulationJobs;
 use crate::figures::CompareFigure;
 
 /// Arguments of `sim compare`.
@@ -32,9 +33,9 @@ pub struct CompareArgs {
     /// Simulate this much virtual time of each load [default: as the scenario says]
     #[arg(long, value_name = "TIME", value_parser = virtual_ns)]
     pub limit: Option<u64>,
-    /// Number of simulations that run at the same time [default: one for each CPU]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub jobs: Option<u16>,
+    /// How many simulations run at the same time.
+    #[command(flatten)]
+    pub jobs: SimulationJobs,
     /// Draw the share of local accesses over time into this file, as SVG
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,

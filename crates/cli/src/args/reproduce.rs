@@ -7,6 +7,7 @@ use clap::builder::PossibleValuesParser;
 use nodeward_experiments::reproduce::documents;
 
 use super::output::{OutputArgs, ProgressArgs};
+use super::simulation_jobs::SimulationJobs;
 use crate::figures::ReproduceFigure;
 
 /// Arguments of `reproduce`.
@@ -21,9 +22,9 @@ pub struct ReproduceArgs {
     /// Write the documentation page reproduce.md and its pictures into this directory
     #[arg(long, value_name = "DIR", conflicts_with = "tables")]
     pub docs: Option<PathBuf>,
-    /// Number of simulations that run at the same time [default: one for each CPU]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub jobs: Option<u32>,
+    /// How many simulations run at the same time.
+    #[command(flatten)]
+    pub jobs: SimulationJobs,
     /// Compute one figure, as a row of SPEC.md names it, and print it as one line of JSON
     #[arg(long, value_name = "NAME", conflicts_with_all = ["plot", "docs", "json"])]
     pub figure: Option<ReproduceFigure>,

@@ -7,6 +7,7 @@ use clap::builder::PossibleValuesParser;
 use nodeward_experiments::scaling::CURVES;
 
 use super::output::{OutputArgs, ProgressArgs};
+use super::simulation_jobs::SimulationJobs;
 
 /// Arguments of `sim scaling`.
 #[derive(Debug, Args)]
@@ -18,9 +19,9 @@ pub struct ScalingArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,2,4,8,16,32,64",
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub counts: Vec<u32>,
-    /// Number of simulations that run at the same time [default: one for each CPU]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub jobs: Option<u16>,
+    /// How many simulations run at the same time.
+    #[command(flatten)]
+    pub jobs: SimulationJobs,
     /// Draw the curves into this file, as SVG
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,

@@ -5,6 +5,7 @@ use nodeward_scenario::Bug;
 
 use super::output::{OutputArgs, ProgressArgs};
 use super::parsers::{choice_parser, seed, seed_count};
+use super::simulation_jobs::SimulationJobs;
 use crate::figures::SwarmFigure;
 
 /// Arguments of `sim swarm`.
@@ -19,9 +20,9 @@ pub struct SwarmArgs {
     /// Run only this seed
     #[arg(long, value_name = "N", value_parser = seed(), conflicts_with_all = ["seeds", "from"])]
     pub seed: Option<u64>,
-    /// Number of simulations that run at the same time [default: one for each CPU]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub jobs: Option<u16>,
+    /// How many simulations run at the same time.
+    #[command(flatten)]
+    pub jobs: SimulationJobs,
     /// Print the scenarios and the planned rounds; run nothing
     #[arg(long, conflicts_with_all = ["jobs", "json", "figure"])]
     pub print: bool,

@@ -7,6 +7,7 @@ use nodeward_scenario::{Axis, Seeds, Shard};
 
 use super::output::{OutputArgs, ProgressArgs};
 use super::parsers::{key_value, virtual_ns};
+use super::simulation_jobs::SimulationJobs;
 
 /// Arguments of `sim sweep`.
 #[derive(Debug, Args)]
@@ -34,9 +35,9 @@ pub struct SweepArgs {
     /// all) or single figures, such as done_per_s or stream.local_ppm [default: some of each group]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub measure: Vec<String>,
-    /// Number of points that are simulated at the same time [default: one on each CPU]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub jobs: Option<u16>,
+    /// How many simulations run at the same time.
+    #[command(flatten)]
+    pub jobs: SimulationJobs,
     /// Write a row for each point into this file as soon as it is computed: FILE.csv, or FILE.jsonl
     /// or FILE.json with one object a line
     #[arg(long, value_name = "FILE")]

@@ -1,7 +1,6 @@
 //! `nodeward reproduce`: simulations of what five documents measured.
 
 use std::path::Path;
-use std::thread::available_parallelism;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
@@ -48,8 +47,7 @@ fn results(args: &ReproduceArgs) -> Result<Vec<TableResult>> {
     let tables: Vec<_> = documents::all().into_iter().filter(is_meant).collect();
     let total = tables.iter().map(|table| table.runs.len() as u64).sum();
     let live = SeriesProgress::new(total);
-    let cpus = available_parallelism().map_or(1, usize::from);
-    let jobs = args.jobs.map_or(cpus, |jobs| jobs as usize);
+    let jobs = args.jobs.count();
     let runs = progress::show_progress(&live, args.progress.mode(), || {
         run_all(&tables, jobs, &live.watch)
     })??;

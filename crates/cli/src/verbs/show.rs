@@ -151,7 +151,11 @@ fn topology_of(args: &ShowArgs) -> Result<Topology> {
             fs::read_to_string(path).with_context(|| format!("cannot read {}", path.escaped()))?;
         return hwloc::parse(&text).with_context(|| format!("{} is not a machine", path.escaped()));
     }
-    Ok(sysfs::read_topology(args.root.as_deref().unwrap_or(Path::new("/")))?)
+    if let Some(root) = &args.root {
+        return sysfs::read_topology(root)
+            .with_context(|| format!("{} is not the root of a machine", root.escaped()));
+    }
+    Ok(sysfs::read_topology(Path::new("/"))?)
 }
 
 fn both_json(topology: &Topology, name: &str, what: &Value) -> Result<String> {

@@ -66,6 +66,9 @@ fn simulate(scenario: &Scenario, args: &SimArgs) -> Result<Exit> {
     };
     setup.as_ref().map(|setup| setup::check(setup, scenario)).transpose()?;
     args.plot.as_deref().map(output::check_result).transpose()?;
+    if args.trace.is_some() && args.trace == args.plot {
+        bail!("--trace and --plot name the same file; give two");
+    }
     let trace = args.trace.as_deref().map(|path| trace(path, scenario, args)).transpose()?;
     let live = SimulationProgress::new(scenario.time_ns);
     let observer = trace.clone().map(|trace| -> Box<dyn Observer> { Box::new(trace) });

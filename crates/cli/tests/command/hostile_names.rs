@@ -268,7 +268,7 @@ fn errors() {
         (&["--config", bad, "config", "print"], true),
         (&["show", "--hwloc", bad], true),
         (&["show", "--synthetic", bad], true),
-        (&["show", "--root", bad, "--topology"], false),
+        (&["show", "--root", bad, "--topology"], true),
         (&["sim", bad], true),
         (&[bad], true),
     ] {

@@ -242,9 +242,12 @@ fn the_list() {
 fn misuse() {
     let (directory, path) = small(SMALL);
     let nowhere = file_in(directory.path(), "not/there");
-    let table: [(&[&str], &[&str]); 14] = [
+    let both = file_in(directory.path(), "both");
+    let table: [(&[&str], &[&str]); 16] = [
         (&[], &["SCENARIO"]),
         (&["nope"], &["nope: no such scenario", "cpuless"]),
+        (&["/"], &["/: cannot be read", "directory"]),
+        (&[&path, "--trace", &both, "--plot", &both], &["--trace and --plot", "same file"]),
         (&[&path, "--limit", "0s"], &["is zero, not a time"]),
         (&[&path, "--limit", "86401s"], &["expected 86400 s or less"]),
         (&[&path, "--limit-wall", "soon"], &["is not a time"]),
@@ -264,6 +267,15 @@ fn misuse() {
     for option in ["--trace", "--plot"] {
         assert_refused(&[&path, option, &nowhere], &["cannot write", "not/there"]);
     }
+}
+
+/// Goal: what a scenario says about itself cannot write a second line, nor colours.
+#[test]
+fn an_about_is_one_line() {
+    let (_directory, path) = small(&SMALL.replace("Small", r"one\ntwo\u001b[31m"));
+    let output = run(&[&path]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.lines().next().unwrap().ends_with(r": one\x0atwo\x1b[31m"), "{text}");
 }
 
 /// Goal: an error in a file is reported with its line.

@@ -1,4 +1,4 @@
-//! Reads /proc/stat: the busy and idle time of each CPU.
+//! Reads the busy and idle time of each CPU (/proc/stat), and the idle time of all (/proc/uptime).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,6 +42,20 @@ fn cpu_line(line: &str) -> Option<(CpuId, CpuTime)> {
     Some((cpu, CpuTime { busy_ticks, idle_ticks }))
 }
 
+/// Returns the time for which CPUs were idle since the boot, all together; `None` if it cannot be
+/// read. Cost: one file of a line.
+pub fn idle_ns(root: &Path) -> Option<u64> {
+    parse_uptime(&kernel_file::read_to_string(root.join("proc/uptime")).ok()?)
+}
+
+/// Parses `UPTIME IDLE`, both in seconds with two decimals.
+fn parse_uptime(text: &str) -> Option<u64> {
+    let (seconds, hundredths) = text.split_ascii_whitespace().nth(1)?.split_once('.')?;
+    let hundredths = hundredths.parse::<u64>().ok().filter(|_| hundredths.len() == 2)?;
+    let whole_ns = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?;
+    whole_ns.checked_add(hundredths * 10_000_000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,6 +69,28 @@ mod tests {
         let second = CpuTime { busy_ticks: 1, idle_ticks: 5 };
         assert_eq!(parse(text), [(CpuId(0), first), (CpuId(12), second)].into());
         assert!(parse("cpu0\ncpu1 1 2\ncpux 1 2 3 4 5\n").is_empty());
+    }
+
+    /// Goal: the second number is read to the hundredth; anything else is no idle time.
+    #[test]
+    fn idle_time_is_the_second_number() {
+        assert_eq!(parse_uptime("350735.47 234388.90\n"), Some(234_388_900_000_000));
+        for odd in ["", "1.00\n", "1.00 2\n", "1.00 2.5\n", "1.00 -2.50\n", "1.00 2.x0\n"] {
+            assert_eq!(parse_uptime(odd), None, "{odd}");
+        }
+        assert_eq!(parse_uptime(&format!("1.00 {}.00\n", u64::MAX)), None);
+    }
+
+    /// Goal: no CPU is idle for longer than time passes.
+    #[test]
+    fn real_idle_time_fits_the_time() {
+        let started = std::time::Instant::now();
+        let before = idle_ns(Path::new("/")).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let idle_ns = idle_ns(Path::new("/")).unwrap() - before;
+        let cpus = read(Path::new("/")).unwrap().len() as u64;
+        let most_ns = (started.elapsed().as_nanos() as u64 + 20_000_000) * cpus; // rounded twice
+        assert!(idle_ns <= most_ns, "{idle_ns} of {most_ns}");
     }
 
     #[test]

@@ -17,6 +17,9 @@ use crate::sys;
 /// second.
 pub const FULL_READ_INTERVAL: u64 = 32;
 
+/// The same for what does not run: four minutes. Nobody acts on it; it is read as soon as it runs.
+pub const IDLE_READ_INTERVAL: u64 = 8 * FULL_READ_INTERVAL;
+
 /// The calls that a captured /proc cannot answer.
 pub trait KernelCalls: Send {
     /// Returns the CPU time of a process so far, in nanoseconds; `None` if there is no such
@@ -91,9 +94,10 @@ impl WatchContext {
         self.masks.retain(|_, mask| Arc::strong_count(mask) > 1);
     }
 
-    /// Returns true if a process or thread is due to be read in full.
-    pub fn is_due(&self, number: u32) -> bool {
-        (u64::from(number) + self.snapshot_number).is_multiple_of(FULL_READ_INTERVAL)
+    /// Returns true if it is the turn of a process or thread to be read in full.
+    pub fn is_due(&self, number: u32, runs: bool) -> bool {
+        let interval = if runs { FULL_READ_INTERVAL } else { IDLE_READ_INTERVAL };
+        (u64::from(number) + self.snapshot_number).is_multiple_of(interval)
     }
 
     /// Returns the path of a file of a process.

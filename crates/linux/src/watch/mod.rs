@@ -2,10 +2,11 @@
 //!
 //! A process that did not run since the last sample costs its entry in the list of /proc and one
 //! clock_gettime(2): its CPU time did not advance, so it is the same process, with the same memory
-//! and threads. Properties that others may have changed (affinity, cpuset, control group) are read
+//! and threads. A process that ran costs one file, and one for each thread; a thread that ran costs
+//! another one. Properties that others may have changed (affinity, cpuset, control group) are read
 //! in turns, so that a change is seen after at most
-//! [`FULL_READ_INTERVAL`](context::FULL_READ_INTERVAL) samples. A process that ran costs one file,
-//! and one for each thread; a thread that ran costs another one.
+//! [`FULL_READ_INTERVAL`](context::FULL_READ_INTERVAL) samples of a process that runs, and
+//! [`IDLE_READ_INTERVAL`](context::IDLE_READ_INTERVAL) of one that does not, or as soon as it does.
 
 mod context;
 mod files;
@@ -131,9 +132,9 @@ impl LinuxWatch {
             return if at_once { known(self.classify_new(pid)) } else { known(PidKind::New) };
         };
         // CPU time that went backwards belongs to another process.
-        let due = self.context.is_due(pid.number()) || cpu_time_ns < before.cpu_time_ns;
-        let ran = cpu_time_ns < before.cpu_time_ns
-            || cpu_time_ns - before.read_at_cpu_ns >= self.idle_cpu_ns_max;
+        let is_other = cpu_time_ns < before.cpu_time_ns;
+        let ran = is_other || cpu_time_ns - before.read_at_cpu_ns >= self.idle_cpu_ns_max;
+        let due = is_other || self.context.is_due(pid.number(), ran);
         let looked_at_ns = if ran { cpu_time_ns } else { before.read_at_cpu_ns };
         match before.kind {
             PidKind::Process(process) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use nodeward_model::{Name, Nodemask, Pid, ProcessSnapshot};
 
-use super::context::WatchContext;
+use super::context::{FULL_READ_INTERVAL, WatchContext};
 use super::files::CachedFile;
 use super::threads::WatchedThreads;
 use crate::procfs::stat::{self, TaskStat};
@@ -28,6 +28,8 @@ pub struct ProcessRecord {
     memory_nodes: Option<Nodemask>,
     user: Option<u32>,
     group: Option<Arc<PathBuf>>,
+    /// Number of the sample that read the long files last.
+    read_at: u64,
     stat_file: CachedFile,
     threads: WatchedThreads,
 }
@@ -92,6 +94,7 @@ impl ProcessRecord {
             memory_nodes: None,
             user: None,
             group: None,
+            read_at: 0,
             stat_file: file,
             threads: WatchedThreads::default(),
         };
@@ -112,7 +115,7 @@ impl ProcessRecord {
         self.name = name;
         self.children_cpu_time_ticks = stat.children_cpu_time_ticks;
         let moved = self.threads.refresh(self.pid, &stat, context);
-        if renamed || moved || context.is_due(self.pid.number()) {
+        if renamed || moved || self.is_due(context) {
             return self.read_in_full(context).is_ok();
         }
         stat.resident_pages == self.memory.resident_pages || self.read_memory(context).is_ok()
@@ -122,7 +125,14 @@ impl ProcessRecord {
     /// true if it still exists.
     pub fn refresh_idle(&mut self, context: &mut WatchContext) -> bool {
         self.threads.refresh_idle(context);
-        !context.is_due(self.pid.number()) || self.refresh(context)
+        !context.is_due(self.pid.number(), false) || self.refresh(context)
+    }
+
+    /// Returns true if the long files of it, which runs, are to be read: in its turn, or because it
+    /// did not run in its last turns.
+    fn is_due(&self, context: &WatchContext) -> bool {
+        context.is_due(self.pid.number(), true)
+            || context.snapshot_number >= self.read_at + FULL_READ_INTERVAL
     }
 
     /// Returns its name.
@@ -164,6 +174,7 @@ impl ProcessRecord {
 
     /// Reads the long files: user, cpuset, memory by kind, control group.
     fn read_in_full(&mut self, context: &mut WatchContext) -> io::Result<()> {
+        self.read_at = context.snapshot_number;
         let path = context.path(self.pid, "status");
         let status = status::parse(context.buffer.read_once(path)?);
         self.memory = self.memory_use(&status, context)?;

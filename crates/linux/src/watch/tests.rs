@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nodeward_model::{Cpumask, NodeId, NodeSnapshot, ThreadSnapshot};
 use proptest::prelude::*;
 
-use super::context::{FULL_READ_INTERVAL, KernelCalls};
+use super::context::{FULL_READ_INTERVAL, IDLE_READ_INTERVAL, KernelCalls};
 use super::*;
 use crate::affinity::AffinityBuffer;
 
@@ -431,10 +431,41 @@ fn idle_processes_are_looked_at_in_turns() {
         let process = &snapshot.processes[0];
         (process.threads[0].cpus.to_string(), process.frozen)
     };
-    let looks: Vec<_> = (0..FULL_READ_INTERVAL).map(|_| seen(watch.snapshot().unwrap())).collect();
+    let looks: Vec<_> = (0..IDLE_READ_INTERVAL).map(|_| seen(watch.snapshot().unwrap())).collect();
     assert_eq!(looks[0], ("0-3".to_owned(), false));
     assert_eq!(looks.last().unwrap(), &("0-1".to_owned(), true));
-    assert!(asked() - before <= 2, "in one turn of {FULL_READ_INTERVAL}");
+    assert!(asked() - before <= 2, "in one turn of {IDLE_READ_INTERVAL}");
+}
+
+/// Goal: what others changed at a process that did not run is seen at the first sample at which it
+/// runs again, if its turn would have come had it run; of one that runs, in its next turn.
+#[test]
+fn who_runs_again_is_read_in_full() {
+    let made = FakeRoot::new(100);
+    let mut program = FakeProcessFiles::new(40);
+    made.run(&program);
+    made.write("sys/fs/cgroup/x/cgroup.events", "populated 1\nfrozen 1\n");
+    let mut watch = made.watch(&ProcessFilter::default());
+    let mut frozen = || watch.snapshot().unwrap().processes[0].frozen;
+    assert!(!frozen());
+    program.group = "/x";
+    made.run(&program);
+    // Its turns while it runs are those samples whose number is a multiple of 32 less its pid of
+    // 40: 24, 56, 88 and so on; the only one of the first 256 while it does not is 216.
+    let looks: Vec<_> = (2..=100).map(|_| frozen()).collect();
+    assert_eq!(looks, [false; 99]);
+    program.threads[0].2 += 1;
+    made.run(&program);
+    assert!(frozen(), "sample 101 is no turn of it");
+    (program.group, program.threads[0].2) = ("/", program.threads[0].2 + 1);
+    made.run(&program);
+    let mut runs = || {
+        program.threads[0].2 += 1;
+        made.run(&program);
+        frozen()
+    };
+    let looks: Vec<_> = (102..=120).map(|_| runs()).collect();
+    assert_eq!(looks.iter().position(|frozen| !frozen), Some(18), "sample 120");
 }
 
 /// Goal: a process that hardly runs counts as idle until its time adds up, and its CPU time is

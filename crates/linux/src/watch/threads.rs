@@ -47,7 +47,7 @@ impl WatchedThreads {
 
     /// Reads the affinity of threads of a process that did not run, of each in its turn.
     pub fn refresh_idle(&mut self, context: &mut WatchContext) {
-        let due = self.0.iter_mut().filter(|thread| context.is_due(thread.tid));
+        let due = self.0.iter_mut().filter(|thread| context.is_due(thread.tid, false));
         let due: Vec<_> = due.collect();
         for thread in due {
             if let (Some(seen), Ok(cpus)) = (&mut thread.state, context.cpus(thread.tid)) {
@@ -95,7 +95,7 @@ impl WatchedThread {
         let counted = context.has_schedstat.then(|| self.counted_ns(pid, context)).transpose()?;
         let before = self.state.as_ref();
         let ran = before.is_none_or(|seen| counted != Some((seen.cpu_time_ns, seen.waited_ns)));
-        if !ran && !context.is_due(self.tid) {
+        if !ran && !context.is_due(self.tid, false) {
             return Ok(false);
         }
         let (cpu, ticks) = match self.tid == pid.number() && counted.is_some() {

@@ -12,6 +12,11 @@ pub struct FakeCounters {
     pub pressure_stall_ns: Option<u64>,
     /// Time for which some task is stalled in 1000 nanoseconds of machine time, in nanoseconds.
     pub stall_permille: u64,
+    /// Time for which CPUs were idle, all together, in nanoseconds; `None` if the machine does not
+    /// count it.
+    pub idle_ns: Option<u64>,
+    /// Idle time of all CPUs in 1000 nanoseconds of machine time, in nanoseconds.
+    pub idle_permille: u64,
     /// Base pages migrated by others than the caller; `None` if the machine does not count them.
     pub migrated_pages: Option<u64>,
     /// Base pages migrated by the kernel's NUMA balancing; `None` if the machine does not count
@@ -30,6 +35,9 @@ impl FakeCounters {
     pub(super) fn advance(&mut self, ns: u64) {
         if let Some(stalled_ns) = &mut self.pressure_stall_ns {
             *stalled_ns += ns * self.stall_permille / 1000;
+        }
+        if let Some(idle_ns) = &mut self.idle_ns {
+            *idle_ns += ns * self.idle_permille / 1000;
         }
         for (&node, &[bytes_per_s, _]) in &self.traffic_bytes_per_s {
             let bytes = u128::from(bytes_per_s) * u128::from(ns) / 1_000_000_000;

@@ -259,6 +259,10 @@ impl Machine for FakeMachine {
         Ok(Box::new(FakeThreadRecords::open(&self.thread_log)?))
     }
 
+    fn idle_ns(&self) -> Option<u64> {
+        lock(&self.counters).idle_ns
+    }
+
     fn own_cpu_time_ns(&self) -> u64 {
         *lock(&self.own_cpu_time_ns)
     }

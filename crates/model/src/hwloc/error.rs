@@ -6,7 +6,7 @@
 pub enum HwlocError {
     /// Not XML, or cut short.
     #[error("this is not whole XML: {0}; save the machine again with lstopo FILE.xml")]
-    NotXml(#[from] roxmltree::Error),
+    NotXml(roxmltree::Error),
     /// The XML describes something else.
     #[error("found <{root}>, wanted the <topology> of hwloc; save a machine with lstopo FILE.xml")]
     NotHwloc {

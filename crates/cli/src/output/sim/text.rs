@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use nodeward_model::Escape as _;
 use nodeward_model::units::{format_bytes, format_ns};
 use nodeward_sim::{
     ActionMoveReport, MemoryReport, Moment, NodeReport, Section, SimReport, WorkloadReport,
@@ -50,8 +51,8 @@ fn balanced(run: &SimulationRun) -> String {
 fn head(told: &SimOutput<'_>) -> String {
     let report = &told.run.report;
     let mut text = match report.about.is_empty() {
-        true => format!("{}\n", report.scenario),
-        false => format!("{}: {}\n", report.scenario, report.about),
+        true => format!("{}\n", report.scenario.escaped()),
+        false => format!("{}: {}\n", report.scenario.escaped(), report.about.escaped()),
     };
     let machine = &report.machine;
     let _ = writeln!(

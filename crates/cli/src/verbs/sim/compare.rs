@@ -64,8 +64,7 @@ fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> Result<R> + Sync + Send,
 ) -> Result<Vec<R>> {
-    let here = std::thread::available_parallelism().map_or(1, usize::from);
-    let jobs = args.jobs.map_or(here, usize::from);
+    let jobs = args.jobs.count();
     let live = SeriesProgress::new(items.len() as u64);
     let done = progress::show_progress(&live, args.progress.mode(), || {
         parallel_map(items, jobs, &live.watch, work)

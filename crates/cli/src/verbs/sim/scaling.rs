@@ -1,7 +1,5 @@
 //! `nodeward sim scaling`: how moves scale on simulated machines.
 
-use std::thread::available_parallelism;
-
 use anyhow::Result;
 use nodeward_experiments::scaling::{CURVES, ScalingCurve, ScalingResult, run_all};
 
@@ -39,8 +37,7 @@ fn results(args: &ScalingArgs) -> Result<Vec<ScalingResult>> {
     counts.dedup();
     let points = curves.iter().map(|curve| curve.counts(&counts).count() as u64);
     let live = SeriesProgress::new(points.sum());
-    let cpus = available_parallelism().map_or(1, usize::from);
-    let jobs = args.jobs.map_or(cpus, |jobs| jobs as usize);
+    let jobs = args.jobs.count();
     progress::show_progress(&live, args.progress.mode(), || {
         run_all(&curves, &counts, jobs, &live.watch)
     })?

@@ -45,8 +45,7 @@ fn print(mut seeds: Range<u64>, bug: Option<Bug>) -> Result<Exit> {
 }
 
 fn swarm(seeds: Range<u64>, args: &SwarmArgs, figure: Option<SwarmFigure>) -> Result<Exit> {
-    let here = std::thread::available_parallelism().map_or(1, usize::from);
-    let jobs = args.jobs.map_or(here, usize::from);
+    let jobs = args.jobs.count();
     let swarm = Swarm::new(seeds.clone());
     let began = Instant::now();
     let summary = progress::run_with_progress(&swarm, args.progress.mode(), || {

@@ -4,7 +4,6 @@ mod file;
 mod merge;
 mod runner;
 
-use std::num::NonZero;
 use std::path::Path;
 use std::time::Instant;
 
@@ -58,7 +57,7 @@ fn sweep(plan: &SweepPlan, numbers: &[usize], args: &SweepArgs) -> Result<SweepR
         opened.transpose()?.map_or((None, Vec::new()), |(file, rows)| (Some(file), rows));
     let held = rows.len();
     let live = SweepProgress::new(held, numbers.len());
-    let jobs = args.jobs.map_or_else(cpus, usize::from);
+    let jobs = args.jobs.count();
     progress::run_with_progress(&live, args.progress.mode(), || {
         runner::run_in_order(plan, &numbers[held..], jobs, &live, |row| {
             file.as_mut().map_or(Ok(()), |file| file.add(plan, &row))?;
@@ -68,11 +67,6 @@ fn sweep(plan: &SweepPlan, numbers: &[usize], args: &SweepArgs) -> Result<SweepR
     })??;
     let wall_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
     Ok(SweepResult { rows, resumed_rows: held, total: numbers.len(), jobs, wall_ns })
-}
-
-/// Returns the number of CPUs that this process may use.
-fn cpus() -> usize {
-    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Writes a new file, never over an existing one, or prints.
