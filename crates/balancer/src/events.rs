@@ -95,8 +95,8 @@ impl Balancer {
         let interval_ns = self.settings.interval_ns;
         let since_ns = self.last.as_ref().map(|round| self.now_ns().saturating_sub(round.at_ns));
         // Half an interval, because naps are a little longer than they should be.
-        let is_early =
-            since_ns.is_some_and(|ns| ns + interval_ns / 2 < INTERVALS_MAX * interval_ns);
+        let most_ns = interval_ns.saturating_mul(INTERVALS_MAX) - interval_ns / 2;
+        let is_early = since_ns.is_some_and(|ns| ns < most_ns);
         let is_at_rest = self.acts() && self.is_calm() && self.first.is_none();
         let is_put_off = was_idle
             && is_early
