@@ -7,6 +7,7 @@ mod faults;
 mod group_changes;
 mod groups;
 mod keeping;
+mod keeping_time;
 mod kept_empty;
 mod launch;
 mod looking;
