@@ -88,21 +88,23 @@ fn what_the_kernel_prefers_stands() {
     assert_eq!(runs_on(&fake), 1);
 }
 
-/// Goal: a thread that had less than 5 s of CPU time is left where it is, as the kernel may still
-/// decide; then it is ours.
+/// Goal: a thread that had less than 5 s of CPU time comes home, as the kernel has decided nothing
+/// yet and what is at home is near then; memory waits for what the kernel decides, and is ours when
+/// that time is over.
 #[test]
-fn young_threads_wait_for_the_kernel() {
-    let (fake, mut balancer) = beside([0, PAGES], 0);
+fn young_threads_come_home_and_memory_waits() {
+    let (fake, mut balancer) = beside([PAGES / 4, PAGES - PAGES / 4], 0);
     fake.update_process(pid(7), |process| {
         process.threads.get_mut(&1).unwrap().cpu_time_ns = 2 * S;
     });
-    // It runs all the time, and looks are a second apart: 4 s of CPU time at the third.
+    // It runs all the time, and looks are a second apart: 3 s of CPU time at the second. A look at
+    // its threads only follows, to see whether it stayed.
     let reports = rounds(&fake, &mut balancer, 3);
-    let told = &row(&reports[2], 7).decision;
-    assert_eq!((told.threads, told.numbers.threads_away), (Some(Reason::KernelPrefers), 1));
-    assert_eq!(runs_on(&fake), 0);
-    rounds(&fake, &mut balancer, 2);
-    assert_eq!(runs_on(&fake), 1);
+    let told = &row(&reports[1], 7).decision;
+    assert_eq!((told.threads, told.memory), (None, Some(Reason::KernelPrefers)));
+    assert_eq!((runs_on(&fake), moved(&reports)), (1, 0));
+    rounds(&fake, &mut balancer, 10);
+    assert_eq!(residency(&fake), [0, PAGES]);
 }
 
 /// Goal: beside the kernel looks have a nice value of their own, if there is one of moves that

@@ -72,14 +72,16 @@ impl CompareFigure {
     }
 
     fn of_case(self, table: &CaseTable) -> Option<f64> {
-        let ours = &table.figures_of(*self.balancers().first()?)?.median;
-        let kernel = || Some(&table.figures_of(BalancerKind::Kernel)?.median);
+        let all = table.figures_of(*self.balancers().first()?)?;
+        let ours = &all.median;
+        let of_kernel = || table.figures_of(BalancerKind::Kernel);
+        let kernel = || Some(&of_kernel()?.median);
         let ratio = |ours: u64, others: u64| ours as f64 / others.max(1) as f64;
         Some(match self {
             Self::Local => ours.local_milli as f64 / 10.0,
             Self::Work => ours.work_milli? as f64 / 1e3,
             Self::KernelWork | Self::BesideWork => ratio(ours.work_milli?, kernel()?.work_milli?),
-            Self::Pages | Self::BesidePages => ratio(ours.pages, kernel()?.pages),
+            Self::Pages | Self::BesidePages => all.pages_mean / of_kernel()?.pages_mean.max(1.0),
             Self::Static => return None,
         })
     }

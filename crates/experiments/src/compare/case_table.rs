@@ -38,6 +38,9 @@ pub struct BalancerFigures {
     /// Those of its run, or the median of each of several.
     #[serde(flatten)]
     pub median: RunFigures,
+    /// The mean of the pages of all runs: whole programs move or stay, so medians jump.
+    #[serde(skip)]
+    pub pages_mean: f64,
     /// How far several runs differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub span: Option<FigureSpan>,
@@ -145,8 +148,11 @@ fn balancer(
     let figures = runs.iter().enumerate().map(|(seed, run)| RunFigures::of(run, nothing.get(seed)));
     let figures: Vec<RunFigures> = figures.collect();
     let (median, span) = median_and_span(&figures)?;
+    let pages: u64 = figures.iter().map(|run| run.pages).sum();
+    let pages_mean = pages as f64 / figures.len() as f64;
     let curve = runs.first()?.curve.clone();
-    Some(BalancerFigures { balancer: by, command: case.command(by), median, span, curve })
+    let command = case.command(by);
+    Some(BalancerFigures { balancer: by, command, median, pages_mean, span, curve })
 }
 
 /// Returns the median of each figure, and, of several runs, the least and the most.
@@ -348,7 +354,7 @@ mod tests {
         let of =
             |of: fn(&RunFigures) -> u64| [span.least, entry.median, span.most].map(|it| of(&it));
         assert_eq!(of(|it| it.local_milli), [800, 900, 900]);
-        assert_eq!(of(|it| it.pages), [7, 8, 9]);
+        assert_eq!((of(|it| it.pages), entry.pages_mean), ([7, 8, 9], 8.0));
         // 900 / 600, 900 / 500, 800 / 400.
         assert_eq!(of(|it| it.work_milli.unwrap()), [1500, 1800, 2000]);
         let times = [span.least, entry.median, span.most].map(|it| it.home_ns);

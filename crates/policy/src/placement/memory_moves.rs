@@ -249,7 +249,7 @@ pub(super) fn kernel_objection(entity: &EntityRound, nodes: &NodeTable) -> Optio
     }
     let (homes, least) = (placement.thread_nodes(), u64::from(nodes.rules.nudge_ppm_min));
     let mut busy = entity.seen.threads.iter().filter(|it| nodes.demand_ppm(it) >= least);
-    let prefers_other = busy.any(|thread| nodes.kernel_prefers_other(thread, homes));
+    let prefers_other = busy.any(|thread| nodes.kernel_may_prefer_other(thread, homes));
     prefers_other.then_some(Reason::KernelPrefers)
 }
 

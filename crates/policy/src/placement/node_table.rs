@@ -142,17 +142,19 @@ impl<'a> NodeTable<'a> {
         self.snapshot.kernel_balances
     }
 
-    /// Returns whether the kernel's NUMA balancing may want a thread on none of these nodes. A node
-    /// that is kept empty does not count.
+    /// Returns whether the kernel's NUMA balancing wants a thread on none of these nodes. A node that
+    /// is kept empty does not count.
     pub(super) fn kernel_prefers_other(&self, thread: &Thread, homes: &[NodeIndex]) -> bool {
-        match thread.kernel_prefers {
-            KernelPreference::Anywhere => false,
-            KernelPreference::Undecided => true,
-            KernelPreference::Node(id) => {
-                let is_other = |node| !homes.contains(&node) && !self.is_kept_empty(node);
-                self.index(id).is_some_and(is_other)
-            }
-        }
+        let KernelPreference::Node(id) = thread.kernel_prefers else { return false };
+        let is_other = |node| !homes.contains(&node) && !self.is_kept_empty(node);
+        self.index(id).is_some_and(is_other)
+    }
+
+    /// Returns whether the kernel's NUMA balancing wants a thread on none of these nodes, or may
+    /// still.
+    pub(super) fn kernel_may_prefer_other(&self, thread: &Thread, homes: &[NodeIndex]) -> bool {
+        let is_open = thread.kernel_prefers == KernelPreference::Undecided;
+        is_open || self.kernel_prefers_other(thread, homes)
     }
 
     /// Returns how many affinities there are.

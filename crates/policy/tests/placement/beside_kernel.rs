@@ -27,7 +27,8 @@ fn decide(prefers: [KernelPreference; 2]) -> (Plan, EntityId) {
 }
 
 /// Goal: a thread that the kernel does not place, or wants at home, too, is brought home, and
-/// memory with it; one that it wants elsewhere, or may still want there, stays, and memory waits.
+/// memory with it; one that it wants elsewhere stays, and memory waits. Where the kernel may still
+/// decide, the thread comes home, and memory waits.
 #[test]
 fn what_the_kernel_prefers_stands() {
     let on = |node| KernelPreference::Node(NodeId(node));
@@ -38,7 +39,7 @@ fn what_the_kernel_prefers_stands() {
         ([on(1), on(1)], 1, None, Reason::Pays),
         // With a thread on each node, memory is as near on the one as on the other.
         ([on(0), free], 0, prefers_other, Reason::DoesNotPay),
-        ([open, free], 0, prefers_other, Reason::DoesNotPay),
+        ([open, free], 1, None, Reason::KernelPrefers),
         // The second is at home, but the kernel takes it and its pages away, or may do so.
         ([free, on(0)], 1, None, Reason::KernelPrefers),
         ([free, open], 1, None, Reason::KernelPrefers),

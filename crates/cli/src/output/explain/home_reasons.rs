@@ -226,8 +226,8 @@ fn threads(reason: Reason) -> Option<ReasonParts> {
             "widen their affinity (taskset -p)",
         ),
         Reason::KernelPrefers => (
-            "the kernel's NUMA balancing prefers another node than home for its threads, or they \
-             had too little CPU time for it to decide (5 s)",
+            "the kernel's NUMA balancing prefers another node than home for its threads, or may \
+             still: its memory waits while they had less than 5 s of CPU time",
             "the kernel would bring threads and pages back, so its decision stands \
              (balance.rivals = cooperate)",
             "nothing, or start it with nodeward run --no-kernel-balancing",
