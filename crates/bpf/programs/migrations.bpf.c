@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* Counts calls of the kernel's migrate_pages() by reason and by the task that makes them, and the
- * time for which a page table has a migration entry in place of a page. All of a call, from
- * mm_migrate_pages_start to mm_migrate_pages, happens in one task.
+ * time for which a page table has a migration entry in place of a page, and TLB flushes. All of a
+ * call, from mm_migrate_pages_start to mm_migrate_pages, happens in one task.
  *
  * Counts are added atomically: in newer kernels a task can be preempted inside a program. */
 
@@ -11,6 +11,9 @@ struct trace_event_raw_mm_migrate_pages {
     unsigned long thp_succeeded;
     unsigned long large_folio_split;
 } CORE;
+
+/* Of enum tlb_flush_reason: other CPUs are asked for it, all of them at once. */
+#define TLB_REMOTE_SEND_IPI 4
 
 /* Numbers of enum migrate_reason; the last stands for all from there on. */
 #define REASONS 16
@@ -30,6 +33,7 @@ struct counts {
     u64 thp_split;
     u64 large_folio_split;
     u64 call_ns;
+    u64 tlb_flushes;
     u64 hold_ns_max;
     u64 holds[BUCKETS];
 };
@@ -271,6 +275,23 @@ SEC("raw_tp/remove_migration_pmd")
 int release_pmd(u64 *args)
 {
     return hold_ends(args[0]);
+}
+
+/* Most events are switches from one process to another. What other CPUs ask of this one while a
+ * call is under way has another reason. */
+SEC("raw_tp/tlb_flush")
+int tlb_flush(u64 *args)
+{
+    u32 task = current_pid_tgid();
+    if (ARGUMENT(args, 0) != TLB_REMOTE_SEND_IPI)
+        return 0;
+    struct call *call = map_lookup(&calls, &task);
+    if (!call)
+        return 0;
+    struct counts *counts = map_lookup(&reasons, &call->reason);
+    if (counts)
+        ADD(counts->tlb_flushes, 1);
+    return 0;
 }
 
 INLINE void count_caller(u64 *args, u32 reason, u32 tgid)

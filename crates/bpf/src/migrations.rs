@@ -18,7 +18,7 @@ pub const PIDS_MAX: usize = 1024;
 /// Reasons that are told apart, by their numbers; the last slot has all from there on.
 const REASONS: usize = 16;
 /// Fields of `struct counts` before its buckets.
-const FIELDS: usize = 9;
+const FIELDS: usize = 10;
 
 const HOLDS: &str = "time for which pages are held";
 const HUGE_HOLDS: &str = "time for which huge pages are held as a whole";
@@ -37,6 +37,7 @@ const PROBES: &[Probe] = &[
     probe("release_pmd", "remove_migration_pmd", HUGE_HOLDS),
     probe("hold_pmd", "set_migration_pmd", HUGE_HOLDS),
     probe("migrate_start", "mm_migrate_pages_start", "time of calls"),
+    probe("tlb_flush", "tlb_flush", "TLB flushes"),
 ];
 
 /// A process that has the kernel migrate pages, for one reason.
@@ -109,6 +110,8 @@ pub struct MigrationCounts {
     pub large_folio_splits: Option<u64>,
     /// Nanoseconds in calls.
     pub call_ns: Option<u64>,
+    /// Times that other CPUs, all of them at once, were asked to flush their TLBs.
+    pub tlb_flushes: Option<u64>,
     /// The time for which a page table had a migration entry in place of a page, for each entry.
     pub holds: Option<TimeHistogram>,
     /// The callers, by pid.
@@ -133,6 +136,7 @@ impl MigrationCounts {
                 u64::saturating_sub,
             ),
             call_ns: difference(self.call_ns, earlier.call_ns, u64::saturating_sub),
+            tlb_flushes: difference(self.tlb_flushes, earlier.tlb_flushes, u64::saturating_sub),
             holds: difference(self.holds.as_ref(), earlier.holds.as_ref(), TimeHistogram::since),
             callers: callers.filter(|(_, counts)| *counts != CallerCounts::default()).collect(),
         }
@@ -204,6 +208,7 @@ struct Offers {
     thp: bool,
     large_folios: bool,
     call_times: bool,
+    tlb_flushes: bool,
     holds: bool,
 }
 
@@ -215,6 +220,7 @@ impl Offers {
             thp: types.has_field(RECORD, "thp_succeeded"),
             large_folios: types.has_field(RECORD, "large_folio_split"),
             call_times,
+            tlb_flushes: call_times && runs("tlb_flush"),
             holds: call_times && runs("hold_pte") && runs("release_pte"),
         }
     }
@@ -226,7 +232,7 @@ impl Offers {
         cpus: impl Iterator<Item = &'a [u64; FIELDS + BUCKETS]>,
     ) -> MigrationCounts {
         let sum = sum(cpus);
-        let [calls, succeeded, failed, thp_succeeded, thp_failed, split, folios, ns, _] =
+        let [calls, succeeded, failed, thp_succeeded, thp_failed, split, folios, ns, flushes, _] =
             *sum.first_chunk::<FIELDS>().expect("it has that many");
         let thp = ThpCounts { succeeded: thp_succeeded, failed: thp_failed, split };
         MigrationCounts {
@@ -235,6 +241,7 @@ impl Offers {
             thp: self.thp.then_some(thp),
             large_folio_splits: self.large_folios.then_some(folios),
             call_ns: self.call_times.then_some(ns),
+            tlb_flushes: self.tlb_flushes.then_some(flushes),
             holds: self.holds.then(|| TimeHistogram::new(&sum[FIELDS..], sum[FIELDS - 1])),
             callers: Vec::new(),
         }
@@ -368,9 +375,9 @@ mod tests {
     }
 
     const ALL_TOLD: Offers =
-        Offers { thp: true, large_folios: true, call_times: true, holds: true };
+        Offers { thp: true, large_folios: true, call_times: true, tlb_flushes: true, holds: true };
 
-    /// A CPU's counts: fields 1 to 9, and times in bucket 24.
+    /// A CPU's counts: fields 1 to 10, and times in bucket 24.
     fn cpu(holds: u64) -> [u64; FIELDS + BUCKETS] {
         let mut words = [0; FIELDS + BUCKETS];
         (1..).zip(&mut words[..FIELDS]).for_each(|(number, word)| *word = number);
@@ -386,8 +393,8 @@ mod tests {
         let counts = ALL_TOLD.counts("x".to_owned(), [cpu(4), other].iter());
         assert_eq!(counts.all, CallerCounts { calls: 2, succeeded: 4, failed: 6 });
         assert_eq!(counts.thp, Some(ThpCounts { succeeded: 8, failed: 10, split: 12 }));
-        let others = (counts.large_folio_splits, counts.call_ns);
-        assert_eq!(others, (Some(2 * 7), Some(2 * 8)));
+        let others = (counts.large_folio_splits, counts.call_ns, counts.tlb_flushes);
+        assert_eq!(others, (Some(2 * 7), Some(2 * 8), Some(2 * 9)));
         let holds = counts.holds.unwrap();
         assert_eq!((holds.count(), holds.max_ns()), (4 + 3, Some(33)));
     }
@@ -395,10 +402,17 @@ mod tests {
     /// Goal: what a kernel does not tell is unknown, not zero.
     #[test]
     fn what_is_not_told_is_unknown() {
-        let none = Offers { thp: false, large_folios: false, call_times: false, holds: false };
+        let none = Offers {
+            thp: false,
+            large_folios: false,
+            call_times: false,
+            tlb_flushes: false,
+            holds: false,
+        };
         let counts = none.counts("x".to_owned(), [cpu(4)].iter());
         assert_eq!((counts.all.calls, counts.thp, counts.holds), (1, None, None));
         assert_eq!((counts.large_folio_splits, counts.call_ns), (None, None));
+        assert_eq!(counts.tlb_flushes, None);
     }
 
     /// Goal: a period has what came since; a caller that did nothing since is not in it.

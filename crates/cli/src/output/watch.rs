@@ -30,7 +30,8 @@ pub struct WatchFacts<'a> {
 /// Formats the heading of the columns.
 pub fn header() -> String {
     row([
-        "TIME", "MOVER", "CALLS", "MOVED", "FAILED", "RATE", "THP", "HELD P50", "P99", "MAX", "BY",
+        "TIME", "MOVER", "CALLS", "MOVED", "FAILED", "RATE", "THP", "FLUSHES", "HELD P50", "P99",
+        "MAX", "BY",
     ])
 }
 
@@ -76,6 +77,7 @@ fn mover_row(time: &str, mover: &PageMover, time_ns: u64) -> String {
         &number(mover.failed_pages),
         &rate.map_or("-".to_owned(), |rate| format!("{}/s", format_bytes(rate))),
         &mover.thp.map_or("-".to_owned(), thp),
+        &number(mover.tlb_flushes),
         &hold(|times| times.p50_ns),
         &hold(|times| times.p99_ns),
         &hold(|times| times.max_ns),
@@ -83,11 +85,11 @@ fn mover_row(time: &str, mover: &PageMover, time_ns: u64) -> String {
     ])
 }
 
-fn row(cells: [&str; 11]) -> String {
-    let [time, mover, calls, moved, failed, rate, thp, p50, p99, max, by] = cells;
+fn row(cells: [&str; 12]) -> String {
+    let [time, mover, calls, moved, failed, rate, thp, flushes, p50, p99, max, by] = cells;
     let line = format!(
-        "{time:>7}  {mover:<15} {calls:>6} {moved:>9} {failed:>7} {rate:>11} {thp:>8} {p50:>8} \
-         {p99:>8} {max:>8}  {by}"
+        "{time:>7}  {mover:<15} {calls:>6} {moved:>9} {failed:>7} {rate:>11} {thp:>8} {flushes:>7} \
+         {p50:>8} {p99:>8} {max:>8}  {by}"
     );
     line.trim_end().to_owned() + "\n"
 }
@@ -165,6 +167,7 @@ fn mover_json(mover: &PageMover, time_ns: u64) -> Value {
         "thp": mover.thp.map(thp_json),
         "large_folio_splits": mover.large_folio_splits,
         "call_time_ns": mover.call_ns,
+        "tlb_flushes": mover.tlb_flushes,
         "held": mover.holds.map(held_json),
         "scanned_pages": mover.scanned_pages,
         "callers": mover.callers.iter().map(caller_json).collect::<Vec<_>>(),
@@ -216,6 +219,7 @@ mod tests {
             thp: Some(ThpCounts { succeeded: 128, failed: 0, split: 1 }),
             large_folio_splits: Some(1),
             call_ns: Some(450_000_000),
+            tlb_flushes: Some(140),
             holds: Some(times),
             scanned_pages: None,
             callers,
@@ -234,6 +238,7 @@ mod tests {
         let old = PageMover {
             thp: None,
             large_folio_splits: None,
+            tlb_flushes: None,
             holds: None,
             ..mover("compaction", 64, vec![caller(42, b"kcompactd0", 64)])
         };

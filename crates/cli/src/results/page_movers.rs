@@ -26,6 +26,8 @@ pub struct PageMover {
     pub large_folio_splits: Option<u64>,
     /// Time in calls.
     pub call_ns: Option<u64>,
+    /// Times that other CPUs, all of them at once, were asked to flush their TLBs.
+    pub tlb_flushes: Option<u64>,
     /// How long pages were held.
     pub holds: Option<HeldTimes>,
     /// Pages that compaction looked at.
@@ -141,6 +143,7 @@ impl PageMover {
             thp: counts.thp,
             large_folio_splits: counts.large_folio_splits,
             call_ns: counts.call_ns,
+            tlb_flushes: counts.tlb_flushes,
             holds: counts.holds.as_ref().map(HeldTimes::of),
             scanned_pages: None,
             callers,

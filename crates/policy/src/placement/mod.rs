@@ -180,9 +180,9 @@
 //!
 //! While the kernel's NUMA balancing is active and the balancer cooperates, what the kernel decided
 //! stands: threads that it prefers elsewhere stay with their memory (6, 7), memory waits while it
-//! may still decide (7, 8), what belongs to several nodes is left to it (7, 8), as is a process that
-//! uses more memory of segments than of its own (6, 7, 8), and nothing is interleaved (5). A process
-//! whose pages it moves loses its home.
+//! may still decide (7, 8), what belongs to several nodes is left to it (7, 8), as is a process
+//! that uses more memory of segments than of its own (6, 7, 8), and nothing is interleaved (5). A
+//! process whose pages it moves loses its home.
 //!
 //! Why moving ends: a home goes to a node that is then still less busy by 10 %, so under a constant
 //! load the list of node loads, greatest first, becomes smaller with each move. Memory goes to its

@@ -142,8 +142,8 @@ impl<'a> NodeTable<'a> {
         self.snapshot.kernel_balances
     }
 
-    /// Returns whether the kernel's NUMA balancing wants a thread on none of these nodes. A node that
-    /// is kept empty does not count.
+    /// Returns whether the kernel's NUMA balancing wants a thread on none of these nodes. A node
+    /// that is kept empty does not count.
     pub(super) fn kernel_prefers_other(&self, thread: &Thread, homes: &[NodeIndex]) -> bool {
         let KernelPreference::Node(id) = thread.kernel_prefers else { return false };
         let is_other = |node| !homes.contains(&node) && !self.is_kept_empty(node);

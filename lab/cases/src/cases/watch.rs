@@ -21,9 +21,10 @@ use crate::guest::{
 use crate::load::LoadProcess;
 use crate::nodeward::{CommandOutput, RunningMove, move_load, nodeward, nodeward_as, run_command};
 
-pub const CASES: [(&str, CaseFn); 8] = [
+pub const CASES: [(&str, CaseFn); 9] = [
     ("watch_counts_what_moves", counts_what_moves),
     ("watch_counts_huge_pages", counts_huge_pages),
+    ("watch_counts_tlb_flushes", counts_tlb_flushes),
     ("watch_counts_numa_balancing", counts_numa_balancing),
     ("watch_of_a_process", of_a_process),
     ("watch_with_too_many_callers", with_too_many_callers),
@@ -52,6 +53,7 @@ struct MoverJson {
     calls: Option<u64>,
     moved_pages: Option<u64>,
     thp: Option<ThpJson>,
+    tlb_flushes: Option<u64>,
     held: Option<HeldJson>,
     callers: Vec<CallerJson>,
 }
@@ -192,6 +194,27 @@ fn counts_huge_pages() -> CaseOutcome {
     let ThpJson { moved, failed, split } = syscall.thp.as_ref().expect("the kernel tells");
     assert_eq!((*moved, *failed, *split), (32, 0, 0), "{seen:?}");
     assert_held(syscall, 32);
+    load.end();
+    Ok(())
+}
+
+/// Goal: while pages move that a thread of another CPU uses, that CPU is asked to flush its TLB: at
+/// least once, and at most once for each page, as it is on 6.1. From Linux 6.3 on the kernel
+/// flushes once for up to 512 pages; here for 64 at least.
+fn counts_tlb_flushes() -> CaseOutcome {
+    disable_numa_balancing()?;
+    let load = LoadProcess::start("--node 0 --unbind --size 16MiB");
+    set_affinity(load.pid(), &[1]);
+    pin_this_thread(&[0]);
+    let watch = Watch::start("");
+    let words = format!("0 1 --jobs 1 --range {}", load.ready.range);
+    let moved = move_load(&load, &words).report_after_exit(0).account.moved;
+    let seen = watch.end();
+    pin_this_thread(&[0, 1]);
+    assert_eq!(moved, 4096, "16 MiB / 4 KiB");
+    let flushes = seen.mover("syscall").tlb_flushes.expect("this kernel has the tracepoint");
+    let most = if read("/proc/sys/kernel/osrelease").starts_with("6.1.") { moved } else { 64 };
+    assert!((1..=most).contains(&flushes), "{seen:?}");
     load.end();
     Ok(())
 }
