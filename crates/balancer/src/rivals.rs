@@ -46,14 +46,6 @@ impl Rivals {
         came.chain(left.map(|rival| Notice::RivalLeft { rival: rival.clone() })).collect()
     }
 
-    /// Counts a round that is put off; not if it is the one to search in. Returns whether it was
-    /// counted.
-    pub fn put_off_round(&mut self) -> bool {
-        let is_to_search = (self.rounds + 1) % ROUNDS == 1;
-        self.rounds += u64::from(!is_to_search);
-        !is_to_search
-    }
-
     /// Counts a round of standing back. Returns whether it looks at processes.
     pub fn is_survey(&mut self) -> bool {
         self.stood_back += 1;

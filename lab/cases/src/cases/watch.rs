@@ -11,6 +11,7 @@ use nodeward_machine::{Machine as _, MovePagesCall};
 use nodeward_model::{NodeId, PageLocation, Pid, Range};
 use rustix::process::{Signal, kill_process};
 use serde::Deserialize;
+use serde_json::json;
 
 use crate::balancer::{NUMA_BALANCING, disable_numa_balancing};
 use crate::case_outcome::{CaseFn, CaseOutcome};
@@ -158,7 +159,9 @@ fn counts_what_moves() -> CaseOutcome {
     let by = |is_it: fn(&CallerJson) -> bool| -> u64 {
         syscall.callers.iter().filter(|it| is_it(it)).map(|it| it.moved_pages).sum()
     };
-    assert_eq!((by(|it| it.name != "migratepages"), ours), (4096, 4096), "{seen:?}");
+    let counted = by(|it| it.name != "migratepages");
+    println!("watch.missed {}", json!({ "measured": counted.abs_diff(ours), "unit": "pages" }));
+    assert_eq!((counted, ours), (4096, 4096), "{seen:?}");
     assert_eq!(by(|it| it.name == "migratepages"), after - between, "{seen:?}");
     assert!(after - between >= 4096, "{seen:?}");
     assert_eq!(syscall.moved_pages, Some(ours + after - between));
@@ -213,6 +216,7 @@ fn counts_tlb_flushes() -> CaseOutcome {
     pin_this_thread(&[0, 1]);
     assert_eq!(moved, 4096, "16 MiB / 4 KiB");
     let flushes = seen.mover("syscall").tlb_flushes.expect("this kernel has the tracepoint");
+    println!("watch.flushes {}", json!({ "measured": flushes as f64 * 1e3 / moved as f64 }));
     let most = if read("/proc/sys/kernel/osrelease").starts_with("6.1.") { moved } else { 64 };
     assert!((1..=most).contains(&flushes), "{seen:?}");
     load.end();
