@@ -189,10 +189,11 @@ fn kinds_of_memory() {
 }
 
 /// Kernels differ in what their tracepoints tell.
-const WATCH: [&str; 8] = [
+const WATCH: [&str; 9] = [
     "watch_counts_what_moves",
     "watch_counts_huge_pages",
     "watch_counts_tlb_flushes",
+    "watch_holds_as_threads_wait",
     "watch_counts_numa_balancing",
     "watch_of_a_process",
     "watch_with_too_many_callers",

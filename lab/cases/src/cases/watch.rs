@@ -3,11 +3,13 @@
 use std::ffi::CString;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nodeward_linux::Linux;
-use nodeward_linux::own_process::{AreaBacking, MappedArea};
-use nodeward_machine::{Machine as _, MovePagesCall};
+use nodeward_linux::own_process::{AreaAdvice, AreaBacking, MappedArea};
+use nodeward_machine::{Machine as _, MovePagesCall, Process};
 use nodeward_model::{NodeId, PageLocation, Pid, Range};
 use rustix::process::{Signal, kill_process};
 use serde::Deserialize;
@@ -22,10 +24,11 @@ use crate::guest::{
 use crate::load::LoadProcess;
 use crate::nodeward::{CommandOutput, RunningMove, move_load, nodeward, nodeward_as, run_command};
 
-pub const CASES: [(&str, CaseFn); 9] = [
+pub const CASES: [(&str, CaseFn); 10] = [
     ("watch_counts_what_moves", counts_what_moves),
     ("watch_counts_huge_pages", counts_huge_pages),
     ("watch_counts_tlb_flushes", counts_tlb_flushes),
+    ("watch_holds_as_threads_wait", holds_as_threads_wait),
     ("watch_counts_numa_balancing", counts_numa_balancing),
     ("watch_of_a_process", of_a_process),
     ("watch_with_too_many_callers", with_too_many_callers),
@@ -223,6 +226,94 @@ fn counts_tlb_flushes() -> CaseOutcome {
     Ok(())
 }
 
+/// Bytes of a huge page.
+const HUGE: u64 = 2 << 20;
+
+/// Goal: threads wait at least as long as a watch tells, but for the width of its buckets. A huge
+/// page goes to and fro a hundred times, and a thread on another CPU, which reads it all the time,
+/// measures the longest read during each move. How much longer it waits until it runs again is the
+/// host's.
+fn holds_as_threads_wait() -> CaseOutcome {
+    disable_numa_balancing()?;
+    let us = Linux::open().open_process(Pid::of_this_process()).expect("we are there");
+    let area = MappedArea::map(2 * HUGE as usize, AreaBacking::Anonymous).expect("room");
+    area.advise(AreaAdvice::HugePages).expect("the kernel has huge pages");
+    let begin = area.address().next_multiple_of(HUGE);
+    let word = &area.words()[((begin - area.address()) / 8) as usize];
+    word.store(1, Ordering::Relaxed);
+    let mut node = node_of(&*us, begin);
+    pin_this_thread(&[0]);
+    let watch = Watch::start(&std::process::id().to_string());
+    let reader = Reader::default();
+    let waits = thread::scope(|scope| {
+        scope.spawn(|| reader.read(word));
+        let moves = (0..100).map(|_| {
+            node = 1 - node;
+            reader.longest_of(|| move_page(&*us, begin, node))
+        });
+        let waits: Vec<u64> = moves.collect();
+        reader.is_done.store(true, Ordering::Relaxed);
+        waits
+    });
+    pin_this_thread(&[0, 1]);
+    let seen = watch.end();
+    let syscall = seen.mover("syscall");
+    let held = syscall.held.as_ref().expect("this kernel has the tracepoints");
+    assert_eq!((held.entries, syscall.thp.as_ref().map(|thp| thp.moved)), (100, Some(100)));
+    for (percent, held_ns) in [(50, held.p50_ns), (99, held.p99_ns)] {
+        println!("{percent} %: held {held_ns} ns, waited {} ns", percentile(&waits, percent));
+    }
+    assert!(held.p50_ns <= percentile(&waits, 50) * 11 / 10, "{waits:?}: {seen:?}");
+    Ok(())
+}
+
+/// A thread that reads a word all the time, and the longest read.
+#[derive(Default)]
+struct Reader {
+    longest_ns: AtomicU64,
+    is_done: AtomicBool,
+}
+
+impl Reader {
+    fn read(&self, word: &AtomicU64) {
+        pin_this_thread(&[1]);
+        while !self.is_done.load(Ordering::Relaxed) {
+            let began = Instant::now();
+            word.load(Ordering::Relaxed);
+            let took_ns = u64::try_from(began.elapsed().as_nanos()).expect("less than a century");
+            self.longest_ns.fetch_max(took_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the longest read (ns) while something happens, and until a thread that waited runs.
+    fn longest_of(&self, action: impl FnOnce()) -> u64 {
+        self.longest_ns.store(0, Ordering::Relaxed);
+        action();
+        thread::sleep(Duration::from_millis(3));
+        self.longest_ns.load(Ordering::Relaxed)
+    }
+}
+
+/// Returns the value that so many of a hundred are not above.
+fn percentile(values: &[u64], percent: usize) -> u64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    sorted[(sorted.len() * percent).div_ceil(100) - 1]
+}
+
+/// Returns the node, 0 or 1, of a page of ours.
+fn node_of(us: &dyn Process, address: u64) -> u32 {
+    let mut places = Vec::new();
+    us.locations(Range::new(address, address + 4096), &mut places).expect("our own page");
+    u32::from(places == [PageLocation::On(NodeId(1))])
+}
+
+fn move_page(us: &dyn Process, address: u64, node: u32) {
+    let mut call = MovePagesCall::new(false);
+    call.push(address, NodeId(node));
+    us.move_pages(&call).expect("our own page");
+}
+
 /// Goal: what NUMA balancing moves has the process that touches it as its caller, and is counted
 /// but for events that are told as missed, a page each: of 16 MiB whose thread goes to the other
 /// node, at least a quarter, 1024 pages.
@@ -299,16 +390,12 @@ fn with_too_many_callers() -> CaseOutcome {
     let area = MappedArea::map(4096, AreaBacking::Anonymous).expect("address space is free");
     area.words()[0].store(1, Ordering::Relaxed);
     let address = area.address();
-    let mut places = Vec::new();
-    us.locations(Range::new(address, address + 4096), &mut places).expect("our own page");
-    let mut node = u32::from(places == [PageLocation::On(NodeId(1))]);
+    let mut node = node_of(&*us, address);
     let watch = Watch::start(&std::process::id().to_string());
     for number in 0..NAMES {
         name_this_thread(&format!("caller-{number}"));
         node = 1 - node;
-        let mut call = MovePagesCall::new(false);
-        call.push(address, NodeId(node));
-        us.move_pages(&call).expect("our own page");
+        move_page(&*us, address, node);
     }
     name_this_thread("nodeward-cases");
     let seen = watch.end();
