@@ -244,7 +244,7 @@ fn holds_as_threads_wait() -> CaseOutcome {
     let mut node = node_of(&*us, begin);
     pin_this_thread(&[0]);
     let watch = Watch::start(&std::process::id().to_string());
-    let reader = Reader::default();
+    let reader = WaitingReader::default();
     let waits = thread::scope(|scope| {
         scope.spawn(|| reader.read(word));
         let moves = (0..100).map(|_| {
@@ -269,12 +269,12 @@ fn holds_as_threads_wait() -> CaseOutcome {
 
 /// A thread that reads a word all the time, and the longest read.
 #[derive(Default)]
-struct Reader {
+struct WaitingReader {
     longest_ns: AtomicU64,
     is_done: AtomicBool,
 }
 
-impl Reader {
+impl WaitingReader {
     fn read(&self, word: &AtomicU64) {
         pin_this_thread(&[1]);
         while !self.is_done.load(Ordering::Relaxed) {
