@@ -282,9 +282,9 @@ int release_pmd(u64 *args)
 SEC("raw_tp/tlb_flush")
 int tlb_flush(u64 *args)
 {
-    u32 task = current_pid_tgid();
     if (ARGUMENT(args, 0) != TLB_REMOTE_SEND_IPI)
         return 0;
+    u32 task = current_pid_tgid();
     struct call *call = map_lookup(&calls, &task);
     if (!call)
         return 0;

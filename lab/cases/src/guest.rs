@@ -19,6 +19,11 @@ pub fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
+/// Returns whether the guest runs a kernel of this series, such as 6.1.
+pub fn is_kernel(series: &str) -> bool {
+    read("/proc/sys/kernel/osrelease").starts_with(&format!("{series}."))
+}
+
 /// Writes a kernel file that must exist.
 pub fn write(path: &str, text: &str) {
     fs::write(path, text).unwrap_or_else(|error| panic!("{text} to {path}: {error}"));

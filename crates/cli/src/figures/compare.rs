@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use clap::ValueEnum;
-use nodeward_experiments::compare::{BalancerKind, CaseTable, CompareCase, Requirement};
+use nodeward_experiments::compare::{
+    BalancerFigures, BalancerKind, CaseTable, CompareCase, Requirement,
+};
 use serde_json::{Value, json};
 
 use super::rounded;
@@ -72,16 +74,15 @@ impl CompareFigure {
     }
 
     fn of_case(self, table: &CaseTable) -> Option<f64> {
-        let all = table.figures_of(*self.balancers().first()?)?;
-        let ours = &all.median;
-        let of_kernel = || table.figures_of(BalancerKind::Kernel);
-        let kernel = || Some(&of_kernel()?.median);
-        let ratio = |ours: u64, others: u64| ours as f64 / others.max(1) as f64;
+        let ours = table.figures_of(*self.balancers().first()?)?;
+        let kernel = || table.figures_of(BalancerKind::Kernel);
+        let work = |of: &BalancerFigures| Some(of.median.work_milli? as f64);
+        let ratio = |ours: f64, others: f64| ours / others.max(1.0);
         Some(match self {
-            Self::Local => ours.local_milli as f64 / 10.0,
-            Self::Work => ours.work_milli? as f64 / 1e3,
-            Self::KernelWork | Self::BesideWork => ratio(ours.work_milli?, kernel()?.work_milli?),
-            Self::Pages | Self::BesidePages => all.pages_mean / of_kernel()?.pages_mean.max(1.0),
+            Self::Local => ours.median.local_milli as f64 / 10.0,
+            Self::Work => work(ours)? / 1e3,
+            Self::KernelWork | Self::BesideWork => ratio(work(ours)?, work(kernel()?)?),
+            Self::Pages | Self::BesidePages => ratio(ours.pages_mean, kernel()?.pages_mean),
             Self::Static => return None,
         })
     }

@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::case_outcome::{CaseFn, CaseOutcome};
-use crate::guest::{UNPRIVILEGED_USER, kib, read, vmstat, wait_until, write, write_optional};
+use crate::guest::{UNPRIVILEGED_USER, is_kernel, kib, vmstat, wait_until, write, write_optional};
 use crate::load::LoadProcess;
 use crate::nodeward::{MoveJson, move_load, move_load_as};
 use crate::numa_maps::PagesByNode;
@@ -134,7 +134,7 @@ fn collapse() -> CaseOutcome {
     write(ENABLED, "madvise");
     let words = format!("0 1 --collapse --range {}", load.ready.range);
     let before = load.memory_by_node();
-    if read("/proc/sys/kernel/osrelease").starts_with("5.10.") {
+    if is_kernel("5.10") {
         move_load(&load, &words).assert_refused(3, &["MADV_COLLAPSE", "Linux 6.1"]);
         assert_eq!(load.memory_by_node(), before);
         load.end();

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::fd::AsFd;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
@@ -260,15 +261,23 @@ fn huge_zero_page() -> CaseOutcome {
     only_read(AreaAdvice::HugePages)
 }
 
+/// Bytes of a huge page.
+pub(super) const HUGE_BYTES: usize = 2 << 20;
+
+/// Returns the address from which huge pages may lie in an area, and the words from there on.
+pub(super) fn huge_pages_of(area: &MappedArea) -> (u64, &[AtomicU64]) {
+    let begin = area.address().next_multiple_of(HUGE_BYTES as u64);
+    (begin, &area.words()[((begin - area.address()) / 8) as usize..])
+}
+
 /// Goal: of a huge page that is split the pages that were never written may become the zero page
 /// (Linux 6.12): they are not there then. One huge page of four is tried whole.
 fn split_zero_pages() -> CaseOutcome {
-    const HUGE: usize = 2 << 20;
-    let area = MappedArea::map(5 * HUGE, AreaBacking::Anonymous).expect("address space is free");
+    let area =
+        MappedArea::map(5 * HUGE_BYTES, AreaBacking::Anonymous).expect("address space is free");
     area.advise(AreaAdvice::HugePages).expect("madvise");
     mempolicy::bind_memory(&[NodeId(0)].into_iter().collect()).expect("node 0 has memory");
-    let begin = (area.address() as usize).next_multiple_of(HUGE) - area.address() as usize;
-    let words = &area.words()[begin / 8..][..4 * HUGE / 8];
+    let words = &huge_pages_of(&area).1[..4 * HUGE_BYTES / 8];
     words.iter().step_by(2 * 4096 / 8).for_each(|word| word.store(1, Relaxed));
     mempolicy::default_memory().expect("the policy is the default again");
     let output = move_range(&area, "--jobs 1 --split-huge --stall 1us");

@@ -3,9 +3,9 @@
 use std::ffi::CString;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nodeward_linux::Linux;
 use nodeward_linux::own_process::{AreaAdvice, AreaBacking, MappedArea};
@@ -15,11 +15,12 @@ use rustix::process::{Signal, kill_process};
 use serde::Deserialize;
 use serde_json::json;
 
+use super::kinds_special::{HUGE_BYTES, huge_pages_of};
 use crate::balancer::{NUMA_BALANCING, disable_numa_balancing};
 use crate::case_outcome::{CaseFn, CaseOutcome};
 use crate::confined::without_calls;
 use crate::guest::{
-    UNPRIVILEGED_USER, pin_this_thread, read, set_affinity, vmstat, wait_until, write,
+    UNPRIVILEGED_USER, is_kernel, pin_this_thread, read, set_affinity, vmstat, wait_until, write,
 };
 use crate::load::LoadProcess;
 use crate::nodeward::{CommandOutput, RunningMove, move_load, nodeward, nodeward_as, run_command};
@@ -220,14 +221,11 @@ fn counts_tlb_flushes() -> CaseOutcome {
     assert_eq!(moved, 4096, "16 MiB / 4 KiB");
     let flushes = seen.mover("syscall").tlb_flushes.expect("this kernel has the tracepoint");
     println!("watch.flushes {}", json!({ "measured": flushes as f64 * 1e3 / moved as f64 }));
-    let most = if read("/proc/sys/kernel/osrelease").starts_with("6.1.") { moved } else { 64 };
+    let most = if is_kernel("6.1") { moved } else { 64 };
     assert!((1..=most).contains(&flushes), "{seen:?}");
     load.end();
     Ok(())
 }
-
-/// Bytes of a huge page.
-const HUGE: u64 = 2 << 20;
 
 /// Goal: threads wait at least as long as a watch tells, but for the width of its buckets. A huge
 /// page goes to and fro a hundred times, and a thread on another CPU, which reads it all the time,
@@ -236,23 +234,24 @@ const HUGE: u64 = 2 << 20;
 fn holds_as_threads_wait() -> CaseOutcome {
     disable_numa_balancing()?;
     let us = Linux::open().open_process(Pid::of_this_process()).expect("we are there");
-    let area = MappedArea::map(2 * HUGE as usize, AreaBacking::Anonymous).expect("room");
+    let area = MappedArea::map(2 * HUGE_BYTES, AreaBacking::Anonymous).expect("room");
     area.advise(AreaAdvice::HugePages).expect("the kernel has huge pages");
-    let begin = area.address().next_multiple_of(HUGE);
-    let word = &area.words()[((begin - area.address()) / 8) as usize];
-    word.store(1, Ordering::Relaxed);
-    let mut node = node_of(&*us, begin);
-    pin_this_thread(&[0]);
+    let (address, words) = huge_pages_of(&area);
+    words[0].store(1, Ordering::Relaxed);
     let watch = Watch::start(&std::process::id().to_string());
-    let reader = WaitingReader::default();
+    let reads = LongestRead::default();
     let waits = thread::scope(|scope| {
-        scope.spawn(|| reader.read(word));
-        let moves = (0..100).map(|_| {
-            node = 1 - node;
-            reader.longest_of(|| move_page(&*us, begin, node))
+        let mover = scope.spawn(|| {
+            pin_this_thread(&[0]);
+            let first = node_of(&*us, address);
+            let nodes = (1..=100).map(|number| (first + number) % 2);
+            nodes.map(|node| reads.longest_ns(|| move_page(&*us, address, node))).collect()
         });
-        let waits: Vec<u64> = moves.collect();
-        reader.is_done.store(true, Ordering::Relaxed);
+        pin_this_thread(&[1]);
+        while !mover.is_finished() {
+            reads.read(&words[0]);
+        }
+        let waits: Vec<u64> = mover.join().expect("the page moves");
         waits
     });
     pin_this_thread(&[0, 1]);
@@ -267,29 +266,29 @@ fn holds_as_threads_wait() -> CaseOutcome {
     Ok(())
 }
 
-/// A thread that reads a word all the time, and the longest read.
+/// The reads of a word by a thread that does nothing else.
 #[derive(Default)]
-struct WaitingReader {
+struct LongestRead {
+    reads: AtomicU64,
     longest_ns: AtomicU64,
-    is_done: AtomicBool,
 }
 
-impl WaitingReader {
+impl LongestRead {
     fn read(&self, word: &AtomicU64) {
-        pin_this_thread(&[1]);
-        while !self.is_done.load(Ordering::Relaxed) {
-            let began = Instant::now();
-            word.load(Ordering::Relaxed);
-            let took_ns = u64::try_from(began.elapsed().as_nanos()).expect("less than a century");
-            self.longest_ns.fetch_max(took_ns, Ordering::Relaxed);
-        }
+        let began = Instant::now();
+        word.load(Ordering::Relaxed);
+        let took_ns = u64::try_from(began.elapsed().as_nanos()).expect("less than a century");
+        self.longest_ns.fetch_max(took_ns, Ordering::Relaxed);
+        self.reads.fetch_add(1, Ordering::Release);
     }
 
-    /// Returns the longest read (ns) while something happens, and until a thread that waited runs.
-    fn longest_of(&self, action: impl FnOnce()) -> u64 {
+    /// Returns the time of the longest read while something happens. One that is under way at its
+    /// end counts, too.
+    fn longest_ns(&self, action: impl FnOnce()) -> u64 {
         self.longest_ns.store(0, Ordering::Relaxed);
         action();
-        thread::sleep(Duration::from_millis(3));
+        let reads = self.reads.load(Ordering::Acquire);
+        wait_until("a read is over", || self.reads.load(Ordering::Acquire) > reads + 1);
         self.longest_ns.load(Ordering::Relaxed)
     }
 }
